@@ -1,0 +1,55 @@
+// Barriers within a work-group, and across work-groups that run at the same time.
+
+#define FOUR_BARRIERS                  \
+    barrier(CLK_LOCAL_MEM_FENCE);      \
+    barrier(CLK_LOCAL_MEM_FENCE);      \
+    barrier(CLK_LOCAL_MEM_FENCE);      \
+    barrier(CLK_LOCAL_MEM_FENCE);
+
+// Every work-item of one work-group meets 16 barriers a block and nothing else.
+kernel void group_barrier(global uint* restrict done, const uint blocks) {
+    uint met = 0;
+    for (uint i = 0; i < blocks; i++) {
+        FOUR_BARRIERS FOUR_BARRIERS FOUR_BARRIERS FOUR_BARRIERS
+        met += 16;
+    }
+    done[get_global_id(0)] = met;
+}
+
+// Every work-item passes its number on to its neighbour `rounds` times: right only if the barriers separate the rounds.
+kernel void rotate_ids(global uint* restrict out, const uint rounds, local uint* slot) {
+    const uint id = get_local_id(0), n = get_local_size(0);
+    uint held = id;
+    for (uint i = 0; i < rounds; i++) {
+        slot[id] = held;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        held = slot[(id + 1) % n];
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    out[id] = held;
+}
+
+// One work-item a work-group: all arrive at a counter and wait for the others, `rounds` times. state[0] counts arrivals,
+// state[1] becomes 1 when somebody waited longer than `patience` looks: the groups do not run at the same time, and without
+// that way out this would never end. With VERIFY each round checks that the neighbour has arrived too.
+kernel void device_barrier(volatile global uint* state, volatile global uint* seen, const uint rounds, const uint patience) {
+    const uint group = get_group_id(0), groups = get_num_groups(0);
+    for (uint round = 1; round <= rounds; round++) {
+#if VERIFY
+        seen[group] = round;
+        mem_fence(CLK_GLOBAL_MEM_FENCE);
+#endif
+        atomic_inc(&state[0]);
+        uint looks = 0;
+        while (state[0] < round * groups) {
+            if (++looks > patience || state[1]) {
+                state[1] = 1;
+                return;
+            }
+        }
+#if VERIFY
+        mem_fence(CLK_GLOBAL_MEM_FENCE);
+        if (seen[(group + 1) % groups] < round) atomic_inc(&state[2]);
+#endif
+    }
+}

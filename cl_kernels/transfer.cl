@@ -1,0 +1,14 @@
+// Helpers of the host-link benchmark.
+
+// One work-item writes down where the kernel sees the buffer.
+kernel void address(global ulong* out) { out[0] = (ulong)out; }
+
+// One work-item a word: a pattern whose every word depends on its index and the seed.
+kernel void pattern(global uint* restrict out, const uint seed) {
+    out[get_global_id(0)] = (uint)get_global_id(0) * 2654435761u ^ seed;
+}
+
+// One work-item a word: count the words that are not the pattern's.
+kernel void compare(const global uint* restrict in, const uint seed, global uint* restrict wrong) {
+    if (in[get_global_id(0)] != ((uint)get_global_id(0) * 2654435761u ^ seed)) atomic_inc(wrong);
+}

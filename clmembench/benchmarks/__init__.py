@@ -1,0 +1,102 @@
+"""Benchmarks, discovered: every module here that holds a Benchmark adds it. This one has what they are written with."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+
+from clmembench.model import Axis, Benchmark, DeviceInfo, Metric, Prepared, Value
+
+MIB = 1 << 20
+
+BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
+LATENCY = Metric("latency", "ns", "ops", "slope", "lower", cycles=True)
+
+
+def axis(
+    *values: Value, needs: Mapping[Value, Iterable[str]] | None = None, tuning: bool = False
+) -> Axis:
+    """An axis of fixed values; `needs` names the features that a value needs."""
+    required = {value: frozenset(features) for value, features in (needs or {}).items()}
+    return Axis(lambda info: values, required, tuning)
+
+
+def axis_of(values: Callable[[DeviceInfo], Sequence[Value]], tuning: bool = False) -> Axis:
+    """An axis whose values depend on the device."""
+    return Axis(values, tuning=tuning)
+
+
+def growing(first: int, last: Callable[[DeviceInfo], int], per_octave: int) -> Axis:
+    """An axis from `first` on, `per_octave` points an octave, until the metric is flat or `last` is reached."""
+    return Axis(lambda info: (first, last(info)), per_octave=per_octave)
+
+
+def benchmark(
+    *metrics: Metric,
+    suite: str,
+    source: str,
+    quick: Mapping[str, Axis] | None = None,
+    needs: Iterable[str] = (),
+    where: Callable[..., bool] | None = None,
+    x: str = "",
+    version: int = 1,
+    **axes: Axis,
+) -> Callable[[Callable[..., Prepared]], Benchmark]:
+    """Make a Benchmark of the function that prepares a point; its first docstring line is what `describe` shows."""
+
+    def decorate(prepare: Callable[..., Prepared]) -> Benchmark:
+        summary = (inspect.getdoc(prepare) or "").split("\n\n")[0].replace("\n", " ")
+        return Benchmark(
+            name=prepare.__name__,
+            metrics=metrics,
+            axes=axes,
+            prepare=prepare,
+            suite=suite,
+            needs=frozenset(needs),
+            where=where,
+            quick=quick,
+            x=x or next(iter(axes), ""),
+            summary=summary,
+            source=source,
+            version=version,
+        )
+
+    return decorate
+
+
+@cache
+def discovered() -> Mapping[str, Benchmark]:
+    """Every benchmark of this package by name, in order of module and then of definition."""
+    found: dict[str, Benchmark] = {}
+    for module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
+        for value in vars(import_module(f"{__name__}.{module}")).values():
+            if isinstance(value, Benchmark):
+                found[value.name] = value
+    return found
+
+
+def headline_bytes(info: DeviceInfo) -> int:
+    """Bytes of one array that no cache can hold, or the user's --size.
+
+    2 GiB on GPUs and accelerators; on CPUs at least four times the last-level cache (STREAM's rule) and 256 MiB; a power of two
+    of at most the device's largest allocation, an eighth of its memory and a 32nd of a CPU host's.
+    """
+    if info.array_bytes is not None:
+        return info.array_bytes
+    wanted = 2048 * MIB if info.kind != "cpu" else max(256 * MIB, 4 * info.cache_bytes)
+    limit = min(info.max_alloc_bytes, info.global_mem_bytes // 8)
+    if info.kind == "cpu":
+        limit = min(limit, max(256 * MIB, info.host_mem_bytes // 32))
+    size = 1 << (wanted - 1).bit_length()
+    while size > limit or size > 2048 * MIB:
+        size //= 2
+    return size
+
+
+def line_bytes(info: DeviceInfo) -> int:
+    """The device's claim of its cache line where it makes a believable one, else 64."""
+    claimed = info.line_bytes
+    return claimed if 16 <= claimed <= 1024 and claimed & (claimed - 1) == 0 else 64

@@ -1,0 +1,121 @@
+"""B4: barriers inside a work-group, and across all work-groups that run at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from clmembench.benchmarks import axis, axis_of, benchmark
+from clmembench.data import kernel_source
+from clmembench.model import Device, DeviceError, DeviceInfo, Fill, Kernel, Launch, Local, Metric, Skip, Slope, Work
+
+BARRIERS_A_BLOCK = 16  # as unrolled in barrier.cl
+PATIENCE = 1 << 25  # looks at the counter before a group gives up: tens of ms, far over any scheduling delay
+TRIAL_ROUNDS = 100
+LOOPS = "on CPUs compilers turn work-group barriers into loops over work-items: no core waits for another"
+COST = Metric("barrier", "ns", "ops", "slope", "lower", cycles=True)
+
+
+def _groups(info: DeviceInfo) -> tuple[int, ...]:
+    """2, 4, 8 ... and all compute units; nothing where there is only one."""
+    units = info.compute_units
+    return tuple(dict.fromkeys([2**k for k in range(1, 12) if 2**k < units] + ([units] if units > 1 else [2])))
+
+
+def _work_items(info: DeviceInfo) -> tuple[int, ...]:
+    return tuple(n for n in (1, 32, 64, 128, 256, 512, 1024) if n <= info.max_work_group)
+
+
+@benchmark(
+    COST,
+    suite="sync",
+    source="Razzaq et al. 2016, section IV-B2 (B4), within one work-group",
+    quick={"work_items": axis_of(lambda info: tuple(n for n in (64, 256) if n <= info.max_work_group))},
+    work_items=axis_of(_work_items),
+)
+def barrier(device: Device, work_items: int) -> Slope:
+    """Cost of barrier() inside one work-group, by its size.
+
+    The slope of time over the number of barriers met by every work-item. That barriers separate their rounds here is verified by
+    a rotation through local memory beforehand.
+    """
+    kernels = device.build(kernel_source("barrier"), VERIFY=0)
+    out = device.alloc(4 * work_items)
+    shape = ((work_items,), (work_items,))
+
+    def work(count: int) -> Work:
+        blocks = -(-count // BARRIERS_A_BLOCK)
+
+        def check() -> None:
+            met = device.download(out, np.uint32, work_items)
+            assert (met == blocks * BARRIERS_A_BLOCK).all(), f"some work-items met {met.min()} of {blocks * 16} barriers"
+            rounds = 37
+            rotate = Launch(kernels["rotate_ids"], (out, np.uint32(rounds), Local(4 * work_items)), *shape)
+            device.run([rotate])
+            held = device.download(out, np.uint32, work_items)
+            wanted = (np.arange(work_items) + rounds) % work_items
+            assert np.array_equal(held, wanted), "work-items read a neighbour's value before it was written: barriers do not hold"
+
+        return Work(
+            commands=(Launch(kernels["group_barrier"], (out, np.uint32(blocks)), *shape),),
+            ops=blocks * BARRIERS_A_BLOCK,
+            outputs=((out, 4 * work_items),),
+            # the rotation overwrites what the timed kernel wrote, so only the first check sees the latter
+            check=_once(check),
+            notes=(LOOPS,) if device.info.kind == "cpu" else (),
+        )
+
+    return Slope(work, start=BARRIERS_A_BLOCK, most=1 << 28)  # where it costs nothing, no number would be enough
+
+
+@benchmark(
+    COST,
+    suite="sync",
+    source="Razzaq et al. 2016, section IV-B2 (B4), across compute units",
+    quick={"groups": axis_of(lambda info: _groups(info)[-1:])},
+    groups=axis_of(_groups),
+)
+def device_barrier(device: Device, groups: int) -> Slope:
+    """Cost of a barrier across work-groups that run at the same time, through one atomic counter in global memory.
+
+    One work-item a work-group. The groups' waiting is bounded; raises Skip where they turn out not to run concurrently.
+    """
+    if groups > device.info.compute_units:
+        raise Skip(f"{groups} work-groups on {device.info.compute_units} compute unit cannot wait for each other")
+    timed = device.build(kernel_source("barrier"), VERIFY=0)["device_barrier"]
+    verified = device.build(kernel_source("barrier"), VERIFY=1)["device_barrier"]
+    state, seen = device.alloc(12), device.alloc(4 * groups)
+    reset = Fill(state, 4)  # the arrivals; who gave up, and what VERIFY found, stay for the check
+
+    def launch(kernel: Kernel, rounds: int) -> Launch:
+        return Launch(kernel, (state, seen, np.uint32(rounds), np.uint32(PATIENCE)), (groups,), (1,))
+
+    device.run([Fill(state, 12), Fill(seen, 4 * groups), launch(verified, TRIAL_ROUNDS)])
+    _, gave_up, early = device.download(state, np.uint32, 3)
+    if gave_up:
+        raise Skip(f"{groups} work-groups do not run at the same time here")
+
+    def work(rounds: int) -> Work:
+        def check() -> None:
+            arrived, gave_up, _ = device.download(state, np.uint32, 3)
+            if gave_up:
+                raise DeviceError("work-groups stopped running at the same time while it was measured: close other programs")
+            assert early == 0, f"{early} times a group passed the barrier before its neighbour had arrived"
+            assert arrived == rounds * groups, f"{arrived} arrivals, not {rounds * groups}"
+
+        return Work(commands=(launch(timed, rounds),), ops=rounds, before=(reset,), check=check)
+
+    return Slope(work, start=TRIAL_ROUNDS, most=(1 << 31) // groups)
+
+
+def _once(check: Callable[[], None]) -> Callable[[], None]:
+    """The check, the first time only."""
+    done: list[bool] = []
+
+    def first() -> None:
+        if not done:
+            done.append(True)
+            check()
+
+    return first

@@ -1,0 +1,82 @@
+"""B1: load-to-use latency of global memory by pointer chase, over working sets from 4 KiB up."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clmembench.benchmarks import LATENCY, MIB, axis, axis_of, benchmark, growing, headline_bytes, line_bytes
+from clmembench.data import kernel_source
+from clmembench.model import Array, Device, Launch, Skip, Slope, Work
+
+KIB = 1024
+STEPS_A_BLOCK = 16  # as unrolled in pchase.cl
+FULL_LAPS_TO = 1 << 14  # nodes; the near end of the slope is at least a lap up to here, so that a cold first lap cancels
+SEED = 20160131
+
+
+def random_cycle(nodes: int, seed: int) -> Array:
+    """successor[i] of one cycle through all nodes in random order (uniform over cycles, as Sattolo's algorithm gives).
+
+    Shape (nodes,), uint32. Random order is what keeps prefetchers from foreseeing the next address.
+    """
+    order = np.random.default_rng(seed).permutation(nodes).astype(np.uint32)
+    successor = np.empty(nodes, dtype=np.uint32)
+    successor[order] = np.roll(order, -1)
+    return successor
+
+
+@benchmark(
+    LATENCY,
+    suite="memory",
+    source="Razzaq et al. 2016, section IV-A1 (B1); Mei & Chu 2015, section 4",
+    quick={
+        "array_bytes": growing(4 * KIB, lambda info: min(headline_bytes(info), 512 * MIB), per_octave=2),
+        "spacing_bytes": axis("line"),
+    },
+    x="array_bytes",
+    array_bytes=growing(4 * KIB, headline_bytes, per_octave=4),
+    spacing_bytes=axis_of(lambda info: ("line", 256)),
+)
+def pchase(device: Device, array_bytes: int, spacing_bytes: int | str) -> Slope:
+    """Load-to-use latency of global memory as the working set outgrows each cache.
+
+    One work-item follows a random cycle of absolute addresses, one node each `spacing_bytes`. The metric is the slope of time
+    over steps. Latency includes address translation. Each launch resumes where the last one ended. Raises Skip when the set
+    holds too few nodes.
+    """
+    spacing = line_bytes(device.info) if spacing_bytes == "line" else int(spacing_bytes)
+    nodes = array_bytes // spacing
+    if nodes < STEPS_A_BLOCK:
+        raise Skip(f"{array_bytes} B hold only {nodes} nodes at a spacing of {spacing} B")
+    kernels = device.build(kernel_source("pchase"))
+    chain, cursor = device.alloc(nodes * spacing), device.alloc(8)
+    successor, result = device.alloc(4 * nodes), device.alloc(8)
+    device.upload(successor, random_cycle(nodes, SEED))
+    build = Launch(kernels["build_chain"], (chain, successor, cursor, np.uint64(spacing)), (nodes,))
+    device.run([build])
+
+    lapped: list[bool] = []
+
+    def check() -> None:
+        """A whole lap visits every node once, which warms the caches too; later checks only look for damage."""
+        if not lapped:
+            device.run([Launch(kernels["lap"], (chain, result, np.uint64(nodes + 1)), (1,), (1,))])
+            steps = int(device.download(result, np.uint64, 1)[0])
+            assert steps == nodes, f"the chain returns to its start after {steps} steps, not {nodes}"
+            lapped.append(True)
+        device.upload(result, np.zeros(8, np.uint8))
+        device.run([Launch(kernels["compare"], (chain, successor, result, np.uint64(spacing)), (nodes,))])
+        wrong = int(device.download(result, np.uint32, 1)[0])
+        assert wrong == 0, f"{wrong} of {nodes} nodes of the chain are damaged"
+
+    def work(steps: int) -> Work:
+        blocks = -(-steps // STEPS_A_BLOCK)
+        notes = (f"near end {blocks * STEPS_A_BLOCK / nodes:.2g} of a lap, after a whole warm lap",) if steps < nodes else ()
+        return Work(
+            commands=(Launch(kernels["chase"], (cursor, np.uint32(blocks)), (1,), (1,)),),
+            ops=blocks * STEPS_A_BLOCK,
+            check=check,
+            notes=notes,
+        )
+
+    return Slope(work, start=min(nodes, FULL_LAPS_TO), most=STEPS_A_BLOCK << 31)

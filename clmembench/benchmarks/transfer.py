@@ -1,0 +1,149 @@
+"""B6: bandwidth of the host link, in either direction and both, from pageable, pinned and mapped memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from clmembench.benchmarks import MIB, axis, axis_of, benchmark, headline_bytes
+from clmembench.data import kernel_source
+from clmembench.model import Array, Buffer, Command, Copy, Device, DeviceInfo, Kernel, Launch, Map, Metric, Work
+
+KIB = 1024
+LINK = Metric(
+    "link_bandwidth", "GB/s", "nbytes", "rate", "higher", peak="link_gb_s", only={"direction": ("to_device", "from_device")}
+)
+DUPLEX = Metric("duplex_bandwidth", "GB/s", "nbytes", "rate", "higher", peak="link_duplex_gb_s", only={"direction": ("both",)})
+ZERO_COPY = Metric("zero_copy_map", "ns", "ops", "cost", "lower")
+SEED = 0x2545F491
+
+
+def pattern(words: int, seed: int) -> Array:
+    """The words that transfer.cl's pattern writes, shape (words,), uint32."""
+    return np.arange(words, dtype=np.uint32) * np.uint32(2654435761) ^ np.uint32(seed)
+
+
+def _sizes(info: DeviceInfo) -> tuple[int, ...]:
+    largest = min(256 * MIB, headline_bytes(info))
+    return tuple(n for n in (4 * KIB, 64 * KIB, MIB, 16 * MIB) if n < largest) + (largest,)
+
+
+def _where(info: DeviceInfo, direction: str, memory: str, array_bytes: int) -> bool:
+    return not (direction == "both" and memory == "mapped")
+
+
+def zero_copy(device: Device) -> bool:
+    """Whether a kernel sees a mapped buffer at the host's own address: then mapping moves nothing."""
+    if not device.info.shares_host_memory:
+        return False
+    buffer = device.alloc(64, "mapped")
+    device.run([Launch(device.build(kernel_source("transfer"))["address"], (buffer,), (1,), (1,))])
+    seen = int(device.download(buffer, np.uint64, 1)[0])
+    with device.mapped(buffer, 64, "read") as array:
+        return seen == array.__array_interface__["data"][0]
+
+
+@benchmark(
+    LINK,
+    DUPLEX,
+    ZERO_COPY,
+    suite="link",
+    source="Razzaq et al. 2016, section IV-C (B6)",
+    quick={
+        "array_bytes": axis_of(lambda info: (_sizes(info)[-1],)),
+        "memory": axis("pinned", "pageable", "mapped"),
+    },
+    where=_where,
+    x="array_bytes",
+    direction=axis("to_device", "from_device", "both"),
+    memory=axis("pinned", "pageable", "mapped"),
+    array_bytes=axis_of(_sizes),
+)
+def transfer(device: Device, direction: str, memory: str, array_bytes: int) -> Work:
+    """Bandwidth between host and device, one direction's bytes over the host's time for the whole copy.
+
+    Both directions run on two queues and count the bytes of both. Mapped memory is timed as map plus unmap; where host and device
+    share memory and mapping moves nothing, its latency is the result instead of a bandwidth.
+    """
+    if memory == "mapped":
+        return _mapped(device, direction, array_bytes)
+    kernels = device.build(kernel_source("transfer"))
+    words = array_bytes // 4
+    commands: list[Command] = []
+    incoming, outgoing = device.alloc(array_bytes), device.alloc(array_bytes)
+    source = device.host_array(array_bytes, memory == "pinned")
+    target = device.host_array(array_bytes, memory == "pinned")
+    source.view(np.uint32)[:] = pattern(words, SEED)
+    fill = Launch(kernels["pattern"], (outgoing, np.uint32(SEED + 1)), (words,))
+    device.run([fill])
+    if direction in ("to_device", "both"):
+        commands.append(Copy(incoming, source, array_bytes))
+    if direction in ("from_device", "both"):
+        commands.append(Copy(target, outgoing, array_bytes, queue=int(direction == "both")))
+
+    def check() -> None:
+        if direction != "from_device":
+            assert _matches(device, kernels, incoming, words, SEED), "the device did not receive what the host sent"
+        if direction != "to_device":
+            view = target.view(np.uint32)
+            assert np.array_equal(view, pattern(words, SEED + 1)), "the host did not receive what the device sent"
+            view[:] = 0  # poison for the next check
+
+    shared = ("host and device share memory: this is a copy within it, not a link",) if device.info.shares_host_memory else ()
+    return Work(
+        commands=tuple(commands),
+        nbytes=array_bytes * len(commands),
+        outputs=((incoming, array_bytes),) if direction != "from_device" else (),
+        check=_after_a_pass(device, tuple(commands), check),
+        clock="host",
+        notes=shared,
+    )
+
+
+def _mapped(device: Device, direction: str, array_bytes: int) -> Work:
+    kernels = device.build(kernel_source("transfer"))
+    words = array_bytes // 4
+    buffer = device.alloc(array_bytes, "mapped")
+    shared = zero_copy(device)
+    command = Map(buffer, array_bytes, "read" if direction == "from_device" else "write")
+
+    def check() -> None:
+        if direction == "to_device":
+            with device.mapped(buffer, array_bytes, "write") as array:
+                array.view(np.uint32)[:] = pattern(words, SEED)
+            assert _matches(device, kernels, buffer, words, SEED), "the device does not see what the host wrote"
+        else:
+            device.run([Launch(kernels["pattern"], (buffer, np.uint32(SEED)), (words,))])
+            with device.mapped(buffer, array_bytes, "read") as array:
+                right = np.array_equal(array.view(np.uint32), pattern(words, SEED))
+            assert right, "the host does not see what the device wrote"
+
+    return Work(
+        commands=(command,),
+        nbytes=0 if shared else array_bytes,
+        ops=1 if shared else 0,
+        check=check,
+        clock="host",
+        notes=("zero-copy: host and device share this memory, so mapping moves nothing",) if shared else (),
+    )
+
+
+def _after_a_pass(device: Device, commands: tuple[Command, ...], check: Callable[[], None]) -> Callable[[], None]:
+    """The check leaves poison behind, so run a pass before each one but the first, which follows the runner's own."""
+    seen: list[bool] = []
+
+    def again() -> None:
+        if seen:
+            device.run(commands)
+        seen.append(True)
+        check()
+
+    return again
+
+
+def _matches(device: Device, kernels: Mapping[str, Kernel], buffer: Buffer, words: int, seed: int) -> bool:
+    wrong = device.alloc(4)
+    device.upload(wrong, np.zeros(1, np.uint32))
+    device.run([Launch(kernels["compare"], (buffer, np.uint32(seed), wrong), (words,))])
+    return int(device.download(wrong, np.uint32, 1)[0]) == 0

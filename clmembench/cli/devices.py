@@ -1,0 +1,140 @@
+"""`devices`, `suites`, `describe`: what there is to measure, and with what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clmembench.cli import exits
+from clmembench.units import format_bytes, format_value
+
+if TYPE_CHECKING:
+    from clmembench.model import Axis, DeviceInfo
+
+
+def listed() -> list[DeviceInfo]:
+    """Every device. Ends the command with NO_DEVICE where there is none, or no driver can be asked."""
+    from clmembench.runtimes import runtime
+
+    try:
+        found = runtime("opencl").devices()
+    except ImportError as error:
+        exits.stop(f"pyopencl does not load ({error}): pip install --force-reinstall pyopencl", exits.NO_DEVICE)
+    if not found:
+        exits.stop(exits.NO_OPENCL, exits.NO_DEVICE)
+    return found
+
+
+def select(found: Sequence[DeviceInfo], text: str) -> DeviceInfo:
+    """The one device that INDEX, P:D, name~TEXT, uuid:HEX or pci:ADDRESS names. Ends the command when it is none or several."""
+    if text.isdigit():
+        hits = [found[int(text)]] if int(text) < len(found) else []
+    elif text.startswith("uuid:"):
+        wanted = text[5:].replace("-", "").lower()
+        hits = [d for d in found if wanted and d.uuid.startswith(wanted)]
+    elif text.startswith("pci:"):
+        wanted = text[4:].lower()
+        hits = [d for d in found if wanted and d.pci and (d.pci == wanted or d.pci.endswith(f":{wanted}"))]
+    elif text.startswith("name~"):
+        hits = [d for d in found if text[5:].lower() in d.name.lower()]
+    elif text.endswith("~"):
+        hits = [d for d in found if text[:-1].lower() in d.name.lower()]
+    else:
+        hits = [d for d in found if d.selector == text]
+    if len(hits) == 1:
+        return hits[0]
+    known = "; ".join(f"{i} {d.name}" for i, d in enumerate(found))
+    problem = "matches several devices" if hits else "matches no device"
+    exits.stop(
+        f"--device {text!r} {problem}: give an index, P:D, name~TEXT, uuid:HEX or pci:ADDRESS. There is: {known}",
+        exits.USAGE if hits else exits.NO_DEVICE,
+    )
+
+
+def devices(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the devices: GPUs first, each once, however often its driver is registered."""
+    found = listed()
+    if as_json:
+        rows = [
+            {
+                "index": index,
+                "id": d.id,
+                "name": d.name,
+                "platform": d.platform,
+                "vendor": d.vendor,
+                "type": d.kind,
+                "driver": d.driver,
+                "version": d.version,
+                "compute_units": d.compute_units,
+                "global_mem_bytes": d.global_mem_bytes,
+                "max_alloc_bytes": d.max_alloc_bytes,
+                "local_mem_bytes": d.local_mem_bytes,
+                "max_work_group": d.max_work_group,
+                "fp64": "fp64" in d.features,
+                "features": sorted(d.features),
+                "selector": d.selector,
+                "uuid": d.uuid,
+                "pci": d.pci,
+            }
+            for index, d in enumerate(found)
+        ]
+        print(json.dumps(rows, indent=1))
+        return
+    for index, d in enumerate(found):
+        print(
+            f"{index}  {d.name}  ({d.kind}, {d.platform} {d.driver}, {d.compute_units} compute units, "
+            f"{format_bytes(d.global_mem_bytes)}, uuid:{d.uuid[:8]}{', pci:' + d.pci if d.pci else ''})"
+        )
+
+
+def suites() -> None:
+    """List the suites and the benchmarks in each."""
+    from clmembench.benchmarks import discovered
+    from clmembench.plan import suites as known
+
+    for name, members in known().items():
+        print(f"{name}: {', '.join(members)}")
+    print()
+    for benchmark in discovered().values():
+        print(f"{benchmark.name}: {benchmark.summary}")
+
+
+def describe(bench: Annotated[str, typer.Argument(help="A benchmark's name, as in `suites`.")]) -> None:
+    """Say what a benchmark measures, its axes, its metrics and its source."""
+    import inspect
+
+    from clmembench.benchmarks import discovered
+
+    known = discovered()
+    if bench not in known:
+        exits.stop(f"no benchmark {bench!r}: choose from {', '.join(known)}", exits.USAGE)
+    found = known[bench]
+    print(f"{found.name} (suite {found.suite}, version {found.version})\n")
+    print(f"{inspect.getdoc(found.prepare)}\n")
+    for metric in found.metrics:
+        print(f"metric  {metric.name}: {metric.form} in {metric.unit}, {metric.better} is better")
+    for name, axis in found.axes.items():
+        kind = "tuning, searched" if axis.tuning else "grows until the metric settles" if axis.per_octave else ""
+        needs = "; ".join(f"{value} needs {', '.join(sorted(features))}" for value, features in axis.needs.items())
+        print(f"axis    {name}: {_values(axis)}{f' ({kind})' if kind else ''}{f' [{needs}]' if needs else ''}")
+    print(f"source  {found.source}")
+
+
+def _values(axis: Axis) -> str:
+    """The values on the first device there is; without one they cannot be known."""
+    from clmembench.runtimes import runtime
+
+    try:
+        infos = runtime("opencl").devices()
+    except ImportError:
+        infos = []
+    if not infos:
+        return "depends on the device"
+    values = [format_bytes(v) if isinstance(v, int) and v >= 4096 else format_value(v) if isinstance(v, float) else str(v)
+              for v in axis.values(infos[0])]
+    return " to ".join(values) if axis.per_octave else ", ".join(values)

@@ -1,0 +1,89 @@
+"""`show` and `report`: what stored runs say."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from clmembench.cli import exits
+
+if TYPE_CHECKING:
+    from clmembench.model import Run
+
+
+def load(path: Path) -> Run:
+    """A stored run. Ends the command when the file is none; what was odd about it goes to standard error."""
+    from clmembench import results
+
+    try:
+        found = results.read(path)
+    except results.ResultsError as error:
+        exits.stop(str(error), exits.USAGE)
+    for note in found.notes:
+        print(f"clmembench: {note}", file=sys.stderr)
+    return found
+
+
+def show(
+    path: Annotated[Path, typer.Argument(metavar="RUN", help="A results file.")],
+    as_json: Annotated[bool, typer.Option("--json", help="A list with one object for each point and metric.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="One line for each point and metric.")] = False,
+    as_md: Annotated[bool, typer.Option("--md", help="A Markdown table of every point and metric.")] = False,
+) -> None:
+    """Show a stored run: its summary, or every value as JSON, CSV or Markdown."""
+    from clmembench.report import rows, text
+    from clmembench.specs import SpecError
+
+    if as_json + as_csv + as_md > 1:
+        exits.stop("choose one of --json, --csv and --md", exits.USAGE)
+    found = load(path)
+    try:
+        sheet = rows.sheet_of(found)
+    except SpecError as error:
+        exits.stop(str(error), exits.USAGE)
+    table = rows.rows(found, sheet)
+    if as_json:
+        print(rows.to_json(table))
+    elif as_csv:
+        print(rows.to_csv(table), end="")
+    elif as_md:
+        print(rows.to_markdown(table))
+    else:
+        print(text.as_text(found, table, sheet, bold=sys.stdout.isatty() and not _no_color()))
+
+
+def report(
+    paths: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Results files, any number and any devices.")],
+    form: Annotated[Literal["html", "md"], typer.Option("-f", "--format", help="html (one file, no script) or md.")] = "html",
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to; standard output if not given.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")] = False,
+) -> None:
+    """Make one report over any number of runs and devices."""
+    from clmembench.report import document
+    from clmembench.specs import SpecError
+
+    runs = [load(path) for path in paths]
+    try:
+        made = document.as_html(runs) if form == "html" else document.as_markdown(runs)
+    except SpecError as error:
+        exits.stop(str(error), exits.USAGE)
+    if output is None:
+        print(made)
+        return
+    try:
+        with output.open("w" if overwrite else "x", encoding="utf-8") as file:
+            file.write(made)
+    except FileExistsError:
+        exits.stop(f"{output} exists: choose another -o, or say --overwrite", exits.USAGE)
+    except OSError as error:
+        exits.stop(f"cannot write {output}: {error.strerror}: choose another place with -o", exits.INTERNAL)
+    print(f"wrote {output}", file=sys.stderr)
+
+
+def _no_color() -> bool:
+    import os
+
+    return bool(os.environ.get("NO_COLOR"))

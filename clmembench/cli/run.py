@@ -1,0 +1,228 @@
+"""`run`: measure a device, keep every record, and end in a summary."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Protocol
+
+import typer
+
+from clmembench import __version__, units
+from clmembench.cli import devices, exits
+
+if TYPE_CHECKING:
+    from clmembench.isolate import Found
+    from clmembench.model import DeviceInfo, Header, Record, Value
+    from clmembench.plan import Selection
+
+BAD = ("failed", "wrong", "timeout")
+
+
+def run(
+    device: Annotated[
+        str, typer.Option("-d", "--device", help="INDEX, P:D, name~TEXT, uuid:HEX or pci:ADDRESS; see `devices`.")
+    ] = "0",
+    suite: Annotated[str | None, typer.Option("-s", "--suite", help="quick, memory, sync, link or all; see `suites`.")] = None,
+    bench: Annotated[list[str] | None, typer.Option("-b", "--bench", help="Only benchmarks matching this glob.")] = None,
+    axis: Annotated[
+        list[str] | None, typer.Option("-a", "--axis", help="Values of an axis: op=[triad,copy], array_bytes=64MiB.")
+    ] = None,
+    budget: Annotated[str | None, typer.Option(help="Time for the whole run, such as 10m; points beyond it are skipped.")] = None,
+    timeout: Annotated[str, typer.Option(help="Time for one point before its process is ended.")] = "120s",
+    processes: Annotated[int, typer.Option(min=1, max=100, help="Fresh processes for each point.")] = 1,
+    seed: Annotated[int, typer.Option(help="Kept in the header.")] = 0,
+    size: Annotated[str | None, typer.Option(help="Bytes of the largest array, such as 512MiB; default from the device.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Results file; default in ./reports.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results file.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="End in JSON as of `show --json` instead of a summary.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be measured and end.")] = False,
+) -> None:
+    """Measure a device: every record is kept as it is made, and the end is a summary for people."""
+    from clmembench import isolate, plan, results
+
+    try:
+        selection = plan.Selection(
+            suite=suite or ("all" if bench else "quick"),
+            globs=tuple(bench or ()),
+            axes=_axes(axis or []),
+            processes=processes,
+            budget_s=units.parse_seconds(budget) if budget else None,
+            timeout_s=units.parse_seconds(timeout),
+        )
+        chosen = plan.selected(selection)
+        array_bytes = units.parse_bytes(size) if size else None
+    except ValueError as error:
+        exits.stop(str(error), exits.USAGE)
+    info = devices.select(devices.listed(), device)
+    if array_bytes is not None:
+        if array_bytes > info.max_alloc_bytes:
+            limit = units.format_bytes(info.max_alloc_bytes)
+            exits.stop(f"--size {size} is over this device's largest allocation, {limit}: lower it", exits.USAGE)
+        info = replace(info, array_bytes=array_bytes)
+    if dry_run:
+        for benchmark in chosen:
+            print(f"{benchmark.name}: {plan.outlook(benchmark, info, selection)}")
+        return
+    try:
+        found = plan.probe("opencl", info)
+    except isolate.ChildError as error:
+        exits.stop(f"{info.name} cannot be used: {error}", exits.NO_DEVICE)
+    except KeyboardInterrupt:
+        exits.stop("interrupted before anything was measured", exits.INTERRUPTED)
+    info = replace(info, features=found.features)
+    header = _header(info, found, selection, seed)
+    path = output or Path("reports") / f"{datetime.now(UTC):%Y%m%d}-{_slug(info.name)}-{header.run_id[-8:].lower()}.jsonl"
+    try:
+        bad, interrupted = _measure(results.Writer(path, header, overwrite), info, found, selection)
+    except results.ResultsError as error:
+        exits.stop(str(error), exits.INTERNAL)
+    _finish(path, as_json)
+    if interrupted:
+        exits.stop(f"interrupted: {path} holds every record up to here", exits.INTERRUPTED)
+    if bad:
+        raise typer.Exit(exits.FAILED)
+
+
+def _measure(writer: object, info: DeviceInfo, found: Found, selection: Selection) -> tuple[int, bool]:
+    """Number of bad records, and whether Ctrl-C ended it early."""
+    from clmembench import plan
+    from clmembench.results import Writer
+
+    assert isinstance(writer, Writer)
+    bad = 0
+    with writer, _progress() as progress:
+        records = plan.drive("opencl", info, found, selection)
+        try:
+            for record in records:
+                writer.write(record)
+                progress.show(record)
+                bad += record.status in BAD and record.role == "measure"
+        except KeyboardInterrupt:
+            return bad, True
+        finally:
+            records.close()  # type: ignore[attr-defined]
+    return bad, False
+
+
+def _finish(path: Path, as_json: bool) -> None:
+    """Read the file back, as anybody else would, and print what it says."""
+    from clmembench import results
+    from clmembench.report import rows, text
+
+    stored = results.read(path)
+    sheet = rows.sheet_of(stored)
+    table = rows.rows(stored, sheet)
+    if as_json:
+        print(rows.to_json(table))
+    else:
+        print(text.as_text(stored, table, sheet, bold=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
+        print(f"Results: {path}\nMore: clmembench show {path} --md; clmembench report {path} -o report.html")
+
+
+def _header(info: DeviceInfo, found: Found, selection: Selection, seed: int) -> Header:
+    from ulid import ULID
+
+    from clmembench import environment, plan, results
+    from clmembench.model import Header
+
+    return Header(
+        schema=results.SCHEMA,
+        tool_version=__version__,
+        run_id=str(ULID()),
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        argv=tuple(sys.argv[1:]),
+        suite=selection.suite,
+        seed=seed,
+        runtime="opencl",
+        device=info,
+        features=tuple(sorted(found.features)),
+        host=environment.host(),
+        benchmarks={b.name: plan.card(b) for b in plan.selected(selection)},
+        packages=environment.packages(),
+        environment=environment.variables(),
+        sensors=environment.sensors(info),
+    )
+
+
+def _axes(given: list[str]) -> Mapping[str, tuple[Value, ...]]:
+    """name=value or name=[value,value]. Raises ValueError for anything else."""
+    axes: dict[str, tuple[Value, ...]] = {}
+    for text in given:
+        name, equals, values = text.partition("=")
+        values = values.strip().removeprefix("[").removesuffix("]")
+        if not equals or not name.strip() or not values.strip():
+            raise ValueError(f"-a {text!r}: write name=value or name=[value,value]")
+        axes[name.strip()] = tuple(_value(name.strip(), part.strip()) for part in values.split(","))
+    return axes
+
+
+def _value(name: str, text: str) -> Value:
+    if text.lstrip("-").isdigit():
+        return int(text)
+    if name.endswith("_bytes") and text[:1].isdigit():
+        return units.parse_bytes(text)
+    return text
+
+
+def _slug(name: str) -> str:
+    kept = "".join(c.lower() if c.isalnum() and c.isascii() else "-" for c in name)
+    return "-".join(part for part in kept.split("-") if part)[:40] or "device"
+
+
+class _Progress(Protocol):
+    def show(self, record: Record) -> None: ...
+
+
+class _Lines:
+    """One plain line a benchmark, when it is done."""
+
+    def __init__(self) -> None:
+        self._name, self._count, self._since = "", 0, time.monotonic()
+
+    def show(self, record: Record) -> None:
+        if record.benchmark != self._name:
+            self.close()
+            self._name, self._count, self._since = record.benchmark, 0, time.monotonic() - record.seconds
+        self._count += 1
+
+    def close(self) -> None:
+        if self._name:
+            print(f"{self._name}: {self._count} points, {time.monotonic() - self._since:.1f} s", file=sys.stderr, flush=True)
+
+
+class _Live:
+    """A line that says what is being measured, and the same plain lines above it."""
+
+    def __init__(self, status: object) -> None:
+        self._status, self._lines = status, _Lines()
+
+    def show(self, record: Record) -> None:
+        self._lines.show(record)
+        text = f"{record.benchmark} {units.format_params(dict(record.params))}: {record.status}"
+        self._status.update(text)  # type: ignore[attr-defined]
+
+    def close(self) -> None:
+        self._lines.close()
+
+
+@contextmanager
+def _progress() -> Iterator[_Progress]:
+    """Progress on standard error: live on a terminal, plain lines elsewhere."""
+    if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
+        from rich.console import Console
+
+        with Console(stderr=True).status("probing the device") as status:
+            live = _Live(status)
+            yield live
+            live.close()
+    else:
+        lines = _Lines()
+        yield lines
+        lines.close()

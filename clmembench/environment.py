@@ -1,0 +1,98 @@
+"""What this host and its sensors report of themselves, for the run header: facts a reader needs to believe a number."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+from pathlib import Path
+
+from clmembench.model import DeviceInfo
+
+Fact = str | int | float | bool | None
+_VARIABLES = re.compile(r"(POCL|OCL|CLMEMBENCH|OMP|GPU)_\w+|CUDA_VISIBLE_DEVICES|CUDA_CACHE_\w+")
+_PACKAGES = ("pyopencl", "pocl-binary-distribution", "numpy", "scipy", "nvidia-ml-py")
+
+
+def host() -> dict[str, Fact]:
+    """Facts of this host; None where it does not say."""
+    cpuinfo = _text("/proc/cpuinfo") or ""
+    model = re.search(r"^model name\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    return {
+        "system": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "cpu": model.group(1).strip() if model else (platform.processor() or None),
+        "logical_cpus": os.cpu_count(),
+        "usable_cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "virtual": bool(re.search(r"^flags\s*:.*\bhypervisor\b", cpuinfo, re.MULTILINE)),
+        "governor": _text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "load_1min": round(load, 2) if load is not None else None,
+    }
+
+
+def packages() -> dict[str, str]:
+    """Versions of the packages that a result depends on, where installed."""
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def variables() -> dict[str, str]:
+    """Environment variables that change what is measured; no others are kept."""
+    return {name: value for name, value in sorted(os.environ.items()) if _VARIABLES.fullmatch(name)}
+
+
+def sensors(info: DeviceInfo) -> dict[str, Fact]:
+    """Clocks, power, temperature, throttling, ECC and link of an NVIDIA device through NVML; empty where there is none."""
+    if not info.pci:
+        return {}
+    try:
+        import pynvml  # nvidia-ml-py; optional
+    except ImportError:
+        return {}
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return {}
+    try:
+        handle = pynvml.nvmlDeviceGetHandleByPciBusId(info.pci.encode())
+    except pynvml.NVMLError:
+        return {}
+    sm, mem = pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM
+    asked = {
+        "sm_clock_mhz": lambda: pynvml.nvmlDeviceGetClockInfo(handle, sm),
+        "sm_clock_max_mhz": lambda: pynvml.nvmlDeviceGetMaxClockInfo(handle, sm),
+        "memory_clock_mhz": lambda: pynvml.nvmlDeviceGetClockInfo(handle, mem),
+        "memory_clock_max_mhz": lambda: pynvml.nvmlDeviceGetMaxClockInfo(handle, mem),
+        "power_w": lambda: pynvml.nvmlDeviceGetPowerUsage(handle) / 1000,
+        "power_limit_w": lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000,
+        "temperature_c": lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
+        "throttle_reasons": lambda: pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle),
+        "ecc": lambda: bool(pynvml.nvmlDeviceGetEccMode(handle)[0]),
+        "link_generation": lambda: pynvml.nvmlDeviceGetCurrPcieLinkGeneration(handle),
+        "link_width": lambda: pynvml.nvmlDeviceGetCurrPcieLinkWidth(handle),
+        "utilisation_percent": lambda: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu,
+    }
+    found: dict[str, Fact] = {}
+    for name, ask in asked.items():
+        try:
+            found[name] = ask()
+        except pynvml.NVMLError:  # not every board has every sensor
+            found[name] = None
+    pynvml.nvmlShutdown()
+    return found
+
+
+def _text(path: str) -> str | None:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError:
+        return None

@@ -1,0 +1,314 @@
+"""The child process: a fresh interpreter opens the device and measures points; a crash or a hang costs one point.
+
+The parent half (Child) starts it, hands it points one a line and turns its death or silence into records. The child half
+(`python -m clmembench.isolate`) answers with one record a line on what was its standard output; anything that a driver prints
+goes to standard error, which the parent keeps for the reason.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gc
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from clmembench import measure, probe
+from clmembench.benchmarks import discovered
+from clmembench.model import BuildError, Device, DeviceError, DeviceInfo, Place, Point, Record, Skip
+from clmembench.results import decode_record, encode
+from clmembench.runtimes import runtime
+from clmembench.stats import MIN_SAMPLES
+
+GRACE_S = 2.0  # between TERM and KILL
+START_S = 60.0  # for a child to open its device and say so
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a child needs to know before its first point. A job without a benchmark probes the device and ends."""
+
+    runtime: str
+    device: DeviceInfo
+    benchmark: str = ""
+    place: Place = Place()
+    process: int = 0
+    budget: measure.Budget = measure.Budget()
+    trial: measure.Budget = measure.Budget(0.0, 0.25, 0.05, 3e5, trial=True)
+    features: frozenset[str] = frozenset()
+    cycles_per_op: float | None = None
+    origin: str = ""
+    quantum_ns: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What probing a device gave: features by behaviour, the chain's cycles per operation, the step of its clocks in ns."""
+
+    features: frozenset[str]
+    cycles_per_op: float | None
+    origin: str
+    quantum_ns: float
+
+
+class ChildError(Exception):
+    """The child died, or said nothing in time; the message is a reason for people."""
+
+    def __init__(self, reason: str, timed_out: bool, log: str) -> None:
+        super().__init__(reason)
+        self.timed_out = timed_out
+        self.log = log
+
+
+# ---- the parent's half ----------------------------------------------------------------------------------------------
+
+
+class Child:
+    """One child process serving one job. Use as a context manager: leaving it ends the process."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
+        environment = {**os.environ, **runtime(job.runtime).environment(job.device, job.place)}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "clmembench.isolate"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env=environment,
+            start_new_session=True,  # Ctrl-C is the parent's to handle
+        )
+        self._buffer = b""
+        self._send(json.dumps(dataclasses.asdict(job), default=sorted))
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def probe(self) -> Found:
+        """Raises ChildError when the device cannot even be opened and probed."""
+        answer = json.loads(self._answer(START_S))
+        if "error" in answer:
+            raise ChildError(answer["error"], False, answer.get("log", ""))
+        return Found(**{**answer, "features": frozenset(answer["features"])})
+
+    def measure(self, point: Point, timeout_s: float) -> Record:
+        """The record of one point. Raises ChildError when there will be none; the child is then gone."""
+        self._send(json.dumps({"params": dict(point.params), "role": point.role}))
+        line = self._answer(timeout_s)
+        try:
+            return decode_record(line)
+        except ValueError as error:
+            self.end()
+            raise ChildError("its process answered with something that is no record", False, repr(line[:2000])) from error
+
+    def end(self) -> None:
+        """Close its input, which ends it; TERM and then KILL where that is not enough."""
+        with contextlib.suppress(OSError):
+            if self._process.stdin:
+                self._process.stdin.close()
+        for stop in (None, signal.SIGTERM, signal.SIGKILL):
+            if stop is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, stop)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(GRACE_S)
+                break
+        if self._process.stdout:
+            self._process.stdout.close()
+        self._errors.close()
+
+    def kill(self) -> None:
+        """TERM, and KILL after a grace: an endless kernel ignores Ctrl-C but not these."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(GRACE_S)
+                return
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def _send(self, line: str) -> None:
+        # a child that is gone is noticed when it does not answer
+        with contextlib.suppress(BrokenPipeError):
+            assert self._process.stdin is not None
+            self._process.stdin.write(line.encode() + b"\n")
+            self._process.stdin.flush()
+
+    def _answer(self, timeout_s: float) -> bytes:
+        """The next line. Raises ChildError when the child dies first or the time passes."""
+        assert self._process.stdout is not None
+        descriptor, deadline = self._process.stdout.fileno(), time.monotonic() + timeout_s
+        with selectors.DefaultSelector() as selector:
+            selector.register(descriptor, selectors.EVENT_READ)
+            while b"\n" not in self._buffer:
+                left = deadline - time.monotonic()
+                if left <= 0 or not selector.select(left):
+                    self.kill()
+                    raise ChildError(f"no answer within {timeout_s:g} s; its process was ended", True, self._log())
+                chunk = os.read(descriptor, 1 << 20)
+                if not chunk:
+                    raise ChildError(self._death(), False, self._log())
+                self._buffer += chunk
+        line, self._buffer = self._buffer.split(b"\n", 1)
+        return line
+
+    def _death(self) -> str:
+        code = self._process.wait()
+        if code >= 0:
+            return f"its process ended with exit code {code}"
+        try:
+            return f"its process died of {signal.Signals(-code).name}"
+        except ValueError:
+            return f"its process died of signal {-code}"
+
+    def _log(self) -> str:
+        self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, self._errors.tell() - 20_000))
+        return self._errors.read().decode(errors="replace")
+
+
+# ---- the child's half -----------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Session:
+    """An open device and what every point measured on it shares."""
+
+    job: Job
+    device: Device
+    clock: measure.CoreClock
+    answers: Any
+    started: float = field(default_factory=time.monotonic)
+
+    def record(self, params: Mapping[str, Any], role: Any) -> Record:
+        """Prepare and measure one point; whatever goes wrong becomes the record's status and reason."""
+        benchmark, job, begun = discovered()[self.job.benchmark], self.job, time.monotonic()
+        record = Record(
+            benchmark=benchmark.name,
+            version=benchmark.version,
+            params=params,
+            place=job.place,
+            process=job.process,
+            status="failed",
+            role=role,
+            started=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        )
+        self.device.sources()
+        try:
+            prepared = benchmark.prepare(self.device, **params)
+            before_ns = self.clock.read(self.device)
+            budget = job.trial if role == "tune" else job.budget
+            measured = measure.measure(self.device, prepared, budget, job.quantum_ns)
+            reading = self.clock.reading(before_ns, self.clock.read(self.device))
+            record = dataclasses.replace(
+                record,
+                **_judged(measured, role),
+                series=measured.series,
+                core_clock=reading,
+                stopped=measured.stopped,
+                checked=measured.checked,
+                notes=measured.notes,
+            )
+        except Skip as skip:
+            record = dataclasses.replace(record, status="skipped", reason=str(skip))
+        except BuildError as error:
+            record = dataclasses.replace(record, reason=str(error), log=error.log)
+        except (DeviceError, MemoryError) as error:
+            record = dataclasses.replace(record, reason=str(error) or "the host is out of memory: lower --size")
+        except AssertionError as error:
+            record = dataclasses.replace(record, status="wrong", reason=str(error))
+        except Exception as error:  # a bug in a benchmark must not cost the run
+            reason = f"internal error in {benchmark.name}: {type(error).__name__}: {error}"
+            record = dataclasses.replace(record, reason=reason, log=traceback.format_exc())
+        seconds = round(time.monotonic() - begun, 3)
+        return dataclasses.replace(record, sources=self.device.sources(), seconds=seconds)
+
+
+def _judged(measured: measure.Measured, role: str) -> dict[str, Any]:
+    """Status and reason of what sampling gave."""
+    if measured.wrong:
+        return {"status": "wrong", "reason": measured.wrong}
+    samples = min((len(s.host_ns) for s in measured.series), default=0)
+    if samples < MIN_SAMPLES and role == "measure":
+        return {"status": "suspect", "reason": f"only {samples} samples: {measured.stopped}; raise --budget"}
+    return {"status": "ok", "reason": ""}
+
+
+def _find(device: Device) -> dict[str, Any]:
+    """Probe an open device; the dict is Found's, as JSON."""
+    probed = probe.probe(device)
+    launches, _ = probe.chain(device)
+    step = measure.clock_step_ns([device.time(launches(n), 1, "device") for n in range(20, 84)])
+    return {**dataclasses.asdict(probed), "features": sorted(probed.features), "quantum_ns": step}
+
+
+def _serve() -> None:
+    """Read the job, then points until the input ends; answer each with one line."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # drivers print to standard output: keep that out of the answers
+    _end_with_parent()
+    raw = json.loads(sys.stdin.readline())
+    claims = raw.pop("device")
+    # once probed, what the device was seen to do replaces what its driver says
+    info = DeviceInfo(**{**claims, "features": frozenset(raw.pop("features") or claims["features"])})
+    job = Job(
+        device=info,
+        place=Place(raw["place"]["compute_units"], tuple(raw["place"]["cpus"])),
+        budget=measure.Budget(**raw.pop("budget")),
+        trial=measure.Budget(**raw.pop("trial")),
+        features=info.features,
+        **{k: v for k, v in raw.items() if k != "place"},
+    )
+
+    def answer(text: str) -> None:
+        answers.write(text + "\n")
+        answers.flush()
+
+    try:
+        device = runtime(job.runtime).open(info)
+        if not job.benchmark:
+            answer(json.dumps(_find(device)))
+            return
+        counter = next((c for c in probe.COUNTERS if c in job.features), "")
+        launches, _ = probe.chain(device, counter)
+    except (DeviceError, BuildError) as error:
+        if job.benchmark:
+            sys.exit(f"cannot open the device: {error}")
+        answer(json.dumps({"error": str(error), "log": getattr(error, "log", "")}))
+        return
+    clock = measure.CoreClock(launches, probe.OPS_PER_STEP, job.cycles_per_op, job.origin)
+    clock.settle(device, 0.05)
+    session = _Session(job, device, clock, answers)
+    gc.disable()  # not within a sample; between points instead
+    for line in sys.stdin:
+        point = json.loads(line)
+        record = session.record(point["params"], point["role"])
+        answer(encode(record))
+        del record
+        gc.collect()
+
+
+def _end_with_parent() -> None:
+    """Have the kernel end this process when its parent dies; only Linux can."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,240 @@
+"""Warm-up, sampling and the stopping rule for one prepared point, inside one process."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from clmembench import stats
+from clmembench.model import Array, ClockReading, Device, Fill, Launch, Prepared, Series, Slope, Timing, Trace, Work
+
+CHECKPOINTS = (16, 32, 64, 128, 256, 512, 1024)  # looking after every sample would cover 92% where 95% is claimed
+QUANTA = 100  # a sample lasts at least this many steps of its clock
+AGREE = 0.05  # two warm-up blocks whose medians differ by no more are warm
+POISON = 0xFF  # NaN as a float, -1 as an integer: no benchmark's right answer
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How long a point may sample: at least `least_s`, at most `most_s`, until noise is under `noise` in between.
+
+    Slopes use ends at least `slope_ns` apart. `trial` takes the few samples that a tuning trial needs, and fewer of a slow one.
+    """
+
+    least_s: float = 0.1
+    most_s: float = 1.0
+    noise: float = 0.01
+    slope_ns: float = 1e6
+    trial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What sampling one point gave: a series a Work, why it stopped, and whether results were checked."""
+
+    series: tuple[Series, ...]
+    stopped: str
+    checked: bool
+    notes: tuple[str, ...]
+    wrong: str = ""
+
+
+@dataclass(slots=True)
+class _End:
+    """One Work being sampled."""
+
+    work: Work
+    passes: int = 1
+    warmups_ns: list[int] = field(default_factory=list)
+    timings: list[Timing] = field(default_factory=list)
+    reads: dict[str, list[Array]] = field(default_factory=dict)
+
+    def sample(self, device: Device) -> Timing:
+        """One timed sample. A Work with `before` or `reads` is timed one pass at a time, so that each pass meets its state."""
+        work = self.work
+        if not work.before:
+            return device.time(work.commands, self.passes, work.clock)
+        total = Timing(0, 0, 0, 0)
+        for _ in range(self.passes):
+            device.run(work.before)
+            total = _add(total, device.time(work.commands, 1, work.clock))
+        return total
+
+    def ns(self, timing: Timing) -> int:
+        chosen = {"host": timing.host_ns, "device": timing.device_ns, "queue": timing.queue_ns}[self.work.clock]
+        return timing.host_ns if chosen is None else chosen
+
+    def warm(self, device: Device, limit_s: float) -> None:
+        """Sample in blocks of three until two blocks' medians agree or the limit has passed; the samples are kept, marked."""
+        started, block = time.monotonic(), [self.ns(self.sample(device))]
+        self.warmups_ns += block
+        while time.monotonic() - started < limit_s:
+            last, block = block, [self.ns(self.sample(device)) for _ in range(3)]
+            self.warmups_ns += block
+            if len(last) > 1 and stats.agree(last, block, AGREE):
+                return
+
+    def keep(self, device: Device) -> None:
+        self.timings.append(self.sample(device))
+        for name, read in self.work.reads.items():
+            self.reads.setdefault(name, []).append(device.download(read.buffer, read.dtype, read.count))
+
+    def series(self) -> Series:
+        work, timings = self.work, self.timings
+        stamped = all(t.device_ns is not None for t in timings)
+        queued = all(t.queue_ns is not None for t in timings)
+        return Series(
+            nbytes=work.nbytes,
+            flops=work.flops,
+            ops=work.ops,
+            clock=work.clock if stamped or work.clock == "host" else "host",
+            passes=self.passes,
+            warmups_ns=tuple(self.warmups_ns),
+            host_ns=tuple(t.host_ns for t in timings),
+            device_ns=tuple(t.device_ns or 0 for t in timings) if stamped else None,
+            queue_ns=tuple(t.queue_ns or 0 for t in timings) if queued else None,
+            cpu_ns=tuple(t.cpu_ns for t in timings),
+            reads={name: Trace.pack(work.reads[name].unit, rows) for name, rows in self.reads.items()},
+        )
+
+
+def measure(device: Device, prepared: Prepared, budget: Budget, quantum_ns: float) -> Measured:
+    """Check the outputs, warm up, sample until the rule says stop, and check again.
+
+    `quantum_ns` is the measured step of the clocks. A failed check gives `wrong` and no samples.
+    """
+    slope = isinstance(prepared, Slope)
+    first = prepared.work(prepared.start) if isinstance(prepared, Slope) else prepared
+    wrong = verify(device, first)
+    if wrong:
+        return Measured((), "check failed before sampling", True, first.notes, wrong)
+    if isinstance(prepared, Slope):
+        ends = _slope_ends(device, prepared, budget, quantum_ns)
+    else:
+        ends = [_rate_end(device, prepared, budget, quantum_ns)]
+    for end in ends:
+        end.warm(device, 0.0 if budget.trial else max(0.2, budget.most_s / 2))
+    stopped = _sample(device, ends, budget, slope)
+    last = ends[-1].work
+    if last.check is not None:
+        try:
+            last.check()
+        except AssertionError as error:
+            return Measured((), "check failed after sampling", True, last.notes, f"after sampling: {error}")
+    notes = tuple(dict.fromkeys(note for end in ends for note in end.work.notes))
+    return Measured(tuple(end.series() for end in ends), stopped, last.check is not None, notes)
+
+
+def verify(device: Device, work: Work) -> str:
+    """Poison the outputs, run one pass and check it: "" when right (or nothing to check), else what was wrong."""
+    if work.check is None:
+        return ""
+    for buffer, nbytes in work.outputs:
+        device.run([Fill(buffer, nbytes, POISON)])
+    device.run((*work.before, *work.commands))
+    try:
+        work.check()
+    except AssertionError as error:
+        return str(error) or "the check failed without a message"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class CoreClock:
+    """A chain of dependent operations that reads the core's clock beside the samples.
+
+    `chain(steps)` is its launches; `ops_per_step` dependent operations a step, each of `cycles_per_op` cycles (None: unknown).
+    """
+
+    chain: Callable[[int], Sequence[Launch]]
+    ops_per_step: int
+    cycles_per_op: float | None
+    origin: str
+
+    def settle(self, device: Device, least_s: float) -> None:
+        """Keep the device busy for `least_s`, so that its clock leaves the idle state."""
+        started = time.monotonic()
+        while time.monotonic() - started < least_s:
+            device.run(self.chain(20_000))
+
+    def read(self, device: Device, steps: int = 5_000, pairs: int = 3) -> float:
+        """ns of 2 * steps more steps: the median over pairs of a short and a long chain."""
+        extra = []
+        for _ in range(pairs):
+            near, far = (device.time(self.chain(n), 1, "device") for n in (steps, 3 * steps))
+            extra.append((far.device_ns or far.host_ns) - (near.device_ns or near.host_ns))
+        return float(statistics.median(extra))
+
+    def reading(self, before_ns: float, after_ns: float, steps: int = 5_000) -> ClockReading:
+        return ClockReading(2 * steps * self.ops_per_step, before_ns, after_ns, self.cycles_per_op, self.origin)
+
+
+def clock_step_ns(timings: Sequence[Timing]) -> float:
+    """The step of the device's event clock in ns, from different durations: the greatest common divisor of their differences."""
+    times = [t.device_ns if t.device_ns is not None else t.host_ns for t in timings]
+    differences = [abs(t - times[0]) for t in times if t != times[0]]
+    return float(max(1, math.gcd(*differences))) if differences else 1.0
+
+
+def _rate_end(device: Device, work: Work, budget: Budget, quantum_ns: float) -> _End:
+    """Enough passes that a sample outlasts QUANTA steps of its clock; a pass with state of its own stays alone."""
+    end = _End(work)
+    end.warmups_ns.append(end.ns(end.sample(device)))  # the first pass compiles and touches pages
+    single = max(1, min(end.ns(end.sample(device)) for _ in range(2)))
+    if not work.reads:
+        wanted = max(QUANTA * quantum_ns, 2e4)
+        end.passes = int(min(10_000, max(1, -(-wanted // single)), max(1, budget.most_s * 1e9 / 32 // single)))
+    return end
+
+
+def _slope_ends(device: Device, slope: Slope, budget: Budget, quantum_ns: float) -> list[_End]:
+    """Double the amount until the ends lie QUANTA steps and `slope_ns` apart, or the slope's own limit is reached."""
+    amount, wanted = slope.start, max(QUANTA * quantum_ns, budget.slope_ns)
+    near, far = _End(slope.work(amount)), _End(slope.work(3 * amount))
+    near.sample(device), far.sample(device)  # warm: compiled, pages touched
+    while True:
+        apart = min(far.ns(far.sample(device)) - near.ns(near.sample(device)) for _ in range(2))
+        if apart >= wanted or 3 * amount >= slope.most:
+            return [near, far]
+        growth = min(64.0, 1.2 * wanted / apart) if apart > 0 else 8.0
+        amount = max(amount + 1, min(int(amount * growth), slope.most // 3))
+        near, far = _End(slope.work(amount)), _End(slope.work(3 * amount))
+
+
+def _sample(device: Device, ends: Sequence[_End], budget: Budget, slope: bool) -> str:
+    """Sample all ends in turn; look at the noise only at doublings; say which rule stopped it."""
+    started = time.monotonic()
+    while True:
+        for end in ends:
+            end.keep(device)
+        taken, elapsed = len(ends[0].timings), time.monotonic() - started
+        if budget.trial and (taken >= stats.MIN_SAMPLES or elapsed >= budget.most_s):
+            return "tuning trial"
+        if elapsed >= budget.most_s and taken >= stats.MIN_SAMPLES:
+            return f"budget of {budget.most_s:g} s spent"
+        if elapsed >= 4 * budget.most_s:
+            return f"budget of {budget.most_s:g} s spent four times over with {taken} samples"
+        if taken in CHECKPOINTS and elapsed >= budget.least_s:
+            summary = stats.summarise(_primary(ends, slope))
+            if summary.noise <= budget.noise:
+                return f"noise {summary.noise:.2%} within {budget.noise:.2%}"
+        if taken >= CHECKPOINTS[-1]:
+            return f"{taken} samples"
+
+
+def _primary(ends: Sequence[_End], slope: bool) -> list[float]:
+    """What the noise is judged on: the samples, or for a slope the differences of its ends."""
+    if not slope:
+        return [float(ends[0].ns(t)) for t in ends[0].timings]
+    near, far = ends
+    return [float(far.ns(b) - near.ns(a)) for a, b in zip(near.timings, far.timings, strict=True)]
+
+
+def _add(a: Timing, b: Timing) -> Timing:
+    def both(x: int | None, y: int | None) -> int | None:
+        return None if x is None or y is None else x + y
+
+    return Timing(a.host_ns + b.host_ns, both(a.device_ns, b.device_ns), both(a.queue_ns, b.queue_ns), a.cpu_ns + b.cpu_ns)

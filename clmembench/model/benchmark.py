@@ -1,0 +1,89 @@
+"""What a benchmark is, as data: metrics, axes, points on them, and the plan that asks for points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from clmembench.model.device import DeviceInfo
+from clmembench.model.work import Prepared, Value
+
+Form = Literal["rate", "cost", "slope"]
+Role = Literal["measure", "tune"]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """How time becomes a value. Data, so that a stored run can be read without the benchmark's code.
+
+    rate: amount per time, in `unit`; cost: time per amount; slope: the cost of the extra amount between two ends.
+    `scale` turns amount/ns (rate) or ns/amount (cost, slope) into `unit`. `peak` names a figure of the spec sheet.
+    """
+
+    name: str
+    unit: str
+    amount: Literal["nbytes", "flops", "ops"]
+    form: Form
+    better: Literal["higher", "lower"]
+    scale: float = 1.0
+    peak: str | None = None
+    cycles: bool = False  # also worth showing in cycles of the measured core clock
+    only: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # the parameter values it speaks of; empty: all
+
+    def applies(self, params: Mapping[str, Value]) -> bool:
+        """Whether a point with these parameters has this metric."""
+        return all(params.get(name) in values for name, values in self.only.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The values one parameter takes.
+
+    `needs` names the device features a value needs. A tuning axis is searched and its winner is the record. `per_octave` > 0
+    marks a growing axis: values are then (first, last) and the plan places that many points an octave between them, going
+    on past knees until the metric has been flat for two octaves.
+    """
+
+    values: Callable[[DeviceInfo], Sequence[Value]]
+    needs: Mapping[Value, frozenset[str]] = field(default_factory=dict)
+    tuning: bool = False
+    per_octave: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """One benchmark: its axes, its metrics (the first is the headline) and how to prepare a point."""
+
+    name: str
+    metrics: tuple[Metric, ...]
+    axes: Mapping[str, Axis]
+    prepare: Callable[..., Prepared]
+    suite: str
+    needs: frozenset[str] = frozenset()
+    where: Callable[..., bool] | None = None  # (info, **params): whether that choice is a point at all
+    quick: Mapping[str, Axis] | None = None  # axes that suite quick replaces; None keeps the benchmark out of it
+    x: str = ""  # the axis a figure is drawn against
+    peer_of: str | None = None
+    summary: str = ""
+    source: str = ""
+    version: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a process runs: that many compute units (None: all), on those CPUs (empty: any). One process has one Place."""
+
+    compute_units: int | None = None
+    cpus: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One choice on the axes, to be measured in `processes` fresh processes."""
+
+    benchmark: str
+    params: Mapping[str, Value]
+    place: Place = Place()
+    processes: int = 1
+    role: Role = "measure"

@@ -1,0 +1,88 @@
+"""What a device is: its claims, and the two seams (Device, Runtime) that a runtime implements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import numpy.typing as npt
+
+from clmembench.model.work import Array, Buffer, Clock, Command, Kernel, Value
+
+if TYPE_CHECKING:
+    from clmembench.model.benchmark import Place
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """What a runtime says of a device: claims to audit, not truth. Sizes in bytes; cpu_id is vendor-family-model."""
+
+    id: str
+    name: str
+    platform: str
+    vendor: str
+    kind: Literal["gpu", "cpu", "accelerator"]
+    driver: str
+    version: str
+    compute_units: int
+    global_mem_bytes: int
+    max_alloc_bytes: int
+    local_mem_bytes: int
+    max_work_group: int
+    line_bytes: int
+    cache_bytes: int
+    max_clock_mhz: int
+    timer_resolution_ns: int
+    shares_host_memory: bool
+    host_mem_bytes: int
+    features: frozenset[str]
+    selector: str = ""  # platform:device index
+    uuid: str = ""
+    pci: str = ""
+    cpu_id: str = ""
+    array_bytes: int | None = None  # the user's --size
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """One sample, in ns: host (enqueue to completion), device (sum over passes of first start to last end over all queues),
+    queue (queued to start, summed over passes) and CPU time of this process. device and queue are None where commands are
+    not stamped."""
+
+    host_ns: int
+    device_ns: int | None
+    queue_ns: int | None
+    cpu_ns: int
+
+
+class Device(Protocol):
+    """An open device. `run` is untimed; `time` is the only timing method there is. All of them raise DeviceError.
+
+    alloc and host_array take bytes; host_array gives bytes (uint8) of ordinary or page-locked host memory; mapped lends the host
+    a buffer's first bytes; build gives the kernels of a source by name, or raises BuildError; sources is the hash of what was
+    built since it was last asked.
+    """
+
+    @property
+    def info(self) -> DeviceInfo: ...
+    def alloc(self, nbytes: int, kind: Literal["device", "mapped"] = "device") -> Buffer: ...
+    def host_array(self, nbytes: int, pinned: bool) -> Array: ...
+    def upload(self, buffer: Buffer, array: Array) -> None: ...
+    def download(self, buffer: Buffer, dtype: npt.DTypeLike, count: int, offset_bytes: int = 0) -> Array: ...
+    def mapped(self, buffer: Buffer, nbytes: int, mode: Literal["read", "write"]) -> AbstractContextManager[Array]: ...
+    def build(self, source: str, **defines: Value) -> Mapping[str, Kernel]: ...
+    def run(self, commands: Sequence[Command]) -> None: ...
+    def time(self, commands: Sequence[Command], passes: int, clock: Clock) -> Timing: ...
+    def sources(self) -> str: ...
+
+
+class Runtime(Protocol):
+    """A way to reach devices: OpenCL, the scripted fake, host libraries."""
+
+    @property
+    def name(self) -> str: ...
+    def devices(self) -> list[DeviceInfo]: ...
+    def environment(self, info: DeviceInfo, place: Place) -> Mapping[str, str]: ...
+    def open(self, info: DeviceInfo) -> Device: ...

@@ -1,0 +1,175 @@
+"""What is kept of a run: raw series, one Record for each point and process, the run's header, and findings."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from clmembench.model.benchmark import Metric, Place, Point, Role
+from clmembench.model.device import DeviceInfo
+from clmembench.model.work import Array, Clock, Value
+
+Status = Literal["ok", "suspect", "wrong", "skipped", "failed", "timeout"]
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a Read brought back: `samples` rows of `count` values in `unit`, compressed; `nbytes` is their size unpacked."""
+
+    unit: str
+    dtype: str
+    samples: int
+    count: int
+    nbytes: int
+    data: str  # base64 of zlib
+
+    @classmethod
+    def pack(cls, unit: str, rows: Sequence[Array]) -> Trace:
+        """Keep one array a sample; all have the same shape (count,) and dtype."""
+        raw = b"".join(row.tobytes() for row in rows)
+        packed = base64.b64encode(zlib.compress(raw)).decode()
+        return cls(unit, str(rows[0].dtype), len(rows), len(rows[0]), len(raw), packed)
+
+    def unpack(self, most: int = 1 << 28) -> Array:
+        """The values, shape (samples, count). Raises ValueError where the stated size is over `most` bytes or not kept."""
+        itemsize = np.dtype(self.dtype).itemsize
+        if self.nbytes > most or self.nbytes != self.samples * self.count * itemsize:
+            raise ValueError(f"a trace of {self.nbytes} bytes is over the limit of {most}, or not what it says it is")
+        stream = zlib.decompressobj()
+        raw = stream.decompress(base64.b64decode(self.data, validate=True), self.nbytes)
+        if len(raw) != self.nbytes or not stream.eof:
+            raise ValueError("a trace does not unpack to the size it states")
+        return np.frombuffer(raw, dtype=self.dtype).reshape(self.samples, self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The raw samples of one Work: all lists have one entry a sample, in ns for `passes` passes."""
+
+    nbytes: int
+    flops: int
+    ops: int
+    clock: Clock
+    passes: int
+    warmups_ns: tuple[int, ...]
+    host_ns: tuple[int, ...]
+    device_ns: tuple[int, ...] | None
+    queue_ns: tuple[int, ...] | None
+    cpu_ns: tuple[int, ...]
+    reads: Mapping[str, Trace] = field(default_factory=dict)
+
+    def times_ns(self) -> tuple[int, ...]:
+        """The samples of this series by its own clock."""
+        chosen = {"device": self.device_ns, "queue": self.queue_ns, "host": self.host_ns}[self.clock]
+        return chosen if chosen is not None else ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClockReading:
+    """A dependent-ALU chain beside the samples: ns for `ops` operations, and the in-kernel counter's ticks if trusted.
+
+    `cycles_per_op` is what makes a clock of it; `origin` says where that came from.
+    """
+
+    ops: int
+    before_ns: float
+    after_ns: float
+    cycles_per_op: float | None
+    origin: str
+
+    @property
+    def ghz(self) -> float | None:
+        """Core clock in cycles per ns, over both readings; None where cycles per operation are not known."""
+        mean_ns = (self.before_ns + self.after_ns) / 2
+        return self.ops * self.cycles_per_op / mean_ns if self.cycles_per_op and mean_ns > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One point in one process: everything needed to derive its values later."""
+
+    benchmark: str
+    version: int
+    params: Mapping[str, Value]
+    place: Place
+    process: int
+    status: Status
+    reason: str = ""
+    role: Role = "measure"
+    series: tuple[Series, ...] = ()
+    core_clock: ClockReading | None = None
+    stopped: str = ""
+    checked: bool = False
+    notes: tuple[str, ...] = ()
+    log: str = ""
+    sources: str = ""
+    started: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An inferred value with its interval and the evidence for it; what cannot be said is `undetermined`."""
+
+    name: str
+    value: float | None
+    low: float | None
+    high: float | None
+    unit: str
+    status: Literal["ok", "undetermined", "inconsistent"]
+    method: str
+    evidence: tuple[str, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What a run file keeps of a benchmark, so that its records are read without its code."""
+
+    version: int
+    suite: str
+    summary: str
+    source: str
+    metrics: tuple[Metric, ...]
+    tuning: tuple[str, ...] = ()
+    growing: str = ""
+    x: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The first line of a run file: what ran, on what, with which tool. `quantum_ns` is the measured step of each clock."""
+
+    schema: int
+    tool_version: str
+    run_id: str
+    started: str
+    argv: tuple[str, ...]
+    suite: str
+    seed: int
+    runtime: str
+    device: DeviceInfo
+    features: tuple[str, ...]
+    host: Mapping[str, str | int | float | bool | None]
+    benchmarks: Mapping[str, Card]
+    packages: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    sensors: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as read back: header, records in file order, and what the reader had to say about the file."""
+
+    path: str
+    header: Header
+    records: tuple[Record, ...]
+    notes: tuple[str, ...] = ()
+
+
+Plan = Generator[Sequence[Point], list[Record], None]

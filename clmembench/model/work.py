@@ -1,0 +1,149 @@
+"""What to run and what it costs: commands, Work and Slope, as benchmarks return them; and why a point could not run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy.typing as npt
+
+Value = str | int | float | bool
+Array = npt.NDArray[Any]
+Buffer = Any  # a runtime's own handle on device memory
+Clock = Literal["device", "host", "queue"]
+
+
+class Skip(Exception):
+    """A benchmark cannot run here; the message says why and becomes the record's reason."""
+
+
+class BuildError(Exception):
+    """A kernel did not compile; `log` is the compiler's whole output."""
+
+    def __init__(self, reason: str, log: str) -> None:
+        super().__init__(reason)
+        self.log = log
+
+
+class DeviceError(Exception):
+    """The device refused something; the message says what and names the remedy."""
+
+
+class Kernel(Protocol):
+    """One compiled kernel. Runtimes hand these out by name and take them back in a Launch."""
+
+    @property
+    def name(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """A kernel argument: that many bytes of local memory for each work-group."""
+
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel over an NDRange. Arguments are buffers, NumPy scalars or Local."""
+
+    kernel: Kernel
+    args: tuple[Any, ...]
+    global_size: tuple[int, ...]
+    local_size: tuple[int, ...] | None = None
+    queue: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """`nbytes` from `src` to `dst`; each is a buffer or a host array."""
+
+    dst: Any
+    src: Any
+    nbytes: int
+    queue: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Set the first `nbytes` of a buffer to one byte value."""
+
+    buffer: Buffer
+    nbytes: int
+    byte: int = 0
+    queue: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """Map the first `nbytes` of a buffer for the host and unmap it again.
+
+    `mode` "read" brings the device's bytes to the host; "write" promises to overwrite them, so data move at the unmap.
+    """
+
+    buffer: Buffer
+    nbytes: int
+    mode: Literal["read", "write"]
+    queue: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A peer library's work: the function synchronises itself and is timed by the host's clock."""
+
+    function: Callable[[], object]
+
+
+Command = Launch | Copy | Fill | Map | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Output that is data, not a duration: in-kernel ticks, latencies of single accesses, offsets."""
+
+    buffer: Buffer
+    dtype: str
+    count: int
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one pass runs, and what it costs. A benchmark returns this and never times anything.
+
+    nbytes, flops and ops are the amounts of one pass by the benchmark's documented counting rule. `before` runs untimed
+    before every pass. `outputs` are poisoned before `check`, which raises AssertionError when a result is wrong and must
+    hold after any number of passes. `reads` are downloaded after each sampled pass and stored with it. `notes` are facts about
+    how this point was run that a reader of the number must know.
+    """
+
+    commands: tuple[Command, ...]
+    nbytes: int = 0
+    flops: int = 0
+    ops: int = 0
+    before: tuple[Command, ...] = ()
+    reads: Mapping[str, Read] = field(default_factory=dict)
+    outputs: tuple[tuple[Buffer, int], ...] = ()  # (buffer, bytes to poison)
+    check: Callable[[], None] | None = None
+    clock: Clock = "device"
+    notes: tuple[str, ...] = ()
+
+    def amount(self, name: str) -> int:
+        """One pass's `nbytes`, `flops` or `ops`."""
+        return int(getattr(self, name))
+
+
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """A Work at any amount: the runner picks amounts n and 3n, large enough for the timer, and keeps both ends.
+
+    The metric is the extra time of the extra amount, so launch and read-out costs cancel. `most` bounds 3n.
+    """
+
+    work: Callable[[int], Work]
+    start: int = 64
+    most: int = 1 << 40
+
+
+Prepared = Work | Slope

@@ -1,0 +1,323 @@
+"""Drives Plans: makes each benchmark's points, hands them to children, and asks the plan for the next ones."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+from clmembench import derive
+from clmembench.benchmarks import discovered
+from clmembench.infer import levels
+from clmembench.isolate import Child, ChildError, Found, Job
+from clmembench.measure import Budget
+from clmembench.model import Axis, Benchmark, Card, DeviceInfo, Plan, Point, Record, Value
+from clmembench.units import format_bytes
+
+QUICK = Budget(least_s=0.03, most_s=0.3, noise=0.02, slope_ns=3e5)
+FULL = Budget(least_s=0.1, most_s=0.8, noise=0.01, slope_ns=1e6)
+DEATHS = 2  # a benchmark that ends its process this often is not tried again
+BETTER = 0.01  # a tuning trial must win by more than this to replace the default
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a run is to measure: a suite, benchmark names (globs), values for axes, and its limits in time."""
+
+    suite: str = "all"
+    globs: tuple[str, ...] = ()
+    axes: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    processes: int = 1
+    budget_s: float | None = None
+    timeout_s: float = 120.0
+
+    @property
+    def point_budget(self) -> Budget:
+        return QUICK if self.suite == "quick" else FULL
+
+
+def suites() -> dict[str, tuple[str, ...]]:
+    """Every suite's benchmarks: quick and all, and one suite for each kind of benchmark there is."""
+    known = discovered()
+    kinds = sorted({b.suite for b in known.values()})
+    return {
+        "quick": tuple(b.name for b in known.values() if b.quick is not None),
+        **{kind: tuple(b.name for b in known.values() if b.suite == kind) for kind in kinds},
+        "all": tuple(known),
+    }
+
+
+def selected(selection: Selection) -> list[Benchmark]:
+    """The benchmarks of a selection. Raises ValueError naming what there is when nothing matches."""
+    known, all_suites = discovered(), suites()
+    if selection.suite not in all_suites:
+        raise ValueError(f"no suite {selection.suite!r}: choose from {', '.join(all_suites)}")
+    for glob in selection.globs:
+        if not any(fnmatchcase(name, glob) for name in known):
+            raise ValueError(f"no benchmark matches {glob!r}: choose from {', '.join(known)}")
+    chosen = [
+        known[name]
+        for name in all_suites[selection.suite]
+        if not selection.globs or any(fnmatchcase(name, glob) for glob in selection.globs)
+    ]
+    if not chosen:
+        raise ValueError(f"suite {selection.suite} has none of {', '.join(selection.globs)}: leave out --suite")
+    axes = {name for benchmark in chosen for name in benchmark.axes}
+    for name in selection.axes:
+        if name not in axes:
+            raise ValueError(f"no axis {name!r} here: choose from {', '.join(sorted(axes))}")
+    return chosen
+
+
+def card(benchmark: Benchmark) -> Card:
+    """What a run file keeps of a benchmark."""
+    return Card(
+        version=benchmark.version,
+        suite=benchmark.suite,
+        summary=benchmark.summary,
+        source=benchmark.source,
+        metrics=benchmark.metrics,
+        tuning=tuple(name for name, axis in benchmark.axes.items() if axis.tuning),
+        growing=next((name for name, axis in benchmark.axes.items() if axis.per_octave), ""),
+        x=benchmark.x,
+    )
+
+
+# ---- which points ---------------------------------------------------------------------------------------------------
+
+
+def explore(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> Plan:
+    """The points of a benchmark: the grid, tuned where it has tuning axes, grown along an axis that grows."""
+    axes = _chosen_axes(benchmark, selection)
+    plain = {n: a.values(info) for n, a in axes.items() if not a.tuning and not a.per_octave}
+    tuning = {n: a.values(info) for n, a in axes.items() if a.tuning}
+    growing = next(((n, a) for n, a in axes.items() if a.per_octave), None)
+    bases = [dict(zip(plain, values, strict=True)) for values in itertools.product(*plain.values())]
+    batch: list[Point] = []
+    for base in bases:
+        if growing is not None:
+            yield from _grow(benchmark, info, base, *growing, selection.processes)
+            continue
+        choices = [dict(zip(tuning, values, strict=True)) for values in itertools.product(*tuning.values())]
+        allowed = [c for c in choices if benchmark.where is None or benchmark.where(info, **base, **c)]
+        usable = [c for c in allowed if not missing(benchmark, {**base, **c}, info.features)]
+        if not allowed:
+            continue
+        if len(usable) < 2 or _is_given(tuning, selection):
+            batch += [_point(benchmark, base, c, selection.processes) for c in (usable or allowed[:1])]
+            continue
+        best = yield from _tune(benchmark, base, usable, tuning)
+        yield [_point(benchmark, base, best, selection.processes)]
+    if batch:
+        yield batch
+
+
+def _chosen_axes(benchmark: Benchmark, selection: Selection) -> dict[str, Axis]:
+    """The benchmark's axes, replaced by those of suite quick and then by the values a user gave."""
+    axes = dict(benchmark.axes)
+    if selection.suite == "quick" and benchmark.quick is not None:
+        axes.update(benchmark.quick)
+        axes = {n: replace(a, needs=benchmark.axes[n].needs) for n, a in axes.items()}
+    for name, values in selection.axes.items():
+        if name in axes:
+            axes[name] = Axis(lambda info, values=values: values, axes[name].needs, axes[name].tuning)
+    return axes
+
+
+def _is_given(tuning: Mapping[str, object], selection: Selection) -> bool:
+    """A user who names values of a tuning axis wants to see each of them, not the best."""
+    return any(name in selection.axes for name in tuning)
+
+
+def _point(benchmark: Benchmark, base: Mapping[str, Value], tuned: Mapping[str, Value], processes: int) -> Point:
+    return Point(benchmark.name, {**base, **tuned}, processes=processes)
+
+
+def _tune(
+    benchmark: Benchmark, base: dict[str, Value], usable: list[dict[str, Value]], tuning: Mapping[str, Sequence[Value]]
+) -> Generator[Sequence[Point], list[Record], dict[str, Value]]:
+    """Search one axis after the other from the first choice; the winner is measured anew by the caller, since the best of
+    several trials is biased upwards."""
+
+    def trial(choice: dict[str, Value]) -> Point:
+        return Point(benchmark.name, {**base, **choice}, role="tune")
+
+    best = usable[0]
+    score = _score(benchmark, (yield [trial(best)]))
+    tried = [best]
+    for name, values in tuning.items():
+        others = [{**best, name: value} for value in values]
+        others = [c for c in others if c in usable and c not in tried]
+        for choice in others:
+            tried.append(choice)
+            found = _score(benchmark, (yield [trial(choice)]))
+            if found > score * (1 + BETTER):
+                best, score = choice, found
+    return best
+
+
+def _score(benchmark: Benchmark, records: Sequence[Record]) -> float:
+    """The headline metric's median, turned so that more is better; 0 where there is none."""
+    metric = benchmark.metrics[0]
+    values = [v for r in records if r.status == "ok" for v in derive.values_of(r, metric)]
+    if not values:
+        return 0.0
+    median = sorted(values)[len(values) // 2]
+    return median if metric.better == "higher" else (1 / median if median > 0 else 0.0)
+
+
+def _grow(
+    benchmark: Benchmark, info: DeviceInfo, base: dict[str, Value], name: str, axis: Axis, processes: int
+) -> Plan:
+    """An octave at a time, until the metric has settled or the axis ends."""
+    first, last = (int(v) for v in axis.values(info))
+    seen: list[Record] = []
+    sizes = octaves(first, last, axis.per_octave)
+    for start in range(0, len(sizes), axis.per_octave):
+        params = [{**base, name: size} for size in sizes[start : start + axis.per_octave]]
+        seen += yield [
+            Point(benchmark.name, p, processes=processes)
+            for p in params
+            if benchmark.where is None or benchmark.where(info, **p)
+        ]
+        if levels.settled(levels.curve(seen, benchmark.metrics[0], name), levels.floor_bytes(info)):
+            return
+
+
+def octaves(first: int, last: int, per_octave: int) -> list[int]:
+    """Sizes from `first` to `last`, `per_octave` an octave, in whole KiB; powers of two times `first` are met exactly."""
+    sizes = []
+    for step in itertools.count():
+        size = int(first * 2 ** (step // per_octave) * 2 ** (step % per_octave / per_octave)) // 1024 * 1024
+        if size > last:
+            return sizes
+        if size not in sizes:
+            sizes.append(size)
+
+
+def missing(benchmark: Benchmark, params: Mapping[str, Value], features: frozenset[str]) -> list[str]:
+    """The features that a point needs and the device lacks."""
+    needed = set(benchmark.needs)
+    for name, value in params.items():
+        needed |= benchmark.axes[name].needs.get(value, frozenset())
+    return sorted(needed - features)
+
+
+def outlook(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> str:
+    """What `explore` will do, in words; how far a growing axis goes and which trials tuning takes is known only then."""
+    axes = _chosen_axes(benchmark, selection)
+    parts = []
+    for name, axis in axes.items():
+        values = [format_bytes(v) if isinstance(v, int) and name.endswith("_bytes") else str(v) for v in axis.values(info)]
+        if axis.per_octave:
+            parts.append(f"{name} {values[0]} to at most {values[-1]}, {axis.per_octave} an octave until it settles")
+        else:
+            parts.append(f"{'tuned ' if axis.tuning else ''}{name} {', '.join(values)}")
+    return "; ".join(parts)
+
+
+# ---- driving them ---------------------------------------------------------------------------------------------------
+
+
+def probe(runtime: str, info: DeviceInfo) -> Found:
+    """What the device can do, found in a child. Raises ChildError when it cannot be opened."""
+    with Child(Job(runtime, info)) as child:
+        return child.probe()
+
+
+def drive(runtime: str, info: DeviceInfo, found: Found, selection: Selection) -> Iterator[Record]:
+    """Every record of a selection, as it is measured. `info` holds the features that were found."""
+    deadline = time.monotonic() + selection.budget_s if selection.budget_s else None
+    for benchmark in selected(selection):
+        job = Job(
+            runtime,
+            info,
+            benchmark.name,
+            budget=selection.point_budget,
+            features=found.features,
+            cycles_per_op=found.cycles_per_op,
+            origin=found.origin,
+            quantum_ns=found.quantum_ns,
+        )
+        with _Attempts(job, selection.timeout_s, deadline) as attempts:
+            plan = explore(benchmark, info, selection)
+            answers: list[Record] | None = None
+            while True:
+                try:
+                    points = next(plan) if answers is None else plan.send(answers)
+                except StopIteration:
+                    break
+                answers = []
+                for point, process in _processes(points):
+                    record = attempts.record(benchmark, point, process)
+                    answers.append(record)
+                    yield record
+
+
+def _processes(points: Sequence[Point]) -> Iterator[tuple[Point, int]]:
+    """Each point in each process, process by process, so that a child is used for all its points."""
+    for process in range(max((p.processes for p in points), default=0)):
+        for point in points:
+            if process < point.processes:
+                yield point, process
+
+
+class _Attempts:
+    """Measures points in a child, with a new one for each process index and after each death."""
+
+    def __init__(self, job: Job, timeout_s: float, deadline: float | None) -> None:
+        self._job = job
+        self._timeout_s = timeout_s
+        self._deadline = deadline
+        self._child: Child | None = None
+        self._deaths = 0
+
+    def __enter__(self) -> _Attempts:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def record(self, benchmark: Benchmark, point: Point, process: int) -> Record:
+        lacking = missing(benchmark, point.params, self._job.features)
+        if lacking:
+            return self._unmeasured(benchmark, point, process, "skipped", f"device has no {', '.join(lacking)}")
+        if self._deaths >= DEATHS:
+            reason = f"not tried: {benchmark.name} has ended its process {DEATHS} times"
+            return self._unmeasured(benchmark, point, process, "failed", reason)
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            return self._unmeasured(benchmark, point, process, "skipped", "the run's --budget was spent")
+        try:
+            return self._started(process).measure(point, self._timeout_s)
+        except ChildError as error:
+            self._deaths += 1
+            self._end()
+            status = "timeout" if error.timed_out else "failed"
+            record = self._unmeasured(benchmark, point, process, status, str(error))
+            return replace(record, log=error.log)
+
+    def _started(self, process: int) -> Child:
+        if self._child is not None and self._child.job.process != process:
+            self._end()
+        if self._child is None:
+            self._child = Child(replace(self._job, process=process))
+        return self._child
+
+    def _end(self) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            child.end()
+
+    def _unmeasured(self, benchmark: Benchmark, point: Point, process: int, status: str, reason: str) -> Record:
+        return Record(
+            benchmark=benchmark.name,
+            version=benchmark.version,
+            params=point.params,
+            place=point.place,
+            process=process,
+            status=status,  # type: ignore[arg-type]
+            reason=reason,
+            role=point.role,
+        )

@@ -1,0 +1,1 @@
+"""Runs to what people read: rows, a summary, figures, HTML and Markdown."""

@@ -1,0 +1,142 @@
+"""One report over any number of runs and devices: a self-contained HTML page, or Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from clmembench import __version__
+from clmembench.model import Card, Run
+from clmembench.report import figures, text
+from clmembench.report.rows import Row, interval, percent, rows, sheet_of, to_markdown
+from clmembench.report.summary import sections, warnings
+from clmembench.specs import SpecSheet
+from clmembench.units import format_bytes, format_params, format_value
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A run with what was derived from it, under the name the report gives it."""
+
+    label: str
+    run: Run
+    sheet: SpecSheet | None
+    rows: tuple[Row, ...]
+
+
+def parts(runs: Sequence[Run]) -> list[Part]:
+    """Runs with labels: the device's name, and a number where two runs have the same one. Raises SpecError."""
+    names = [text.printable(run.header.device.name) for run in runs]
+    found = []
+    for index, (run, name) in enumerate(zip(runs, names, strict=True)):
+        label = name if names.count(name) == 1 else f"{name} #{names[: index + 1].count(name)}"
+        sheet = sheet_of(run)
+        found.append(Part(label, run, sheet, tuple(rows(run, sheet))))
+    return found
+
+
+def as_markdown(runs: Sequence[Run]) -> str:
+    """The summaries of all runs, each followed by all its points."""
+    return "\n".join(
+        f"{text.as_markdown(part.run, part.rows, part.sheet)}\n### All points\n\n{to_markdown(part.rows)}\n"
+        for part in parts(runs)
+    )
+
+
+def as_html(runs: Sequence[Run]) -> str:
+    """One page with inline SVG, no script and no external address; all text from files is escaped."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    source = (Path(__file__).parent / "templates" / "report.html.j2").read_text(encoding="utf-8")
+    all_parts = parts(runs)
+    return environment.from_string(source).render(
+        version=__version__,
+        labels=[part.label for part in all_parts],
+        runs=[
+            {"label": p.label, "warnings": [text.printable(w) for w in warnings(p.run, p.rows, p.sheet)]} for p in all_parts
+        ],
+        facts=_facts(all_parts),
+        parts=[_benchmark(name, card, all_parts) for name, card in _cards(all_parts).items()],
+    )
+
+
+def _cards(all_parts: Sequence[Part]) -> dict[str, Card]:
+    """Every benchmark in any run, in order of first appearance; those without a row are left out."""
+    with_rows = {row.value.benchmark for part in all_parts for row in part.rows}
+    return {
+        name: card
+        for part in reversed(all_parts)
+        for name, card in part.run.header.benchmarks.items()
+        if name in with_rows
+    }
+
+
+def _benchmark(name: str, card: Card, all_parts: Sequence[Part]) -> dict[str, Any]:
+    from markupsafe import Markup
+
+    shown = [figures.Shown(p.label, tuple(r for r in p.rows if r.value.benchmark == name)) for p in all_parts]
+    tables = [
+        {"label": p.label, "header": s.header, "rows": s.rows, "notes": s.notes}
+        for p in all_parts
+        if name in p.run.header.benchmarks
+        for s in sections(p.run, [r for r in p.rows if r.value.benchmark == name])
+    ]
+    return {
+        "name": name,
+        "summary": card.summary,
+        "source": card.source,
+        # matplotlib escapes every text it draws
+        "svg": Markup(figures.figure(card, shown)),  # noqa: S704
+        "sections": tables,
+        "rows": _compared(shown),
+    }
+
+
+def _compared(shown: Sequence[figures.Shown]) -> list[dict[str, Any]]:
+    """One line for each point and metric, one cell a device."""
+    keys: dict[tuple[str, str], None] = {}
+    cells: dict[tuple[str, str, int], dict[str, Any]] = {}
+    for device, part in enumerate(shown):
+        for row in part.rows:
+            key = (format_params(dict(row.value.params)), row.value.metric)
+            keys[key] = None
+            cells[(*key, device)] = _cell(row)
+    empty = {"text": "", "title": "", "bad": False}
+    return [
+        {"params": params, "metric": metric, "cells": [cells.get((params, metric, d), empty) for d in range(len(shown))]}
+        for params, metric in keys
+    ]
+
+
+def _cell(row: Row) -> dict[str, Any]:
+    value = row.value
+    if value.median is None or row.status != "ok":
+        return {"text": row.status, "title": text.printable(row.reason), "bad": row.status != "skipped"}
+    share = f" ({percent(row.fraction)})" if row.fraction is not None else ""
+    title = f"95% interval {interval(value)} {value.unit}, n {value.n} in {value.processes} process(es)"
+    return {"text": f"{format_value(value.median, 4)} {value.unit}{share}", "title": title, "bad": False}
+
+
+def _facts(all_parts: Sequence[Part]) -> list[dict[str, Any]]:
+    def line(name: str, of: Any) -> dict[str, Any]:
+        return {"name": name, "cells": [text.printable(str(of(part))) for part in all_parts]}
+
+    def peak(part: Part, name: str) -> str:
+        figure = part.sheet.figures.get(name) if part.sheet else None
+        return f"{figure.value:g} {figure.unit} a {figure.scope}" if figure else "not known"
+
+    return [
+        line("kind", lambda p: p.run.header.device.kind),
+        line("platform and driver", lambda p: f"{p.run.header.device.platform} {p.run.header.device.driver}"),
+        line("compute units", lambda p: p.run.header.device.compute_units),
+        line("memory", lambda p: format_bytes(p.run.header.device.global_mem_bytes)),
+        line("host CPU", lambda p: p.run.header.host.get("cpu") or "not known"),
+        line("virtual machine", lambda p: "yes" if p.run.header.host.get("virtual") else "no"),
+        line("spec sheet", lambda p: p.sheet.name if p.sheet else "none matches"),
+        line("theoretical bandwidth", lambda p: peak(p, "memory_bandwidth_gb_s")),
+        line("run", lambda p: f"{p.run.header.run_id}, {p.run.header.started}, suite {p.run.header.suite}"),
+        line("clmembench", lambda p: p.run.header.tool_version),
+    ]

@@ -1,0 +1,184 @@
+"""Figures of a report as inline SVG: curves against an axis, bars of achieved over theoretical. Byte-stable for one input."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from clmembench.model import Card
+from clmembench.report.rows import Row
+from clmembench.units import format_bytes, format_params, format_value
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+CURVE_POINTS = 3  # an axis with fewer values is shown as bars
+MARKERS = "osD^vPX*<>hp"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One device's rows of one benchmark, under the name that the report gives the device."""
+
+    label: str
+    rows: tuple[Row, ...]
+
+
+def figure(card: Card, shown: Sequence[Shown]) -> str:
+    """The SVG of one benchmark over all devices; "" where a table says it better."""
+    devices = [Shown(s.label, tuple(r for r in s.rows if r.value.median is not None and r.status == "ok")) for s in shown]
+    devices = [s for s in devices if s.rows]
+    if not devices:
+        return ""
+    if card.growing:
+        return _svg(_staircase(card, devices))
+    values = {r.value.params.get(card.x) for s in devices for r in s.rows}
+    numbers = [v for v in values if isinstance(v, int) and not isinstance(v, bool)]
+    if len(numbers) == len(values) and max(_points_of_a_line(card, s) for s in devices) >= CURVE_POINTS:
+        return _svg(_curves(card, devices))
+    return _svg(_bars(card, devices)) if card.metrics[0].form == "rate" else ""
+
+
+def _staircase(card: Card, devices: Sequence[Shown]) -> Figure:
+    """All devices in one plot: latency over working set, both logarithmic, intervals as bands."""
+    figure, axes = _subplots(1, height=4.6)
+    for number, (device, params, rows) in enumerate(_lines(card, devices)):
+        label = f"{device}, {params}" if params else device
+        _line(axes[0], card, rows, label, number)
+    _labels(axes[0], card, "")
+    _legend(axes[0])
+    return figure
+
+
+def _curves(card: Card, devices: Sequence[Shown]) -> Figure:
+    """One plot a device, since devices differ by orders of magnitude."""
+    figure, axes = _subplots(len(devices), height=3.6)
+    for axis, device in zip(axes, devices, strict=True):
+        for number, (_, params, rows) in enumerate(_lines(card, [device])):
+            _line(axis, card, rows, params, number)
+        _labels(axis, card, device.label)
+        _legend(axis)
+    return figure
+
+
+def _bars(card: Card, devices: Sequence[Shown]) -> Figure:
+    """One plot a device: a bar for each point at the largest size, in front of its theoretical peak."""
+    tops = [_largest(device) for device in devices]
+    figure, axes = _subplots(len(devices), height=1.0 + 0.24 * max(len(rows) for _, rows in tops))
+    for axis, device, (size, rows) in zip(axes, devices, tops, strict=True):
+        names = [_params(r, ("array_bytes",)) for r in rows]
+        medians = [r.value.median or 0.0 for r in rows]
+        peaks = [r.peak.value if r.peak else 0.0 for r in rows]
+        spread = [
+            [m - (r.value.ci_low if r.value.ci_low is not None else m) for m, r in zip(medians, rows, strict=True)],
+            [(r.value.ci_high if r.value.ci_high is not None else m) - m for m, r in zip(medians, rows, strict=True)],
+        ]
+        if any(peaks):
+            axis.barh(names, peaks, color="#dddddd", label="theoretical peak")
+        axis.barh(names, medians, height=0.55, xerr=spread, color=_colour(0), ecolor="#333333", label="achieved (95% interval)")
+        for place, row in enumerate(rows):
+            share = f"  {row.fraction:.0%}" if row.fraction else ""
+            axis.text(medians[place], place, f" {format_value(medians[place])}{share}", va="center", fontsize=8, color="#111111")
+        axis.set_xlim(0, 1.25 * max(*medians, *peaks))
+        axis.invert_yaxis()
+        axis.set_title(device.label + (f", {format_bytes(size)}" if size else ""), fontsize=10)
+        axis.set_xlabel(card.metrics[0].unit)
+        axis.grid(visible=False, axis="y")
+        if any(peaks):
+            axis.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncol=2, frameon=False)
+    return figure
+
+
+def _lines(card: Card, devices: Sequence[Shown]) -> list[tuple[str, str, list[Row]]]:
+    """(device, other parameters, rows in order of x) of every line."""
+    found: list[tuple[str, str, list[Row]]] = []
+    for device in devices:
+        groups: dict[str, list[Row]] = {}
+        for row in device.rows:
+            if row.value.unit == card.metrics[0].unit:
+                groups.setdefault(_params(row, (card.x,)), []).append(row)
+        found += [
+            (device.label, params, sorted(rows, key=lambda r: float(r.value.params[card.x])))
+            for params, rows in groups.items()
+        ]
+    return found
+
+
+def _points_of_a_line(card: Card, device: Shown) -> int:
+    return max((len(rows) for _, _, rows in _lines(card, [device])), default=0)
+
+
+def _line(axis: Axes, card: Card, rows: Sequence[Row], label: str, number: int) -> None:
+    x = [float(r.value.params[card.x]) for r in rows]
+    y = [r.value.median or 0.0 for r in rows]
+    low = [r.value.ci_low if r.value.ci_low is not None else m for r, m in zip(rows, y, strict=True)]
+    high = [r.value.ci_high if r.value.ci_high is not None else m for r, m in zip(rows, y, strict=True)]
+    axis.plot(x, y, marker=MARKERS[number % len(MARKERS)], markersize=4, linewidth=1.4, color=_colour(number), label=label)
+    axis.fill_between(x, low, high, color=_colour(number), alpha=0.2, linewidth=0)
+
+
+def _labels(axis: Axes, card: Card, title: str) -> None:
+    metric = card.metrics[0]
+    axis.set_xscale("log", base=2)
+    axis.set_yscale("log")
+    if card.x.endswith("_bytes"):
+        axis.xaxis.set_major_formatter(lambda value, _: format_bytes(value))
+        axis.set_xlabel("working set" if card.growing else card.x.removesuffix("_bytes").replace("_", " ") + " size")
+        axis.tick_params(axis="x", rotation=30)
+    else:
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axis.set_xlabel(card.x.replace("_", " "))
+    axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_ylabel(f"{metric.name.replace('_', ' ')} ({metric.unit})")
+    axis.set_title(title, fontsize=10)
+
+
+def _legend(axis: Axes) -> None:
+    handles, labels = axis.get_legend_handles_labels()
+    if len(labels) > 1 or (labels and labels[0]):
+        axis.legend(handles, labels, fontsize=8, frameon=False)
+
+
+def _largest(device: Shown) -> tuple[int | None, list[Row]]:
+    """The rows at the largest array size, or all rows where there is none."""
+    sizes = [s for r in device.rows if isinstance(s := r.value.params.get("array_bytes"), int)]
+    size = max(sizes, default=None)
+    return size, [r for r in device.rows if size is None or r.value.params.get("array_bytes") == size]
+
+
+def _params(row: Row, without: Sequence[str]) -> str:
+    return format_params({k: v for k, v in row.value.params.items() if k not in without})
+
+
+def _subplots(count: int, height: float) -> tuple[Figure, list[Axes]]:
+    """Up to two plots a row; figures are not pyplot's, so nothing lives on after them."""
+    import seaborn
+    from matplotlib import rcParams
+    from matplotlib.figure import Figure as MatplotlibFigure
+
+    seaborn.set_theme(style="whitegrid", rc={"svg.fonttype": "none", "svg.hashsalt": "clmembench", "font.size": 9})
+    rcParams["font.family"] = "sans-serif"
+    columns = min(2, count)
+    lines = -(-count // columns)
+    figure = MatplotlibFigure(figsize=(10, height * lines), layout="constrained")
+    grid: Any = figure.subplots(lines, columns, squeeze=False)
+    axes = [axis for line in grid for axis in line]
+    for spare in axes[count:]:
+        spare.set_visible(False)
+    return figure, axes[:count]
+
+
+def _colour(number: int) -> Any:
+    import seaborn
+
+    return seaborn.color_palette("colorblind")[number % 10]
+
+
+def _svg(figure: Figure) -> str:
+    out = io.StringIO()
+    figure.savefig(out, format="svg", metadata={"Date": None})
+    text = out.getvalue()
+    return text[text.index("<svg") :]

@@ -1,0 +1,153 @@
+"""One row for each measured point and metric: its value, interval and fraction of the theoretical peak; and as JSON, CSV, Markdown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clmembench import specs
+from clmembench.derive import Derived, derive
+from clmembench.model import Run
+from clmembench.specs import Peak, SpecSheet
+from clmembench.units import format_params, format_value
+
+IMPOSSIBLE = 1.02  # of a theoretical peak: beyond what rounding of the sheet's figures explains
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A derived value and the peak it is held against. `status` is "suspect" where it exceeds that peak."""
+
+    value: Derived
+    peak: Peak | None
+    status: str
+    reason: str
+
+    @property
+    def fraction(self) -> float | None:
+        """Achieved over theoretical; None where either is not known."""
+        if self.peak is None or self.value.median is None:
+            return None
+        return self.value.median / self.peak.value
+
+
+def rows(run: Run, sheet: SpecSheet | None) -> list[Row]:
+    """Every row of a run, in file order."""
+    return [_row(value, run, sheet) for value in derive(run)]
+
+
+def sheet_of(run: Run) -> SpecSheet | None:
+    """The spec sheet that matches a run's device. Raises SpecError when two do."""
+    return specs.find(run.header.device)
+
+
+def _row(value: Derived, run: Run, sheet: SpecSheet | None) -> Row:
+    virtual = bool(run.header.host.get("virtual"))
+    peak = specs.peak(sheet, value.peak, run.header.device, value.ghz, virtual)
+    if peak is not None and value.median is not None and value.median > IMPOSSIBLE * peak.value:
+        reason = f"{value.median:.4g} {value.unit} is over the theoretical peak of {peak.value:.4g}: {peak.source}"
+        return Row(value, peak, "suspect", reason)
+    return Row(value, peak, value.status, value.reason)
+
+
+def as_dict(row: Row) -> dict[str, Any]:
+    """A row as `show --json` gives it."""
+    value = row.value
+    return {
+        "benchmark": value.benchmark,
+        "params": dict(value.params),
+        "tuning": dict(value.tuning),
+        "status": row.status,
+        "reason": row.reason,
+        "metric": value.metric,
+        "unit": value.unit,
+        "better": value.better,
+        "median": value.median,
+        "ci_low": value.ci_low,
+        "ci_high": value.ci_high,
+        "q1": value.q1,
+        "q3": value.q3,
+        "min": value.least,
+        "n": value.n,
+        "processes": value.processes,
+        "peak": row.peak.value if row.peak else None,
+        "peak_source": row.peak.source if row.peak else None,
+        "fraction_of_peak": row.fraction,
+        "cycles": value.cycles,
+        "cycles_low": value.cycles_low,
+        "cycles_high": value.cycles_high,
+        "core_clock_ghz": value.ghz,
+        "core_clock_origin": value.clock_origin,
+        "cpu_over_wall": value.cpu_over_wall,
+        "verified": value.checked,
+        "stopped": value.stopped,
+        "notes": list(value.notes),
+    }
+
+
+def to_json(table: Sequence[Row]) -> str:
+    return json.dumps([as_dict(row) for row in table], indent=1, allow_nan=False)
+
+
+def to_csv(table: Sequence[Row]) -> str:
+    """One line a row; parameters and tuning become columns of their own, named param.x and tuning.x."""
+    flat = []
+    for row in table:
+        fields = as_dict(row)
+        params, tuning = fields.pop("params"), fields.pop("tuning")
+        fields["notes"] = "; ".join(fields["notes"])
+        named = {f"param.{k}": v for k, v in params.items()} | {f"tuning.{k}": v for k, v in tuning.items()}
+        flat.append({"benchmark": fields.pop("benchmark"), **named, **fields})
+    columns = list(dict.fromkeys(name for fields in flat for name in fields))
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({k: _no_formula(v) for k, v in fields.items()} for fields in flat)
+    return out.getvalue()
+
+
+def to_markdown(table: Sequence[Row]) -> str:
+    lines = ["| benchmark | parameters | metric | value | 95% interval | of peak | n | status |", "|---|---|---|--:|---|--:|--:|---|"]
+    for row in table:
+        value = row.value
+        status = row.status if not row.reason else f"{row.status}: {row.reason}"
+        cells = (
+            value.benchmark,
+            format_params(dict(value.params)),
+            value.metric,
+            f"{format_value(value.median, 4)} {value.unit}" if value.median is not None else "–",
+            interval(value),
+            percent(row.fraction),
+            str(value.n),
+            status,
+        )
+        lines.append("| " + " | ".join(escape_markdown(cell) for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def interval(value: Derived, digits: int = 4) -> str:
+    """The 95% interval of the median in the metric's unit, or a dash."""
+    if value.ci_low is None or value.ci_high is None:
+        return "–"
+    return f"{format_value(value.ci_low, digits)} to {format_value(value.ci_high, digits)}"
+
+
+def percent(fraction: float | None) -> str:
+    return "–" if fraction is None else f"{fraction:.1%}"
+
+
+def escape_markdown(text: str) -> str:
+    """Names from files as harmless text in a Markdown table."""
+    text = "".join(c if c.isprintable() else " " for c in text)
+    for special in ("\\", "|", "`", "<", "*", "_["):
+        text = text.replace(special, "\\" + special)
+    return text
+
+
+def _no_formula(value: object) -> object:
+    """A cell that starts like a formula would be run by a spreadsheet."""
+    return "'" + value if isinstance(value, str) and value[:1] in "=+-@\t\r" else value

@@ -1,0 +1,170 @@
+"""What a person wants to know at the end of a run: sections of a few lines each, and warnings with advice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clmembench.infer import levels
+from clmembench.model import Card, Record, Run
+from clmembench.report.rows import Row, interval, percent
+from clmembench.specs import SpecSheet
+from clmembench.units import format_bytes, format_params, format_value
+
+DRIFT = 0.03
+NOISY = 0.05
+CORES = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A titled table; every row has as many cells as the header. `notes` stand below it."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+def sections(run: Run, table: Sequence[Row]) -> list[Section]:
+    """One section a benchmark, in file order: levels where it has a growing axis, else its points at the largest size."""
+    found = []
+    for name, card in run.header.benchmarks.items():
+        mine = [row for row in table if row.value.benchmark == name]
+        if mine:
+            found.append(_levels(run, name, card, mine) if card.growing else _points(name, card, mine))
+    return found
+
+
+def _levels(run: Run, name: str, card: Card, mine: Sequence[Row]) -> Section:
+    """The plateaus of each curve. Only the first is called L1 and only a settled last one memory: what lies between may be a
+    cache or the reach of a TLB, and one curve cannot tell."""
+    rows: list[tuple[str, ...]] = []
+    notes: list[str] = []
+    metric = card.metrics[0]
+    records = [r for r in run.records if r.benchmark == name]
+    for others in _curves(records, card.growing):
+        curve = levels.curve([r for r in records if _others(r, card.growing) == others], metric, card.growing)
+        found = levels.plateaus(curve)
+        settled = levels.settled(curve, levels.floor_bytes(run.header.device))
+        label = format_params(dict(others))
+        for index, plateau in enumerate(found):
+            last = index == len(found) - 1
+            level = "L1" if index == 0 else "memory" if last and settled else f"plateau {index + 1}"
+            ends = "–" if plateau.next_bytes is None else f"{format_bytes(plateau.last_bytes)} to {format_bytes(plateau.next_bytes)}"
+            cycles = format_value(plateau.cycles) if plateau.cycles else "–"
+            spread = f"{format_value(plateau.low)} to {format_value(plateau.high)}"
+            rows.append((label, level, ends, cycles, f"{format_value(plateau.ns)} ns", spread))
+        if curve and not settled:
+            top = curve[-1]
+            rows.append((label, "largest set", format_bytes(top.array_bytes), _cycles(top.cycles), f"{format_value(top.ns)} ns",
+                         f"{format_value(top.low)} to {format_value(top.high)}"))
+            notes.append(f"{label}: the curve had not settled at {format_bytes(top.array_bytes)}, so no plateau is called memory")
+    bad = [row for row in mine if row.status not in ("ok",)]
+    if bad:
+        notes.append(f"{len(bad)} of {len(mine)} points have no value: {bad[0].status}: {bad[0].reason}")
+    header = (name, "level", "ends between", "cycles", "latency", "range over the level")
+    return Section(card.summary, header, tuple(rows), tuple(notes))
+
+
+def _points(name: str, card: Card, mine: Sequence[Row]) -> Section:
+    sizes = [row.value.params.get("array_bytes") for row in mine]
+    largest = max((s for s in sizes if isinstance(s, int)), default=None)
+    shown = [row for row in mine if largest is None or row.value.params.get("array_bytes") == largest]
+    cycles = any(row.value.cycles for row in shown)
+    fractions = any(row.fraction for row in shown)
+    header = [name, "median", "95% interval"] + ["cycles"] * cycles + ["of peak"] * fractions
+    rows = []
+    for row in shown:
+        value = row.value
+        params = {k: v for k, v in value.params.items() if k != "array_bytes"}
+        if value.median is None or row.status != "ok":
+            cells = [format_params(params), row.status, row.reason] + [""] * (len(header) - 3)
+        else:
+            cells = [format_params(params), f"{format_value(value.median)} {value.unit}", interval(value, 3)]
+            cells += [_cycles(value.cycles)] * cycles + [percent(row.fraction)] * fractions
+        rows.append(tuple(cells))
+    title = card.summary if largest is None else f"{card.summary.rstrip('.')}; here {format_bytes(largest)}."
+    notes = dict.fromkeys(note for row in shown for note in row.value.notes)
+    return Section(title, tuple(header), tuple(rows), tuple(notes))
+
+
+def warnings(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[str]:
+    """What makes this run's numbers weaker than they look, each with what to do about it."""
+    device, host = run.header.device, run.header.host
+    found: list[str] = list(run.notes)
+    for status, advice in (
+        ("failed", "see show --json for each reason"),
+        ("timeout", "raise --timeout, or look for what hangs"),
+        ("wrong", "the device computed a wrong result: suspect its driver; no number is shown for these"),
+        ("suspect", "not counted as results"),
+        ("undetermined", "the effect is smaller than the noise: raise --budget"),
+    ):
+        hit = [row for row in table if row.status == status]
+        if hit:
+            points = "1 point is" if len(hit) == 1 else f"{len(hit)} points are"
+            where = f"{hit[0].value.benchmark} {format_params(dict(hit[0].value.params))}"
+            found.append(f"{points} {status} (first: {where}: {hit[0].reason}): {advice}")
+    drifted = [r for r in run.records if _drift(r) > DRIFT]
+    if drifted:
+        worst = max(_drift(r) for r in drifted)
+        found.append(
+            f"the core clock moved by over {DRIFT:.0%} during {len(drifted)} points (at most {worst:.0%}): fix the clock or "
+            "quieten the host; cycles there are of the mean clock"
+        )
+    noisy = [row for row in table if row.value.median and row.value.ci_high is not None and _half_width(row) > NOISY]
+    if noisy:
+        found.append(f"{len(noisy)} points have a 95% interval wider than +-{NOISY:.0%}: raise --budget or quieten the host")
+    found += _cores(table, device.compute_units) if device.kind == "cpu" else []
+    load, cpus = host.get("load_1min"), host.get("logical_cpus")
+    if device.kind == "cpu" and isinstance(load, float) and isinstance(cpus, int) and load > 0.5 * cpus:
+        found.append(f"the host's load was {load:g} on {cpus} CPUs when the run began: stop other programs and run again")
+    if sheet is None:
+        found.append(f"no spec sheet matches {device.name}: no fraction of peak; add one to platforms/")
+    if any(row.value.processes == 1 for row in table):
+        found.append(
+            "intervals are within one process; a fresh process often differs by more in cache-sensitive points: use --processes 5"
+        )
+    return found
+
+
+def _cores(table: Sequence[Row], units: int) -> list[str]:
+    """Memory-bound points that did not get all cores: their bandwidth is of fewer cores than it says."""
+    slow = [
+        row
+        for row in table
+        if row.value.benchmark == "stream" and row.value.cpu_over_wall and row.value.cpu_over_wall < CORES * units
+        and row.value.params.get("array_bytes", 0) >= 64 << 20  # type: ignore[operator]
+    ]
+    if not slow:
+        return []
+    least = min(row.value.cpu_over_wall or 0 for row in slow)
+    return [
+        f"{len(slow)} stream points used less than {CORES:.0%} of {units} compute units (least {least:.2f}): other programs took "
+        "the CPU, or the runtime did not use all threads"
+    ]
+
+
+def _curves(records: Sequence[Record], growing: str) -> list[tuple[tuple[str, object], ...]]:
+    return list(dict.fromkeys(_others(r, growing) for r in records))
+
+
+def _others(record: Record, growing: str) -> tuple[tuple[str, object], ...]:
+    return tuple(sorted((k, v) for k, v in record.params.items() if k != growing))
+
+
+def _drift(record: Record) -> float:
+    clock = record.core_clock
+    if clock is None or min(clock.before_ns, clock.after_ns) <= 0:
+        return 0.0
+    return abs(clock.after_ns - clock.before_ns) / min(clock.before_ns, clock.after_ns)
+
+
+def _half_width(row: Row) -> float:
+    value = row.value
+    assert value.median is not None and value.ci_low is not None and value.ci_high is not None
+    return (value.ci_high - value.ci_low) / 2 / abs(value.median)
+
+
+def _cycles(cycles: float | None) -> str:
+    return "–" if cycles is None else format_value(cycles)

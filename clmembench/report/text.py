@@ -1,0 +1,73 @@
+"""A run's summary as plain aligned text for a terminal or a pipe, and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clmembench.model import Header, Run
+from clmembench.report.rows import Row, escape_markdown
+from clmembench.report.summary import Section, sections, warnings
+from clmembench.specs import SpecSheet
+from clmembench.units import format_bytes
+
+
+def device_line(header: Header, sheet: SpecSheet | None) -> str:
+    """The device on one line: name, what it has, its driver, and the sheet its peaks come from."""
+    device = header.device
+    facts = [
+        device.name,
+        f"{device.compute_units} compute units",
+        f"{format_bytes(device.global_mem_bytes)} memory",
+        f"{device.platform} {device.driver}",
+        f"peaks of {sheet.name}" if sheet else "no spec sheet",
+    ]
+    return printable(" · ".join(facts))
+
+
+def as_text(run: Run, table: Sequence[Row], sheet: SpecSheet | None, bold: bool = False) -> str:
+    """The whole summary. `bold` marks titles with terminal codes."""
+
+    def title(text: str) -> str:
+        return f"\x1b[1m{printable(text)}\x1b[0m" if bold else printable(text)
+
+    lines = [title(device_line(run.header, sheet)), ""]
+    for section in sections(run, table):
+        lines += [title(section.title), *_aligned(section), *(f"  note: {printable(n)}" for n in section.notes), ""]
+    found = warnings(run, table, sheet)
+    if found:
+        lines += [title("Warnings"), *(f"  - {printable(w)}" for w in found), ""]
+    return "\n".join(lines)
+
+
+def as_markdown(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> str:
+    """The summary as Markdown: a heading for the device, a table a section, warnings as a list."""
+    lines = [f"## {escape_markdown(device_line(run.header, sheet))}", ""]
+    for section in sections(run, table):
+        lines += [f"### {escape_markdown(section.title)}", "", "| " + " | ".join(map(escape_markdown, section.header)) + " |"]
+        lines.append("|" + "---|" * len(section.header))
+        lines += ["| " + " | ".join(map(escape_markdown, row)) + " |" for row in section.rows]
+        lines += ["", *(f"{escape_markdown(note)}  " for note in section.notes), ""]
+    found = warnings(run, table, sheet)
+    if found:
+        lines += ["### Warnings", "", *(f"- {escape_markdown(w)}" for w in found), ""]
+    return "\n".join(lines)
+
+
+def printable(text: str) -> str:
+    """Text from devices and files without control, bidirectional or other unprintable characters."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _aligned(section: Section) -> list[str]:
+    """The table with columns aligned; the first to the left, values to the right. A row's long reason runs on."""
+    table = [section.header, *section.rows]
+    columns = len(section.header)
+    short = [row for row in table if not (len(row) > 2 and len(row[2]) > 40)]
+    widths = [max((len(printable(row[i])) for row in short), default=0) for i in range(columns)]
+    lines = []
+    for row in table:
+        cells = [printable(cell) for cell in row]
+        aligned = [cells[0].ljust(widths[0])]
+        aligned += [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
+        lines.append("  " + "  ".join(aligned).rstrip())
+    return lines

@@ -1,0 +1,134 @@
+"""The results file: JSON Lines, a header and then one record for each point and process; written append-only, read with care."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TextIO
+
+from clmembench.model import Header, Record, Run
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+SCHEMA = 1
+MAX_LINE_BYTES = 64 << 20
+
+
+class ResultsError(Exception):
+    """A results file cannot be written or read; the message says which, where and what to do."""
+
+
+def encode(value: Header | Record) -> str:
+    """One line of JSON, without its newline."""
+    return json.dumps(dataclasses.asdict(value), default=_plain, separators=(",", ":"), allow_nan=False)
+
+
+def decode_record(line: str | bytes) -> Record:
+    """The record on a line; unknown fields are ignored. Raises ValueError (pydantic's) where it is none."""
+    return _adapter(Record).validate_json(line)  # type: ignore[no-any-return]
+
+
+class Writer:
+    """Writes one run. Each record is flushed, so a kill costs at most the line being written."""
+
+    def __init__(self, path: Path, header: Header, overwrite: bool = False) -> None:
+        """Raises ResultsError when the file exists (unless `overwrite`) or cannot be made."""
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file: TextIO = path.open("w" if overwrite else "x", encoding="utf-8")
+        except FileExistsError as error:
+            raise ResultsError(f"{path} exists: choose another -o, or say --overwrite") from error
+        except OSError as error:
+            raise ResultsError(f"cannot write {path}: {error.strerror}: choose another place with -o") from error
+        self._line(encode(header))
+
+    def write(self, record: Record) -> None:
+        """Append one record. Raises ResultsError when the disk is full or gone; what was written before stays whole."""
+        self._line(encode(record))
+
+    def _line(self, text: str) -> None:
+        try:
+            self._file.write(text + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise ResultsError(
+                f"cannot write {self.path}: {error.strerror}: records before this one are kept; free space and run again"
+            ) from error
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            os.fsync(self._file.fileno())
+            self._file.close()
+        except OSError as error:
+            if kind is None:
+                raise ResultsError(f"cannot finish {self.path}: {error.strerror}") from error
+
+
+def read(path: Path) -> Run:
+    """The run in a file. A torn last line is dropped with a note, a bad line elsewhere skipped with one.
+
+    Raises ResultsError when there is no file, no header, or a header of a newer schema.
+    """
+    try:
+        with path.open("rb") as file:
+            header = _header(path, file.readline(MAX_LINE_BYTES))
+            records: list[Record] = []
+            notes: list[str] = []
+            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), start=2):
+                try:
+                    records.append(decode_record(line))
+                except ValueError as error:
+                    if not line.endswith(b"\n"):
+                        notes.append(f"{path}:{number}: the last line is torn and was dropped")
+                    else:
+                        notes.append(f"{path}:{number}: no record: {_first_problem(error)}")
+    except OSError as error:
+        raise ResultsError(f"cannot read {path}: {error.strerror}") from error
+    return Run(str(path), header, tuple(records), tuple(notes))
+
+
+def _header(path: Path, line: bytes) -> Header:
+    try:
+        raw: Any = json.loads(line)
+        schema = raw["schema"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ResultsError(f"{path} is no results file of clmembench: its first line is no header") from error
+    if not isinstance(schema, int) or schema > SCHEMA:
+        raise ResultsError(f"{path} has schema {schema}, and this version reads up to {SCHEMA}: upgrade clmembench")
+    try:
+        return _adapter(Header).validate_json(line)  # type: ignore[no-any-return]
+    except ValueError as error:
+        raise ResultsError(f"{path}:1: the header is damaged: {_first_problem(error)}") from error
+
+
+def _first_problem(error: ValueError) -> str:
+    """Where and what, of pydantic's first error."""
+    errors = getattr(error, "errors", None)
+    if errors is None:
+        return str(error)
+    first = errors()[0]
+    return f"{'.'.join(str(part) for part in first['loc']) or 'line'}: {first['msg']}"
+
+
+@cache
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, frozenset):
+        return sorted(value)
+    if hasattr(value, "keys"):
+        return dict(value)  # type: ignore[call-overload]
+    raise TypeError(f"{type(value).__name__} does not go into a results file")

@@ -1,0 +1,17 @@
+"""The ways to reach devices, by name. A new runtime is one module here and its name in this tuple."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from clmembench.model import Runtime
+
+NAMES = ("opencl", "fake")
+
+
+def runtime(name: str) -> Runtime:
+    """The runtime of that name. Raises ValueError for a name that is not in NAMES."""
+    if name not in NAMES:
+        raise ValueError(f"no runtime {name!r}: choose from {', '.join(NAMES)}")
+    made: Runtime = import_module(f"clmembench.runtimes.{name}").RUNTIME
+    return made

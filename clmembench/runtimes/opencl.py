@@ -1,0 +1,301 @@
+"""OpenCL through pyopencl: lists devices, opens one, runs and times commands. The only module that imports pyopencl."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyopencl as cl
+
+from clmembench.model import (
+    Array,
+    BuildError,
+    Call,
+    Clock,
+    Command,
+    Copy,
+    DeviceError,
+    DeviceInfo,
+    Fill,
+    Kernel,
+    Launch,
+    Local,
+    Map,
+    Place,
+    Timing,
+    Value,
+)
+from clmembench.runtimes.opencl_info import describe, installed
+
+Bound = Callable[[], Any]  # enqueues one command and returns its event
+
+_REMEDIES = {
+    -4: "the device could not allocate memory: lower --size, or free memory on the device",
+    -5: "the device is out of resources: lower --size, or close other programs that use it",
+    -6: "the host is out of memory: lower --size",
+    -54: "the work-group size does not suit this kernel on this device",
+    -55: "the work-items of a work-group do not suit this device",
+    -61: "a buffer is over the device's largest allocation: lower --size",
+}
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Turn the driver's errors into one line with a remedy."""
+    try:
+        yield
+    except cl.Error as error:
+        remedy = _REMEDIES.get(error.code, "")
+        first_line = str(error).strip().splitlines()[0]
+        raise DeviceError(f"{first_line}{': ' + remedy if remedy else ''}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCLKernel:
+    """A kernel object, kept for as long as its launches: asking a program for it again makes launches far dearer."""
+
+    name: str
+    handle: Any
+
+
+class OpenCLDevice:
+    """One device with two queues that stamp events and two that do not (stamping costs time on some drivers)."""
+
+    def __init__(self, info: DeviceInfo, handle: Any) -> None:
+        self.info = info
+        self._handle = handle
+        with _explained():
+            self._context = cl.Context([handle])
+            stamps = cl.command_queue_properties.PROFILING_ENABLE
+            self._stamped = [cl.CommandQueue(self._context, handle, stamps) for _ in range(2)]
+            self._plain = [cl.CommandQueue(self._context, handle) for _ in range(2)]
+        self._built: list[str] = []
+        self._pinned: list[Any] = []
+
+    def alloc(self, nbytes: int, kind: Literal["device", "mapped"] = "device") -> Any:
+        """A buffer. Raises DeviceError, in bytes and before allocating, when it is over the device's limits."""
+        limit = self.info.max_alloc_bytes
+        if nbytes > limit:
+            raise DeviceError(
+                f"a buffer of {nbytes / 2**30:.2f} GiB is over this device's largest, {limit / 2**30:.2f} GiB: lower --size"
+            )
+        flags = cl.mem_flags.READ_WRITE
+        if kind == "mapped":
+            flags |= cl.mem_flags.ALLOC_HOST_PTR
+        with _explained():
+            return cl.Buffer(self._context, flags, nbytes)
+
+    def host_array(self, nbytes: int, pinned: bool) -> Array:
+        """Host memory of bytes: ordinary pages, all touched, or the driver's own (page-locked) through a mapping."""
+        if not pinned:
+            return np.full(nbytes, 1, dtype=np.uint8)
+        buffer = self.alloc(nbytes, "mapped")
+        with _explained():
+            both = cl.map_flags.READ | cl.map_flags.WRITE
+            array, _ = cl.enqueue_map_buffer(self._plain[0], buffer, both, 0, (nbytes,), np.uint8)
+        array[:] = 1
+        self._pinned.append(buffer)  # the mapping lives as long as the buffer does
+        return array  # type: ignore[no-any-return]
+
+    def upload(self, buffer: Any, array: Array) -> None:
+        with _explained():
+            cl.enqueue_copy(self._plain[0], buffer, np.ascontiguousarray(array))
+
+    def download(self, buffer: Any, dtype: npt.DTypeLike, count: int, offset_bytes: int = 0) -> Array:
+        array = np.empty(count, dtype=dtype)
+        with _explained():
+            cl.enqueue_copy(self._plain[0], array, buffer, src_offset=offset_bytes)
+        return array
+
+    @contextmanager
+    def mapped(self, buffer: Any, nbytes: int, mode: Literal["read", "write"]) -> Iterator[Array]:
+        """The first bytes of a buffer, mapped for the host for as long as the block lasts."""
+        flags = cl.map_flags.READ if mode == "read" else cl.map_flags.WRITE_INVALIDATE_REGION
+        with _explained():
+            array, _ = cl.enqueue_map_buffer(self._plain[0], buffer, flags, 0, (nbytes,), np.uint8)
+            try:
+                yield array
+            finally:
+                array.base.release(self._plain[0]).wait()
+
+    def build(self, source: str, **defines: Value) -> Mapping[str, Kernel]:
+        """Every kernel of the source, by name. Raises BuildError with the log; its message is the first error line."""
+        options = [f"-D{name}={int(v) if isinstance(v, bool) else v}" for name, v in sorted(defines.items())]
+        self._built.append(source + "\0" + " ".join(options))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # several compilers never have an empty log
+                # no on-disk cache of pyopencl's own: it is a pickle, and the driver keeps one already
+                program = cl.Program(self._context, source).build(options, cache_dir=False)
+                return {k.function_name: OpenCLKernel(k.function_name, k) for k in program.all_kernels()}
+        except cl.RuntimeError as error:
+            log = str(error)
+            raise BuildError(_first_error(log), log) from error
+        except cl.Error as error:
+            raise BuildError(str(error).splitlines()[0], str(error)) from error
+
+    def sources(self) -> str:
+        """Hash of the sources and options built since the last call."""
+        text, self._built = "\0\0".join(self._built), []
+        return hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
+
+    def run(self, commands: Sequence[Command]) -> None:
+        self.time(commands, 1, "host")
+
+    def time(self, commands: Sequence[Command], passes: int, clock: Clock) -> Timing:
+        """One sample of `passes` passes. Events are stamped unless the host's clock is asked for."""
+        with _explained():
+            if any(isinstance(c, Call) for c in commands):
+                return self._time_calls(commands, passes)
+            queues = self._plain if clock == "host" else self._stamped
+            bound = self._bind(commands, queues)
+            used = [queues[i] for i in sorted({c.queue for c in commands if not isinstance(c, Call)})]
+            events: list[list[Any]] = []
+            cpu, start = time.process_time_ns(), time.perf_counter_ns()
+            for _ in range(passes):
+                events.append([enqueue() for enqueue in bound])
+                if len(used) > 1:  # queues run beside each other within a pass, never across passes
+                    for queue in used:
+                        queue.flush()
+                    for queue in used:
+                        queue.finish()
+            if len(used) == 1:
+                used[0].finish()
+            host_ns = time.perf_counter_ns() - start
+            cpu_ns = time.process_time_ns() - cpu
+            if clock == "host":
+                return Timing(host_ns, None, None, cpu_ns)
+            return _stamped_timing(events, host_ns, cpu_ns)
+
+    def _time_calls(self, commands: Sequence[Command], passes: int) -> Timing:
+        cpu, start = time.process_time_ns(), time.perf_counter_ns()
+        for _ in range(passes):
+            for command in commands:
+                if not isinstance(command, Call):
+                    raise TypeError("a Call cannot be mixed with device commands in one Work")
+                command.function()
+        return Timing(time.perf_counter_ns() - start, None, None, time.process_time_ns() - cpu)
+
+    def _bind(self, commands: Sequence[Command], queues: Sequence[Any]) -> list[Bound]:
+        """Everything that can be done before the clock starts: sizes checked, arguments set where no other launch resets them."""
+        launches = [c for c in commands if isinstance(c, Launch)]
+        kinds = {(id(c.kernel), id(c.args)) for c in launches}
+        shared = len(kinds) > len({id(c.kernel) for c in launches})
+        bound: dict[int, Bound] = {}
+        for command in commands:
+            if id(command) not in bound:
+                bound[id(command)] = self._bind_one(command, queues, shared)
+        return [bound[id(command)] for command in commands]
+
+    def _bind_one(self, command: Command, queues: Sequence[Any], shared: bool) -> Bound:
+        if isinstance(command, Launch):
+            return self._bind_launch(command, queues[command.queue], shared)
+        if isinstance(command, Copy):
+            return _bind_copy(command, queues[command.queue])
+        if isinstance(command, Fill):
+            queue, pattern = queues[command.queue], np.uint8(command.byte)
+            return lambda: cl.enqueue_fill_buffer(queue, command.buffer, pattern, 0, command.nbytes)
+        if isinstance(command, Map):
+            return _bind_map(command, queues[command.queue])
+        raise TypeError(f"{type(command).__name__} is no device command")
+
+    def _bind_launch(self, launch: Launch, queue: Any, shared: bool) -> Bound:
+        handle = launch.kernel.handle  # type: ignore[attr-defined]
+        args = [cl.LocalMemory(a.nbytes) if isinstance(a, Local) else a for a in launch.args]
+        self._check_shape(launch)
+        handle.set_args(*args)
+        global_size, local_size = launch.global_size, launch.local_size
+        enqueue = cl.enqueue_nd_range_kernel
+        if not shared:
+            return lambda: enqueue(queue, handle, global_size, local_size)
+
+        def with_arguments() -> Any:
+            handle.set_args(*args)
+            return enqueue(queue, handle, global_size, local_size)
+
+        return with_arguments
+
+    def _check_shape(self, launch: Launch) -> None:
+        """Some drivers give no error for local memory or work-groups over their limit: they crash, or run on."""
+        local = sum(a.nbytes for a in launch.args if isinstance(a, Local))
+        if local > self.info.local_mem_bytes:
+            raise DeviceError(
+                f"{local} B of local memory for a work-group is over this device's {self.info.local_mem_bytes} B"
+            )
+        items = int(np.prod(launch.local_size)) if launch.local_size else 1
+        if items > self.info.max_work_group:
+            raise DeviceError(f"a work-group of {items} is over this device's {self.info.max_work_group} work-items")
+
+
+def _bind_copy(copy: Copy, queue: Any) -> Bound:
+    dst = copy.dst[: copy.nbytes] if isinstance(copy.dst, np.ndarray) else copy.dst
+    src = copy.src[: copy.nbytes] if isinstance(copy.src, np.ndarray) else copy.src
+    if not isinstance(dst, np.ndarray) and not isinstance(src, np.ndarray):
+        return lambda: cl.enqueue_copy(queue, dst, src, byte_count=copy.nbytes)
+    return lambda: cl.enqueue_copy(queue, dst, src, is_blocking=False)
+
+
+def _bind_map(command: Map, queue: Any) -> Bound:
+    flags = cl.map_flags.READ if command.mode == "read" else cl.map_flags.WRITE_INVALIDATE_REGION
+    shape = (command.nbytes,)
+
+    def map_and_unmap() -> Any:
+        array, _ = cl.enqueue_map_buffer(queue, command.buffer, flags, 0, shape, np.uint8, is_blocking=True)
+        return array.base.release(queue)
+
+    return map_and_unmap
+
+
+def _stamped_timing(events: Sequence[Sequence[Any]], host_ns: int, cpu_ns: int) -> Timing:
+    device_ns = queue_ns = 0
+    for one_pass in events:
+        starts = [event.profile.start for event in one_pass]
+        device_ns += max(event.profile.end for event in one_pass) - min(starts)
+        queue_ns += max(0, starts[0] - one_pass[0].profile.queued)
+    return Timing(host_ns, device_ns, queue_ns, cpu_ns)
+
+
+def _first_error(log: str) -> str:
+    """The first line of a build log that names an error, without the driver's file name for the source."""
+    for line in log.splitlines():
+        if re.search(r"\berror\b", line, re.IGNORECASE) and "clBuildProgram failed" not in line:
+            return "build failed: " + re.sub(r"^\S*?(?=\d+:\d+:|line )", "", line.strip())
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    return "build failed: " + (lines[0] if lines else "the driver gave no log")
+
+
+class OpenCL:
+    """Every OpenCL device of this host, GPUs first."""
+
+    name = "opencl"
+
+    def devices(self) -> list[DeviceInfo]:
+        return [info for info, _ in installed()]
+
+    def environment(self, info: DeviceInfo, place: Place) -> Mapping[str, str]:
+        """What a child's environment must hold to stay within its Place; PoCL takes its number of threads from there."""
+        if place.compute_units is None or "portable" not in info.platform.lower():
+            return {}
+        return {"POCL_MAX_PTHREAD_COUNT": str(place.compute_units)}
+
+    def open(self, info: DeviceInfo) -> OpenCLDevice:
+        """Raises DeviceError when the device is gone or is known to give wrong results."""
+        if "llvmpipe" in info.name.lower():
+            raise DeviceError(f"{info.name} caps loops at 65,535 iterations silently, so chases are wrong there: use PoCL")
+        for found, handle in installed():
+            if found.id == info.id:
+                return OpenCLDevice(info, handle)
+        raise DeviceError(f"device {info.name} ({info.id}) is no longer there: see clmembench devices")
+
+
+RUNTIME = OpenCL()
+
+__all__ = ["RUNTIME", "OpenCL", "OpenCLDevice", "describe"]

@@ -1,0 +1,107 @@
+"""Spec sheets: load platforms/*.toml, match one to a device, and say what a theoretical peak is there and who says so."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from clmembench.data import sheet_paths
+from clmembench.model import DeviceInfo
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+
+class SpecError(Exception):
+    """A spec sheet is damaged, or two match one device; the message names the file or both."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One theoretical figure and its source. A `core` figure holds for each core, and with unit FLOP/cycle needs its clock;
+    a `socket` figure holds for a whole socket and is no peak of a virtual machine's share of it."""
+
+    value: float
+    unit: str
+    source: str
+    scope: Literal["device", "socket", "core"] = "device"
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What a device must show: one of these exact names, or one of these CPU identities (vendor-family-model)."""
+
+    device_names: tuple[str, ...] = ()
+    cpu_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SpecSheet:
+    """One piece of hardware: its name, what matches it and its figures by name."""
+
+    name: str
+    kind: Literal["gpu", "cpu", "accelerator"]
+    match: Match
+    figures: Mapping[str, Figure]
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """A theoretical peak on one device, in its unit; `derived` says how, where it is not simply the sheet's figure."""
+
+    value: float
+    unit: str
+    source: str
+    derived: str = ""
+
+
+def load(path: Path) -> SpecSheet:
+    """The sheet in a file. Raises SpecError when it is no TOML or lacks a field."""
+    try:
+        raw: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        return _adapter().validate_python(raw)  # type: ignore[no-any-return]
+    except (OSError, ValueError) as error:  # TOMLDecodeError and pydantic's error are ValueErrors
+        first = str(error).splitlines()
+        raise SpecError(f"{path}: no spec sheet: {' '.join(line.strip() for line in first[:3])}") from error
+
+
+def find(info: DeviceInfo, sheets: Sequence[SpecSheet] | None = None) -> SpecSheet | None:
+    """The sheet of a device, or None. Raises SpecError naming both when two match."""
+    known = sheets if sheets is not None else [load(path) for path in sheet_paths()]
+    found = [
+        sheet
+        for sheet in known
+        if sheet.kind == info.kind
+        and (info.name in sheet.match.device_names or (bool(info.cpu_id) and info.cpu_id in sheet.match.cpu_ids))
+    ]
+    if len(found) > 1:
+        raise SpecError(f"two spec sheets match {info.name}: {found[0].name} and {found[1].name}: narrow their [match]")
+    return found[0] if found else None
+
+
+def peak(sheet: SpecSheet | None, name: str | None, info: DeviceInfo, ghz: float | None, virtual: bool) -> Peak | None:
+    """The theoretical peak of that name on this device; None rather than a guess.
+
+    `ghz` is the core clock measured in the same process; `virtual` says that the host is a virtual machine.
+    """
+    figure = sheet.figures.get(name) if sheet is not None and name is not None else None
+    if figure is None or (figure.scope == "socket" and virtual):
+        return None
+    if figure.scope != "core":
+        return Peak(figure.value, figure.unit, figure.source)
+    if ghz is None:
+        return None
+    how = f"{figure.value:g} {figure.unit} x {info.compute_units} cores x {ghz:.2f} GHz measured"
+    return Peak(figure.value * info.compute_units * ghz, "GFLOP/s", figure.source, how)
+
+
+@cache
+def _adapter() -> TypeAdapter[SpecSheet]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(SpecSheet)

@@ -1,0 +1,68 @@
+"""Parse sizes such as "64 MiB" and durations such as "10m"; format values for people: SI for rates, IEC for sizes."""
+
+from __future__ import annotations
+
+import math
+import re
+
+_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(i?)(b?)\s*", re.IGNORECASE)
+_DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h)?\s*")
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes in "4096", "64 KiB", "64K", "1.5 GB". KiB and a bare K are binary, KB decimal.
+
+    Raises ValueError for anything else, and where the result is no whole number of bytes.
+    """
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is no size: write bytes or a size such as 64KiB, 1.5GiB, 256MB")
+    number, prefix, binary, byte = match.groups()
+    decimal = bool(byte) and not binary and bool(prefix)
+    value = float(number) * (1000 if decimal else 1024) ** _POWERS[prefix.lower()]
+    if value != int(value) or value <= 0:
+        raise ValueError(f"{text!r} is no positive whole number of bytes")
+    return int(value)
+
+
+def parse_seconds(text: str) -> float:
+    """Seconds in "90", "10m", "1.5h", "300ms". Raises ValueError for anything else."""
+    match = _DURATION.fullmatch(text)
+    if match is None or float(match.group(1)) <= 0:
+        raise ValueError(f"{text!r} is no duration: write seconds or a duration such as 90s, 10m, 1h")
+    return float(match.group(1)) * _SECONDS[match.group(2)]
+
+
+def format_bytes(nbytes: float) -> str:
+    """A size in IEC units with at most three digits after the point: 4096 -> "4 KiB"."""
+    for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
+        if nbytes >= 1024**power:
+            return f"{_plain(nbytes / 1024**power, 3)} {unit}"
+    return f"{_plain(nbytes, 0)} B"
+
+
+def format_value(value: float | None, digits: int = 3) -> str:
+    """A value to `digits` significant digits without an exponent where it can be read without one; None is a dash."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    if value == 0:
+        return "0"
+    if abs(value) >= 1e7 or abs(value) < 1e-3:
+        return f"{value:.{digits - 1}e}"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{decimals}f}"
+
+
+def format_params(params: dict[str, object]) -> str:
+    """Parameters on one line, sizes with units: "op=triad array_bytes=256 MiB"."""
+    return " ".join(
+        f"{name}={format_bytes(value) if name.endswith('_bytes') and isinstance(value, int) else value}"
+        for name, value in params.items()
+    )
+
+
+def _plain(value: float, digits: int) -> str:
+    text = f"{value:.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
