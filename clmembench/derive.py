@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from clmembench import stats
 from clmembench.model import Card, Metric, Place, Record, Run, Series, Value
@@ -72,6 +73,32 @@ def values_of(record: Record, metric: Metric) -> list[float]:
     return [metric.scale * t / amount for t in series.times_ns()]
 
 
+def summarise(records: Sequence[Record], metric: Metric, in_cycles: bool = False) -> stats.Summary | None:
+    """Summary of a metric over records, one a process; None where none has samples of it.
+
+    In cycles, each process counts by its own clock, so that one that ran at another frequency does not mix in; records without
+    a known clock are left out.
+    """
+    if in_cycles:
+        records = [r for r in records if r.core_clock is not None and r.core_clock.ghz]
+    factors = [r.core_clock.ghz or 1.0 if in_cycles and r.core_clock is not None else 1.0 for r in records]
+    if metric.form == "slope":
+        ends = [_ends(r, metric, f) for r, f in zip(records, factors, strict=True)]
+        usable = [pair for pair in ends if pair is not None]
+        return stats.pool_differences(usable) if usable else None
+    values = [[f * v for v in values_of(r, metric)] for r, f in zip(records, factors, strict=True)]
+    return stats.pool(values) if any(values) else None
+
+
+def _ends(record: Record, metric: Metric, factor: float) -> tuple[list[float], list[float]] | None:
+    """The samples of a slope's two ends, each scaled so that their difference is the metric's value."""
+    if not values_of(record, metric):
+        return None
+    near, far = sorted(record.series, key=lambda s: _amount(s, metric))
+    scale = factor * metric.scale / (_amount(far, metric) - _amount(near, metric))
+    return [scale * t / near.passes for t in near.times_ns()], [scale * t / far.passes for t in far.times_ns()]
+
+
 def derive(run: Run) -> list[Derived]:
     """Every metric of every measured point, in file order; tuning trials are left out (their winners were measured again)."""
     groups: dict[tuple[object, ...], list[Record]] = defaultdict(list)
@@ -91,18 +118,13 @@ def derive_point(records: Sequence[Record], card: Card) -> list[Derived]:
     usable = [r for r in records if r.status == best.status and r.status in ("ok", "suspect")]
     if not usable:
         return [_valueless(best, metrics[0], card, best.status, best.reason)]
-    found = [
-        _pooled(usable, metric, card, samples)
-        for metric in metrics
-        if any(samples := [values_of(record, metric) for record in usable])
-    ]
+    found = [_pooled(usable, metric, card, summary) for metric in metrics if (summary := summarise(usable, metric)) is not None]
     return found or [_valueless(best, metrics[0], card, "failed", "no samples were kept")]
 
 
-def _pooled(records: Sequence[Record], metric: Metric, card: Card, samples: Sequence[Sequence[float]]) -> Derived:
+def _pooled(records: Sequence[Record], metric: Metric, card: Card, summary: stats.Summary) -> Derived:
     first = records[0]
-    summary = stats.pool(samples)
-    common = {
+    common: dict[str, Any] = {
         "cpu_over_wall": _cpu_over_wall(records),
         "stopped": first.stopped,
         "checked": all(r.checked for r in records),
@@ -114,7 +136,7 @@ def _pooled(records: Sequence[Record], metric: Metric, card: Card, samples: Sequ
         reason = f"the interval of the slope contains 0: {summary.low:.3g} to {summary.high:.3g} {metric.unit}"
         return _valueless(first, metric, card, "undetermined", reason, **common)
     finite = math.isfinite(summary.low)
-    cycles = _in_cycles(records, metric, samples)
+    cycles = summarise(records, metric, in_cycles=True) if metric.cycles else None
     clock = first.core_clock
     return Derived(
         **_identity(first, metric, card),
@@ -131,20 +153,8 @@ def _pooled(records: Sequence[Record], metric: Metric, card: Card, samples: Sequ
         cycles_high=cycles.high if cycles and finite else None,
         ghz=clock.ghz if clock is not None else None,
         clock_origin=clock.origin if clock is not None else "",
-        **common,  # type: ignore[arg-type]
+        **common,
     )
-
-
-def _in_cycles(records: Sequence[Record], metric: Metric, samples: Sequence[Sequence[float]]) -> stats.Summary | None:
-    """The values in cycles, each process by its own clock, so that one that ran at another frequency does not mix in."""
-    if not metric.cycles:
-        return None
-    scaled = [
-        [value * record.core_clock.ghz for value in values]
-        for record, values in zip(records, samples, strict=True)
-        if record.core_clock is not None and record.core_clock.ghz
-    ]
-    return stats.pool(scaled) if any(scaled) else None
 
 
 def _cpu_over_wall(records: Iterable[Record]) -> float | None:
@@ -154,7 +164,7 @@ def _cpu_over_wall(records: Iterable[Record]) -> float | None:
     return cpu / wall if wall else None
 
 
-def _identity(record: Record, metric: Metric, card: Card) -> dict[str, object]:
+def _identity(record: Record, metric: Metric, card: Card) -> dict[str, Any]:
     return {
         "benchmark": record.benchmark,
         "params": {k: v for k, v in record.params.items() if k not in card.tuning},
@@ -167,10 +177,8 @@ def _identity(record: Record, metric: Metric, card: Card) -> dict[str, object]:
     }
 
 
-def _valueless(
-    record: Record, metric: Metric, card: Card, status: str, reason: str, **common: object
-) -> Derived:
-    return Derived(**_identity(record, metric, card), status=status, reason=reason, **common)  # type: ignore[arg-type]
+def _valueless(record: Record, metric: Metric, card: Card, status: str, reason: str, **common: Any) -> Derived:
+    return Derived(**_identity(record, metric, card), status=status, reason=reason, **common)
 
 
 def _amount(series: Series, metric: Metric) -> int:

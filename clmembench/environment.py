@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import os
 import platform
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from clmembench.model import DeviceInfo
 
@@ -55,7 +58,7 @@ def sensors(info: DeviceInfo) -> dict[str, Fact]:
     if not info.pci:
         return {}
     try:
-        import pynvml  # nvidia-ml-py; optional
+        pynvml: Any = importlib.import_module("pynvml")  # nvidia-ml-py: optional, and without types
     except ImportError:
         return {}
     try:
@@ -67,7 +70,7 @@ def sensors(info: DeviceInfo) -> dict[str, Fact]:
     except pynvml.NVMLError:
         return {}
     sm, mem = pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM
-    asked = {
+    asked: dict[str, Callable[[], Fact]] = {
         "sm_clock_mhz": lambda: pynvml.nvmlDeviceGetClockInfo(handle, sm),
         "sm_clock_max_mhz": lambda: pynvml.nvmlDeviceGetMaxClockInfo(handle, sm),
         "memory_clock_mhz": lambda: pynvml.nvmlDeviceGetClockInfo(handle, mem),

@@ -81,6 +81,7 @@ class Child:
         self.job = job
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
         environment = {**os.environ, **runtime(job.runtime).environment(job.device, job.place)}
+        environment.pop("PYTHONOPTIMIZE", None)  # checks are assertions, and none may be left out
         self._process = subprocess.Popen(
             [sys.executable, "-m", "clmembench.isolate"],
             stdin=subprocess.PIPE,

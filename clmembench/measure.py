@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -160,20 +159,20 @@ class CoreClock:
         while time.monotonic() - started < least_s:
             device.run(self.chain(20_000))
 
-    def read(self, device: Device, steps: int = 5_000, pairs: int = 3) -> float:
-        """ns of 2 * steps more steps: the median over pairs of a short and a long chain."""
-        extra = []
-        for _ in range(pairs):
-            near, far = (device.time(self.chain(n), 1, "device") for n in (steps, 3 * steps))
-            extra.append((far.device_ns or far.host_ns) - (near.device_ns or near.host_ns))
-        return float(statistics.median(extra))
+    def read(self, device: Device, steps: int = 5_000, times: int = 5) -> float:
+        """ns of 2 * steps more steps: least time of a long chain less that of a short one, since disturbances only add."""
+        near, far = (
+            min(t.device_ns or t.host_ns for t in [device.time(self.chain(n), 1, "device") for _ in range(times)])
+            for n in (steps, 3 * steps)
+        )
+        return float(far - near)
 
     def reading(self, before_ns: float, after_ns: float, steps: int = 5_000) -> ClockReading:
         return ClockReading(2 * steps * self.ops_per_step, before_ns, after_ns, self.cycles_per_op, self.origin)
 
 
 def clock_step_ns(timings: Sequence[Timing]) -> float:
-    """The step of the device's event clock in ns, from different durations: the greatest common divisor of their differences."""
+    """The step of the device's event clock in ns: the greatest common divisor of the differences of durations."""
     times = [t.device_ns if t.device_ns is not None else t.host_ns for t in timings]
     differences = [abs(t - times[0]) for t in times if t != times[0]]
     return float(max(1, math.gcd(*differences))) if differences else 1.0
@@ -218,19 +217,17 @@ def _sample(device: Device, ends: Sequence[_End], budget: Budget, slope: bool) -
         if elapsed >= 4 * budget.most_s:
             return f"budget of {budget.most_s:g} s spent four times over with {taken} samples"
         if taken in CHECKPOINTS and elapsed >= budget.least_s:
-            summary = stats.summarise(_primary(ends, slope))
-            if summary.noise <= budget.noise:
-                return f"noise {summary.noise:.2%} within {budget.noise:.2%}"
+            noise = _noise(ends, slope)
+            if noise <= budget.noise:
+                return f"noise {noise:.2%} within {budget.noise:.2%}"
         if taken >= CHECKPOINTS[-1]:
             return f"{taken} samples"
 
 
-def _primary(ends: Sequence[_End], slope: bool) -> list[float]:
-    """What the noise is judged on: the samples, or for a slope the differences of its ends."""
-    if not slope:
-        return [float(ends[0].ns(t)) for t in ends[0].timings]
-    near, far = ends
-    return [float(far.ns(b) - near.ns(a)) for a, b in zip(near.timings, far.timings, strict=True)]
+def _noise(ends: Sequence[_End], slope: bool) -> float:
+    """Of the samples, or for a slope of the difference of its ends."""
+    samples = [[float(end.ns(t)) for t in end.timings] for end in ends]
+    return stats.difference(samples[0], samples[1]).noise if slope else stats.summarise(samples[0]).noise
 
 
 def _add(a: Timing, b: Timing) -> Timing:

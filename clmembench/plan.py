@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
@@ -17,7 +17,7 @@ from clmembench.model import Axis, Benchmark, Card, DeviceInfo, Plan, Point, Rec
 from clmembench.units import format_bytes
 
 QUICK = Budget(least_s=0.03, most_s=0.3, noise=0.02, slope_ns=3e5)
-FULL = Budget(least_s=0.1, most_s=0.8, noise=0.01, slope_ns=1e6)
+FULL = Budget(least_s=0.05, most_s=0.8, noise=0.01, slope_ns=1e6)
 DEATHS = 2  # a benchmark that ends its process this often is not tried again
 BETTER = 0.01  # a tuning trial must win by more than this to replace the default
 
@@ -122,8 +122,12 @@ def _chosen_axes(benchmark: Benchmark, selection: Selection) -> dict[str, Axis]:
         axes = {n: replace(a, needs=benchmark.axes[n].needs) for n, a in axes.items()}
     for name, values in selection.axes.items():
         if name in axes:
-            axes[name] = Axis(lambda info, values=values: values, axes[name].needs, axes[name].tuning)
+            axes[name] = Axis(_fixed(values), axes[name].needs, axes[name].tuning)
     return axes
+
+
+def _fixed(values: tuple[Value, ...]) -> Callable[[DeviceInfo], tuple[Value, ...]]:
+    return lambda info: values
 
 
 def _is_given(tuning: Mapping[str, object], selection: Selection) -> bool:
@@ -168,9 +172,7 @@ def _score(benchmark: Benchmark, records: Sequence[Record]) -> float:
     return median if metric.better == "higher" else (1 / median if median > 0 else 0.0)
 
 
-def _grow(
-    benchmark: Benchmark, info: DeviceInfo, base: dict[str, Value], name: str, axis: Axis, processes: int
-) -> Plan:
+def _grow(benchmark: Benchmark, info: DeviceInfo, base: dict[str, Value], name: str, axis: Axis, processes: int) -> Plan:
     """An octave at a time, until the metric has settled or the axis ends."""
     first, last = (int(v) for v in axis.values(info))
     seen: list[Record] = []
@@ -188,13 +190,15 @@ def _grow(
 
 def octaves(first: int, last: int, per_octave: int) -> list[int]:
     """Sizes from `first` to `last`, `per_octave` an octave, in whole KiB; powers of two times `first` are met exactly."""
-    sizes = []
-    for step in itertools.count():
+    sizes: list[int] = []
+    step = 0
+    while True:
         size = int(first * 2 ** (step // per_octave) * 2 ** (step % per_octave / per_octave)) // 1024 * 1024
         if size > last:
             return sizes
         if size not in sizes:
             sizes.append(size)
+        step += 1
 
 
 def missing(benchmark: Benchmark, params: Mapping[str, Value], features: frozenset[str]) -> list[str]:

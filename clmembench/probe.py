@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clmembench.data import kernel_source
-from clmembench.model import BuildError, Device, DeviceError, Kernel, Launch, Value
+from clmembench.model import Array, BuildError, Device, DeviceError, Kernel, Launch, Value
 
 OPS_PER_STEP = 32  # as written out in clock.cl
 COUNTERS = {"ptx": 1, "tsc": 2}  # feature: TICKS in clock.cl
@@ -50,7 +50,7 @@ def probe(device: Device) -> Probed:
     if "fp64" in features and not _fp64(device):
         features.discard("fp64")
     if "ptx" in ticks_per_op:
-        return Probed(frozenset(features), ticks_per_op["ptx"], "dependent-ALU chain, calibrated by the in-kernel cycle counter")
+        return Probed(frozenset(features), ticks_per_op["ptx"], "dependent-ALU chain, calibrated by the in-kernel counter")
     if device.info.kind == "cpu":
         return Probed(frozenset(features), 1.0, "dependent-ALU chain, taking 1 cycle an operation as CPUs do")
     return Probed(frozenset(features), None, "no in-kernel cycle counter that can be trusted")
@@ -82,7 +82,7 @@ def _fp64(device: Device) -> bool:
     return found is not None and found[0] == 1
 
 
-def _run(device: Device, name: str, words: int, *args: np.generic, **defines: Value) -> np.ndarray | None:  # type: ignore[type-arg]
+def _run(device: Device, name: str, words: int, *args: np.generic, **defines: Value) -> Array | None:
     """The words that a probe kernel wrote; None where it cannot be built or run."""
     try:
         kernel: Kernel = device.build(kernel_source("clock"), TICKS=0, **defines)[name]

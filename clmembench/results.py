@@ -1,4 +1,4 @@
-"""The results file: JSON Lines, a header and then one record for each point and process; written append-only, read with care."""
+"""The results file: JSON Lines, a header and then one record for each point and process; append-only, read with care."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Writer:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file: TextIO = path.open("w" if overwrite else "x", encoding="utf-8")
-        except FileExistsError as error:
-            raise ResultsError(f"{path} exists: choose another -o, or say --overwrite") from error
         except OSError as error:
+            if isinstance(error, FileExistsError) and path.is_file():
+                raise ResultsError(f"{path} exists: choose another -o, or say --overwrite") from error
             raise ResultsError(f"cannot write {path}: {error.strerror}: choose another place with -o") from error
         self._line(encode(header))
 

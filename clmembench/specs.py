@@ -64,7 +64,7 @@ def load(path: Path) -> SpecSheet:
     """The sheet in a file. Raises SpecError when it is no TOML or lacks a field."""
     try:
         raw: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-        return _adapter().validate_python(raw)  # type: ignore[no-any-return]
+        return _adapter().validate_python(raw)
     except (OSError, ValueError) as error:  # TOMLDecodeError and pydantic's error are ValueErrors
         first = str(error).splitlines()
         raise SpecError(f"{path}: no spec sheet: {' '.join(line.strip() for line in first[:3])}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(i?)(b?)\s*", re.IGNORECASE)
 _DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h)?\s*")
@@ -55,7 +56,16 @@ def format_value(value: float | None, digits: int = 3) -> str:
     return f"{value:,.{decimals}f}"
 
 
-def format_params(params: dict[str, object]) -> str:
+def format_in(value: float | None, unit: str, digits: int = 3) -> str:
+    """A value with its unit; ns from 10,000 on as us, ms or s, which people read more easily."""
+    if value is not None and unit == "ns" and abs(value) >= 1e4:
+        for factor, larger in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
+            if abs(value) >= factor:
+                return f"{format_value(value / factor, digits)} {larger}"
+    return f"{format_value(value, digits)} {unit}"
+
+
+def format_params(params: Mapping[str, object]) -> str:
     """Parameters on one line, sizes with units: "op=triad array_bytes=256 MiB"."""
     return " ".join(
         f"{name}={format_bytes(value) if name.endswith('_bytes') and isinstance(value, int) else value}"

@@ -16,9 +16,7 @@ BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory
 LATENCY = Metric("latency", "ns", "ops", "slope", "lower", cycles=True)
 
 
-def axis(
-    *values: Value, needs: Mapping[Value, Iterable[str]] | None = None, tuning: bool = False
-) -> Axis:
+def axis(*values: Value, needs: Mapping[Value, Iterable[str]] | None = None, tuning: bool = False) -> Axis:
     """An axis of fixed values; `needs` names the features that a value needs."""
     required = {value: frozenset(features) for value, features in (needs or {}).items()}
     return Axis(lambda info: values, required, tuning)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from clmembench.benchmarks import axis, axis_of, benchmark
+from clmembench.benchmarks import axis_of, benchmark
 from clmembench.data import kernel_source
 from clmembench.model import Device, DeviceError, DeviceInfo, Fill, Kernel, Launch, Local, Metric, Skip, Slope, Work
 
@@ -37,8 +37,8 @@ def _work_items(info: DeviceInfo) -> tuple[int, ...]:
 def barrier(device: Device, work_items: int) -> Slope:
     """Cost of barrier() inside one work-group, by its size.
 
-    The slope of time over the number of barriers met by every work-item. That barriers separate their rounds here is verified by
-    a rotation through local memory beforehand.
+    The slope of time over the number of barriers met by every work-item. That barriers separate their rounds
+    here is verified by a rotation through local memory beforehand.
     """
     kernels = device.build(kernel_source("barrier"), VERIFY=0)
     out = device.alloc(4 * work_items)
@@ -55,7 +55,7 @@ def barrier(device: Device, work_items: int) -> Slope:
             device.run([rotate])
             held = device.download(out, np.uint32, work_items)
             wanted = (np.arange(work_items) + rounds) % work_items
-            assert np.array_equal(held, wanted), "work-items read a neighbour's value before it was written: barriers do not hold"
+            assert np.array_equal(held, wanted), "a neighbour's value was read before it was written: barriers do not hold"
 
         return Work(
             commands=(Launch(kernels["group_barrier"], (out, np.uint32(blocks)), *shape),),

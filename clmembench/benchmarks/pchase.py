@@ -10,7 +10,8 @@ from clmembench.model import Array, Device, Launch, Skip, Slope, Work
 
 KIB = 1024
 STEPS_A_BLOCK = 16  # as unrolled in pchase.cl
-FULL_LAPS_TO = 1 << 14  # nodes; the near end of the slope is at least a lap up to here, so that a cold first lap cancels
+FULL_LAPS_TO = 1 << 13  # nodes; up to here both ends are whole laps, so that an L1 that a launch finds empty cancels
+PART_LAP = 1 << 11  # steps of the near end where the set is larger than any L1
 SEED = 20160131
 
 
@@ -79,4 +80,4 @@ def pchase(device: Device, array_bytes: int, spacing_bytes: int | str) -> Slope:
             notes=notes,
         )
 
-    return Slope(work, start=min(nodes, FULL_LAPS_TO), most=STEPS_A_BLOCK << 31)
+    return Slope(work, start=nodes if nodes <= FULL_LAPS_TO else PART_LAP, most=STEPS_A_BLOCK << 31)

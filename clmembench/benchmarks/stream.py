@@ -128,7 +128,13 @@ def _exact_levels(scalar: np.dtype[np.generic], additions: int) -> int:
 
 
 def _check_elements(
-    device: Device, kernels: Mapping[str, Kernel], op: str, out: Buffer, elements: int, levels: int, scalar: np.dtype[np.generic]
+    device: Device,
+    kernels: Mapping[str, Kernel],
+    op: str,
+    out: Buffer,
+    elements: int,
+    levels: int,
+    scalar: np.dtype[np.generic],
 ) -> Callable[[], None]:
     wrong = device.alloc(4)
 

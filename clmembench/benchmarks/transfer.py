@@ -17,6 +17,8 @@ LINK = Metric(
 DUPLEX = Metric("duplex_bandwidth", "GB/s", "nbytes", "rate", "higher", peak="link_duplex_gb_s", only={"direction": ("both",)})
 ZERO_COPY = Metric("zero_copy_map", "ns", "ops", "cost", "lower")
 SEED = 0x2545F491
+DIRECTIONS = ("to_device", "from_device", "both")
+MEMORIES = ("pinned", "pageable", "mapped")
 
 
 def pattern(words: int, seed: int) -> Array:
@@ -26,7 +28,7 @@ def pattern(words: int, seed: int) -> Array:
 
 def _sizes(info: DeviceInfo) -> tuple[int, ...]:
     largest = min(256 * MIB, headline_bytes(info))
-    return tuple(n for n in (4 * KIB, 64 * KIB, MIB, 16 * MIB) if n < largest) + (largest,)
+    return (*(n for n in (4 * KIB, 64 * KIB, MIB, 16 * MIB) if n < largest), largest)
 
 
 def _where(info: DeviceInfo, direction: str, memory: str, array_bytes: int) -> bool:
@@ -41,7 +43,7 @@ def zero_copy(device: Device) -> bool:
     device.run([Launch(device.build(kernel_source("transfer"))["address"], (buffer,), (1,), (1,))])
     seen = int(device.download(buffer, np.uint64, 1)[0])
     with device.mapped(buffer, 64, "read") as array:
-        return seen == array.__array_interface__["data"][0]
+        return bool(seen == array.__array_interface__["data"][0])
 
 
 @benchmark(
@@ -52,19 +54,20 @@ def zero_copy(device: Device) -> bool:
     source="Razzaq et al. 2016, section IV-C (B6)",
     quick={
         "array_bytes": axis_of(lambda info: (_sizes(info)[-1],)),
-        "memory": axis("pinned", "pageable", "mapped"),
+        "direction": axis_of(lambda info: ("to_device", "from_device") if info.shares_host_memory else DIRECTIONS),
+        "memory": axis_of(lambda info: ("pageable", "mapped") if info.shares_host_memory else MEMORIES),
     },
     where=_where,
     x="array_bytes",
-    direction=axis("to_device", "from_device", "both"),
-    memory=axis("pinned", "pageable", "mapped"),
+    direction=axis(*DIRECTIONS),
+    memory=axis(*MEMORIES),
     array_bytes=axis_of(_sizes),
 )
 def transfer(device: Device, direction: str, memory: str, array_bytes: int) -> Work:
     """Bandwidth between host and device, one direction's bytes over the host's time for the whole copy.
 
-    Both directions run on two queues and count the bytes of both. Mapped memory is timed as map plus unmap; where host and device
-    share memory and mapping moves nothing, its latency is the result instead of a bandwidth.
+    Both directions run on two queues and count the bytes of both. Mapped memory is timed as map plus unmap; where host
+    and device share memory and mapping moves nothing, its latency is the result instead of a bandwidth.
     """
     if memory == "mapped":
         return _mapped(device, direction, array_bytes)
@@ -77,10 +80,12 @@ def transfer(device: Device, direction: str, memory: str, array_bytes: int) -> W
     source.view(np.uint32)[:] = pattern(words, SEED)
     fill = Launch(kernels["pattern"], (outgoing, np.uint32(SEED + 1)), (words,))
     device.run([fill])
-    if direction in ("to_device", "both"):
-        commands.append(Copy(incoming, source, array_bytes))
-    if direction in ("from_device", "both"):
-        commands.append(Copy(target, outgoing, array_bytes, queue=int(direction == "both")))
+    both = direction == "both"
+    blocking = memory == "pageable" and not both  # two directions at once must not wait for each other
+    if direction != "from_device":
+        commands.append(Copy(incoming, source, array_bytes, blocking=blocking))
+    if direction != "to_device":
+        commands.append(Copy(target, outgoing, array_bytes, queue=int(both), blocking=blocking))
 
     def check() -> None:
         if direction != "from_device":

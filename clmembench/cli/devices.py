@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -44,13 +44,17 @@ def select(found: Sequence[DeviceInfo], text: str) -> DeviceInfo:
         hits = [d for d in found if text[:-1].lower() in d.name.lower()]
     else:
         hits = [d for d in found if d.selector == text]
-    if len(hits) == 1:
-        return hits[0]
+    if len(hits) != 1:
+        _refuse(found, text, bool(hits))
+    return hits[0]
+
+
+def _refuse(found: Sequence[DeviceInfo], text: str, several: bool) -> NoReturn:
     known = "; ".join(f"{i} {d.name}" for i, d in enumerate(found))
-    problem = "matches several devices" if hits else "matches no device"
+    problem = "matches several devices" if several else "matches no device"
     exits.stop(
         f"--device {text!r} {problem}: give an index, P:D, name~TEXT, uuid:HEX or pci:ADDRESS. There is: {known}",
-        exits.USAGE if hits else exits.NO_DEVICE,
+        exits.USAGE if several else exits.NO_DEVICE,
     )
 
 
@@ -135,6 +139,8 @@ def _values(axis: Axis) -> str:
         infos = []
     if not infos:
         return "depends on the device"
-    values = [format_bytes(v) if isinstance(v, int) and v >= 4096 else format_value(v) if isinstance(v, float) else str(v)
-              for v in axis.values(infos[0])]
+    values = [
+        format_bytes(v) if isinstance(v, int) and v >= 4096 else format_value(v) if isinstance(v, float) else str(v)
+        for v in axis.values(infos[0])
+    ]
     return " to ".join(values) if axis.per_octave else ", ".join(values)

@@ -34,11 +34,11 @@ def run(
     axis: Annotated[
         list[str] | None, typer.Option("-a", "--axis", help="Values of an axis: op=[triad,copy], array_bytes=64MiB.")
     ] = None,
-    budget: Annotated[str | None, typer.Option(help="Time for the whole run, such as 10m; points beyond it are skipped.")] = None,
+    budget: Annotated[str | None, typer.Option(help="Time for the whole run, such as 10m; later points are skipped.")] = None,
     timeout: Annotated[str, typer.Option(help="Time for one point before its process is ended.")] = "120s",
     processes: Annotated[int, typer.Option(min=1, max=100, help="Fresh processes for each point.")] = 1,
     seed: Annotated[int, typer.Option(help="Kept in the header.")] = 0,
-    size: Annotated[str | None, typer.Option(help="Bytes of the largest array, such as 512MiB; default from the device.")] = None,
+    size: Annotated[str | None, typer.Option(help="Bytes of the largest array, such as 512MiB; else by device.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Results file; default in ./reports.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results file.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="End in JSON as of `show --json` instead of a summary.")] = False,
@@ -66,6 +66,8 @@ def run(
             limit = units.format_bytes(info.max_alloc_bytes)
             exits.stop(f"--size {size} is over this device's largest allocation, {limit}: lower it", exits.USAGE)
         info = replace(info, array_bytes=array_bytes)
+    if output is not None and output.is_file() and not overwrite:
+        exits.stop(f"{output} exists: choose another -o, or say --overwrite", exits.USAGE)
     if dry_run:
         for benchmark in chosen:
             print(f"{benchmark.name}: {plan.outlook(benchmark, info, selection)}")

@@ -1,0 +1,1 @@
+"""Records to findings: pure functions that never touch a device."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from clmembench import derive, stats
+from clmembench import derive
 from clmembench.model import DeviceInfo, Metric, Record
 
 FLAT = 0.10  # a plateau's values lie within this fraction of its own median
@@ -50,14 +50,10 @@ def curve(records: Iterable[Record], metric: Metric, x: str) -> list[Sample]:
             grouped.setdefault(int(record.params[x]), []).append(record)
     samples = []
     for size, group in sorted(grouped.items()):
-        values = [v for r in group if (v := derive.values_of(r, metric))]
-        if not values:
-            continue
-        summary = stats.pool(values)
-        clocks = [r.core_clock.ghz for r in group if r.core_clock is not None and r.core_clock.ghz]
-        if summary.median > 0 and math.isfinite(summary.low):
-            cycles = summary.median * sum(clocks) / len(clocks) if clocks else None
-            samples.append(Sample(size, summary.median, summary.low, summary.high, cycles))
+        summary = derive.summarise(group, metric)
+        if summary is not None and summary.low > 0 and math.isfinite(summary.high):
+            cycles = derive.summarise(group, metric, in_cycles=True)
+            samples.append(Sample(size, summary.median, summary.low, summary.high, cycles.median if cycles else None))
     return samples
 
 
@@ -97,9 +93,12 @@ def settled(samples: Sequence[Sample], floor_bytes: int) -> bool:
 
 
 def floor_bytes(info: DeviceInfo) -> int:
-    """What a latency sweep must exceed before a plateau may be called memory: four times the cache that the driver claims,
-    and, since GPUs' claims leave out their last level, twice the largest of those (256 MiB) there."""
-    return max(4 * info.cache_bytes, 0 if info.kind == "cpu" else 512 << 20)
+    """What a latency sweep must exceed before a plateau may be called memory: four times the cache that the driver claims.
+
+    Claims can be far too small (GPUs' leave out their last level), so it is also at least 512 MiB on GPUs, twice the largest
+    last level there is (256 MiB), and 128 MiB on CPUs, whose claims come from the operating system.
+    """
+    return max(4 * info.cache_bytes, (128 if info.kind == "cpu" else 512) << 20)
 
 
 def _stretch(values: Sequence[float], start: int) -> int:

@@ -1,5 +1,32 @@
 """The vocabulary: every core type, split by subject; imports nothing of ours, and any module may import it."""
 
+from clmembench.model.benchmark import (
+    Axis,
+    Benchmark,
+    Form,
+    Metric,
+    Place,
+    Point,
+    Role,
+)
+from clmembench.model.device import (
+    Device,
+    DeviceInfo,
+    Runtime,
+    Timing,
+)
+from clmembench.model.record import (
+    Card,
+    ClockReading,
+    Finding,
+    Header,
+    Plan,
+    Record,
+    Run,
+    Series,
+    Status,
+    Trace,
+)
 from clmembench.model.work import (
     Array,
     Buffer,
@@ -20,33 +47,6 @@ from clmembench.model.work import (
     Slope,
     Value,
     Work,
-)
-from clmembench.model.device import (
-    Device,
-    DeviceInfo,
-    Runtime,
-    Timing,
-)
-from clmembench.model.benchmark import (
-    Axis,
-    Benchmark,
-    Form,
-    Metric,
-    Place,
-    Point,
-    Role,
-)
-from clmembench.model.record import (
-    Card,
-    ClockReading,
-    Finding,
-    Header,
-    Plan,
-    Record,
-    Run,
-    Series,
-    Status,
-    Trace,
 )
 
 __all__ = [

@@ -60,9 +60,9 @@ class Timing:
 class Device(Protocol):
     """An open device. `run` is untimed; `time` is the only timing method there is. All of them raise DeviceError.
 
-    alloc and host_array take bytes; host_array gives bytes (uint8) of ordinary or page-locked host memory; mapped lends the host
-    a buffer's first bytes; build gives the kernels of a source by name, or raises BuildError; sources is the hash of what was
-    built since it was last asked.
+    alloc and host_array take bytes; host_array gives bytes (uint8) of ordinary or page-locked host memory; mapped lends
+    the host a buffer's first bytes; build gives the kernels of a source by name, or raises BuildError; sources is the hash
+    of what was built since it was last asked.
     """
 
     @property

@@ -57,12 +57,16 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """`nbytes` from `src` to `dst`; each is a buffer or a host array."""
+    """`nbytes` from `src` to `dst`; each is a buffer or a host array.
+
+    A blocking copy returns when the host array may be used again: for pageable memory drivers have a faster way for these.
+    """
 
     dst: Any
     src: Any
     nbytes: int
     queue: int = 0
+    blocking: bool = False
 
 
 @dataclass(frozen=True, slots=True)

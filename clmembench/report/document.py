@@ -13,7 +13,7 @@ from clmembench.report import figures, text
 from clmembench.report.rows import Row, interval, percent, rows, sheet_of, to_markdown
 from clmembench.report.summary import sections, warnings
 from clmembench.specs import SpecSheet
-from clmembench.units import format_bytes, format_params, format_value
+from clmembench.units import format_bytes, format_in, format_params
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,7 @@ def as_html(runs: Sequence[Run]) -> str:
     return environment.from_string(source).render(
         version=__version__,
         labels=[part.label for part in all_parts],
-        runs=[
-            {"label": p.label, "warnings": [text.printable(w) for w in warnings(p.run, p.rows, p.sheet)]} for p in all_parts
-        ],
+        runs=[{"label": p.label, "warnings": [text.printable(w) for w in warnings(p.run, p.rows, p.sheet)]} for p in all_parts],
         facts=_facts(all_parts),
         parts=[_benchmark(name, card, all_parts) for name, card in _cards(all_parts).items()],
     )
@@ -67,10 +65,7 @@ def _cards(all_parts: Sequence[Part]) -> dict[str, Card]:
     """Every benchmark in any run, in order of first appearance; those without a row are left out."""
     with_rows = {row.value.benchmark for part in all_parts for row in part.rows}
     return {
-        name: card
-        for part in reversed(all_parts)
-        for name, card in part.run.header.benchmarks.items()
-        if name in with_rows
+        name: card for part in reversed(all_parts) for name, card in part.run.header.benchmarks.items() if name in with_rows
     }
 
 
@@ -116,8 +111,8 @@ def _cell(row: Row) -> dict[str, Any]:
     if value.median is None or row.status != "ok":
         return {"text": row.status, "title": text.printable(row.reason), "bad": row.status != "skipped"}
     share = f" ({percent(row.fraction)})" if row.fraction is not None else ""
-    title = f"95% interval {interval(value)} {value.unit}, n {value.n} in {value.processes} process(es)"
-    return {"text": f"{format_value(value.median, 4)} {value.unit}{share}", "title": title, "bad": False}
+    title = f"95% interval {interval(value)}, n {value.n} in {value.processes} process(es)"
+    return {"text": f"{format_in(value.median, value.unit, 4)}{share}", "title": title, "bad": False}
 
 
 def _facts(all_parts: Sequence[Part]) -> list[dict[str, Any]]:

@@ -80,8 +80,8 @@ def _bars(card: Card, devices: Sequence[Shown]) -> Figure:
             axis.barh(names, peaks, color="#dddddd", label="theoretical peak")
         axis.barh(names, medians, height=0.55, xerr=spread, color=_colour(0), ecolor="#333333", label="achieved (95% interval)")
         for place, row in enumerate(rows):
-            share = f"  {row.fraction:.0%}" if row.fraction else ""
-            axis.text(medians[place], place, f" {format_value(medians[place])}{share}", va="center", fontsize=8, color="#111111")
+            text = f" {format_value(medians[place])}" + (f"  {row.fraction:.0%}" if row.fraction else "")
+            axis.text(medians[place], place, text, va="center", fontsize=8, color="#111111")
         axis.set_xlim(0, 1.25 * max(*medians, *peaks))
         axis.invert_yaxis()
         axis.set_title(device.label + (f", {format_bytes(size)}" if size else ""), fontsize=10)
@@ -101,8 +101,7 @@ def _lines(card: Card, devices: Sequence[Shown]) -> list[tuple[str, str, list[Ro
             if row.value.unit == card.metrics[0].unit:
                 groups.setdefault(_params(row, (card.x,)), []).append(row)
         found += [
-            (device.label, params, sorted(rows, key=lambda r: float(r.value.params[card.x])))
-            for params, rows in groups.items()
+            (device.label, params, sorted(rows, key=lambda r: float(r.value.params[card.x]))) for params, rows in groups.items()
         ]
     return found
 

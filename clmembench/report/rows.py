@@ -1,4 +1,4 @@
-"""One row for each measured point and metric: its value, interval and fraction of the theoretical peak; and as JSON, CSV, Markdown."""
+"""One row for each measured point and metric, with its fraction of the theoretical peak; as JSON, CSV or Markdown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clmembench import specs
 from clmembench.derive import Derived, derive
 from clmembench.model import Run
 from clmembench.specs import Peak, SpecSheet
-from clmembench.units import format_params, format_value
+from clmembench.units import format_in, format_params
 
 IMPOSSIBLE = 1.02  # of a theoretical peak: beyond what rounding of the sheet's figures explains
 
@@ -90,6 +90,7 @@ def as_dict(row: Row) -> dict[str, Any]:
 
 
 def to_json(table: Sequence[Row]) -> str:
+    """A list with one object a row."""
     return json.dumps([as_dict(row) for row in table], indent=1, allow_nan=False)
 
 
@@ -111,7 +112,9 @@ def to_csv(table: Sequence[Row]) -> str:
 
 
 def to_markdown(table: Sequence[Row]) -> str:
-    lines = ["| benchmark | parameters | metric | value | 95% interval | of peak | n | status |", "|---|---|---|--:|---|--:|--:|---|"]
+    """A table with one line a row."""
+    lines = ["| benchmark | parameters | metric | value | 95% interval | of peak | n | status |"]
+    lines.append("|---|---|---|--:|---|--:|--:|---|")
     for row in table:
         value = row.value
         status = row.status if not row.reason else f"{row.status}: {row.reason}"
@@ -119,7 +122,7 @@ def to_markdown(table: Sequence[Row]) -> str:
             value.benchmark,
             format_params(dict(value.params)),
             value.metric,
-            f"{format_value(value.median, 4)} {value.unit}" if value.median is not None else "–",
+            format_in(value.median, value.unit, 4) if value.median is not None else "–",
             interval(value),
             percent(row.fraction),
             str(value.n),
@@ -133,10 +136,11 @@ def interval(value: Derived, digits: int = 4) -> str:
     """The 95% interval of the median in the metric's unit, or a dash."""
     if value.ci_low is None or value.ci_high is None:
         return "–"
-    return f"{format_value(value.ci_low, digits)} to {format_value(value.ci_high, digits)}"
+    return f"{format_in(value.ci_low, value.unit, digits)} to {format_in(value.ci_high, value.unit, digits)}"
 
 
 def percent(fraction: float | None) -> str:
+    """A fraction as a percentage, or a dash."""
     return "–" if fraction is None else f"{fraction:.1%}"
 
 

@@ -9,7 +9,7 @@ from clmembench.infer import levels
 from clmembench.model import Card, Record, Run
 from clmembench.report.rows import Row, interval, percent
 from clmembench.specs import SpecSheet
-from clmembench.units import format_bytes, format_params, format_value
+from clmembench.units import format_bytes, format_in, format_params, format_value
 
 DRIFT = 0.03
 NOISY = 0.05
@@ -51,15 +51,24 @@ def _levels(run: Run, name: str, card: Card, mine: Sequence[Row]) -> Section:
         for index, plateau in enumerate(found):
             last = index == len(found) - 1
             level = "L1" if index == 0 else "memory" if last and settled else f"plateau {index + 1}"
-            ends = "–" if plateau.next_bytes is None else f"{format_bytes(plateau.last_bytes)} to {format_bytes(plateau.next_bytes)}"
+            upper = plateau.next_bytes
+            ends = f"{format_bytes(plateau.last_bytes)} to {format_bytes(upper)}" if upper else "–"
             cycles = format_value(plateau.cycles) if plateau.cycles else "–"
             spread = f"{format_value(plateau.low)} to {format_value(plateau.high)}"
             rows.append((label, level, ends, cycles, f"{format_value(plateau.ns)} ns", spread))
         if curve and not settled:
             top = curve[-1]
-            rows.append((label, "largest set", format_bytes(top.array_bytes), _cycles(top.cycles), f"{format_value(top.ns)} ns",
-                         f"{format_value(top.low)} to {format_value(top.high)}"))
-            notes.append(f"{label}: the curve had not settled at {format_bytes(top.array_bytes)}, so no plateau is called memory")
+            rows.append(
+                (
+                    label,
+                    "largest set",
+                    format_bytes(top.array_bytes),
+                    _cycles(top.cycles),
+                    f"{format_value(top.ns)} ns",
+                    f"{format_value(top.low)} to {format_value(top.high)}",
+                )
+            )
+            notes.append(f"{label}: not settled at {format_bytes(top.array_bytes)}, so no plateau is called memory")
     bad = [row for row in mine if row.status not in ("ok",)]
     if bad:
         notes.append(f"{len(bad)} of {len(mine)} points have no value: {bad[0].status}: {bad[0].reason}")
@@ -81,7 +90,7 @@ def _points(name: str, card: Card, mine: Sequence[Row]) -> Section:
         if value.median is None or row.status != "ok":
             cells = [format_params(params), row.status, row.reason] + [""] * (len(header) - 3)
         else:
-            cells = [format_params(params), f"{format_value(value.median)} {value.unit}", interval(value, 3)]
+            cells = [format_params(params), format_in(value.median, value.unit), interval(value, 3)]
             cells += [_cycles(value.cycles)] * cycles + [percent(row.fraction)] * fractions
         rows.append(tuple(cells))
     title = card.summary if largest is None else f"{card.summary.rstrip('.')}; here {format_bytes(largest)}."
@@ -116,6 +125,13 @@ def warnings(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[st
     if noisy:
         found.append(f"{len(noisy)} points have a 95% interval wider than +-{NOISY:.0%}: raise --budget or quieten the host")
     found += _cores(table, device.compute_units) if device.kind == "cpu" else []
+    sizes = [row.value.params.get("array_bytes") for row in table if row.value.unit == "GB/s"]
+    arrays = [size for size in sizes if isinstance(size, int)]
+    if device.cache_bytes and arrays and max(arrays) < 4 * device.cache_bytes:
+        found.append(
+            f"the largest arrays, {format_bytes(max(arrays))}, are under four times the claimed cache of "
+            f"{format_bytes(device.cache_bytes)}: bandwidth may be partly the cache's; raise --size"
+        )
     load, cpus = host.get("load_1min"), host.get("logical_cpus")
     if device.kind == "cpu" and isinstance(load, float) and isinstance(cpus, int) and load > 0.5 * cpus:
         found.append(f"the host's load was {load:g} on {cpus} CPUs when the run began: stop other programs and run again")
@@ -123,7 +139,7 @@ def warnings(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[st
         found.append(f"no spec sheet matches {device.name}: no fraction of peak; add one to platforms/")
     if any(row.value.processes == 1 for row in table):
         found.append(
-            "intervals are within one process; a fresh process often differs by more in cache-sensitive points: use --processes 5"
+            "intervals are within one process; fresh ones often differ by more in cache-sensitive points: use --processes 5"
         )
     return found
 
@@ -133,15 +149,17 @@ def _cores(table: Sequence[Row], units: int) -> list[str]:
     slow = [
         row
         for row in table
-        if row.value.benchmark == "stream" and row.value.cpu_over_wall and row.value.cpu_over_wall < CORES * units
+        if row.value.benchmark == "stream"
+        and row.value.cpu_over_wall
+        and row.value.cpu_over_wall < CORES * units
         and row.value.params.get("array_bytes", 0) >= 64 << 20  # type: ignore[operator]
     ]
     if not slow:
         return []
     least = min(row.value.cpu_over_wall or 0 for row in slow)
     return [
-        f"{len(slow)} stream points used less than {CORES:.0%} of {units} compute units (least {least:.2f}): other programs took "
-        "the CPU, or the runtime did not use all threads"
+        f"{len(slow)} stream points used less than {CORES:.0%} of {units} compute units (least {least:.2f}): other programs "
+        "took the CPU, or the runtime did not use all threads"
     ]
 
 

@@ -93,8 +93,8 @@ def describe(device: Any, selector: str, ordinal: int) -> DeviceInfo:
 
 def _pci(device: Any) -> str:
     try:
-        slot = device.pci_slot_id_nv
-        return f"{device.pci_domain_id_nv:04x}:{device.pci_bus_id_nv:02x}:{slot >> 3:02x}.{slot & 7}"
+        # NVIDIA's slot is the device number alone; its GPUs are function 0
+        return f"{device.pci_domain_id_nv:04x}:{device.pci_bus_id_nv:02x}:{device.pci_slot_id_nv:02x}.0"
     except (cl.Error, AttributeError):
         return ""
 

@@ -1,0 +1,96 @@
+"""Who may import whom: design.md's table, kept."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import clmembench
+
+ROOT = Path(clmembench.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+EVERYTHING = {p.name.removesuffix(".py") for p in ROOT.iterdir() if p.suffix == ".py" or (p / "__init__.py").is_file()}
+MAY = {  # besides model, itself and the package's version
+    "__init__": "", "model": "", "units": "", "stats": "", "data": "",
+    "derive": "stats", "measure": "stats", "benchmarks": "data units", "runtimes": "", "environment": "", "probe": "data",
+    "isolate": "measure runtimes benchmarks results probe stats", "plan": "isolate infer benchmarks derive measure units",
+    "results": "", "specs": "data", "infer": "derive stats specs", "models": "derive stats specs",
+    "report": "results specs infer models derive stats units",
+    "cli": " ".join(EVERYTHING), "__main__": "cli",
+}  # fmt: skip
+LEAVES = {"model", "units", "stats", "data", "__init__"}
+LAZY = {"pandas", "scipy", "seaborn", "matplotlib"}
+OPENCL = {ROOT / "runtimes" / "opencl.py", ROOT / "runtimes" / "opencl_info.py"}
+
+
+def imported(tree: ast.AST, package: str, at_once: bool = False) -> Iterator[str]:
+    """Dotted names of every import, TYPE_CHECKING's and functions' too; `at_once`: those that run on import only."""
+    todo = [tree]
+    while todo:
+        node = todo.pop()
+        later = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if at_once and (later or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))):
+            continue
+        todo += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            yield from (".".join([*above, *filter(None, [node.module]), alias.name]) for alias in node.names)
+
+
+def package_of(path: Path) -> str:
+    return ".".join(("clmembench", *path.parent.relative_to(ROOT).parts))
+
+
+def breaches(path: Path, text: str) -> list[str]:
+    tree = ast.parse(text)
+    unit = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    allowed = {unit, "__init__", *({"model"} if unit not in LEAVES else ()), *MAY[unit].split()}
+    found = []
+    for name in imported(tree, package_of(path)):
+        top, _, rest = name.partition(".")
+        ours = rest.split(".")[0] if rest.split(".")[0] in EVERYTHING else "__init__"
+        if top == "clmembench" and ours not in allowed:
+            found.append(f"{unit} imports {ours}")
+        if top == "pyopencl" and path not in OPENCL:
+            found.append(f"{unit} imports pyopencl")
+    at_once = imported(tree, package_of(path), at_once=True)
+    return found + [f"{unit} imports {name} at module level" for name in at_once if name.split(".")[0] in LAZY]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_keep_the_table(path):
+    assert breaches(path, path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_file_says_on_one_line_what_it_is_for(path):
+    first, *rest = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n")
+    assert first.endswith(".") and rest[:1] in ([], [""]), f"{path} does not start with a docstring of one line"
+
+
+def test_the_table_names_every_module():
+    assert MAY.keys() >= EVERYTHING
+
+
+@pytest.mark.parametrize(
+    ("where", "code", "breach"),
+    [
+        ("stats.py", "from clmembench.model import Record", "stats imports model"),
+        ("model/record.py", "import clmembench.stats", "model imports stats"),
+        ("derive.py", "from clmembench import units", "derive imports units"),
+        ("derive.py", "def f():\n    from clmembench.results import read", "derive imports results"),
+        ("report/rows.py", "from ..cli import main", "report imports cli"),
+        ("specs.py", "if TYPE_CHECKING:\n    from clmembench.results import read", "specs imports results"),
+        ("probe.py", "def f():\n    import pyopencl.array", "probe imports pyopencl"),
+        ("report/rows.py", "class A:\n    import pandas as pd", "report imports pandas at module level"),
+    ],
+)
+def test_a_breach_is_seen(where, code, breach):
+    assert breaches(ROOT / where, code) == [breach]
+
+
+def test_what_the_table_allows_is_no_breach():
+    assert breaches(ROOT / "report" / "rows.py", "from clmembench import __version__, specs\ndef f():\n    import pandas") == []

@@ -1,0 +1,137 @@
+"""Every discovered benchmark at every point on the fake device: a new one is tested unasked. And what is pure in them."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clmembench import plan
+from clmembench.benchmarks import discovered, headline_bytes, line_bytes
+from clmembench.benchmarks.pchase import random_cycle
+from clmembench.benchmarks.stream import value
+from clmembench.model import Axis, Benchmark, Launch, Local, Map, Skip, Slope, Work
+from clmembench.plan import Selection
+from clmembench.runtimes.fake import INFO, FakeDevice
+
+MIB = 1 << 20
+CPU = replace(INFO, kind="cpu", compute_units=2, shares_host_memory=True, cache_bytes=32 * MIB, host_mem_bytes=24 << 30)
+# sizes that a test can afford; what the benchmarks make of large ones is arithmetic on these
+SMALL = {"gpu": replace(INFO, array_bytes=4 * MIB), "cpu": replace(CPU, array_bytes=4 * MIB)}
+
+
+def points(benchmark: Benchmark, info) -> list[dict[str, object]]:
+    """Every combination of every axis, tuning or not; a growing axis gives its ends."""
+
+    def values(axis: Axis):
+        return axis.values(info)
+
+    names = list(benchmark.axes)
+    combinations = itertools.product(*(values(benchmark.axes[name]) for name in names))
+    found = [dict(zip(names, combination, strict=True)) for combination in combinations]
+    return [p for p in found if benchmark.where is None or benchmark.where(info, **p)]
+
+
+CASES = [
+    pytest.param(name, kind, params, id=f"{name}-{kind}-" + "-".join(str(v) for v in params.values()))
+    for kind, info in SMALL.items()
+    for name, benchmark in discovered().items()
+    for params in points(benchmark, info)
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "params"), CASES)
+def test_every_point_prepares_work_that_speaks_of_its_metrics(name, kind, params):
+    benchmark, device = discovered()[name], FakeDevice(SMALL[kind])
+    try:
+        prepared = benchmark.prepare(device, **params)
+    except Skip as skip:
+        assert str(skip), "a Skip must say why"
+        return
+    works = [prepared.work(n) for n in (prepared.start, 3 * prepared.start)] if isinstance(prepared, Slope) else [prepared]
+    metrics = [m for m in benchmark.metrics if m.applies(params)]
+    assert metrics, "no metric speaks of this point"
+    for work in works:
+        assert isinstance(work, Work)
+        assert work.commands
+        assert work.check is not None, "every benchmark verifies its result"
+        assert any(work.amount(m.amount) > 0 for m in metrics), "no amount for any of its metrics"
+        device.time(work.commands, 1, work.clock)
+    if isinstance(prepared, Slope):
+        assert all(m.form == "slope" for m in metrics)
+        amounts = [w.amount(metrics[0].amount) for w in works]
+        assert amounts[1] > amounts[0] > 0
+    for command in device.log:
+        if isinstance(command, Launch) and command.local_size is not None:
+            assert all(g % n == 0 for g, n in zip(command.global_size, command.local_size, strict=True))
+            assert int(np.prod(command.local_size)) <= device.info.max_work_group
+            assert sum(a.nbytes for a in command.args if isinstance(a, Local)) <= device.info.local_mem_bytes
+
+
+@pytest.mark.parametrize("info", [INFO, CPU], ids=["gpu", "cpu"])
+@pytest.mark.parametrize("name", discovered())
+def test_every_benchmark_has_points_a_summary_a_source_and_a_suite(name, info):
+    benchmark = discovered()[name]
+    assert benchmark.summary.endswith(".")
+    assert benchmark.source
+    assert benchmark.suite in plan.suites()
+    assert next(plan.explore(benchmark, info, Selection()))
+    assert plan.outlook(benchmark, info, Selection(suite="quick"))
+
+
+def test_random_cycle_visits_every_node_once():
+    for nodes in (16, 17, 1000):
+        successor = random_cycle(nodes, seed=3)
+        node, seen = 0, set()
+        for _ in range(nodes):
+            seen.add(node)
+            node = int(successor[node])
+        assert node == 0
+        assert len(seen) == nodes
+
+
+def test_random_cycle_is_the_seeds_and_not_in_order():
+    assert np.array_equal(random_cycle(500, 1), random_cycle(500, 1))
+    assert not np.array_equal(random_cycle(500, 1), random_cycle(500, 2))
+    # a stride that prefetchers know would repeat one difference; a random order has next to none twice in a row
+    steps = np.diff(random_cycle(500, 1).astype(int))
+    assert (steps[1:] == steps[:-1]).mean() < 0.05
+
+
+def test_stream_values_stay_below_their_levels_and_depend_on_the_seed():
+    index = np.arange(100_000)
+    values = value(index, 7, 16)
+    assert values.max() == 15
+    assert values.min() == 0
+    assert (value(index, 8, 16) != values).mean() > 0.8
+
+
+@pytest.mark.parametrize(
+    ("info", "wanted"),
+    [
+        (INFO, 2048 * MIB),  # a GPU with 16 GiB
+        (replace(INFO, global_mem_bytes=4 << 30), 512 * MIB),  # an eighth of its memory
+        (replace(INFO, max_alloc_bytes=300 * MIB), 256 * MIB),  # the largest power of two that fits
+        (CPU, 256 * MIB),
+        (replace(CPU, cache_bytes=300 * MIB, host_mem_bytes=128 << 30), 2048 * MIB),  # four times 300 MiB, rounded up
+        (replace(CPU, cache_bytes=300 * MIB), 512 * MIB),  # a 32nd of 24 GiB
+        (replace(INFO, array_bytes=5000), 5000),  # the user's word
+    ],
+)
+def test_headline_size_follows_the_device(info, wanted):
+    assert headline_bytes(info) == wanted
+
+
+def test_unbelievable_line_claims_are_replaced():
+    assert [line_bytes(replace(INFO, line_bytes=n)) for n in (128, 0, 3, 1 << 20)] == [128, 64, 64, 64]
+
+
+def test_mapped_memory_of_a_shared_device_has_a_latency_and_no_bandwidth():
+    transfer, shared = discovered()["transfer"], FakeDevice(SMALL["cpu"])
+    work = transfer.prepare(shared, direction="to_device", memory="mapped", array_bytes=4096)
+    assert isinstance(work.commands[0], Map)
+    # the fake kernel writes no address, so the fake device counts as one that copies
+    assert work.nbytes == 4096
+    assert work.ops == 0

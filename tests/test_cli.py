@@ -1,0 +1,173 @@
+"""The command line as a user meets it: real processes, exit codes, clean standard output."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from clmembench import results
+
+
+def cli(*args: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent), **environment}
+    return subprocess.run(
+        [sys.executable, "-m", "clmembench", *args], capture_output=True, text=True, cwd=cwd, env=env, timeout=240
+    )
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    path = tmp_path_factory.mktemp("run") / "r.jsonl"
+    done = cli("run", "-d", "0", "-b", "launch*", "-b", "transfer", "-a", "groups=1", "-a", "array_bytes=4KiB", "-o", str(path))
+    return path, done
+
+
+def test_help_and_version():
+    assert "run" in cli("--help").stdout
+    assert cli("--version").stdout.startswith("clmembench ")
+
+
+def test_import_of_the_command_line_brings_no_heavy_library():
+    code = "import sys, clmembench.cli; print([m for m in ('numpy', 'pandas', 'scipy', 'seaborn', 'pyopencl') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_devices_as_json_have_the_promised_fields():
+    listed = json.loads(cli("devices", "--json").stdout)
+    assert listed
+    promised = {"index", "id", "name", "platform", "vendor", "type", "driver", "compute_units", "global_mem_bytes"}
+    promised |= {"local_mem_bytes", "max_work_group", "fp64", "features"}
+    assert promised <= set(listed[0])
+
+
+def test_a_run_ends_in_a_summary_and_a_file(stored):
+    path, done = stored
+    assert done.returncode == 0, done.stderr
+    assert "Launch of a nearly empty kernel" in done.stdout
+    assert str(path) in done.stdout
+    assert "launch: 1 points" in done.stderr
+    run = results.read(path)
+    assert {r.status for r in run.records} == {"ok"}
+    assert all(r.checked for r in run.records)
+
+
+def test_show_json_has_the_promised_fields_and_nothing_else_on_stdout(stored):
+    shown = json.loads(cli("show", str(stored[0]), "--json").stdout)
+    promised = {"benchmark", "params", "status", "reason", "metric", "unit", "median", "ci_low", "ci_high", "n", "processes"}
+    assert all(promised | {"peak", "fraction_of_peak"} <= set(row) for row in shown)
+    assert {row["benchmark"] for row in shown} == {"launch", "launch_dispatch", "launch_wait", "transfer"}
+    assert all(row["ci_low"] <= row["median"] <= row["ci_high"] for row in shown if row["status"] == "ok")
+
+
+def test_show_csv_and_markdown(stored):
+    lines = cli("show", str(stored[0]), "--csv").stdout.splitlines()
+    assert lines[0].startswith("benchmark,")
+    assert len({line.count("|") for line in cli("show", str(stored[0]), "--md").stdout.splitlines()}) == 1
+    assert cli("show", str(stored[0]), "--csv", "--json").returncode == 2
+
+
+def test_report_is_one_file_without_script_or_address(stored, tmp_path):
+    out = tmp_path / "r.html"
+    assert cli("report", str(stored[0]), str(stored[0]), "-o", str(out)).returncode == 0
+    text = out.read_text()
+    assert "<svg" in text
+    assert "<script" not in text
+    assert 'src="http' not in text
+    again = cli("report", str(stored[0]), "-o", str(out))
+    assert again.returncode == 2
+    assert "--overwrite" in again.stderr
+
+
+def test_an_existing_file_is_not_replaced_unasked(stored):
+    before = stored[0].read_bytes()
+    done = cli("run", "-d", "0", "-b", "launch", "-a", "groups=1", "-o", str(stored[0]))
+    assert done.returncode == 2
+    assert "--overwrite" in done.stderr
+    assert stored[0].read_bytes() == before
+
+
+def test_dry_run_measures_nothing(tmp_path):
+    done = cli("run", "--dry-run", "-s", "all", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "pchase: array_bytes 4 KiB to at most" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (("run", "-s", "nonsense"), 2, "choose from quick"),
+        (("run", "-b", "nonsense"), 2, "pchase"),
+        (("run", "-a", "nonsense"), 2, "name=value"),
+        (("run", "-a", "nonsense=1"), 2, "no axis"),
+        (("run", "--size", "many"), 2, "no size"),
+        (("run", "--size", "4096TiB"), 2, "largest allocation"),
+        (("run", "--budget", "soon"), 2, "no duration"),
+        (("run", "-d", "99"), 3, "matches no device"),
+        (("run", "-d", "uuid:"), 3, "matches no device"),
+        (("show", "/nowhere.jsonl"), 2, "cannot read"),
+        (("describe", "nonsense"), 2, "choose from"),
+    ],
+)
+def test_a_wrong_word_is_one_line_that_names_the_remedy(args, code, says):
+    done = cli(*args)
+    assert done.returncode == code
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_no_opencl_at_all_says_how_to_get_it(tmp_path):
+    # an absolute library as the only vendor, which is none: the loader finds no platform
+    hidden = "import pyopencl as cl, sys\ndef none(): raise cl.LogicError('clGetPlatformIDs', -1001)\n"
+    hidden += "from clmembench.runtimes import opencl_info\n"
+    hidden += "opencl_info.cl = type('cl', (), {'get_platforms': staticmethod(lambda: []), 'LogicError': cl.LogicError})\n"
+    hidden += "from clmembench.cli import main\nsys.argv = ['clmembench', 'devices']\nmain()\n"
+    done = subprocess.run([sys.executable, "-c", hidden], capture_output=True, text=True)
+    assert done.returncode == 3
+    assert "pip install 'clmembench[pocl]'" in done.stderr
+
+
+def test_an_unwritable_place_is_an_error_of_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = cli("run", "-b", "launch", "-a", "groups=1", "-o", str(tmp_path / "file" / "r.jsonl"))
+    assert done.returncode == 1
+    assert "cannot write" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_full_disk_is_said_and_what_was_written_stays():
+    done = cli("run", "-b", "launch", "-a", "groups=1", "-o", "/dev/full", "--overwrite")
+    assert done.returncode == 1
+    assert "No space left" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_leaves_a_valid_file_and_exits_130(tmp_path):
+    path = tmp_path / "r.jsonl"
+    running = subprocess.Popen(
+        [sys.executable, "-m", "clmembench", "run", "-s", "all", "-o", str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+    )
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and not (path.exists() and path.read_bytes().count(b"\n") >= 3):
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    _, errors = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "interrupted" in errors
+    assert "Traceback" not in errors
+    run = results.read(path)
+    assert len(run.records) >= 2
+    assert run.notes == ()

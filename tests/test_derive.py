@@ -1,0 +1,221 @@
+import math
+from dataclasses import replace
+
+import pytest
+
+from clmembench.derive import derive, derive_point, values_of
+from clmembench.model import Card, Metric, Place
+from tests.builders import BANDWIDTH, CHASE, COST, LATENCY, STREAM, clock, header, record, run, series, slope
+
+
+def test_a_rate_is_amount_over_time():
+    # 3000 B in 100 ns, 150 ns and 200 ns: 30, 20 and 15 B/ns, which is GB/s
+    assert values_of(record("stream", {}, series([100, 150, 200], nbytes=3000)), BANDWIDTH) == [30.0, 20.0, 15.0]
+
+
+def test_a_rate_counts_every_pass_of_a_sample():
+    # 4 passes of 3000 B in 100 ns: 12000 / 100 = 120 GB/s
+    assert values_of(record("stream", {}, series([100], nbytes=3000, passes=4)), BANDWIDTH) == [120.0]
+
+
+def test_a_cost_is_time_over_amount_in_its_unit():
+    # 6000 ns for 2 ops in each of 3 passes: 6000 / (2 * 3) = 1000 ns = 1 us
+    assert values_of(record("launch", {}, series([6000], ops=2, passes=3)), COST) == [1.0]
+
+
+def test_a_slope_is_the_extra_time_of_the_extra_amount():
+    # (7000 - 3000) ns / (300 - 100) ops = 20 ns; (8000 - 3000) / 200 = 25 ns
+    works = series([3000, 3000], ops=100), series([7000, 8000], ops=300)
+    assert values_of(record("pchase", {}, *works), LATENCY) == [20.0, 25.0]
+    assert values_of(record("pchase", {}, *reversed(works)), LATENCY) == [20.0, 25.0]
+
+
+def test_a_slope_divides_each_end_by_its_own_passes():
+    # near 6000 / 2 = 3000 ns, far 28000 / 4 = 7000 ns: (7000 - 3000) / 200 = 20 ns
+    works = series([6000], ops=100, passes=2), series([28000], ops=300, passes=4)
+    assert values_of(record("pchase", {}, *works), LATENCY) == [20.0]
+
+
+@pytest.mark.parametrize("chosen", ["host", "device", "queue"])
+def test_times_are_those_of_the_series_own_clock(chosen):
+    # 100 B in 10, 20 and 50 ns: 10, 5 and 2 GB/s
+    work = series([1], nbytes=100, clock=chosen, host_ns=(10,), device_ns=(20,), queue_ns=(50,))
+    assert values_of(record("x", {}, work), BANDWIDTH) == [{"host": 10.0, "device": 5.0, "queue": 2.0}[chosen]]
+
+
+def test_what_a_work_does_not_speak_of_has_no_value():
+    one = series([100], nbytes=3000)
+    assert values_of(record("x", {}, one), COST) == []  # no ops
+    assert values_of(record("x", {}, one), LATENCY) == []  # one end of a slope
+    assert values_of(record("x", {}), BANDWIDTH) == []
+    assert values_of(record("x", {}, one, one), BANDWIDTH) == []
+    assert values_of(record("x", {}, series([1], ops=5), series([2], ops=5)), LATENCY) == []  # no extra amount
+    assert values_of(record("x", {}, replace(one, device_ns=None)), BANDWIDTH) == []
+
+
+def test_a_time_of_zero_gives_no_infinite_rate():
+    assert values_of(record("x", {}, series([0, 100], nbytes=100)), BANDWIDTH) == [1.0]
+
+
+def test_a_derived_value_has_its_statistics_and_identity():
+    # 12000 B in 100..700 ns: 120, 60, 40, 30, 24, 20, 12000/700 GB/s; the median is 30, the interval of 7 is their range
+    times = [100, 200, 300, 400, 500, 600, 700]
+    (found,) = derive(run([record("stream", {"op": "copy"}, series(times, nbytes=12_000))]))
+    assert (found.benchmark, found.params, found.metric, found.unit) == ("stream", {"op": "copy"}, "bandwidth", "GB/s")
+    assert (found.status, found.median, found.ci_high, found.n, found.processes) == ("ok", 30.0, 120.0, 7, 1)
+    assert found.ci_low == found.least == pytest.approx(12000 / 700)
+    assert (found.peak, found.better, found.checked, found.stopped) == ("memory_bandwidth_gb_s", "higher", True, "noise")
+    assert found.cycles is None
+
+
+def test_too_few_samples_have_a_median_and_no_interval():
+    (found,) = derive(run([record("stream", {}, series([100] * 5, nbytes=100), status="suspect", reason="5 samples")]))
+    assert (found.status, found.reason, found.median, found.ci_low, found.ci_high) == ("suspect", "5 samples", 1.0, None, None)
+
+
+def chase_run(*records):
+    return run(records, header(cards={"pchase": CHASE}))
+
+
+def test_a_slope_within_the_noise_is_undetermined():
+    noise = [-0.5, 0.4, -0.3, 0.3, 0.1, -0.1, 0.2, -0.2]
+    (found,) = derive(chase_run(slope({"array_bytes": 4096}, noise)))
+    assert found.status == "undetermined"
+    assert "contains 0" in found.reason and "ns" in found.reason
+    assert (found.median, found.ci_low, found.ci_high, found.cycles, found.n) == (None, None, None, None, 8)
+
+
+def test_a_slope_without_an_interval_is_undetermined():
+    (found,) = derive(chase_run(slope({"array_bytes": 4096}, [10.0] * 5)))
+    assert (found.status, found.median) == ("undetermined", None)
+
+
+def test_a_slope_clear_of_zero_is_a_value():
+    # medians 15000 and 35000 ns, ranges +-200 and +-600 ns: 20000 +- hypot(200, 600) ns over 2000 ops is 10 +- 0.316 ns
+    (found,) = derive(chase_run(slope({"array_bytes": 4096}, [9.9, 10.0, 10.1, 10.0, 10.0, 9.8, 10.2])))
+    assert (found.status, found.median) == ("ok", pytest.approx(10.0))
+    assert (found.ci_low, found.ci_high) == pytest.approx((10 - math.hypot(0.1, 0.3), 10 + math.hypot(0.1, 0.3)))
+
+
+def test_tuning_trials_are_left_out():
+    trial = record("stream", {"op": "copy", "wg": 64}, series([1] * 8, nbytes=1000), role="tune")
+    winner = record("stream", {"op": "copy", "wg": 128}, series([100] * 8, nbytes=1000))
+    card = replace(STREAM, tuning=("wg",))
+    (found,) = derive(run([trial, winner], header(cards={"stream": card})))
+    assert (found.median, found.params, found.tuning) == (10.0, {"op": "copy"}, {"wg": 128})
+
+
+def test_a_benchmark_that_the_header_lacks_is_left_out():
+    assert derive(run([record("nameless", {}, series([100] * 8, nbytes=1000))])) == []
+
+
+def test_a_metric_speaks_only_of_its_parameter_values():
+    read = Metric("read", "GB/s", "nbytes", "rate", "higher", only={"op": ("read", "dot")})
+    write = Metric("write", "GB/s", "nbytes", "rate", "higher", only={"op": ("write",)})
+    card = Card(1, "memory", "", "", (read, write))
+    work = series([100] * 8, nbytes=1000)
+    records = [record("both", {"op": op}, work) for op in ("read", "write", "dot")]
+    found = derive(run(records, header(cards={"both": card})))
+    assert [(d.params["op"], d.metric) for d in found] == [("read", "read"), ("write", "write"), ("dot", "read")]
+
+
+def test_a_point_that_no_metric_speaks_of_has_no_number():
+    card = Card(1, "memory", "", "", (replace(BANDWIDTH, only={"op": ("read",)}),))
+    found = derive_point([record("both", {"op": "write"}, series([100] * 8, nbytes=1000))], card)
+    assert all(d.median is None for d in found)
+
+
+def test_a_point_has_every_metric_its_works_speak_of():
+    card = Card(1, "memory", "", "", (BANDWIDTH, COST))
+    both, one = series([1000] * 8, nbytes=1000, ops=1), series([1000] * 8, ops=1)
+    assert [d.metric for d in derive_point([record("x", {}, both)], card)] == ["bandwidth", "cost"]
+    assert [d.metric for d in derive_point([record("x", {}, one)], card)] == ["cost"]
+
+
+def test_processes_are_pooled_into_one_value():
+    # 10, 20 and 40 GB/s: the median of the processes' medians is 20, and three processes span their range
+    records = [record("stream", {"op": "copy"}, series([ns] * 8, nbytes=1000), process=i) for i, ns in enumerate((100, 50, 25))]
+    (found,) = derive(run(records))
+    assert (found.median, found.ci_low, found.ci_high, found.n, found.processes) == (20.0, 10.0, 40.0, 24, 3)
+
+
+def test_the_order_of_parameters_does_not_part_processes():
+    work = series([100] * 8, nbytes=1000)
+    records = [record("stream", {"a": 1, "b": 2}, work), record("stream", {"b": 2, "a": 1}, work, process=1)]
+    assert [d.processes for d in derive(run(records))] == [2]
+
+
+def test_places_are_points_of_their_own():
+    work = series([100] * 8, nbytes=1000)
+    records = [record("stream", {}, work), record("stream", {}, work, place=Place(compute_units=1))]
+    assert [d.place.compute_units for d in derive(run(records))] == [None, 1]
+
+
+def test_points_come_in_file_order():
+    work = series([100] * 8, nbytes=1000)
+    records = [record("stream", {"op": op}, work, process=p) for p in (0, 1) for op in ("triad", "add", "copy")]
+    assert [d.params["op"] for d in derive(run(records))] == ["triad", "add", "copy"]
+
+
+@pytest.mark.parametrize("status", ["skipped", "failed", "wrong", "timeout"])
+def test_a_point_without_a_result_has_its_reason_and_no_number(status):
+    bad = record("stream", {"op": "copy"}, series([100] * 8, nbytes=1000), status=status, reason="because", checked=False)
+    (found,) = derive(run([bad]))
+    assert (found.status, found.reason) == (status, "because")
+    numbers = (found.median, found.ci_low, found.ci_high, found.q1, found.q3, found.least, found.cycles, found.ghz)
+    assert numbers == (None,) * 8 and found.n == 0
+
+
+def test_a_failed_process_does_not_spoil_the_others():
+    good = record("stream", {}, series([100] * 8, nbytes=1000), process=1)
+    (found,) = derive(run([record("stream", {}, status="failed", reason="crash"), good]))
+    assert (found.status, found.median, found.processes) == ("ok", 10.0, 1)
+
+
+def test_a_record_without_samples_says_so():
+    (found,) = derive(run([record("stream", {})]))
+    assert (found.status, found.reason, found.median) == ("failed", "no samples were kept", None)
+
+
+def test_cycles_go_by_each_processes_own_clock():
+    # 10 ns at 2 GHz and 20 ns at 1 GHz are both 20 cycles; in ns the processes differ by two
+    fast = slope({"array_bytes": 4096}, [10.0] * 8, core_clock=clock(2.0))
+    slow = slope({"array_bytes": 4096}, [20.0] * 8, core_clock=clock(1.0), process=1)
+    (found,) = derive(chase_run(fast, slow))
+    assert (found.median, found.ci_low, found.ci_high) == (15.0, 10.0, 20.0)
+    assert (found.cycles, found.cycles_low, found.cycles_high) == pytest.approx((20.0, 20.0, 20.0))
+    assert found.clock_origin == "test"
+
+
+def test_no_cycles_without_a_trusted_clock():
+    for reading in (None, clock(2.0, cycles_per_op=None)):
+        (found,) = derive(chase_run(slope({"array_bytes": 4096}, [10.0] * 8, core_clock=reading)))
+        assert (found.median, found.cycles, found.ghz) == (10.0, None, None)
+
+
+def test_the_cycles_interval_is_never_infinite():
+    # one process of two has a clock, and too few samples for an interval of its own
+    first = slope({"array_bytes": 4096}, [10.0] * 4, core_clock=clock(2.0), status="suspect")
+    second = slope({"array_bytes": 4096}, [10.0] * 4, status="suspect", process=1)
+    (found,) = derive(chase_run(first, second))
+    assert (found.cycles_low, found.cycles_high) in [(None, None), (20.0, 20.0)]
+
+
+def test_a_core_clock_is_the_mean_of_both_readings():
+    # 1000 ops of 4 cycles in (1000 + 3000) / 2 ns: 4000 / 2000 = 2 GHz
+    assert replace(clock(1.0), before_ns=1000.0, after_ns=3000.0).ghz == 2.0
+    assert replace(clock(1.0), before_ns=0.0, after_ns=0.0).ghz is None
+
+
+def test_cpu_over_wall_is_cores_used():
+    # (700 + 300) ns of CPU in (200 + 300) ns of wall: 2 cores
+    work = series([100, 100], nbytes=100, host_ns=(200, 300), cpu_ns=(700, 300))
+    (found,) = derive(run([record("stream", {}, work)]))
+    assert found.cpu_over_wall == 2.0
+
+
+def test_cpu_over_wall_adds_up_over_processes():
+    # (100 + 400) ns of CPU in 1000 ns of wall in each: 500 / 2000
+    works = [series([100], nbytes=100, host_ns=(1000,), cpu_ns=(cpu,)) for cpu in (100, 400)]
+    (found,) = derive(run([record("stream", {}, w, process=i) for i, w in enumerate(works)]))
+    assert found.cpu_over_wall == 0.25

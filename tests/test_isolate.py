@@ -1,0 +1,152 @@
+"""Children that answer, die, hang and refuse: real processes on the fake device."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from clmembench import plan
+from clmembench.isolate import Child, ChildError, Found, Job
+from clmembench.measure import Budget
+from clmembench.model import Point
+from clmembench.plan import Selection
+from clmembench.runtimes.fake import INFO
+
+FAST = Budget(least_s=0.0, most_s=0.01, noise=0.5, slope_ns=1e3)
+FOUND = Found(INFO.features, 1.0, "test", 1.0)
+POINT = Point("launch", {"groups": 1})
+
+
+def job(benchmark: str = "launch") -> Job:
+    return Job("fake", INFO, benchmark, budget=FAST, features=INFO.features, cycles_per_op=1.0, origin="test")
+
+
+def drive(timeout_s: float = 60.0, globs: tuple[str, ...] = ("launch",)):
+    selection = Selection(suite="all", globs=globs, axes={"groups": (1, 2, 4)}, timeout_s=timeout_s)
+    return list(plan.drive("fake", INFO, FOUND, selection))
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_child_answers_with_a_record_of_its_point():
+    with Child(job()) as child:
+        record = child.measure(POINT, 60)
+    # the fake device runs nothing, so the kernel's token is missing: the check must notice
+    assert record.status == "wrong"
+    assert "did not run" in record.reason
+    assert record.series == ()
+    assert record.params == {"groups": 1}
+    assert record.sources
+
+
+def test_a_child_probes_and_a_fake_device_proves_nothing():
+    with Child(Job("fake", INFO)) as child:
+        found = child.probe()
+    # ticks and stores never arrive, so what INFO claims of them is not believed
+    assert not {"ptx", "tsc"} & (found.features - INFO.features)
+    assert "fp64" not in found.features
+    assert found.cycles_per_op is None
+
+
+def test_a_segfault_costs_its_points_and_names_the_signal(monkeypatch):
+    monkeypatch.setenv("CLMEMBENCH_FAKE_FAULT", "segfault:mark")
+    records = drive()
+    assert [r.status for r in records] == ["failed"] * 3
+    assert "SIGSEGV" in records[0].reason
+    assert "not tried" in records[2].reason
+
+
+def test_a_hang_is_ended_and_the_run_goes_on(monkeypatch):
+    monkeypatch.setenv("CLMEMBENCH_FAKE_FAULT", "hang:mark")
+    records = drive(timeout_s=3.0, globs=("launch", "barrier"))
+    launches = [r for r in records if r.benchmark == "launch"]
+    assert [r.status for r in launches] == ["timeout", "timeout", "failed"]
+    assert "no answer within 3 s" in launches[0].reason
+    others = [r for r in records if r.benchmark == "barrier"]
+    assert others
+    assert all(r.status == "wrong" for r in others)
+
+
+def test_a_refusal_is_a_failed_point_and_the_child_lives_on(monkeypatch):
+    monkeypatch.setenv("CLMEMBENCH_FAKE_FAULT", "refuse:mark")
+    records = drive()
+    assert [(r.status, r.reason) for r in records] == [("failed", "the fake device refuses")] * 3
+
+
+def test_a_child_that_is_killed_from_outside_is_a_failed_point():
+    with Child(job()) as child:
+        child.measure(POINT, 60)
+        os.kill(child._process.pid, signal.SIGKILL)
+        with pytest.raises(ChildError, match="SIGKILL"):
+            child.measure(POINT, 60)
+
+
+def test_a_missing_feature_is_skipped_without_a_child():
+    found = Found(frozenset(), None, "", 1.0)
+    selection = Selection(globs=("stream",), axes={"op": ("write",), "dtype": ("double",), "order": ("item",)})
+    records = list(plan.drive("fake", INFO, found, selection))
+    assert {(r.status, r.reason) for r in records} <= {
+        ("skipped", "device has no fp64"),
+        ("skipped", "device has no fp64, nontemporal"),
+    }
+    assert records
+
+
+def test_a_spent_budget_skips_what_is_left_and_says_so():
+    selection = Selection(suite="all", globs=("launch",), budget_s=1e-9)
+    records = list(plan.drive("fake", INFO, FOUND, selection))
+    assert {(r.status, r.reason) for r in records} == {("skipped", "the run's --budget was spent")}
+
+
+def test_leaving_a_run_early_leaves_no_child_behind():
+    records = plan.drive("fake", INFO, FOUND, Selection(suite="all", globs=("launch",)))
+    next(records)
+    before = {int(p) for p in children(os.getpid())}
+    assert before
+    records.close()
+    assert not any(alive(pid) and pid in map(int, children(os.getpid())) for pid in before)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
+def test_a_child_ends_when_its_parent_is_killed():
+    code = (
+        "from tests.test_isolate import *\n"
+        "child = Child(job()); child.measure(POINT, 60); print(child._process.pid, flush=True)\n"
+        "import time; time.sleep(600)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    assert alive(pid)
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 10
+    while alive(pid) and time.monotonic() < deadline:
+        if state(pid) in ("Z", ""):
+            break
+        time.sleep(0.05)
+    assert not alive(pid) or state(pid) == "Z"
+
+
+def children(pid: int) -> list[str]:
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return file.read().split()
+
+
+def state(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return ""

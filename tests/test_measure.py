@@ -1,0 +1,151 @@
+"""Warm-up, sample sizes, the stopping rule and checks, on a device with scripted times."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clmembench import measure
+from clmembench.measure import Budget
+from clmembench.model import Fill, Launch, Read, Slope, Work
+from clmembench.runtimes.fake import FakeBuffer, FakeDevice, FakeKernel, by_arguments
+
+QUICK = Budget(least_s=0.0, most_s=0.05, noise=0.01, slope_ns=1e4)
+
+
+def launch(units: int) -> Launch:
+    return Launch(FakeKernel("k"), (np.uint32(units),), (1,), (1,))
+
+
+def test_rate_takes_passes_until_a_sample_outlasts_a_hundred_quanta():
+    device = FakeDevice()
+    found = measure.measure(device, Work((launch(0),), nbytes=64), replace(QUICK, most_s=10), quantum_ns=5_000)
+    # one pass takes 1000 ns and a sample must last 100 x 5000 ns
+    assert found.series[0].passes == 500
+    assert found.series[0].device_ns[0] == 500_000
+
+
+def test_slope_grows_until_its_ends_are_far_enough_apart():
+    device = FakeDevice()
+    found = measure.measure(device, Slope(lambda n: Work((launch(n),), ops=n), start=1), QUICK, quantum_ns=1)
+    near, far = found.series
+    assert far.ops == 3 * near.ops
+    assert far.device_ns[0] - near.device_ns[0] >= 1e4
+    assert near.passes == far.passes == 1
+
+
+def test_slope_stops_growing_at_its_own_limit():
+    asked: list[int] = []
+
+    def work(n: int) -> Work:
+        asked.append(n)
+        return Work((launch(0),), ops=n)
+
+    found = measure.measure(FakeDevice(), Slope(work, start=1, most=3000), QUICK, quantum_ns=1)
+    assert max(asked) <= 3000
+    assert found.series[1].ops <= 3000
+
+
+def test_constant_times_stop_at_the_first_look_because_there_is_no_noise():
+    found = measure.measure(FakeDevice(), Work((launch(0),), nbytes=1), QUICK, quantum_ns=1)
+    assert len(found.series[0].host_ns) == measure.CHECKPOINTS[0]
+    assert found.stopped == "noise 0.00% within 1.00%"
+
+
+def test_noise_that_never_falls_stops_on_the_budget_and_says_so():
+    times = itertools.cycle([10**6, 2 * 10**6])
+    device = FakeDevice(script=lambda commands, passes: passes * next(times))
+    found = measure.measure(device, Work((launch(0),), nbytes=1), replace(QUICK, most_s=0.001), quantum_ns=1)
+    assert "budget" in found.stopped or "samples" in found.stopped
+    assert len(found.series[0].host_ns) >= 6
+
+
+def test_outputs_are_poisoned_before_the_check_and_the_check_runs_again_after_sampling():
+    events: list[str] = []
+    buffer = FakeBuffer(64, "device")
+
+    def script(commands, passes):
+        return by_arguments(commands, passes)
+
+    device = FakeDevice(script=script)
+
+    def check() -> None:
+        events.append("check")
+        poisons = [c for c in device.log if isinstance(c, Fill)]
+        assert poisons == [Fill(buffer, 64, measure.POISON)]
+        assert isinstance(device.log[-1], Launch)
+
+    found = measure.measure(device, Work((launch(0),), nbytes=1, outputs=((buffer, 64),), check=check), QUICK, 1)
+    assert found.checked
+    assert not found.wrong
+    assert events == ["check", "check"]
+
+
+def test_a_failed_check_gives_no_samples():
+    def check() -> None:
+        raise AssertionError("3 of 8 elements are wrong")
+
+    found = measure.measure(FakeDevice(), Work((launch(0),), nbytes=1, check=check), QUICK, 1)
+    assert found.wrong == "3 of 8 elements are wrong"
+    assert found.series == ()
+
+
+def test_a_check_that_fails_only_after_sampling_voids_the_samples():
+    calls = itertools.count()
+
+    def check() -> None:
+        assert next(calls) == 0, "the output went stale"
+
+    found = measure.measure(FakeDevice(), Work((launch(0),), nbytes=1, check=check), QUICK, 1)
+    assert found.wrong.startswith("after sampling: the output went stale")
+    assert found.series == ()
+
+
+def test_before_runs_untimed_before_every_pass():
+    buffer = FakeBuffer(4, "device")
+    device = FakeDevice()
+    work = Work((launch(7),), ops=1, before=(Fill(buffer, 4),))
+    found = measure.measure(device, work, QUICK, quantum_ns=1)
+    kinds = [type(c).__name__ for c in device.log]
+    assert kinds.count("Fill") == kinds.count("Launch")
+    assert all(a != b for a, b in itertools.pairwise(kinds))
+    # the fill costs nothing: each pass is one launch of 1007 ns
+    assert set(found.series[0].device_ns) == {found.series[0].passes * 1007}
+
+
+def test_reads_are_kept_with_every_sample():
+    device, buffer = FakeDevice(), FakeBuffer(16, "device", np.arange(4, dtype=np.uint32))
+    work = Work((launch(0),), ops=1, reads={"ticks": Read(buffer, "uint32", 4, "tick")})
+    series = measure.measure(device, work, QUICK, quantum_ns=1e9).series[0]
+    assert series.passes == 1  # a second pass would overwrite what the first one left
+    assert series.reads["ticks"].unit == "tick"
+    assert series.reads["ticks"].unpack().tolist() == [[0, 1, 2, 3]] * len(series.host_ns)
+
+
+@pytest.mark.parametrize(("clock", "expected"), [("device", 1000), ("host", 2000), ("queue", 100)])
+def test_the_clock_a_work_asks_for_is_the_one_its_times_come_from(clock, expected):
+    series = measure.measure(FakeDevice(), Work((launch(0),), ops=1, clock=clock), QUICK, quantum_ns=1).series[0]
+    assert set(series.times_ns()) == {expected * series.passes}
+
+
+def test_a_tuning_trial_takes_few_samples():
+    found = measure.measure(FakeDevice(), Work((launch(0),), nbytes=1), replace(QUICK, trial=True), quantum_ns=1)
+    assert len(found.series[0].host_ns) <= 6
+    assert found.stopped == "tuning trial"
+
+
+def test_core_clock_is_the_slope_of_the_chain():
+    # 32 operations a step at 0.5 ns each: 16 ns a step, and a launch cost that must cancel
+    device = FakeDevice(script=lambda commands, passes: 5_000 + 16 * int(commands[0].args[0]))
+    clock = measure.CoreClock(lambda steps: [launch(steps)], 32, 1.0, "test")
+    reading = clock.reading(clock.read(device), clock.read(device))
+    assert reading.ghz == pytest.approx(2.0)
+
+
+def test_clock_step_is_the_common_divisor_of_differences():
+    device = FakeDevice(script=lambda commands, passes: 7 + 32 * int(commands[0].args[0]))
+    timings = [device.time([launch(n)], 1, "device") for n in (3, 5, 10, 4)]
+    assert measure.clock_step_ns(timings) == 32

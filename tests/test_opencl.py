@@ -1,0 +1,195 @@
+"""The OpenCL runtime and every benchmark's check on a real device: PoCL, which the test extra installs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clmembench import measure, plan, probe
+from clmembench.benchmarks import discovered
+from clmembench.data import kernel_source
+from clmembench.measure import Budget
+from clmembench.model import BuildError, Copy, DeviceError, Fill, Launch, Local, Map, Skip, Slope
+from clmembench.plan import Selection
+from clmembench.runtimes import runtime
+
+KIB, MIB = 1 << 10, 1 << 20
+TINY = Budget(least_s=0.0, most_s=0.02, noise=1.0, slope_ns=1e4)
+
+
+@pytest.fixture(scope="module")
+def device():
+    found = [d for d in runtime("opencl").devices() if d.kind == "cpu"]
+    assert found, "no OpenCL CPU device: pip install 'clmembench[test]' brings PoCL"
+    return runtime("opencl").open(replace(found[0], array_bytes=4 * MIB))
+
+
+@pytest.fixture(scope="module")
+def found(device):
+    return probe.probe(device)
+
+
+def test_devices_have_stable_ids_and_come_once():
+    first, second = runtime("opencl").devices(), runtime("opencl").devices()
+    assert [d.id for d in first] == [d.id for d in second]
+    assert len({d.id for d in first}) == len(first)
+
+
+def test_probing_believes_behaviour(found):
+    assert "fp64" in found.features
+    # PTX may compile on an x86 and return garbage as ticks: it must not be believed
+    assert "ptx" not in found.features
+    assert found.cycles_per_op == 1.0
+
+
+def test_core_clock_reads_a_plausible_frequency(device, found):
+    launches, _ = probe.chain(device)
+    clock = measure.CoreClock(launches, probe.OPS_PER_STEP, found.cycles_per_op, found.origin)
+    clock.settle(device, 0.05)
+    ghz = clock.reading(clock.read(device), clock.read(device)).ghz
+    # a chain that a compiler had folded, or that ran two operations a cycle, would be far outside
+    assert 0.8 < ghz < 7.0
+
+
+def test_upload_and_download_round_trip_with_an_offset(device):
+    data = np.arange(1000, dtype=np.uint32)
+    buffer = device.alloc(data.nbytes)
+    device.upload(buffer, data)
+    assert np.array_equal(device.download(buffer, np.uint32, 10, offset_bytes=400), data[100:110])
+
+
+def test_fill_copy_and_map_do_what_they_say(device):
+    a, b = device.alloc(64), device.alloc(64, "mapped")
+    device.run([Fill(a, 64, 0xAB), Copy(b, a, 64)])
+    assert (device.download(b, np.uint8, 64) == 0xAB).all()
+    with device.mapped(b, 64, "write") as array:
+        array[:] = 7
+    assert (device.download(b, np.uint8, 64) == 7).all()
+    timing = device.time([Map(b, 64, "read")], 2, "host")
+    assert timing.host_ns > 0
+    assert timing.device_ns is None
+
+
+def test_odd_sizes_are_filled_to_the_byte(device):
+    buffer = device.alloc(16)
+    device.upload(buffer, np.zeros(16, np.uint8))
+    device.run([Fill(buffer, 7, 0xFF)])
+    assert device.download(buffer, np.uint8, 16).tolist() == [255] * 7 + [0] * 9
+
+
+def test_two_launches_of_one_kernel_keep_their_own_arguments(device):
+    mark = device.build(kernel_source("launch"))["mark"]
+    a, b = device.alloc(4), device.alloc(4)
+    device.run([Launch(mark, (a, np.uint32(1)), (1,)), Launch(mark, (b, np.uint32(2)), (1,))])
+    assert [int(device.download(x, np.uint32, 1)[0]) for x in (a, b)] == [1, 2]
+
+
+def test_timing_has_all_clocks_and_counts_passes(device):
+    mark = device.build(kernel_source("launch"))["mark"]
+    launch = Launch(mark, (device.alloc(4), np.uint32(1)), (64,), (64,))
+    timing = device.time([launch], 3, "device")
+    assert 0 < timing.device_ns <= timing.host_ns
+    assert timing.queue_ns is not None
+    assert device.time([launch], 1, "host").device_ns is None
+
+
+def test_build_failure_names_the_first_error_and_keeps_the_log(device):
+    with pytest.raises(BuildError, match="error") as caught:
+        device.build("kernel void broken(global int* a) { a[0] = nonsense; }")
+    assert "nonsense" in str(caught.value)
+    assert len(caught.value.log) > len(str(caught.value))
+
+
+def test_a_buffer_over_the_limit_is_refused_in_bytes_before_allocating(device):
+    with pytest.raises(DeviceError, match=r"GiB is over this device's largest.*lower --size"):
+        device.alloc(device.info.max_alloc_bytes + 1)
+
+
+def test_local_memory_and_work_groups_over_the_limit_are_refused_before_launching(device):
+    rotate = device.build(kernel_source("barrier"), VERIFY=0)["rotate_ids"]
+    out = device.alloc(4)
+    with pytest.raises(DeviceError, match="local memory"):
+        device.run([Launch(rotate, (out, np.uint32(1), Local(device.info.local_mem_bytes + 4)), (1,), (1,))])
+    too_many = device.info.max_work_group + 1
+    with pytest.raises(DeviceError, match="work-group"):
+        device.run([Launch(rotate, (out, np.uint32(1), Local(4)), (too_many,), (too_many,))])
+
+
+def small_points(name: str) -> list[dict[str, object]]:
+    info = replace(runtime("opencl").devices()[-1], array_bytes=4 * MIB)
+    benchmark, asked = discovered()[name], []
+    walk = plan.explore(benchmark, replace(info, features=info.features | {"nontemporal"}), Selection(suite="quick"))
+    answers = None
+    while True:
+        try:
+            asked += walk.send(answers) if answers is not None else next(walk)
+        except StopIteration:
+            return [dict(p.params) for p in asked]
+        answers = []
+
+
+@pytest.mark.parametrize("name", discovered())
+def test_every_benchmark_is_verified_on_a_real_device(device, name):
+    points = small_points(name)
+    assert points
+    measured = 0
+    for params in points[:: max(1, len(points) // 8)]:
+        try:
+            prepared = discovered()[name].prepare(device, **params)
+        except Skip:
+            continue
+        result = measure.measure(device, prepared, TINY, quantum_ns=50)
+        assert not result.wrong, (params, result.wrong)
+        assert result.checked
+        assert len(result.series) == (2 if isinstance(prepared, Slope) else 1)
+        measured += 1
+    assert measured or device.info.compute_units == 1
+
+
+@pytest.mark.parametrize("op", ["copy", "scale", "add", "triad", "write", "dot", "read"])
+@pytest.mark.parametrize("dtype", ["float", "double"])
+@pytest.mark.parametrize("width", [1, 4])
+def test_stream_is_right_at_an_odd_size_in_every_shape(device, op, dtype, width):
+    order = "strided" if op in ("dot", "read") else "item"
+    params = {"op": op, "dtype": dtype, "array_bytes": 1000 * KIB + 24, "nontemporal": 0}
+    work = discovered()["stream"].prepare(device, **params, order=order, width=width, work_group=64)
+    assert measure.verify(device, work) == ""
+
+
+@pytest.mark.parametrize("op", ["triad", "dot"])
+def test_stream_notices_a_damaged_result(device, op):
+    order = "blocked" if op == "dot" else "item"
+    params = {"op": op, "dtype": "double", "array_bytes": MIB, "nontemporal": 0, "width": 1, "work_group": 64}
+    work = discovered()["stream"].prepare(device, order=order, **params)
+    assert measure.verify(device, work) == ""
+    buffer, nbytes = work.outputs[0]
+    middle = nbytes // 16 * 8 if op == "triad" else 0  # the middle is where only the device looks
+    value = device.download(buffer, np.float64, nbytes // 8)
+    value[middle // 8] += 1
+    device.upload(buffer, value)
+    with pytest.raises(AssertionError, match=r"wrong|sum"):
+        work.check()
+
+
+def test_pchase_notices_a_broken_chain(device):
+    prepared = discovered()["pchase"].prepare(device, array_bytes=64 * KIB, spacing_bytes="line")
+    work = prepared.work(prepared.start)
+    assert measure.verify(device, work) == ""
+    cursor = work.commands[0].args[0]
+    start = int(device.download(cursor, np.uint64, 1)[0])
+    device.run(work.commands)
+    assert int(device.download(cursor, np.uint64, 1)[0]) == start  # a whole lap ends where it began
+
+
+def test_transfer_notices_that_nothing_arrived(device):
+    work = discovered()["transfer"].prepare(device, direction="to_device", memory="pageable", array_bytes=64 * KIB)
+    broken = replace(work, commands=(Fill(work.commands[0].dst, 64 * KIB, 0),))
+    assert "did not receive" in measure.verify(device, broken)
+
+
+def test_pocl_maps_without_copying(device):
+    work = discovered()["transfer"].prepare(device, direction="from_device", memory="mapped", array_bytes=64 * KIB)
+    assert (work.nbytes, work.ops) == (0, 1)
+    assert any("zero-copy" in note for note in work.notes)

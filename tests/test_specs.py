@@ -1,0 +1,140 @@
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from clmembench.data import sheet_paths
+from clmembench.specs import Figure, Match, Peak, SpecError, SpecSheet, find, load, peak
+from tests.builders import device
+
+SHEETS = {path.name: load(path) for path in sheet_paths()}
+
+CPU = device("Some CPU", kind="cpu", cpu_id="Maker-6-1", compute_units=8)
+SHEET = SpecSheet(
+    "Maker CPU",
+    "cpu",
+    Match(cpu_ids=("Maker-6-1",)),
+    {
+        "device_gb_s": Figure(100.0, "GB/s", "the data sheet"),
+        "socket_gb_s": Figure(300.0, "GB/s", "the product brief", "socket"),
+        "flops": Figure(16.0, "FLOP/cycle", "the manual", "core"),
+        "l1_bytes": Figure(32768, "B", "the manual", "core"),
+    },
+)
+GOOD = 'name = "A"\nkind = "gpu"\n[match]\ndevice_names = ["A"]\n[figures.f]\nvalue = 1.0\nunit = "GB/s"\nsource = "x"\n'
+
+
+@pytest.mark.parametrize("name", SHEETS)
+def test_every_figure_is_a_positive_number_with_a_unit_and_a_source(name):
+    sheet = SHEETS[name]
+    assert sheet.name.strip() and sheet.figures
+    for figure in sheet.figures.values():
+        assert 0 < figure.value < float("inf")
+        assert figure.unit.strip() and figure.source.strip()
+
+
+@pytest.mark.parametrize("name", SHEETS)
+def test_the_unit_of_a_figure_is_that_of_its_name(name):
+    ends = {"_gb_s": {"GB/s"}, "_gflop_s": {"GFLOP/s", "FLOP/cycle"}, "_bytes": {"B"}}
+    for figure_name, figure in SHEETS[name].figures.items():
+        (units,) = [units for end, units in ends.items() if figure_name.endswith(end)]
+        assert figure.unit in units
+        assert (figure.unit == "FLOP/cycle") <= (figure.scope == "core")
+
+
+def test_no_two_sheets_match_the_same_hardware():
+    shown = [(s.kind, x) for s in SHEETS.values() for x in (*s.match.device_names, *s.match.cpu_ids)]
+    assert [x for x, count in Counter(shown).items() if count > 1] == []
+    assert len({s.name for s in SHEETS.values()}) == len(SHEETS)
+
+
+@pytest.mark.parametrize("name", SHEETS)
+def test_every_sheet_is_found_by_each_thing_it_matches(name):
+    sheet = SHEETS[name]
+    by_name = [device(n, kind=sheet.kind) for n in sheet.match.device_names]
+    by_id = [device("Any", kind=sheet.kind, cpu_id=i) for i in sheet.match.cpu_ids]
+    assert by_name + by_id
+    assert [find(info) for info in by_name + by_id] == [sheet] * len(by_name + by_id)
+
+
+@pytest.mark.parametrize(
+    "info", [device("Unheard of"), device(""), device("NVIDIA H100"), device("nvidia h200"), device("NVIDIA H200", kind="cpu")]
+)
+def test_no_match_is_none(info):
+    assert find(info) is None
+    assert find(info, []) is None
+
+
+def test_a_device_without_a_cpu_identity_matches_no_sheet_by_it():
+    assert find(replace(CPU, cpu_id=""), [replace(SHEET, match=Match(cpu_ids=("",)))]) is None
+
+
+def test_two_matches_are_an_error_that_names_both():
+    other = replace(SHEET, name="Other CPU", match=Match(device_names=("Some CPU",)))
+    with pytest.raises(SpecError, match="Maker CPU and Other CPU") as caught:
+        find(CPU, [SHEET, other])
+    assert "Some CPU" in str(caught.value) and "[match]" in str(caught.value)
+
+
+def test_a_device_figure_is_the_peak_as_it_stands():
+    for virtual in (False, True):
+        assert peak(SHEET, "device_gb_s", CPU, None, virtual) == Peak(100.0, "GB/s", "the data sheet")
+
+
+def test_a_core_figure_is_times_cores_and_measured_clock_and_says_so():
+    found = peak(SHEET, "flops", CPU, 2.5, virtual=True)
+    assert (found.value, found.unit, found.source) == (16 * 8 * 2.5, "GFLOP/s", "the manual")
+    assert found.derived == "16 FLOP/cycle x 8 cores x 2.50 GHz measured"
+
+
+def test_a_core_figure_without_a_measured_clock_is_no_peak():
+    assert peak(SHEET, "flops", CPU, None, virtual=False) is None
+
+
+def test_a_size_for_each_core_does_not_become_a_rate():
+    found = peak(SHEET, "l1_bytes", CPU, 2.5, virtual=False)
+    assert found is None or found.unit == "B"
+
+
+def test_a_socket_figure_is_refused_on_a_virtual_host():
+    assert peak(SHEET, "socket_gb_s", CPU, 2.5, virtual=True) is None
+    assert peak(SHEET, "socket_gb_s", CPU, 2.5, virtual=False) == Peak(300.0, "GB/s", "the product brief")
+
+
+@pytest.mark.parametrize(("sheet", "name"), [(None, "flops"), (SHEET, None), (SHEET, "unknown"), (None, None)])
+def test_what_is_not_known_is_no_peak(sheet, name):
+    assert peak(sheet, name, CPU, 2.5, virtual=False) is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        GOOD.replace('"A"\nkind', '"A\nkind'),  # no TOML
+        GOOD.replace('kind = "gpu"\n', ""),
+        GOOD.replace('"gpu"', '"toaster"'),
+        GOOD.replace("value = 1.0", 'value = "fast"'),
+        GOOD.replace('source = "x"\n', ""),
+        GOOD.replace("[match]", "[mutch]"),
+        GOOD + 'scope = "galaxy"\n',
+        "",
+    ],
+)
+def test_a_damaged_sheet_is_reported_with_its_file(tmp_path, damage):
+    path = tmp_path / "my-device.toml"
+    path.write_text(damage)
+    with pytest.raises(SpecError, match=r"my-device\.toml: no spec sheet: .+") as caught:
+        load(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_sheet_that_is_no_text_or_no_file_is_reported(tmp_path):
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    for name in ("binary.toml", "missing.toml"):
+        with pytest.raises(SpecError, match=name):
+            load(tmp_path / name)
+
+
+def test_a_good_sheet_loads(tmp_path):
+    path = tmp_path / "good.toml"
+    path.write_text(GOOD)
+    assert load(path) == SpecSheet("A", "gpu", Match(("A",)), {"f": Figure(1.0, "GB/s", "x")})
