@@ -114,7 +114,9 @@ def derive(run: Run) -> list[Derived]:
 def derive_point(records: Sequence[Record], card: Card) -> list[Derived]:
     """The metrics of one point from its records, one a process. Metrics its Works do not speak of are absent."""
     best = min(records, key=lambda r: _ORDER.index(r.status))
-    metrics = [metric for metric in card.metrics if metric.applies(best.params)] or list(card.metrics)
+    metrics = [metric for metric in card.metrics if metric.applies(best.params)]
+    if not metrics:
+        return [_valueless(best, card.metrics[0], card, "failed", "no metric of this benchmark speaks of this point")]
     usable = [r for r in records if r.status == best.status and r.status in ("ok", "suspect")]
     if not usable:
         return [_valueless(best, metrics[0], card, best.status, best.reason)]
@@ -133,10 +135,11 @@ def _pooled(records: Sequence[Record], metric: Metric, card: Card, summary: stat
         "processes": summary.processes,
     }
     if metric.form == "slope" and summary.low <= 0 <= summary.high:
-        reason = f"the interval of the slope contains 0: {summary.low:.3g} to {summary.high:.3g} {metric.unit}"
+        reason = f"cannot be told from 0: the slope lies between {summary.low:.2g} and {summary.high:.2g} {metric.unit}"
         return _valueless(first, metric, card, "undetermined", reason, **common)
     finite = math.isfinite(summary.low)
     cycles = summarise(records, metric, in_cycles=True) if metric.cycles else None
+    finite_cycles = cycles is not None and math.isfinite(cycles.low)
     clock = first.core_clock
     return Derived(
         **_identity(first, metric, card),
@@ -149,8 +152,8 @@ def _pooled(records: Sequence[Record], metric: Metric, card: Card, summary: stat
         q3=summary.q3,
         least=summary.least,
         cycles=cycles.median if cycles else None,
-        cycles_low=cycles.low if cycles and finite else None,
-        cycles_high=cycles.high if cycles and finite else None,
+        cycles_low=cycles.low if cycles and finite_cycles else None,
+        cycles_high=cycles.high if cycles and finite_cycles else None,
         ghz=clock.ghz if clock is not None else None,
         clock_origin=clock.origin if clock is not None else "",
         **common,

@@ -41,7 +41,7 @@ class Selection:
 def suites() -> dict[str, tuple[str, ...]]:
     """Every suite's benchmarks: quick and all, and one suite for each kind of benchmark there is."""
     known = discovered()
-    kinds = sorted({b.suite for b in known.values()})
+    kinds = dict.fromkeys(b.suite for b in known.values())
     return {
         "quick": tuple(b.name for b in known.values() if b.quick is not None),
         **{kind: tuple(b.name for b in known.values() if b.suite == kind) for kind in kinds},

@@ -24,8 +24,9 @@ class ResultsError(Exception):
 
 
 def encode(value: Header | Record) -> str:
-    """One line of JSON, without its newline."""
-    return json.dumps(dataclasses.asdict(value), default=_plain, separators=(",", ":"), allow_nan=False)
+    """One line of JSON, without its newline. Text that is no Unicode, as in a file name or a log, has ? for what is not."""
+    line = json.dumps(dataclasses.asdict(value), default=_plain, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    return line.encode("utf-8", errors="replace").decode()
 
 
 def decode_record(line: str | bytes) -> Record:
@@ -87,7 +88,7 @@ def read(path: Path) -> Run:
                 try:
                     records.append(decode_record(line))
                 except ValueError as error:
-                    if not line.endswith(b"\n"):
+                    if not line.endswith(b"\n") and len(line) < MAX_LINE_BYTES:
                         notes.append(f"{path}:{number}: the last line is torn and was dropped")
                     else:
                         notes.append(f"{path}:{number}: no record: {_first_problem(error)}")
@@ -100,7 +101,7 @@ def _header(path: Path, line: bytes) -> Header:
     try:
         raw: Any = json.loads(line)
         schema = raw["schema"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ResultsError(f"{path} is no results file of clmembench: its first line is no header") from error
     if not isinstance(schema, int) or schema > SCHEMA:
         raise ResultsError(f"{path} has schema {schema}, and this version reads up to {SCHEMA}: upgrade clmembench")

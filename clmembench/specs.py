@@ -94,7 +94,7 @@ def peak(sheet: SpecSheet | None, name: str | None, info: DeviceInfo, ghz: float
         return None
     if figure.scope != "core":
         return Peak(figure.value, figure.unit, figure.source)
-    if ghz is None:
+    if ghz is None or figure.unit != "FLOP/cycle":
         return None
     how = f"{figure.value:g} {figure.unit} x {info.compute_units} cores x {ghz:.2f} GHz measured"
     return Peak(figure.value * info.compute_units * ghz, "GFLOP/s", figure.source, how)

@@ -83,8 +83,8 @@ def pool(processes: Sequence[Sequence[float]], seed: int = 0, rounds: int = 2000
     """Summary over processes: the median of the processes' medians, its interval by resampling processes, then samples.
 
     The process (a fresh allocation) is the unit, since repeats within one agree far better than two of them do. With one
-    process this is `summarise`. With fewer than 5 processes the percentile bootstrap is too narrow, so the interval is at
-    least as wide as the range of the processes' medians. Raises ValueError when there are no samples.
+    process this is `summarise`. The interval is at least as wide as the rank interval of the processes' medians; with fewer
+    than 6 that is their range, which k processes cover with 1 - 2 / 2**k only. Raises ValueError when there are no samples.
     """
     filled = [np.asarray(p, dtype=np.float64) for p in processes if len(p)]
     if len(filled) <= 1:
@@ -117,20 +117,25 @@ def _pooled(each: Sequence[Summary], draws: Floats, rng: np.random.Generator) ->
     chosen = rng.integers(count, size=(rounds, count))
     boot = np.median(draws[chosen, np.arange(rounds)[:, None]], axis=1)
     low, high = (float(q) for q in np.percentile(boot, (2.5, 97.5)))
-    if count < 5:
-        low, high = min(low, *medians), max(high, *medians)
+    # the percentile bootstrap of few processes is too narrow: never less than the ranks of their medians allow
+    ranks = median_ranks(count) or (0, count - 1)
+    ordered = sorted(medians)
+    low, high = min(low, ordered[ranks[0]]), max(high, ordered[ranks[1]])
     q1, q3 = (float(np.median([getattr(s, q) for s in each])) for q in ("q1", "q3"))
     return Summary(float(np.median(medians)), low, high, q1, q3, min(s.least for s in each), sum(s.n for s in each), count)
 
 
 def outliers(samples: Sequence[float], limit: float = 14.8) -> list[int]:
-    """Indices of samples further than `limit` median absolute deviations from the median. They are flagged, never dropped."""
+    """Indices of samples further than `limit` median absolute deviations from the median. They are flagged, never dropped.
+
+    Where over half the samples are equal, as a coarse clock makes them, a thousandth of the median stands for the deviation.
+    """
     values = np.asarray(samples, dtype=np.float64)
     if not len(values):
         return []
     distance = np.abs(values - np.median(values))
-    mad = float(np.median(distance))
-    return [int(i) for i in np.nonzero(distance > limit * mad)[0]] if mad > 0 else []
+    deviation = float(np.median(distance)) or abs(float(np.median(values))) / 1000
+    return [int(i) for i in np.nonzero(distance > limit * deviation)[0]]
 
 
 def agree(first: Sequence[float], second: Sequence[float], within: float) -> bool:

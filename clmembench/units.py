@@ -23,7 +23,7 @@ def parse_bytes(text: str) -> int:
     number, prefix, binary, byte = match.groups()
     decimal = bool(byte) and not binary and bool(prefix)
     value = float(number) * (1000 if decimal else 1024) ** _POWERS[prefix.lower()]
-    if value != int(value) or value <= 0:
+    if not 0 < value < 2**63 or value != int(value):
         raise ValueError(f"{text!r} is no positive whole number of bytes")
     return int(value)
 
@@ -58,11 +58,16 @@ def format_value(value: float | None, digits: int = 3) -> str:
 
 def format_in(value: float | None, unit: str, digits: int = 3) -> str:
     """A value with its unit; ns from 10,000 on as us, ms or s, which people read more easily."""
-    if value is not None and unit == "ns" and abs(value) >= 1e4:
-        for factor, larger in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
-            if abs(value) >= factor:
-                return f"{format_value(value / factor, digits)} {larger}"
-    return f"{format_value(value, digits)} {unit}"
+    factor, larger = _scaled(value, unit)
+    return f"{format_value(value if value is None else value / factor, digits)} {larger}"
+
+
+def format_interval(low: float | None, high: float | None, unit: str, digits: int = 3) -> str:
+    """An interval with its unit once; a dash where either end is not known."""
+    if low is None or high is None:
+        return "–"
+    factor, larger = _scaled(high, unit)
+    return f"{format_value(low / factor, digits)} to {format_value(high / factor, digits)} {larger}"
 
 
 def format_params(params: Mapping[str, object]) -> str:
@@ -71,6 +76,12 @@ def format_params(params: Mapping[str, object]) -> str:
         f"{name}={format_bytes(value) if name.endswith('_bytes') and isinstance(value, int) else value}"
         for name, value in params.items()
     )
+
+
+def _scaled(value: float | None, unit: str) -> tuple[float, str]:
+    if value is not None and unit == "ns" and abs(value) >= 1e4:
+        return next((factor, larger) for factor, larger in ((1e9, "s"), (1e6, "ms"), (1e3, "us")) if abs(value) >= factor)
+    return 1.0, unit
 
 
 def _plain(value: float, digits: int) -> str:

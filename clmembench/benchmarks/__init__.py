@@ -11,6 +11,7 @@ from importlib import import_module
 from clmembench.model import Axis, Benchmark, DeviceInfo, Metric, Prepared, Value
 
 MIB = 1 << 20
+SUITES = ("memory", "sync", "link", "compute")  # the order of a report; a suite not named here comes after
 
 BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
 LATENCY = Metric("latency", "ns", "ops", "slope", "lower", cycles=True)
@@ -67,13 +68,14 @@ def benchmark(
 
 @cache
 def discovered() -> Mapping[str, Benchmark]:
-    """Every benchmark of this package by name, in order of module and then of definition."""
-    found: dict[str, Benchmark] = {}
+    """Every benchmark of this package by name: by suite in the order people read them, then by module and definition."""
+    found: list[Benchmark] = []
     for module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
         for value in vars(import_module(f"{__name__}.{module}")).values():
             if isinstance(value, Benchmark):
-                found[value.name] = value
-    return found
+                found.append(value)
+    order = {suite: place for place, suite in enumerate(SUITES)}
+    return {b.name: b for b in sorted(found, key=lambda b: (order.get(b.suite, len(order)), b.suite))}
 
 
 def headline_bytes(info: DeviceInfo) -> int:

@@ -11,6 +11,8 @@ from clmembench.model import DeviceInfo, Metric, Record
 
 FLAT = 0.10  # a plateau's values lie within this fraction of its own median
 OCTAVES = 1.0  # a plateau is at least this long
+SIGMAS = 4.0  # of the curve's own noise: what lies further off a plateau's median at its ends is not on it
+LEAST_TOLERANCE = 0.02  # below this, drift within a level is no knee
 SETTLED_OCTAVES = 2.0
 BEYOND_KNEE = 4.0
 
@@ -46,8 +48,9 @@ def curve(records: Iterable[Record], metric: Metric, x: str) -> list[Sample]:
     """The measured points of one curve in order of working set; points without a usable value are left out."""
     grouped: dict[int, list[Record]] = {}
     for record in records:
-        if record.status == "ok" and record.role == "measure":
-            grouped.setdefault(int(record.params[x]), []).append(record)
+        size = record.params.get(x)
+        if record.status == "ok" and record.role == "measure" and isinstance(size, int) and size > 0:
+            grouped.setdefault(size, []).append(record)
     samples = []
     for size, group in sorted(grouped.items()):
         summary = derive.summarise(group, metric)
@@ -58,21 +61,19 @@ def curve(records: Iterable[Record], metric: Metric, x: str) -> list[Sample]:
 
 
 def plateaus(samples: Sequence[Sample]) -> list[Plateau]:
-    """Plateaus from the smallest working set up: longest stretches of at least an octave whose values lie within FLAT of their
-    median. Where the clock's cycles are known they are compared instead of ns, so that a change of frequency makes no knee."""
+    """Plateaus from the smallest working set up: stretches of at least an octave on which nothing but noise moves the latency.
+
+    The longest stretch within FLAT of its own median is taken first, then the longest on either side of it, and so on, so that
+    a ramp's end cannot claim the level it leads to. Each is then trimmed at both ends to what the curve's own noise explains.
+    Where the clock's cycles are known they are compared instead of ns, so that a change of frequency makes no knee.
+    """
     use_cycles = bool(samples) and all(s.cycles for s in samples)
     values = [float(s.cycles if use_cycles and s.cycles else s.ns) for s in samples]
-    found: list[Plateau] = []
-    start = 0
-    while start < len(samples):
-        end = _stretch(values, start)
-        long_enough = math.log2(samples[end].array_bytes / samples[start].array_bytes) >= OCTAVES - 0.01
-        if end > start and long_enough:
-            found.append(_plateau(samples, start, end))
-            start = end + 1
-        else:
-            start += 1
-    return found
+    noise = _noise(values)
+    if noise > FLAT:  # a few neighbours that agree by chance are no level
+        return []
+    tolerance = min(FLAT, max(LEAST_TOLERANCE, SIGMAS * noise))
+    return [_plateau(samples, start, end) for start, end in _stretches(samples, values, tolerance, 0, len(samples))]
 
 
 def settled(samples: Sequence[Sample], floor_bytes: int) -> bool:
@@ -101,16 +102,57 @@ def floor_bytes(info: DeviceInfo) -> int:
     return max(4 * info.cache_bytes, (128 if info.kind == "cpu" else 512) << 20)
 
 
-def _stretch(values: Sequence[float], start: int) -> int:
-    """The last index of the longest stretch from `start` that stays within FLAT of its own median."""
+def _noise(values: Sequence[float]) -> float:
+    """The relative noise of a curve that is mostly flat: from how far points lie from the middle of their neighbours."""
+    if any(value <= 0 for value in values):
+        return math.inf
+    bends = sorted(
+        abs(math.log(b) - (math.log(a) + math.log(c)) / 2) for a, b, c in zip(values, values[1:], values[2:], strict=False)
+    )
+    # the median of |x| is 0.6745 sigma, and a point less the mean of two others has 1.5 times the variance of one
+    return bends[len(bends) // 2] / 0.6745 / math.sqrt(1.5) if bends else 0.0
+
+
+def _stretches(
+    samples: Sequence[Sample], values: Sequence[float], tolerance: float, first: int, stop: int
+) -> list[tuple[int, int]]:
+    """(start, end) of the plateaus among samples first..stop-1, both inclusive, in order."""
+    found = [(start, _flat_until(values, start, stop)) for start in range(first, stop)]
+    start, end = max(found, key=lambda s: _octaves(samples, *s), default=(first, first - 1))
+    if end < start or _octaves(samples, start, end) < OCTAVES - 0.01:
+        return []
+    left = _stretches(samples, values, tolerance, first, start)
+    right = _stretches(samples, values, tolerance, end + 1, stop)
+    inner = _trimmed(values, start, end, tolerance)
+    own = [inner] if _octaves(samples, *inner) >= OCTAVES - 0.01 else []
+    return [*left, *own, *right]
+
+
+def _flat_until(values: Sequence[float], start: int, stop: int) -> int:
+    """The last index from `start` up to which all values stay within FLAT of their own median."""
     end = start
-    for stop in range(start + 1, len(values)):
-        part = sorted(values[start : stop + 1])
+    for after in range(start + 2, stop + 1):
+        part = sorted(values[start:after])
         median = part[len(part) // 2]
         if part[0] < median * (1 - FLAT) or part[-1] > median * (1 + FLAT):
             break
-        end = stop
+        end = after - 1
     return end
+
+
+def _trimmed(values: Sequence[float], start: int, end: int, tolerance: float) -> tuple[int, int]:
+    """The stretch without points at its ends that lie further from its median than noise explains."""
+    part = sorted(values[start : end + 1])
+    median = part[len(part) // 2]
+    while start < end and abs(math.log(values[start] / median)) > tolerance:
+        start += 1
+    while start < end and abs(math.log(values[end] / median)) > tolerance:
+        end -= 1
+    return start, end
+
+
+def _octaves(samples: Sequence[Sample], start: int, end: int) -> float:
+    return math.log2(samples[end].array_bytes / samples[start].array_bytes)
 
 
 def _plateau(samples: Sequence[Sample], start: int, end: int) -> Plateau:

@@ -37,11 +37,20 @@ class Trace:
 
     def unpack(self, most: int = 1 << 28) -> Array:
         """The values, shape (samples, count). Raises ValueError where the stated size is over `most` bytes or not kept."""
-        itemsize = np.dtype(self.dtype).itemsize
-        if self.nbytes > most or self.nbytes != self.samples * self.count * itemsize:
-            raise ValueError(f"a trace of {self.nbytes} bytes is over the limit of {most}, or not what it says it is")
+        try:
+            dtype = np.dtype(self.dtype)
+        except TypeError as error:
+            raise ValueError(f"a trace of {self.dtype!r} is of no type of numbers") from error
+        if min(self.samples, self.count) < 0 or self.nbytes != self.samples * self.count * dtype.itemsize or dtype.hasobject:
+            raise ValueError("a trace is not of the size it states")
+        if self.nbytes > most:
+            raise ValueError(f"a trace of {self.nbytes} bytes is over the limit of {most}")
         stream = zlib.decompressobj()
-        raw = stream.decompress(base64.b64decode(self.data, validate=True), self.nbytes)
+        try:
+            # one byte more than stated would show a longer one
+            raw = stream.decompress(base64.b64decode(self.data, validate=True), self.nbytes + 1)
+        except zlib.error as error:
+            raise ValueError("a trace does not unpack") from error
         if len(raw) != self.nbytes or not stream.eof:
             raise ValueError("a trace does not unpack to the size it states")
         return np.frombuffer(raw, dtype=self.dtype).reshape(self.samples, self.count)

@@ -10,10 +10,10 @@ from typing import Any
 from clmembench import __version__
 from clmembench.model import Card, Run
 from clmembench.report import figures, text
-from clmembench.report.rows import Row, interval, percent, rows, sheet_of, to_markdown
+from clmembench.report.rows import Row, interval, labels, percent, rows, sheet_of, to_markdown
 from clmembench.report.summary import sections, warnings
 from clmembench.specs import SpecSheet
-from clmembench.units import format_bytes, format_in, format_params
+from clmembench.units import format_bytes, format_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def as_html(runs: Sequence[Run]) -> str:
     """One page with inline SVG, no script and no external address; all text from files is escaped."""
     from jinja2 import Environment, StrictUndefined
 
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, finalize=_harmless)
     source = (Path(__file__).parent / "templates" / "report.html.j2").read_text(encoding="utf-8")
     all_parts = parts(runs)
     return environment.from_string(source).render(
@@ -61,12 +61,15 @@ def as_html(runs: Sequence[Run]) -> str:
     )
 
 
+def _harmless(value: object) -> object:
+    """Text from files without control and bidirectional characters; SVG of our own as it is."""
+    return text.printable(value) if type(value) is str else value
+
+
 def _cards(all_parts: Sequence[Part]) -> dict[str, Card]:
     """Every benchmark in any run, in order of first appearance; those without a row are left out."""
     with_rows = {row.value.benchmark for part in all_parts for row in part.rows}
-    return {
-        name: card for part in reversed(all_parts) for name, card in part.run.header.benchmarks.items() if name in with_rows
-    }
+    return {name: card for part in all_parts for name, card in part.run.header.benchmarks.items() if name in with_rows}
 
 
 def _benchmark(name: str, card: Card, all_parts: Sequence[Part]) -> dict[str, Any]:
@@ -95,8 +98,8 @@ def _compared(shown: Sequence[figures.Shown]) -> list[dict[str, Any]]:
     keys: dict[tuple[str, str], None] = {}
     cells: dict[tuple[str, str, int], dict[str, Any]] = {}
     for device, part in enumerate(shown):
-        for row in part.rows:
-            key = (format_params(dict(row.value.params)), row.value.metric)
+        for label, row in zip(labels(part.rows), part.rows, strict=True):
+            key = (label, row.value.metric)
             keys[key] = None
             cells[(*key, device)] = _cell(row)
     empty = {"text": "", "title": "", "bad": False}

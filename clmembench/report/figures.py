@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from clmembench.model import Card
-from clmembench.report.rows import Row
+from clmembench.report.rows import Row, labels
 from clmembench.units import format_bytes, format_params, format_value
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CURVE_POINTS = 3  # an axis with fewer values is shown as bars
+LINES = 8  # more in one plot cannot be told apart
+DECADES = 8.0  # of values; less is drawn on a linear scale from 0
 MARKERS = "osD^vPX*<>hp"
 
 
@@ -29,13 +31,15 @@ class Shown:
 
 def figure(card: Card, shown: Sequence[Shown]) -> str:
     """The SVG of one benchmark over all devices; "" where a table says it better."""
-    devices = [Shown(s.label, tuple(r for r in s.rows if r.value.median is not None and r.status == "ok")) for s in shown]
+    devices = [
+        Shown(_plain(s.label), tuple(r for r in s.rows if r.value.median is not None and r.status == "ok")) for s in shown
+    ]
     devices = [s for s in devices if s.rows]
     if not devices:
         return ""
     if card.growing:
         return _svg(_staircase(card, devices))
-    values = {r.value.params.get(card.x) for s in devices for r in s.rows}
+    values = {r.value.params.get(_x(card)) for s in devices for r in s.rows}
     numbers = [v for v in values if isinstance(v, int) and not isinstance(v, bool)]
     if len(numbers) == len(values) and max(_points_of_a_line(card, s) for s in devices) >= CURVE_POINTS:
         return _svg(_curves(card, devices))
@@ -45,17 +49,24 @@ def figure(card: Card, shown: Sequence[Shown]) -> str:
 def _staircase(card: Card, devices: Sequence[Shown]) -> Figure:
     """All devices in one plot: latency over working set, both logarithmic, intervals as bands."""
     figure, axes = _subplots(1, height=4.6)
-    for number, (device, params, rows) in enumerate(_lines(card, devices)):
-        label = f"{device}, {params}" if params else device
-        _line(axes[0], card, rows, label, number)
+    for number, (label, params, rows) in enumerate(_lines(card, devices)):
+        _line(axes[0], card, rows, f"{label}, {params}" if params else label, number)
     _labels(axes[0], card, "")
     _legend(axes[0])
     return figure
 
 
 def _curves(card: Card, devices: Sequence[Shown]) -> Figure:
-    """One plot a device, since devices differ by orders of magnitude."""
-    figure, axes = _subplots(len(devices), height=3.6)
+    """All devices in one plot where their lines can be told apart, else one plot a device."""
+    lines = _lines(card, devices)
+    if len(lines) <= LINES:
+        figure, axes = _subplots(1, height=4.0)
+        for number, (label, params, rows) in enumerate(lines):
+            _line(axes[0], card, rows, f"{label}, {params}" if params else label, number)
+        _labels(axes[0], card, "")
+        _legend(axes[0])
+        return figure
+    figure, axes = _subplots(len(devices), height=4.0)
     for axis, device in zip(axes, devices, strict=True):
         for number, (_, params, rows) in enumerate(_lines(card, [device])):
             _line(axis, card, rows, params, number)
@@ -67,9 +78,10 @@ def _curves(card: Card, devices: Sequence[Shown]) -> Figure:
 def _bars(card: Card, devices: Sequence[Shown]) -> Figure:
     """One plot a device: a bar for each point at the largest size, in front of its theoretical peak."""
     tops = [_largest(device) for device in devices]
-    figure, axes = _subplots(len(devices), height=1.0 + 0.24 * max(len(rows) for _, rows in tops))
+    figure, axes = _subplots(len(devices), height=1.6 + 0.26 * max(len(rows) for _, rows in tops))
     for axis, device, (size, rows) in zip(axes, devices, tops, strict=True):
-        names = [_params(r, ("array_bytes",)) for r in rows]
+        names = [_plain(name) for name in labels(rows)]
+        names = [name.replace(f" array_bytes={format_bytes(size)}", "") if size else name for name in names]
         medians = [r.value.median or 0.0 for r in rows]
         peaks = [r.peak.value if r.peak else 0.0 for r in rows]
         spread = [
@@ -85,7 +97,7 @@ def _bars(card: Card, devices: Sequence[Shown]) -> Figure:
         axis.set_xlim(0, 1.25 * max(*medians, *peaks))
         axis.invert_yaxis()
         axis.set_title(device.label + (f", {format_bytes(size)}" if size else ""), fontsize=10)
-        axis.set_xlabel(card.metrics[0].unit)
+        axis.set_xlabel(_plain(card.metrics[0].unit))
         axis.grid(visible=False, axis="y")
         if any(peaks):
             axis.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncol=2, frameon=False)
@@ -99,9 +111,10 @@ def _lines(card: Card, devices: Sequence[Shown]) -> list[tuple[str, str, list[Ro
         groups: dict[str, list[Row]] = {}
         for row in device.rows:
             if row.value.unit == card.metrics[0].unit:
-                groups.setdefault(_params(row, (card.x,)), []).append(row)
+                groups.setdefault(_params(row, (_x(card),)), []).append(row)
         found += [
-            (device.label, params, sorted(rows, key=lambda r: float(r.value.params[card.x]))) for params, rows in groups.items()
+            (device.label, params, sorted(rows, key=lambda r: float(r.value.params[_x(card)])))
+            for params, rows in groups.items()
         ]
     return found
 
@@ -111,7 +124,7 @@ def _points_of_a_line(card: Card, device: Shown) -> int:
 
 
 def _line(axis: Axes, card: Card, rows: Sequence[Row], label: str, number: int) -> None:
-    x = [float(r.value.params[card.x]) for r in rows]
+    x = [float(r.value.params[_x(card)]) for r in rows]
     y = [r.value.median or 0.0 for r in rows]
     low = [r.value.ci_low if r.value.ci_low is not None else m for r, m in zip(rows, y, strict=True)]
     high = [r.value.ci_high if r.value.ci_high is not None else m for r, m in zip(rows, y, strict=True)]
@@ -120,18 +133,27 @@ def _line(axis: Axes, card: Card, rows: Sequence[Row], label: str, number: int) 
 
 
 def _labels(axis: Axes, card: Card, title: str) -> None:
+    import numpy as np
+    from matplotlib.ticker import LogLocator
+
     metric = card.metrics[0]
     axis.set_xscale("log", base=2)
-    axis.set_yscale("log")
-    if card.x.endswith("_bytes"):
+    values = [float(y) for line in axis.get_lines() for y in np.asarray(line.get_ydata(), dtype=float)]
+    if max(values) > DECADES * min(values) > 0:
+        axis.set_yscale("log")
+        axis.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
+        axis.yaxis.set_minor_formatter("")
+    else:
+        axis.set_ylim(0, 1.15 * max(values))
+    if _x(card).endswith("_bytes"):
         axis.xaxis.set_major_formatter(lambda value, _: format_bytes(value))
-        axis.set_xlabel("working set" if card.growing else card.x.removesuffix("_bytes").replace("_", " ") + " size")
+        axis.set_xlabel("working set" if card.growing else _plain(_x(card).removesuffix("_bytes").replace("_", " ")) + " size")
         axis.tick_params(axis="x", rotation=30)
     else:
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axis.set_xlabel(card.x.replace("_", " "))
-    axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axis.set_ylabel(f"{metric.name.replace('_', ' ')} ({metric.unit})")
+        axis.set_xlabel(_plain(_x(card).replace("_", " ")))
+    axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    axis.set_ylabel(_plain(f"{metric.name.replace('_', ' ')} ({metric.unit})"))
     axis.set_title(title, fontsize=10)
 
 
@@ -149,7 +171,16 @@ def _largest(device: Shown) -> tuple[int | None, list[Row]]:
 
 
 def _params(row: Row, without: Sequence[str]) -> str:
-    return format_params({k: v for k, v in row.value.params.items() if k not in without})
+    return _plain(format_params({k: v for k, v in row.value.params.items() if k not in without}))
+
+
+def _x(card: Card) -> str:
+    return card.x or card.growing
+
+
+def _plain(text: str) -> str:
+    """Text as matplotlib draws it: printable, and without dollars that would start a formula."""
+    return "".join(c if c.isprintable() else "?" for c in text).replace("$", r"\$")
 
 
 def _subplots(count: int, height: float) -> tuple[Figure, list[Axes]]:

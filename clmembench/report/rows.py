@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from clmembench import specs
 from clmembench.derive import Derived, derive
 from clmembench.model import Run
 from clmembench.specs import Peak, SpecSheet
-from clmembench.units import format_in, format_params
+from clmembench.units import format_in, format_interval, format_params
 
 IMPOSSIBLE = 1.02  # of a theoretical peak: beyond what rounding of the sheet's figures explains
 
@@ -89,6 +90,20 @@ def as_dict(row: Row) -> dict[str, Any]:
     }
 
 
+def labels(table: Sequence[Row]) -> list[str]:
+    """What tells each row's point from the others: its parameters, and tuning and place where those alone differ."""
+    plain = [format_params(row.value.params) for row in table]
+    repeated = Counter((name, row.value.benchmark, row.value.metric) for name, row in zip(plain, table, strict=True))
+    full = []
+    for name, row in zip(plain, table, strict=True):
+        if repeated[(name, row.value.benchmark, row.value.metric)] > 1:
+            units, cpus = row.value.place.compute_units, row.value.place.cpus
+            extra = {**row.value.tuning, **({"compute_units": units} if units else {}), **({"cpus": cpus} if cpus else {})}
+            name = f"{name} {format_params(extra)}".strip()
+        full.append(name)
+    return full
+
+
 def to_json(table: Sequence[Row]) -> str:
     """A list with one object a row."""
     return json.dumps([as_dict(row) for row in table], indent=1, allow_nan=False)
@@ -115,16 +130,16 @@ def to_markdown(table: Sequence[Row]) -> str:
     """A table with one line a row."""
     lines = ["| benchmark | parameters | metric | value | 95% interval | of peak | n | status |"]
     lines.append("|---|---|---|--:|---|--:|--:|---|")
-    for row in table:
-        value = row.value
+    for label, row in zip(labels(table), table, strict=True):
+        value, good = row.value, row.status == "ok" and row.value.median is not None
         status = row.status if not row.reason else f"{row.status}: {row.reason}"
         cells = (
             value.benchmark,
-            format_params(dict(value.params)),
+            label,
             value.metric,
-            format_in(value.median, value.unit, 4) if value.median is not None else "–",
-            interval(value),
-            percent(row.fraction),
+            format_in(value.median, value.unit, 4) if good else "–",
+            interval(value) if good else "–",
+            percent(row.fraction) if good else "–",
             str(value.n),
             status,
         )
@@ -134,9 +149,7 @@ def to_markdown(table: Sequence[Row]) -> str:
 
 def interval(value: Derived, digits: int = 4) -> str:
     """The 95% interval of the median in the metric's unit, or a dash."""
-    if value.ci_low is None or value.ci_high is None:
-        return "–"
-    return f"{format_in(value.ci_low, value.unit, digits)} to {format_in(value.ci_high, value.unit, digits)}"
+    return format_interval(value.ci_low, value.ci_high, value.unit, digits)
 
 
 def percent(fraction: float | None) -> str:
@@ -147,7 +160,7 @@ def percent(fraction: float | None) -> str:
 def escape_markdown(text: str) -> str:
     """Names from files as harmless text in a Markdown table."""
     text = "".join(c if c.isprintable() else " " for c in text)
-    for special in ("\\", "|", "`", "<", "*", "_["):
+    for special in ("\\", "|", "`", "<", "*", "[", "]", "!"):
         text = text.replace(special, "\\" + special)
     return text
 

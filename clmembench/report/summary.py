@@ -90,7 +90,7 @@ def _points(name: str, card: Card, mine: Sequence[Row]) -> Section:
         if value.median is None or row.status != "ok":
             cells = [format_params(params), row.status, row.reason] + [""] * (len(header) - 3)
         else:
-            cells = [format_params(params), format_in(value.median, value.unit), interval(value, 3)]
+            cells = [format_params(params), format_in(value.median, value.unit), interval(value)]
             cells += [_cycles(value.cycles)] * cycles + [percent(row.fraction)] * fractions
         rows.append(tuple(cells))
     title = card.summary if largest is None else f"{card.summary.rstrip('.')}; here {format_bytes(largest)}."
@@ -137,6 +137,11 @@ def warnings(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[st
         found.append(f"the host's load was {load:g} on {cpus} CPUs when the run began: stop other programs and run again")
     if sheet is None:
         found.append(f"no spec sheet matches {device.name}: no fraction of peak; add one to platforms/")
+    few = min((row.value.processes for row in table if row.value.processes > 1), default=6)
+    if few < 6:
+        found.append(
+            f"intervals over {few} processes are their range, which covers {1 - 2 / 2**few:.0%}: use --processes 6 for 95%"
+        )
     if any(row.value.processes == 1 for row in table):
         found.append(
             "intervals are within one process; fresh ones often differ by more in cache-sensitive points: use --processes 5"
@@ -152,7 +157,7 @@ def _cores(table: Sequence[Row], units: int) -> list[str]:
         if row.value.benchmark == "stream"
         and row.value.cpu_over_wall
         and row.value.cpu_over_wall < CORES * units
-        and row.value.params.get("array_bytes", 0) >= 64 << 20  # type: ignore[operator]
+        and _is_large(row)
     ]
     if not slow:
         return []
@@ -161,6 +166,11 @@ def _cores(table: Sequence[Row], units: int) -> list[str]:
         f"{len(slow)} stream points used less than {CORES:.0%} of {units} compute units (least {least:.2f}): other programs "
         "took the CPU, or the runtime did not use all threads"
     ]
+
+
+def _is_large(row: Row) -> bool:
+    size = row.value.params.get("array_bytes")
+    return isinstance(size, int) and size >= 64 << 20
 
 
 def _curves(records: Sequence[Record], growing: str) -> list[tuple[tuple[str, object], ...]]:

@@ -1,0 +1,412 @@
+import csv
+import io
+import json
+import re
+import unicodedata
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from clmembench.model import Card, Metric, Place
+from clmembench.report import document, text
+from clmembench.report.rows import as_dict, escape_markdown, rows, to_csv, to_json, to_markdown
+from clmembench.report.summary import sections, warnings
+from clmembench.specs import Figure, Match, SpecSheet
+from tests.builders import BANDWIDTH, CHASE, STREAM, clock, device, header, record, run, series, slope
+
+KIB, MIB = 1 << 10, 1 << 20
+SHEET = SpecSheet("Test sheet", "gpu", Match(), {"memory_bandwidth_gb_s": Figure(100.0, "GB/s", "the data sheet")})
+
+SCRIPT = "<script>alert(1)</script>"
+HOSTILE = [
+    SCRIPT,
+    '"><img src=http://evil.example/x onerror=alert(1)>',
+    "a|b",
+    "back\\slash\\|pipe",
+    "\x1b[31mred\x07\x00\r\n\tend",
+    "\u202eright to left\u202c\u2066isolate\u2069",
+    "=1+cmd|' /C calc'!A0",
+    "[click](javascript:alert(1)) ![x](http://evil.example)",
+    "{{ 7 * 7 }} {% raw %}",
+    "$\\frac{1}{$ and $x$",
+    "]]> &amp; &#60;script&#62;",
+]
+
+
+def bandwidth(params, gb_s=50.0, nbytes=1_000_000, benchmark="stream", **changes):
+    return record(benchmark, params, series([round(nbytes / gb_s)] * 8, nbytes=nbytes), **changes)
+
+
+def staircase(fast_ns=2.0, slow_ns=100.0):
+    """A cache of 64 KiB before memory, 4 KiB to 2 GiB, two points an octave."""
+    sizes = [int(4 * KIB * 2 ** (i / 2)) // KIB * KIB for i in range(39)]
+    return [slope({"array_bytes": s}, [fast_ns if s <= 64 * KIB else slow_ns] * 8, core_clock=clock(2.0)) for s in sizes]
+
+
+def ordinary(name="Device A", gb_s=50.0):
+    points = [
+        bandwidth({"op": op, "array_bytes": size}, gb_s) for op in ("copy", "triad") for size in (MIB, 4 * MIB, 256 * MIB)
+    ]
+    skipped = record("stream", {"op": "dot", "array_bytes": 256 * MIB}, status="skipped", reason="device has no fp64")
+    head = header(device(name), {"stream": STREAM, "pchase": CHASE})
+    return run([*points, skipped, *staircase()], head)
+
+
+def hostile(evil):
+    """Every text that a file or a driver can hold, replaced."""
+    metric = replace(BANDWIDTH, name=evil, unit=evil, peak=None)
+    card = Card(1, evil, evil, evil, (metric,), x=evil)
+    names = {"plain": replace(STREAM, summary=evil, source=evil), evil: card}
+    info = device(evil, platform=evil, driver=evil, vendor=evil)
+    head = header(info, names, suite=evil, tool_version=evil, run_id=evil, started=evil, host={"cpu": evil})
+    points = [
+        bandwidth({"op": evil}, benchmark="plain", notes=(evil,)),
+        bandwidth({evil: evil}, benchmark=evil),
+        record("plain", {"op": "none"}, status="failed", reason=evil, log=evil),
+        record(evil, {"op": 1}, status="wrong", reason=evil),
+    ]
+    return run(points, head, notes=(evil,), path=evil)
+
+
+class Page(HTMLParser):
+    def __init__(self, source):
+        super().__init__()
+        self.tags, self.attributes, self.words, self.tables = [], [], [], []
+        self.feed(source)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append(0)
+        elif tag in ("td", "th"):
+            self.tables[-1][-1] += 1
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def markdown_columns(line):
+    return len(re.split(r"(?<!\\)(?:\\\\)*\|", line.strip())) - 2
+
+
+def assert_tables_are_rectangular(markdown):
+    width = None
+    for line in markdown.split("\n"):
+        width = (width or markdown_columns(line)) if line.startswith("|") else None
+        assert width is None or markdown_columns(line) == width, line
+
+
+# ---- rows, and the forms they take --------------------------------------------------------------------------------------
+
+
+def test_a_row_has_its_value_and_share_of_the_peak():
+    (row,) = rows(run([bandwidth({"op": "copy"}, 50.0)]), SHEET)
+    assert (row.status, row.value.median, row.peak.value, row.fraction) == ("ok", 50.0, 100.0, 0.5)
+    (bare,) = rows(run([bandwidth({"op": "copy"}, 50.0)]), None)
+    assert (bare.peak, bare.fraction) == (None, None)
+
+
+@pytest.mark.parametrize(("gb_s", "status"), [(100.0, "ok"), (101.9, "ok"), (102.1, "suspect"), (5000.0, "suspect")])
+def test_a_value_over_the_theoretical_peak_is_suspect(gb_s, status):
+    (row,) = rows(run([bandwidth({"op": "copy"}, gb_s, nbytes=10**9)]), SHEET)
+    assert row.status == status
+    assert ("theoretical peak of 100: the data sheet" in row.reason) == (status == "suspect")
+
+
+def test_a_suspect_value_is_not_shown_as_a_result():
+    odd = run([bandwidth({"op": "copy", "array_bytes": MIB}, 4000.0, nbytes=10**9)], header(device("NVIDIA H100 80GB HBM3")))
+    table = rows(odd, document.parts([odd])[0].sheet)
+    assert [row.status for row in table] == ["suspect"]
+    (section,) = sections(odd, table)
+    assert section.rows[0][1] == "suspect" and "over the theoretical peak" in section.rows[0][2]
+    assert any("1 point is suspect" in warning for warning in warnings(odd, table, SHEET))
+    (shown,) = [line for line in to_markdown(table).split("\n") if "op=copy" in line]
+    cells = [cell.strip() for cell in shown.strip("|").split("|")]
+    assert not re.search(r"\d", cells[3] + cells[4] + cells[5]), "value, interval and share of a suspect row"
+    assert not re.search(r"4,000 GB/s|119\.\d%", document.as_html([odd]))
+    assert not re.search(r"4,000 GB/s|119\.\d%", document.as_markdown([odd]))
+    assert as_dict(table[0])["status"] == "suspect"
+
+
+def test_json_holds_every_row_as_it_is():
+    table = rows(ordinary(), SHEET)
+    back = json.loads(to_json(table))
+    assert back == [as_dict(row) for row in table] == json.loads(json.dumps([as_dict(row) for row in table]))
+    assert len(back) == 7 + 39
+    assert back[0]["median"] == pytest.approx(50.0) and back[0]["fraction_of_peak"] == pytest.approx(0.5)
+    assert [(r["status"], r["reason"], r["median"]) for r in back if r["status"] != "ok"] == [
+        ("skipped", "device has no fp64", None)
+    ]
+
+
+def test_csv_has_one_line_a_row_and_a_column_for_each_parameter():
+    tuned = header(cards={"stream": replace(STREAM, tuning=("wg",)), "pchase": CHASE})
+    found = run([bandwidth({"op": "copy", "wg": 64}), slope({"array_bytes": 4096}, [2.0] * 8)], tuned)
+    back = list(csv.DictReader(io.StringIO(to_csv(rows(found, None)))))
+    assert [(r["benchmark"], r["param.op"], r["tuning.wg"], r["param.array_bytes"]) for r in back] == [
+        ("stream", "copy", "64", ""),
+        ("pchase", "", "", "4096"),
+    ]
+    assert float(back[0]["median"]) == pytest.approx(50.0)
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
+def test_no_cell_of_a_csv_is_a_formula(start):
+    evil = start + "cmd|' /C calc'!A0"
+    for line in csv.reader(io.StringIO(to_csv(rows(hostile(evil), None)), newline="")):
+        assert [cell for cell in line if cell[:1] in ("=", "+", "-", "@", "\t", "\r")] == []
+
+
+@pytest.mark.parametrize("evil", HOSTILE)
+def test_csv_and_json_keep_their_shape_with_hostile_names(evil):
+    table = rows(hostile(evil), None)
+    head, *lines = csv.reader(io.StringIO(to_csv(table), newline=""))
+    assert [len(line) for line in lines] == [len(head)] * len(table)
+    assert [row["benchmark"] for row in json.loads(to_json(table))] == ["plain", evil, "plain", evil]
+
+
+def test_nothing_makes_an_empty_report_and_no_error():
+    empty = run([], header(cards={}))
+    assert rows(empty, None) == [] and sections(empty, []) == []
+    assert json.loads(to_json([])) == []
+    assert len(to_markdown([]).split("\n")) == 2
+    assert "<html" in document.as_html([empty]) and to_csv([]).strip() == ""
+    assert "Synthetic GPU" in text.as_text(empty, [], None)
+
+
+# ---- summary and text ---------------------------------------------------------------------------------------------------
+
+
+def test_a_section_shows_the_largest_size_and_every_row_fills_its_header():
+    found = ordinary()
+    stream, chase = sections(found, rows(found, SHEET))
+    assert "256 MiB" in stream.title
+    assert [(r[0], r[1]) for r in stream.rows] == [("op=copy", "50.0 GB/s"), ("op=triad", "50.0 GB/s"), ("op=dot", "skipped")]
+    for section in (stream, chase):
+        assert {len(row) for row in section.rows} == {len(section.header)}
+
+
+def test_levels_are_named_only_as_far_as_they_are_known():
+    found = ordinary()
+    _, chase = sections(found, rows(found, SHEET))
+    assert [(r[1], r[3], r[4]) for r in chase.rows] == [("L1", "4.00", "2.00 ns"), ("memory", "200", "100 ns")]
+    assert chase.rows[0][2] == "64 KiB to 90 KiB"
+    cut = run([r for r in staircase() if r.params["array_bytes"] <= MIB], found.header)
+    (unsettled,) = sections(cut, rows(cut, SHEET))
+    assert [r[1] for r in unsettled.rows] == ["L1", "plateau 2", "largest set"]
+    assert any("not settled" in note for note in unsettled.notes)
+
+
+def test_warnings_say_what_to_do():
+    shaky = replace(clock(2.0), after_ns=2 * clock(2.0).after_ns)
+    noisy = series([100, 200, 300, 400, 500, 600, 700, 800], nbytes=10**4)
+    found = run(
+        [
+            record("stream", {"op": "copy"}, noisy, core_clock=shaky),
+            record("stream", {"op": "add"}, status="failed", reason="it crashed"),
+            record("stream", {"op": "dot"}, status="wrong", reason="3 is not 4"),
+            record("stream", {"op": "read"}, status="timeout", reason="120 s"),
+        ],
+        notes=("r.jsonl:7: the last line is torn and was dropped",),
+    )
+    told = warnings(found, rows(found, None), None)
+    for phrase in (
+        "torn",
+        "it crashed",
+        "3 is not 4",
+        "--timeout",
+        "core clock moved",
+        "--budget",
+        "add one to platforms/",
+        "--processes",
+    ):
+        assert sum(phrase in warning for warning in told) == 1, phrase
+
+
+def test_text_is_aligned_and_plain():
+    found = ordinary()
+    shown = text.as_text(found, rows(found, SHEET), SHEET)
+    assert "\x1b" not in shown and "peaks of Test sheet" in shown
+    assert "\x1b[1m" in text.as_text(found, rows(found, SHEET), SHEET, bold=True)
+    copy, triad = (line for line in shown.split("\n") if "op=copy" in line or "op=triad" in line)
+    assert copy.index("50.0 GB/s") == triad.index("50.0 GB/s")
+
+
+@pytest.mark.parametrize("evil", HOSTILE)
+def test_hostile_names_cannot_steer_a_terminal(evil):
+    found = hostile(evil)
+    shown = text.as_text(found, rows(found, None), None)
+    assert [c for c in shown if c != "\n" and not c.isprintable()] == []
+
+
+# ---- Markdown -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("evil", HOSTILE)
+def test_markdown_tables_keep_their_columns(evil):
+    found = hostile(evil)
+    table = rows(found, None)
+    assert len(to_markdown(table).split("\n")) == 2 + len(table)
+    assert_tables_are_rectangular(to_markdown(table))
+    assert_tables_are_rectangular(text.as_markdown(found, table, None))
+    assert_tables_are_rectangular(document.as_markdown([found, ordinary()]))
+
+
+@pytest.mark.parametrize("evil", HOSTILE)
+def test_markdown_has_no_live_markup_from_names(evil):
+    shown = document.as_markdown([hostile(evil)])
+    assert re.findall(r"(?<!\\)<[a-z/]", shown) == []
+    assert re.findall(r"(?<!\\)\[[^\]]*\]\(", shown) == []
+    assert [c for c in shown if c != "\n" and not c.isprintable()] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "escaped"),
+    [("a|b", "a\\|b"), ("a\\b", "a\\\\b"), ("a\\|b", "a\\\\\\|b"), ("<b>", "\\<b>"), ("a\nb", "a b"), ("op=copy", "op=copy")],
+)
+def test_markdown_is_escaped(name, escaped):
+    assert escape_markdown(name) == escaped
+
+
+# ---- HTML ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def two():
+    """Two devices, one with hostile names throughout, as a page."""
+    runs = [ordinary(), ordinary("Device B", 80.0), hostile(" ".join(h for h in HOSTILE if "$" not in h))]
+    return runs, document.as_html(runs)
+
+
+def assert_harmless(source):
+    page = Page(source)
+    assert "<script" not in source.lower()
+    assert set(page.tags).isdisjoint({"script", "iframe", "object", "embed", "link", "img", "base", "form", "a"})
+    for name, value in page.attributes:
+        assert not name.startswith("on"), name
+        if name in ("href", "src", "xlink:href", "action", "srcset", "data"):
+            assert value.startswith("#"), value
+    assert not re.search(r"url\(\s*['\"]?(?!#)|@import", source)
+
+
+def test_a_page_of_several_devices_is_harmless(two):
+    assert_harmless(two[1])
+
+
+@pytest.mark.parametrize("evil", [h for h in HOSTILE if "$" not in h])
+def test_hostile_text_is_escaped_and_still_readable(evil):
+    source = document.as_html([hostile(evil)])
+    assert_harmless(source)
+    if evil.isprintable():
+        assert evil in "".join(Page(source).words)
+
+
+@pytest.mark.parametrize("evil", [h for h in HOSTILE if not h.isprintable()])
+def test_a_page_has_no_control_or_bidirectional_characters(evil):
+    source = document.as_html([hostile(evil)])
+    assert sorted({hex(ord(c)) for c in source if c not in "\n\t" and unicodedata.category(c) in ("Cc", "Cf")}) == []
+
+
+@pytest.mark.parametrize("evil", ["$", "$x$", "$\\frac{1}{$ and $x$", "^_{}$$"])
+def test_dollars_in_names_are_no_formulas_and_no_error(evil):
+    found = hostile(evil)
+    chase = run(staircase(), header(device(evil), {"pchase": CHASE}))
+    assert_harmless(document.as_html([found, chase]))
+
+
+def test_every_table_of_a_page_is_rectangular(two):
+    tables = Page(two[1]).tables
+    assert len(tables) >= 5
+    assert [t for t in tables if len(set(t)) > 1] == []
+
+
+def test_a_page_shows_every_device_and_benchmark(two):
+    words = " ".join(Page(two[1]).words)
+    for expected in (
+        "Device A",
+        "Device B",
+        "stream",
+        "pchase",
+        "op=triad array_bytes=256 MiB",
+        "50.00 GB/s",
+        "80.00 GB/s",
+        "skipped",
+    ):
+        assert expected in words, expected
+    assert two[1].count("<svg") >= 2
+
+
+def test_devices_of_one_name_are_told_apart():
+    labels = [p.label for p in document.parts([ordinary(), ordinary("Device B"), ordinary()])]
+    assert labels == ["Device A #1", "Device B", "Device A #2"]
+
+
+def test_output_is_the_same_twice(two):
+    runs, source = two
+    assert document.as_html(runs) == source
+    assert document.as_markdown(runs) == document.as_markdown(runs)
+    table = rows(runs[0], SHEET)
+    for form in (to_json, to_csv, to_markdown):
+        assert form(table) == form(rows(runs[0], SHEET))
+    assert text.as_text(runs[0], table, SHEET) == text.as_text(runs[0], rows(runs[0], SHEET), SHEET)
+
+
+def test_the_order_of_other_runs_does_not_change_a_figure():
+    alone, again = (re.findall(r"<svg.*?</svg>", document.as_html([ordinary()]), re.DOTALL) for _ in range(2))
+    document.as_html([ordinary("Another")])
+    assert alone == again and len(alone) == 2
+
+
+@pytest.mark.parametrize(
+    "card", [STREAM, CHASE, replace(CHASE, x=""), replace(STREAM, x="", metrics=(replace(BANDWIDTH, form="cost"),))]
+)
+def test_a_benchmark_known_only_from_the_file_is_shown_everywhere(card):
+    name = "from_the_future"
+    card = replace(card, summary="What nobody knows yet.", source="Somebody 2030")
+    points = [replace(r, benchmark=name) for r in staircase()] if card.growing else [bandwidth({"op": "copy"}, benchmark=name)]
+    found = run(points, header(cards={name: card}))
+    table = rows(found, None)
+    assert [row.value.benchmark for row in table] == [name] * len(points)
+    (section,) = sections(found, table)
+    assert section.header[0] == name and section.rows
+    assert name in text.as_text(found, table, None)
+    words = " ".join(Page(document.as_html([found])).words)
+    assert name in words and "What nobody knows yet." in words and "Somebody 2030" in words
+
+
+def test_benchmarks_of_a_page_come_in_order_of_first_appearance():
+    def of(*names):
+        return run([bandwidth({"op": "copy"}, benchmark=n) for n in names], header(cards=dict.fromkeys(names, STREAM)))
+
+    source = document.as_html([of("one", "two"), of("two", "three")])
+    assert re.findall(r'<h2 id="(\w+)"', source) == ["one", "two", "three"]
+
+
+def test_no_point_of_a_page_is_lost():
+    # a user who names values of a tuning axis, or places, wants to see each of them
+    tuned = header(cards={"stream": replace(STREAM, tuning=("wg",))})
+    by_tuning = run([bandwidth({"op": "copy", "wg": wg}, gb_s) for wg, gb_s in ((64, 40.0), (128, 50.0))], tuned)
+    by_place = run([bandwidth({"op": "copy"}, gb_s, place=Place(n)) for n, gb_s in ((1, 40.0), (2, 50.0))])
+    for found in (by_tuning, by_place):
+        compared = document.as_html([found]).split("All points")[1]
+        assert "40.00 GB/s" in compared and "50.00 GB/s" in compared
+
+
+def test_failed_points_carry_their_reason_into_a_page():
+    found = run([record("stream", {"op": "copy"}, status="failed", reason="the child crashed")])
+    source = document.as_html([found])
+    assert 'title="the child crashed">failed</td>' in source
+    assert "<svg" not in source
+
+
+def test_two_metrics_of_one_point_are_two_rows_of_a_page():
+    read = Metric("first", "GB/s", "nbytes", "rate", "higher")
+    found = run(
+        [bandwidth({"op": "copy"})], header(cards={"stream": replace(STREAM, metrics=(read, replace(read, name="second")))})
+    )
+    words = Page(document.as_html([found])).words
+    assert [w for w in words if w in ("first", "second")] == ["first", "second"]
