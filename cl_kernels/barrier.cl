@@ -29,16 +29,17 @@ kernel void rotate_ids(global uint* restrict out, const uint rounds, local uint*
     out[id] = held;
 }
 
-// One work-item a work-group: all arrive at a counter and wait for the others, `rounds` times. state[0] counts arrivals,
-// state[1] becomes 1 when somebody waited longer than `patience` looks: the groups do not run at the same time, and without
-// that way out this would never end. With VERIFY each round checks that the neighbour has arrived too.
+// One work-item a work-group: all arrive at a counter and wait for the others, `rounds` times. The fences are part of it: without
+// them what was written before it need not be seen after it. state[0] counts arrivals, state[1] becomes 1 when somebody waited
+// longer than `patience` looks: the groups do not run at the same time, and without that way out this would never end. With
+// VERIFY each round checks that the neighbour has arrived too.
 kernel void device_barrier(volatile global uint* state, volatile global uint* seen, const uint rounds, const uint patience) {
     const uint group = get_group_id(0), groups = get_num_groups(0);
     for (uint round = 1; round <= rounds; round++) {
 #if VERIFY
         seen[group] = round;
-        mem_fence(CLK_GLOBAL_MEM_FENCE);
 #endif
+        mem_fence(CLK_GLOBAL_MEM_FENCE);
         atomic_inc(&state[0]);
         uint looks = 0;
         while (state[0] < round * groups) {
@@ -47,8 +48,8 @@ kernel void device_barrier(volatile global uint* state, volatile global uint* se
                 return;
             }
         }
-#if VERIFY
         mem_fence(CLK_GLOBAL_MEM_FENCE);
+#if VERIFY
         if (seen[(group + 1) % groups] < round) atomic_inc(&state[2]);
 #endif
     }

@@ -22,15 +22,18 @@ kernel void chase(global ulong* cursor, const uint blocks) {
     cursor[0] = (ulong)p;
 }
 
-// One work-item: the number of steps from node 0 back to node 0, at most `limit`.
-kernel void lap(global const uchar* chain, global ulong* restrict steps, const ulong limit) {
-    global const ulong* p = (global const ulong*)chain;
+// One work-item a segment of the cycle: the number of steps from its first node to the next segment's, at most `limit`.
+kernel void lap(global const uchar* chain, global const uint* restrict starts, global ulong* restrict steps,
+                const ulong spacing, const ulong limit) {
+    const size_t i = get_global_id(0);
+    global const ulong* p = (global const ulong*)(chain + starts[i] * spacing);
+    const ulong end = (ulong)(chain + starts[i + 1] * spacing);
     ulong n = 0;
     do {
         p = (global const ulong*)*p;
         n++;
-    } while ((ulong)p != (ulong)chain && n < limit);
-    steps[0] = n;
+    } while ((ulong)p != end && n < limit);
+    steps[i] = n;
 }
 
 // One work-item a node: count the nodes that do not hold what build_chain wrote.

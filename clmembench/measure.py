@@ -13,6 +13,8 @@ from clmembench.model import Array, ClockReading, Device, Fill, Launch, Prepared
 CHECKPOINTS = (16, 32, 64, 128, 256, 512, 1024)  # looking after every sample would cover 92% where 95% is claimed
 QUANTA = 100  # a sample lasts at least this many steps of its clock
 AGREE = 0.05  # two warm-up blocks whose medians differ by no more are warm
+READING_NS = 5e5  # a launch's jitter, up to some 20 us on CPU runtimes, is little beside it
+MOST_STEPS = 80_000
 POISON = 0xFF  # NaN as a float, -1 as an integer: no benchmark's right answer
 
 
@@ -141,34 +143,38 @@ def verify(device: Device, work: Work) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CoreClock:
     """A chain of dependent operations that reads the core's clock beside the samples.
 
     `chain(steps)` is its launches; `ops_per_step` dependent operations a step, each of `cycles_per_op` cycles (None: unknown).
+    A reading is the time of 2 * `steps` more steps, which `settle` makes long enough for the device's jitter.
     """
 
     chain: Callable[[int], Sequence[Launch]]
     ops_per_step: int
     cycles_per_op: float | None
     origin: str
+    steps: int = 5_000
 
     def settle(self, device: Device, least_s: float) -> None:
-        """Keep the device busy for `least_s`, so that its clock leaves the idle state."""
+        """Keep the device busy for `least_s`, so that its clock leaves the idle state; then find how many steps to read."""
         started = time.monotonic()
         while time.monotonic() - started < least_s:
             device.run(self.chain(20_000))
+        while self.steps < MOST_STEPS and self.read(device) < READING_NS:
+            self.steps *= 2
 
-    def read(self, device: Device, steps: int = 5_000, times: int = 5) -> float:
+    def read(self, device: Device, times: int = 5) -> float:
         """ns of 2 * steps more steps: least time of a long chain less that of a short one, since disturbances only add."""
         near, far = (
             min(t.device_ns or t.host_ns for t in [device.time(self.chain(n), 1, "device") for _ in range(times)])
-            for n in (steps, 3 * steps)
+            for n in (self.steps, 3 * self.steps)
         )
         return float(far - near)
 
-    def reading(self, before_ns: float, after_ns: float, steps: int = 5_000) -> ClockReading:
-        return ClockReading(2 * steps * self.ops_per_step, before_ns, after_ns, self.cycles_per_op, self.origin)
+    def reading(self, before_ns: float, after_ns: float) -> ClockReading:
+        return ClockReading(2 * self.steps * self.ops_per_step, before_ns, after_ns, self.cycles_per_op, self.origin)
 
 
 def clock_step_ns(timings: Sequence[Timing]) -> float:

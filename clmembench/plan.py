@@ -33,9 +33,11 @@ class Selection:
     budget_s: float | None = None
     timeout_s: float = 120.0
 
-    @property
-    def point_budget(self) -> Budget:
-        return QUICK if self.suite == "quick" else FULL
+    def budget_of(self, benchmark: Benchmark) -> Budget:
+        """How long each of its points may sample."""
+        budget = QUICK if self.suite == "quick" else FULL
+        least_s = max(budget.least_s, benchmark.least_s)
+        return replace(budget, least_s=least_s, most_s=max(budget.most_s, least_s))
 
 
 def suites() -> dict[str, tuple[str, ...]]:
@@ -69,6 +71,21 @@ def selected(selection: Selection) -> list[Benchmark]:
         if name not in axes:
             raise ValueError(f"no axis {name!r} here: choose from {', '.join(sorted(axes))}")
     return chosen
+
+
+def check_axes(chosen: Sequence[Benchmark], info: DeviceInfo, selection: Selection) -> None:
+    """Raises ValueError for a value that no chosen benchmark can take on its axis: an unknown word, a number below 1 (where the
+    axis itself goes no lower), or one for the other. Any number else is allowed: users look where the defaults do not."""
+    for name, values in selection.axes.items():
+        known = [v for b in chosen if name in b.axes for v in b.axes[name].values(info)]
+        numbers = [v for v in known if not isinstance(v, str)]
+        for value in values:
+            if value in known or (numbers and not isinstance(value, str) and value >= min(1, *numbers)):
+                continue
+            words = ", ".join(dict.fromkeys(str(v) for v in known if isinstance(v, str)))
+            number = f"a number from {min(1, *numbers)} up" if numbers else ""
+            wanted = " or ".join(filter(None, [number, f"one of {words}" if words else ""]))
+            raise ValueError(f"-a {name}: {value!r} is not {wanted}")
 
 
 def card(benchmark: Benchmark) -> Card:
@@ -239,7 +256,7 @@ def drive(runtime: str, info: DeviceInfo, found: Found, selection: Selection) ->
             runtime,
             info,
             benchmark.name,
-            budget=selection.point_budget,
+            budget=selection.budget_of(benchmark),
             features=found.features,
             cycles_per_op=found.cycles_per_op,
             origin=found.origin,

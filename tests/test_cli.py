@@ -54,7 +54,7 @@ def test_a_run_ends_in_a_summary_and_a_file(stored):
     assert done.returncode == 0, done.stderr
     assert "Launch of a nearly empty kernel" in done.stdout
     assert str(path) in done.stdout
-    assert "launch: 1 points" in done.stderr
+    assert "launch: 1 point," in done.stderr
     run = results.read(path)
     assert {r.status for r in run.records} == {"ok"}
     assert all(r.checked for r in run.records)
@@ -102,6 +102,11 @@ def test_dry_run_measures_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_sizes_of_an_axis_may_have_units_and_quotes():
+    done = cli("run", "--dry-run", "-b", "pchase", "-a", 'array_bytes=["64KiB",1MiB,4096]')
+    assert "array_bytes 64 KiB, 1 MiB, 4 KiB" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("args", "code", "says"),
     [
@@ -109,6 +114,9 @@ def test_dry_run_measures_nothing(tmp_path):
         (("run", "-b", "nonsense"), 2, "pchase"),
         (("run", "-a", "nonsense"), 2, "name=value"),
         (("run", "-a", "nonsense=1"), 2, "no axis"),
+        (("run", "-b", "stream", "-a", "op=[triad,triadd]"), 2, "'triadd' is not one of copy"),
+        (("run", "-b", "stream", "-a", "width=0"), 2, "0 is not a number from 1 up"),
+        (("run", "-b", "pchase", "-a", "array_bytes=big"), 2, "'big' is not a number"),
         (("run", "--size", "many"), 2, "no size"),
         (("run", "--size", "4096TiB"), 2, "largest allocation"),
         (("run", "--budget", "soon"), 2, "no duration"),

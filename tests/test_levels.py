@@ -136,6 +136,17 @@ def test_a_change_of_frequency_makes_no_knee():
     assert len(plateaus([replace(s, cycles=None) for s in steady])) == 2
 
 
+def test_bad_readings_of_the_clock_hide_no_level():
+    # a clean curve in ns, whose clock was read with an error of a third, as on a busy host
+    generator = np.random.default_rng(5)
+    samples = [replace(s, cycles=s.ns * float(generator.lognormal(1.0, 0.3))) for s in simulated(CPU, 4)]
+    clean = [replace(s, cycles=None) for s in samples]
+    assert [(p.first_bytes, p.last_bytes) for p in plateaus(samples)] == [
+        (p.first_bytes, p.last_bytes) for p in plateaus(clean)
+    ]
+    assert len(plateaus(samples)) == len(CPU)
+
+
 def grown(machine, floor, per_octave=4, seed=0, last=16 * GIB):
     """Where an octave-by-octave sweep stops; None if it never settles."""
     samples = simulated(machine, per_octave, seed, last=last)

@@ -145,6 +145,14 @@ def test_core_clock_is_the_slope_of_the_chain():
     assert reading.ghz == pytest.approx(2.0)
 
 
+def test_core_clock_takes_as_many_steps_as_jitter_asks_for():
+    device = FakeDevice(script=lambda commands, passes: 5_000 + 16 * int(commands[0].args[0]))
+    clock = measure.CoreClock(lambda steps: [launch(steps)], 32, 1.0, "test")
+    clock.settle(device, 0.0)
+    assert clock.steps == 20_000  # 2 * 20,000 * 16 ns are the first 0.5 ms of 5,000, 10,000, 20,000
+    assert clock.reading(clock.read(device), clock.read(device)).ghz == pytest.approx(2.0)
+
+
 def test_clock_step_is_the_common_divisor_of_differences():
     device = FakeDevice(script=lambda commands, passes: 7 + 32 * int(commands[0].args[0]))
     timings = [device.time([launch(n)], 1, "device") for n in (3, 5, 10, 4)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from clmembench.plan import Selection
 from clmembench.runtimes import runtime
 
 KIB, MIB = 1 << 10, 1 << 20
+PCHASE = import_module("clmembench.benchmarks.pchase")
 TINY = Budget(least_s=0.0, most_s=0.02, noise=1.0, slope_ns=1e4)
 
 
@@ -173,14 +175,32 @@ def test_stream_notices_a_damaged_result(device, op):
         work.check()
 
 
-def test_pchase_notices_a_broken_chain(device):
+def test_a_whole_lap_of_pchase_ends_where_it_began(device):
     prepared = discovered()["pchase"].prepare(device, array_bytes=64 * KIB, spacing_bytes="line")
     work = prepared.work(prepared.start)
     assert measure.verify(device, work) == ""
     cursor = work.commands[0].args[0]
     start = int(device.download(cursor, np.uint64, 1)[0])
     device.run(work.commands)
-    assert int(device.download(cursor, np.uint64, 1)[0]) == start  # a whole lap ends where it began
+    assert int(device.download(cursor, np.uint64, 1)[0]) == start
+
+
+@pytest.mark.parametrize("alone_to", [0, 128 * MIB], ids=["many walkers", "one walker"])
+def test_pchase_notices_a_chain_of_two_cycles(device, monkeypatch, alone_to):
+    whole = PCHASE.random_cycle
+
+    def two_cycles(nodes: int, seed: int):
+        order, successor = whole(nodes, seed)
+        a, b = order[nodes // 3], order[nodes // 2]
+        successor[[a, b]] = successor[[b, a]]
+        return order, successor
+
+    monkeypatch.setattr(PCHASE, "ALONE_TO", alone_to)
+    monkeypatch.setattr(device, "info", replace(device.info, cache_bytes=0))
+    prepare = discovered()["pchase"].prepare
+    assert measure.verify(device, prepare(device, array_bytes=MIB, spacing_bytes="line").work(16)) == ""
+    monkeypatch.setattr(PCHASE, "random_cycle", two_cycles)
+    assert "not in the order built" in measure.verify(device, prepare(device, array_bytes=MIB, spacing_bytes="line").work(16))
 
 
 def test_transfer_notices_that_nothing_arrived(device):

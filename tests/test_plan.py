@@ -157,3 +157,11 @@ def test_every_benchmark_is_in_all_and_in_the_suite_it_names():
 def test_processes_are_done_one_after_the_other_so_that_a_child_serves_all_its_points():
     points = [Point("a", {"n": n}, processes=2) for n in (1, 2)]
     assert [(p.params["n"], i) for p, i in plan._processes(points)] == [(1, 0), (2, 0), (1, 1), (2, 1)]
+
+
+def test_a_benchmark_may_ask_for_longer_sampling_but_never_for_less():
+    known = discovered()["launch"]
+    assert Selection(suite="quick").budget_of(known) == plan.QUICK
+    longer = Selection(suite="quick").budget_of(replace(known, least_s=0.5))
+    assert (longer.least_s, longer.most_s) == (0.5, 0.5)
+    assert Selection().budget_of(replace(known, least_s=0.01)) == plan.FULL

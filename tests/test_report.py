@@ -410,3 +410,26 @@ def test_two_metrics_of_one_point_are_two_rows_of_a_page():
     )
     words = Page(document.as_html([found])).words
     assert [w for w in words if w in ("first", "second")] == ["first", "second"]
+
+
+def test_a_latency_is_no_bar_among_bandwidths():
+    # as a device that shares memory with the host: a copy's bandwidth beside a mapping's latency of 70,000 ns
+    mapping = Metric("zero_copy_map", "ns", "ops", "cost", "lower")
+    cards = {"stream": replace(STREAM, metrics=(STREAM.metrics[0], mapping))}
+    mapped = replace(bandwidth({"op": "map"}), series=(replace(bandwidth({}).series[0], nbytes=0, ops=1),))
+    (copied,) = re.findall(
+        r"<svg.*?</svg>", document.as_html([run([bandwidth({"op": "copy"}), mapped], header(cards=cards))]), re.S
+    )
+    assert "op=copy" in copied
+    assert "op=map" not in copied
+    alone = document.as_html([run([mapped], header(cards=cards))])
+    assert "<svg" not in alone
+    assert "op=map" in alone
+
+
+def test_a_name_wider_than_a_plot_is_cut_in_the_plot_only():
+    name = "x" * 300
+    source = document.as_html([run([bandwidth({"op": "copy"})], header(device(name)))])
+    (plot,) = re.findall(r"<svg.*?</svg>", source, re.S)
+    assert "x" * 61 not in plot
+    assert name in source

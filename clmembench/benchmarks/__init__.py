@@ -41,6 +41,7 @@ def benchmark(
     needs: Iterable[str] = (),
     where: Callable[..., bool] | None = None,
     x: str = "",
+    least_s: float = 0.0,
     version: int = 1,
     **axes: Axis,
 ) -> Callable[[Callable[..., Prepared]], Benchmark]:
@@ -58,6 +59,7 @@ def benchmark(
             where=where,
             quick=quick,
             x=x or next(iter(axes), ""),
+            least_s=least_s,
             summary=summary,
             source=source,
             version=version,

@@ -13,7 +13,7 @@ from clmembench.model import Device, DeviceError, DeviceInfo, Fill, Kernel, Laun
 BARRIERS_A_BLOCK = 16  # as unrolled in barrier.cl
 PATIENCE = 1 << 25  # looks at the counter before a group gives up: tens of ms, far over any scheduling delay
 TRIAL_ROUNDS = 100
-LOOPS = "on CPUs compilers turn work-group barriers into loops over work-items: no core waits for another"
+LOOPS = "on CPUs compilers turn work-group barriers into loops over work-items, or remove them: no core waits for another"
 COST = Metric("barrier", "ns", "ops", "slope", "lower", cycles=True)
 
 
@@ -79,7 +79,8 @@ def barrier(device: Device, work_items: int) -> Slope:
 def device_barrier(device: Device, groups: int) -> Slope:
     """Cost of a barrier across work-groups that run at the same time, through one atomic counter in global memory.
 
-    One work-item a work-group. The groups' waiting is bounded; raises Skip where they turn out not to run concurrently.
+    One work-item a work-group, with the memory fences that make it one. On GPUs the cost depends on where the groups land, so
+    few groups may show two values. The groups' waiting is bounded; raises Skip where they turn out not to run concurrently.
     """
     if groups > device.info.compute_units:
         raise Skip(f"{groups} work-groups on {device.info.compute_units} compute unit cannot wait for each other")

@@ -8,11 +8,12 @@ import numpy as np
 
 from clmembench.benchmarks import BANDWIDTH, MIB, axis, axis_of, benchmark, headline_bytes
 from clmembench.data import kernel_source
-from clmembench.model import Array, Buffer, Device, DeviceInfo, Kernel, Launch, Work
+from clmembench.model import Array, Buffer, Device, DeviceInfo, Kernel, Launch, Skip, Work
 
 OPS = {"copy": 0, "scale": 1, "add": 2, "triad": 3, "write": 4, "dot": 5, "read": 6}
 READS = {"copy": 1, "scale": 1, "add": 2, "triad": 2, "write": 0, "dot": 2, "read": 1}  # arrays read
 SUMS = ("dot", "read")
+WIDTHS = (1, 2, 4, 8, 16)  # a vector of 3 takes the room of 4
 SCALAR = 3
 SEEDS = (0x9E3779B9, 0x85EBCA6B)
 WINDOW = 4096  # elements that the host compares by itself at each end of an array
@@ -75,8 +76,10 @@ def stream(
     """Bandwidth of global memory: copy, scale, add, triad, write, dot and read over arrays too large for any cache.
 
     Bytes are counted as STREAM does: every array read or written once, no write-allocate. Results are compared exactly, on the
-    device element by element and by the host at both ends.
+    device element by element and by the host at both ends. Raises Skip for a width that is none of OpenCL C's.
     """
+    if width not in WIDTHS:
+        raise Skip(f"OpenCL C has no vector of {width} that is packed: choose from {', '.join(map(str, WIDTHS))}")
     scalar = np.dtype("f8" if dtype == "double" else "f4")
     elements = array_bytes // scalar.itemsize // (width * work_group) * (width * work_group)
     order_defines = {"FP64": 1} if dtype == "double" else {}

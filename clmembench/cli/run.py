@@ -66,6 +66,10 @@ def run(
             limit = units.format_bytes(info.max_alloc_bytes)
             exits.stop(f"--size {size} is over this device's largest allocation, {limit}: lower it", exits.USAGE)
         info = replace(info, array_bytes=array_bytes)
+    try:
+        plan.check_axes(chosen, info, selection)
+    except ValueError as error:
+        exits.stop(str(error), exits.USAGE)
     if output is not None and output.is_file() and not overwrite:
         exits.stop(f"{output} exists: choose another -o, or say --overwrite", exits.USAGE)
     if dry_run:
@@ -161,7 +165,7 @@ def _axes(given: list[str]) -> Mapping[str, tuple[Value, ...]]:
         values = values.strip().removeprefix("[").removesuffix("]")
         if not equals or not name.strip() or not values.strip():
             raise ValueError(f"-a {text!r}: write name=value or name=[value,value]")
-        axes[name.strip()] = tuple(_value(name.strip(), part.strip()) for part in values.split(","))
+        axes[name.strip()] = tuple(_value(name.strip(), part.strip().strip("\"'")) for part in values.split(","))
     return axes
 
 
@@ -196,7 +200,8 @@ class _Lines:
 
     def close(self) -> None:
         if self._name:
-            print(f"{self._name}: {self._count} points, {time.monotonic() - self._since:.1f} s", file=sys.stderr, flush=True)
+            points = "1 point" if self._count == 1 else f"{self._count} points"
+            print(f"{self._name}: {points}, {time.monotonic() - self._since:.1f} s", file=sys.stderr, flush=True)
 
 
 class _Live:

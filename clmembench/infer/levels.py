@@ -15,6 +15,7 @@ SIGMAS = 4.0  # of the curve's own noise: what lies further off a plateau's medi
 LEAST_TOLERANCE = 0.02  # below this, drift within a level is no knee
 SETTLED_OCTAVES = 2.0
 BEYOND_KNEE = 4.0
+NOISIER = 1.5  # how much noisier than ns a curve in cycles may be and still be the better one to compare
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +66,14 @@ def plateaus(samples: Sequence[Sample]) -> list[Plateau]:
 
     The longest stretch within FLAT of its own median is taken first, then the longest on either side of it, and so on, so that
     a ramp's end cannot claim the level it leads to. Each is then trimmed at both ends to what the curve's own noise explains.
-    Where the clock's cycles are known they are compared instead of ns, so that a change of frequency makes no knee.
+    Where the clock's cycles are known they are compared instead of ns, so that a change of frequency makes no knee; unless the
+    readings of the clock are what makes them noisy, as on a busy host.
     """
-    use_cycles = bool(samples) and all(s.cycles for s in samples)
-    values = [float(s.cycles if use_cycles and s.cycles else s.ns) for s in samples]
+    values = [s.ns for s in samples]
     noise = _noise(values)
+    cycles = [s.cycles for s in samples if s.cycles]
+    if len(cycles) == len(values) and _noise(cycles) <= max(NOISIER * noise, LEAST_TOLERANCE / SIGMAS):
+        values, noise = cycles, _noise(cycles)
     if noise > FLAT:  # a few neighbours that agree by chance are no level
         return []
     tolerance = min(FLAT, max(LEAST_TOLERANCE, SIGMAS * noise))

@@ -64,6 +64,7 @@ class Benchmark:
     where: Callable[..., bool] | None = None  # (info, **params): whether that choice is a point at all
     quick: Mapping[str, Axis] | None = None  # axes that suite quick replaces; None keeps the benchmark out of it
     x: str = ""  # the axis a figure is drawn against
+    least_s: float = 0.0  # sample each point at least that long: what it measures wanders over that time
     peer_of: str | None = None
     summary: str = ""
     source: str = ""

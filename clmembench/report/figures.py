@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 CURVE_POINTS = 3  # an axis with fewer values is shown as bars
 LINES = 8  # more in one plot cannot be told apart
 DECADES = 8.0  # of values; less is drawn on a linear scale from 0
+LETTERS = 60  # of a name that a plot has room for
 MARKERS = "osD^vPX*<>hp"
 
 
@@ -31,10 +32,9 @@ class Shown:
 
 def figure(card: Card, shown: Sequence[Shown]) -> str:
     """The SVG of one benchmark over all devices; "" where a table says it better."""
-    devices = [
-        Shown(_plain(s.label), tuple(r for r in s.rows if r.value.median is not None and r.status == "ok")) for s in shown
-    ]
-    devices = [s for s in devices if s.rows]
+    unit = card.metrics[0].unit  # a metric in another one, such as a latency beside bandwidths, has no place on the same axis
+    good = [[r for r in s.rows if r.value.median is not None and r.status == "ok" and r.value.unit == unit] for s in shown]
+    devices = [Shown(_plain(s.label), tuple(rows)) for s, rows in zip(shown, good, strict=True) if rows]
     if not devices:
         return ""
     if card.growing:
@@ -88,12 +88,16 @@ def _bars(card: Card, devices: Sequence[Shown]) -> Figure:
             [m - (r.value.ci_low if r.value.ci_low is not None else m) for m, r in zip(medians, rows, strict=True)],
             [(r.value.ci_high if r.value.ci_high is not None else m) - m for m, r in zip(medians, rows, strict=True)],
         ]
+        places = range(len(rows))
         if any(peaks):
-            axis.barh(names, peaks, color="#dddddd", label="theoretical peak")
-        axis.barh(names, medians, height=0.55, xerr=spread, color=_colour(0), ecolor="#333333", label="achieved (95% interval)")
+            axis.barh(places, peaks, color="#dddddd", label="theoretical peak")
+        axis.barh(
+            places, medians, height=0.55, xerr=spread, color=_colour(0), ecolor="#333333", label="achieved (95% interval)"
+        )
         for place, row in enumerate(rows):
             text = f" {format_value(medians[place])}" + (f"  {row.fraction:.0%}" if row.fraction else "")
             axis.text(medians[place], place, text, va="center", fontsize=8, color="#111111")
+        axis.set_yticks(places, names)
         axis.set_xlim(0, 1.25 * max(*medians, *peaks))
         axis.invert_yaxis()
         axis.set_title(device.label + (f", {format_bytes(size)}" if size else ""), fontsize=10)
@@ -110,8 +114,7 @@ def _lines(card: Card, devices: Sequence[Shown]) -> list[tuple[str, str, list[Ro
     for device in devices:
         groups: dict[str, list[Row]] = {}
         for row in device.rows:
-            if row.value.unit == card.metrics[0].unit:
-                groups.setdefault(_params(row, (_x(card),)), []).append(row)
+            groups.setdefault(_params(row, (_x(card),)), []).append(row)
         found += [
             (device.label, params, sorted(rows, key=lambda r: float(r.value.params[_x(card)])))
             for params, rows in groups.items()
@@ -179,8 +182,9 @@ def _x(card: Card) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text as matplotlib draws it: printable, and without dollars that would start a formula."""
-    return "".join(c if c.isprintable() else "?" for c in text).replace("$", r"\$")
+    """Text as matplotlib draws it: printable, no wider than a plot, and without dollars that would start a formula."""
+    short = text if len(text) <= LETTERS else text[: LETTERS - 1] + "…"
+    return "".join(c if c.isprintable() else "?" for c in short).replace("$", r"\$")
 
 
 def _subplots(count: int, height: float) -> tuple[Figure, list[Axes]]:
