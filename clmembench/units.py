@@ -36,11 +36,11 @@ def parse_seconds(text: str) -> float:
     return float(match.group(1)) * _SECONDS[match.group(2)]
 
 
-def format_bytes(nbytes: float) -> str:
-    """A size in IEC units with at most three digits after the point: 4096 -> "4 KiB"."""
+def format_bytes(nbytes: float, decimals: int = 3) -> str:
+    """A size in IEC units with at most that many digits after the point: 4096 -> "4 KiB"."""
     for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
         if nbytes >= 1024**power:
-            return f"{_plain(nbytes / 1024**power, 3)} {unit}"
+            return f"{_plain(nbytes / 1024**power, decimals)} {unit}"
     return f"{_plain(nbytes, 0)} B"
 
 

@@ -31,7 +31,10 @@ class Shown:
 
 
 def figure(card: Card, shown: Sequence[Shown]) -> str:
-    """The SVG of one benchmark over all devices; "" where a table says it better."""
+    """The SVGs of one benchmark over all devices; "" where a table says it better.
+
+    Rates have bars, in front of what is possible; whatever was measured at several values of the benchmark's x has curves.
+    """
     unit = card.metrics[0].unit  # a metric in another one, such as a latency beside bandwidths, has no place on the same axis
     good = [[r for r in s.rows if r.value.median is not None and r.status == "ok" and r.value.unit == unit] for s in shown]
     devices = [Shown(_plain(s.label), tuple(rows)) for s, rows in zip(shown, good, strict=True) if rows]
@@ -39,20 +42,16 @@ def figure(card: Card, shown: Sequence[Shown]) -> str:
         return ""
     if card.growing:
         return _svg(_staircase(card, devices))
-    values = {r.value.params.get(_x(card)) for s in devices for r in s.rows}
-    numbers = [v for v in values if isinstance(v, int) and not isinstance(v, bool)]
-    if len(numbers) == len(values) and max(_points_of_a_line(card, s) for s in devices) >= CURVE_POINTS:
-        return _svg(_curves(card, devices))
-    return _svg(_bars(card, devices)) if card.metrics[0].form == "rate" else ""
+    bars = _svg(_bars(card, devices)) if card.metrics[0].form == "rate" else ""
+    lined = [Shown(s.label, rows) for s in devices if (rows := _of_lines(card, s))]
+    return bars + (_svg(_curves(card, lined)) if lined else "")
 
 
 def _staircase(card: Card, devices: Sequence[Shown]) -> Figure:
     """All devices in one plot: latency over working set, both logarithmic, intervals as bands."""
-    figure, axes = _subplots(1, height=4.6)
-    for number, (label, params, rows) in enumerate(_lines(card, devices)):
-        _line(axes[0], card, rows, f"{label}, {params}" if params else label, number)
-    _labels(axes[0], card, "")
-    _legend(axes[0])
+    figure, axes = _subplots(1, height=5.2)
+    _together(axes[0], card, devices)
+    _legend(figure, axes)
     return figure
 
 
@@ -60,19 +59,24 @@ def _curves(card: Card, devices: Sequence[Shown]) -> Figure:
     """All devices in one plot where their lines can be told apart, else one plot a device."""
     lines = _lines(card, devices)
     if len(lines) <= LINES:
-        figure, axes = _subplots(1, height=4.0)
-        for number, (label, params, rows) in enumerate(lines):
-            _line(axes[0], card, rows, f"{label}, {params}" if params else label, number)
-        _labels(axes[0], card, "")
-        _legend(axes[0])
-        return figure
-    figure, axes = _subplots(len(devices), height=4.0)
-    for axis, device in zip(axes, devices, strict=True):
-        for number, (_, params, rows) in enumerate(_lines(card, [device])):
-            _line(axis, card, rows, params, number)
-        _labels(axis, card, device.label)
-        _legend(axis)
+        figure, axes = _subplots(1, height=4.4)
+        _together(axes[0], card, devices)
+    else:
+        figure, axes = _subplots(len(devices), height=4.0)
+        names = list(dict.fromkeys(params for _, params, _ in lines))  # one look for one name in every plot
+        for axis, device in zip(axes, devices, strict=True):
+            for _, params, rows in _lines(card, [device]):
+                _line(axis, card, rows, params, names.index(params))
+            _labels(axis, card, device.label)
+    _legend(figure, axes)
     return figure
+
+
+def _together(axis: Axes, card: Card, devices: Sequence[Shown]) -> None:
+    """A line for each device and its other parameters."""
+    for number, (label, params, rows) in enumerate(_lines(card, devices)):
+        _line(axis, card, rows, f"{label}, {params}" if params else label, number)
+    _labels(axis, card, "")
 
 
 def _bars(card: Card, devices: Sequence[Shown]) -> Figure:
@@ -80,8 +84,6 @@ def _bars(card: Card, devices: Sequence[Shown]) -> Figure:
     tops = [_largest(device) for device in devices]
     figure, axes = _subplots(len(devices), height=1.6 + 0.26 * max(len(rows) for _, rows in tops))
     for axis, device, (size, rows) in zip(axes, devices, tops, strict=True):
-        names = [_plain(name) for name in labels(rows)]
-        names = [name.replace(f" array_bytes={format_bytes(size)}", "") if size else name for name in names]
         medians = [r.value.median or 0.0 for r in rows]
         peaks = [r.peak.value if r.peak else 0.0 for r in rows]
         spread = [
@@ -96,16 +98,24 @@ def _bars(card: Card, devices: Sequence[Shown]) -> Figure:
         )
         for place, row in enumerate(rows):
             text = f" {format_value(medians[place])}" + (f"  {row.fraction:.0%}" if row.fraction else "")
-            axis.text(medians[place], place, text, va="center", fontsize=8, color="#111111")
-        axis.set_yticks(places, names)
+            axis.text(medians[place] + spread[1][place], place, text, va="center", fontsize=8, color="#111111")
+        axis.set_yticks(places, _names(rows))
         axis.set_xlim(0, 1.25 * max(*medians, *peaks))
         axis.invert_yaxis()
-        axis.set_title(device.label + (f", {format_bytes(size)}" if size else ""), fontsize=10)
-        axis.set_xlabel(_plain(card.metrics[0].unit))
+        axis.set_title(device.label, fontsize=10, loc="right")  # towards the names of the bars, where there is room
+        axis.set_xlabel(_metric(card) + (f" at {format_bytes(size)}" if size else ""))
         axis.grid(visible=False, axis="y")
-        if any(peaks):
-            axis.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncol=2, frameon=False)
+    if any(row.peak for _, rows in tops for row in rows):
+        _legend(figure, axes)
     return figure
+
+
+def _names(rows: Sequence[Row]) -> list[str]:
+    """Short names of bars: the values alone, of the parameters that differ; the whole of what tells them apart if need be."""
+    params = [r.value.params for r in rows]
+    differing = [name for name in params[0] if len({str(p.get(name)) for p in params}) > 1]
+    short = [", ".join(str(p.get(name)) for name in differing) for p in params] if differing else []
+    return [_plain(name) for name in (short if len(set(short)) == len(rows) else labels(rows))]
 
 
 def _lines(card: Card, devices: Sequence[Shown]) -> list[tuple[str, str, list[Row]]]:
@@ -122,8 +132,11 @@ def _lines(card: Card, devices: Sequence[Shown]) -> list[tuple[str, str, list[Ro
     return found
 
 
-def _points_of_a_line(card: Card, device: Shown) -> int:
-    return max((len(rows) for _, _, rows in _lines(card, [device])), default=0)
+def _of_lines(card: Card, device: Shown) -> tuple[Row, ...]:
+    """The rows of lines with enough points, of numbers, to be drawn as curves."""
+    numbers = tuple(r for r in device.rows if type(r.value.params.get(_x(card))) in (int, float))
+    lines = _lines(card, [Shown(device.label, numbers)])
+    return tuple(row for _, _, rows in lines if len(rows) >= CURVE_POINTS for row in rows)
 
 
 def _line(axis: Axes, card: Card, rows: Sequence[Row], label: str, number: int) -> None:
@@ -139,7 +152,6 @@ def _labels(axis: Axes, card: Card, title: str) -> None:
     import numpy as np
     from matplotlib.ticker import LogLocator
 
-    metric = card.metrics[0]
     axis.set_xscale("log", base=2)
     values = [float(y) for line in axis.get_lines() for y in np.asarray(line.get_ydata(), dtype=float)]
     if max(values) > DECADES * min(values) > 0:
@@ -156,14 +168,15 @@ def _labels(axis: Axes, card: Card, title: str) -> None:
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axis.set_xlabel(_plain(_x(card).replace("_", " ")))
     axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
-    axis.set_ylabel(_plain(f"{metric.name.replace('_', ' ')} ({metric.unit})"))
+    axis.set_ylabel(_metric(card))
     axis.set_title(title, fontsize=10)
 
 
-def _legend(axis: Axes) -> None:
-    handles, labels = axis.get_legend_handles_labels()
-    if len(labels) > 1 or (labels and labels[0]):
-        axis.legend(handles, labels, fontsize=8, frameon=False)
+def _legend(figure: Figure, axes: Sequence[Axes]) -> None:
+    """One legend below all plots, where it covers nothing; each label once."""
+    found = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    if any(found):
+        figure.legend(found.values(), found.keys(), fontsize=8, frameon=False, ncols=2, loc="outside lower center")
 
 
 def _largest(device: Shown) -> tuple[int | None, list[Row]]:
@@ -175,6 +188,11 @@ def _largest(device: Shown) -> tuple[int | None, list[Row]]:
 
 def _params(row: Row, without: Sequence[str]) -> str:
     return _plain(format_params({k: v for k, v in row.value.params.items() if k not in without}))
+
+
+def _metric(card: Card) -> str:
+    """The headline metric and its unit, as an axis is labelled."""
+    return _plain(f"{card.metrics[0].name.replace('_', ' ')} ({card.metrics[0].unit})")
 
 
 def _x(card: Card) -> str:

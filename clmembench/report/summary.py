@@ -52,7 +52,7 @@ def _levels(run: Run, name: str, card: Card, mine: Sequence[Row]) -> Section:
             last = index == len(found) - 1
             level = "L1" if index == 0 else "memory" if last and settled else f"plateau {index + 1}"
             upper = plateau.next_bytes
-            ends = f"{format_bytes(plateau.last_bytes)} to {format_bytes(upper)}" if upper else "–"
+            ends = f"{format_bytes(plateau.last_bytes, 1)} to {format_bytes(upper, 1)}" if upper else "–"
             cycles = format_value(plateau.cycles) if plateau.cycles else "–"
             spread = f"{format_value(plateau.low)} to {format_value(plateau.high)}"
             rows.append((label, level, ends, cycles, f"{format_value(plateau.ns)} ns", spread))
@@ -118,12 +118,14 @@ def warnings(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[st
     if drifted:
         worst = max(_drift(r) for r in drifted)
         found.append(
-            f"the core clock moved by over {DRIFT:.0%} during {len(drifted)} points (at most {worst:.0%}): fix the clock or "
-            "quieten the host; cycles there are of the mean clock"
+            f"the core clock moved by over {DRIFT:.0%} during {_count(len(drifted), 'point')} (at most {worst:.0%}): "
+            "fix the clock or quieten the host; cycles there are of the mean clock"
         )
     noisy = [row for row in table if row.value.median and row.value.ci_high is not None and _half_width(row) > NOISY]
     if noisy:
-        found.append(f"{len(noisy)} points have a 95% interval wider than +-{NOISY:.0%}: raise --budget or quieten the host")
+        found.append(
+            f"{_count(len(noisy), 'point')} with a 95% interval wider than +-{NOISY:.0%}: raise --budget or quieten the host"
+        )
     found += _cores(table, device.compute_units) if device.kind == "cpu" else []
     sizes = [row.value.params.get("array_bytes") for row in table if row.value.unit == "GB/s"]
     arrays = [size for size in sizes if isinstance(size, int)]
@@ -163,9 +165,13 @@ def _cores(table: Sequence[Row], units: int) -> list[str]:
         return []
     least = min(row.value.cpu_over_wall or 0 for row in slow)
     return [
-        f"{len(slow)} stream points used less than {CORES:.0%} of {units} compute units (least {least:.2f}): other programs "
-        "took the CPU, or the runtime did not use all threads"
+        f"{_count(len(slow), 'stream point')} used less than {CORES:.0%} of {units} compute units "
+        f"(least {least:.2f}): other programs took the CPU, or the runtime did not use all threads"
     ]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _is_large(row: Row) -> bool:
