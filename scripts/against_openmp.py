@@ -22,7 +22,7 @@ from clmembench.runtimes import runtime
 
 SHAPES = {
     "portable": {"order": "item", "nontemporal": 0, "width": 1, "work_group": 256},
-    "non-temporal": {"order": "item", "nontemporal": 1, "width": 1, "work_group": 256},
+    "non-temporal": {"order": "item", "nontemporal": 1, "width": 4, "work_group": 256},
 }
 
 

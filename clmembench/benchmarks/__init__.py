@@ -19,13 +19,14 @@ LATENCY = Metric("latency", "ns", "ops", "slope", "lower", cycles=True)
 
 def axis(*values: Value, needs: Mapping[Value, Iterable[str]] | None = None, tuning: bool = False) -> Axis:
     """An axis of fixed values; `needs` names the features that a value needs."""
-    required = {value: frozenset(features) for value, features in (needs or {}).items()}
-    return Axis(lambda info: values, required, tuning)
+    return axis_of(lambda info: values, needs, tuning)
 
 
-def axis_of(values: Callable[[DeviceInfo], Sequence[Value]], tuning: bool = False) -> Axis:
+def axis_of(
+    values: Callable[[DeviceInfo], Sequence[Value]], needs: Mapping[Value, Iterable[str]] | None = None, tuning: bool = False
+) -> Axis:
     """An axis whose values depend on the device."""
-    return Axis(values, tuning=tuning)
+    return Axis(values, {value: frozenset(features) for value, features in (needs or {}).items()}, tuning)
 
 
 def growing(first: int, last: Callable[[DeviceInfo], int], per_octave: int) -> Axis:

@@ -43,6 +43,16 @@ def _orders(info: DeviceInfo) -> tuple[str, ...]:
     return ("item", "blocked", "strided") if info.kind == "cpu" else ("item", "strided", "blocked")
 
 
+def _stores(info: DeviceInfo) -> tuple[int, ...]:
+    """The search for the best begins with the first: on CPUs non-temporal stores and, below, vectors. Either alone is often no
+    better than neither, since runtimes do not vectorise non-temporal stores, so a search from neither would not get there."""
+    return (1, 0) if info.kind == "cpu" else (0, 1)
+
+
+def _widths(info: DeviceInfo) -> tuple[int, ...]:
+    return (4, 1, 8) if info.kind == "cpu" else (1, 2, 4)
+
+
 def _sizes(info: DeviceInfo) -> tuple[int, ...]:
     largest = headline_bytes(info)
     return (largest, *(size for size in (MIB, 16 * MIB) if size < largest))
@@ -57,8 +67,8 @@ def _sizes(info: DeviceInfo) -> tuple[int, ...]:
         "dtype": axis_of(lambda info: ("double",) if "fp64" in info.features else ("float",)),
         "array_bytes": axis_of(lambda info: (headline_bytes(info),)),
         "order": axis_of(lambda info: _orders(info)[:2], tuning=True),
-        "width": axis_of(lambda info: (1,) if info.kind == "cpu" else (1, 2), tuning=True),
-        "work_group": axis(256, 64, tuning=True),
+        "width": axis_of(lambda info: _widths(info)[:2], tuning=True),
+        "work_group": axis_of(lambda info: (256,) if info.kind == "cpu" else (256, 64), tuning=True),
     },
     where=_where,
     x="array_bytes",
@@ -66,8 +76,8 @@ def _sizes(info: DeviceInfo) -> tuple[int, ...]:
     dtype=axis("double", "float", needs={"double": ["fp64"]}),
     array_bytes=axis_of(_sizes),
     order=axis_of(_orders, tuning=True),
-    nontemporal=axis(0, 1, needs={1: ["nontemporal"]}, tuning=True),
-    width=axis(1, 2, 4, tuning=True),
+    nontemporal=axis_of(_stores, needs={1: ["nontemporal"]}, tuning=True),
+    width=axis_of(_widths, tuning=True),
     work_group=axis(256, 64, 1024, tuning=True),
 )
 def stream(

@@ -82,7 +82,9 @@ def _points(name: str, card: Card, mine: Sequence[Row]) -> Section:
     shown = [row for row in mine if largest is None or row.value.params.get("array_bytes") == largest]
     cycles = any(row.value.cycles for row in shown)
     fractions = any(row.fraction for row in shown)
+    tuned = [n for n in card.tuning if any(n in row.value.tuning for row in shown)]
     header = [name, "median", "95% interval"] + ["cycles"] * cycles + ["of peak"] * fractions
+    header += [f"best {'/'.join(tuned)}"] * bool(tuned)
     rows = []
     for row in shown:
         value = row.value
@@ -92,6 +94,7 @@ def _points(name: str, card: Card, mine: Sequence[Row]) -> Section:
         else:
             cells = [format_params(params), format_in(value.median, value.unit), interval(value)]
             cells += [_cycles(value.cycles)] * cycles + [percent(row.fraction)] * fractions
+            cells += ["/".join(str(value.tuning.get(n, "")) for n in tuned)] * bool(tuned)
         rows.append(tuple(cells))
     title = card.summary if largest is None else f"{card.summary.rstrip('.')}; here {format_bytes(largest)}."
     notes = dict.fromkeys(note for row in shown for note in row.value.notes)
