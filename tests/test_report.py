@@ -324,6 +324,12 @@ def test_every_table_of_a_page_is_rectangular(two):
     assert [t for t in tables if len(set(t)) > 1] == []
 
 
+def test_a_page_names_no_address_at_all():
+    source = document.as_html([ordinary(), ordinary("Another")])
+    assert "<svg" in source
+    assert "http:" not in source and "https:" not in source
+
+
 def test_a_page_shows_every_device_and_benchmark(two):
     words = " ".join(Page(two[1]).words)
     for expected in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -230,7 +231,8 @@ def _colour(number: int) -> Any:
 
 
 def _svg(figure: Figure) -> str:
+    """The figure as an element of a page: without a document's header, metadata or namespaces, which would be URLs in it."""
     out = io.StringIO()
-    figure.savefig(out, format="svg", metadata={"Date": None})
+    figure.savefig(out, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     text = out.getvalue()
-    return text[text.index("<svg") :]
+    return re.sub(r' xmlns(:xlink)?="[^"]*"', "", text[text.index("<svg") :])
