@@ -110,6 +110,13 @@ def test_stream_values_stay_below_their_levels_and_depend_on_the_seed():
     assert (value(index, 8, 16) != values).mean() > 0.8
 
 
+@pytest.mark.parametrize(("width", "work_group"), [(3, 64), (1, 2048)])
+def test_stream_refuses_a_shape_that_would_not_be_what_it_says(width, work_group):
+    params = {"op": "copy", "dtype": "float", "array_bytes": MIB, "order": "item", "nontemporal": 0}
+    with pytest.raises(Skip, match=r"vector of 3|work-group of 2048"):
+        discovered()["stream"].prepare(FakeDevice(SMALL["gpu"]), width=width, work_group=work_group, **params)
+
+
 @pytest.mark.parametrize(
     ("info", "wanted"),
     [

@@ -44,7 +44,7 @@ _QUICK = {"groups": axis(1)}
 def launch(device: Device, groups: int) -> Prepared:
     """Launch of a nearly empty kernel until the host knows that it ended, by the host's clock.
 
-    Arguments are set beforehand; what remains of Python in it is one enqueue and one finish call, about 1 us.
+    Arguments are set beforehand; what remains of Python in it is one enqueue and one finish call, 1 to 2 us.
     """
     return _prepare(device, groups, "host")
 
@@ -53,7 +53,7 @@ def launch(device: Device, groups: int) -> Prepared:
 def launch_dispatch(device: Device, groups: int) -> Prepared:
     """Cost of one more launch among many enqueued back to back and waited for once, by the host's clock.
 
-    The slower of the host's enqueueing and the device's starting; one Python call a launch, under 1 us, is in it.
+    The slower of the host's enqueueing and the device's starting; one Python call a launch, under 2 us, is in it.
     """
     return _prepare(device, groups, "host", many=True)
 

@@ -33,7 +33,7 @@ def _where(
     sums = op in SUMS
     if sums != (order != "item") or (sums and nontemporal):
         return False
-    if order == "blocked" and (work_group != 64 or width > 2):  # one work-item a group: its size has no meaning
+    if order == "blocked" and (work_group != 64 or width > 4):  # one work-item a group: its size has no meaning
         return False
     return array_bytes == headline_bytes(info) or (op in ("triad", "read") and dtype == "double")
 
@@ -86,10 +86,13 @@ def stream(
     """Bandwidth of global memory: copy, scale, add, triad, write, dot and read over arrays too large for any cache.
 
     Bytes are counted as STREAM does: every array read or written once, no write-allocate. Results are compared exactly, on the
-    device element by element and by the host at both ends. Raises Skip for a width that is none of OpenCL C's.
+    device element by element and by the host at both ends. Raises Skip for a
+    width that is none of OpenCL C's and a work-group over the device's largest.
     """
     if width not in WIDTHS:
         raise Skip(f"OpenCL C has no vector of {width} that is packed: choose from {', '.join(map(str, WIDTHS))}")
+    if order != "blocked" and work_group > device.info.max_work_group:
+        raise Skip(f"a work-group of {work_group} is over this device's largest, {device.info.max_work_group}")
     scalar = np.dtype("f8" if dtype == "double" else "f4")
     elements = array_bytes // scalar.itemsize // (width * work_group) * (width * work_group)
     order_defines = {"FP64": 1} if dtype == "double" else {}
@@ -102,7 +105,7 @@ def stream(
         BLOCKED=order == "blocked",
         **order_defines,
     )
-    group = 1 if order == "blocked" else min(work_group, device.info.max_work_group)
+    group = 1 if order == "blocked" else work_group
     items = _items(device, order, group, elements // width)
     levels = 1024 if op not in SUMS else _exact_levels(scalar, elements // (items * width))
     inputs = [device.alloc(elements * scalar.itemsize) for _ in range(READS[op])]
