@@ -68,7 +68,7 @@ def _sizes(info: DeviceInfo) -> tuple[int, ...]:
         "array_bytes": axis_of(lambda info: (headline_bytes(info),)),
         "order": axis_of(lambda info: _orders(info)[:2], tuning=True),
         "width": axis_of(lambda info: _widths(info)[:2], tuning=True),
-        "work_group": axis_of(lambda info: (256,) if info.kind == "cpu" else (256, 64), tuning=True),
+        "work_group": axis(256, 64, tuning=True),  # 64 is also what blocks ask for, see _where
     },
     where=_where,
     x="array_bytes",
