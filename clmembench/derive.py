@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from clmembench import stats
 from clmembench.model import Card, Metric, Place, Record, Run, Series, Value
 
-# From best to worst: a group of processes shows its best status, and the first reason with it.
-_ORDER = ("ok", "suspect", "wrong", "timeout", "failed", "skipped")
+# From best to worst: a group of processes shows its best status, and the first reason with it; but wrong where one is wrong.
+_ORDER = ("ok", "suspect", "timeout", "failed", "skipped")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,24 +113,37 @@ def derive(run: Run) -> list[Derived]:
 
 def derive_point(records: Sequence[Record], card: Card) -> list[Derived]:
     """The metrics of one point from its records, one a process. Metrics its Works do not speak of are absent."""
-    best = min(records, key=lambda r: _ORDER.index(r.status))
+    wrong = [r for r in records if r.status == "wrong"]  # a device that is right most of the time is not right
+    best = wrong[0] if wrong else min(records, key=lambda r: _ORDER.index(r.status))
     metrics = [metric for metric in card.metrics if metric.applies(best.params)]
     if not metrics:
         return [_valueless(best, card.metrics[0], card, "failed", "no metric of this benchmark speaks of this point")]
-    usable = [r for r in records if r.status == best.status and r.status in ("ok", "suspect")]
+    usable = [_judged(r, metrics) for r in records if r.status == best.status and r.status in ("ok", "suspect")]
     if not usable:
         return [_valueless(best, metrics[0], card, best.status, best.reason)]
-    found = [_pooled(usable, metric, card, summary) for metric in metrics if (summary := summarise(usable, metric)) is not None]
+    lost = len(records) - len(usable)
+    summaries = [(metric, summarise(usable, metric)) for metric in metrics]
+    found = [_pooled(usable, lost, metric, card, summary) for metric, summary in summaries if summary is not None]
     return found or [_valueless(best, metrics[0], card, "failed", "no samples were kept")]
 
 
-def _pooled(records: Sequence[Record], metric: Metric, card: Card, summary: stats.Summary) -> Derived:
+def _judged(record: Record, metrics: Sequence[Metric]) -> Record:
+    """The record; suspect where it is a cost whose passes were waited for together: then it is not what one of them takes."""
+    together = any(s.passes > 1 and s.clock != "device" for s in record.series)
+    if record.status != "ok" or not together or not any(m.form == "cost" for m in metrics):
+        return record
+    reason = f"{record.series[0].passes} passes were waited for at once, so it is less than one takes alone: measure it again"
+    return replace(record, status="suspect", reason=reason)
+
+
+def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, summary: stats.Summary) -> Derived:
+    """One metric of records that have values; `lost` others of this point have none."""
     first = records[0]
     common: dict[str, Any] = {
         "cpu_over_wall": _cpu_over_wall(records),
         "stopped": first.stopped,
         "checked": all(r.checked for r in records),
-        "notes": first.notes,
+        "notes": first.notes + ((f"{lost} of {lost + len(records)} processes gave no value",) if lost else ()),
         "n": summary.n,
         "processes": summary.processes,
     }

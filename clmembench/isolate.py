@@ -20,7 +20,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,6 +31,7 @@ from clmembench.results import decode_record, encode
 from clmembench.runtimes import runtime
 from clmembench.stats import MIN_SAMPLES
 
+STAMPS = 1.05  # event time over host time: more is no rounding
 GRACE_S = 2.0  # between TERM and KILL
 START_S = 60.0  # for a child to open its device and say so
 
@@ -44,6 +45,7 @@ class Job:
     benchmark: str = ""
     place: Place = Place()
     process: int = 0
+    seed: int = 0
     budget: measure.Budget = measure.Budget()
     trial: measure.Budget = measure.Budget(0.0, 0.25, 0.05, 3e5, trial=True)
     features: frozenset[str] = frozenset()
@@ -78,7 +80,17 @@ class Child:
     """One child process serving one job. Use as a context manager: leaving it ends the process."""
 
     def __init__(self, job: Job) -> None:
+        """Raises ChildError when no process can be started."""
         self.job = job
+        try:
+            self._start(job)
+        except OSError as error:
+            reason = f"no process could be started: {error.strerror}: free memory, or space for temporary files"
+            raise ChildError(reason, False, "") from error
+        self._buffer = b""
+        self._send(json.dumps(dataclasses.asdict(job), default=sorted))
+
+    def _start(self, job: Job) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
         environment = {**os.environ, **runtime(job.runtime).environment(job.device, job.place)}
         environment.pop("PYTHONOPTIMIZE", None)  # checks are assertions, and none may be left out
@@ -90,8 +102,6 @@ class Child:
             env=environment,
             start_new_session=True,  # Ctrl-C is the parent's to handle
         )
-        self._buffer = b""
-        self._send(json.dumps(dataclasses.asdict(job), default=sorted))
 
     def __enter__(self) -> Child:
         return self
@@ -192,8 +202,6 @@ class _Session:
     job: Job
     device: Device
     clock: measure.CoreClock
-    answers: Any
-    started: float = field(default_factory=time.monotonic)
 
     def record(self, params: Mapping[str, Any], role: Any) -> Record:
         """Prepare and measure one point; whatever goes wrong becomes the record's status and reason."""
@@ -243,9 +251,14 @@ def _judged(measured: measure.Measured, role: str) -> dict[str, Any]:
     """Status and reason of what sampling gave."""
     if measured.wrong:
         return {"status": "wrong", "reason": measured.wrong}
+    stamped = [s for s in measured.series if s.device_ns is not None]
+    if any(sum(s.device_ns or ()) > STAMPS * sum(s.host_ns) for s in stamped):
+        return {"status": "suspect", "reason": "the driver's event stamps span more time than the host saw pass"}
+    if any(s.clock == "queue" and min(s.times_ns(), default=0) <= 0 for s in measured.series):
+        return {"status": "suspect", "reason": "the driver's event stamps say that a kernel started before it was queued"}
     samples = min((len(s.host_ns) for s in measured.series), default=0)
     if samples < MIN_SAMPLES and role == "measure":
-        return {"status": "suspect", "reason": f"only {samples} samples: {measured.stopped}; raise --budget"}
+        return {"status": "suspect", "reason": f"only {samples} samples: {measured.stopped}; lower --size"}
     return {"status": "ok", "reason": ""}
 
 
@@ -284,8 +297,8 @@ def _serve() -> None:
         if not job.benchmark:
             answer(json.dumps(_find(device)))
             return
-        counter = next((c for c in probe.COUNTERS if c in job.features), "")
-        launches, _ = probe.chain(device, counter)
+        device.seed = job.seed + job.process
+        launches, _ = probe.chain(device)
     except (DeviceError, BuildError) as error:
         if job.benchmark:
             sys.exit(f"cannot open the device: {error}")
@@ -293,7 +306,7 @@ def _serve() -> None:
         return
     clock = measure.CoreClock(launches, probe.OPS_PER_STEP, job.cycles_per_op, job.origin)
     clock.settle(device, 0.05)
-    session = _Session(job, device, clock, answers)
+    session = _Session(job, device, clock)
     gc.disable()  # not within a sample; between points instead
     for line in sys.stdin:
         point = json.loads(line)

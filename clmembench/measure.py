@@ -185,11 +185,15 @@ def clock_step_ns(timings: Sequence[Timing]) -> float:
 
 
 def _rate_end(device: Device, work: Work, budget: Budget, quantum_ns: float) -> _End:
-    """Enough passes that a sample outlasts QUANTA steps of its clock; a pass with state of its own stays alone."""
+    """Enough passes that a sample outlasts QUANTA steps of its clock.
+
+    A pass with state of its own stays alone, and so does one timed from its queueing or to the host's knowing that it ended:
+    several would be waited for at once. The host's clock counts ns.
+    """
     end = _End(work)
     end.warmups_ns.append(end.ns(end.sample(device)))  # the first pass compiles and touches pages
     single = max(1, min(end.ns(end.sample(device)) for _ in range(2)))
-    if not work.reads:
+    if work.clock == "device" and not work.reads:
         wanted = max(QUANTA * quantum_ns, 2e4)
         end.passes = int(min(10_000, max(1, -(-wanted // single)), max(1, budget.most_s * 1e9 / 32 // single)))
     return end

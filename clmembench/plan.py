@@ -30,6 +30,7 @@ class Selection:
     globs: tuple[str, ...] = ()
     axes: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     processes: int = 1
+    seed: int = 0
     budget_s: float | None = None
     timeout_s: float = 120.0
 
@@ -120,6 +121,9 @@ def explore(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> Pla
         choices = [dict(zip(tuning, values, strict=True)) for values in itertools.product(*tuning.values())]
         allowed = [c for c in choices if benchmark.where is None or benchmark.where(info, **base, **c)]
         usable = [c for c in allowed if not missing(benchmark, {**base, **c}, info.features)]
+        if benchmark.thin is not None and not set(selection.axes) & set(axes):
+            allowed = [c for c in allowed if benchmark.thin(info, **base, **c)]
+            usable = [c for c in usable if c in allowed]
         if not allowed:
             continue
         if len(usable) < 2 or _is_given(tuning, selection):
@@ -256,6 +260,7 @@ def drive(runtime: str, info: DeviceInfo, found: Found, selection: Selection) ->
             runtime,
             info,
             benchmark.name,
+            seed=selection.seed,
             budget=selection.budget_of(benchmark),
             features=found.features,
             cycles_per_op=found.cycles_per_op,
@@ -294,6 +299,7 @@ class _Attempts:
         self._deadline = deadline
         self._child: Child | None = None
         self._deaths = 0
+        self._deadly: list[Mapping[str, Value]] = []  # shapes whose trial ended its process
 
     def __enter__(self) -> _Attempts:
         return self
@@ -305,6 +311,9 @@ class _Attempts:
         lacking = missing(benchmark, point.params, self._job.features)
         if lacking:
             return self._unmeasured(benchmark, point, process, "skipped", f"device has no {', '.join(lacking)}")
+        shape = {name: value for name, value in point.params.items() if benchmark.axes[name].tuning}
+        if point.role == "tune" and shape in self._deadly:
+            return self._unmeasured(benchmark, point, process, "failed", "not tried: this shape has ended its process")
         if self._deaths >= DEATHS:
             reason = f"not tried: {benchmark.name} has ended its process {DEATHS} times"
             return self._unmeasured(benchmark, point, process, "failed", reason)
@@ -313,7 +322,10 @@ class _Attempts:
         try:
             return self._started(process).measure(point, self._timeout_s)
         except ChildError as error:
-            self._deaths += 1
+            if point.role == "tune":
+                self._deadly.append(shape)
+            else:
+                self._deaths += 1
             self._end()
             status = "timeout" if error.timed_out else "failed"
             record = self._unmeasured(benchmark, point, process, status, str(error))

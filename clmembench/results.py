@@ -47,7 +47,12 @@ class Writer:
             if isinstance(error, FileExistsError) and path.is_file():
                 raise ResultsError(f"{path} exists: choose another -o, or say --overwrite") from error
             raise ResultsError(f"cannot write {path}: {error.strerror}: choose another place with -o") from error
-        self._line(encode(header))
+        try:
+            self._line(encode(header))
+        except ResultsError:
+            if path.is_file():  # no run, and in the way of the next one
+                path.unlink()
+            raise
 
     def write(self, record: Record) -> None:
         """Append one record. Raises ResultsError when the disk is full or gone; what was written before stays whole."""

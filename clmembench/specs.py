@@ -84,14 +84,18 @@ def find(info: DeviceInfo, sheets: Sequence[SpecSheet] | None = None) -> SpecShe
     return found[0] if found else None
 
 
-def peak(sheet: SpecSheet | None, name: str | None, info: DeviceInfo, ghz: float | None, virtual: bool) -> Peak | None:
+def peak(sheet: SpecSheet | None, name: str | None, info: DeviceInfo, ghz: float | None, sockets: int | None) -> Peak | None:
     """The theoretical peak of that name on this device; None rather than a guess.
 
-    `ghz` is the core clock measured in the same process; `virtual` says that the host is a virtual machine.
+    `ghz` is the core clock measured in the same process; `sockets` how many whole ones the device has, None where that is not
+    known or it has a share of one, as a virtual machine does.
     """
     figure = sheet.figures.get(name) if sheet is not None and name is not None else None
-    if figure is None or (figure.scope == "socket" and virtual):
+    if figure is None:
         return None
+    if figure.scope == "socket":
+        how = f"{figure.value:g} {figure.unit} x {sockets} sockets" if sockets and sockets > 1 else ""
+        return Peak(figure.value * sockets, figure.unit, figure.source, how) if sockets else None
     if figure.scope != "core":
         return Peak(figure.value, figure.unit, figure.source)
     if ghz is None or figure.unit != "FLOP/cycle":

@@ -20,7 +20,7 @@ def device(name: str = "Synthetic GPU", **changes: Any) -> DeviceInfo:
     plain = DeviceInfo(
         id="0", name=name, platform="Test Platform", vendor="Test", kind="gpu", driver="1.0", version="OpenCL 3.0",
         compute_units=4, global_mem_bytes=8 << 30, max_alloc_bytes=2 << 30, local_mem_bytes=32 << 10, max_work_group=1024,
-        line_bytes=64, cache_bytes=1 << 20, max_clock_mhz=2000, timer_resolution_ns=1, shares_host_memory=False,
+        line_bytes=64, cache_bytes=64 << 10, max_clock_mhz=2000, timer_resolution_ns=1, shares_host_memory=False,
         host_mem_bytes=16 << 30, features=frozenset({"fp64"}),
     )  # fmt: skip
     return replace(plain, **changes)

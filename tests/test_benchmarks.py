@@ -163,6 +163,36 @@ def test_mapped_memory_of_a_shared_device_has_a_latency_and_no_bandwidth():
     transfer, shared = discovered()["transfer"], FakeDevice(SMALL["cpu"])
     work = transfer.prepare(shared, direction="to_device", memory="mapped", array_bytes=4096)
     assert isinstance(work.commands[0], Map)
-    # the fake kernel writes no address, so the fake device counts as one that copies
-    assert work.nbytes == 4096
-    assert work.ops == 0
+    assert (work.nbytes, work.ops) == (0, 1)
+    # the fake kernel writes no address, so the fake device is one whose addresses are not the host's
+    assert "addresses of their own" in work.notes[0]
+    copied = transfer.prepare(FakeDevice(SMALL["gpu"]), direction="to_device", memory="mapped", array_bytes=4097)
+    assert (copied.nbytes, copied.ops) == (4096, 0)
+
+
+def test_nodes_that_would_overlap_are_refused():
+    for spacing in (4, 12):
+        with pytest.raises(Skip, match="multiple of 8"):
+            discovered()["pchase"].prepare(FakeDevice(), array_bytes=4096, spacing_bytes=spacing)
+
+
+def test_arrays_that_hold_nothing_or_cannot_be_exact_are_refused():
+    stream = discovered()["stream"].prepare
+    shape = {"dtype": "float", "nontemporal": 0, "work_group": 64}
+    with pytest.raises(Skip, match="no work-group"):
+        stream(FakeDevice(), op="copy", array_bytes=512, order="item", width=4, **shape)
+    two = replace(CPU, max_alloc_bytes=4 << 30)
+    with pytest.raises(Skip, match="not exact in float"):
+        stream(FakeDevice(two), op="read", array_bytes=2 << 30, order="blocked", width=1, **shape)
+
+
+def test_another_seed_gives_other_inputs():
+    def uploaded(seed):
+        device = FakeDevice(seed=seed)
+        work = discovered()["pchase"].prepare(device, array_bytes=4096, spacing_bytes=64).work(16)
+        assert work.commands
+        build = next(c for c in device.log if isinstance(c, Launch) and c.kernel.name == "build_chain")
+        return build.args[1].content.tolist()
+
+    assert uploaded(0) == uploaded(0)
+    assert uploaded(0) != uploaded(1)

@@ -119,6 +119,8 @@ def test_sizes_of_an_axis_may_have_units_and_quotes():
         (("run", "-b", "pchase", "-a", "array_bytes=big"), 2, "'big' is not a number"),
         (("run", "--size", "many"), 2, "no size"),
         (("run", "--size", "4096TiB"), 2, "largest allocation"),
+        (("run", "--size", "1900MiB"), 2, "3 arrays of --size"),
+        (("run", "-b", "transfer", "-a", "direction=both", "-a", "memory=mapped"), 2, "nothing to measure"),
         (("run", "--budget", "soon"), 2, "no duration"),
         (("run", "-d", "99"), 3, "matches no device"),
         (("run", "-d", "uuid:"), 3, "matches no device"),
@@ -168,6 +170,7 @@ def test_ctrl_c_leaves_a_valid_file_and_exits_130(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     )
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and not (path.exists() and path.read_bytes().count(b"\n") >= 3):

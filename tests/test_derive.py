@@ -219,3 +219,28 @@ def test_cpu_over_wall_adds_up_over_processes():
     works = [series([100], nbytes=100, host_ns=(1000,), cpu_ns=(cpu,)) for cpu in (100, 400)]
     (found,) = derive(run([record("stream", {}, w, process=i) for i, w in enumerate(works)]))
     assert found.cpu_over_wall == 0.25
+
+
+def test_one_wrong_process_makes_a_point_wrong():
+    good = record("stream", {"op": "copy"}, series([1000] * 8, nbytes=1000))
+    bad = replace(good, status="wrong", reason="3 is not 4", process=1, series=())
+    (found,) = derive(run([good, bad, replace(good, process=2)]))
+    assert (found.status, found.reason, found.median) == ("wrong", "3 is not 4", None)
+
+
+def test_processes_that_gave_no_value_are_counted():
+    good = record("stream", {"op": "copy"}, series([1000] * 8, nbytes=1000))
+    (found,) = derive(run([good, replace(good, status="failed", reason="it crashed", process=1, series=())]))
+    assert found.status == "ok"
+    assert found.notes == ("1 of 2 processes gave no value",)
+
+
+@pytest.mark.parametrize(
+    ("clock", "passes", "status"), [("host", 2, "suspect"), ("queue", 3, "suspect"), ("host", 1, "ok"), ("device", 2, "ok")]
+)
+def test_a_cost_whose_passes_were_waited_for_together_is_suspect(clock, passes, status):
+    card = replace(STREAM, metrics=(COST,))
+    times = series([1000] * 8, ops=1, clock=clock, passes=passes, queue_ns=(1000,) * 8)
+    (found,) = derive(run([record("stream", {"op": "copy"}, times)], header(cards={"stream": card})))
+    assert found.status == status
+    assert ("waited for at once" in found.reason) == (status == "suspect")

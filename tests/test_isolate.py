@@ -7,16 +7,18 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from clmembench import plan
+from clmembench import isolate, plan
 from clmembench.isolate import Child, ChildError, Found, Job
-from clmembench.measure import Budget
+from clmembench.measure import Budget, Measured
 from clmembench.model import Point
 from clmembench.plan import Selection
 from clmembench.runtimes.fake import INFO
+from tests.builders import series
 
 FAST = Budget(least_s=0.0, most_s=0.01, noise=0.5, slope_ns=1e3)
 FOUND = Found(INFO.features, 1.0, "test", 1.0)
@@ -66,6 +68,46 @@ def test_a_segfault_costs_its_points_and_names_the_signal(monkeypatch):
     assert [r.status for r in records] == ["failed"] * 3
     assert "SIGSEGV" in records[0].reason
     assert "not tried" in records[2].reason
+
+
+def test_a_shape_whose_trial_ends_its_process_costs_only_itself(monkeypatch):
+    # every launch of stream's kernel crashes: each shape is tried once, and no trial counts against the benchmark
+    monkeypatch.setenv("CLMEMBENCH_FAKE_FAULT", "segfault:stream")
+    selection = Selection(globs=("stream",), axes={"op": ("copy", "write"), "dtype": ("float",), "array_bytes": (1 << 20,)})
+    records = list(plan.drive("fake", INFO, FOUND, selection))
+    trials = [r for r in records if r.role == "tune"]
+    shapes = {"order", "nontemporal", "width", "work_group"}
+    crashed = [tuple(r.params[n] for n in sorted(shapes)) for r in trials if "SIGSEGV" in r.reason]
+    assert crashed
+    assert len(set(crashed)) == len(crashed)
+    assert any("this shape has ended its process" in r.reason for r in trials)
+    measured = [r for r in records if r.role == "measure"]
+    assert all("SIGSEGV" in r.reason for r in measured)
+
+
+def test_a_child_that_cannot_be_started_is_a_failed_point(monkeypatch):
+    def full() -> None:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    records = drive()
+    assert {r.status for r in records} == {"failed"}
+    assert "no process could be started" in records[0].reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"device_ns": (2200,) * 8}, "more time than the host saw"),
+        ({"clock": "queue", "queue_ns": (-5,) * 8}, "before it was queued"),
+    ],
+)
+def test_event_stamps_that_cannot_be_are_suspect(changes, says):
+    times = series([1000] * 8, ops=1, host_ns=(2000,) * 8, queue_ns=(5,) * 8)
+    assert isolate._judged(Measured((times,), "noise", True, ()), "measure") == {"status": "ok", "reason": ""}
+    judged = isolate._judged(Measured((replace(times, **changes),), "noise", True, ()), "measure")
+    assert judged["status"] == "suspect"
+    assert says in judged["reason"]
 
 
 def test_a_hang_is_ended_and_the_run_goes_on(monkeypatch):

@@ -157,3 +157,11 @@ def test_clock_step_is_the_common_divisor_of_differences():
     device = FakeDevice(script=lambda commands, passes: 7 + 32 * int(commands[0].args[0]))
     timings = [device.time([launch(n)], 1, "device") for n in (3, 5, 10, 4)]
     assert measure.clock_step_ns(timings) == 32
+
+
+@pytest.mark.parametrize(("clock", "passes"), [("device", 100), ("host", 1), ("queue", 1)])
+def test_only_stamped_kernels_are_repeated_within_a_sample(clock, passes):
+    # a round trip that shares its wait with others is none
+    device = FakeDevice(script=lambda commands, passes: 10 * passes)
+    series = measure.measure(device, Work((launch(0),), ops=1, clock=clock), QUICK, quantum_ns=10).series[0]
+    assert (series.passes > 1) == (passes > 1)

@@ -165,3 +165,23 @@ def test_a_benchmark_may_ask_for_longer_sampling_but_never_for_less():
     longer = Selection(suite="quick").budget_of(replace(known, least_s=0.5))
     assert (longer.least_s, longer.most_s) == (0.5, 0.5)
     assert Selection().budget_of(replace(known, least_s=0.01)) == plan.FULL
+
+
+@benchmark(
+    BANDWIDTH,
+    suite="test",
+    source="none",
+    thin=lambda info, op, n: op == "copy" or n == 3,
+    op=axis("copy", "sum"),
+    n=axis(1, 2, 3),
+)
+def thinned(device, op, n):
+    """Points that are worth their time only when asked for."""
+    return Work(())
+
+
+def test_points_are_thinned_only_where_the_user_named_none():
+    asked = drive(thinned, Selection(), lambda p: rate(p, 1.0))
+    assert [(p.params["op"], p.params["n"]) for p in asked] == [("copy", 1), ("copy", 2), ("copy", 3), ("sum", 3)]
+    asked = drive(thinned, Selection(axes={"n": (1,)}), lambda p: rate(p, 1.0))
+    assert [(p.params["op"], p.params["n"]) for p in asked] == [("copy", 1), ("sum", 1)]

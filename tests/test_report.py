@@ -118,7 +118,9 @@ def test_a_value_over_the_theoretical_peak_is_suspect(gb_s, status):
 
 
 def test_a_suspect_value_is_not_shown_as_a_result():
-    odd = run([bandwidth({"op": "copy", "array_bytes": MIB}, 4000.0, nbytes=10**9)], header(device("NVIDIA H100 80GB HBM3")))
+    odd = run(
+        [bandwidth({"op": "copy", "array_bytes": 256 * MIB}, 4000.0, nbytes=10**9)], header(device("NVIDIA H100 80GB HBM3"))
+    )
     table = rows(odd, document.parts([odd])[0].sheet)
     assert [row.status for row in table] == ["suspect"]
     (section,) = sections(odd, table)
@@ -220,7 +222,7 @@ def test_warnings_say_what_to_do():
         "3 is not 4",
         "--timeout",
         "core clock moved",
-        "--budget",
+        "wider than",
         "add one to platforms/",
         "--processes",
     ):
@@ -439,3 +441,31 @@ def test_a_name_wider_than_a_plot_is_cut_in_the_plot_only():
     (plot,) = re.findall(r"<svg.*?</svg>", source, re.S)
     assert "x" * 61 not in plot
     assert name in source
+
+
+def test_memory_has_no_fraction_of_peak_where_a_cache_could_hold_the_arrays():
+    small = rows(run([bandwidth({"op": "copy", "array_bytes": 128 * KIB}, 400.0)]), SHEET)[0]
+    large = rows(run([bandwidth({"op": "copy", "array_bytes": 512 * KIB}, 50.0)]), SHEET)[0]
+    assert (small.status, small.fraction) == ("ok", None)  # over memory's peak, and no lie
+    assert large.fraction == 0.5
+    known = replace(SHEET, figures={**SHEET.figures, "l2_bytes": Figure(50 * MIB, "B", "the data sheet")})
+    assert rows(run([bandwidth({"op": "copy", "array_bytes": 100 * MIB})]), known)[0].fraction is None
+
+
+def test_only_a_sweep_from_the_smallest_sizes_on_has_an_l1():
+    whole = run(staircase(), header(cards={"pchase": CHASE}))
+    upper = replace(whole, records=tuple(r for r in whole.records if r.params["array_bytes"] >= MIB))
+    assert sections(whole, rows(whole, None))[0].rows[0][1] == "L1"
+    assert sections(upper, rows(upper, None))[0].rows[0][1] == "plateau 1"
+
+
+def test_a_trial_that_was_wrong_is_told():
+    trial = record("stream", {"op": "copy"}, status="wrong", reason="3 is not 4", role="tune")
+    found = run([trial, bandwidth({"op": "copy"})])
+    assert any("1 tuning trial gave no value" in w and "3 is not 4" in w for w in warnings(found, rows(found, SHEET), SHEET))
+
+
+def test_versions_of_a_benchmark_that_differ_are_told():
+    runs = [run([bandwidth({"op": "copy"})], header(cards={"stream": replace(STREAM, version=v)})) for v in (1, 2)]
+    assert "not comparable" in document.as_html(runs)
+    assert "not comparable" not in document.as_html(runs[:1])

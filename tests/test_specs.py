@@ -77,33 +77,35 @@ def test_two_matches_are_an_error_that_names_both():
 
 
 def test_a_device_figure_is_the_peak_as_it_stands():
-    for virtual in (False, True):
-        assert peak(SHEET, "device_gb_s", CPU, None, virtual) == Peak(100.0, "GB/s", "the data sheet")
+    for sockets in (None, 1, 2):
+        assert peak(SHEET, "device_gb_s", CPU, None, sockets) == Peak(100.0, "GB/s", "the data sheet")
 
 
 def test_a_core_figure_is_times_cores_and_measured_clock_and_says_so():
-    found = peak(SHEET, "flops", CPU, 2.5, virtual=True)
+    found = peak(SHEET, "flops", CPU, 2.5, sockets=None)
     assert (found.value, found.unit, found.source) == (16 * 8 * 2.5, "GFLOP/s", "the manual")
     assert found.derived == "16 FLOP/cycle x 8 cores x 2.50 GHz measured"
 
 
 def test_a_core_figure_without_a_measured_clock_is_no_peak():
-    assert peak(SHEET, "flops", CPU, None, virtual=False) is None
+    assert peak(SHEET, "flops", CPU, None, sockets=1) is None
 
 
 def test_a_size_for_each_core_does_not_become_a_rate():
-    found = peak(SHEET, "l1_bytes", CPU, 2.5, virtual=False)
+    found = peak(SHEET, "l1_bytes", CPU, 2.5, sockets=1)
     assert found is None or found.unit == "B"
 
 
-def test_a_socket_figure_is_refused_on_a_virtual_host():
-    assert peak(SHEET, "socket_gb_s", CPU, 2.5, virtual=True) is None
-    assert peak(SHEET, "socket_gb_s", CPU, 2.5, virtual=False) == Peak(300.0, "GB/s", "the product brief")
+def test_a_socket_figure_holds_for_whole_sockets_and_for_no_share_of_one():
+    assert peak(SHEET, "socket_gb_s", CPU, 2.5, sockets=None) is None
+    assert peak(SHEET, "socket_gb_s", CPU, 2.5, sockets=1) == Peak(300.0, "GB/s", "the product brief")
+    two = peak(SHEET, "socket_gb_s", CPU, 2.5, sockets=2)
+    assert two == Peak(600.0, "GB/s", "the product brief", "300 GB/s x 2 sockets")
 
 
 @pytest.mark.parametrize(("sheet", "name"), [(None, "flops"), (SHEET, None), (SHEET, "unknown"), (None, None)])
 def test_what_is_not_known_is_no_peak(sheet, name):
-    assert peak(sheet, name, CPU, 2.5, virtual=False) is None
+    assert peak(sheet, name, CPU, 2.5, sockets=1) is None
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from clmembench.data import kernel_source
 from clmembench.model import Device, DeviceError, DeviceInfo, Fill, Kernel, Launch, Local, Metric, Skip, Slope, Work
 
 BARRIERS_A_BLOCK = 16  # as unrolled in barrier.cl
-PATIENCE = 1 << 25  # looks at the counter before a group gives up: tens of ms, far over any scheduling delay
+# looks at the counter before a group gives up: over 0.2 s, far over any scheduling delay; on GPUs under any watchdog's limit
+PATIENCE = {"cpu": 1 << 25, "gpu": 1 << 20, "accelerator": 1 << 20}
 TRIAL_ROUNDS = 100
 LOOPS = "on CPUs compilers turn work-group barriers into loops over work-items, or remove them: no core waits for another"
 COST = Metric("barrier", "ns", "ops", "slope", "lower", cycles=True)
@@ -90,7 +91,7 @@ def device_barrier(device: Device, groups: int) -> Slope:
     reset = Fill(state, 4)  # the arrivals; who gave up, and what VERIFY found, stay for the check
 
     def launch(kernel: Kernel, rounds: int) -> Launch:
-        return Launch(kernel, (state, seen, np.uint32(rounds), np.uint32(PATIENCE)), (groups,), (1,))
+        return Launch(kernel, (state, seen, np.uint32(rounds), np.uint32(PATIENCE[device.info.kind])), (groups,), (1,))
 
     device.run([Fill(state, 12), Fill(seen, 4 * groups), launch(verified, TRIAL_ROUNDS)])
     _, gave_up, early = device.download(state, np.uint32, 3)

@@ -40,7 +40,7 @@ _SOURCE = "Razzaq et al. 2016, section IV-B2 (B4): kernel launch with completion
 _QUICK = {"groups": axis(1)}
 
 
-@benchmark(ROUND_TRIP, suite="sync", source=_SOURCE, quick=_QUICK, groups=axis_of(_groups))
+@benchmark(ROUND_TRIP, suite="sync", source=_SOURCE, version=2, quick=_QUICK, groups=axis_of(_groups))
 def launch(device: Device, groups: int) -> Prepared:
     """Launch of a nearly empty kernel until the host knows that it ended, by the host's clock.
 
@@ -58,7 +58,7 @@ def launch_dispatch(device: Device, groups: int) -> Prepared:
     return _prepare(device, groups, "host", many=True)
 
 
-@benchmark(QUEUED_TO_START, suite="sync", source=_SOURCE, quick=_QUICK, groups=axis_of(_groups))
+@benchmark(QUEUED_TO_START, suite="sync", source=_SOURCE, version=2, quick=_QUICK, groups=axis_of(_groups))
 def launch_wait(device: Device, groups: int) -> Prepared:
     """Time from a kernel's being queued to its start, by the driver's own event stamps: no Python in it."""
     return _prepare(device, groups, "queue")

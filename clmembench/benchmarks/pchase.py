@@ -46,16 +46,18 @@ def pchase(device: Device, array_bytes: int, spacing_bytes: int | str) -> Slope:
 
     One work-item follows a random cycle of absolute addresses, one node each `spacing_bytes`. The metric is the slope of time
     over steps. Latency includes address translation. Each launch resumes where the last one ended. Raises Skip when the set
-    holds too few nodes.
+    holds too few nodes, or they would overlap.
     """
     spacing = line_bytes(device.info) if spacing_bytes == "line" else int(spacing_bytes)
+    if spacing < 8 or spacing % 8:
+        raise Skip(f"nodes {spacing} B apart cannot hold addresses of 8 B: choose a multiple of 8")
     nodes = array_bytes // spacing
     if nodes < STEPS_A_BLOCK:
         raise Skip(f"{array_bytes} B hold only {nodes} nodes at a spacing of {spacing} B")
     kernels = device.build(kernel_source("pchase"))
     chain, cursor = device.alloc(nodes * spacing), device.alloc(8)
     successor, result = device.alloc(4 * nodes), device.alloc(8)
-    order, successors = random_cycle(nodes, SEED)
+    order, successors = random_cycle(nodes, SEED + device.seed)
     device.upload(successor, successors)
     alone = array_bytes <= max(ALONE_TO, 2 * device.info.cache_bytes)
     corners = np.linspace(0, nodes, (1 if alone else WALKERS) + 1).astype(

@@ -8,7 +8,7 @@ import numpy as np
 
 from clmembench.benchmarks import BANDWIDTH, MIB, axis, axis_of, benchmark, headline_bytes
 from clmembench.data import kernel_source
-from clmembench.model import Array, Buffer, Device, DeviceInfo, Kernel, Launch, Skip, Work
+from clmembench.model import Array, Buffer, Device, DeviceInfo, Kernel, Launch, Skip, Value, Work
 
 OPS = {"copy": 0, "scale": 1, "add": 2, "triad": 3, "write": 4, "dot": 5, "read": 6}
 READS = {"copy": 1, "scale": 1, "add": 2, "triad": 2, "write": 0, "dot": 2, "read": 1}  # arrays read
@@ -33,8 +33,12 @@ def _where(
     sums = op in SUMS
     if sums != (order != "item") or (sums and nontemporal):
         return False
-    if order == "blocked" and (work_group != 64 or width > 4):  # one work-item a group: its size has no meaning
-        return False
+    # one work-item a group: its size has no meaning
+    return not (order == "blocked" and (work_group != 64 or width > 4))
+
+
+def _thin(info: DeviceInfo, op: str, array_bytes: int, dtype: str, **_: Value) -> bool:
+    """Every operation over the largest arrays, and one that writes and one that reads over smaller ones."""
     return array_bytes == headline_bytes(info) or (op in ("triad", "read") and dtype == "double")
 
 
@@ -71,6 +75,7 @@ def _sizes(info: DeviceInfo) -> tuple[int, ...]:
         "work_group": axis(256, 64, tuning=True),  # 64 is also what blocks ask for, see _where
     },
     where=_where,
+    thin=_thin,
     x="array_bytes",
     op=axis(*OPS),
     dtype=axis("double", "float", needs={"double": ["fp64"]}),
@@ -83,11 +88,12 @@ def _sizes(info: DeviceInfo) -> tuple[int, ...]:
 def stream(
     device: Device, op: str, dtype: str, array_bytes: int, order: str, nontemporal: int, width: int, work_group: int
 ) -> Work:
-    """Bandwidth of global memory: copy, scale, add, triad, write, dot and read over arrays too large for any cache.
+    """Bandwidth of global memory: copy, scale, add, triad, write, dot and read.
 
+    The largest arrays are too large for any cache; smaller ones show what caches give.
     Bytes are counted as STREAM does: every array read or written once, no write-allocate. Results are compared exactly, on the
-    device element by element and by the host at both ends. Raises Skip for a
-    width that is none of OpenCL C's and a work-group over the device's largest.
+    device element by element and by the host at both ends. Raises Skip for
+    a width that is none of OpenCL C's, a work-group over the device's largest, and sizes that cannot be verified.
     """
     if width not in WIDTHS:
         raise Skip(f"OpenCL C has no vector of {width} that is packed: choose from {', '.join(map(str, WIDTHS))}")
@@ -108,8 +114,12 @@ def stream(
     group = 1 if order == "blocked" else work_group
     items = _items(device, order, group, elements // width)
     levels = 1024 if op not in SUMS else _exact_levels(scalar, elements // (items * width))
+    if elements == 0:
+        raise Skip(f"{array_bytes} B hold no work-group of {work_group} vectors of {width} {dtype}")
+    if op in SUMS and elements // (items * width) > 2 ** (np.finfo(scalar).nmant + 1):
+        raise Skip(f"{elements // (items * width)} additions a lane are not exact in {dtype}: lower --size")
     inputs = [device.alloc(elements * scalar.itemsize) for _ in range(READS[op])]
-    for buffer, seed in zip(inputs, SEEDS, strict=False):
+    for buffer, seed in zip(inputs, _seeds(device), strict=False):
         device.run([Launch(kernels["init"], (buffer, np.uint32(seed), np.uint32(levels)), (elements,))])
     b = inputs[0] if inputs else None
     c = inputs[-1] if inputs else None
@@ -129,6 +139,11 @@ def stream(
         outputs=((out, items * width * scalar.itemsize if op in SUMS else elements * scalar.itemsize),),
         check=check,
     )
+
+
+def _seeds(device: Device) -> tuple[int, int]:
+    """Of the two inputs, in this process."""
+    return tuple((seed + device.seed) % 2**32 for seed in SEEDS)  # type: ignore[return-value]
 
 
 def _items(device: Device, order: str, group: int, vectors: int) -> int:
@@ -156,7 +171,8 @@ def _check_elements(
 
     def check() -> None:
         device.upload(wrong, np.zeros(1, np.uint32))
-        seeds = [np.uint32(seed) for seed in (SEEDS if READS[op] > 1 else (SEEDS[0], SEEDS[0]))]
+        first, second = _seeds(device)
+        seeds = [np.uint32(first), np.uint32(second if READS[op] > 1 else first)]
         verify = kernels["verify"]
         device.run([Launch(verify, (out, *seeds, np.uint32(levels), np.uint32(SCALAR), wrong), (elements,))])
         count = int(device.download(wrong, np.uint32, 1)[0])
@@ -189,7 +205,7 @@ def _check_sum(
         if not expected:
             items = min(elements, device.info.compute_units * 1024)
             partial = device.alloc(8 * items)
-            seeds = [np.uint32(seed) for seed in SEEDS]
+            seeds = [np.uint32(seed) for seed in _seeds(device)]
             args = (partial, *seeds, np.uint32(levels), np.uint64(elements))
             device.run([Launch(kernels["expect"], args, (items,))])
             expected.append(int(device.download(partial, np.uint64, items).sum()))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from clmembench.plan import Selection
 
 BAD = ("failed", "wrong", "timeout")
+ARRAYS = 3  # the most of one size that a benchmark holds
 
 
 def run(
@@ -37,7 +38,7 @@ def run(
     budget: Annotated[str | None, typer.Option(help="Time for the whole run, such as 10m; later points are skipped.")] = None,
     timeout: Annotated[str, typer.Option(help="Time for one point before its process is ended.")] = "120s",
     processes: Annotated[int, typer.Option(min=1, max=100, help="Fresh processes for each point.")] = 1,
-    seed: Annotated[int, typer.Option(help="Kept in the header.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random inputs and orders.")] = 0,
     size: Annotated[str | None, typer.Option(help="Bytes of the largest array, such as 512MiB; else by device.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Results file; default in ./reports.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results file.")] = False,
@@ -45,7 +46,7 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be measured and end.")] = False,
 ) -> None:
     """Measure a device: every record is kept as it is made, and the end is a summary for people."""
-    from clmembench import isolate, plan, results
+    from clmembench import isolate, plan, results, specs
 
     try:
         selection = plan.Selection(
@@ -53,6 +54,7 @@ def run(
             globs=tuple(bench or ()),
             axes=_axes(axis or []),
             processes=processes,
+            seed=seed,
             budget_s=units.parse_seconds(budget) if budget else None,
             timeout_s=units.parse_seconds(timeout),
         )
@@ -65,10 +67,15 @@ def run(
         if array_bytes > info.max_alloc_bytes:
             limit = units.format_bytes(info.max_alloc_bytes)
             exits.stop(f"--size {size} is over this device's largest allocation, {limit}: lower it", exits.USAGE)
+        memory = min(info.global_mem_bytes, info.host_mem_bytes if info.kind == "cpu" else info.global_mem_bytes)
+        if ARRAYS * array_bytes > memory:
+            limit = units.format_bytes(memory, 1)
+            exits.stop(f"{ARRAYS} arrays of --size {size} are over this device's memory, {limit}: lower it", exits.USAGE)
         info = replace(info, array_bytes=array_bytes)
     try:
         plan.check_axes(chosen, info, selection)
-    except ValueError as error:
+        specs.find(info)  # two sheets that match, or a damaged one, are better known before than after
+    except (ValueError, specs.SpecError) as error:
         exits.stop(str(error), exits.USAGE)
     if output is not None and output.is_file() and not overwrite:
         exits.stop(f"{output} exists: choose another -o, or say --overwrite", exits.USAGE)
@@ -79,7 +86,8 @@ def run(
     try:
         found = plan.probe("opencl", info)
     except isolate.ChildError as error:
-        exits.stop(f"{info.name} cannot be used: {error}", exits.NO_DEVICE)
+        said = f"; it last said: {error.log.strip().splitlines()[-1]}" if error.log.strip() else ""
+        exits.stop(f"{info.name} cannot be used: {error}{said}", exits.NO_DEVICE)
     except KeyboardInterrupt:
         exits.stop("interrupted before anything was measured", exits.INTERRUPTED)
     info = replace(info, features=found.features)
@@ -89,6 +97,9 @@ def run(
         bad, interrupted = _measure(results.Writer(path, header, overwrite), info, found, selection)
     except results.ResultsError as error:
         exits.stop(str(error), exits.INTERNAL)
+    if bad is None and not interrupted:
+        path.unlink()
+        exits.stop("nothing to measure: no benchmark has a point with all these values; see describe", exits.USAGE)
     _finish(path, as_json)
     if interrupted:
         exits.stop(f"interrupted: {path} holds every record up to here", exits.INTERRUPTED)
@@ -96,20 +107,21 @@ def run(
         raise typer.Exit(exits.FAILED)
 
 
-def _measure(writer: object, info: DeviceInfo, found: Found, selection: Selection) -> tuple[int, bool]:
-    """Number of bad records, and whether Ctrl-C ended it early."""
+def _measure(writer: object, info: DeviceInfo, found: Found, selection: Selection) -> tuple[int | None, bool]:
+    """Number of bad records (None where there was none at all), and whether Ctrl-C ended it early. A trial that fails costs
+    nothing, but one that is wrong shows a device that computes wrongly."""
     from clmembench import plan
     from clmembench.results import Writer
 
     assert isinstance(writer, Writer)
-    bad = 0
+    bad: int | None = None
     with writer, _progress() as progress:
         records = plan.drive("opencl", info, found, selection)
         try:
             for record in records:
                 writer.write(record)
                 progress.show(record)
-                bad += record.status in BAD and record.role == "measure"
+                bad = (bad or 0) + (record.status in BAD and (record.role == "measure" or record.status == "wrong"))
         except KeyboardInterrupt:
             return bad, True
         finally:

@@ -62,6 +62,7 @@ class Benchmark:
     suite: str
     needs: frozenset[str] = frozenset()
     where: Callable[..., bool] | None = None  # (info, **params): whether that choice is a point at all
+    thin: Callable[..., bool] | None = None  # as `where`, of the points worth their time where the user named none
     quick: Mapping[str, Axis] | None = None  # axes that suite quick replaces; None keeps the benchmark out of it
     x: str = ""  # the axis a figure is drawn against
     least_s: float = 0.0  # sample each point at least that long: what it measures wanders over that time

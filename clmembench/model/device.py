@@ -65,6 +65,8 @@ class Device(Protocol):
     of what was built since it was last asked.
     """
 
+    seed: int  # of the random inputs; another in each process
+
     @property
     def info(self) -> DeviceInfo: ...
     def alloc(self, nbytes: int, kind: Literal["device", "mapped"] = "device") -> Buffer: ...

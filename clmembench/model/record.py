@@ -80,7 +80,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """A dependent-ALU chain beside the samples: ns for `ops` operations, and the in-kernel counter's ticks if trusted.
+    """A dependent-ALU chain beside the samples: ns for `ops` operations, before and after them.
 
     `cycles_per_op` is what makes a clock of it; `origin` says where that came from.
     """
@@ -152,7 +152,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The first line of a run file: what ran, on what, with which tool. `quantum_ns` is the measured step of each clock."""
+    """The first line of a run file: what ran, on what, with which tool."""
 
     schema: int
     tool_version: str

@@ -85,6 +85,7 @@ def _benchmark(name: str, card: Card, all_parts: Sequence[Part]) -> dict[str, An
     return {
         "name": name,
         "summary": card.summary,
+        "versions": sorted({p.run.header.benchmarks[name].version for p in all_parts if name in p.run.header.benchmarks}),
         "source": card.source,
         # matplotlib escapes every text it draws
         "svg": Markup(figures.figure(card, shown)),  # noqa: S704

@@ -12,10 +12,11 @@ from typing import Any
 
 from clmembench import specs
 from clmembench.derive import Derived, derive
-from clmembench.model import Run
+from clmembench.model import DeviceInfo, Run
 from clmembench.specs import Peak, SpecSheet
 from clmembench.units import format_in, format_interval, format_params
 
+MEMORY_PEAK = "memory_bandwidth_gb_s"
 IMPOSSIBLE = 1.02  # of a theoretical peak: beyond what rounding of the sheet's figures explains
 
 
@@ -47,12 +48,21 @@ def sheet_of(run: Run) -> SpecSheet | None:
 
 
 def _row(value: Derived, run: Run, sheet: SpecSheet | None) -> Row:
-    virtual = bool(run.header.host.get("virtual"))
-    peak = specs.peak(sheet, value.peak, run.header.device, value.ghz, virtual)
+    host, device = run.header.host, run.header.device
+    sockets = host.get("sockets")
+    whole = int(sockets) if isinstance(sockets, int) and not host.get("virtual") else None
+    peak = None if _cached(value, device, sheet) else specs.peak(sheet, value.peak, device, value.ghz, whole)
     if peak is not None and value.median is not None and value.median > IMPOSSIBLE * peak.value:
         reason = f"{value.median:.4g} {value.unit} is over the theoretical peak of {peak.value:.4g}: {peak.source}"
         return Row(value, peak, "suspect", reason)
     return Row(value, peak, value.status, value.reason)
+
+
+def _cached(value: Derived, device: DeviceInfo, sheet: SpecSheet | None) -> bool:
+    """Whether arrays are small enough for a cache, by STREAM's rule: memory's peak is not theirs."""
+    size = value.params.get("array_bytes")
+    known = [sheet.figures[name].value for name in ("l2_bytes", "l3_bytes") if sheet is not None and name in sheet.figures]
+    return value.peak == MEMORY_PEAK and isinstance(size, int) and size < 4 * max(device.cache_bytes, *known, 0)
 
 
 def as_dict(row: Row) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from clmembench.specs import SpecSheet
 from clmembench.units import format_bytes, format_in, format_params, format_value
 
 DRIFT = 0.03
+L1_FROM = 8 << 10  # bytes: a sweep that begins above may have left the first level out
 NOISY = 0.05
 CORES = 0.9
 
@@ -50,7 +51,8 @@ def _levels(run: Run, name: str, card: Card, mine: Sequence[Row]) -> Section:
         label = format_params(dict(others))
         for index, plateau in enumerate(found):
             last = index == len(found) - 1
-            level = "L1" if index == 0 else "memory" if last and settled else f"plateau {index + 1}"
+            first = index == 0 and plateau.first_bytes <= L1_FROM
+            level = "L1" if first else "memory" if last and settled else f"plateau {index + 1}"
             upper = plateau.next_bytes
             ends = f"{format_bytes(plateau.last_bytes, 1)} to {format_bytes(upper, 1)}" if upper else "–"
             cycles = format_value(plateau.cycles) if plateau.cycles else "–"
@@ -109,14 +111,18 @@ def warnings(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[st
         ("failed", "see show --json for each reason"),
         ("timeout", "raise --timeout, or look for what hangs"),
         ("wrong", "the device computed a wrong result: suspect its driver; no number is shown for these"),
-        ("suspect", "not counted as results"),
-        ("undetermined", "the effect is smaller than the noise: raise --budget"),
+        ("suspect", "not counted as results; each says what to do"),
+        ("undetermined", "the effect, if there is one, is smaller than the noise"),
     ):
         hit = [row for row in table if row.status == status]
         if hit:
             points = "1 point is" if len(hit) == 1 else f"{len(hit)} points are"
             where = f"{hit[0].value.benchmark} {format_params(dict(hit[0].value.params))}"
             found.append(f"{points} {status} (first: {where}: {hit[0].reason}): {advice}")
+    trials = [r for r in run.records if r.role == "tune" and r.status in ("wrong", "failed", "timeout")]
+    if trials:
+        where = f"{trials[0].benchmark} {format_params(dict(trials[0].params))}: {trials[0].status}: {trials[0].reason}"
+        found.append(f"{_count(len(trials), 'tuning trial')} gave no value (first: {where}): those shapes were not considered")
     drifted = [r for r in run.records if _drift(r) > DRIFT]
     if drifted:
         worst = max(_drift(r) for r in drifted)
@@ -126,9 +132,8 @@ def warnings(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[st
         )
     noisy = [row for row in table if row.value.median and row.value.ci_high is not None and _half_width(row) > NOISY]
     if noisy:
-        found.append(
-            f"{_count(len(noisy), 'point')} with a 95% interval wider than +-{NOISY:.0%}: raise --budget or quieten the host"
-        )
+        wide = f"{_count(len(noisy), 'point')} with a 95% interval wider than +-{NOISY:.0%}"
+        found.append(f"{wide}: quieten the host")
     found += _cores(table, device.compute_units) if device.kind == "cpu" else []
     sizes = [row.value.params.get("array_bytes") for row in table if row.value.unit == "GB/s"]
     arrays = [size for size in sizes if isinstance(size, int)]
@@ -149,7 +154,7 @@ def warnings(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[st
         )
     if any(row.value.processes == 1 for row in table):
         found.append(
-            "intervals are within one process; fresh ones often differ by more in cache-sensitive points: use --processes 5"
+            "intervals are within one process; fresh ones often differ by more in cache-sensitive points: use --processes 6"
         )
     return found
 

@@ -80,6 +80,7 @@ class FakeDevice:
 
     info: DeviceInfo = INFO
     script: Script = by_arguments
+    seed: int = 0
     log: list[Command] = field(default_factory=list)
     built: list[Mapping[str, Value]] = field(default_factory=list)
     timed: list[tuple[int, Clock]] = field(default_factory=list)

@@ -73,6 +73,7 @@ class OpenCLDevice:
 
     def __init__(self, info: DeviceInfo, handle: Any) -> None:
         self.info = info
+        self.seed = 0
         self._handle = handle
         with _explained():
             self._context = cl.Context([handle])
@@ -81,7 +82,6 @@ class OpenCLDevice:
             self._plain = [cl.CommandQueue(self._context, handle) for _ in range(2)]
         self._built: list[str] = []
         self._programs: dict[str, Mapping[str, Kernel]] = {}
-        self._pinned: list[Any] = []
 
     def alloc(self, nbytes: int, kind: Literal["device", "mapped"] = "device") -> Any:
         """A buffer. Raises DeviceError, in bytes and before allocating, when it is over the device's limits."""
@@ -105,8 +105,7 @@ class OpenCLDevice:
             both = cl.map_flags.READ | cl.map_flags.WRITE
             array, _ = cl.enqueue_map_buffer(self._plain[0], buffer, both, 0, (nbytes,), np.uint8)
         array[:] = 1
-        self._pinned.append(buffer)  # the mapping lives as long as the buffer does
-        return array  # type: ignore[no-any-return]
+        return array  # type: ignore[no-any-return]  # its mapping keeps the buffer alive, and ends with it
 
     def upload(self, buffer: Any, array: Array) -> None:
         with _explained():
@@ -267,7 +266,7 @@ def _stamped_timing(events: Sequence[Sequence[Any]], host_ns: int, cpu_ns: int) 
     for one_pass in events:
         queued, starts, ends = zip(*(_stamps(event) for event in one_pass), strict=True)
         device_ns += max(ends) - min(starts)
-        queue_ns += max(0, starts[0] - queued[0])
+        queue_ns += starts[0] - queued[0]
     return Timing(host_ns, device_ns, queue_ns, cpu_ns)
 
 
@@ -315,7 +314,8 @@ class OpenCL:
         if "llvmpipe" in info.name.lower():
             raise DeviceError(f"{info.name} caps loops at 65,535 iterations silently, so chases are wrong there: use PoCL")
         for found, handle in installed():
-            if found.id == info.id:
+            # two drivers may give one device one id
+            if (found.id, found.platform, found.driver, found.name) == (info.id, info.platform, info.driver, info.name):
                 return OpenCLDevice(info, handle)
         raise DeviceError(f"device {info.name} ({info.id}) is no longer there: see clmembench devices")
 
