@@ -147,8 +147,9 @@ def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, su
         "n": summary.n,
         "processes": summary.processes,
     }
-    if metric.form == "slope" and summary.low <= 0 <= summary.high:
-        reason = f"cannot be told from 0: the slope lies between {summary.low:.2g} and {summary.high:.2g} {metric.unit}"
+    if metric.form == "slope" and summary.low <= 0:
+        why = "cannot be told from 0" if summary.high >= 0 else "more work took less time"
+        reason = f"{why}: the slope lies between {summary.low:.2g} and {summary.high:.2g} {metric.unit}"
         return _valueless(first, metric, card, "undetermined", reason, **common)
     finite = math.isfinite(summary.low)
     cycles = summarise(records, metric, in_cycles=True) if metric.cycles else None

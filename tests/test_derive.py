@@ -85,6 +85,12 @@ def test_a_slope_within_the_noise_is_undetermined():
     assert (found.median, found.ci_low, found.ci_high, found.cycles, found.n) == (None, None, None, None, 8)
 
 
+def test_a_slope_below_zero_is_undetermined_too():
+    (found,) = derive(chase_run(slope({"array_bytes": 4096}, [-2.0, -2.1] * 8)))
+    assert (found.status, found.median) == ("undetermined", None)
+    assert "more work took less time" in found.reason
+
+
 def test_a_slope_without_an_interval_is_undetermined():
     (found,) = derive(chase_run(slope({"array_bytes": 4096}, [10.0] * 5)))
     assert (found.status, found.median) == ("undetermined", None)

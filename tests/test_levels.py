@@ -63,11 +63,33 @@ def test_every_level_is_found_with_its_latency_and_capacity(name, per_octave):
 
 @pytest.mark.parametrize("per_octave", [2, 4])
 @pytest.mark.parametrize("name", MACHINES)
-def test_a_capacity_is_placed_within_one_step_of_the_sweep(name, per_octave):
-    machine = MACHINES[name]
+def test_a_capacity_is_placed_within_one_step_of_a_quiet_sweep_and_two_of_a_noisy_one(name, per_octave):
+    machine, step = MACHINES[name], 2 ** (1 / per_octave)
     for seed in range(20):
+        for plateau in plateaus(simulated(machine, per_octave, seed, noise=0.001))[:-1]:
+            assert plateau.next_bytes / plateau.last_bytes == pytest.approx(step, rel=0.03)
         for plateau in plateaus(simulated(machine, per_octave, seed))[:-1]:
-            assert plateau.next_bytes / plateau.last_bytes == pytest.approx(2 ** (1 / per_octave), rel=0.03)
+            assert plateau.next_bytes / plateau.last_bytes <= 1.03 * step**2
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_disturbed_points_end_no_level_early(name):
+    # a neighbour slows every eighth point by up to two fifths; what is measured is never faster than the truth
+    machine, met = MACHINES[name], 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        slowed = [
+            replace(s, ns=s.ns * slower, low=s.low * slower, high=s.high * slower)
+            for s in simulated(machine, 4, seed, noise=0.005)
+            for slower in [1 + (rng.random() < 0.125) * rng.uniform(0.05, 0.4)]
+        ]
+        for plateau in plateaus(slowed):
+            for capacity, ns in machine[:-1]:
+                if plateau.ns == pytest.approx(ns, rel=0.05):
+                    met += 1
+                    assert plateau.last_bytes <= 1.02 * capacity
+                    assert capacity <= (plateau.next_bytes or math.inf)
+    assert met >= 0.9 * 20 * len(machine[:-1])
 
 
 @pytest.mark.parametrize("per_octave", [2, 4])

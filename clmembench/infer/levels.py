@@ -15,6 +15,8 @@ SIGMAS = 4.0  # of the curve's own noise: what lies further off a plateau's medi
 LEAST_TOLERANCE = 0.02  # below this, drift within a level is no knee
 SETTLED_OCTAVES = 2.0
 BEYOND_KNEE = 4.0
+OFF_SIGMAS = 12.0  # of the curve's noise: a set so much slower has surely outgrown a level
+MOST_OFF = 0.5  # disturbances were seen to reach
 NOISIER = 1.5  # how much noisier than ns a curve in cycles may be and still be the better one to compare
 
 
@@ -33,7 +35,7 @@ class Sample:
 class Plateau:
     """A stretch of constant latency: medians over its points, least and greatest working set on it, and where it ends.
 
-    The level below ends between `last_bytes` (still on the plateau) and `next_bytes` (clearly off it; None: it was not left).
+    The level ends between `last_bytes` (still on the plateau) and `next_bytes` (clearly off it; None: never clearly left).
     """
 
     ns: float
@@ -64,6 +66,7 @@ def curve(records: Iterable[Record], metric: Metric, x: str) -> list[Sample]:
 def plateaus(samples: Sequence[Sample]) -> list[Plateau]:
     """Plateaus from the smallest working set up: stretches of at least an octave on which nothing but noise moves the latency.
 
+    A point slower than a larger one was disturbed, and counts as fast as that.
     The longest stretch within FLAT of its own median is taken first, then the longest on either side of it, and so on, so that
     a ramp's end cannot claim the level it leads to. Each is then trimmed at both ends to what the curve's own noise explains.
     Where the clock's cycles are known they are compared instead of ns, so that a change of frequency makes no knee; unless the
@@ -77,7 +80,11 @@ def plateaus(samples: Sequence[Sample]) -> list[Plateau]:
     if noise > FLAT:  # a few neighbours that agree by chance are no level
         return []
     tolerance = min(FLAT, max(LEAST_TOLERANCE, SIGMAS * noise))
-    return [_plateau(samples, start, end) for start, end in _stretches(samples, values, tolerance, 0, len(samples))]
+    least = _undisturbed(values)
+    # where some points were seen to be disturbed, so may the one be that seems to end a level
+    disturbed = max((value / low for value, low in zip(values, least, strict=True)), default=1.0) > 1 + FLAT
+    off = 1 + (MOST_OFF if disturbed else min(MOST_OFF, max(tolerance, OFF_SIGMAS * noise)))
+    return [_plateau(samples, least, off, start, end) for start, end in _stretches(samples, least, tolerance, 0, len(samples))]
 
 
 def settled(samples: Sequence[Sample], floor_bytes: int) -> bool:
@@ -87,7 +94,7 @@ def settled(samples: Sequence[Sample], floor_bytes: int) -> bool:
     curve without a knee has not settled: every memory has at least one cache before it, or the sweep has not left it yet.
     """
     found = plateaus(samples)
-    if len(found) < 2 or found[-1].next_bytes is not None:
+    if len(found) < 2 or found[-1].last_bytes != samples[-1].array_bytes:
         return False
     last = found[-1]
     return (
@@ -115,6 +122,16 @@ def _noise(values: Sequence[float]) -> float:
     )
     # the median of |x| is 0.6745 sigma, and a point less the mean of two others has 1.5 times the variance of one
     return bends[len(bends) // 2] / 0.6745 / math.sqrt(1.5) if bends else 0.0
+
+
+def _undisturbed(values: Sequence[float]) -> list[float]:
+    """The least value of each point and all larger ones: a set that fits where a larger one does is as fast as that, and
+    disturbances only add."""
+    least, found = math.inf, []
+    for value in reversed(values):
+        least = min(least, value)
+        found.append(least)
+    return found[::-1]
 
 
 def _stretches(
@@ -159,8 +176,10 @@ def _octaves(samples: Sequence[Sample], start: int, end: int) -> float:
     return math.log2(samples[end].array_bytes / samples[start].array_bytes)
 
 
-def _plateau(samples: Sequence[Sample], start: int, end: int) -> Plateau:
+def _plateau(samples: Sequence[Sample], values: Sequence[float], off: float, start: int, end: int) -> Plateau:
     part = samples[start : end + 1]
+    middle = sorted(values[start : end + 1])[(end - start) // 2]
+    left = next((n for n in range(end + 1, len(samples)) if values[n] > off * middle), None)
     ns = sorted(s.ns for s in part)
     cycles = sorted(s.cycles for s in part if s.cycles)
     median = ns[len(ns) // 2]
@@ -173,5 +192,5 @@ def _plateau(samples: Sequence[Sample], start: int, end: int) -> Plateau:
         cycles=cycles[len(cycles) // 2] if cycles else None,
         first_bytes=part[0].array_bytes,
         last_bytes=part[-1].array_bytes,
-        next_bytes=samples[end + 1].array_bytes if end + 1 < len(samples) else None,
+        next_bytes=samples[left].array_bytes if left is not None else None,
     )

@@ -55,6 +55,8 @@ def _levels(run: Run, name: str, card: Card, mine: Sequence[Row]) -> Section:
             level = "L1" if first else "memory" if last and settled else f"plateau {index + 1}"
             upper = plateau.next_bytes
             ends = f"{format_bytes(plateau.last_bytes, 1)} to {format_bytes(upper, 1)}" if upper else "–"
+            if upper is None and plateau.last_bytes != curve[-1].array_bytes:
+                ends = f"from {format_bytes(plateau.last_bytes, 1)}"
             cycles = format_value(plateau.cycles) if plateau.cycles else "–"
             spread = f"{format_value(plateau.low)} to {format_value(plateau.high)}"
             rows.append((label, level, ends, cycles, f"{format_value(plateau.ns)} ns", spread))
