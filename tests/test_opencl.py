@@ -15,6 +15,7 @@ from clmembench.measure import Budget
 from clmembench.model import BuildError, Copy, DeviceError, Fill, Launch, Local, Map, Skip, Slope
 from clmembench.plan import Selection
 from clmembench.runtimes import runtime
+from clmembench.runtimes.opencl import _first_error
 
 KIB, MIB = 1 << 10, 1 << 20
 PCHASE = import_module("clmembench.benchmarks.pchase")
@@ -102,6 +103,20 @@ def test_build_failure_names_the_first_error_and_keeps_the_log(device):
         device.build("kernel void broken(global int* a) { a[0] = nonsense; }")
     assert "nonsense" in str(caught.value)
     assert len(caught.value.log) > len(str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        ("<kernel>:3:5: error: use of undeclared identifier 'x'", "3:5: error: use of undeclared identifier 'x'"),
+        ("1 error generated\nerror: /root/.cache/tempfile_5w.cl:2:8: unknown type", "error: 2:8: unknown type"),
+        ("error: /root/.cache/tempfile_5w.cl:2:8: unknown type name 'voyd'", "error: 2:8: unknown type name 'voyd'"),
+        ("ptxas application line 9; error: bad", "ptxas application line 9; error: bad"),
+        ("", "the driver gave no log"),
+    ],
+)
+def test_the_first_error_of_a_build_names_no_file_of_the_drivers(log, reason):
+    assert _first_error(log) == f"build failed: {reason}"
 
 
 def test_a_buffer_over_the_limit_is_refused_in_bytes_before_allocating(device):
