@@ -19,6 +19,7 @@ from clmembench.benchmarks import discovered, headline_bytes
 from clmembench.isolate import Child, Job
 from clmembench.model import Point
 from clmembench.runtimes import runtime
+from clmembench.selection import FULL
 
 SHAPES = {
     "portable": {"order": "item", "nontemporal": 0, "width": 1, "work_group": 256},
@@ -33,7 +34,7 @@ def main(rounds: int) -> None:
     info = replace(info, features=found.features)
     array_bytes = headline_bytes(info)
     bench = discovered()["stream"]
-    job = Job("opencl", info, "stream", budget=plan.FULL, features=found.features, quantum_ns=found.quantum_ns)
+    job = Job("opencl", info, "stream", budget=FULL, features=found.features, quantum_ns=found.quantum_ns)
     ours: dict[str, list[float]] = {name: [] for name in SHAPES}
     peer: list[float] = []
     with tempfile.TemporaryDirectory() as folder:

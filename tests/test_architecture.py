@@ -14,7 +14,8 @@ EVERYTHING = {p.name.removesuffix(".py") for p in ROOT.iterdir() if p.suffix == 
 MAY = {  # besides model, itself and the package's version
     "__init__": "", "model": "", "units": "", "stats": "", "data": "",
     "derive": "stats", "measure": "stats", "benchmarks": "data units", "runtimes": "", "environment": "", "probe": "data",
-    "isolate": "measure runtimes benchmarks results probe stats", "plan": "isolate infer benchmarks derive measure units",
+    "isolate": "measure runtimes benchmarks results probe stats", "plan": "isolate infer derive selection units",
+    "selection": "benchmarks measure",
     "results": "", "specs": "data", "infer": "derive stats specs", "models": "derive stats specs",
     "report": "results specs infer models derive stats units",
     "cli": " ".join(EVERYTHING), "__main__": "cli",

@@ -13,8 +13,8 @@ from clmembench.benchmarks import discovered, headline_bytes, line_bytes
 from clmembench.benchmarks.pchase import random_cycle
 from clmembench.benchmarks.stream import value
 from clmembench.model import Axis, Benchmark, Launch, Local, Map, Skip, Slope, Work
-from clmembench.plan import Selection
 from clmembench.runtimes.fake import INFO, FakeDevice
+from clmembench.selection import Selection, suites
 
 MIB = 1 << 20
 CPU = replace(INFO, kind="cpu", compute_units=2, shares_host_memory=True, cache_bytes=32 * MIB, host_mem_bytes=24 << 30)
@@ -76,7 +76,7 @@ def test_every_benchmark_has_points_a_summary_a_source_and_a_suite(name, info):
     benchmark = discovered()[name]
     assert benchmark.summary.endswith(".")
     assert benchmark.source
-    assert benchmark.suite in plan.suites()
+    assert benchmark.suite in suites()
     assert next(plan.explore(benchmark, info, Selection()))
     assert plan.outlook(benchmark, info, Selection(suite="quick"))
 

@@ -16,8 +16,8 @@ from clmembench import isolate, plan
 from clmembench.isolate import Child, ChildError, Found, Job
 from clmembench.measure import Budget, Measured
 from clmembench.model import Point
-from clmembench.plan import Selection
 from clmembench.runtimes.fake import INFO
+from clmembench.selection import Selection
 from tests.builders import series
 
 FAST = Budget(least_s=0.0, most_s=0.01, noise=0.5, slope_ns=1e3)

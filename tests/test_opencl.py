@@ -13,9 +13,9 @@ from clmembench.benchmarks import discovered
 from clmembench.data import kernel_source
 from clmembench.measure import Budget
 from clmembench.model import BuildError, Copy, DeviceError, Fill, Launch, Local, Map, Skip, Slope
-from clmembench.plan import Selection
 from clmembench.runtimes import runtime
 from clmembench.runtimes.opencl import _first_error
+from clmembench.selection import Selection
 
 KIB, MIB = 1 << 10, 1 << 20
 PCHASE = import_module("clmembench.benchmarks.pchase")

@@ -9,8 +9,8 @@ import pytest
 from clmembench import plan
 from clmembench.benchmarks import BANDWIDTH, LATENCY, axis, benchmark, discovered, growing
 from clmembench.model import Place, Point, Record, Series, Skip, Work
-from clmembench.plan import Selection
 from clmembench.runtimes.fake import INFO
+from clmembench.selection import FULL, QUICK, Selection, selected, suites
 
 
 @benchmark(
@@ -138,20 +138,20 @@ def test_octaves_meet_powers_of_two_exactly_and_have_the_density_asked_for():
 
 def test_selection_errors_name_what_there_is():
     with pytest.raises(ValueError, match="choose from quick"):
-        plan.selected(Selection(suite="nonsense"))
+        selected(Selection(suite="nonsense"))
     with pytest.raises(ValueError, match="pchase"):
-        plan.selected(Selection(globs=("nonsense*",)))
+        selected(Selection(globs=("nonsense*",)))
     with pytest.raises(ValueError, match="array_bytes"):
-        plan.selected(Selection(axes={"nonsense": (1,)}))
+        selected(Selection(axes={"nonsense": (1,)}))
     with pytest.raises(ValueError, match="--suite"):
-        plan.selected(Selection(suite="link", globs=("pchase",)))
+        selected(Selection(suite="link", globs=("pchase",)))
 
 
 def test_every_benchmark_is_in_all_and_in_the_suite_it_names():
-    suites = plan.suites()
-    assert set(suites["all"]) == set(discovered())
-    for found in discovered().values():
-        assert found.name in suites[found.suite]
+    found = suites()
+    assert set(found["all"]) == set(discovered())
+    for known in discovered().values():
+        assert known.name in found[known.suite]
 
 
 def test_processes_are_done_one_after_the_other_so_that_a_child_serves_all_its_points():
@@ -161,10 +161,10 @@ def test_processes_are_done_one_after_the_other_so_that_a_child_serves_all_its_p
 
 def test_a_benchmark_may_ask_for_longer_sampling_but_never_for_less():
     known = discovered()["launch"]
-    assert Selection(suite="quick").budget_of(known) == plan.QUICK
+    assert Selection(suite="quick").budget_of(known) == QUICK
     longer = Selection(suite="quick").budget_of(replace(known, least_s=0.5))
     assert (longer.least_s, longer.most_s) == (0.5, 0.5)
-    assert Selection().budget_of(replace(known, least_s=0.01)) == plan.FULL
+    assert Selection().budget_of(replace(known, least_s=0.01)) == FULL
 
 
 @benchmark(

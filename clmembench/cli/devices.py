@@ -99,7 +99,7 @@ def devices(
 def suites() -> None:
     """List the suites and the benchmarks in each."""
     from clmembench.benchmarks import discovered
-    from clmembench.plan import suites as known
+    from clmembench.selection import suites as known
 
     for name, members in known().items():
         print(f"{name}: {', '.join(members)}")

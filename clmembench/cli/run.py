@@ -20,7 +20,7 @@ from clmembench.cli import devices, exits
 if TYPE_CHECKING:
     from clmembench.isolate import Found
     from clmembench.model import DeviceInfo, Header, Record, Value
-    from clmembench.plan import Selection
+    from clmembench.selection import Selection
 
 BAD = ("failed", "wrong", "timeout")
 ARRAYS = 3  # the most of one size that a benchmark holds
@@ -47,9 +47,10 @@ def run(
 ) -> None:
     """Measure a device: every record is kept as it is made, and the end is a summary for people."""
     from clmembench import isolate, plan, results, specs
+    from clmembench.selection import Selection, check_axes, selected
 
     try:
-        selection = plan.Selection(
+        selection = Selection(
             suite=suite or ("all" if bench else "quick"),
             globs=tuple(bench or ()),
             axes=_axes(axis or []),
@@ -58,22 +59,14 @@ def run(
             budget_s=units.parse_seconds(budget) if budget else None,
             timeout_s=units.parse_seconds(timeout),
         )
-        chosen = plan.selected(selection)
+        chosen = selected(selection)
         array_bytes = units.parse_bytes(size) if size else None
     except ValueError as error:
         exits.stop(str(error), exits.USAGE)
     info = devices.select(devices.listed(), device)
-    if array_bytes is not None:
-        if array_bytes > info.max_alloc_bytes:
-            limit = units.format_bytes(info.max_alloc_bytes)
-            exits.stop(f"--size {size} is over this device's largest allocation, {limit}: lower it", exits.USAGE)
-        memory = min(info.global_mem_bytes, info.host_mem_bytes if info.kind == "cpu" else info.global_mem_bytes)
-        if ARRAYS * array_bytes > memory:
-            limit = units.format_bytes(memory, 1)
-            exits.stop(f"{ARRAYS} arrays of --size {size} are over this device's memory, {limit}: lower it", exits.USAGE)
-        info = replace(info, array_bytes=array_bytes)
     try:
-        plan.check_axes(chosen, info, selection)
+        info = _sized(info, array_bytes)
+        check_axes(chosen, info, selection)
         specs.find(info)  # two sheets that match, or a damaged one, are better known before than after
     except (ValueError, specs.SpecError) as error:
         exits.stop(str(error), exits.USAGE)
@@ -105,6 +98,21 @@ def run(
         exits.stop(f"interrupted: {path} holds every record up to here", exits.INTERRUPTED)
     if bad:
         raise typer.Exit(exits.FAILED)
+
+
+def _sized(info: DeviceInfo, array_bytes: int | None) -> DeviceInfo:
+    """The device with the user's --size, if any. Raises ValueError where it cannot hold arrays of that size."""
+    if array_bytes is None:
+        return info
+    size, largest = units.format_bytes(array_bytes), units.format_bytes(info.max_alloc_bytes)
+    if array_bytes > info.max_alloc_bytes:
+        raise ValueError(f"--size {size} is over this device's largest allocation, {largest}: lower it")
+    memory = min(info.global_mem_bytes, info.host_mem_bytes if info.kind == "cpu" else info.global_mem_bytes)
+    if ARRAYS * array_bytes > memory:
+        raise ValueError(
+            f"{ARRAYS} arrays of --size {size} are over this device's memory, {units.format_bytes(memory, 1)}: lower it"
+        )
+    return replace(info, array_bytes=array_bytes)
 
 
 def _measure(writer: object, info: DeviceInfo, found: Found, selection: Selection) -> tuple[int | None, bool]:
@@ -149,6 +157,7 @@ def _header(info: DeviceInfo, found: Found, selection: Selection, seed: int) -> 
 
     from clmembench import environment, plan, results
     from clmembench.model import Header
+    from clmembench.selection import selected
 
     return Header(
         schema=results.SCHEMA,
@@ -162,7 +171,7 @@ def _header(info: DeviceInfo, found: Found, selection: Selection, seed: int) -> 
         device=info,
         features=tuple(sorted(found.features)),
         host=environment.host(),
-        benchmarks={b.name: plan.card(b) for b in plan.selected(selection)},
+        benchmarks={b.name: plan.card(b) for b in selected(selection)},
         packages=environment.packages(),
         environment=environment.variables(),
         sensors=environment.sensors(info),
