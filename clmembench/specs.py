@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -41,13 +41,31 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
+class Published:
+    """A result that others measured on this hardware and published: not ours, and compared by hand, since methods differ.
+
+    `read_from` says whether the value stands in the text, in a table or in a figure of `source`.
+    """
+
+    benchmark: str
+    metric: str
+    value: float
+    unit: str
+    source: str
+    read_from: Literal["text", "table", "figure"]
+    params: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SpecSheet:
-    """One piece of hardware: its name, what matches it and its figures by name."""
+    """One piece of hardware: its name, what matches it, its theoretical figures by name and what was published of it."""
 
     name: str
     kind: Literal["gpu", "cpu", "accelerator"]
     match: Match
     figures: Mapping[str, Figure]
+    published: tuple[Published, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +86,18 @@ def load(path: Path) -> SpecSheet:
     except (OSError, ValueError) as error:  # TOMLDecodeError and pydantic's error are ValueErrors
         first = str(error).splitlines()
         raise SpecError(f"{path}: no spec sheet: {' '.join(line.strip() for line in first[:3])}") from error
+
+
+def beside(names: Sequence[str]) -> list[SpecSheet]:
+    """The sheets of these file names (without .toml) that have published results; "all" for every one.
+
+    Raises SpecError naming what there is where a name is none of them.
+    """
+    known = {path.stem: sheet for path in sheet_paths() if (sheet := load(path)).published}
+    for name in names:
+        if name not in known and name != "all":
+            raise SpecError(f"no sheet {name!r} with published results: choose from all, {', '.join(known)}")
+    return [sheet for stem, sheet in known.items() if stem in names or "all" in names]
 
 
 def find(info: DeviceInfo, sheets: Sequence[SpecSheet] | None = None) -> SpecSheet | None:

@@ -12,7 +12,7 @@ from clmembench.model import Card, Metric, Place
 from clmembench.report import document, text
 from clmembench.report.rows import as_dict, escape_markdown, rows, to_csv, to_json, to_markdown
 from clmembench.report.summary import sections, warnings
-from clmembench.specs import Figure, Match, SpecSheet
+from clmembench.specs import Figure, Match, Published, SpecSheet
 from tests.builders import BANDWIDTH, CHASE, STREAM, clock, device, header, record, run, series, slope
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -469,3 +469,18 @@ def test_versions_of_a_benchmark_that_differ_are_told():
     runs = [run([bandwidth({"op": "copy"})], header(cards={"stream": replace(STREAM, version=v)})) for v in (1, 2)]
     assert "not comparable" in document.as_html(runs)
     assert "not comparable" not in document.as_html(runs[:1])
+
+
+@pytest.mark.parametrize("evil", [h for h in HOSTILE if "$" not in h])
+def test_published_results_are_shown_as_such_and_escaped(evil):
+    result = Published("pchase", "latency", 82.0, "cycles", f"Somebody 2015, table 1 {evil}", "table", {"memory": evil}, evil)
+    other = SpecSheet(f"Old {evil}", "gpu", Match(), {"memory_bandwidth_gb_s": Figure(224.0, "GB/s", "x")}, (result,))
+    source = document.as_html([ordinary()], [other])
+    assert_harmless(source)
+    words = " ".join(Page(source).words)
+    assert "Not measured here" in words and "82 cycles" in words and "224 GB/s a device" in words
+    assert {len(set(t)) for t in Page(source).tables} == {1}
+    assert "Not measured here" not in document.as_html([ordinary()])
+    table = [line for line in document.as_markdown([ordinary()], [other]).splitlines() if "82 cycles" in line]
+    assert len(table) == 1
+    assert len(re.findall(r"(?<!\\)\|", table[0])) == 6

@@ -59,16 +59,20 @@ def report(
     paths: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Results files, any number and any devices.")],
     form: Annotated[Literal["html", "md"], typer.Option("-f", "--format", help="html (one file, no script) or md.")] = "html",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to; standard output if not given.")] = None,
+    beside: Annotated[
+        list[str] | None, typer.Option("--beside", help="Also what papers published of a device: a name in platforms/, or all.")
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")] = False,
 ) -> None:
     """Make one report over any number of runs and devices."""
+    from clmembench import specs
     from clmembench.report import document
-    from clmembench.specs import SpecError
 
     runs = [load(path) for path in paths]
     try:
-        made = document.as_html(runs) if form == "html" else document.as_markdown(runs)
-    except SpecError as error:
+        others = specs.beside(beside or [])
+        made = document.as_html(runs, others) if form == "html" else document.as_markdown(runs, others)
+    except specs.SpecError as error:
         exits.stop(str(error), exits.USAGE)
     if output is None:
         print(made)

@@ -10,10 +10,10 @@ from typing import Any
 from clmembench import __version__
 from clmembench.model import Card, Run
 from clmembench.report import figures, text
-from clmembench.report.rows import Row, interval, labels, percent, rows, sheet_of, to_markdown
+from clmembench.report.rows import MEMORY_PEAK, Row, escape_markdown, interval, labels, percent, rows, sheet_of, to_markdown
 from clmembench.report.summary import sections, warnings
 from clmembench.specs import SpecSheet
-from clmembench.units import format_bytes, format_in
+from clmembench.units import format_bytes, format_in, format_params
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +37,53 @@ def parts(runs: Sequence[Run]) -> list[Part]:
     return found
 
 
-def as_markdown(runs: Sequence[Run]) -> str:
-    """The summaries of all runs, each followed by all its points."""
-    return "\n".join(
+def as_markdown(runs: Sequence[Run], others: Sequence[SpecSheet] = ()) -> str:
+    """The summaries of all runs, each followed by all its points; and what was published of other devices."""
+    measured = [
         f"{text.as_markdown(part.run, part.rows, part.sheet)}\n### All points\n\n{to_markdown(part.rows)}\n"
         for part in parts(runs)
-    )
+    ]
+    header = "| benchmark | metric | parameters | value | source |\n|---|---|---|--:|---|"
+    published = [
+        "\n".join([f"## {o['name']}: published, not measured here\n", header, *(_markdown_row(r) for r in o["rows"]), ""])
+        for o in _published(others)
+    ]
+    return "\n".join(measured + published)
 
 
-def as_html(runs: Sequence[Run]) -> str:
+def _markdown_row(row: dict[str, str]) -> str:
+    cells = (row["benchmark"], row["metric"], row["params"], row["value"], f"{row['source']} {row['note']}".strip())
+    return "| " + " | ".join(escape_markdown(cell) for cell in cells) + " |"
+
+
+def _published(others: Sequence[SpecSheet]) -> list[dict[str, Any]]:
+    """What papers state of other devices, ready to be shown."""
+    return [
+        {
+            "name": sheet.name,
+            "bandwidth": _bandwidth(sheet),
+            "rows": [
+                {
+                    "benchmark": p.benchmark,
+                    "metric": p.metric,
+                    "params": format_params(p.params),
+                    "value": f"{p.value:g} {p.unit}",
+                    "source": f"{p.source} ({p.read_from})",
+                    "note": p.note,
+                }
+                for p in sheet.published
+            ],
+        }
+        for sheet in others
+    ]
+
+
+def _bandwidth(sheet: SpecSheet | None) -> str:
+    figure = sheet.figures.get(MEMORY_PEAK) if sheet else None
+    return f"{figure.value:g} {figure.unit} a {figure.scope}" if figure else "not known"
+
+
+def as_html(runs: Sequence[Run], others: Sequence[SpecSheet] = ()) -> str:
     """One page with inline SVG, no script and no external address; all text from files is escaped."""
     from jinja2 import Environment, StrictUndefined
 
@@ -57,6 +95,7 @@ def as_html(runs: Sequence[Run]) -> str:
         labels=[part.label for part in all_parts],
         runs=[{"label": p.label, "warnings": [text.printable(w) for w in warnings(p.run, p.rows, p.sheet)]} for p in all_parts],
         facts=_facts(all_parts),
+        published=_published(others),
         parts=[_benchmark(name, card, all_parts) for name, card in _cards(all_parts).items()],
     )
 
@@ -123,10 +162,6 @@ def _facts(all_parts: Sequence[Part]) -> list[dict[str, Any]]:
     def line(name: str, of: Any) -> dict[str, Any]:
         return {"name": name, "cells": [text.printable(str(of(part))) for part in all_parts]}
 
-    def peak(part: Part, name: str) -> str:
-        figure = part.sheet.figures.get(name) if part.sheet else None
-        return f"{figure.value:g} {figure.unit} a {figure.scope}" if figure else "not known"
-
     return [
         line("kind", lambda p: p.run.header.device.kind),
         line("platform and driver", lambda p: f"{p.run.header.device.platform} {p.run.header.device.driver}"),
@@ -135,7 +170,7 @@ def _facts(all_parts: Sequence[Part]) -> list[dict[str, Any]]:
         line("host CPU", lambda p: p.run.header.host.get("cpu") or "not known"),
         line("virtual machine", lambda p: "yes" if p.run.header.host.get("virtual") else "no"),
         line("spec sheet", lambda p: p.sheet.name if p.sheet else "none matches"),
-        line("theoretical bandwidth", lambda p: peak(p, "memory_bandwidth_gb_s")),
+        line("theoretical bandwidth", lambda p: _bandwidth(p.sheet)),
         line("run", lambda p: f"{p.run.header.run_id}, {p.run.header.started}, suite {p.run.header.suite}"),
         line("clmembench", lambda p: p.run.header.tool_version),
     ]
