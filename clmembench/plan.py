@@ -55,7 +55,7 @@ def explore(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> Pla
             usable = [c for c in usable if c in allowed]
         if not allowed:
             continue
-        if len(usable) < 2 or _is_given(tuning, selection):
+        if len(usable) < 2:
             batch += [_point(benchmark, base, c, selection.processes) for c in (usable or allowed[:1])]
             continue
         best = yield from _tune(benchmark, base, usable, tuning)
@@ -72,17 +72,13 @@ def _chosen_axes(benchmark: Benchmark, selection: Selection) -> dict[str, Axis]:
         axes = {n: replace(a, needs=benchmark.axes[n].needs) for n, a in axes.items()}
     for name, values in selection.axes.items():
         if name in axes:
-            axes[name] = Axis(_fixed(values), axes[name].needs, axes[name].tuning)
+            # a user who names values of a tuning axis wants to see the best of each of them
+            axes[name] = Axis(_fixed(values), axes[name].needs)
     return axes
 
 
 def _fixed(values: tuple[Value, ...]) -> Callable[[DeviceInfo], tuple[Value, ...]]:
     return lambda info: values
-
-
-def _is_given(tuning: Mapping[str, object], selection: Selection) -> bool:
-    """A user who names values of a tuning axis wants to see each of them, not the best."""
-    return any(name in selection.axes for name in tuning)
 
 
 def _point(benchmark: Benchmark, base: Mapping[str, Value], tuned: Mapping[str, Value], processes: int) -> Point:

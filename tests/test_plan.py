@@ -98,9 +98,12 @@ def test_a_failed_trial_does_not_win():
     assert {p.params["width"] for p in asked if p.role == "measure"} == {1}
 
 
-def test_a_tuning_axis_given_by_the_user_is_shown_value_by_value():
-    asked = drive(tuned, Selection(axes={"width": (1, 4), "op": ("copy",)}), record)
-    assert {p.role for p in asked} == {"measure"}
+def test_a_tuning_axis_given_by_the_user_is_shown_value_by_value_each_at_its_best():
+    faster = {(1, "block"): 2.0, (4, "item"): 3.0}
+    answer = lambda p: rate(p, faster.get((p.params["width"], p.params["order"]), 1.0))  # noqa: E731
+    asked = drive(tuned, Selection(axes={"width": (1, 4), "op": ("copy",)}), answer)
+    measured = [(p.params["width"], p.params["order"]) for p in asked if p.role == "measure"]
+    assert measured == [(1, "block"), (4, "item")]
     assert {p.params["width"] for p in asked} == {1, 4}
 
 

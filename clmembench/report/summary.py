@@ -94,11 +94,11 @@ def _points(name: str, card: Card, mine: Sequence[Row]) -> Section:
         value = row.value
         params = {k: v for k, v in value.params.items() if k != "array_bytes"}
         if value.median is None or row.status != "ok":
-            cells = [format_params(params), row.status, row.reason] + [""] * (len(header) - 3)
+            cells = [format_params(params), row.status, row.reason] + [""] * (len(header) - 3 - bool(tuned))
         else:
             cells = [format_params(params), format_in(value.median, value.unit), interval(value)]
             cells += [_cycles(value.cycles)] * cycles + [percent(row.fraction)] * fractions
-            cells += ["/".join(str(value.tuning.get(n, "")) for n in tuned)] * bool(tuned)
+        cells += ["/".join(str(value.tuning.get(n, "")) for n in tuned)] * bool(tuned)
         rows.append(tuple(cells))
     title = card.summary if largest is None else f"{card.summary.rstrip('.')}; here {format_bytes(largest)}."
     notes = dict.fromkeys(note for row in shown for note in row.value.notes)
