@@ -484,3 +484,8 @@ def test_published_results_are_shown_as_such_and_escaped(evil):
     table = [line for line in document.as_markdown([ordinary()], [other]).splitlines() if "82 cycles" in line]
     assert len(table) == 1
     assert len(re.findall(r"(?<!\\)\|", table[0])) == 6
+
+
+def test_an_empty_cell_of_a_csv_is_empty():
+    (row,) = csv.DictReader(io.StringIO(to_csv(rows(run([bandwidth({"op": "copy"})]), SHEET))))
+    assert (row["reason"], row["notes"], row["param.op"]) == ("", "", "copy")

@@ -177,4 +177,4 @@ def escape_markdown(text: str) -> str:
 
 def _no_formula(value: object) -> object:
     """A cell that starts like a formula would be run by a spreadsheet."""
-    return "'" + value if isinstance(value, str) and value[:1] in "=+-@\t\r" else value
+    return "'" + value if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
