@@ -11,7 +11,7 @@ from clmembench.data import kernel_source
 from clmembench.model import Device, DeviceError, DeviceInfo, Fill, Kernel, Launch, Local, Metric, Skip, Slope, Work
 
 BARRIERS_A_BLOCK = 16  # as unrolled in barrier.cl
-# looks at the counter before a group gives up: over 0.2 s, far over any scheduling delay; on GPUs under any watchdog's limit
+# looks at the counter before a group gives up: over 0.1 s, far over any scheduling delay; on GPUs under any watchdog's limit
 PATIENCE = {"cpu": 1 << 25, "gpu": 1 << 20, "accelerator": 1 << 20}
 TRIAL_ROUNDS = 100
 LOOPS = "on CPUs compilers turn work-group barriers into loops over work-items, or remove them: no core waits for another"

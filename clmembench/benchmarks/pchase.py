@@ -60,9 +60,8 @@ def pchase(device: Device, array_bytes: int, spacing_bytes: int | str) -> Slope:
     order, successors = random_cycle(nodes, SEED + device.seed)
     device.upload(successor, successors)
     alone = array_bytes <= max(ALONE_TO, 2 * device.info.cache_bytes)
-    corners = np.linspace(0, nodes, (1 if alone else WALKERS) + 1).astype(
-        np.int64
-    )  # where each walker of a lap begins and ends
+    # where each walker of a lap begins and ends
+    corners = np.linspace(0, nodes, (1 if alone else WALKERS) + 1).astype(np.int64)
     starts, walked = device.alloc(4 * corners.size), device.alloc(8 * (corners.size - 1))
     device.upload(starts, order[corners % nodes])
     segments = np.diff(corners)

@@ -38,7 +38,7 @@ def run(
     budget: Annotated[str | None, typer.Option(help="Time for the whole run, such as 10m; later points are skipped.")] = None,
     timeout: Annotated[str, typer.Option(help="Time for one point before its process is ended.")] = "120s",
     processes: Annotated[int, typer.Option(min=1, max=100, help="Fresh processes for each point.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random inputs and orders.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Of the random inputs and orders.")] = 0,
     size: Annotated[str | None, typer.Option(help="Bytes of the largest array, such as 512MiB; else by device.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Results file; default in ./reports.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results file.")] = False,
@@ -68,6 +68,8 @@ def run(
         info = _sized(info, array_bytes)
         check_axes(chosen, info, selection)
         specs.find(info)  # two sheets that match, or a damaged one, are better known before than after
+        if not any(next(plan.explore(benchmark, info, selection), None) for benchmark in chosen):
+            raise ValueError("nothing to measure: no benchmark has a point with all these values; see describe")
     except (ValueError, specs.SpecError) as error:
         exits.stop(str(error), exits.USAGE)
     if output is not None and output.is_file() and not overwrite:
@@ -90,9 +92,6 @@ def run(
         bad, interrupted = _measure(results.Writer(path, header, overwrite), info, found, selection)
     except results.ResultsError as error:
         exits.stop(str(error), exits.INTERNAL)
-    if bad is None and not interrupted:
-        path.unlink()
-        exits.stop("nothing to measure: no benchmark has a point with all these values; see describe", exits.USAGE)
     _finish(path, as_json)
     if interrupted:
         exits.stop(f"interrupted: {path} holds every record up to here", exits.INTERRUPTED)
@@ -115,21 +114,21 @@ def _sized(info: DeviceInfo, array_bytes: int | None) -> DeviceInfo:
     return replace(info, array_bytes=array_bytes)
 
 
-def _measure(writer: object, info: DeviceInfo, found: Found, selection: Selection) -> tuple[int | None, bool]:
-    """Number of bad records (None where there was none at all), and whether Ctrl-C ended it early. A trial that fails costs
-    nothing, but one that is wrong shows a device that computes wrongly."""
+def _measure(writer: object, info: DeviceInfo, found: Found, selection: Selection) -> tuple[int, bool]:
+    """Number of bad records, and whether Ctrl-C ended it early. A trial that fails costs nothing, but one that is wrong shows a
+    device that computes wrongly."""
     from clmembench import plan
     from clmembench.results import Writer
 
     assert isinstance(writer, Writer)
-    bad: int | None = None
+    bad = 0
     with writer, _progress() as progress:
         records = plan.drive("opencl", info, found, selection)
         try:
             for record in records:
                 writer.write(record)
                 progress.show(record)
-                bad = (bad or 0) + (record.status in BAD and (record.role == "measure" or record.status == "wrong"))
+                bad += record.status in BAD and (record.role == "measure" or record.status == "wrong")
         except KeyboardInterrupt:
             return bad, True
         finally:

@@ -15,8 +15,7 @@ SIGMAS = 4.0  # of the curve's own noise: what lies further off a plateau's medi
 LEAST_TOLERANCE = 0.02  # below this, drift within a level is no knee
 SETTLED_OCTAVES = 2.0
 BEYOND_KNEE = 4.0
-OFF_SIGMAS = 12.0  # of the curve's noise: a set so much slower has surely outgrown a level
-MOST_OFF = 0.5  # disturbances were seen to reach
+DISTURBED = 0.5  # how much slower disturbances were seen to make a point
 NOISIER = 1.5  # how much noisier than ns a curve in cycles may be and still be the better one to compare
 
 
@@ -66,7 +65,7 @@ def curve(records: Iterable[Record], metric: Metric, x: str) -> list[Sample]:
 def plateaus(samples: Sequence[Sample]) -> list[Plateau]:
     """Plateaus from the smallest working set up: stretches of at least an octave on which nothing but noise moves the latency.
 
-    A point slower than a larger one was disturbed, and counts as fast as that.
+    A point far slower than a larger one was disturbed; in such a curve each counts as no slower than any larger one.
     The longest stretch within FLAT of its own median is taken first, then the longest on either side of it, and so on, so that
     a ramp's end cannot claim the level it leads to. Each is then trimmed at both ends to what the curve's own noise explains.
     Where the clock's cycles are known they are compared instead of ns, so that a change of frequency makes no knee; unless the
@@ -83,8 +82,8 @@ def plateaus(samples: Sequence[Sample]) -> list[Plateau]:
     least = _undisturbed(values)
     # where some points were seen to be disturbed, so may the one be that seems to end a level
     disturbed = max((value / low for value, low in zip(values, least, strict=True)), default=1.0) > 1 + FLAT
-    off = 1 + (MOST_OFF if disturbed else min(MOST_OFF, max(tolerance, OFF_SIGMAS * noise)))
-    return [_plateau(samples, least, off, start, end) for start, end in _stretches(samples, least, tolerance, 0, len(samples))]
+    used, off = (least, 1 + DISTURBED) if disturbed else (values, 0.0)  # 0: the next point is off it
+    return [_plateau(samples, used, off, start, end) for start, end in _stretches(samples, used, tolerance, 0, len(samples))]
 
 
 def settled(samples: Sequence[Sample], floor_bytes: int) -> bool:
