@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 
@@ -17,9 +18,14 @@ BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory
 LATENCY = Metric("latency", "ns", "ops", "slope", "lower", cycles=True)
 
 
-def axis(*values: Value, needs: Mapping[Value, Iterable[str]] | None = None, tuning: bool = False) -> Axis:
-    """An axis of fixed values; `needs` names the features that a value needs."""
-    return axis_of(lambda info: values, needs, tuning)
+def axis(
+    *values: Value,
+    needs: Mapping[Value, Iterable[str]] | None = None,
+    tuning: bool = False,
+    accepts: Callable[[Value], bool] | None = None,
+) -> Axis:
+    """An axis of fixed values; `needs` names the features that a value needs, `accepts` allows further values (see Axis)."""
+    return replace(axis_of(lambda info: values, needs, tuning), accepts=accepts)
 
 
 def axis_of(
@@ -43,6 +49,7 @@ def benchmark(
     where: Callable[..., bool] | None = None,
     thin: Callable[..., bool] | None = None,
     x: str = "",
+    scaling: Callable[[DeviceInfo], Mapping[str, Value]] | None = None,
     least_s: float = 0.0,
     version: int = 1,
     **axes: Axis,
@@ -62,6 +69,7 @@ def benchmark(
             thin=thin,
             quick=quick,
             x=x or next(iter(axes), ""),
+            scaling=scaling,
             least_s=least_s,
             summary=summary,
             source=source,

@@ -9,7 +9,7 @@ from typing import Literal
 from clmembench.model.device import DeviceInfo
 from clmembench.model.work import Prepared, Value
 
-Form = Literal["rate", "cost", "slope"]
+Form = Literal["rate", "cost", "slope", "slope_rate"]
 Role = Literal["measure", "tune"]
 
 
@@ -17,8 +17,9 @@ Role = Literal["measure", "tune"]
 class Metric:
     """How time becomes a value. Data, so that a stored run can be read without the benchmark's code.
 
-    rate: amount per time, in `unit`; cost: time per amount; slope: the cost of the extra amount between two ends.
-    `scale` turns amount/ns (rate) or ns/amount (cost, slope) into `unit`. `peak` names a figure of the spec sheet.
+    rate: amount per time, in `unit`; cost: time per amount; slope: the cost of the extra amount between two ends; slope_rate:
+    the rate of that extra amount. `times` names a parameter that the amount is multiplied by (operations of one work-item, of
+    all). `scale` turns amount/ns (rates) or ns/amount (cost, slope) into `unit`. `peak` names a figure of the spec sheet.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Metric:
     better: Literal["higher", "lower"]
     scale: float = 1.0
     peak: str | None = None
+    times: str = ""
     cycles: bool = False  # also worth showing in cycles of the measured core clock
     only: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # the parameter values it speaks of; empty: all
 
@@ -42,13 +44,15 @@ class Axis:
 
     `needs` names the device features a value needs. A tuning axis is searched and its winner is the record. `per_octave` > 0
     marks a growing axis: values are then (first, last) and the plan places that many points an octave between them, going
-    on past knees until the metric has been flat for two octaves.
+    on past knees until the metric has been flat for two octaves. `accepts` says whether a user's value, such as a file's name,
+    is one although it is not among `values`; it raises ValueError with what is wrong with one that should have been.
     """
 
     values: Callable[[DeviceInfo], Sequence[Value]]
     needs: Mapping[Value, frozenset[str]] = field(default_factory=dict)
     tuning: bool = False
     per_octave: int = 0
+    accepts: Callable[[Value], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,7 @@ class Benchmark:
     thin: Callable[..., bool] | None = None  # as `where`, of the points worth their time where the user named none
     quick: Mapping[str, Axis] | None = None  # axes that suite quick replaces; None keeps the benchmark out of it
     x: str = ""  # the axis a figure is drawn against
+    scaling: Callable[[DeviceInfo], Mapping[str, Value]] | None = None  # the point that is shown over compute units
     least_s: float = 0.0  # sample each point at least that long: what it measures wanders over that time
     peer_of: str | None = None
     summary: str = ""
@@ -74,10 +79,12 @@ class Benchmark:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a process runs: that many compute units (None: all), on those CPUs (empty: any). One process has one Place."""
+    """Where a process runs: on that many compute units (None: all) of a CPU, its threads on those CPUs in that order (empty:
+    any); on other devices with that many work-groups. `placement` names how the CPUs were chosen. One process has one Place."""
 
     compute_units: int | None = None
     cpus: tuple[int, ...] = ()
+    placement: str = ""
 
 
 @dataclass(frozen=True, slots=True)

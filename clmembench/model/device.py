@@ -43,6 +43,7 @@ class DeviceInfo:
     pci: str = ""
     cpu_id: str = ""
     array_bytes: int | None = None  # the user's --size
+    work_groups: int | None = None  # launch exactly that many, where a Place asks for it; on CPUs compute_units is what changes
 
 
 @dataclass(frozen=True, slots=True)
