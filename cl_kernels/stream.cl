@@ -29,19 +29,25 @@ kernel void init(global T* restrict a, const uint seed, const uint levels) {
 #endif
 
 #if OP <= WRITE
-// One work-item a vector.
-kernel void stream(global V* restrict a, const global V* restrict b, const global V* restrict c, const T s) {
-    const size_t i = get_global_id(0);
 #if OP == COPY
-    STORE(b[i], &a[i]);
+#define VALUE(i) b[i]
 #elif OP == SCALE
-    STORE((V)(s)*b[i], &a[i]);
+#define VALUE(i) ((V)(s)*b[i])
 #elif OP == ADD
-    STORE(b[i] + c[i], &a[i]);
+#define VALUE(i) (b[i] + c[i])
 #elif OP == TRIAD
-    STORE(b[i] + (V)(s)*c[i], &a[i]);
+#define VALUE(i) (b[i] + (V)(s)*c[i])
 #else
-    STORE((V)(s), &a[i]);
+#define VALUE(i) ((V)(s))
+#endif
+
+// One work-item a vector; with LOOP, for a fixed number of work-groups, every m-th of n vectors.
+kernel void stream(global V* restrict a, const global V* restrict b, const global V* restrict c, const T s, const ulong n) {
+#if LOOP
+    for (size_t i = get_global_id(0); i < n; i += get_global_size(0)) STORE(VALUE(i), &a[i]);
+#else
+    const size_t i = get_global_id(0);
+    STORE(VALUE(i), &a[i]);
 #endif
 }
 

@@ -18,7 +18,8 @@ _ORDER = ("ok", "suspect", "timeout", "failed", "skipped")
 @dataclass(frozen=True, slots=True)
 class Derived:
     """One metric of one point, processes pooled. `status` is a record's status, or "undetermined" for a slope whose interval
-    contains 0. Numbers are None unless status is ok or suspect. `cycles` and `ghz` use the core clock measured beside it."""
+    contains 0. Numbers are None unless status is ok or suspect. `cycles` and `ghz` use the core clock measured beside it.
+    Among `params` are, where a Place asked for them, compute_units and placement; `nbytes` is what one pass moves."""
 
     benchmark: str
     params: Mapping[str, Value]
@@ -44,6 +45,7 @@ class Derived:
     ghz: float | None = None
     clock_origin: str = ""
     cpu_over_wall: float | None = None
+    nbytes: int = 0
     checked: bool = False
     stopped: str = ""
     notes: tuple[str, ...] = ()
@@ -51,21 +53,14 @@ class Derived:
 
 def values_of(record: Record, metric: Metric) -> list[float]:
     """One value a sample, in the metric's unit; empty where the record's Works have none of the metric's amount."""
-    if metric.form == "slope":
-        if len(record.series) != 2:
-            return []
-        near, far = sorted(record.series, key=lambda s: _amount(s, metric))
-        extra = _amount(far, metric) - _amount(near, metric)
-        if extra <= 0:
-            return []
-        return [
-            metric.scale * (b / far.passes - a / near.passes) / extra
-            for a, b in zip(near.times_ns(), far.times_ns(), strict=False)
-        ]
+    if metric.form in ("slope", "slope_rate"):
+        ends = _ends(record, metric, 1.0)
+        differences = [b - a for a, b in zip(*ends, strict=False)] if ends else []
+        return differences if metric.form == "slope" else [metric.scale / d for d in differences if d > 0]
     if len(record.series) != 1:
         return []
     series = record.series[0]
-    amount = _amount(series, metric) * series.passes
+    amount = _amount(record, series, metric) * series.passes
     if amount <= 0:
         return []
     if metric.form == "rate":
@@ -82,21 +77,36 @@ def summarise(records: Sequence[Record], metric: Metric, in_cycles: bool = False
     if in_cycles:
         records = [r for r in records if r.core_clock is not None and r.core_clock.ghz]
     factors = [r.core_clock.ghz or 1.0 if in_cycles and r.core_clock is not None else 1.0 for r in records]
-    if metric.form == "slope":
+    if metric.form in ("slope", "slope_rate"):
         ends = [_ends(r, metric, f) for r, f in zip(records, factors, strict=True)]
         usable = [pair for pair in ends if pair is not None]
-        return stats.pool_differences(usable) if usable else None
+        slope = stats.pool_differences(usable) if usable else None
+        return _inverted(slope, metric.scale) if slope and metric.form == "slope_rate" else slope
     values = [[f * v for v in values_of(r, metric)] for r, f in zip(records, factors, strict=True)]
     return stats.pool(values) if any(values) else None
 
 
 def _ends(record: Record, metric: Metric, factor: float) -> tuple[list[float], list[float]] | None:
-    """The samples of a slope's two ends, each scaled so that their difference is the metric's value."""
-    if not values_of(record, metric):
+    """The samples of a slope's two ends, scaled so that their difference is the metric's value, or for a slope_rate the time of
+    one of its amount; None where there are not two of different amounts, or no samples."""
+    if len(record.series) != 2:
         return None
-    near, far = sorted(record.series, key=lambda s: _amount(s, metric))
-    scale = factor * metric.scale / (_amount(far, metric) - _amount(near, metric))
+    near, far = sorted(record.series, key=lambda s: _amount(record, s, metric))
+    extra = _amount(record, far, metric) - _amount(record, near, metric)
+    if extra <= 0 or not near.times_ns() or not far.times_ns():
+        return None
+    scale = factor * (metric.scale if metric.form == "slope" else 1.0) / extra
     return [scale * t / near.passes for t in near.times_ns()], [scale * t / far.passes for t in far.times_ns()]
+
+
+def _inverted(slope: stats.Summary, scale: float) -> stats.Summary:
+    """Rates of a slope's times. A slope that may be 0 has no largest rate, and one that is not above 0 has none at all."""
+
+    def rate(time: float) -> float:
+        return scale / time if time > 0 else math.inf
+
+    low, high = rate(slope.high), rate(slope.low)
+    return stats.Summary(rate(slope.median), low, high, rate(slope.q3), rate(slope.q1), low, slope.n, slope.processes)
 
 
 def derive(run: Run) -> list[Derived]:
@@ -146,10 +156,13 @@ def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, su
         "notes": first.notes + ((f"{lost} of {lost + len(records)} processes gave no value",) if lost else ()),
         "n": summary.n,
         "processes": summary.processes,
+        "nbytes": first.series[0].nbytes,
     }
-    if metric.form == "slope" and summary.low <= 0:
-        why = "cannot be told from 0" if summary.high >= 0 else "more work took less time"
-        reason = f"{why}: the slope lies between {summary.low:.2g} and {summary.high:.2g} {metric.unit}"
+    steep = summarise(records, replace(metric, form="slope")) if metric.form == "slope_rate" else summary
+    if metric.form in ("slope", "slope_rate") and steep is not None and steep.low <= 0:
+        why = "cannot be told from 0" if steep.high >= 0 else "more work took less time"
+        unit = metric.unit if metric.form == "slope" else "ns a unit"
+        reason = f"{why}: the slope lies between {steep.low:.2g} and {steep.high:.2g} {unit}"
         return _valueless(first, metric, card, "undetermined", reason, **common)
     finite = math.isfinite(summary.low)
     cycles = summarise(records, metric, in_cycles=True) if metric.cycles else None
@@ -184,7 +197,7 @@ def _cpu_over_wall(records: Iterable[Record]) -> float | None:
 def _identity(record: Record, metric: Metric, card: Card) -> dict[str, Any]:
     return {
         "benchmark": record.benchmark,
-        "params": {k: v for k, v in record.params.items() if k not in card.tuning},
+        "params": {k: v for k, v in record.params.items() if k not in card.tuning} | _placed(record.place),
         "tuning": {k: v for k, v in record.params.items() if k in card.tuning},
         "place": record.place,
         "metric": metric.name,
@@ -198,5 +211,13 @@ def _valueless(record: Record, metric: Metric, card: Card, status: str, reason: 
     return Derived(**_identity(record, metric, card), status=status, reason=reason, **common)
 
 
-def _amount(series: Series, metric: Metric) -> int:
-    return int(getattr(series, metric.amount))
+def _placed(place: Place) -> dict[str, Value]:
+    """A Place as parameters, so that points which differ in it alone are told apart like any others."""
+    units: dict[str, Value] = {} if place.compute_units is None else {"compute_units": place.compute_units}
+    return units | ({"placement": place.placement} if place.placement else {})
+
+
+def _amount(record: Record, series: Series, metric: Metric) -> int:
+    """What one pass does of the metric's amount; 0 where a parameter that it is multiplied by is no number."""
+    times = record.params.get(metric.times, 0) if metric.times else 1
+    return int(getattr(series, metric.amount)) * (times if isinstance(times, int) else 0)

@@ -279,9 +279,13 @@ def _serve() -> None:
     claims = raw.pop("device")
     # once probed, what the device was seen to do replaces what its driver says
     info = DeviceInfo(**{**claims, "features": frozenset(raw.pop("features") or claims["features"])})
+    place = Place(raw["place"]["compute_units"], tuple(raw["place"]["cpus"]), raw["place"]["placement"])
+    if place.cpus:
+        os.sched_setaffinity(0, place.cpus)  # before the driver makes its threads, which inherit it
+    info = place.seen(info)
     job = Job(
         device=info,
-        place=Place(raw["place"]["compute_units"], tuple(raw["place"]["cpus"])),
+        place=place,
         budget=measure.Budget(**raw.pop("budget")),
         trial=measure.Budget(**raw.pop("trial")),
         features=info.features,

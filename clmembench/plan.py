@@ -10,9 +10,9 @@ from dataclasses import replace
 from clmembench import derive
 from clmembench.infer import levels
 from clmembench.isolate import Child, ChildError, Found, Job
-from clmembench.model import Axis, Benchmark, Card, DeviceInfo, Plan, Point, Record, Value
-from clmembench.selection import Selection, selected
-from clmembench.units import format_bytes
+from clmembench.model import Axis, Benchmark, Card, DeviceInfo, Place, Plan, Point, Record, Value
+from clmembench.selection import PLACE, Selection, selected
+from clmembench.units import format_bytes, format_params
 
 DEATHS = 2  # a benchmark that ends its process this often is not tried again
 BETTER = 0.01  # a tuning trial must win by more than this to replace the default
@@ -36,7 +36,30 @@ def card(benchmark: Benchmark) -> Card:
 
 
 def explore(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> Plan:
-    """The points of a benchmark: the grid, tuned where it has tuning axes, grown along an axis that grows."""
+    """The points of a benchmark: the grid, tuned where it has tuning axes, grown along an axis that grows; then, unless the
+    user named values, one of its points over compute units, in the shape found best for it on all of them."""
+    placed = info.kind == "cpu" or benchmark.scaling is not None
+    winners: dict[frozenset[tuple[str, Value]], dict[str, Value]] = {}
+    for place in selection.places(info) if placed else [Place()]:
+        yield from _grid(benchmark, info, selection, place, winners)
+    if benchmark.scaling is None or selection.suite == "quick" or set(selection.axes) & {*benchmark.axes, *PLACE}:
+        return
+    tuned = winners.get(frozenset(benchmark.scaling(info).items()))
+    if tuned is not None:
+        # what depends on the number of compute units, such as of competing work-groups, goes with it
+        points = [({**benchmark.scaling(place.seen(info)), **tuned}, place) for place in selection.sweep(info)]
+        yield [Point(benchmark.name, params, place, selection.processes) for params, place in points]
+
+
+def _grid(
+    benchmark: Benchmark,
+    info: DeviceInfo,
+    selection: Selection,
+    place: Place,
+    winners: dict[frozenset[tuple[str, Value]], dict[str, Value]],
+) -> Plan:
+    """Every point at one Place; `winners` is told the best shape of each."""
+    info = place.seen(info)
     axes = _chosen_axes(benchmark, selection)
     plain = {n: a.values(info) for n, a in axes.items() if not a.tuning and not a.per_octave}
     tuning = {n: a.values(info) for n, a in axes.items() if a.tuning}
@@ -45,7 +68,7 @@ def explore(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> Pla
     batch: list[Point] = []
     for base in bases:
         if growing is not None:
-            yield from _grow(benchmark, info, base, *growing, selection.processes)
+            yield from _grow(benchmark, info, base, *growing, place, selection.processes)
             continue
         choices = [dict(zip(tuning, values, strict=True)) for values in itertools.product(*tuning.values())]
         allowed = [c for c in choices if benchmark.where is None or benchmark.where(info, **base, **c)]
@@ -56,10 +79,12 @@ def explore(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> Pla
         if not allowed:
             continue
         if len(usable) < 2:
-            batch += [_point(benchmark, base, c, selection.processes) for c in (usable or allowed[:1])]
-            continue
-        best = yield from _tune(benchmark, base, usable, tuning)
-        yield [_point(benchmark, base, best, selection.processes)]
+            best = (usable or allowed)[0]
+            batch.append(Point(benchmark.name, {**base, **best}, place, selection.processes))
+        else:
+            best = yield from _tune(benchmark, base, usable, tuning, place)
+            yield [Point(benchmark.name, {**base, **best}, place, selection.processes)]
+        winners[frozenset(base.items())] = best
     if batch:
         yield batch
 
@@ -69,7 +94,7 @@ def _chosen_axes(benchmark: Benchmark, selection: Selection) -> dict[str, Axis]:
     axes = dict(benchmark.axes)
     if selection.suite == "quick" and benchmark.quick is not None:
         axes.update(benchmark.quick)
-        axes = {n: replace(a, needs=benchmark.axes[n].needs) for n, a in axes.items()}
+        axes = {n: replace(a, needs=benchmark.axes[n].needs, accepts=benchmark.axes[n].accepts) for n, a in axes.items()}
     for name, values in selection.axes.items():
         if name in axes:
             # a user who names values of a tuning axis wants to see the best of each of them
@@ -81,18 +106,18 @@ def _fixed(values: tuple[Value, ...]) -> Callable[[DeviceInfo], tuple[Value, ...
     return lambda info: values
 
 
-def _point(benchmark: Benchmark, base: Mapping[str, Value], tuned: Mapping[str, Value], processes: int) -> Point:
-    return Point(benchmark.name, {**base, **tuned}, processes=processes)
-
-
 def _tune(
-    benchmark: Benchmark, base: dict[str, Value], usable: list[dict[str, Value]], tuning: Mapping[str, Sequence[Value]]
+    benchmark: Benchmark,
+    base: dict[str, Value],
+    usable: list[dict[str, Value]],
+    tuning: Mapping[str, Sequence[Value]],
+    place: Place,
 ) -> Generator[Sequence[Point], list[Record], dict[str, Value]]:
     """Search one axis after the other from the first choice; the winner is measured anew by the caller, since the best of
     several trials is biased upwards."""
 
     def trial(choice: dict[str, Value]) -> Point:
-        return Point(benchmark.name, {**base, **choice}, role="tune")
+        return Point(benchmark.name, {**base, **choice}, place, role="tune")
 
     best = usable[0]
     score = _score(benchmark, (yield [trial(best)]))
@@ -118,7 +143,9 @@ def _score(benchmark: Benchmark, records: Sequence[Record]) -> float:
     return median if metric.better == "higher" else (1 / median if median > 0 else 0.0)
 
 
-def _grow(benchmark: Benchmark, info: DeviceInfo, base: dict[str, Value], name: str, axis: Axis, processes: int) -> Plan:
+def _grow(
+    benchmark: Benchmark, info: DeviceInfo, base: dict[str, Value], name: str, axis: Axis, place: Place, processes: int
+) -> Plan:
     """An octave at a time, until the metric has settled or the axis ends."""
     first, last = (int(v) for v in axis.values(info))
     seen: list[Record] = []
@@ -126,7 +153,7 @@ def _grow(benchmark: Benchmark, info: DeviceInfo, base: dict[str, Value], name: 
     for start in range(0, len(sizes), axis.per_octave):
         params = [{**base, name: size} for size in sizes[start : start + axis.per_octave]]
         seen += yield [
-            Point(benchmark.name, p, processes=processes)
+            Point(benchmark.name, p, place, processes)
             for p in params
             if benchmark.where is None or benchmark.where(info, **p)
         ]
@@ -165,6 +192,13 @@ def outlook(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> str
             parts.append(f"{name} {values[0]} to at most {values[-1]}, {axis.per_octave} an octave until it settles")
         else:
             parts.append(f"{'tuned ' if axis.tuning else ''}{name} {', '.join(values)}")
+    places = [p for p in (selection.places(info) if info.kind == "cpu" or benchmark.scaling else []) if p != Place()]
+    if benchmark.scaling is not None and selection.suite != "quick" and not set(selection.axes) & {*benchmark.axes, *PLACE}:
+        base = benchmark.scaling(info)
+        places = selection.sweep(info) if base else []
+        parts += [f"{format_params(base)} over compute units"] if base else []
+    if places:
+        parts.append(", ".join(f"{p.compute_units} {p.placement}".strip() for p in places))
     return "; ".join(parts)
 
 
@@ -216,7 +250,7 @@ def _processes(points: Sequence[Point]) -> Iterator[tuple[Point, int]]:
 
 
 class _Attempts:
-    """Measures points in a child, with a new one for each process index and after each death."""
+    """Measures points in a child, with a new one for each Place and process index and after each death."""
 
     def __init__(self, job: Job, timeout_s: float, deadline: float | None) -> None:
         self._job = job
@@ -245,7 +279,7 @@ class _Attempts:
         if self._deadline is not None and time.monotonic() > self._deadline:
             return self._unmeasured(benchmark, point, process, "skipped", "the run's --budget was spent")
         try:
-            return self._started(process).measure(point, self._timeout_s)
+            return self._started(point.place, process).measure(point, self._timeout_s)
         except ChildError as error:
             if point.role == "tune":
                 self._deadly.append(shape)
@@ -256,11 +290,11 @@ class _Attempts:
             record = self._unmeasured(benchmark, point, process, status, str(error))
             return replace(record, log=error.log)
 
-    def _started(self, process: int) -> Child:
-        if self._child is not None and self._child.job.process != process:
+    def _started(self, place: Place, process: int) -> Child:
+        if self._child is not None and (self._child.job.place, self._child.job.process) != (place, process):
             self._end()
         if self._child is None:
-            self._child = Child(replace(self._job, process=process))
+            self._child = Child(replace(self._job, place=place, process=process))
         return self._child
 
     def _end(self) -> None:

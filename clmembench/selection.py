@@ -8,15 +8,19 @@ from fnmatch import fnmatchcase
 
 from clmembench.benchmarks import discovered
 from clmembench.measure import Budget
-from clmembench.model import Benchmark, DeviceInfo, Value
+from clmembench.model import Benchmark, DeviceInfo, Place, Value
+from clmembench.topology import PLACEMENTS, HardwareThread, cpus, placements
 
+PLACE = ("compute_units", "placement")  # named like axes, but a property of the process that measures
+GROUPS_A_UNIT = (2, 4, 8)  # a GPU's compute unit hides latency with several work-groups
 QUICK = Budget(least_s=0.03, most_s=0.3, noise=0.02, slope_ns=3e5)
 FULL = Budget(least_s=0.05, most_s=0.8, noise=0.01, slope_ns=1e6)
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a run is to measure: a suite, benchmark names (globs), values for axes, and its limits in time."""
+    """What a run is to measure: a suite, benchmark names (globs), values for axes, and its limits in time. `topology` is the
+    host's, for placing the threads of a device that is this host's CPU; empty where it is not."""
 
     suite: str = "all"
     globs: tuple[str, ...] = ()
@@ -25,12 +29,49 @@ class Selection:
     seed: int = 0
     budget_s: float | None = None
     timeout_s: float = 120.0
+    topology: tuple[HardwareThread, ...] = ()
 
     def budget_of(self, benchmark: Benchmark) -> Budget:
         """How long each of its points may sample."""
         budget = QUICK if self.suite == "quick" else FULL
         least_s = max(budget.least_s, benchmark.least_s)
         return replace(budget, least_s=least_s, most_s=max(budget.most_s, least_s))
+
+    def places(self, info: DeviceInfo) -> list[Place]:
+        """Where the user asked for every point to be measured; one Place that asks for nothing where they named none."""
+        if not set(PLACE) & set(self.axes):
+            return [Place()]
+        return self.sweep(info)
+
+    def sweep(self, info: DeviceInfo) -> list[Place]:
+        """Places of a study over compute units: the numbers and placements that the user named, or those worth their time.
+
+        On CPUs each number under every placement that differs from the others in the CPUs used. OpenCL gives no hold on which
+        thread runs which work-group, so an order alone makes no difference.
+        """
+        counts = [int(n) for n in self.axes.get("compute_units", _counts(info, self.topology))]
+        wanted = tuple(str(p) for p in self.axes.get("placement", PLACEMENTS))
+        if info.kind != "cpu" or len(self.topology) != info.compute_units:
+            return [Place(n) for n in counts]
+        found: dict[tuple[int, frozenset[int]], Place] = {}
+        for count in counts:
+            for placement in wanted if "placement" in self.axes else placements(self.topology, count):
+                chosen = cpus(self.topology, count, placement)
+                found.setdefault((count, frozenset(chosen)), Place(count, chosen, placement))
+        return list(found.values())
+
+
+def _counts(info: DeviceInfo, topology: Sequence[HardwareThread]) -> list[int]:
+    """All up to 8, then powers of two, whole sockets, one thread a core, and all; on other devices also several a unit."""
+    units = info.compute_units
+    counts = {n for n in range(1, units + 1) if n <= 8 or n & (n - 1) == 0} | {units}
+    if units > 8:
+        counts -= {3, 5, 6, 7}
+    if info.kind != "cpu":
+        return sorted(counts | {n * units for n in GROUPS_A_UNIT})
+    if len(topology) == units:
+        counts |= {len({(t.socket, t.core) for t in topology}), sum(t.socket == topology[0].socket for t in topology)}
+    return sorted(counts)
 
 
 def suites() -> dict[str, tuple[str, ...]]:
@@ -61,21 +102,43 @@ def selected(selection: Selection) -> list[Benchmark]:
         raise ValueError(f"suite {selection.suite} has none of {', '.join(selection.globs)}: leave out --suite")
     axes = {name for benchmark in chosen for name in benchmark.axes}
     for name in selection.axes:
-        if name not in axes:
-            raise ValueError(f"no axis {name!r} here: choose from {', '.join(sorted(axes))}")
+        if name not in axes and name not in PLACE:
+            raise ValueError(f"no axis {name!r} here: choose from {', '.join(sorted(axes))}, {', '.join(PLACE)}")
     return chosen
 
 
 def check_axes(chosen: Sequence[Benchmark], info: DeviceInfo, selection: Selection) -> None:
     """Raises ValueError for a value that no chosen benchmark can take on its axis: an unknown word, a number below 1 (where the
     axis itself goes no lower), or one for the other. Any number else is allowed: users look where the defaults do not."""
+    _check_places(chosen, info, selection)
     for name, values in selection.axes.items():
+        if name in PLACE:
+            continue
+        accepts = [b.axes[name].accepts for b in chosen if name in b.axes]
         known = [v for b in chosen if name in b.axes for v in b.axes[name].values(info)]
         numbers = [v for v in known if not isinstance(v, str)]
         for value in values:
             if value in known or (numbers and not isinstance(value, str) and value >= min(1, *numbers)):
                 continue
+            if any(accept is not None and accept(value) for accept in accepts):
+                continue
             words = ", ".join(dict.fromkeys(str(v) for v in known if isinstance(v, str)))
             number = f"a number from {min(1, *numbers)} up" if numbers else ""
             wanted = " or ".join(filter(None, [number, f"one of {words}" if words else ""]))
             raise ValueError(f"-a {name}: {value!r} is not {wanted}")
+
+
+def _check_places(chosen: Sequence[Benchmark], info: DeviceInfo, selection: Selection) -> None:
+    """Raises ValueError for compute units that the device has not, a placement that is none, or one where none can be had."""
+    for placement in selection.axes.get("placement", ()):
+        if placement not in PLACEMENTS:
+            raise ValueError(f"-a placement: {placement!r} is not one of {', '.join(PLACEMENTS)}")
+        if info.kind != "cpu" or len(selection.topology) != info.compute_units:
+            raise ValueError("-a placement: only threads of this host's CPUs can be placed: use -a compute_units alone")
+    for count in selection.axes.get("compute_units", ()):
+        if isinstance(count, str) or count < 1 or (info.kind == "cpu" and count > info.compute_units):
+            limit = f" to {info.compute_units}" if info.kind == "cpu" else " up, of work-groups"
+            raise ValueError(f"-a compute_units: {count!r} is not a number from 1{limit}")
+    if info.kind != "cpu" and "compute_units" in selection.axes and not any(b.scaling for b in chosen):
+        able = ", ".join(b.name for b in discovered().values() if b.scaling)
+        raise ValueError(f"-a compute_units: on this device only {able} can be held to a number of work-groups")

@@ -12,15 +12,16 @@ ROOT = Path(clmembench.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 EVERYTHING = {p.name.removesuffix(".py") for p in ROOT.iterdir() if p.suffix == ".py" or (p / "__init__.py").is_file()}
 MAY = {  # besides model, itself and the package's version
-    "__init__": "", "model": "", "units": "", "stats": "", "data": "",
-    "derive": "stats", "measure": "stats", "benchmarks": "data units", "runtimes": "", "environment": "", "probe": "data",
+    "__init__": "", "model": "", "units": "", "stats": "", "data": "", "topology": "", "matrices": "",
+    "derive": "stats", "measure": "stats", "benchmarks": "data units matrices", "runtimes": "", "environment": "",
+    "probe": "data",
     "isolate": "measure runtimes benchmarks results probe stats", "plan": "isolate infer derive selection units",
-    "selection": "benchmarks measure",
+    "selection": "benchmarks measure topology",
     "results": "", "specs": "data", "infer": "derive stats specs", "models": "derive stats specs",
     "report": "results specs infer models derive stats units",
     "cli": " ".join(EVERYTHING), "__main__": "cli",
 }  # fmt: skip
-LEAVES = {"model", "units", "stats", "data", "__init__"}
+LEAVES = {"model", "units", "stats", "data", "topology", "matrices", "__init__"}
 LAZY = {"pandas", "scipy", "seaborn", "matplotlib"}
 OPENCL = {ROOT / "runtimes" / "opencl.py", ROOT / "runtimes" / "opencl_info.py"}
 

@@ -60,7 +60,7 @@ def test_every_point_prepares_work_that_speaks_of_its_metrics(name, kind, params
         assert any(work.amount(m.amount) > 0 for m in metrics), "no amount for any of its metrics"
         device.time(work.commands, 1, work.clock)
     if isinstance(prepared, Slope):
-        assert all(m.form == "slope" for m in metrics)
+        assert all(m.form in ("slope", "slope_rate") for m in metrics)
         amounts = [w.amount(metrics[0].amount) for w in works]
         assert amounts[1] > amounts[0] > 0
     for command in device.log:

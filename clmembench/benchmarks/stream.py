@@ -16,6 +16,7 @@ SUMS = ("dot", "read")
 WIDTHS = (1, 2, 4, 8, 16)  # a vector of 3 takes the room of 4
 SCALAR = 3
 SEEDS = (0x9E3779B9, 0x85EBCA6B)
+HELD_GROUP = 1024  # work-items of a work-group where their number is fixed
 WINDOW = 4096  # elements that the host compares by itself at each end of an array
 
 
@@ -62,6 +63,10 @@ def _sizes(info: DeviceInfo) -> tuple[int, ...]:
     return (largest, *(size for size in (MIB, 16 * MIB) if size < largest))
 
 
+def _scaling(info: DeviceInfo) -> dict[str, Value]:
+    return {"op": "triad", "dtype": "double" if "fp64" in info.features else "float", "array_bytes": headline_bytes(info)}
+
+
 @benchmark(
     BANDWIDTH,
     suite="memory",
@@ -77,6 +82,7 @@ def _sizes(info: DeviceInfo) -> tuple[int, ...]:
     where=_where,
     thin=_thin,
     x="array_bytes",
+    scaling=_scaling,
     op=axis(*OPS),
     dtype=axis("double", "float", needs={"double": ["fp64"]}),
     array_bytes=axis_of(_sizes),
@@ -109,10 +115,11 @@ def stream(
         OP=OPS[op],
         NONTEMPORAL=nontemporal,
         BLOCKED=order == "blocked",
+        LOOP=device.info.work_groups is not None,
         **order_defines,
     )
-    group = 1 if order == "blocked" else work_group
-    items = _items(device, order, group, elements // width)
+    group, vectors = 1 if order == "blocked" else work_group, elements // width
+    items = _items(device, order, group, vectors)
     levels = 1024 if op not in SUMS else _exact_levels(scalar, elements // (items * width))
     if elements == 0:
         raise Skip(f"{array_bytes} B hold no work-group of {work_group} vectors of {width} {dtype}")
@@ -125,11 +132,12 @@ def stream(
     c = inputs[-1] if inputs else None
     if op in SUMS:
         out = device.alloc(items * width * scalar.itemsize)
-        launch = Launch(kernels["reduce"], (b, c, out, np.uint64(elements // width)), (items,), (group,))
+        launch = Launch(kernels["reduce"], (b, c, out, np.uint64(vectors)), (items,), (group,))
         check = _check_sum(device, kernels, op, out, items * width, elements, levels, scalar)
     else:
         out = device.alloc(elements * scalar.itemsize)
-        launch = Launch(kernels["stream"], (out, b or out, c or out, scalar.type(SCALAR)), (elements // width,), (group,))
+        shape = _looping(device, vectors) or ((vectors,), (group,))
+        launch = Launch(kernels["stream"], (out, b or out, c or out, scalar.type(SCALAR), np.uint64(vectors)), *shape)
         check = _check_elements(device, kernels, op, out, elements, levels, scalar)
     arrays = READS[op] + (op not in SUMS)
     return Work(
@@ -146,8 +154,19 @@ def _seeds(device: Device) -> tuple[int, int]:
     return tuple((seed + device.seed) % 2**32 for seed in SEEDS)  # type: ignore[return-value]
 
 
+def _looping(device: Device, vectors: int) -> tuple[tuple[int], tuple[int]] | None:
+    """The launch of a fixed number of work-groups, each as large as it may be; None where their number is free."""
+    groups = device.info.work_groups
+    if groups is None:
+        return None
+    group = min(HELD_GROUP, device.info.max_work_group)
+    return (min(groups, -(-vectors // group)) * group,), (group,)
+
+
 def _items(device: Device, order: str, group: int, vectors: int) -> int:
     """Work-items of a sum: a few blocks a compute unit, or enough neighbours to fill a GPU."""
+    if device.info.work_groups is not None:
+        return device.info.work_groups * group
     each = 4 if order == "blocked" else 2048
     return max(group, min(device.info.compute_units * each, vectors) // group * group)
 

@@ -35,6 +35,9 @@ def run(
     axis: Annotated[
         list[str] | None, typer.Option("-a", "--axis", help="Values of an axis: op=[triad,copy], array_bytes=64MiB.")
     ] = None,
+    matrix: Annotated[
+        list[Path] | None, typer.Option("--matrix", help="A Matrix Market file for spmv; adds to -a matrix=...")
+    ] = None,
     budget: Annotated[str | None, typer.Option(help="Time for the whole run, such as 10m; later points are skipped.")] = None,
     timeout: Annotated[str, typer.Option(help="Time for one point before its process is ended.")] = "120s",
     processes: Annotated[int, typer.Option(min=1, max=100, help="Fresh processes for each point.")] = 1,
@@ -46,14 +49,14 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be measured and end.")] = False,
 ) -> None:
     """Measure a device: every record is kept as it is made, and the end is a summary for people."""
-    from clmembench import isolate, plan, results, specs
+    from clmembench import isolate, plan, results, specs, topology
     from clmembench.selection import Selection, check_axes, selected
 
     try:
         selection = Selection(
             suite=suite or ("all" if bench else "quick"),
             globs=tuple(bench or ()),
-            axes=_axes(axis or []),
+            axes=_axes(axis or [], matrix or []),
             processes=processes,
             seed=seed,
             budget_s=units.parse_seconds(budget) if budget else None,
@@ -64,6 +67,8 @@ def run(
     except ValueError as error:
         exits.stop(str(error), exits.USAGE)
     info = devices.select(devices.listed(), device)
+    if info.kind == "cpu":
+        selection = replace(selection, topology=topology.read())
     try:
         info = _sized(info, array_bytes)
         check_axes(chosen, info, selection)
@@ -177,8 +182,8 @@ def _header(info: DeviceInfo, found: Found, selection: Selection, seed: int) -> 
     )
 
 
-def _axes(given: list[str]) -> Mapping[str, tuple[Value, ...]]:
-    """name=value or name=[value,value]. Raises ValueError for anything else."""
+def _axes(given: list[str], matrices: list[Path]) -> Mapping[str, tuple[Value, ...]]:
+    """name=value or name=[value,value], and files as values of axis matrix. Raises ValueError for anything else."""
     axes: dict[str, tuple[Value, ...]] = {}
     for text in given:
         name, equals, values = text.partition("=")
@@ -186,6 +191,8 @@ def _axes(given: list[str]) -> Mapping[str, tuple[Value, ...]]:
         if not equals or not name.strip() or not values.strip():
             raise ValueError(f"-a {text!r}: write name=value or name=[value,value]")
         axes[name.strip()] = tuple(_value(name.strip(), part.strip().strip("\"'")) for part in values.split(","))
+    if matrices:
+        axes["matrix"] = (*axes.get("matrix", ()), *map(str, matrices))
     return axes
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from clmembench.model.device import DeviceInfo
@@ -85,6 +85,14 @@ class Place:
     compute_units: int | None = None
     cpus: tuple[int, ...] = ()
     placement: str = ""
+
+    def seen(self, info: DeviceInfo) -> DeviceInfo:
+        """The device as benchmarks see it here: a CPU with fewer compute units, others with a number of work-groups."""
+        if self.compute_units is None:
+            return info
+        if info.kind == "cpu":
+            return replace(info, compute_units=self.compute_units)
+        return replace(info, work_groups=self.compute_units)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from clmembench import specs
@@ -17,6 +17,7 @@ from clmembench.specs import Peak, SpecSheet
 from clmembench.units import format_in, format_interval, format_params
 
 MEMORY_PEAK = "memory_bandwidth_gb_s"
+USED = (0.85, 1.15)  # of the compute units asked for: what a host's own work and a launch's idle ends explain
 IMPOSSIBLE = 1.02  # of a theoretical peak: beyond what rounding of the sheet's figures explains
 
 
@@ -51,16 +52,32 @@ def _row(value: Derived, run: Run, sheet: SpecSheet | None) -> Row:
     host, device = run.header.host, run.header.device
     sockets = host.get("sockets")
     whole = int(sockets) if isinstance(sockets, int) and not host.get("virtual") else None
-    peak = None if _cached(value, device, sheet) else specs.peak(sheet, value.peak, device, value.ghz, whole)
+    peak = None if _cached(value, device, sheet) else specs.peak(sheet, value.peak, _used(value, device), value.ghz, whole)
+    if value.status == "ok" and device.kind == "cpu" and (reason := _elsewhere(value)):
+        return Row(value, peak, "suspect", reason)
     if peak is not None and value.median is not None and value.median > IMPOSSIBLE * peak.value:
         reason = f"{value.median:.4g} {value.unit} is over the theoretical peak of {peak.value:.4g}: {peak.source}"
         return Row(value, peak, "suspect", reason)
     return Row(value, peak, value.status, value.reason)
 
 
+def _used(value: Derived, device: DeviceInfo) -> DeviceInfo:
+    """The device with as many compute units as were used: the peak of some cores is not that of all."""
+    units = value.place.compute_units
+    return replace(device, compute_units=units) if units is not None and device.kind == "cpu" else device
+
+
+def _elsewhere(value: Derived) -> str:
+    """Why a point at a Place was not measured at it: CPU time over wall time is not the number of compute units asked for."""
+    units, used = value.place.compute_units, value.cpu_over_wall
+    if units is None or used is None or USED[0] * units <= used <= USED[1] * units:
+        return ""
+    return f"{units} compute units were asked for and {used:.2f} were used: quieten the host, and measure it again"
+
+
 def _cached(value: Derived, device: DeviceInfo, sheet: SpecSheet | None) -> bool:
-    """Whether arrays are small enough for a cache, by STREAM's rule: memory's peak is not theirs."""
-    size = value.params.get("array_bytes")
+    """Whether arrays, or all that a pass moves, are small enough for a cache, by STREAM's rule: memory's peak is not theirs."""
+    size = value.params.get("array_bytes", value.nbytes)
     known = [sheet.figures[name].value for name in ("l2_bytes", "l3_bytes") if sheet is not None and name in sheet.figures]
     return value.peak == MEMORY_PEAK and isinstance(size, int) and size < 4 * max(device.cache_bytes, *known, 0)
 
@@ -107,9 +124,8 @@ def labels(table: Sequence[Row]) -> list[str]:
     full = []
     for name, row in zip(plain, table, strict=True):
         if repeated[(name, row.value.benchmark, row.value.metric)] > 1:
-            units, cpus = row.value.place.compute_units, row.value.place.cpus
-            extra = {**row.value.tuning, **({"compute_units": units} if units else {}), **({"cpus": cpus} if cpus else {})}
-            name = f"{name} {format_params(extra)}".strip()
+            cpus = row.value.place.cpus
+            name = f"{name} {format_params({**row.value.tuning, **({'cpus': cpus} if cpus else {})})}".strip()
         full.append(name)
     return full
 

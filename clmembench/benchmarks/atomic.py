@@ -1,0 +1,216 @@
+"""B3: atomic operations of competing work-items, on one address and on many, in global and in local memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from clmembench.benchmarks import axis, axis_of, benchmark
+from clmembench.data import kernel_source
+from clmembench.model import Array, Device, DeviceInfo, Fill, Launch, Metric, Skip, Slope, Value, Work
+
+TIME = Metric("time", "ns", "ops", "slope", "lower", cycles=True)
+THROUGHPUT = Metric("throughput", "Gop/s", "ops", "slope_rate", "higher", times="items")
+
+OPS = {"add": 0, "cas": 1, "exchange": 2}
+LOOP_ADD = 3
+REAL = {"float": "float", "double": "double"}
+ADDRESSES = {"same": 0, "group": 1, "line": 2, "spread": 3}
+GROUP = 256  # work-items of a GPU's work-group
+LOOPING = 1024  # the most work-items that a compare-and-swap loop is run with: each success makes all others try again
+LINE_BYTES = 256  # apart: no cache line or sector holds two
+TABLE = 1 << 20  # cells that spread operations go to
+LOCAL_TABLE = 1 << 10
+EXACT = {"float": 1 << 24, "double": 1 << 31}  # counts that are whole numbers of that type, and of the kernel's own counter
+
+
+def _items(info: DeviceInfo) -> tuple[int, ...]:
+    """Competing work-items: on CPUs one a work-group, up to one a compute unit; on GPUs up to eight work-groups a unit."""
+    units = info.compute_units
+    if info.kind == "cpu":
+        return tuple(dict.fromkeys([1 << k for k in range(12) if 1 << k < units] + [units]))
+    group = min(GROUP, info.max_work_group)
+    return tuple(dict.fromkeys((1, 32, group, LOOPING, group * units, 8 * group * units)))
+
+
+def _usual(info: DeviceInfo) -> int:
+    """The number of work-items that other axes are looked at with: one work-group a compute unit."""
+    return info.compute_units * (1 if info.kind == "cpu" else min(GROUP, info.max_work_group))
+
+
+def _where(info: DeviceInfo, op: str, dtype: str, memory: str, address: str, result: str, items: int) -> bool:
+    if op == "cas" and result == "unused":
+        return False  # whether it succeeded is its result
+    if dtype in REAL and (op != "add" or result == "unused" or (info.kind != "cpu" and items > LOOPING)):
+        return False
+    # work-groups have no local memory in common, and it has no lines
+    return memory == "global" or address in ("same", "spread")
+
+
+def _thin(info: DeviceInfo, **params: Value) -> bool:
+    """The default over all numbers of work-items; else one thing different from it, or two that go together."""
+    default = {"op": "add", "dtype": "int", "memory": "global", "address": "same", "result": "used"}
+    differing = {name for name, value in default.items() if params[name] != value}
+    if differing <= {"result"}:
+        return True
+    usual = min(LOOPING, _usual(info)) if params["dtype"] in REAL else _usual(info)
+    together = ({"memory", "address"}, {"memory", "result"}, {"address", "result"})
+    return params["items"] == usual and (
+        len(differing) == 1 or (differing in together and params["address"] in ("same", "spread"))
+    )
+
+
+def _scaling(info: DeviceInfo) -> Mapping[str, Value]:
+    """On CPUs the default by all compute units that there are; on others the axis `items` says it already."""
+    if info.kind != "cpu":
+        return {}
+    default = {"op": "add", "dtype": "int", "memory": "global", "address": "same", "result": "used"}
+    return {**default, "items": info.compute_units}
+
+
+@benchmark(
+    TIME,
+    THROUGHPUT,
+    suite="sync",
+    source="Razzaq et al. 2016, section IV-B1 (B3)",
+    quick={
+        "op": axis("add"),
+        "dtype": axis("int"),
+        "memory": axis("global"),
+        "address": axis("same"),
+        "result": axis("used"),
+        "items": axis_of(lambda info: tuple(dict.fromkeys((1, _usual(info))))),
+    },
+    where=_where,
+    thin=_thin,
+    x="items",
+    scaling=_scaling,
+    op=axis(*OPS),
+    dtype=axis("int", "long", "float", "double", needs={"long": ["int64_atomics"], "double": ["int64_atomics", "fp64"]}),
+    memory=axis("global", "local"),
+    address=axis(*ADDRESSES),
+    result=axis("used", "unused"),
+    items=axis_of(_items),
+)
+def atomic(device: Device, op: str, dtype: str, memory: str, address: str, result: str, items: int) -> Slope:
+    """Atomic add, compare-and-swap and exchange: time of one operation of one work-item, and operations of all.
+
+    All work-items do as many operations, one after the other. Addresses: `same` for all; neighbouring words, one for each
+    work-`group`; a `line` for each work-item; or `spread` at random over 2^20 words (2^10 of local memory). A float or double
+    is added by a loop of compare-and-swaps (native additions are silently wrong on some runtimes), which counts as one
+    operation; `cas` is one attempt. With the result unused, compilers may add up a sub-group's work-items first. On CPUs a
+    work-group is one work-item, so that they compete. What cells hold in the end, and what was seen on the way, is verified
+    exactly. Raises Skip for work-items that would take turns, or that are no whole number of work-groups.
+    """
+    contest = _contest(device.info, op, dtype, memory, address, result, items)
+    kernel = device.build(kernel_source("atomic"), **contest.defines())["compete"]
+    cells, carried = device.alloc(contest.cells * contest.word.itemsize), device.alloc(items * contest.word.itemsize)
+    counted = device.alloc(items * contest.word.itemsize)
+    reset = Fill(cells, contest.cells * contest.word.itemsize)
+
+    def work(rounds: int) -> Work:
+        def check() -> None:
+            held, counts = (device.download(b, contest.word, items) for b in (carried, counted))
+            contest.verify(rounds, device.download(cells, contest.word, contest.cells), held, counts)
+
+        return Work(
+            commands=(Launch(kernel, (cells, carried, counted, np.uint32(rounds)), (items,), (contest.group,)),),
+            ops=rounds,
+            before=(reset,),
+            outputs=((carried, items * contest.word.itemsize), (counted, items * contest.word.itemsize)),
+            check=check,
+        )
+
+    looping = dtype in REAL
+    return Slope(work, start=1 if looping else 16, most=EXACT[dtype] // items if looping else 1 << 30)
+
+
+@dataclass(frozen=True, slots=True)
+class _Contest:
+    """One choice on the axes: how it is launched, and what must come out."""
+
+    op: str
+    dtype: str
+    local: bool
+    address: str
+    used: bool
+    items: int
+    group: int
+
+    @property
+    def word(self) -> np.dtype[np.unsignedinteger]:
+        return np.dtype("u8" if self.dtype in ("long", "double") else "u4")
+
+    @property
+    def cells(self) -> int:
+        """Words of global memory: the cells, or for local memory a copy of every work-group's."""
+        if self.local:
+            return self.items // self.group * (LOCAL_TABLE if self.address == "spread" else 1)
+        across = self.items * (LINE_BYTES // self.word.itemsize)
+        return {"same": 1, "group": self.items // self.group, "line": across, "spread": TABLE}[self.address]
+
+    def defines(self) -> dict[str, Value]:
+        looping, wide = self.dtype in REAL, self.word.itemsize == 8
+        defines: dict[str, Value] = {
+            "T": "ulong" if wide else "uint",
+            "LONG": wide,
+            "OP": LOOP_ADD if looping else OPS[self.op],
+            "ADDRESS": ADDRESSES[self.address],
+            "USED": self.used,
+            "IN_LOCAL": self.local,
+            "TABLE": LOCAL_TABLE if self.local else TABLE,
+            "LOCAL_CELLS": LOCAL_TABLE if self.address == "spread" else 1,
+            "LINE_BYTES": LINE_BYTES,
+        }
+        if looping:
+            defines |= {"REAL": REAL[self.dtype], "AS_REAL": f"as_{self.dtype}", "AS_T": "as_ulong" if wide else "as_uint"}
+        return defines | ({"FP64": 1} if self.dtype == "double" else {})
+
+    def verify(self, rounds: int, cells: Array, held: Array, counts: Array) -> None:
+        """Raises AssertionError where cells, or what work-items carried and counted, are not what these operations leave."""
+        if self.op == "exchange":
+            return self._conserved(cells, held)
+        if self.dtype in REAL:
+            found = float(cells.view("f8" if self.word.itemsize == 8 else "f4").astype(np.float64).sum())
+            assert found == self.items * rounds, f"{self.items * rounds} times 1 was added, and the sum is {found:g}"
+            assert (counts == rounds).all(), "some work-items did not do all their operations"
+            return None
+        mask = (1 << 8 * self.word.itemsize) - 1  # unsigned words wrap, and so does what is expected
+        total = int(cells.astype(object).sum()) & mask if len(cells) < 1 << 12 else int(cells.sum(dtype=np.uint64)) & mask
+        if self.op == "cas":
+            won = int(counts.sum(dtype=np.uint64)) & mask
+            assert 0 < won == total, f"{won} compare-and-swaps succeeded, and the cells hold {total}"
+            return None
+        assert total == self.items * rounds & mask, f"{self.items * rounds} additions left {total}"
+        if self.address != "spread":
+            busy = cells[:: LINE_BYTES // self.word.itemsize] if self.address == "line" else cells
+            each = self.items // len(busy) * rounds
+            assert (busy == each & mask).all(), f"a cell holds {busy[busy != each & mask][0]} instead of {each}"
+            if self.used:  # a cell's additions return 0, 1, 2 ... each once
+                seen, wanted = int(counts.sum(dtype=np.uint64)) & mask, len(busy) * (each * (each - 1) // 2) & mask
+                assert seen == wanted, f"the old values add up to {seen} instead of {wanted}: some came twice"
+        return None
+
+    def _conserved(self, cells: Array, held: Array) -> None:
+        """Exchanges lose nothing: what is in cells and hands is what was there in the beginning. Where hands keep their own,
+        a cell holds something that was in one."""
+        tokens = np.arange(1, self.items + 1, dtype=self.word)
+        if self.used:
+            found = np.sort(np.concatenate([cells[cells != 0], held[held != 0]]))
+            assert np.array_equal(found, tokens), "an exchange lost a value or made one up"
+            return
+        assert np.array_equal(held, tokens), "a work-item did not keep its own value"
+        written = cells[cells != 0]
+        assert len(written) and (written <= self.items).all(), "a cell holds what nobody wrote"
+
+
+def _contest(info: DeviceInfo, op: str, dtype: str, memory: str, address: str, result: str, items: int) -> _Contest:
+    """Raises Skip where work-items could not compete as they should."""
+    if info.kind == "cpu" and items > info.compute_units:
+        raise Skip(f"{items} work-groups on {info.compute_units} compute units would take turns instead of competing")
+    group = 1 if info.kind == "cpu" else min(items, GROUP, info.max_work_group)
+    if items % group:
+        raise Skip(f"{items} work-items are no whole number of work-groups of {group}")
+    return _Contest(op, dtype, memory == "local", address, result == "used", items, group)

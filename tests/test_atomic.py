@@ -1,0 +1,122 @@
+"""Atomics on PoCL at small shapes of both kinds, and that each check notices the damage it is there for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clmembench.benchmarks.atomic import LINE_BYTES, TABLE, _contest, atomic
+from clmembench.measure import verify
+from clmembench.model import Skip
+from clmembench.runtimes.fake import INFO, FakeDevice
+from clmembench.runtimes.opencl import RUNTIME
+
+CPU = replace(INFO, kind="cpu", compute_units=2)
+DEFAULT = {"op": "add", "dtype": "int", "memory": "global", "address": "same", "result": "used"}
+CHOICES = [
+    DEFAULT | changes
+    for changes in (
+        {},
+        {"result": "unused"},
+        {"dtype": "long"},
+        {"dtype": "float"},
+        {"dtype": "double"},
+        {"op": "cas"},
+        {"op": "cas", "dtype": "long", "address": "spread"},
+        {"op": "exchange"},
+        {"op": "exchange", "result": "unused", "address": "group"},
+        {"address": "group"},
+        {"address": "line"},
+        {"address": "spread"},
+        {"memory": "local"},
+        {"memory": "local", "address": "spread", "op": "exchange"},
+        {"memory": "local", "dtype": "double", "address": "spread"},
+    )
+]
+
+
+@pytest.fixture(scope="module", params=["cpu", "gpu"])
+def device(request):
+    """PoCL; as "gpu" with its groups of many work-items."""
+    opened = RUNTIME.open(next(info for info in RUNTIME.devices() if info.kind == "cpu"))
+    opened.info = replace(opened.info, kind=request.param)
+    return opened
+
+
+@pytest.mark.parametrize("params", CHOICES, ids=lambda p: "-".join(p.values()))
+def test_every_kind_is_right_on_pocl(device, params):
+    items = device.info.compute_units if device.info.kind == "cpu" else 512
+    prepared = atomic.prepare(device, **params, items=items)
+    for rounds in (1, 7, 300):
+        assert verify(device, prepared.work(rounds)) == ""
+
+
+def left_behind(contest, rounds):
+    """Cells, carried and counted words as work-items that ran one after the other would leave them."""
+    cells, held = np.zeros(contest.cells, contest.word), np.zeros(contest.items, contest.word)
+    counts = np.zeros(contest.items, contest.word)
+    for item in range(contest.items):
+        cell = {"same": 0, "group": item // contest.group, "line": item * LINE_BYTES // contest.word.itemsize}[contest.address]
+        held[item] = item + 1 if contest.op == "exchange" else 0
+        for _ in range(rounds):
+            if contest.op == "exchange":
+                held[item], cells[cell] = cells[cell], held[item]
+            elif contest.op == "cas":
+                won = cells[cell] == held[item]
+                counts[item] += won
+                held[item] = cells[cell] + won
+                cells[cell] += won
+            else:
+                counts[item] += cells[cell]
+                cells[cell] += 1
+    return cells, held, counts
+
+
+@pytest.mark.parametrize("address", ["same", "group", "line"])
+@pytest.mark.parametrize("op", ["add", "cas", "exchange"])
+def test_checks_accept_what_is_right_and_notice_one_wrong_word(op, address):
+    contest = _contest(INFO, op, "int", "global", address, "used", 512)
+    cells, held, counts = left_behind(contest, 3)
+    contest.verify(3, cells, held, counts)
+    with pytest.raises(AssertionError):
+        contest.verify(3, cells + (np.arange(len(cells)) == 0).astype(cells.dtype), held, counts)
+    if op == "exchange":
+        held[5] = 5000
+    else:
+        counts[5] += 1
+    with pytest.raises(AssertionError):
+        contest.verify(3, cells, held, counts)
+
+
+def test_a_lost_update_is_noticed_in_spread_cells_and_in_floats():
+    contest = _contest(INFO, "add", "int", "global", "spread", "used", 512)
+    cells, words = np.zeros(TABLE, np.uint32), np.zeros(512, np.uint32)
+    cells[7] = 512 * 3
+    contest.verify(3, cells, words, words)
+    cells[7] -= 1
+    with pytest.raises(AssertionError, match="1536 additions left 1535"):
+        contest.verify(3, cells, words, words)
+    contest = _contest(INFO, "add", "double", "global", "same", "used", 512)
+    three = np.full(512, 3, np.uint64)
+    contest.verify(3, np.array([1536.0]).view(np.uint64), three, three)
+    with pytest.raises(AssertionError, match="the sum is 1535"):
+        contest.verify(3, np.array([1535.0]).view(np.uint64), three, three)
+
+
+def test_counts_may_wrap():
+    contest = _contest(CPU, "add", "int", "global", "same", "unused", 2)
+    contest.verify(1 << 31, np.zeros(1, np.uint32), np.zeros(2, np.uint32), np.zeros(2, np.uint32))
+
+
+def test_what_cannot_compete_is_skipped():
+    with pytest.raises(Skip, match="take turns"):
+        atomic.prepare(FakeDevice(CPU), **DEFAULT, items=3)
+    with pytest.raises(Skip, match="no whole number"):
+        atomic.prepare(FakeDevice(INFO), **DEFAULT, items=300)
+
+
+def test_floats_are_counted_no_further_than_they_are_exact():
+    prepared = atomic.prepare(FakeDevice(CPU), **(DEFAULT | {"dtype": "float"}), items=2)
+    assert prepared.most * 2 <= 1 << 24
