@@ -153,9 +153,7 @@ def _grow(
     for start in range(0, len(sizes), axis.per_octave):
         params = [{**base, name: size} for size in sizes[start : start + axis.per_octave]]
         seen += yield [
-            Point(benchmark.name, p, place, processes)
-            for p in params
-            if benchmark.where is None or benchmark.where(info, **p)
+            Point(benchmark.name, p, place, processes) for p in params if benchmark.where is None or benchmark.where(info, **p)
         ]
         if levels.settled(levels.curve(seen, benchmark.metrics[0], name), levels.floor_bytes(info)):
             return

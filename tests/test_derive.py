@@ -250,3 +250,46 @@ def test_a_cost_whose_passes_were_waited_for_together_is_suspect(clock, passes, 
     (found,) = derive(run([record("stream", {"op": "copy"}, times)], header(cards={"stream": card})))
     assert found.status == status
     assert ("waited for at once" in found.reason) == (status == "suspect")
+
+
+RATE = Metric("throughput", "Gop/s", "ops", "slope_rate", "higher", times="items")
+ATOMIC = Card(1, "sync", "Atomics.", "Razzaq et al. 2016", (LATENCY, RATE), x="items")
+
+
+def contest(near, far, items=4, **changes):
+    return record("atomic", {"items": items}, series(near, ops=100), series(far, ops=300), **changes)
+
+
+def test_a_rate_of_a_slope_counts_all_work_items():
+    # (7000 - 3000) ns for 200 more operations of each of 4 work-items: 20 ns for one's, 800 / 4000 = 0.2 a ns for all
+    assert values_of(contest([3000], [7000]), LATENCY) == [20.0]
+    assert values_of(contest([3000], [7000]), RATE) == [0.2]
+    assert values_of(contest([3000, 3000], [2000, 7000]), RATE) == [0.2]  # a difference below 0 is no rate
+    assert values_of(contest([3000], [7000], items="many"), RATE) == []
+
+
+def test_the_interval_of_a_slopes_rate_is_that_of_its_time_turned_over():
+    found = contest([3000] * 8, [6600, 6800, 7000, 7000, 7000, 7000, 7200, 7400])
+    time, rate = derive_point([found], ATOMIC)
+    assert (time.median, rate.median) == (20.0, 0.2)
+    assert time.ci_low < 20.0 < time.ci_high
+    assert (rate.ci_low, rate.ci_high) == pytest.approx((4 / time.ci_high, 4 / time.ci_low))
+    assert (rate.q1, rate.q3) == pytest.approx((4 / time.q3, 4 / time.q1))
+
+
+def test_a_slope_that_may_be_0_has_no_rate():
+    found = contest([3000, 3500] * 8, [3100, 3300] * 8)
+    assert [d.status for d in derive_point([found], ATOMIC)] == ["undetermined"] * 2
+    assert all(d.median is None and "cannot be told from 0" in d.reason for d in derive_point([found], ATOMIC))
+
+
+def test_a_place_is_among_the_parameters_and_keeps_points_apart():
+    works = [series([100] * 8, nbytes=1000)]
+    places = [Place(), Place(1, (0,), "compact"), Place(2, (0, 1), "compact"), Place(2, (0, 2), "scatter")]
+    found = derive(run([record("stream", {"op": "copy"}, *works, place=place) for place in places]))
+    assert [dict(d.params) for d in found] == [
+        {"op": "copy"},
+        {"op": "copy", "compute_units": 1, "placement": "compact"},
+        {"op": "copy", "compute_units": 2, "placement": "compact"},
+        {"op": "copy", "compute_units": 2, "placement": "scatter"},
+    ]

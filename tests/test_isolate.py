@@ -15,7 +15,7 @@ import pytest
 from clmembench import isolate, plan
 from clmembench.isolate import Child, ChildError, Found, Job
 from clmembench.measure import Budget, Measured
-from clmembench.model import Point
+from clmembench.model import Place, Point
 from clmembench.runtimes.fake import INFO
 from clmembench.selection import Selection
 from tests.builders import series
@@ -191,3 +191,30 @@ def state(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except OSError:
         return ""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no affinity")
+def test_a_child_runs_on_the_cpus_of_its_place_and_sees_as_many_compute_units(monkeypatch):
+    # the fake device is told by a CPU's child how many threads to have; its own mask is what the system says of it
+    cpu = max(os.sched_getaffinity(0))
+    with Child(replace(job(), place=Place(1, (cpu,), "compact"))) as child:
+        record = child.measure(POINT, 60)
+        assert os.sched_getaffinity(child._process.pid) == {cpu}
+    assert record.place == Place(1, (cpu,), "compact")
+    held = Place(1, (cpu,), "compact").seen(replace(INFO, kind="cpu"))
+    assert (held.compute_units, held.work_groups) == (1, None)
+    assert (Place(3).seen(INFO).compute_units, Place(3).seen(INFO).work_groups) == (INFO.compute_units, 3)
+    assert Place().seen(INFO) is INFO
+
+
+def test_each_place_has_a_process_of_its_own(monkeypatch):
+    started = []
+    monkeypatch.setattr(plan, "Child", lambda job: started.append(job.place) or Child(job))
+    selection = Selection(
+        suite="all", globs=("stream",), axes={"compute_units": (1, 2), "op": ("copy",), "array_bytes": (4096,)}
+    )
+    records = list(
+        plan.drive("fake", INFO, FOUND, replace(selection, axes={**selection.axes, "width": (1,), "order": ("item",)}))
+    )
+    assert started == [Place(1), Place(2)]
+    assert {r.place for r in records} == {Place(1), Place(2)}

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from clmembench import plan
-from clmembench.benchmarks import BANDWIDTH, LATENCY, axis, benchmark, discovered, growing
+from clmembench.benchmarks import BANDWIDTH, LATENCY, axis, axis_of, benchmark, discovered, growing
 from clmembench.model import Place, Point, Record, Series, Skip, Work
 from clmembench.runtimes.fake import INFO
-from clmembench.selection import FULL, QUICK, Selection, selected, suites
+from clmembench.selection import FULL, QUICK, Selection, check_axes, selected, suites
+from clmembench.topology import HardwareThread
 
 
 @benchmark(
@@ -54,9 +55,9 @@ def slope(point: Point, ns: float) -> Record:
     return record(point, ends)
 
 
-def drive(bench, selection, answer):
+def drive(bench, selection, answer, info=INFO):
     """All points that a plan asks for, given a function that makes each one's record."""
-    asked, found = [], plan.explore(bench, INFO, selection)
+    asked, found = [], plan.explore(bench, info, selection)
     answers = None
     while True:
         try:
@@ -188,3 +189,107 @@ def test_points_are_thinned_only_where_the_user_named_none():
     assert [(p.params["op"], p.params["n"]) for p in asked] == [("copy", 1), ("copy", 2), ("copy", 3), ("sum", 3)]
     asked = drive(thinned, Selection(axes={"n": (1,)}), lambda p: rate(p, 1.0))
     assert [(p.params["op"], p.params["n"]) for p in asked] == [("copy", 1), ("sum", 1)]
+
+
+# ---- places --------------------------------------------------------------------------------------------------------------
+
+CPU4 = replace(INFO, kind="cpu", compute_units=4)
+# two sockets of two cores, numbered as Linux does: 0 and 1 on the first, 2 and 3 on the second
+SOCKETS = tuple(HardwareThread(cpu, cpu // 2, cpu % 2, 0) for cpu in range(4))
+
+
+@benchmark(
+    BANDWIDTH,
+    suite="test",
+    source="none",
+    scaling=lambda info: {"op": "copy", "groups": info.work_groups or info.compute_units},
+    op=axis("copy", "sum"),
+    groups=axis_of(lambda info: (1, info.compute_units)),
+    width=axis(1, 2, tuning=True),
+)
+def scales(device, op, groups, width):
+    """A benchmark with a study over compute units."""
+    return Work(())
+
+
+def test_a_study_over_compute_units_is_in_the_best_shape_at_every_place_that_differs():
+    asked = drive(scales, Selection(topology=SOCKETS), lambda p: rate(p, float(p.params["width"])), CPU4)
+    study = [p for p in asked if p.place != Place()]
+    # one thread has one place; two are on one socket or on two; three are 0 1 2, or 0 2 1 and so the same CPUs as 0 1 2
+    assert [(p.place.compute_units, p.place.cpus, p.place.placement) for p in study] == [
+        (1, (0,), "compact"),
+        (2, (0, 1), "compact"),
+        (2, (0, 2), "scatter"),
+        (3, (0, 1, 2), "compact"),
+        (4, (0, 1, 2, 3), "compact"),
+    ]
+    # groups goes with the units, and the shape is the winner on all of them
+    assert [dict(p.params) for p in study] == [{"op": "copy", "groups": n, "width": 2} for n in (1, 2, 2, 3, 4)]
+
+
+def test_on_a_gpu_the_study_is_over_work_groups():
+    asked = drive(scales, Selection(), lambda p: rate(p, 1.0), replace(INFO, compute_units=16))
+    study = [p for p in asked if p.place != Place()]
+    assert [p.place for p in study] == [Place(n) for n in (1, 2, 4, 8, 16, 32, 64, 128)]
+    assert [p.params["groups"] for p in study] == [1, 2, 4, 8, 16, 32, 64, 128]
+
+
+def test_there_is_no_study_where_the_user_named_values_and_in_quick():
+    for selection in (Selection(axes={"op": ("copy",)}, topology=SOCKETS), Selection(suite="quick", topology=SOCKETS)):
+        assert {p.place for p in drive(scales, selection, lambda p: rate(p, 1.0), CPU4)} == {Place()}
+
+
+def test_a_user_may_have_every_point_at_a_place():
+    chosen = Selection(axes={"compute_units": (2,), "placement": ("scatter",)}, topology=SOCKETS)
+    asked = drive(grid, chosen, record, CPU4)
+    assert {p.place for p in asked} == {Place(2, (0, 2), "scatter")} and len(asked) == 4
+    # the axes are those of a device with two compute units
+    assert {p.params["groups"] for p in drive(scales, chosen, lambda p: rate(p, 1.0), CPU4)} == {1, 2}
+
+
+def test_threads_are_placed_only_where_the_device_is_the_hosts_cpus():
+    seven = Selection(topology=(*SOCKETS, HardwareThread(9, 2, 0, 0)))
+    assert seven.sweep(CPU4) == [Place(n) for n in (1, 2, 3, 4)]
+
+
+def test_counts_of_a_large_host_are_powers_of_two_sockets_cores_and_all():
+    # 2 sockets x 28 cores x 2 hardware threads, as in Razzaq's Haswell system
+    haswell = tuple(HardwareThread(n, n // 28 % 2, n % 28, n // 56) for n in range(112))
+    sweep = Selection(topology=haswell, axes={"placement": ("compact",)}).sweep(replace(CPU4, compute_units=112))
+    assert [p.compute_units for p in sweep] == [1, 2, 4, 8, 16, 32, 56, 64, 112]
+
+
+@pytest.mark.parametrize(
+    ("axes", "says"),
+    [
+        ({"compute_units": (5,)}, "5 is not a number from 1 to 4"),
+        ({"compute_units": (0,)}, "from 1 to 4"),
+        ({"compute_units": ("two",)}, "'two' is not a number"),
+        ({"placement": ("dense",)}, "compact, scatter, balanced"),
+    ],
+)
+def test_places_that_cannot_be_are_refused(axes, says):
+    with pytest.raises(ValueError, match=says):
+        check_axes([scales], CPU4, Selection(axes=axes, topology=SOCKETS))
+
+
+def test_a_placement_of_a_gpu_is_refused_and_so_are_work_groups_where_no_benchmark_takes_them():
+    with pytest.raises(ValueError, match="only threads of this host's CPUs"):
+        check_axes([scales], INFO, Selection(axes={"placement": ("compact",)}))
+    with pytest.raises(ValueError, match="stream"):
+        check_axes([grid], INFO, Selection(axes={"compute_units": (1,)}))
+    check_axes([scales], INFO, Selection(axes={"compute_units": (1000,)}))
+
+
+def test_a_value_that_an_axis_accepts_is_one_though_it_is_not_among_its_own():
+    def accepts(value):
+        if value == "broken.mtx":
+            raise ValueError("broken.mtx:3: no number")
+        return str(value).endswith(".mtx")
+
+    takes = replace(grid, axes={"dtype": axis("float", accepts=accepts), "n": axis(1)})
+    check_axes([takes], INFO, Selection(axes={"dtype": ("a.mtx",)}))
+    with pytest.raises(ValueError, match=r"broken\.mtx:3: no number"):
+        check_axes([takes], INFO, Selection(axes={"dtype": ("broken.mtx",)}))
+    with pytest.raises(ValueError, match="is not one of float"):
+        check_axes([takes], INFO, Selection(axes={"dtype": ("a.txt",)}))

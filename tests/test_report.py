@@ -13,7 +13,7 @@ from clmembench.report import document, text
 from clmembench.report.rows import as_dict, escape_markdown, rows, to_csv, to_json, to_markdown
 from clmembench.report.summary import sections, warnings
 from clmembench.specs import Figure, Match, Published, SpecSheet
-from tests.builders import BANDWIDTH, CHASE, STREAM, clock, device, header, record, run, series, slope
+from tests.builders import BANDWIDTH, CHASE, COST, STREAM, clock, device, header, record, run, series, slope
 
 KIB, MIB = 1 << 10, 1 << 20
 SHEET = SpecSheet("Test sheet", "gpu", Match(), {"memory_bandwidth_gb_s": Figure(100.0, "GB/s", "the data sheet")})
@@ -187,7 +187,7 @@ def test_a_section_shows_the_largest_size_and_every_row_fills_its_header():
     found = ordinary()
     stream, chase = sections(found, rows(found, SHEET))
     assert "256 MiB" in stream.title
-    assert [(r[0], r[1]) for r in stream.rows] == [("op=copy", "50.0 GB/s"), ("op=triad", "50.0 GB/s"), ("op=dot", "skipped")]
+    assert [(r[0], r[1]) for r in stream.rows] == [("copy", "50.0 GB/s"), ("triad", "50.0 GB/s"), ("dot", "skipped")]
     for section in (stream, chase):
         assert {len(row) for row in section.rows} == {len(section.header)}
 
@@ -234,7 +234,7 @@ def test_text_is_aligned_and_plain():
     shown = text.as_text(found, rows(found, SHEET), SHEET)
     assert "\x1b" not in shown and "peaks of Test sheet" in shown
     assert "\x1b[1m" in text.as_text(found, rows(found, SHEET), SHEET, bold=True)
-    copy, triad = (line for line in shown.split("\n") if "op=copy" in line or "op=triad" in line)
+    copy, triad = (line for line in shown.split("\n") if line.split()[:1] in (["copy"], ["triad"]))
     assert copy.index("50.0 GB/s") == triad.index("50.0 GB/s")
 
 
@@ -416,8 +416,10 @@ def test_two_metrics_of_one_point_are_two_rows_of_a_page():
     found = run(
         [bandwidth({"op": "copy"})], header(cards={"stream": replace(STREAM, metrics=(read, replace(read, name="second")))})
     )
-    words = Page(document.as_html([found])).words
+    words = Page(document.as_html([found]).split("All points")[1]).words
     assert [w for w in words if w in ("first", "second")] == ["first", "second"]
+    (section,) = sections(found, rows(found, None))
+    assert section.header[-1] == "second" and len(section.rows) == 1
 
 
 def test_a_latency_is_no_bar_among_bandwidths():
@@ -489,3 +491,78 @@ def test_published_results_are_shown_as_such_and_escaped(evil):
 def test_an_empty_cell_of_a_csv_is_empty():
     (row,) = csv.DictReader(io.StringIO(to_csv(rows(run([bandwidth({"op": "copy"})]), SHEET))))
     assert (row["reason"], row["notes"], row["param.op"]) == ("", "", "copy")
+
+
+# ---- over compute units --------------------------------------------------------------------------------------------------
+
+
+def study(used=lambda n: float(n)):
+    """Triad on a whole CPU of four cores, then on 1, 2 (two ways) and 4 of them, at 10 GB/s each."""
+    info = device("Test CPU", kind="cpu", compute_units=4)
+    card = replace(STREAM, metrics=(BANDWIDTH,))
+    places = [Place()] + [
+        Place(n, tuple(range(n)), p) for n, p in ((1, "compact"), (2, "compact"), (2, "scatter"), (4, "compact"))
+    ]
+    found = []
+    for place in places:
+        units = place.compute_units or 4
+        times = (10**6 // units,) * 16
+        cpu = tuple(int(used(units) * t) for t in times)
+        found.append(
+            record("stream", {"op": "triad", "array_bytes": MIB}, replace(series(times, nbytes=10**7), cpu_ns=cpu), place=place)
+        )
+    return run(found, header(info, {"stream": card}))
+
+
+def test_a_study_over_compute_units_has_a_section_a_figure_and_speed_ups():
+    found = study()
+    whole, scaling = sections(found, rows(found, None))
+    assert len(whole.rows) == 1 and "compute_units" not in whole.title
+    assert scaling.header[0] == "stream: compute units" and "op=triad array_bytes=1 MiB" in scaling.title
+    assert [(r[0], r[1], r[4], r[5]) for r in scaling.rows] == [
+        ("1", "compact", "1.00", "1.00"),
+        ("2", "compact", "2.00", "2.00"),
+        ("2", "scatter", "2.00", "2.00"),
+        ("4", "compact", "4.00", "4.00"),
+    ]
+    page = document.as_html([found])
+    assert page.count("<svg") == 2 and ">compute units</text>" in page and ">scatter</text>" in page
+    assert_tables_are_rectangular(document.as_markdown([found]))
+
+
+@pytest.mark.parametrize(("used", "status"), [(0.5, "suspect"), (0.86, "ok"), (1.0, "ok"), (1.14, "ok"), (1.5, "suspect")])
+def test_a_point_that_did_not_run_on_the_compute_units_asked_for_is_suspect(used, status):
+    found = study(lambda n: used * n)
+    table = rows(found, None)
+    assert [row.status for row in table] == ["ok"] + [status] * 4  # no Place, no promise
+    on_gpu = replace(found, header=replace(found.header, device=device(kind="gpu")))
+    assert {row.status for row in rows(on_gpu, None)} == {"ok"}  # work-groups use no CPU
+
+
+def test_the_peak_of_some_cores_is_theirs_alone():
+    core = SpecSheet("Test", "cpu", Match(), {"fp64": Figure(16, "FLOP/cycle", "a manual", scope="core")})
+    card = replace(STREAM, metrics=(Metric("performance", "GFLOP/s", "flops", "rate", "higher", peak="fp64"),))
+    found = study()
+    records = [
+        replace(r, series=tuple(replace(s, flops=10**7) for s in r.series), core_clock=clock(2.0)) for r in found.records
+    ]
+    table = rows(replace(found, records=tuple(records), header=replace(found.header, benchmarks={"stream": card})), core)
+    assert [row.peak.value for row in table] == pytest.approx([128.0, 32.0, 64.0, 64.0, 128.0])
+
+
+def test_where_all_points_are_at_places_there_is_no_study_beside_them():
+    found = study()
+    placed = replace(found, records=found.records[1:])
+    (section,) = sections(placed, rows(placed, None))
+    assert section.header[:2] == ("stream: compute_units", "placement")
+
+
+def test_a_metric_beside_the_headline_is_a_column_with_its_share_of_the_peak():
+    both = replace(STREAM, metrics=(COST, BANDWIDTH))
+    found = run(
+        [record("stream", {"op": op}, series([10**6] * 8, nbytes=10**9, ops=1)) for op in ("copy", "add")],
+        header(cards={"stream": both}),
+    )
+    (section,) = sections(found, rows(found, SHEET))
+    assert section.header == ("stream: op", "median", "95% interval", "bandwidth")
+    assert [r[1] for r in section.rows] == ["1,000 us"] * 2 and section.left == 1

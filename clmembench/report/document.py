@@ -116,7 +116,7 @@ def _benchmark(name: str, card: Card, all_parts: Sequence[Part]) -> dict[str, An
 
     shown = [figures.Shown(p.label, tuple(r for r in p.rows if r.value.benchmark == name)) for p in all_parts]
     tables = [
-        {"label": p.label, "header": s.header, "rows": s.rows, "notes": s.notes}
+        {"label": p.label, "header": s.header, "rows": s.rows, "notes": s.notes, "left": s.left}
         for p in all_parts
         if name in p.run.header.benchmarks
         for s in sections(p.run, [r for r in p.rows if r.value.benchmark == name])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from clmembench.model import Card
 from clmembench.report.rows import Row, labels
+from clmembench.report.summary import split
 from clmembench.units import format_bytes, format_params, format_value
 
 if TYPE_CHECKING:
@@ -34,18 +35,55 @@ class Shown:
 def figure(card: Card, shown: Sequence[Shown]) -> str:
     """The SVGs of one benchmark over all devices; "" where a table says it better.
 
-    Rates have bars, in front of what is possible; whatever was measured at several values of the benchmark's x has curves.
+    Rates have bars, in front of what is possible; whatever was measured at several values of the benchmark's x has curves, and
+    so has a study over compute units.
     """
-    unit = card.metrics[0].unit  # a metric in another one, such as a latency beside bandwidths, has no place on the same axis
-    good = [[r for r in s.rows if r.value.median is not None and r.status == "ok" and r.value.unit == unit] for s in shown]
-    devices = [Shown(_plain(s.label), tuple(rows)) for s, rows in zip(shown, good, strict=True) if rows]
+    devices, placed = ([], []) if not shown else _drawable(card, shown)
+    scaling = _svg(_scaling(card, placed)) if placed else ""
     if not devices:
-        return ""
+        return scaling
     if card.growing:
-        return _svg(_staircase(card, devices))
+        return _svg(_staircase(card, devices)) + scaling
     bars = _svg(_bars(card, devices)) if card.metrics[0].form == "rate" else ""
     lined = [Shown(s.label, rows) for s in devices if (rows := _of_lines(card, s))]
-    return bars + (_svg(_curves(card, lined)) if lined else "")
+    return bars + (_svg(_curves(card, lined)) if lined else "") + scaling
+
+
+def _drawable(card: Card, shown: Sequence[Shown]) -> tuple[list[Shown], list[Shown]]:
+    """Good rows of the headline's unit, since others have no place on the same axis: on whole devices, and on parts of them."""
+    whole: list[Shown] = []
+    placed: list[Shown] = []
+    for device in shown:
+        rows = [r for r in device.rows if r.value.median is not None and r.status == "ok"]
+        parts = split([r for r in rows if r.value.unit == card.metrics[0].unit and r.value.metric == _headline(card, r)])
+        for found, part in zip((whole, placed), parts, strict=True):
+            if part:
+                found.append(Shown(_plain(device.label), tuple(part)))
+    return whole, [s for s in placed if len({r.value.place.compute_units for r in s.rows}) > 1]
+
+
+def _headline(card: Card, row: Row) -> str:
+    """The first of the card's metrics that speaks of the row's point."""
+    return next((m.name for m in card.metrics if m.applies(row.value.params)), "")
+
+
+def _scaling(card: Card, devices: Sequence[Shown]) -> Figure:
+    """One plot a device, since what a compute unit is differs between them: a line for each placement."""
+    figure, axes = _subplots(len(devices), height=3.4)
+    names = list(dict.fromkeys(r.value.place.placement for s in devices for r in s.rows))
+    over = replace(card, x="compute_units", growing="")
+    for axis, device in zip(axes, devices, strict=True):
+        for number, name in enumerate(names):
+            rows = [r for r in device.rows if r.value.place.placement == name]
+            if rows:
+                ordered = sorted(rows, key=lambda r: r.value.place.compute_units or 0)
+                _line(axis, over, ordered, name or "work-groups", number)
+        _labels(axis, over, device.label)
+        axis.set_xlabel(
+            "compute units" if any(r.value.place.placement for r in device.rows) else "compute units or work-groups"
+        )
+    _legend(figure, axes)
+    return figure
 
 
 def _staircase(card: Card, devices: Sequence[Shown]) -> Figure:
@@ -82,7 +120,7 @@ def _together(axis: Axes, card: Card, devices: Sequence[Shown]) -> None:
 
 def _bars(card: Card, devices: Sequence[Shown]) -> Figure:
     """One plot a device: a bar for each point at the largest size, in front of its theoretical peak."""
-    tops = [_largest(device) for device in devices]
+    tops = [_largest(card, device) for device in devices]
     figure, axes = _subplots(len(devices), height=1.6 + 0.26 * max(len(rows) for _, rows in tops))
     for axis, device, (size, rows) in zip(axes, devices, tops, strict=True):
         medians = [r.value.median or 0.0 for r in rows]
@@ -104,7 +142,7 @@ def _bars(card: Card, devices: Sequence[Shown]) -> Figure:
         axis.set_xlim(0, 1.25 * max(*medians, *peaks))
         axis.invert_yaxis()
         axis.set_title(device.label, fontsize=10, loc="right")  # towards the names of the bars, where there is room
-        axis.set_xlabel(_metric(card) + (f" at {format_bytes(size)}" if size else ""))
+        axis.set_xlabel(_metric(card) + (f" at {size}" if size else ""))
         axis.grid(visible=False, axis="y")
     if any(row.peak for _, rows in tops for row in rows):
         _legend(figure, axes)
@@ -120,12 +158,14 @@ def _names(rows: Sequence[Row]) -> list[str]:
 
 
 def _lines(card: Card, devices: Sequence[Shown]) -> list[tuple[str, str, list[Row]]]:
-    """(device, other parameters, rows in order of x) of every line."""
+    """(device, other parameters, rows in order of x) of every line; parameters that all lines share are left out."""
+    every = [row.value.params for device in devices for row in device.rows]
+    shared = {n for params in every[:1] for n in params if all(p.get(n) == params[n] for p in every)}
     found: list[tuple[str, str, list[Row]]] = []
     for device in devices:
         groups: dict[str, list[Row]] = {}
         for row in device.rows:
-            groups.setdefault(_params(row, (_x(card),)), []).append(row)
+            groups.setdefault(_params(row, {_x(card)} | shared), []).append(row)
         found += [
             (device.label, params, sorted(rows, key=lambda r: float(r.value.params[_x(card)])))
             for params, rows in groups.items()
@@ -180,14 +220,18 @@ def _legend(figure: Figure, axes: Sequence[Axes]) -> None:
         figure.legend(found.values(), found.keys(), fontsize=8, frameon=False, ncols=2, loc="outside lower center")
 
 
-def _largest(device: Shown) -> tuple[int | None, list[Row]]:
-    """The rows at the largest array size, or all rows where there is none."""
-    sizes = [s for r in device.rows if isinstance(s := r.value.params.get("array_bytes"), int)]
-    size = max(sizes, default=None)
-    return size, [r for r in device.rows if size is None or r.value.params.get("array_bytes") == size]
+def _largest(card: Card, device: Shown) -> tuple[str, list[Row]]:
+    """Of each line the row at the largest x, where x is a number, and what x is there; else all rows."""
+    x = _x(card)
+    if not all(type(r.value.params.get(x)) in (int, float) for r in device.rows):
+        return "", list(device.rows)
+    tops = [rows[-1] for _, _, rows in _lines(card, [device])]
+    largest = max(float(r.value.params[x]) for r in tops)
+    size = format_bytes(largest) if x.endswith("_bytes") else f"{x} = {largest:g}"
+    return size, [r for r in tops if r.value.params[x] == largest]
 
 
-def _params(row: Row, without: Sequence[str]) -> str:
+def _params(row: Row, without: Collection[str]) -> str:
     return _plain(format_params({k: v for k, v in row.value.params.items() if k not in without}))
 
 

@@ -19,22 +19,34 @@ CORES = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A titled table; every row has as many cells as the header. `notes` stand below it."""
+    """A titled table; every row has as many cells as the header, the first `left` of them names. `notes` stand below it."""
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
+    left: int = 1
 
 
 def sections(run: Run, table: Sequence[Row]) -> list[Section]:
-    """One section a benchmark, in file order: levels where it has a growing axis, else its points at the largest size."""
+    """A section or two a benchmark, in file order: levels where it has a growing axis, else its points at the largest size; and
+    its points over compute units."""
     found = []
     for name, card in run.header.benchmarks.items():
-        mine = [row for row in table if row.value.benchmark == name]
-        if mine:
-            found.append(_levels(run, name, card, mine) if card.growing else _points(name, card, mine))
+        everywhere, placed = split([row for row in table if row.value.benchmark == name])
+        if everywhere:
+            found.append(_levels(run, name, card, everywhere) if card.growing else _points(name, card, everywhere))
+        if placed:
+            found.append(_scaling(name, card, placed, run.header.device.kind))
     return found
+
+
+def split(table: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+    """Rows on the whole device, and those of a study over compute units beside them. Where a user asked for all points on some
+    compute units there is no such study."""
+    whole = [row for row in table if row.value.place.compute_units is None]
+    placed = [row for row in table if row.value.place.compute_units is not None]
+    return (whole, placed) if whole else (placed, [])
 
 
 def _levels(run: Run, name: str, card: Card, mine: Sequence[Row]) -> Section:
@@ -81,28 +93,95 @@ def _levels(run: Run, name: str, card: Card, mine: Sequence[Row]) -> Section:
 
 
 def _points(name: str, card: Card, mine: Sequence[Row]) -> Section:
+    """A line for each point at the largest size: what differs between points, the headline metric, then the others."""
     sizes = [row.value.params.get("array_bytes") for row in mine]
     largest = max((s for s in sizes if isinstance(s, int)), default=None)
-    shown = [row for row in mine if largest is None or row.value.params.get("array_bytes") == largest]
-    cycles = any(row.value.cycles for row in shown)
-    fractions = any(row.fraction for row in shown)
-    tuned = [n for n in card.tuning if any(n in row.value.tuning for row in shown)]
-    header = [name, "median", "95% interval"] + ["cycles"] * cycles + ["of peak"] * fractions
-    header += [f"best {'/'.join(tuned)}"] * bool(tuned)
-    rows = []
-    for row in shown:
-        value = row.value
-        params = {k: v for k, v in value.params.items() if k != "array_bytes"}
+    points = _by_point([row for row in mine if largest is None or row.value.params.get("array_bytes") == largest])
+    heads = [point[0] for point in points]
+    varying, title = _varying(card.summary, heads)
+    first = {row.value.metric for row in heads}
+    others = list(dict.fromkeys(row.value.metric for point in points for row in point[1:] if row.value.metric not in first))
+    cycles = any(row.value.cycles for row in heads)
+    fractions = any(row.fraction for row in heads)
+    tuned = [n for n in card.tuning if any(n in row.value.tuning for row in heads)]
+    found = []
+    for point in points:
+        row, value = point[0], point[0].value
+        cells = [_cell(n, value.params.get(n)) for n in varying]
+        more = {r.value.metric: r for r in point[1:]}
         if value.median is None or row.status != "ok":
-            cells = [format_params(params), row.status, row.reason] + [""] * (len(header) - 3 - bool(tuned))
+            cells += [row.status, row.reason] + [""] * (cycles + fractions + len(others))
         else:
-            cells = [format_params(params), format_in(value.median, value.unit), interval(value)]
+            cells += [format_in(value.median, value.unit), interval(value)]
             cells += [_cycles(value.cycles)] * cycles + [percent(row.fraction)] * fractions
+            cells += [_median(more.get(metric)) for metric in others]
         cells += ["/".join(str(value.tuning.get(n, "")) for n in tuned)] * bool(tuned)
-        rows.append(tuple(cells))
-    title = card.summary if largest is None else f"{card.summary.rstrip('.')}; here {format_bytes(largest)}."
-    notes = dict.fromkeys(note for row in shown for note in row.value.notes)
-    return Section(title, tuple(header), tuple(rows), tuple(notes))
+        found.append(tuple(cells))
+    header = [f"{name}: {varying[0]}" if varying[0] else name, *varying[1:], "median", "95% interval"]
+    header += ["cycles"] * cycles + ["of peak"] * fractions + others + [f"best {'/'.join(tuned)}"] * bool(tuned)
+    notes = dict.fromkeys(note for row in heads for note in row.value.notes)
+    return Section(title, tuple(header), tuple(found), tuple(notes), left=len(varying))
+
+
+def _scaling(name: str, card: Card, mine: Sequence[Row], kind: str) -> Section:
+    """The headline metric of one point over compute units, and how many times that of the fewest it is."""
+    heads = [point[0] for point in _by_point(mine)]
+    good = [row for row in heads if row.status == "ok" and row.value.median]
+    least = min(good, key=lambda row: row.value.place.compute_units or 0, default=None)
+    found = []
+    for row in heads:
+        value, place = row.value, row.value.place
+        cells = [str(place.compute_units), place.placement]
+        if value.median is None or row.status != "ok" or least is None:
+            cells += [row.status, row.reason, ""]
+        else:
+            assert least.value.median
+            times = value.median / least.value.median
+            cells += [
+                format_in(value.median, value.unit),
+                interval(value),
+                format_value(times if value.better == "higher" else 1 / times),
+            ]
+        used = f"{value.cpu_over_wall:.2f}" if value.cpu_over_wall is not None else ""
+        found.append(tuple(cells + [used] * (kind == "cpu")))
+    units = "compute units" if kind == "cpu" else "work-groups"
+    params = {
+        k: v for k, v in (heads[0].value.params if heads else {}).items() if k not in ("compute_units", "placement", card.x)
+    }
+    if card.x in ("array_bytes", "n", "matrix") and heads:
+        params[card.x] = heads[0].value.params[card.x]
+    header = (f"{name}: {units}", "placement", "median", "95% interval", "speed-up") + ("CPU/wall",) * (kind == "cpu")
+    return Section(f"{name} over {units}: {format_params(params)}.", header, tuple(found), left=2)
+
+
+def _by_point(rows: Sequence[Row]) -> list[list[Row]]:
+    """Rows of one point together, its headline metric first."""
+    points: dict[str, list[Row]] = {}
+    for row in rows:
+        value = row.value
+        points.setdefault(repr((value.benchmark, value.params, value.tuning, value.place)), []).append(row)
+    return list(points.values())
+
+
+def _varying(summary: str, heads: Sequence[Row]) -> tuple[list[str], str]:
+    """The parameters that differ between points, and the summary with those that do not."""
+    names = list(dict.fromkeys(name for row in heads for name in row.value.params))
+    values = {name: {repr(row.value.params.get(name)) for row in heads} for name in names}
+    varying = [name for name in names if len(values[name]) > 1]
+    same = {name: heads[0].value.params[name] for name in names if name not in varying}
+    here = f"; here {format_params(same)}" if same else ""
+    return varying or [""], f"{summary.rstrip('.')}{here}."
+
+
+def _cell(name: str, value: object) -> str:
+    return "" if value is None else format_bytes(value) if name.endswith("_bytes") and isinstance(value, int) else str(value)
+
+
+def _median(row: Row | None) -> str:
+    if row is None or row.value.median is None or row.status != "ok":
+        return "–" if row is None or row.status == "ok" else row.status
+    share = f" ({percent(row.fraction)})" if row.fraction is not None else ""
+    return format_in(row.value.median, row.value.unit) + share
 
 
 def warnings(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[str]:
@@ -116,7 +195,7 @@ def warnings(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[st
         ("suspect", "not counted as results; each says what to do"),
         ("undetermined", "the effect, if there is one, is smaller than the noise"),
     ):
-        hit = [row for row in table if row.status == status]
+        hit = [point[0] for point in _by_point([row for row in table if row.status == status])]
         if hit:
             points = "1 point is" if len(hit) == 1 else f"{len(hit)} points are"
             where = f"{hit[0].value.benchmark} {format_params(dict(hit[0].value.params))}"
@@ -167,6 +246,7 @@ def _cores(table: Sequence[Row], units: int) -> list[str]:
         row
         for row in table
         if row.value.benchmark == "stream"
+        and row.value.place.compute_units is None
         and row.value.cpu_over_wall
         and row.value.cpu_over_wall < CORES * units
         and _is_large(row)
@@ -194,7 +274,9 @@ def _curves(records: Sequence[Record], growing: str) -> list[tuple[tuple[str, ob
 
 
 def _others(record: Record, growing: str) -> tuple[tuple[str, object], ...]:
-    return tuple(sorted((k, v) for k, v in record.params.items() if k != growing))
+    units = record.place.compute_units
+    placed = () if units is None else (("compute_units", units), ("placement", record.place.placement))
+    return (*sorted((k, v) for k, v in record.params.items() if k != growing), *placed)
 
 
 def _drift(record: Record) -> float:

@@ -10,6 +10,8 @@ from clmembench.report.summary import Section, sections, warnings
 from clmembench.specs import SpecSheet
 from clmembench.units import format_bytes
 
+LONGEST = 40  # letters of a cell that widen its column
+
 
 def device_line(header: Header, sheet: SpecSheet | None) -> str:
     """The device on one line: name, what it has, its driver, and the sheet its peaks come from."""
@@ -59,15 +61,11 @@ def printable(text: str) -> str:
 
 
 def _aligned(section: Section) -> list[str]:
-    """The table with columns aligned; the first to the left, values to the right. A row's long reason runs on."""
-    table = [section.header, *section.rows]
-    columns = len(section.header)
-    short = [row for row in table if not (len(row) > 2 and len(row[2]) > 40)]
-    widths = [max((len(printable(row[i])) for row in short), default=0) for i in range(columns)]
+    """The table with columns aligned: names to the left, values to the right. A long reason runs on."""
+    table = [tuple(map(printable, row)) for row in (section.header, *section.rows)]
+    widths = [max(len(cell) for cell in column if len(cell) <= LONGEST) for column in zip(*table, strict=True)]
     lines = []
     for row in table:
-        cells = [printable(cell) for cell in row]
-        aligned = [cells[0].ljust(widths[0])]
-        aligned += [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
-        lines.append("  " + "  ".join(aligned).rstrip())
+        cells = [c.ljust(w) if i < section.left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
+        lines.append("  " + "  ".join(cells).rstrip())
     return lines
