@@ -1,0 +1,178 @@
+"""B5: the sum of n doubles, down to one double in device memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clmembench.benchmarks import BANDWIDTH, MIB, axis_of, benchmark
+from clmembench.data import kernel_source
+from clmembench.model import Array, Command, Device, DeviceInfo, Fill, Launch, Local, Metric, Skip, Value, Work
+
+TIME = Metric("time", "ns", "ops", "cost", "lower")
+WIDTHS = (1, 2, 4, 8, 16)  # a vector of 3 takes the room of 4
+LARGEST = 1 << 28
+SEED = 0x9E3779B9
+ROW_BITS = 16
+UNROLLED = 4  # sums of a work-item, as in reduction.cl
+FEWER = "short sums are launched as fewer work-groups than `groups_a_unit` says: more would have too little to do"
+ALONE = 1 << 17  # elements that one core has summed before a second launch, which several cores need, would have begun
+BLOCK = 1 << 13  # elements of a core that are worth handing it a work-group
+
+
+def mixed(index: Array, seed: int) -> Array:
+    """A whole number from 0 to 511 for each index, as reduction.cl computes it. Shape of `index`."""
+    h = (index.astype(np.uint32) ^ np.uint32(seed)) * np.uint32(2654435761)
+    h = (h ^ (h >> np.uint32(15))) * np.uint32(2246822519)
+    return h >> np.uint32(23)
+
+
+def value(index: Array, seed: int) -> Array:
+    """The element at each index, from 1 to 1023, as reduction.cl computes it. Shape of `index`."""
+    column, row = index & ((1 << ROW_BITS) - 1), index >> ROW_BITS
+    return 1 + mixed(column, seed) + mixed(row, seed ^ 0xFFFFFFFF)
+
+
+def total(n: int, seed: int) -> int:
+    """The sum of n elements, exactly: whole rows and columns add up without looking at any element."""
+    columns, rows = 1 << ROW_BITS, n >> ROW_BITS
+    rest = n - rows * columns
+    of_column = mixed(np.arange(columns), seed).astype(np.int64)
+    of_row = mixed(np.arange(rows + 1), seed ^ 0xFFFFFFFF).astype(np.int64)
+    whole = rows * int(of_column.sum()) + columns * int(of_row[:rows].sum())
+    return n + whole + int(of_column[:rest].sum()) + rest * int(of_row[rows])
+
+
+def _most(info: DeviceInfo) -> int:
+    """The largest n: a power of two up to 2^28 that fits the user's --size, or one allocation, an eighth of the device's memory
+    and, as for other arrays, a 32nd of a CPU host's (but 256 MiB)."""
+    limit = info.global_mem_bytes // 8 if info.array_bytes is None else info.array_bytes
+    if info.kind == "cpu" and info.array_bytes is None:
+        limit = min(limit, max(256 * MIB, info.host_mem_bytes // 32))
+    elements = max(1, min(limit, info.max_alloc_bytes) // 8)
+    return min(LARGEST, 1 << (elements.bit_length() - 1))
+
+
+def _lengths(info: DeviceInfo) -> tuple[int, ...]:
+    """Every fourth from 2^10 on, and the largest."""
+    most = _most(info)
+    return (*(1 << bits for bits in range(10, 29, 2) if 1 << bits < most), most)
+
+
+def _methods(info: DeviceInfo) -> tuple[str, ...]:
+    """The likely winner first."""
+    return ("loop", "tree", "atomic") if info.kind == "cpu" else ("tree", "atomic", "loop")
+
+
+def _groups(info: DeviceInfo) -> tuple[int, ...]:
+    """A compute unit, so that fewer units, in a study over their number, have work-groups that they can share evenly too."""
+    return (4, 1) if info.kind == "cpu" else (8, 4, 16)
+
+
+def _widths(info: DeviceInfo) -> tuple[int, ...]:
+    return (8, 4) if info.kind == "cpu" else (2, 4)
+
+
+def _work_groups(info: DeviceInfo) -> tuple[int, ...]:
+    """1 is the loop's."""
+    return (1, 64, 1024) if info.kind == "cpu" else (256, 1)
+
+
+def _where(info: DeviceInfo, n: int, method: str, groups_a_unit: int, width: int, work_group: int) -> bool:
+    return (method == "loop") == (work_group == 1)
+
+
+def _thin(info: DeviceInfo, n: int, method: str, groups_a_unit: int, width: int, **_: Value) -> bool:
+    """The usual method at every n, the CPU's way on GPUs and the GPUs' ways on CPUs where it is instructive. Short sums are all
+    launch: their shape is not searched."""
+    most = _most(info)
+    if n < min(1 << 20, most) and (groups_a_unit, width) != (_groups(info)[0], _widths(info)[0]):
+        return False
+    if info.kind == "cpu":
+        return method == "loop" or n in {min(1 << bits, most) for bits in (14, 18, 24)}
+    return method != "loop" or n == min(1 << 24, most)
+
+
+@benchmark(
+    TIME,
+    BANDWIDTH,
+    suite="sync",
+    source="Razzaq et al. 2016, section IV-B3 (B5)",
+    quick={
+        "n": axis_of(lambda info: tuple(dict.fromkeys(min(1 << bits, _most(info)) for bits in (14, 24)))),
+        "method": axis_of(lambda info: _methods(info)[:1]),
+        "groups_a_unit": axis_of(lambda info: _groups(info)[:2], tuning=True),
+        "width": axis_of(lambda info: _widths(info)[:1], tuning=True),
+        "work_group": axis_of(lambda info: _work_groups(info)[:1], tuning=True),
+    },
+    needs=["fp64"],
+    where=_where,
+    thin=_thin,
+    x="n",
+    scaling=lambda info: {"n": min(1 << (24 if info.kind == "cpu" else 26), _most(info)), "method": _methods(info)[0]},
+    n=axis_of(_lengths),
+    method=axis_of(_methods, needs={"atomic": ["int64_atomics"]}),
+    groups_a_unit=axis_of(_groups, tuning=True),
+    width=axis_of(_widths, tuning=True),
+    work_group=axis_of(_work_groups, tuning=True),
+)
+def reduction(device: Device, n: int, method: str, groups_a_unit: int, width: int, work_group: int) -> Work:
+    """Time to sum n doubles to one double in device memory.
+
+    loop: one work-item a work-group sums one block, as a CPU's core does; tree: work-groups of many, a tree in local memory. Of
+    both a second launch sums what the groups have. atomic: as tree, but each group adds its sum to the result by compare and
+    swap, and setting the result to 0 before is part of the time. No more groups are launched than have enough to do, unless the
+    device's info says how many. Bytes are those of the n doubles. The sum is compared exactly. Raises Skip for a shape that is
+    none of OpenCL C's or this device's, and for a number of elements or work-groups below 1.
+    """
+    if width not in WIDTHS:
+        raise Skip(f"OpenCL C has no vector of {width} that is packed: choose from {', '.join(map(str, WIDTHS))}")
+    if work_group > device.info.max_work_group:
+        raise Skip(f"a work-group of {work_group} is over this device's largest, {device.info.max_work_group}")
+    if min(n, groups_a_unit, work_group) < 1:
+        raise Skip("a sum takes at least one element, one work-group and one work-item")
+    groups = groups_a_unit * device.info.compute_units
+    launched = device.info.work_groups or min(groups, _useful(n, method, width, work_group))
+    kernels = device.build(
+        kernel_source("reduction"),
+        V="double" if width == 1 else f"double{width}",
+        WIDTH=width,
+        GROUP=work_group,
+        BLOCKED=method == "loop",
+        ATOMIC=method == "atomic",
+        ROW_BITS=ROW_BITS,
+    )
+    seed = (SEED + device.seed) % 2**32
+    elements, sums, result = (device.alloc(8 * count) for count in (n, launched, 1))
+    shape, slots = ((launched * work_group,), (work_group,)), Local(8 * work_group)
+    device.run([Launch(kernels["init"], (elements, np.uint64(n), np.uint32(seed)), *shape)])
+    reduce = kernels["reduce"]
+    commands: tuple[Command, ...]
+    if method == "atomic":
+        commands = (Fill(result, 8), Launch(reduce, (elements, result, np.uint64(n), slots), *shape))
+    elif launched == 1:
+        commands = (Launch(reduce, (elements, result, np.uint64(n), slots), *shape),)
+    else:
+        first = Launch(reduce, (elements, sums, np.uint64(n), slots), *shape)
+        commands = (first, Launch(reduce, (sums, result, np.uint64(launched), slots), (work_group,), (work_group,)))
+    wanted = total(n, seed)
+
+    def check() -> None:
+        found = float(device.download(result, np.float64, 1)[0])
+        assert found == wanted, f"the sum is {found!r}, not {wanted}"
+
+    return Work(
+        commands=commands,
+        nbytes=8 * n,
+        flops=n - 1,
+        ops=1,
+        outputs=((sums, 8 * launched), (result, 8)),
+        check=check,
+        notes=(FEWER,) if launched < groups and device.info.work_groups is None else (),
+    )
+
+
+def _useful(n: int, method: str, width: int, work_group: int) -> int:
+    """How many work-groups have enough to do: a block each, or a round of vectors for each work-item."""
+    if method == "loop":
+        return 1 if n <= ALONE else n // BLOCK
+    return -(-n // (UNROLLED * width * work_group))
