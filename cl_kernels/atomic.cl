@@ -25,11 +25,13 @@
 #define CELLS global
 #endif
 
-// One operation on a cell. `held` is what the work-item carries from one operation to the next; `count` what it adds up.
-void operate(volatile CELLS T* const cell, T* const held, T* const count) {
+// One operation on a cell. `held` is what the work-item carries from one operation to the next; `count` what it adds up. `zero` is
+// 0, which no compiler knows: what is added depends on the value before, so that each operation waits for the last one's result.
+void operate(volatile CELLS T* const cell, T* const held, T* const count, const T zero) {
 #if OP == ADD
 #if USED
-    *count += ATOMIC(add)(cell, (T)1);
+    *held = ATOMIC(add)(cell, (T)1 + (*held & zero));
+    *count += *held;
 #else
     ATOMIC(add)(cell, (T)1);
 #endif
@@ -69,7 +71,8 @@ size_t next(const size_t fixed, uint* const state) {
 
 // Every work-item does `rounds` operations, one after the other, on the cells of its ADDRESS, and leaves behind what it carries
 // and what it counted.
-kernel void compete(volatile global T* restrict cells, global T* restrict carried, global T* restrict counted, const uint rounds) {
+kernel void compete(volatile global T* restrict cells, global T* restrict carried, global T* restrict counted, const T zero,
+                    const uint rounds) {
     const size_t id = get_global_id(0);
     uint state = ((uint)id + 1u) * 2654435761u | 1u;
     T held = OP == EXCHANGE ? (T)(id + 1) : (T)0, count = 0;
@@ -84,7 +87,7 @@ kernel void compete(volatile global T* restrict cells, global T* restrict carrie
     volatile global T* const base = cells;
     const size_t fixed = ADDRESS == GROUP ? get_group_id(0) : ADDRESS == LINE ? id * (LINE_BYTES / sizeof(T)) : 0;
 #endif
-    for (uint i = 0; i < rounds; i++) operate(base + next(fixed, &state), &held, &count);
+    for (uint i = 0; i < rounds; i++) operate(base + next(fixed, &state), &held, &count, zero);
 #if IN_LOCAL
     barrier(CLK_LOCAL_MEM_FENCE);
     for (size_t i = get_local_id(0); i < LOCAL_CELLS; i += get_local_size(0)) cells[get_group_id(0) * LOCAL_CELLS + i] = mine[i];

@@ -82,6 +82,9 @@ def _grid(
             best = (usable or allowed)[0]
             batch.append(Point(benchmark.name, {**base, **best}, place, selection.processes))
         else:
+            if batch:  # in the order of the axes, as people read them
+                yield batch
+                batch = []
             best = yield from _tune(benchmark, base, usable, tuning, place)
             yield [Point(benchmark.name, {**base, **best}, place, selection.processes)]
         winners[frozenset(base.items())] = best

@@ -100,9 +100,10 @@ def atomic(device: Device, op: str, dtype: str, memory: str, address: str, resul
     All work-items do as many operations, one after the other. Addresses: `same` for all; neighbouring words, one for each
     work-`group`; a `line` for each work-item; or `spread` at random over 2^20 words (2^10 of local memory). A float or double
     is added by a loop of compare-and-swaps (native additions are silently wrong on some runtimes), which counts as one
-    operation; `cas` is one attempt. With the result unused, compilers may add up a sub-group's work-items first. On CPUs a
-    work-group is one work-item, so that they compete. What cells hold in the end, and what was seen on the way, is verified
-    exactly. Raises Skip for work-items that would take turns, or that are no whole number of work-groups.
+    operation; `cas` is one attempt. With the result `used` each operation waits for the result of the one before; with it
+    `unused` it does not. Compilers may add up a sub-group's work-items first. On CPUs a work-group is one work-item, so that
+    they compete. What cells hold in the end, and what was seen on the way, is verified exactly.
+    Raises Skip for work-items that would take turns, or that are no whole number of work-groups.
     """
     contest = _contest(device.info, op, dtype, memory, address, result, items)
     kernel = device.build(kernel_source("atomic"), **contest.defines())["compete"]
@@ -116,7 +117,9 @@ def atomic(device: Device, op: str, dtype: str, memory: str, address: str, resul
             contest.verify(rounds, device.download(cells, contest.word, contest.cells), held, counts)
 
         return Work(
-            commands=(Launch(kernel, (cells, carried, counted, np.uint32(rounds)), (items,), (contest.group,)),),
+            commands=(
+                Launch(kernel, (cells, carried, counted, contest.word.type(0), np.uint32(rounds)), (items,), (contest.group,)),
+            ),
             ops=rounds,
             before=(reset,),
             outputs=((carried, items * contest.word.itemsize), (counted, items * contest.word.itemsize)),

@@ -82,6 +82,7 @@ class OpenCLDevice:
             self._plain = [cl.CommandQueue(self._context, handle) for _ in range(2)]
         self._built: list[str] = []
         self._programs: dict[str, Mapping[str, Kernel]] = {}
+        self._objects: dict[int, list[Any]] = {}  # of each kernel, by the id of its first, which is kept in it
 
     def alloc(self, nbytes: int, kind: Literal["device", "mapped"] = "device") -> Any:
         """A buffer. Raises DeviceError, in bytes and before allocating, when it is over the device's limits."""
@@ -192,19 +193,31 @@ class OpenCLDevice:
         return Timing(time.perf_counter_ns() - start, None, None, time.process_time_ns() - cpu)
 
     def _bind(self, commands: Sequence[Command], queues: Sequence[Any]) -> list[Bound]:
-        """All that can be done before the clock starts: sizes checked, arguments set unless another launch resets them."""
-        launches = [c for c in commands if isinstance(c, Launch)]
-        kinds = {(id(c.kernel), id(c.args)) for c in launches}
-        shared = len(kinds) > len({id(c.kernel) for c in launches})
+        """All that can be done before the clock starts: sizes checked, arguments set. A kernel with several sets of
+        arguments has an object for each: setting them between launches would be Python within the sample."""
+        sets: dict[int, list[int]] = {}
         bound: dict[int, Bound] = {}
         for command in commands:
-            if id(command) not in bound:
-                bound[id(command)] = self._bind_one(command, queues, shared)
+            if id(command) in bound:
+                continue
+            if isinstance(command, Launch):
+                known = sets.setdefault(id(command.kernel), [])
+                if id(command.args) not in known:
+                    known.append(id(command.args))
+                handle = self._object(command.kernel.handle, known.index(id(command.args)))  # type: ignore[attr-defined]
+                bound[id(command)] = self._bind_launch(command, handle, queues[command.queue])
+            else:
+                bound[id(command)] = self._bind_one(command, queues)
         return [bound[id(command)] for command in commands]
 
-    def _bind_one(self, command: Command, queues: Sequence[Any], shared: bool) -> Bound:
-        if isinstance(command, Launch):
-            return self._bind_launch(command, queues[command.queue], shared)
+    def _object(self, handle: Any, number: int) -> Any:
+        """The kernel's own object, or the number-th further one, made once and kept: objects are dear."""
+        objects = self._objects.setdefault(id(handle), [handle])
+        while len(objects) <= number:
+            objects.append(cl.Kernel(handle.program, handle.function_name))
+        return objects[number]
+
+    def _bind_one(self, command: Command, queues: Sequence[Any]) -> Bound:
         if isinstance(command, Copy):
             return _bind_copy(command, queues[command.queue])
         if isinstance(command, Fill):
@@ -216,21 +229,13 @@ class OpenCLDevice:
             return _bind_map(command, queues[command.queue])
         raise TypeError(f"{type(command).__name__} is no device command")
 
-    def _bind_launch(self, launch: Launch, queue: Any, shared: bool) -> Bound:
-        handle = launch.kernel.handle  # type: ignore[attr-defined]
+    def _bind_launch(self, launch: Launch, handle: Any, queue: Any) -> Bound:
         args = [cl.LocalMemory(a.nbytes) if isinstance(a, Local) else a for a in launch.args]
         self._check_shape(launch)
         handle.set_args(*args)
         global_size, local_size = launch.global_size, launch.local_size
         enqueue = cl.enqueue_nd_range_kernel
-        if not shared:
-            return lambda: enqueue(queue, handle, global_size, local_size)
-
-        def with_arguments() -> Any:
-            handle.set_args(*args)
-            return enqueue(queue, handle, global_size, local_size)
-
-        return with_arguments
+        return lambda: enqueue(queue, handle, global_size, local_size)
 
     def _check_shape(self, launch: Launch) -> None:
         """Some drivers give no error for local memory or work-groups over their limit: they crash, or run on."""
