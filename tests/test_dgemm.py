@@ -1,0 +1,190 @@
+"""The product of dense matrices on PoCL, in both forms of its kernel; and what is pure in it."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from clmembench import measure, plan
+from clmembench.benchmarks import discovered
+from clmembench.model import Skip
+from clmembench.runtimes import runtime
+from clmembench.runtimes.fake import INFO, FakeDevice
+from clmembench.selection import Selection
+
+DGEMM = import_module("clmembench.benchmarks.dgemm")
+CPU = replace(INFO, kind="cpu", compute_units=2)
+TYPES = {"double": np.float64, "float": np.float32}
+UNASKED = [  # every shape that is tried unasked
+    (dtype, (group, tile, depth))
+    for info in (CPU, INFO)
+    for dtype in TYPES
+    for group, tile, depth in itertools.product(DGEMM._groups(info), DGEMM._tiles(info), DGEMM._depths(info))
+    if DGEMM._where(info, dtype, 1024, group, tile, depth) and DGEMM._thin(info, dtype, 1024, group, tile, depth)
+]
+ODD = [("double", (1, "5x3", 7)), ("float", (1, "6x8", 64)), ("float", (2, "4x4", 8))]
+
+
+@pytest.fixture(scope="module")
+def device():
+    found = [d for d in runtime("opencl").devices() if d.kind == "cpu"]
+    assert found, "no OpenCL CPU device: pip install 'clmembench[test]' brings PoCL"
+    return runtime("opencl").open(found[0])
+
+
+def prepare(device, n=37, dtype="double", shape=(1, "6x8", 256)):
+    group, tile, depth = shape
+    return discovered()["dgemm"].prepare(device, dtype=dtype, n=n, work_group=group, tile=tile, depth=depth)
+
+
+def stored(device, work, dtype):
+    """All of C as the device holds it, padding too."""
+    buffer, nbytes = work.outputs[0]
+    return device.download(buffer, TYPES[dtype], nbytes // np.dtype(TYPES[dtype]).itemsize)
+
+
+@pytest.mark.parametrize(("dtype", "shape"), UNASKED + ODD, ids=str)
+def test_every_shape_is_right_at_any_size_and_after_any_number_of_passes(device, dtype, shape):
+    for n in (1, 37, 130):
+        work = prepare(device, n, dtype, shape)
+        assert work.flops == 2 * n**3
+        assert measure.verify(device, work) == ""
+        device.run(work.commands * 2)
+        work.check()
+
+
+@pytest.mark.parametrize("groups", [1, 3, 50])
+@pytest.mark.parametrize("shape", [(1, "6x8", 256), (64, "8x8", 8)], ids=str)
+def test_any_number_of_work_groups_shares_the_tiles(device, monkeypatch, groups, shape):
+    monkeypatch.setattr(device, "info", replace(device.info, work_groups=groups))
+    work = prepare(device, 300, "double", shape)  # 5 x 5 tiles of 64 x 64, in bands
+    assert work.commands[-1].global_size == (groups * shape[0],)
+    assert measure.verify(device, work) == ""
+
+
+@pytest.mark.parametrize("shape", [(1, "6x8", 64), (64, "8x8", 8)], ids=str)
+def test_a_product_too_large_to_be_compared_whole_is_checked(device, shape):
+    n = DGEMM.WHOLE + 88  # more than one block of rows and of depth, and more than one band of tiles
+    work = prepare(device, n, "float", shape)
+    assert measure.verify(device, work) == ""
+    first, second = (DGEMM.element(np.arange(n * n), seed + device.seed).reshape(n, n) for seed in DGEMM.SEEDS)
+    found = stored(device, work, "float")
+    padded = -(-n // (64 if shape[0] > 1 else 8)) * (64 if shape[0] > 1 else 8)
+    assert np.array_equal(found.reshape(-1, padded)[:n, :n], first @ second)
+
+
+@pytest.mark.parametrize("n", [37, 600])
+@pytest.mark.parametrize("dtype", ["double", "float"])
+@pytest.mark.parametrize("shape", [(1, "6x8", 256), (64, "8x8", 8)], ids=str)
+def test_one_wrong_element_is_noticed_wherever_it_is(device, n, dtype, shape):
+    work = prepare(device, n, dtype, shape)
+    assert measure.verify(device, work) == ""
+    whole = stored(device, work, dtype)
+    columns = -(-n // (64 if shape[0] > 1 else 8)) * (64 if shape[0] > 1 else 8)
+    for row, column in ((0, 0), (n // 2, n // 3), (n - 1, n - 1)):
+        damaged = whole.copy()
+        damaged[row * columns + column] += 1
+        device.upload(work.outputs[0][0], damaged)
+        with pytest.raises(AssertionError, match=f"1 rows of the product are wrong, the first one row {row}"):
+            work.check()
+    device.upload(work.outputs[0][0], whole)
+    work.check()
+
+
+def test_two_wrong_elements_that_cancel_in_the_sum_of_a_row_are_noticed(device):
+    work = prepare(device, 600)
+    assert measure.verify(device, work) == ""
+    damaged = stored(device, work, "double")
+    damaged[10] += 1
+    damaged[11] -= 1
+    device.upload(work.outputs[0][0], damaged)
+    with pytest.raises(AssertionError, match="row 0"):
+        work.check()
+
+
+@pytest.mark.parametrize("shape", [(1, "6x8", 256), (64, "8x8", 8)], ids=str)
+def test_inputs_are_what_the_host_computes_with_zeros_around_them(device, shape):
+    n, launches = 37, []
+    run = device.run
+    device.run = lambda commands: (launches.extend(commands), run(commands))  # type: ignore[method-assign]
+    try:
+        prepare(device, n, "double", shape)
+    finally:
+        del device.run
+    for launch, seed in zip(launches, DGEMM.SEEDS, strict=True):
+        buffer, stride = launch.args[0], int(launch.args[2])
+        found = device.download(buffer, np.float64, int(launch.args[-1])).reshape(-1, stride)
+        want = np.zeros_like(found)
+        want[:n, :n] = DGEMM.element(np.arange(n * n), seed + device.seed).reshape(n, n)
+        assert np.array_equal(found, want)
+        assert set(want.ravel()) == set(range(-DGEMM.MOST, DGEMM.MOST + 1))
+
+
+def test_another_seed_gives_other_matrices():
+    index = np.arange(1000)
+    assert (DGEMM.element(index, 1) != DGEMM.element(index, 2)).mean() > 0.8
+
+
+def test_expected_vectors_are_those_of_the_whole_product():
+    n, seeds = 50, (3, 4)
+    first, second = (DGEMM.element(np.arange(n * n), seed).reshape(n, n) for seed in seeds)
+    vectors, want = DGEMM._expected(n, seeds)
+    assert np.array_equal(first @ second @ vectors, want)
+    assert np.array_equal(first @ second, DGEMM._product(n, seeds))
+    assert vectors.min() >= 1
+
+
+@pytest.mark.parametrize(
+    ("n", "shape", "info", "reason"),
+    [
+        (0, (1, "6x8", 256), CPU, "at least one element"),
+        (100_000, (1, "6x8", 256), CPU, r"n=100000 needs 74\.\d+ GiB, over this device's largest buffer, 4 GiB"),
+        (20_000, (256, "8x8", 8), replace(INFO, global_mem_bytes=8 << 30), r"n=20000 needs .* memory, 8 GiB: lower n"),
+        (64, (1, "six", 256), CPU, "no tile"),
+        (64, (1, "64x64", 256), CPU, "at most 2048 B"),
+        (64, (1, "6x8", 0), CPU, "at least 1"),
+        (64, (2048, "8x8", 8), INFO, "work-group of 2048 is over"),
+        (64, (192, "8x8", 8), INFO, "power of two"),
+        (64, (64, "7x8", 8), INFO, "multiples of 2"),
+        (64, (256, "2x2", 8), INFO, "cannot share"),
+        (64, (256, "8x8", 16), INFO, "66048 B of local memory are not below this device's 49152 B"),
+    ],
+)
+def test_what_cannot_run_is_skipped_with_a_reason(n, shape, info, reason):
+    with pytest.raises(Skip, match=reason):
+        prepare(FakeDevice(info), n, "double", shape)
+
+
+@pytest.mark.parametrize(("info", "n"), [(CPU, 2048), (INFO, 8192)], ids=["cpu", "gpu"])
+def test_few_shapes_are_tried_unasked(info, n):
+    # the first is the likely best, and each one costs a compilation
+    walk = plan.explore(discovered()["dgemm"], info, Selection())
+    tried, points = [], next(walk)
+    try:
+        while True:
+            tried += points
+            points = walk.send([])
+    except StopIteration:
+        pass
+    largest = [p for p in tried if p.params["n"] == n and p.params["dtype"] == "double"]
+    assert len(largest) <= 4
+    assert largest[0].params["tile"] in ("6x8", "8x8")
+    assert max(sum(p.params == q.params | {"n": m} for p in tried for q in largest[:1]) for m in (512, n)) <= 2
+
+
+@pytest.mark.parametrize("units", [1, 2, 7, 96])
+@pytest.mark.parametrize("n", [1, 64, 1000, 2048])
+def test_a_cpus_tiles_are_enough_for_its_compute_units_and_cover_c(n, units):
+    shape = DGEMM._shape("double", "6x8", 256, 1)
+    panels = -(-n // 6), -(-n // 8)
+    high, wide = DGEMM._cached(shape, *panels, units)
+    tiles = -(-panels[0] // high) * -(-panels[1] // wide)
+    assert 1 <= high <= panels[0]
+    assert 1 <= wide <= panels[1]
+    assert tiles >= min(4 * units, panels[0] * panels[1])
+    assert high * 6 <= DGEMM.CACHED[0]
+    assert wide * 8 <= DGEMM.CACHED[1]
