@@ -188,10 +188,21 @@ def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, su
 
 
 def _cpu_over_wall(records: Iterable[Record]) -> float | None:
-    """CPU time over wall time of all samples: how many cores this process really used."""
-    cpu = sum(sum(s.cpu_ns) for r in records for s in r.series)
-    wall = sum(sum(s.host_ns) for r in records for s in r.series)
-    return cpu / wall if wall else None
+    """CPU time over wall time of all samples: how many cores this process really used. Of a slope that of its extra amount, so
+    that what both ends share, such as waking the threads, is not in it."""
+    cpu = wall = 0.0
+    for record in records:
+        near, far = (record.series[0], record.series[-1]) if len(record.series) == 2 else (None, None)
+        if near is not None and far is not None and _mean(near.host_ns) > _mean(far.host_ns):
+            near, far = far, near
+        for series in record.series if far is None else (far,):
+            cpu += _mean(series.cpu_ns) - (_mean(near.cpu_ns) if near else 0)
+            wall += _mean(series.host_ns) - (_mean(near.host_ns) if near else 0)
+    return cpu / wall if wall > 0 else None
+
+
+def _mean(times_ns: Sequence[int]) -> float:
+    return sum(times_ns) / len(times_ns) if times_ns else 0.0
 
 
 def _identity(record: Record, metric: Metric, card: Card) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def format_value(value: float | None, digits: int = 3) -> str:
 
 
 def format_in(value: float | None, unit: str, digits: int = 3) -> str:
-    """A value with its unit; ns from 10,000 on as us, ms or s, which people read more easily."""
+    """A value with its unit; ns and us from 10,000 on in a larger one, which people read more easily."""
     factor, larger = _scaled(value, unit)
     return f"{format_value(value if value is None else value / factor, digits)} {larger}"
 
@@ -79,9 +79,11 @@ def format_params(params: Mapping[str, object]) -> str:
 
 
 def _scaled(value: float | None, unit: str) -> tuple[float, str]:
-    if value is not None and unit == "ns" and abs(value) >= 1e4:
-        return next((factor, larger) for factor, larger in ((1e9, "s"), (1e6, "ms"), (1e3, "us")) if abs(value) >= factor)
-    return 1.0, unit
+    """What to divide a value by, and the unit it then has."""
+    ns = {"ns": 1.0, "us": 1e3}.get(unit)
+    if value is None or ns is None or abs(value) < 1e4:
+        return 1.0, unit
+    return next((factor / ns, larger) for factor, larger in ((1e9, "s"), (1e6, "ms"), (1e3, "us")) if abs(value) * ns >= factor)
 
 
 def _plain(value: float, digits: int) -> str:

@@ -15,6 +15,7 @@ DRIFT = 0.03
 L1_FROM = 8 << 10  # bytes: a sweep that begins above may have left the first level out
 NOISY = 0.05
 CORES = 0.9
+LARGE = 64 << 20  # bytes that a pass moves: beside them a launch's idle ends are nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,8 @@ def _scaling(name: str, card: Card, mine: Sequence[Row], kind: str) -> Section:
     if card.x in ("array_bytes", "n", "matrix") and heads:
         params[card.x] = heads[0].value.params[card.x]
     header = (f"{name}: {units}", "placement", "median", "95% interval", "speed-up") + ("CPU/wall",) * (kind == "cpu")
-    return Section(f"{name} over {units}: {format_params(params)}.", header, tuple(found), left=2)
+    of = f": {format_params(params)}" if params else ""
+    return Section(f"{name} over {units}{of}.", header, tuple(found), left=2)
 
 
 def _by_point(rows: Sequence[Row]) -> list[list[Row]]:
@@ -215,7 +217,7 @@ def warnings(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[st
     if noisy:
         wide = f"{_count(len(noisy), 'point')} with a 95% interval wider than +-{NOISY:.0%}"
         found.append(f"{wide}: quieten the host")
-    found += _cores(table, device.compute_units) if device.kind == "cpu" else []
+    found += _cores(run, table) if device.kind == "cpu" else []
     sizes = [row.value.params.get("array_bytes") for row in table if row.value.unit == "GB/s"]
     arrays = [size for size in sizes if isinstance(size, int)]
     if device.cache_bytes and arrays and max(arrays) < 4 * device.cache_bytes:
@@ -240,33 +242,27 @@ def warnings(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[st
     return found
 
 
-def _cores(table: Sequence[Row], units: int) -> list[str]:
-    """Memory-bound points that did not get all cores: their bandwidth is of fewer cores than it says."""
+def _cores(run: Run, table: Sequence[Row]) -> list[str]:
+    """Points over much memory that did not get all cores: their bandwidth is of fewer cores than it says."""
+    units, suites = run.header.device.compute_units, {name: card.suite for name, card in run.header.benchmarks.items()}
     slow = [
-        row
-        for row in table
-        if row.value.benchmark == "stream"
-        and row.value.place.compute_units is None
-        and row.value.cpu_over_wall
-        and row.value.cpu_over_wall < CORES * units
-        and _is_large(row)
+        point[0].value
+        for point in _by_point([row for row in table if row.value.place.compute_units is None])
+        if suites[point[0].value.benchmark] != "link" and point[0].value.nbytes >= LARGE
     ]
+    slow = [value for value in slow if value.cpu_over_wall and value.cpu_over_wall < CORES * units]
     if not slow:
         return []
-    least = min(row.value.cpu_over_wall or 0 for row in slow)
+    least = min(slow, key=lambda value: value.cpu_over_wall or 0)
     return [
-        f"{_count(len(slow), 'stream point')} used less than {CORES:.0%} of {units} compute units "
-        f"(least {least:.2f}): other programs took the CPU, or the runtime did not use all threads"
+        f"{_count(len(slow), 'point')} over large arrays used less than {CORES:.0%} of {units} compute units "
+        f"(least {least.cpu_over_wall:.2f}: {least.benchmark} {format_params(dict(least.params))}): "
+        "other programs took the CPU, or the runtime did not use all threads"
     ]
 
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _is_large(row: Row) -> bool:
-    size = row.value.params.get("array_bytes")
-    return isinstance(size, int) and size >= 64 << 20
 
 
 def _curves(records: Sequence[Record], growing: str) -> list[tuple[tuple[str, object], ...]]:
