@@ -111,12 +111,14 @@ def _inverted(slope: stats.Summary, scale: float) -> stats.Summary:
 
 def derive(run: Run) -> list[Derived]:
     """Every metric of every measured point, in file order; tuning trials are left out (their winners were measured again)."""
-    groups: dict[tuple[object, ...], list[Record]] = defaultdict(list)
+    groups: dict[tuple[object, ...], dict[int, Record]] = defaultdict(dict)
     for record in run.records:
         if record.role == "measure" and record.benchmark in run.header.benchmarks:
-            groups[(record.benchmark, tuple(sorted(record.params.items())), record.place)].append(record)
+            # a run that went on after its budget was spent has a later record for what was skipped
+            groups[(record.benchmark, tuple(sorted(record.params.items())), record.place)][record.process] = record
     derived: list[Derived] = []
-    for records in groups.values():
+    for processes in groups.values():
+        records = list(processes.values())
         derived.extend(derive_point(records, run.header.benchmarks[records[0].benchmark]))
     return derived
 

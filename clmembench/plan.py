@@ -15,6 +15,7 @@ from clmembench.selection import PLACE, Selection, selected
 from clmembench.units import format_bytes, format_params
 
 DEATHS = 2  # a benchmark that ends its process this often is not tried again
+SPENT = "the run's --budget was spent"
 BETTER = 0.01  # a tuning trial must win by more than this to replace the default
 
 
@@ -212,8 +213,10 @@ def probe(runtime: str, info: DeviceInfo) -> Found:
         return child.probe()
 
 
-def drive(runtime: str, info: DeviceInfo, found: Found, selection: Selection) -> Iterator[Record]:
-    """Every record of a selection, as it is measured. `info` holds the features that were found."""
+def drive(runtime: str, info: DeviceInfo, found: Found, selection: Selection, known: Sequence[Record] = ()) -> Iterator[Record]:
+    """Every record of a selection, as it is measured. `info` holds the features that were found. `known` are the records of the
+    part of this run that was measured before: they answer for their points, which are neither measured nor given again."""
+    answered = {_identity(r.benchmark, r.params, r.place, r.role, r.process): r for r in known if r.reason != SPENT}
     deadline = time.monotonic() + selection.budget_s if selection.budget_s else None
     for benchmark in selected(selection):
         job = Job(
@@ -237,9 +240,15 @@ def drive(runtime: str, info: DeviceInfo, found: Found, selection: Selection) ->
                     break
                 answers = []
                 for point, process in _processes(points):
-                    record = attempts.record(benchmark, point, process)
+                    record = answered.get(_identity(point.benchmark, point.params, point.place, point.role, process))
+                    if record is None:
+                        record = attempts.record(benchmark, point, process)
+                        yield record
                     answers.append(record)
-                    yield record
+
+
+def _identity(benchmark: str, params: Mapping[str, Value], place: Place, role: str, process: int) -> tuple[object, ...]:
+    return (benchmark, tuple(sorted(params.items())), place, role, process)
 
 
 def _processes(points: Sequence[Point]) -> Iterator[tuple[Point, int]]:
@@ -278,7 +287,7 @@ class _Attempts:
             reason = f"not tried: {benchmark.name} has ended its process {DEATHS} times"
             return self._unmeasured(benchmark, point, process, "failed", reason)
         if self._deadline is not None and time.monotonic() > self._deadline:
-            return self._unmeasured(benchmark, point, process, "skipped", "the run's --budget was spent")
+            return self._unmeasured(benchmark, point, process, "skipped", SPENT)
         try:
             return self._started(point.place, process).measure(point, self._timeout_s)
         except ChildError as error:

@@ -54,6 +54,20 @@ class Writer:
                 path.unlink()
             raise
 
+    @classmethod
+    def going_on(cls, path: Path) -> Writer:
+        """One that appends to a run that was cut off; a torn last line is removed. Raises ResultsError where that cannot be."""
+        writer = cls.__new__(cls)
+        writer.path = path
+        try:
+            with path.open("r+b") as file:
+                content = file.read()
+                file.truncate(content.rfind(b"\n") + 1)
+            writer._file = path.open("a", encoding="utf-8")
+        except OSError as error:
+            raise ResultsError(f"cannot go on with {path}: {error.strerror}") from error
+        return writer
+
     def write(self, record: Record) -> None:
         """Append one record. Raises ResultsError when the disk is full or gone; what was written before stays whole."""
         self._line(encode(record))

@@ -62,13 +62,15 @@ class Selection:
 
 
 def _counts(info: DeviceInfo, topology: Sequence[HardwareThread]) -> list[int]:
-    """All up to 8, then powers of two, whole sockets, one thread a core, and all; on other devices also several a unit."""
+    """On CPUs all up to 8, then powers of two, whole sockets, one thread a core, and all; on other devices 1, 4, 16 ... and
+    several a compute unit."""
     units = info.compute_units
     counts = {n for n in range(1, units + 1) if n <= 8 or n & (n - 1) == 0} | {units}
     if units > 8:
         counts -= {3, 5, 6, 7}
     if info.kind != "cpu":
-        return sorted(counts | {n * units for n in GROUPS_A_UNIT})
+        counts = {n for n in counts if n.bit_length() % 2 and n & (n - 1) == 0}  # every other power of two
+        return sorted(counts | {n * units for n in (1, *GROUPS_A_UNIT)})
     if len(topology) == units:
         counts |= {len({(t.socket, t.core) for t in topology}), sum(t.socket == topology[0].socket for t in topology)}
     return sorted(counts)

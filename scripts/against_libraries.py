@@ -123,6 +123,7 @@ def product(matrix: matrices.Csr) -> Callable[[bool], Callable[[], float]]:
             from cupyx import cusparse
 
             a = cupyx.scipy.sparse.csr_matrix(tuple(map(cupy.asarray, parts)), shape=shape)
+            a.sum_duplicates()  # which it insists on; a random matrix has a few
             x, y = cupy.ones(shape[1]), cupy.zeros(shape[0])
             return lambda: on_device(lambda: cusparse.spmv(a, x, y, alpha=1.0, beta=0.0), QUEUED)
         import scipy.sparse

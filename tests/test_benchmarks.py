@@ -146,7 +146,8 @@ def test_stream_refuses_a_shape_that_would_not_be_what_it_says(width, work_group
         (replace(INFO, global_mem_bytes=4 << 30), 512 * MIB),  # an eighth of its memory
         (replace(INFO, max_alloc_bytes=300 * MIB), 256 * MIB),  # the largest power of two that fits
         (CPU, 256 * MIB),
-        (replace(CPU, cache_bytes=300 * MIB, host_mem_bytes=128 << 30), 2048 * MIB),  # four times 300 MiB, rounded up
+        (replace(CPU, cache_bytes=300 * MIB, host_mem_bytes=128 << 30), 1280 * MIB),  # four times 300 MiB, rounded up
+        (replace(CPU, cache_bytes=600 * MIB, host_mem_bytes=128 << 30), 2048 * MIB),
         (replace(CPU, cache_bytes=300 * MIB), 512 * MIB),  # a 32nd of 24 GiB
         (replace(INFO, array_bytes=5000), 5000),  # the user's word
     ],

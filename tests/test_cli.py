@@ -183,3 +183,40 @@ def test_ctrl_c_leaves_a_valid_file_and_exits_130(tmp_path):
     run = results.read(path)
     assert len(run.records) >= 2
     assert run.notes == ()
+
+
+def test_a_run_goes_on_where_it_was_cut_off(tmp_path):
+    path = tmp_path / "r.jsonl"
+    command = ("run", "-d", "0", "-b", "launch", "-a", "groups=[1,2]", "-o", str(path))
+    assert cli(*command).returncode == 0
+    whole = results.read(path)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:2]) + lines[2][:40])
+    done = cli(*command, "--resume")
+    assert done.returncode == 0, done.stderr
+    again = results.read(path)
+    assert again.header == whole.header and again.records[0] == whole.records[0]
+    assert [r.params for r in again.records] == [r.params for r in whole.records]
+    assert again.records[1].started > whole.records[1].started
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (("-b", "launch*", "-a", "groups=1"), "another benchmarks"),
+        (("-b", "launch*", "-b", "transfer", "--seed", "5"), "another seed, 0, not 5"),
+        (("-s", "quick"), "another suite, all, not quick"),
+    ],
+)
+def test_another_run_is_not_gone_on_with(stored, changes, says):
+    path, _ = stored
+    before = path.read_bytes()
+    done = cli("run", "-d", "0", *changes, "-o", str(path), "--resume")
+    assert done.returncode == 2 and says in done.stderr and "it was made by" in done.stderr
+    assert path.read_bytes() == before
+
+
+def test_resume_needs_a_file(tmp_path):
+    assert "needs -o" in cli("run", "--resume").stderr
+    done = cli("run", "--resume", "-o", str(tmp_path / "none.jsonl"))
+    assert done.returncode == 2 and "No such file" in done.stderr

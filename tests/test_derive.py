@@ -293,3 +293,10 @@ def test_a_place_is_among_the_parameters_and_keeps_points_apart():
         {"op": "copy", "compute_units": 2, "placement": "compact"},
         {"op": "copy", "compute_units": 2, "placement": "scatter"},
     ]
+
+
+def test_of_two_records_of_one_point_and_process_the_later_one_counts():
+    # a run that went on after its budget had been spent
+    skipped = record("stream", {"op": "copy"}, status="skipped", reason="the run's --budget was spent")
+    (found,) = derive(run([skipped, record("stream", {"op": "copy"}, series([100] * 8, nbytes=1000))]))
+    assert (found.status, found.median, found.notes) == ("ok", 10.0, ())

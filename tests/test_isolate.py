@@ -218,3 +218,14 @@ def test_each_place_has_a_process_of_its_own(monkeypatch):
     )
     assert started == [Place(1), Place(2)]
     assert {r.place for r in records} == {Place(1), Place(2)}
+
+
+def test_what_is_known_of_a_run_is_not_measured_again_and_answers_the_plan():
+    first = drive()
+    cut = [replace(r, status="skipped", reason=plan.SPENT) if r.params["groups"] == 4 else r for r in first]
+    selection = Selection(suite="all", globs=("launch",), axes={"groups": (1, 2, 4)}, timeout_s=60.0)
+    again = list(plan.drive("fake", INFO, FOUND, selection, cut))
+    # what was skipped for want of time is no answer
+    assert [r.params["groups"] for r in again] == [4]
+    assert again[0].status == "wrong"  # as the fake device has it
+    assert list(plan.drive("fake", INFO, FOUND, selection, first)) == []

@@ -285,3 +285,21 @@ def test_a_file_of_schema_1_still_reads_to_the_same_medians():
 
 def test_there_is_a_golden_file_of_every_schema():
     assert sorted(p.name for p in GOLDEN.glob("*.jsonl")) == [f"schema{n}.jsonl" for n in range(1, SCHEMA + 1)]
+
+
+def test_a_run_that_was_cut_off_goes_on_after_its_last_whole_record(tmp_path):
+    path = tmp_path / "r.jsonl"
+    with Writer(path, header()) as writer:
+        writer.write(record(params={"op": "copy"}))
+        writer.write(record(params={"op": "add"}))
+    path.write_bytes(path.read_bytes()[:-20])
+    with Writer.going_on(path) as writer:
+        writer.write(record(params={"op": "triad"}))
+    found = read(path)
+    assert [r.params["op"] for r in found.records] == ["copy", "triad"]
+    assert found.notes == () and found.header == header()
+
+
+def test_going_on_with_what_is_not_there_is_a_clear_error(tmp_path):
+    with pytest.raises(ResultsError, match="cannot go on with"):
+        Writer.going_on(tmp_path / "none.jsonl")

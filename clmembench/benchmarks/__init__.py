@@ -94,8 +94,9 @@ def discovered() -> Mapping[str, Benchmark]:
 def headline_bytes(info: DeviceInfo) -> int:
     """Bytes of one array that no cache can hold, or the user's --size.
 
-    2 GiB on GPUs and accelerators; on CPUs at least four times the last-level cache (STREAM's rule) and 256 MiB; a power of two
-    of at most the device's largest allocation, an eighth of its memory and a 32nd of a CPU host's.
+    2 GiB on GPUs and accelerators; on CPUs at least four times the last-level cache (STREAM's rule) and 256 MiB, in whole
+    256 MiB. Where that is over 2 GiB, the device's largest allocation, an eighth of its memory or a 32nd of a CPU host's: the
+    largest power of two that is not.
     """
     if info.array_bytes is not None:
         return info.array_bytes
@@ -103,10 +104,9 @@ def headline_bytes(info: DeviceInfo) -> int:
     limit = min(info.max_alloc_bytes, info.global_mem_bytes // 8)
     if info.kind == "cpu":
         limit = min(limit, max(256 * MIB, info.host_mem_bytes // 32))
-    size = 1 << (wanted - 1).bit_length()
-    while size > limit or size > 2048 * MIB:
-        size //= 2
-    return size
+    size = -(-wanted // (256 * MIB)) * 256 * MIB
+    limit = min(limit, 2048 * MIB)
+    return size if size <= limit else 1 << (limit.bit_length() - 1)
 
 
 def line_bytes(info: DeviceInfo) -> int:

@@ -50,10 +50,11 @@ def _where(info: DeviceInfo, op: str, dtype: str, memory: str, address: str, res
 
 
 def _thin(info: DeviceInfo, **params: Value) -> bool:
-    """The default over all numbers of work-items; else one thing different from it, or two that go together."""
+    """The default, and `long`, which compilers do not add up first, over all numbers of work-items; else one thing different
+    from the default, or two that go together."""
     default = {"op": "add", "dtype": "int", "memory": "global", "address": "same", "result": "used"}
     differing = {name for name, value in default.items() if params[name] != value}
-    if differing <= {"result"}:
+    if differing <= {"result"} or (differing == {"dtype"} and params["dtype"] == "long"):
         return True
     usual = min(LOOPING, _usual(info)) if params["dtype"] in REAL else _usual(info)
     together = ({"memory", "address"}, {"memory", "result"}, {"address", "result"})

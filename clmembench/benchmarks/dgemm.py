@@ -100,7 +100,7 @@ def _depths(info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _groups(info: DeviceInfo) -> tuple[int, ...]:
-    return (1,) if info.kind == "cpu" else (256, 128, 64)
+    return (1,) if info.kind == "cpu" else (128, 64, 256)
 
 
 def _sizes(info: DeviceInfo) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ from clmembench.cli import devices, exits
 
 if TYPE_CHECKING:
     from clmembench.isolate import Found
-    from clmembench.model import DeviceInfo, Header, Record, Value
+    from clmembench.model import DeviceInfo, Header, Record, Run, Value
     from clmembench.selection import Selection
 
 BAD = ("failed", "wrong", "timeout")
@@ -45,6 +45,9 @@ def run(
     size: Annotated[str | None, typer.Option(help="Bytes of the largest array, such as 512MiB; else by device.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Results file; default in ./reports.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results file.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in -o, which was cut off; say the rest again.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="End in JSON as of `show --json` instead of a summary.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be measured and end.")] = False,
 ) -> None:
@@ -77,7 +80,11 @@ def run(
             raise ValueError("nothing to measure: no benchmark has a point with all these values; see describe")
     except (ValueError, specs.SpecError) as error:
         exits.stop(str(error), exits.USAGE)
-    if output is not None and output.is_file() and not overwrite:
+    earlier: Run | None = None
+    if resume:
+        earlier = _earlier(output, info, selection, seed)
+        info = earlier.header.device
+    elif output is not None and output.is_file() and not overwrite:
         exits.stop(f"{output} exists: choose another -o, or say --overwrite", exits.USAGE)
     if dry_run:
         for benchmark in chosen:
@@ -91,10 +98,11 @@ def run(
     except KeyboardInterrupt:
         exits.stop("interrupted before anything was measured", exits.INTERRUPTED)
     info = replace(info, features=found.features)
-    header = _header(info, found, selection, seed)
+    header = earlier.header if earlier else _header(info, found, selection, seed)
     path = output or Path("reports") / f"{datetime.now(UTC):%Y%m%d}-{_slug(info.name)}-{header.run_id[-8:].lower()}.jsonl"
     try:
-        bad, interrupted = _measure(results.Writer(path, header, overwrite), info, found, selection)
+        writer = results.Writer.going_on(path) if earlier else results.Writer(path, header, overwrite)
+        bad, interrupted = _measure(writer, info, found, selection, earlier.records if earlier else ())
     except results.ResultsError as error:
         exits.stop(str(error), exits.INTERNAL)
     _finish(path, as_json)
@@ -119,7 +127,34 @@ def _sized(info: DeviceInfo, array_bytes: int | None) -> DeviceInfo:
     return replace(info, array_bytes=array_bytes)
 
 
-def _measure(writer: object, info: DeviceInfo, found: Found, selection: Selection) -> tuple[int, bool]:
+def _earlier(output: Path | None, info: DeviceInfo, selection: Selection, seed: int) -> Run:
+    """The run to go on with. Ends with a usage error where there is none, or where it is of something else."""
+    from clmembench import results
+    from clmembench.selection import selected
+
+    if output is None:
+        exits.stop("--resume needs -o FILE, the run to go on with", exits.USAGE)
+    try:
+        earlier = results.read(output)
+    except results.ResultsError as error:
+        exits.stop(str(error), exits.USAGE)
+    header = earlier.header
+    for what, then, now in (
+        ("version", header.tool_version, __version__),
+        ("device", f"{header.device.name} ({header.device.id})", f"{info.name} ({info.id})"),
+        ("driver", header.device.driver, info.driver),
+        ("suite", header.suite, selection.suite),
+        ("benchmarks", ", ".join(header.benchmarks), ", ".join(b.name for b in selected(selection))),
+        ("seed", str(header.seed), str(seed)),
+        ("size", str(header.device.array_bytes), str(info.array_bytes)),
+    ):
+        if then != now:
+            said = " ".join(header.argv)
+            exits.stop(f"{output} is of another {what}, {then}, not {now}: it was made by `clmembench {said}`", exits.USAGE)
+    return earlier
+
+
+def _measure(writer: object, info: DeviceInfo, found: Found, selection: Selection, known: Sequence[Record]) -> tuple[int, bool]:
     """Number of bad records, and whether Ctrl-C ended it early. A trial that fails costs nothing, but one that is wrong shows a
     device that computes wrongly."""
     from clmembench import plan
@@ -128,7 +163,7 @@ def _measure(writer: object, info: DeviceInfo, found: Found, selection: Selectio
     assert isinstance(writer, Writer)
     bad = 0
     with writer, _progress() as progress:
-        records = plan.drive("opencl", info, found, selection)
+        records = plan.drive("opencl", info, found, selection, known)
         try:
             for record in records:
                 writer.write(record)
