@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -190,21 +191,21 @@ def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, su
 
 
 def _cpu_over_wall(records: Iterable[Record]) -> float | None:
-    """CPU time over wall time of all samples: how many cores this process really used. Of a slope that of its extra amount, so
-    that what both ends share, such as waking the threads, is not in it."""
-    cpu = wall = 0.0
+    """CPU time over the time that kernels took by the series' own clock: how many cores a process really used, the median of
+    the records. Of a slope that of its extra amount, so that what both ends share, such as waking threads, is not in it."""
+    ratios = []
     for record in records:
-        near, far = (record.series[0], record.series[-1]) if len(record.series) == 2 else (None, None)
-        if near is not None and far is not None and _mean(near.host_ns) > _mean(far.host_ns):
-            near, far = far, near
-        for series in record.series if far is None else (far,):
-            cpu += _mean(series.cpu_ns) - (_mean(near.cpu_ns) if near else 0)
-            wall += _mean(series.host_ns) - (_mean(near.host_ns) if near else 0)
-    return cpu / wall if wall > 0 else None
+        ends = sorted((_median(s.times_ns()), _median(s.cpu_ns)) for s in record.series)
+        wall, cpu = ends[-1] if ends else (0.0, 0.0)
+        if len(ends) == 2:
+            wall, cpu = wall - ends[0][0], cpu - ends[0][1]
+        if wall > 0:
+            ratios.append(cpu / wall)
+    return _median(ratios) if ratios else None
 
 
-def _mean(times_ns: Sequence[int]) -> float:
-    return sum(times_ns) / len(times_ns) if times_ns else 0.0
+def _median(numbers: Sequence[float]) -> float:
+    return statistics.median(numbers) if numbers else 0.0
 
 
 def _identity(record: Record, metric: Metric, card: Card) -> dict[str, Any]:

@@ -22,6 +22,7 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from clmembench import measure, probe
@@ -296,6 +297,7 @@ def _serve() -> None:
         answers.write(text + "\n")
         answers.flush()
 
+    before = _threads()
     try:
         device = runtime(job.runtime).open(info)
         if not job.benchmark:
@@ -308,6 +310,7 @@ def _serve() -> None:
             sys.exit(f"cannot open the device: {error}")
         answer(json.dumps({"error": str(error), "log": getattr(error, "log", "")}))
         return
+    _pin(place, _threads() - before)
     clock = measure.CoreClock(launches, probe.OPS_PER_STEP, job.cycles_per_op, job.origin)
     clock.settle(device, 0.05)
     session = _Session(job, device, clock)
@@ -318,6 +321,23 @@ def _serve() -> None:
         answer(encode(record))
         del record
         gc.collect()
+
+
+def _threads() -> set[int]:
+    """The ids of this process's threads; empty where the system does not say."""
+    try:
+        return {int(path.name) for path in Path("/proc/self/task").iterdir()}
+    except OSError:
+        return set()
+
+
+def _pin(place: Place, workers: set[int]) -> None:
+    """Hold the driver's threads to one CPU each, in the order they were made: held to the set alone, two of them have been seen
+    to share one CPU for a whole process. Where the driver's threads are not as many as the CPUs, they keep the set."""
+    if len(workers) == len(place.cpus):
+        for thread, cpu in zip(sorted(workers), place.cpus, strict=True):
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(thread, {cpu})
 
 
 def _end_with_parent() -> None:

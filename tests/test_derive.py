@@ -213,18 +213,25 @@ def test_a_core_clock_is_the_mean_of_both_readings():
     assert replace(clock(1.0), before_ns=0.0, after_ns=0.0).ghz is None
 
 
-def test_cpu_over_wall_is_cores_used():
-    # (700 + 300) ns of CPU in (200 + 300) ns of wall: 2 cores
-    work = series([100, 100], nbytes=100, host_ns=(200, 300), cpu_ns=(700, 300))
+def test_cpu_over_wall_is_cores_used_while_kernels_ran():
+    # medians: 400 ns of CPU in 200 ns of kernels, whatever the host waited besides: 2 cores; one sample was disturbed
+    work = series([200, 200, 900], nbytes=100, host_ns=(500, 500, 500), cpu_ns=(400, 400, 450))
     (found,) = derive(run([record("stream", {}, work)]))
     assert found.cpu_over_wall == 2.0
 
 
-def test_cpu_over_wall_adds_up_over_processes():
-    # (100 + 400) ns of CPU in 1000 ns of wall in each: 500 / 2000
-    works = [series([100], nbytes=100, host_ns=(1000,), cpu_ns=(cpu,)) for cpu in (100, 400)]
+def test_cpu_over_wall_of_a_slope_is_that_of_its_extra_amount():
+    # 600 - 150 ns of CPU in 400 - 100 ns: 1.5 cores; order of the ends does not matter
+    ends = series([100], ops=1, cpu_ns=(150,)), series([400], ops=3, cpu_ns=(600,))
+    for works in (ends, ends[::-1]):
+        (found,) = derive_point([record("pchase", {"array_bytes": 4096}, *works)], CHASE)
+        assert found.cpu_over_wall == 1.5
+
+
+def test_cpu_over_wall_of_several_processes_is_their_median():
+    works = [series([1000], nbytes=100, cpu_ns=(cpu,)) for cpu in (500, 1000, 4000)]
     (found,) = derive(run([record("stream", {}, w, process=i) for i, w in enumerate(works)]))
-    assert found.cpu_over_wall == 0.25
+    assert found.cpu_over_wall == 1.0
 
 
 def test_one_wrong_process_makes_a_point_wrong():
