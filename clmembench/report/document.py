@@ -114,9 +114,19 @@ def _cards(all_parts: Sequence[Part]) -> dict[str, Card]:
 def _benchmark(name: str, card: Card, all_parts: Sequence[Part]) -> dict[str, Any]:
     from markupsafe import Markup
 
-    shown = [figures.Shown(p.label, tuple(r for r in p.rows if r.value.benchmark == name)) for p in all_parts]
+    shown = [
+        figures.Shown(p.label, tuple(r for r in p.rows if r.value.benchmark == name), p.run.header.device.kind)
+        for p in all_parts
+    ]
     tables = [
-        {"label": p.label, "header": s.header, "rows": s.rows, "notes": s.notes, "left": s.left}
+        {
+            "label": p.label,
+            "title": s.title if s.title != card.summary else "",
+            "header": s.header,
+            "rows": s.rows,
+            "notes": s.notes,
+            "left": s.left,
+        }
         for p in all_parts
         if name in p.run.header.benchmarks
         for s in sections(p.run, [r for r in p.rows if r.value.benchmark == name])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from clmembench.model import Card
 from clmembench.report.rows import Row, labels
 from clmembench.report.summary import split
-from clmembench.units import format_bytes, format_params, format_value
+from clmembench.units import format_bytes, format_in, format_params, format_value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 CURVE_POINTS = 3  # an axis with fewer values is shown as bars
 LINES = 8  # more in one plot cannot be told apart
 DECADES = 8.0  # of values; less is drawn on a linear scale from 0
+LONG_NS = 1e5  # from here on times are labelled in larger units
 LETTERS = 60  # of a name that a plot has room for
 MARKERS = "osD^vPX*<>hp"
 
@@ -30,6 +31,7 @@ class Shown:
 
     label: str
     rows: tuple[Row, ...]
+    kind: str = ""
 
 
 def figure(card: Card, shown: Sequence[Shown]) -> str:
@@ -58,7 +60,7 @@ def _drawable(card: Card, shown: Sequence[Shown]) -> tuple[list[Shown], list[Sho
         parts = split([r for r in rows if r.value.unit == card.metrics[0].unit and r.value.metric == _headline(card, r)])
         for found, part in zip((whole, placed), parts, strict=True):
             if part:
-                found.append(Shown(_plain(device.label), tuple(part)))
+                found.append(Shown(_plain(device.label), tuple(part), device.kind))
     return whole, [s for s in placed if len({r.value.place.compute_units for r in s.rows}) > 1]
 
 
@@ -77,12 +79,11 @@ def _scaling(card: Card, devices: Sequence[Shown]) -> Figure:
             rows = [r for r in device.rows if r.value.place.placement == name]
             if rows:
                 ordered = sorted(rows, key=lambda r: r.value.place.compute_units or 0)
-                _line(axis, over, ordered, name or "work-groups", number)
+                _line(axis, over, ordered, name or "_", number)
         _labels(axis, over, device.label)
-        axis.set_xlabel(
-            "compute units" if any(r.value.place.placement for r in device.rows) else "compute units or work-groups"
-        )
-    _legend(figure, axes)
+        axis.set_xlabel("compute units" if device.kind == "cpu" else "work-groups")
+    if any(names):
+        _legend(figure, axes)
     return figure
 
 
@@ -200,17 +201,27 @@ def _labels(axis: Axes, card: Card, title: str) -> None:
         axis.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
         axis.yaxis.set_minor_formatter("")
     else:
-        axis.set_ylim(0, 1.15 * max(values))
+        axis.set_ylim(0, 1.15 * float(axis.dataLim.ymax))  # bands included
     if _x(card).endswith("_bytes"):
         axis.xaxis.set_major_formatter(lambda value, _: format_bytes(value))
         axis.set_xlabel("working set" if card.growing else _plain(_x(card).removesuffix("_bytes").replace("_", " ")) + " size")
         axis.tick_params(axis="x", rotation=30)
     else:
-        axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axis.xaxis.set_major_formatter(lambda value, _: _number(value))
         axis.set_xlabel(_plain(_x(card).replace("_", " ")))
-    axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
-    axis.set_ylabel(_metric(card))
+    if card.metrics[0].unit == "ns" and max(values) >= LONG_NS:
+        axis.yaxis.set_major_formatter(lambda value, _: format_in(value, "ns", 1 if value < 10 else 2) if value else "0")
+        axis.set_ylabel(_plain(card.metrics[0].name.replace("_", " ")))
+    else:
+        axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        axis.set_ylabel(_metric(card))
     axis.set_title(title, fontsize=10)
+
+
+def _number(value: float) -> str:
+    """A number as an axis has room for it: large powers of two as such."""
+    large = value >= 1e5 and value == int(value) and int(value) & (int(value) - 1) == 0
+    return f"2^{int(value).bit_length() - 1}" if large else f"{value:g}"
 
 
 def _legend(figure: Figure, axes: Sequence[Axes]) -> None:
@@ -221,14 +232,16 @@ def _legend(figure: Figure, axes: Sequence[Axes]) -> None:
 
 
 def _largest(card: Card, device: Shown) -> tuple[str, list[Row]]:
-    """Of each line the row at the largest x, where x is a number, and what x is there; else all rows."""
+    """Of each line the row at its largest x, where x is a number, and what x is there where it is one; else all rows."""
     x = _x(card)
     if not all(type(r.value.params.get(x)) in (int, float) for r in device.rows):
         return "", list(device.rows)
     tops = [rows[-1] for _, _, rows in _lines(card, [device])]
-    largest = max(float(r.value.params[x]) for r in tops)
-    size = format_bytes(largest) if x.endswith("_bytes") else f"{x} = {largest:g}"
-    return size, [r for r in tops if r.value.params[x] == largest]
+    sizes = {float(r.value.params[x]) for r in tops}
+    if len(sizes) > 1:
+        return "", tops
+    (size,) = sizes
+    return format_bytes(int(size)) if x.endswith("_bytes") else f"{x} = {_number(size)}", tops
 
 
 def _params(row: Row, without: Collection[str]) -> str:

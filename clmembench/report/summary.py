@@ -125,24 +125,24 @@ def _points(name: str, card: Card, mine: Sequence[Row]) -> Section:
 
 
 def _scaling(name: str, card: Card, mine: Sequence[Row], kind: str) -> Section:
-    """The headline metric of one point over compute units, and how many times that of the fewest it is."""
+    """The headline metric of one point over compute units, beside that on the fewest of them: how many times faster, or of the
+    cost of one operation how many times dearer."""
     heads = [point[0] for point in _by_point(mine)]
     good = [row for row in heads if row.status == "ok" and row.value.median]
     least = min(good, key=lambda row: row.value.place.compute_units or 0, default=None)
+    dearer = any(m.form == "slope" for m in card.metrics if heads and m.name == heads[0].value.metric)
+    named = any(row.value.place.placement for row in heads)
     found = []
     for row in heads:
         value, place = row.value, row.value.place
-        cells = [str(place.compute_units), place.placement]
+        cells = [str(place.compute_units)] + [place.placement] * named
         if value.median is None or row.status != "ok" or least is None:
             cells += [row.status, row.reason, ""]
         else:
             assert least.value.median
             times = value.median / least.value.median
-            cells += [
-                format_in(value.median, value.unit),
-                interval(value),
-                format_value(times if value.better == "higher" else 1 / times),
-            ]
+            cells += [format_in(value.median, value.unit), interval(value)]
+            cells += [format_value(times if value.better == "higher" or dearer else 1 / times)]
         used = f"{value.cpu_over_wall:.2f}" if value.cpu_over_wall is not None else ""
         found.append(tuple(cells + [used] * (kind == "cpu")))
     units = "compute units" if kind == "cpu" else "work-groups"
@@ -151,9 +151,10 @@ def _scaling(name: str, card: Card, mine: Sequence[Row], kind: str) -> Section:
     }
     if card.x in ("array_bytes", "n", "matrix") and heads:
         params[card.x] = heads[0].value.params[card.x]
-    header = (f"{name}: {units}", "placement", "median", "95% interval", "speed-up") + ("CPU/wall",) * (kind == "cpu")
+    header = (f"{name}: {units}",) + ("placement",) * named
+    header += ("median", "95% interval", "cost ratio" if dearer else "speed-up") + ("CPU/wall",) * (kind == "cpu")
     of = f": {format_params(params)}" if params else ""
-    return Section(f"{name} over {units}{of}.", header, tuple(found), left=2)
+    return Section(f"{name} over {units}{of}.", header, tuple(found), left=1 + named)
 
 
 def _by_point(rows: Sequence[Row]) -> list[list[Row]]:
@@ -170,6 +171,8 @@ def _varying(summary: str, heads: Sequence[Row]) -> tuple[list[str], str]:
     names = list(dict.fromkeys(name for row in heads for name in row.value.params))
     values = {name: {repr(row.value.params.get(name)) for row in heads} for name in names}
     varying = [name for name in names if len(values[name]) > 1]
+    if not varying:  # one point: say which, where its size is not the title's
+        varying = [name for name in names if name != "array_bytes"]
     same = {name: heads[0].value.params[name] for name in names if name not in varying}
     here = f"; here {format_params(same)}" if same else ""
     return varying or [""], f"{summary.rstrip('.')}{here}."
