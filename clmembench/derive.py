@@ -20,7 +20,8 @@ _ORDER = ("ok", "suspect", "timeout", "failed", "skipped")
 class Derived:
     """One metric of one point, processes pooled. `status` is a record's status, or "undetermined" for a slope whose interval
     contains 0. Numbers are None unless status is ok or suspect. `cycles` and `ghz` use the core clock measured beside it.
-    Among `params` are, where a Place asked for them, compute_units and placement; `nbytes` is what one pass moves."""
+    Among `params` are, where a Place asked for them, compute_units and placement; `nbytes` is what one pass moves, `together`
+    how many compute units had to be at work at once."""
 
     benchmark: str
     params: Mapping[str, Value]
@@ -46,6 +47,7 @@ class Derived:
     ghz: float | None = None
     clock_origin: str = ""
     cpu_over_wall: float | None = None
+    together: int = 0
     nbytes: int = 0
     checked: bool = False
     stopped: str = ""
@@ -160,6 +162,7 @@ def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, su
         "n": summary.n,
         "processes": summary.processes,
         "nbytes": first.series[0].nbytes,
+        "together": first.series[0].together,
     }
     steep = summarise(records, replace(metric, form="slope")) if metric.form == "slope_rate" else summary
     if metric.form in ("slope", "slope_rate") and steep is not None and steep.low <= 0:

@@ -310,7 +310,7 @@ def _serve() -> None:
             sys.exit(f"cannot open the device: {error}")
         answer(json.dumps({"error": str(error), "log": getattr(error, "log", "")}))
         return
-    _pin(place, _threads() - before)
+    _pin(place.cpus or (_usable_cpus() if info.kind == "cpu" else ()), _threads() - before)
     clock = measure.CoreClock(launches, probe.OPS_PER_STEP, job.cycles_per_op, job.origin)
     clock.settle(device, 0.05)
     session = _Session(job, device, clock)
@@ -331,11 +331,16 @@ def _threads() -> set[int]:
         return set()
 
 
-def _pin(place: Place, workers: set[int]) -> None:
-    """Hold the driver's threads to one CPU each, in the order they were made: held to the set alone, two of them have been seen
-    to share one CPU for a whole process. Where the driver's threads are not as many as the CPUs, they keep the set."""
-    if len(workers) == len(place.cpus):
-        for thread, cpu in zip(sorted(workers), place.cpus, strict=True):
+def _usable_cpus() -> tuple[int, ...]:
+    """The CPUs that this process may use; none where the system does not say."""
+    return tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else ()
+
+
+def _pin(cpus: tuple[int, ...], workers: set[int]) -> None:
+    """Hold the driver's threads to one CPU each, in the order they were made: left alone, two of them have been seen to share
+    one CPU for a whole process. Where the driver's threads are not as many as the CPUs, they stay free."""
+    if len(workers) == len(cpus):
+        for thread, cpu in zip(sorted(workers), cpus, strict=True):
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(thread, {cpu})
 

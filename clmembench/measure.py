@@ -98,6 +98,7 @@ class _End:
             device_ns=tuple(t.device_ns or 0 for t in timings) if stamped else None,
             queue_ns=tuple(t.queue_ns or 0 for t in timings) if queued else None,
             cpu_ns=tuple(t.cpu_ns for t in timings),
+            together=work.together,
             reads={name: Trace.pack(work.reads[name].unit, rows) for name, rows in self.reads.items()},
         )
 

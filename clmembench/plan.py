@@ -11,7 +11,7 @@ from clmembench import derive
 from clmembench.infer import levels
 from clmembench.isolate import Child, ChildError, Found, Job
 from clmembench.model import Axis, Benchmark, Card, DeviceInfo, Place, Plan, Point, Record, Value
-from clmembench.selection import PLACE, Selection, selected
+from clmembench.selection import PLACE, Selection, selected, takes
 from clmembench.units import format_bytes, format_params
 
 DEATHS = 2  # a benchmark that ends its process this often is not tried again
@@ -61,7 +61,7 @@ def _grid(
 ) -> Plan:
     """Every point at one Place; `winners` is told the best shape of each."""
     info = place.seen(info)
-    axes = _chosen_axes(benchmark, selection)
+    axes = _chosen_axes(benchmark, info, selection)
     plain = {n: a.values(info) for n, a in axes.items() if not a.tuning and not a.per_octave}
     tuning = {n: a.values(info) for n, a in axes.items() if a.tuning}
     growing = next(((n, a) for n, a in axes.items() if a.per_octave), None)
@@ -93,8 +93,9 @@ def _grid(
         yield batch
 
 
-def _chosen_axes(benchmark: Benchmark, selection: Selection) -> dict[str, Axis]:
-    """The benchmark's axes, replaced by those of suite quick and then by the values a user gave."""
+def _chosen_axes(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> dict[str, Axis]:
+    """The benchmark's axes, replaced by those of suite quick and then by the values a user gave, as far as they are this
+    benchmark's: two may have an axis of one name and other words on it."""
     axes = dict(benchmark.axes)
     if selection.suite == "quick" and benchmark.quick is not None:
         axes.update(benchmark.quick)
@@ -102,7 +103,8 @@ def _chosen_axes(benchmark: Benchmark, selection: Selection) -> dict[str, Axis]:
     for name, values in selection.axes.items():
         if name in axes:
             # a user who names values of a tuning axis wants to see the best of each of them
-            axes[name] = Axis(_fixed(values), axes[name].needs)
+            own = tuple(value for value in values if takes(benchmark.axes[name], info, value))
+            axes[name] = Axis(_fixed(own), axes[name].needs)
     return axes
 
 
@@ -186,7 +188,7 @@ def missing(benchmark: Benchmark, params: Mapping[str, Value], features: frozens
 
 def outlook(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> str:
     """What `explore` will do, in words; how far a growing axis goes and which trials tuning takes is known only then."""
-    axes = _chosen_axes(benchmark, selection)
+    axes = _chosen_axes(benchmark, info, selection)
     parts = []
     for name, axis in axes.items():
         values = [format_bytes(v) if isinstance(v, int) and name.endswith("_bytes") else str(v) for v in axis.values(info)]

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from clmembench.benchmarks import discovered
 from clmembench.measure import Budget
-from clmembench.model import Benchmark, DeviceInfo, Place, Value
+from clmembench.model import Axis, Benchmark, DeviceInfo, Place, Value
 from clmembench.topology import PLACEMENTS, HardwareThread, cpus, placements
 
 PLACE = ("compute_units", "placement")  # named like axes, but a property of the process that measures
@@ -109,21 +109,26 @@ def selected(selection: Selection) -> list[Benchmark]:
     return chosen
 
 
+def takes(axis: Axis, info: DeviceInfo, value: Value) -> bool:
+    """Whether an axis can take a user's value: one of its words, a number no lower than 1 or than it goes itself where it has
+    numbers (users look where the defaults do not), or what it accepts besides. Raises ValueError as its `accepts` does."""
+    known = axis.values(info)
+    numbers = [v for v in known if not isinstance(v, str)]
+    if value in known or (numbers and not isinstance(value, str) and value >= min(1, *numbers)):
+        return True
+    return axis.accepts is not None and axis.accepts(value)
+
+
 def check_axes(chosen: Sequence[Benchmark], info: DeviceInfo, selection: Selection) -> None:
-    """Raises ValueError for a value that no chosen benchmark can take on its axis: an unknown word, a number below 1 (where the
-    axis itself goes no lower), or one for the other. Any number else is allowed: users look where the defaults do not."""
+    """Raises ValueError for a value that no chosen benchmark takes on its axis, saying what they take."""
     _check_places(chosen, info, selection)
     for name, values in selection.axes.items():
-        if name in PLACE:
-            continue
-        accepts = [b.axes[name].accepts for b in chosen if name in b.axes]
-        known = [v for b in chosen if name in b.axes for v in b.axes[name].values(info)]
-        numbers = [v for v in known if not isinstance(v, str)]
+        axes = [b.axes[name] for b in chosen if name in b.axes]
         for value in values:
-            if value in known or (numbers and not isinstance(value, str) and value >= min(1, *numbers)):
+            if name in PLACE or any(takes(axis, info, value) for axis in axes):
                 continue
-            if any(accept is not None and accept(value) for accept in accepts):
-                continue
+            known = [v for axis in axes for v in axis.values(info)]
+            numbers = [v for v in known if not isinstance(v, str)]
             words = ", ".join(dict.fromkeys(str(v) for v in known if isinstance(v, str)))
             number = f"a number from {min(1, *numbers)} up" if numbers else ""
             wanted = " or ".join(filter(None, [number, f"one of {words}" if words else ""]))

@@ -234,9 +234,9 @@ def test_what_is_known_of_a_run_is_not_measured_again_and_answers_the_plan():
 def test_workers_are_held_to_a_cpu_each_where_they_are_as_many(monkeypatch):
     held = {}
     monkeypatch.setattr(os, "sched_setaffinity", lambda thread, cpus: held.update({thread: cpus}), raising=False)
-    isolate._pin(Place(2, (4, 6), "scatter"), {101, 100})
+    isolate._pin((4, 6), {101, 100})
     assert held == {100: {4}, 101: {6}}
     held.clear()
-    isolate._pin(Place(2, (4, 6), "scatter"), {100, 101, 102})
-    isolate._pin(Place(), set())
+    isolate._pin((4, 6), {100, 101, 102})
+    isolate._pin((), set())
     assert held == {}

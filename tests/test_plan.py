@@ -293,3 +293,14 @@ def test_a_value_that_an_axis_accepts_is_one_though_it_is_not_among_its_own():
         check_axes([takes], INFO, Selection(axes={"dtype": ("broken.mtx",)}))
     with pytest.raises(ValueError, match="is not one of float"):
         check_axes([takes], INFO, Selection(axes={"dtype": ("a.txt",)}))
+
+
+def test_two_benchmarks_with_an_axis_of_one_name_each_take_their_own_words():
+    chosen = Selection(axes={"op": ("copy", "read"), "n": (1,)})
+    other = replace(thinned, name="other", axes={"op": axis("read", "write"), "n": axis(1)}, thin=None)
+    check_axes([thinned, other], INFO, chosen)
+    assert [p.params["op"] for p in drive(thinned, chosen, lambda p: rate(p, 1.0))] == ["copy"]
+    assert [p.params["op"] for p in drive(other, chosen, lambda p: rate(p, 1.0))] == ["read"]
+    assert drive(other, Selection(axes={"op": ("copy",)}), lambda p: rate(p, 1.0)) == []
+    with pytest.raises(ValueError, match="'jump' is not one of copy, sum, read, write"):
+        check_axes([thinned, other], INFO, Selection(axes={"op": ("jump",)}))

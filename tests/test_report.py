@@ -585,3 +585,14 @@ def test_bars_show_each_line_at_its_own_largest_size():
     page = document.as_html([run(points, header(cards={"dgemm": card}))])
     labels = re.findall(r">([^<>]*)</text>", page)
     assert {"double, 1024", "float, 256"} <= set(labels) and "double, 256" not in labels
+
+
+@pytest.mark.parametrize(("cores", "status"), [(1.0, "suspect"), (1.4, "suspect"), (1.6, "ok"), (2.0, "ok")])
+def test_work_groups_that_did_not_run_at_the_same_time_are_suspect(cores, status):
+    # two threads on one core take turns: nobody competes, and the number looks fine
+    times = (1000,) * 16
+    works = [series([n * t for t in times], ops=n, cpu_ns=[int(cores * n * t) for t in times], together=2) for n in (1, 3)]
+    card = replace(CHASE, growing="", x="items")
+    found = run([record("atomic", {"items": 2}, *works)], header(device(kind="cpu"), {"atomic": card}))
+    (row,) = rows(found, None)
+    assert row.status == status and ("2 work-groups were to run at the same time" in row.reason) == (status == "suspect")

@@ -125,6 +125,7 @@ def atomic(device: Device, op: str, dtype: str, memory: str, address: str, resul
             before=(reset,),
             outputs=((carried, items * contest.word.itemsize), (counted, items * contest.word.itemsize)),
             check=check,
+            together=items if device.info.kind == "cpu" else 0,
         )
 
     looping = dtype in REAL

@@ -108,7 +108,8 @@ def device_barrier(device: Device, groups: int) -> Slope:
             assert early == 0, f"{early} times a group passed the barrier before its neighbour had arrived"
             assert arrived == rounds * groups, f"{arrived} arrivals, not {rounds * groups}"
 
-        return Work(commands=(launch(timed, rounds),), ops=rounds, before=(reset,), check=check)
+        together = groups if device.info.kind == "cpu" else 0
+        return Work(commands=(launch(timed, rounds),), ops=rounds, before=(reset,), check=check, together=together)
 
     return Slope(work, start=TRIAL_ROUNDS, most=(1 << 31) // groups)
 

@@ -70,6 +70,7 @@ class Series:
     device_ns: tuple[int, ...] | None
     queue_ns: tuple[int, ...] | None
     cpu_ns: tuple[int, ...]
+    together: int = 0
     reads: Mapping[str, Trace] = field(default_factory=dict)
 
     def times_ns(self) -> tuple[int, ...]:

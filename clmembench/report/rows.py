@@ -68,11 +68,16 @@ def _used(value: Derived, device: DeviceInfo) -> DeviceInfo:
 
 
 def _elsewhere(value: Derived) -> str:
-    """Why a point at a Place was not measured at it: CPU time over wall time is not the number of compute units asked for."""
+    """Why a point was not measured on as many compute units as it speaks of, by its kernels' CPU time; "" where it was."""
     units, used = value.place.compute_units, value.cpu_over_wall
-    if units is None or used is None or USED[0] * units <= used <= USED[1] * units:
+    if used is None:
         return ""
-    return f"{units} compute units were asked for and {used:.2f} were used: quieten the host, and measure it again"
+    if units is not None and not USED[0] * units <= used <= USED[1] * units:
+        return f"{units} compute units were asked for and {used:.2f} were used: quieten the host, and measure it again"
+    if used < USED[0] * value.together:
+        together = f"{value.together} work-groups were to run at the same time"
+        return f"{together}, and {used:.2f} compute units were used: quieten the host, and measure it again"
+    return ""
 
 
 def _cached(value: Derived, device: DeviceInfo, sheet: SpecSheet | None) -> bool:
