@@ -36,7 +36,7 @@ void operate(volatile CELLS T* const cell, T* const held, T* const count, const 
     ATOMIC(add)(cell, (T)1);
 #endif
 #elif OP == CAS
-    // one attempt: it succeeds where nobody changed the cell since this work-item last saw it
+    // one attempt: it succeeds where the cell holds what this work-item saw last (of SPREAD, in another cell)
     const T old = ATOMIC(cmpxchg)(cell, *held, *held + 1);
     *count += old == *held;
     *held = old == *held ? old + 1 : old;

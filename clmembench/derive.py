@@ -20,8 +20,8 @@ _ORDER = ("ok", "suspect", "timeout", "failed", "skipped")
 class Derived:
     """One metric of one point, processes pooled. `status` is a record's status, or "undetermined" for a slope whose interval
     contains 0. Numbers are None unless status is ok or suspect. `cycles` and `ghz` use the core clock measured beside it.
-    Among `params` are, where a Place asked for them, compute_units and placement; `nbytes` is what one pass moves, `together`
-    how many compute units had to be at work at once."""
+    Among `params` are, where a Place asked for them, compute_units and placement (work_groups where the device is no CPU);
+    `nbytes` is what one pass moves, `busy` and `together` how many compute units it should use, and must use at once."""
 
     benchmark: str
     params: Mapping[str, Value]
@@ -47,6 +47,7 @@ class Derived:
     ghz: float | None = None
     clock_origin: str = ""
     cpu_over_wall: float | None = None
+    busy: int = 0
     together: int = 0
     nbytes: int = 0
     checked: bool = False
@@ -84,7 +85,10 @@ def summarise(records: Sequence[Record], metric: Metric, in_cycles: bool = False
         ends = [_ends(r, metric, f) for r, f in zip(records, factors, strict=True)]
         usable = [pair for pair in ends if pair is not None]
         slope = stats.pool_differences(usable) if usable else None
-        return _inverted(slope, metric.scale) if slope and metric.form == "slope_rate" else slope
+        if slope is None or metric.form == "slope":
+            return slope
+        rates = [v for r in records for v in values_of(r, metric)]
+        return replace(_inverted(slope, metric.scale), least=min(rates, default=math.nan))
     values = [[f * v for v in values_of(r, metric)] for r, f in zip(records, factors, strict=True)]
     return stats.pool(values) if any(values) else None
 
@@ -109,7 +113,8 @@ def _inverted(slope: stats.Summary, scale: float) -> stats.Summary:
         return scale / time if time > 0 else math.inf
 
     low, high = rate(slope.high), rate(slope.low)
-    return stats.Summary(rate(slope.median), low, high, rate(slope.q3), rate(slope.q1), low, slope.n, slope.processes)
+    # the least rate is that of the largest time, which a summary does not have
+    return stats.Summary(rate(slope.median), low, high, rate(slope.q3), rate(slope.q1), math.nan, slope.n, slope.processes)
 
 
 def derive(run: Run) -> list[Derived]:
@@ -122,7 +127,8 @@ def derive(run: Run) -> list[Derived]:
     derived: list[Derived] = []
     for processes in groups.values():
         records = list(processes.values())
-        derived.extend(derive_point(records, run.header.benchmarks[records[0].benchmark]))
+        points = derive_point(records, run.header.benchmarks[records[0].benchmark])
+        derived.extend(points if run.header.device.kind == "cpu" else map(_by_work_groups, points))
     return derived
 
 
@@ -162,6 +168,7 @@ def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, su
         "n": summary.n,
         "processes": summary.processes,
         "nbytes": first.series[0].nbytes,
+        "busy": first.series[0].busy,
         "together": first.series[0].together,
     }
     steep = summarise(records, replace(metric, form="slope")) if metric.form == "slope_rate" else summary
@@ -181,9 +188,9 @@ def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, su
         median=summary.median,
         ci_low=summary.low if finite else None,
         ci_high=summary.high if finite else None,
-        q1=summary.q1,
-        q3=summary.q3,
-        least=summary.least,
+        q1=_possible(summary.q1),
+        q3=_possible(summary.q3),
+        least=_possible(summary.least),
         cycles=cycles.median if cycles else None,
         cycles_low=cycles.low if cycles and finite_cycles else None,
         cycles_high=cycles.high if cycles and finite_cycles else None,
@@ -191,6 +198,11 @@ def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, su
         clock_origin=clock.origin if clock is not None else "",
         **common,
     )
+
+
+def _possible(value: float) -> float | None:
+    """A quartile or extreme of differences may be none of a time, or of a rate: below 0, or without bound."""
+    return value if math.isfinite(value) and value >= 0 else None
 
 
 def _cpu_over_wall(records: Iterable[Record]) -> float | None:
@@ -226,6 +238,12 @@ def _identity(record: Record, metric: Metric, card: Card) -> dict[str, Any]:
 
 def _valueless(record: Record, metric: Metric, card: Card, status: str, reason: str, **common: Any) -> Derived:
     return Derived(**_identity(record, metric, card), status=status, reason=reason, **common)
+
+
+def _by_work_groups(point: Derived) -> Derived:
+    """On what is no CPU a place is a number of work-groups, and called so."""
+    names = {"compute_units": "work_groups"} if point.place.compute_units is not None else {}
+    return replace(point, params={names.get(k, k): v for k, v in point.params.items()})
 
 
 def _placed(place: Place) -> dict[str, Value]:

@@ -280,7 +280,7 @@ def _serve() -> None:
     claims = raw.pop("device")
     # once probed, what the device was seen to do replaces what its driver says
     info = DeviceInfo(**{**claims, "features": frozenset(raw.pop("features") or claims["features"])})
-    place = Place(raw["place"]["compute_units"], tuple(raw["place"]["cpus"]), raw["place"]["placement"])
+    place = Place(raw["place"]["compute_units"], tuple(raw["place"]["cpus"]), raw["place"]["placement"], raw["place"]["cores"])
     if place.cpus:
         os.sched_setaffinity(0, place.cpus)  # before the driver makes its threads, which inherit it
     info = place.seen(info)

@@ -98,6 +98,7 @@ class _End:
             device_ns=tuple(t.device_ns or 0 for t in timings) if stamped else None,
             queue_ns=tuple(t.queue_ns or 0 for t in timings) if queued else None,
             cpu_ns=tuple(t.cpu_ns for t in timings),
+            busy=work.busy,
             together=work.together,
             reads={name: Trace.pack(work.reads[name].unit, rows) for name, rows in self.reads.items()},
         )
@@ -210,7 +211,10 @@ def _slope_ends(device: Device, slope: Slope, budget: Budget, quantum_ns: float)
         if apart >= wanted or 3 * amount >= slope.most:
             return [near, far]
         growth = min(64.0, 1.2 * wanted / apart) if apart > 0 else 8.0
-        amount = max(amount + 1, min(int(amount * growth), slope.most // 3))
+        larger = min(max(amount + 1, int(amount * growth)), slope.most // 3)
+        if larger <= amount:
+            return [near, far]
+        amount = larger
         near, far = _End(slope.work(amount)), _End(slope.work(3 * amount))
 
 

@@ -11,7 +11,7 @@ from clmembench import derive
 from clmembench.infer import levels
 from clmembench.isolate import Child, ChildError, Found, Job
 from clmembench.model import Axis, Benchmark, Card, DeviceInfo, Place, Plan, Point, Record, Value
-from clmembench.selection import PLACE, Selection, selected, takes
+from clmembench.selection import PLACE, Selection, placeable, selected, takes
 from clmembench.units import format_bytes, format_params
 
 DEATHS = 2  # a benchmark that ends its process this often is not tried again
@@ -39,16 +39,15 @@ def card(benchmark: Benchmark) -> Card:
 def explore(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> Plan:
     """The points of a benchmark: the grid, tuned where it has tuning axes, grown along an axis that grows; then, unless the
     user named values, one of its points over compute units, in the shape found best for it on all of them."""
-    placed = info.kind == "cpu" or benchmark.scaling is not None
     winners: dict[frozenset[tuple[str, Value]], dict[str, Value]] = {}
-    for place in selection.places(info) if placed else [Place()]:
+    for place in selection.places(info) if placeable(benchmark, info) else [Place()]:
         yield from _grid(benchmark, info, selection, place, winners)
     if benchmark.scaling is None or selection.suite == "quick" or set(selection.axes) & {*benchmark.axes, *PLACE}:
         return
     tuned = winners.get(frozenset(benchmark.scaling(info).items()))
     if tuned is not None:
         # what depends on the number of compute units, such as of competing work-groups, goes with it
-        points = [({**benchmark.scaling(place.seen(info)), **tuned}, place) for place in selection.sweep(info)]
+        points = [({**tuned, **benchmark.scaling(place.seen(info))}, place) for place in selection.sweep(info)]
         yield [Point(benchmark.name, params, place, selection.processes) for params, place in points]
 
 
@@ -74,6 +73,12 @@ def _grid(
         choices = [dict(zip(tuning, values, strict=True)) for values in itertools.product(*tuning.values())]
         allowed = [c for c in choices if benchmark.where is None or benchmark.where(info, **base, **c)]
         usable = [c for c in allowed if not missing(benchmark, {**base, **c}, info.features)]
+        if tuning and not allowed:
+            reason = f"no {'/'.join(tuning)} that is tried suits this device" + (
+                " or the values named" if selection.axes else ""
+            )
+            batch.append(Point(benchmark.name, {**base, **choices[0]}, place, selection.processes, reason=reason))
+            continue
         if benchmark.thin is not None and not set(selection.axes) & set(axes):
             allowed = [c for c in allowed if benchmark.thin(info, **base, **c)]
             usable = [c for c in usable if c in allowed]
@@ -196,7 +201,7 @@ def outlook(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> str
             parts.append(f"{name} {values[0]} to at most {values[-1]}, {axis.per_octave} an octave until it settles")
         else:
             parts.append(f"{'tuned ' if axis.tuning else ''}{name} {', '.join(values)}")
-    places = [p for p in (selection.places(info) if info.kind == "cpu" or benchmark.scaling else []) if p != Place()]
+    places = [p for p in (selection.places(info) if placeable(benchmark, info) else []) if p != Place()]
     if benchmark.scaling is not None and selection.suite != "quick" and not set(selection.axes) & {*benchmark.axes, *PLACE}:
         base = benchmark.scaling(info)
         places = selection.sweep(info) if base else []
@@ -279,6 +284,8 @@ class _Attempts:
         self._end()
 
     def record(self, benchmark: Benchmark, point: Point, process: int) -> Record:
+        if point.reason:
+            return self._unmeasured(benchmark, point, process, "skipped", point.reason)
         lacking = missing(benchmark, point.params, self._job.features)
         if lacking:
             return self._unmeasured(benchmark, point, process, "skipped", f"device has no {', '.join(lacking)}")

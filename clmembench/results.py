@@ -56,13 +56,22 @@ class Writer:
 
     @classmethod
     def going_on(cls, path: Path) -> Writer:
-        """One that appends to a run that was cut off; a torn last line is removed. Raises ResultsError where that cannot be."""
+        """One that appends to a run that was cut off; a torn last record is removed, one that lacks but its newline gets it.
+
+        Raises ResultsError where that cannot be, and for a file that `read` would not take.
+        """
         writer = cls.__new__(cls)
         writer.path = path
         try:
+            read(path)
             with path.open("r+b") as file:
                 content = file.read()
-                file.truncate(content.rfind(b"\n") + 1)
+                whole = content.rfind(b"\n") + 1
+                if whole < len(content):
+                    if whole and not _is_record(content[whole:]):
+                        file.truncate(whole)
+                    else:
+                        file.write(b"\n")
             writer._file = path.open("a", encoding="utf-8")
         except OSError as error:
             raise ResultsError(f"cannot go on with {path}: {error.strerror}") from error
@@ -114,6 +123,14 @@ def read(path: Path) -> Run:
     except OSError as error:
         raise ResultsError(f"cannot read {path}: {error.strerror}") from error
     return Run(str(path), header, tuple(records), tuple(notes))
+
+
+def _is_record(line: bytes) -> bool:
+    try:
+        decode_record(line)
+    except ValueError:
+        return False
+    return True
 
 
 def _header(path: Path, line: bytes) -> Header:

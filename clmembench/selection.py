@@ -57,7 +57,8 @@ class Selection:
         for count in counts:
             for placement in wanted if "placement" in self.axes else placements(self.topology, count):
                 chosen = cpus(self.topology, count, placement)
-                found.setdefault((count, frozenset(chosen)), Place(count, chosen, placement))
+                cores = len({(t.socket, t.core) for t in self.topology if t.cpu in chosen})
+                found.setdefault((count, frozenset(chosen)), Place(count, chosen, placement, cores))
         return list(found.values())
 
 
@@ -131,8 +132,14 @@ def check_axes(chosen: Sequence[Benchmark], info: DeviceInfo, selection: Selecti
             numbers = [v for v in known if not isinstance(v, str)]
             words = ", ".join(dict.fromkeys(str(v) for v in known if isinstance(v, str)))
             number = f"a number from {min(1, *numbers)} up" if numbers else ""
-            wanted = " or ".join(filter(None, [number, f"one of {words}" if words else ""]))
+            file = "a file that it reads (see describe)" if any(axis.accepts for axis in axes) else ""
+            wanted = " or ".join(filter(None, [number, f"one of {words}" if words else "", file]))
             raise ValueError(f"-a {name}: {value!r} is not {wanted}")
+
+
+def placeable(benchmark: Benchmark, info: DeviceInfo) -> bool:
+    """Whether its points can be held to some compute units: any on a CPU, on others those that loop over a number of groups."""
+    return info.kind == "cpu" or (benchmark.scaling is not None and bool(benchmark.scaling(info)))
 
 
 def _check_places(chosen: Sequence[Benchmark], info: DeviceInfo, selection: Selection) -> None:
@@ -146,6 +153,6 @@ def _check_places(chosen: Sequence[Benchmark], info: DeviceInfo, selection: Sele
         if isinstance(count, str) or count < 1 or (info.kind == "cpu" and count > info.compute_units):
             limit = f" to {info.compute_units}" if info.kind == "cpu" else " up, of work-groups"
             raise ValueError(f"-a compute_units: {count!r} is not a number from 1{limit}")
-    if info.kind != "cpu" and "compute_units" in selection.axes and not any(b.scaling for b in chosen):
-        able = ", ".join(b.name for b in discovered().values() if b.scaling)
+    if "compute_units" in selection.axes and not any(placeable(b, info) for b in chosen):
+        able = ", ".join(b.name for b in discovered().values() if placeable(b, info))
         raise ValueError(f"-a compute_units: on this device only {able} can be held to a number of work-groups")

@@ -114,11 +114,19 @@ def find(info: DeviceInfo, sheets: Sequence[SpecSheet] | None = None) -> SpecShe
     return found[0] if found else None
 
 
-def peak(sheet: SpecSheet | None, name: str | None, info: DeviceInfo, ghz: float | None, sockets: int | None) -> Peak | None:
+def peak(
+    sheet: SpecSheet | None,
+    name: str | None,
+    info: DeviceInfo,
+    ghz: float | None,
+    sockets: int | None,
+    cores: int | None = None,
+) -> Peak | None:
     """The theoretical peak of that name on this device; None rather than a guess.
 
     `ghz` is the core clock measured in the same process; `sockets` how many whole ones the device has, None where that is not
-    known or it has a share of one, as a virtual machine does.
+    known or it has a share of one, as a virtual machine does; `cores` how many it has, since compute units may be hardware
+    threads that share one; where that is not known, each compute unit is taken for a core, which the Peak says.
     """
     figure = sheet.figures.get(name) if sheet is not None and name is not None else None
     if figure is None:
@@ -130,8 +138,10 @@ def peak(sheet: SpecSheet | None, name: str | None, info: DeviceInfo, ghz: float
         return Peak(figure.value, figure.unit, figure.source)
     if ghz is None or figure.unit != "FLOP/cycle":
         return None
-    how = f"{figure.value:g} {figure.unit} x {info.compute_units} cores x {ghz:.2f} GHz measured"
-    return Peak(figure.value * info.compute_units * ghz, "GFLOP/s", figure.source, how)
+    number = min(cores or info.compute_units, info.compute_units)
+    taken = "cores" if cores else "compute units, each taken for a core"
+    how = f"{figure.value:g} {figure.unit} x {number} {taken} x {ghz:.2f} GHz measured"
+    return Peak(figure.value * number * ghz, "GFLOP/s", figure.source, how)
 
 
 @cache

@@ -86,8 +86,9 @@ def cases(on_gpu: bool) -> list[Case]:
     ]
     for name in ("reservoir", "power_law"):
         matrix = matrices.generate(name, 0)
-        nonzeros, rows, columns = len(matrix.values), len(matrix.indptr) - 1, matrix.columns
-        traffic = 12.0 * nonzeros + 4 * (rows + 1) + 8 * columns + 8 * rows
+        nonzeros, rows = len(matrix.values), len(matrix.indptr) - 1
+        met = len(np.unique(matrix.indices))
+        traffic = 12.0 * nonzeros + 4 * (rows + 1) + 8 * met + 8 * rows
         found.append(Case(f"spmv {name}", "spmv", {"matrix": name}, "bandwidth", "GB/s", traffic, sparse, product(matrix)))
     n = 1 << (28 if on_gpu else 25)
     return [
@@ -97,15 +98,15 @@ def cases(on_gpu: bool) -> list[Case]:
 
 
 def gemm(n: int) -> Callable[[bool], Callable[[], float]]:
-    """A matrix product of doubles."""
+    """A matrix product of doubles: whole numbers from -4 to 4, as ours."""
 
     def prepare(on_gpu: bool) -> Callable[[], float]:
         if on_gpu:
             import cupy
 
-            a, b, c = (cupy.random.rand(n, n) for _ in range(3))
+            a, b, c = (cupy.random.randint(-4, 5, (n, n)).astype(cupy.float64) for _ in range(3))
             return lambda: on_device(lambda: cupy.matmul(a, b, out=c), max(3, min(QUEUED, int(2e12 / n**3))))
-        x, y, z = (np.random.default_rng(0).random((n, n)) for _ in range(3))
+        x, y, z = (np.random.default_rng(0).integers(-4, 5, (n, n)).astype(np.float64) for _ in range(3))
         return lambda: on_host(lambda: np.dot(x, y, out=z))
 
     return prepare

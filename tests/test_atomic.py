@@ -105,6 +105,15 @@ def test_a_lost_update_is_noticed_in_spread_cells_and_in_floats():
         contest.verify(3, np.array([1535.0]).view(np.uint64), three, three)
 
 
+def test_compare_and_swaps_that_were_never_tried_are_noticed():
+    # two work-items, three attempts each: at least three succeed
+    contest = _contest(CPU, "cas", "int", "global", "same", "used", 2)
+    words = np.zeros(2, np.uint32)
+    contest.verify(3, np.array([3], np.uint32), words, np.array([1, 2], np.uint32))
+    with pytest.raises(AssertionError, match="a cell has 2 successes"):
+        contest.verify(3, np.array([2], np.uint32), words, np.array([1, 1], np.uint32))
+
+
 def test_counts_may_wrap():
     contest = _contest(CPU, "add", "int", "global", "same", "unused", 2)
     contest.verify(1 << 31, np.zeros(1, np.uint32), np.zeros(2, np.uint32), np.zeros(2, np.uint32))

@@ -200,11 +200,16 @@ def test_a_run_goes_on_where_it_was_cut_off(tmp_path):
     assert again.records[1].started > whole.records[1].started
 
 
+SAME = ("-a", "groups=1", "-a", "array_bytes=4KiB")  # as `stored`
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
         (("-b", "launch*", "-a", "groups=1"), "another benchmarks"),
-        (("-b", "launch*", "-b", "transfer", "--seed", "5"), "another seed, 0, not 5"),
+        (("-b", "launch*", "-b", "transfer", "-a", "groups=2"), "another choice of values"),
+        (("-b", "launch*", "-b", "transfer", *SAME, "--seed", "5"), "another seed, 0, not 5"),
+        (("-b", "launch*", "-b", "transfer", *SAME, "--processes", "2"), "another number of processes"),
         (("-s", "quick"), "another suite, all, not quick"),
     ],
 )
@@ -220,3 +225,15 @@ def test_resume_needs_a_file(tmp_path):
     assert "needs -o" in cli("run", "--resume").stderr
     done = cli("run", "--resume", "-o", str(tmp_path / "none.jsonl"))
     assert done.returncode == 2 and "No such file" in done.stderr
+
+
+def test_another_number_of_threads_is_another_device(stored):
+    path, _ = stored
+    done = cli("run", "-b", "launch*", "-b", "transfer", *SAME, "-o", str(path), "--resume", POCL_MAX_PTHREAD_COUNT="1")
+    assert done.returncode == 2 and ("number of compute units" in done.stderr or "another environment" in done.stderr)
+
+
+@pytest.mark.parametrize("value", ["²", "--5", "1e3", ""])
+def test_what_is_no_number_is_said_to_be_none(value):
+    done = cli("run", "-b", "launch", "-a", f"groups={value}")
+    assert done.returncode == 2 and "invalid literal" not in done.stderr and "Traceback" not in done.stderr

@@ -5,7 +5,7 @@ import pytest
 
 from clmembench.derive import derive, derive_point, values_of
 from clmembench.model import Card, Metric, Place
-from tests.builders import BANDWIDTH, CHASE, COST, LATENCY, STREAM, clock, header, record, run, series, slope
+from tests.builders import BANDWIDTH, CHASE, COST, LATENCY, STREAM, clock, device, header, record, run, series, slope
 
 
 def test_a_rate_is_amount_over_time():
@@ -293,7 +293,10 @@ def test_a_slope_that_may_be_0_has_no_rate():
 def test_a_place_is_among_the_parameters_and_keeps_points_apart():
     works = [series([100] * 8, nbytes=1000)]
     places = [Place(), Place(1, (0,), "compact"), Place(2, (0, 1), "compact"), Place(2, (0, 2), "scatter")]
-    found = derive(run([record("stream", {"op": "copy"}, *works, place=place) for place in places]))
+    records = [record("stream", {"op": "copy"}, *works, place=place) for place in places]
+    on_gpu = derive(run(records))
+    assert dict(on_gpu[1].params) == {"op": "copy", "work_groups": 1, "placement": "compact"}
+    found = derive(run(records, header(device(kind="cpu"))))
     assert [dict(d.params) for d in found] == [
         {"op": "copy"},
         {"op": "copy", "compute_units": 1, "placement": "compact"},
@@ -307,3 +310,15 @@ def test_of_two_records_of_one_point_and_process_the_later_one_counts():
     skipped = record("stream", {"op": "copy"}, status="skipped", reason="the run's --budget was spent")
     (found,) = derive(run([skipped, record("stream", {"op": "copy"}, series([100] * 8, nbytes=1000))]))
     assert (found.status, found.median, found.notes) == ("ok", 10.0, ())
+
+
+def test_quartiles_and_extremes_of_a_rate_of_a_slope_are_of_its_pairs_or_absent():
+    found = contest([3000] * 8, [6600, 6800, 7000, 7000, 7000, 7000, 7200, 7400])
+    _, rate = derive_point([found], ATOMIC)
+    # the longest pair took 4400 ns for 800 operations
+    assert rate.least == pytest.approx(800 / 4400) and rate.least <= rate.q1 <= rate.median <= rate.q3
+    # a quarter of the pairs is below 0, and the medians' difference is not: no quartile below 0, none without bound
+    near, far = [1000] * 18 + [9000] * 6, [2000] * 24
+    time, rate = derive_point([contest(near, far)], ATOMIC)
+    assert time.status == rate.status == "ok"
+    assert time.q1 is None and time.least is None and rate.q3 is None and rate.least is not None

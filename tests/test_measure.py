@@ -165,3 +165,14 @@ def test_only_stamped_kernels_are_repeated_within_a_sample(clock, passes):
     device = FakeDevice(script=lambda commands, passes: 10 * passes)
     series = measure.measure(device, Work((launch(0),), ops=1, clock=clock), QUICK, quantum_ns=10).series[0]
     assert (series.passes > 1) == (passes > 1)
+
+
+def test_a_slopes_limit_is_kept_to():
+    amounts = []
+
+    def work(amount):
+        amounts.append(amount)
+        return Work((Launch(FakeKernel("k"), (np.uint32(1),), (1,)),), ops=amount)
+
+    measure.measure(FakeDevice(), Slope(work, start=1, most=1000), QUICK, 1.0)
+    assert max(amounts) <= 1000 and max(amounts) > 900

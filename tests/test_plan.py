@@ -8,6 +8,7 @@ import pytest
 
 from clmembench import plan
 from clmembench.benchmarks import BANDWIDTH, LATENCY, axis, axis_of, benchmark, discovered, growing
+from clmembench.isolate import Job
 from clmembench.model import Place, Point, Record, Series, Skip, Work
 from clmembench.runtimes.fake import INFO
 from clmembench.selection import FULL, QUICK, Selection, check_axes, selected, suites
@@ -242,7 +243,7 @@ def test_there_is_no_study_where_the_user_named_values_and_in_quick():
 def test_a_user_may_have_every_point_at_a_place():
     chosen = Selection(axes={"compute_units": (2,), "placement": ("scatter",)}, topology=SOCKETS)
     asked = drive(grid, chosen, record, CPU4)
-    assert {p.place for p in asked} == {Place(2, (0, 2), "scatter")} and len(asked) == 4
+    assert {p.place for p in asked} == {Place(2, (0, 2), "scatter", cores=2)} and len(asked) == 4
     # the axes are those of a device with two compute units
     assert {p.params["groups"] for p in drive(scales, chosen, lambda p: rate(p, 1.0), CPU4)} == {1, 2}
 
@@ -304,3 +305,31 @@ def test_two_benchmarks_with_an_axis_of_one_name_each_take_their_own_words():
     assert drive(other, Selection(axes={"op": ("copy",)}), lambda p: rate(p, 1.0)) == []
     with pytest.raises(ValueError, match="'jump' is not one of copy, sum, read, write"):
         check_axes([thinned, other], INFO, Selection(axes={"op": ("jump",)}))
+
+
+def test_a_place_knows_how_many_cores_its_threads_are_of():
+    # one core with two hardware threads, and another
+    smt = (HardwareThread(0, 0, 0, 0), HardwareThread(1, 0, 0, 1), HardwareThread(2, 0, 1, 0), HardwareThread(3, 0, 1, 1))
+    places = Selection(topology=smt, axes={"compute_units": (2,)}).sweep(CPU4)
+    assert [(p.placement, p.cpus, p.cores) for p in places] == [("compact", (0, 1), 1), ("scatter", (0, 2), 2)]
+
+
+@pytest.mark.parametrize("name", ["atomic", "device_barrier"])
+def test_what_has_the_number_of_work_groups_as_its_axis_is_not_placed_on_a_gpu(name):
+    known = discovered()[name]
+    with pytest.raises(ValueError, match="can be held to a number of work-groups"):
+        check_axes([known], INFO, Selection(axes={"compute_units": (1,)}))
+    beside = drive(known, Selection(axes={"compute_units": (1, 4)}), record)
+    assert beside and {p.place for p in beside} == {Place()}  # as in a suite with others that can
+
+
+def test_a_point_that_no_shape_suits_is_skipped_and_says_so():
+    unfit = replace(tuned, where=lambda info, op, width, order: op == "copy")
+    asked = drive(unfit, Selection(), lambda p: rate(p, 1.0))
+    assert [(p.params["op"], p.reason) for p in asked if p.reason] == [
+        ("sum", "no width/order that is tried suits this device")
+    ]
+    job = Job("fake", INFO, "test")
+    with plan._Attempts(job, 1.0, None) as attempts:
+        found = attempts.record(unfit, asked[-1], 0)
+    assert (found.status, found.reason) == ("skipped", asked[-1].reason)

@@ -139,7 +139,7 @@ def test_sums_of_the_largest_default_are_exact_in_double():
 def test_values_are_positive_differ_by_index_and_depend_on_the_seed():
     index = np.arange(300_000)
     values = value(index, 3)
-    assert (values.min(), values.max()) >= (1, 1000)
+    assert values.min() >= 1 and values.max() >= 1000
     assert values.max() <= 1023
     assert (values[1:] != values[:-1]).mean() > 0.99
     assert (values[65_536:] != values[:-65_536]).mean() > 0.99  # the row counts as well as the column
@@ -194,8 +194,7 @@ def test_trials_are_few_and_short_sums_are_not_searched(info):
             trials = [p for p in asked if p.role == "tune" and (p.params["n"], p.params["method"]) == (n, method)]
             assert len(trials) <= (4 if n >= 1 << 20 else 2)
     quick = walked(info, "quick")
-    assert sum(p.role == "measure" and p.place == Place() for p in quick) == 2
-    assert len(quick) <= 4
+    assert [p.params["n"] for p in quick] == [min(1 << 24, max(lengths(info)))]
 
 
 @pytest.mark.parametrize(("info", "usual", "other"), [(INFO, "tree", "loop"), (CPU, "loop", "tree")], ids=["gpu", "cpu"])

@@ -509,7 +509,12 @@ def study(used=lambda n: float(n)):
         times = (10**6 // units,) * 16
         cpu = tuple(int(used(units) * t) for t in times)
         found.append(
-            record("stream", {"op": "triad", "array_bytes": MIB}, replace(series(times, nbytes=10**7), cpu_ns=cpu), place=place)
+            record(
+                "stream",
+                {"op": "triad", "array_bytes": MIB},
+                replace(series(times, nbytes=10**7), cpu_ns=cpu, busy=units),
+                place=place,
+            )
         )
     return run(found, header(info, {"stream": card}))
 
@@ -596,3 +601,35 @@ def test_work_groups_that_did_not_run_at_the_same_time_are_suspect(cores, status
     found = run([record("atomic", {"items": 2}, *works)], header(device(kind="cpu"), {"atomic": card}))
     (row,) = rows(found, None)
     assert row.status == status and ("2 work-groups were to run at the same time" in row.reason) == (status == "suspect")
+
+
+def test_a_point_that_needs_no_other_core_is_not_held_against_the_compute_units_asked_for():
+    found = study(lambda n: 1.0)
+    alone = [replace(r, series=tuple(replace(s, busy=0) for s in r.series)) for r in found.records]
+    assert {row.status for row in rows(replace(found, records=tuple(alone)), None)} == {"ok"}
+
+
+def test_lines_that_differ_far_behind_are_two_lines():
+    card = Card(1, "sync", "Atomics.", "somebody", (Metric("time", "ns", "ops", "cost", "lower"),), x="items")
+    long = {"operation": "exchange", "a_parameter": "of_some_length", "address": "spread_over_everything"}
+    points = [
+        record("atomic", {**long, "result": result, "items": n}, series([ns] * 8, ops=1))
+        for result, ns in (("used", 100), ("unused", 200))
+        for n in (1, 2, 4)
+    ]
+    page = document.as_html([run(points, header(cards={"atomic": card}))])
+    assert ">Synthetic GPU, result=used</text>" in page and ">Synthetic GPU, result=unused</text>" in page
+
+
+def test_the_end_of_a_long_name_is_kept():
+    files = [f"/a/long/folder/of/some/user/with/many/more/folders/in/it/matrix{n}.mtx" for n in (1, 2)]
+    found = run([bandwidth({"matrix": name}) for name in files], header(cards={"stream": replace(STREAM, x="matrix")}))
+    page = document.as_html([found])
+    assert "matrix1.mtx</text>" in page and "matrix2.mtx</text>" in page
+
+
+def test_a_study_whose_fewest_units_have_no_value_says_over_what_its_speed_up_is():
+    found = study()
+    slow = replace(found.records[1], status="failed", reason="it crashed", series=())
+    _, scaling = sections(changed := replace(found, records=(found.records[0], slow, *found.records[2:])), rows(changed, None))
+    assert "speed-up over 2" in scaling.header

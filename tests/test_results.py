@@ -301,5 +301,17 @@ def test_a_run_that_was_cut_off_goes_on_after_its_last_whole_record(tmp_path):
 
 
 def test_going_on_with_what_is_not_there_is_a_clear_error(tmp_path):
-    with pytest.raises(ResultsError, match="cannot go on with"):
+    with pytest.raises(ResultsError, match="cannot read"):
         Writer.going_on(tmp_path / "none.jsonl")
+
+
+@pytest.mark.parametrize("records", [0, 2])
+def test_a_line_that_lacks_but_its_newline_is_kept(tmp_path, records):
+    path = tmp_path / "r.jsonl"
+    with Writer(path, header()) as writer:
+        for n in range(records):
+            writer.write(record(params={"n": n}))
+    path.write_bytes(path.read_bytes()[:-1])
+    with Writer.going_on(path) as writer:
+        writer.write(record(params={"n": 7}))
+    assert [r.params["n"] for r in read(path).records] == [*range(records), 7]

@@ -85,7 +85,11 @@ def test_a_device_figure_is_the_peak_as_it_stands():
 def test_a_core_figure_is_times_cores_and_measured_clock_and_says_so():
     found = peak(SHEET, "flops", CPU, 2.5, sockets=None)
     assert (found.value, found.unit, found.source) == (16 * 8 * 2.5, "GFLOP/s", "the manual")
-    assert found.derived == "16 FLOP/cycle x 8 cores x 2.50 GHz measured"
+    assert found.derived == "16 FLOP/cycle x 8 compute units, each taken for a core x 2.50 GHz measured"
+    # eight hardware threads of four cores
+    found = peak(SHEET, "flops", CPU, 2.5, sockets=None, cores=4)
+    assert (found.value, found.derived) == (16 * 4 * 2.5, "16 FLOP/cycle x 4 cores x 2.50 GHz measured")
+    assert peak(SHEET, "flops", CPU, 2.5, sockets=None, cores=64).value == 16 * 8 * 2.5  # of a device with a part of them
 
 
 def test_a_core_figure_without_a_measured_clock_is_no_peak():

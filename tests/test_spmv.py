@@ -62,7 +62,7 @@ def exact(monkeypatch, a: Csr) -> None:
     x = np.random.default_rng(2).integers(-9, 10, a.columns).astype(float)
     y = np.zeros(a.rows)
     np.add.at(y, np.repeat(np.arange(a.rows), a.row_lengths), a.values * x[a.indices])
-    monkeypatch.setattr(SPMV, "_cached_problem", lambda *_: SPMV._Problem(a, x, y, np.zeros(a.rows)))
+    monkeypatch.setattr(SPMV, "_cached_problem", lambda *_: SPMV._Problem(a, x, y, np.zeros(a.rows), a.columns))
     monkeypatch.setattr(SPMV, "MOST_PADDED", 1e9)
 
 

@@ -125,6 +125,7 @@ def atomic(device: Device, op: str, dtype: str, memory: str, address: str, resul
             before=(reset,),
             outputs=((carried, items * contest.word.itemsize), (counted, items * contest.word.itemsize)),
             check=check,
+            busy=items if device.info.kind == "cpu" else 0,
             together=items if device.info.kind == "cpu" else 0,
         )
 
@@ -187,6 +188,10 @@ class _Contest:
         if self.op == "cas":
             won = int(counts.sum(dtype=np.uint64)) & mask
             assert 0 < won == total, f"{won} compare-and-swaps succeeded, and the cells hold {total}"
+            # an attempt fails only where another has succeeded since the last one
+            if self.address != "spread" and self.items * rounds <= mask:
+                busy = cells[:: LINE_BYTES // self.word.itemsize] if self.address == "line" else cells
+                assert (busy >= rounds).all(), f"a cell has {busy.min()} successes of work-items with {rounds} attempts each"
             return None
         assert total == self.items * rounds & mask, f"{self.items * rounds} additions left {total}"
         if self.address != "spread":

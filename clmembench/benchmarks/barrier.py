@@ -109,7 +109,9 @@ def device_barrier(device: Device, groups: int) -> Slope:
             assert arrived == rounds * groups, f"{arrived} arrivals, not {rounds * groups}"
 
         together = groups if device.info.kind == "cpu" else 0
-        return Work(commands=(launch(timed, rounds),), ops=rounds, before=(reset,), check=check, together=together)
+        return Work(
+            commands=(launch(timed, rounds),), ops=rounds, before=(reset,), check=check, busy=together, together=together
+        )
 
     return Slope(work, start=TRIAL_ROUNDS, most=(1 << 31) // groups)
 

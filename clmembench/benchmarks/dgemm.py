@@ -31,6 +31,8 @@ REGISTERS = 2048  # bytes: no work-item has more of them
 CORE_TILES = {"double": ("6x8", "12x16"), "float": ("6x16", "12x32")}
 CACHED = (192, 512)  # rows and columns of a CPU's tile of C: 192 rows of A, 256 deep, are a fraction of the second level
 GROUP_TILES = ("8x8", "8x4")
+LARGE = 512  # from this n on the launches' idle ends are little
+DEEPEST = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,8 @@ def dgemm(device: Device, dtype: str, n: int, work_group: int, tile: str, depth:
     Skip for shapes that cannot run and for matrices that do not fit the device.
     """
     shape = _shape(dtype, tile, depth, work_group)
+    if depth > DEEPEST:
+        raise Skip(f"a depth of {depth} is over {DEEPEST}")
     reason = shape.obstacle(device.info) or ("" if n >= 1 else f"n is {n}: matrices have at least one element")
     if reason:
         raise Skip(reason)
@@ -194,7 +198,8 @@ def dgemm(device: Device, dtype: str, n: int, work_group: int, tile: str, depth:
     items = (device.info.work_groups or tiles) * work_group
     commands.append(Launch(kernels["multiply"], args, (items,), (work_group,)))
     check = _check(device, c, shape.scalar, n, columns, seeds)
-    return Work(tuple(commands), flops=2 * n**3, outputs=((c, sizes[2]),), check=check)
+    busy = device.info.compute_units if device.info.kind == "cpu" and n >= LARGE else 0
+    return Work(tuple(commands), flops=2 * n**3, outputs=((c, sizes[2]),), check=check, busy=busy)
 
 
 def _build(device: Device, dtype: str, shape: Shape) -> Mapping[str, Kernel]:

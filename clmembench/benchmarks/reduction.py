@@ -7,6 +7,7 @@ import numpy as np
 from clmembench.benchmarks import BANDWIDTH, MIB, axis_of, benchmark
 from clmembench.data import kernel_source
 from clmembench.model import Array, Command, Device, DeviceInfo, Fill, Launch, Local, Metric, Skip, Value, Work
+from clmembench.units import format_bytes
 
 TIME = Metric("time", "ns", "ops", "cost", "lower")
 WIDTHS = (1, 2, 4, 8, 16)  # a vector of 3 takes the room of 4
@@ -16,6 +17,7 @@ ROW_BITS = 16
 UNROLLED = 4  # sums of a work-item, as in reduction.cl
 FEWER = "short sums are launched as fewer work-groups than `groups_a_unit` says: more would have too little to do"
 ALONE = 1 << 17  # elements that one core has summed before a second launch, which several cores need, would have begun
+LONG = 1 << 22  # elements from which the launch's idle ends are nothing
 BLOCK = 1 << 13  # elements of a core that are worth handing it a work-group
 
 
@@ -128,6 +130,8 @@ def reduction(device: Device, n: int, method: str, groups_a_unit: int, width: in
         raise Skip(f"OpenCL C has no vector of {width} that is packed: choose from {', '.join(map(str, WIDTHS))}")
     if work_group > device.info.max_work_group:
         raise Skip(f"a work-group of {work_group} is over this device's largest, {device.info.max_work_group}")
+    if 8 * n > device.info.max_alloc_bytes:
+        raise Skip(f"n={n} is over this device's largest buffer, {format_bytes(device.info.max_alloc_bytes)}: lower n")
     if min(n, groups_a_unit, work_group) < 1:
         raise Skip("a sum takes at least one element, one work-group and one work-item")
     groups = groups_a_unit * device.info.compute_units
@@ -167,6 +171,7 @@ def reduction(device: Device, n: int, method: str, groups_a_unit: int, width: in
         ops=1,
         outputs=((sums, 8 * launched), (result, 8)),
         check=check,
+        busy=device.info.compute_units if device.info.kind == "cpu" and n >= LONG else 0,
         notes=(FEWER,) if launched < groups and device.info.work_groups is None else (),
     )
 

@@ -33,6 +33,7 @@ class _Problem:
     x: npt.NDArray[np.float64]
     y: npt.NDArray[np.float64]
     allowed: npt.NDArray[np.float64]
+    met: int  # columns that have an entry: the part of x that must be read
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,8 +96,9 @@ def spmv(device: Device, matrix: str, format: str, order: str, team: int, work_g
     A is generated (a reservoir's 7-point system on SPE10's grid, a band, uniformly random, power-law rows) or read from a
     Matrix Market file; --size bounds the bytes of a generated matrix's values. 2 FLOP a nonzero. Bytes are the compulsory
     traffic of A in CSR, whatever the format, so that formats compare: each stored nonzero's value (8) and column (4) once, 4
-    for each of rows + 1 row pointers, x (8 a column) and y (8 a row) once. Neither ELL's padding is counted nor what reading x
-    costs beyond once. Every row is compared with SciPy's product within the rounding error of a sum of its length.
+    for each of rows + 1 row pointers, x (8 a column that has an entry) and y (8 a row) once. Neither ELL's padding is counted
+    nor what reading x costs beyond once. Every row is compared with SciPy's product within the rounding error of a sum of its
+    length.
 
     Raises Skip for a file that cannot be read, a matrix that does not fit into memory or has no small ELL, and work-groups that
     the device or the team does not allow.
@@ -118,11 +120,12 @@ def spmv(device: Device, matrix: str, format: str, order: str, team: int, work_g
     global_size = (info.work_groups or groups) * group
     return Work(
         commands=(Launch(kernel, (*buffers, y, np.uint32(a.rows)), (global_size,), (group,)),),
-        nbytes=12 * a.nonzeros + 4 * (a.rows + 1) + 8 * a.columns + 8 * a.rows,
+        nbytes=12 * a.nonzeros + 4 * (a.rows + 1) + 8 * problem.met + 8 * a.rows,
         flops=2 * a.nonzeros,
         ops=1,
         outputs=((y, problem.y.nbytes),),
         check=_check(device, y, problem),
+        busy=info.compute_units if info.kind == "cpu" else 0,
         notes=(f"{matrix}: {a.rows} rows, {a.nonzeros} nonzeros, {lengths.min()} to {lengths.max()} in a row",),
     )
 
@@ -158,7 +161,9 @@ def _cached_problem(matrix: str, seed: int, most: int) -> _Problem:
     # both sides may be. Products below the normal numbers lose one step of the smallest ones each.
     terms = a.row_lengths + 2.0
     allowed = 2 * terms * (magnitude * 2.0**-53 + np.finfo(float).smallest_subnormal)
-    return _Problem(a, x, y, allowed)
+    met = np.zeros(a.columns, dtype=bool)
+    met[a.indices] = True
+    return _Problem(a, x, y, allowed, int(met.sum()))
 
 
 def _problem(matrix: str, seed: int, info: DeviceInfo) -> _Problem:

@@ -17,6 +17,7 @@ WIDTHS = (1, 2, 4, 8, 16)  # a vector of 3 takes the room of 4
 SCALAR = 3
 SEEDS = (0x9E3779B9, 0x85EBCA6B)
 HELD_GROUP = 1024  # work-items of a work-group where their number is fixed
+LARGE = 16 * MIB  # bytes of an array from which the launch's idle ends are little
 WINDOW = 4096  # elements that the host compares by itself at each end of an array
 
 
@@ -64,7 +65,13 @@ def _sizes(info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _scaling(info: DeviceInfo) -> dict[str, Value]:
-    return {"op": "triad", "dtype": "double" if "fp64" in info.features else "float", "array_bytes": headline_bytes(info)}
+    point: dict[str, Value] = {
+        "op": "triad",
+        "dtype": "double" if "fp64" in info.features else "float",
+        "array_bytes": headline_bytes(info),
+    }
+    # where the number of work-groups is fixed, large ones: a compute unit is to have one
+    return point if info.work_groups is None else {**point, "work_group": min(HELD_GROUP, info.max_work_group)}
 
 
 @benchmark(
@@ -136,7 +143,7 @@ def stream(
         check = _check_sum(device, kernels, op, out, items * width, elements, levels, scalar)
     else:
         out = device.alloc(elements * scalar.itemsize)
-        shape = _looping(device, vectors) or ((vectors,), (group,))
+        shape = ((vectors if device.info.work_groups is None else items,), (group,))
         launch = Launch(kernels["stream"], (out, b or out, c or out, scalar.type(SCALAR), np.uint64(vectors)), *shape)
         check = _check_elements(device, kernels, op, out, elements, levels, scalar)
     arrays = READS[op] + (op not in SUMS)
@@ -146,21 +153,13 @@ def stream(
         flops={"copy": 0, "write": 0, "scale": 1, "add": 1, "triad": 2, "dot": 2, "read": 1}[op] * elements,
         outputs=((out, items * width * scalar.itemsize if op in SUMS else elements * scalar.itemsize),),
         check=check,
+        busy=device.info.compute_units if device.info.kind == "cpu" and array_bytes >= LARGE else 0,
     )
 
 
 def _seeds(device: Device) -> tuple[int, int]:
     """Of the two inputs, in this process."""
     return tuple((seed + device.seed) % 2**32 for seed in SEEDS)  # type: ignore[return-value]
-
-
-def _looping(device: Device, vectors: int) -> tuple[tuple[int], tuple[int]] | None:
-    """The launch of a fixed number of work-groups, each as large as it may be; None where their number is free."""
-    groups = device.info.work_groups
-    if groups is None:
-        return None
-    group = min(HELD_GROUP, device.info.max_work_group)
-    return (min(groups, -(-vectors // group)) * group,), (group,)
 
 
 def _items(device: Device, order: str, group: int, vectors: int) -> int:

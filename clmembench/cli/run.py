@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from clmembench.selection import Selection
 
 BAD = ("failed", "wrong", "timeout")
+SAME_HOST = ("cpu", "logical_cpus", "usable_cpus", "memory_bytes")
 ARRAYS = 3  # the most of one size that a benchmark holds
 
 
@@ -129,7 +131,7 @@ def _sized(info: DeviceInfo, array_bytes: int | None) -> DeviceInfo:
 
 def _earlier(output: Path | None, info: DeviceInfo, selection: Selection, seed: int) -> Run:
     """The run to go on with. Ends with a usage error where there is none, or where it is of something else."""
-    from clmembench import results
+    from clmembench import environment, results
     from clmembench.selection import selected
 
     if output is None:
@@ -139,14 +141,20 @@ def _earlier(output: Path | None, info: DeviceInfo, selection: Selection, seed: 
     except results.ResultsError as error:
         exits.stop(str(error), exits.USAGE)
     header = earlier.header
+    host = environment.host()
     for what, then, now in (
         ("version", header.tool_version, __version__),
         ("device", f"{header.device.name} ({header.device.id})", f"{info.name} ({info.id})"),
         ("driver", header.device.driver, info.driver),
+        ("number of compute units", header.device.compute_units, info.compute_units),
+        ("host", *(", ".join(f"{known.get(name)}" for name in SAME_HOST) for known in (header.host, host))),
+        ("environment", dict(header.environment), environment.variables()),
         ("suite", header.suite, selection.suite),
         ("benchmarks", ", ".join(header.benchmarks), ", ".join(b.name for b in selected(selection))),
-        ("seed", str(header.seed), str(seed)),
-        ("size", str(header.device.array_bytes), str(info.array_bytes)),
+        ("choice of values", dict(header.axes), dict(selection.axes)),
+        ("number of processes", header.processes, selection.processes),
+        ("seed", header.seed, seed),
+        ("size", header.device.array_bytes, info.array_bytes),
     ):
         if then != now:
             said = " ".join(header.argv)
@@ -155,25 +163,29 @@ def _earlier(output: Path | None, info: DeviceInfo, selection: Selection, seed: 
 
 
 def _measure(writer: object, info: DeviceInfo, found: Found, selection: Selection, known: Sequence[Record]) -> tuple[int, bool]:
-    """Number of bad records, and whether Ctrl-C ended it early. A trial that fails costs nothing, but one that is wrong shows a
-    device that computes wrongly."""
+    """Number of bad records, those known before among them, and whether Ctrl-C ended it early."""
     from clmembench import plan
     from clmembench.results import Writer
 
     assert isinstance(writer, Writer)
-    bad = 0
+    bad = sum(_is_bad(record) for record in known)
     with writer, _progress() as progress:
         records = plan.drive("opencl", info, found, selection, known)
         try:
             for record in records:
                 writer.write(record)
                 progress.show(record)
-                bad += record.status in BAD and (record.role == "measure" or record.status == "wrong")
+                bad += _is_bad(record)
         except KeyboardInterrupt:
             return bad, True
         finally:
             records.close()  # type: ignore[attr-defined]
     return bad, False
+
+
+def _is_bad(record: Record) -> bool:
+    """A trial that fails costs nothing, but one that is wrong shows a device that computes wrongly."""
+    return record.status in BAD and (record.role == "measure" or record.status == "wrong")
 
 
 def _finish(path: Path, as_json: bool) -> None:
@@ -214,6 +226,8 @@ def _header(info: DeviceInfo, found: Found, selection: Selection, seed: int) -> 
         packages=environment.packages(),
         environment=environment.variables(),
         sensors=environment.sensors(info),
+        axes=selection.axes,
+        processes=selection.processes,
     )
 
 
@@ -232,7 +246,7 @@ def _axes(given: list[str], matrices: list[Path]) -> Mapping[str, tuple[Value, .
 
 
 def _value(name: str, text: str) -> Value:
-    if text.lstrip("-").isdigit():
+    if re.fullmatch(r"-?[0-9]+", text):
         return int(text)
     if name.endswith("_bytes") and text[:1].isdigit():
         return units.parse_bytes(text)

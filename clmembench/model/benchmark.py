@@ -85,6 +85,7 @@ class Place:
     compute_units: int | None = None
     cpus: tuple[int, ...] = ()
     placement: str = ""
+    cores: int | None = None  # that those CPUs are threads of
 
     def seen(self, info: DeviceInfo) -> DeviceInfo:
         """The device as benchmarks see it here: a CPU with fewer compute units, others with a number of work-groups."""
@@ -97,10 +98,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One choice on the axes, to be measured in `processes` fresh processes."""
+    """One choice on the axes, to be measured in `processes` fresh processes; or not, for that `reason`."""
 
     benchmark: str
     params: Mapping[str, Value]
     place: Place = Place()
     processes: int = 1
     role: Role = "measure"
+    reason: str = ""

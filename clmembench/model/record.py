@@ -70,6 +70,7 @@ class Series:
     device_ns: tuple[int, ...] | None
     queue_ns: tuple[int, ...] | None
     cpu_ns: tuple[int, ...]
+    busy: int = 0
     together: int = 0
     reads: Mapping[str, Trace] = field(default_factory=dict)
 
@@ -170,6 +171,8 @@ class Header:
     packages: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     sensors: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+    axes: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # values that the user named
+    processes: int = 1
 
 
 @dataclass(frozen=True, slots=True)

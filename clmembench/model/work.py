@@ -117,10 +117,11 @@ class Work:
     """What one pass runs, and what it costs. A benchmark returns this and never times anything.
 
     nbytes, flops and ops are the amounts of one pass by the benchmark's documented counting rule. `before` runs untimed
-    before every pass. `together`: so many compute units of a CPU must be at work at once for the number to be what it is
-    called. `outputs` are poisoned before `check`, which raises AssertionError when a result is wrong and must hold after any
-    number of passes. `reads` are downloaded after each sampled pass and stored with it. `notes` are facts about
-    how this point was run that a reader of the number must know.
+    before every pass. `busy`: compute units of a CPU that this keeps busy when all is well, 0 where that is not known;
+    `together`: those that must be at work at once for the number to be what it is called. `outputs` are poisoned before
+    `check`, which raises AssertionError when a result is wrong and must hold after any number of passes. `reads` are
+    downloaded after each sampled pass and stored with it. `notes` are facts about how this point was run that a reader of the
+    number must know.
     """
 
     commands: tuple[Command, ...]
@@ -132,6 +133,7 @@ class Work:
     outputs: tuple[tuple[Buffer, int], ...] = ()  # (buffer, bytes to poison)
     check: Callable[[], None] | None = None
     clock: Clock = "device"
+    busy: int = 0
     together: int = 0
     notes: tuple[str, ...] = ()
 

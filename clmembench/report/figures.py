@@ -166,10 +166,14 @@ def _lines(card: Card, devices: Sequence[Shown]) -> list[tuple[str, str, list[Ro
     for device in devices:
         groups: dict[str, list[Row]] = {}
         for row in device.rows:
-            groups.setdefault(_params(row, {_x(card)} | shared), []).append(row)
+            groups.setdefault(repr({k: v for k, v in row.value.params.items() if k != _x(card)}), []).append(row)
         found += [
-            (device.label, params, sorted(rows, key=lambda r: float(r.value.params[_x(card)])))
-            for params, rows in groups.items()
+            (
+                device.label,
+                _params(rows[0], {_x(card)} | shared),
+                sorted(rows, key=lambda r: float(r.value.params[_x(card)])),
+            )
+            for rows in groups.values()
         ]
     return found
 
@@ -259,7 +263,8 @@ def _x(card: Card) -> str:
 
 def _plain(text: str) -> str:
     """Text as matplotlib draws it: printable, no wider than a plot, and without dollars that would start a formula."""
-    short = text if len(text) <= LETTERS else text[: LETTERS - 1] + "…"
+    # what tells names apart, such as a file's, is more often at their end
+    short = text if len(text) <= LETTERS else text[: LETTERS // 3] + "…" + text[-(LETTERS - LETTERS // 3 - 1) :]
     return "".join(c if c.isprintable() else "?" for c in short).replace("$", r"\$")
 
 

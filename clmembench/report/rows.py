@@ -52,7 +52,10 @@ def _row(value: Derived, run: Run, sheet: SpecSheet | None) -> Row:
     host, device = run.header.host, run.header.device
     sockets = host.get("sockets")
     whole = int(sockets) if isinstance(sockets, int) and not host.get("virtual") else None
-    peak = None if _cached(value, device, sheet) else specs.peak(sheet, value.peak, _used(value, device), value.ghz, whole)
+    known = host.get("cores")
+    cores = value.place.cores or (known if isinstance(known, int) else None)
+    used = _used(value, device)
+    peak = None if _cached(value, device, sheet) else specs.peak(sheet, value.peak, used, value.ghz, whole, cores)
     if value.status == "ok" and device.kind == "cpu" and (reason := _elsewhere(value)):
         return Row(value, peak, "suspect", reason)
     if peak is not None and value.median is not None and value.median > IMPOSSIBLE * peak.value:
@@ -72,7 +75,7 @@ def _elsewhere(value: Derived) -> str:
     units, used = value.place.compute_units, value.cpu_over_wall
     if used is None:
         return ""
-    if units is not None and not USED[0] * units <= used <= USED[1] * units:
+    if units is not None and value.busy == units and not USED[0] * units <= used <= USED[1] * units:
         return f"{units} compute units were asked for and {used:.2f} were used: quieten the host, and measure it again"
     if used < USED[0] * value.together:
         together = f"{value.together} work-groups were to run at the same time"
@@ -116,6 +119,7 @@ def as_dict(row: Row) -> dict[str, Any]:
         "core_clock_ghz": value.ghz,
         "core_clock_origin": value.clock_origin,
         "cpu_over_wall": value.cpu_over_wall,
+        "cpus": list(value.place.cpus),
         "verified": value.checked,
         "stopped": value.stopped,
         "notes": list(value.notes),
@@ -147,6 +151,7 @@ def to_csv(table: Sequence[Row]) -> str:
         fields = as_dict(row)
         params, tuning = fields.pop("params"), fields.pop("tuning")
         fields["notes"] = "; ".join(fields["notes"])
+        fields["cpus"] = " ".join(map(str, fields["cpus"]))
         named = {f"param.{k}": v for k, v in params.items()} | {f"tuning.{k}": v for k, v in tuning.items()}
         flat.append({"benchmark": fields.pop("benchmark"), **named, **fields})
     columns = list(dict.fromkeys(name for fields in flat for name in fields))

@@ -147,12 +147,15 @@ def _scaling(name: str, card: Card, mine: Sequence[Row], kind: str) -> Section:
         found.append(tuple(cells + [used] * (kind == "cpu")))
     units = "compute units" if kind == "cpu" else "work-groups"
     params = {
-        k: v for k, v in (heads[0].value.params if heads else {}).items() if k not in ("compute_units", "placement", card.x)
+        k: v
+        for k, v in (heads[0].value.params if heads else {}).items()
+        if k not in ("compute_units", "work_groups", "placement", card.x)
     }
     if card.x in ("array_bytes", "n", "matrix") and heads:
         params[card.x] = heads[0].value.params[card.x]
+    over = f" over {least.value.place.compute_units}" if least is not None and least is not heads[0] else ""
     header = (f"{name}: {units}",) + ("placement",) * named
-    header += ("median", "95% interval", "cost ratio" if dearer else "speed-up") + ("CPU/wall",) * (kind == "cpu")
+    header += ("median", "95% interval", ("cost ratio" if dearer else "speed-up") + over) + ("CPU/wall",) * (kind == "cpu")
     of = f": {format_params(params)}" if params else ""
     return Section(f"{name} over {units}{of}.", header, tuple(found), left=1 + named)
 
@@ -216,10 +219,10 @@ def warnings(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[st
             f"the core clock moved by over {DRIFT:.0%} during {_count(len(drifted), 'point')} (at most {worst:.0%}): "
             "fix the clock or quieten the host; cycles there are of the mean clock"
         )
-    noisy = [row for row in table if row.value.median and row.value.ci_high is not None and _half_width(row) > NOISY]
-    if noisy:
-        wide = f"{_count(len(noisy), 'point')} with a 95% interval wider than +-{NOISY:.0%}"
-        found.append(f"{wide}: quieten the host")
+    wide = [row for row in table if row.status == "ok" and row.value.ci_high is not None and _half_width(row) > NOISY]
+    if wide:
+        points = _count(len(_by_point(wide)), "point")
+        found.append(f"{points} with a 95% interval wider than +-{NOISY:.0%}: quieten the host")
     found += _cores(run, table) if device.kind == "cpu" else []
     sizes = [row.value.params.get("array_bytes") for row in table if row.value.unit == "GB/s"]
     arrays = [size for size in sizes if isinstance(size, int)]
