@@ -633,3 +633,14 @@ def test_a_study_whose_fewest_units_have_no_value_says_over_what_its_speed_up_is
     slow = replace(found.records[1], status="failed", reason="it crashed", series=())
     _, scaling = sections(changed := replace(found, records=(found.records[0], slow, *found.records[2:])), rows(changed, None))
     assert "speed-up over 2" in scaling.header
+
+
+def test_on_a_gpu_the_study_is_of_work_groups_in_words_and_figures():
+    found = study()
+    records = [replace(r, place=Place(r.place.compute_units)) for r in found.records if r.place.placement != "scatter"]
+    on_gpu = replace(found, records=tuple(records), header=replace(found.header, device=device("Some GPU")))
+    _, scaling = sections(on_gpu, rows(on_gpu, None))
+    assert scaling.header == ("stream: work-groups", "median", "95% interval", "speed-up")
+    page = document.as_html([on_gpu, found])  # beside a CPU
+    assert ">work-groups</text>" in page and ">compute units</text>" in page
+    assert "work_groups=4" in page and '"work_groups": 4' in to_json(rows(on_gpu, None))

@@ -73,8 +73,8 @@ def _scaling(card: Card, devices: Sequence[Shown]) -> Figure:
     """One plot a device, since what a compute unit is differs between them: a line for each placement."""
     figure, axes = _subplots(len(devices), height=3.4)
     names = list(dict.fromkeys(r.value.place.placement for s in devices for r in s.rows))
-    over = replace(card, x="compute_units", growing="")
     for axis, device in zip(axes, devices, strict=True):
+        over = replace(card, x="compute_units" if device.kind == "cpu" else "work_groups", growing="")
         for number, name in enumerate(names):
             rows = [r for r in device.rows if r.value.place.placement == name]
             if rows:
