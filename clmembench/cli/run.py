@@ -32,7 +32,9 @@ def run(
     device: Annotated[
         str, typer.Option("-d", "--device", help="INDEX, P:D, name~TEXT, uuid:HEX or pci:ADDRESS; see `devices`.")
     ] = "0",
-    suite: Annotated[str | None, typer.Option("-s", "--suite", help="quick, memory, sync, link or all; see `suites`.")] = None,
+    suite: Annotated[
+        str | None, typer.Option("-s", "--suite", help="quick, memory, sync, link, compute or all; see `suites`.")
+    ] = None,
     bench: Annotated[list[str] | None, typer.Option("-b", "--bench", help="Only benchmarks matching this glob.")] = None,
     axis: Annotated[
         list[str] | None, typer.Option("-a", "--axis", help="Values of an axis: op=[triad,copy], array_bytes=64MiB.")
