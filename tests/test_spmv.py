@@ -11,7 +11,7 @@ import pytest
 from clmembench import matrices, measure, plan
 from clmembench.benchmarks import discovered
 from clmembench.matrices import Csr
-from clmembench.model import Skip
+from clmembench.model import DeviceError, Skip
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import INFO, FakeDevice
 from clmembench.selection import Selection
@@ -143,18 +143,18 @@ def test_a_file_is_multiplied(device, tmp_path):
         assert work.flops == 2 * 4
 
 
-def test_files_that_cannot_be_multiplied_are_skipped_with_their_line(device, tmp_path):
+def test_files_that_cannot_be_multiplied_fail_with_their_line(device, tmp_path):
     head = "%%MatrixMarket matrix coordinate real general\n"
     path = tmp_path / "a.mtx"
-    for body, reason in [
-        ("2 2 1\n3 1 1\n", rf"{path}:3: Row index out of bounds"),
-        ("2 2 2\n1 1 1.5e308\n1 2 1.5e308\n", rf"{path}: products of its values and numbers about 1 overflow"),
-        ("2000000000 2 1\n1 1 1\n", "22 GiB of matrix and vectors are too much for this host"),
+    for body, kind, reason in [
+        ("2 2 1\n3 1 1\n", DeviceError, rf"{path}:3: Row index out of bounds"),
+        ("2 2 2\n1 1 1.5e308\n1 2 1.5e308\n", DeviceError, rf"{path}: products of its values and numbers about 1 overflow"),
+        ("2000000000 2 1\n1 1 1\n", Skip, "22 GiB of matrix and vectors are too much for this host"),
     ]:
         path.write_text(head + body)
-        with pytest.raises(Skip, match=reason):
+        with pytest.raises(kind, match=reason):
             BENCHMARK.prepare(device, str(path), **ROW)
-    with pytest.raises(Skip, match="No such file"):
+    with pytest.raises(DeviceError, match="No such file"):
         BENCHMARK.prepare(device, str(tmp_path / "none.mtx"), **ROW)
 
 

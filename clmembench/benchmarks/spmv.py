@@ -13,7 +13,7 @@ from clmembench import matrices
 from clmembench.benchmarks import BANDWIDTH, axis, axis_of, benchmark
 from clmembench.data import kernel_source
 from clmembench.matrices import Csr
-from clmembench.model import Array, Buffer, Device, DeviceInfo, Launch, Metric, Skip, Value, Work
+from clmembench.model import Array, Buffer, Device, DeviceError, DeviceInfo, Launch, Metric, Skip, Value, Work
 
 FLOP_RATE = Metric("flop_rate", "GFLOP/s", "flops", "rate", "higher")
 TIME = Metric("time", "us", "ops", "cost", "lower", scale=1e-3)
@@ -100,8 +100,8 @@ def spmv(device: Device, matrix: str, format: str, order: str, team: int, work_g
     nor what reading x costs beyond once. Every row is compared with SciPy's product within the rounding error of a sum of its
     length.
 
-    Raises Skip for a file that cannot be read, a matrix that does not fit into memory or has no small ELL, and work-groups that
-    the device or the team does not allow.
+    Raises Skip for a matrix that does not fit into memory or has no small ELL and for work-groups that the device or the team
+    does not allow, DeviceError for a file that cannot be read.
     """
     info, blocked = device.info, order == "blocked"
     if work_group > info.max_work_group:
@@ -167,7 +167,8 @@ def _cached_problem(matrix: str, seed: int, most: int) -> _Problem:
 
 
 def _problem(matrix: str, seed: int, info: DeviceInfo) -> _Problem:
-    """The problem, made once for all points of one matrix. Raises Skip where it cannot be had or would not fit."""
+    """The problem, made once for all points of one matrix. Raises Skip where it would not fit, DeviceError for a file that
+    cannot be read: the user named it, so nothing measured is a failure."""
     most = matrices.MOST if info.array_bytes is None else info.array_bytes // 8
     try:
         if matrix not in matrices.GENERATED:
@@ -175,7 +176,7 @@ def _problem(matrix: str, seed: int, info: DeviceInfo) -> _Problem:
             _refuse_large(info, promised.rows, promised.columns, promised.nonzeros)
         problem = _cached_problem(matrix, seed, most)
     except ValueError as error:
-        raise Skip(str(error)) from error
+        raise (Skip if matrix in matrices.GENERATED else DeviceError)(str(error)) from error
     _refuse_large(info, problem.matrix.rows, problem.matrix.columns, problem.matrix.nonzeros)
     return problem
 
