@@ -482,6 +482,12 @@ def test_published_results_are_shown_as_such_and_escaped(evil):
     words = " ".join(Page(source).words)
     assert "Not measured here" in words and "82 cycles" in words and "224 GB/s a device" in words
     assert {len(set(t)) for t in Page(source).tables} == {1}
+    # beside the benchmark that it is of, with the device's data sheet at the top, and once more in the whole list
+    inside = source[source.index('<h2 id="pchase">') : source.index('<h2 id="published">')]
+    assert (
+        "Other devices, as published" in inside and "82 cycles" in inside and "82 cycles" not in source[: source.index(inside)]
+    )
+    assert "from their data sheets" in source[: source.index("<h2 id=")]
     assert "Not measured here" not in document.as_html([ordinary()])
     table = [line for line in document.as_markdown([ordinary()], [other]).splitlines() if "82 cycles" in line]
     assert len(table) == 1

@@ -15,6 +15,8 @@ from clmembench.report.summary import sections, warnings
 from clmembench.specs import SpecSheet
 from clmembench.units import format_bytes, format_in, format_params
 
+FP64_PEAK, FP32_PEAK = "fp64_vector_gflop_s", "fp32_vector_gflop_s"
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -61,7 +63,9 @@ def _published(others: Sequence[SpecSheet]) -> list[dict[str, Any]]:
     return [
         {
             "name": sheet.name,
-            "bandwidth": _bandwidth(sheet),
+            "bandwidth": _figure(sheet, MEMORY_PEAK),
+            "fp64": _figure(sheet, FP64_PEAK),
+            "fp32": _figure(sheet, FP32_PEAK),
             "rows": [
                 {
                     "benchmark": p.benchmark,
@@ -78,8 +82,8 @@ def _published(others: Sequence[SpecSheet]) -> list[dict[str, Any]]:
     ]
 
 
-def _bandwidth(sheet: SpecSheet | None) -> str:
-    figure = sheet.figures.get(MEMORY_PEAK) if sheet else None
+def _figure(sheet: SpecSheet | None, name: str) -> str:
+    figure = sheet.figures.get(name) if sheet else None
     return f"{figure.value:g} {figure.unit} a {figure.scope}" if figure else "not known"
 
 
@@ -89,14 +93,14 @@ def as_html(runs: Sequence[Run], others: Sequence[SpecSheet] = ()) -> str:
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, finalize=_harmless)
     source = (Path(__file__).parent / "templates" / "report.html.j2").read_text(encoding="utf-8")
-    all_parts = parts(runs)
+    all_parts, beside = parts(runs), _published(others)
     return environment.from_string(source).render(
         version=__version__,
         labels=[part.label for part in all_parts],
         runs=[{"label": p.label, "warnings": [text.printable(w) for w in warnings(p.run, p.rows, p.sheet)]} for p in all_parts],
         facts=_facts(all_parts),
-        published=_published(others),
-        parts=[_benchmark(name, card, all_parts) for name, card in _cards(all_parts).items()],
+        published=beside,
+        parts=[_benchmark(name, card, all_parts, beside) for name, card in _cards(all_parts).items()],
     )
 
 
@@ -111,7 +115,7 @@ def _cards(all_parts: Sequence[Part]) -> dict[str, Card]:
     return {name: card for part in all_parts for name, card in part.run.header.benchmarks.items() if name in with_rows}
 
 
-def _benchmark(name: str, card: Card, all_parts: Sequence[Part]) -> dict[str, Any]:
+def _benchmark(name: str, card: Card, all_parts: Sequence[Part], beside: Sequence[dict[str, Any]]) -> dict[str, Any]:
     from markupsafe import Markup
 
     shown = [
@@ -139,6 +143,9 @@ def _benchmark(name: str, card: Card, all_parts: Sequence[Part]) -> dict[str, An
         # matplotlib escapes every text it draws
         "svg": Markup(figures.figure(card, shown)),  # noqa: S704
         "sections": tables,
+        "published": [
+            {**row, "device": other["name"]} for other in beside for row in other["rows"] if row["benchmark"] == name
+        ],
         "rows": _compared(shown),
     }
 
@@ -180,7 +187,9 @@ def _facts(all_parts: Sequence[Part]) -> list[dict[str, Any]]:
         line("host CPU", lambda p: p.run.header.host.get("cpu") or "not known"),
         line("virtual machine", lambda p: "yes" if p.run.header.host.get("virtual") else "no"),
         line("spec sheet", lambda p: p.sheet.name if p.sheet else "none matches"),
-        line("theoretical bandwidth", lambda p: _bandwidth(p.sheet)),
+        line("theoretical bandwidth", lambda p: _figure(p.sheet, MEMORY_PEAK)),
+        line("theoretical peak, FP64 vector", lambda p: _figure(p.sheet, FP64_PEAK)),
+        line("theoretical peak, FP32 vector", lambda p: _figure(p.sheet, FP32_PEAK)),
         line("run", lambda p: f"{p.run.header.run_id}, {p.run.header.started}, suite {p.run.header.suite}"),
         line("clmembench", lambda p: p.run.header.tool_version),
     ]
