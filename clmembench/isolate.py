@@ -183,7 +183,10 @@ class Child:
         if code >= 0:
             return f"its process ended with exit code {code}"
         try:
-            return f"its process died of {signal.Signals(-code).name}"
+            name = signal.Signals(-code).name
+            # what Linux does to a process when memory runs out
+            why = ": killed from outside, perhaps because the host ran out of memory: lower --size" if name == "SIGKILL" else ""
+            return f"its process died of {name}{why}"
         except ValueError:
             return f"its process died of signal {-code}"
 

@@ -12,7 +12,7 @@ ROOT = Path(clmembench.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 EVERYTHING = {p.name.removesuffix(".py") for p in ROOT.iterdir() if p.suffix == ".py" or (p / "__init__.py").is_file()}
 MAY = {  # besides model, itself and the package's version
-    "__init__": "", "model": "", "units": "", "stats": "", "data": "", "topology": "", "matrices": "",
+    "__init__": "", "model": "", "units": "", "stats": "", "data": "", "topology": "", "matrices": "", "lock": "",
     "derive": "stats", "measure": "stats", "benchmarks": "data units matrices", "runtimes": "", "environment": "topology",
     "probe": "data",
     "isolate": "measure runtimes benchmarks results probe stats", "plan": "isolate infer derive selection units",

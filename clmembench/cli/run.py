@@ -56,7 +56,7 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be measured and end.")] = False,
 ) -> None:
     """Measure a device: every record is kept as it is made, and the end is a summary for people."""
-    from clmembench import isolate, plan, results, specs, topology
+    from clmembench import isolate, lock, plan, results, specs, topology
     from clmembench.selection import Selection, check_axes, selected
 
     try:
@@ -95,20 +95,23 @@ def run(
             print(f"{benchmark.name}: {plan.outlook(benchmark, info, selection)}")
         return
     try:
-        found = plan.probe("opencl", info)
+        with lock.held(info):
+            found = plan.probe("opencl", info)
+            info = replace(info, features=found.features)
+            header = earlier.header if earlier else _header(info, found, selection, seed)
+            day, name = f"{datetime.now(UTC):%Y%m%d}", f"{_slug(info.name)}-{header.run_id[-8:].lower()}"
+            path = output or Path("reports") / f"{day}-{name}.jsonl"
+            writer = results.Writer.going_on(path) if earlier else results.Writer(path, header, overwrite)
+            bad, interrupted = _measure(writer, info, found, selection, earlier.records if earlier else ())
+    except lock.HeldError as error:
+        exits.stop(str(error), exits.NO_DEVICE)
     except isolate.ChildError as error:
         said = f"; it last said: {error.log.strip().splitlines()[-1]}" if error.log.strip() else ""
         exits.stop(f"{info.name} cannot be used: {error}{said}", exits.NO_DEVICE)
-    except KeyboardInterrupt:
-        exits.stop("interrupted before anything was measured", exits.INTERRUPTED)
-    info = replace(info, features=found.features)
-    header = earlier.header if earlier else _header(info, found, selection, seed)
-    path = output or Path("reports") / f"{datetime.now(UTC):%Y%m%d}-{_slug(info.name)}-{header.run_id[-8:].lower()}.jsonl"
-    try:
-        writer = results.Writer.going_on(path) if earlier else results.Writer(path, header, overwrite)
-        bad, interrupted = _measure(writer, info, found, selection, earlier.records if earlier else ())
     except results.ResultsError as error:
         exits.stop(str(error), exits.INTERNAL)
+    except KeyboardInterrupt:
+        exits.stop("interrupted before anything was measured", exits.INTERRUPTED)
     _finish(path, as_json)
     if interrupted:
         exits.stop(f"interrupted: {path} holds every record up to here", exits.INTERRUPTED)

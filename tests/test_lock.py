@@ -1,0 +1,128 @@
+"""Two runs on one device: the second is told who holds it, and a killed one holds nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from clmembench import lock
+from clmembench.runtimes.fake import INFO
+
+HOLD = """
+import sys, time
+from clmembench import lock
+from clmembench.runtimes.fake import INFO
+sys.argv[1:] = ["run", "-d", "0"]
+with lock.held(INFO):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def other():
+    """A process that holds the fake device."""
+    process = subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_second_run_is_told_who_holds_the_device(other):
+    says = rf"process {other.pid} since 20.*clmembench run -d 0.*choose another device"
+    with pytest.raises(lock.HeldError, match=says), lock.held(INFO):
+        raise AssertionError("two runs held one device")
+
+
+def test_another_device_is_free(other):
+    with lock.held(replace(INFO, id="another")):
+        pass
+
+
+def test_a_killed_run_holds_nothing(other):
+    other.send_signal(signal.SIGKILL)
+    other.wait()
+    with lock.held(INFO):
+        pass
+
+
+def test_the_lock_is_free_again_after_its_block_and_after_an_error_in_it():
+    with pytest.raises(ZeroDivisionError), lock.held(INFO):
+        raise ZeroDivisionError
+    with lock.held(INFO):
+        pass
+    with lock.held(INFO):
+        pass
+
+
+def test_a_child_does_not_inherit_the_lock():
+    with lock.held(INFO):
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(30)"], close_fds=False)
+    deadline = time.monotonic() + 10  # exec closes descriptors a moment after it lets the parent go on
+    try:
+        while True:
+            try:
+                with lock.held(INFO):
+                    break
+            except lock.HeldError:
+                assert time.monotonic() < deadline, "the child holds the lock"
+                time.sleep(0.01)
+    finally:
+        child.kill()
+        child.wait()
+
+
+@pytest.mark.parametrize("content", [b"", b"no json", b"[]", b'{"pid": "x"}', b"\xff\xfe", b'{"pid": 1}'])
+def test_what_stands_in_the_file_need_not_make_sense(other, content):
+    path = lock.path_of(INFO)
+    path.write_bytes(content)
+    with pytest.raises(lock.HeldError, match="does not say which"), lock.held(INFO):
+        pass
+
+
+def test_hostile_text_in_the_file_cannot_steer_a_terminal(other):
+    lock.path_of(INFO).write_text('{"pid": 1, "started": "\\u001b[31m", "argv": ["\\u202e' + "x" * 1000 + '"]}')
+    with pytest.raises(lock.HeldError) as error, lock.held(INFO):
+        pass
+    assert str(error.value).isprintable() and len(str(error.value)) < 500
+
+
+def test_without_a_folder_to_write_or_behind_a_link_a_run_goes_on_without_a_lock(monkeypatch, tmp_path):
+    monkeypatch.setattr(lock.tempfile, "gettempdir", lambda: str(tmp_path / "none"))
+    with lock.held(INFO):
+        pass
+    monkeypatch.setattr(lock.tempfile, "gettempdir", lambda: str(tmp_path))
+    target = tmp_path / "precious"
+    target.write_text("kept")
+    lock.path_of(INFO).symlink_to(target)
+    with lock.held(INFO):
+        pass
+    assert target.read_text() == "kept"
+
+
+def test_the_command_line_refuses_the_second_of_two_runs(tmp_path):
+    command = [sys.executable, "-m", "clmembench", "run", "-d", "0"]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    first = subprocess.Popen([*command, "-b", "pchase", "-o", str(tmp_path / "1.jsonl")], env=env, stderr=subprocess.PIPE)
+    try:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "1.jsonl").exists():
+            assert time.monotonic() < deadline and first.poll() is None
+            time.sleep(0.1)
+        second = subprocess.run(
+            [*command, "-b", "launch", "-o", str(tmp_path / "2.jsonl")], env=env, capture_output=True, text=True, timeout=60
+        )
+        assert second.returncode == 3 and f"process {first.pid}" in second.stderr and "Traceback" not in second.stderr
+        assert not (tmp_path / "2.jsonl").exists()
+    finally:
+        first.send_signal(signal.SIGINT)
+        first.wait(60)
+        first.stderr.close()
