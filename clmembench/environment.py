@@ -7,6 +7,7 @@ import importlib.metadata
 import os
 import platform
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,11 +34,41 @@ def host() -> dict[str, Fact]:
         "usable_cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "sockets": len(set(re.findall(r"^physical id\s*:\s*(\d+)$", cpuinfo, re.MULTILINE))) or None,
+        "steal": _stolen(),
+        "cpu_limit": _cpu_limit(),
         "cores": len({(thread.socket, thread.core) for thread in topology.read()}),
         "virtual": bool(re.search(r"^flags\s*:.*\bhypervisor\b", cpuinfo, re.MULTILINE)),
         "governor": _text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "load_1min": round(load, 2) if load is not None else None,
     }
+
+
+def _stolen() -> float | None:
+    """Share of this host's CPU time that the hypervisor gave to others, over a moment; None where the system does not say."""
+
+    def read() -> tuple[int, int] | None:
+        fields = ((_text("/proc/stat") or "").splitlines() or [""])[0].split()[1:9]
+        return (int(fields[7]), sum(map(int, fields))) if len(fields) == 8 else None
+
+    before = read()
+    time.sleep(0.2 if before else 0)
+    after = read()
+    if before is None or after is None or after[1] <= before[1]:
+        return None
+    return round((after[0] - before[0]) / (after[1] - before[1]), 4)
+
+
+def _cpu_limit(root: Path = Path("/sys/fs/cgroup")) -> float | None:
+    """CPUs that control groups allow this process in all, by either version of them; None where there is no limit."""
+    limit = (_text(str(root / "cpu.max")) or "").split()
+    if not limit:
+        quota, period = (_text(str(root / "cpu" / f"cpu.cfs_{name}_us")) for name in ("quota", "period"))
+        limit = [quota or "max", period or ""]
+    try:
+        allowed = int(limit[0]) / int(limit[1])
+    except (ValueError, IndexError, ZeroDivisionError):  # "max"
+        return None
+    return round(allowed, 2) if allowed > 0 else None
 
 
 def packages() -> dict[str, str]:

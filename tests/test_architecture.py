@@ -12,13 +12,13 @@ ROOT = Path(clmembench.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 EVERYTHING = {p.name.removesuffix(".py") for p in ROOT.iterdir() if p.suffix == ".py" or (p / "__init__.py").is_file()}
 MAY = {  # besides model, itself and the package's version
-    "__init__": "", "model": "", "units": "", "stats": "", "data": "", "topology": "", "matrices": "", "lock": "",
+    "__init__": "", "model": "", "units": "", "stats": "", "data": "", "topology": "", "matrices": "", "lock": "", "health": "",
     "derive": "stats", "measure": "stats", "benchmarks": "data units matrices", "runtimes": "", "environment": "topology",
     "probe": "data",
     "isolate": "measure runtimes benchmarks results probe stats", "plan": "isolate infer derive selection units",
     "selection": "benchmarks measure topology",
     "results": "", "specs": "data", "infer": "derive stats specs", "models": "derive stats specs",
-    "report": "results specs infer models derive stats units",
+    "report": "results specs infer models derive stats units health",
     "cli": " ".join(EVERYTHING), "__main__": "cli",
 }  # fmt: skip
 LEAVES = {"model", "units", "stats", "data", "topology", "matrices", "__init__"}

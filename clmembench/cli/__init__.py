@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from clmembench import __version__
-from clmembench.cli import devices, read, run
+from clmembench.cli import devices, doctor, read, run
 
 app = typer.Typer(
     name="clmembench",
@@ -35,6 +35,7 @@ def _options(
 app.command("devices")(devices.devices)
 app.command("suites")(devices.suites)
 app.command("describe")(devices.describe)
+app.command("doctor")(doctor.doctor)
 app.command("run")(run.run)
 app.command("show")(read.show)
 app.command("report")(read.report)

@@ -30,7 +30,7 @@ def listed() -> list[DeviceInfo]:
 
 def select(found: Sequence[DeviceInfo], text: str) -> DeviceInfo:
     """The one device that INDEX, P:D, name~TEXT, uuid:HEX or pci:ADDRESS names. Ends the command when it is none or several."""
-    if text.isdigit():
+    if text.isdecimal() and text.isascii():
         hits = [found[int(text)]] if int(text) < len(found) else []
     elif text.startswith("uuid:"):
         wanted = text[5:].replace("-", "").lower()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from clmembench import health
 from clmembench.infer import levels
 from clmembench.model import Card, Record, Run
 from clmembench.report.rows import Row, interval, percent
@@ -231,9 +232,7 @@ def warnings(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[st
             f"the largest arrays, {format_bytes(max(arrays))}, are under four times the claimed cache of "
             f"{format_bytes(device.cache_bytes)}: bandwidth may be partly the cache's; raise --size"
         )
-    load, cpus = host.get("load_1min"), host.get("logical_cpus")
-    if device.kind == "cpu" and isinstance(load, float) and isinstance(cpus, int) and load > 0.5 * cpus:
-        found.append(f"the host's load was {load:g} on {cpus} CPUs when the run began: stop other programs and run again")
+    found += [f"at the start: {complaint}" for complaint in health.complaints(device, host, run.header.sensors)]
     if sheet is None:
         found.append(f"no spec sheet matches {device.name}: no fraction of peak; add one to platforms/")
     few = min((row.value.processes for row in table if row.value.processes > 1), default=6)

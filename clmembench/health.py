@@ -1,0 +1,108 @@
+"""What is wrong with a host and a device for measuring, and what to do about it: facts in, complaints out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from clmembench.model import DeviceInfo
+
+Fact = str | int | float | bool | None
+
+BUSY = 0.5  # load a CPU
+STOLEN = 0.02  # of the time
+USED_PERCENT = 5
+HOT_C = 85
+SLOW_GOVERNORS = ("powersave", "ondemand", "conservative", "schedutil")
+# NVML's clocks event reasons that lower a clock; being idle and a clock that the user set do not
+THROTTLES = {
+    0x4: "its power limit",
+    0x8: "a hardware slowdown",
+    0x20: "its temperature (software limit)",
+    0x40: "its temperature (hardware limit)",
+    0x80: "the power supply's brake",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """One thing that makes numbers weaker than they look, and its remedy."""
+
+    what: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.remedy}"
+
+
+def complaints(device: DeviceInfo, host: Mapping[str, Fact], sensors: Mapping[str, Fact]) -> list[Complaint]:
+    """What these facts (`environment.host`, `environment.sensors`) say against measuring this device here and now.
+
+    A fact that is not known says nothing.
+    """
+    found = list(_of_cpus(host)) if device.kind == "cpu" else list(_of_a_gpu(device, sensors))
+    if host.get("virtual") and device.kind == "cpu":
+        found.append(
+            Complaint(
+                "this is a virtual machine: its topology, caches and clock may not be the hardware's, and neighbours share it",
+                "believe ratios taken in one run rather than absolute figures, and use --processes 6",
+            )
+        )
+    if "fp64" not in device.features:
+        found.append(Complaint("the device has no fp64", "points in double are skipped: nothing to be done"))
+    return found
+
+
+def _of_cpus(host: Mapping[str, Fact]) -> Iterator[Complaint]:
+    load, cpus, usable = _number(host, "load_1min"), _number(host, "logical_cpus"), _number(host, "usable_cpus")
+    if load is not None and cpus and load > BUSY * cpus:
+        yield Complaint(f"the host's load is {load:g} on {cpus:g} CPUs", "stop other programs")
+    stolen = _number(host, "steal")
+    if stolen is not None and stolen > STOLEN:
+        yield Complaint(
+            f"other virtual machines took {stolen:.0%} of the CPU time", "measure at a quieter time, and use --processes 6"
+        )
+    limit = _number(host, "cpu_limit")
+    if limit is not None and usable and limit < usable:
+        yield Complaint(
+            f"a control group limits this process to {limit:g} of {usable:g} CPUs",
+            "raise the container's CPU limit, or measure on fewer with -a compute_units",
+        )
+    if usable and cpus and usable < cpus:
+        yield Complaint(f"only {usable:g} of {cpus:g} CPUs may be used", "start without taskset, or in a larger CPU set")
+    governor = host.get("governor")
+    if governor in SLOW_GOVERNORS:
+        yield Complaint(f"the frequency governor is {governor}", "sudo cpupower frequency-set -g performance")
+    cores = _number(host, "cores")
+    if cores and usable and cores < usable:
+        yield Complaint(
+            f"{usable:g} CPUs are hardware threads of {cores:g} cores",
+            f"-a compute_units={cores:g} -a placement=scatter measures with one thread a core",
+        )
+
+
+def _of_a_gpu(device: DeviceInfo, sensors: Mapping[str, Fact]) -> Iterator[Complaint]:
+    if not sensors:
+        if "nvidia" in device.vendor.lower():
+            yield Complaint(
+                "clocks, temperature and throttling are not known", "pip install 'clmembench[nvidia]' to have them kept"
+            )
+        return
+    reasons = sensors.get("throttle_reasons")
+    if isinstance(reasons, int):
+        for bit, why in THROTTLES.items():
+            if reasons & bit:
+                yield Complaint(f"the device's clock is lowered by {why}", "cool it, or raise the limit, before measuring")
+    used = _number(sensors, "utilisation_percent")
+    if used is not None and used > USED_PERCENT:
+        yield Complaint(f"the device was {used:g}% busy before anything was measured", "stop the other programs that use it")
+    hot = _number(sensors, "temperature_c")
+    if hot is not None and hot > HOT_C:
+        yield Complaint(f"the device is at {hot:g} degrees", "let it cool down: its clock will fall")
+    if sensors.get("ecc") is False:
+        yield Complaint("ECC is off", "say so beside the numbers: bandwidth is up to some percent higher than with it")
+
+
+def _number(facts: Mapping[str, Fact], name: str) -> float | None:
+    value = facts.get(name)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
