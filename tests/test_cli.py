@@ -237,3 +237,30 @@ def test_another_number_of_threads_is_another_device(stored):
 def test_what_is_no_number_is_said_to_be_none(value):
     done = cli("run", "-b", "launch", "-a", f"groups={value}")
     assert done.returncode == 2 and "invalid literal" not in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_run_that_was_killed_leaves_whole_records_no_orphan_and_goes_on(tmp_path):
+    path = tmp_path / "r.jsonl"
+    command = ("run", "-d", "0", "-b", "launch", "-b", "launch_dispatch", "-o", str(path))
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    first = subprocess.Popen(
+        [sys.executable, "-m", "clmembench", *command], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + 60
+    while not path.exists() or path.read_bytes().count(b"\n") < 2:
+        assert time.monotonic() < deadline and first.poll() is None
+        time.sleep(0.01)
+    children = Path(f"/proc/{first.pid}/task/{first.pid}/children").read_text().split()
+    first.kill()
+    first.communicate()
+    before = results.read(path).records
+    assert before and all(r.status == "ok" for r in before)
+    while any(Path(f"/proc/{child}").exists() for child in children):
+        assert time.monotonic() < deadline, "a child outlived its run"
+        time.sleep(0.05)
+    done = cli(*command, "--resume")
+    assert done.returncode == 0, done.stderr
+    after = results.read(path)
+    assert after.records[: len(before)] == before and after.notes == ()
+    points = [(r.benchmark, *r.params.values()) for r in after.records]
+    assert len(points) == len(set(points)) > len(before)
