@@ -14,6 +14,7 @@ from clmembench.data import kernel_source
 from clmembench.measure import Budget
 from clmembench.model import BuildError, Copy, DeviceError, Fill, Launch, Local, Map, Skip, Slope
 from clmembench.runtimes import runtime
+from clmembench.runtimes.fake import INFO as GPU
 from clmembench.runtimes.opencl import _first_error
 from clmembench.selection import Selection
 
@@ -228,3 +229,18 @@ def test_pocl_maps_without_copying(device):
     work = discovered()["transfer"].prepare(device, direction="from_device", memory="mapped", array_bytes=64 * KIB)
     assert (work.nbytes, work.ops) == (0, 1)
     assert any("zero-copy" in note for note in work.notes)
+
+
+@pytest.mark.parametrize("groups", [1, 3, 70])
+@pytest.mark.parametrize("name", [b.name for b in discovered().values() if b.scaling and b.scaling(GPU)])
+def test_a_fixed_number_of_work_groups_is_launched_and_does_all_the_work(device, monkeypatch, name, groups):
+    # as a study over work-groups asks for it on a GPU
+    known = discovered()[name]
+    claims = replace(device.info, kind="gpu", array_bytes=MIB, work_groups=groups)
+    monkeypatch.setattr(device, "info", claims)
+    first = {n: next(iter(a.values(claims))) for n, a in known.axes.items() if a.tuning}
+    small = {"n": 300} if name == "dgemm" else {}
+    work = known.prepare(device, **{**first, **known.scaling(claims), **small})
+    assert measure.verify(device, work) == ""
+    launch = next(c for c in work.commands if isinstance(c, Launch))
+    assert launch.global_size[0] == groups * launch.local_size[0]
