@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from clmembench.model import Card, ClockReading, DeviceInfo, Header, Metric, Place, Record, Run, Series, Value
+from clmembench.model import Card, ClockReading, DeviceInfo, Header, Metric, Place, Plan, Point, Record, Run, Series, Value
 
 BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
 LATENCY = Metric("latency", "ns", "ops", "slope", "lower", cycles=True)
@@ -63,3 +63,16 @@ def clock(ghz: float, cycles_per_op: float | None = 4.0) -> ClockReading:
 
 def run(records: Sequence[Record], head: Header | None = None, **changes: Any) -> Run:
     return replace(Run("run.jsonl", head or header(), tuple(records)), **changes)
+
+
+def walked(plan: Plan, answer: Callable[[Point], Record] | None = None) -> list[Point]:
+    """Every point that a plan asks for, trials among them. Without `answer` it is told nothing: no trial beats the first."""
+    asked: list[Point] = []
+    answers: list[Record] | None = None
+    while True:
+        try:
+            points = next(plan) if answers is None else plan.send(answers)
+        except StopIteration:
+            return asked
+        asked += points
+        answers = [answer(point) for point in points] if answer else []

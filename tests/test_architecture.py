@@ -15,7 +15,7 @@ MAY = {  # besides model, itself and the package's version
     "__init__": "", "model": "", "units": "", "stats": "", "data": "", "topology": "", "matrices": "", "lock": "", "health": "",
     "derive": "stats", "measure": "stats", "benchmarks": "data units matrices", "runtimes": "", "environment": "topology",
     "probe": "data",
-    "isolate": "measure runtimes benchmarks results probe stats", "plan": "isolate infer derive selection units",
+    "isolate": "measure runtimes benchmarks results probe stats topology", "plan": "isolate infer derive selection units",
     "selection": "benchmarks measure topology",
     "results": "", "specs": "data", "infer": "derive stats specs", "models": "derive stats specs",
     "report": "results specs infer models derive stats units health",

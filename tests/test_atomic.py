@@ -116,7 +116,10 @@ def test_compare_and_swaps_that_were_never_tried_are_noticed():
 
 def test_counts_may_wrap():
     contest = _contest(CPU, "add", "int", "global", "same", "unused", 2)
-    contest.verify(1 << 31, np.zeros(1, np.uint32), np.zeros(2, np.uint32), np.zeros(2, np.uint32))
+    words = np.zeros(2, np.uint32)
+    contest.verify(1 << 31, np.zeros(1, np.uint32), words, words)  # 2 * 2^31 additions leave 0
+    with pytest.raises(AssertionError, match="additions left 1"):
+        contest.verify(1 << 31, np.ones(1, np.uint32), words, words)
 
 
 def test_what_cannot_compete_is_skipped():

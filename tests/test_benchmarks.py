@@ -15,6 +15,7 @@ from clmembench.benchmarks.stream import value
 from clmembench.model import Axis, Benchmark, Launch, Local, Map, Place, Skip, Slope, Work
 from clmembench.runtimes.fake import INFO, FakeDevice
 from clmembench.selection import Selection, suites
+from tests.builders import walked
 
 MIB = 1 << 20
 CPU = replace(INFO, kind="cpu", compute_units=2, shares_host_memory=True, cache_bytes=32 * MIB, host_mem_bytes=24 << 30)
@@ -90,17 +91,8 @@ def test_every_value_of_an_axis_is_a_point_of_its_suite(name, info, suite):
     axes = {**benchmark.axes, **((benchmark.quick or {}) if suite == "quick" else {})}
     plain = {n: set(a.values(info)) for n, a in axes.items() if not a.tuning and not a.per_octave}
     info = replace(info, features=info.features | {"nontemporal"})
-    walk, met, answers = plan.explore(benchmark, info, Selection(suite=suite)), {n: set() for n in plain}, None
-    while True:
-        try:
-            points = walk.send(answers) if answers is not None else next(walk)
-        except StopIteration:
-            break
-        answers = []
-        for point in points:
-            for n in plain if point.place == Place() else ():
-                met[n].add(point.params[n])
-    assert met == plain
+    asked = [p for p in walked(plan.explore(benchmark, info, Selection(suite=suite))) if p.place == Place()]
+    assert {n: {p.params[n] for p in asked} for n in plain} == plain
 
 
 def test_random_cycle_visits_every_node_once():

@@ -15,6 +15,7 @@ from clmembench.model import Skip
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import INFO, FakeDevice
 from clmembench.selection import Selection
+from tests.builders import walked
 
 DGEMM = import_module("clmembench.benchmarks.dgemm")
 CPU = replace(INFO, kind="cpu", compute_units=2)
@@ -162,14 +163,7 @@ def test_what_cannot_run_is_skipped_with_a_reason(n, shape, info, reason):
 @pytest.mark.parametrize(("info", "n"), [(CPU, 2048), (INFO, 8192)], ids=["cpu", "gpu"])
 def test_few_shapes_are_tried_unasked(info, n):
     # the first is the likely best, and each one costs a compilation
-    walk = plan.explore(discovered()["dgemm"], info, Selection())
-    tried, points = [], next(walk)
-    try:
-        while True:
-            tried += points
-            points = walk.send([])
-    except StopIteration:
-        pass
+    tried = walked(plan.explore(discovered()["dgemm"], info, Selection()))
     largest = [p for p in tried if p.params["n"] == n and p.params["dtype"] == "double"]
     assert len(largest) <= 4
     assert largest[0].params["tile"] in ("6x8", "8x8")

@@ -42,25 +42,29 @@ def test_a_second_run_is_told_who_holds_the_device(other):
         raise AssertionError("two runs held one device")
 
 
+def free(info=INFO) -> bool:
+    try:
+        with lock.held(info):
+            return True
+    except lock.HeldError:
+        return False
+
+
 def test_another_device_is_free(other):
-    with lock.held(replace(INFO, id="another")):
-        pass
+    assert free(replace(INFO, id="another")) and not free()
 
 
 def test_a_killed_run_holds_nothing(other):
+    assert not free()
     other.send_signal(signal.SIGKILL)
     other.wait()
-    with lock.held(INFO):
-        pass
+    assert free()
 
 
 def test_the_lock_is_free_again_after_its_block_and_after_an_error_in_it():
     with pytest.raises(ZeroDivisionError), lock.held(INFO):
         raise ZeroDivisionError
-    with lock.held(INFO):
-        pass
-    with lock.held(INFO):
-        pass
+    assert free() and free()
 
 
 def test_a_child_does_not_inherit_the_lock():
@@ -68,13 +72,9 @@ def test_a_child_does_not_inherit_the_lock():
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(30)"], close_fds=False)
     deadline = time.monotonic() + 10  # exec closes descriptors a moment after it lets the parent go on
     try:
-        while True:
-            try:
-                with lock.held(INFO):
-                    break
-            except lock.HeldError:
-                assert time.monotonic() < deadline, "the child holds the lock"
-                time.sleep(0.01)
+        while not free():
+            assert time.monotonic() < deadline, "the child holds the lock"
+            time.sleep(0.01)
     finally:
         child.kill()
         child.wait()
@@ -97,15 +97,12 @@ def test_hostile_text_in_the_file_cannot_steer_a_terminal(other):
 
 def test_without_a_folder_to_write_or_behind_a_link_a_run_goes_on_without_a_lock(monkeypatch, tmp_path):
     monkeypatch.setattr(lock.tempfile, "gettempdir", lambda: str(tmp_path / "none"))
-    with lock.held(INFO):
-        pass
+    assert free() and not (tmp_path / "none").exists()
     monkeypatch.setattr(lock.tempfile, "gettempdir", lambda: str(tmp_path))
     target = tmp_path / "precious"
     target.write_text("kept")
     lock.path_of(INFO).symlink_to(target)
-    with lock.held(INFO):
-        pass
-    assert target.read_text() == "kept"
+    assert free() and target.read_text() == "kept"
 
 
 def test_the_command_line_refuses_the_second_of_two_runs(tmp_path):

@@ -17,6 +17,7 @@ from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import INFO as GPU
 from clmembench.runtimes.opencl import _first_error
 from clmembench.selection import Selection
+from tests.builders import walked
 
 KIB, MIB = 1 << 10, 1 << 20
 PCHASE = import_module("clmembench.benchmarks.pchase")
@@ -137,15 +138,8 @@ def test_local_memory_and_work_groups_over_the_limit_are_refused_before_launchin
 
 def small_points(name: str) -> list[dict[str, object]]:
     info = replace(runtime("opencl").devices()[-1], array_bytes=4 * MIB)
-    benchmark, asked = discovered()[name], []
-    walk = plan.explore(benchmark, replace(info, features=info.features | {"nontemporal"}), Selection(suite="quick"))
-    answers = None
-    while True:
-        try:
-            asked += walk.send(answers) if answers is not None else next(walk)
-        except StopIteration:
-            return [dict(p.params) for p in asked]
-        answers = []
+    info = replace(info, features=info.features | {"nontemporal"})
+    return [dict(p.params) for p in walked(plan.explore(discovered()[name], info, Selection(suite="quick")))]
 
 
 @pytest.mark.parametrize("name", discovered())

@@ -13,6 +13,7 @@ from clmembench.model import Place, Point, Record, Series, Skip, Work
 from clmembench.runtimes.fake import INFO
 from clmembench.selection import FULL, QUICK, Selection, check_axes, selected, suites
 from clmembench.topology import HardwareThread
+from tests.builders import walked
 
 
 @benchmark(
@@ -58,15 +59,7 @@ def slope(point: Point, ns: float) -> Record:
 
 def drive(bench, selection, answer, info=INFO):
     """All points that a plan asks for, given a function that makes each one's record."""
-    asked, found = [], plan.explore(bench, info, selection)
-    answers = None
-    while True:
-        try:
-            points = next(found) if answers is None else found.send(answers)
-        except StopIteration:
-            return asked
-        asked += points
-        answers = [answer(p) for p in points]
+    return walked(plan.explore(bench, info, selection), answer)
 
 
 def test_grid_is_the_product_of_its_axes():
@@ -115,16 +108,8 @@ def staircase(size: int, knees=((32 << 10, 1.0), (1 << 20, 4.0), (32 << 20, 15.0
 
 def test_growing_stops_once_the_last_level_is_flat_and_far_behind_the_last_knee():
     small_claim = replace(INFO, kind="cpu", cache_bytes=1 << 20)
-    sizes = []
-    found = plan.explore(grows, small_claim, Selection())
-    answers = None
-    while True:
-        try:
-            points = next(found) if answers is None else found.send(answers)
-        except StopIteration:
-            break
-        sizes += [p.params["array_bytes"] for p in points]
-        answers = [slope(p, staircase(p.params["array_bytes"])) for p in points]
+    asked = drive(grows, Selection(), lambda p: slope(p, staircase(p.params["array_bytes"])), small_claim)
+    sizes = [p.params["array_bytes"] for p in asked]
     assert 4 * (32 << 20) <= max(sizes) < 1 << 30
     assert sizes == sorted(set(sizes))
 

@@ -14,6 +14,7 @@ from clmembench.model import Fill, Launch, Place, Skip
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import INFO, FakeDevice
 from clmembench.selection import Selection
+from tests.builders import walked
 
 MIB = 1 << 20
 REDUCTION = discovered()["reduction"]
@@ -174,32 +175,25 @@ def test_lengths_are_every_fourth_power_of_two_and_the_largest():
     assert lengths(INFO) == tuple(1 << bits for bits in range(10, 29, 2))
 
 
-def walked(info, suite="all") -> list:
-    """Every point of a suite, with its trials; no trial is better than the first."""
-    walk, asked, answers = plan.explore(REDUCTION, info, Selection(suite=suite)), [], None
-    while True:
-        try:
-            points = walk.send(answers) if answers is not None else next(walk)
-        except StopIteration:
-            return asked
-        asked += points
-        answers = []
+def asked_in(info, suite="all") -> list:
+    """Every point of a suite, with its trials."""
+    return walked(plan.explore(REDUCTION, info, Selection(suite=suite)))
 
 
 @pytest.mark.parametrize("info", [INFO, CPU], ids=["gpu", "cpu"])
 def test_trials_are_few_and_short_sums_are_not_searched(info):
-    asked = walked(info)
+    asked = asked_in(info)
     for n in lengths(info):
         for method in ("loop", "tree", "atomic"):
             trials = [p for p in asked if p.role == "tune" and (p.params["n"], p.params["method"]) == (n, method)]
             assert len(trials) <= (4 if n >= 1 << 20 else 2)
-    quick = walked(info, "quick")
+    quick = asked_in(info, "quick")
     assert [p.params["n"] for p in quick] == [min(1 << 24, max(lengths(info)))]
 
 
 @pytest.mark.parametrize(("info", "usual", "other"), [(INFO, "tree", "loop"), (CPU, "loop", "tree")], ids=["gpu", "cpu"])
 def test_the_usual_method_is_shown_at_every_length_and_the_others_at_few(info, usual, other):
-    shown = [p.params for p in walked(info) if p.role == "measure" and p.place == Place()]
+    shown = [p.params for p in asked_in(info) if p.role == "measure" and p.place == Place()]
     assert sorted(p["n"] for p in shown if p["method"] == usual) == list(lengths(info))
     assert 1 <= sum(p["method"] == other for p in shown) <= 3
 

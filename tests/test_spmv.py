@@ -15,6 +15,7 @@ from clmembench.model import DeviceError, Skip
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import INFO, FakeDevice
 from clmembench.selection import Selection
+from tests.builders import walked
 
 SPMV = import_module("clmembench.benchmarks.spmv")
 BENCHMARK = discovered()["spmv"]
@@ -118,7 +119,7 @@ def test_amounts_are_those_of_csr_whatever_the_format(device, monkeypatch):
     assert {w.flops for w in works} == {2 * 202}
     assert {w.nbytes for w in works} == {12 * 202 + 4 * 6 + 8 * 70 + 8 * 5}
     assert {w.ops for w in works} == {1}
-    assert works[0].notes == ("reservoir: 5 rows, 202 nonzeros, 0 to 65 in a row",)
+    assert works[0].notes == (SPMV.TRAFFIC, "reservoir: 5 rows, 202 nonzeros, 0 to 65 in a row")
 
 
 def test_a_matrix_is_made_once_for_all_its_points(device, monkeypatch):
@@ -187,14 +188,7 @@ def test_a_gpu_gets_a_work_item_or_a_team_a_row_or_the_groups_it_was_asked_for()
 
 
 def asked(info, suite: str) -> list[tuple[str, dict[str, object]]]:
-    walk, points, answers = plan.explore(BENCHMARK, info, Selection(suite=suite)), [], None
-    while True:
-        try:
-            new = walk.send(answers) if answers is not None else next(walk)
-        except StopIteration:
-            return [(p.role, dict(p.params)) for p in points]
-        points += new
-        answers = []
+    return [(p.role, dict(p.params)) for p in walked(plan.explore(BENCHMARK, info, Selection(suite=suite)))]
 
 
 @pytest.mark.parametrize("info", [INFO, CPU], ids=["gpu", "cpu"])

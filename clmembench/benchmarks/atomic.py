@@ -20,6 +20,7 @@ REAL = {"float": "float", "double": "double"}
 ADDRESSES = {"same": 0, "group": 1, "line": 2, "spread": 3}
 GROUP = 256  # work-items of a GPU's work-group
 LOOPING = 1024  # the most work-items that a compare-and-swap loop is run with: each success makes all others try again
+ADDED_UP = "int: compilers may add up a sub-group's additions to one address before one atomic does them; long shows them alone"
 LINE_BYTES = 256  # apart: no cache line or sector holds two
 TABLE = 1 << 20  # cells that spread operations go to
 LOCAL_TABLE = 1 << 10
@@ -127,6 +128,7 @@ def atomic(device: Device, op: str, dtype: str, memory: str, address: str, resul
             check=check,
             busy=items if device.info.kind == "cpu" else 0,
             together=items if device.info.kind == "cpu" else 0,
+            notes=(ADDED_UP,) if device.info.kind != "cpu" and op == "add" and dtype == "int" and items > 1 else (),
         )
 
     looping = dtype in REAL

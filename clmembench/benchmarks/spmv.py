@@ -22,6 +22,7 @@ BLOCKS = 64  # a compute unit: few enough to stream, many enough that long rows 
 STREAMS = 8  # that a core's prefetchers follow at a time
 TILE = 2048  # rows whose sums a core's first cache holds
 ALIGN = 32  # rows: entries of ELL begin at whole lines
+TRAFFIC = "bandwidth is of the traffic that no format can avoid, counted for CSR: padding, and reading x again, are not in it"
 MOST_PADDED = 3.0  # entries that ELL stores over nonzeros
 
 
@@ -126,7 +127,7 @@ def spmv(device: Device, matrix: str, format: str, order: str, team: int, work_g
         outputs=((y, problem.y.nbytes),),
         check=_check(device, y, problem),
         busy=info.compute_units if info.kind == "cpu" else 0,
-        notes=(f"{matrix}: {a.rows} rows, {a.nonzeros} nonzeros, {lengths.min()} to {lengths.max()} in a row",),
+        notes=(TRAFFIC, f"{matrix}: {a.rows} rows, {a.nonzeros} nonzeros, {lengths.min()} to {lengths.max()} in a row"),
     )
 
 

@@ -105,8 +105,8 @@ def stream(
 
     The largest arrays are too large for any cache; smaller ones show what caches give.
     Bytes are counted as STREAM does: every array read or written once, no write-allocate. Results are compared exactly, on the
-    device element by element and by the host at both ends. Raises Skip for
-    a width that is none of OpenCL C's, a work-group over the device's largest, and sizes that cannot be verified.
+    device element by element and by the host at both ends. Raises Skip for a width that is none of OpenCL C's, a
+    work-group over the device's largest, and sizes that cannot be verified.
     """
     if width not in WIDTHS:
         raise Skip(f"OpenCL C has no vector of {width} that is packed: choose from {', '.join(map(str, WIDTHS))}")
