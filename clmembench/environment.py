@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from clmembench import topology
-from clmembench.model import DeviceInfo
+from clmembench.model import DeviceInfo, Fact
 
-Fact = str | int | float | bool | None
 _VARIABLES = re.compile(r"(POCL|OCL|CLMEMBENCH|OMP|GPU)_\w+|CUDA_VISIBLE_DEVICES|CUDA_CACHE_\w+")
 _PACKAGES = ("pyopencl", "pocl-binary-distribution", "numpy", "scipy", "nvidia-ml-py")
 
@@ -31,7 +30,7 @@ def host() -> dict[str, Fact]:
         "python": platform.python_version(),
         "cpu": model.group(1).strip() if model else (platform.processor() or None),
         "logical_cpus": os.cpu_count(),
-        "usable_cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "usable_cpus": len(topology.usable_cpus()),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "sockets": len(set(re.findall(r"^physical id\s*:\s*(\d+)$", cpuinfo, re.MULTILINE))) or None,
         "steal": _stolen(),

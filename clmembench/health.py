@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from clmembench.model import DeviceInfo
-
-Fact = str | int | float | bool | None
+from clmembench.model import DeviceInfo, Fact
 
 BUSY = 0.5  # load a CPU
 STOLEN = 0.02  # of the time

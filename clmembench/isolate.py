@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from clmembench import measure, probe
+from clmembench import measure, probe, topology
 from clmembench.benchmarks import discovered
 from clmembench.model import BuildError, Device, DeviceError, DeviceInfo, Place, Point, Record, Skip
 from clmembench.results import decode_record, encode
@@ -284,7 +284,7 @@ def _serve() -> None:
     # once probed, what the device was seen to do replaces what its driver says
     info = DeviceInfo(**{**claims, "features": frozenset(raw.pop("features") or claims["features"])})
     place = Place(raw["place"]["compute_units"], tuple(raw["place"]["cpus"]), raw["place"]["placement"], raw["place"]["cores"])
-    if place.cpus:
+    if place.cpus and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, place.cpus)  # before the driver makes its threads, which inherit it
     info = place.seen(info)
     job = Job(
@@ -313,7 +313,7 @@ def _serve() -> None:
             sys.exit(f"cannot open the device: {error}")
         answer(json.dumps({"error": str(error), "log": getattr(error, "log", "")}))
         return
-    _pin(place.cpus or (_usable_cpus() if info.kind == "cpu" else ()), _threads() - before)
+    _pin(place.cpus or (tuple(sorted(topology.usable_cpus())) if info.kind == "cpu" else ()), _threads() - before)
     clock = measure.CoreClock(launches, probe.OPS_PER_STEP, job.cycles_per_op, job.origin)
     clock.settle(device, 0.05)
     session = _Session(job, device, clock)
@@ -334,15 +334,10 @@ def _threads() -> set[int]:
         return set()
 
 
-def _usable_cpus() -> tuple[int, ...]:
-    """The CPUs that this process may use; none where the system does not say."""
-    return tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else ()
-
-
 def _pin(cpus: tuple[int, ...], workers: set[int]) -> None:
     """Hold the driver's threads to one CPU each, in the order they were made: left alone, two of them have been seen to share
     one CPU for a whole process. Where the driver's threads are not as many as the CPUs, they stay free."""
-    if len(workers) == len(cpus):
+    if len(workers) == len(cpus) and hasattr(os, "sched_setaffinity"):
         for thread, cpu in zip(sorted(workers), cpus, strict=True):
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(thread, {cpu})

@@ -42,13 +42,19 @@ def explore(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> Pla
     winners: dict[frozenset[tuple[str, Value]], dict[str, Value]] = {}
     for place in selection.places(info) if placeable(benchmark, info) else [Place()]:
         yield from _grid(benchmark, info, selection, place, winners)
-    if benchmark.scaling is None or selection.suite == "quick" or set(selection.axes) & {*benchmark.axes, *PLACE}:
-        return
-    tuned = winners.get(frozenset(benchmark.scaling(info).items()))
-    if tuned is not None:
+    base = _study(benchmark, info, selection)
+    tuned = winners.get(frozenset(base.items()))
+    if base and tuned is not None:
         # what depends on the number of compute units, such as of competing work-groups, goes with it
-        points = [({**tuned, **benchmark.scaling(place.seen(info))}, place) for place in selection.sweep(info)]
+        points = [({**tuned, **_study(benchmark, place.seen(info), selection)}, place) for place in selection.sweep(info)]
         yield [Point(benchmark.name, params, place, selection.processes) for params, place in points]
+
+
+def _study(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> Mapping[str, Value]:
+    """The point that is measured over compute units; empty where the benchmark has none, or the user wants something else."""
+    if benchmark.scaling is None or selection.suite == "quick" or set(selection.axes) & {*benchmark.axes, *PLACE}:
+        return {}
+    return benchmark.scaling(info)
 
 
 def _grid(
@@ -202,10 +208,10 @@ def outlook(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> str
         else:
             parts.append(f"{'tuned ' if axis.tuning else ''}{name} {', '.join(values)}")
     places = [p for p in (selection.places(info) if placeable(benchmark, info) else []) if p != Place()]
-    if benchmark.scaling is not None and selection.suite != "quick" and not set(selection.axes) & {*benchmark.axes, *PLACE}:
-        base = benchmark.scaling(info)
-        places = selection.sweep(info) if base else []
-        parts += [f"{format_params(base)} over compute units"] if base else []
+    base = _study(benchmark, info, selection)
+    if base:
+        places = selection.sweep(info)
+        parts.append(f"{format_params(base)} over compute units")
     if places:
         parts.append(", ".join(f"{p.compute_units} {p.placement}".strip() for p in places))
     return "; ".join(parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -123,6 +124,34 @@ def read(path: Path) -> Run:
     except OSError as error:
         raise ResultsError(f"cannot read {path}: {error.strerror}") from error
     return Run(str(path), header, tuple(records), tuple(notes))
+
+
+def mismatch(then: Header, now: Header) -> tuple[str, object, object] | None:
+    """What keeps two headers from being of one run, as it is called, in the first and in the second; None where nothing does.
+
+    Memory sizes that a driver reports are left out, since some report another each time.
+    """
+    for what, take in _OF_A_RUN.items():
+        if take(then) != take(now):
+            return what, take(then), take(now)
+    return None
+
+
+_SAME_HOST = ("cpu", "logical_cpus", "usable_cpus", "memory_bytes")
+_OF_A_RUN: Mapping[str, Callable[[Header], object]] = {
+    "version": lambda h: h.tool_version,
+    "device": lambda h: f"{h.device.name} ({h.device.id})",
+    "driver": lambda h: h.device.driver,
+    "number of compute units": lambda h: h.device.compute_units,
+    "host": lambda h: ", ".join(str(h.host.get(name)) for name in _SAME_HOST),
+    "environment": lambda h: dict(h.environment),
+    "suite": lambda h: h.suite,
+    "benchmarks": lambda h: ", ".join(h.benchmarks),
+    "choice of values": lambda h: dict(h.axes),
+    "number of processes": lambda h: h.processes,
+    "seed": lambda h: h.seed,
+    "size": lambda h: h.device.array_bytes,
+}
 
 
 def _is_record(line: bytes) -> bool:

@@ -28,7 +28,7 @@ def read(root: Path = Path("/sys/devices/system/cpu"), usable: Collection[int] |
     `usable` is the process's own affinity unless given; CPUs that are offline are left out. Where sysfs does not say, or
     contradicts itself, it is one socket with a core for each CPU. Raises nothing.
     """
-    wanted = _affinity() if usable is None else set(usable)
+    wanted = usable_cpus() if usable is None else set(usable)
     online = _online(root)
     cpus = sorted(wanted & online if online else wanted)
     try:
@@ -89,7 +89,7 @@ def _scattered(topology: Sequence[HardwareThread]) -> list[HardwareThread]:
 _Said = tuple[int, int, tuple[int, ...]]  # of one CPU: package, core_id, and the CPUs that share its core
 
 
-def _affinity() -> set[int]:
+def usable_cpus() -> set[int]:
     """The CPUs that this process may use; all of them where the system has no such notion."""
     if hasattr(os, "sched_getaffinity"):
         return os.sched_getaffinity(0)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from clmembench.selection import Selection
 
 BAD = ("failed", "wrong", "timeout")
-SAME_HOST = ("cpu", "logical_cpus", "usable_cpus", "memory_bytes")
 ARRAYS = 3  # the most of one size that a benchmark holds
 
 
@@ -56,7 +55,7 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be measured and end.")] = False,
 ) -> None:
     """Measure a device: every record is kept as it is made, and the end is a summary for people."""
-    from clmembench import isolate, lock, plan, results, specs, topology
+    from clmembench import plan, specs, topology
     from clmembench.selection import Selection, check_axes, selected
 
     try:
@@ -86,7 +85,7 @@ def run(
         exits.stop(str(error), exits.USAGE)
     earlier: Run | None = None
     if resume:
-        earlier = _earlier(output, info, selection, seed)
+        earlier = _earlier(output, info, selection)
         info = earlier.header.device
     elif output is not None and output.is_file() and not overwrite:
         exits.stop(f"{output} exists: choose another -o, or say --overwrite", exits.USAGE)
@@ -94,24 +93,7 @@ def run(
         for benchmark in chosen:
             print(f"{benchmark.name}: {plan.outlook(benchmark, info, selection)}")
         return
-    try:
-        with lock.held(info):
-            found = plan.probe("opencl", info)
-            info = replace(info, features=found.features)
-            header = earlier.header if earlier else _header(info, found, selection, seed)
-            day, name = f"{datetime.now(UTC):%Y%m%d}", f"{_slug(info.name)}-{header.run_id[-8:].lower()}"
-            path = output or Path("reports") / f"{day}-{name}.jsonl"
-            writer = results.Writer.going_on(path) if earlier else results.Writer(path, header, overwrite)
-            bad, interrupted = _measure(writer, info, found, selection, earlier.records if earlier else ())
-    except lock.HeldError as error:
-        exits.stop(str(error), exits.NO_DEVICE)
-    except isolate.ChildError as error:
-        said = f"; it last said: {error.log.strip().splitlines()[-1]}" if error.log.strip() else ""
-        exits.stop(f"{info.name} cannot be used: {error}{said}", exits.NO_DEVICE)
-    except results.ResultsError as error:
-        exits.stop(str(error), exits.INTERNAL)
-    except KeyboardInterrupt:
-        exits.stop("interrupted before anything was measured", exits.INTERRUPTED)
+    path, bad, interrupted = _kept(info, selection, output, overwrite, earlier)
     _finish(path, as_json)
     if interrupted:
         exits.stop(f"interrupted: {path} holds every record up to here", exits.INTERRUPTED)
@@ -134,10 +116,9 @@ def _sized(info: DeviceInfo, array_bytes: int | None) -> DeviceInfo:
     return replace(info, array_bytes=array_bytes)
 
 
-def _earlier(output: Path | None, info: DeviceInfo, selection: Selection, seed: int) -> Run:
+def _earlier(output: Path | None, info: DeviceInfo, selection: Selection) -> Run:
     """The run to go on with. Ends with a usage error where there is none, or where it is of something else."""
-    from clmembench import environment, results
-    from clmembench.selection import selected
+    from clmembench import results
 
     if output is None:
         exits.stop("--resume needs -o FILE, the run to go on with", exits.USAGE)
@@ -145,26 +126,39 @@ def _earlier(output: Path | None, info: DeviceInfo, selection: Selection, seed: 
         earlier = results.read(output)
     except results.ResultsError as error:
         exits.stop(str(error), exits.USAGE)
-    header = earlier.header
-    host = environment.host()
-    for what, then, now in (
-        ("version", header.tool_version, __version__),
-        ("device", f"{header.device.name} ({header.device.id})", f"{info.name} ({info.id})"),
-        ("driver", header.device.driver, info.driver),
-        ("number of compute units", header.device.compute_units, info.compute_units),
-        ("host", *(", ".join(f"{known.get(name)}" for name in SAME_HOST) for known in (header.host, host))),
-        ("environment", dict(header.environment), environment.variables()),
-        ("suite", header.suite, selection.suite),
-        ("benchmarks", ", ".join(header.benchmarks), ", ".join(b.name for b in selected(selection))),
-        ("choice of values", dict(header.axes), dict(selection.axes)),
-        ("number of processes", header.processes, selection.processes),
-        ("seed", header.seed, seed),
-        ("size", header.device.array_bytes, info.array_bytes),
-    ):
-        if then != now:
-            said = " ".join(header.argv)
-            exits.stop(f"{output} is of another {what}, {then}, not {now}: it was made by `clmembench {said}`", exits.USAGE)
+    found = results.mismatch(earlier.header, _header(info, selection))
+    if found is not None:
+        what, then, now = found
+        said = " ".join(earlier.header.argv)
+        exits.stop(f"{output} is of another {what}, {then}, not {now}: it was made by `clmembench {said}`", exits.USAGE)
     return earlier
+
+
+def _kept(
+    info: DeviceInfo, selection: Selection, output: Path | None, overwrite: bool, earlier: Run | None
+) -> tuple[Path, int, bool]:
+    """Hold the device, probe it and measure it: the results file, the number of bad records, and whether Ctrl-C ended it early.
+    Ends the command where the device cannot be had or the file cannot be written."""
+    from clmembench import isolate, lock, plan, results
+
+    try:
+        with lock.held(info):
+            found = plan.probe("opencl", info)
+            info = replace(info, features=found.features)
+            header = earlier.header if earlier else _header(info, selection)
+            day, name = f"{datetime.now(UTC):%Y%m%d}", f"{_slug(info.name)}-{header.run_id[-8:].lower()}"
+            path = output or Path("reports") / f"{day}-{name}.jsonl"
+            writer = results.Writer.going_on(path) if earlier else results.Writer(path, header, overwrite)
+            return path, *_measure(writer, info, found, selection, earlier.records if earlier else ())
+    except lock.HeldError as error:
+        exits.stop(str(error), exits.NO_DEVICE)
+    except isolate.ChildError as error:
+        said = f"; it last said: {error.log.strip().splitlines()[-1]}" if error.log.strip() else ""
+        exits.stop(f"{info.name} cannot be used: {error}{said}", exits.NO_DEVICE)
+    except results.ResultsError as error:
+        exits.stop(str(error), exits.INTERNAL)
+    except KeyboardInterrupt:
+        exits.stop("interrupted before anything was measured", exits.INTERRUPTED)
 
 
 def _measure(writer: object, info: DeviceInfo, found: Found, selection: Selection, known: Sequence[Record]) -> tuple[int, bool]:
@@ -208,7 +202,7 @@ def _finish(path: Path, as_json: bool) -> None:
         print(f"Results: {path}\nMore: clmembench show {path} --md; clmembench report {path} -o report.html")
 
 
-def _header(info: DeviceInfo, found: Found, selection: Selection, seed: int) -> Header:
+def _header(info: DeviceInfo, selection: Selection) -> Header:
     from ulid import ULID
 
     from clmembench import environment, plan, results
@@ -222,10 +216,10 @@ def _header(info: DeviceInfo, found: Found, selection: Selection, seed: int) -> 
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         argv=tuple(sys.argv[1:]),
         suite=selection.suite,
-        seed=seed,
+        seed=selection.seed,
         runtime="opencl",
         device=info,
-        features=tuple(sorted(found.features)),
+        features=tuple(sorted(info.features)),
         host=environment.host(),
         benchmarks={b.name: plan.card(b) for b in selected(selection)},
         packages=environment.packages(),

@@ -12,7 +12,7 @@ import numpy as np
 
 from clmembench.model.benchmark import Metric, Place, Point, Role
 from clmembench.model.device import DeviceInfo
-from clmembench.model.work import Array, Clock, Value
+from clmembench.model.work import Array, Clock, Fact, Value
 
 Status = Literal["ok", "suspect", "wrong", "skipped", "failed", "timeout"]
 
@@ -166,11 +166,11 @@ class Header:
     runtime: str
     device: DeviceInfo
     features: tuple[str, ...]
-    host: Mapping[str, str | int | float | bool | None]
+    host: Mapping[str, Fact]
     benchmarks: Mapping[str, Card]
     packages: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
-    sensors: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+    sensors: Mapping[str, Fact] = field(default_factory=dict)
     axes: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # values that the user named
     processes: int = 1
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy.typing as npt
 
 Value = str | int | float | bool
+Fact = Value | None  # what a host or a sensor says of itself; None: it does not
 Array = npt.NDArray[Any]
 Buffer = Any  # a runtime's own handle on device memory
 Clock = Literal["device", "host", "queue"]
