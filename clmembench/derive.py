@@ -16,12 +16,18 @@ from clmembench.model import Card, Metric, Place, Record, Run, Series, Value
 _ORDER = ("ok", "suspect", "timeout", "failed", "skipped")
 
 
+MOVED = 0.03  # of the core's clock, beside what was measured: less is a reading's own noise
+SEVERAL = 3  # processes whose differences speak for what changes between them
+
+
 @dataclass(frozen=True, slots=True)
 class Derived:
     """One metric of one point, processes pooled. `status` is a record's status, or "undetermined" for a slope whose interval
     contains 0. Numbers are None unless status is ok or suspect. `cycles` and `ghz` use the core clock measured beside it.
     Among `params` are, where a Place asked for them, compute_units and placement (work_groups where the device is no CPU);
-    `nbytes` is what one pass moves, `busy` and `together` how many compute units it should use, and must use at once."""
+    `nbytes` is what one pass moves and `pass_ns` how long it takes (of a slope 0), `busy` and `together` how many compute units
+    it should use, and must use at once. `medians` has one of each process; `outliers` are counted, never dropped. `gate` names
+    the gate that a suspect value failed, `key` the point as `key_of` does."""
 
     benchmark: str
     params: Mapping[str, Value]
@@ -50,6 +56,11 @@ class Derived:
     busy: int = 0
     together: int = 0
     nbytes: int = 0
+    pass_ns: float = 0.0
+    gate: str = ""
+    medians: tuple[float, ...] = ()
+    outliers: int = 0
+    key: tuple[object, ...] = ()
     checked: bool = False
     stopped: str = ""
     notes: tuple[str, ...] = ()
@@ -123,13 +134,19 @@ def derive(run: Run) -> list[Derived]:
     for record in run.records:
         if record.role == "measure" and record.benchmark in run.header.benchmarks:
             # a run that went on after its budget was spent has a later record for what was skipped
-            groups[(record.benchmark, tuple(sorted(record.params.items())), record.place)][record.process] = record
+            groups[key_of(record)][record.process] = record
     derived: list[Derived] = []
-    for processes in groups.values():
+    # processes measure in an order of their own; people read points in that of the axes
+    for processes in sorted(groups.values(), key=lambda processes: min(r.index for r in processes.values())):
         records = list(processes.values())
         points = derive_point(records, run.header.benchmarks[records[0].benchmark])
         derived.extend(points if run.header.device.kind == "cpu" else map(_by_work_groups, points))
     return derived
+
+
+def key_of(record: Record) -> tuple[object, ...]:
+    """What tells a record's point from others, whichever process measured it."""
+    return record.benchmark, tuple(sorted(record.params.items())), record.place
 
 
 def derive_point(records: Sequence[Record], card: Card) -> list[Derived]:
@@ -139,22 +156,13 @@ def derive_point(records: Sequence[Record], card: Card) -> list[Derived]:
     metrics = [metric for metric in card.metrics if metric.applies(best.params)]
     if not metrics:
         return [_valueless(best, card.metrics[0], card, "failed", "no metric of this benchmark speaks of this point")]
-    usable = [_judged(r, metrics) for r in records if r.status == best.status and r.status in ("ok", "suspect")]
+    usable = [r for r in records if r.status == best.status and r.status in ("ok", "suspect")]
     if not usable:
         return [_valueless(best, metrics[0], card, best.status, best.reason)]
     lost = len(records) - len(usable)
     summaries = [(metric, summarise(usable, metric)) for metric in metrics]
     found = [_pooled(usable, lost, metric, card, summary) for metric, summary in summaries if summary is not None]
     return found or [_valueless(best, metrics[0], card, "failed", "no samples were kept")]
-
-
-def _judged(record: Record, metrics: Sequence[Metric]) -> Record:
-    """The record; suspect where it is a cost whose passes were waited for together: then it is not what one of them takes."""
-    together = any(s.passes > 1 and s.clock != "device" for s in record.series)
-    if record.status != "ok" or not together or not any(m.form == "cost" for m in metrics):
-        return record
-    reason = f"{record.series[0].passes} passes were waited for at once, so it is less than one takes alone: measure it again"
-    return replace(record, status="suspect", reason=reason)
 
 
 def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, summary: stats.Summary) -> Derived:
@@ -170,14 +178,18 @@ def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, su
         "nbytes": first.series[0].nbytes,
         "busy": first.series[0].busy,
         "together": first.series[0].together,
+        "pass_ns": _pass_ns(records) if len(first.series) == 1 else 0.0,
     }
     steep = summarise(records, replace(metric, form="slope")) if metric.form == "slope_rate" else summary
     if metric.form in ("slope", "slope_rate") and steep is not None and steep.low <= 0:
-        why = "cannot be told from 0" if steep.high >= 0 else "more work took less time"
         unit = metric.unit if metric.form == "slope" else "ns a unit"
-        reason = f"{why}: the slope lies between {steep.low:.2g} and {steep.high:.2g} {unit}"
+        reason = f"cannot be told from 0: the slope lies between {steep.low:.2g} and {steep.high:.2g} {unit}"
+        if steep.high < 0:
+            return _valueless(first, metric, card, "suspect", first.reason or "more work took less time", **common)
         return _valueless(first, metric, card, "undetermined", reason, **common)
+    each = [summarise([r], metric) for r in records] if len(records) > 1 else [summary]
     finite = math.isfinite(summary.low)
+    moved = _moved(records)
     cycles = summarise(records, metric, in_cycles=True) if metric.cycles else None
     finite_cycles = cycles is not None and math.isfinite(cycles.low)
     clock = first.core_clock
@@ -186,18 +198,26 @@ def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, su
         status=first.status,
         reason=first.reason,
         median=summary.median,
-        ci_low=summary.low if finite else None,
-        ci_high=summary.high if finite else None,
+        ci_low=summary.low * (1 - moved) if finite else None,
+        ci_high=summary.high * (1 + moved) if finite else None,
         q1=_possible(summary.q1),
         q3=_possible(summary.q3),
         least=_possible(summary.least),
         cycles=cycles.median if cycles else None,
         cycles_low=cycles.low if cycles and finite_cycles else None,
         cycles_high=cycles.high if cycles and finite_cycles else None,
+        medians=tuple(one.median for one in each if one is not None and math.isfinite(one.median)),
+        outliers=sum(len(stats.outliers(values_of(r, metric))) for r in records),
         ghz=clock.ghz if clock is not None else None,
         clock_origin=clock.origin if clock is not None else "",
         **common,
     )
+
+
+def _moved(records: Sequence[Record]) -> float:
+    """Half of what the core's clock moved by, which samples of one process do not show; several show it by themselves."""
+    moved = [r.core_clock.moved for r in records if r.core_clock is not None]
+    return max(moved) / 2 if moved and len(records) < SEVERAL and max(moved) > MOVED else 0.0
 
 
 def _possible(value: float) -> float | None:
@@ -219,6 +239,10 @@ def _cpu_over_wall(records: Iterable[Record]) -> float | None:
     return _median(ratios) if ratios else None
 
 
+def _pass_ns(records: Sequence[Record]) -> float:
+    return _median([_median(s.times_ns()) / s.passes for record in records for s in record.series])
+
+
 def _median(numbers: Sequence[float]) -> float:
     return statistics.median(numbers) if numbers else 0.0
 
@@ -233,6 +257,8 @@ def _identity(record: Record, metric: Metric, card: Card) -> dict[str, Any]:
         "unit": metric.unit,
         "better": metric.better,
         "peak": metric.peak,
+        "gate": record.gate,
+        "key": key_of(record),
     }
 
 

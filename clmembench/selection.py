@@ -13,22 +13,26 @@ from clmembench.topology import PLACEMENTS, HardwareThread, cpus, placements
 
 PLACE = ("compute_units", "placement")  # named like axes, but a property of the process that measures
 GROUPS_A_UNIT = (2, 4, 8)  # a GPU's compute unit hides latency with several work-groups
+FURTHER = 4  # parts of its budget that a point may take in each process but the first
 QUICK = Budget(least_s=0.03, most_s=0.3, noise=0.02, slope_ns=3e5)
 FULL = Budget(least_s=0.05, most_s=0.8, noise=0.01, slope_ns=1e6)
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a run is to measure: a suite, benchmark names (globs), values for axes, and its limits in time. `topology` is the
-    host's, for placing the threads of a device that is this host's CPU; empty where it is not."""
+    """What a run is to measure: a suite, benchmark names (globs), values for axes, and its limits in time: for all, for a
+    point, for a benchmark. `topology` is the host's, for placing the threads of a device that is this host's CPU; empty
+    where it is not. `processes` is for every point; None leaves it to the benchmarks."""
 
     suite: str = "all"
     globs: tuple[str, ...] = ()
     axes: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
-    processes: int = 1
+    processes: int | None = None
     seed: int = 0
     budget_s: float | None = None
     timeout_s: float = 120.0
+    benchmark_s: float | None = None
+    isolated: bool = True
     topology: tuple[HardwareThread, ...] = ()
 
     def budget_of(self, benchmark: Benchmark) -> Budget:
@@ -36,6 +40,24 @@ class Selection:
         budget = QUICK if self.suite == "quick" else FULL
         least_s = max(budget.least_s, benchmark.least_s)
         return replace(budget, least_s=least_s, most_s=max(budget.most_s, least_s))
+
+    def budget_in(self, benchmark: Benchmark, process: int) -> Budget:
+        """That of a further process, where the benchmark asks for several: what differs between them is more than what a longer
+        look at one of them would tell."""
+        budget = self.budget_of(benchmark)
+        if process == 0 or self.processes is not None:
+            return budget
+        return replace(budget, most_s=max(budget.least_s, budget.most_s / FURTHER))
+
+    def processes_of(self, benchmark: Benchmark, info: DeviceInfo, params: Mapping[str, Value]) -> int:
+        """In how many fresh processes a point is measured: as many as the user said, else as its benchmark wants in full."""
+        if self.processes is not None:
+            return self.processes
+        if not self.isolated:
+            return 1
+        if self.suite == "quick" or benchmark.processes is None:
+            return 1
+        return benchmark.processes(info, **params)
 
     def places(self, info: DeviceInfo) -> list[Place]:
         """Where the user asked for every point to be measured; one Place that asks for nothing where they named none."""
@@ -143,7 +165,9 @@ def placeable(benchmark: Benchmark, info: DeviceInfo) -> bool:
 
 
 def _check_places(chosen: Sequence[Benchmark], info: DeviceInfo, selection: Selection) -> None:
-    """Raises ValueError for compute units that the device has not, a placement that is none, or one where none can be had."""
+    """Raises ValueError where one process is all there is, for compute units that the device has not, a placement that is none, or one where none can be had."""
+    if not selection.isolated and (set(PLACE) & set(selection.axes) or (selection.processes or 1) > 1):
+        raise ValueError("--no-isolate measures in one process: leave out --processes, compute_units and placement")
     for placement in selection.axes.get("placement", ()):
         if placement not in PLACEMENTS:
             raise ValueError(f"-a placement: {placement!r} is not one of {', '.join(PLACEMENTS)}")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -123,6 +124,52 @@ def _pooled(each: Sequence[Summary], draws: Floats, rng: np.random.Generator) ->
     low, high = min(low, ordered[ranks[0]]), max(high, ordered[ranks[1]])
     q1, q3 = (float(np.median([getattr(s, q) for s in each])) for q in ("q1", "q3"))
     return Summary(float(np.median(medians)), low, high, q1, q3, min(s.least for s in each), sum(s.n for s in each), count)
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """How many times b is a, with its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def verdict(self, margin: float) -> Literal["more", "less", "same", "undecided"]:
+        """`more` or `less` where the whole interval lies off 1 by over the fraction `margin`, `same` where it lies within."""
+        if self.low > 1 + margin:
+            return "more"
+        if self.high < 1 / (1 + margin):
+            return "less"
+        return "same" if self.low >= 1 / (1 + margin) and self.high <= 1 + margin else "undecided"
+
+
+def ratio(a: Sequence[float], b: Sequence[float], prior: float, between_runs: float, freedom: float = 4.0) -> Ratio:
+    """median(b) / median(a), each a value above 0 from each process of a run.
+
+    The process is the unit: what repeats within one say of their median tells nothing of the next. How much processes differ is
+    estimated from both runs together, shrunk towards `prior`, the standard deviation of the logarithm that is expected anyway,
+    which counts as `freedom` degrees of freedom (an empirical Bayes variance, as Smyth 2004 has it for few samples a group);
+    with one process a run the prior is all there is. `between_runs` is the standard deviation that two runs have beyond that.
+    The interval is Student's on the logarithm. Raises ValueError for values that are not above 0, or none.
+    """
+    if not a or not b or min(*a, *b) <= 0:
+        raise ValueError("a ratio needs values above 0")
+    logs = [np.log(np.asarray(values, dtype=np.float64)) for values in (a, b)]
+    squares = sum(float(np.sum((x - x.mean()) ** 2)) for x in logs)
+    known = len(a) + len(b) - 2
+    variance = (freedom * prior**2 + squares) / (freedom + known)
+    # a median of three or more wanders by pi / 2 times the variance of a mean
+    parts = sum((math.pi / 2 if len(x) > 2 else 1.0) * variance / len(x) for x in logs)
+    reach = _student(freedom + known) * math.sqrt(parts + 2 * between_runs**2)
+    middle = float(np.median(logs[1]) - np.median(logs[0]))
+    return Ratio(math.exp(middle), math.exp(middle - reach), math.exp(middle + reach))
+
+
+@lru_cache(maxsize=256)
+def _student(freedom: float, level: float = 0.95) -> float:
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, (1 + level) / 2))
 
 
 def outliers(samples: Sequence[float], limit: float = 14.8) -> list[int]:

@@ -15,10 +15,12 @@ MAY = {  # besides model, itself and the package's version
     "__init__": "", "model": "", "units": "", "stats": "", "data": "", "topology": "", "matrices": "", "lock": "", "health": "",
     "derive": "stats", "measure": "stats", "benchmarks": "data units matrices", "runtimes": "", "environment": "topology",
     "probe": "data",
-    "isolate": "measure runtimes benchmarks results probe stats topology", "plan": "isolate infer derive selection units",
+    "hostload": "", "compare": "derive stats", "gates": "derive infer specs stats",
+    "child": "measure runtimes benchmarks results probe topology gates hostload", "isolate": "child results runtimes",
+    "plan": "infer derive selection units", "drive": "plan isolate child selection",
     "selection": "benchmarks measure topology",
     "results": "", "specs": "data", "infer": "derive stats specs", "models": "derive stats specs",
-    "report": "results specs infer models derive stats units health",
+    "report": "results specs infer models derive stats units health gates compare",
     "cli": " ".join(EVERYTHING), "__main__": "cli",
 }  # fmt: skip
 LEAVES = {"model", "units", "stats", "data", "topology", "matrices", "__init__"}

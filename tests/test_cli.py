@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from clmembench import results
+from clmembench.cli.run import _sized
+from tests.builders import device
 
 
 def cli(*args: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -119,7 +121,6 @@ def test_sizes_of_an_axis_may_have_units_and_quotes():
         (("run", "-b", "pchase", "-a", "array_bytes=big"), 2, "'big' is not a number"),
         (("run", "--size", "many"), 2, "no size"),
         (("run", "--size", "4096TiB"), 2, "largest allocation"),
-        (("run", "--size", "1900MiB"), 2, "3 arrays of --size"),
         (("run", "-b", "transfer", "-a", "direction=both", "-a", "memory=mapped"), 2, "nothing to measure"),
         (("run", "--budget", "soon"), 2, "no duration"),
         (("run", "-d", "99"), 3, "matches no device"),
@@ -134,6 +135,15 @@ def test_a_wrong_word_is_one_line_that_names_the_remedy(args, code, says):
     assert says in done.stderr
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
+
+
+def test_arrays_that_the_memory_does_not_hold_are_refused():
+    small = device(global_mem_bytes=4 << 30, max_alloc_bytes=2 << 30)
+    assert _sized(small, 1 << 30).array_bytes == 1 << 30
+    with pytest.raises(ValueError, match="3 arrays of --size 1.5 GiB are over"):
+        _sized(small, 1536 << 20)
+    with pytest.raises(ValueError, match="largest allocation"):
+        _sized(small, 3 << 30)
 
 
 def test_no_opencl_at_all_says_how_to_get_it(tmp_path):
@@ -192,7 +202,7 @@ def test_a_run_goes_on_where_it_was_cut_off(tmp_path):
     whole = results.read(path)
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:2]) + lines[2][:40])
-    done = cli(*command, "--resume")
+    done = cli("run", "--resume", str(path))
     assert done.returncode == 0, done.stderr
     again = results.read(path)
     assert again.header == whole.header and again.records[0] == whole.records[0]
@@ -200,36 +210,30 @@ def test_a_run_goes_on_where_it_was_cut_off(tmp_path):
     assert again.records[1].started > whole.records[1].started
 
 
-SAME = ("-a", "groups=1", "-a", "array_bytes=4KiB")  # as `stored`
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        (("-b", "launch*", "-a", "groups=1"), "another benchmarks"),
-        (("-b", "launch*", "-b", "transfer", "-a", "groups=2"), "another choice of values"),
-        (("-b", "launch*", "-b", "transfer", *SAME, "--seed", "5"), "another seed, 0, not 5"),
-        (("-b", "launch*", "-b", "transfer", *SAME, "--processes", "2"), "another number of processes"),
-        (("-s", "quick"), "another suite, all, not quick"),
-    ],
-)
-def test_another_run_is_not_gone_on_with(stored, changes, says):
+@pytest.mark.parametrize("said", [("-d", "0"), ("-s", "quick"), ("-a", "groups=1"), ("--seed", "5"), ("--processes", "2")])
+def test_a_run_that_goes_on_says_by_itself_what_it_is(stored, said):
     path, _ = stored
     before = path.read_bytes()
-    done = cli("run", "-d", "0", *changes, "-o", str(path), "--resume")
-    assert done.returncode == 2 and says in done.stderr and "it was made by" in done.stderr
+    done = cli("run", *said, "--resume", str(path))
+    assert done.returncode == 2 and "leave them out" in done.stderr
     assert path.read_bytes() == before
 
 
-def test_resume_needs_a_file(tmp_path):
-    assert "needs -o" in cli("run", "--resume").stderr
-    done = cli("run", "--resume", "-o", str(tmp_path / "none.jsonl"))
+def test_resume_needs_a_run_of_a_device_that_is_here(stored, tmp_path):
+    done = cli("run", "--resume", str(tmp_path / "none.jsonl"))
     assert done.returncode == 2 and "No such file" in done.stderr
+    path, _ = stored
+    other = tmp_path / "other.jsonl"
+    header, _, rest = path.read_text().partition("\n")
+    device = results.read(path).header.device
+    other.write_text(header.replace(f'"id":"{device.id}"', '"id":"of another host"') + "\n" + rest)
+    done = cli("run", "--resume", str(other))
+    assert done.returncode == 3 and "which is not here" in done.stderr
 
 
 def test_another_number_of_threads_is_another_device(stored):
     path, _ = stored
-    done = cli("run", "-b", "launch*", "-b", "transfer", *SAME, "-o", str(path), "--resume", POCL_MAX_PTHREAD_COUNT="1")
+    done = cli("run", "--resume", str(path), POCL_MAX_PTHREAD_COUNT="1")
     assert done.returncode == 2 and ("number of compute units" in done.stderr or "another environment" in done.stderr)
 
 
@@ -258,9 +262,87 @@ def test_a_run_that_was_killed_leaves_whole_records_no_orphan_and_goes_on(tmp_pa
     while any(Path(f"/proc/{child}").exists() for child in children):
         assert time.monotonic() < deadline, "a child outlived its run"
         time.sleep(0.05)
-    done = cli(*command, "--resume")
+    done = cli("run", "--resume", str(path))
     assert done.returncode == 0, done.stderr
     after = results.read(path)
     assert after.records[: len(before)] == before and after.notes == ()
     points = [(r.benchmark, *r.params.values()) for r in after.records]
     assert len(points) == len(set(points)) > len(before)
+
+
+# ---- runs against each other --------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_compared_checked_and_made_a_baseline(stored, tmp_path):
+    path, _ = stored
+    base, junit, slow = tmp_path / "base.jsonl", tmp_path / "j.xml", tmp_path / "slow.jsonl"
+    assert cli("baseline", "create", str(path), str(path), "-o", str(base)).returncode == 0
+    assert {r.process for r in results.read(base).records} == {0, 1}
+    assert cli("baseline", "create", str(path), "-o", str(base)).returncode != 0  # never replaced unasked
+    done = cli("check", str(path), "--baseline", str(base), "--junit", str(junit))
+    assert done.returncode == 0, done.stderr
+    assert junit.read_text().startswith("<?xml") and "testcase" in junit.read_text()
+    # everything ten times as slow
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for record in lines[1:]:
+        for series in record["series"]:
+            for clock in ("host_ns", "device_ns", "queue_ns"):
+                series[clock] = [10 * t for t in series[clock]] if series[clock] else series[clock]
+    slow.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    done = cli("check", str(slow), "--baseline", str(base))
+    assert done.returncode == 5 and "slower" in done.stderr and done.stderr.count("\n") == 1
+    done = cli("compare", str(path), str(slow), str(path), "--json")
+    found = json.loads(done.stdout)
+    assert [c["second"] for c in found] == [str(slow), str(path)]
+    assert {c["verdict"] for c in found[0]["changes"]} == {"slower"}
+    # one process a run says nothing of small changes
+    assert {c["verdict"] for c in found[1]["changes"]} == {"undecided"}
+    assert cli("check", str(path), "--baseline", str(path), "--strict").returncode == 6
+
+
+def test_what_is_not_comparable_is_refused_or_warned_of(stored, tmp_path):
+    path, _ = stored
+    other = tmp_path / "other.jsonl"
+    header, _, rest = path.read_text().partition("\n")
+    changed = json.loads(header)
+    changed["benchmarks"]["launch"]["version"] += 1
+    other.write_text(json.dumps(changed) + "\n" + rest)
+    done = cli("compare", str(path), str(other))
+    assert done.returncode == 2 and "launch is of version" in done.stderr and "--force" in done.stderr
+    assert done.stdout == ""
+    done = cli("compare", str(path), str(other), "--force")
+    assert done.returncode == 0 and "warning: launch is of version" in done.stderr
+
+
+@pytest.mark.parametrize("margin", ["much", "-1%", "200%"])
+def test_a_margin_that_is_none_is_refused(stored, margin):
+    path, _ = stored
+    done = cli("compare", str(path), str(path), "--margin", margin)
+    assert done.returncode == 2 and "is no share" in done.stderr
+
+
+def test_a_run_without_isolation_and_one_whose_benchmark_ran_out_of_time(tmp_path):
+    path, short = tmp_path / "here.jsonl", tmp_path / "short.jsonl"
+    command = ("run", "-b", "launch", "-a", "groups=[1,4]")
+    done = cli(*command, "--no-isolate", "-o", str(path))
+    assert done.returncode == 0, done.stderr
+    assert [r.status for r in results.read(path).records] == ["ok", "ok"]
+    for more in (("--processes", "2"), ("-a", "compute_units=1")):
+        done = cli(*command, "--no-isolate", *more, "-o", str(tmp_path / "two.jsonl"))
+        assert done.returncode == 2 and "--no-isolate" in done.stderr
+    done = cli(*command, "--benchmark-timeout", "1ms", "-o", str(short))
+    statuses = {r.status for r in results.read(short).records}
+    assert done.returncode in (0, 4) and statuses <= {"skipped", "timeout"}
+    # what was skipped for want of time is measured when there is more
+    assert cli("run", "--resume", str(short), "--benchmark-timeout", "100s").returncode in (0, 4)
+
+
+def test_strict_tells_of_what_is_suspect(stored, tmp_path, monkeypatch):
+    # a sample may take no time, so there are too few of them
+    path = tmp_path / "few.jsonl"
+    few = "from clmembench import stats, measure\nstats.MIN_SAMPLES = 10**6\n"
+    few += "from clmembench.cli import main\nimport sys\nsys.argv = ['clmembench', *sys.argv[1:]]\nmain()\n"
+    command = [sys.executable, "-c", few, "run", "-b", "launch", "-a", "groups=1", "--strict", "-o", str(path), "--no-isolate"]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=240)
+    assert done.returncode == 6 and "suspect" in done.stderr, done.stderr

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from clmembench import isolate, plan
-from clmembench.isolate import Child, ChildError, Found, Job
-from clmembench.measure import Budget, Measured
+from clmembench import drive as driving
+from clmembench.child import Found, Job, pin
+from clmembench.drive import SPENT, drive
+from clmembench.isolate import Child, ChildError
+from clmembench.measure import Budget
 from clmembench.model import Place, Point
 from clmembench.runtimes.fake import INFO
 from clmembench.selection import Selection
-from tests.builders import series
 
 FAST = Budget(least_s=0.0, most_s=0.01, noise=0.5, slope_ns=1e3)
 FOUND = Found(INFO.features, 1.0, "test", 1.0)
@@ -29,9 +30,9 @@ def job(benchmark: str = "launch") -> Job:
     return Job("fake", INFO, benchmark, budget=FAST, features=INFO.features, cycles_per_op=1.0, origin="test")
 
 
-def drive(timeout_s: float = 60.0, globs: tuple[str, ...] = ("launch",)):
+def of_launch(timeout_s: float = 60.0, globs: tuple[str, ...] = ("launch",)):
     selection = Selection(suite="all", globs=globs, axes={"groups": (1, 2, 4)}, timeout_s=timeout_s)
-    return list(plan.drive("fake", INFO, FOUND, selection))
+    return list(drive("fake", INFO, FOUND, selection))
 
 
 def alive(pid: int) -> bool:
@@ -64,7 +65,7 @@ def test_a_child_probes_and_a_fake_device_proves_nothing():
 
 def test_a_segfault_costs_its_points_and_names_the_signal(monkeypatch):
     monkeypatch.setenv("CLMEMBENCH_FAKE_FAULT", "segfault:mark")
-    records = drive()
+    records = of_launch()
     assert [r.status for r in records] == ["failed"] * 3
     assert "SIGSEGV" in records[0].reason
     assert "not tried" in records[2].reason
@@ -73,8 +74,9 @@ def test_a_segfault_costs_its_points_and_names_the_signal(monkeypatch):
 def test_a_shape_whose_trial_ends_its_process_costs_only_itself(monkeypatch):
     # every launch of stream's kernel crashes: each shape is tried once, and no trial counts against the benchmark
     monkeypatch.setenv("CLMEMBENCH_FAKE_FAULT", "segfault:stream")
-    selection = Selection(globs=("stream",), axes={"op": ("copy", "write"), "dtype": ("float",), "array_bytes": (1 << 20,)})
-    records = list(plan.drive("fake", INFO, FOUND, selection))
+    axes = {"op": ("copy", "write"), "dtype": ("float",), "array_bytes": (1 << 20,)}
+    selection = Selection(globs=("stream",), axes=axes, processes=1)
+    records = list(drive("fake", INFO, FOUND, selection))
     trials = [r for r in records if r.role == "tune"]
     shapes = {"order", "nontemporal", "width", "work_group"}
     crashed = [tuple(r.params[n] for n in sorted(shapes)) for r in trials if "SIGSEGV" in r.reason]
@@ -90,29 +92,14 @@ def test_a_child_that_cannot_be_started_is_a_failed_point(monkeypatch):
         raise FileNotFoundError(2, "No usable temporary directory found")
 
     monkeypatch.setattr("tempfile.TemporaryFile", full)
-    records = drive()
+    records = of_launch()
     assert {r.status for r in records} == {"failed"}
     assert "no process could be started" in records[0].reason
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"device_ns": (2200,) * 8}, "more time than the host saw"),
-        ({"clock": "queue", "queue_ns": (-5,) * 8}, "before it was queued"),
-    ],
-)
-def test_event_stamps_that_cannot_be_are_suspect(changes, says):
-    times = series([1000] * 8, ops=1, host_ns=(2000,) * 8, queue_ns=(5,) * 8)
-    assert isolate._judged(Measured((times,), "noise", True, ()), "measure") == {"status": "ok", "reason": ""}
-    judged = isolate._judged(Measured((replace(times, **changes),), "noise", True, ()), "measure")
-    assert judged["status"] == "suspect"
-    assert says in judged["reason"]
-
-
 def test_a_hang_is_ended_and_the_run_goes_on(monkeypatch):
     monkeypatch.setenv("CLMEMBENCH_FAKE_FAULT", "hang:mark")
-    records = drive(timeout_s=3.0, globs=("launch", "barrier"))
+    records = of_launch(timeout_s=3.0, globs=("launch", "barrier"))
     launches = [r for r in records if r.benchmark == "launch"]
     assert [r.status for r in launches] == ["timeout", "timeout", "failed"]
     assert "no answer within 3 s" in launches[0].reason
@@ -123,7 +110,7 @@ def test_a_hang_is_ended_and_the_run_goes_on(monkeypatch):
 
 def test_a_refusal_is_a_failed_point_and_the_child_lives_on(monkeypatch):
     monkeypatch.setenv("CLMEMBENCH_FAKE_FAULT", "refuse:mark")
-    records = drive()
+    records = of_launch()
     assert [(r.status, r.reason) for r in records] == [("failed", "the fake device refuses")] * 3
 
 
@@ -138,7 +125,7 @@ def test_a_child_that_is_killed_from_outside_is_a_failed_point():
 def test_a_missing_feature_is_skipped_without_a_child():
     found = Found(frozenset(), None, "", 1.0)
     selection = Selection(globs=("stream",), axes={"op": ("write",), "dtype": ("double",), "order": ("item",)})
-    records = list(plan.drive("fake", INFO, found, selection))
+    records = list(drive("fake", INFO, found, selection))
     assert {(r.status, r.reason) for r in records} <= {
         ("skipped", "device has no fp64"),
         ("skipped", "device has no fp64, nontemporal"),
@@ -148,12 +135,12 @@ def test_a_missing_feature_is_skipped_without_a_child():
 
 def test_a_spent_budget_skips_what_is_left_and_says_so():
     selection = Selection(suite="all", globs=("launch",), budget_s=1e-9)
-    records = list(plan.drive("fake", INFO, FOUND, selection))
+    records = list(drive("fake", INFO, FOUND, selection))
     assert {(r.status, r.reason) for r in records} == {("skipped", "the run's --budget was spent")}
 
 
 def test_leaving_a_run_early_leaves_no_child_behind():
-    records = plan.drive("fake", INFO, FOUND, Selection(suite="all", globs=("launch",)))
+    records = drive("fake", INFO, FOUND, Selection(suite="all", globs=("launch",)))
     next(records)
     before = {int(p) for p in children(os.getpid())}
     assert before
@@ -209,34 +196,31 @@ def test_a_child_runs_on_the_cpus_of_its_place_and_sees_as_many_compute_units(mo
 
 def test_each_place_has_a_process_of_its_own(monkeypatch):
     started = []
-    monkeypatch.setattr(plan, "Child", lambda job: started.append(job.place) or Child(job))
-    selection = Selection(
-        suite="all", globs=("stream",), axes={"compute_units": (1, 2), "op": ("copy",), "array_bytes": (4096,)}
-    )
-    records = list(
-        plan.drive("fake", INFO, FOUND, replace(selection, axes={**selection.axes, "width": (1,), "order": ("item",)}))
-    )
+    monkeypatch.setattr(driving, "Child", lambda job: started.append(job.place) or Child(job))
+    axes = {"compute_units": (1, 2), "op": ("copy",), "array_bytes": (4096,)}
+    selection = Selection(suite="all", globs=("stream",), axes=axes, processes=1)
+    records = list(drive("fake", INFO, FOUND, replace(selection, axes={**selection.axes, "width": (1,), "order": ("item",)})))
     assert started == [Place(1), Place(2)]
     assert {r.place for r in records} == {Place(1), Place(2)}
 
 
 def test_what_is_known_of_a_run_is_not_measured_again_and_answers_the_plan():
-    first = drive()
-    cut = [replace(r, status="skipped", reason=plan.SPENT) if r.params["groups"] == 4 else r for r in first]
+    first = of_launch()
+    cut = [replace(r, status="skipped", reason=SPENT) if r.params["groups"] == 4 else r for r in first]
     selection = Selection(suite="all", globs=("launch",), axes={"groups": (1, 2, 4)}, timeout_s=60.0)
-    again = list(plan.drive("fake", INFO, FOUND, selection, cut))
+    again = list(drive("fake", INFO, FOUND, selection, cut))
     # what was skipped for want of time is no answer
     assert [r.params["groups"] for r in again] == [4]
     assert again[0].status == "wrong"  # as the fake device has it
-    assert list(plan.drive("fake", INFO, FOUND, selection, first)) == []
+    assert list(drive("fake", INFO, FOUND, selection, first)) == []
 
 
 def test_workers_are_held_to_a_cpu_each_where_they_are_as_many(monkeypatch):
     held = {}
     monkeypatch.setattr(os, "sched_setaffinity", lambda thread, cpus: held.update({thread: cpus}), raising=False)
-    isolate._pin((4, 6), {101, 100})
+    pin((4, 6), {101, 100})
     assert held == {100: {4}, 101: {6}}
     held.clear()
-    isolate._pin((4, 6), {100, 101, 102})
-    isolate._pin((), set())
+    pin((4, 6), {100, 101, 102})
+    pin((), set())
     assert held == {}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
 
 import pytest
 
 from clmembench import plan
 from clmembench.benchmarks import BANDWIDTH, LATENCY, axis, axis_of, benchmark, discovered, growing
-from clmembench.isolate import Job
+from clmembench.child import Job
+from clmembench.drive import _Attempts, _ordered
 from clmembench.model import Place, Point, Record, Series, Skip, Work
 from clmembench.runtimes.fake import INFO
 from clmembench.selection import FULL, QUICK, Selection, check_axes, selected, suites
@@ -145,8 +147,43 @@ def test_every_benchmark_is_in_all_and_in_the_suite_it_names():
 
 
 def test_processes_are_done_one_after_the_other_so_that_a_child_serves_all_its_points():
-    points = [Point("a", {"n": n}, processes=2) for n in (1, 2)]
-    assert [(p.params["n"], i) for p, i in plan._processes(points)] == [(1, 0), (2, 0), (1, 1), (2, 1)]
+    points = [Point("a", {"n": n}, processes=3, first=n == 1) for n in range(20)]
+    order = [(index, p.params["n"], process) for index, p, process in _ordered(points, 100, seed=7)]
+    assert [process for *_, process in order] == [0] * 19 + [1] * 20 + [2] * 20
+    assert {n for _, n, process in order if process == 0} == set(range(20)) - {1}
+    assert all(index == 100 + n for index, n, _ in order)
+    # each process in an order of its own, and the same one for the same seed
+    orders = [tuple(n for _, n, process in order if process == wanted) for wanted in range(3)]
+    assert len(set(orders)) == 3 and orders[1] != tuple(range(20))
+    assert order == [(index, p.params["n"], process) for index, p, process in _ordered(points, 100, seed=7)]
+    assert order != [(index, p.params["n"], process) for index, p, process in _ordered(points, 100, seed=8)]
+
+
+def test_points_at_one_place_stay_together():
+    points = [Point("a", {"n": n}, Place(n % 3 + 1)) for n in range(12)]
+    places = [p.place for _, p, _ in _ordered(points, 0, seed=1)]
+    assert [place for place, _ in groupby(places)] == [Place(1), Place(2), Place(3)]
+
+
+def test_a_curve_is_explored_by_one_process_and_then_measured_in_as_many_as_each_point_wants():
+    chased = replace(grows, processes=lambda info, array_bytes: 5 if array_bytes % 3 else 1)
+    asked = walked(plan.explore(chased, INFO, Selection()))
+    first = [p for p in asked if p.first == 0]
+    assert all(p.processes == 1 for p in first) and len({p.params["array_bytes"] for p in first}) == len(first)
+    again = [p for p in asked if p.first == 1]
+    assert asked[-len(again) :] == again and all(p.processes == 5 for p in again)
+    assert {p.params["array_bytes"] for p in again} == {p.params["array_bytes"] for p in first if p.params["array_bytes"] % 3}
+
+
+def test_processes_are_the_users_or_else_the_benchmarks_and_one_in_quick():
+    chased = replace(grows, processes=lambda info, **_: 5)
+    assert Selection().processes_of(chased, INFO, {}) == 5
+    assert Selection(suite="quick").processes_of(chased, INFO, {}) == 1
+    assert Selection(processes=2).processes_of(chased, INFO, {}) == 2
+    assert Selection().processes_of(grows, INFO, {}) == 1
+    budget = Selection().budget_of(chased)
+    assert Selection().budget_in(chased, 0) == budget == Selection(processes=3).budget_in(chased, 2)
+    assert budget.least_s <= Selection().budget_in(chased, 1).most_s < budget.most_s
 
 
 def test_a_benchmark_may_ask_for_longer_sampling_but_never_for_less():
@@ -314,7 +351,6 @@ def test_a_point_that_no_shape_suits_is_skipped_and_says_so():
     assert [(p.params["op"], p.reason) for p in asked if p.reason] == [
         ("sum", "no width/order that is tried suits this device")
     ]
-    job = Job("fake", INFO, "test")
-    with plan._Attempts(job, 1.0, None) as attempts:
-        found = attempts.record(unfit, asked[-1], 0)
+    with _Attempts(unfit, Job("fake", INFO, "test"), Selection(), None) as attempts:
+        found = attempts.record(asked[-1], 0)
     assert (found.status, found.reason) == ("skipped", asked[-1].reason)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clmembench import stats
 from clmembench.stats import MIN_SAMPLES, agree, difference, median_ranks, outliers, pool, pool_differences, summarise
 
 finite = st.floats(-1e12, 1e12)
@@ -199,3 +200,43 @@ def test_agreement_of_blocks():
     assert agree([0, 0], [0, 0], 0.01)
     assert agree([103, 103, 103], [100, 101, 99], 0.03)  # a fraction of the larger, whichever comes first
     assert agree([100, 101, 99], [103, 103, 103], 0.03)
+
+
+def test_a_ratio_covers_the_truth_as_often_as_it_says():
+    """6 processes a run whose logarithms have one standard deviation: 95% intervals of the ratio, over 4000 pairs."""
+    rng = np.random.default_rng(11)
+    truth, covered = 1.3, 0
+    for _ in range(4000):
+        a, b = np.exp(rng.normal(0.0, 0.1, 6)), truth * np.exp(rng.normal(0.0, 0.1, 6))
+        found = stats.ratio(list(a), list(b), prior=0.1, between_runs=0.0)
+        covered += found.low <= truth <= found.high
+    assert 0.94 <= covered / 4000 <= 0.98
+
+
+def test_a_ratio_of_single_processes_is_as_wide_as_its_prior_and_runs_add_to_it():
+    narrow, wide = (stats.ratio([1.0], [1.0], prior, 0.0) for prior in (0.01, 0.1))
+    assert wide.high > narrow.high > 1.0 > narrow.low > wide.low
+    assert stats.ratio([1.0], [1.0], 0.01, 0.1).high > narrow.high
+    many = stats.ratio([1.0, 1.001, 0.999] * 4, [1.0, 1.001, 0.999] * 4, 0.1, 0.0)
+    assert many.high < wide.high
+
+
+@pytest.mark.parametrize(("a", "b"), [([], [1.0]), ([1.0], []), ([0.0], [1.0]), ([1.0], [-1.0])])
+def test_a_ratio_of_what_is_not_above_0_is_an_error(a, b):
+    with pytest.raises(ValueError, match="above 0"):
+        stats.ratio(a, b, 0.1, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (1.06, 1.2, "more"),
+        (0.8, 0.94, "less"),
+        (0.97, 1.03, "same"),
+        (0.9, 1.1, "undecided"),
+        (1.01, 1.04, "same"),
+        (1.04, 1.2, "undecided"),
+    ],
+)
+def test_a_verdict_needs_the_whole_interval(low, high, verdict):
+    assert stats.Ratio(1.0, low, high).verdict(0.05) == verdict

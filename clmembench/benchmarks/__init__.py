@@ -14,6 +14,8 @@ from clmembench.model import Axis, Benchmark, DeviceInfo, Metric, Prepared, Valu
 MIB = 1 << 20
 SUITES = ("memory", "sync", "link", "compute")  # the order of a report; a suite not named here comes after
 
+AFRESH = 6  # processes that measure what depends on the pages they get: fewer give no 95% interval
+
 BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
 LATENCY = Metric("latency", "ns", "ops", "slope", "lower", cycles=True)
 
@@ -50,6 +52,7 @@ def benchmark(
     thin: Callable[..., bool] | None = None,
     x: str = "",
     scaling: Callable[[DeviceInfo], Mapping[str, Value]] | None = None,
+    processes: Callable[..., int] | None = None,
     least_s: float = 0.0,
     version: int = 1,
     **axes: Axis,
@@ -70,6 +73,7 @@ def benchmark(
             quick=quick,
             x=x or next(iter(axes), ""),
             scaling=scaling,
+            processes=processes,
             least_s=least_s,
             summary=summary,
             source=source,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from clmembench.benchmarks import LATENCY, MIB, axis, axis_of, benchmark, growing, headline_bytes, line_bytes
+from clmembench.benchmarks import AFRESH, LATENCY, MIB, axis, axis_of, benchmark, growing, headline_bytes, line_bytes
 from clmembench.data import kernel_source
-from clmembench.model import Array, Device, Launch, Skip, Slope, Work
+from clmembench.model import Array, Device, DeviceInfo, Launch, Skip, Slope, Work
 
 KIB = 1024
 STEPS_A_BLOCK = 16  # as unrolled in pchase.cl
@@ -29,6 +29,13 @@ def random_cycle(nodes: int, seed: int) -> tuple[Array, Array]:
     return order, successor
 
 
+def _processes(info: DeviceInfo, array_bytes: int, spacing_bytes: int | str) -> int:
+    """Which pages a process gets decides what fits into a cache that is indexed by their addresses: lines are chased in
+    several, at two sizes an octave."""
+    steps = 4 * np.log2(array_bytes / (4 * KIB))
+    return AFRESH if spacing_bytes == "line" and round(steps) % 2 == 0 else 1
+
+
 @benchmark(
     LATENCY,
     suite="memory",
@@ -38,6 +45,7 @@ def random_cycle(nodes: int, seed: int) -> tuple[Array, Array]:
         "spacing_bytes": axis("line"),
     },
     x="array_bytes",
+    processes=_processes,
     array_bytes=growing(4 * KIB, headline_bytes, per_octave=4),
     spacing_bytes=axis_of(lambda info: ("line", 256)),
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from clmembench.benchmarks import BANDWIDTH, MIB, axis, axis_of, benchmark, headline_bytes
+from clmembench.benchmarks import AFRESH, BANDWIDTH, MIB, axis, axis_of, benchmark, headline_bytes
 from clmembench.data import kernel_source
 from clmembench.model import Array, Buffer, Device, DeviceInfo, Kernel, Launch, Skip, Value, Work
 
@@ -90,6 +90,7 @@ def _scaling(info: DeviceInfo) -> dict[str, Value]:
     thin=_thin,
     x="array_bytes",
     scaling=_scaling,
+    processes=lambda info, array_bytes, **_: AFRESH if array_bytes < headline_bytes(info) else 1,  # what caches decide
     op=axis(*OPS),
     dtype=axis("double", "float", needs={"double": ["fp64"]}),
     array_bytes=axis_of(_sizes),

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from clmembench import __version__
-from clmembench.cli import devices, doctor, read, run
+from clmembench.cli import against, devices, doctor, read, run
 
 app = typer.Typer(
     name="clmembench",
@@ -39,6 +39,9 @@ app.command("doctor")(doctor.doctor)
 app.command("run")(run.run)
 app.command("show")(read.show)
 app.command("report")(read.report)
+app.command("compare")(against.compare)
+app.command("check")(against.check)
+app.add_typer(against.baseline, name="baseline")
 
 
 def main() -> None:

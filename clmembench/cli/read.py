@@ -34,6 +34,7 @@ def show(
     as_md: Annotated[bool, typer.Option("--md", help="A Markdown table of every point and metric.")] = False,
 ) -> None:
     """Show a stored run: its summary, or every value as JSON, CSV or Markdown."""
+    from clmembench import gates
     from clmembench.report import rows, text
     from clmembench.specs import SpecError
 
@@ -44,6 +45,7 @@ def show(
         sheet = rows.sheet_of(found)
     except SpecError as error:
         exits.stop(str(error), exits.USAGE)
+    found = gates.judged_run(found, sheet)
     table = rows.rows(found, sheet)
     if as_json:
         print(rows.to_json(table))

@@ -5,21 +5,20 @@ from __future__ import annotations
 import os
 import re
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from clmembench import __version__, units
 from clmembench.cli import devices, exits
+from clmembench.cli.progress import progress
 
 if TYPE_CHECKING:
-    from clmembench.isolate import Found
+    from clmembench.child import Found
     from clmembench.model import DeviceInfo, Header, Record, Run, Value
     from clmembench.selection import Selection
 
@@ -29,8 +28,8 @@ ARRAYS = 3  # the most of one size that a benchmark holds
 
 def run(
     device: Annotated[
-        str, typer.Option("-d", "--device", help="INDEX, P:D, name~TEXT, uuid:HEX or pci:ADDRESS; see `devices`.")
-    ] = "0",
+        str | None, typer.Option("-d", "--device", help="INDEX (0 if not given), P:D, name~TEXT, uuid:HEX or pci:ADDRESS.")
+    ] = None,
     suite: Annotated[
         str | None, typer.Option("-s", "--suite", help="quick, memory, sync, link, compute or all; see `suites`.")
     ] = None,
@@ -42,14 +41,27 @@ def run(
         list[Path] | None, typer.Option("--matrix", help="A Matrix Market file for spmv; adds to -a matrix=...")
     ] = None,
     budget: Annotated[str | None, typer.Option(help="Time for the whole run, such as 10m; later points are skipped.")] = None,
-    timeout: Annotated[str, typer.Option(help="Time for one point before its process is ended.")] = "120s",
-    processes: Annotated[int, typer.Option(min=1, max=100, help="Fresh processes for each point.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Of the random inputs and orders.")] = 0,
+    timeout: Annotated[
+        str | None, typer.Option(help="Time for one point before its process is ended; 120s if not given.")
+    ] = None,
+    benchmark_timeout: Annotated[
+        str | None, typer.Option(help="Time for one benchmark; its later points are skipped. No limit if not given.")
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, max=100, help="Fresh processes for each point; else 6 where caches decide, and 1.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**31 - 1, help="Of the random inputs and orders; 0 if not given.")
+    ] = None,
     size: Annotated[str | None, typer.Option(help="Bytes of the largest array, such as 512MiB; else by device.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Results file; default in ./reports.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results file.")] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in -o, which was cut off; say the rest again.")
+        Path | None, typer.Option("--resume", metavar="FILE", help="Go on with a run that was cut off; its file says the rest.")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 6 where a point is suspect.")] = False,
+    no_isolate: Annotated[
+        bool, typer.Option("--no-isolate", help="Measure in this process, for debugging: a crash or a hang ends the run.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="End in JSON as of `show --json` instead of a summary.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be measured and end.")] = False,
@@ -58,34 +70,40 @@ def run(
     from clmembench import plan, specs, topology
     from clmembench.selection import Selection, check_axes, selected
 
+    if resume is not None:
+        said = (device, suite, bench, axis, matrix, processes, seed, size, output, overwrite or None)
+        if any(option is not None for option in said):
+            exits.stop("--resume FILE says device, suite, axes, seed and size by itself: leave them out", exits.USAGE)
+        info, selection, earlier = _earlier(resume)
+    else:
+        info, earlier = devices.select(devices.listed(), device or "0"), None
     try:
-        selection = Selection(
-            suite=suite or ("all" if bench else "quick"),
-            globs=tuple(bench or ()),
-            axes=_axes(axis or [], matrix or []),
-            processes=processes,
-            seed=seed,
-            budget_s=units.parse_seconds(budget) if budget else None,
-            timeout_s=units.parse_seconds(timeout),
+        if earlier is None:
+            selection = Selection(
+                suite=suite or ("all" if bench else "quick"),
+                globs=tuple(bench or ()),
+                axes=_axes(axis or [], matrix or []),
+                processes=processes,
+                seed=seed or 0,
+            )
+        selection = replace(
+            selection,
+            isolated=not no_isolate,
+            topology=topology.read() if info.kind == "cpu" else (),
+            budget_s=units.parse_seconds(budget) if budget else selection.budget_s,
+            timeout_s=units.parse_seconds(timeout) if timeout else selection.timeout_s,
+            benchmark_s=units.parse_seconds(benchmark_timeout) if benchmark_timeout else selection.benchmark_s,
         )
         chosen = selected(selection)
-        array_bytes = units.parse_bytes(size) if size else None
-    except ValueError as error:
-        exits.stop(str(error), exits.USAGE)
-    info = devices.select(devices.listed(), device)
-    if info.kind == "cpu":
-        selection = replace(selection, topology=topology.read())
-    try:
-        info = _sized(info, array_bytes)
+        info = _sized(info, units.parse_bytes(size)) if size else info
         check_axes(chosen, info, selection)
         specs.find(info)  # two sheets that match, or a damaged one, are better known before than after
         if not any(next(plan.explore(benchmark, info, selection), None) for benchmark in chosen):
             raise ValueError("nothing to measure: no benchmark has a point with all these values; see describe")
     except (ValueError, specs.SpecError) as error:
         exits.stop(str(error), exits.USAGE)
-    earlier: Run | None = None
-    if resume:
-        earlier = _earlier(output, info, selection)
+    if earlier is not None:
+        _same(earlier, info, selection)
         info = earlier.header.device
     elif output is not None and output.is_file() and not overwrite:
         exits.stop(f"{output} exists: choose another -o, or say --overwrite", exits.USAGE)
@@ -93,18 +111,18 @@ def run(
         for benchmark in chosen:
             print(f"{benchmark.name}: {plan.outlook(benchmark, info, selection)}")
         return
-    path, bad, interrupted = _kept(info, selection, output, overwrite, earlier)
-    _finish(path, as_json)
+    path, bad, interrupted = _kept(info, selection, resume or output, overwrite, earlier)
+    suspect = _finish(path, as_json)
     if interrupted:
         exits.stop(f"interrupted: {path} holds every record up to here", exits.INTERRUPTED)
     if bad:
         raise typer.Exit(exits.FAILED)
+    if strict and suspect:
+        exits.stop(f"{suspect} of the values above are suspect", exits.INCONCLUSIVE)
 
 
-def _sized(info: DeviceInfo, array_bytes: int | None) -> DeviceInfo:
-    """The device with the user's --size, if any. Raises ValueError where it cannot hold arrays of that size."""
-    if array_bytes is None:
-        return info
+def _sized(info: DeviceInfo, array_bytes: int) -> DeviceInfo:
+    """The device with the user's --size. Raises ValueError where it cannot hold arrays of that size."""
     size, largest = units.format_bytes(array_bytes), units.format_bytes(info.max_alloc_bytes)
     if array_bytes > info.max_alloc_bytes:
         raise ValueError(f"--size {size} is over this device's largest allocation, {largest}: lower it")
@@ -116,22 +134,41 @@ def _sized(info: DeviceInfo, array_bytes: int | None) -> DeviceInfo:
     return replace(info, array_bytes=array_bytes)
 
 
-def _earlier(output: Path | None, info: DeviceInfo, selection: Selection) -> Run:
-    """The run to go on with. Ends with a usage error where there is none, or where it is of something else."""
+def _earlier(path: Path) -> tuple[DeviceInfo, Selection, Run]:
+    """The device as it is now, what was to be measured, and the run to go on with; ends the command where there is
+    none, or no such device."""
     from clmembench import results
+    from clmembench.selection import Selection
 
-    if output is None:
-        exits.stop("--resume needs -o FILE, the run to go on with", exits.USAGE)
     try:
-        earlier = results.read(output)
+        earlier = results.read(path)
     except results.ResultsError as error:
         exits.stop(str(error), exits.USAGE)
+    then = earlier.header
+    info = next((d for d in devices.listed() if d.id == then.device.id), None)
+    if info is None:
+        exits.stop(f"{path} is of {then.device.name} ({then.device.id}), which is not here: see devices", exits.NO_DEVICE)
+    selection = Selection(
+        suite=then.suite,
+        globs=tuple(then.benchmarks),
+        axes=then.axes,
+        processes=then.processes,
+        seed=then.seed,
+        budget_s=then.budget_s,
+        timeout_s=then.timeout_s,
+        benchmark_s=then.benchmark_s,
+    )
+    return replace(info, array_bytes=then.device.array_bytes), selection, earlier
+
+
+def _same(earlier: Run, info: DeviceInfo, selection: Selection) -> None:
+    """Ends with a usage error where this is not the tool, device, driver, host or environment of the earlier part."""
+    from clmembench import results
+
     found = results.mismatch(earlier.header, _header(info, selection))
     if found is not None:
         what, then, now = found
-        said = " ".join(earlier.header.argv)
-        exits.stop(f"{output} is of another {what}, {then}, not {now}: it was made by `clmembench {said}`", exits.USAGE)
-    return earlier
+        exits.stop(f"{earlier.path} is of another {what}, {then}, not {now}: start a new run", exits.USAGE)
 
 
 def _kept(
@@ -139,13 +176,15 @@ def _kept(
 ) -> tuple[Path, int, bool]:
     """Hold the device, probe it and measure it: the results file, the number of bad records, and whether Ctrl-C ended it early.
     Ends the command where the device cannot be had or the file cannot be written."""
-    from clmembench import isolate, lock, plan, results
+    from clmembench import isolate, lock, results
+    from clmembench.child import Job
 
     try:
         with lock.held(info):
-            found = plan.probe("opencl", info)
-            info = replace(info, features=found.features)
+            found = isolate.probed(Job("opencl", info), selection.isolated)
+            claimed, info = info, replace(info, features=found.features)
             header = earlier.header if earlier else _header(info, selection)
+            header = replace(header, clock_step_ns=found.quantum_ns, claimed=tuple(sorted(claimed.features)))
             day, name = f"{datetime.now(UTC):%Y%m%d}", f"{_slug(info.name)}-{header.run_id[-8:].lower()}"
             path = output or Path("reports") / f"{day}-{name}.jsonl"
             writer = results.Writer.going_on(path) if earlier else results.Writer(path, header, overwrite)
@@ -163,17 +202,17 @@ def _kept(
 
 def _measure(writer: object, info: DeviceInfo, found: Found, selection: Selection, known: Sequence[Record]) -> tuple[int, bool]:
     """Number of bad records, those known before among them, and whether Ctrl-C ended it early."""
-    from clmembench import plan
+    from clmembench.drive import drive
     from clmembench.results import Writer
 
     assert isinstance(writer, Writer)
     bad = sum(_is_bad(record) for record in known)
-    with writer, _progress() as progress:
-        records = plan.drive("opencl", info, found, selection, known)
+    with writer, progress() as shown:
+        records = drive("opencl", info, found, selection, known)
         try:
             for record in records:
                 writer.write(record)
-                progress.show(record)
+                shown.show(record)
                 bad += _is_bad(record)
         except KeyboardInterrupt:
             return bad, True
@@ -187,19 +226,21 @@ def _is_bad(record: Record) -> bool:
     return record.status in BAD and (record.role == "measure" or record.status == "wrong")
 
 
-def _finish(path: Path, as_json: bool) -> None:
-    """Read the file back, as anybody else would, and print what it says."""
-    from clmembench import results
+def _finish(path: Path, as_json: bool) -> int:
+    """Read the file back, as anybody else would, and print what it says. The number of suspect values."""
+    from clmembench import gates, results
     from clmembench.report import rows, text
 
     stored = results.read(path)
     sheet = rows.sheet_of(stored)
+    stored = gates.judged_run(stored, sheet)
     table = rows.rows(stored, sheet)
     if as_json:
         print(rows.to_json(table))
     else:
         print(text.as_text(stored, table, sheet, bold=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
         print(f"Results: {path}\nMore: clmembench show {path} --md; clmembench report {path} -o report.html")
+    return sum(row.status == "suspect" for row in table)
 
 
 def _header(info: DeviceInfo, selection: Selection) -> Header:
@@ -227,6 +268,9 @@ def _header(info: DeviceInfo, selection: Selection) -> Header:
         sensors=environment.sensors(info),
         axes=selection.axes,
         processes=selection.processes,
+        budget_s=selection.budget_s,
+        timeout_s=selection.timeout_s,
+        benchmark_s=selection.benchmark_s,
     )
 
 
@@ -255,56 +299,3 @@ def _value(name: str, text: str) -> Value:
 def _slug(name: str) -> str:
     kept = "".join(c.lower() if c.isalnum() and c.isascii() else "-" for c in name)
     return "-".join(part for part in kept.split("-") if part)[:40] or "device"
-
-
-class _Progress(Protocol):
-    def show(self, record: Record) -> None: ...
-
-
-class _Lines:
-    """One plain line a benchmark, when it is done."""
-
-    def __init__(self) -> None:
-        self._name, self._count, self._since = "", 0, time.monotonic()
-
-    def show(self, record: Record) -> None:
-        if record.benchmark != self._name:
-            self.close()
-            self._name, self._count, self._since = record.benchmark, 0, time.monotonic() - record.seconds
-        self._count += 1
-
-    def close(self) -> None:
-        if self._name:
-            points = "1 point" if self._count == 1 else f"{self._count} points"
-            print(f"{self._name}: {points}, {time.monotonic() - self._since:.1f} s", file=sys.stderr, flush=True)
-
-
-class _Live:
-    """A line that says what is being measured, and the same plain lines above it."""
-
-    def __init__(self, status: object) -> None:
-        self._status, self._lines = status, _Lines()
-
-    def show(self, record: Record) -> None:
-        self._lines.show(record)
-        text = f"{record.benchmark} {units.format_params(dict(record.params))}: {record.status}"
-        self._status.update(text)  # type: ignore[attr-defined]
-
-    def close(self) -> None:
-        self._lines.close()
-
-
-@contextmanager
-def _progress() -> Iterator[_Progress]:
-    """Progress on standard error: live on a terminal, plain lines elsewhere."""
-    if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
-        from rich.console import Console
-
-        with Console(stderr=True).status("probing the device") as status:
-            live = _Live(status)
-            yield live
-            live.close()
-    else:
-        lines = _Lines()
-        yield lines
-        lines.close()

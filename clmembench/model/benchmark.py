@@ -70,6 +70,7 @@ class Benchmark:
     quick: Mapping[str, Axis] | None = None  # axes that suite quick replaces; None keeps the benchmark out of it
     x: str = ""  # the axis a figure is drawn against
     scaling: Callable[[DeviceInfo], Mapping[str, Value]] | None = None  # the point that is shown over compute units
+    processes: Callable[..., int] | None = None  # (info, **params): fresh processes for a point, where what they get changes it
     least_s: float = 0.0  # sample each point at least that long: what it measures wanders over that time
     peer_of: str | None = None
     summary: str = ""
@@ -98,11 +99,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One choice on the axes, to be measured in `processes` fresh processes; or not, for that `reason`."""
+    """One choice on the axes, to be measured in fresh processes, from index `first` to below `processes`; or not, for that
+    `reason`."""
 
     benchmark: str
     params: Mapping[str, Value]
     place: Place = Place()
     processes: int = 1
+    first: int = 0
     role: Role = "measure"
     reason: str = ""

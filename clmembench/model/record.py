@@ -99,10 +99,21 @@ class ClockReading:
         mean_ns = (self.before_ns + self.after_ns) / 2
         return self.ops * self.cycles_per_op / mean_ns if self.cycles_per_op and mean_ns > 0 else None
 
+    @property
+    def moved(self) -> float:
+        """By which fraction the clock moved between the readings; 0 where one of them is none."""
+        least = min(self.before_ns, self.after_ns)
+        return abs(self.after_ns - self.before_ns) / least if least > 0 else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One point in one process: everything needed to derive its values later."""
+    """One point in one process: everything needed to derive its values later.
+
+    `index` is its place in the order of the plan, `gate` the gate that it failed where it is suspect; `cpu_others` and
+    `cpu_stolen` are the shares of all of the host's CPUs that other processes used and that a hypervisor gave to other guests
+    while it was measured; None where the system does not say.
+    """
 
     benchmark: str
     version: int
@@ -121,6 +132,10 @@ class Record:
     sources: str = ""
     started: str = ""
     seconds: float = 0.0
+    index: int = 0
+    gate: str = ""
+    cpu_others: float | None = None
+    cpu_stolen: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +187,12 @@ class Header:
     environment: Mapping[str, str] = field(default_factory=dict)
     sensors: Mapping[str, Fact] = field(default_factory=dict)
     axes: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # values that the user named
-    processes: int = 1
+    processes: int | None = None  # for every point; None: as each benchmark wants
+    budget_s: float | None = None
+    timeout_s: float = 120.0
+    benchmark_s: float | None = None
+    clock_step_ns: float | None = None  # of the device's event clock, as measured
+    claimed: tuple[str, ...] = ()  # features before they were probed
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +203,7 @@ class Run:
     header: Header
     records: tuple[Record, ...]
     notes: tuple[str, ...] = ()
+    judged: bool = False  # whether what fails a gate is marked
 
 
 Plan = Generator[Sequence[Point], list[Record], None]

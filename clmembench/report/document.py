@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clmembench import __version__
+from clmembench import __version__, gates
+from clmembench.gates.whole import MEMORY_PEAK
 from clmembench.model import Card, Run
 from clmembench.report import figures, text
-from clmembench.report.rows import MEMORY_PEAK, Row, escape_markdown, interval, labels, percent, rows, sheet_of, to_markdown
+from clmembench.report.rows import Row, escape_markdown, interval, labels, percent, rows, sheet_of, to_markdown
 from clmembench.report.summary import sections, warnings
 from clmembench.specs import SpecSheet
 from clmembench.units import format_bytes, format_in, format_params
@@ -35,7 +36,8 @@ def parts(runs: Sequence[Run]) -> list[Part]:
     for index, (run, name) in enumerate(zip(runs, names, strict=True)):
         label = name if names.count(name) == 1 else f"{name} #{names[: index + 1].count(name)}"
         sheet = sheet_of(run)
-        found.append(Part(label, run, sheet, tuple(rows(run, sheet))))
+        judged = gates.judged_run(run, sheet)
+        found.append(Part(label, judged, sheet, tuple(rows(judged, sheet))))
     return found
 
 

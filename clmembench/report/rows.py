@@ -7,23 +7,19 @@ import io
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from clmembench import specs
+from clmembench import gates, specs
 from clmembench.derive import Derived, derive
-from clmembench.model import DeviceInfo, Run
+from clmembench.model import Run
 from clmembench.specs import Peak, SpecSheet
 from clmembench.units import format_in, format_interval, format_params
-
-MEMORY_PEAK = "memory_bandwidth_gb_s"
-USED = (0.75, 1.15)  # of the compute units asked for: what work that is not quite even and a launch's idle ends explain
-IMPOSSIBLE = 1.02  # of a theoretical peak: beyond what rounding of the sheet's figures explains
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A derived value and the peak it is held against. `status` is "suspect" where it exceeds that peak."""
+    """A derived value and the peak it is held against."""
 
     value: Derived
     peak: Peak | None
@@ -39,55 +35,14 @@ class Row:
 
 
 def rows(run: Run, sheet: SpecSheet | None) -> list[Row]:
-    """Every row of a run, in file order."""
-    return [_row(value, run, sheet) for value in derive(run)]
+    """Every row of a run, in the order of its plans, after its points were held against the gates."""
+    run = gates.judged_run(run, sheet)
+    return [Row(value, gates.peak_of(value, run, sheet), value.status, value.reason) for value in derive(run)]
 
 
 def sheet_of(run: Run) -> SpecSheet | None:
     """The spec sheet that matches a run's device. Raises SpecError when two do."""
     return specs.find(run.header.device)
-
-
-def _row(value: Derived, run: Run, sheet: SpecSheet | None) -> Row:
-    host, device = run.header.host, run.header.device
-    sockets = host.get("sockets")
-    whole = int(sockets) if isinstance(sockets, int) and not host.get("virtual") else None
-    known = host.get("cores")
-    cores = value.place.cores or (known if isinstance(known, int) else None)
-    used = _used(value, device)
-    peak = None if _cached(value, device, sheet) else specs.peak(sheet, value.peak, used, value.ghz, whole, cores)
-    if value.status == "ok" and device.kind == "cpu" and (reason := _elsewhere(value)):
-        return Row(value, peak, "suspect", reason)
-    if peak is not None and value.median is not None and value.median > IMPOSSIBLE * peak.value:
-        reason = f"{value.median:.4g} {value.unit} is over the theoretical peak of {peak.value:.4g}: {peak.source}"
-        return Row(value, peak, "suspect", reason)
-    return Row(value, peak, value.status, value.reason)
-
-
-def _used(value: Derived, device: DeviceInfo) -> DeviceInfo:
-    """The device with as many compute units as were used: the peak of some cores is not that of all."""
-    units = value.place.compute_units
-    return replace(device, compute_units=units) if units is not None and device.kind == "cpu" else device
-
-
-def _elsewhere(value: Derived) -> str:
-    """Why a point was not measured on as many compute units as it speaks of, by its kernels' CPU time; "" where it was."""
-    units, used = value.place.compute_units, value.cpu_over_wall
-    if used is None:
-        return ""
-    if units is not None and value.busy == units and not USED[0] * units <= used <= USED[1] * units:
-        return f"{units} compute units were asked for and {used:.2f} were used: quieten the host, and measure it again"
-    if used < USED[0] * value.together:
-        together = f"{value.together} work-groups were to run at the same time"
-        return f"{together}, and {used:.2f} compute units were used: quieten the host, and measure it again"
-    return ""
-
-
-def _cached(value: Derived, device: DeviceInfo, sheet: SpecSheet | None) -> bool:
-    """Whether arrays, or all that a pass moves, are small enough for a cache, by STREAM's rule: memory's peak is not theirs."""
-    size = value.params.get("array_bytes", value.nbytes)
-    known = [sheet.figures[name].value for name in ("l2_bytes", "l3_bytes") if sheet is not None and name in sheet.figures]
-    return value.peak == MEMORY_PEAK and isinstance(size, int) and size < 4 * max(device.cache_bytes, *known, 0)
 
 
 def as_dict(row: Row) -> dict[str, Any]:
@@ -99,6 +54,7 @@ def as_dict(row: Row) -> dict[str, Any]:
         "tuning": dict(value.tuning),
         "status": row.status,
         "reason": row.reason,
+        "gate": value.gate,
         "metric": value.metric,
         "unit": value.unit,
         "better": value.better,
@@ -110,6 +66,8 @@ def as_dict(row: Row) -> dict[str, Any]:
         "min": value.least,
         "n": value.n,
         "processes": value.processes,
+        "process_medians": list(value.medians),
+        "outliers": value.outliers,
         "peak": row.peak.value if row.peak else None,
         "peak_source": row.peak.source if row.peak else None,
         "fraction_of_peak": row.fraction,
@@ -151,7 +109,8 @@ def to_csv(table: Sequence[Row]) -> str:
         fields = as_dict(row)
         params, tuning = fields.pop("params"), fields.pop("tuning")
         fields["notes"] = "; ".join(fields["notes"])
-        fields["cpus"] = " ".join(map(str, fields["cpus"]))
+        for several in ("cpus", "process_medians"):
+            fields[several] = " ".join(map(str, fields[several]))
         named = {f"param.{k}": v for k, v in params.items()} | {f"tuning.{k}": v for k, v in tuning.items()}
         flat.append({"benchmark": fields.pop("benchmark"), **named, **fields})
     columns = list(dict.fromkeys(name for fields in flat for name in fields))
@@ -168,7 +127,7 @@ def to_markdown(table: Sequence[Row]) -> str:
     lines.append("|---|---|---|--:|---|--:|--:|---|")
     for label, row in zip(labels(table), table, strict=True):
         value, good = row.value, row.status == "ok" and row.value.median is not None
-        status = row.status if not row.reason else f"{row.status}: {row.reason}"
+        status = ": ".join(filter(None, (row.status, value.gate, row.reason)))
         cells = (
             value.benchmark,
             label,

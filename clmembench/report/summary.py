@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clmembench import health
+from clmembench import gates, health
 from clmembench.infer import levels
 from clmembench.model import Card, Record, Run
 from clmembench.report.rows import Row, interval, percent
 from clmembench.specs import SpecSheet
 from clmembench.units import format_bytes, format_in, format_params, format_value
 
-DRIFT = 0.03
+OTHERS = 0.05  # of all CPUs: what a host's own services take
 L1_FROM = 8 << 10  # bytes: a sweep that begins above may have left the first level out
 NOISY = 0.05
 CORES = 0.9
@@ -201,25 +202,26 @@ def warnings(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[st
         ("failed", "see show --json for each reason"),
         ("timeout", "raise --timeout, or look for what hangs"),
         ("wrong", "the device computed a wrong result: suspect its driver; no number is shown for these"),
-        ("suspect", "not counted as results; each says what to do"),
+        ("suspect", "not counted as results; show --json has each one's gate and reason"),
         ("undetermined", "the effect, if there is one, is smaller than the noise"),
     ):
         hit = [point[0] for point in _by_point([row for row in table if row.status == status])]
         if hit:
             points = "1 point is" if len(hit) == 1 else f"{len(hit)} points are"
             where = f"{hit[0].value.benchmark} {format_params(dict(hit[0].value.params))}"
-            found.append(f"{points} {status} (first: {where}: {hit[0].reason}): {advice}")
+            why = ": ".join(filter(None, (hit[0].value.gate, hit[0].reason)))
+            found.append(f"{points} {status} (first: {where}: {why}): {advice}")
     trials = [r for r in run.records if r.role == "tune" and r.status in ("wrong", "failed", "timeout")]
     if trials:
         where = f"{trials[0].benchmark} {format_params(dict(trials[0].params))}: {trials[0].status}: {trials[0].reason}"
         found.append(f"{_count(len(trials), 'tuning trial')} gave no value (first: {where}): those shapes were not considered")
-    drifted = [r for r in run.records if _drift(r) > DRIFT]
-    if drifted:
-        worst = max(_drift(r) for r in drifted)
+    moves = [r.core_clock.moved for r in run.records if r.core_clock is not None and r.core_clock.moved > gates.DRIFT]
+    if moves:
         found.append(
-            f"the core clock moved by over {DRIFT:.0%} during {_count(len(drifted), 'point')} (at most {worst:.0%}): "
-            "fix the clock or quieten the host; cycles there are of the mean clock"
+            f"the core clock moved by over {gates.DRIFT:.0%} during {_count(len(moves), 'measurement')} "
+            f"(at most {max(moves):.0%}): fix the clock or quieten the host; intervals there are as much wider"
         )
+    found += _crowded(run)
     wide = [row for row in table if row.status == "ok" and row.value.ci_high is not None and _half_width(row) > NOISY]
     if wide:
         points = _count(len(_by_point(wide)), "point")
@@ -240,7 +242,7 @@ def warnings(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[st
         found.append(
             f"intervals over {few} processes are their range, which covers {1 - 2 / 2**few:.0%}: use --processes 6 for 95%"
         )
-    if any(row.value.processes == 1 for row in table):
+    if table and all(row.value.processes <= 1 for row in table):
         found.append(
             "intervals are within one process; fresh ones often differ by more in cache-sensitive points: use --processes 6"
         )
@@ -266,6 +268,24 @@ def _cores(run: Run, table: Sequence[Row]) -> list[str]:
     ]
 
 
+def _crowded(run: Run) -> list[str]:
+    """Who else used the host's CPUs during which benchmark, where that was much: the mean over its records."""
+    shares: dict[str, dict[str, list[float]]] = {"others": {}, "stolen": {}}
+    for record in run.records:
+        for name, share in (("others", record.cpu_others), ("stolen", record.cpu_stolen)):
+            if share is not None:
+                shares[name].setdefault(record.benchmark, []).append(share)
+    means = {name: {b: statistics.fmean(found) for b, found in of.items()} for name, of in shares.items()}
+    busy = {name: {b: share for b, share in of.items() if share > OTHERS} for name, of in means.items()}
+    who = {"others": "other processes used", "stolen": "the hypervisor's other guests took"}
+    advice = {"others": "stop them, or measure again later", "stolen": "measure on a host of your own"}
+    return [
+        f"{who[name]} {', '.join(f'{share:.0%} of the CPU during {b}' for b, share in of.items())}: {advice[name]}"
+        for name, of in busy.items()
+        if of
+    ]
+
+
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
@@ -278,13 +298,6 @@ def _others(record: Record, growing: str) -> tuple[tuple[str, object], ...]:
     units = record.place.compute_units
     placed = () if units is None else (("compute_units", units), ("placement", record.place.placement))
     return (*sorted((k, v) for k, v in record.params.items() if k != growing), *placed)
-
-
-def _drift(record: Record) -> float:
-    clock = record.core_clock
-    if clock is None or min(clock.before_ns, clock.after_ns) <= 0:
-        return 0.0
-    return abs(clock.after_ns - clock.before_ns) / min(clock.before_ns, clock.after_ns)
 
 
 def _half_width(row: Row) -> float:

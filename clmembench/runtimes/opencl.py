@@ -151,9 +151,10 @@ class OpenCLDevice:
             raise BuildError(str(error).splitlines()[0], str(error)) from error
 
     def sources(self) -> str:
-        """Hash of the sources and options built since the last call."""
-        text, self._built = "\0\0".join(self._built), []
-        return hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
+        """Two hashes of what was built since the last call, joined by a dash: of the sources alone, and with their options."""
+        built, self._built = sorted(set(self._built)), []
+        alone = sorted({key.partition("\0")[0] for key in built})
+        return "-".join(hashlib.sha256("\0\0".join(text).encode()).hexdigest()[:16] for text in (alone, built)) if built else ""
 
     def run(self, commands: Sequence[Command]) -> None:
         self.time(commands, 1, "host")

@@ -1,0 +1,243 @@
+"""The child process: a fresh interpreter that opens the device, measures the points it is handed and answers with records.
+
+`python -m clmembench.child` reads a Job and then points, one a line, and answers with one record a line on what was its
+standard output; anything that a driver prints goes to standard error, which the parent (isolate.py) keeps for the reason.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gc
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from clmembench import gates, hostload, measure, probe, topology
+from clmembench.benchmarks import discovered
+from clmembench.model import BuildError, ClockReading, Device, DeviceError, DeviceInfo, Place, Record, Skip
+from clmembench.results import encode
+from clmembench.runtimes import runtime
+
+LOST = 70  # exit code of a child whose device no longer answers
+AGAIN = 3  # points of a process that are measured again at once where the clock moved, and one more in AGAIN_OF
+AGAIN_OF = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a child needs to know before its first point. A job without a benchmark probes the device and ends."""
+
+    runtime: str
+    device: DeviceInfo
+    benchmark: str = ""
+    place: Place = Place()
+    process: int = 0
+    seed: int = 0
+    budget: measure.Budget = measure.Budget()
+    trial: measure.Budget = measure.Budget(0.0, 0.25, 0.05, 3e5, trial=True)
+    features: frozenset[str] = frozenset()
+    cycles_per_op: float | None = None
+    origin: str = ""
+    quantum_ns: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What probing a device gave: features by behaviour, the chain's cycles per operation, the step of its clocks in ns."""
+
+    features: frozenset[str]
+    cycles_per_op: float | None
+    origin: str
+    quantum_ns: float
+
+
+class Session:
+    """An open device and what every point measured on it shares. Raises DeviceError or BuildError where it cannot be opened."""
+
+    def __init__(self, job: Job) -> None:
+        # once probed, what the device was seen to do replaces what its driver says
+        claimed = dataclasses.replace(job.device, features=job.features or job.device.features)
+        info = job.place.seen(claimed)
+        before = _threads()
+        self._job = job
+        self.device = runtime(job.runtime).open(info)
+        self.device.seed = job.seed + job.process
+        launches, _ = probe.chain(self.device)
+        usable = tuple(sorted(topology.usable_cpus())) if info.kind == "cpu" else ()
+        pin(job.place.cpus or usable, _threads() - before)
+        self._clock = measure.CoreClock(launches, probe.OPS_PER_STEP, job.cycles_per_op, job.origin)
+        self._points = self._again = 0
+
+    def settle(self) -> None:
+        """Leave the idle state."""
+        self._clock.settle(self.device, 0.05)
+
+    def record(self, params: Mapping[str, Any], role: Any) -> Record:
+        """Prepare and measure one point; whatever goes wrong becomes the record's status and reason."""
+        benchmark, job, begun = discovered()[self._job.benchmark], self._job, time.monotonic()
+        record = Record(
+            benchmark=benchmark.name,
+            version=benchmark.version,
+            params=params,
+            place=job.place,
+            process=job.process,
+            status="failed",
+            role=role,
+            started=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        )
+        self.device.sources()
+        load = hostload.read()
+        try:
+            prepared = benchmark.prepare(self.device, **params)
+            measured, reading, notes = self._steady(prepared, role)
+            record = dataclasses.replace(
+                record,
+                status="wrong" if measured.wrong else "ok",
+                reason=measured.wrong,
+                series=measured.series,
+                core_clock=reading,
+                stopped=measured.stopped,
+                checked=measured.checked,
+                notes=(*measured.notes, *notes),
+            )
+            record = gates.judged(record, benchmark.metrics)
+        except Skip as skip:
+            record = dataclasses.replace(record, status="skipped", reason=str(skip))
+        except BuildError as error:
+            record = dataclasses.replace(record, reason=str(error), log=error.log)
+        except (DeviceError, MemoryError) as error:
+            record = dataclasses.replace(record, reason=str(error) or "the host is out of memory: lower --size")
+        except AssertionError as error:
+            record = dataclasses.replace(record, status="wrong", reason=str(error))
+        except Exception as error:  # a bug in a benchmark must not cost the run
+            reason = f"internal error in {benchmark.name}: {type(error).__name__}: {error}"
+            record = dataclasses.replace(record, reason=reason, log=traceback.format_exc())
+        seconds = round(time.monotonic() - begun, 3)
+        used = hostload.between(load, hostload.read(), os.cpu_count() or 0)
+        return dataclasses.replace(
+            record,
+            sources=self.device.sources(),
+            seconds=seconds,
+            cpu_others=used.others if used else None,
+            cpu_stolen=used.stolen if used else None,
+        )
+
+    def lost(self) -> str:
+        """Why the device does not answer any more; "" where it does."""
+        try:
+            self._clock.read(self.device, 1)
+        except DeviceError as error:
+            return str(error)
+        return ""
+
+    def _steady(self, prepared: Any, role: str) -> tuple[measure.Measured, ClockReading, tuple[str, ...]]:
+        """Measure between two readings of the core's clock. Where it moved, what was sampled is void and is taken once more; on
+        a host whose clock never rests only for some points, since it would cost all of them twice their time."""
+        job = self._job
+        notes: tuple[str, ...] = ()
+        budget = job.trial if role == "tune" else job.budget
+        self._points += role == "measure"
+        while True:
+            before_ns = self._clock.read(self.device)
+            measured = measure.measure(self.device, prepared, budget, job.quantum_ns)
+            reading = self._clock.reading(before_ns, self._clock.read(self.device))
+            moved = reading.moved
+            may = role == "measure" and not notes and self._again < AGAIN + self._points // AGAIN_OF
+            if moved <= gates.DRIFT or not may or measured.wrong:
+                return measured, reading, notes
+            self._again += 1
+            notes = (f"measured again: the core clock moved by {moved:.0%} the first time",)
+
+
+def find(device: Device) -> dict[str, Any]:
+    """Probe an open device; the dict is Found's, as JSON."""
+    probed = probe.probe(device)
+    launches, _ = probe.chain(device)
+    step = measure.clock_step_ns([device.time(launches(n), 1, "device") for n in range(20, 84)])
+    return {**dataclasses.asdict(probed), "features": sorted(probed.features), "quantum_ns": step}
+
+
+def serve() -> None:
+    """Read the job, then points until the input ends; answer each with one line."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # drivers print to standard output: keep that out of the answers
+    _end_with_parent()
+    job = _job(json.loads(sys.stdin.readline()))
+    if job.place.cpus and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, job.place.cpus)  # before the driver makes its threads, which inherit it
+
+    def answer(text: str) -> None:
+        answers.write(text + "\n")
+        answers.flush()
+
+    try:
+        if not job.benchmark:
+            answer(json.dumps(find(runtime(job.runtime).open(job.device))))
+            return
+        session = Session(job)
+    except (DeviceError, BuildError) as error:
+        if job.benchmark:
+            sys.exit(f"cannot open the device: {error}")
+        answer(json.dumps({"error": str(error), "log": getattr(error, "log", "")}))
+        return
+    session.settle()
+    gc.disable()  # not within a sample; between points instead
+    for line in sys.stdin:
+        point = json.loads(line)
+        record = session.record(point["params"], point["role"])
+        if record.status == "failed" and (why := session.lost()):
+            print(f"{record.reason}; after it the device no longer answers: {why}", file=sys.stderr, flush=True)
+            sys.exit(LOST)
+        answer(encode(record))
+        del record
+        gc.collect()
+
+
+def _job(raw: dict[str, Any]) -> Job:
+    claims, place = raw.pop("device"), raw.pop("place")
+    return Job(
+        device=DeviceInfo(**{**claims, "features": frozenset(claims["features"])}),
+        place=Place(place["compute_units"], tuple(place["cpus"]), place["placement"], place["cores"]),
+        budget=measure.Budget(**raw.pop("budget")),
+        trial=measure.Budget(**raw.pop("trial")),
+        features=frozenset(raw.pop("features")),
+        **raw,
+    )
+
+
+def _threads() -> set[int]:
+    """The ids of this process's threads; empty where the system does not say."""
+    try:
+        return {int(path.name) for path in Path("/proc/self/task").iterdir()}
+    except OSError:
+        return set()
+
+
+def pin(cpus: tuple[int, ...], workers: set[int]) -> None:
+    """Hold the driver's threads to one CPU each, in the order they were made: left alone, two of them have been seen to share
+    one CPU for a whole process. Where the driver's threads are not as many as the CPUs, they stay free."""
+    if len(workers) == len(cpus) and hasattr(os, "sched_setaffinity"):
+        for thread, cpu in zip(sorted(workers), cpus, strict=True):
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(thread, {cpu})
+
+
+def _end_with_parent() -> None:
+    """Have the kernel end this process when its parent dies; only Linux can."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    serve()

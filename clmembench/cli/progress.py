@@ -1,0 +1,70 @@
+"""Progress on standard error while a run measures."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from clmembench import units
+
+if TYPE_CHECKING:
+    from clmembench.model import Record
+
+
+class Progress(Protocol):
+    """Told of each record as it comes."""
+
+    def show(self, record: Record) -> None: ...
+
+
+class _Lines:
+    """One plain line a benchmark, when it is done."""
+
+    def __init__(self) -> None:
+        self._name, self._count, self._since = "", 0, time.monotonic()
+
+    def show(self, record: Record) -> None:
+        if record.benchmark != self._name:
+            self.close()
+            self._name, self._count, self._since = record.benchmark, 0, time.monotonic() - record.seconds
+        self._count += 1
+
+    def close(self) -> None:
+        if self._name:
+            points = "1 point" if self._count == 1 else f"{self._count} points"
+            print(f"{self._name}: {points}, {time.monotonic() - self._since:.1f} s", file=sys.stderr, flush=True)
+
+
+class _Live:
+    """A line that says what is being measured, and the same plain lines above it."""
+
+    def __init__(self, status: object) -> None:
+        self._status, self._lines = status, _Lines()
+
+    def show(self, record: Record) -> None:
+        self._lines.show(record)
+        text = f"{record.benchmark} {units.format_params(dict(record.params))}: {record.status}"
+        self._status.update(text)  # type: ignore[attr-defined]
+
+    def close(self) -> None:
+        self._lines.close()
+
+
+@contextmanager
+def progress() -> Iterator[Progress]:
+    """Progress on standard error: live on a terminal, plain lines elsewhere."""
+    if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
+        from rich.console import Console
+
+        with Console(stderr=True).status("probing the device") as status:
+            live = _Live(status)
+            yield live
+            live.close()
+    else:
+        lines = _Lines()
+        yield lines
+        lines.close()

@@ -1,0 +1,102 @@
+"""Gates on one record, from its samples alone: stamps, samples, passes waited for together, growth with work, drift."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from clmembench import stats
+from clmembench.derive import MOVED
+from clmembench.model import Metric, Record, Series
+
+STAMPS = 1.05  # event time over host time: more is no rounding
+LAUNCH_NS = 1e6  # host time a pass that launching and waiting may take beside its kernels
+LEAST = 0.5  # event time over the host time that launching does not explain: less is a clock that counts another unit
+DRIFT = MOVED  # of the core's clock, that voids what was sampled
+UNSTEADY = 0.20  # one that no wider interval makes good
+CURVED = 0.10  # how much more than in proportion time may grow with work
+
+
+def judged(record: Record, metrics: Sequence[Metric]) -> Record:
+    """The record, `suspect` where it fails a gate, with the gate's name. Only what is `ok` is judged."""
+    if record.status != "ok":
+        return record
+    for gate, fails in GATES.items():
+        reason = fails(record, metrics)
+        if reason:
+            return replace(record, status="suspect", gate=gate, reason=reason)
+    return record
+
+
+def _stamps(record: Record, metrics: Sequence[Metric]) -> str:
+    """Event time against the host's: kernels cannot take longer than the host waited, nor far less than it waited for them."""
+    for series in record.series:
+        if series.clock == "queue" and min(series.times_ns(), default=0) <= 0 and series.times_ns():
+            return "the driver's event stamps say that a kernel started before it was queued"
+        if series.device_ns is None or not series.device_ns:
+            continue
+        if sum(series.device_ns) > STAMPS * sum(series.host_ns):
+            return "the driver's event stamps span more time than the host saw pass"
+        waited = statistics.median(series.host_ns) - LAUNCH_NS * series.passes
+        stamped = statistics.median(series.device_ns)
+        if stamped < LEAST * waited:
+            host = statistics.median(series.host_ns)
+            return (
+                f"the driver's event stamps span {stamped / 1e6:.3g} ms where the host waited {host / 1e6:.3g} ms: "
+                "they may count another unit of time"
+            )
+    return ""
+
+
+def _samples(record: Record, metrics: Sequence[Metric]) -> str:
+    if record.role != "measure" or not record.series:
+        return ""
+    samples = min(len(s.host_ns) for s in record.series)
+    return f"only {samples} samples: {record.stopped}; lower --size" if samples < stats.MIN_SAMPLES else ""
+
+
+def _together(record: Record, metrics: Sequence[Metric]) -> str:
+    """A cost whose passes were waited for together is not what one of them takes."""
+    together = any(s.passes > 1 and s.clock != "device" for s in record.series)
+    if not together or not any(m.form == "cost" for m in metrics):
+        return ""
+    return f"{record.series[0].passes} passes were waited for at once, so it is less than one takes alone: measure it again"
+
+
+def _grows(record: Record, metrics: Sequence[Metric]) -> str:
+    """Time over the two ends of a slope: more work takes more time, and no more than in proportion."""
+    if len(record.series) != 2:
+        return ""
+    near, far = sorted(record.series, key=_amount)
+    if min(len(near.times_ns()), len(far.times_ns())) < stats.MIN_SAMPLES or not 0 < _amount(near) < _amount(far):
+        return ""
+    times = _amount(far) / _amount(near)
+    first, last = [t / near.passes for t in near.times_ns()], [t / far.passes for t in far.times_ns()]
+    if stats.difference(first, last).high < 0:
+        return f"{times:.3g} times the work took less time: the slope cannot be below 0"
+    excess = stats.difference([times * t for t in first], last)
+    if excess.low > CURVED * statistics.median(last):
+        took = statistics.median(last) / statistics.median(first)
+        return f"{times:.3g} times the work took {took:.3g} times the time: the ends did not meet the same caches or clock"
+    return ""
+
+
+def _drift(record: Record, metrics: Sequence[Metric]) -> str:
+    moved = record.core_clock.moved if record.core_clock is not None else 0.0
+    if moved <= UNSTEADY or record.role != "measure":
+        return ""
+    return f"the core clock moved by {moved:.0%} while it was measured: fix the clock or quieten the host, and measure it again"
+
+
+def _amount(series: Series) -> int:
+    return max(series.ops, series.nbytes, series.flops)
+
+
+GATES: Mapping[str, Callable[[Record, Sequence[Metric]], str]] = {
+    "stamps": _stamps,
+    "samples": _samples,
+    "together": _together,
+    "grows": _grows,
+    "drift": _drift,
+}

@@ -1,0 +1,263 @@
+"""Gates on a run: values against theoretical peaks, CPU time and clocks, and points against each other. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from clmembench import derive, specs
+from clmembench.derive import Derived
+from clmembench.gates import point
+from clmembench.infer import levels
+from clmembench.model import DeviceInfo, Record, Run
+from clmembench.specs import Peak, SpecSheet
+
+MEMORY_PEAK = "memory_bandwidth_gb_s"
+USED = (0.75, 1.15)  # of the compute units asked for: what work that is not quite even and a launch's idle ends explain
+IMPOSSIBLE = 1.02  # of a theoretical peak: beyond what rounding of the sheet's figures explains
+NOTHING = 1e-3  # of a peak, over LASTING_NS: a clock that counts another unit
+LASTING_NS = 1e5
+CLOCK = (0.1, 2.0)  # of the clock that the driver claims; boost goes beyond, and claims are often of the base clock
+FASTER = 1.25  # by how much a smaller working set may be slower than a larger one
+SHORTER = 0.7  # of the time of work half as much or less
+KNEE = 1.5  # a fall of bandwidth between two footprints, with which latency rises
+FLAT = 1.15  # the least such rise
+
+Key = tuple[object, ...]
+Found = Iterator[tuple[Derived, str]]
+
+
+def judged_run(run: Run, sheet: SpecSheet | None) -> Run:
+    """The run with every record judged: what fails a gate is `suspect`, with the gate's name. Again changes nothing."""
+    if run.judged:
+        return run
+    cards = run.header.benchmarks
+    records = tuple(
+        point.judged(r, cards[r.benchmark].metrics) if r.benchmark in cards and r.role == "measure" else r for r in run.records
+    )
+    run = replace(run, records=records, judged=True)
+    for gates in (SINGLE, AMONG):  # what fails alone is no evidence against others
+        failed: dict[Key, tuple[str, str]] = {}
+        values = derive.derive(run)
+        for gate, find in gates.items():
+            for value, reason in find(values, run, sheet):
+                failed.setdefault(value.key, (gate, reason))
+        run = replace(run, records=tuple(_marked(r, failed.get(derive.key_of(r))) for r in run.records))
+    return run
+
+
+def _marked(record: Record, failed: tuple[str, str] | None) -> Record:
+    if failed is None or record.status != "ok" or record.role != "measure":
+        return record
+    return replace(record, status="suspect", gate=failed[0], reason=failed[1])
+
+
+def peak_of(value: Derived, run: Run, sheet: SpecSheet | None) -> Peak | None:
+    """The theoretical peak that a value is to be held against; None where there is none, or it is not known."""
+    host, device = run.header.host, run.header.device
+    if _cached(value, device, sheet):
+        return None
+    sockets, known = host.get("sockets"), host.get("cores")
+    whole = int(sockets) if isinstance(sockets, int) and not host.get("virtual") else None
+    cores = value.place.cores or (known if isinstance(known, int) else None)
+    return specs.peak(sheet, value.peak, _used(value, device), value.ghz, whole, cores)
+
+
+def _used(value: Derived, device: DeviceInfo) -> DeviceInfo:
+    """The device with as many compute units as were used: the peak of some cores is not that of all."""
+    units = value.place.compute_units
+    return replace(device, compute_units=units) if units is not None and device.kind == "cpu" else device
+
+
+def _cached(value: Derived, device: DeviceInfo, sheet: SpecSheet | None) -> bool:
+    """Whether arrays, or all that a pass moves, are small enough for a cache, by STREAM's rule: memory's peak is not theirs."""
+    size = value.params.get("array_bytes", value.nbytes)
+    known = [sheet.figures[name].value for name in ("l2_bytes", "l3_bytes") if sheet is not None and name in sheet.figures]
+    return value.peak == MEMORY_PEAK and isinstance(size, int) and size < 4 * max(device.cache_bytes, *known, 0)
+
+
+# ---- one value against what is known of the device --------------------------------------------------------------------
+
+
+def _peak(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found:
+    for value in _good(values):
+        peak = peak_of(value, run, sheet)
+        if peak is None or value.median is None:
+            continue
+        if value.median > IMPOSSIBLE * peak.value:
+            yield value, f"{value.median:.4g} {value.unit} is over the theoretical peak of {peak.value:.4g}: {peak.source}"
+        elif value.median < NOTHING * peak.value and value.pass_ns > LASTING_NS:
+            yield value, f"{value.median:.2g} {value.unit} is under a thousandth of the theoretical peak of {peak.value:.4g}"
+
+
+def _cores(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found:
+    """CPU time over the kernels' time: on a CPU it says on how many compute units a point ran."""
+    for value in _good(values) if run.header.device.kind == "cpu" else ():
+        units, used = value.place.compute_units, value.cpu_over_wall
+        if used is None:
+            continue
+        if units is not None and value.busy == units and not USED[0] * units <= used <= USED[1] * units:
+            yield (
+                value,
+                f"{units} compute units were asked for and {used:.2f} were used: quieten the host, and measure it again",
+            )
+        elif used < USED[0] * value.together:
+            together = f"{value.together} work-groups were to run at the same time"
+            yield value, f"{together}, and {used:.2f} compute units were used: quieten the host, and measure it again"
+
+
+def _clock(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found:
+    """ns against cycles: the core clock that the chain of dependent operations gives lies near what the driver claims."""
+    claimed = run.header.device.max_clock_mhz / 1000
+    for value in _good(values) if claimed > 0 else ():
+        if value.ghz is not None and not CLOCK[0] * claimed <= value.ghz <= CLOCK[1] * claimed:
+            yield (
+                value,
+                f"{value.ghz:.3g} GHz by the chain of dependent operations and {claimed:.3g} GHz by the driver: "
+                "the clock that times it, or the count of cycles, is wrong",
+            )
+
+
+# ---- points against each other ----------------------------------------------------------------------------------------
+
+
+def _levels(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found:
+    """Latency over the working set: what fits where a larger set does is as fast as that."""
+    for name, curve in _by_size(values, lambda v: run.header.benchmarks[v.benchmark].growing):
+        for index, other in _inversions([_interval(v) for v in curve], FASTER):
+            here, there = curve[index], curve[other]
+            times = (here.median or 0.0) / (there.median or 1.0)
+            against = f"a larger set, {_at_size(there, name)}" if other > index else f"a smaller set, {_at_size(there, name)}"
+            yield here, f"{times:.2g} times the latency of {against}, which cannot be: what disturbed it may be gone next time"
+
+
+def _sizes(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found:
+    """Time over amounts: at least twice the work does not take far less time."""
+
+    def axis(value: Derived) -> str:
+        card = run.header.benchmarks[value.benchmark]
+        form = next((m.form for m in card.metrics if m.name == value.metric), "")
+        return card.x if form in ("rate", "cost") and not card.growing and value.pass_ns > 0 else ""
+
+    for name, line in _by_size(values, axis):
+        times = [(v.pass_ns / (1 + _spread(v)), v.pass_ns * (1 + _spread(v))) for v in line]
+        for index, other in _inversions(times, 1 / SHORTER):
+            here, there = line[index], line[other]
+            if max(_size(here, name), _size(there, name)) < 2 * min(_size(here, name), _size(there, name)):
+                continue
+            way = "longer than more work" if other > index else "shorter than less work"
+            took = f"{here.pass_ns / 1e3:.3g} us, far {way} took, {there.pass_ns / 1e3:.3g} us {_at_size(there, name)}"
+            yield here, f"a pass took {took}"
+
+
+def _knee(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found:
+    """Bandwidth against latency: where one says that a footprint has left a cache, so does the other."""
+    curve = _latency(run)
+    if not curve:
+        return
+    units = run.header.device.compute_units
+    cards = run.header.benchmarks
+    rates = [v for v in values if v.unit == "GB/s" and v.place.compute_units is None and cards[v.benchmark].suite != "link"]
+    for name, line in _by_size(rates, lambda v: "array_bytes"):
+        for small, large in pairwise(line):
+            # a compute unit's share of the small footprint is what its own caches may hold
+            near, far = _at(curve, small.nbytes // units), _at(curve, large.nbytes)
+            if near is None or far is None:
+                continue
+            low, high = _interval(small), _interval(large)
+            if low[0] > KNEE * high[1] and far < FLAT * near:
+                yield (
+                    small,
+                    f"{small.median:.4g} GB/s, and {large.median:.4g} {_at_size(large, name)}: "
+                    "latency says that both lie in the same level",
+                )
+
+
+def _latency(run: Run) -> list[tuple[int, float]]:
+    """(working set, ns) of the first latency curve there is."""
+    for name, card in run.header.benchmarks.items():
+        metric = card.metrics[0]
+        if card.growing and metric.form == "slope":
+            records = [r for r in run.records if r.benchmark == name and r.place.compute_units is None]
+            others = [{k: v for k, v in r.params.items() if k != card.growing} for r in records]
+            first = [r for r, other in zip(records, others, strict=True) if other == others[0]]
+            return [(s.array_bytes, s.ns) for s in levels.curve(first, metric, card.growing)]
+    return []
+
+
+def _at(curve: Sequence[tuple[int, float]], nbytes: int) -> float | None:
+    """Latency at a working set: that of the smallest one measured that is no smaller; of the largest beyond it."""
+    if nbytes < curve[0][0]:
+        return curve[0][1]
+    return next((ns for size, ns in curve if size >= nbytes), curve[-1][1])
+
+
+SINGLE: Mapping[str, Callable[[Sequence[Derived], Run, SpecSheet | None], Found]] = {
+    "peak": _peak,
+    "cores": _cores,
+    "clock": _clock,
+}
+AMONG: Mapping[str, Callable[[Sequence[Derived], Run, SpecSheet | None], Found]] = {
+    "levels": _levels,
+    "sizes": _sizes,
+    "knee": _knee,
+}
+
+
+def _inversions(intervals: Sequence[tuple[float, float]], factor: float) -> list[tuple[int, int]]:
+    """Indices of what does not fit an order of values that never fall, each with one that it contradicts.
+
+    Two contradict each other where the earlier one's interval lies over `factor` times the later one's. What contradicts most
+    others is taken out until nothing does, so that one that is far too fast does not condemn all that are right.
+    """
+    pairs = [
+        (i, j)
+        for i in range(len(intervals))
+        for j in range(i + 1, len(intervals))
+        if intervals[i][0] > factor * intervals[j][1]
+    ]
+    found = []
+    while pairs:
+        counts: dict[int, int] = defaultdict(int)
+        for i, j in pairs:
+            counts[i] += 1
+            counts[j] += 1
+        worst = max(counts, key=lambda index: (counts[index], -index))  # of two, the smaller set: disturbances only add
+        found.append((worst, next(i + j - worst for i, j in pairs if worst in (i, j))))
+        pairs = [pair for pair in pairs if worst not in pair]
+    return found
+
+
+def _by_size(values: Sequence[Derived], axis: Callable[[Derived], str]) -> list[tuple[str, list[Derived]]]:
+    """The axis and the values of each line of good values that differ only in the number on it, by rising number."""
+    lines: dict[Key, list[Derived]] = defaultdict(list)
+    for value in _good(values):
+        name = axis(value)
+        if name and isinstance(value.params.get(name), int) and value.ci_low is not None and value.ci_high is not None:
+            others = tuple(sorted((k, str(v)) for k, v in value.params.items() if k != name))
+            lines[(value.benchmark, value.metric, name, others)].append(value)
+    return [(str(key[2]), sorted(line, key=lambda v: _size(v, str(key[2])))) for key, line in lines.items() if len(line) > 1]
+
+
+def _good(values: Sequence[Derived]) -> list[Derived]:
+    return [v for v in values if v.status == "ok" and v.median is not None]
+
+
+def _interval(value: Derived) -> tuple[float, float]:
+    return value.ci_low or 0.0, value.ci_high or 0.0
+
+
+def _spread(value: Derived) -> float:
+    """Half the interval's width over the median."""
+    low, high = _interval(value)
+    return (high - low) / 2 / value.median if value.median else 0.0
+
+
+def _size(value: Derived, name: str) -> int:
+    return int(value.params[name])
+
+
+def _at_size(value: Derived, name: str) -> str:
+    return f"at {name} {_size(value, name)}"

@@ -1,0 +1,112 @@
+"""The child's half: sessions on the fake device, whose clock is made to move, be lost, or stay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from clmembench import child, hostload
+from clmembench.child import AGAIN, AGAIN_OF, Job, Session
+from clmembench.hostload import Load, Reading
+from clmembench.isolate import ChildError, Here
+from clmembench.measure import Budget, CoreClock
+from clmembench.model import DeviceError, Place, Point
+from clmembench.runtimes.fake import INFO
+
+FAST = Budget(least_s=0.0, most_s=0.01, noise=0.5, slope_ns=1e3)
+JOB = Job("fake", INFO, "moves", budget=FAST, features=INFO.features, cycles_per_op=1.0, origin="test")
+
+
+@pytest.fixture
+def moving(monkeypatch):
+    """A clock whose readings are those of a list, and a benchmark that is always right."""
+    from clmembench.benchmarks import discovered
+    from clmembench.model import Work
+
+    known = discovered()["launch"]
+    always = replace(known, name="moves", prepare=lambda device, groups: Work(commands=(), ops=1, clock="host"))
+    monkeypatch.setattr(child, "discovered", lambda: {"moves": always})
+    readings: list[float] = []
+    monkeypatch.setattr(CoreClock, "read", lambda self, device, times=5: readings.pop(0) if readings else 1e6)
+    return readings
+
+
+def test_what_was_sampled_while_the_clock_moved_is_void_and_taken_once_more(moving):
+    session = Session(JOB)
+    moving[:] = [1e6, 1.2e6, 1e6, 1.01e6]
+    record = session.record({"groups": 1}, "measure")
+    assert record.status == "ok" and record.core_clock.moved == pytest.approx(0.01)
+    assert "measured again: the core clock moved by 20% the first time" in record.notes
+
+
+def test_a_clock_that_moves_twice_is_in_the_record(moving):
+    session = Session(JOB)
+    moving[:] = [1e6, 1.2e6, 1e6, 1.5e6]
+    record = session.record({"groups": 1}, "measure")
+    assert (record.status, record.gate) == ("suspect", "drift") and not moving
+
+
+def test_a_steady_clock_costs_nothing_and_a_trial_is_never_repeated(moving):
+    session = Session(JOB)
+    moving[:] = [1e6, 1.02e6]
+    assert session.record({"groups": 1}, "measure").notes == () and not moving
+    moving[:] = [1e6, 1.2e6]
+    assert session.record({"groups": 1}, "tune").notes == () and not moving
+
+
+def test_where_the_clock_never_rests_only_some_points_are_repeated(moving):
+    session = Session(JOB)
+    repeated = 0
+    for _ in range(20):
+        moving[:] = [1e6, 1.2e6, 1e6, 1.2e6]
+        repeated += bool(session.record({"groups": 1}, "measure").notes)
+    assert AGAIN <= repeated <= AGAIN + 20 // AGAIN_OF + 1
+
+
+def test_a_lost_device_is_told_from_a_refusal(moving, monkeypatch):
+    session = Session(JOB)
+    assert session.lost() == ""
+
+    def gone(self, device, times=5):
+        raise DeviceError("out of resources")
+
+    monkeypatch.setattr(CoreClock, "read", gone)
+    assert session.lost() == "out of resources"
+
+
+def test_without_a_child_there_is_one_place_and_one_process(moving):
+    here = Here(JOB)
+    assert here.measure(Point("moves", {"groups": 1}), 1.0).status == "ok"
+    here.end()
+    for elsewhere in (replace(JOB, process=1), replace(JOB, place=Place(1))):
+        with pytest.raises(ChildError, match="--no-isolate"):
+            Here(elsewhere)
+
+
+def test_a_record_says_who_used_the_cpus(moving, monkeypatch):
+    readings = [Reading(100.0, 5.0, 1.0, 50.0), Reading(104.0, 6.0, 2.0, 54.0)]
+    monkeypatch.setattr(hostload, "read", lambda: readings.pop(0))
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    record = Session(JOB).record({"groups": 1}, "measure")
+    # in 4 s of 2 CPUs: 4 s were used, 1 s by this process; 1 s was stolen
+    assert (record.cpu_others, record.cpu_stolen) == (0.375, 0.125)
+
+
+def test_shares_are_between_nothing_and_all_and_need_time_to_pass():
+    then = Reading(100.0, 5.0, 1.0, 50.0)
+    assert hostload.between(then, replace(then, busy_s=200.0, at_s=51.0), 2) == Load(1.0, 0.0)
+    assert hostload.between(then, replace(then, own_s=3.0, at_s=51.0), 2) == Load(0.0, 0.0)
+    assert hostload.between(then, replace(then, at_s=50.01), 2) is None
+    assert hostload.between(None, then, 2) is None and hostload.between(then, None, 2) is None
+
+
+def test_the_systems_accounting_is_read_and_may_be_missing(tmp_path):
+    stat = tmp_path / "stat"
+    stat.write_text("cpu  100 20 30 400 50 6 7 80 90 10\ncpu0 1 2 3\n")
+    found = hostload.read(stat)
+    assert found is not None and found.stolen_s > 0 and found.busy_s == pytest.approx(found.stolen_s * 163 / 80)
+    for text in ("", "cpu 1 2", "cpu a b c d e f g h"):
+        stat.write_text(text)
+        assert hostload.read(stat) is None
+    assert hostload.read(tmp_path / "none") is None

@@ -1,0 +1,200 @@
+"""Comparing runs: verdicts on planted changes, what is no comparison, baselines, and the forms a comparison takes."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+
+from clmembench import compare
+from clmembench.compare import objections, pooled
+from clmembench.report import changes
+from tests.builders import BANDWIDTH, CHASE, COST, STREAM, device, header, record, run, series, slope
+
+CARDS = {"stream": STREAM, "pchase": CHASE}
+
+
+def points(factor=1.0, processes=6, spread=0.01, **changed):
+    """Three bandwidths and a latency in several processes; everything `factor` times as fast."""
+    found = []
+    for process in range(processes):
+        luck = 1 + spread * (process - (processes - 1) / 2)
+        for index, op in enumerate(("copy", "triad", "read")):
+            times = series([round(10**7 * luck / factor)] * 8, nbytes=10**8)
+            found.append(record("stream", {"op": op}, times, process=process, index=index, sources="aa-11"))
+        ns = [10.0 * luck / factor, 10.01 * luck / factor] * 8
+        found.append(slope({"array_bytes": 4096}, ns, process=process, index=9, sources="bb-22"))
+    return run(found, header(cards=CARDS), **changed)
+
+
+def verdicts(a, b, margin=0.05):
+    return {change.verdict for change in compare.compare(a, b, margin).changes}
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "same"), (1.005, "same"), (1.5, "faster"), (1 / 1.5, "slower")])
+def test_what_changed_is_told_of_rates_and_times_alike(factor, verdict):
+    assert verdicts(points(), points(factor)) == {verdict}
+
+
+def test_what_processes_differ_by_is_no_change():
+    wild = [points(factor, spread=0.15) for factor in (1.0, 1.15)]
+    assert verdicts(*wild) == {"undecided"}
+    # and where only one process speaks for a run, what such devices are known for is believed
+    assert verdicts(points(processes=1), points(1.03, processes=1)) == {"undecided"}
+    assert verdicts(points(processes=1), points(2.0, processes=1)) == {"faster"}
+
+
+def test_a_change_within_the_margin_is_the_same_and_the_margin_is_the_users():
+    a, b = points(spread=0.0001), points(1.2, spread=0.0001)
+    assert verdicts(a, b, 0.05) == {"faster"} and verdicts(a, b, 0.5) == {"same"}
+
+
+def test_ratio_is_second_over_first_and_gain_is_more_where_it_is_better():
+    found = {c.benchmark: c for c in compare.compare(points(), points(1.5)).changes}
+    assert found["stream"].ratio.value == pytest.approx(1.5, rel=1e-6) == found["stream"].gain.value
+    assert found["pchase"].ratio.value == pytest.approx(1 / 1.5, rel=1e-3)
+    assert found["pchase"].gain.value == pytest.approx(1.5, rel=1e-3)
+    low, high = found["pchase"].gain.low, found["pchase"].gain.high
+    assert low < found["pchase"].gain.value < high and found["pchase"].ratio.low == pytest.approx(1 / high)
+
+
+def test_the_mean_of_a_suite_is_geometric_and_no_narrower_for_more_points():
+    a = points()
+    pairs = zip(a.records, points(2.0).records, strict=True)
+    b = replace(a, records=tuple(old if old.params.get("op") == "copy" else new for old, new in pairs))
+    found = compare.compare(a, b)
+    assert found.means["memory"].value == pytest.approx(2 ** (2 / 3), rel=1e-6)
+    widths = [math.log(c.gain.high / c.gain.low) for c in found.changes if c.suite == "memory"]
+    assert math.log(found.means["memory"].high / found.means["memory"].low) == pytest.approx(sum(widths) / len(widths))
+
+
+def test_a_point_without_a_value_is_undecided_and_one_that_broke_is_told():
+    a, b = points(), points()
+    failed = tuple(
+        replace(r, status="failed", reason="it crashed", series=()) if r.params.get("op") == "copy" else r for r in b.records
+    )
+    found = {c.params.get("op"): c for c in compare.compare(a, replace(b, records=failed)).changes}
+    assert found["copy"].broken and found["copy"].verdict == "undecided" and "it crashed" in found["copy"].reason
+    assert not found["read"].broken
+    back = {c.params.get("op"): c for c in compare.compare(replace(b, records=failed), a).changes}
+    assert not back["copy"].broken
+
+
+def test_points_of_one_run_alone_are_listed():
+    a, b = points(), points()
+    found = compare.compare(a, replace(b, records=tuple(r for r in b.records if r.params.get("op") != "copy")))
+    assert found.only_first == ("stream op=copy",) and found.only_second == ()
+    assert len(found.changes) == 3
+
+
+def test_a_tuned_shape_is_no_part_of_a_point_unless_it_alone_tells_them_apart():
+    card = replace(STREAM, tuning=("width",))
+
+    def at(*widths):
+        made = [record("stream", {"op": "copy", "width": w}, series([10**7] * 8, nbytes=10**8)) for w in widths]
+        return run(made, header(cards={"stream": card}))
+
+    assert len(compare.compare(at(1), at(4)).changes) == 1
+    assert len(compare.compare(at(1, 4), at(1, 4)).changes) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (
+            lambda r: replace(r, header=header(cards={**CARDS, "stream": replace(STREAM, version=2)})),
+            "of version 1 in the first and 2",
+        ),
+        (lambda r: replace(r, records=tuple(replace(x, sources="cc-11") for x in r.records)), "kernels of stream"),
+        (
+            lambda r: replace(r, records=tuple(replace(x, params={**x.params, "op": "dot"}) for x in r.records)),
+            "no parameters in common",
+        ),
+        (lambda r: replace(r, header=header(cards={"other": STREAM})), "no benchmark in common"),
+    ],
+)
+def test_runs_that_are_not_comparable_are_refused(change, says):
+    found = objections(points(), change(points()))
+    assert any(says in objection for objection in found), found
+
+
+def test_runs_that_are_comparable_are_not_refused():
+    # another shape and its options, and a file from before sources and options had hashes of their own
+    other = replace(points(), records=tuple(replace(r, sources=r.sources[:3] + "99") for r in points().records))
+    old = replace(points(), records=tuple(replace(r, sources="0123") for r in points().records))
+    for b in (points(2.0), other, old):
+        assert objections(points(), b) == []
+
+
+def test_a_baseline_has_the_processes_of_all_its_runs():
+    a, b = points(processes=3), points(1.2, processes=3)
+    made = pooled([a, b], ("baseline", "create"))
+    assert {r.process for r in made.records} == set(range(6)) and len(made.records) == len(a.records) + len(b.records)
+    assert made.header.argv == ("baseline", "create")
+    # what runs differ by is then in its intervals
+    assert verdicts(made, points(1.1, processes=6)) == {"undecided"}
+    with pytest.raises(ValueError, match="Another GPU"):
+        pooled([a, replace(b, header=header(device("Another GPU")))], ())
+
+
+# ---- forms --------------------------------------------------------------------------------------------------------------
+
+
+def test_text_has_counts_means_and_what_changed_first():
+    found = compare.compare(points(), points(1 / 1.5))
+    text = changes.as_text(["a.jsonl", "b.jsonl"], [found], everything=False)
+    assert "b.jsonl against a.jsonl" in text and "4 slower, 0 faster, 0 undecided, 0 same of 4 values" in text
+    assert "memory: geometric mean of the gains 0.667" in text
+    assert "stream op=copy: bandwidth" in text and "10.00 GB/s" in text
+    same = compare.compare(points(), points())
+    assert "op=copy" not in changes.as_text(["a", "b"], [same], everything=False)
+    assert "op=copy" in changes.as_text(["a", "b"], [same], everything=True)
+
+
+def test_json_says_all():
+    (found,) = json.loads(changes.to_json(["a", "b"], [compare.compare(points(), points(1.5))]))
+    assert (found["first"], found["second"]) == ("a", "b") and len(found["changes"]) == 4
+    assert {"verdict", "ratio", "gain", "params"} <= found["changes"][0].keys()
+    assert found["geometric_means"]["memory"]["value"] > 1.4
+
+
+def test_junit_has_a_case_for_each_value_and_is_xml_whatever_the_names(tmp_path):
+    evil = '<script>"]]>\x00\x1b[31m\u202e'
+    slower = compare.compare(points(), points(1 / 1.5))
+    odd = replace(slower, changes=tuple(replace(c, params={evil: evil}, reason=evil) for c in slower.changes))
+    root = ElementTree.fromstring(changes.to_junit(odd))
+    cases = root.findall(".//testcase")
+    assert len(cases) == 4 and all(case.find("failure") is not None for case in cases)
+    assert sum(int(suite.get("failures")) for suite in root) == 4
+    undecided = compare.compare(points(processes=1), points(1.03, processes=1))
+    assert all(
+        case.find("skipped") is not None for case in ElementTree.fromstring(changes.to_junit(undecided)).iter("testcase")
+    )
+
+
+def test_hostile_names_cannot_steer_a_terminal():
+    evil = "\x1b[2Jevil\u202e"
+    found = compare.compare(points(), points(1 / 1.5))
+    odd = replace(
+        found, changes=tuple(replace(c, benchmark=evil, params={evil: evil}) for c in found.changes), only_first=(evil,)
+    )
+    text = changes.as_text([evil, evil], [odd], everything=True)
+    assert all(c.isprintable() or c == "\n" for c in text)
+
+
+def test_a_metric_that_is_a_cost_gains_by_falling():
+    card = replace(STREAM, metrics=(COST, BANDWIDTH))
+
+    def of(ns):
+        made = [record("stream", {"op": "copy"}, series([ns] * 8, ops=1, nbytes=10**8), process=p) for p in range(6)]
+        return run(made, header(cards={"stream": card}))
+
+    found = compare.compare(of(10**7), of(5 * 10**6))
+    assert {c.metric: (c.verdict, c.headline) for c in found.changes} == {
+        COST.name: ("faster", True),
+        BANDWIDTH.name: ("faster", False),
+    }
+    assert found.means["memory"].value == pytest.approx(2.0)

@@ -1,0 +1,202 @@
+"""Gates: each catches a violation planted for it, on both sides where it has two, and passes a clean run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from clmembench.derive import derive
+from clmembench.gates import judged, judged_run
+from clmembench.gates.point import GATES
+from clmembench.gates.whole import AMONG, SINGLE
+from clmembench.model import Card, Place
+from clmembench.report.rows import as_dict, rows
+from clmembench.specs import Figure, Match, SpecSheet
+from tests.builders import BANDWIDTH, CHASE, COST, LATENCY, STREAM, clock, device, header, record, run, series, slope
+
+KIB, MIB = 1 << 10, 1 << 20
+SHEET = SpecSheet(
+    "a sheet", "gpu", Match(("Synthetic GPU",)), {"memory_bandwidth_gb_s": Figure(100.0, "GB/s", "the data sheet")}
+)
+METRICS = (BANDWIDTH, LATENCY)
+
+
+def gate_of(one, metrics=METRICS):
+    found = judged(one, metrics)
+    assert (found.status == "suspect") == bool(found.gate) == bool(found.reason)
+    return found.gate
+
+
+# ---- one record ---------------------------------------------------------------------------------------------------------
+
+clean = series([10**7] * 8, nbytes=10**8, host_ns=(10**7 + 20_000,) * 8)
+
+
+@pytest.mark.parametrize(
+    ("times", "gate"),
+    [
+        (clean, ""),
+        (replace(clean, device_ns=(11 * 10**6,) * 8), "stamps"),  # more than the host saw pass
+        (replace(clean, device_ns=(10**4,) * 8), "stamps"),  # counts microseconds
+        (replace(clean, host_ns=(18 * 10**6,) * 8, passes=30), ""),  # thirty launches explain 8 ms
+        (replace(clean, clock="queue", queue_ns=(5,) * 8), ""),
+        (replace(clean, clock="queue", queue_ns=(-5,) * 8), "stamps"),
+        (replace(clean, host_ns=clean.host_ns[:5], device_ns=clean.device_ns[:5]), "samples"),
+    ],
+)
+def test_a_record_is_held_against_itself(times, gate):
+    assert gate_of(record("stream", {"op": "copy"}, times)) == gate
+
+
+@pytest.mark.parametrize(
+    ("clocked", "passes", "gate"), [("host", 2, "together"), ("queue", 3, "together"), ("host", 1, ""), ("device", 2, "")]
+)
+def test_a_cost_whose_passes_were_waited_for_together(clocked, passes, gate):
+    times = series([1000] * 8, ops=1, clock=clocked, passes=passes, queue_ns=(1000,) * 8)
+    assert gate_of(record("launch", {"groups": 1}, times), (COST,)) == gate
+
+
+@pytest.mark.parametrize(
+    ("near", "far", "gate"),
+    [
+        (15_000, 35_000, ""),  # 5 us of overhead and 10 ns a step
+        (10_000, 30_000, ""),  # no overhead at all
+        (10_000, 33_500, "grows"),  # three times the work, more than three times the time
+        (35_000, 34_000, "grows"),  # and less time
+    ],
+)
+def test_time_grows_with_work_and_no_more_than_in_proportion(near, far, gate):
+    ends = (series([near, near + 9] * 8, ops=1000), series([far, far + 9] * 8, ops=3000))
+    assert gate_of(record("pchase", {"array_bytes": 4096}, *ends)) == gate
+
+
+def test_noise_is_no_curvature():
+    near, far = [10_000, 12_000, 9_000, 15_000] * 4, [33_500, 30_000, 40_000, 31_000] * 4
+    assert gate_of(record("pchase", {"array_bytes": 4096}, series(near, ops=1000), series(far, ops=3000))) == ""
+
+
+@pytest.mark.parametrize(("moved", "gate"), [(1.0, ""), (1.1, ""), (1.3, "drift"), (0.7, "drift")])
+def test_a_core_clock_that_moves_far_leaves_no_number(moved, gate):
+    reading = replace(clock(2.0), after_ns=moved * clock(2.0).after_ns)
+    assert gate_of(record("stream", {"op": "copy"}, clean, core_clock=reading)) == gate
+
+
+def test_what_has_no_number_is_not_judged_and_the_first_gate_names_it():
+    broken = replace(clean, device_ns=(10**4,) * 5, host_ns=clean.host_ns[:5])
+    assert gate_of(record("stream", {"op": "copy"}, broken)) == next(iter(GATES))
+    for status in ("failed", "wrong", "skipped", "timeout"):
+        one = record("stream", {"op": "copy"}, broken, status=status, reason="why")
+        assert judged(one, METRICS) == one
+
+
+# ---- a whole run --------------------------------------------------------------------------------------------------------
+
+
+def gates_of(found, sheet=None):
+    """The gate of each point, by its number on the axis, or by what tells it from others."""
+    return {tuple(r.params.values())[-1]: r.gate for r in judged_run(found, sheet).records}
+
+
+def rate(gb_s, op="copy", array_bytes=256 * MIB, footprint=None, **changes):
+    nbytes = footprint or array_bytes
+    times = series([round(nbytes / gb_s)] * 8, nbytes=nbytes)
+    return record("stream", {"op": op, "array_bytes": array_bytes}, times, **changes)
+
+
+@pytest.mark.parametrize(("gb_s", "gate"), [(90.0, ""), (101.0, ""), (103.0, "peak"), (9e4, "peak"), (0.05, "peak"), (0.2, "")])
+def test_no_rate_is_over_its_peak_nor_a_thousandth_of_it(gb_s, gate):
+    assert gates_of(run([rate(gb_s)]), SHEET) == {256 * MIB: gate}
+
+
+def test_a_point_that_fails_a_gate_is_no_value_in_any_of_its_rows():
+    (found,) = rows(run([rate(5000.0)]), SHEET)
+    assert (found.status, found.value.gate, as_dict(found)["gate"]) == ("suspect", "peak", "peak")
+    assert "theoretical peak of 100: the data sheet" in found.reason
+
+
+@pytest.mark.parametrize(("used", "gate"), [(2.0, ""), (1.9, ""), (1.0, "cores"), (2.5, "cores")])
+def test_as_many_compute_units_are_used_as_were_asked_for(used, gate):
+    times = series([10**6] * 8, nbytes=10**6, busy=2, cpu_ns=(round(used * 10**6),) * 8)
+    one = record("stream", {"op": "copy"}, times, place=Place(2, (0, 1), "compact"))
+    assert gates_of(run([one], header(device(kind="cpu")))) == {"copy": gate}
+    assert gates_of(run([one], header(device(kind="gpu")))) == {"copy": ""}  # a GPU's work takes no CPU time
+
+
+@pytest.mark.parametrize(("ghz", "gate"), [(2.0, ""), (3.5, ""), (0.3, ""), (5.0, "clock"), (0.1, "clock")])
+def test_ns_and_cycles_agree_on_a_clock_that_can_be(ghz, gate):
+    assert gates_of(run([rate(50.0, core_clock=clock(ghz))])) == {256 * MIB: gate}
+
+
+def chase(*ns):
+    """A latency a working set, from 4 KiB up by octaves."""
+    points = [slope({"spacing_bytes": "line", "array_bytes": 4 * KIB << n}, [v, 1.001 * v] * 8) for n, v in enumerate(ns)]
+    return run(points, header(cards={"pchase": CHASE, "stream": STREAM}))
+
+
+@pytest.mark.parametrize(
+    ("ns", "suspect"),
+    [
+        ((1, 1, 1, 4, 4, 15, 15, 100, 100), {}),
+        ((1, 1, 1.2, 1, 4, 15, 15, 100, 100), {}),  # within what differs between allocations
+        ((1, 1, 8, 4, 4, 15, 15, 100, 100), {16}),  # slower than larger sets
+        ((1, 1, 1, 4, 4, 15, 0.5, 100, 100), {256}),  # faster than smaller sets, which it does not condemn
+    ],
+)
+def test_latency_never_falls_as_the_working_set_grows(ns, suspect):
+    found = gates_of(chase(*ns))
+    assert {size // KIB for size, gate in found.items() if gate == "levels"} == set(suspect)
+    assert set(found.values()) <= {"", "levels"}
+
+
+def test_a_level_does_not_count_what_failed_a_gate():
+    from clmembench.infer import levels
+
+    found = judged_run(chase(1, 1, 8, 4, 4, 15, 15, 100, 100), None)
+    assert 16 * KIB not in [s.array_bytes for s in levels.curve(found.records, LATENCY, "array_bytes")]
+
+
+@pytest.mark.parametrize(
+    ("times_us", "suspect"),
+    [
+        ((10, 20, 40, 80), set()),
+        ((10, 10, 12, 30), set()),  # a launch's own time
+        ((10, 90, 40, 80), {2}),  # a longer pass than twice and four times the work
+        ((10, 20, 40, 8), {8}),  # and one that cannot have done it
+    ],
+)
+def test_more_work_takes_no_less_time(times_us, suspect):
+    card = Card(1, "compute", "Sums.", "somebody", (replace(COST, amount="ops"),), x="n")
+    points = [record("sum", {"n": 1 << k}, series([1000 * us] * 8, ops=1)) for k, us in enumerate(times_us)]
+    found = gates_of(run(points, header(cards={"sum": card})))
+    assert {n for n, gate in found.items() if gate == "sizes"} == suspect
+    assert set(found.values()) <= {"", "sizes"}
+
+
+@pytest.mark.parametrize(
+    ("memory_ns", "large_gb_s", "gate"),
+    [
+        (100.0, 20.0, ""),  # latency rises, bandwidth falls
+        (15.0, 38.0, ""),  # neither
+        (15.0, 20.0, "knee"),  # bandwidth falls where latency says that nothing changes
+    ],
+)
+def test_bandwidth_falls_only_where_latency_rises(memory_ns, large_gb_s, gate):
+    curve = chase(1, 1, 1, 4, 4, 4, 15, 15, 15, 15, 15, *[memory_ns] * 6)
+    small, large = rate(40.0, array_bytes=2 * MIB), rate(large_gb_s, array_bytes=256 * MIB)
+    found = judged_run(replace(curve, records=(*curve.records, small, large)), None)
+    assert {r.params["array_bytes"]: r.gate for r in found.records if r.benchmark == "stream"} == {2 * MIB: gate, 256 * MIB: ""}
+
+
+def test_a_clean_run_passes_every_gate_and_judging_twice_changes_nothing():
+    curve = chase(1, 1, 1, 4, 4, 4, 15, 15, 100, 100, 100)
+    clean_run = replace(curve, records=(*curve.records, rate(60.0, array_bytes=MIB), rate(50.0, core_clock=clock(2.0))))
+    found = judged_run(clean_run, SHEET)
+    assert {r.status for r in found.records} == {"ok"} and found.records == clean_run.records
+    assert judged_run(found, SHEET) is found
+    assert all(d.status == "ok" for d in derive(found))
+
+
+def test_every_gate_has_a_violation_here():
+    planted = {"stamps", "samples", "together", "grows", "drift", "peak", "cores", "clock", "levels", "sizes", "knee"}
+    assert planted == {*GATES, *SINGLE, *AMONG}
