@@ -165,7 +165,8 @@ def placeable(benchmark: Benchmark, info: DeviceInfo) -> bool:
 
 
 def _check_places(chosen: Sequence[Benchmark], info: DeviceInfo, selection: Selection) -> None:
-    """Raises ValueError where one process is all there is, for compute units that the device has not, a placement that is none, or one where none can be had."""
+    """Raises ValueError where one process is all there is, for compute units that the device has not, a placement that is none,
+    or one where none can be had."""
     if not selection.isolated and (set(PLACE) & set(selection.axes) or (selection.processes or 1) > 1):
         raise ValueError("--no-isolate measures in one process: leave out --processes, compute_units and placement")
     for placement in selection.axes.get("placement", ()):

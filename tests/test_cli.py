@@ -140,7 +140,7 @@ def test_a_wrong_word_is_one_line_that_names_the_remedy(args, code, says):
 def test_arrays_that_the_memory_does_not_hold_are_refused():
     small = device(global_mem_bytes=4 << 30, max_alloc_bytes=2 << 30)
     assert _sized(small, 1 << 30).array_bytes == 1 << 30
-    with pytest.raises(ValueError, match="3 arrays of --size 1.5 GiB are over"):
+    with pytest.raises(ValueError, match=r"3 arrays of --size 1\.5 GiB are over"):
         _sized(small, 1536 << 20)
     with pytest.raises(ValueError, match="largest allocation"):
         _sized(small, 3 << 30)
