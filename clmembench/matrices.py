@@ -13,6 +13,8 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from clmembench import shown
+
 SUFFIXES = (".mtx", ".mtx.gz", ".mm")
 MOST = 2**31 - 1  # rows, columns and nonzeros that 32-bit indices can count
 FEWEST = 1000  # nonzeros that still show a generated matrix's structure
@@ -260,5 +262,4 @@ def _from_scipy(path: str, function: Callable[[Any], Any], subject: str = "") ->
 
 
 def _wrong(path: str, reason: str, line: str = "") -> ValueError:
-    shown = "".join(c if c.isprintable() else "?" for c in path)
-    return ValueError(f"{shown}{line}: {reason}")
+    return ValueError(f"{shown.printable(path)}{line}: {shown.printable(reason)}")

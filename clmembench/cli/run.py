@@ -17,6 +17,7 @@ import typer
 
 from clmembench import __version__, units
 from clmembench.cli import devices, exits
+from clmembench.shown import line
 
 if TYPE_CHECKING:
     from clmembench.isolate import Found
@@ -91,7 +92,7 @@ def run(
         exits.stop(f"{output} exists: choose another -o, or say --overwrite", exits.USAGE)
     if dry_run:
         for benchmark in chosen:
-            print(f"{benchmark.name}: {plan.outlook(benchmark, info, selection)}")
+            print(line(f"{benchmark.name}: {plan.outlook(benchmark, info, selection)}"))
         return
     path, bad, interrupted = _kept(info, selection, output, overwrite, earlier)
     _finish(path, as_json)
@@ -199,7 +200,8 @@ def _finish(path: Path, as_json: bool) -> None:
         print(rows.to_json(table))
     else:
         print(text.as_text(stored, table, sheet, bold=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
-        print(f"Results: {path}\nMore: clmembench show {path} --md; clmembench report {path} -o report.html")
+        name = line(str(path))
+        print(f"Results: {name}\nMore: clmembench show {name} --md; clmembench report {name} -o report.html")
 
 
 def _header(info: DeviceInfo, selection: Selection) -> Header:
@@ -286,9 +288,11 @@ class _Live:
         self._status, self._lines = status, _Lines()
 
     def show(self, record: Record) -> None:
+        from rich.markup import escape  # a file's name may look like markup
+
         self._lines.show(record)
         text = f"{record.benchmark} {units.format_params(dict(record.params))}: {record.status}"
-        self._status.update(text)  # type: ignore[attr-defined]
+        self._status.update(escape(line(text)))  # type: ignore[attr-defined]
 
     def close(self) -> None:
         self._lines.close()
