@@ -12,16 +12,17 @@ ROOT = Path(clmembench.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 EVERYTHING = {p.name.removesuffix(".py") for p in ROOT.iterdir() if p.suffix == ".py" or (p / "__init__.py").is_file()}
 MAY = {  # besides model, itself and the package's version
-    "__init__": "", "model": "", "units": "", "stats": "", "data": "", "topology": "", "matrices": "", "lock": "", "health": "",
+    "__init__": "", "model": "", "units": "", "stats": "", "data": "", "topology": "", "health": "",
+    "matrices": "shown", "lock": "shown", "shown": "",
     "derive": "stats", "measure": "stats", "benchmarks": "data units matrices", "runtimes": "", "environment": "topology",
     "probe": "data",
     "isolate": "measure runtimes benchmarks results probe stats topology", "plan": "isolate infer derive selection units",
     "selection": "benchmarks measure topology",
-    "results": "", "specs": "data", "infer": "derive stats specs", "models": "derive stats specs",
-    "report": "results specs infer models derive stats units health",
+    "limits": "", "results": "limits", "specs": "data", "infer": "derive stats specs", "models": "derive stats specs",
+    "report": "results specs infer models derive stats units health shown",
     "cli": " ".join(EVERYTHING), "__main__": "cli",
 }  # fmt: skip
-LEAVES = {"model", "units", "stats", "data", "topology", "matrices", "__init__"}
+LEAVES = {"model", "units", "stats", "data", "topology", "matrices", "shown", "__init__"}
 LAZY = {"pandas", "scipy", "seaborn", "matplotlib"}
 OPENCL = {ROOT / "runtimes" / "opencl.py", ROOT / "runtimes" / "opencl_info.py"}
 
