@@ -248,6 +248,8 @@ def _axes(given: list[str], matrices: list[Path]) -> Mapping[str, tuple[Value, .
 
 def _value(name: str, text: str) -> Value:
     if re.fullmatch(r"-?[0-9]+", text):
+        if len(text) > 19:
+            raise ValueError(f"-a {name}: {text[:30]} is beyond 64 bits")
         return int(text)
     if name.endswith("_bytes") and text[:1].isdigit():
         return units.parse_bytes(text)
