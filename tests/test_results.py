@@ -1,4 +1,5 @@
 import json
+import os
 import tracemalloc
 import zlib
 from base64 import b64encode
@@ -317,6 +318,25 @@ def test_a_run_that_was_cut_off_goes_on_after_its_last_whole_record(tmp_path):
     found = read(path)
     assert [r.params["op"] for r in found.records] == ["copy", "triad"]
     assert found.notes == () and found.header == header()
+
+
+def test_a_run_cut_off_at_any_byte_goes_on_with_every_whole_line_as_it_was(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # it is of the disk, and slow
+    path, new = tmp_path / "r.jsonl", record(params={"op": "triad"})
+    whole = written(tmp_path / "whole.jsonl", A_RECORD, ANOTHER).read_bytes()
+    first = whole.index(b"\n")
+    for size in range(len(whole) + 1):
+        path.write_bytes(whole[:size])
+        if size < first:  # no whole header: nothing to go on with, and nothing is touched
+            with pytest.raises(ResultsError):
+                Writer.going_on(path)
+            assert path.read_bytes() == whole[:size]
+            continue
+        with Writer.going_on(path) as writer:
+            writer.write(new)
+        kept = whole[: whole.rindex(b"\n", 0, size + 1) + 1] if b"\n" in whole[first : size + 1] else b""
+        assert path.read_bytes() == kept + encode(new).encode() + b"\n", size
+        assert read(path, strict=True).records[-1] == new
 
 
 def test_going_on_with_what_is_not_there_is_a_clear_error(tmp_path):
