@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from clmembench import shown
 from clmembench.model import DeviceInfo
 
 MOST_BYTES = 4096  # that are read of a file which anybody may have written
@@ -89,4 +90,4 @@ def _holder(descriptor: int) -> str:
         text = f"process {int(said['pid'])} since {said['started']}, clmembench {' '.join(map(str, said['argv']))}"
     except (OSError, ValueError, KeyError, TypeError):
         return "it does not say which"
-    return "".join(c if c.isprintable() else "?" for c in text)[:300]
+    return shown.line(text, 300)

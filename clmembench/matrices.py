@@ -13,6 +13,8 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from clmembench import shown
+
 SUFFIXES = (".mtx", ".mtx.gz", ".mm")
 MOST = 2**31 - 1  # rows, columns and nonzeros that 32-bit indices can count
 FEWEST = 1000  # nonzeros that still show a generated matrix's structure
@@ -21,6 +23,8 @@ BAND = 13  # diagonals on each side of the main one
 UNIFORM_ROW = 16
 PARETO, SHORTEST, LONGEST = 1.2, 3, 1024  # lengths of power_law's rows: exponent, least, most
 SHRINKS_MOST = 1032  # deflate's largest factor
+HEADER_BYTES = 16 << 20  # with comments: collections have some hundred lines of them
+ENTRY_BYTES = 256  # of an entry's line: two numbers of 10 digits and one of 25, with room
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,7 +184,7 @@ def outline(path: str) -> Outline:
     """
     from scipy.io import mminfo
 
-    rows, columns, entries, form, field, symmetry = _from_scipy(path, mminfo, "the header's sizes: ")
+    rows, columns, entries, form, field, symmetry = _from_scipy(path, mminfo, HEADER_BYTES, "the header's sizes: ")
     size = Path(path).stat().st_size
     if form != "coordinate":
         raise _wrong(path, f"a dense matrix ({form} format): a sparse one has the coordinate format")
@@ -205,8 +209,8 @@ def read(path: str) -> Csr:
     """
     from scipy.io import mmread
 
-    outline(path)
-    matrix = _from_scipy(path, mmread).astype(np.float64).tocsr()
+    most = HEADER_BYTES + ENTRY_BYTES * outline(path).nonzeros
+    matrix = _from_scipy(path, mmread, most).astype(np.float64).tocsr()
     matrix.sum_duplicates()
     infinite = np.flatnonzero(~np.isfinite(matrix.data))
     if len(infinite):
@@ -219,15 +223,22 @@ def read(path: str) -> Csr:
 
 class _Checked:
     """The bytes of a file for SciPy's reader, which (in 1.17) ends the process at a zero byte and at text after the last number
-    of a last line without an end."""
+    of a last line without an end; no more than `most` of them, unpacked: SciPy keeps comments, and looks for a line's end,
+    without a limit."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, most: int) -> None:
         self._file = file
+        self._left = most
         self._lines = 0
         self._last = b"\n"
 
     def read(self, size: int = -1) -> bytes:
-        chunk = self._file.read(size)
+        chunk = self._file.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
+        self._left -= len(chunk)
+        if self._left < 0:
+            raise ValueError(
+                f"Line {self._lines + 1}: far more text than a header and entries need: take out comments and blanks"
+            )
         if b"\0" in chunk:
             line = self._lines + chunk[: chunk.index(b"\0")].count(b"\n") + 1
             raise ValueError(f"Line {line}: a zero byte: this is no text")
@@ -238,8 +249,9 @@ class _Checked:
         return chunk
 
 
-def _from_scipy(path: str, function: Callable[[Any], Any], subject: str = "") -> Any:
-    """What a reader of SciPy's returns; its complaints become one line with the file and, where it names one, the line.
+def _from_scipy(path: str, function: Callable[[Any], Any], most: int, subject: str = "") -> Any:
+    """What a reader of SciPy's returns of the first `most` bytes; its complaints become one line with the file and, where it
+    names one, the line.
 
     `subject` is what a complaint without a line is about.
     """
@@ -248,7 +260,7 @@ def _from_scipy(path: str, function: Callable[[Any], Any], subject: str = "") ->
         if Path(path).exists() and not Path(path).is_file():
             raise OSError("not a regular file")
         with opened(path, "rb") as file:
-            return function(_Checked(file))
+            return function(_Checked(file, most))
     except (OSError, EOFError, zlib.error) as error:
         raise _wrong(path, getattr(error, "strerror", None) or str(error)) from error
     except (ValueError, OverflowError) as error:
@@ -260,5 +272,4 @@ def _from_scipy(path: str, function: Callable[[Any], Any], subject: str = "") ->
 
 
 def _wrong(path: str, reason: str, line: str = "") -> ValueError:
-    shown = "".join(c if c.isprintable() else "?" for c in path)
-    return ValueError(f"{shown}{line}: {reason}")
+    return ValueError(f"{shown.printable(path)}{line}: {shown.printable(reason)}")

@@ -5,19 +5,20 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
+from clmembench import limits
 from clmembench.model import Header, Record, Run
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 SCHEMA = 1
-MAX_LINE_BYTES = 64 << 20
+MOST_NOTES = 20  # on bad lines; a file of another kind would have as many as it has lines
 
 
 class ResultsError(Exception):
@@ -31,8 +32,11 @@ def encode(value: Header | Record) -> str:
 
 
 def decode_record(line: str | bytes) -> Record:
-    """The record on a line; unknown fields are ignored. Raises ValueError (pydantic's) where it is none."""
-    return _adapter(Record).validate_json(line)  # type: ignore[no-any-return]
+    """The record on a line; unknown fields are ignored. Raises ValueError where it is none, or is over a limit."""
+    limits.check_line(line if isinstance(line, bytes) else line.encode())
+    record: Record = _adapter(Record).validate_json(line, strict=True)
+    limits.check_record(record)
+    return record
 
 
 class Writer:
@@ -66,11 +70,13 @@ class Writer:
         try:
             read(path)
             with path.open("r+b") as file:
+                size = file.seek(0, os.SEEK_END)
+                before = file.seek(max(0, size - limits.LINE_BYTES - 1))
                 content = file.read()
-                whole = content.rfind(b"\n") + 1
-                if whole < len(content):
-                    if whole and not _is_record(content[whole:]):
-                        file.truncate(whole)
+                last = content[content.rfind(b"\n") + 1 :]
+                if last:
+                    if len(last) < len(content) and not _is_record(last):
+                        file.truncate(before + len(content) - len(last))
                     else:
                         file.write(b"\n")
             writer._file = path.open("a", encoding="utf-8")
@@ -103,27 +109,65 @@ class Writer:
                 raise ResultsError(f"cannot finish {self.path}: {error.strerror}") from error
 
 
-def read(path: Path) -> Run:
-    """The run in a file. A torn last line is dropped with a note, a bad line elsewhere skipped with one.
+def read(path: Path, strict: bool = False) -> Run:
+    """The run in a file. A torn last line is dropped with a note, a bad line elsewhere skipped with one; the first of them only
+    are noted one by one.
 
-    Raises ResultsError when there is no file, no header, or a header of a newer schema.
+    Raises ResultsError when there is no file, no header, or a header of a newer schema; for a file over a limit; and with
+    `strict` for the first bad line.
     """
+    records: list[Record] = []
+    notes: list[str] = []
+    bad = 0
     try:
         with path.open("rb") as file:
-            header = _header(path, file.readline(MAX_LINE_BYTES))
-            records: list[Record] = []
-            notes: list[str] = []
-            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), start=2):
+            if os.fstat(file.fileno()).st_size > limits.FILE_BYTES:
+                raise ResultsError(_over(path, f"{limits.FILE_BYTES} bytes"))
+            lines = _lines(path, file)
+            header = _header(path, next(lines, b""))
+            for number, line in enumerate(lines, start=2):
                 try:
+                    if len(line) > limits.LINE_BYTES:
+                        raise ValueError(f"over {limits.LINE_BYTES} bytes")
                     records.append(decode_record(line))
                 except ValueError as error:
-                    if not line.endswith(b"\n") and len(line) < MAX_LINE_BYTES:
-                        notes.append(f"{path}:{number}: the last line is torn and was dropped")
-                    else:
-                        notes.append(f"{path}:{number}: no record: {_first_problem(error)}")
+                    torn = not line.endswith(b"\n") and len(line) <= limits.LINE_BYTES
+                    why = "the last line is torn" if torn else f"no record: {_first_problem(error)}"
+                    if strict:
+                        raise ResultsError(f"{path}:{number}: {why}: leave out --strict to read the rest") from error
+                    bad += 1
+                    if bad <= MOST_NOTES:
+                        notes.append(f"{path}:{number}: {why}{' and was dropped' if torn else ''}")
     except OSError as error:
         raise ResultsError(f"cannot read {path}: {error.strerror}") from error
+    if bad > MOST_NOTES:
+        notes.append(f"{path}: and {bad - MOST_NOTES} more bad lines")
     return Run(str(path), header, tuple(records), tuple(notes))
+
+
+def _lines(path: Path, file: BinaryIO) -> Iterator[bytes]:
+    """Every line, of one over its limit only the beginning. Raises ResultsError over the limits of the file: what is no regular
+    file, or grows, shows its size only here."""
+    read = 0
+    for _ in range(limits.LINES):
+        line = rest = file.readline(limits.LINE_BYTES + 1)
+        read += len(line)
+        while len(line) > limits.LINE_BYTES and rest and not rest.endswith(b"\n"):
+            rest = file.readline(limits.LINE_BYTES)
+            read += len(rest)
+            if read > limits.FILE_BYTES:
+                break
+        if read > limits.FILE_BYTES:
+            raise ResultsError(_over(path, f"{limits.FILE_BYTES} bytes"))
+        if not line:
+            return
+        yield line
+    if file.read(1):
+        raise ResultsError(_over(path, f"{limits.LINES} lines"))
+
+
+def _over(path: Path, limit: str) -> str:
+    return f"{path} is over {limit}, which no run needs: is it a results file?"
 
 
 def mismatch(then: Header, now: Header) -> tuple[str, object, object] | None:
@@ -168,10 +212,14 @@ def _header(path: Path, line: bytes) -> Header:
         schema = raw["schema"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ResultsError(f"{path} is no results file of clmembench: its first line is no header") from error
-    if not isinstance(schema, int) or schema > SCHEMA:
-        raise ResultsError(f"{path} has schema {schema}, and this version reads up to {SCHEMA}: upgrade clmembench")
+    if type(schema) is not int or not 1 <= schema <= SCHEMA:
+        shown = json.dumps(schema)[:20]
+        raise ResultsError(f"{path} has schema {shown}, and this version reads 1 to {SCHEMA}: upgrade clmembench")
     try:
-        return _adapter(Header).validate_json(line)  # type: ignore[no-any-return]
+        limits.check_line(line)
+        header: Header = _adapter(Header).validate_json(line, strict=True)
+        limits.check_header(header)
+        return header
     except ValueError as error:
         raise ResultsError(f"{path}:1: the header is damaged: {_first_problem(error)}") from error
 
@@ -180,9 +228,9 @@ def _first_problem(error: ValueError) -> str:
     """Where and what, of pydantic's first error."""
     errors = getattr(error, "errors", None)
     if errors is None:
-        return str(error)
-    first = errors()[0]
-    return f"{'.'.join(str(part) for part in first['loc']) or 'line'}: {first['msg']}"
+        return str(error)[:200]
+    first = errors(include_input=False, include_url=False)[0]
+    return f"{'.'.join(str(part)[:40] for part in first['loc']) or 'line'}: {first['msg'][:200]}"
 
 
 @cache

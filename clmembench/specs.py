@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +16,10 @@ from clmembench.model import DeviceInfo
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
+
+MOST_BYTES = 1 << 20  # of a sheet: the largest of ours, most of it published results, has 16 KB
+MOST_FIGURES = 1000  # and published results
 
 
 class SpecError(Exception):
@@ -79,13 +85,31 @@ class Peak:
 
 
 def load(path: Path) -> SpecSheet:
-    """The sheet in a file. Raises SpecError when it is no TOML or lacks a field."""
+    """The sheet in a file. Raises SpecError when it is no TOML, too large, or lacks a field or has one of another type."""
     try:
-        raw: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-        return _adapter().validate_python(raw)
-    except (OSError, ValueError) as error:  # TOMLDecodeError and pydantic's error are ValueErrors
-        first = str(error).splitlines()
-        raise SpecError(f"{path}: no spec sheet: {' '.join(line.strip() for line in first[:3])}") from error
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise ValueError(f"over {MOST_BYTES} bytes")
+        raw: dict[str, Any] = tomllib.loads(content.decode())
+        # as JSON, where a list stands for a tuple and nothing else for another type; a date is none of a sheet's
+        sheet = _adapter().validate_json(json.dumps(raw, allow_nan=False), strict=True)
+        _check(sheet)
+        return sheet
+    except (OSError, ValueError, TypeError, RecursionError) as error:  # TOMLDecodeError and pydantic's error are ValueErrors
+        first = str(error).splitlines() or [type(error).__name__]
+        said = " ".join(line.strip() for line in first[:3])
+        raise SpecError(f"{path}: no spec sheet: {said[:300]}") from error
+
+
+def _check(sheet: SpecSheet) -> None:
+    """Raises ValueError for figures that are no measure of anything: 0, below, infinite, or thousands of them."""
+    if max(len(sheet.figures), len(sheet.published)) > MOST_FIGURES:
+        raise ValueError(f"over {MOST_FIGURES} figures or published results")
+    values = {name: figure.value for name, figure in sheet.figures.items()}
+    for name, value in (values | {f"published.{n}": result.value for n, result in enumerate(sheet.published)}).items():
+        if not 0 < value < math.inf:
+            raise ValueError(f"{name}: {value} is no positive number")
 
 
 def beside(names: Sequence[str]) -> list[SpecSheet]:

@@ -31,9 +31,10 @@ def parse_bytes(text: str) -> int:
 def parse_seconds(text: str) -> float:
     """Seconds in "90", "10m", "1.5h", "300ms". Raises ValueError for anything else."""
     match = _DURATION.fullmatch(text)
-    if match is None or float(match.group(1)) <= 0:
+    seconds = float(match.group(1)) * _SECONDS[match.group(2)] if match else 0.0
+    if not 0 < seconds < math.inf:
         raise ValueError(f"{text!r} is no duration: write seconds or a duration such as 90s, 10m, 1h")
-    return float(match.group(1)) * _SECONDS[match.group(2)]
+    return seconds
 
 
 def format_bytes(nbytes: float, decimals: int = 3) -> str:

@@ -12,20 +12,26 @@ ROOT = Path(clmembench.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 EVERYTHING = {p.name.removesuffix(".py") for p in ROOT.iterdir() if p.suffix == ".py" or (p / "__init__.py").is_file()}
 MAY = {  # besides model, itself and the package's version
-    "__init__": "", "model": "", "units": "", "stats": "", "data": "", "topology": "", "matrices": "", "lock": "", "health": "",
+    "__init__": "", "model": "", "units": "", "stats": "", "data": "", "topology": "", "health": "",
+    "matrices": "shown", "lock": "shown", "shown": "",
     "derive": "stats", "measure": "stats", "benchmarks": "data units matrices", "runtimes": "", "environment": "topology",
     "probe": "data",
     "hostload": "", "compare": "derive stats", "gates": "derive infer specs stats",
     "child": "measure runtimes benchmarks results probe topology gates hostload", "isolate": "child results runtimes",
     "plan": "infer derive selection units", "drive": "plan isolate child selection",
     "selection": "benchmarks measure topology",
-    "results": "", "specs": "data", "infer": "derive stats specs", "models": "derive stats specs",
-    "report": "results specs infer models derive stats units health gates compare",
+    "limits": "", "results": "limits", "specs": "data", "infer": "derive stats specs", "models": "derive stats specs",
+    "report": "results specs infer models derive stats units health gates compare shown",
     "cli": " ".join(EVERYTHING), "__main__": "cli",
 }  # fmt: skip
-LEAVES = {"model", "units", "stats", "data", "topology", "matrices", "__init__"}
+LEAVES = {"model", "units", "stats", "data", "topology", "matrices", "shown", "__init__"}
 LAZY = {"pandas", "scipy", "seaborn", "matplotlib"}
 OPENCL = {ROOT / "runtimes" / "opencl.py", ROOT / "runtimes" / "opencl_info.py"}
+
+
+RUNS_DATA = {"eval", "exec", "compile", "__import__"}  # as bare names: what a file says is never run
+PICKLES = {"pickle", "_pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle", "joblib", "yaml", "xmlrpc", "dbm"}
+LOADERS = {"load", "loads", "loadtxt", "genfromtxt", "fromfile", "read_pickle", "system", "popen"}  # of NumPy, pandas and os
 
 
 def imported(tree: ast.AST, package: str, at_once: bool = False) -> Iterator[str]:
@@ -73,6 +79,47 @@ def test_imports_keep_the_table(path):
 def test_every_file_says_on_one_line_what_it_is_for(path):
     first, *rest = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n")
     assert first.endswith(".") and rest[:1] in ([], [""]), f"{path} does not start with a docstring of one line"
+
+
+def runs_data(text: str) -> list[str]:
+    """What in a source could run what it reads."""
+    tree = ast.parse(text)
+    found = [f"imports {name}" for name in imported(tree, "clmembench") if name.split(".")[0] in PICKLES]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in RUNS_DATA:
+            found.append(node.id)
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in ("np", "pd", "os", "numpy")
+        ):
+            found += [f"{node.value.id}.{node.attr}"] * (node.attr in LOADERS)
+        if isinstance(node, ast.keyword) and node.arg in ("allow_pickle", "shell"):
+            found.append(node.arg)
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_nothing_that_is_read_is_run(path):
+    assert runs_data(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("eval('1')", ["eval"]),
+        ("x = exec", ["exec"]),
+        ("import pickle", ["imports pickle"]),
+        ("def f():\n from yaml import *", ["imports yaml.*"]),
+        ("np.load(p)", ["np.load"]),
+        ("np.load(p, allow_pickle=True)", ["np.load", "allow_pickle"]),
+        ("run(x, shell=True)", ["shell"]),
+        ("os.system(x)", ["os.system"]),
+        ("re.compile(x); json.loads(y)", []),
+    ],
+)
+def test_what_would_run_data_is_seen(code, found):
+    assert sorted(runs_data(code)) == sorted(found)
 
 
 def test_the_table_names_every_module():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -221,6 +222,45 @@ def test_a_malformed_body_is_refused_by_file_line_and_reason(file, fault):
         matrices.read(path)
     assert str(caught.value).startswith(path + reason)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("head", "filler", "tail", "line"),
+    [
+        (HEAD + "%", "x", "\n2 2 1\n1 1 1\n", 2),  # one endless comment
+        (HEAD, "% x\n", "2 2 1\n1 1 1\n", None),
+        (HEAD + "2 2 1\n1 1 1\n", "\n", "", None),
+        (HEAD + "2 2 1\n1 1 1\n", " ", "", 4),
+        (HEAD + "2 2 1\n1 1 1", "0", "\n", 3),  # one endless number
+    ],
+)
+def test_a_small_file_that_unpacks_to_a_large_one_is_refused_early(file, monkeypatch, head, filler, tail, line):
+    monkeypatch.setattr(matrices, "HEADER_BYTES", 1 << 20)
+    size = 64 << 20
+    path = file(gzip.compress((head + filler * (size // len(filler)) + tail).encode(), 1), "a.mtx.gz")
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="far more text") as caught:
+            matrices.read(path)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+    assert str(caught.value).startswith(f"{path}:{line}: " if line else f"{path}:")
+
+
+def test_entries_as_long_as_any_and_comments_before_them_are_read(file, monkeypatch):
+    monkeypatch.setattr(matrices, "HEADER_BYTES", 4096)
+    rows = 20_000
+    entry = "{0:>30} {0:>30} -1.2345678901234567890123456789e-123\n"
+    body = "".join(entry.format(n + 1) for n in range(rows))
+    assert matrices.read(file(HEAD + "% a comment\n" * 100 + f"{rows} {rows} {rows}\n" + body)).nonzeros == rows
+
+
+@pytest.mark.parametrize("name", ["\x1b[2Jz.mtx", "a\nb.mtx", "\u202ea.mtx"])
+def test_a_complaint_is_one_harmless_line_whatever_the_file_is_called_and_holds(file, name):
+    with pytest.raises(ValueError) as caught:
+        matrices.read(file(GOOD.replace("coordinate", "\x1b[31m"), name))
+    assert str(caught.value).isprintable()
 
 
 def test_files_that_cannot_be_opened_are_refused(tmp_path, file):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from importlib import import_module
 
@@ -34,6 +37,30 @@ def device():
 @pytest.fixture(scope="module")
 def found(device):
     return probe.probe(device)
+
+
+UNCACHED = """
+import os, sys
+from clmembench.runtimes import runtime  # as every use of a device begins, in the parent and in children
+import pyopencl, pyopencl.characterize
+info = runtime("opencl").devices()[0]
+# as for a driver that keeps no cache of its own, for which pyopencl would keep one
+pyopencl.characterize.has_src_build_cache = lambda device: False
+runtime("opencl").open(info).build("kernel void f(global int *a) { a[0] = 1; }")
+print(sorted({d for _, names, files in os.walk(sys.argv[1]) for d in [*names, *files]} & {"pyopencl", "pytools"}))
+"""
+
+
+def test_no_pickle_of_pyopencl_is_written_or_read(tmp_path):
+    folder = {"XDG_CACHE_HOME": str(tmp_path), "POCL_CACHE_DIR": str(tmp_path / "pocl"), "PYOPENCL_NO_CACHE": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", UNCACHED, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **folder},
+        check=True,
+    )
+    assert done.stdout.strip() == "[]"
 
 
 def test_devices_have_stable_ids_and_come_once():

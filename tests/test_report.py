@@ -8,9 +8,10 @@ from html.parser import HTMLParser
 
 import pytest
 
+from clmembench import shown
 from clmembench.model import Card, Metric, Place
 from clmembench.report import document, text
-from clmembench.report.rows import as_dict, escape_markdown, rows, to_csv, to_json, to_markdown
+from clmembench.report.rows import as_dict, rows, to_csv, to_json, to_markdown
 from clmembench.report.summary import sections, warnings
 from clmembench.specs import Figure, Match, Published, SpecSheet
 from tests.builders import BANDWIDTH, CHASE, COST, STREAM, clock, device, header, record, run, series, slope
@@ -271,7 +272,7 @@ def test_markdown_has_no_live_markup_from_names(evil):
     [("a|b", "a\\|b"), ("a\\b", "a\\\\b"), ("a\\|b", "a\\\\\\|b"), ("<b>", "\\<b>"), ("a\nb", "a b"), ("op=copy", "op=copy")],
 )
 def test_markdown_is_escaped(name, escaped):
-    assert escape_markdown(name) == escaped
+    assert shown.markdown(name) == escaped
 
 
 # ---- HTML ---------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
 import json
+import os
 import tracemalloc
 import zlib
 from base64 import b64encode
@@ -18,13 +19,32 @@ from tests.builders import CHASE, STREAM, clock, device, header, record, series,
 GOLDEN = Path(__file__).parent / "golden"
 
 values = st.text(max_size=8) | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False, allow_infinity=False) | st.booleans()
-times = st.lists(st.integers(0, 2**62), max_size=4).map(tuple)
+times = st.lists(st.integers(0, 2**60), max_size=4).map(tuple)
 traces = st.lists(st.integers(0, 255), max_size=4).map(lambda row: Trace.pack("ticks", [np.array(row, "u1")]))
-all_series = st.builds(
-    Series, *[st.integers(0, 2**62)] * 3, st.sampled_from(["device", "host", "queue"]), st.integers(1, 99), times, times,
-    st.none() | times, st.none() | times, times, reads=st.dictionaries(st.text(max_size=4), traces, max_size=2),
-)  # fmt: skip
+
+
+@st.composite
+def all_series(draw):
+    """By all clocks, each with as many samples; a driver may not stamp, and stamps may be in no order."""
+    samples = draw(st.integers(0, 4))
+    host, cpu = (st.lists(st.integers(0, 2**60), min_size=samples, max_size=samples).map(tuple) for _ in range(2))
+    stamps = st.none() | host
+    return Series(
+        *(draw(st.integers(0, 2**62)) for _ in range(3)), draw(st.sampled_from(["device", "host", "queue"])),
+        draw(st.integers(1, 99)), draw(times), draw(host), draw(stamps), draw(stamps), draw(cpu),
+        reads=draw(st.dictionaries(st.text(max_size=4), traces, max_size=2)),
+    )  # fmt: skip
+
+
 positive = st.floats(0, 1e12)
+clocks = st.builds(
+    ClockReading,
+    st.integers(1, 2**20),
+    st.floats(1e3, 1e12),
+    st.floats(1e3, 1e12),
+    st.none() | st.floats(0, 0.1),
+    st.text(max_size=9),
+)
 records = st.builds(
     Record,
     st.text(max_size=12),
@@ -35,8 +55,8 @@ records = st.builds(
     st.sampled_from(["ok", "suspect", "wrong", "skipped", "failed", "timeout"]),
     st.text(max_size=20),
     st.sampled_from(["measure", "tune"]),
-    st.lists(all_series, max_size=2).map(tuple),
-    st.none() | st.builds(ClockReading, st.integers(1, 2**40), positive, positive, st.none() | positive, st.text(max_size=9)),
+    st.lists(all_series(), max_size=2).map(tuple),
+    st.none() | clocks,
     notes=st.lists(st.text(max_size=9), max_size=2).map(tuple),
     log=st.text(max_size=20),
     seconds=positive,
@@ -298,6 +318,25 @@ def test_a_run_that_was_cut_off_goes_on_after_its_last_whole_record(tmp_path):
     found = read(path)
     assert [r.params["op"] for r in found.records] == ["copy", "triad"]
     assert found.notes == () and found.header == header()
+
+
+def test_a_run_cut_off_at_any_byte_goes_on_with_every_whole_line_as_it_was(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # it is of the disk, and slow
+    path, new = tmp_path / "r.jsonl", record(params={"op": "triad"})
+    whole = written(tmp_path / "whole.jsonl", A_RECORD, ANOTHER).read_bytes()
+    first = whole.index(b"\n")
+    for size in range(len(whole) + 1):
+        path.write_bytes(whole[:size])
+        if size < first:  # no whole header: nothing to go on with, and nothing is touched
+            with pytest.raises(ResultsError):
+                Writer.going_on(path)
+            assert path.read_bytes() == whole[:size]
+            continue
+        with Writer.going_on(path) as writer:
+            writer.write(new)
+        kept = whole[: whole.rindex(b"\n", 0, size + 1) + 1] if b"\n" in whole[first : size + 1] else b""
+        assert path.read_bytes() == kept + encode(new).encode() + b"\n", size
+        assert read(path, strict=True).records[-1] == new
 
 
 def test_going_on_with_what_is_not_there_is_a_clear_error(tmp_path):

@@ -176,3 +176,37 @@ def test_sheets_beside_a_report_are_named_by_their_files():
     assert beside([]) == []
     with pytest.raises(SpecError, match=r"choose from all, .*nvidia-k80"):
         beside(["h100-sxm"])
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (GOOD.replace("1.0", '"1.0"'), "valid number"),  # a text is no number, and a number no text
+        (GOOD.replace('unit = "GB/s"', "unit = 5"), "valid string"),
+        (GOOD.replace("1.0", "true"), "valid number"),
+        (GOOD.replace("1.0", "nan"), "JSON"),
+        (GOOD.replace("1.0", "inf"), "JSON"),
+        (GOOD.replace("1.0", "0.0"), "f: 0.0 is no positive number"),
+        (GOOD.replace("1.0", "-4"), "no positive number"),
+        (GOOD.replace('"A"\nkind', "1979-05-27\nkind"), "not JSON serializable"),
+        (GOOD + "x = " + "[" * 5000 + "]" * 5000 + "\n", "."),
+        (GOOD + 'value = 2.0\n', "overwrite"),  # one key twice
+        (GOOD + "".join(f'[figures.f{n}]\nvalue = 1.0\nunit = "B"\nsource = "x"\n' for n in range(1001)), "over 1000 figures"),
+        (GOOD + f"# {'x' * (1 << 20)}\n", "over 1048576 bytes"),
+    ],
+    ids=range(12),
+)  # fmt: skip
+def test_a_sheet_is_read_strictly_and_within_limits(tmp_path, damage, says):
+    path = tmp_path / "mine.toml"
+    path.write_text(damage)
+    with pytest.raises(SpecError, match=r"mine\.toml: no spec sheet: .*" + says) as caught:
+        load(path)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    "name", ["../specs", "/etc/passwd", "../platforms/nvidia-gtx-980", "nvidia-gtx-980.toml", "*", "", "."]
+)
+def test_a_name_beside_a_report_is_no_path(name):
+    with pytest.raises(SpecError, match="choose from all"):
+        beside([name])

@@ -81,6 +81,28 @@ def test_what_is_no_duration_is_refused_with_an_example(text):
     assert repr(text) in str(caught.value)
 
 
+@given(st.text() | st.text("0123456789.kKmMgGtTiIbBsh -+e"), st.sampled_from([parse_bytes, parse_seconds]))
+def test_any_text_is_a_positive_number_or_a_value_error(text, parse):
+    try:
+        value = parse(text)
+    except ValueError as error:
+        assert repr(text) in str(error)
+    else:
+        assert 0 < value < math.inf
+
+
+@pytest.mark.parametrize("text", ["9" * 400, "9" * 308 + "h", "0." + "0" * 400 + "1"])
+def test_a_duration_beyond_any_float_is_refused(text):
+    with pytest.raises(ValueError, match="no duration"):
+        parse_seconds(text)
+
+
+@given(st.floats(1e-3, 1e6), st.sampled_from(["ms", "s", "m", "h", ""]))
+def test_a_duration_that_is_written_is_read(number, unit):
+    factor = {"ms": 1e-3, "s": 1, "m": 60, "h": 3600, "": 1}[unit]
+    assert parse_seconds(f"{number:.9f}{unit}") == pytest.approx(number * factor, abs=1e-9 * factor)
+
+
 @given(st.integers(1, 10**9), st.sampled_from([("ms", 1e-3), ("s", 1), ("m", 60), ("h", 3600)]))
 def test_a_duration_is_its_number_times_its_unit(number, unit):
     assert parse_seconds(f"{number}{unit[0]}") == pytest.approx(number * unit[1])

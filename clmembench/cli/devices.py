@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from clmembench.cli import exits
+from clmembench.shown import line
 from clmembench.units import format_bytes, format_value
 
 if TYPE_CHECKING:
@@ -90,10 +91,11 @@ def devices(
         print(json.dumps(rows, indent=1))
         return
     for index, d in enumerate(found):
-        print(
+        said = (
             f"{index}  {d.name}  ({d.kind}, {d.platform} {d.driver}, {d.compute_units} compute units, "
             f"{format_bytes(d.global_mem_bytes)}, uuid:{d.uuid[:8]}{', pci:' + d.pci if d.pci else ''})"
         )
+        print(line(said))
 
 
 def suites() -> None:

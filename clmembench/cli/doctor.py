@@ -15,7 +15,7 @@ def doctor(
 ) -> None:
     """Say what is wrong with this host and its devices for measuring, each with what to do about it."""
     from clmembench import environment, health, lock, specs
-    from clmembench.report.text import printable
+    from clmembench.shown import line
 
     host, answers = environment.host(), []
     for index, info in enumerate(devices.listed()):
@@ -37,8 +37,8 @@ def doctor(
             {"index": index, "device": info.name, "complaints": [{"what": c.what, "remedy": c.remedy} for c in found]}
         )
         if not as_json:
-            print(printable(f"{index}  {info.name}: {'nothing to complain of' if not found else ''}").rstrip())
+            print(line(f"{index}  {info.name}: {'nothing to complain of' if not found else ''}").rstrip())
             for complaint in found:
-                print(printable(f"   - {complaint}"))
+                print(line(f"   - {complaint}"))
     if as_json:
         print(json.dumps({"host": host, "devices": answers}, indent=1))

@@ -7,6 +7,8 @@ from typing import NoReturn
 
 import typer
 
+from clmembench.shown import line
+
 OK = 0
 INTERNAL = 1
 USAGE = 2
@@ -22,7 +24,12 @@ NO_OPENCL = (
 )
 
 
+def say(message: str) -> None:
+    """One line on standard error, harmless whatever a file or a driver put into it."""
+    print(line(f"clmembench: {message}"), file=sys.stderr)
+
+
 def stop(message: str, code: int) -> NoReturn:
     """End the command with one line on standard error."""
-    print(f"clmembench: {message}", file=sys.stderr)
+    say(message)
     raise typer.Exit(code)

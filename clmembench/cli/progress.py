@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from clmembench import units
+from clmembench.shown import line
 
 if TYPE_CHECKING:
     from clmembench.model import Record
@@ -46,9 +47,11 @@ class _Live:
         self._status, self._lines = status, _Lines()
 
     def show(self, record: Record) -> None:
+        from rich.markup import escape  # a file's name may look like markup
+
         self._lines.show(record)
         text = f"{record.benchmark} {units.format_params(dict(record.params))}: {record.status}"
-        self._status.update(text)  # type: ignore[attr-defined]
+        self._status.update(escape(line(text)))  # type: ignore[attr-defined]
 
     def close(self) -> None:
         self._lines.close()

@@ -9,21 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from clmembench.cli import exits
+from clmembench.shown import line
 
 if TYPE_CHECKING:
     from clmembench.model import Run
 
 
-def load(path: Path) -> Run:
-    """A stored run. Ends the command when the file is none; what was odd about it goes to standard error."""
+def load(path: Path, strict: bool = False) -> Run:
+    """A stored run. Ends the command when the file is none, or if `strict` at its first bad line; else what was odd goes to
+    standard error."""
     from clmembench import results
 
     try:
-        found = results.read(path)
+        found = results.read(path, strict)
     except results.ResultsError as error:
         exits.stop(str(error), exits.USAGE)
     for note in found.notes:
-        print(f"clmembench: {note}", file=sys.stderr)
+        exits.say(note)
     return found
 
 
@@ -32,15 +34,17 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="A list with one object for each point and metric.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="One line for each point and metric.")] = False,
     as_md: Annotated[bool, typer.Option("--md", help="A Markdown table of every point and metric.")] = False,
+    as_latex: Annotated[bool, typer.Option("--latex", help="The same table for LaTeX, with booktabs.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse a file with a bad line, rather than read the rest.")] = False,
 ) -> None:
-    """Show a stored run: its summary, or every value as JSON, CSV or Markdown."""
+    """Show a stored run: its summary, or every value as JSON, CSV, Markdown or LaTeX."""
     from clmembench import gates
     from clmembench.report import rows, text
     from clmembench.specs import SpecError
 
-    if as_json + as_csv + as_md > 1:
-        exits.stop("choose one of --json, --csv and --md", exits.USAGE)
-    found = load(path)
+    if as_json + as_csv + as_md + as_latex > 1:
+        exits.stop("choose one of --json, --csv, --md and --latex", exits.USAGE)
+    found = load(path, strict)
     try:
         sheet = rows.sheet_of(found)
     except SpecError as error:
@@ -53,6 +57,8 @@ def show(
         print(rows.to_csv(table), end="")
     elif as_md:
         print(rows.to_markdown(table))
+    elif as_latex:
+        print(rows.to_latex(table))
     else:
         print(text.as_text(found, table, sheet, bold=sys.stdout.isatty() and not _no_color()))
 
@@ -65,12 +71,13 @@ def report(
         list[str] | None, typer.Option("--beside", help="Also what papers published of a device: a name in platforms/, or all.")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse files with a bad line, rather than read the rest.")] = False,
 ) -> None:
     """Make one report over any number of runs and devices."""
     from clmembench import specs
     from clmembench.report import document
 
-    runs = [load(path) for path in paths]
+    runs = [load(path, strict) for path in paths]
     try:
         others = specs.beside(beside or [])
         made = document.as_html(runs, others) if form == "html" else document.as_markdown(runs, others)
@@ -86,7 +93,7 @@ def report(
         exits.stop(f"{output} exists: choose another -o, or say --overwrite", exits.USAGE)
     except OSError as error:
         exits.stop(f"cannot write {output}: {error.strerror}: choose another place with -o", exits.INTERNAL)
-    print(f"wrote {output}", file=sys.stderr)
+    print(line(f"wrote {output}"), file=sys.stderr)
 
 
 def _no_color() -> bool:

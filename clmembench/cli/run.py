@@ -16,6 +16,7 @@ import typer
 from clmembench import __version__, units
 from clmembench.cli import devices, exits
 from clmembench.cli.progress import progress
+from clmembench.shown import line
 
 if TYPE_CHECKING:
     from clmembench.child import Found
@@ -109,7 +110,7 @@ def run(
         exits.stop(f"{output} exists: choose another -o, or say --overwrite", exits.USAGE)
     if dry_run:
         for benchmark in chosen:
-            print(f"{benchmark.name}: {plan.outlook(benchmark, info, selection)}")
+            print(line(f"{benchmark.name}: {plan.outlook(benchmark, info, selection)}"))
         return
     path, bad, interrupted = _kept(info, selection, resume or output, overwrite, earlier)
     suspect = _finish(path, as_json)
@@ -239,7 +240,8 @@ def _finish(path: Path, as_json: bool) -> int:
         print(rows.to_json(table))
     else:
         print(text.as_text(stored, table, sheet, bold=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
-        print(f"Results: {path}\nMore: clmembench show {path} --md; clmembench report {path} -o report.html")
+        name = line(str(path))
+        print(f"Results: {name}\nMore: clmembench show {name} --md; clmembench report {name} -o report.html")
     return sum(row.status == "suspect" for row in table)
 
 
@@ -290,6 +292,8 @@ def _axes(given: list[str], matrices: list[Path]) -> Mapping[str, tuple[Value, .
 
 def _value(name: str, text: str) -> Value:
     if re.fullmatch(r"-?[0-9]+", text):
+        if len(text) > 19:
+            raise ValueError(f"-a {name}: {text[:30]} is beyond 64 bits")
         return int(text)
     if name.endswith("_bytes") and text[:1].isdigit():
         return units.parse_bytes(text)

@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 from clmembench.compare import Change, Comparison, Verdict
-from clmembench.report.text import printable
+from clmembench.shown import printable
 from clmembench.stats import Ratio
 from clmembench.units import format_in, format_params
 

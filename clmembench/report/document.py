@@ -11,8 +11,9 @@ from clmembench import __version__, gates
 from clmembench.gates.whole import MEMORY_PEAK
 from clmembench.model import Card, Run
 from clmembench.report import figures, text
-from clmembench.report.rows import Row, escape_markdown, interval, labels, percent, rows, sheet_of, to_markdown
+from clmembench.report.rows import Row, interval, labels, percent, rows, sheet_of, to_markdown
 from clmembench.report.summary import sections, warnings
+from clmembench.shown import markdown, printable
 from clmembench.specs import SpecSheet
 from clmembench.units import format_bytes, format_in, format_params
 
@@ -31,7 +32,7 @@ class Part:
 
 def parts(runs: Sequence[Run]) -> list[Part]:
     """Runs with labels: the device's name, and a number where two runs have the same one. Raises SpecError."""
-    names = [text.printable(run.header.device.name) for run in runs]
+    names = [printable(run.header.device.name) for run in runs]
     found = []
     for index, (run, name) in enumerate(zip(runs, names, strict=True)):
         label = name if names.count(name) == 1 else f"{name} #{names[: index + 1].count(name)}"
@@ -49,7 +50,7 @@ def as_markdown(runs: Sequence[Run], others: Sequence[SpecSheet] = ()) -> str:
     ]
     header = "| benchmark | metric | parameters | value | source |\n|---|---|---|--:|---|"
     published = [
-        "\n".join([f"## {o['name']}: published, not measured here\n", header, *(_markdown_row(r) for r in o["rows"]), ""])
+        "\n".join([f"## {markdown(o['name'])}: published, not measured here\n", header, *map(_markdown_row, o["rows"]), ""])
         for o in _published(others)
     ]
     return "\n".join(measured + published)
@@ -57,7 +58,7 @@ def as_markdown(runs: Sequence[Run], others: Sequence[SpecSheet] = ()) -> str:
 
 def _markdown_row(row: dict[str, str]) -> str:
     cells = (row["benchmark"], row["metric"], row["params"], row["value"], f"{row['source']} {row['note']}".strip())
-    return "| " + " | ".join(escape_markdown(cell) for cell in cells) + " |"
+    return "| " + " | ".join(markdown(cell) for cell in cells) + " |"
 
 
 def _published(others: Sequence[SpecSheet]) -> list[dict[str, Any]]:
@@ -99,7 +100,7 @@ def as_html(runs: Sequence[Run], others: Sequence[SpecSheet] = ()) -> str:
     return environment.from_string(source).render(
         version=__version__,
         labels=[part.label for part in all_parts],
-        runs=[{"label": p.label, "warnings": [text.printable(w) for w in warnings(p.run, p.rows, p.sheet)]} for p in all_parts],
+        runs=[{"label": p.label, "warnings": [printable(w) for w in warnings(p.run, p.rows, p.sheet)]} for p in all_parts],
         facts=_facts(all_parts),
         published=beside,
         parts=[_benchmark(name, card, all_parts, beside) for name, card in _cards(all_parts).items()],
@@ -108,7 +109,7 @@ def as_html(runs: Sequence[Run], others: Sequence[SpecSheet] = ()) -> str:
 
 def _harmless(value: object) -> object:
     """Text from files without control and bidirectional characters; SVG of our own as it is."""
-    return text.printable(value) if type(value) is str else value
+    return printable(value) if type(value) is str else value
 
 
 def _cards(all_parts: Sequence[Part]) -> dict[str, Card]:
@@ -171,7 +172,7 @@ def _compared(shown: Sequence[figures.Shown]) -> list[dict[str, Any]]:
 def _cell(row: Row) -> dict[str, Any]:
     value = row.value
     if value.median is None or row.status != "ok":
-        return {"text": row.status, "title": text.printable(row.reason), "bad": row.status != "skipped"}
+        return {"text": row.status, "title": printable(row.reason), "bad": row.status != "skipped"}
     share = f" ({percent(row.fraction)})" if row.fraction is not None else ""
     title = f"95% interval {interval(value)}, n {value.n} in {value.processes} process(es)"
     return {"text": f"{format_in(value.median, value.unit, 4)}{share}", "title": title, "bad": False}
@@ -179,7 +180,7 @@ def _cell(row: Row) -> dict[str, Any]:
 
 def _facts(all_parts: Sequence[Part]) -> list[dict[str, Any]]:
     def line(name: str, of: Any) -> dict[str, Any]:
-        return {"name": name, "cells": [text.printable(str(of(part))) for part in all_parts]}
+        return {"name": name, "cells": [printable(str(of(part))) for part in all_parts]}
 
     return [
         line("kind", lambda p: p.run.header.device.kind),

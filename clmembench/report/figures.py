@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from clmembench.model import Card
 from clmembench.report.rows import Row, labels
 from clmembench.report.summary import split
+from clmembench.shown import printable
 from clmembench.units import format_bytes, format_in, format_params, format_value
 
 if TYPE_CHECKING:
@@ -265,7 +266,7 @@ def _plain(text: str) -> str:
     """Text as matplotlib draws it: printable, no wider than a plot, and without dollars that would start a formula."""
     # what tells names apart, such as a file's, is more often at their end
     short = text if len(text) <= LETTERS else text[: LETTERS // 3] + "…" + text[-(LETTERS - LETTERS // 3 - 1) :]
-    return "".join(c if c.isprintable() else "?" for c in short).replace("$", r"\$")
+    return printable(short).replace("$", r"\$")
 
 
 def _subplots(count: int, height: float) -> tuple[Figure, list[Axes]]:

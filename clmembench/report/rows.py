@@ -6,15 +6,17 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clmembench import gates, specs
+from clmembench import gates, shown, specs
 from clmembench.derive import Derived, derive
 from clmembench.model import Run
 from clmembench.specs import Peak, SpecSheet
 from clmembench.units import format_in, format_interval, format_params
+
+COLUMNS = ("benchmark", "parameters", "metric", "value", "95% interval", "of peak", "n", "status")  # for people
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,19 +118,31 @@ def to_csv(table: Sequence[Row]) -> str:
     columns = list(dict.fromkeys(name for fields in flat for name in fields))
     out = io.StringIO()
     writer = csv.DictWriter(out, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({k: _no_formula(v) for k, v in fields.items()} for fields in flat)
+    writer.writerow({name: shown.csv_cell(name) for name in columns})
+    writer.writerows({k: shown.csv_cell(v) for k, v in fields.items()} for fields in flat)
     return out.getvalue()
 
 
 def to_markdown(table: Sequence[Row]) -> str:
     """A table with one line a row."""
-    lines = ["| benchmark | parameters | metric | value | 95% interval | of peak | n | status |"]
-    lines.append("|---|---|---|--:|---|--:|--:|---|")
+    lines = ["| " + " | ".join(COLUMNS) + " |", "|---|---|---|--:|---|--:|--:|---|"]
+    lines += ["| " + " | ".join(map(shown.markdown, cells)) + " |" for cells in _cells(table)]
+    return "\n".join(lines)
+
+
+def to_latex(table: Sequence[Row]) -> str:
+    """The same table for LaTeX with the package booktabs, without a float around it."""
+    lines = [r"\begin{tabular}{lllrlrrl}", r"\toprule", " & ".join(map(shown.latex, COLUMNS)) + r" \\", r"\midrule"]
+    lines += [" & ".join(map(shown.latex, cells)) + r" \\" for cells in _cells(table)]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+
+
+def _cells(table: Sequence[Row]) -> Iterator[tuple[str, ...]]:
+    """What a table for people has of each row, by COLUMNS."""
     for label, row in zip(labels(table), table, strict=True):
         value, good = row.value, row.status == "ok" and row.value.median is not None
         status = ": ".join(filter(None, (row.status, value.gate, row.reason)))
-        cells = (
+        yield (
             value.benchmark,
             label,
             value.metric,
@@ -138,8 +152,6 @@ def to_markdown(table: Sequence[Row]) -> str:
             str(value.n),
             status,
         )
-        lines.append("| " + " | ".join(escape_markdown(cell) for cell in cells) + " |")
-    return "\n".join(lines)
 
 
 def interval(value: Derived, digits: int = 4) -> str:
@@ -150,16 +162,3 @@ def interval(value: Derived, digits: int = 4) -> str:
 def percent(fraction: float | None) -> str:
     """A fraction as a percentage, or a dash."""
     return "–" if fraction is None else f"{fraction:.1%}"
-
-
-def escape_markdown(text: str) -> str:
-    """Names from files as harmless text in a Markdown table."""
-    text = "".join(c if c.isprintable() else " " for c in text)
-    for special in ("\\", "|", "`", "<", "*", "[", "]", "!"):
-        text = text.replace(special, "\\" + special)
-    return text
-
-
-def _no_formula(value: object) -> object:
-    """A cell that starts like a formula would be run by a spreadsheet."""
-    return "'" + value if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clmembench.model import Header, Run
-from clmembench.report.rows import Row, escape_markdown
+from clmembench.report.rows import Row
 from clmembench.report.summary import Section, sections, warnings
+from clmembench.shown import line, markdown
 from clmembench.specs import SpecSheet
 from clmembench.units import format_bytes
 
@@ -23,47 +24,44 @@ def device_line(header: Header, sheet: SpecSheet | None) -> str:
         f"{device.platform} {device.driver}",
         f"peaks of {sheet.name}" if sheet else "no spec sheet",
     ]
-    return printable(" · ".join(facts))
+    return line(" · ".join(facts))
 
 
 def as_text(run: Run, table: Sequence[Row], sheet: SpecSheet | None, bold: bool = False) -> str:
     """The whole summary. `bold` marks titles with terminal codes."""
 
     def title(text: str) -> str:
-        return f"\x1b[1m{printable(text)}\x1b[0m" if bold else printable(text)
+        return f"\x1b[1m{line(text)}\x1b[0m" if bold else line(text)
 
     lines = [title(device_line(run.header, sheet)), ""]
     for section in sections(run, table):
-        lines += [title(section.title), *_aligned(section), *(f"  note: {printable(n)}" for n in section.notes), ""]
+        lines += [title(section.title), *_aligned(section), *(f"  note: {line(n)}" for n in section.notes), ""]
     found = warnings(run, table, sheet)
     if found:
-        lines += [title("Warnings"), *(f"  - {printable(w)}" for w in found), ""]
+        lines += [title("Warnings"), *(f"  - {line(w)}" for w in found), ""]
     return "\n".join(lines)
 
 
 def as_markdown(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> str:
     """The summary as Markdown: a heading for the device, a table a section, warnings as a list."""
-    lines = [f"## {escape_markdown(device_line(run.header, sheet))}", ""]
+    lines = [f"## {markdown(device_line(run.header, sheet))}", ""]
     for section in sections(run, table):
-        lines += [f"### {escape_markdown(section.title)}", "", "| " + " | ".join(map(escape_markdown, section.header)) + " |"]
+        lines += [f"### {markdown(section.title)}", "", "| " + " | ".join(map(markdown, section.header)) + " |"]
         lines.append("|" + "---|" * len(section.header))
-        lines += ["| " + " | ".join(map(escape_markdown, row)) + " |" for row in section.rows]
-        lines += ["", *(f"{escape_markdown(note)}  " for note in section.notes), ""]
+        lines += ["| " + " | ".join(map(markdown, row)) + " |" for row in section.rows]
+        lines += ["", *(f"{markdown(note)}  " for note in section.notes), ""]
     found = warnings(run, table, sheet)
     if found:
-        lines += ["### Warnings", "", *(f"- {escape_markdown(w)}" for w in found), ""]
+        lines += ["### Warnings", "", *(f"- {markdown(w)}" for w in found), ""]
     return "\n".join(lines)
-
-
-def printable(text: str) -> str:
-    """Text from devices and files without control, bidirectional or other unprintable characters."""
-    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _aligned(section: Section) -> list[str]:
     """The table with columns aligned: names to the left, values to the right. A long reason runs on."""
-    table = [tuple(map(printable, row)) for row in (section.header, *section.rows)]
-    widths = [max(len(cell) for cell in column if len(cell) <= LONGEST) for column in zip(*table, strict=True)]
+    table = [tuple(map(line, row)) for row in (section.header, *section.rows)]
+    widths = [
+        max((len(cell) for cell in column if len(cell) <= LONGEST), default=LONGEST) for column in zip(*table, strict=True)
+    ]
     lines = []
     for row in table:
         cells = [c.ljust(w) if i < section.left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]

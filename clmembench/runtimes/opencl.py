@@ -308,9 +308,8 @@ class OpenCL:
         return [info for info, _ in installed()]
 
     def environment(self, info: DeviceInfo, place: Place) -> Mapping[str, str]:
-        """A child's extra environment: its Place, which PoCL takes as a number of threads, and no cache of pyopencl's own,
-        which is a pickle on disk; drivers keep one already."""
-        extra = {"PYOPENCL_NO_CACHE": "1"}
+        """A child's extra environment: its Place, which PoCL takes as a number of threads."""
+        extra = {}
         if place.compute_units is not None and "portable" in info.platform.lower():
             extra["POCL_MAX_PTHREAD_COUNT"] = str(place.compute_units)
         return extra

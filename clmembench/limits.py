@@ -1,0 +1,245 @@
+"""What a results file may hold: limits on sizes, counts and numbers, so that whatever is read can be derived from."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import re
+import zlib
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from clmembench.model import Card, ClockReading, Header, Place, Record, Series, Trace
+
+FILE_BYTES = 1 << 30  # a full suite on a large device is 4 MB
+LINE_BYTES = 64 << 20  # a record with traces; one line is in memory at once
+LINES = 1_000_000  # a full suite has some thousand points; each costs the reader a kilobyte and more
+DEPTH = 32  # of nesting; a record's own is 6
+NAME = 8192  # letters of a name, which may be a file's: Linux has 4096 bytes for one
+TEXT = 1 << 20  # letters of a reason, a note or an argument of the command line, which has 128 KiB on Linux
+LOG = 16 << 20  # letters that a compiler said
+SERIES = 256  # Works of a point: the ends of a slope are 2
+SAMPLES = 1_000_000  # of a series: sampling ends after seconds
+READS = 64  # traces of a series
+TRACE_BYTES = 1 << 28  # of a record's traces, unpacked
+ENTRIES = 10_000  # of what a header lists: benchmarks, axes, packages, variables, CPUs of a Place
+VALUES = 100_000  # of an axis, and arguments: a shell gives thousands of files for a *
+METRICS = 100
+PROCESSES = 10_000
+MOST = 2**63 - 1  # of a time in ns (292 years) and of an amount: what 64 bits hold
+CYCLES = 1e9  # that one operation takes
+GHZ = 1e3  # of a core clock: beyond, one of the numbers that give it is made up
+SCALE = 1e18  # from a unit to another: SI's prefixes in common use
+
+_NUMBERS = re.compile(rb"\[[-+0-9.eE, ]*\]")
+_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[{\]}]', re.DOTALL)
+
+
+def check_line(line: bytes) -> None:
+    """Raises ValueError for JSON that is nested too deeply, names one key twice, or has a number that JSON has not.
+
+    Lists of numbers, most of a line, cannot have the last two, and are passed over; what is no JSON is another's to say.
+    """
+    if line.count(b"[") + line.count(b"{") > DEPTH:
+        _check_depth(line)
+    # an escape could spell a bracket, so that a key would be taken for a list
+    text = line if b"\\" in line else _NUMBERS.sub(b"[]", line)
+    try:
+        json.loads(text, object_pairs_hook=_no_twins, parse_constant=_no_number)
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError("this is no JSON") from error
+
+
+def _check_depth(line: bytes) -> None:
+    depth = 0
+    for token in _TOKENS.finditer(line):
+        first = token[0][:1]
+        depth += (first in b"[{") - (first in b"]}")
+        if depth > DEPTH:
+            raise ValueError(f"nested more than {DEPTH} deep")
+
+
+def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        twin = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"{twin[:40]!r} is there twice")
+    return found
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(f"{word} is no number of JSON")
+
+
+def check_record(record: Record) -> None:
+    """Raises ValueError, saying which field, for a record with more or larger things than any honest one has."""
+    _check_texts("a name", (record.benchmark, record.stopped, record.sources, record.started), NAME)
+    _check_texts("reason or notes", (record.reason, *record.notes))
+    _check_texts("log", (record.log,), LOG)
+    _check_count("notes", record.notes, VALUES)
+    _check_params("params", record.params)
+    _check_place(record.place)
+    _check_numbers("version or seconds", (record.version, record.seconds))
+    _check_numbers("process", (record.process,), most=PROCESSES)
+    _check_numbers("index", (record.index,))
+    _check_texts("gate", (record.gate,), NAME)
+    _check_numbers("cpu_others or cpu_stolen", (record.cpu_others or 0.0, record.cpu_stolen or 0.0), most=1)
+    _check_count("series", record.series, SERIES)
+    for series in record.series:
+        _check_series("series", series, record.status == "ok")
+    if any(series.reads for series in record.series):
+        _check_reads(record)
+    if record.core_clock is not None:
+        _check_clock(record.core_clock)
+
+
+def check_header(header: Header) -> None:
+    """As `check_record`, for a run's header."""
+    device = header.device
+    _check_texts("a text", [header.tool_version, header.run_id, header.started, header.suite, header.runtime], NAME)
+    _check_texts("argv", header.argv)
+    _check_count("argv", header.argv, VALUES)
+    _check_numbers("seed or processes", [header.seed, header.processes or 0])
+    limits = (header.budget_s, header.timeout_s, header.benchmark_s, header.clock_step_ns)
+    _check_numbers("a time", [value for value in limits if value is not None])
+    _check_count("claimed", header.claimed, ENTRIES)
+    _check_texts("claimed", header.claimed, NAME)
+    _check_texts("device", (getattr(device, n) for n in ("id", "name", "platform", "vendor", "driver", "version")), NAME)
+    _check_texts("device", [device.selector, device.uuid, device.pci, device.cpu_id], NAME)
+    numbers = [value for name in device.__slots__ if type(value := getattr(device, name)) is int]
+    _check_numbers("device", numbers, most=2 * MOST + 1)  # drivers' own limits are unsigned
+    for name, texts in (("features", header.features), ("device.features", device.features)):
+        _check_count(name, texts, ENTRIES)
+        _check_texts(name, texts, NAME)
+    for name, facts in (("host", header.host), ("sensors", header.sensors)):
+        _check_params(name, {key: value for key, value in facts.items() if value is not None})
+    for name, words in (("packages", header.packages), ("environment", header.environment)):
+        _check_params(name, words)
+    _check_count("axes", header.axes, ENTRIES)
+    for name, values in header.axes.items():
+        _check_count(f"axes.{name[:40]}", values, VALUES)
+        for value in values:
+            _check_params("axes", {name: value})
+    _check_count("benchmarks", header.benchmarks, ENTRIES)
+    for name, card in header.benchmarks.items():
+        _check_texts("benchmarks", [name], NAME)
+        _check_card(f"benchmarks.{name[:40]}", card)
+
+
+def _check_card(where: str, card: Card) -> None:
+    _check_numbers(f"{where}.version", [card.version])
+    _check_texts(where, [card.suite, card.growing, card.x], NAME)
+    _check_texts(where, [card.summary, card.source])
+    _check_texts(where, card.tuning, NAME)
+    _check_count(f"{where}.tuning", card.tuning, METRICS)
+    _check_count(f"{where}.metrics", card.metrics, METRICS)
+    if not card.metrics:
+        raise ValueError(f"{where}.metrics: there is none")
+    for metric in card.metrics:
+        _check_texts(f"{where}.metrics", [metric.name, metric.unit, metric.times, metric.peak or ""], NAME)
+        _check_numbers(f"{where}.metrics.scale", [metric.scale], 1 / SCALE, SCALE)
+        _check_count(f"{where}.metrics.only", metric.only, METRICS)
+        for name, values in metric.only.items():
+            _check_count(f"{where}.metrics.only", values, ENTRIES)
+            for value in values:
+                _check_params(f"{where}.metrics.only", {name: value})
+
+
+def _check_place(place: Place) -> None:
+    _check_count("place.cpus", place.cpus, ENTRIES)
+    _check_numbers("place.cpus", place.cpus)
+    for number in (place.compute_units, place.cores):
+        if number is not None:
+            _check_numbers("place", (number,), least=1)
+    _check_texts("place.placement", (place.placement,), NAME)
+
+
+def _check_series(where: str, series: Series, ok: bool) -> None:
+    _check_numbers(where, (series.nbytes, series.flops, series.ops, series.busy, series.together, series.passes - 1))
+    samples = len(series.host_ns)
+    if max(samples, len(series.warmups_ns)) > SAMPLES:
+        raise ValueError(f"{where}: over {SAMPLES} samples")
+    for times in (series.warmups_ns, series.host_ns, series.cpu_ns):
+        _check_times(where, times)
+    for clock, stamps in (("device", series.device_ns), ("queue", series.queue_ns)):
+        if stamps and clock == series.clock and ok:
+            _check_times(where, stamps)
+        elif stamps:
+            _check_numbers(where, stamps, -MOST)  # a driver's stamps may be in no order: such a point is suspect
+    if any(times is not None and len(times) != samples for times in (series.device_ns, series.queue_ns, series.cpu_ns)):
+        raise ValueError(f"{where}: not as many samples by each clock")
+
+
+def _check_reads(record: Record) -> None:
+    left = TRACE_BYTES
+    for series in record.series:
+        _check_count("reads", series.reads, READS)
+        for name, trace in series.reads.items():
+            _check_texts("reads", (name, trace.unit), NAME)
+            _check_trace(f"reads.{name[:40]}", trace, left)
+            left -= trace.nbytes
+
+
+def _check_trace(where: str, trace: Trace, most: int) -> None:
+    """Whether it unpacks to what it says, by unpacking it a piece at a time."""
+    try:
+        if trace.item_bytes() * trace.samples * trace.count != trace.nbytes or min(trace.samples, trace.count) < 0:
+            raise ValueError("it is not of the size it states")
+        _check_numbers("its size", (trace.nbytes,), most=most)
+        stream, packed, size = zlib.decompressobj(), base64.b64decode(trace.data, validate=True), 0
+        while not stream.eof and size <= trace.nbytes:
+            piece = stream.decompress(packed, 1 << 20)
+            if not piece and not stream.unconsumed_tail:
+                break
+            packed, size = stream.unconsumed_tail, size + len(piece)
+    except (ValueError, binascii.Error, zlib.error) as error:
+        raise ValueError(f"{where}: {error}") from error
+    if size != trace.nbytes or not stream.eof:
+        raise ValueError(f"{where}: it does not unpack to the size it states")
+
+
+def _check_clock(clock: ClockReading) -> None:
+    _check_numbers("core_clock", [clock.ops, clock.before_ns, clock.after_ns])
+    _check_numbers("core_clock.cycles_per_op", [clock.cycles_per_op or 0.0], most=CYCLES)
+    _check_texts("core_clock.origin", [clock.origin], NAME)
+    if clock.ghz is not None and clock.ghz > GHZ:
+        raise ValueError(f"core_clock: over {GHZ:g} GHz")
+
+
+def _check_params(where: str, values: Mapping[str, object]) -> None:
+    """Names and what they are: texts, whole numbers of 64 bits, signed or not, and finite ones."""
+    _check_count(where, values, ENTRIES)
+    _check_texts(where, values, NAME)
+    for value in values.values():
+        if isinstance(value, str):
+            _check_texts(where, (value,))
+        elif isinstance(value, int):
+            _check_numbers(where, (value,), -MOST - 1, 2 * MOST + 1)
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{where}: a number is not finite")
+
+
+def _check_numbers(where: str, numbers: Collection[float], least: float = 0, most: float = MOST) -> None:
+    """Whether all are from `least` to `most`. What is no number at all was refused with its line."""
+    if numbers and not (least <= min(numbers) and max(numbers) <= most):
+        raise ValueError(f"{where}: a number is not from {least:g} to {most:g}")
+
+
+def _check_times(where: str, times: Collection[int]) -> None:
+    """Whether none is below 0 and all together are no more than one may be, which is quicker to see than each alone."""
+    if times and (min(times) < 0 or sum(times) > MOST):
+        raise ValueError(f"{where}: a time is below 0, or all are over {MOST}")
+
+
+def _check_texts(where: str, texts: Iterable[str], most: int = TEXT) -> None:
+    for text in texts:
+        if len(text) > most:
+            raise ValueError(f"{where}: a text is over {most} letters")
+
+
+def _check_count(where: str, things: Collection[object], most: int) -> None:
+    if len(things) > most:
+        raise ValueError(f"{where}: {len(things)} are over {most}")

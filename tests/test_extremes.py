@@ -1,0 +1,159 @@
+"""Whatever the reader accepts can be derived from and shown: small runs with fields set to extreme values, and every output."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import io
+import json
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from clmembench.model import Place, Run
+from clmembench.report import document, rows, text
+from clmembench.results import ResultsError, encode, read
+from clmembench.specs import SpecError
+from tests.builders import CHASE, STREAM, clock, device, header, record, series, slope
+
+KIB = 1 << 10
+EXTREMES: dict[type, list[Any]] = {
+    int: [0, 1, 2, 3, 6, -1, 1 << 31, (1 << 62) + 1, (1 << 63) - 1, -(1 << 63)],
+    float: [0.0, 5e-324, 1e-9, 1.0, 1e12, 1e300, -1.0],
+    str: [
+        "", "<script>", "$", "\\", "\u202e|\x1b[31m", "x" * 5000, "stream", "pchase", "array_bytes", "ns", "us", "GB/s", "op",
+        "n", "rate", "cost", "slope", "slope_rate", "nbytes", "flops", "ops", "device", "queue", "host", "gpu", "cpu",
+        "ok", "suspect", "wrong", "skipped", "failed", "timeout", "measure", "tune", "higher", "lower", "link",
+        "memory_bandwidth_gb_s", "NVIDIA H100 80GB HBM3",
+    ],
+    bool: [True, False],
+    type(None): [None],
+}  # fmt: skip
+ANY = [None, 0, -1, 1.5, 1 << 62, "", "op", True, [], {}, [1], [1, 2, 3, 4, 5, 6, 7, 8]]
+
+
+def small() -> list[str]:
+    """The lines of a run with a bit of everything: rates, slopes, costs, tuning, places, statuses, levels, a clock, a trace."""
+    per_second = replace(CHASE.metrics[0], form="slope_rate", better="higher", times="wg")
+    cards = {
+        "stream": STREAM,
+        "pchase": CHASE,
+        "barrier": replace(CHASE, metrics=(per_second,), growing="", x="wg"),
+        "triad": replace(STREAM, tuning=("wg",), x="op"),
+    }
+    found = [record("stream", {"op": "copy", "array_bytes": n * KIB}, series([100] * 8, nbytes=n)) for n in (1, 4, 16, 64)]
+    found += [
+        slope({"array_bytes": n << 12}, [2.0 if n < 16 else 9.0] * 8, core_clock=clock(2.0)) for n in (1, 2, 4, 8, 16, 32, 64)
+    ]
+    found += [record("barrier", {"wg": n}, series([90] * 8, ops=9), series([190] * 8, ops=27)) for n in (32, 64)]
+    found += [
+        record("triad", {"op": "triad", "wg": 64}, series([9] * 8, nbytes=9, busy=n), place=Place(n, (0,), "compact", 1))
+        for n in (1, 2)
+    ]
+    found += [record("stream", {"op": s}, status=s, reason="because") for s in ("skipped", "failed", "wrong")]
+    golden = (Path(__file__).parent / "golden" / "schema1.jsonl").read_text().splitlines()
+    return [encode(header(device("Some CPU", kind="cpu"), cards)), *map(encode, found), golden[2]]
+
+
+LINES = [json.loads(line) for line in small()]
+
+
+def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path to everything within a JSON value."""
+    if at:
+        yield at
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from places(inner, (*at, key))
+
+
+PLACES = [(n, at) for n, line in enumerate(LINES) for at in places(line)]
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> str:
+    """The run as text with some fields changed: to an extreme of their type, mostly, or to anything."""
+    lines = copy.deepcopy(LINES)
+    for number, at in draw(st.lists(st.sampled_from(PLACES), min_size=1, max_size=6)):
+        everywhere = draw(st.booleans())  # in each record that has the field
+        for line in lines if everywhere and number else [lines[number]]:
+            inside: Any = line
+            try:
+                for key in at[:-1]:
+                    inside = inside[key]
+                old = inside[at[-1]]
+            except (KeyError, IndexError, TypeError):
+                continue
+            if isinstance(old, list):
+                new = draw(
+                    st.sampled_from([[], old[:1], old * 2, old[::-1], [draw(st.sampled_from(EXTREMES[int]))] * len(old)])
+                )
+            elif isinstance(old, dict):
+                new = draw(st.sampled_from([{}, {"op": 1}, {"array_bytes": 0}, {**old, "array_bytes": 1.5}, {"\x1b": "<b>"}]))
+            else:
+                new = draw(st.sampled_from(EXTREMES[type(old)]) if draw(st.integers(0, 9)) else st.sampled_from(ANY))
+            inside[at[-1]] = new
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+def stored(folder: Path, content: str) -> Run | None:
+    """The run that the reader makes of a file, or None where it refuses the file."""
+    path = folder / "r.jsonl"
+    path.write_text(content)
+    try:
+        return read(path)
+    except ResultsError as error:
+        assert "\n" not in str(error)
+        return None
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("extremes")
+
+
+def test_the_run_that_is_damaged_is_good_itself(folder):
+    """Else the tests below would show nothing."""
+    found = stored(folder, "".join(json.dumps(line) + "\n" for line in LINES))
+    assert found is not None and found.notes == () and len(found.records) == len(LINES) - 1
+    assert {row.status for row in rows.rows(found, None)} >= {"ok", "skipped", "failed", "wrong"}
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(content=damaged())
+def test_whatever_is_read_is_derived_and_shown_as_text(folder, content):
+    found = stored(folder, content)
+    if found is None:
+        return
+    try:
+        sheet = rows.sheet_of(found)
+    except SpecError:
+        return
+    table = rows.rows(found, sheet)
+    for row in json.loads(rows.to_json(table)):  # which has no nan and no infinity: to_json refuses them
+        assert row["status"] != "ok" or row["median"] is not None
+        assert row["median"] is None or row["ci_low"] is None or row["ci_low"] <= row["median"] <= row["ci_high"]
+    head, *lines = csv.reader(io.StringIO(rows.to_csv(table))) if table else [[]]
+    assert [len(line) for line in lines] == [len(head)] * len(table)
+    shown = text.as_text(found, table, sheet) + rows.to_markdown(table) + rows.to_latex(table) + document.as_markdown([found])
+    assert [c for c in shown if not c.isprintable() and c != "\n"] == []
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@given(content=damaged(), other=damaged())
+def test_whatever_is_read_makes_a_page(folder, content, other):
+    runs = [run for run in (stored(folder, content), stored(folder, other)) if run is not None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # matplotlib's, of a plot without room
+        try:
+            page = document.as_html(runs)
+        except SpecError:
+            return
+    HTMLParser().feed(page)
+    assert "<script" not in page
