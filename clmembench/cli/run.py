@@ -7,7 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -276,7 +276,8 @@ class _Lines:
     def close(self) -> None:
         if self._name:
             points = "1 point" if self._count == 1 else f"{self._count} points"
-            print(f"{self._name}: {points}, {time.monotonic() - self._since:.1f} s", file=sys.stderr, flush=True)
+            with suppress(OSError):  # nobody reads it any more: no reason to end the run
+                print(f"{self._name}: {points}, {time.monotonic() - self._since:.1f} s", file=sys.stderr, flush=True)
 
 
 class _Live:
