@@ -35,6 +35,7 @@ from clmembench.stats import MIN_SAMPLES
 STAMPS = 1.05  # event time over host time: more is no rounding
 GRACE_S = 2.0  # between TERM and KILL
 START_S = 60.0  # for a child to open its device and say so
+LOST = b'{"lost":'  # how a child's last answer begins where its device answers nothing any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,10 @@ class Child:
         """The record of one point. Raises ChildError when there will be none; the child is then gone."""
         self._send(json.dumps({"params": dict(point.params), "role": point.role}))
         line = self._answer(timeout_s)
+        if line.startswith(LOST):
+            log = self._log()
+            self.end()
+            raise ChildError(f"the device was lost: {json.loads(line)['lost']}", False, log)
         try:
             return decode_record(line)
         except ValueError as error:
@@ -250,6 +255,14 @@ class _Session:
         seconds = round(time.monotonic() - begun, 3)
         return dataclasses.replace(record, sources=self.device.sources(), seconds=seconds)
 
+    def lost(self) -> bool:
+        """Whether the device refuses even the chain that gave its clock: then no other point can succeed in this process."""
+        try:
+            self.clock.read(self.device, times=1)
+        except DeviceError:
+            return True
+        return False
+
 
 def _judged(measured: measure.Measured, role: str) -> dict[str, Any]:
     """Status and reason of what sampling gave."""
@@ -258,6 +271,8 @@ def _judged(measured: measure.Measured, role: str) -> dict[str, Any]:
     stamped = [s for s in measured.series if s.device_ns is not None]
     if any(sum(s.device_ns or ()) > STAMPS * sum(s.host_ns) for s in stamped):
         return {"status": "suspect", "reason": "the driver's event stamps span more time than the host saw pass"}
+    if any(min(s.device_ns or (0,)) < 0 for s in stamped):
+        return {"status": "suspect", "reason": "the driver's event stamps say that a kernel ended before it started"}
     if any(s.clock == "queue" and min(s.times_ns(), default=0) <= 0 for s in measured.series):
         return {"status": "suspect", "reason": "the driver's event stamps say that a kernel started before it was queued"}
     samples = min((len(s.host_ns) for s in measured.series), default=0)
@@ -321,6 +336,9 @@ def _serve() -> None:
     for line in sys.stdin:
         point = json.loads(line)
         record = session.record(point["params"], point["role"])
+        if record.status == "failed" and session.lost():
+            answer(json.dumps({"lost": record.reason}))
+            return
         answer(encode(record))
         del record
         gc.collect()
