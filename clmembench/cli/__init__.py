@@ -45,7 +45,7 @@ app.command("report")(read.report)
 
 
 def main() -> None:
-    """The entry point. A closed pipe (`clmembench show | head`) is no error; standard output on a full disk is one, in a line."""
+    """The entry point. A closed pipe (`clmembench show | head`) is no error; output to a full disk is one, in a line."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # closed: the next file to be opened would take its place
             setattr(sys, name, Path(os.devnull).open("r+"))  # noqa: SIM115 - lives as long as the process
