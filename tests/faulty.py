@@ -9,14 +9,16 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ("clmembench", "cl_kernels", "platforms")
 MARK = "FAULT_MARK"  # an environment variable that all processes of one run have in common, and no others
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells leave it in background jobs, and what they start inherits it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def tree(folder: Path, *, fake: bool = True, kernels: Mapping[str, str] | None = None) -> Path:
@@ -38,7 +40,7 @@ class Command:
     tree: Path
     args: tuple[str, ...]
     folder: Path  # made, for its temporary files
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)  # besides this process's own
     before: tuple[str, ...] = ()  # a program that starts it, such as unshare
     stdout: int | None = None
     cwd: Path | None = None
@@ -57,8 +59,6 @@ class Command:
                 env={**env, **self.environment},
                 cwd=self.cwd or self.folder,
                 start_new_session=True,
-                # what a shell leaves ignored in its background jobs is not ignored here
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
             )
         return self
 
@@ -106,7 +106,7 @@ def marked(mark: str) -> Iterator[int]:
                 continue
 
 
-def within(limit_s: float, condition) -> bool:
+def within(limit_s: float, condition: Callable[[], object]) -> bool:
     deadline = time.monotonic() + limit_s
     while not condition():
         if time.monotonic() > deadline:
@@ -122,6 +122,37 @@ def kill(pid: int, number: int) -> None:
         return
 
 
+# a launch of 3 work-groups writes where nothing is, of 5 meets an instruction that none is, of 7 never ends
+BAD_LAUNCH = """
+kernel void mark(global uint* restrict done, const uint token) {
+    if (get_global_id(0) == 0) done[0] = token;
+    if (get_num_groups(0) == 3) *(volatile global uint*)(ulong)(token & 0xf) = token;
+    if (get_num_groups(0) == 5) __builtin_trap();
+    if (get_num_groups(0) == 7) for (volatile uint i = 1; i; i |= 1) {}
+}
+"""
+NO_TEMPORARY = """
+for folder in /tmp /var/tmp; do mount --bind $folder $folder && mount -o remount,ro,bind $folder || exit 99; done
+exec "$@"
+"""
+WITHOUT_TEMPORARY = (
+    "unshare",
+    "-rm",
+    "sh",
+    "-c",
+    NO_TEMPORARY,
+    "sh",
+)  # a command in it finds no folder to write to, with cwd /proc
+
+
+def mountable() -> bool:
+    """Whether this user may mount in a namespace of their own."""
+    try:
+        return subprocess.run([*WITHOUT_TEMPORARY, "true"], capture_output=True).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
 def whole_lines(path: Path) -> bytes:
     """What of a file is complete; nothing of one that is not there."""
     try:
@@ -129,13 +160,3 @@ def whole_lines(path: Path) -> bytes:
     except OSError:
         return b""
     return content[: content.rfind(b"\n") + 1]
-
-
-@contextmanager
-def only(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that does not outlive the block."""
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
