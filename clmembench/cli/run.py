@@ -192,7 +192,10 @@ def _finish(path: Path, as_json: bool) -> None:
     from clmembench import results
     from clmembench.report import rows, text
 
-    stored = results.read(path)
+    try:
+        stored = results.read(path)
+    except results.ResultsError as error:
+        exits.stop(f"{error}: it was there when the run began", exits.INTERNAL)
     sheet = rows.sheet_of(stored)
     table = rows.rows(stored, sheet)
     if as_json:
