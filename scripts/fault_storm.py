@@ -192,7 +192,7 @@ def _parent_terminated(trial: Trial) -> None:
 
 
 def _ctrl_c(trial: Trial) -> None:
-    _signalled(trial, lambda c: c.interrupt(), INTERRUPTED)
+    _signalled(trial, lambda c: c.interrupt(), INTERRUPTED, -signal.SIGINT)  # what Python is before it looks for signals
 
 
 def _ctrl_c_in_a_hang(trial: Trial) -> None:
@@ -302,7 +302,7 @@ COLUMNS = ("lost", "hang", "traceback", "orphan", "left", "other")
 
 def stages(folder: Path, pocl: bool) -> list[Stage]:
     """Where runs happen, each tried by a run without a fault."""
-    made = [Stage("fake", tree(folder / "fake"), "2s", 45.0, {})]
+    made = [Stage("fake", tree(folder / "fake"), "3s", 60.0, {})]
     if pocl:
         bad = tree(folder / "pocl", fake=False, kernels={"launch": BAD_LAUNCH})
         cache = folder / "cache"

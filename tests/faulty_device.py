@@ -1,7 +1,7 @@
-"""A device that runs launch's kernel and fails when told to: it stands in for the OpenCL runtime in a copy of the package.
+"""A device that runs launch's kernel and fails when told to: for the OpenCL runtime in a copy of the package.
 
-FAULTY_DEVICE=KIND:GROUPS in the environment makes launches of that many work-groups fail. (A name that a run's header does not
-keep, so that a run can go on without the fault.)
+FAULTY_DEVICE=KIND:GROUPS in the environment makes launches of that many work-groups fail, 0 all of them. (A name that a run's
+header does not keep, so that a run can go on without the fault.)
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class FaultyDevice(FakeDevice):
     def _mark(self, launch: Launch) -> None:
         kind, groups = _fault()
         local = launch.local_size[0] if launch.local_size else 1
-        if launch.global_size[0] == groups * local and kind in FAULTS:
+        if launch.global_size[0] in (groups * local, groups or launch.global_size[0]) and kind in FAULTS:
             FAULTS[kind](self)
         buffer: FakeBuffer = launch.args[0]
         buffer.content = np.array([launch.args[1]], np.uint32)
