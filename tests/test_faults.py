@@ -6,6 +6,7 @@ import ast
 import fcntl
 import os
 import re
+import runpy
 import shutil
 import signal
 import subprocess
@@ -438,10 +439,36 @@ def test_every_test_that_the_table_names_is_there_and_every_row_names_one():
 
 
 @pytest.mark.skipif(not (ROOT / "scripts").is_dir(), reason="no scripts beside the tests")
-def test_a_small_storm_passes_and_can_fail(tmp_path):
+def test_a_small_storm_passes(tmp_path):
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     command = [sys.executable, str(ROOT / "scripts" / "fault_storm.py"), "--runs", "3", "--pocl", "0", "--seed", "5"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"\| all \| 3 \| 0 \|  \| 0 \| 0 \| 0 \| 0 \| 0 \| 0 \|", done.stdout)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not (ROOT / "scripts").is_dir(), reason="no scripts beside the tests")
+def test_the_storm_sees_what_is_lost_and_left(fake, tmp_path):
+    storm = runpy.run_path(str(ROOT / "scripts" / "fault_storm.py"))
+    stage = storm["Stage"]("fake", fake, "3s", LIMIT_S, {})
+    trial = storm["Trial"](0, stage, tmp_path, None, [1, 2])
+    assert ended(fake, tmp_path, *trial.args())[0] == 0
+    trial._look()
+    whole = trial.file.read_bytes()
+    trial.file.write_bytes(whole + b"half a line")
+    trial._look()
+    assert not trial.found
+    trial.file.write_bytes(whole.replace(b'"status":"ok"', b'"status":"OK"', 1))
+    trial._look()
+    assert trial.found["lost"] == ["of 3 lines [2] changed or went"]
+    (tmp_path / "tmp" / "forgotten").touch()
+    with (tmp_path / "tmp" / "clmembench-fau17.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        trial._left()
+    assert sorted(trial.found["left"]) == ["lock clmembench-fau17.lock is held", "temporary file forgotten"]
+    with Command(fake, trial.args("--overwrite"), tmp_path, {"FAULTY_OPEN": "hang"}) as command:
+        assert within(LIMIT_S, command.workers)
+        alive = command.alive()
+        assert command.process.pid in alive and len(alive) > 1
+    assert command.gone()
