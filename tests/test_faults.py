@@ -296,6 +296,40 @@ def test_ctrl_c_before_the_command_line_is_loaded(fake, tmp_path):
     assert (done.returncode, done.stderr) == (130, "clmembench: interrupted\n")
 
 
+def test_a_second_ctrl_c_does_not_wait(fake, tmp_path):
+    # the child ignores TERM, so that to end it takes a while
+    with stuck(fake, tmp_path, "1,2,4", FAULTY_DEVICE="deaf:2") as command:
+        kept = gets_stuck(command, tmp_path)
+        command.interrupt()
+        time.sleep(0.5)
+        command.interrupt()
+        assert command.wait(LIMIT_S) == 130 and command.gone()
+    assert "Traceback" not in command.said() and "holds every record up to here" in command.said()
+    assert (tmp_path / "r.jsonl").read_bytes() == kept
+
+
+ENDED_MEANWHILE = """
+import shutil
+_held = held
+def held(info):
+    shutil.copy("whole.jsonl", "r.jsonl")
+    return _held(info)
+"""
+
+
+def test_what_another_run_did_until_the_lock_was_free_is_not_repeated(fake, tmp_path):
+    args = launches(tmp_path, "1,2")
+    assert ended(fake, tmp_path, *args)[0] == 0
+    whole = (tmp_path / "r.jsonl").read_bytes()
+    (tmp_path / "whole.jsonl").write_bytes(whole)
+    (tmp_path / "r.jsonl").write_bytes(b"".join(whole.splitlines(keepends=True)[:2]))
+    late = tree(tmp_path / "late")
+    with (late / "clmembench" / "lock.py").open("a") as file:
+        file.write(ENDED_MEANWHILE)
+    assert ended(late, tmp_path, *args, "--resume")[0] == 0
+    assert (tmp_path / "r.jsonl").read_bytes() == whole
+
+
 def test_a_file_that_was_cut_at_any_byte_is_gone_on_with(fake, tmp_path):
     args = launches(tmp_path, "1,2,4")
     assert ended(fake, tmp_path, *args)[0] == 0
