@@ -12,6 +12,7 @@ import dataclasses
 import gc
 import json
 import os
+import select
 import selectors
 import signal
 import subprocess
@@ -367,6 +368,11 @@ def _end_with_parent() -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+        # a parent that died before this call sends nothing any more, but nobody holds the other end of standard input
+        other_end = select.poll()
+        other_end.register(0, 0)
+        if other_end.poll(0):
+            sys.exit("the parent has ended")
 
 
 if __name__ == "__main__":

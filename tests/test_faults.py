@@ -278,11 +278,11 @@ def test_an_endless_kernel_on_pocl_ends_with_its_run(pocl, tmp_path, end, code):
     end_while_stuck(pocl, tmp_path, "1,7,2", end, code)
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
-def test_a_run_that_is_ended_while_its_device_is_probed(fake, tmp_path, end):
+@pytest.mark.parametrize(("end", "after_s"), [(signal.SIGINT, 0.7), (signal.SIGKILL, 0.7), (signal.SIGKILL, 0.0)])
+def test_a_run_that_is_ended_while_its_device_is_probed(fake, tmp_path, end, after_s):
     with Command(fake, launches(tmp_path, "1"), tmp_path, {"FAULTY_OPEN": "hang"}) as command:
         assert within(LIMIT_S, command.workers)
-        time.sleep(0.5)
+        time.sleep(after_s)  # at once: the child is still being loaded, and cannot yet have asked to end with its parent
         os.killpg(command.process.pid, end)
         assert command.wait(LIMIT_S) == (130 if end == signal.SIGINT else -9)
         assert command.gone()
