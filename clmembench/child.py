@@ -11,6 +11,7 @@ import dataclasses
 import gc
 import json
 import os
+import select
 import signal
 import sys
 import time
@@ -27,7 +28,6 @@ from clmembench.model import BuildError, ClockReading, Device, DeviceError, Devi
 from clmembench.results import encode
 from clmembench.runtimes import runtime
 
-LOST = 70  # exit code of a child whose device no longer answers
 AGAIN = 3  # points of a process that are measured again at once where the clock moved, and one more in AGAIN_OF
 AGAIN_OF = 5
 
@@ -131,13 +131,13 @@ class Session:
             cpu_stolen=used.stolen if used else None,
         )
 
-    def lost(self) -> str:
-        """Why the device does not answer any more; "" where it does."""
+    def lost(self) -> bool:
+        """Whether the device refuses even the chain that gives its clock: then no other point can succeed in this process."""
         try:
             self._clock.read(self.device, 1)
-        except DeviceError as error:
-            return str(error)
-        return ""
+        except DeviceError:
+            return True
+        return False
 
     def _steady(self, prepared: Any, role: str) -> tuple[measure.Measured, ClockReading, tuple[str, ...]]:
         """Measure between two readings of the core's clock. Where it moved, what was sampled is void and is taken once more; on
@@ -194,9 +194,9 @@ def serve() -> None:
     for line in sys.stdin:
         point = json.loads(line)
         record = session.record(point["params"], point["role"])
-        if record.status == "failed" and (why := session.lost()):
-            print(f"{record.reason}; after it the device no longer answers: {why}", file=sys.stderr, flush=True)
-            sys.exit(LOST)
+        if record.status == "failed" and session.lost():
+            answer(json.dumps({"lost": record.reason}))
+            return
         answer(encode(record))
         del record
         gc.collect()
@@ -237,6 +237,11 @@ def _end_with_parent() -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+        # a parent that died before this call sends nothing any more, but nobody holds the other end of standard input
+        other_end = select.poll()
+        other_end.register(0, 0)
+        if other_end.poll(0):
+            sys.exit("the parent has ended")
 
 
 if __name__ == "__main__":

@@ -14,13 +14,14 @@ import tempfile
 import time
 from typing import Any, Protocol
 
-from clmembench.child import LOST, Found, Job, Session, find
+from clmembench.child import Found, Job, Session, find
 from clmembench.model import BuildError, DeviceError, Place, Point, Record
 from clmembench.results import decode_record
 from clmembench.runtimes import runtime
 
 GRACE_S = 2.0  # between TERM and KILL
 START_S = 60.0  # for a child to open its device and say so
+LOST = b'{"lost":'  # how a child's last answer begins where its device answers nothing any more
 
 
 class ChildError(Exception):
@@ -85,6 +86,10 @@ class Child:
         """The record of one point. Raises ChildError when there will be none; the child is then gone."""
         self._send(json.dumps({"params": dict(point.params), "role": point.role}))
         line = self._answer(timeout_s)
+        if line.startswith(LOST):
+            log = self._log()
+            self.end()
+            raise ChildError(f"the device was lost: {json.loads(line)['lost']}", False, log)
         try:
             return decode_record(line)
         except ValueError as error:
@@ -144,8 +149,6 @@ class Child:
 
     def _death(self) -> str:
         code = self._process.wait()
-        if code == LOST:
-            return f"the device was lost: {(self._log().strip().splitlines() or ['it does not say why'])[-1]}"
         if code >= 0:
             return f"its process ended with exit code {code}"
         try:

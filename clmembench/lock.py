@@ -34,7 +34,7 @@ def held(info: DeviceInfo) -> Iterator[None]:
     The system frees the lock when its process ends, however it ends. Where none can be kept, on a system without such locks or
     in a folder that cannot be written, the block runs without.
     """
-    descriptor = _opened(path_of(info))
+    descriptor = _opened(info)
     if descriptor is None:
         yield
         return
@@ -55,10 +55,11 @@ def held(info: DeviceInfo) -> Iterator[None]:
         os.close(descriptor)  # and with it the lock; the file stays: to remove it would let two runs lock two files
 
 
-def _opened(path: Path) -> int | None:
+def _opened(info: DeviceInfo) -> int | None:
     """A descriptor that no child inherits, or None. Links are not followed: the folder is anybody's."""
     flags = os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
     try:
+        path = path_of(info)  # there may be no folder for temporary files at all
         try:
             return os.open(path, flags)  # some systems let nobody create a file anew that another user made
         except FileNotFoundError:

@@ -39,6 +39,7 @@ clean = series([10**7] * 8, nbytes=10**8, host_ns=(10**7 + 20_000,) * 8)
         (clean, ""),
         (replace(clean, device_ns=(11 * 10**6,) * 8), "stamps"),  # more than the host saw pass
         (replace(clean, device_ns=(10**4,) * 8), "stamps"),  # counts microseconds
+        (replace(clean, device_ns=(10**7,) * 7 + (-5,)), "stamps"),
         (replace(clean, host_ns=(18 * 10**6,) * 8, passes=30), ""),  # thirty launches explain 8 ms
         (replace(clean, clock="queue", queue_ns=(5,) * 8), ""),
         (replace(clean, clock="queue", queue_ns=(-5,) * 8), "stamps"),

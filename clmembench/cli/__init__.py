@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from clmembench import __version__
-from clmembench.cli import against, devices, doctor, read, run
+from clmembench.cli import against, devices, doctor, exits, read, run
 
 app = typer.Typer(
     name="clmembench",
@@ -45,9 +48,34 @@ app.add_typer(against.baseline, name="baseline")
 
 
 def main() -> None:
-    """The entry point. A closed pipe (`clmembench show | head`) is no error."""
+    """The entry point. A closed pipe (`clmembench show | head`) is no error; output to a full disk is one, in a line."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed: the next file to be opened would take its place
+            setattr(sys, name, Path(os.devnull).open("r+"))  # noqa: SIM115 - lives as long as the process
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # while what goes wrong can still be said
+    except SystemExit as end:
+        if not isinstance(end.__context__, BrokenPipeError):  # typer's answer to one is exit code 1
+            raise
+        _drop_output()
+        sys.exit(exits.OK)
     except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
+        _drop_output()
+        sys.exit(exits.OK)
+    except OSError as error:
+        if error.filename is not None or error.errno not in _FULL:
+            raise
+        _drop_output()
+        print(f"clmembench: cannot write to standard output: {error.strerror}", file=sys.stderr)
+        sys.exit(exits.INTERNAL)
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+def _drop_output() -> None:
+    """Let the interpreter's own last flush succeed, which would else complain in its own words."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
 from clmembench import units
@@ -37,7 +37,8 @@ class _Lines:
     def close(self) -> None:
         if self._name:
             points = "1 point" if self._count == 1 else f"{self._count} points"
-            print(f"{self._name}: {points}, {time.monotonic() - self._since:.1f} s", file=sys.stderr, flush=True)
+            with suppress(OSError):  # nobody reads it any more: no reason to end the run
+                print(f"{self._name}: {points}, {time.monotonic() - self._since:.1f} s", file=sys.stderr, flush=True)
 
 
 class _Live:

@@ -189,7 +189,8 @@ def _kept(
             day, name = f"{datetime.now(UTC):%Y%m%d}", f"{_slug(info.name)}-{header.run_id[-8:].lower()}"
             path = output or Path("reports") / f"{day}-{name}.jsonl"
             writer = results.Writer.going_on(path) if earlier else results.Writer(path, header, overwrite)
-            return path, *_measure(writer, info, found, selection, earlier.records if earlier else ())
+            known = results.read(path).records if earlier else ()  # again: until the lock was ours another run may have gone on
+            return path, *_measure(writer, info, found, selection, known)
     except lock.HeldError as error:
         exits.stop(str(error), exits.NO_DEVICE)
     except isolate.ChildError as error:
@@ -232,7 +233,10 @@ def _finish(path: Path, as_json: bool) -> int:
     from clmembench import gates, results
     from clmembench.report import rows, text
 
-    stored = results.read(path)
+    try:
+        stored = results.read(path)
+    except results.ResultsError as error:
+        exits.stop(f"{error}: it was there when the run began", exits.INTERNAL)
     sheet = rows.sheet_of(stored)
     stored = gates.judged_run(stored, sheet)
     table = rows.rows(stored, sheet)

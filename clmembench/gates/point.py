@@ -36,6 +36,8 @@ def _stamps(record: Record, metrics: Sequence[Metric]) -> str:
             return "the driver's event stamps say that a kernel started before it was queued"
         if series.device_ns is None or not series.device_ns:
             continue
+        if min(series.device_ns) < 0:
+            return "the driver's event stamps say that a kernel ended before it started"
         if sum(series.device_ns) > STAMPS * sum(series.host_ns):
             return "the driver's event stamps span more time than the host saw pass"
         waited = statistics.median(series.host_ns) - LAUNCH_NS * series.passes

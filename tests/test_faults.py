@@ -1,0 +1,512 @@
+"""docs/faults.md, row by row: real processes that are killed, starved, hung and lied to, and what is left of their runs."""
+
+from __future__ import annotations
+
+import ast
+import fcntl
+import os
+import re
+import runpy
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from clmembench import results
+from tests.faulty import BAD_LAUNCH, ROOT, WITHOUT_TEMPORARY, Command, mountable, tree, whole_lines, within
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+mounts = pytest.mark.skipif(sys.platform == "linux" and not mountable(), reason="this user may not mount, even in a namespace")
+LIMIT_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def fake(tmp_path_factory) -> Path:
+    """The package with a device that fails when told to in the place of OpenCL."""
+    return tree(tmp_path_factory.mktemp("fake"))
+
+
+@pytest.fixture(scope="module")
+def pocl(tmp_path_factory) -> Path:
+    """The package with a kernel that fails at some numbers of work-groups."""
+    return tree(tmp_path_factory.mktemp("pocl"), fake=False, kernels={"launch": BAD_LAUNCH})
+
+
+def launches(tmp_path: Path, groups: str, *more: str) -> tuple[str, ...]:
+    return ("run", "-d", "0", "-b", "launch", "-a", f"groups=[{groups}]", "-o", str(tmp_path / "r.jsonl"), *more)
+
+
+def ended(package: Path, tmp_path: Path, *args: str, **rest) -> tuple[int | None, str]:
+    """Exit code and standard error of a command of which nothing is left, and which had no traceback."""
+    with Command(package, args, tmp_path, **rest) as command:
+        code = command.wait(LIMIT_S)
+        assert code is not None, "it hangs"
+        assert command.gone(), command.alive()
+    assert "Traceback" not in command.said()
+    return code, command.said()
+
+
+def outcomes(tmp_path: Path) -> dict[object, tuple[str, str]]:
+    run = results.read(tmp_path / "r.jsonl")
+    assert run.notes == ()
+    return {r.params["groups"]: (r.status, r.reason) for r in run.records}
+
+
+def lock_is_free(tmp_path: Path) -> bool:
+    for path in (tmp_path / "tmp").glob("*.lock"):
+        with path.open("r+b") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+    return True
+
+
+# ---- a child or its device fails ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "says"),
+    [
+        ("abort", "failed", "died of SIGABRT"),
+        ("exit", "failed", "ended with exit code 7"),
+        ("deaf", "timeout", "no answer within 2 s"),
+        ("memory", "failed", "MEM_OBJECT_ALLOCATION_FAILURE: the device could not allocate memory: lower --size"),
+        ("lost", "failed", "the device was lost: clFinish failed"),
+    ],
+)
+def test_a_fault_costs_its_point_and_no_other(fake, tmp_path, fault, status, says):
+    code, _ = ended(
+        fake, tmp_path, *launches(tmp_path, "1,2,4", "--timeout", "2s"), environment={"FAULTY_DEVICE": f"{fault}:2"}
+    )
+    found = outcomes(tmp_path)
+    assert code == 4
+    assert found.pop(2)[0] == status and says in results.read(tmp_path / "r.jsonl").records[1].reason
+    assert found == {1: ("ok", ""), 4: ("ok", "")}
+
+
+def test_a_device_that_is_lost_twice_is_not_tried_again_for_that_benchmark(fake, tmp_path):
+    args = ("run", "-b", "launch", "-b", "launch_wait", "-a", "groups=[1,2,4]", "-o", str(tmp_path / "r.jsonl"))
+    code, _ = ended(fake, tmp_path, *args, environment={"FAULTY_DEVICE": "lost:0"})
+    reasons = [r.reason for r in results.read(tmp_path / "r.jsonl").records if r.benchmark == "launch"]
+    assert code == 4
+    # a process in which it was lost would say DEVICE_NOT_AVAILABLE: the second point had a new one
+    assert all("the device was lost: clFinish failed: OUT_OF_RESOURCES" in reason for reason in reasons[:2])
+    assert "not tried: launch has ended its process 2 times" in reasons[2]
+    assert results.read(tmp_path / "r.jsonl").records[3].benchmark == "launch_wait"
+    assert "was lost" in results.read(tmp_path / "r.jsonl").records[3].reason
+
+
+def test_a_kernels_bad_access_and_its_bad_instruction_on_pocl(pocl, tmp_path):
+    code, _ = ended(pocl, tmp_path, *launches(tmp_path, "1,3,5"))
+    found = outcomes(tmp_path)
+    assert code == 4
+    assert found[1] == ("ok", "")
+    assert found[3] == ("failed", "its process died of SIGSEGV")
+    assert found[5][0] == "failed" and "its process died of SIG" in found[5][1]
+
+
+def test_memory_that_the_driver_cannot_have_costs_its_point_on_pocl(pocl, tmp_path):
+    # within 1 GB of addresses two arrays of 400 MiB are too many; what PoCL then does is its own affair
+    shape = [word for axis in ("op=copy", "dtype=float", "width=1", "order=item", "nontemporal=0") for word in ("-a", axis)]
+    args = ("run", "-b", "stream", *shape, "-a", "work_group=256", "-a", "array_bytes=[1MiB,400MiB]")
+    before = ("sh", "-c", 'ulimit -v 1000000; exec "$@"', "sh")
+    code, _ = ended(pocl, tmp_path, *args, "-o", str(tmp_path / "r.jsonl"), before=before)
+    small, large = results.read(tmp_path / "r.jsonl").records
+    assert code == 4
+    assert (small.status, small.params["array_bytes"]) == ("ok", 1 << 20)
+    assert large.status == "failed" and large.reason and not large.series
+
+
+def test_what_a_driver_prints_is_no_answer(fake, tmp_path):
+    code, _ = ended(fake, tmp_path, *launches(tmp_path, "1,2"), environment={"FAULTY_DEVICE": "chatter:2"})
+    assert code == 0 and outcomes(tmp_path) == {1: ("ok", ""), 2: ("ok", "")}
+
+
+def test_a_device_that_cannot_be_opened_is_said_and_leaves_no_file(fake, tmp_path):
+    code, said = ended(fake, tmp_path, *launches(tmp_path, "1"), environment={"FAULTY_OPEN": "refuse"})
+    assert code == 3 and "cannot be used: clCreateContext failed: DEVICE_NOT_AVAILABLE" in said and said.count("\n") == 1
+    assert not (tmp_path / "r.jsonl").exists()
+
+
+NOTHING = """
+import pyopencl as cl, sys
+def fail(code, text):
+    raise cl.LogicError(cl._cl._ErrorRecord("clGet", code, text))
+cl.{}
+from clmembench.__main__ import main
+sys.argv = ["clmembench", "run"]
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "driver",
+    [
+        "get_platforms = lambda: fail(-1001, 'PLATFORM_NOT_FOUND_KHR')",
+        "get_platforms = lambda: []",
+        "Platform.get_devices = lambda *a: []",
+        "Platform.get_devices = lambda *a: fail(-1, 'DEVICE_NOT_FOUND')",
+    ],
+)
+def test_no_platform_and_platforms_without_a_device(driver, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", NOTHING.format(driver)], capture_output=True, text=True, cwd=tmp_path, timeout=LIMIT_S
+    )
+    assert done.returncode == 3
+    assert "no OpenCL device found" in done.stderr and "pip install 'clmembench[pocl]'" in done.stderr
+    assert done.stderr.count("\n") == 1 and list(tmp_path.iterdir()) == []
+
+
+# ---- the place that is written to -----------------------------------------------------------------------------------
+
+SMALL_DISK = """
+mkdir disk && mount -t tmpfs -o size=32k none disk || exit 99
+"$@"; code=$?; cp disk/r.jsonl kept; exit $code
+"""
+
+
+@mounts
+def test_a_disk_that_fills_up_keeps_what_was_written(fake, tmp_path):
+    args = ("run", "-b", "launch", "-a", "groups=[1,2,3,4,5]", "-o", "disk/r.jsonl")
+    code, said = ended(fake, tmp_path, *args, before=("unshare", "-rm", "sh", "-c", SMALL_DISK, "sh"))
+    assert code == 1
+    assert "cannot write disk/r.jsonl: No space left on device" in said and "free space" in said
+    assert results.read(tmp_path / "kept").records[0].status == "ok"
+    assert (tmp_path / "kept").stat().st_size == 32 << 10
+
+
+def test_a_limit_on_the_files_size_is_met_and_later_gone_on_from(fake, tmp_path):
+    args = launches(tmp_path, "1,2,3,4,5")
+    # in blocks of 512 bytes
+    code, said = ended(fake, tmp_path, *args, before=("sh", "-c", 'ulimit -f 80; exec "$@"', "sh"))
+    kept = whole_lines(tmp_path / "r.jsonl")
+    assert code == 1 and "File too large: records before this one are kept" in said
+    assert 1 < kept.count(b"\n") < 6 and len(kept) <= 80 * 512
+    assert ended(fake, tmp_path, *args, "--resume")[0] == 0
+    assert (tmp_path / "r.jsonl").read_bytes().startswith(kept)
+    assert [r.params["groups"] for r in results.read(tmp_path / "r.jsonl").records] == [1, 2, 3, 4, 5]
+
+
+def test_a_place_where_nobody_may_write(fake, tmp_path):
+    code, said = ended(fake, tmp_path, "run", "-b", "launch", "-a", "groups=1", "-o", "/proc/none/r.jsonl")
+    assert code == 1 and "cannot write /proc/none/r.jsonl" in said and "choose another place with -o" in said
+
+
+@mounts
+def test_a_folder_that_may_only_be_read(fake, tmp_path):
+    (tmp_path / "shut").mkdir()
+    shut = 'mount --bind shut shut && mount -o remount,ro,bind shut || exit 99; exec "$@"'
+    args = ("run", "-b", "launch", "-a", "groups=1", "-o", "shut/r.jsonl")
+    code, said = ended(fake, tmp_path, *args, before=("unshare", "-rm", "sh", "-c", shut, "sh"))
+    assert code == 1 and "cannot write shut/r.jsonl: Read-only file system: choose another place with -o" in said
+
+
+@mounts
+def test_a_host_without_a_folder_for_temporary_files(fake, tmp_path):
+    rest = {"before": WITHOUT_TEMPORARY, "cwd": Path("/proc"), "environment": {"TMPDIR": "/proc"}}
+    code, said = ended(fake, tmp_path, *launches(tmp_path, "1"), **rest)
+    assert code == 3 and "space for temporary files" in said
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_a_folder_that_goes_during_a_run(fake, tmp_path, moved):
+    folder, there = tmp_path / "out", tmp_path / "there"
+    folder.mkdir()
+    args = launches(folder, "1,2,4", "--timeout", "2s")
+    with Command(fake, args, tmp_path, {"FAULTY_DEVICE": "hang:2"}) as command:
+        assert within(LIMIT_S, lambda: whole_lines(folder / "r.jsonl").count(b"\n") > 1)
+        if moved:
+            folder.rename(there)
+        else:
+            shutil.rmtree(folder)
+        assert command.wait(LIMIT_S) == 1 and command.gone()
+    assert "cannot read" in command.said() and "it was there when the run began" in command.said()
+    assert "Traceback" not in command.said()
+    if moved:
+        # the run's file is where the folder now is
+        assert [r.status for r in results.read(there / "r.jsonl").records] == ["ok", "timeout", "ok"]
+
+
+# ---- the run is ended -----------------------------------------------------------------------------------------------
+
+
+def stuck(package: Path, tmp_path: Path, groups: str, **environment: str) -> Command:
+    """A run of which one point is done and whose second one never ends."""
+    return Command(package, launches(tmp_path, groups), tmp_path, environment)
+
+
+def gets_stuck(command: Command, tmp_path: Path) -> bytes:
+    """What it has written once it is within its endless kernel."""
+    assert within(LIMIT_S, lambda: whole_lines(tmp_path / "r.jsonl").count(b"\n") == 2), command.said()
+    time.sleep(0.5)  # from the first point's record to the second one's kernel
+    assert command.process.poll() is None and command.workers()
+    return whole_lines(tmp_path / "r.jsonl")
+
+
+ENDS = [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 130)]
+
+
+def end_while_stuck(package: Path, tmp_path: Path, groups: str, end: int, code: int) -> bytes:
+    """What a run leaves that is ended within an endless kernel: its file, as it was, and no more."""
+    with stuck(package, tmp_path, groups, FAULTY_DEVICE="hang:2") as command:
+        kept = gets_stuck(command, tmp_path)
+        os.killpg(command.process.pid, end)
+        assert command.wait(LIMIT_S) == code
+        assert command.gone(), "a child outlived its run"
+    assert "Traceback" not in command.said()
+    assert ("holds every record up to here" in command.said()) == (end == signal.SIGINT)
+    assert (tmp_path / "r.jsonl").read_bytes() == kept and lock_is_free(tmp_path)
+    return kept
+
+
+@pytest.mark.parametrize(("end", "code"), ENDS)
+def test_a_run_that_is_ended_within_an_endless_kernel_leaves_nothing_and_goes_on(fake, tmp_path, end, code):
+    kept = end_while_stuck(fake, tmp_path, "1,2,4", end, code)
+    assert ended(fake, tmp_path, *launches(tmp_path, "1,2,4", "--resume"))[0] == 0
+    assert (tmp_path / "r.jsonl").read_bytes().startswith(kept)
+    assert outcomes(tmp_path) == dict.fromkeys((1, 2, 4), ("ok", ""))
+    assert len(results.read(tmp_path / "r.jsonl").records) == 3
+
+
+@pytest.mark.parametrize(("end", "code"), [ENDS[0], ENDS[2]])
+def test_an_endless_kernel_on_pocl_ends_with_its_run(pocl, tmp_path, end, code):
+    end_while_stuck(pocl, tmp_path, "1,7,2", end, code)
+
+
+@pytest.mark.parametrize(("end", "after_s"), [(signal.SIGINT, 0.7), (signal.SIGKILL, 0.7), (signal.SIGKILL, 0.0)])
+def test_a_run_that_is_ended_while_its_device_is_probed(fake, tmp_path, end, after_s):
+    with Command(fake, launches(tmp_path, "1"), tmp_path, {"FAULTY_OPEN": "hang"}) as command:
+        assert within(LIMIT_S, command.workers)
+        time.sleep(after_s)  # at once: the child is still being loaded, and cannot yet have asked to end with its parent
+        os.killpg(command.process.pid, end)
+        assert command.wait(LIMIT_S) == (130 if end == signal.SIGINT else -9)
+        assert command.gone()
+    assert command.said() == ("clmembench: interrupted before anything was measured\n" if end == signal.SIGINT else "")
+    assert not (tmp_path / "r.jsonl").exists() and lock_is_free(tmp_path)
+
+
+def test_ctrl_c_before_the_command_line_is_loaded(fake, tmp_path):
+    # an interpreter that is interrupted at the first import of the command line
+    early = "import os, signal, sys, runpy\n"
+    early += "class Early:\n def find_spec(self, name, *rest):\n"
+    early += "  if name == 'clmembench.cli': os.kill(os.getpid(), signal.SIGINT)\n"
+    early += "sys.meta_path.insert(0, Early())\nrunpy.run_module('clmembench', run_name='__main__')\n"
+    done = subprocess.run([sys.executable, "-c", early], capture_output=True, text=True, timeout=LIMIT_S, cwd=fake)
+    assert (done.returncode, done.stderr) == (130, "clmembench: interrupted\n")
+
+
+def test_a_second_ctrl_c_does_not_wait(fake, tmp_path):
+    # the child ignores TERM, so that to end it takes a while
+    with stuck(fake, tmp_path, "1,2,4", FAULTY_DEVICE="deaf:2") as command:
+        kept = gets_stuck(command, tmp_path)
+        command.interrupt()
+        time.sleep(0.5)
+        command.interrupt()
+        assert command.wait(LIMIT_S) == 130 and command.gone()
+    assert "Traceback" not in command.said() and "holds every record up to here" in command.said()
+    assert (tmp_path / "r.jsonl").read_bytes() == kept
+
+
+ENDED_MEANWHILE = """
+import shutil
+_held = held
+def held(info):
+    shutil.copy("whole.jsonl", "r.jsonl")
+    return _held(info)
+"""
+
+
+def test_what_another_run_did_until_the_lock_was_free_is_not_repeated(fake, tmp_path):
+    args = launches(tmp_path, "1,2")
+    assert ended(fake, tmp_path, *args)[0] == 0
+    whole = (tmp_path / "r.jsonl").read_bytes()
+    (tmp_path / "whole.jsonl").write_bytes(whole)
+    (tmp_path / "r.jsonl").write_bytes(b"".join(whole.splitlines(keepends=True)[:2]))
+    late = tree(tmp_path / "late")
+    with (late / "clmembench" / "lock.py").open("a") as file:
+        file.write(ENDED_MEANWHILE)
+    assert ended(late, tmp_path, *args, "--resume")[0] == 0
+    assert (tmp_path / "r.jsonl").read_bytes() == whole
+
+
+def test_a_file_that_was_cut_at_any_byte_is_gone_on_with(fake, tmp_path):
+    args = launches(tmp_path, "1,2,4")
+    assert ended(fake, tmp_path, *args)[0] == 0
+    whole = (tmp_path / "r.jsonl").read_bytes()
+    ends = [n + 1 for n, byte in enumerate(whole) if byte == 10]
+    around = {end + n for end in ends for n in (-2, -1, 0, 1)}  # and before the first there is no header to go on with
+    for cut in sorted({*range(ends[0], len(whole), 401), *(n for n in around if ends[0] <= n < len(whole))}):
+        path = tmp_path / "cut.jsonl"
+        path.write_bytes(whole[:cut])
+        with results.Writer.going_on(path):
+            pass
+        # complete lines stay, and so does a last one that lacks but its newline
+        assert path.read_bytes() == whole[: max(end for end in ends if end - 1 <= cut)]
+    (tmp_path / "r.jsonl").write_bytes(whole[: ends[2] - 7])
+    assert ended(fake, tmp_path, *args, "--resume")[0] == 0
+    assert (tmp_path / "r.jsonl").read_bytes().startswith(whole[: ends[1]])
+    assert outcomes(tmp_path) == dict.fromkeys((1, 2, 4), ("ok", ""))
+
+
+# ---- clocks ---------------------------------------------------------------------------------------------------------
+
+LEAPING = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <time.h>
+int clock_gettime(clockid_t id, struct timespec *t) {
+    static int (*real)(clockid_t, struct timespec *);
+    static long calls;
+    const char *leaping = getenv("LEAPING_CLOCK");
+    if (!real) real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+    int code = real(id, t);
+    if (leaping && id == atoi(leaping) && ++calls % 100 >= 50) t->tv_sec -= 3600;
+    return code;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def leaping(tmp_path_factory) -> Path:
+    """A library to be loaded first, in which a clock goes back by an hour and forward again after every 50 readings."""
+    folder = tmp_path_factory.mktemp("clock")
+    (folder / "leaping.c").write_text(LEAPING)
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler here to make a clock leap with")
+    library = folder / "leaping.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(folder / "leaping.c"), "-ldl"], check=True)
+    return library
+
+
+def test_a_wall_clock_that_leaps_changes_nothing(pocl, tmp_path, leaping):
+    environment = {"LD_PRELOAD": str(leaping), "LEAPING_CLOCK": str(time.CLOCK_REALTIME)}
+    code, said = ended(pocl, tmp_path, *launches(tmp_path, "1,2"), environment=environment)
+    assert code == 0 and outcomes(tmp_path) == {1: ("ok", ""), 2: ("ok", "")}
+    assert 0 < float(re.search(r"launch: 2 points, ([-0-9.]+) s", said)[1]) < LIMIT_S
+    for record in results.read(tmp_path / "r.jsonl").records:
+        assert 0 < record.seconds < LIMIT_S and all(0 < ns < 1e9 for s in record.series for ns in s.host_ns)
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"), [("ahead", "span more time than the host saw"), ("back", "ended before it started")]
+)
+def test_event_stamps_that_leap_are_suspect(fake, tmp_path, fault, says):
+    args = ("run", "-b", "launch_wait", "-a", "groups=1", "-o", str(tmp_path / "r.jsonl"))
+    code, _ = ended(fake, tmp_path, *args, environment={"FAULTY_DEVICE": f"{fault}:0"})
+    ((status, reason),) = outcomes(tmp_path).values()
+    assert (code, status) == (0, "suspect") and says in reason
+
+
+def test_the_clock_of_pocls_event_stamps_leaps_and_the_point_is_suspect(pocl, tmp_path, leaping):
+    args = ("run", "-b", "launch_wait", "-a", "groups=1", "-o", str(tmp_path / "r.jsonl"))
+    environment = {"LD_PRELOAD": str(leaping), "LEAPING_CLOCK": str(time.CLOCK_MONOTONIC_RAW)}
+    code, _ = ended(pocl, tmp_path, *args, environment=environment)
+    ((status, reason),) = outcomes(tmp_path).values()
+    if status == "ok":
+        pytest.skip("this PoCL stamps events by another clock")
+    assert (code, status) == (0, "suspect") and "event stamps" in reason
+
+
+# ---- standard output and error --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def stored(fake, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("stored")
+    assert ended(fake, folder, *launches(folder, "1"))[0] == 0
+    return folder / "r.jsonl"
+
+
+@pytest.mark.parametrize("command", ["show", "run"])
+def test_standard_output_on_a_full_disk_is_an_error_of_one_line(fake, tmp_path, stored, command):
+    args = launches(tmp_path, "1") if command == "run" else ("show", str(stored))
+    with Path("/dev/full").open("wb") as full:
+        code, said = ended(fake, tmp_path, *args, stdout=full.fileno())
+    assert code == 1
+    assert said.splitlines()[-1] == "clmembench: cannot write to standard output: No space left on device"
+    if command == "run":
+        assert outcomes(tmp_path) == {1: ("ok", "")}
+
+
+@pytest.mark.parametrize("command", ["show", "run"])
+def test_a_closed_pipe_is_no_error(fake, tmp_path, stored, command):
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        args = launches(tmp_path, "1") if command == "run" else ("show", str(stored))
+        code, said = ended(fake, tmp_path, *args, stdout=writer)
+    finally:
+        os.close(writer)
+    assert code == 0 and "clmembench:" not in said
+    if command == "run":
+        assert outcomes(tmp_path) == {1: ("ok", "")}
+
+
+def test_nobody_reading_the_progress_is_no_reason_to_stop(fake, tmp_path):
+    args = ("run", "-b", "launch", "-b", "launch_wait", "-a", "groups=1", "-o", str(tmp_path / "r.jsonl"))
+    torn = 'exec 2>&-; exec "$@" 2>/dev/full'
+    code, _ = ended(fake, tmp_path, *args, before=("sh", "-c", torn, "sh"))
+    assert code == 0 and [r.status for r in results.read(tmp_path / "r.jsonl").records] == ["ok", "ok"]
+
+
+def test_closed_descriptors_are_not_taken_for_files(fake, tmp_path):
+    code, _ = ended(fake, tmp_path, *launches(tmp_path, "1"), before=("sh", "-c", 'exec "$@" 0<&- 1>&- 2>&-', "sh"))
+    assert code == 0 and outcomes(tmp_path) == {1: ("ok", "")}
+
+
+# ---- the table and the storm ----------------------------------------------------------------------------------------
+
+
+def test_every_test_that_the_table_names_is_there_and_every_row_names_one():
+    rows = [line for line in (ROOT / "docs" / "faults.md").read_text().splitlines() if line.startswith("|")][2:]
+    table = [row for row in rows if row.count("|") == 6]
+    assert len(table) > 20
+    for row in table:
+        named = re.findall(r"`(test_\w+)`: `(test_\w+)`", row)
+        assert named, row
+        for module, name in named:
+            parsed = ast.parse((ROOT / "tests" / f"{module}.py").read_text())
+            assert name in {node.name for node in parsed.body if isinstance(node, ast.FunctionDef)}, (module, name)
+
+
+@pytest.mark.skipif(not (ROOT / "scripts").is_dir(), reason="no scripts beside the tests")
+def test_a_small_storm_passes(tmp_path):
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, str(ROOT / "scripts" / "fault_storm.py"), "--runs", "2", "--pocl", "0", "--seed", "5"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"\| all \| 2 \| 0 \|  \| 0 \| 0 \| 0 \| 0 \| 0 \| 0 \|", done.stdout)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not (ROOT / "scripts").is_dir(), reason="no scripts beside the tests")
+def test_the_storm_sees_what_is_lost_and_left(fake, tmp_path):
+    storm = runpy.run_path(str(ROOT / "scripts" / "fault_storm.py"))
+    stage = storm["Stage"]("fake", fake, "3s", LIMIT_S, {})
+    trial = storm["Trial"](0, stage, tmp_path, None, [1, 2])
+    assert ended(fake, tmp_path, *trial.args())[0] == 0
+    trial._look()
+    whole = trial.file.read_bytes()
+    trial.file.write_bytes(whole + b"half a line")
+    trial._look()
+    assert not trial.found
+    trial.file.write_bytes(whole.replace(b'"status":"ok"', b'"status":"OK"', 1))
+    trial._look()
+    assert trial.found["lost"] == ["of 3 lines [2] changed or went"]
+    (tmp_path / "tmp" / "forgotten").touch()
+    with (tmp_path / "tmp" / "clmembench-fau17.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        trial._left()
+    assert sorted(trial.found["left"]) == ["lock clmembench-fau17.lock is held", "temporary file forgotten"]
+    with Command(fake, trial.args("--overwrite"), tmp_path, {"FAULTY_OPEN": "hang"}) as command:
+        assert within(LIMIT_S, command.workers)
+        alive = command.alive()
+        assert command.process.pid in alive and len(alive) > 1
+    assert command.gone()
