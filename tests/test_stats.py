@@ -240,3 +240,15 @@ def test_a_ratio_of_what_is_not_above_0_is_an_error(a, b):
 )
 def test_a_verdict_needs_the_whole_interval(low, high, verdict):
     assert stats.Ratio(1.0, low, high).verdict(0.05) == verdict
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 16, 101])
+def test_medians_of_resamples_are_distributed_as_those_of_real_ones(n):
+    rng = np.random.default_rng(5)
+    samples = rng.lognormal(0.0, 1.0, n)
+    real = np.median(rng.choice(samples, size=(20_000, n)), axis=1)
+    drawn = stats._resampled_medians(samples, rng, 20_000)
+    # Kolmogorov's distance of two samples of 20,000 from one distribution is below this in all but one of 10,000 cases
+    grid = np.sort(samples)
+    distance = max(abs(np.mean(real <= x) - np.mean(drawn <= x)) for x in (*grid, *((grid[1:] + grid[:-1]) / 2)))
+    assert distance < 2.22 * math.sqrt(2 / 20_000)

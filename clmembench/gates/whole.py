@@ -157,17 +157,17 @@ def _knee(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found
     curve = _latency(run)
     if not curve:
         return
+    settled = levels.settled(curve, levels.floor_bytes(run.header.device))
     units = run.header.device.compute_units
     cards = run.header.benchmarks
     rates = [v for v in values if v.unit == "GB/s" and v.place.compute_units is None and cards[v.benchmark].suite != "link"]
     for name, line in _by_size(rates, lambda v: "array_bytes"):
         for small, large in pairwise(line):
             # a compute unit's share of the small footprint is what its own caches may hold
-            near, far = _at(curve, small.nbytes // units), _at(curve, large.nbytes)
-            if near is None or far is None:
-                continue
+            near = [s.ns for s in curve if s.array_bytes <= small.nbytes // units] or [curve[0].ns]
+            far = [s.ns for s in curve if s.array_bytes >= large.nbytes] or ([curve[-1].ns] if settled else [])
             low, high = _interval(small), _interval(large)
-            if low[0] > KNEE * high[1] and far < FLAT * near:
+            if far and low[0] > KNEE * high[1] and far[0] < FLAT * near[-1]:
                 yield (
                     small,
                     f"{small.median:.4g} GB/s, and {large.median:.4g} {_at_size(large, name)}: "
@@ -175,23 +175,16 @@ def _knee(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found
                 )
 
 
-def _latency(run: Run) -> list[tuple[int, float]]:
-    """(working set, ns) of the first latency curve there is."""
+def _latency(run: Run) -> list[levels.Sample]:
+    """The first latency curve there is."""
     for name, card in run.header.benchmarks.items():
         metric = card.metrics[0]
         if card.growing and metric.form == "slope":
             records = [r for r in run.records if r.benchmark == name and r.place.compute_units is None]
             others = [{k: v for k, v in r.params.items() if k != card.growing} for r in records]
             first = [r for r, other in zip(records, others, strict=True) if other == others[0]]
-            return [(s.array_bytes, s.ns) for s in levels.curve(first, metric, card.growing)]
+            return levels.curve(first, metric, card.growing)
     return []
-
-
-def _at(curve: Sequence[tuple[int, float]], nbytes: int) -> float | None:
-    """Latency at a working set: that of the smallest one measured that is no smaller; of the largest beyond it."""
-    if nbytes < curve[0][0]:
-        return curve[0][1]
-    return next((ns for size, ns in curve if size >= nbytes), curve[-1][1])
 
 
 SINGLE: Mapping[str, Callable[[Sequence[Derived], Run, SpecSheet | None], Found]] = {
