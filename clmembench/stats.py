@@ -108,8 +108,8 @@ def pool_differences(
 
 
 def _resampled_medians(samples: Floats, rng: np.random.Generator, rounds: int) -> Floats:
-    """Medians of resamples, without making them: the r-th smallest of n draws with replacement is the sample at n times the r-th
-    smallest of n uniform numbers, whose distribution is Beta(r, n - r + 1); of an even number the next one follows from it."""
+    """Medians of resamples, without making them: the r-th smallest of n draws with replacement is the sample at n times the
+    r-th smallest of n uniform numbers, whose distribution is Beta(r, n - r + 1); of an even number the next one follows."""
     ordered, n = np.sort(samples), len(samples)
     rank = (n + 1) // 2
     uniform = rng.beta(rank, n - rank + 1, rounds)
