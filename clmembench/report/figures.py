@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -80,7 +81,7 @@ def _scaling(card: Card, devices: Sequence[Shown]) -> Figure:
             rows = [r for r in device.rows if r.value.place.placement == name]
             if rows:
                 ordered = sorted(rows, key=lambda r: r.value.place.compute_units or 0)
-                _line(axis, over, ordered, name or "_", number)
+                _line(axis, over, ordered, _plain(name) or "_", number)
         _labels(axis, over, device.label)
         axis.set_xlabel("compute units" if device.kind == "cpu" else "work-groups")
     if any(names):
@@ -246,7 +247,7 @@ def _largest(card: Card, device: Shown) -> tuple[str, list[Row]]:
     if len(sizes) > 1:
         return "", tops
     (size,) = sizes
-    return format_bytes(int(size)) if x.endswith("_bytes") else f"{x} = {_number(size)}", tops
+    return format_bytes(int(size)) if x.endswith("_bytes") else _plain(f"{x} = {_number(size)}"), tops
 
 
 def _params(row: Row, without: Collection[str]) -> str:
@@ -296,6 +297,8 @@ def _colour(number: int) -> Any:
 def _svg(figure: Figure) -> str:
     """The figure as an element of a page: without a document's header, metadata or namespaces, which would be URLs in it."""
     out = io.StringIO()
-    figure.savefig(out, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of names that have no room or no glyph here; tables have them whole
+        figure.savefig(out, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     text = out.getvalue()
     return re.sub(r' xmlns(:xlink)?="[^"]*"', "", text[text.index("<svg") :])
