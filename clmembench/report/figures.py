@@ -47,7 +47,8 @@ def figure(card: Card, shown: Sequence[Shown]) -> str:
     if not devices:
         return scaling
     if card.growing:
-        return _svg(_staircase(card, devices)) + scaling
+        numbered = [Shown(s.label, rows, s.kind) for s in devices if (rows := _numbered(card, s))]
+        return (_svg(_staircase(card, numbered)) if numbered else "") + scaling
     bars = _svg(_bars(card, devices)) if card.metrics[0].form == "rate" else ""
     lined = [Shown(s.label, rows) for s in devices if (rows := _of_lines(card, s))]
     return bars + (_svg(_curves(card, lined)) if lined else "") + scaling
@@ -182,9 +183,14 @@ def _lines(card: Card, devices: Sequence[Shown]) -> list[tuple[str, str, list[Ro
 
 def _of_lines(card: Card, device: Shown) -> tuple[Row, ...]:
     """The rows of lines with enough points, of numbers, to be drawn as curves."""
-    numbers = tuple(r for r in device.rows if type(r.value.params.get(_x(card))) in (int, float))
-    lines = _lines(card, [Shown(device.label, numbers)])
+    lines = _lines(card, [Shown(device.label, _numbered(card, device))])
     return tuple(row for _, _, rows in lines if len(rows) >= CURVE_POINTS for row in rows)
+
+
+def _numbered(card: Card, device: Shown) -> tuple[Row, ...]:
+    """The rows that have a place on a logarithmic axis of x."""
+    x = _x(card)
+    return tuple(r for r in device.rows if type(r.value.params.get(x)) in (int, float) and float(r.value.params[x]) > 0)
 
 
 def _line(axis: Axes, card: Card, rows: Sequence[Row], label: str, number: int) -> None:
