@@ -314,6 +314,34 @@ def test_a_page_has_no_control_or_bidirectional_characters(evil):
     assert sorted({hex(ord(c)) for c in source if c not in "\n\t" and unicodedata.category(c) in ("Cc", "Cf")}) == []
 
 
+SVG_TAGS = {"svg", "g", "path", "text", "tspan", "use", "defs", "style", "clippath", "rect"}
+SVG_ATTRIBUTES = {
+    "id", "class", "style", "d", "x", "y", "transform", "width", "height", "viewbox", "version", "clip-path",
+    "xlink:href", "type",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("evil", [*HOSTILE, *(f"$${h}_{{" for h in HOSTILE)])
+def test_a_figure_with_hostile_names_is_shapes_and_text(evil):
+    # in titles, legends, names of bars, names of axes
+    rate = replace(BANDWIDTH, name=f"rate {evil}", peak=None)
+    card = replace(STREAM, metrics=(rate,), x=f"n {evil}")
+    names = (evil, f"{evil} 2")
+    points = [bandwidth({"op": op, f"n {evil}": n}, 10.0 * n) for op in names for n in (1, 2, 4)]
+    points += [bandwidth({"op": evil, f"n {evil}": 4}, place=Place(n, (), p)) for n in (1, 2) for p in names]
+    head = header(device(evil, kind="cpu"), {"stream": card})
+    plots = re.findall(r"<svg.*?</svg>", document.as_html([run(points, head), run(points, head)]), re.S)
+    assert len(plots) == 3
+    for plot in plots:
+        page = Page(plot)
+        assert set(page.tags) <= SVG_TAGS
+        assert {name for name, _ in page.attributes} <= SVG_ATTRIBUTES
+        assert not any(value.startswith(("http", "javascript", "data")) for _, value in page.attributes)
+        assert [c for c in plot if not c.isprintable() and c != "\n"] == []
+        if evil == SCRIPT:
+            assert SCRIPT in "".join(page.words)
+
+
 @pytest.mark.parametrize("evil", ["$", "$x$", "$\\frac{1}{$ and $x$", "^_{}$$"])
 def test_dollars_in_names_are_no_formulas_and_no_error(evil):
     found = hostile(evil)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -46,7 +47,8 @@ def figure(card: Card, shown: Sequence[Shown]) -> str:
     if not devices:
         return scaling
     if card.growing:
-        return _svg(_staircase(card, devices)) + scaling
+        numbered = [Shown(s.label, rows, s.kind) for s in devices if (rows := _numbered(card, s))]
+        return (_svg(_staircase(card, numbered)) if numbered else "") + scaling
     bars = _svg(_bars(card, devices)) if card.metrics[0].form == "rate" else ""
     lined = [Shown(s.label, rows) for s in devices if (rows := _of_lines(card, s))]
     return bars + (_svg(_curves(card, lined)) if lined else "") + scaling
@@ -80,7 +82,7 @@ def _scaling(card: Card, devices: Sequence[Shown]) -> Figure:
             rows = [r for r in device.rows if r.value.place.placement == name]
             if rows:
                 ordered = sorted(rows, key=lambda r: r.value.place.compute_units or 0)
-                _line(axis, over, ordered, name or "_", number)
+                _line(axis, over, ordered, _plain(name) or "_", number)
         _labels(axis, over, device.label)
         axis.set_xlabel("compute units" if device.kind == "cpu" else "work-groups")
     if any(names):
@@ -181,9 +183,14 @@ def _lines(card: Card, devices: Sequence[Shown]) -> list[tuple[str, str, list[Ro
 
 def _of_lines(card: Card, device: Shown) -> tuple[Row, ...]:
     """The rows of lines with enough points, of numbers, to be drawn as curves."""
-    numbers = tuple(r for r in device.rows if type(r.value.params.get(_x(card))) in (int, float))
-    lines = _lines(card, [Shown(device.label, numbers)])
+    lines = _lines(card, [Shown(device.label, _numbered(card, device))])
     return tuple(row for _, _, rows in lines if len(rows) >= CURVE_POINTS for row in rows)
+
+
+def _numbered(card: Card, device: Shown) -> tuple[Row, ...]:
+    """The rows that have a place on a logarithmic axis of x."""
+    x = _x(card)
+    return tuple(r for r in device.rows if type(r.value.params.get(x)) in (int, float) and float(r.value.params[x]) > 0)
 
 
 def _line(axis: Axes, card: Card, rows: Sequence[Row], label: str, number: int) -> None:
@@ -246,7 +253,7 @@ def _largest(card: Card, device: Shown) -> tuple[str, list[Row]]:
     if len(sizes) > 1:
         return "", tops
     (size,) = sizes
-    return format_bytes(int(size)) if x.endswith("_bytes") else f"{x} = {_number(size)}", tops
+    return format_bytes(int(size)) if x.endswith("_bytes") else _plain(f"{x} = {_number(size)}"), tops
 
 
 def _params(row: Row, without: Collection[str]) -> str:
@@ -296,6 +303,8 @@ def _colour(number: int) -> Any:
 def _svg(figure: Figure) -> str:
     """The figure as an element of a page: without a document's header, metadata or namespaces, which would be URLs in it."""
     out = io.StringIO()
-    figure.savefig(out, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of names that have no room or no glyph here; tables have them whole
+        figure.savefig(out, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     text = out.getvalue()
     return re.sub(r' xmlns(:xlink)?="[^"]*"', "", text[text.index("<svg") :])

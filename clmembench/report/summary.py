@@ -153,7 +153,7 @@ def _scaling(name: str, card: Card, mine: Sequence[Row], kind: str) -> Section:
         for k, v in (heads[0].value.params if heads else {}).items()
         if k not in ("compute_units", "work_groups", "placement", card.x)
     }
-    if card.x in ("array_bytes", "n", "matrix") and heads:
+    if card.x in ("array_bytes", "n", "matrix") and heads and card.x in heads[0].value.params:
         params[card.x] = heads[0].value.params[card.x]
     over = f" over {least.value.place.compute_units}" if least is not None and least is not heads[0] else ""
     header = (f"{name}: {units}",) + ("placement",) * named
