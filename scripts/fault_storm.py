@@ -70,6 +70,8 @@ class Trial:
     def args(self, *more: str) -> tuple[str, ...]:
         groups = ",".join(map(str, self.groups))
         plan = ("-b", "launch", "-a", f"groups=[{groups}]", "--processes", str(self.processes), "--timeout", self.stage.timeout)
+        if "--resume" in more:
+            return ("run", *more, str(self.file))
         return ("run", "-d", "0", *plan, "-o", str(self.file), *more)
 
     @contextmanager

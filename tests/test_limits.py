@@ -61,10 +61,10 @@ def test_the_record_that_is_changed_is_good_itself():
         ("series.0.passes", 0), ("series.0.passes", -1), ("series.0.nbytes", -1), ("series.0.flops", 2**63),
         ("series.0.ops", -5),
         ("series.0.busy", -1), ("series.0.host_ns", [-1] * 6), ("series.0.host_ns", [2**63] * 6), ("series.0.cpu_ns", [-1] * 6),
-        ("series.0.host_ns", [2**62] * 6), ("series.0.device_ns", [100, 100, 100, 100, 100, -1]), ("series.0.warmups_ns", [-1]),
+        ("series.0.host_ns", [2**62] * 6), ("series.0.device_ns", [100, 100, 100, 100, 100, -1]), ("series.0.warmups_ns", [-(2**65)]),
         ("series.0.queue_ns", [-(2**63)] * 6), ("series.0.device_ns", [100] * 5), ("series.0.queue_ns", [1] * 7),
         ("series.0.cpu_ns", []), ("place.compute_units", 0), ("place.cores", -1), ("place.cpus", [-1]), ("place.cpus", [2**70]),
-        ("core_clock.cycles_per_op", 1e12), ("core_clock.before_ns", -1.0), ("core_clock.ops", -1), ("params", {"n": 2**65}),
+        ("core_clock.cycles_per_op", 1e12), ("core_clock.before_ns", -1e19), ("core_clock.ops", -1), ("params", {"n": 2**65}),
         ("params", {"n": -(2**64)}),
         ("core_clock", {**json.loads(encode(GOOD))["core_clock"], "before_ns": 0, "after_ns": 1e-300}),
         # too many, too long

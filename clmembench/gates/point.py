@@ -32,12 +32,12 @@ def judged(record: Record, metrics: Sequence[Metric]) -> Record:
 def _stamps(record: Record, metrics: Sequence[Metric]) -> str:
     """Event time against the host's: kernels cannot take longer than the host waited, nor far less than it waited for them."""
     for series in record.series:
-        if series.clock == "queue" and min(series.times_ns(), default=0) <= 0 and series.times_ns():
-            return "the driver's event stamps say that a kernel started before it was queued"
-        if series.device_ns is None or not series.device_ns:
-            continue
-        if min(series.device_ns) < 0:
+        if series.device_ns and min(series.device_ns) < 0:
             return "the driver's event stamps say that a kernel ended before it started"
+        if series.clock == "queue" and min(series.times_ns(), default=1) <= 0:
+            return "the driver's event stamps say that a kernel started before it was queued"
+        if not series.device_ns:
+            continue
         if sum(series.device_ns) > STAMPS * sum(series.host_ns):
             return "the driver's event stamps span more time than the host saw pass"
         waited = statistics.median(series.host_ns) - LAUNCH_NS * series.passes
