@@ -22,8 +22,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from clmembench import gates, hostload, measure, probe, topology
+from clmembench import hostload, measure, probe, topology
 from clmembench.benchmarks import discovered
+from clmembench.gates.point import DRIFT, judged
 from clmembench.model import BuildError, ClockReading, Device, DeviceError, DeviceInfo, Place, Record, Skip
 from clmembench.results import encode
 from clmembench.runtimes import runtime
@@ -109,7 +110,7 @@ class Session:
                 checked=measured.checked,
                 notes=(*measured.notes, *notes),
             )
-            record = gates.judged(record, benchmark.metrics)
+            record = judged(record, benchmark.metrics)
         except Skip as skip:
             record = dataclasses.replace(record, status="skipped", reason=str(skip))
         except BuildError as error:
@@ -152,7 +153,7 @@ class Session:
             reading = self._clock.reading(before_ns, self._clock.read(self.device))
             moved = reading.moved
             may = role == "measure" and not notes and self._again < AGAIN + self._points // AGAIN_OF
-            if moved <= gates.DRIFT or not may or measured.wrong:
+            if moved <= DRIFT or not may or measured.wrong:
                 return measured, reading, notes
             self._again += 1
             notes = (f"measured again: the core clock moved by {moved:.0%} the first time",)
@@ -246,3 +247,5 @@ def _end_with_parent() -> None:
 
 if __name__ == "__main__":
     serve()
+    sys.stderr.flush()
+    os._exit(0)  # nothing is left to be saved, and drivers take their time to leave
