@@ -49,9 +49,11 @@ from clmembench.selection import placeable
 
 KERNELS = Path(__file__).parent.parent / "cl_kernels"
 ARRAY_BYTES = (8 << 10) + 24  # --size: some work-groups of most shapes, and a rest
-COUNTS = (1, 33)  # tried on axes of sizes besides their own values, as a user may: the least, and one that little divides
+# tried on axes of sizes besides their own values, as a user may: the least and an odd one; and one that may be the first with
+# several work-groups
+LEAST, ODD, MORE = 1, 17, 33
 MOST_FLOPS = 1 << 20  # of a pass: some seconds
-FEW = 4  # operations of a slope's near end
+FEW = 2  # operations of a slope's near end
 UNITS = 2  # compute units that it claims
 # definitions that ask for what only some processors have: not tried, since Oclgrind ends the process that does
 PROCESSORS = {"TICKS": "in-kernel counters are read by PTX or by a builtin of CPUs"}
@@ -188,7 +190,7 @@ def sized(benchmark: Benchmark, info: DeviceInfo) -> str:
 def sizes(benchmark: Benchmark, info: DeviceInfo, base: Mapping[str, Value], size: str) -> list[dict[str, Value]]:
     """The point at the least size, at an odd one, and at the first one that has several work-groups and is not too large; as a
     device that runs nothing sees it. Of bytes, which begin large, every size up to there."""
-    own = [{size: n} for n in sorted({*benchmark.axes[size].values(info), *COUNTS})] if size else [{}]
+    own = [{size: n} for n in sorted({*benchmark.axes[size].values(info), LEAST, ODD, MORE})] if size else [{}]
     chosen: list[dict[str, Value]] = []
     for params in [{**base, **extra} for extra in own]:
         if (benchmark.where and not benchmark.where(info, **params)) or missing(benchmark, params, info.features):
@@ -201,7 +203,7 @@ def sizes(benchmark: Benchmark, info: DeviceInfo, base: Mapping[str, Value], siz
             break
         groups = [c.global_size[0] // (c.local_size or (1,))[0] for c in works[0].commands if isinstance(c, Launch)]
         several = max(groups, default=1) > 1
-        if not chosen or several or params.get(size) in COUNTS or size.endswith("_bytes"):
+        if not chosen or several or params.get(size) == ODD or size.endswith("_bytes"):
             chosen.append(params)
         if several:
             break
