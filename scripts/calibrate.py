@@ -18,8 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from clmembench import compare, gates, results, stats
+from clmembench import compare, results, stats
 from clmembench.derive import derive
+from clmembench.gates.whole import judged_run
 from clmembench.model import Run
 from clmembench.report import rows
 
@@ -111,7 +112,7 @@ def pairs(folder: Path) -> None:
 
 def _judged(path: Path) -> Run:
     run = results.read(path)
-    return gates.judged_run(run, rows.sheet_of(run))
+    return judged_run(run, rows.sheet_of(run))
 
 
 def _first(run: Run, processes: int) -> Run:

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from clmembench.derive import derive
-from clmembench.gates import judged, judged_run
-from clmembench.gates.point import GATES
-from clmembench.gates.whole import AMONG, SINGLE
+from clmembench.gates.point import GATES, judged
+from clmembench.gates.whole import AMONG, SINGLE, judged_run
 from clmembench.model import Card, Place
 from clmembench.report.rows import as_dict, rows
 from clmembench.specs import Figure, Match, SpecSheet

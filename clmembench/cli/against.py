@@ -94,13 +94,13 @@ def check(
 
 
 def _judged(path: Path) -> Run:
-    from clmembench import gates
+    from clmembench.gates.whole import judged_run
     from clmembench.report import rows
     from clmembench.specs import SpecError
 
     run = read.load(path)
     try:
-        return gates.judged_run(run, rows.sheet_of(run))
+        return judged_run(run, rows.sheet_of(run))
     except SpecError as error:
         exits.stop(str(error), exits.USAGE)
 

@@ -38,7 +38,7 @@ def show(
     strict: Annotated[bool, typer.Option("--strict", help="Refuse a file with a bad line, rather than read the rest.")] = False,
 ) -> None:
     """Show a stored run: its summary, or every value as JSON, CSV, Markdown or LaTeX."""
-    from clmembench import gates
+    from clmembench.gates.whole import judged_run
     from clmembench.report import rows, text
     from clmembench.specs import SpecError
 
@@ -49,7 +49,7 @@ def show(
         sheet = rows.sheet_of(found)
     except SpecError as error:
         exits.stop(str(error), exits.USAGE)
-    found = gates.judged_run(found, sheet)
+    found = judged_run(found, sheet)
     table = rows.rows(found, sheet)
     if as_json:
         print(rows.to_json(table))

@@ -230,7 +230,8 @@ def _is_bad(record: Record) -> bool:
 
 def _finish(path: Path, as_json: bool) -> int:
     """Read the file back, as anybody else would, and print what it says. The number of suspect values."""
-    from clmembench import gates, results
+    from clmembench import results
+    from clmembench.gates.whole import judged_run
     from clmembench.report import rows, text
 
     try:
@@ -238,7 +239,7 @@ def _finish(path: Path, as_json: bool) -> int:
     except results.ResultsError as error:
         exits.stop(f"{error}: it was there when the run began", exits.INTERNAL)
     sheet = rows.sheet_of(stored)
-    stored = gates.judged_run(stored, sheet)
+    stored = judged_run(stored, sheet)
     table = rows.rows(stored, sheet)
     if as_json:
         print(rows.to_json(table))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clmembench import __version__, gates
-from clmembench.gates.whole import MEMORY_PEAK
+from clmembench import __version__
+from clmembench.gates.whole import MEMORY_PEAK, judged_run
 from clmembench.model import Card, Run
 from clmembench.report import figures, text
 from clmembench.report.rows import Row, interval, labels, percent, rows, sheet_of, to_markdown
@@ -37,7 +37,7 @@ def parts(runs: Sequence[Run]) -> list[Part]:
     for index, (run, name) in enumerate(zip(runs, names, strict=True)):
         label = name if names.count(name) == 1 else f"{name} #{names[: index + 1].count(name)}"
         sheet = sheet_of(run)
-        judged = gates.judged_run(run, sheet)
+        judged = judged_run(run, sheet)
         found.append(Part(label, judged, sheet, tuple(rows(judged, sheet))))
     return found
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clmembench import gates, shown, specs
+from clmembench import shown, specs
 from clmembench.derive import Derived, derive
+from clmembench.gates.whole import judged_run, peak_of
 from clmembench.model import Run
 from clmembench.specs import Peak, SpecSheet
 from clmembench.units import format_in, format_interval, format_params
@@ -38,8 +39,8 @@ class Row:
 
 def rows(run: Run, sheet: SpecSheet | None) -> list[Row]:
     """Every row of a run, in the order of its plans, after its points were held against the gates."""
-    run = gates.judged_run(run, sheet)
-    return [Row(value, gates.peak_of(value, run, sheet), value.status, value.reason) for value in derive(run)]
+    run = judged_run(run, sheet)
+    return [Row(value, peak_of(value, run, sheet), value.status, value.reason) for value in derive(run)]
 
 
 def sheet_of(run: Run) -> SpecSheet | None:

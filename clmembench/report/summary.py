@@ -6,7 +6,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clmembench import gates, health
+from clmembench import health
+from clmembench.gates.point import DRIFT
 from clmembench.infer import levels
 from clmembench.model import Card, Record, Run
 from clmembench.report.rows import Row, interval, percent
@@ -215,10 +216,10 @@ def warnings(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[st
     if trials:
         where = f"{trials[0].benchmark} {format_params(dict(trials[0].params))}: {trials[0].status}: {trials[0].reason}"
         found.append(f"{_count(len(trials), 'tuning trial')} gave no value (first: {where}): those shapes were not considered")
-    moves = [r.core_clock.moved for r in run.records if r.core_clock is not None and r.core_clock.moved > gates.DRIFT]
+    moves = [r.core_clock.moved for r in run.records if r.core_clock is not None and r.core_clock.moved > DRIFT]
     if moves:
         found.append(
-            f"the core clock moved by over {gates.DRIFT:.0%} during {_count(len(moves), 'measurement')} "
+            f"the core clock moved by over {DRIFT:.0%} during {_count(len(moves), 'measurement')} "
             f"(at most {max(moves):.0%}): fix the clock or quieten the host; intervals there are as much wider"
         )
     found += _crowded(run)
