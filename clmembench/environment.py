@@ -1,19 +1,16 @@
-"""What this host and its sensors report of themselves, for the run header: facts a reader needs to believe a number."""
+"""What this host reports of itself, for the run header: facts a reader needs to believe a number."""
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
 import os
 import platform
 import re
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from clmembench import topology
-from clmembench.model import DeviceInfo, Fact
+from clmembench.model import Fact
 
 _VARIABLES = re.compile(r"(POCL|OCL|CLMEMBENCH|OMP|GPU)_\w+|CUDA_VISIBLE_DEVICES|CUDA_CACHE_\w+")
 _PACKAGES = ("pyopencl", "pocl-binary-distribution", "numpy", "scipy", "nvidia-ml-py")
@@ -84,47 +81,6 @@ def packages() -> dict[str, str]:
 def variables() -> dict[str, str]:
     """Environment variables that change what is measured; no others are kept."""
     return {name: value for name, value in sorted(os.environ.items()) if _VARIABLES.fullmatch(name)}
-
-
-def sensors(info: DeviceInfo) -> dict[str, Fact]:
-    """Clocks, power, temperature, throttling, ECC and link of an NVIDIA device through NVML; empty where there is none."""
-    if not info.pci:
-        return {}
-    try:
-        pynvml: Any = importlib.import_module("pynvml")  # nvidia-ml-py: optional, and without types
-    except ImportError:
-        return {}
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return {}
-    try:
-        handle = pynvml.nvmlDeviceGetHandleByPciBusId(info.pci.encode())
-    except pynvml.NVMLError:
-        return {}
-    sm, mem = pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM
-    asked: dict[str, Callable[[], Fact]] = {
-        "sm_clock_mhz": lambda: pynvml.nvmlDeviceGetClockInfo(handle, sm),
-        "sm_clock_max_mhz": lambda: pynvml.nvmlDeviceGetMaxClockInfo(handle, sm),
-        "memory_clock_mhz": lambda: pynvml.nvmlDeviceGetClockInfo(handle, mem),
-        "memory_clock_max_mhz": lambda: pynvml.nvmlDeviceGetMaxClockInfo(handle, mem),
-        "power_w": lambda: pynvml.nvmlDeviceGetPowerUsage(handle) / 1000,
-        "power_limit_w": lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000,
-        "temperature_c": lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
-        "throttle_reasons": lambda: pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle),
-        "ecc": lambda: bool(pynvml.nvmlDeviceGetEccMode(handle)[0]),
-        "link_generation": lambda: pynvml.nvmlDeviceGetCurrPcieLinkGeneration(handle),
-        "link_width": lambda: pynvml.nvmlDeviceGetCurrPcieLinkWidth(handle),
-        "utilisation_percent": lambda: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu,
-    }
-    found: dict[str, Fact] = {}
-    for name, ask in asked.items():
-        try:
-            found[name] = ask()
-        except pynvml.NVMLError:  # not every board has every sensor
-            found[name] = None
-    pynvml.nvmlShutdown()
-    return found
 
 
 def _text(path: str) -> str | None:

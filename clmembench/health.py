@@ -34,11 +34,11 @@ class Complaint:
 
 
 def complaints(device: DeviceInfo, host: Mapping[str, Fact], sensors: Mapping[str, Fact]) -> list[Complaint]:
-    """What these facts (`environment.host`, `environment.sensors`) say against measuring this device here and now.
+    """What these facts (`environment.host`, `sensors.read`) say against measuring this device here and now.
 
     A fact that is not known says nothing.
     """
-    found = list(_of_cpus(host)) if device.kind == "cpu" else list(_of_a_gpu(device, sensors))
+    found = [*_of_cpus(host), *_of_its_clock(sensors)] if device.kind == "cpu" else list(_of_a_gpu(device, sensors))
     if host.get("virtual") and device.kind == "cpu":
         found.append(
             Complaint(
@@ -79,6 +79,19 @@ def _of_cpus(host: Mapping[str, Fact]) -> Iterator[Complaint]:
         )
 
 
+def _of_its_clock(sensors: Mapping[str, Fact]) -> Iterator[Complaint]:
+    throttled, hot = _number(sensors, "throttled_since_boot"), _number(sensors, "temperature_c")
+    if throttled:
+        yield Complaint(f"the CPU was throttled {throttled:g} times since boot", "cool it: its clock falls under load")
+    if hot is not None and hot > HOT_C:
+        yield Complaint(f"the CPU is at {hot:g} degrees", "let it cool down: its clock will fall")
+    if sensors.get("turbo") is True:
+        yield Complaint(
+            "turbo is on, so that the clock depends on what neighbouring cores do",
+            "turn it off to compare runs, leave it on for the most the CPU can do",
+        )
+
+
 def _of_a_gpu(device: DeviceInfo, sensors: Mapping[str, Fact]) -> Iterator[Complaint]:
     if not sensors:
         if "nvidia" in device.vendor.lower():
@@ -97,6 +110,13 @@ def _of_a_gpu(device: DeviceInfo, sensors: Mapping[str, Fact]) -> Iterator[Compl
     hot = _number(sensors, "temperature_c")
     if hot is not None and hot > HOT_C:
         yield Complaint(f"the device is at {hot:g} degrees", "let it cool down: its clock will fall")
+    for name, what in (("generation", "its link runs at generation {} of {}"), ("width", "its link has {} of {} lanes")):
+        now, most = _number(sensors, f"link_{name}"), _number(sensors, f"link_{name}_max")
+        if now is not None and most is not None and now < most:
+            yield Complaint(
+                what.format(f"{now:g}", f"{most:g}"),
+                "an idle one may wake up under load; if transfers stay slow, see slot, riser and BIOS",
+            )
     if sensors.get("ecc") is False:
         yield Complaint("ECC is off", "say so beside the numbers: bandwidth is up to some percent higher than with it")
 

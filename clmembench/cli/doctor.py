@@ -1,44 +1,76 @@
-"""`doctor`: what is wrong with this host for measuring, and what to do about it."""
+"""`doctor`: what is wrong with this host for measuring, what to do about it, and what a device's claims are worth."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from clmembench.cli import devices, exits
+from clmembench.cli import devices, exits, read
 
 
 def doctor(
+    device: Annotated[str | None, typer.Option("-d", "--device", help="One device, as for `run`; all if not given.")] = None,
+    run: Annotated[
+        Path | None, typer.Option("--run", metavar="RUN", help="Also hold the device's claims against this run of it.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say what is wrong with this host and its devices for measuring, each with what to do about it."""
-    from clmembench import environment, health, lock, specs
+    claims = _audited(run) if run is not None else []
+    # a run may be looked at anywhere
+    found = [] if run is not None and device is None else devices.listed()
+    chosen = [devices.select(found, device)] if device is not None else found
+    answers = [_examined(found.index(info), info) for info in chosen]
+    if as_json:
+        from clmembench import environment
+
+        print(json.dumps({"host": environment.host(), "devices": answers, "claims": claims}, indent=1))
+        return
     from clmembench.shown import line
 
-    host, answers = environment.host(), []
-    for index, info in enumerate(devices.listed()):
-        found = health.complaints(info, host, environment.sensors(info))
-        try:
-            with lock.held(info):
-                pass
-        except lock.HeldError as error:
-            what, _, remedy = str(error).rpartition(": ")
-            found.append(health.Complaint(what, remedy))
-        try:
-            if specs.find(info) is None:
-                found.append(
-                    health.Complaint("no spec sheet matches, so there is no fraction of peak", "add one to platforms/")
-                )
-        except specs.SpecError as error:
-            exits.stop(str(error), exits.USAGE)
-        answers.append(
-            {"index": index, "device": info.name, "complaints": [{"what": c.what, "remedy": c.remedy} for c in found]}
-        )
-        if not as_json:
-            print(line(f"{index}  {info.name}: {'nothing to complain of' if not found else ''}").rstrip())
-            for complaint in found:
-                print(line(f"   - {complaint}"))
-    if as_json:
-        print(json.dumps({"host": host, "devices": answers}, indent=1))
+    for answer in answers:
+        good = "" if answer["complaints"] else "nothing to complain of"
+        print(line(f"{answer['index']}  {answer['device']}: {good}").rstrip())
+        for complaint in answer["complaints"]:
+            print(line(f"   - {complaint['what']}: {complaint['remedy']}"))
+    for claim in claims:
+        print(line(f"{claim['verdict'] + ':':15}{claim['what']}: claimed {claim['claimed']}; {claim['found']}"))
+    if run is not None and not claims:
+        print(line(f"{run} says nothing of the device's claims: run suite memory"))
+
+
+def _examined(index: int, info: Any) -> dict[str, Any]:
+    from clmembench import environment, health, lock, sensors, specs
+
+    found = health.complaints(info, environment.host(), sensors.read(info))
+    try:
+        with lock.held(info):
+            pass
+    except lock.HeldError as error:
+        what, _, remedy = str(error).rpartition(": ")
+        found.append(health.Complaint(what, remedy))
+    try:
+        if specs.find(info) is None:
+            found.append(health.Complaint("no spec sheet matches, so there is no fraction of peak", "add one to platforms/"))
+    except specs.SpecError as error:
+        exits.stop(str(error), exits.USAGE)
+    return {"index": index, "device": info.name, "complaints": [{"what": c.what, "remedy": c.remedy} for c in found]}
+
+
+def _audited(path: Path) -> list[dict[str, str]]:
+    from dataclasses import asdict
+
+    from clmembench.audit import audit
+    from clmembench.gates.whole import judged_run
+    from clmembench.report import rows
+    from clmembench.specs import SpecError
+
+    stored = read.load(path)
+    try:
+        sheet = rows.sheet_of(stored)
+    except SpecError as error:
+        exits.stop(str(error), exits.USAGE)
+    return [asdict(claim) for claim in audit(judged_run(stored, sheet), sheet)]

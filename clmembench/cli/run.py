@@ -253,7 +253,7 @@ def _finish(path: Path, as_json: bool) -> int:
 def _header(info: DeviceInfo, selection: Selection) -> Header:
     from ulid import ULID
 
-    from clmembench import environment, plan, results
+    from clmembench import environment, plan, results, sensors
     from clmembench.model import Header
     from clmembench.selection import selected
 
@@ -272,7 +272,7 @@ def _header(info: DeviceInfo, selection: Selection) -> Header:
         benchmarks={b.name: plan.card(b) for b in selected(selection)},
         packages=environment.packages(),
         environment=environment.variables(),
-        sensors=environment.sensors(info),
+        sensors=sensors.read(info),
         axes=selection.axes,
         processes=selection.processes,
         budget_s=selection.budget_s,

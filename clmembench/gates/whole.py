@@ -154,7 +154,7 @@ def _sizes(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Foun
 
 def _knee(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found:
     """Bandwidth against latency: where one says that a footprint has left a cache, so does the other."""
-    curve = _latency(run)
+    curve = latency_curve(run)
     if not curve:
         return
     settled = levels.settled(curve, levels.floor_bytes(run.header.device))
@@ -175,7 +175,7 @@ def _knee(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found
                 )
 
 
-def _latency(run: Run) -> list[levels.Sample]:
+def latency_curve(run: Run) -> list[levels.Sample]:
     """The first latency curve there is."""
     for name, card in run.header.benchmarks.items():
         metric = card.metrics[0]

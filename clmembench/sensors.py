@@ -1,0 +1,119 @@
+"""Sensors of a device: clocks, power, temperature, throttling, ECC and link, through NVML where it is and sysfs elsewhere."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from clmembench.model import DeviceInfo, Fact
+
+GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}  # of PCI Express, by GT/s
+# in thousandths of a degree, millionths of a watt and of a MHz
+HWMON = (("temperature_c", "temp1_input", 1e3), ("power_w", "power1_average", 1e6), ("clock_mhz", "freq1_input", 1e6))
+PCI_ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]")
+
+
+def read(info: DeviceInfo, root: Path = Path("/sys")) -> dict[str, Fact]:
+    """What can be read of this device now; None for what a sensor does not say, and nothing where there is none."""
+    if info.kind == "cpu":
+        return _cpu(root / "devices" / "system" / "cpu", root / "class" / "thermal")
+    return (_nvml(info.pci) or _pci(info.pci, root / "bus" / "pci" / "devices")) if info.pci else {}
+
+
+def _nvml(pci: str) -> dict[str, Fact]:
+    """Of an NVIDIA device, through NVML; empty where that is not there or does not know the device."""
+    try:
+        pynvml: Any = importlib.import_module("pynvml")  # nvidia-ml-py: optional, and without types
+    except ImportError:
+        return {}
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return {}
+    try:
+        handle = pynvml.nvmlDeviceGetHandleByPciBusId(pci.encode())
+    except pynvml.NVMLError:
+        return {}
+    sm, mem = pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM
+    asked: dict[str, Callable[[], Fact]] = {
+        "sm_clock_mhz": lambda: pynvml.nvmlDeviceGetClockInfo(handle, sm),
+        "sm_clock_max_mhz": lambda: pynvml.nvmlDeviceGetMaxClockInfo(handle, sm),
+        "memory_clock_mhz": lambda: pynvml.nvmlDeviceGetClockInfo(handle, mem),
+        "memory_clock_max_mhz": lambda: pynvml.nvmlDeviceGetMaxClockInfo(handle, mem),
+        "power_w": lambda: pynvml.nvmlDeviceGetPowerUsage(handle) / 1000,
+        "power_limit_w": lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000,
+        "temperature_c": lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
+        "throttle_reasons": lambda: pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle),
+        "ecc": lambda: bool(pynvml.nvmlDeviceGetEccMode(handle)[0]),
+        "link_generation": lambda: pynvml.nvmlDeviceGetCurrPcieLinkGeneration(handle),
+        "link_generation_max": lambda: pynvml.nvmlDeviceGetMaxPcieLinkGeneration(handle),
+        "link_width": lambda: pynvml.nvmlDeviceGetCurrPcieLinkWidth(handle),
+        "link_width_max": lambda: pynvml.nvmlDeviceGetMaxPcieLinkWidth(handle),
+        "utilisation_percent": lambda: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu,
+    }
+    found: dict[str, Fact] = {}
+    for name, ask in asked.items():
+        try:
+            found[name] = ask()
+        except pynvml.NVMLError:  # not every board has every sensor
+            found[name] = None
+    pynvml.nvmlShutdown()
+    return found
+
+
+def _pci(pci: str, root: Path) -> dict[str, Fact]:
+    """Of any device on the bus, as Linux says it: the link, and what its driver's hwmon has."""
+    address = pci.lower() if pci.count(":") == 2 else f"0000:{pci.lower()}"
+    device = root / address
+    if not PCI_ADDRESS.fullmatch(address) or not device.is_dir():
+        return {}
+
+    def generation(name: str) -> int | None:
+        speed = re.match(r"[0-9]{1,3}(\.[0-9])?(?= GT/s)", _text(device / name) or "")
+        return GENERATIONS.get(float(speed[0])) if speed else None
+
+    found: dict[str, Fact] = {
+        "link_generation": generation("current_link_speed"),
+        "link_generation_max": generation("max_link_speed"),
+        "link_width": _number(device / "current_link_width"),
+        "link_width_max": _number(device / "max_link_width"),
+    }
+    for folder in sorted(device.glob("hwmon/hwmon*")):
+        for name, file, scale in HWMON:
+            value = _number(folder / file)
+            if value is not None:
+                found[name] = value / scale
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _cpu(cpus: Path, thermal: Path) -> dict[str, Fact]:
+    """Of the host's CPUs: the first one's clock, whether it was throttled since boot, SMT, turbo and temperature."""
+    first = cpus / "cpu0"
+    clock, top = _number(first / "cpufreq" / "scaling_cur_freq"), _number(first / "cpufreq" / "cpuinfo_max_freq")
+    hot = [value for zone in sorted(thermal.glob("thermal_zone*")) if (value := _number(zone / "temp")) is not None]
+    no_turbo, boost = _number(cpus / "intel_pstate" / "no_turbo"), _number(cpus / "cpufreq" / "boost")
+    smt = _text(cpus / "smt" / "active")
+    found: dict[str, Fact] = {
+        "clock_mhz": clock / 1000 if clock is not None else None,
+        "clock_max_mhz": top / 1000 if top is not None else None,
+        "throttled_since_boot": _number(first / "thermal_throttle" / "core_throttle_count"),
+        "temperature_c": max(hot) / 1000 if hot else None,
+        "smt": smt == "1" if smt else None,
+        "turbo": no_turbo == 0 if no_turbo is not None else boost == 1 if boost is not None else None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _number(path: Path) -> int | None:
+    text = _text(path)
+    return int(text) if text is not None and re.fullmatch(r"-?[0-9]{1,18}", text) else None
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        return None
