@@ -19,8 +19,10 @@ Verdict = Literal["faster", "slower", "same", "undecided"]
 MARGIN = 0.05  # what a user would not care about, and hosts do by themselves
 # Standard deviations of the logarithm, as docs/calibration.md measured them: of processes of one run, which is what is believed
 # where too few processes say it themselves, and of runs beyond that.
-PROCESSES: Mapping[str, float] = {"cpu": 0.08, "gpu": 0.02, "accelerator": 0.05}
-RUNS: Mapping[str, float] = {"cpu": 0.03, "gpu": 0.01, "accelerator": 0.02}
+# What the host's clock times, and kernels as short as a launch, depend on the host too, whatever the device.
+PROCESSES: Mapping[str, float] = {"cpu": 0.08, "gpu": 0.02, "accelerator": 0.05, "host": 0.1}
+RUNS: Mapping[str, float] = {"cpu": 0.03, "gpu": 0.01, "accelerator": 0.02, "host": 0.05}
+SHORT_NS = 5e4
 SEVERAL = 3  # processes of a point that say how much processes differ
 
 
@@ -102,7 +104,7 @@ def compare(first: Run, second: Run, margin: float = MARGIN) -> Comparison:
     values = [derive(run) for run in (first, second)]
     ambiguous = frozenset().union(*(_ambiguous(v) for v in values))
     of = [_keyed(v, ambiguous) for v in values]
-    spread = _spread(first, second, values)
+    spreads = {group: _spread(first, second, values, group) for group in ("host", "device")}
     cards = second.header.benchmarks
     changes = []
     for key, a in of[0].items():
@@ -110,7 +112,7 @@ def compare(first: Run, second: Run, margin: float = MARGIN) -> Comparison:
         if b is not None and b.benchmark in cards:
             card = cards[b.benchmark]
             applying = [m.name for m in card.metrics if m.applies({**b.params, **b.tuning})]
-            change = _change(a, b, spread, margin)
+            change = _change(a, b, spreads[_group(a)], margin)
             changes.append(replace(change, suite=card.suite, headline=applying[:1] == [b.metric]))
     only = [tuple(dict.fromkeys(_label(v) for k, v in of[i].items() if k not in of[1 - i])) for i in (0, 1)]
     return Comparison(tuple(changes), only[0], only[1], _means(changes))
@@ -131,18 +133,23 @@ def _change(a: Derived, b: Derived, spread: tuple[float, float], margin: float) 
     return replace(plain, verdict=verdict, ratio=ratio, gain=gain)
 
 
-def _spread(first: Run, second: Run, values: Sequence[Sequence[Derived]]) -> tuple[float, float]:
-    """How much processes are expected to differ, and runs beyond that: what points with several processes say, the median over
-    them, else what was seen on such devices."""
-    kind = first.header.device.kind
+def _group(value: Derived) -> str:
+    """Whose jitter a value has: of the host, or of the device alone."""
+    return "host" if value.clock != "device" or 0 < value.pass_ns < SHORT_NS else "device"
+
+
+def _spread(first: Run, second: Run, values: Sequence[Sequence[Derived]], group: str) -> tuple[float, float]:
+    """How much processes are expected to differ in values of a group, and runs beyond that: what points with several processes
+    say, the median over them, else what was seen on such devices."""
+    kinds = ["host"] if group == "host" else [run.header.device.kind for run in (first, second)]
     seen = [
         statistics.stdev(math.log(m) for m in v.medians)
         for of in values
         for v in of
-        if len(v.medians) >= SEVERAL and min(v.medians) > 0
+        if _group(v) == group and len(v.medians) >= SEVERAL and min(v.medians) > 0
     ]
-    runs = max(RUNS[run.header.device.kind] for run in (first, second))
-    return (statistics.median(seen) if len(seen) >= SEVERAL else PROCESSES[kind]), runs
+    prior = statistics.median(seen) if len(seen) >= SEVERAL else max(PROCESSES[kind] for kind in kinds)
+    return prior, max(RUNS[kind] for kind in kinds)
 
 
 def _means(changes: Sequence[Change]) -> dict[str, stats.Ratio]:

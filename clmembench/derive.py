@@ -25,9 +25,9 @@ class Derived:
     """One metric of one point, processes pooled. `status` is a record's status, or "undetermined" for a slope whose interval
     contains 0. Numbers are None unless status is ok or suspect. `cycles` and `ghz` use the core clock measured beside it.
     Among `params` are, where a Place asked for them, compute_units and placement (work_groups where the device is no CPU);
-    `nbytes` is what one pass moves and `pass_ns` how long it takes (of a slope 0), `busy` and `together` how many compute units
-    it should use, and must use at once. `medians` has one of each process; `outliers` are counted, never dropped. `gate` names
-    the gate that a suspect value failed, `key` the point as `key_of` does."""
+    `nbytes` is what one pass moves and `pass_ns` how long it takes by `clock` (of a slope 0), `busy` and `together` how many
+    compute units it should use, and must use at once. `medians` has one of each process; `outliers` are counted, never dropped.
+    `gate` names the gate that a suspect value failed, `key` the point as `key_of` does."""
 
     benchmark: str
     params: Mapping[str, Value]
@@ -57,6 +57,7 @@ class Derived:
     together: int = 0
     nbytes: int = 0
     pass_ns: float = 0.0
+    clock: str = "device"
     gate: str = ""
     medians: tuple[float, ...] = ()
     outliers: int = 0
@@ -176,6 +177,7 @@ def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, su
         "n": summary.n,
         "processes": summary.processes,
         "nbytes": first.series[0].nbytes,
+        "clock": first.series[0].clock,
         "busy": first.series[0].busy,
         "together": first.series[0].together,
         "pass_ns": _pass_ns(records) if len(first.series) == 1 else 0.0,

@@ -30,8 +30,8 @@ def random_cycle(nodes: int, seed: int) -> tuple[Array, Array]:
 
 
 def _processes(info: DeviceInfo, array_bytes: int, spacing_bytes: int | str) -> int:
-    """Which pages a process gets decides what fits into a cache that is indexed by their addresses: lines are chased in several,
-    at one size an octave, in its middle, since most caches end at a power of two."""
+    """Which pages a process gets decides what fits into a cache that is indexed by their addresses: lines are chased in
+    several, at one size an octave, in its middle, since most caches end at a power of two."""
     steps = round(4 * np.log2(array_bytes / (4 * KIB)))
     return AFRESH if spacing_bytes == "line" and steps % 4 == 2 else 1
 
