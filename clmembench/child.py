@@ -153,6 +153,8 @@ class Session:
             reading = self._clock.reading(before_ns, self._clock.read(self.device))
             moved = reading.moved
             may = role == "measure" and not notes and self._again < AGAIN + self._points // AGAIN_OF
+            if moved > DRIFT and role == "measure" and not notes and not may:
+                notes = ("the core clock moved, and too many points here were measured again already",)
             if moved <= DRIFT or not may or measured.wrong:
                 return measured, reading, notes
             self._again += 1
@@ -186,11 +188,10 @@ def serve() -> None:
             return
         session = Session(job)
     except (DeviceError, BuildError) as error:
-        if job.benchmark:
-            sys.exit(f"cannot open the device: {error}")
         answer(json.dumps({"error": str(error), "log": getattr(error, "log", "")}))
         return
     session.settle()
+    answer(json.dumps({"ready": True}))
     gc.disable()  # not within a sample; between points instead
     for line in sys.stdin:
         point = json.loads(line)
@@ -246,6 +247,11 @@ def _end_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    serve()
+    ended = 1
+    try:
+        serve()
+        ended = 0
+    except BaseException:  # the parent has what is printed as the log
+        traceback.print_exc()
     sys.stderr.flush()
-    os._exit(0)  # nothing is left to be saved, and drivers take their time to leave
+    os._exit(ended)  # nothing is left to be saved, and drivers take their time to leave

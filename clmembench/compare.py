@@ -22,6 +22,8 @@ MARGIN = 0.05  # what a user would not care about, and hosts do by themselves
 # What the host's clock times, and kernels as short as a launch, depend on the host too, whatever the device.
 PROCESSES: Mapping[str, float] = {"cpu": 0.08, "gpu": 0.02, "accelerator": 0.05, "host": 0.1}
 RUNS: Mapping[str, float] = {"cpu": 0.03, "gpu": 0.01, "accelerator": 0.02, "host": 0.05}
+SHARED: Mapping[str, float] = {"cpu": 0.15, "host": 0.2}  # of runs on a CPU of a virtual machine, which has neighbours
+WORK = 0.01  # of what a pass moves: tuned shapes round sizes by less
 SHORT_NS = 5e4
 SEVERAL = 3  # processes of a point that say how much processes differ
 
@@ -112,7 +114,7 @@ def compare(first: Run, second: Run, margin: float = MARGIN) -> Comparison:
         if b is not None and b.benchmark in cards:
             card = cards[b.benchmark]
             applying = [m.name for m in card.metrics if m.applies({**b.params, **b.tuning})]
-            change = _change(a, b, spreads[_group(a)], margin)
+            change = _change(a, b, spreads["host" if "host" in (_group(a), _group(b)) else "device"], margin)
             changes.append(replace(change, suite=card.suite, headline=applying[:1] == [b.metric]))
     only = [tuple(dict.fromkeys(_label(v) for k, v in of[i].items() if k not in of[1 - i])) for i in (0, 1)]
     return Comparison(tuple(changes), only[0], only[1], _means(changes))
@@ -126,6 +128,10 @@ def _change(a: Derived, b: Derived, spread: tuple[float, float], margin: float) 
             reason = f"{value.status} in the {which}{': ' + value.reason if value.reason else ''}"
             broken = which == "second" and value.status in ("failed", "wrong", "timeout")
             return replace(plain, reason=reason, broken=broken)
+    if abs(a.nbytes - b.nbytes) > WORK * max(a.nbytes, b.nbytes) and min(a.pass_ns, b.pass_ns) > 0:
+        return replace(
+            plain, reason=f"not the same work: a pass moves {a.nbytes} B in the first and {b.nbytes} B in the second"
+        )
     ratio = stats.ratio(a.medians, b.medians, *spread)
     gain = ratio if a.better == "higher" else stats.Ratio(1 / ratio.value, 1 / ratio.high, 1 / ratio.low)
     said = gain.verdict(margin)
@@ -149,7 +155,8 @@ def _spread(first: Run, second: Run, values: Sequence[Sequence[Derived]], group:
         if _group(v) == group and len(v.medians) >= SEVERAL and min(v.medians) > 0
     ]
     prior = statistics.median(seen) if len(seen) >= SEVERAL else max(PROCESSES[kind] for kind in kinds)
-    return prior, max(RUNS[kind] for kind in kinds)
+    shared = any(run.header.host.get("virtual") and run.header.device.kind == "cpu" for run in (first, second))
+    return prior, max((SHARED if shared else RUNS).get(kind, RUNS[kind]) for kind in kinds)
 
 
 def _means(changes: Sequence[Change]) -> dict[str, stats.Ratio]:

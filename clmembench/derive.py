@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -153,7 +153,7 @@ def key_of(record: Record) -> tuple[object, ...]:
 def derive_point(records: Sequence[Record], card: Card) -> list[Derived]:
     """The metrics of one point from its records, one a process. Metrics its Works do not speak of are absent."""
     wrong = [r for r in records if r.status == "wrong"]  # a device that is right most of the time is not right
-    best = wrong[0] if wrong else min(records, key=lambda r: _ORDER.index(r.status))
+    best = wrong[0] if wrong else _usual(records)
     metrics = [metric for metric in card.metrics if metric.applies(best.params)]
     if not metrics:
         return [_valueless(best, card.metrics[0], card, "failed", "no metric of this benchmark speaks of this point")]
@@ -164,6 +164,16 @@ def derive_point(records: Sequence[Record], card: Card) -> list[Derived]:
     summaries = [(metric, summarise(usable, metric)) for metric in metrics]
     found = [_pooled(usable, lost, metric, card, summary) for metric, summary in summaries if summary is not None]
     return found or [_valueless(best, metrics[0], card, "failed", "no samples were kept")]
+
+
+def _usual(records: Sequence[Record]) -> Record:
+    """A record that speaks for all: a good one where at least half of those that were measured are, since one survivor among
+    failures is no evidence; else one of the commonest status."""
+    tried = [r for r in records if r.status != "skipped"] or records
+    counts = Counter(r.status for r in tried)
+    if 2 * counts["ok"] >= len(tried):
+        return next(r for r in tried if r.status == "ok")
+    return min((r for r in tried if r.status != "ok"), key=lambda r: (-counts[r.status], _ORDER.index(r.status)))
 
 
 def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, summary: stats.Summary) -> Derived:
@@ -195,6 +205,7 @@ def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, su
     cycles = summarise(records, metric, in_cycles=True) if metric.cycles else None
     finite_cycles = cycles is not None and math.isfinite(cycles.low)
     clock = first.core_clock
+    clocks = [r.core_clock.ghz for r in records if r.core_clock is not None and r.core_clock.ghz]
     return Derived(
         **_identity(first, metric, card),
         status=first.status,
@@ -210,7 +221,7 @@ def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, su
         cycles_high=cycles.high if cycles and finite_cycles else None,
         medians=tuple(one.median for one in each if one is not None and math.isfinite(one.median)),
         outliers=sum(len(stats.outliers(values_of(r, metric))) for r in records),
-        ghz=clock.ghz if clock is not None else None,
+        ghz=_median(clocks) if clocks else None,
         clock_origin=clock.origin if clock is not None else "",
         **common,
     )

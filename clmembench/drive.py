@@ -13,6 +13,7 @@ from clmembench.model import Benchmark, DeviceInfo, Place, Point, Record, Value
 from clmembench.plan import explore, missing
 from clmembench.selection import Selection, selected
 
+DEADLY = ("its process ", "the device was lost", "no answer within")  # how the reasons of a child's death begin
 DEATHS = 2  # a benchmark that ends its process this often is not tried again
 SPENT = "the run's --budget was spent"
 SPENT_HERE = "the time that --benchmark-timeout gives one benchmark was spent"
@@ -36,7 +37,8 @@ def drive(runtime: str, info: DeviceInfo, found: Found, selection: Selection, kn
             origin=found.origin,
             quantum_ns=found.quantum_ns,
         )
-        with _Attempts(benchmark, job, selection, deadline) as attempts:
+        mine = [r for r in known if r.benchmark == benchmark.name]
+        with _Attempts(benchmark, job, selection, deadline, mine) as attempts:
             plan = explore(benchmark, info, selection)
             answers: list[Record] | None = None
             count = 0
@@ -75,15 +77,19 @@ def _ordered(points: Sequence[Point], count: int, seed: int) -> Iterator[tuple[i
 class _Attempts:
     """Measures points in a child, with a new one for each Place and process index and after each death."""
 
-    def __init__(self, benchmark: Benchmark, job: Job, selection: Selection, deadline: float | None) -> None:
+    def __init__(
+        self, benchmark: Benchmark, job: Job, selection: Selection, deadline: float | None, known: Sequence[Record] = ()
+    ) -> None:
         self._benchmark = benchmark
         self._job = job
         self._selection = selection
         self._deadline = deadline
         self._own_deadline = time.monotonic() + selection.benchmark_s if selection.benchmark_s else None
         self._child: Worker | None = None
-        self._deaths = 0
-        self._deadly: list[Mapping[str, Value]] = []  # shapes whose trial ended its process
+        dead = [r for r in known if r.status in ("failed", "timeout") and r.reason.startswith(DEADLY)]
+        self._deaths = sum(r.role == "measure" for r in dead)
+        # shapes whose trial ended its process
+        self._deadly: list[Mapping[str, Value]] = [self._shape(r.params) for r in dead if r.role == "tune"]
 
     def __enter__(self) -> _Attempts:
         return self
@@ -98,7 +104,7 @@ class _Attempts:
         lacking = missing(benchmark, point.params, self._job.features)
         if lacking:
             return self._unmeasured(point, process, "skipped", f"device has no {', '.join(lacking)}")
-        shape = {name: value for name, value in point.params.items() if benchmark.axes[name].tuning}
+        shape = self._shape(point.params)
         if point.role == "tune" and shape in self._deadly:
             return self._unmeasured(point, process, "failed", "not tried: this shape has ended its process")
         if self._deaths >= DEATHS:
@@ -119,6 +125,9 @@ class _Attempts:
             status = "timeout" if error.timed_out else "failed"
             record = self._unmeasured(point, process, status, str(error))
             return replace(record, log=error.log)
+
+    def _shape(self, params: Mapping[str, Value]) -> Mapping[str, Value]:
+        return {name: value for name, value in params.items() if self._benchmark.axes[name].tuning}
 
     def _limit_s(self, now: float) -> float:
         """For one point: its own, or what is left to the benchmark."""

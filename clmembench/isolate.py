@@ -54,6 +54,7 @@ class Child:
             reason = f"no process could be started: {error.strerror}: free memory, or space for temporary files"
             raise ChildError(reason, False, "") from error
         self._buffer = b""
+        self._ready = False
         self._send(json.dumps(dataclasses.asdict(job), default=sorted))
 
     def _start(self, job: Job) -> None:
@@ -83,7 +84,13 @@ class Child:
         return Found(**_typed(answer))
 
     def measure(self, point: Point, timeout_s: float) -> Record:
-        """The record of one point. Raises ChildError when there will be none; the child is then gone."""
+        """The record of one point, whose time begins when the child is ready. Raises ChildError when there will be none; the
+        child is then gone."""
+        if not self._ready:
+            answer = json.loads(self._answer(START_S))
+            if "error" in answer:
+                raise ChildError(f"the device cannot be opened: {answer['error']}", False, answer.get("log", ""))
+            self._ready = True
         self._send(json.dumps({"params": dict(point.params), "role": point.role}))
         line = self._answer(timeout_s)
         if line.startswith(LOST):
@@ -120,7 +127,8 @@ class Child:
                 self._process.wait(GRACE_S)
                 return
             os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # a driver's call may hold even a killed process
+                self._process.wait(GRACE_S)
 
     def _send(self, line: str) -> None:
         # a child that is gone is noticed when it does not answer
@@ -148,7 +156,11 @@ class Child:
         return line
 
     def _death(self) -> str:
-        code = self._process.wait()
+        try:
+            code = self._process.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return "its process closed its answers and did not end"
         if code >= 0:
             return f"its process ended with exit code {code}"
         try:

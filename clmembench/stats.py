@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
+MOST_LOG = 300.0  # of a ratio: beyond are numbers that nobody measured, and soon none that a float holds
 MIN_SAMPLES = 6  # fewer give no 95% interval of the median: 2 * 0.5**5 > 0.05
 
 
@@ -171,7 +172,7 @@ def ratio(a: Sequence[float], b: Sequence[float], prior: float, between_runs: fl
     parts = sum((math.pi / 2 if len(x) > 2 else 1.0) * variance / len(x) for x in logs)
     reach = _student(freedom + known) * math.sqrt(parts + 2 * between_runs**2)
     middle = float(np.median(logs[1]) - np.median(logs[0]))
-    return Ratio(math.exp(middle), math.exp(middle - reach), math.exp(middle + reach))
+    return Ratio(*(math.exp(min(MOST_LOG, max(-MOST_LOG, end))) for end in (middle, middle - reach, middle + reach)))
 
 
 @lru_cache(maxsize=256)

@@ -30,7 +30,7 @@ def verdicts(claims, what):
 
 def test_claims_that_measurement_and_sheet_contradict():
     # as an H100's driver has it
-    info = device(cache_bytes=4 * MIB, local_mem_bytes=48 << 10, timer_resolution_ns=1000, max_clock_mhz=1000)
+    info = device(cache_bytes=4 * MIB, local_mem_bytes=48 << 10, timer_resolution_ns=1000, max_clock_mhz=900)
     found = audit(chase(info, features=("fp64",), claimed=("fp64", "images")), SHEET)
     assert verdicts(found, "largest cache") == ["contradicted", "contradicted"]
     assert any("32 MiB" in c.found for c in found if c.what == "largest cache")
@@ -47,6 +47,12 @@ def test_claims_that_hold():
 
 def test_a_plateau_that_ends_before_the_claimed_cache_is_no_contradiction():
     assert verdicts(audit(chase(device(cache_bytes=256 * MIB)), None), "largest cache") == ["not confirmed"]
+
+
+def test_a_clock_that_boosts_or_rests_is_not_confirmed():
+    for claimed in (1400, 5000):
+        found = audit(chase(device(max_clock_mhz=claimed)), None)
+        assert verdicts(found, "core clock") == ["not confirmed"]
 
 
 def test_a_run_without_the_evidence_says_nothing():

@@ -278,10 +278,12 @@ def test_a_run_is_compared_checked_and_made_a_baseline(stored, tmp_path):
     base, junit, slow = tmp_path / "base.jsonl", tmp_path / "j.xml", tmp_path / "slow.jsonl"
     assert cli("baseline", "create", str(path), str(path), "-o", str(base)).returncode == 0
     assert {r.process for r in results.read(base).records} == {0, 1}
-    assert cli("baseline", "create", str(path), "-o", str(base)).returncode != 0  # never replaced unasked
+    assert cli("baseline", "create", str(path), "-o", str(base)).returncode == 2  # never replaced unasked
     done = cli("check", str(path), "--baseline", str(base), "--junit", str(junit))
     assert done.returncode == 0, done.stderr
     assert junit.read_text().startswith("<?xml") and "testcase" in junit.read_text()
+    assert cli("check", str(path), "--baseline", str(base), "--junit", str(junit)).returncode == 2
+    assert cli("check", str(path), "--baseline", str(base), "--junit", str(junit), "--overwrite").returncode == 0
     # everything ten times as slow
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for record in lines[1:]:

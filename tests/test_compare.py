@@ -83,6 +83,30 @@ def test_a_point_without_a_value_is_undecided_and_one_that_broke_is_told():
     assert not back["copy"].broken
 
 
+def test_other_work_under_one_name_is_not_compared():
+    a = points()
+    b = replace(
+        a, records=tuple(replace(r, series=tuple(replace(s, nbytes=s.nbytes // 2) for s in r.series)) for r in a.records)
+    )
+    found = compare.compare(a, b).changes
+    assert {c.verdict for c in found if c.benchmark == "stream"} == {"undecided"}
+    assert all("not the same work" in c.reason for c in found if c.benchmark == "stream")
+
+
+def test_the_order_of_two_runs_only_turns_the_ratio():
+    a, b = points(), points(1.3)
+    there, back = compare.compare(a, b).changes, compare.compare(b, a).changes
+    for x, y in zip(there, back, strict=True):
+        assert x.ratio.low == pytest.approx(1 / y.ratio.high) and x.ratio.high == pytest.approx(1 / y.ratio.low)
+
+
+def test_runs_of_a_virtual_machine_may_differ_by_more():
+    virtual = header(device(kind="cpu"), CARDS, host={"virtual": True})
+    own = header(device(kind="cpu"), CARDS, host={"virtual": False})
+    pairs = [[replace(points(f), header=head) for f in (1.0, 1.3)] for head in (virtual, own)]
+    assert [verdicts(*pair) for pair in pairs] == [{"undecided"}, {"faster"}]
+
+
 def test_points_of_one_run_alone_are_listed():
     a, b = points(), points()
     found = compare.compare(a, replace(b, records=tuple(r for r in b.records if r.params.get("op") != "copy")))
@@ -179,7 +203,9 @@ def test_hostile_names_cannot_steer_a_terminal():
     evil = "\x1b[2Jevil\u202e"
     found = compare.compare(points(), points(1 / 1.5))
     odd = replace(
-        found, changes=tuple(replace(c, benchmark=evil, params={evil: evil}) for c in found.changes), only_first=(evil,)
+        found,
+        changes=tuple(replace(c, benchmark=evil, params={evil: evil}, metric=evil, unit=evil) for c in found.changes),
+        only_first=(evil,),
     )
     text = changes.as_text([evil, evil], [odd], everything=True)
     assert all(c.isprintable() or c == "\n" for c in text)

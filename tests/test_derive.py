@@ -260,6 +260,20 @@ def test_an_interval_of_one_process_is_as_much_wider_as_its_clock_moved():
     assert pooled.ci_high < moved.ci_high
 
 
+@pytest.mark.parametrize(("good", "status"), [(6, "ok"), (3, "ok"), (2, "suspect"), (1, "suspect")])
+def test_one_survivor_does_not_speak_for_all(good, status):
+    works = slope({"array_bytes": 4096}, [10.0, 10.2] * 8)
+    bad = replace(works, status="suspect", gate="grows", reason="bent")
+    (found,) = derive(chase_run(*(replace(works if p < good else bad, process=p) for p in range(6))))
+    assert (found.status, found.gate) == (status, "" if status == "ok" else "grows")
+
+
+def test_the_clock_of_several_processes_is_their_median():
+    works = slope({"array_bytes": 4096}, [10.0, 10.2] * 8)
+    (found,) = derive(chase_run(*(replace(works, process=p, core_clock=clock(ghz)) for p, ghz in enumerate((0.5, 2.0, 2.1)))))
+    assert found.ghz == pytest.approx(2.0)
+
+
 def test_points_come_in_the_order_of_their_plan_however_they_were_measured():
     sizes = [slope({"array_bytes": 4096 << n}, [10.0] * 8, index=n) for n in (2, 0, 1)]
     assert [d.params["array_bytes"] for d in derive(chase_run(*sizes))] == [4096, 8192, 16384]

@@ -39,7 +39,11 @@ clean = series([10**7] * 8, nbytes=10**8, host_ns=(10**7 + 20_000,) * 8)
         (replace(clean, device_ns=(11 * 10**6,) * 8), "stamps"),  # more than the host saw pass
         (replace(clean, device_ns=(10**4,) * 8), "stamps"),  # counts microseconds
         (replace(clean, device_ns=(10**7,) * 7 + (-5,)), "stamps"),
-        (replace(clean, host_ns=(18 * 10**6,) * 8, passes=30), ""),  # thirty launches explain 8 ms
+        (
+            replace(clean, host_ns=(22 * 10**6,) * 8, passes=30),
+            "",
+        ),  # thirty launches and a slow host
+        (replace(clean, device_ns=(36_000,) * 8, host_ns=(3_600_000,) * 8, passes=4), "stamps"),  # short, and a hundredth
         (replace(clean, clock="queue", queue_ns=(5,) * 8), ""),
         (replace(clean, clock="queue", queue_ns=(-5,) * 8), "stamps"),
         (replace(clean, host_ns=clean.host_ns[:5], device_ns=clean.device_ns[:5]), "samples"),
@@ -195,6 +199,23 @@ def test_a_clean_run_passes_every_gate_and_judging_twice_changes_nothing():
     assert {r.status for r in found.records} == {"ok"} and found.records == clean_run.records
     assert judged_run(found, SHEET) is found
     assert all(d.status == "ok" for d in derive(found))
+
+
+def test_a_clock_reading_that_is_none_is_a_move_and_no_clock():
+    broken = replace(clock(2.0), before_ns=-5.0)
+    assert (broken.ghz, broken.moved) == (None, 1.0)
+    assert gate_of(record("stream", {"op": "copy"}, clean, core_clock=broken)) == "drift"
+
+
+def test_sizes_that_are_close_do_not_hide_a_contradiction_of_others():
+    card = Card(1, "compute", "Sums.", "somebody", (replace(COST, amount="ops"),), x="n")
+    points = [record("sum", {"n": n}, series([ns] * 8, ops=1)) for n, ns in ((4096, 10**5), (5000, 10**4), (16384, 10**4))]
+    assert gates_of(run(points, header(cards={"sum": card})))[4096] == "sizes"
+
+
+def test_a_line_of_very_many_points_takes_no_time():
+    points = [slope({"spacing_bytes": "line", "array_bytes": 4096 + n}, [9e5 - n] * 8) for n in range(0, 8000, 4)]
+    assert set(gates_of(run(points, header(cards={"pchase": CHASE}))).values()) == {""}
 
 
 def test_every_gate_has_a_violation_here():

@@ -221,6 +221,11 @@ def test_a_ratio_of_single_processes_is_as_wide_as_its_prior_and_runs_add_to_it(
     assert many.high < wide.high
 
 
+def test_a_ratio_of_numbers_that_nobody_measured_is_still_a_number():
+    found = stats.ratio([1e-74, 1e-74, 1e74], [1e74, 1e74, 1e-74], 250.0, 0.05)
+    assert 0 < found.low < found.high < math.inf and 1 / found.low < math.inf
+
+
 @pytest.mark.parametrize(("a", "b"), [([], [1.0]), ([1.0], []), ([0.0], [1.0]), ([1.0], [-1.0])])
 def test_a_ratio_of_what_is_not_above_0_is_an_error(a, b):
     with pytest.raises(ValueError, match="above 0"):

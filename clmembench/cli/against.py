@@ -52,6 +52,8 @@ def create(
     """Make a baseline of one run or several: their measured points, with each run's processes beside the others'."""
     from clmembench import compare, results
 
+    if output.is_file() and not overwrite:
+        exits.stop(f"{output} exists: choose another -o, or say --overwrite", exits.USAGE)
     runs = [read.load(path) for path in paths]
     for run in runs[1:]:
         _comparable(runs[0], run, force)
@@ -70,24 +72,33 @@ def create(
 def check(
     path: Annotated[Path, typer.Argument(metavar="RUN", help="A results file.")],
     against: Annotated[Path, typer.Option("--baseline", help="What `baseline create` made, or any results file.")],
-    junit: Annotated[Path | None, typer.Option("--junit", help="Also write JUnit XML; replaces the file.")] = None,
+    junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Also write JUnit XML.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of --junit.")] = False,
     margin: Margin = "5%",
     strict: Annotated[bool, typer.Option("--strict", help="Exit 6 where something is undecided or missing.")] = False,
     force: Force = False,
 ) -> None:
-    """Hold a run against a baseline: exit 5 where a value is slower or gone, 6 with --strict where one is undecided."""
+    """Hold a run against a baseline: exit 5 where a value is slower or its point failed; with --strict 6 where one is undecided
+    or missing."""
     from clmembench.report import changes
 
     found = _compared(_judged(against), _judged(path), _fraction(margin), force)
     if junit is not None:
         try:
-            junit.write_text(changes.to_junit(found), encoding="utf-8")
+            with junit.open("w" if overwrite else "x", encoding="utf-8") as file:
+                file.write(changes.to_junit(found))
+        except FileExistsError:
+            exits.stop(f"{junit} exists: choose another --junit, or say --overwrite", exits.USAGE)
         except OSError as error:
             exits.stop(f"cannot write {junit}: {error.strerror}: choose another place with --junit", exits.INTERNAL)
     print(changes.as_text([str(against), str(path)], [found], everything=False))
     broken = sum(change.broken for change in found.changes)
     if found.count("slower") or broken:
-        exits.stop(f"{found.count('slower')} values are slower and {broken} are no longer there", exits.REGRESSION)
+        exits.stop(
+            f"{found.count('slower')} of {len(found.changes)} values are slower, and {broken} failed: "
+            "see in another run which of them stay so",
+            exits.REGRESSION,
+        )
     undecided = found.count("undecided") + len(found.only_first)
     if strict and undecided:
         exits.stop(f"{undecided} values are undecided or missing: use --processes 6, on a quiet host", exits.INCONCLUSIVE)
@@ -121,7 +132,7 @@ def _comparable(first: Run, second: Run, force: bool) -> None:
         more = f", and {len(objections) - 1} more" if len(objections) > 1 else ""
         exits.stop(f"{first.path} and {second.path} are not comparable: {objections[0]}{more}: see --force", exits.USAGE)
     for objection in objections:
-        print(f"clmembench: warning: {objection}", file=sys.stderr)
+        exits.say(f"warning: {objection}")
 
 
 def _fraction(text: str) -> float:

@@ -14,7 +14,8 @@ from clmembench.cli import devices, exits, read
 def doctor(
     device: Annotated[str | None, typer.Option("-d", "--device", help="One device, as for `run`; all if not given.")] = None,
     run: Annotated[
-        Path | None, typer.Option("--run", metavar="RUN", help="Also hold the device's claims against this run of it.")
+        Path | None,
+        typer.Option("--run", metavar="RUN", help="Hold a device's claims against this run, rather than look here."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

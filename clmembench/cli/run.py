@@ -89,7 +89,7 @@ def run(
             )
         selection = replace(
             selection,
-            isolated=not no_isolate,
+            isolated=selection.isolated and not no_isolate,
             topology=topology.read() if info.kind == "cpu" else (),
             budget_s=units.parse_seconds(budget) if budget else selection.budget_s,
             timeout_s=units.parse_seconds(timeout) if timeout else selection.timeout_s,
@@ -158,7 +158,10 @@ def _earlier(path: Path) -> tuple[DeviceInfo, Selection, Run]:
         budget_s=then.budget_s,
         timeout_s=then.timeout_s,
         benchmark_s=then.benchmark_s,
+        isolated=then.isolated,
     )
+    for note in earlier.notes:
+        exits.say(note)
     return replace(info, array_bytes=then.device.array_bytes), selection, earlier
 
 
@@ -275,6 +278,7 @@ def _header(info: DeviceInfo, selection: Selection) -> Header:
         sensors=sensors.read(info),
         axes=selection.axes,
         processes=selection.processes,
+        isolated=selection.isolated,
         budget_s=selection.budget_s,
         timeout_s=selection.timeout_s,
         benchmark_s=selection.benchmark_s,

@@ -11,7 +11,8 @@ from clmembench.derive import MOVED
 from clmembench.model import Metric, Record, Series
 
 STAMPS = 1.05  # event time over host time: more is no rounding
-LAUNCH_NS = 1e6  # host time a pass that launching and waiting may take beside its kernels
+WAIT_NS = 1e6  # host time of a sample that waiting may take beside its kernels
+LAUNCH_NS = 1e5  # and of a pass that launching may
 LEAST = 0.5  # event time over the host time that launching does not explain: less is a clock that counts another unit
 DRIFT = MOVED  # of the core's clock, that voids what was sampled
 UNSTEADY = 0.20  # one that no wider interval makes good
@@ -40,7 +41,7 @@ def _stamps(record: Record, metrics: Sequence[Metric]) -> str:
             continue
         if sum(series.device_ns) > STAMPS * sum(series.host_ns):
             return "the driver's event stamps span more time than the host saw pass"
-        waited = statistics.median(series.host_ns) - LAUNCH_NS * series.passes
+        waited = statistics.median(series.host_ns) - WAIT_NS - LAUNCH_NS * series.passes
         stamped = statistics.median(series.device_ns)
         if stamped < LEAST * waited:
             host = statistics.median(series.host_ns)

@@ -20,6 +20,7 @@ IMPOSSIBLE = 1.02  # of a theoretical peak: beyond what rounding of the sheet's 
 NOTHING = 1e-3  # of a peak, over LASTING_NS: a clock that counts another unit
 LASTING_NS = 1e5
 CLOCK = (0.1, 2.0)  # of the clock that the driver claims; boost goes beyond, and claims are often of the base clock
+MOST_POINTS = 300  # of a line
 FASTER = 1.25  # by how much a smaller working set may be slower than a larger one
 SHORTER = 0.7  # of the time of work half as much or less
 KNEE = 1.5  # a fall of bandwidth between two footprints, with which latency rises
@@ -139,14 +140,14 @@ def _sizes(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Foun
     def axis(value: Derived) -> str:
         card = run.header.benchmarks[value.benchmark]
         form = next((m.form for m in card.metrics if m.name == value.metric), "")
-        return card.x if form in ("rate", "cost") and not card.growing and value.pass_ns > 0 else ""
+        # mapping memory costs the same however much of it there is
+        grows = form in ("rate", "cost") and not card.growing and card.suite != "link" and value.pass_ns > 0
+        return card.x if grows else ""
 
     for name, line in _by_size(values, axis):
         times = [(v.pass_ns / (1 + _spread(v)), v.pass_ns * (1 + _spread(v))) for v in line]
-        for index, other in _inversions(times, 1 / SHORTER):
+        for index, other in _inversions(times, 1 / SHORTER, [_size(v, name) for v in line]):
             here, there = line[index], line[other]
-            if max(_size(here, name), _size(there, name)) < 2 * min(_size(here, name), _size(there, name)):
-                continue
             way = "longer than more work" if other > index else "shorter than less work"
             took = f"{here.pass_ns / 1e3:.3g} us, far {way} took, {there.pass_ns / 1e3:.3g} us {_at_size(there, name)}"
             yield here, f"a pass took {took}"
@@ -199,17 +200,20 @@ AMONG: Mapping[str, Callable[[Sequence[Derived], Run, SpecSheet | None], Found]]
 }
 
 
-def _inversions(intervals: Sequence[tuple[float, float]], factor: float) -> list[tuple[int, int]]:
+def _inversions(intervals: Sequence[tuple[float, float]], factor: float, amounts: Sequence[int] = ()) -> list[tuple[int, int]]:
     """Indices of what does not fit an order of values that never fall, each with one that it contradicts.
 
-    Two contradict each other where the earlier one's interval lies over `factor` times the later one's. What contradicts most
-    others is taken out until nothing does, so that one that is far too fast does not condemn all that are right.
+    Two contradict each other where the earlier one's interval lies over `factor` times the later one's and, given
+    `amounts`, the later one's amount is at least twice the earlier one's. What contradicts most others is taken out until nothing does, so that one that is far too fast does not condemn all that are right. Lines of more
+    than MOST_POINTS, which no run has, are passed over: what follows is cubic in them.
     """
+    if len(intervals) > MOST_POINTS:
+        return []
     pairs = [
         (i, j)
         for i in range(len(intervals))
         for j in range(i + 1, len(intervals))
-        if intervals[i][0] > factor * intervals[j][1]
+        if intervals[i][0] > factor * intervals[j][1] and (not amounts or amounts[j] >= 2 * amounts[i])
     ]
     found = []
     while pairs:

@@ -100,14 +100,16 @@ class ClockReading:
     @property
     def ghz(self) -> float | None:
         """Core clock in cycles per ns, over both readings; None where cycles per operation are not known."""
-        mean_ns = (self.before_ns + self.after_ns) / 2
-        return self.ops * self.cycles_per_op / mean_ns if self.cycles_per_op and mean_ns > 0 else None
+        if not self.cycles_per_op or min(self.before_ns, self.after_ns) <= 0:
+            return None
+        return self.ops * self.cycles_per_op / ((self.before_ns + self.after_ns) / 2)
 
     @property
     def moved(self) -> float:
-        """By which fraction the clock moved between the readings; 0 where one of them is none."""
+        """By which fraction the clock moved between the readings. One that was so disturbed that it is not above 0 says nothing
+        of the clock, and counts as a move by 100%."""
         least = min(self.before_ns, self.after_ns)
-        return abs(self.after_ns - self.before_ns) / least if least > 0 else 0.0
+        return abs(self.after_ns - self.before_ns) / least if least > 0 else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,7 @@ class Header:
     sensors: Mapping[str, Fact] = field(default_factory=dict)
     axes: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # values that the user named
     processes: int | None = None  # for every point; None: as each benchmark wants
+    isolated: bool = True
     budget_s: float | None = None
     timeout_s: float = 120.0
     benchmark_s: float | None = None

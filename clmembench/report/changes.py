@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 from clmembench.compare import Change, Comparison, Verdict
-from clmembench.shown import printable
+from clmembench.shown import line, printable
 from clmembench.stats import Ratio
 from clmembench.units import format_in, format_params
 
@@ -31,7 +31,7 @@ def as_text(names: Sequence[str], comparisons: Sequence[Comparison], everything:
             if points:
                 lines.append(f"  only in the {which}: {len(points)} points, such as {printable(points[0])}")
         lines.append("")
-    return "\n".join(lines)
+    return "\n".join(map(line, lines))
 
 
 def to_json(names: Sequence[str], comparisons: Sequence[Comparison]) -> str:
@@ -76,6 +76,12 @@ def to_junit(found: Comparison) -> str:
                 Xml.SubElement(case, "failure", message=said)
             elif change.verdict == "undecided":
                 Xml.SubElement(case, "skipped", message=said)
+    if found.only_first:
+        gone = str(len(found.only_first))
+        suite = Xml.SubElement(suites, "testsuite", name="missing", tests=gone, failures="0", skipped=gone, errors="0")
+        for point in found.only_first:
+            case = Xml.SubElement(suite, "testcase", classname="clmembench.missing", name=printable(point))
+            Xml.SubElement(case, "skipped", message="only in the baseline")
     return Xml.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
 
 
