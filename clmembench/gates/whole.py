@@ -203,10 +203,10 @@ AMONG: Mapping[str, Callable[[Sequence[Derived], Run, SpecSheet | None], Found]]
 def _inversions(intervals: Sequence[tuple[float, float]], factor: float, amounts: Sequence[int] = ()) -> list[tuple[int, int]]:
     """Indices of what does not fit an order of values that never fall, each with one that it contradicts.
 
-    Two contradict each other where the earlier one's interval lies over `factor` times the later one's and, given `amounts`, the
-    later one's amount is at least twice the earlier one's. What contradicts most others is taken out until nothing does, so that
-    one that is far too fast does not condemn all that are right. Lines of more than MOST_POINTS, which no run has, are passed
-    over: what follows is cubic in them.
+    Two contradict each other where the earlier one's interval lies over `factor` times the later one's and, given `amounts`,
+    the later one's amount is at least twice the earlier one's. What contradicts most others is taken out until nothing does, so
+    that one that is far too fast does not condemn all that are right. Lines of more than MOST_POINTS, which no run has, are
+    passed over: what follows is cubic in them.
     """
     if len(intervals) > MOST_POINTS:
         return []
