@@ -23,6 +23,7 @@ MARGIN = 0.05  # what a user would not care about, and hosts do by themselves
 PROCESSES: Mapping[str, float] = {"cpu": 0.08, "gpu": 0.02, "accelerator": 0.05, "host": 0.1}
 RUNS: Mapping[str, float] = {"cpu": 0.03, "gpu": 0.01, "accelerator": 0.02, "host": 0.05}
 SHARED: Mapping[str, float] = {"cpu": 0.15, "host": 0.2}  # of runs on a CPU of a virtual machine, which has neighbours
+NEIGHBOURS = 6  # processes of a run there that tell a change from what neighbours do
 WORK = 0.01  # of what a pass moves: tuned shapes round sizes by less
 SHORT_NS = 5e4
 SEVERAL = 3  # processes of a point that say how much processes differ
@@ -107,20 +108,20 @@ def compare(first: Run, second: Run, margin: float = MARGIN) -> Comparison:
     ambiguous = frozenset().union(*(_ambiguous(v) for v in values))
     of = [_keyed(v, ambiguous) for v in values]
     spreads = {group: _spread(first, second, values, group) for group in ("host", "device")}
-    cards = second.header.benchmarks
+    cards, shared = second.header.benchmarks, _shared(first, second)
     changes = []
     for key, a in of[0].items():
         b = of[1].get(key)
         if b is not None and b.benchmark in cards:
             card = cards[b.benchmark]
             applying = [m.name for m in card.metrics if m.applies({**b.params, **b.tuning})]
-            change = _change(a, b, spreads["host" if "host" in (_group(a), _group(b)) else "device"], margin)
+            change = _change(a, b, spreads["host" if "host" in (_group(a), _group(b)) else "device"], shared, margin)
             changes.append(replace(change, suite=card.suite, headline=applying[:1] == [b.metric]))
     only = [tuple(dict.fromkeys(_label(v) for k, v in of[i].items() if k not in of[1 - i])) for i in (0, 1)]
     return Comparison(tuple(changes), only[0], only[1], _means(changes))
 
 
-def _change(a: Derived, b: Derived, spread: tuple[float, float], margin: float) -> Change:
+def _change(a: Derived, b: Derived, spread: tuple[float, float], shared: bool, margin: float) -> Change:
     known = [v.median if v.status == "ok" else None for v in (a, b)]
     plain = Change(a.benchmark, "", a.params, a.metric, a.unit, True, "undecided", known[0], known[1])
     for value, which in ((a, "first"), (b, "second")):
@@ -135,6 +136,10 @@ def _change(a: Derived, b: Derived, spread: tuple[float, float], margin: float) 
     ratio = stats.ratio(a.medians, b.medians, *spread)
     gain = ratio if a.better == "higher" else stats.Ratio(1 / ratio.value, 1 / ratio.high, 1 / ratio.low)
     said = gain.verdict(margin)
+    if shared and said in ("more", "less") and min(len(a.medians), len(b.medians)) < NEIGHBOURS:
+        few = f"fewer than {NEIGHBOURS} processes do not tell a change from a virtual machine's neighbours"
+        reason = f"{few}: use --processes {NEIGHBOURS}"
+        return replace(plain, ratio=ratio, gain=gain, reason=reason)
     verdict: Verdict = "faster" if said == "more" else "slower" if said == "less" else said
     return replace(plain, verdict=verdict, ratio=ratio, gain=gain)
 
@@ -155,8 +160,13 @@ def _spread(first: Run, second: Run, values: Sequence[Sequence[Derived]], group:
         if _group(v) == group and len(v.medians) >= SEVERAL and min(v.medians) > 0
     ]
     prior = statistics.median(seen) if len(seen) >= SEVERAL else max(PROCESSES[kind] for kind in kinds)
-    shared = any(run.header.host.get("virtual") and run.header.device.kind == "cpu" for run in (first, second))
+    shared = _shared(first, second)
     return prior, max((SHARED if shared else RUNS).get(kind, RUNS[kind]) for kind in kinds)
+
+
+def _shared(first: Run, second: Run) -> bool:
+    """Whether either ran on a CPU of a virtual machine."""
+    return any(run.header.host.get("virtual") and run.header.device.kind == "cpu" for run in (first, second))
 
 
 def _means(changes: Sequence[Change]) -> dict[str, stats.Ratio]:

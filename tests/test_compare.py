@@ -105,6 +105,10 @@ def test_runs_of_a_virtual_machine_may_differ_by_more():
     own = header(device(kind="cpu"), CARDS, host={"virtual": False})
     pairs = [[replace(points(f), header=head) for f in (1.0, 1.3)] for head in (virtual, own)]
     assert [verdicts(*pair) for pair in pairs] == [{"undecided"}, {"faster"}]
+    # and fewer than six processes there say nothing of any change
+    for processes, verdict in ((5, "undecided"), (6, "faster")):
+        found = [replace(points(f, processes), header=virtual) for f in (1.0, 10.0)]
+        assert verdicts(*found) == {verdict}
 
 
 def test_points_of_one_run_alone_are_listed():

@@ -170,8 +170,8 @@ def test_a_level_does_not_count_what_failed_a_gate():
     ],
 )
 def test_more_work_takes_no_less_time(times_us, suspect):
-    card = Card(1, "compute", "Sums.", "somebody", (replace(COST, amount="ops"),), x="n")
-    points = [record("sum", {"n": 1 << k}, series([1000 * us] * 8, ops=1)) for k, us in enumerate(times_us)]
+    card = Card(1, "compute", "Sums.", "somebody", (replace(BANDWIDTH, peak=None),), x="n")
+    points = [record("sum", {"n": 1 << k}, series([1000 * us] * 8, nbytes=8 << k)) for k, us in enumerate(times_us)]
     found = gates_of(run(points, header(cards={"sum": card})))
     assert {n for n, gate in found.items() if gate == "sizes"} == suspect
     assert set(found.values()) <= {"", "sizes"}
@@ -208,9 +208,13 @@ def test_a_clock_reading_that_is_none_is_a_move_and_no_clock():
 
 
 def test_sizes_that_are_close_do_not_hide_a_contradiction_of_others():
-    card = Card(1, "compute", "Sums.", "somebody", (replace(COST, amount="ops"),), x="n")
-    points = [record("sum", {"n": n}, series([ns] * 8, ops=1)) for n, ns in ((4096, 10**5), (5000, 10**4), (16384, 10**4))]
+    card = Card(1, "compute", "Sums.", "somebody", (replace(BANDWIDTH, peak=None),), x="n")
+    times = ((4096, 10**5), (5000, 10**4), (16384, 10**4))
+    points = [record("sum", {"n": n}, series([ns] * 8, nbytes=8 * n)) for n, ns in times]
     assert gates_of(run(points, header(cards={"sum": card})))[4096] == "sizes"
+    # where the work does not grow with the number, less time is no contradiction
+    same = [record("sum", {"n": n}, series([ns] * 8, nbytes=8)) for n, ns in times]
+    assert set(gates_of(run(same, header(cards={"sum": card}))).values()) == {""}
 
 
 def test_a_line_of_very_many_points_takes_no_time():

@@ -146,7 +146,7 @@ def _sizes(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Foun
 
     for name, line in _by_size(values, axis):
         times = [(v.pass_ns / (1 + _spread(v)), v.pass_ns * (1 + _spread(v))) for v in line]
-        for index, other in _inversions(times, 1 / SHORTER, [_size(v, name) for v in line]):
+        for index, other in _inversions(times, 1 / SHORTER, [v.work for v in line]):
             here, there = line[index], line[other]
             way = "longer than more work" if other > index else "shorter than less work"
             took = f"{here.pass_ns / 1e3:.3g} us, far {way} took, {there.pass_ns / 1e3:.3g} us {_at_size(there, name)}"
