@@ -26,8 +26,9 @@ class Derived:
     contains 0. Numbers are None unless status is ok or suspect. `cycles` and `ghz` use the core clock measured beside it.
     Among `params` are, where a Place asked for them, compute_units and placement (work_groups where the device is no CPU);
     `nbytes` is what one pass moves, `work` what it does of the metric's amount and `pass_ns` how long it takes by `clock` (of a
-    slope 0), `busy` and `together` how many compute units it should use, and must use at once. `medians` has one of each process;
-    `outliers` are counted, never dropped. `gate` names the gate that a suspect value failed, `key` the point as `key_of` does."""
+    slope 0), `busy` and `together` how many compute units it should use, and must use at once. `medians` has one of each
+    process; `outliers` are counted, never dropped. `gate` names the gate that a suspect value failed, `key` the point as
+    `key_of` does."""
 
     benchmark: str
     params: Mapping[str, Value]

@@ -27,6 +27,8 @@ def as_text(names: Sequence[str], comparisons: Sequence[Comparison], everything:
             lines.append(f"  {printable(suite)}: geometric mean of the gains {_ratio(mean)}")
         shown = [c for v in VERDICTS for c in found.changes if c.verdict == v and (everything or v != "same")]
         lines += ["", *_table(shown)] if shown else []
+        said = dict.fromkeys(c.reason for c in found.changes if c.reason and c.ratio is not None)
+        lines += [f"  note: {reason}" for reason in said]
         for which, points in (("first", found.only_first), ("second", found.only_second)):
             if points:
                 lines.append(f"  only in the {which}: {len(points)} points, such as {printable(points[0])}")
