@@ -99,16 +99,16 @@ class Session:
         load = hostload.read()
         try:
             prepared = benchmark.prepare(self.device, **params)
-            measured, reading, notes = self._steady(prepared, role)
+            measured, reading, why = self._steady(prepared, role)
             record = dataclasses.replace(
                 record,
                 status="wrong" if measured.wrong else "ok",
                 reason=measured.wrong,
                 series=measured.series,
                 core_clock=reading,
-                stopped=measured.stopped,
+                stopped=f"{measured.stopped}{why}",
                 checked=measured.checked,
-                notes=(*measured.notes, *notes),
+                notes=measured.notes,
             )
             record = judged(record, benchmark.metrics)
         except Skip as skip:
@@ -140,25 +140,23 @@ class Session:
             return True
         return False
 
-    def _steady(self, prepared: Any, role: str) -> tuple[measure.Measured, ClockReading, tuple[str, ...]]:
+    def _steady(self, prepared: Any, role: str) -> tuple[measure.Measured, ClockReading, str]:
         """Measure between two readings of the core's clock. Where it moved, what was sampled is void and is taken once more; on
-        a host whose clock never rests only for some points, since it would cost all of them twice their time."""
-        job = self._job
-        notes: tuple[str, ...] = ()
+        a host whose clock never rests only for some points, since it would cost all of them twice their time. Also what to say
+        of that behind why sampling stopped."""
+        job, said = self._job, ""
         budget = job.trial if role == "tune" else job.budget
         self._points += role == "measure"
         while True:
             before_ns = self._clock.read(self.device)
             measured = measure.measure(self.device, prepared, budget, job.quantum_ns)
             reading = self._clock.reading(before_ns, self._clock.read(self.device))
-            moved = reading.moved
-            may = role == "measure" and not notes and self._again < AGAIN + self._points // AGAIN_OF
-            if moved > DRIFT and role == "measure" and not notes and not may:
-                notes = ("the core clock moved, and too many points here were measured again already",)
-            if moved <= DRIFT or not may or measured.wrong:
-                return measured, reading, notes
+            if reading.moved <= DRIFT or role != "measure" or said or measured.wrong:
+                return measured, reading, said
+            if self._again >= AGAIN + self._points // AGAIN_OF:
+                return measured, reading, "; not taken again although the core clock moved: too many points here were"
             self._again += 1
-            notes = (f"measured again: the core clock moved by {moved:.0%} the first time",)
+            said = f"; taken a second time, since the core clock moved by {reading.moved:.0%} the first"
 
 
 def find(device: Device) -> dict[str, Any]:

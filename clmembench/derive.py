@@ -199,8 +199,8 @@ def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, su
     if metric.form in ("slope", "slope_rate") and steep is not None and steep.low <= 0:
         unit = metric.unit if metric.form == "slope" else "ns a unit"
         reason = f"cannot be told from 0: the slope lies between {steep.low:.2g} and {steep.high:.2g} {unit}"
-        if steep.high < 0:
-            return _valueless(first, metric, card, "suspect", first.reason or "more work took less time", **common)
+        if first.gate == "grows":
+            return _valueless(first, metric, card, "suspect", first.reason, **common)
         return _valueless(first, metric, card, "undetermined", reason, **common)
     each = [summarise([r], metric) for r in records] if len(records) > 1 else [summary]
     finite = math.isfinite(summary.low)

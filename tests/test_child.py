@@ -37,7 +37,7 @@ def test_what_was_sampled_while_the_clock_moved_is_void_and_taken_once_more(movi
     moving[:] = [1e6, 1.2e6, 1e6, 1.01e6]
     record = session.record({"groups": 1}, "measure")
     assert record.status == "ok" and record.core_clock.moved == pytest.approx(0.01)
-    assert "measured again: the core clock moved by 20% the first time" in record.notes
+    assert "taken a second time, since the core clock moved by 20% the first" in record.stopped
 
 
 def test_a_clock_that_moves_twice_is_in_the_record(moving):
@@ -50,9 +50,9 @@ def test_a_clock_that_moves_twice_is_in_the_record(moving):
 def test_a_steady_clock_costs_nothing_and_a_trial_is_never_repeated(moving):
     session = Session(JOB)
     moving[:] = [1e6, 1.02e6]
-    assert session.record({"groups": 1}, "measure").notes == () and not moving
+    assert ";" not in session.record({"groups": 1}, "measure").stopped and not moving
     moving[:] = [1e6, 1.2e6]
-    assert session.record({"groups": 1}, "tune").notes == () and not moving
+    assert ";" not in session.record({"groups": 1}, "tune").stopped and not moving
 
 
 def test_where_the_clock_never_rests_only_some_points_are_repeated(moving):
@@ -60,8 +60,9 @@ def test_where_the_clock_never_rests_only_some_points_are_repeated(moving):
     repeated = 0
     for _ in range(20):
         moving[:] = [1e6, 1.2e6, 1e6, 1.2e6]
-        (note,) = session.record({"groups": 1}, "measure").notes
-        repeated += note.startswith("measured again")
+        stopped = session.record({"groups": 1}, "measure").stopped
+        assert "the core clock moved" in stopped
+        repeated += "taken a second time" in stopped
     assert AGAIN <= repeated <= AGAIN + 20 // AGAIN_OF + 1
 
 

@@ -67,7 +67,8 @@ def test_a_cost_whose_passes_were_waited_for_together(clocked, passes, gate):
         (15_000, 35_000, ""),  # 5 us of overhead and 10 ns a step
         (10_000, 30_000, ""),  # no overhead at all
         (10_000, 33_500, "grows"),  # three times the work, more than three times the time
-        (35_000, 34_000, "grows"),  # and less time
+        (35_000, 30_000, "grows"),  # and less time
+        (35_000, 34_900, ""),  # what a compiler removed, and noise
     ],
 )
 def test_time_grows_with_work_and_no_more_than_in_proportion(near, far, gate):

@@ -16,6 +16,7 @@ LAUNCH_NS = 1e5  # and of a pass that launching may
 LEAST = 0.5  # event time over the host time that launching does not explain: less is a clock that counts another unit
 DRIFT = MOVED  # of the core's clock, that voids what was sampled
 UNSTEADY = 0.20  # one that no wider interval makes good
+FALLS = 0.05  # of the time, that more work may take less: work that a compiler removed takes the same at both ends
 CURVED = 0.10  # how much more than in proportion time may grow with work
 
 
@@ -76,7 +77,7 @@ def _grows(record: Record, metrics: Sequence[Metric]) -> str:
         return ""
     times = _amount(far) / _amount(near)
     first, last = [t / near.passes for t in near.times_ns()], [t / far.passes for t in far.times_ns()]
-    if stats.difference(first, last).high < 0:
+    if stats.difference(first, last).high < -FALLS * statistics.median(first):
         return f"{times:.3g} times the work took less time: the slope cannot be below 0"
     excess = stats.difference([times * t for t in first], last)
     if excess.low > CURVED * statistics.median(last):
