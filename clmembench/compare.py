@@ -23,6 +23,7 @@ MARGIN = 0.05  # what a user would not care about, and hosts do by themselves
 PROCESSES: Mapping[str, float] = {"cpu": 0.08, "gpu": 0.02, "accelerator": 0.05, "host": 0.1}
 RUNS: Mapping[str, float] = {"cpu": 0.03, "gpu": 0.01, "accelerator": 0.02, "host": 0.05}
 SHARED: Mapping[str, float] = {"cpu": 0.15, "host": 0.2}  # of runs on a CPU of a virtual machine, which has neighbours
+BUSY = 0.2  # of a CPU, that other processes used while it was measured
 NEIGHBOURS = 6  # processes of a run there that tell a change from what neighbours do
 WORK = 0.01  # of what a pass moves: tuned shapes round sizes by less
 SHORT_NS = 5e4
@@ -121,7 +122,7 @@ def compare(first: Run, second: Run, margin: float = MARGIN) -> Comparison:
     return Comparison(tuple(changes), only[0], only[1], _means(changes))
 
 
-def _change(a: Derived, b: Derived, spread: tuple[float, float], shared: bool, margin: float) -> Change:
+def _change(a: Derived, b: Derived, spread: tuple[float, float], shared: bool | None, margin: float) -> Change:
     known = [v.median if v.status == "ok" else None for v in (a, b)]
     plain = Change(a.benchmark, "", a.params, a.metric, a.unit, True, "undecided", known[0], known[1])
     for value, which in ((a, "first"), (b, "second")):
@@ -136,6 +137,9 @@ def _change(a: Derived, b: Derived, spread: tuple[float, float], shared: bool, m
     ratio = stats.ratio(a.medians, b.medians, *spread)
     gain = ratio if a.better == "higher" else stats.Ratio(1 / ratio.value, 1 / ratio.high, 1 / ratio.low)
     said = gain.verdict(margin)
+    if shared is not None and max(a.others, b.others) > BUSY and said in ("more", "less"):
+        reason = f"other processes used {max(a.others, b.others):.0%} of the CPU: measure again when they do not"
+        return replace(plain, ratio=ratio, gain=gain, reason=reason)
     if shared and said in ("more", "less") and min(len(a.medians), len(b.medians)) < NEIGHBOURS:
         few = f"fewer than {NEIGHBOURS} processes do not tell a change from a virtual machine's neighbours"
         reason = f"{few}: use --processes {NEIGHBOURS}"
@@ -164,9 +168,10 @@ def _spread(first: Run, second: Run, values: Sequence[Sequence[Derived]], group:
     return prior, max((SHARED if shared else RUNS).get(kind, RUNS[kind]) for kind in kinds)
 
 
-def _shared(first: Run, second: Run) -> bool:
-    """Whether either ran on a CPU of a virtual machine."""
-    return any(run.header.host.get("virtual") and run.header.device.kind == "cpu" for run in (first, second))
+def _shared(first: Run, second: Run) -> bool | None:
+    """Whether either ran on a CPU of a virtual machine; None where neither is of a CPU."""
+    hosts = [run.header.host for run in (first, second) if run.header.device.kind == "cpu"]
+    return any(host.get("virtual") for host in hosts) if hosts else None
 
 
 def _means(changes: Sequence[Change]) -> dict[str, stats.Ratio]:

@@ -27,8 +27,8 @@ class Derived:
     Among `params` are, where a Place asked for them, compute_units and placement (work_groups where the device is no CPU);
     `nbytes` is what one pass moves, `work` what it does of the metric's amount and `pass_ns` how long it takes by `clock` (of a
     slope 0), `busy` and `together` how many compute units it should use, and must use at once. `medians` has one of each
-    process; `outliers` are counted, never dropped. `gate` names the gate that a suspect value failed, `key` the point as
-    `key_of` does."""
+    process; `outliers` are counted, never dropped. `others` is the share of the host's CPUs that other processes used. `gate`
+    names the gate that a suspect value failed, `key` the point as `key_of` does."""
 
     benchmark: str
     params: Mapping[str, Value]
@@ -60,6 +60,7 @@ class Derived:
     work: int = 0
     pass_ns: float = 0.0
     clock: str = "device"
+    others: float = 0.0
     gate: str = ""
     medians: tuple[float, ...] = ()
     outliers: int = 0
@@ -191,6 +192,7 @@ def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, su
         "nbytes": first.series[0].nbytes,
         "work": _amount(first, first.series[0], metric),
         "clock": first.series[0].clock,
+        "others": _median([r.cpu_others for r in records if r.cpu_others is not None]),
         "busy": first.series[0].busy,
         "together": first.series[0].together,
         "pass_ns": _pass_ns(records) if len(first.series) == 1 else 0.0,

@@ -237,7 +237,8 @@ def _disk_full(trial: Trial) -> None:
             most = max(most, len(whole_lines(trial.file)))
         if command.process.poll() is None:
             resource.prlimit(command.process.pid, resource.RLIMIT_FSIZE, (most, most))
-    trial.harmed(command, OK, INTERNAL, NO_DEVICE)
+    # its cache meets the limit too, and then a kernel may not be compiled
+    trial.harmed(command, OK, INTERNAL, NO_DEVICE, *((FAILED,) if trial.stage.name == "PoCL" else ()))
 
 
 def _second_run(trial: Trial) -> None:

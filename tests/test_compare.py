@@ -93,6 +93,14 @@ def test_other_work_under_one_name_is_not_compared():
     assert all("not the same work" in c.reason for c in found if c.benchmark == "stream")
 
 
+def test_what_others_took_from_a_cpu_is_no_change_of_it():
+    own = header(device(kind="cpu"), CARDS, host={"virtual": False})
+    a, b = (replace(points(f), header=own) for f in (1.0, 2.0))
+    crowded = replace(a, records=tuple(replace(r, cpu_others=0.5) for r in a.records))
+    assert verdicts(a, b) == {"faster"} and verdicts(crowded, b) == {"undecided"}
+    assert "other processes used 50%" in compare.compare(crowded, b).changes[0].reason
+
+
 def test_the_order_of_two_runs_only_turns_the_ratio():
     a, b = points(), points(1.3)
     there, back = compare.compare(a, b).changes, compare.compare(b, a).changes
