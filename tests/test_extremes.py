@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from clmembench.model import Place, Run
@@ -35,6 +35,7 @@ EXTREMES: dict[type, list[Any]] = {
     bool: [True, False],
     type(None): [None],
 }  # fmt: skip
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate)  # to make a failure smaller would take longer than a test may
 ANY = [None, 0, -1, 1.5, 1 << 62, "", "op", True, [], {}, [1], [1, 2, 3, 4, 5, 6, 7, 8]]
 
 
@@ -140,7 +141,7 @@ def test_points_without_a_number_on_the_axis_of_a_figure_are_in_the_tables_alone
     assert "n=3" in document.as_html([found]) and "n=3" in document.as_markdown([found])
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
 @given(content=damaged())
 def test_whatever_is_read_is_derived_and_shown_as_text(folder, content):
     found = stored(folder, content)
@@ -160,7 +161,7 @@ def test_whatever_is_read_is_derived_and_shown_as_text(folder, content):
     assert [c for c in shown if not c.isprintable() and c != "\n"] == []
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
 @given(content=damaged(), other=damaged())
 def test_whatever_is_read_makes_a_page(folder, content, other):
     runs = [run for run in (stored(folder, content), stored(folder, other)) if run is not None]

@@ -205,6 +205,7 @@ def test_a_clean_run_passes_every_gate_and_judging_twice_changes_nothing():
 def test_a_clock_reading_that_is_none_is_a_move_and_no_clock():
     broken = replace(clock(2.0), before_ns=-5.0)
     assert (broken.ghz, broken.moved) == (None, 1.0)
+    assert replace(clock(2.0), before_ns=5e-324).moved == 1000.0
     assert gate_of(record("stream", {"op": "copy"}, clean, core_clock=broken)) == "drift"
 
 

@@ -107,9 +107,9 @@ class ClockReading:
     @property
     def moved(self) -> float:
         """By which fraction the clock moved between the readings. One that was so disturbed that it is not above 0 says nothing
-        of the clock, and counts as a move by 100%."""
+        of the clock, and counts as a move by 100%; a thousandfold is the most that is told."""
         least = min(self.before_ns, self.after_ns)
-        return abs(self.after_ns - self.before_ns) / least if least > 0 else 1.0
+        return min(1000.0, abs(self.after_ns - self.before_ns) / least) if least > 0 else 1.0
 
 
 @dataclass(frozen=True, slots=True)
