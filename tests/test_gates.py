@@ -76,6 +76,11 @@ def test_time_grows_with_work_and_no_more_than_in_proportion(near, far, gate):
     assert gate_of(record("pchase", {"array_bytes": 4096}, *ends)) == gate
 
 
+def test_work_that_took_no_time_at_all_was_not_done():
+    ends = (series([0] * 8, ops=1000), series([35_000] * 8, ops=3000))
+    assert gate_of(record("pchase", {"array_bytes": 4096}, *ends)) == "grows"
+
+
 def test_noise_is_no_curvature():
     near, far = [10_000, 12_000, 9_000, 15_000] * 4, [33_500, 30_000, 40_000, 31_000] * 4
     assert gate_of(record("pchase", {"array_bytes": 4096}, series(near, ops=1000), series(far, ops=3000))) == ""

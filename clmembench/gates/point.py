@@ -77,6 +77,8 @@ def _grows(record: Record, metrics: Sequence[Metric]) -> str:
         return ""
     times = _amount(far) / _amount(near)
     first, last = [t / near.passes for t in near.times_ns()], [t / far.passes for t in far.times_ns()]
+    if statistics.median(first) <= 0:
+        return "its smaller amount of work took no time at all"
     if stats.difference(first, last).high < -FALLS * statistics.median(first):
         return f"{times:.3g} times the work took less time: the slope cannot be below 0"
     excess = stats.difference([times * t for t in first], last)
