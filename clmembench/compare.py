@@ -26,14 +26,14 @@ SHARED: Mapping[str, float] = {"cpu": 0.15, "host": 0.2}  # of runs on a CPU of 
 BUSY = 0.2  # of a CPU, that other processes used while it was measured
 NEIGHBOURS = 6  # processes of a run there that tell a change from what neighbours do
 WORK = 0.01  # of what a pass moves: tuned shapes round sizes by less
-SHORT_NS = 5e4
+SHORT_NS = 5e4  # of a pass: below, a launch's own jitter is much of it
 SEVERAL = 3  # processes of a point that say how much processes differ
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """One metric of one point in two runs. `ratio` is second over first, `gain` the same turned so that more is better; both
-    are None where either has no value, and `reason` says which."""
+    are None where either has no value. `reason` says which has none, or why a ratio does not tell a change."""
 
     benchmark: str
     suite: str

@@ -23,7 +23,6 @@ def drive(runtime: str, info: DeviceInfo, found: Found, selection: Selection, kn
     """Every record of a selection, as it is measured. `info` holds the features that were found. `known` are the records of the
     part of this run that was measured before: they answer for their points, which are neither measured nor given again."""
     done = [r for r in known if r.reason not in (SPENT, SPENT_HERE)]
-    done = [r for r in known if r.reason not in (SPENT, SPENT_HERE)]
     answered = {_identity(r.benchmark, r.params, r.place, r.role, r.process): r for r in done}
     deadline = time.monotonic() + selection.budget_s if selection.budget_s else None
     for benchmark in selected(selection):

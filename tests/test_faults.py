@@ -295,7 +295,8 @@ def test_a_run_that_is_ended_within_an_endless_kernel_leaves_nothing_and_goes_on
 
 @pytest.mark.parametrize(("end", "code"), [ENDS[0], ENDS[2]])
 def test_an_endless_kernel_on_pocl_ends_with_its_run(pocl, tmp_path, end, code):
-    end_while_stuck(pocl, tmp_path, "1,7,2", end, code)
+    kept = end_while_stuck(pocl, tmp_path, "1,7,2", end, code)
+    assert kept.count(b"\n") == 2  # the header and the point before
 
 
 @pytest.mark.parametrize(("end", "after_s"), [(signal.SIGINT, 0.7), (signal.SIGKILL, 0.7), (signal.SIGKILL, 0.0)])

@@ -37,9 +37,7 @@ def compare(
     first, *others = (_judged(path) for path in paths)
     found = [_compared(first, other, _fraction(margin), force) for other in others]
     names = [str(path) for path in paths]
-    print(
-        changes.to_json(names, found) if as_json else changes.as_text(names, found, everything), end="" if not as_json else None
-    )
+    print(changes.to_json(names, found) if as_json else changes.as_text(names, found, everything))
 
 
 @baseline.command("create")
