@@ -9,11 +9,24 @@ from clmembench.model.benchmark import (
     Point,
     Role,
 )
+from clmembench.model.chase import (
+    Answer,
+    Inquiry,
+    Order,
+    Pattern,
+    Probe,
+    Space,
+)
 from clmembench.model.device import (
     Device,
     DeviceInfo,
     Runtime,
     Timing,
+)
+from clmembench.model.hierarchy import (
+    CacheLevel,
+    Hierarchy,
+    TlbLevel,
 )
 from clmembench.model.record import (
     Card,
@@ -82,6 +95,15 @@ __all__ = [
     "Place",
     "Point",
     "Role",
+    "Answer",
+    "CacheLevel",
+    "Hierarchy",
+    "Inquiry",
+    "Order",
+    "Pattern",
+    "Probe",
+    "Space",
+    "TlbLevel",
     "Card",
     "ClockReading",
     "Finding",

@@ -146,10 +146,11 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An inferred value with its interval and the evidence for it; what cannot be said is `undetermined`."""
+    """An inferred value, a number or a word, with its interval and the evidence for it (ids of records); what cannot be said is
+    `undetermined`, and two methods that disagree make it `inconsistent`, both named in `reason`."""
 
     name: str
-    value: float | None
+    value: float | str | None
     low: float | None
     high: float | None
     unit: str

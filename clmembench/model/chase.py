@@ -1,0 +1,90 @@
+"""What a chase follows and what it answered: patterns of addresses, probes of them in a memory space, latencies."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Literal, TypeVar
+
+from clmembench.model.work import Array, Value
+
+Order = Literal["sequential", "random", "blocks", "pairs", "walk", "segments"]
+Space = Literal[
+    "global", "global_cg", "readonly", "image1d_buffer", "image1d", "image2d", "constant", "constant_array", "local", "private"
+]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """The addresses of one lap, as offsets in bytes from an aligned base; `patterns.offsets` writes them out.
+
+    `count` places lie `stride_bytes` apart; place i is moved by i * `shift_bytes` modulo 4 KiB, so that one line a page does
+    not fall into one cache set. `order`: sequential by address; random, one random cycle over all places; blocks, blocks of
+    `block_bytes` in random order and the places within each in random order; pairs, places in random order, after each the
+    address `block_bytes` behind it; walk, `count` * `visits` accesses in random order, `visits` of each place and never one
+    twice in a row; segments, what `segments` says: "start:stride:count:times" joined by ";", each run through `times` times,
+    in order. A place that a lap visits again is visited 8 B further on each time, so that every node of the chain is met once
+    a lap.
+    """
+
+    order: Order
+    count: int = 0
+    stride_bytes: int = 0
+    shift_bytes: int = 0
+    block_bytes: int = 0
+    visits: int = 1
+    segments: str = ""
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A pattern chased by one work-item in a memory space.
+
+    mode lap: the mean latency of an access in the steady state, as a slope over steps; needs no clock inside the kernel. mode
+    trace: the latency of each of `record` accesses after the first `skip`, counted from the start of a launch. `cold`: every
+    cache that can be emptied is emptied before.
+    """
+
+    pattern: Pattern
+    space: Space = "global"
+    mode: Literal["lap", "trace"] = "lap"
+    skip: int = 0
+    record: int = 0
+    cold: bool = False
+
+    def params(self) -> dict[str, Value]:
+        """As the parameters of a point: flat, what is at its default left out, so that equal probes have equal parameters."""
+        own = {
+            f.name: getattr(self, f.name) for f in fields(self) if f.name != "pattern" and getattr(self, f.name) != f.default
+        }
+        pattern = {n: v for n, v in asdict(self.pattern).items() if v not in ("", 0) and (n, v) != ("visits", 1)}
+        return {**pattern, **own}
+
+    @classmethod
+    def of(cls, params: Mapping[str, Value]) -> Probe:
+        """The probe that has these parameters. Raises TypeError or KeyError where none has."""
+        names = {f.name for f in fields(Pattern)}
+        pattern = Pattern(**{n: v for n, v in params.items() if n in names})  # type: ignore[arg-type]
+        return cls(pattern, **{n: v for n, v in params.items() if n not in names})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a probe found. `value` with its 95% interval is the mean latency of an access in `unit` (cycles where the core's
+    clock is known, else ns), None where there is none, for that `reason`; `ns` the same in ns. `latencies`, of traces, is of
+    shape (repeats, record) in `unit`. `evidence` names the records it is from."""
+
+    probe: Probe
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    unit: str = "cycles"
+    ns: float | None = None
+    latencies: Array | None = None
+    evidence: tuple[str, ...] = ()
+    reason: str = ""
+
+
+Inquiry = Generator[Sequence[Probe], list[Answer], T]  # asks probes, is sent an Answer for each, returns what it found

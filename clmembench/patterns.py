@@ -1,0 +1,107 @@
+"""Patterns of addresses written out: the offsets that one lap of a chase visits, in order. Pure."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clmembench.model import Array, Pattern
+
+NODE_BYTES = 8  # an absolute address
+SPAN_BYTES = 4096  # the least page there is: a place is moved within it
+MOST_NODES = 1 << 26
+
+
+def offsets(pattern: Pattern) -> Array:
+    """Offsets in bytes, int64, shape (accesses of a lap,), all different, each a multiple of 8.
+
+    Raises ValueError with what is wrong where there are no such: places that overlap, a stride that is no multiple of 8, a
+    lap of none or more than 2^26 accesses. Random orders are one cycle through all places (as Sattolo's algorithm gives), so
+    that a prefetcher cannot foresee the next.
+    """
+    if pattern.order == "segments":
+        return _checked(_segments(pattern.segments))
+    if not 0 < pattern.count <= MOST_NODES or pattern.count * pattern.visits > MOST_NODES:
+        raise ValueError(f"a lap of {pattern.count} places is not between 1 and {MOST_NODES}")
+    index = np.arange(pattern.count, dtype=np.int64)
+    places = index * pattern.stride_bytes + index * pattern.shift_bytes % SPAN_BYTES
+    random = np.random.default_rng(pattern.seed)
+    if pattern.order == "sequential":
+        lap = places
+    elif pattern.order == "random":
+        lap = places[random.permutation(pattern.count)]
+    elif pattern.order == "blocks":
+        lap = places[_blocks(pattern, random)]
+    elif pattern.order == "pairs":
+        first = places[random.permutation(pattern.count)]
+        lap = np.stack([first, first + pattern.block_bytes], axis=1).reshape(-1)
+    elif pattern.order == "walk":
+        lap = _revisited(places[_walk(pattern, random)])
+    else:
+        raise ValueError(f"no order {pattern.order!r}")
+    return _checked(lap)
+
+
+def footprint(pattern: Pattern) -> int:
+    """Bytes from the base to the end of the last node; a little more than needed where a place is moved."""
+    if pattern.order == "segments":
+        return int(_segments(pattern.segments).max()) + NODE_BYTES
+    beyond = pattern.block_bytes if pattern.order == "pairs" else 0
+    moved = SPAN_BYTES if pattern.shift_bytes else 0
+    return (pattern.count - 1) * pattern.stride_bytes + beyond + moved + pattern.visits * NODE_BYTES
+
+
+def _blocks(pattern: Pattern, random: np.random.Generator) -> Array:
+    """Place numbers: blocks in random order, and within each its places in random order."""
+    a_block = max(1, pattern.block_bytes // pattern.stride_bytes)
+    blocks = -(-pattern.count // a_block)
+    rank = random.permutation(blocks)[np.arange(pattern.count) // a_block]
+    return np.lexsort((random.random(pattern.count), rank))
+
+
+def _walk(pattern: Pattern, random: np.random.Generator) -> Array:
+    """Place numbers of a random walk: every place `visits` times, none twice in a row, around the lap's end too."""
+    if pattern.count < 3:
+        return np.tile(np.arange(pattern.count), pattern.visits)
+    order = np.repeat(np.arange(pattern.count), pattern.visits)
+    random.shuffle(order)
+    for _ in range(1000):
+        same = np.flatnonzero(order == np.roll(order, -1))
+        if same.size == 0:
+            return order
+        for i in same:  # swapped away; that may make another such pair, which the next round sees
+            j = int(random.integers(order.size))
+            order[i], order[j] = order[j], order[i]
+    raise ValueError(f"no walk over {pattern.count} places with {pattern.visits} visits was found")
+
+
+def _segments(text: str) -> Array:
+    parts = []
+    for segment in text.split(";"):
+        try:
+            start, stride, count, times = (int(number) for number in segment.split(":"))
+        except ValueError as error:
+            raise ValueError(f"segment {segment!r}: write start:stride:count:times") from error
+        if not (0 < count * times <= MOST_NODES and min(start, stride) >= 0):
+            raise ValueError(f"segment {segment!r} is empty, negative or too long")
+        parts.append(np.tile(start + stride * np.arange(count, dtype=np.int64), times))
+    return _revisited(np.concatenate(parts))
+
+
+def _revisited(lap: Array) -> Array:
+    """The k-th visit of a place goes to the k-th node behind its start."""
+    order = np.argsort(lap, kind="stable")
+    ranked = lap[order]
+    first = np.r_[True, ranked[1:] != ranked[:-1]]
+    starts = np.flatnonzero(first)
+    nth = np.arange(lap.size) - np.repeat(starts, np.diff(np.r_[starts, lap.size]))
+    moved = lap.copy()
+    moved[order] += NODE_BYTES * nth
+    return moved
+
+
+def _checked(lap: Array) -> Array:
+    if lap.min() < 0 or (lap % NODE_BYTES).any():
+        raise ValueError(f"places must lie at multiples of {NODE_BYTES} B: choose strides and distances so")
+    if np.unique(lap).size != lap.size:
+        raise ValueError("two places of a lap overlap: choose a larger stride, or fewer visits")
+    return lap
