@@ -21,7 +21,9 @@ PLAIN, MODULO, LISTED, HASHED = range(4)
 LRU, FIFO, TREE, NRU_AT_USE, NRU_AT_MISS, RANDOM, WEIGHTED = range(7)
 SHIFT, KIND, LOW, MASK, SETS, TABLE, POLICY, SECTOR_SHIFT, SECTOR_MASK, PHYSICAL, CHANCES, TREE_WAYS = range(12)
 COLUMNS = 12
-TICK, CHANCE, STREAM, HEAD = range(4)  # what a run remembers: accesses so far, random state, last access, how far was prefetched
+TICK, CHANCE, STREAM, HEAD = range(
+    4
+)  # what a run remembers: accesses so far, random state, last access, how far was prefetched
 FRAME_BITS = 24  # page frames a machine has: 2^24
 
 

@@ -136,7 +136,9 @@ class Simulation:
             t.marks[lines] = t.filled[lines] = 0
         t.memory[sim.STREAM] = t.memory[sim.HEAD] = -1
 
-    def run(self, lap: np.ndarray, accesses: int, base: int = 0, start: int = 0, record: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    def run(
+        self, lap: np.ndarray, accesses: int, base: int = 0, start: int = 0, record: int = 0
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Accesses of a chase from number `start` on: how many of each code, and the codes of the last `record` of them."""
         caches = len(self.path.caches)
         counts = np.zeros((caches + 1) * (len(self.path.tlbs) + 1), np.int64)
@@ -281,7 +283,9 @@ class Machine:
         value = float(np.mean(values))
         half = T_95[len(values)] * float(np.std(values, ddof=1)) / math.sqrt(len(values))
         scale = 1 / self.ghz if self.in_ns else 1.0
-        return Answer(probe, value * scale, (value - half) * scale, (value + half) * scale, unit, value / self.ghz, None, (name,))
+        return Answer(
+            probe, value * scale, (value - half) * scale, (value + half) * scale, unit, value / self.ghz, None, (name,)
+        )
 
     def _trace(self, probe: Probe, lap: np.ndarray, rng: np.random.Generator, unit: str, name: str) -> Answer:
         if probe.record <= 0:

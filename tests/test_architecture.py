@@ -14,7 +14,8 @@ EVERYTHING = {p.name.removesuffix(".py") for p in ROOT.iterdir() if p.suffix == 
 MAY = {  # besides model, itself and the package's version
     "__init__": "", "model": "", "units": "", "stats": "", "data": "", "topology": "", "health": "",
     "matrices": "shown", "lock": "shown", "shown": "", "patterns": "",
-    "derive": "stats", "measure": "stats", "benchmarks": "data units matrices patterns", "runtimes": "", "environment": "topology",
+    "derive": "stats", "measure": "stats", "benchmarks": "data units matrices patterns", "runtimes": "",
+    "environment": "topology",
     "probe": "data",
     "hostload": "", "sensors": "", "audit": "gates infer specs units", "compare": "derive stats",
     "gates": "derive infer specs stats",

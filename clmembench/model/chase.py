@@ -19,13 +19,13 @@ T = TypeVar("T")
 class Pattern:
     """The addresses of one lap, as offsets in bytes from an aligned base; `patterns.offsets` writes them out.
 
-    `count` places lie `stride_bytes` apart; place i is moved by i * `shift_bytes` modulo 4 KiB, so that one line a page does
-    not fall into one cache set. `order`: sequential by address; random, one random cycle over all places; blocks, blocks of
-    `block_bytes` in random order and the places within each in random order; pairs, places in random order, after each the
-    address `block_bytes` behind it; walk, `count` * `visits` accesses in random order, `visits` of each place and never one
-    twice in a row; segments, what `segments` says: "start:stride:count:times" joined by ";", each run through `times` times,
-    in order. A place that a lap visits again is visited 8 B further on each time, so that every node of the chain is met once
-    a lap.
+    `count` places lie `stride_bytes` apart; each is moved `shift_bytes` further than the last, within the stride, so that one
+    line a page does not fall into one cache set. `order`: sequential by address; random, one random cycle over all places;
+    blocks, blocks of `block_bytes` in random order and the places within each in random order; pairs, places in random order,
+    after each the address `block_bytes` behind it; walk, `count` * `visits` accesses in random order, `visits` of each place
+    and never one twice in a row; segments, what `segments` says: "start:stride:count:times" joined by ";", each run through
+    `times` times, in order. A place that a lap visits again is visited 8 B further on each time, so that every node of the
+    chain is met once a lap.
     """
 
     order: Order
