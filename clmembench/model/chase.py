@@ -55,10 +55,10 @@ class Probe:
     cold: bool = False
 
     def params(self) -> dict[str, Value]:
-        """As the parameters of a point: flat, what is at its default left out, so that equal probes have equal parameters."""
-        own = {
-            f.name: getattr(self, f.name) for f in fields(self) if f.name != "pattern" and getattr(self, f.name) != f.default
-        }
+        """As the parameters of a point: flat, what is at its default left out, so that equal probes have equal parameters; but
+        for the mode, which says what is measured."""
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "pattern"}
+        own = {name: value for name, value in own.items() if name == "mode" or value != DEFAULTS[name]}
         pattern = {n: v for n, v in asdict(self.pattern).items() if v not in ("", 0) and (n, v) != ("visits", 1)}
         return {**pattern, **own}
 
@@ -68,6 +68,9 @@ class Probe:
         names = {f.name for f in fields(Pattern)}
         pattern = Pattern(**{n: v for n, v in params.items() if n in names})  # type: ignore[arg-type]
         return cls(pattern, **{n: v for n, v in params.items() if n not in names})  # type: ignore[arg-type]
+
+
+DEFAULTS = {f.name: f.default for f in fields(Probe)}
 
 
 @dataclass(frozen=True, slots=True)
