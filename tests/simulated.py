@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from clmembench.model import Answer, Pattern, Probe
-from clmembench.patterns import footprint, offsets
+from clmembench.model import Answer, Probe
+from clmembench.patterns import offsets
 from tests import cachesim as sim
 
 MIB = 1 << 20
@@ -115,76 +115,78 @@ class Noise:
 
 @dataclass(slots=True)
 class Simulation:
-    """One process's caches of a path: fresh, with page frames of its own."""
+    """One process's caches of a path: empty at first, with page frames of its own."""
 
     path: Path
     seed: int
-    tables: sim.Tables = field(init=False)
+    tables: Tables = field(init=False)
 
     def __post_init__(self) -> None:
         self.tables = laid_out(self.path, self.seed)
 
     def empty(self, levels: Sequence[int] | None = None) -> None:
-        """Nothing is cached; `levels`: in these only (caches first, then TLBs)."""
+        """Nothing is cached any more; `levels`: in these (caches first, then TLBs)."""
         t = self.tables
         for level in range(len(t.geometry)) if levels is None else levels:
-            start = t.geometry[level, sim.SETS]
-            sets = slice(start, start + len(_all_levels(self.path)[level].sets.ways))
-            lines = slice(t.first[sets][0], t.first[sets][-1] + t.ways[sets][-1])
-            t.used[sets] = t.tree[sets] = 0
-            t.tags[lines] = -1
-            t.marks[lines] = t.filled[lines] = 0
+            first = t.geometry[level, sim.SETS]
+            for start, ways in zip(t.starts[first:], _levels(self.path)[level].sets.ways, strict=False):
+                t.sets[start + sim.USED : start + sim.UNITS + 3 * ways] = 0
         t.memory[sim.STREAM] = t.memory[sim.HEAD] = -1
 
-    def run(self, lap: np.ndarray, accesses: int, base: int = 0, start: int = 0, record: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    def run(
+        self, lap: np.ndarray, accesses: int, base: int = 0, start: int = 0, record: int = 0
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Accesses of a chase from number `start` on: how many of each code, and the codes of the last `record` of them."""
-        caches = len(self.path.caches)
-        counts = np.zeros((caches + 1) * (len(self.path.tlbs) + 1), np.int64)
+        path, caches = self.path, len(self.path.caches)
+        counts = np.zeros((caches + 1) * (len(path.tlbs) + 1), np.int64)
         codes = np.zeros(record, np.int64)
-        end = base + int(lap.max()) + 8
-        sim.chase(
-            lap, start, accesses, base, end, self.seed & 0x7FFFFFFFFFF, caches, self.path.l1_virtual,
-            min(self.path.prefetch_level, caches - 1), self.path.prefetch_bytes if caches else 0, self.tables, counts, codes,
-        )  # fmt: skip
+        form = (caches, int(path.l1_virtual), min(path.prefetch_level, caches - 1), path.prefetch_bytes if caches else 0)
+        sim.chase(lap, start, accesses, base, self.seed & ((1 << 43) - 1), form, *self.tables, counts, codes)
         return counts, codes
 
 
-def _all_levels(path: Path) -> list[Cache | Tlb]:
+class Tables(NamedTuple):
+    """The levels of a path as flat arrays, in the order in which `cachesim.chase` takes them."""
+
+    geometry: np.ndarray  # int64 (levels, COLUMNS)
+    tables: np.ndarray  # listed sets and hashes
+    chances: np.ndarray  # cumulated probabilities of victims
+    starts: np.ndarray  # where each set's block begins
+    sets: np.ndarray  # the blocks, int32
+    memory: np.ndarray
+
+
+def _levels(path: Path) -> list[Cache | Tlb]:
     return [*path.caches, *path.tlbs]
 
 
-def laid_out(path: Path, seed: int) -> sim.Tables:
-    """The levels of a path as flat arrays, empty."""
-    levels = _all_levels(path)
+def laid_out(path: Path, seed: int) -> Tables:
+    """The levels of a path, empty."""
+    levels = _levels(path)
     geometry = np.zeros((len(levels), sim.COLUMNS), np.int64)
-    ways = [n for level in levels for n in level.sets.ways] or [0]
-    tables: list[int] = [0]
-    chances: list[float] = [0.0]
-    sets = 0
+    tables, chances, ways = [0], [0.0], [0]
     for row, level in zip(geometry, levels, strict=True):
         unit = level.line_bytes if isinstance(level, Cache) else level.page_bytes
-        row[sim.SHIFT], row[sim.SETS] = _log2(unit), sets
-        row[sim.TABLE], row[sim.CHANCES] = len(tables), len(chances)
+        sector = level.sector_bytes or unit if isinstance(level, Cache) else unit
+        row[sim.SHIFT], row[sim.SECTOR_SHIFT], row[sim.SECTOR_MASK] = _log2(unit), _log2(sector), unit // sector - 1
+        row[sim.SETS], row[sim.TABLE], row[sim.CHANCES] = len(ways) - 1, len(tables), len(chances)
         row[sim.KIND], row[sim.LOW], row[sim.MASK], more = _mapping(level.sets)
         row[sim.POLICY] = sim.NRU_AT_MISS if level.policy == "NRU" and level.nru_at_miss else POLICIES[level.policy]
         row[sim.TREE_WAYS] = 1 << (max(level.sets.ways) - 1).bit_length()
-        if level.policy == "tree-PLRU" and max(level.sets.ways) > 32:
-            raise ValueError("a tree of more than 32 ways is not simulated")
+        row[sim.PHYSICAL] = _log2(level.frame_bytes) if isinstance(level, Cache) and level.frame_bytes else 0
+        if level.policy == "tree-PLRU" and max(level.sets.ways) > 16:
+            raise ValueError("a tree of more than 16 ways is not simulated")
         if level.policy == "way-weighted":
             chances += list(np.cumsum(level.victims) / sum(level.victims))
-        sector = (level.sector_bytes or unit) if isinstance(level, Cache) else unit
-        row[sim.SECTOR_SHIFT], row[sim.SECTOR_MASK] = _log2(sector), unit // sector - 1
-        row[sim.PHYSICAL] = _log2(level.frame_bytes) if isinstance(level, Cache) and level.frame_bytes else 0
         tables += more
-        sets += len(level.sets.ways)
-    lines = sum(ways)
-    first = np.concatenate([[0], np.cumsum(ways)[:-1]])
-    zeros = lambda n: np.zeros(n, np.int64)  # noqa: E731
-    memory = np.array([0, (seed * 0x9E3779B97F4A7C15 + 0x2545F4914F6CDD1D) & ((1 << 63) - 1) | 1, -1, -1], np.int64)
-    return sim.Tables(
-        geometry, first.astype(np.int64), np.array(ways, np.int64), np.array(tables, np.int64), np.array(chances),
-        np.full(lines, -1, np.int64), zeros(lines), zeros(lines), zeros(len(ways)), zeros(len(ways)), memory,
-    )  # fmt: skip
+        ways += level.sets.ways
+    blocks = np.array(ways) * 3 + sim.UNITS
+    starts = np.cumsum(blocks) - blocks
+    sets = np.zeros(blocks.sum(), np.int32)
+    sets[starts + sim.WAYS] = ways
+    chance = (seed * 0x9E3779B97F4A7C15 + 0x2545F4914F6CDD1D) & ((1 << 63) - 1) | 1
+    memory = np.array([0, chance, -1, -1], np.int64)
+    return Tables(geometry, np.array(tables, np.int64), np.array(chances), starts[1:], sets, memory)
 
 
 def _log2(size: int) -> int:
@@ -281,7 +283,9 @@ class Machine:
         value = float(np.mean(values))
         half = T_95[len(values)] * float(np.std(values, ddof=1)) / math.sqrt(len(values))
         scale = 1 / self.ghz if self.in_ns else 1.0
-        return Answer(probe, value * scale, (value - half) * scale, (value + half) * scale, unit, value / self.ghz, None, (name,))
+        return Answer(
+            probe, value * scale, (value - half) * scale, (value + half) * scale, unit, value / self.ghz, None, (name,)
+        )
 
     def _trace(self, probe: Probe, lap: np.ndarray, rng: np.random.Generator, unit: str, name: str) -> Answer:
         if probe.record <= 0:
@@ -314,7 +318,7 @@ class Machine:
 
 def _laps(accesses: int, path: Path) -> tuple[int, int]:
     """How many laps to warm up and to count. Small laps more: what a policy does may repeat over several laps only."""
-    chancy = any(level.policy in ("random", "way-weighted") for level in _all_levels(path))
+    chancy = any(level.policy in ("random", "way-weighted") for level in _levels(path))
     if accesses > MIB:
         return 1, 1
     wanted = 200_000 if chancy else 20_000
