@@ -141,7 +141,7 @@ class Simulation:
         counts = np.zeros((caches + 1) * (len(path.tlbs) + 1), np.int64)
         codes = np.zeros(record, np.int64)
         form = (caches, int(path.l1_virtual), min(path.prefetch_level, caches - 1), path.prefetch_bytes if caches else 0)
-        sim.chase(lap, start, accesses, base, self.seed & ((1 << 43) - 1), form, *self.tables, counts, codes)
+        sim.chase(lap, start, accesses, base, base + int(lap.max()) + 8, self.seed & ((1 << 43) - 1), form, *self.tables, counts, codes)
         return counts, codes
 
 
