@@ -3,10 +3,10 @@
 Caches and TLBs are the same thing here: levels that keep units (lines, pages) in sets of ways. A level that misses fetches and
 keeps the unit, of a line the sector alone. Empty ways are filled first, the lowest first; nothing leaves but by replacement.
 
-Replacement: LRU; FIFO; tree-PLRU, one bit a node, where the ways are no power of two the tree of the next power without its last
-leaves; NRU, one mark a way, the victim the lowest unmarked way, and where all are marked all marks but the newest are
-cleared, at once ("at use") or when a victim is wanted ("at miss", Jaleel et al. 2010); random; way-weighted, where every way has
-its probability of being the victim.
+Replacement: LRU; FIFO; tree-PLRU, one bit a node, where the ways are no power of two the tree of the next power without its
+last leaves; NRU, one mark a way, the victim the lowest unmarked way, and where all are marked all marks but the newest are
+cleared, at once ("at use") or when a victim is wanted ("at miss", Jaleel et al. 2010); random; way-weighted, where every way
+has its probability of being the victim.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def _prefetch(level, address, end, key, depth, geometry, tables, chances, starts
 
 @njit(cache=True, _nrt=False, error_model="numpy")
 def chase(lap, start, accesses, base, end, key, form, geometry, tables, chances, starts, sets, memory, counts, codes):
-    """`accesses` accesses of laps, from number `start` on, of an array from `base` to `end`, in pages that `key` places in frames.
+    """`accesses` accesses of laps, from number `start` on, of an array from `base` to `end`; `key` places its pages in frames.
 
     `form`: number of caches, whether TLBs are asked only behind the first cache, level that is prefetched into, bytes ahead.
     An access's code is the level that served it, memory being the last, + (caches + 1) * how many TLB levels missed. Codes are
