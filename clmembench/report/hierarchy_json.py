@@ -1,0 +1,89 @@
+"""A memory hierarchy as JSON: every property of every level a finding, whether or not anything was found."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from clmembench.model import CacheLevel, Finding, Hierarchy, TlbLevel
+
+CACHE = {
+    "size_bytes": "B",
+    "line_bytes": "B",
+    "sector_bytes": "B",
+    "ways": "",
+    "sets": "",
+    "policy": "",
+    "latency_cycles": "cycles",
+    "latency_ns": "ns",
+}
+TLB = {
+    "entries": "",
+    "page_bytes": "B",
+    "reach_bytes": "B",
+    "ways": "",
+    "sets": "",
+    "policy": "",
+    "penalty_cycles": "cycles",
+    "penalty_ns": "ns",
+}
+
+
+def to_json(hierarchy: Hierarchy) -> str:
+    """One JSON object: levels, tlb, local (empty where there is none), constant, image, patterns and notes.
+
+    A level has its name and space as plain strings, and each property as {value, low, high, unit, status, method, evidence,
+    reason}. What a level does not have is `undetermined` with a reason, so that a reader meets every key everywhere; what it
+    has beyond those properties (set_bits, say) follows them.
+    """
+    whole = {
+        "levels": [_level(level) for level in hierarchy.levels],
+        "tlb": [_tlb(level) for level in hierarchy.tlb],
+        "local": {} if hierarchy.local is None else _level(hierarchy.local),
+        "constant": [_level(level) for level in hierarchy.constant],
+        "image": [_level(level) for level in hierarchy.image],
+        "patterns": {name: as_dict(finding) for name, finding in hierarchy.patterns.items()},
+        "notes": list(hierarchy.notes),
+    }
+    return json.dumps(whole, indent=1, allow_nan=False)
+
+
+def as_dict(finding: Finding) -> dict[str, Any]:
+    """The parts of a finding as JSON has them; a number that is not finite is null."""
+    return {
+        "value": _plain(finding.value),
+        "low": _plain(finding.low),
+        "high": _plain(finding.high),
+        "unit": finding.unit,
+        "status": finding.status,
+        "method": finding.method,
+        "evidence": list(finding.evidence),
+        "reason": finding.reason,
+    }
+
+
+def _level(level: CacheLevel) -> dict[str, Any]:
+    memory = "size_bytes" not in level.findings
+    return {"name": level.name, "space": level.space, **_findings(level.findings, CACHE, memory)}
+
+
+def _tlb(level: TlbLevel) -> dict[str, Any]:
+    return {"name": level.name, **_findings(level.findings, TLB, memory=False)}
+
+
+def _findings(findings: Mapping[str, Finding], units: Mapping[str, str], memory: bool) -> dict[str, Any]:
+    reason = "this is memory itself: it has a latency alone" if memory else "nothing that was done could tell"
+    absent = {name: Finding(name, None, None, None, unit, "undetermined", "", reason=reason) for name, unit in units.items()}
+    return {name: as_dict(finding) for name, finding in {**absent, **findings}.items()}
+
+
+def _plain(value: object) -> float | str | None:
+    """A number as Python's own, whole ones as int; a word as it is."""
+    if value is None or isinstance(value, str):
+        return value
+    number = float(value)  # type: ignore[arg-type]
+    if not math.isfinite(number):
+        return None
+    return int(number) if number.is_integer() and abs(number) < 2**53 else number
