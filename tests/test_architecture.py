@@ -17,13 +17,13 @@ MAY = {  # besides model, itself and the package's version
     "derive": "stats", "measure": "stats", "benchmarks": "data units matrices patterns", "runtimes": "",
     "environment": "topology",
     "probe": "data",
-    "hostload": "", "sensors": "", "audit": "gates infer specs units", "compare": "derive stats",
+    "hostload": "", "sensors": "", "claims": "specs", "audit": "gates infer specs units claims", "compare": "derive stats",
     "gates": "derive infer specs stats",
     "child": "measure runtimes benchmarks results probe topology gates hostload", "isolate": "child results runtimes",
     "plan": "infer derive selection units", "drive": "plan isolate child selection",
     "selection": "benchmarks measure topology",
     "limits": "", "results": "limits", "specs": "data", "infer": "derive stats specs patterns", "models": "derive stats specs",
-    "report": "results specs infer models derive stats units health gates compare shown",
+    "report": "results specs infer models derive stats units health gates compare shown claims",
     "cli": " ".join(EVERYTHING), "__main__": "cli",
 }  # fmt: skip
 LEAVES = {"model", "units", "stats", "data", "topology", "matrices", "shown", "__init__"}
