@@ -51,8 +51,8 @@ def footprint(pattern: Pattern) -> int:
 
 
 def span(pattern: Pattern) -> int:
-    """Within which a place is moved: the largest power of two up to the stride; of pairs 4 KiB, the least page there is, so that
-    each begins near the start of a page."""
+    """Within which a place is moved: the largest power of two up to the stride; of pairs 4 KiB, the least page there is, so
+    that each begins near the start of a page."""
     return SPAN_BYTES if pattern.order == "pairs" else 1 << (pattern.stride_bytes.bit_length() - 1)
 
 

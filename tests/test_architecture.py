@@ -20,7 +20,7 @@ MAY = {  # besides model, itself and the package's version
     "hostload": "", "sensors": "", "claims": "specs", "audit": "gates infer specs units claims", "compare": "derive stats",
     "gates": "derive infer specs stats",
     "child": "measure runtimes benchmarks results probe topology gates hostload", "isolate": "child results runtimes",
-    "plan": "infer derive selection units", "drive": "plan isolate child selection",
+    "plan": "infer derive selection units", "drive": "plan isolate child selection", "dissection": "answers infer",
     "selection": "benchmarks measure topology",
     "limits": "", "results": "limits", "specs": "data", "infer": "derive stats specs patterns", "models": "derive stats specs",
     "report": "results specs infer models derive stats units health gates compare shown claims",

@@ -14,8 +14,8 @@ REPEATS = 2  # further orders in which a lap that seems slow is chased, since a 
 
 @dataclass(slots=True)
 class Asked:
-    """What was asked so far and what was answered: a probe is asked once. `evidence` collects whose answers were looked at since
-    it was last cited."""
+    """What was asked so far and what was answered: a probe is asked once. `evidence` collects whose answers were looked at
+    since it was last cited."""
 
     answers: dict[Probe, Answer] = field(default_factory=dict)
     evidence: list[str] = field(default_factory=list)
@@ -44,9 +44,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Chase:
-    """How places are laid out and reached: the memory space, how far neighbours are moved within a page, in blocks of which size
-    they are visited (0: in one random cycle), and the stride of a control: the same number of places so close together that
-    the level looked at cannot matter, whose latency is subtracted (0: none)."""
+    """How places are laid out and reached: the memory space, how far neighbours are moved within a page, in blocks of which
+    size they are visited (0: in one random cycle), and the stride of a control: the same number of places so close together
+    that the level looked at cannot matter, whose latency is subtracted (0: none)."""
 
     space: Space = "global"
     shift_bytes: int = 0
@@ -118,9 +118,9 @@ def bound(
     guesses: Sequence[int] = (),
     apart: float = 0.0,
 ) -> Inquiry[Bound]:
-    """The largest number of places that fit, between 0 and `most`. Each of `guesses`, and what is just beyond it, is tried first;
-    then the number is doubled from there until it does not fit, and the gap halved until the ends are one place or, relative
-    to them, `apart` from each other."""
+    """The largest number of places that fit, between 0 and `most`. Each of `guesses`, and what is just beyond it, is tried
+    first; then the number is doubled from there until it does not fit, and the gap halved until the ends are one place or,
+    relative to them, `apart` from each other."""
     low, over = 0, most + 1
     seen_over = False
     tries = [count for guess in guesses for count in (guess, guess + max(1, int(apart * guess)))]

@@ -1,8 +1,8 @@
-"""The whole of a memory hierarchy, asked for probe by probe: coarse curve, TLBs, then geometry and policy of each level. Pure."""
+"""The whole of a memory hierarchy, asked for probe by probe: coarse curve, TLBs, then geometry and policy of each level.
+Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clmembench.infer import geometry, steps, tlb
@@ -22,13 +22,14 @@ class Limits:
     most_bytes: int
     floor_bytes: int
     spaces: frozenset[Space] = frozenset({"global"})
+    line_bytes: int = 64  # as the device claims
 
 
 def dissect(limits: Limits) -> Inquiry[Hierarchy]:
     """Global memory through all its levels and its translation. What cannot be found is `undetermined` and says why."""
     asked = Asked()
     chase = Chase(block_bytes=BLOCK)
-    node = yield from geometry.longest_unit(asked, "global", limits.floor_bytes)
+    node = yield from geometry.longest_unit(asked, "global", limits.floor_bytes, limits.line_bytes)
     curve = yield from steps.curve(asked, chase, node, 16 * node, limits.most_bytes, limits.floor_bytes)
     if curve is None:
         return Hierarchy(notes=("no chase through global memory gave an answer",))

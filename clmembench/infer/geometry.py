@@ -1,4 +1,5 @@
-"""The geometry of one cache or TLB from whole laps: fill unit, tag unit, capacity, sets and ways, bits of the set index. Pure."""
+"""The geometry of one cache or TLB from whole laps: fill unit, tag unit, capacity, sets and ways, bits of the set index.
+Pure."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from clmembench.model import Inquiry, Pattern, Probe, Space
 UNITS = (8, 16, 32, 64, 128, 256)  # bytes: distances at which the second access of a pair is tried
 FAR = 512  # surely another line
 APART = 3 * FAR  # an odd multiple, so that pairs fall into all sets
+NEIGHBOURS = 0.15  # relative: pairs 256 B apart that take that much less than those 512 B apart were prefetched
 CLEAR = 0.25  # of the way from hit to miss: what lies nearer to an end is that end
 SETTLED = 3  # strides in a row, each twice the last, at which as many places fit: no set bit lies between them
 MOST_PLACES = 1 << 17
@@ -26,40 +28,47 @@ class Unit:
     reason: str = ""
 
 
-def longest_unit(asked: Asked, space: Space, beyond_bytes: int) -> Inquiry[int]:
-    """The longest unit that any level brings in, for nodes that never share one: pairs of accesses over a working set beyond all
-    caches. Where it cannot be told, 128 B, longer than most."""
-    count = min(MOST_PLACES, 2 * beyond_bytes // APART)
-    answers = yield from asked.all([Probe(Pattern("pairs", count, APART, block_bytes=d, seed=1), space) for d in (*UNITS, FAR)])
-    values = [a.value for a in answers if a.value is not None]
-    if len(values) < len(answers):
-        return 128
-    far = values[-1]
-    shared = [d for d, v in zip(UNITS, values, strict=False) if v < far * (1 - CLEAR / 2)]
-    return 2 * max(shared, default=16)
+def longest_unit(asked: Asked, space: Space, beyond_bytes: int, claimed: int) -> Inquiry[int]:
+    """The longest unit that any level brings in, for nodes that never share one: pairs of accesses over a working set
+    beyond all caches. Where neighbours are brought in too, which prefetchers do, it cannot be told, and what is claimed is
+    taken."""
+    count = max(64, min(MOST_PLACES, 2 * beyond_bytes // APART))
+    means = yield from _pairs(asked, space, count)
+    if means is None or means[-2] < (1 - NEIGHBOURS) * means[-1]:
+        return claimed
+    shared = [d for d, v in zip(UNITS, means, strict=False) if v < means[-1] * (1 - CLEAR / 2)]
+    return max(claimed, 2 * max(shared, default=16))
+
+
+def _pairs(asked: Asked, space: Space, count: int) -> Inquiry[list[float] | None]:
+    """The least mean of two orders for each distance of UNITS and FAR; None where there is no answer."""
+    distances = (*UNITS, FAR)
+    probes = [Probe(Pattern("pairs", count, APART, block_bytes=d, seed=seed), space) for d in distances for seed in (1, 2)]
+    values = [answer.value for answer in (yield from asked.all(probes))]
+    if any(value is None for value in values):
+        return None
+    return [min(v for v in values[2 * i : 2 * i + 2] if v is not None) for i in range(len(distances))]
 
 
 def fill_unit(asked: Asked, space: Space, contrast: Contrast, capacity: int) -> Inquiry[Unit]:
-    """The unit that a miss brings in: the least distance at which an access just after a miss misses too (Mei & Chu 2015, section
-    4.2, stage 1, as pairs, which need no clock in the kernel). The first accesses are so many that they always miss."""
-    count = min(MOST_PLACES // 4, max(64, 2 * capacity // min(UNITS[2:])))
-    answers = yield from asked.all([Probe(Pattern("pairs", count, APART, block_bytes=d, seed=1), space) for d in (*UNITS, FAR)])
-    values = [a.value for a in answers]
-    if any(v is None for v in values):
-        return Unit(None, next(a.reason for a in answers if a.value is None))
-    means = [v for v in values if v is not None]
+    """The unit that a miss brings in: the least distance at which an access just after a miss misses too (Mei & Chu 2015,
+    section 4.2, stage 1, as pairs, which need no clock in the kernel). The first accesses are so many that they always
+    miss."""
+    count = max(64, min(MOST_PLACES // 4, 2 * capacity // UNITS[2]))
+    means = yield from _pairs(asked, space, count)
+    if means is None:
+        return Unit(None, "pairs of accesses got no answer")
     near, far = means[0], means[-1]
     if far - near < max(4 * SIGMAS * contrast.noise, CLEAR * (contrast.miss - contrast.hit) / 2):
         return Unit(None, f"pairs {UNITS[0]} and {FAR} B apart take {near:.4g} and {far:.4g}: too alike to tell units")
+    if means[-2] < (1 - NEIGHBOURS) * far:
+        return Unit(None, f"lines {UNITS[-1]} B behind a miss are there sooner than others: a prefetcher brings them")
     # the first access of a pair costs as much at any distance: what is left is the second's
     second = [2 * m - far for m in means]
-    middle = (contrast.hit + far) / 2
-    reach = CLEAR * (far - contrast.hit)
-    if any(abs(s - middle) < reach for s in second[:-1]):
-        odd = next(d for d, s in zip(UNITS, second, strict=False) if abs(s - middle) < reach)
-        return Unit(
-            None, f"the second access of pairs {odd} B apart neither hits nor misses: a prefetcher or a mixture of levels"
-        )
+    middle, reach = (contrast.hit + far) / 2, CLEAR * (far - contrast.hit)
+    odd = [d for d, s in zip(UNITS, second, strict=False) if abs(s - middle) < reach]
+    if odd:
+        return Unit(None, f"the second access of pairs {odd[0]} B apart neither hits nor misses: a prefetcher, or mixed levels")
     apart = [s > middle for s in second]
     if apart != sorted(apart):
         return Unit(None, "whether the second access of a pair hits does not depend on its distance alone")
@@ -69,30 +78,28 @@ def fill_unit(asked: Asked, space: Space, contrast: Contrast, capacity: int) -> 
 def tag_unit(
     asked: Asked, chase: Chase, contrast: Contrast, unit: int, dense: Bound, most_bytes: int
 ) -> Inquiry[tuple[Unit, Bound]]:
-    """The unit that a tag stands for, and how many tags there are. Odd multiples of a stride use all sets evenly, plain or not: once
-    the stride exceeds the tag's unit, as many places fit as there are tags. `dense` is how many fit `unit` bytes apart."""
+    """The unit that a tag stands for, and how many tags there are. Odd multiples of a stride use all sets evenly, plain or
+    not: once the stride exceeds the tag's unit, as many places fit as there are tags. `dense` is how many fit `unit` bytes
+    apart."""
     size, found = unit, dense
     while size <= FAR and 3 * size * dense.fits <= most_bytes:
         expected = [dense.fits * unit // (n * size) for n in (3, 2, 1)]
         # translation is paid more often at longer strides: a hit is what surely fits at this one
         base = yield from chase.mean(asked, max(1, 2 * expected[0] // 3), 3 * size)
-        here = (
-            replace(contrast, hit=max(contrast.hit, base), miss=contrast.miss + max(0, base - contrast.hit))
-            if base
-            else contrast
-        )
+        more = max(0.0, base - contrast.hit) if base is not None else 0.0
+        here = replace(contrast, hit=contrast.hit + more, miss=contrast.miss + more)
         found = yield from bound(asked, chase, here, 3 * size, 2 * dense.fits, expected, 0.02)
         ratio = found.fits * size / (dense.fits * unit)  # 1, 1/2 or 1/3 where the tag's unit is size, twice, or more than that
         if found.over is None:
             return Unit(None, f"{found.fits} places {3 * size} B apart still fit"), found
-        if ratio > 0.8:
-            return (Unit(size), found) if ratio < 1.2 else (Unit(None, f"{found.fits} places {3 * size} B apart fit"), found)
+        if 0.8 < ratio < 1.2:
+            return Unit(size), found
         if 0.44 < ratio < 0.56:
             return Unit(2 * size), found
         if not 0.28 < ratio < 0.39:
             return Unit(None, f"{found.fits} places {3 * size} B apart fit, which suits no tag unit"), found
         size *= 2
-    return Unit(None, "strides that would tell are beyond the reach of a TLB or the limit of memory"), found
+    return Unit(None, "strides that would tell are beyond the limit of memory"), found
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +125,10 @@ class Sets:
 def sets_and_ways(
     asked: Asked, chase: Chase, contrast: Contrast, unit: int, tags: int, reach_bytes: int, entries: int, most_bytes: int
 ) -> Inquiry[Sets]:
-    """Places 2^k units apart: where a doubled stride halves how many fit, the bit that it skips is one of the set index; where it
-    stops to, what fits is one set's ways. As in Mei & Chu 2015, section 4.2, stage 2, without assuming that the bits follow each
-    other. A TLB that overflows would look like a set: strides are left out at which `entries` pages or `reach_bytes` are exceeded."""
+    """Places 2^k units apart: where a doubled stride halves how many fit, the bit that it skips is one of the set index;
+    where it stops to, what fits is one set's ways. As in Mei & Chu 2015, section 4.2, stage 2, without assuming that the
+    bits follow each other. A TLB that overflows would look like a set: strides are left out at which `entries` pages or
+    `reach_bytes` are exceeded."""
     fitting: list[tuple[int, int]] = []
     bits: list[int] = []
     stride, last, steady = unit, tags, 0
@@ -144,7 +152,9 @@ def sets_and_ways(
                 bits.append(int(math.log2(stride)) - 1)
                 steady = 0
             else:
-                reason = f"{last} places fit {stride // 2} B apart and {found.fits} fit {stride} B apart: no bit of an address does that"
+                reason = (
+                    f"{last} places fit {stride // 2} B apart and {found.fits} fit {stride} B apart, which no address bit does"
+                )
                 return Sets(tuple(fitting), tuple(bits), None, reason)
         last = found.fits
         if steady >= SETTLED and (bits or stride >= tags * unit):

@@ -15,6 +15,7 @@ from clmembench.model import CacheLevel, Finding, Inquiry
 
 CLOSE = 0.02  # relative: bounds of a size that are no further apart give one
 LAST_LINES = 2  # nor bounds that are no more lines apart
+UNKNOWN = 32  # bytes that are taken to come in together where that is not known: no device brings in less
 LOOSE = 0.005  # relative: bounds of a size that single lines cannot tell
 
 
@@ -36,7 +37,7 @@ def cache_level(asked: Asked, chase: Chase, step: Step, around: Around) -> Inqui
     asked.cited()
     filled = yield from geometry.fill_unit(asked, chase.space, contrast, step.over_bytes)
     fill_from = asked.cited()
-    unit = filled.nbytes or 64
+    unit = filled.nbytes or UNKNOWN
     dense = yield from _dense(asked, chase, contrast, step, unit)
     dense_from = asked.cited()
     straight = replace(chase, block_bytes=0)

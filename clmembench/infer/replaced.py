@@ -21,7 +21,8 @@ AGREE = 0.25  # relative: by how much a trace's mean may differ from the same la
 def replaced(
     asked: Asked, chase: Chase, contrast: Contrast, ways: int, way_bytes: int, unit: int
 ) -> Inquiry[dict[str, Finding]]:
-    """The policy of a set of `ways` ways, all of whose lines are multiples of `way_bytes` apart, and its victims' probabilities.
+    """The policy of a set of `ways` ways, all of whose lines are multiples of `way_bytes` apart, and its victims'
+    probabilities.
 
     `unit`: bytes that a miss brings in, within which a line can be visited again.
     """

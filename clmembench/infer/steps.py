@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from clmembench.infer.asking import SIGMAS, Asked, Chase
 from clmembench.infer.found import measured
 from clmembench.model import Answer, CacheLevel, Inquiry
 
 VALLEY = 0.3  # of the lower of two rises: what rises less between them parts two levels
-LEAST_STEP = 0.06  # relative: two levels differ by more
+FLOOR = 2  # slopes in a row that are a valley: one alone may be chance
+LEAST_STEP = 0.2  # relative: two levels differ by more
+FLAT = 0.06  # relative: what a flat end may rise by
 BENT = 0.02  # how much slower than a larger working set a point must be to be measured again
 AGAIN = 3  # times, each in another order
 SETTLED_OCTAVES = 2.0
@@ -20,8 +23,8 @@ BEYOND = 4.0  # times the last step, before a flat end is called memory
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One level: `hit` and `hit_ns` while the working set fits, `miss` once it does not; the set is between `fits_bytes`, the last
-    size on the level, and `over_bytes`, where it has surely left it."""
+    """One level: `hit` and `hit_ns` while the working set fits, `miss` once it does not; the set is between `fits_bytes`,
+    the last size on the level, and `over_bytes`, where it has surely left it."""
 
     hit: float
     hit_ns: float
@@ -32,8 +35,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Latency over the working set, disturbances mended, its steps, and what lies beyond the last: None where the curve does not
-    end flat."""
+    """Latency over the working set, disturbances mended, its steps, and what lies beyond the last: None where the curve
+    does not end flat."""
 
     sizes: tuple[int, ...]
     values: tuple[float, ...]
@@ -46,8 +49,8 @@ class Curve:
 def curve(
     asked: Asked, chase: Chase, stride_bytes: int, first: int, last: int, floor: int, per_octave: int = 4
 ) -> Inquiry[Curve | None]:
-    """Laps over growing working sets, an octave at a time, until the latency has been flat for two octaves beyond `floor`, or to
-    `last`. None where nothing was answered."""
+    """Laps over growing working sets, an octave at a time, until the latency has been flat for two octaves beyond `floor`,
+    or to `last`. None where nothing was answered."""
     sizes: list[int] = []
     best: dict[int, Answer] = {}
     while not sizes or (sizes[-1] < last and not _ended(sizes, [_value(best[s]) for s in sizes], floor)):
@@ -73,10 +76,10 @@ def curve(
 
 
 def steps(sizes: Sequence[int], values: Sequence[float], ns: Sequence[float], noise: float) -> tuple[Step, ...]:
-    """The levels that a curve rises through. A curve rises from one level to the next in one hump of its slope, steeply or softly;
-    where the slope falls to a fraction of two humps between them, there is a level."""
+    """The levels that a curve rises through. A curve rises from one level to the next in one hump of its slope, steeply or
+    softly; where the slope falls to a fraction of two humps between them, there is a level."""
     least = _least(values)
-    rises = [math.log(b / a) for a, b in zip(least, least[1:], strict=False)]
+    rises = [math.log(b / a) for a, b in pairwise(least)]
     dim = max(4 * noise, 0.004)
     humps = _humps([r if r > dim else 0.0 for r in rises])
     found: list[Step] = []
@@ -99,7 +102,8 @@ def _level(values: Sequence[float], first: int, last: int) -> float:
 
 
 def _humps(rises: Sequence[float]) -> list[tuple[int, int]]:
-    """(first, last) points of each rise: runs of slopes, parted where they fall below VALLEY of the lower top of either side."""
+    """(first, last) points of each rise: runs of slopes, parted where they fall below VALLEY of the lower top of either
+    side."""
     humps: list[tuple[int, int]] = []
     tops: list[float] = []
     i = 0
@@ -120,13 +124,14 @@ def _humps(rises: Sequence[float]) -> list[tuple[int, int]]:
 def _parted(rises: Sequence[float], start: int, stop: int) -> list[tuple[int, int]]:
     """A run of slopes, parted at its deepest valley, and each part again."""
     best: tuple[float, int] | None = None
-    for i in range(start + 1, stop - 1):
-        lower = min(max(rises[start:i]), max(rises[i + 1 : stop]))
-        if rises[i] < VALLEY * lower and (best is None or rises[i] / lower < best[0]):
-            best = (rises[i] / lower, i)
+    for i in range(start + 1, stop - FLOOR):
+        lower = min(max(rises[start:i]), max(rises[i + FLOOR : stop]))
+        depth = max(rises[i : i + FLOOR]) / lower
+        if depth < VALLEY and (best is None or depth < best[0]):
+            best = (depth, i)
     if best is None:
         return [(start, stop)]
-    return [*_parted(rises, start, best[1]), *_parted(rises, best[1] + 1, stop)]
+    return [*_parted(rises, start, best[1]), *_parted(rises, best[1] + FLOOR, stop)]
 
 
 def _mended(asked: Asked, chase: Chase, stride: int, sizes: Sequence[int], best: dict[int, Answer]) -> Inquiry[None]:
@@ -150,7 +155,7 @@ def _ended(sizes: Sequence[int], values: Sequence[float], floor: int) -> bool:
         return False
     tail = [v for s, v in zip(sizes, values, strict=True) if s >= sizes[-1] / 2**SETTLED_OCTAVES * 1.001]
     rise = max(tail) / min(tail) - 1
-    return rise < LEAST_STEP and min(values) < tail[0] / (1 + LEAST_STEP)
+    return rise < FLAT and min(values) < tail[0] / (1 + LEAST_STEP)
 
 
 def _least(values: Sequence[float]) -> list[float]:

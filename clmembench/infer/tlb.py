@@ -18,7 +18,8 @@ DEARER = 1.3  # times the penalty of the first level, before a second is looked 
 
 @dataclass(frozen=True, slots=True)
 class Tlb:
-    """One level: how many pages fit, what a miss costs beyond a hit, the page, its sets; None and why where that is not known."""
+    """One level: how many pages fit, what a miss costs beyond a hit, the page, its sets; None and why where that is not
+    known."""
 
     contrast: Contrast
     pages: Bound
