@@ -17,7 +17,9 @@ import numpy as np
 
 from clmembench.model import Answer, Pattern, Probe
 from clmembench.patterns import footprint, offsets
-from tests.hierarchy import MIB, Cache, Path, Simulation, Tlb, latencies_of, set_bits
+from tests.hierarchy import KIB, MIB, Cache, Path, Sets, Simulation, Tlb, latencies_of, plain, set_bits
+
+__all__ = ["KIB", "MIB", "Cache", "Machine", "Noise", "Path", "Sets", "Simulation", "Tlb", "plain", "trace_rows", "write_csv"]
 
 SAMPLES = 10  # of each lap's time in a process
 T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 10: 2.262}  # Student's t for a 95% interval of the mean of n
