@@ -14,6 +14,7 @@ EVERYTHING = {p.name.removesuffix(".py") for p in ROOT.iterdir() if p.suffix == 
 MAY = {  # besides model, itself and the package's version
     "__init__": "", "model": "", "units": "", "stats": "", "data": "", "topology": "", "health": "",
     "matrices": "shown", "lock": "shown", "shown": "", "patterns": "",
+    "answers": "derive stats",
     "derive": "stats", "measure": "stats", "benchmarks": "data units matrices patterns", "runtimes": "", "environment": "topology",
     "probe": "data",
     "hostload": "", "sensors": "", "audit": "gates infer specs units", "compare": "derive stats",
