@@ -33,7 +33,7 @@ TRACED = Metric("traced_pass", "ns", "ops", "cost", "lower", only={"mode": ("tra
     source="Mei & Chu 2015, section 4; Razzaq et al. 2016, section IV-A1",
     planned=True,
     order=axis("random", "sequential", "blocks", "pairs", "walk", "segments"),
-    count=axis(512),
+    count=axis(64),
     stride_bytes=axis(64),
     shift_bytes=axis(0),
     block_bytes=axis(0),
