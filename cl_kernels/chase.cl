@@ -63,7 +63,7 @@ typedef uint seen_t;
 #define OFFSET(seen) (seen)
 
 #elif SPACE_image1d_buffer || SPACE_image1d
-// a node is its texel's number
+// a node is its texel's number; texels are of 4 bytes
 #if SPACE_image1d_buffer
 #define CHAIN read_only image1d_buffer_t chain
 #define NEXT(node) read_imageui(chain, (int)(node)).x
@@ -75,20 +75,20 @@ constant sampler_t plain = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_NONE | CLK_
 typedef uint node_t;
 typedef uint seen_t;
 #define BEGIN
-#define AT(word) (word)
-#define WORD(node) (node)
+#define AT(word) (2 * (word))
+#define WORD(node) ((node) / 2)
 #define SEEN(node) (node)
-#define OFFSET(seen) (8 * (seen))
+#define OFFSET(seen) (4 * (seen))
 
 #elif SPACE_image2d
-// a node is its texel's column and row
+// a node is its texel's column and row; texels are of 16 bytes, since all devices have those
 constant sampler_t plain = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_NONE | CLK_FILTER_NEAREST;
 #define CHAIN read_only image2d_t chain
 typedef uint2 node_t;
 typedef uint2 seen_t;
 #define BEGIN const uint width = (uint)get_image_width(chain);
-#define AT(word) ((uint2)((word) % width, (word) / width))
-#define WORD(node) ((node).y * width + (node).x)
+#define AT(word) ((uint2)((word) / 2 % width, (word) / 2 / width))
+#define WORD(node) (2 * ((node).y * width + (node).x))
 #define SEEN(node) (node)
 #define OFFSET(seen) (8 * WORD(seen))
 #define NEXT(node) read_imageui(chain, plain, as_int2(node)).xy
@@ -118,6 +118,25 @@ typedef uint seen_t;
 #define SEEN(node) (node)
 #define OFFSET(seen) (8 * (seen))
 #define NEXT(node) (uint)store[node]
+#endif
+
+#if TICKS == 1
+uint ticks_now(void) {
+    uint t;
+    asm volatile("mov.u32 %0, %%clock;" : "=r"(t) : : "memory");
+    return t;
+}
+#elif TICKS == 2
+// the builtin's type is wider than a ulong in OpenCL C, and arithmetic on it aborts the process: narrow it at once
+#define ticks_now() ((uint)(ulong)__builtin_readcyclecounter())
+#else
+#define ticks_now() 0u
+#endif
+
+#if FENCE
+#define SETTLED __asm__ volatile("lfence" : : : "memory");
+#else
+#define SETTLED
 #endif
 
 #ifdef LINK
@@ -162,4 +181,63 @@ kernel void chase(CHAIN, const global uint* restrict lap, const uint nodes, glob
     }
     state[0] = WORD(node);
     state[1] += 16ul * blocks;
+}
+
+// What is between two readings of the counter: the store must wait for what was loaded, and the second reading for the store.
+#define BRACKET(access)                 \
+    SETTLED                             \
+    const uint start = ticks_now();     \
+    SETTLED                             \
+    access                              \
+    seen[slot] = SEEN(node);            \
+    SETTLED                             \
+    ticks[slot] = ticks_now() - start;
+
+#define TWO x = (x ^ a) + b;
+#define EIGHT TWO TWO TWO TWO
+
+// One work-item: the ticks of `count` single accesses after the first `skip` of a lap, and where each one led, by way of local
+// memory to word `first` of the outputs; what a bracket without an access takes; and the ticks of steps[0] dependent operations.
+kernel void trace(CHAIN, const global uint* restrict lap, const uint nodes, local volatile seen_t* seen,
+                  local volatile uint* ticks, global uint* restrict out_ticks, global uint* restrict visited,
+                  global uint* restrict costs, global ulong* restrict steps, const uint a, const uint b, const uint first,
+                  const uint skip, const uint count) {
+    BEGIN
+    node_t node = AT(lap[0]);
+    for (int slot = 0; slot < COSTS; slot++) {
+        BRACKET()
+    }
+    for (int i = 0; i < COSTS; i++) costs[i] = ticks[i];
+    // the last of those that are skipped are bracketed too, so that instructions are at hand when the first one counts
+    const int early = (int)min(skip, 8u);
+    for (uint i = early; i < skip; i++) node = NEXT(node);
+    for (int i = -early; i < (int)count; i++) {
+        const int slot = max(i, 0);
+        BRACKET(node = NEXT(node);)
+    }
+    for (uint i = 0; i < count; i++) {
+        const seen_t reached = seen[i];
+        out_ticks[first + i] = ticks[i];
+        visited[first + i] = OFFSET(reached);
+    }
+    uint x = a;
+    SETTLED
+    const uint start = ticks_now();
+    SETTLED
+    for (ulong i = 0; i < steps[0]; i += 32) {
+        EIGHT EIGHT EIGHT EIGHT
+    }
+    ticks[0] = x;
+    SETTLED
+    steps[1] = ticks_now() - start;
+}
+
+// One work-item a word: fill caches with what is no chase's.
+kernel void flush_write(global ulong* restrict words) {
+    words[get_global_id(0)] = get_global_id(0);
+}
+
+// The same by loads. `never` is nowhere there, which the compiler does not know.
+kernel void flush_read(const global ulong* restrict words, global ulong* restrict out, const ulong never) {
+    if (words[get_global_id(0)] == never) out[0] = never;
 }

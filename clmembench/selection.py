@@ -16,7 +16,8 @@ GROUPS_A_UNIT = (2, 4, 8)  # a GPU's compute unit hides latency with several wor
 FURTHER = 4  # parts of its budget that a point may take in each process but the first
 QUICK = Budget(least_s=0.03, most_s=0.3, noise=0.02, slope_ns=3e5)
 FULL = Budget(least_s=0.05, most_s=0.8, noise=0.01, slope_ns=1e6)
-PLANNED = Budget(least_s=0.0, most_s=0.1, noise=0.003, slope_ns=5e5)  # a plan asks hundreds of points
+# a plan asks hundreds of points, of which some few are slow
+PLANNED = Budget(least_s=0.0, most_s=0.1, noise=0.003, slope_ns=5e5, patience=20)
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,9 +97,14 @@ def meant(finding: str) -> tuple[str, str] | None:
     return next((m for m in MEANT if f"Kernel: {m[0]}\n" in finding and m[1] in loads[0]), None)
 
 
+def imagined(point: Mapping[str, Any], finding: str) -> bool:
+    """Whether that is about what was read from an image, of which Oclgrind 21.10 does not know that the host has filled it."""
+    return "ninitialized" in finding and str(point.get("params", {}).get("space")).startswith("image")
+
+
 def problems(found: Outcome) -> list[str]:
     said = [f"{p['point']}: {p['status']}: {p['reason']}" for p in found.points if p["status"] not in ("ok", "skipped")]
-    said += [f"{p['point']}:\n{f}" for p in found.points for f in findings(p) if meant(f) is None]
+    said += [f"{p['point']}:\n{f}" for p in found.points for f in findings(p) if meant(f) is None and not imagined(p, f)]
     return said + ([found.died] if found.died else [])
 
 

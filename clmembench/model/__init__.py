@@ -20,6 +20,7 @@ from clmembench.model.chase import (
 from clmembench.model.device import (
     Device,
     DeviceInfo,
+    ImageForm,
     Runtime,
     Timing,
 )
@@ -86,6 +87,7 @@ __all__ = [
     "Work",
     "Device",
     "DeviceInfo",
+    "ImageForm",
     "Runtime",
     "Timing",
     "Axis",
