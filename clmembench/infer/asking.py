@@ -9,7 +9,7 @@ from clmembench.model import Answer, Inquiry, Pattern, Probe, Space
 
 SIGMAS = 4.0  # of a lap's own noise: what lies further off is another latency
 LEAST_NOISE = 0.001  # relative, of one lap: no fewer are believed
-REPEATS = 2  # further orders in which a lap that seems slow is chased, since a disturbance only adds
+ORDERS = 4  # in which a lap is tried that gets no answer, or seems slow, which two of them settle
 
 
 @dataclass(slots=True)
@@ -85,6 +85,10 @@ class Contrast:
         """Whether a single miss a lap of so many places would be seen."""
         return (self.miss - self.hit) / count >= 2 * SIGMAS * self.noise
 
+    def share(self, mean: float) -> float:
+        """The share of accesses that miss in a lap of that mean."""
+        return (mean - self.hit) / (self.miss - self.hit)
+
 
 @dataclass(frozen=True, slots=True)
 class Bound:
@@ -98,15 +102,17 @@ def fits(asked: Asked, chase: Chase, contrast: Contrast, count: int, stride_byte
     """Whether so many places are all found in the level, lap after lap. One random order is enough to say so: disturbances only
     add, and of more lines than there is room for at least one misses in every lap. None where there is no answer."""
     limit = contrast.limit(count)
-    for seed in range(1 + REPEATS):
+    answered = False
+    for seed in range(ORDERS):
         value = yield from chase.mean(asked, count, stride_bytes, seed)
         if value is None:
-            return None
+            continue
         if value <= limit:
             return True
-        if value - contrast.hit > 4 * (limit - contrast.hit) and value > 2 * contrast.hit:
-            return False  # no disturbance is that large
-    return False
+        if answered or (value - contrast.hit > 4 * (limit - contrast.hit) and value > 2 * contrast.hit):
+            return False  # slow twice, or too slow for a disturbance
+        answered = True
+    return False if answered else None
 
 
 def bound(

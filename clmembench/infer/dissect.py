@@ -1,5 +1,4 @@
-"""The whole of a memory hierarchy, asked for probe by probe: coarse curve, TLBs, then geometry and policy of each level.
-Pure."""
+"""The whole of a memory hierarchy, asked for probe by probe: curve, translation, then geometry and policy of each level."""
 
 from __future__ import annotations
 
@@ -36,12 +35,12 @@ def dissect(limits: Limits) -> Inquiry[Hierarchy]:
     noise = max(LEAST_NOISE, curve.noise)
     through: Space = "global_cg" if "global_cg" in limits.spaces else "global"
     translating = Chase(through, shift_bytes=node, control_bytes=node)
-    found = yield from tlb.levels(asked, translating, noise * curve.values[0], limits.most_bytes)
+    found = yield from tlb.levels(asked, translating, noise, limits.most_bytes)
     reach = found[0].pages.fits * found[0].stride_bytes if found else limits.most_bytes
     entries = found[0].tags.fits if found and found[0].tags else limits.most_bytes
     levels = []
     for number, step in enumerate(curve.steps):
-        around = Around(number, noise, reach, entries, limits.most_bytes)
+        around = Around(number, noise, reach, entries, limits.most_bytes, node)
         levels.append((yield from cache_level(asked, Chase("global", block_bytes=BLOCK), step, around)))
     translations = []
     for number, one in enumerate(found):

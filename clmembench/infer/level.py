@@ -22,13 +22,14 @@ LOOSE = 0.005  # relative: bounds of a size that single lines cannot tell
 @dataclass(frozen=True, slots=True)
 class Around:
     """What else is known when a level is looked at: its number from 0, the relative noise of a lap, reach and entries of the
-    nearest TLB, and the largest working set that may be asked for."""
+    nearest TLB, the largest working set that may be asked for, and the longest unit that any level brings in."""
 
     number: int
     noise: float
     reach_bytes: int
     entries: int
     most_bytes: int
+    node_bytes: int
 
 
 def cache_level(asked: Asked, chase: Chase, step: Step, around: Around) -> Inquiry[CacheLevel]:
@@ -37,7 +38,8 @@ def cache_level(asked: Asked, chase: Chase, step: Step, around: Around) -> Inqui
     asked.cited()
     filled = yield from geometry.fill_unit(asked, chase.space, contrast, step.over_bytes)
     fill_from = asked.cited()
-    unit = filled.nbytes or UNKNOWN
+    # of large levels whole lines, since nodes are dear there
+    unit = (filled.nbytes or UNKNOWN) if around.number == 0 else around.node_bytes
     dense = yield from _dense(asked, chase, contrast, step, unit)
     dense_from = asked.cited()
     straight = replace(chase, block_bytes=0)

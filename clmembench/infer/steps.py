@@ -16,6 +16,7 @@ FLOOR = 2  # slopes in a row that are a valley: one alone may be chance
 LEAST_STEP = 0.2  # relative: two levels differ by more
 FLAT = 0.06  # relative: what a flat end may rise by
 BENT = 0.02  # how much slower than a larger working set a point must be to be measured again
+DEAR = 96 << 20  # bytes: beyond it half as many points an octave
 AGAIN = 3  # times, each in another order
 SETTLED_OCTAVES = 2.0
 BEYOND = 4.0  # times the last step, before a flat end is called memory
@@ -54,8 +55,9 @@ def curve(
     sizes: list[int] = []
     best: dict[int, Answer] = {}
     while not sizes or (sizes[-1] < last and not _ended(sizes, [_value(best[s]) for s in sizes], floor)):
-        start = first if not sizes else 2 ** (1 / per_octave) * sizes[-1]
-        more = [int(start * 2 ** (i / per_octave)) // stride_bytes * stride_bytes for i in range(per_octave)]
+        steps_here = per_octave if not sizes or sizes[-1] < DEAR else max(1, per_octave // 2)
+        start = first if not sizes else 2 ** (1 / steps_here) * sizes[-1]
+        more = [int(start * 2 ** (i / steps_here)) // stride_bytes * stride_bytes for i in range(steps_here)]
         more = [size for size in dict.fromkeys(more) if size <= last]
         if not more:
             break

@@ -11,6 +11,7 @@ from clmembench.model import Inquiry, Pattern, Probe
 KIB, MIB = 1 << 10, 1 << 20
 STRIDES = (4 * KIB, 64 * KIB, 2 * MIB, 32 * MIB)  # places are looked at that far apart, until a TLB overflows
 MOST_PAGES = 1 << 13
+BASE = 64  # lines, whose latency is what an access costs where nothing overflows
 INSIDE = 256  # bytes: in the same page for all but a few of the places that are moved within it
 LASTS = 0.5  # of a penalty that was seen must be there with twice as many pages, or it was none of a TLB
 DEARER = 1.3  # times the penalty of the first level, before a second is looked for
@@ -31,7 +32,11 @@ class Tlb:
 
 
 def levels(asked: Asked, chase: Chase, noise: float, most_bytes: int) -> Inquiry[list[Tlb]]:
-    """The levels found, at most two. `noise` is that of a lap's mean, in its unit; `most_bytes` what a working set may span."""
+    """The levels found, at most two. `noise` is relative, of one lap; `most_bytes` what a working set may span."""
+    base = yield from asked.one(Probe(Pattern("random", BASE, chase.control_bytes), chase.space))
+    if base.value is None:
+        return []
+    noise *= 1.5 * base.value  # of the difference of two laps
     for stride in STRIDES:
         if 64 * stride > most_bytes:
             return []
