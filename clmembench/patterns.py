@@ -7,7 +7,6 @@ import numpy as np
 from clmembench.model import Array, Pattern
 
 NODE_BYTES = 8  # an absolute address
-SPAN_BYTES = 4096  # the least page there is
 MOST_NODES = 1 << 26
 
 
@@ -51,9 +50,10 @@ def footprint(pattern: Pattern) -> int:
 
 
 def span(pattern: Pattern) -> int:
-    """Within which a place is moved: the largest power of two up to the stride; of pairs 4 KiB, the least page there is, so
-    that each begins near the start of a page."""
-    return SPAN_BYTES if pattern.order == "pairs" else 1 << (pattern.stride_bytes.bit_length() - 1)
+    """Within which a place is moved: the largest power of two up to the stride; of pairs half of that, so that each begins in
+    the first half of a page as long as the stride."""
+    whole = 1 << (pattern.stride_bytes.bit_length() - 1)
+    return whole // 2 if pattern.order == "pairs" else whole
 
 
 def _moved(index: Array, pattern: Pattern) -> Array:
@@ -62,7 +62,8 @@ def _moved(index: Array, pattern: Pattern) -> Array:
     if not pattern.shift_bytes:
         return np.zeros_like(index)
     slots = max(1, span(pattern) // pattern.shift_bytes)
-    return (index + index // slots + index // slots**2) % slots * pattern.shift_bytes
+    moved: Array = (index + index // slots + index // slots**2) % slots * pattern.shift_bytes
+    return moved
 
 
 def _blocks(pattern: Pattern, random: np.random.Generator) -> Array:

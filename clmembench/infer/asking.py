@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from clmembench.model import Answer, Inquiry, Pattern, Probe, Space
 
 SIGMAS = 4.0  # of a lap's own noise: what lies further off is another latency
+CLEARLY = 4  # times the misses that may hide in the noise
 LEAST_NOISE = 0.001  # relative, of one lap: no fewer are believed
 ORDERS = 4  # in which a lap is tried that gets no answer, or seems slow, which two of them settle
 
@@ -85,17 +86,25 @@ class Contrast:
         """Whether a single miss a lap of so many places would be seen."""
         return (self.miss - self.hit) / count >= 2 * SIGMAS * self.noise
 
-    def share(self, mean: float) -> float:
-        """The share of accesses that miss in a lap of that mean."""
-        return (mean - self.hit) / (self.miss - self.hit)
+    def misses(self, mean: float, count: int) -> float:
+        """Misses in a lap of so many places and that mean."""
+        return (mean - self.hit) / (self.miss - self.hit) * count
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Where places stop to fit: `fits` of them do, `over` of them do not; None: not found within the limits."""
+    """Where places stop to fit: `fits` of them do, `over` of them do not; None: not found within the limits. `misses` a lap
+    were seen of `over`, and up to `hidden` would not have been seen of `fits`."""
 
     fits: int
     over: int | None
+    misses: float = 0.0
+    hidden: float = 0.0
+
+    @property
+    def sharp(self) -> bool:
+        """Whether one place too many makes so many misses that fewer cannot have hidden before."""
+        return self.over is not None and (self.hidden < 1 or self.misses >= CLEARLY * self.hidden)
 
 
 def fits(asked: Asked, chase: Chase, contrast: Contrast, count: int, stride_bytes: int) -> Inquiry[bool | None]:
@@ -147,4 +156,9 @@ def bound(
             over, seen_over = count, seen_over or found is False
             if found is None and over <= low + 1:
                 break
-    return Bound(low, over if seen_over and over <= most else None)
+    if not seen_over or over > most:
+        return Bound(low, None)
+    mean = yield from chase.mean(asked, over, stride_bytes)
+    misses = contrast.misses(mean, over) if mean is not None else 0.0
+    hidden = contrast.misses(contrast.limit(low), low) if low and not contrast.sharp(low) else 0.0
+    return Bound(low, over, misses, hidden)

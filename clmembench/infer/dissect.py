@@ -40,8 +40,11 @@ def dissect(limits: Limits) -> Inquiry[Hierarchy]:
     entries = found[0].tags.fits if found and found[0].tags else limits.most_bytes
     levels = []
     for number, step in enumerate(curve.steps):
-        around = Around(number, noise, reach, entries, limits.most_bytes, node)
-        levels.append((yield from cache_level(asked, Chase("global", block_bytes=BLOCK), step, around)))
+        nearer = curve.steps[number - 1].hit if number else 0.0
+        around = Around(number, noise, reach, entries, limits.most_bytes, node, nearer)
+        # where the first level can be left out, nothing stands before the second
+        space: Space = through if number else "global"
+        levels.append((yield from cache_level(asked, Chase(space, block_bytes=BLOCK), step, around)))
     translations = []
     for number, one in enumerate(found):
         translations.append((yield from tlb_level(asked, translating, number, one)))

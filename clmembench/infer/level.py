@@ -21,8 +21,9 @@ LOOSE = 0.005  # relative: bounds of a size that single lines cannot tell
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What else is known when a level is looked at: its number from 0, the relative noise of a lap, reach and entries of the
-    nearest TLB, the largest working set that may be asked for, and the longest unit that any level brings in."""
+    """What else is known when a level is looked at: its number from 0, the relative noise of a lap, reach and entries of
+    the nearest TLB, the largest working set that may be asked for, the longest unit that any level brings in, and a hit's
+    latency in the level before this one (0: there is none)."""
 
     number: int
     noise: float
@@ -30,6 +31,7 @@ class Around:
     entries: int
     most_bytes: int
     node_bytes: int
+    nearer: float = 0.0
 
 
 def cache_level(asked: Asked, chase: Chase, step: Step, around: Around) -> Inquiry[CacheLevel]:
@@ -43,6 +45,7 @@ def cache_level(asked: Asked, chase: Chase, step: Step, around: Around) -> Inqui
     dense = yield from _dense(asked, chase, contrast, step, unit)
     dense_from = asked.cited()
     straight = replace(chase, block_bytes=0)
+    nearer = around.nearer if chase.space == "global" else 0.0
     tag, tags = yield from geometry.tag_unit(asked, chase, contrast, unit, dense, around.most_bytes)
     tag_from = asked.cited()
     sets: Sets | None = None
@@ -55,7 +58,7 @@ def cache_level(asked: Asked, chase: Chase, step: Step, around: Around) -> Inqui
     known = Found(filled, dense, unit, tag, tags, sets, contrast)
     policy: Mapping[str, Finding] = {}
     if sets is not None and sets.ways is not None and known.agrees():
-        policy = yield from replaced(asked, straight, contrast, sets.ways, sets.way_bytes, unit)
+        policy = yield from replaced(asked, straight, contrast, sets.ways, sets.way_bytes, unit, nearer)
     else:
         policy = {"policy": undetermined("policy", "its sets are not known, so no set can be overflowed on purpose")}
     findings = {
@@ -102,8 +105,7 @@ class Found:
     def least_and_most(self) -> tuple[int, int]:
         """Bounds of the size in bytes: more than fits surely is over it, and what hid in the noise may be over it too."""
         fits, over = self.dense.fits, self.dense.over or self.dense.fits
-        one = (self.contrast.miss - self.contrast.hit) / fits
-        hidden = int((self.contrast.limit(fits) - self.contrast.hit) / one) if not self.contrast.sharp(fits) else 0
+        hidden = 0 if self.dense.sharp else int(self.dense.hidden)
         return (fits - hidden) * self.unit, max(over - 1, fits) * self.unit
 
     def agrees(self) -> bool:

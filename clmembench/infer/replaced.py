@@ -19,12 +19,13 @@ AGREE = 0.25  # relative: by how much a trace's mean may differ from the same la
 
 
 def replaced(
-    asked: Asked, chase: Chase, contrast: Contrast, ways: int, way_bytes: int, unit: int
+    asked: Asked, chase: Chase, contrast: Contrast, ways: int, way_bytes: int, unit: int, nearer: float = 0.0
 ) -> Inquiry[dict[str, Finding]]:
     """The policy of a set of `ways` ways, all of whose lines are multiples of `way_bytes` apart, and its victims'
     probabilities.
 
-    `unit`: bytes that a miss brings in, within which a line can be visited again.
+    `unit`: bytes that a miss brings in, within which a line can be visited again. `nearer`: a hit's latency in a level that
+    stands before this one and answers some accesses itself: then only single accesses can tell.
     """
     if ways < 2 or ways > MOST_WAYS:
         reason = "a set of one way has no choice" if ways < 2 else f"sets of over {MOST_WAYS} ways are not looked at"
@@ -44,9 +45,12 @@ def replaced(
     if missing:
         return {"policy": undetermined("policy", missing)}
     rates = [_rate(lap, answer, less, contrast) for lap, answer, less in zip(laps, answers, base, strict=True)]
-    found = policy_from_rates(ways, rates)
+    reason = (
+        "a nearer cache answers some accesses of a lap itself: single accesses would tell, which need a clock in the kernel"
+    )
+    found = undetermined("policy", reason) if nearer else policy_from_rates(ways, rates)
     evidence = asked.cited()
-    traced = yield from _traced(asked, chase, contrast, ways, walks, laps, [a.value for a in answers])
+    traced = yield from _traced(asked, chase, contrast, ways, walks, laps, [a.value for a in answers], nearer)
     if traced is not None:
         named, victims = traced
         if found.status == "ok" and named.status == "ok" and found.value != named.value:
@@ -82,6 +86,7 @@ def _traced(
     walks: list[Pattern],
     laps: list[list[int]],
     means: list[float | None],
+    nearer: float,
 ) -> Inquiry[tuple[Finding, tuple[float, ...]] | None]:
     """The same from the latency of each access; None where there is no clock, or it does not agree with the whole laps."""
     record = LAPS * len(laps[0])
@@ -95,5 +100,10 @@ def _traced(
         if abs(steady - mean) > AGREE * mean:
             return None
         for row in answer.latencies[:2]:
-            observations.append((lap * LAPS, [bool(value < middle) for value in row]))
+            reached = [
+                (line, bool(v < middle))
+                for line, v in zip(lap * LAPS, row, strict=True)
+                if v > (nearer + contrast.hit) / 2 * bool(nearer)
+            ]
+            observations.append(([line for line, _ in reached], [hit for _, hit in reached]))
     return policy_and_victims(ways, observations)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from clmembench.infer.asking import SIGMAS, Asked, Bound, Chase, Contrast, bound
@@ -36,7 +37,7 @@ def levels(asked: Asked, chase: Chase, noise: float, most_bytes: int) -> Inquiry
     base = yield from asked.one(Probe(Pattern("random", BASE, chase.control_bytes), chase.space))
     if base.value is None:
         return []
-    noise *= 1.5 * base.value  # of the difference of two laps
+    noise *= math.sqrt(2) * base.value  # of the difference of two laps
     for stride in STRIDES:
         if 64 * stride > most_bytes:
             return []
@@ -95,8 +96,7 @@ def _level(
         sets = yield from sets_and_ways(
             asked, chase, contrast, page.nbytes, max(1, tags.fits), most_bytes, MOST_PAGES, most_bytes
         )
-    count = tags.over or tags.fits if tags else pages.fits
-    return Tlb(contrast, pages, stride, page, tags, sets, contrast.sharp(max(1, count)))
+    return Tlb(contrast, pages, stride, page, tags, sets, tags.sharp if tags else pages.sharp)
 
 
 def _page(asked: Asked, chase: Chase, contrast: Contrast, stride: int, fitting: int, most_bytes: int) -> Inquiry[Unit]:
