@@ -204,11 +204,12 @@ kernel void trace(CHAIN, const global uint* restrict lap, const uint nodes, loca
                   const uint skip, const uint count) {
     BEGIN
     node_t node = AT(lap[0]);
-    for (int slot = 0; slot < COSTS; slot++) {
+    // instructions are at hand when the first one counts: so it is begun a few brackets early, here and below
+    for (int i = -8; i < COSTS; i++) {
+        const int slot = max(i, 0);
         BRACKET()
     }
     for (int i = 0; i < COSTS; i++) costs[i] = ticks[i];
-    // the last of those that are skipped are bracketed too, so that instructions are at hand when the first one counts
     const int early = (int)min(skip, 8u);
     for (uint i = early; i < skip; i++) node = NEXT(node);
     for (int i = -early; i < (int)count; i++) {
@@ -221,10 +222,11 @@ kernel void trace(CHAIN, const global uint* restrict lap, const uint nodes, loca
         visited[first + i] = OFFSET(reached);
     }
     uint x = a;
+    const uint chained = (uint)steps[0] / 32;
     SETTLED
     const uint start = ticks_now();
     SETTLED
-    for (ulong i = 0; i < steps[0]; i += 32) {
+    for (uint i = 0; i < chained; i++) {
         EIGHT EIGHT EIGHT EIGHT
     }
     ticks[0] = x;

@@ -12,7 +12,7 @@ from clmembench.model import Answer, Array, ClockReading, Metric, Probe, Record,
 from clmembench.stats import Summary
 
 LATENCY = Metric("latency", "ns", "ops", "slope", "lower")
-CLEAN = 4.0  # an empty bracket of over that many medians was interrupted
+CLEAN = 3.0  # an empty bracket of over that many medians was interrupted
 
 
 def answer(record: Record, probe: Probe) -> Answer:

@@ -121,7 +121,11 @@ def selected(selection: Selection) -> list[Benchmark]:
         raise ValueError(f"no suite {selection.suite!r}: choose from {', '.join(all_suites)}")
     for glob in selection.globs:
         if not any(fnmatchcase(name, glob) for name in known):
-            raise ValueError(f"no benchmark matches {glob!r}: choose from {', '.join(known)}")
+            raise ValueError(f"no benchmark matches {glob!r}: choose from {', '.join(all_suites['all'])}")
+        if all(b.planned for b in known.values() if fnmatchcase(b.name, glob)):
+            raise ValueError(
+                f"{glob} has a plan of its own and is not run by itself: choose from {', '.join(all_suites['all'])}"
+            )
     chosen = [
         known[name]
         for name in all_suites[selection.suite]

@@ -79,8 +79,7 @@ def test_every_benchmark_has_points_a_summary_a_source_and_a_suite(name, info):
     assert benchmark.summary.endswith(".")
     assert benchmark.source
     assert benchmark.suite in suites()
-    assert (next(plan.explore(benchmark, info, Selection()), None) is None) is benchmark.planned
-    assert any(name in members for members in suites().values()) is not benchmark.planned
+    assert benchmark.planned or next(plan.explore(benchmark, info, Selection()))
     assert plan.outlook(benchmark, info, Selection(suite="quick"))
 
 

@@ -19,7 +19,7 @@ ALIGNMENT = 2 * MIB  # of the base: offsets are then what indexes any cache, and
 ARENA_BYTES = 32 * MIB  # at least, so that small sets always lie in the same pages
 MOST_WORDS = 1 << 32
 SPARE_BYTES = 1 << 10  # of local memory: drivers keep some for themselves, and refuse all that they claim
-PRIVATE_BYTES = 64 << 10  # of an array of one work-item's own, which is on a stack somewhere
+PRIVATE_BYTES = 16 << 10  # of an array of one work-item's own: some drivers set that aside for every one that may run
 TEXEL_WORDS = 2  # of an image in two dimensions
 
 COPIED = ("local", "private")  # by each launch, so that work-items share nothing
