@@ -10,6 +10,7 @@ from clmembench.model.benchmark import (
     Role,
 )
 from clmembench.model.chase import (
+    CHASE,
     Answer,
     Inquiry,
     Order,
@@ -64,6 +65,7 @@ from clmembench.model.work import (
 )
 
 __all__ = [
+    "CHASE",
     "Array",
     "Buffer",
     "BuildError",
