@@ -106,7 +106,7 @@ def sketched(hierarchy: Hierarchy, info: DeviceInfo | None = None, claims: Seque
     path = [*near, *hierarchy.levels]
     said = placed(claims, path)
     boxes = _path(path, said, notes, surprises)
-    tlb = tuple(_box(level.name, level.findings, (), notes, surprises) for level in hierarchy.tlb)
+    tlb = tuple(_box(line(level.name), level.findings, (), notes, surprises) for level in hierarchy.tlb)
     branches = tuple(
         (name, tuple(_path(levels, [[] for _ in levels], notes, surprises, name)))
         for name, levels in (("constant", hierarchy.constant), ("image", hierarchy.image))
