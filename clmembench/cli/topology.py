@@ -87,12 +87,21 @@ def topology(
 def _measured(info: DeviceInfo, found: Found, selection: Selection, spaces: Sequence[str]) -> Iterator[Record]:
     """Every record of a dissection, as it is measured: adaptive, in these memory spaces (empty: all), within the budget
     and limits of the selection."""
-    raise NotImplementedError
+    import time
+
+    from clmembench import dissection, drive
+    from clmembench.benchmarks import discovered
+
+    deadline = time.monotonic() + selection.budget_s if selection.budget_s else None
+    plan = dissection.dissected(info, spaces)
+    return drive.follow(plan, discovered()[CHASE], "opencl", info, found, selection, deadline=deadline)
 
 
 def inferred(run: Run) -> Hierarchy:
     """What the chases of a stored run tell of the hierarchy."""
-    raise NotImplementedError
+    from clmembench import dissection
+
+    return dissection.inferred(run)
 
 
 def _cards() -> Mapping[str, Card]:

@@ -61,9 +61,10 @@ class Timing:
 class Device(Protocol):
     """An open device. `run` is untimed; `time` is the only timing method there is. All of them raise DeviceError.
 
-    alloc and host_array take bytes; host_array gives bytes (uint8) of ordinary or page-locked host memory; mapped lends
-    the host a buffer's first bytes; build gives the kernels of a source by name, or raises BuildError; sources is the hash
-    of what was built since it was last asked.
+    alloc and host_array take bytes; kept gives the buffer of that name again for as long as it is large enough, so that
+    what is measured in it one point after the other lies in the same pages; host_array gives bytes (uint8) of ordinary or
+    page-locked host memory; mapped lends the host a buffer's first bytes; build gives the kernels of a source by name, or
+    raises BuildError; sources is the hash of what was built since it was last asked.
     """
 
     seed: int  # of the random inputs; another in each process
@@ -71,6 +72,7 @@ class Device(Protocol):
     @property
     def info(self) -> DeviceInfo: ...
     def alloc(self, nbytes: int, kind: Literal["device", "mapped"] = "device") -> Buffer: ...
+    def kept(self, name: str, nbytes: int) -> Buffer: ...
     def host_array(self, nbytes: int, pinned: bool) -> Array: ...
     def upload(self, buffer: Buffer, array: Array) -> None: ...
     def download(self, buffer: Buffer, dtype: npt.DTypeLike, count: int, offset_bytes: int = 0) -> Array: ...

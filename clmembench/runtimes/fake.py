@@ -84,12 +84,18 @@ class FakeDevice:
     log: list[Command] = field(default_factory=list)
     built: list[Mapping[str, Value]] = field(default_factory=list)
     timed: list[tuple[int, Clock]] = field(default_factory=list)
+    buffers: dict[str, FakeBuffer] = field(default_factory=dict)
 
     def alloc(self, nbytes: int, kind: Literal["device", "mapped"] = "device") -> FakeBuffer:
         """Raises DeviceError over the largest allocation, as a real one does."""
         if nbytes <= 0 or nbytes > self.info.max_alloc_bytes:
             raise DeviceError(f"{nbytes} bytes are not between 1 and the largest allocation, {self.info.max_alloc_bytes}")
         return FakeBuffer(nbytes, kind)
+
+    def kept(self, name: str, nbytes: int) -> FakeBuffer:
+        if name not in self.buffers or self.buffers[name].nbytes < nbytes:
+            self.buffers[name] = self.alloc(nbytes)
+        return self.buffers[name]
 
     def host_array(self, nbytes: int, pinned: bool) -> Array:
         return np.zeros(nbytes, dtype=np.uint8)

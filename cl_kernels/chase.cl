@@ -1,0 +1,165 @@
+// One lap of a chase through a memory space: every node holds where the next one is, so a step is one load. Nodes lie at words
+// of 8 bytes; `lap` has the words of all nodes in order. What differs between spaces stands at the top: what a node is, where
+// the chain is kept, and how the next node is loaded.
+
+#if SPACE_global || SPACE_global_cg || (SPACE_readonly && PTX)
+// a node is its own absolute address, from a base that is aligned, so that offsets are what indexes a cache
+#define CHAIN global uchar* arena
+typedef ulong node_t;
+typedef uint seen_t;
+#define BEGIN const ulong base = ((ulong)arena + (ALIGNMENT - 1)) & ~(ulong)(ALIGNMENT - 1);
+#define AT(word) (base + 8ul * (word))
+#define WORD(node) (uint)(((node) - base) / 8)
+#define SEEN(node) ((uint)(node))
+#define OFFSET(seen) ((seen) - (uint)base)
+#define LINK(word, next) *(global ulong*)AT(word) = AT(next);
+#if PTX
+#if SPACE_global
+#define LOAD "ld.global.ca.u64 %0, [%1];"
+#elif SPACE_global_cg
+#define LOAD "ld.global.cg.u64 %0, [%1];"
+#else
+#define LOAD "ld.global.nc.u64 %0, [%1];"
+#endif
+ulong loaded(const ulong address) {
+    ulong value;
+    asm volatile(LOAD : "=l"(value) : "l"(address));
+    return value;
+}
+#define NEXT(node) loaded(node)
+#else
+#define NEXT(node) *(global const ulong*)(node)
+#endif
+
+#elif SPACE_readonly
+// a node is its offset in bytes: a pointer made of a loaded number would lose what `restrict` promises
+#define CHAIN const global uchar* restrict arena
+typedef ulong node_t;
+typedef uint seen_t;
+#define BEGIN const global uchar* base = arena + (-(ulong)arena & (ulong)(ALIGNMENT - 1));
+#define AT(word) (8ul * (word))
+#define WORD(node) (uint)((node) / 8)
+#define SEEN(node) ((uint)(node))
+#define OFFSET(seen) (seen)
+#define LINK(word, next) *(global ulong*)(arena + (-(ulong)arena & (ulong)(ALIGNMENT - 1)) + AT(word)) = AT(next);
+#define NEXT(node) *(const global ulong*)(base + (node))
+
+#elif SPACE_constant || SPACE_constant_array
+// a node is its offset in bytes; a program-scope array comes before this text
+#if SPACE_constant
+#define CHAIN constant uchar* chain
+#define NEXT(node) *(constant const uint*)(chain + (node))
+#define LINK(word, next) *(global uint*)(arena + AT(word)) = AT(next);
+#else
+#define CHAIN const global uint* unused
+#define NEXT(node) *(constant const uint*)((constant const uchar*)chain_array + (node))
+#endif
+typedef uint node_t;
+typedef uint seen_t;
+#define BEGIN
+#define AT(word) (8u * (word))
+#define WORD(node) ((node) / 8)
+#define SEEN(node) (node)
+#define OFFSET(seen) (seen)
+
+#elif SPACE_image1d_buffer || SPACE_image1d
+// a node is its texel's number
+#if SPACE_image1d_buffer
+#define CHAIN read_only image1d_buffer_t chain
+#define NEXT(node) read_imageui(chain, (int)(node)).x
+#else
+constant sampler_t plain = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_NONE | CLK_FILTER_NEAREST;
+#define CHAIN read_only image1d_t chain
+#define NEXT(node) read_imageui(chain, plain, (int)(node)).x
+#endif
+typedef uint node_t;
+typedef uint seen_t;
+#define BEGIN
+#define AT(word) (word)
+#define WORD(node) (node)
+#define SEEN(node) (node)
+#define OFFSET(seen) (8 * (seen))
+
+#elif SPACE_image2d
+// a node is its texel's column and row
+constant sampler_t plain = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_NONE | CLK_FILTER_NEAREST;
+#define CHAIN read_only image2d_t chain
+typedef uint2 node_t;
+typedef uint2 seen_t;
+#define BEGIN const uint width = (uint)get_image_width(chain);
+#define AT(word) ((uint2)((word) % width, (word) / width))
+#define WORD(node) ((node).y * width + (node).x)
+#define SEEN(node) (node)
+#define OFFSET(seen) (8 * WORD(seen))
+#define NEXT(node) read_imageui(chain, plain, as_int2(node)).xy
+
+#elif SPACE_local
+// a node is its own address in the local memory of the work-group, where each launch copies the lap
+#define CHAIN local ulong* store
+typedef ulong node_t;
+typedef uint seen_t;
+#define BEGIN for (uint k = 0; k < nodes; k++) store[lap[k]] = (ulong)(store + lap[k + 1 == nodes ? 0 : k + 1]);
+#define AT(word) ((ulong)(store + (word)))
+#define WORD(node) (uint)(((node) - (ulong)store) / 8)
+#define SEEN(node) ((uint)(node))
+#define OFFSET(seen) ((seen) - (uint)(ulong)store)
+#define NEXT(node) *(local const ulong*)(node)
+
+#elif SPACE_private
+// a node is its number in an array of the work-item's own, where each launch copies the lap
+#define CHAIN const global uint* unused
+typedef uint node_t;
+typedef uint seen_t;
+#define BEGIN                                                                          \
+    ulong store[WORDS];                                                                \
+    for (uint k = 0; k < nodes; k++) store[lap[k]] = lap[k + 1 == nodes ? 0 : k + 1];
+#define AT(word) (word)
+#define WORD(node) (node)
+#define SEEN(node) (node)
+#define OFFSET(seen) (8 * (seen))
+#define NEXT(node) (uint)store[node]
+#endif
+
+#ifdef LINK
+// One work-item a node: write where the next one is.
+kernel void build(global uchar* arena, const global uint* restrict lap, const uint nodes) {
+#if !SPACE_constant && !(SPACE_readonly && !PTX)
+    BEGIN
+#endif
+    const uint k = (uint)get_global_id(0);
+    LINK(lap[k], lap[k + 1 == nodes ? 0 : k + 1])
+}
+#endif
+
+// One work-item a part of the lap, from node corners[i] to corners[i + 1]: how many of its steps are left when one does not
+// reach the node that it should.
+kernel void follow(CHAIN, const global uint* restrict lap, const uint nodes, const global uint* restrict corners,
+                   global uint* restrict wrong) {
+    const size_t i = get_global_id(0);
+    const uint last = corners[i + 1];
+    BEGIN
+    uint k = corners[i];
+    node_t node = AT(lap[k]);
+    while (k < last) {
+        node = NEXT(node);
+        // a damaged node is no address to go on from
+        if (WORD(node) != lap[k + 1 == nodes ? 0 : k + 1]) break;
+        k++;
+    }
+    wrong[i] = last - k;
+}
+
+#define STEP node = NEXT(node);
+#define FOUR STEP STEP STEP STEP
+
+// One work-item: 16 steps a block, from where the last launch ended, so that a short pass over a long lap does not visit the
+// same, by then cached, nodes again. state: the word reached, and the steps taken in all.
+kernel void chase(CHAIN, const global uint* restrict lap, const uint nodes, global ulong* restrict state, const uint blocks) {
+    BEGIN
+    node_t node = AT((uint)state[0]);
+    for (uint i = 0; i < blocks; i++) {
+        FOUR FOUR FOUR FOUR
+    }
+    state[0] = WORD(node);
+    state[1] += 16ul * blocks;
+}

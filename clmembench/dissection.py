@@ -1,0 +1,75 @@
+"""A dissection as a plan: an inquiry's probes become points of `chase`, and a stored run's records answer it again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import get_args
+
+from clmembench.answers import answer
+from clmembench.infer import levels
+from clmembench.infer.dissect import Limits, dissect
+from clmembench.model import Answer, DeviceInfo, Hierarchy, Inquiry, Plan, Point, Probe, Record, Run, Space, Value
+
+CHASE = "chase"
+GIB = 1 << 30
+NEEDS: dict[Space, str] = {"global_cg": "ptx"}  # features of the device, by space
+
+
+def limits(info: DeviceInfo, spaces: Sequence[str] = ()) -> Limits:
+    """What may be asked of a device: half of its largest buffer and an eighth of the host's memory at most, in these spaces
+    (empty: all)."""
+    most = min(info.max_alloc_bytes // 2, GIB if info.kind == "cpu" else 16 * GIB)
+    if info.kind == "cpu":
+        most = min(most, info.host_mem_bytes // 8)
+    usable = [s for s in get_args(Space) if NEEDS.get(s, "") in ("", *info.features) and (not spaces or s in spaces)]
+    floor = min(levels.floor_bytes(info), most // 4)
+    return Limits(most, floor, frozenset(usable), max(64, info.line_bytes))
+
+
+def dissected(info: DeviceInfo, spaces: Sequence[str] = ()) -> Plan:
+    """The points of a dissection, chosen as records come in."""
+    inquiry = dissect(limits(info, spaces))
+    try:
+        probes = next(inquiry)
+        while True:
+            records = yield [Point(CHASE, probe.params()) for probe in probes]
+            probes = inquiry.send(_answers(probes, records))
+    except StopIteration:
+        return
+
+
+def inferred(run: Run) -> Hierarchy:
+    """What the chases of a stored run tell: the same inquiry, answered by its records. What it asks for and the run has
+    not, such as in a memory space that was left out, is answered by saying so."""
+    kept: dict[tuple[tuple[str, Value], ...], Record] = {}
+    for record in run.records:
+        if record.benchmark == CHASE:
+            kept[_key(record)] = record
+    spaces = {str(record.params.get("space", "global")) for record in kept.values()}
+
+    def said(probe: Probe) -> Answer:
+        record = kept.get(tuple(sorted(probe.params().items())))
+        return answer(record, probe) if record is not None else Answer(probe, reason="this run has no answer to it")
+
+    return replayed(dissect(limits(run.header.device, sorted(spaces))), said)
+
+
+def replayed(inquiry: Inquiry[Hierarchy], said: Callable[[Probe], Answer]) -> Hierarchy:
+    """What an inquiry finds when `said`, a function from probe to answer, is asked."""
+    try:
+        probes = next(inquiry)
+        while True:
+            probes = inquiry.send([said(probe) for probe in probes])
+    except StopIteration as found:
+        result: Hierarchy = found.value
+        return result
+
+
+def _key(record: Record) -> tuple[tuple[str, Value], ...]:
+    return tuple(sorted(record.params.items()))
+
+
+def _answers(probes: Sequence[Probe], records: Sequence[Record]) -> list[Answer]:
+    """Answers in the order of the probes, whatever order the records came in."""
+    kept = {_key(record): record for record in records}
+    return [answer(kept[tuple(sorted(probe.params().items()))], probe) for probe in probes]

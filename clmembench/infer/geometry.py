@@ -1,0 +1,173 @@
+"""The geometry of one cache or TLB from whole laps: fill unit, tag unit, capacity, sets and ways, bits of the set index.
+Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from clmembench.infer.asking import SIGMAS, Asked, Bound, Chase, Contrast, bound
+from clmembench.model import Inquiry, Pattern, Probe, Space
+
+UNITS = (8, 16, 32, 64, 128, 256)  # bytes: distances at which the second access of a pair is tried
+FAR = 512  # surely another line
+APART = 3 * FAR  # an odd multiple, so that pairs fall into all sets
+NEIGHBOURS = 0.15  # relative: pairs 256 B apart that take that much less than those 512 B apart were prefetched
+CLEAR = 0.25  # of the way from hit to miss: what lies nearer to an end is that end
+SETTLED = 3  # strides in a row, each twice the last, at which as many places fit: no set bit lies between them
+MOST_PLACES = 1 << 17
+BLUR = 0.01  # relative: what single places hide in the noise of many
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A size in bytes that was looked for, or None and why not."""
+
+    nbytes: int | None
+    reason: str = ""
+
+
+def longest_unit(asked: Asked, space: Space, beyond_bytes: int, claimed: int) -> Inquiry[int]:
+    """The longest unit that any level brings in, for nodes that never share one: pairs of accesses over a working set
+    beyond all caches. Where neighbours are brought in too, which prefetchers do, it cannot be told, and what is claimed is
+    taken."""
+    count = max(64, min(MOST_PLACES, 2 * beyond_bytes // APART))
+    means = yield from _pairs(asked, space, count)
+    if means is None or means[-2] < (1 - NEIGHBOURS) * means[-1]:
+        return claimed
+    shared = [d for d, v in zip(UNITS, means, strict=False) if v < means[-1] * (1 - CLEAR / 2)]
+    return max(claimed, 2 * max(shared, default=16))
+
+
+def _pairs(asked: Asked, space: Space, count: int) -> Inquiry[list[float] | None]:
+    """The least mean of two orders for each distance of UNITS and FAR; None where there is no answer."""
+    distances = (*UNITS, FAR)
+    probes = [Probe(Pattern("pairs", count, APART, block_bytes=d, seed=seed), space) for d in distances for seed in (1, 2)]
+    values = [answer.value for answer in (yield from asked.all(probes))]
+    if any(value is None for value in values):
+        return None
+    return [min(v for v in values[2 * i : 2 * i + 2] if v is not None) for i in range(len(distances))]
+
+
+def fill_unit(asked: Asked, space: Space, contrast: Contrast, capacity: int) -> Inquiry[Unit]:
+    """The unit that a miss brings in: the least distance at which an access just after a miss misses too (Mei & Chu 2015,
+    section 4.2, stage 1, as pairs, which need no clock in the kernel). The first accesses are so many that they always
+    miss."""
+    count = max(64, min(MOST_PLACES // 4, 2 * capacity // UNITS[2]))
+    means = yield from _pairs(asked, space, count)
+    if means is None:
+        return Unit(None, "pairs of accesses got no answer")
+    near, far = means[0], means[-1]
+    if far - near < max(4 * SIGMAS * contrast.noise, CLEAR * (contrast.miss - contrast.hit) / 2):
+        return Unit(None, f"pairs {UNITS[0]} and {FAR} B apart take {near:.4g} and {far:.4g}: too alike to tell units")
+    if means[-2] < (1 - NEIGHBOURS) * far:
+        return Unit(None, f"lines {UNITS[-1]} B behind a miss are there sooner than others: a prefetcher brings them")
+    # the first access of a pair costs as much at any distance: what is left is the second's
+    second = [2 * m - far for m in means]
+    middle, reach = (contrast.hit + far) / 2, CLEAR * (far - contrast.hit)
+    odd = [d for d, s in zip(UNITS, second, strict=False) if abs(s - middle) < reach]
+    if odd:
+        return Unit(None, f"the second access of pairs {odd[0]} B apart neither hits nor misses: a prefetcher, or mixed levels")
+    apart = [s > middle for s in second]
+    if apart != sorted(apart):
+        return Unit(None, "whether the second access of a pair hits does not depend on its distance alone")
+    return Unit((*UNITS, FAR)[apart.index(True)] if True in apart else None, "no distance was found at which both miss")
+
+
+def tag_unit(
+    asked: Asked, chase: Chase, contrast: Contrast, unit: int, dense: Bound, most_bytes: int
+) -> Inquiry[tuple[Unit, Bound]]:
+    """The unit that a tag stands for, and how many tags there are. Odd multiples of a stride use all sets evenly, plain or
+    not: once the stride exceeds the tag's unit, as many places fit as there are tags. `dense` is how many fit `unit` bytes
+    apart."""
+    size, found = unit, dense
+    while size <= FAR and 3 * size * dense.fits <= most_bytes:
+        expected = [dense.fits * unit // (n * size) for n in (3, 2, 1)]
+        # translation is paid more often at longer strides: a hit is what surely fits at this one
+        base = yield from chase.mean(asked, max(1, 2 * expected[0] // 3), 3 * size)
+        more = max(0.0, base - contrast.hit) if base is not None else 0.0
+        here = replace(contrast, hit=contrast.hit + more, miss=contrast.miss + more)
+        found = yield from bound(asked, chase, here, 3 * size, 2 * dense.fits, expected, 0.02)
+        ratio = found.fits * size / (dense.fits * unit)  # 1, 1/2 or 1/3 where the tag's unit is size, twice, or more than that
+        if found.over is None:
+            return Unit(None, f"{found.fits} places {3 * size} B apart still fit"), found
+        if 0.8 < ratio < 1.2:
+            return Unit(size), found
+        if 0.44 < ratio < 0.56:
+            return Unit(2 * size), found
+        if not 0.28 < ratio < 0.39:
+            return Unit(None, f"{found.fits} places {3 * size} B apart fit, which suits no tag unit"), found
+        size *= 2
+    return Unit(None, "strides that would tell are beyond the limit of memory"), found
+
+
+@dataclass(frozen=True, slots=True)
+class Sets:
+    """What strides of powers of two told: how many places fit at each, which address bits choose the set, how many ways."""
+
+    fitting: tuple[tuple[int, int], ...]  # (stride, places that fit)
+    bits: tuple[int, ...]
+    ways: int | None
+    reason: str = ""
+
+    @property
+    def sets(self) -> int:
+        """As many as the bits tell apart."""
+        return 1 << len(self.bits)
+
+    @property
+    def way_bytes(self) -> int:
+        """The least stride at which all places are of one set."""
+        return 2 << self.bits[-1] if self.bits else self.fitting[0][0] if self.fitting else 0
+
+
+def sets_and_ways(
+    asked: Asked, chase: Chase, contrast: Contrast, unit: int, tags: int, reach_bytes: int, entries: int, most_bytes: int
+) -> Inquiry[Sets]:
+    """Places 2^k units apart: where a doubled stride halves how many fit, the bit that it skips is one of the set index;
+    where it stops to, what fits is one set's ways. As in Mei & Chu 2015, section 4.2, stage 2, without assuming that the
+    bits follow each other. A TLB that overflows would look like a set: strides are left out at which `entries` pages or
+    `reach_bytes` are exceeded."""
+    fitting: list[tuple[int, int]] = []
+    bits: list[int] = []
+    stride, last, steady = unit, tags, 0
+    while True:
+        if stride * last > most_bytes:
+            return Sets(tuple(fitting), tuple(bits), None, f"strides over {stride // 2} B are beyond the limit of memory")
+        if stride * last > 0.9 * reach_bytes and last > 0.9 * entries:
+            reason = f"{last} places {stride} B apart exceed the reach of a TLB, whose misses would look like the cache's"
+            return Sets(tuple(fitting), tuple(bits), None, reason)
+        guesses = (last // 2, last) if stride > unit else (last,)
+        apart = 0.0 if contrast.sharp(last) else BLUR / 2
+        found = yield from bound(asked, chase, contrast, stride, 2 * last + 2, guesses, apart)
+        if found.over is None or found.fits < 1:
+            return Sets(tuple(fitting), tuple(bits), None, f"no number of places {stride} B apart was found that just fits")
+        fitting.append((stride, found.fits))
+        slack = 0 if contrast.sharp(last) else max(1, int(BLUR * last))
+        if stride > unit:
+            if abs(found.fits - last) <= slack:
+                steady += 1
+            elif abs(2 * found.fits - last) <= 2 * slack:
+                bits.append(int(math.log2(stride)) - 1)
+                steady = 0
+            else:
+                reason = (
+                    f"{last} places fit {stride // 2} B apart and {found.fits} fit {stride} B apart, which no address bit does"
+                )
+                return Sets(tuple(fitting), tuple(bits), None, reason)
+        last = found.fits
+        if steady >= SETTLED and (bits or stride >= tags * unit):
+            return Sets(tuple(fitting), tuple(bits), last)
+        stride *= 2
+
+
+def consistent(sets: Sets, tags: Bound) -> bool:
+    """Whether sets times ways is what was found to fit at strides that use all sets."""
+    return sets.ways is not None and tags.fits <= sets.ways * sets.sets <= (tags.over or tags.fits) * 1.02
+
+
+def growing(first: int, last: int, per_octave: int) -> Sequence[int]:
+    """Whole numbers from `first` to at most `last`, so many an octave."""
+    steps = int(per_octave * math.log2(max(1, last / first)) + 1e-9)
+    return sorted({round(first * 2 ** (i / per_octave)) for i in range(steps + 1)})

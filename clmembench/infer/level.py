@@ -1,0 +1,164 @@
+"""One level of the hierarchy put together: its geometry and policy as Findings, each with what supports it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from clmembench.infer import geometry
+from clmembench.infer.asking import SIGMAS, Asked, Bound, Chase, Contrast, bound
+from clmembench.infer.found import inconsistent, measured, undetermined
+from clmembench.infer.geometry import Sets, Unit
+from clmembench.infer.replaced import replaced
+from clmembench.infer.steps import Step
+from clmembench.model import CacheLevel, Finding, Inquiry
+
+CLOSE = 0.02  # relative: bounds of a size that are no further apart give one
+LAST_LINES = 2  # nor bounds that are no more lines apart
+UNKNOWN = 32  # bytes that are taken to come in together where that is not known: no device brings in less
+LOOSE = 0.005  # relative: bounds of a size that single lines cannot tell
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What else is known when a level is looked at: its number from 0, the relative noise of a lap, reach and entries of the
+    nearest TLB, and the largest working set that may be asked for."""
+
+    number: int
+    noise: float
+    reach_bytes: int
+    entries: int
+    most_bytes: int
+
+
+def cache_level(asked: Asked, chase: Chase, step: Step, around: Around) -> Inquiry[CacheLevel]:
+    """Size, line, sector, ways, sets, policy and latency of the level that a curve's step leaves."""
+    contrast = Contrast(step.hit, step.miss, around.noise * step.hit)
+    asked.cited()
+    filled = yield from geometry.fill_unit(asked, chase.space, contrast, step.over_bytes)
+    fill_from = asked.cited()
+    unit = filled.nbytes or UNKNOWN
+    dense = yield from _dense(asked, chase, contrast, step, unit)
+    dense_from = asked.cited()
+    straight = replace(chase, block_bytes=0)
+    tag, tags = yield from geometry.tag_unit(asked, chase, contrast, unit, dense, around.most_bytes)
+    tag_from = asked.cited()
+    sets: Sets | None = None
+    if tag.nbytes is not None:
+        count = dense.fits * unit // tag.nbytes
+        sets = yield from geometry.sets_and_ways(
+            asked, straight, contrast, tag.nbytes, count, around.reach_bytes, around.entries, around.most_bytes
+        )
+    sets_from = asked.cited()
+    known = Found(filled, dense, unit, tag, tags, sets, contrast)
+    policy: Mapping[str, Finding] = {}
+    if sets is not None and sets.ways is not None and known.agrees():
+        policy = yield from replaced(asked, straight, contrast, sets.ways, sets.way_bytes, unit)
+    else:
+        policy = {"policy": undetermined("policy", "its sets are not known, so no set can be overflowed on purpose")}
+    findings = {
+        "size_bytes": known.size(dense_from),
+        "line_bytes": _unit("line_bytes", tag, "places at odd strides", tag_from),
+        "sector_bytes": _unit("sector_bytes", filled, "pairs of accesses", fill_from),
+        **known.sets_findings(sets_from),
+        **policy,
+        **latency(step, around.noise),
+    }
+    return CacheLevel(f"L{around.number + 1}", chase.space, findings)
+
+
+def latency(step: Step, noise: float) -> dict[str, Finding]:
+    """A hit's latency in cycles and ns, from the level's plateau."""
+    method, spread = "plateau of whole laps over growing working sets", SIGMAS * noise
+    found = {}
+    for name, value in (("latency_cycles", step.hit), ("latency_ns", step.hit_ns)):
+        found[name] = measured(name, value, method, (), value * (1 - spread), value * (1 + spread))
+    return found
+
+
+def _dense(asked: Asked, chase: Chase, contrast: Contrast, step: Step, unit: int) -> Inquiry[Bound]:
+    """How many neighbouring units just fit. A power of two between the curve's points is tried first: most caches are one."""
+    low, over = step.fits_bytes // unit, -(-step.over_bytes // unit)
+    powers = [p for p in (1 << k for k in range(40)) if low < p < over] + [3 << k for k in range(39) if low < 3 << k < over]
+    guesses = [low, *powers, over] if contrast.sharp(over) else [low, over]
+    apart = 0.0 if contrast.sharp(over) else LOOSE
+    return (yield from bound(asked, chase, contrast, unit, 2 * over, guesses, apart))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found of one level's geometry."""
+
+    filled: Unit
+    dense: Bound
+    unit: int
+    tag: Unit
+    tags: Bound
+    sets: Sets | None
+    contrast: Contrast
+
+    def least_and_most(self) -> tuple[int, int]:
+        """Bounds of the size in bytes: more than fits surely is over it, and what hid in the noise may be over it too."""
+        fits, over = self.dense.fits, self.dense.over or self.dense.fits
+        one = (self.contrast.miss - self.contrast.hit) / fits
+        hidden = int((self.contrast.limit(fits) - self.contrast.hit) / one) if not self.contrast.sharp(fits) else 0
+        return (fits - hidden) * self.unit, max(over - 1, fits) * self.unit
+
+    def agrees(self) -> bool:
+        """Whether sets times ways times line lies within the bounds of the size."""
+        if self.sets is None or self.sets.ways is None or self.tag.nbytes is None:
+            return False
+        low, high = self.least_and_most()
+        slack = LAST_LINES * self.tag.nbytes
+        return low - slack <= self.geometric() <= high + slack
+
+    def geometric(self) -> int:
+        """Sets times ways times line, in bytes."""
+        assert self.sets is not None and self.sets.ways is not None and self.tag.nbytes is not None
+        return self.sets.sets * self.sets.ways * self.tag.nbytes
+
+    def size(self, evidence: tuple[str, ...]) -> Finding:
+        """The capacity: what just fits, held against sets times ways times line."""
+        low, high = self.least_and_most()
+        method = "largest working set without misses"
+        if self.sets is not None and self.sets.ways is not None and self.tag.nbytes is not None:
+            if self.agrees():
+                return measured("size_bytes", self.geometric(), f"{method}; sets x ways x line agrees", evidence, low, high)
+            reason = f"{method}: {low} to {high} B; sets x ways x line: {self.geometric()} B"
+            ends = sorted((low, self.geometric()))
+            return inconsistent("size_bytes", reason, ends[0], max(high, ends[1]), method, evidence)
+        if self.tags_agree() and high - low <= max(CLOSE * high, LAST_LINES * self.unit):
+            return measured("size_bytes", high, f"{method}; as many lines fit at odd strides", evidence, low, high)
+        reason = "where misses begin is a lower bound only: lines may fall unevenly into sets"
+        return undetermined("size_bytes", reason, method, evidence, low, None)
+
+    def tags_agree(self) -> bool:
+        """Whether odd strides, which lay lines into sets in another way, overflow at the same number of lines."""
+        if self.tag.nbytes is None:
+            return False
+        low, high = self.least_and_most()
+        return low * 0.98 <= self.tags.fits * self.tag.nbytes <= high * 1.02
+
+    def sets_findings(self, evidence: tuple[str, ...]) -> dict[str, Finding]:
+        """Ways, sets and bits of the set index."""
+        method = "places that fit at strides of powers of two"
+        if self.sets is None or self.sets.ways is None or not self.agrees():
+            reason = self.sets.reason if self.sets is not None and self.sets.ways is None else ""
+            if self.sets is not None and self.sets.ways is not None:
+                reason = f"{self.sets.sets} sets of {self.sets.ways} ways make {self.geometric()} B, which is not the size"
+            reason = reason or f"the line is not known: {self.tag.reason}"
+            return {name: undetermined(name, reason, method, evidence) for name in ("ways", "sets")}
+        found = {
+            "ways": measured("ways", self.sets.ways, method, evidence),
+            "sets": measured("sets", self.sets.sets, method, evidence),
+        }
+        if self.sets.bits:
+            bits = ",".join(str(bit) for bit in self.sets.bits)
+            found["set_bits"] = measured("set_bits", bits, method, evidence)
+        return found
+
+
+def _unit(name: str, unit: Unit, method: str, evidence: tuple[str, ...]) -> Finding:
+    if unit.nbytes is None:
+        return undetermined(name, unit.reason, method, evidence)
+    return measured(name, unit.nbytes, method, evidence)

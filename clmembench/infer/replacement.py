@@ -1,0 +1,204 @@
+"""Replacement policies of one cache set: what each keeps, line by line, from an empty set on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from clmembench.model import Array
+
+STOCHASTIC = ("random", "way-weighted")
+
+
+class OneSet(Protocol):
+    """A set of some ways. An access says whether it hit, and keeps the line."""
+
+    def access(self, line: int) -> bool: ...
+
+
+Maker = Callable[[int], OneSet]  # from a number of ways
+
+
+class Lru:
+    """The line that was used longest ago goes."""
+
+    def __init__(self, ways: int) -> None:
+        self.ways = ways
+        self.lines: dict[int, None] = {}  # from the least to the most recently used
+
+    def access(self, line: int) -> bool:
+        hit = line in self.lines
+        if hit:
+            del self.lines[line]
+        elif len(self.lines) == self.ways:
+            del self.lines[next(iter(self.lines))]
+        self.lines[line] = None
+        return hit
+
+
+class Fifo:
+    """The line that came first goes."""
+
+    def __init__(self, ways: int) -> None:
+        self.ways = ways
+        self.lines: dict[int, None] = {}
+
+    def access(self, line: int) -> bool:
+        if line in self.lines:
+            return True
+        if len(self.lines) == self.ways:
+            del self.lines[next(iter(self.lines))]
+        self.lines[line] = None
+        return False
+
+
+class _Ways:
+    """Lines with a place each; a free way is taken before any line goes."""
+
+    def __init__(self, ways: int) -> None:
+        self.ways = ways
+        self.where: dict[int, int] = {}
+        self.lines: list[int | None] = [None] * ways
+
+    def access(self, line: int) -> bool:
+        way = self.where.get(line)
+        hit = way is not None
+        if way is None:
+            way = len(self.where) if len(self.where) < self.ways else self.victim()
+            old = self.lines[way]
+            if old is not None:
+                del self.where[old]
+            self.lines[way] = line
+            self.where[line] = way
+        self.touched(way)
+        return hit
+
+    def victim(self) -> int:
+        raise NotImplementedError
+
+    def touched(self, way: int) -> None:
+        raise NotImplementedError
+
+
+class TreePlru(_Ways):
+    """A binary tree over the ways; every node points to the half that was not used last, and the victim is where they lead.
+
+    `split` gives the size of the lower half of n ways, which matters where they are no power of two.
+    """
+
+    def __init__(self, ways: int, split: Callable[[int], int] = lambda n: (n + 1) // 2) -> None:
+        super().__init__(ways)
+        self.paths: list[list[tuple[tuple[int, int], bool]]] = [[] for _ in range(ways)]
+        self.halves: dict[tuple[int, int], int] = {}
+        todo = [(0, ways)]
+        while todo:
+            low, high = todo.pop()
+            if high - low < 2:
+                continue
+            middle = self.halves[low, high] = low + split(high - low)
+            for way in range(low, high):
+                self.paths[way].append(((low, high), way < middle))
+            todo += [(low, middle), (middle, high)]
+        self.upper = dict.fromkeys(self.halves, False)
+
+    def touched(self, way: int) -> None:
+        for node, upper in self.paths[way]:
+            self.upper[node] = upper
+
+    def victim(self) -> int:
+        low, high = 0, self.ways
+        while high - low > 1:
+            middle = self.halves[low, high]
+            low, high = (middle, high) if self.upper[low, high] else (low, middle)
+        return low
+
+
+class Nru(_Ways):
+    """A bit a way says that it was used; a line without goes. When all are set, all but the last used are cleared.
+
+    `late`: cleared only when a victim is looked for and none is without. `turning`: looked for from behind the last victim on.
+    """
+
+    def __init__(self, ways: int, late: bool = False, turning: bool = False) -> None:
+        super().__init__(ways)
+        self.used = [False] * ways
+        self.late, self.turning = late, turning
+        self.start = 0
+
+    def touched(self, way: int) -> None:
+        self.used[way] = True
+        if not self.late and all(self.used):
+            self.used = [False] * self.ways
+            self.used[way] = True
+
+    def victim(self) -> int:
+        if all(self.used):
+            self.used = [False] * self.ways
+        way = next(w % self.ways for w in range(self.start, self.start + self.ways) if not self.used[w % self.ways])
+        if self.turning:
+            self.start = (way + 1) % self.ways
+        return way
+
+
+def _filled(n: int) -> int:
+    """The lower half of the next power of two, as where a tree is built for that and some leaves are missing."""
+    half = 1
+    while half * 2 < n:
+        half *= 2
+    return half
+
+
+DETERMINISTIC: Mapping[str, tuple[Maker, ...]] = {  # of some there are several in use that differ
+    "LRU": (Lru,),
+    "FIFO": (Fifo,),
+    "tree-PLRU": (TreePlru, lambda ways: TreePlru(ways, _filled), lambda ways: TreePlru(ways, lambda n: n // 2)),
+    "NRU": (
+        Nru,
+        lambda ways: Nru(ways, late=True),
+        lambda ways: Nru(ways, turning=True),
+        lambda ways: Nru(ways, late=True, turning=True),
+    ),
+}
+
+
+def makers(name: str, ways: int) -> tuple[Maker, ...]:
+    """The forms of a deterministic policy that differ for that number of ways."""
+    forms = DETERMINISTIC[name]
+    return forms[:1] if name == "tree-PLRU" and ways & (ways - 1) == 0 else forms
+
+
+def hits(maker: Maker, ways: int, lines: Sequence[int]) -> list[bool]:
+    """Which accesses of one set hit, from an empty set on."""
+    one = maker(ways)
+    return [one.access(line) for line in lines]
+
+
+def steady_misses(maker: Maker, ways: int, lap: Sequence[int], laps: int) -> float:
+    """The share of a lap's accesses that miss when it is repeated: over the second half of `laps`."""
+    one = maker(ways)
+    misses = 0
+    for number in range(laps):
+        found = sum(not one.access(line) for line in lap)
+        misses += found if number >= laps // 2 else 0
+    return misses / (len(lap) * (laps - laps // 2))
+
+
+def sampled_misses(weights: Array, lap: Sequence[int], laps: int, random: np.random.Generator) -> Array:
+    """As `steady_misses` where the victim is drawn: `weights` of shape (sets, ways), one set a row; shape (sets,)."""
+    sets, ways = weights.shape
+    limits = np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1)
+    held = np.full((sets, ways), -1, dtype=np.int64)
+    filled = np.zeros(sets, dtype=np.int64)
+    misses = np.zeros(sets)
+    for number in range(laps):
+        for line in lap:
+            missed = np.flatnonzero(~(held == line).any(axis=1))
+            drawn = (random.random(missed.size)[:, None] > limits[missed]).sum(axis=1)
+            way = np.where(filled[missed] < ways, filled[missed], np.minimum(drawn, ways - 1))
+            held[missed, way] = line
+            filled[missed] = np.minimum(filled[missed] + 1, ways)
+            if number >= laps // 2:
+                misses[missed] += 1
+    return misses / (len(lap) * (laps - laps // 2))

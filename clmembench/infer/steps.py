@@ -1,0 +1,189 @@
+"""Steps of a latency curve: where a growing working set leaves one level for the next, and what each level costs. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from clmembench.infer.asking import SIGMAS, Asked, Chase
+from clmembench.infer.found import measured
+from clmembench.model import Answer, CacheLevel, Inquiry
+
+VALLEY = 0.3  # of the lower of two rises: what rises less between them parts two levels
+FLOOR = 2  # slopes in a row that are a valley: one alone may be chance
+LEAST_STEP = 0.2  # relative: two levels differ by more
+FLAT = 0.06  # relative: what a flat end may rise by
+BENT = 0.02  # how much slower than a larger working set a point must be to be measured again
+AGAIN = 3  # times, each in another order
+SETTLED_OCTAVES = 2.0
+BEYOND = 4.0  # times the last step, before a flat end is called memory
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One level: `hit` and `hit_ns` while the working set fits, `miss` once it does not; the set is between `fits_bytes`,
+    the last size on the level, and `over_bytes`, where it has surely left it."""
+
+    hit: float
+    hit_ns: float
+    miss: float
+    fits_bytes: int
+    over_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Latency over the working set, disturbances mended, its steps, and what lies beyond the last: None where the curve
+    does not end flat."""
+
+    sizes: tuple[int, ...]
+    values: tuple[float, ...]
+    steps: tuple[Step, ...]
+    memory: float | None
+    memory_ns: float | None
+    noise: float  # relative, of one lap
+
+
+def curve(
+    asked: Asked, chase: Chase, stride_bytes: int, first: int, last: int, floor: int, per_octave: int = 4
+) -> Inquiry[Curve | None]:
+    """Laps over growing working sets, an octave at a time, until the latency has been flat for two octaves beyond `floor`,
+    or to `last`. None where nothing was answered."""
+    sizes: list[int] = []
+    best: dict[int, Answer] = {}
+    while not sizes or (sizes[-1] < last and not _ended(sizes, [_value(best[s]) for s in sizes], floor)):
+        start = first if not sizes else 2 ** (1 / per_octave) * sizes[-1]
+        more = [int(start * 2 ** (i / per_octave)) // stride_bytes * stride_bytes for i in range(per_octave)]
+        more = [size for size in dict.fromkeys(more) if size <= last]
+        if not more:
+            break
+        answers = yield from asked.all([chase.lap(size // stride_bytes, stride_bytes) for size in more])
+        kept = [(size, a) for size, a in zip(more, answers, strict=True) if a.value is not None]
+        if not kept:
+            break
+        best.update(kept)
+        sizes += [size for size, _ in kept]
+        yield from _mended(asked, chase, stride_bytes, sizes, best)
+    if len(sizes) < 2 * per_octave:
+        return None
+    values = [_value(best[s]) for s in sizes]
+    noise = sorted(_noise(a) for a in best.values())[len(best) // 2]
+    found = steps(sizes, values, [best[s].ns or 0.0 for s in sizes], noise)
+    flat = _ended(sizes, values, floor)
+    return Curve(tuple(sizes), tuple(values), found, values[-1] if flat else None, best[sizes[-1]].ns if flat else None, noise)
+
+
+def steps(sizes: Sequence[int], values: Sequence[float], ns: Sequence[float], noise: float) -> tuple[Step, ...]:
+    """The levels that a curve rises through. A curve rises from one level to the next in one hump of its slope, steeply or
+    softly; where the slope falls to a fraction of two humps between them, there is a level."""
+    least = _least(values)
+    rises = [math.log(b / a) for a, b in pairwise(least)]
+    dim = max(4 * noise, 0.004)
+    humps = _humps([r if r > dim else 0.0 for r in rises])
+    found: list[Step] = []
+    for number, (start, stop) in enumerate(humps):
+        before = humps[number - 1][1] if number else 0
+        after = humps[number + 1][0] if number + 1 < len(humps) else len(least) - 1
+        hit, miss = _level(least, before, start), _level(least, stop, after)
+        if miss / hit - 1 < LEAST_STEP:
+            continue
+        ns_hit = ns[(before + start) // 2] if number else ns[start // 2]
+        over = next(i for i in range(start + 1, len(least)) if least[i] > hit * (1 + max(dim, 0.02)))
+        found.append(Step(hit, ns_hit, miss, sizes[start], sizes[over]))
+    return tuple(found)
+
+
+def _level(values: Sequence[float], first: int, last: int) -> float:
+    """The latency of a level between two humps: of its last third, since what replaces at random approaches it slowly."""
+    part = sorted(values[first + (last - first) * 2 // 3 : last + 1])
+    return part[len(part) // 2]
+
+
+def _humps(rises: Sequence[float]) -> list[tuple[int, int]]:
+    """(first, last) points of each rise: runs of slopes, parted where they fall below VALLEY of the lower top of either
+    side."""
+    humps: list[tuple[int, int]] = []
+    tops: list[float] = []
+    i = 0
+    while i < len(rises):
+        if rises[i] <= 0:
+            i += 1
+            continue
+        j = i
+        while j < len(rises) and rises[j] > 0:
+            j += 1
+        for start, stop in _parted(rises, i, j):
+            humps.append((start, stop))
+            tops.append(max(rises[start:stop]))
+        i = j
+    return humps
+
+
+def _parted(rises: Sequence[float], start: int, stop: int) -> list[tuple[int, int]]:
+    """A run of slopes, parted at its deepest valley, and each part again."""
+    best: tuple[float, int] | None = None
+    for i in range(start + 1, stop - FLOOR):
+        lower = min(max(rises[start:i]), max(rises[i + FLOOR : stop]))
+        depth = max(rises[i : i + FLOOR]) / lower
+        if depth < VALLEY and (best is None or depth < best[0]):
+            best = (depth, i)
+    if best is None:
+        return [(start, stop)]
+    return [*_parted(rises, start, best[1]), *_parted(rises, best[1] + FLOOR, stop)]
+
+
+def _mended(asked: Asked, chase: Chase, stride: int, sizes: Sequence[int], best: dict[int, Answer]) -> Inquiry[None]:
+    """Measure again, in another order, what is slower than a larger working set: a disturbance; the fastest counts."""
+    for seed in range(1, 1 + AGAIN):
+        values = [_value(best[s]) for s in sizes]
+        least = _least(values)
+        bent = [s for s, v, low in zip(sizes, values, least, strict=True) if v > low * (1 + BENT)]
+        if not bent:
+            return
+        for size, answer in zip(
+            bent, (yield from asked.all([chase.lap(s // stride, stride, seed) for s in bent])), strict=True
+        ):
+            if answer.value is not None and answer.value < _value(best[size]):
+                best[size] = answer
+
+
+def _ended(sizes: Sequence[int], values: Sequence[float], floor: int) -> bool:
+    """Whether the last two octaves are flat, and lie beyond `floor` and well beyond the last rise."""
+    if sizes[-1] < floor:
+        return False
+    tail = [v for s, v in zip(sizes, values, strict=True) if s >= sizes[-1] / 2**SETTLED_OCTAVES * 1.001]
+    rise = max(tail) / min(tail) - 1
+    return rise < FLAT and min(values) < tail[0] / (1 + LEAST_STEP)
+
+
+def _least(values: Sequence[float]) -> list[float]:
+    """Of each point and all larger ones the least: a set that fits where a larger one does is as fast."""
+    least, found = math.inf, []
+    for value in reversed(values):
+        least = min(least, value)
+        found.append(least)
+    return found[::-1]
+
+
+def _value(answer: Answer) -> float:
+    return answer.value if answer.value is not None else math.inf
+
+
+def _noise(answer: Answer) -> float:
+    if not answer.value or answer.low is None or answer.high is None:
+        return 0.0
+    return (answer.high - answer.low) / 2 / 1.96 / answer.value
+
+
+def memory(found: Curve) -> tuple[CacheLevel, ...]:
+    """The level beyond all caches, where the curve ended flat."""
+    if found.memory is None or found.memory_ns is None:
+        return ()
+    method, spread = "whole laps far beyond the last cache, in blocks whose pages the TLB holds", SIGMAS * found.noise
+    findings = {
+        name: measured(name, value, method, (), value * (1 - spread), value * (1 + spread))
+        for name, value in (("latency_cycles", found.memory), ("latency_ns", found.memory_ns))
+    }
+    return (CacheLevel("DRAM", "global", findings),)
