@@ -91,6 +91,7 @@ def _measured(info: DeviceInfo, found: Found, selection: Selection, spaces: Sequ
 
     from clmembench import dissection, drive
     from clmembench.benchmarks import discovered
+    from clmembench.model import CHASE
 
     deadline = time.monotonic() + selection.budget_s if selection.budget_s else None
     plan = dissection.dissected(info, spaces)
