@@ -6,9 +6,9 @@ from clmembench import specs
 from clmembench.claims import FIRST, LARGEST, Said, placed, said, verdict
 from clmembench.data import sheet_paths
 from clmembench.model import Finding
-from tests import hierarchies
+from tests import found_hierarchies as hierarchies
 from tests.builders import device
-from tests.hierarchies import KIB, MIB, known, level, unknown
+from tests.found_hierarchies import KIB, MIB, known, level, unknown
 
 
 def two_methods(value, low, high):

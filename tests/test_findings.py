@@ -9,8 +9,8 @@ import pytest
 
 from clmembench.model import CacheLevel, Finding, Hierarchy, TlbLevel
 from clmembench.report import findings
-from tests import hierarchies
-from tests.hierarchies import KIB, known, level, unknown
+from tests import found_hierarchies as hierarchies
+from tests.found_hierarchies import KIB, known, level, unknown
 
 EVIL = ["=1+cmd|' /C calc'!A0", "a|b", "<script>", "\x1b[31mred\n", "\u202eleft", "\\input{x}", "a & b_c"]
 

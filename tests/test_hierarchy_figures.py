@@ -5,7 +5,7 @@ import pytest
 
 from clmembench.model import Answer, Finding, Pattern, Probe
 from clmembench.report.hierarchy_figures import Classic, classic, disagreements, patterns, regions
-from tests.hierarchies import KIB, known, unknown
+from tests.found_hierarchies import KIB, known, unknown
 from tests.test_report import HOSTILE, SVG_ATTRIBUTES, SVG_TAGS, Page
 
 

@@ -19,7 +19,7 @@ from clmembench.report.hierarchy_figures import Classic
 from clmembench.report.rows import as_dict, rows, to_csv, to_json, to_markdown
 from clmembench.report.summary import sections, warnings
 from clmembench.specs import Figure, Match, Published, SpecSheet
-from tests import hierarchies
+from tests import found_hierarchies as hierarchies
 from tests.builders import BANDWIDTH, CHASE, COST, STREAM, clock, device, header, record, run, series, slope
 
 KIB, MIB = 1 << 10, 1 << 20

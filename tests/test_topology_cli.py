@@ -7,7 +7,7 @@ import pytest
 
 from clmembench import results
 from clmembench.cli import app, topology
-from tests import hierarchies
+from tests import found_hierarchies as hierarchies
 from tests.builders import CHASE, device, header, record, slope
 
 

@@ -8,8 +8,8 @@ import pytest
 from clmembench.claims import Said, said
 from clmembench.model import CacheLevel, Finding, Hierarchy, TlbLevel
 from clmembench.report.tree import columns, drawn
-from tests import hierarchies
-from tests.hierarchies import KIB, MIB, known, level, unknown
+from tests import found_hierarchies as hierarchies
+from tests.found_hierarchies import KIB, MIB, known, level, unknown
 
 GPU = (hierarchies.gpu(), hierarchies.gpu_device(), said(hierarchies.gpu_device()))
 CPU = (hierarchies.cpu(), hierarchies.cpu_device(), said(hierarchies.cpu_device()))
