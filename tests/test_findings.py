@@ -43,6 +43,11 @@ def test_tables_for_people_have_units_and_no_value_for_what_is_not_known():
     assert "| 64 B | exact | ok |" in line
 
 
+def test_a_latency_in_a_unit_of_its_own_is_not_called_one_in_cycles():
+    assert "| L1 | global | latency | 88.0 as recorded |" in findings.to_markdown(hierarchies.traces())
+    assert "| L1 | global | latency in ns | 1.11 ns |" in findings.to_markdown(hierarchies.cpu())
+
+
 def test_long_evidence_is_counted_for_people_and_whole_in_csv():
     ids = tuple(f"chase-{n}" for n in range(40))
     hierarchy = Hierarchy((level("L1", "global", Finding("ways", 8, 8, 8, "", "ok", "sets", ids)),))
