@@ -8,9 +8,8 @@ from typing import get_args
 from clmembench.answers import answer
 from clmembench.infer import levels
 from clmembench.infer.dissect import Limits, dissect
-from clmembench.model import Answer, DeviceInfo, Hierarchy, Inquiry, Plan, Point, Probe, Record, Run, Space, Value
+from clmembench.model import CHASE, Answer, DeviceInfo, Hierarchy, Inquiry, Plan, Point, Probe, Record, Run, Space, Value
 
-CHASE = "chase"
 GIB = 1 << 30
 NEEDS: dict[Space, str] = {"global_cg": "ptx"}  # features of the device, by space
 

@@ -48,7 +48,11 @@ def measuring(monkeypatch, inferred):
 
 def call(capsys, *args):
     """(exit code, standard output, standard error) of `clmembench topology ARGS`."""
-    code = app(["topology", *map(str, args)], standalone_mode=False)
+    return command(capsys, "topology", *args)
+
+
+def command(capsys, *args):
+    code = app([*map(str, args)], standalone_mode=False)
     return (code or 0, *capsys.readouterr())
 
 
@@ -142,3 +146,19 @@ def test_a_results_file_is_replaced_only_where_that_was_said(stored, measuring, 
     assert call(capsys, "-o", stored, "--overwrite")[0] == 0
     assert results.read(stored).header.device != hierarchies.gpu_device()
     assert results.read(stored).header.device != device()
+
+
+def test_show_and_report_have_the_hierarchy_of_a_run_that_was_dissected(stored, inferred, tmp_path, capsys):
+    code, out, _ = command(capsys, "show", stored)
+    assert code == 0 and "─ L1 TLB ─" in out
+    assert command(capsys, "report", stored, "-o", tmp_path / "r.html")[0] == 0
+    assert 'id="hierarchy"' in (tmp_path / "r.html").read_text()
+
+
+def test_show_and_report_of_other_runs_infer_nothing(tmp_path, inferred, capsys):
+    other = tmp_path / "other.jsonl"
+    with results.Writer(other, header()) as writer:
+        writer.write(record())
+    assert "compute unit, one of" not in command(capsys, "show", other)[1]
+    assert "Memory hierarchy" not in command(capsys, "report", other, "-f", "md")[1]
+    assert inferred == []

@@ -18,9 +18,9 @@ from clmembench.shown import line
 if TYPE_CHECKING:
     from clmembench.child import Found
     from clmembench.model import Card, DeviceInfo, Hierarchy, Record, Run
+    from clmembench.report.anatomy import Dissected
     from clmembench.selection import Selection
 
-CHASE = "chase"  # the benchmark whose records tell of a hierarchy
 WIDTH = (80, 110)  # columns of a drawing on a terminal; 100 where there is none
 
 
@@ -59,7 +59,7 @@ def topology(
             exits.stop(
                 f"{path} is a stored run, which is read and not measured: leave out RUN or {', '.join(asked)}", exits.USAGE
             )
-        _show(_chased(path), form)
+        show(_chased(path), form)
         return
     info = devices.select(devices.listed(), device or "0")
     try:
@@ -75,7 +75,7 @@ def topology(
     kept, bad, interrupted = session.kept(info, chosen, _cards(), measured, output, overwrite)
     run = session.reread(kept)
     if is_chased(run):
-        _show(run, form)
+        show(run, form)
     if form == "tree":
         print(line(f"Results: {kept}"))
     if interrupted:
@@ -91,6 +91,7 @@ def _measured(info: DeviceInfo, found: Found, selection: Selection, spaces: Sequ
 
     from clmembench import dissection, drive
     from clmembench.benchmarks import discovered
+    from clmembench.model import CHASE
 
     deadline = time.monotonic() + selection.budget_s if selection.budget_s else None
     plan = dissection.dissected(info, spaces)
@@ -108,17 +109,29 @@ def _cards() -> Mapping[str, Card]:
     """What the file keeps of the benchmark that is run."""
     from clmembench import plan
     from clmembench.benchmarks import discovered
+    from clmembench.model import CHASE
 
     return {CHASE: plan.card(discovered()[CHASE])}
 
 
+def dissected(run: Run) -> Dissected | None:
+    """What a report shows of a run's memory hierarchy; None where it holds nothing of it."""
+    from clmembench.report.anatomy import Dissected
+
+    return Dissected(inferred(run)) if is_chased(run) else None
+
+
 def is_chased(run: Run) -> bool:
     """Whether a run holds what a hierarchy is inferred from."""
+    from clmembench.model import CHASE
+
     return any(record.benchmark == CHASE for record in run.records)
 
 
 def _chased(path: Path) -> Run:
     """A stored run that holds chases. Ends the command where there is none."""
+    from clmembench.model import CHASE
+
     run = read.load(path)
     if not is_chased(run):
         exits.stop(
@@ -131,6 +144,7 @@ def _chased(path: Path) -> Run:
 
 def _selection(budget: str | None, timeout: str | None, seed: int | None) -> Selection:
     """Raises ValueError for what is no duration."""
+    from clmembench.model import CHASE
     from clmembench.selection import Selection
 
     plain = Selection(suite="topology", globs=(CHASE,), seed=seed or 0)
@@ -154,7 +168,7 @@ def _spaces(text: str | None) -> tuple[str, ...]:
     return named
 
 
-def _show(run: Run, form: str) -> None:
+def show(run: Run, form: str) -> None:
     """Print what a run tells of the hierarchy, in one of the forms."""
     from clmembench import claims
     from clmembench.report import findings, hierarchy_json, rows, tree

@@ -10,6 +10,7 @@ from clmembench.model.benchmark import (
     Role,
 )
 from clmembench.model.chase import (
+    CHASE,
     Answer,
     Inquiry,
     Order,
@@ -65,6 +66,7 @@ from clmembench.model.work import (
 )
 
 __all__ = [
+    "CHASE",
     "Array",
     "Buffer",
     "BuildError",

@@ -14,6 +14,8 @@ Space = Literal[
 ]
 T = TypeVar("T")
 
+CHASE = "chase"  # the benchmark that answers probes: shown as the hierarchy that is inferred from them, not point by point
+
 
 @dataclass(frozen=True, slots=True)
 class Pattern:

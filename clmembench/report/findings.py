@@ -72,7 +72,9 @@ def cells(hierarchy: Hierarchy) -> Iterator[tuple[str, ...]]:
         value = "–" if finding.value is None else words(finding, interval=False)
         exact = finding.value is not None and finding.value == finding.low == finding.high
         told = (value, "exact" if exact else bounds(finding) or "–", finding.status, finding.method, evidence, finding.reason)
-        yield (entry.level, entry.space, label(entry.name), *told)
+        called = label(entry.name)
+        called = called if called.endswith(f" in {finding.unit}") else called.partition(" in ")[0]  # latencies as recorded
+        yield (entry.level, entry.space, called, *told)
 
 
 def words(finding: Finding, interval: bool = True) -> str:

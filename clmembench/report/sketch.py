@@ -106,7 +106,7 @@ def sketched(hierarchy: Hierarchy, info: DeviceInfo | None = None, claims: Seque
     path = [*near, *hierarchy.levels]
     said = placed(claims, path)
     boxes = _path(path, said, notes, surprises)
-    tlb = tuple(_box(level.name, level.findings, (), notes, surprises) for level in hierarchy.tlb)
+    tlb = tuple(_box(line(level.name), level.findings, (), notes, surprises) for level in hierarchy.tlb)
     branches = tuple(
         (name, tuple(_path(levels, [[] for _ in levels], notes, surprises, name)))
         for name, levels in (("constant", hierarchy.constant), ("image", hierarchy.image))
@@ -184,9 +184,10 @@ def _together(facts: Sequence[Fact]) -> Iterator[Fact]:
 
 def _fact(name: str, finding: Finding, where: str, notes: _Notes) -> Fact:
     called, text = CALLED.get(name, label(name)), words(finding)
-    if finding.status == "undetermined":
+    if finding.status != "ok" and finding.value is None:
         span, note = bounds(finding), notes.add(where, label(name), line(finding.reason))
-        return Fact(f"{label(name)} ? ({span})" if span else f"{label(name)} ?", "undetermined", note)
+        shown = label(name) if finding.status == "undetermined" else f"{label(name)} inconsistent"
+        return Fact(f"{shown} ? ({span})" if span else f"{shown} ?", finding.status, note)
     one = COUNTED.get(name)
     if one is not None and isinstance(finding.value, (int, float)):
         count, _, span = text.partition(" ")
