@@ -104,7 +104,7 @@ class Tables(NamedTuple):
     tables: np.ndarray  # listed sets and hashes
     chances: np.ndarray  # cumulated probabilities of victims
     starts: np.ndarray  # where each set's block begins
-    sets: np.ndarray  # the blocks, int32
+    sets: np.ndarray  # the blocks, int64
     memory: np.ndarray
 
 
@@ -170,7 +170,7 @@ def laid_out(path: Path) -> Tables:
         ways += level.sets.ways
     blocks = np.array([*ways, 0], np.int64) * 3 + sim.UNITS  # one more, for the end
     starts = np.cumsum(blocks) - blocks
-    sets = np.zeros(blocks.sum(), np.int32)
+    sets = np.zeros(blocks.sum(), np.int64)
     sets[starts + sim.WAYS] = [*ways, 0]
     return Tables(geometry, np.array(tables, np.int64), np.array(chances), starts, sets, np.zeros(4, np.int64))
 

@@ -415,3 +415,13 @@ def test_traces_of_a_process_share_its_frames():
     other = [trace_rows(machine, pattern, 90, process=i)["latency"] for i in range(1, 9)]
     assert np.array_equal(one, again)
     assert not all(np.array_equal(one, trace) for trace in other)
+
+
+@pytest.mark.parametrize("frame_bytes", [4096, 64 * KIB, 2 * MIB])
+@pytest.mark.parametrize("line_bytes", [32, 128])
+def test_an_array_that_fits_is_found_again_in_frames_of_any_size(frame_bytes, line_bytes):
+    path = Path((Cache(plain(1, 64, line_bytes), line_bytes, 10.0, frame_bytes=frame_bytes),), 100.0)
+    process, lap = Simulation(path, 5), np.arange(64) * line_bytes
+    for base in (0, 2 * MIB, 5 << 30):
+        process.run(lap, lap.size, base)
+        assert process.run(lap, lap.size, base)[0].tolist() == [64, 0]

@@ -136,27 +136,26 @@ def bound(
     """The largest number of places that fit, between 0 and `most`. Each of `guesses`, and what is just beyond it, is tried
     first; then the number is doubled from there until it does not fit, and the gap halved until the ends are one place or,
     relative to them, `apart` from each other."""
-    low, over = 0, most + 1
-    seen_over = False
+    low, over, seen = 0, most + 1, False
     tries = [count for guess in guesses for count in (guess, guess + max(1, int(apart * guess)))]
     while True:
         tries = [count for count in tries if low < count < over]
         if tries:
             count = tries.pop(0)
-        elif not seen_over and low < most:
-            count = min(most, max(2, 2 * low))
+        elif not seen and low < most:
+            count = min(most, max(2, 2 * low), over - 1)
         elif over - low > max(1, apart * low):
             count = (low + over) // 2
         else:
             break
         found = yield from fits(asked, chase, contrast, count, stride_bytes)
+        if found is None:
+            return Bound(low, None)
         if found:
             low = count
         else:
-            over, seen_over = count, seen_over or found is False
-            if found is None and over <= low + 1:
-                break
-    if not seen_over or over > most:
+            over, seen = count, True
+    if not seen:
         return Bound(low, None)
     mean = yield from chase.mean(asked, over, stride_bytes)
     misses = contrast.misses(mean, over) if mean is not None else 0.0

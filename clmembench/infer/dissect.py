@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clmembench.infer import geometry, steps, tlb
 from clmembench.infer.asking import LEAST_NOISE, Asked, Chase
@@ -35,17 +35,21 @@ def dissect(limits: Limits) -> Inquiry[Hierarchy]:
     noise = max(LEAST_NOISE, curve.noise)
     through: Space = "global_cg" if "global_cg" in limits.spaces else "global"
     translating = Chase(through, shift_bytes=node, control_bytes=node)
-    found = yield from tlb.levels(asked, translating, noise, limits.most_bytes)
-    reach = found[0].pages.fits * found[0].stride_bytes if found else limits.most_bytes
-    entries = found[0].tags.fits if found and found[0].tags else limits.most_bytes
+    hazy = tuple((step.fits_bytes // node // 2, 2 * step.over_bytes // node) for step in curve.steps)
+    found = yield from tlb.levels(asked, translating, tlb.Field(limits.most_bytes, noise, hazy))
+    around = Around(0, noise, limits.most_bytes, limits.most_bytes, limits.most_bytes, node)
+    if found:
+        first = found[0]
+        reach = first.pages.fits * first.stride_bytes
+        entries = first.tags.fits if first.tags else first.pages.fits
+        around = replace(around, reach_bytes=reach, entries=entries, page_bytes=first.page.nbytes or 0)
     levels = []
-    for number, step in enumerate(curve.steps):
-        nearer = curve.steps[number - 1].hit if number else 0.0
-        around = Around(number, noise, reach, entries, limits.most_bytes, node, nearer)
+    for number in range(len(curve.steps)):
+        here = replace(around, number=number, nearer=curve.steps[number - 1].hit if number else 0.0)
         # where the first level can be left out, nothing stands before the second
         space: Space = through if number else "global"
-        levels.append((yield from cache_level(asked, Chase(space, block_bytes=BLOCK), step, around)))
+        levels.append((yield from cache_level(asked, Chase(space, block_bytes=BLOCK), curve, here)))
     translations = []
     for number, one in enumerate(found):
-        translations.append((yield from tlb_level(asked, translating, number, one)))
+        translations.append((yield from tlb_level(asked, translating, number, one, curve.ghz)))
     return Hierarchy(levels=(*levels, *steps.memory(curve)), tlb=tuple(translations))

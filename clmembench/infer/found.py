@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from clmembench.model import Finding
 
+NO_CYCLES = "the core's clock is not known here"
 UNITS = {
     "size_bytes": "B", "line_bytes": "B", "sector_bytes": "B", "page_bytes": "B", "reach_bytes": "B", "prefetch_bytes": "B",
     "latency_cycles": "cycles", "penalty_cycles": "cycles", "latency_ns": "ns", "penalty_ns": "ns",

@@ -53,7 +53,7 @@ def fill_unit(asked: Asked, space: Space, contrast: Contrast, capacity: int) -> 
     """The unit that a miss brings in: the least distance at which an access just after a miss misses too (Mei & Chu 2015,
     section 4.2, stage 1, as pairs, which need no clock in the kernel). The first accesses are so many that they always
     miss."""
-    count = max(64, min(MOST_PLACES // 4, 2 * capacity // UNITS[2]))
+    count = max(64, min(MOST_PLACES // 8, 2 * capacity // UNITS[2]))
     means = yield from _pairs(asked, space, count)
     if means is None:
         return Unit(None, "pairs of accesses got no answer")
@@ -159,13 +159,18 @@ def sets_and_ways(
                 return Sets(tuple(fitting), tuple(bits), None, reason)
         last = found.fits
         if steady >= SETTLED and (bits or stride >= tags * unit):
+            if not found.sharp:
+                return Sets(tuple(fitting), tuple(bits), None, f"one place too many of {last} would not have been seen")
             return Sets(tuple(fitting), tuple(bits), last)
         stride *= 2
 
 
 def consistent(sets: Sets, tags: Bound) -> bool:
     """Whether sets times ways is what was found to fit at strides that use all sets."""
-    return sets.ways is not None and tags.fits <= sets.ways * sets.sets <= (tags.over or tags.fits) * 1.02
+    if sets.ways is None:
+        return False
+    slack = 0 if tags.sharp else BLUR * tags.fits
+    return tags.fits - slack <= sets.ways * sets.sets <= tags.fits + slack
 
 
 def growing(first: int, last: int, per_octave: int) -> Sequence[int]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from clmembench.infer import geometry
-from clmembench.infer.asking import SIGMAS, Asked, Bound, Chase, Contrast, bound
+from clmembench.infer import geometry, soft
+from clmembench.infer.asking import Asked, Bound, Chase, Contrast, bound
 from clmembench.infer.found import inconsistent, measured, undetermined
 from clmembench.infer.geometry import Sets, Unit
 from clmembench.infer.replaced import replaced
-from clmembench.infer.steps import Step
+from clmembench.infer.steps import Curve, Step, latency
 from clmembench.model import CacheLevel, Finding, Inquiry
 
+STEEP = 0.2  # of accesses: fewer misses a quarter beyond where they begin are a soft end
+RAMP = 0.95  # of the way to a miss: what lies beyond tells nothing of a ramp
 CLOSE = 0.02  # relative: bounds of a size that are no further apart give one
 LAST_LINES = 2  # nor bounds that are no more lines apart
 UNKNOWN = 32  # bytes that are taken to come in together where that is not known: no device brings in less
@@ -23,7 +25,8 @@ LOOSE = 0.005  # relative: bounds of a size that single lines cannot tell
 class Around:
     """What else is known when a level is looked at: its number from 0, the relative noise of a lap, reach and entries of
     the nearest TLB, the largest working set that may be asked for, the longest unit that any level brings in, and a hit's
-    latency in the level before this one (0: there is none)."""
+    latency in the level before this one (0: there is
+    none), and the length of a page (0: not known)."""
 
     number: int
     noise: float
@@ -32,10 +35,15 @@ class Around:
     most_bytes: int
     node_bytes: int
     nearer: float = 0.0
+    page_bytes: int = 0
 
 
-def cache_level(asked: Asked, chase: Chase, step: Step, around: Around) -> Inquiry[CacheLevel]:
-    """Size, line, sector, ways, sets, policy and latency of the level that a curve's step leaves."""
+def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inquiry[CacheLevel]:
+    """Size, line, sector, ways, sets, policy and latency of a level that a curve's step leaves."""
+    step = curve.steps[around.number]
+    name, why = f"L{around.number + 1}", "no plateau is flat enough: other levels answer some accesses"
+    hit = (step.hit, step.hit_ns) if step.flat else (None, None)
+    latencies = latency(*hit, curve, "plateau of whole laps over growing working sets", why)
     contrast = Contrast(step.hit, step.miss, around.noise * step.hit)
     asked.cited()
     filled = yield from geometry.fill_unit(asked, chase.space, contrast, step.over_bytes)
@@ -44,6 +52,10 @@ def cache_level(asked: Asked, chase: Chase, step: Step, around: Around) -> Inqui
     unit = (filled.nbytes or UNKNOWN) if around.number == 0 else around.node_bytes
     dense = yield from _dense(asked, chase, contrast, step, unit)
     dense_from = asked.cited()
+    sector = _unit("sector_bytes", filled, "pairs of accesses", fill_from)
+    share = yield from _share(asked, chase, contrast, unit, dense)
+    if share is not None and share < STEEP:
+        return CacheLevel(name, chase.space, {**_soft(curve, around, dense.fits * unit), "sector_bytes": sector, **latencies})
     straight = replace(chase, block_bytes=0)
     nearer = around.nearer if chase.space == "global" else 0.0
     tag, tags = yield from geometry.tag_unit(asked, chase, contrast, unit, dense, around.most_bytes)
@@ -57,28 +69,59 @@ def cache_level(asked: Asked, chase: Chase, step: Step, around: Around) -> Inqui
     sets_from = asked.cited()
     known = Found(filled, dense, unit, tag, tags, sets, contrast)
     policy: Mapping[str, Finding] = {}
-    if sets is not None and sets.ways is not None and known.agrees():
+    following = curve.steps[around.number + 1 :]
+    miss_known = following[0].flat if following else curve.memory is not None
+    if sets is not None and sets.ways is not None and known.agrees() and miss_known:
         policy = yield from replaced(asked, straight, contrast, sets.ways, sets.way_bytes, unit, nearer)
     else:
-        policy = {"policy": undetermined("policy", "its sets are not known, so no set can be overflowed on purpose")}
+        why = (
+            "its sets are not known, so no set can be overflowed on purpose" if miss_known else "what a miss costs is not known"
+        )
+        policy = {"policy": undetermined("policy", why)}
     findings = {
         "size_bytes": known.size(dense_from),
         "line_bytes": _unit("line_bytes", tag, "places at odd strides", tag_from),
-        "sector_bytes": _unit("sector_bytes", filled, "pairs of accesses", fill_from),
+        "sector_bytes": sector,
         **known.sets_findings(sets_from),
         **policy,
-        **latency(step, around.noise),
+        **latencies,
     }
-    return CacheLevel(f"L{around.number + 1}", chase.space, findings)
+    return CacheLevel(name, chase.space, findings)
 
 
-def latency(step: Step, noise: float) -> dict[str, Finding]:
-    """A hit's latency in cycles and ns, from the level's plateau."""
-    method, spread = "plateau of whole laps over growing working sets", SIGMAS * noise
-    found = {}
-    for name, value in (("latency_cycles", step.hit), ("latency_ns", step.hit_ns)):
-        found[name] = measured(name, value, method, (), value * (1 - spread), value * (1 + spread))
-    return found
+def _share(asked: Asked, chase: Chase, contrast: Contrast, unit: int, dense: Bound) -> Inquiry[float | None]:
+    """The share of misses a quarter beyond where they begin: most, where lines fall evenly into sets, whatever is replaced."""
+    count = dense.fits * 5 // 4 + 1
+    mean = yield from chase.mean(asked, count, unit)
+    return None if mean is None else contrast.misses(mean, count) / count
+
+
+def _soft(curve: Curve, around: Around, first: int) -> dict[str, Finding]:
+    """A level whose misses begin early and grow slowly: pages fall into it by chance, or a hash decides."""
+    step, why = (
+        curve.steps[around.number],
+        "lines fall into sets by chance, as physical pages or a hash do: no stride keeps to one set",
+    )
+    names = ("line_bytes", "ways", "sets", "policy")
+    found = {name: undetermined(name, why) for name in names}
+    ramp = None
+    if around.page_bytes:
+        points = [
+            (size, (value - step.hit) / (step.miss - step.hit))
+            for size, value in zip(curve.sizes, curve.values, strict=True)
+            if step.fits_bytes <= size and value < step.hit + RAMP * (step.miss - step.hit)
+        ]
+        ramp = soft.fitted(points, around.page_bytes, first, 8 * first)
+    method = "share of misses over growing working sets, as of pages in random frames"
+    if ramp is None:
+        reason = "misses begin there and grow slowly, not as they do of pages in random frames"
+        size = undetermined("size_bytes", reason, method, (), first, None)
+    elif ramp.high - ramp.low > CLOSE * ramp.high:
+        reason = f"the share of misses suits sizes from {ramp.low:.0f} to {ramp.high:.0f} B"
+        size = undetermined("size_bytes", reason, method, (), ramp.low, ramp.high)
+    else:
+        size = measured("size_bytes", ramp.best, method, (), ramp.low, ramp.high)
+    return {"size_bytes": size, **found}
 
 
 def _dense(asked: Asked, chase: Chase, contrast: Contrast, step: Step, unit: int) -> Inquiry[Bound]:

@@ -13,6 +13,7 @@ from clmembench.patterns import offsets
 
 WALKS = 16
 MORE = 2  # lines than a set has ways
+CERTAIN = 0.04  # relative: what a miss costs is known
 LAPS = 24  # of a walk that is recorded access by access
 MOST_WAYS = 128
 AGREE = 0.25  # relative: by how much a trace's mean may differ from the same lap's
@@ -41,9 +42,13 @@ def replaced(
     if chase.control_bytes:  # the same walks where the level looked at cannot matter
         controls = [replace(walk, stride_bytes=chase.control_bytes, shift_bytes=0) for walk in walks]
         base = [a.value or 0.0 for a in (yield from asked.all([Probe(walk, chase.space) for walk in controls]))]
+    crowd = yield from asked.one(Probe(Pattern("random", ways + MORE, way_bytes, chase.shift_bytes), chase.space))
     missing = next((a.reason for a in answers if a.value is None), "")
     if missing:
         return {"policy": undetermined("policy", missing)}
+    if crowd.value is None or crowd.value - base[0] > (1 + CERTAIN) * contrast.miss:
+        reason = f"{ways + MORE} lines of one set take {crowd.value} on average, more than the {contrast.miss:.4g} of a miss"
+        return {"policy": undetermined("policy", reason)}
     rates = [_rate(lap, answer, less, contrast) for lap, answer, less in zip(laps, answers, base, strict=True)]
     reason = (
         "a nearer cache answers some accesses of a lap itself: single accesses would tell, which need a clock in the kernel"

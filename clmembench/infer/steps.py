@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from clmembench.infer.asking import SIGMAS, Asked, Chase
-from clmembench.infer.found import measured
-from clmembench.model import Answer, CacheLevel, Inquiry
+from clmembench.infer.found import NO_CYCLES, measured, undetermined
+from clmembench.model import Answer, CacheLevel, Finding, Inquiry
 
 VALLEY = 0.3  # of the lower of two rises: what rises less between them parts two levels
 FLOOR = 2  # slopes in a row that are a valley: one alone may be chance
 LEAST_STEP = 0.2  # relative: two levels differ by more
+EVEN = 0.025  # relative: two parts of one plateau differ by no more
 FLAT = 0.06  # relative: what a flat end may rise by
 BENT = 0.02  # how much slower than a larger working set a point must be to be measured again
 DEAR = 96 << 20  # bytes: beyond it half as many points an octave
@@ -25,13 +26,15 @@ BEYOND = 4.0  # times the last step, before a flat end is called memory
 @dataclass(frozen=True, slots=True)
 class Step:
     """One level: `hit` and `hit_ns` while the working set fits, `miss` once it does not; the set is between `fits_bytes`,
-    the last size on the level, and `over_bytes`, where it has surely left it."""
+    the last size on the level, and `over_bytes`, where it has surely left it. `flat`: whether its latency is the same at
+    its middle and its end, so that it is surely the level's own."""
 
     hit: float
     hit_ns: float
     miss: float
     fits_bytes: int
     over_bytes: int
+    flat: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +44,20 @@ class Curve:
 
     sizes: tuple[int, ...]
     values: tuple[float, ...]
+    ns: tuple[float, ...]
     steps: tuple[Step, ...]
     memory: float | None
     memory_ns: float | None
     noise: float  # relative, of one lap
+    unit: str = "cycles"
+
+    @property
+    def ghz(self) -> float | None:
+        """Cycles a ns, where latencies are in cycles."""
+        if self.unit != "cycles" or not self.ns or not self.ns[0]:
+            return None
+        ratios = sorted(v / n for v, n in zip(self.values, self.ns, strict=True) if n)
+        return ratios[len(ratios) // 2]
 
 
 def curve(
@@ -70,11 +83,17 @@ def curve(
         yield from _mended(asked, chase, stride_bytes, sizes, best)
     if len(sizes) < 2 * per_octave:
         return None
-    values = [_value(best[s]) for s in sizes]
+    values, ns = [_value(best[s]) for s in sizes], [best[s].ns or 0.0 for s in sizes]
     noise = sorted(_noise(a) for a in best.values())[len(best) // 2]
-    found = steps(sizes, values, [best[s].ns or 0.0 for s in sizes], noise)
-    flat = _ended(sizes, values, floor)
-    return Curve(tuple(sizes), tuple(values), found, values[-1] if flat else None, best[sizes[-1]].ns if flat else None, noise)
+    found = steps(sizes, values, ns, noise)
+    end = (
+        values[-1]
+        if _ended(sizes, values, floor) and _even(values[-per_octave // 2 - 1 :], values[-per_octave - 1 :])
+        else None
+    )
+    return Curve(
+        tuple(sizes), tuple(values), tuple(ns), found, end, None if end is None else ns[-1], noise, best[sizes[0]].unit
+    )
 
 
 def steps(sizes: Sequence[int], values: Sequence[float], ns: Sequence[float], noise: float) -> tuple[Step, ...]:
@@ -91,10 +110,20 @@ def steps(sizes: Sequence[int], values: Sequence[float], ns: Sequence[float], no
         hit, miss = _level(least, before, start), _level(least, stop, after)
         if miss / hit - 1 < LEAST_STEP:
             continue
-        ns_hit = ns[(before + start) // 2] if number else ns[start // 2]
+        third = (start - before) // 3
+        flat = number == 0 or (
+            third > 0 and _even(least[start - third : start + 1], least[start - 2 * third : start - third + 1])
+        )
+        middle = start // 2 if number == 0 else start - third // 2
         over = next(i for i in range(start + 1, len(least)) if least[i] > hit * (1 + max(dim, 0.02)))
-        found.append(Step(hit, ns_hit, miss, sizes[start], sizes[over]))
+        found.append(Step(hit, ns[middle], miss, sizes[start], sizes[over], flat))
     return tuple(found)
+
+
+def _even(values: Sequence[float], others: Sequence[float]) -> bool:
+    """Whether two stretches of a curve have one latency."""
+    a, b = sorted(values)[len(values) // 2], sorted(others)[len(others) // 2]
+    return abs(a - b) <= EVEN * max(a, b)
 
 
 def _level(values: Sequence[float], first: int, last: int) -> float:
@@ -180,12 +209,22 @@ def _noise(answer: Answer) -> float:
 
 
 def memory(found: Curve) -> tuple[CacheLevel, ...]:
-    """The level beyond all caches, where the curve ended flat."""
-    if found.memory is None or found.memory_ns is None:
+    """The level beyond all caches, as far as the curve shows it."""
+    method = "whole laps far beyond the last cache, in blocks whose pages the TLB holds"
+    if not found.steps:
         return ()
-    method, spread = "whole laps far beyond the last cache, in blocks whose pages the TLB holds", SIGMAS * found.noise
-    findings = {
-        name: measured(name, value, method, (), value * (1 - spread), value * (1 + spread))
-        for name, value in (("latency_cycles", found.memory), ("latency_ns", found.memory_ns))
-    }
+    findings = latency(found.memory, found.memory_ns, found, method, "the latency still grows at the largest working set")
     return (CacheLevel("DRAM", "global", findings),)
+
+
+def latency(value: float | None, ns: float | None, curve: Curve, method: str, why: str) -> dict[str, Finding]:
+    """latency_cycles and latency_ns as Findings: none where the curve has no such plateau, for the reason `why`, and no
+    cycles where the core's clock is not known."""
+    spread, found = SIGMAS * curve.noise, {}
+    for name, number in (("latency_cycles", value if curve.unit == "cycles" else None), ("latency_ns", ns)):
+        if number is None:
+            reason = NO_CYCLES if name == "latency_cycles" and curve.unit != "cycles" else why
+            found[name] = undetermined(name, reason, method)
+        else:
+            found[name] = measured(name, number, method, (), number * (1 - spread), number * (1 + spread))
+    return found

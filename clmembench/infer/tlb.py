@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from clmembench.infer.asking import SIGMAS, Asked, Bound, Chase, Contrast, bound
+from clmembench.infer.asking import LEAST_NOISE, SIGMAS, Asked, Bound, Chase, Contrast, bound
 from clmembench.infer.geometry import CLEAR, Sets, Unit, consistent, growing, sets_and_ways
 from clmembench.model import Inquiry, Pattern, Probe
 
@@ -14,109 +14,130 @@ STRIDES = (4 * KIB, 64 * KIB, 2 * MIB, 32 * MIB)  # places are looked at that fa
 MOST_PAGES = 1 << 13
 BASE = 64  # lines, whose latency is what an access costs where nothing overflows
 INSIDE = 256  # bytes: in the same page for all but a few of the places that are moved within it
-LASTS = 0.5  # of a penalty that was seen must be there with twice as many pages, or it was none of a TLB
+MOST_ENTRIES = 1 << 10  # of a first level; a page is looked for from that part of the reach on
 DEARER = 1.3  # times the penalty of the first level, before a second is looked for
 
 
 @dataclass(frozen=True, slots=True)
 class Tlb:
-    """One level: how many pages fit, what a miss costs beyond a hit, the page, its sets; None and why where that is not
-    known."""
+    """One level: how many pages fit, what a miss costs beyond a hit (and at twice and three times as many pages, which tells
+    whether it is the whole cost), the page, its sets; None and why where that is not known."""
 
     contrast: Contrast
     pages: Bound
     stride_bytes: int  # at which pages were counted
+    penalties: tuple[float, ...]
     page: Unit
     tags: Bound | None
     sets: Sets | None
-    sharp: bool
 
 
-def levels(asked: Asked, chase: Chase, noise: float, most_bytes: int) -> Inquiry[list[Tlb]]:
-    """The levels found, at most two. `noise` is relative, of one lap; `most_bytes` what a working set may span."""
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Where pages may be counted: the largest working set, and numbers of lines, first to last, at which the caches
+    themselves go from hits to misses, so that the control and what it controls may differ in that."""
+
+    most_bytes: int
+    noise: float
+    hazy: tuple[tuple[int, int], ...] = ()
+
+    def clear(self, count: int) -> bool:
+        """Whether so many lines are far from any cache's capacity."""
+        return not any(first <= count <= last for first, last in self.hazy)
+
+
+def levels(asked: Asked, chase: Chase, field: Field) -> Inquiry[list[Tlb]]:
+    """The levels found, at most two. The field's noise is relative, of one lap."""
     base = yield from asked.one(Probe(Pattern("random", BASE, chase.control_bytes), chase.space))
     if base.value is None:
         return []
-    noise *= math.sqrt(2) * base.value  # of the difference of two laps
+    field = replace(field, noise=math.sqrt(2) * field.noise * base.value)  # of the difference of two laps
     for stride in STRIDES:
-        if 64 * stride > most_bytes:
+        if 64 * stride > field.most_bytes:
             return []
-        most = min(MOST_PAGES, most_bytes // stride)
-        seen = yield from _jump(asked, chase, stride, 4, most, 0.0, noise)
+        seen = yield from _jump(asked, chase, stride, 4, 0.0, field)
         if seen is None:
             continue
-        first = yield from _level(asked, chase, stride, seen, 0.0, noise, most_bytes)
-        page = first.page.nbytes or stride
-        entries = first.tags.fits if first.tags else first.pages.fits
-        step = max(stride, page)
+        first = yield from _level(asked, chase, stride, seen, 0.0, field)
+        if first is None:
+            return []
+        step = max(stride, first.page.nbytes or stride)
+        entries = max(1, first.pages.fits * stride // step)
         floor = first.contrast.miss
-        begin = max(4, 3 * entries)
-        further = yield from _jump(asked, chase, step, begin, min(MOST_PAGES, most_bytes // step), floor, noise)
-        if further is None:
-            return [first]
-        return [first, (yield from _level(asked, chase, step, further, floor, noise, most_bytes))]
+        further = yield from _jump(asked, chase, step, 4 * entries, floor, field)
+        second = (yield from _level(asked, chase, step, further, floor, field)) if further else None
+        return [first] if second is None else [first, second]
     return []
 
 
-def _jump(
-    asked: Asked, chase: Chase, stride: int, first: int, most: int, floor: float, noise: float
-) -> Inquiry[tuple[int, int, float] | None]:
-    """(count that fits, count that does not, penalty beyond `floor`) where latency beyond the control first rises and stays."""
-    counts = growing(first, most, 2)
-    over = max(2 * SIGMAS * noise, (DEARER - 1) * floor)
-    last = counts[0] if counts else 0
-    for i, count in enumerate(counts):
+def _jump(asked: Asked, chase: Chase, stride: int, first: int, floor: float, field: Field) -> Inquiry[tuple[int, int] | None]:
+    """(count that fits, count that does not) where latency beyond the control first rises over `floor`, and stays there."""
+    counts = [n for n in growing(first, min(MOST_PAGES, field.most_bytes // stride), 1) if field.clear(n)]
+    least = max(2 * SIGMAS * field.noise, (DEARER - 1) * floor)
+    last, risen = 0, 0
+    for count in counts:
         value = yield from chase.mean(asked, count, stride)
         if value is None:
-            return None
-        if value > floor + over:
-            known = []
-            for more in counts[i + 1 : i + 4]:
-                later = yield from chase.mean(asked, more, stride)
-                known += [later] if later is not None else []
-            if len(known) >= 2 and min(known) - floor > LASTS * (value - floor):
-                return last, count, sorted(known)[len(known) // 2] - floor
+            continue
+        if value <= floor + least:
+            last, risen = count, 0
+        elif risen:
+            return last, risen
         else:
-            last = count
+            risen = count
     return None
 
 
-def _level(
-    asked: Asked, chase: Chase, stride: int, seen: tuple[int, int, float], floor: float, noise: float, most_bytes: int
-) -> Inquiry[Tlb]:
-    fit, over, penalty = seen
-    contrast = Contrast(floor, floor + penalty, noise)
-    pages = yield from bound(asked, chase, contrast, stride, 2 * over, (fit,))
-    page = yield from _page(asked, chase, contrast, stride, pages.fits, most_bytes)
+def _level(asked: Asked, chase: Chase, stride: int, seen: tuple[int, int], floor: float, field: Field) -> Inquiry[Tlb | None]:
+    fit, over = seen
+    rough = yield from chase.mean(asked, over, stride)
+    assert rough is not None
+    pages = yield from bound(asked, chase, Contrast(floor, max(rough, floor), field.noise), stride, over, (fit,))
+    if pages.fits < 1 or pages.over is None:
+        return None
+    penalties = []
+    for times in (2, 3):
+        value = yield from chase.mean(asked, times * pages.fits, stride)
+        penalties += [value - floor] if value is not None and field.clear(times * pages.fits) else []
+    contrast = Contrast(floor, floor + max(penalties, default=rough - floor), field.noise)
+    page = yield from _page(asked, chase, contrast, stride * pages.fits, field)
     tags = sets = None
     if page.nbytes is not None:
         entries = max(1, pages.fits * stride // page.nbytes) if stride < page.nbytes else pages.fits
         # odd multiples of the page use all sets
         tags = yield from bound(asked, chase, contrast, 3 * page.nbytes, 2 * entries + 2, (entries,))
         sets = yield from sets_and_ways(
-            asked, chase, contrast, page.nbytes, max(1, tags.fits), most_bytes, MOST_PAGES, most_bytes
+            asked, chase, contrast, page.nbytes, max(1, tags.fits), field.most_bytes, MOST_PAGES, field.most_bytes
         )
-    return Tlb(contrast, pages, stride, page, tags, sets, tags.sharp if tags else pages.sharp)
+    return Tlb(contrast, pages, stride, tuple(penalties), page, tags, sets)
 
 
-def _page(asked: Asked, chase: Chase, contrast: Contrast, stride: int, fitting: int, most_bytes: int) -> Inquiry[Unit]:
+def _page(asked: Asked, chase: Chase, contrast: Contrast, reach: int, field: Field) -> Inquiry[Unit]:
     """The least power of two at which an access that far behind one that missed misses too. Places are twice that apart, so
-    that each lies near the start of a page, and twice as many as fit."""
-    distance = 4 * KIB
+    that each lies near the start of a page, and span twice the reach."""
+    distance = max(4 * KIB, 1 << (reach // MOST_ENTRIES).bit_length())
+    first = True
     while True:
-        count, span = 2 * max(8, fitting * max(1, stride // (2 * distance))), 2 * distance
-        if count * span > most_bytes:
-            return Unit(None, f"pages over {distance // 2} B would need more than the limit of memory")
+        count, span = max(16, 2 * reach // (2 * distance) + 1), 2 * distance
+        if count * span > field.most_bytes or distance > reach:
+            return Unit(None, f"no page up to {distance // 2} B was found within the limit of memory")
         probes = [Probe(Pattern("pairs", count, span, chase.shift_bytes, d, seed=1), chase.space) for d in (INSIDE, distance)]
         inside, across = yield from asked.all(probes)
         if inside.value is None or across.value is None:
             return Unit(None, inside.reason or across.reason)
-        rise = (across.value - inside.value) / (contrast.miss - contrast.hit) * 2
+        gap = (contrast.miss - contrast.hit) / 2
+        noise = max(LEAST_NOISE, field.noise / contrast.miss if contrast.miss else 0.0) * inside.value
+        noise = max(noise, *((a.high - a.low) / 4 for a in (inside, across) if a.high is not None and a.low is not None))
+        if 2 * SIGMAS * noise > gap:
+            return Unit(None, f"what a miss costs is within the noise of pairs, {noise:.2g} of {inside.value:.4g}")
+        rise = (across.value - inside.value) / gap
         if rise > 1 - CLEAR:
+            if first and distance > 4 * KIB:
+                return Unit(None, f"pages are shorter than {distance} B: more than {MOST_ENTRIES} of them fit")
             return Unit(distance)
         if rise > CLEAR:
             return Unit(None, f"accesses {distance} B behind one that missed neither hit nor miss")
-        distance *= 2
+        distance, first = 2 * distance, False
 
 
 def agreed(tlb: Tlb) -> bool:
