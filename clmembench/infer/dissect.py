@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from clmembench.infer import geometry, steps, tlb
+from clmembench.infer import geometry, spaces, steps, tlb
 from clmembench.infer.asking import LEAST_NOISE, Asked, Chase
 from clmembench.infer.level import Around, cache_level
 from clmembench.infer.translation import tlb_level
-from clmembench.model import Hierarchy, Inquiry, Space
+from clmembench.model import CacheLevel, Hierarchy, Inquiry, Space
 
 KIB = 1 << 10
+FURTHER = 8  # times the first cache: how far other paths to memory are followed
 BLOCK = 128 * KIB  # visited as a whole, so that translation is paid once for many lines; beyond what prefetchers look at
 
 
@@ -52,4 +53,17 @@ def dissect(limits: Limits) -> Inquiry[Hierarchy]:
     translations = []
     for number, one in enumerate(found):
         translations.append((yield from tlb_level(asked, translating, number, one, curve.ghz)))
-    return Hierarchy(levels=(*levels, *steps.memory(curve)), tlb=tuple(translations))
+    paths: dict[Space, tuple[CacheLevel, ...]] = {}
+    longest = FURTHER * max((curve.steps[0].over_bytes if curve.steps else 0), 64 * KIB)
+    for path in spaces.LASTS:
+        if path in limits.spaces:
+            paths[path] = yield from spaces.along(asked, path, node, longest)
+    local = (yield from spaces.own(asked, "local")) if "local" in limits.spaces else None
+    private = (yield from spaces.own(asked, "private")) if "private" in limits.spaces else None
+    return Hierarchy(
+        levels=(*levels, *steps.memory(curve), *paths.get("readonly", ()), *((private,) if private else ())),
+        tlb=tuple(translations),
+        local=local,
+        constant=spaces.named(paths, "constant_array", "constant"),
+        image=spaces.named(paths, "image1d_buffer", "image1d", "image2d"),
+    )

@@ -42,8 +42,8 @@ def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inq
     """Size, line, sector, ways, sets, policy and latency of a level that a curve's step leaves."""
     step = curve.steps[around.number]
     name, why = f"L{around.number + 1}", "no plateau is flat enough: other levels answer some accesses"
-    hit = (step.hit, step.hit_ns) if step.flat else (None, None)
-    latencies = latency(*hit, curve, "plateau of whole laps over growing working sets", why)
+    method = "plateau of whole laps over growing working sets"
+    latencies = latency(step.hit if step.flat else None, step.hit_ns if step.flat else None, curve, method, why)
     contrast = Contrast(step.hit, step.miss, around.noise * step.hit)
     asked.cited()
     filled = yield from geometry.fill_unit(asked, chase.space, contrast, step.over_bytes)
