@@ -141,15 +141,20 @@ def _stepped(
         line = line if line is not None and line <= stride and line & (line - 1) == 0 else None
     return {
         "size_bytes": size,
-        "line_bytes": _finding("line_bytes", line, WONG, "steps are no wider than the stride", answers, None, stride),
+        "line_bytes": _finding(
+            "line_bytes", line, WONG, "steps are no wider than the stride", answers, None, None if line else stride
+        ),
         "sets": _finding("sets", sets, WONG, "", answers),
         "ways": _finding("ways", round(ways), WONG, "", answers),
     }
 
 
 def _line_of(answers: Sequence[Answer], size: int, capacity: int, beyond: int) -> dict[str, Finding]:
-    """Line, sets and ways from one line of Saavedra's figure. The capacity is at least `capacity` and below `beyond`: strides are
-    powers of two, so ways are known to within a factor of two, and sets with them."""
+    """Line, sets and ways from one line of Saavedra's figure.
+
+    The capacity is at least `capacity` and below `beyond`. Strides are powers of two, so ways are known to within a factor of
+    two, and sets with them.
+    """
     hit = _hit(answers) or math.nan
     curve = {a.probe.pattern.stride_bytes: a.value for a in answers if _bytes(a) == size and a.value is not None}
     top = max(curve.values(), default=hit)
