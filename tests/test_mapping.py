@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clmembench.infer.mapping import kernel, mappings, parities, set_of, told
+from clmembench.infer.mapping import kernel, mappings, parities, set_of, table, told
 
 FERMI = [2, 34, 67, 99, 128]  # Mei & Chu 2015, section 4.5, which counts its 129 lines from 1: 3, 35, 68, 100, 129
 
@@ -62,3 +62,10 @@ def test_a_set_that_does_not_overflow_explains_nothing():
 )
 def test_bits_are_told_as_a_reader_writes_them(bits, text):
     assert told(bits) == text
+
+
+def test_the_table_has_a_row_for_each_mapping_and_says_which_explain():
+    head, *rows = table(mappings(FERMI, 129, 128, 128)).splitlines()
+    assert head.split() == ["set", "bits", "sets", "ways", "explains", "why"]
+    assert rows[0].startswith("9-11, 7^13, 8^14  32") and "exactly" in rows[0]
+    assert any(row.startswith("7-11") and " no " in row for row in rows)

@@ -139,11 +139,10 @@ def _stepped(
     if line is None:  # no wider than the stride, or the only step
         line = capacity // (sets * round(ways)) if capacity % (sets * round(ways)) == 0 else None
         line = line if line is not None and line <= stride and line & (line - 1) == 0 else None
+    unseen = "steps are no wider than the stride"
     return {
         "size_bytes": size,
-        "line_bytes": _finding(
-            "line_bytes", line, WONG, "steps are no wider than the stride", answers, None, None if line else stride
-        ),
+        "line_bytes": _finding("line_bytes", line, WONG, unseen, answers, None, None if line else stride),
         "sets": _finding("sets", sets, WONG, "", answers),
         "ways": _finding("ways", round(ways), WONG, "", answers),
     }

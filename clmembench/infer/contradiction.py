@@ -11,6 +11,8 @@ from clmembench.infer.classic import ASSUMED, PROPERTIES, SAAVEDRA, UNITS, WONG
 from clmembench.infer.mapping import kernel, parities, set_of, told
 from clmembench.model import Answer, Array, Finding, Inquiry, Pattern, Probe, Space
 
+Found = Mapping[str, Finding]
+
 FINE = "fine-grained trace"
 NODE_BYTES = 8
 LINES = tuple(1 << k for k in range(3, 10))  # line sizes that are told apart, 8 to 512 B
@@ -32,7 +34,7 @@ def overflow(capacity_bytes: int, space: Space = "global") -> Inquiry[tuple[Answ
     return tuple((yield probes))
 
 
-def read_overflow(answers: Sequence[Answer], capacity_bytes: int) -> Mapping[str, Finding]:
+def read_overflow(answers: Sequence[Answer], capacity_bytes: int) -> Found:
     """What single accesses tell: line_bytes, sets, ways, set_bits and run_bytes, the consecutive bytes that lie in one set.
 
     The line is the overflow at which new places begin to miss. The lines that miss together are those of one set (under LRU all
@@ -66,7 +68,7 @@ def read_overflow(answers: Sequence[Answer], capacity_bytes: int) -> Mapping[str
         why = f"{len(lines)} lines of {line} B miss together, which no {sets} equal sets of {capacity_bytes} B in all explain"
         return {name: finding(name, None, why) for name in names}
     run = line << next((k for k in range(20) if any(k in group for group in bits)), 0)
-    values = (line, sets, ways, told(address_bits) or "none: every line may be anywhere", run)
+    values: tuple[float | str, ...] = (line, sets, ways, told(address_bits) or "none: every line may be anywhere", run)
     return {name: finding(name, value) for name, value in zip(names, values, strict=True)}
 
 
@@ -95,9 +97,7 @@ def is_miss(latencies: Array) -> Array:
     return np.asarray(logs > (lower[split] + upper[split]) / 2)
 
 
-def resolve(
-    by_stride: Mapping[str, Finding], by_size: Mapping[str, Finding], fine: Mapping[str, Finding]
-) -> Mapping[str, Finding]:
+def resolve(by_stride: Mapping[str, Finding], by_size: Mapping[str, Finding], fine: Found) -> Found:
     """Each property once, from Saavedra's, Wong's and the trace's findings.
 
     Methods that agree make it ok. Where they do not, the trace decides, and its reason says why the others err; without a
@@ -106,9 +106,9 @@ def resolve(
     return {name: _resolved(name, by_stride.get(name), by_size.get(name), fine) for name in PROPERTIES}
 
 
-def side_by_side(by_stride: Mapping[str, Finding], by_size: Mapping[str, Finding], fine: Mapping[str, Finding]) -> str:
+def side_by_side(by_stride: Found, by_size: Found, fine: Found) -> str:
     """The three methods as a table of text, a row a property, and under it what decides and why."""
-    rows = [("", SAAVEDRA, WONG, FINE)]
+    rows: list[tuple[str, ...]] = [("", SAAVEDRA, WONG, FINE)]
     for name in (*PROPERTIES, "set_bits", "run_bytes"):
         said = [_cell(found.get(name)) for found in (by_stride, by_size, fine)]
         if any(said):
@@ -120,7 +120,7 @@ def side_by_side(by_stride: Mapping[str, Finding], by_size: Mapping[str, Finding
     return "\n".join([*table, "", *(notes or ["The methods agree."])]) + "\n"
 
 
-def _resolved(name: str, by_stride: Finding | None, by_size: Finding | None, fine: Mapping[str, Finding]) -> Finding:
+def _resolved(name: str, by_stride: Finding | None, by_size: Finding | None, fine: Found) -> Finding:
     said = [f for f in (by_stride, by_size, fine.get(name)) if f is not None and f.value is not None]
     evidence = tuple(dict.fromkeys(e for f in said for e in f.evidence))
     methods = " and ".join(dict.fromkeys(f.method for f in said))
@@ -141,15 +141,15 @@ def _resolved(name: str, by_stride: Finding | None, by_size: Finding | None, fin
     return Finding(name, None, *ends, said[0].unit, "inconsistent", methods, evidence, told_by)
 
 
-def _why(wrong: Sequence[Finding], fine: Mapping[str, Finding]) -> str:
+def _why(wrong: Sequence[Finding], fine: Found) -> str:
     """Why methods err, from what the trace saw of how addresses choose sets."""
     line, run, bits = (fine[n].value if n in fine else None for n in ("line_bytes", "run_bytes", "set_bits"))
     names = " and ".join(f.method for f in wrong)
     if isinstance(line, int | float) and isinstance(run, int | float) and run > line:
         return (
-            f"{names} took the bits next to the line's for the set's, but {run:g} consecutive bytes, {run / line:g} lines, lie in "
-            f"one set, which address bits {bits} choose: a step of latency over size is that wide, and strides up to it "
-            f"leave no set out"
+            f"{names} took the bits next to the line's for the set's, but {run:g} consecutive bytes, {run / line:g} lines, "
+            f"lie in one set, which address bits {bits} choose: a step of latency over size is that wide, and strides up "
+            f"to it leave no set out"
         )
     return f"{names} took the bits next to the line's for the set's, equal sets and LRU for granted; bits {bits} choose the set"
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+Bits = tuple[tuple[int, ...], ...]  # for each bit of a set's number the address bits whose parity it is
+
 CHANCY = "only under a policy that spares some lines for a while"
 
 
@@ -12,13 +14,12 @@ CHANCY = "only under a policy that spares some lines for a while"
 class SetBits:
     """One way to choose a line's set, held against the lines that miss.
 
-    `bits`: for each bit of the set's number the address bits whose parity it is. `together`: all missing lines are in one set;
-    `in_set`: how many lines of the array are in that set, of which `spared` did not miss; `explains`: the set is too full for
-    its ways, and no line of another set misses. `reason` says it in words.
+    `together`: all missing lines are in one set; `in_set`: how many lines of the array are in that set, of which `spared` did
+    not miss; `explains`: the set is too full for its ways, and no line of another set misses. `reason` says it in words.
     """
 
     name: str
-    bits: tuple[tuple[int, ...], ...]
+    bits: Bits
     sets: int
     ways: int
     together: bool
@@ -45,7 +46,7 @@ def kernel(numbers: Sequence[int]) -> list[int]:
     return basis
 
 
-def parities(basis: Sequence[int], width: int) -> tuple[tuple[int, ...], ...]:
+def parities(basis: Sequence[int], width: int) -> Bits:
     """The bits of numbers below 2^width, each alone or with others whose parity counts, that a basis of `kernel` leaves free.
 
     One tuple of bit numbers for each bit of the set's number: 2^(how many) sets at most.
@@ -67,7 +68,7 @@ def mappings(missed: Sequence[int], lines: int, line_bytes: int, capacity_lines:
     explain them, and the parities that the lines themselves leave free. `capacity_lines` is what the cache holds in all.
     """
     low, width = line_bytes.bit_length() - 1, (lines - 1).bit_length()
-    tried = [(tuple((low + b,) for b in range(k)), "plain") for k in range(1, width)]
+    tried: list[tuple[Bits, str]] = [(tuple((low + b,) for b in range(k)), "plain") for k in range(1, width)]
     differ = {b for number in missed for b in range(width) if (number ^ missed[0]) >> b & 1}
     for start in range(width):
         run = next((b for b in range(start, width) if b in differ), width) - start
@@ -93,9 +94,15 @@ def told(bits: Sequence[Sequence[int]]) -> str:
     return ", ".join([*text, *("^".join(map(str, group)) for group in bits if len(group) > 1)])
 
 
-def _held(
-    name: str, bits: tuple[tuple[int, ...], ...], missed: Sequence[int], lines: int, line_bytes: int, capacity_lines: int
-) -> SetBits:
+def table(found: Sequence[SetBits]) -> str:
+    """Mappings as a table of text, a row each: which bits, how many sets and ways, whether they explain the misses and why."""
+    rows = [("set bits", "sets", "ways", "explains", "why")]
+    rows += [(told(m.bits), str(m.sets), str(m.ways), "yes" if m.explains else "no", m.reason) for m in found]
+    widths = [max(len(row[i]) for row in rows) for i in range(5)]
+    return "".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() + "\n" for row in rows)
+
+
+def _held(name: str, bits: Bits, missed: Sequence[int], lines: int, line_bytes: int, capacity_lines: int) -> SetBits:
     sets, ways = 1 << len(bits), capacity_lines >> len(bits)
     where = {set_of(number * line_bytes, bits) for number in missed}
     together = len(where) == 1
