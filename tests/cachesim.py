@@ -3,10 +3,10 @@
 Caches and TLBs are the same thing here: levels that keep units (lines, pages) in sets of ways. A level that misses fetches and
 keeps the unit, of a line the sector alone. Empty ways are filled first, the lowest first; nothing leaves but by replacement.
 
-Replacement: LRU; FIFO; tree-PLRU, one bit a node, where the ways are no power of two the tree of the next power without its last
-leaves; NRU, one mark a way, the victim the lowest unmarked way, and where all are marked all marks but the newest are
-cleared, at once ("at use") or when a victim is wanted ("at miss", Jaleel et al. 2010); random; way-weighted, where every way has
-its probability of being the victim.
+Replacement: LRU; FIFO; tree-PLRU, one bit a node, where the ways are no power of two the tree of the next power without its
+last leaves; NRU, one mark a way, the victim the lowest unmarked way, and where all are marked all marks but the newest are
+cleared, at once ("at use") or when a victim is wanted ("at miss", Jaleel et al. 2010); random; way-weighted, where every way
+has its probability of being the victim.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WAYS, USED, TREE_BITS, UNITS = range(4)
 FRAME_BITS = 24  # a machine has 2^24 page frames
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False, error_model="numpy", inline="always")
 def _chance(memory):
     """xorshift64: the next of uniform numbers in [0, 1)."""
     x = np.uint64(memory[CHANCE])
@@ -37,7 +37,7 @@ def _chance(memory):
     return np.float64(x >> np.uint64(11)) / 9007199254740992.0
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False, error_model="numpy", inline="always")
 def frame(page, key):
     """The page frame of a page, a permutation of 2^24 that `key` chooses; pages above that keep their upper bits."""
     mask = (1 << FRAME_BITS) - 1
@@ -51,7 +51,7 @@ def frame(page, key):
     return (page & ~mask) | x
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False, error_model="numpy", inline="always")
 def _physical(address, key, shift):
     """Where an address is in physical memory of pages of 2^shift bytes; as it is where shift is 0."""
     if shift == 0:
@@ -59,7 +59,7 @@ def _physical(address, key, shift):
     return (frame(address >> shift, key) << shift) | (address & ((1 << shift) - 1))
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False, error_model="numpy", inline="always")
 def _set_of(level, address, unit, geometry, tables):
     kind = geometry[level, KIND]
     if kind == PLAIN:
@@ -75,17 +75,19 @@ def _set_of(level, address, unit, geometry, tables):
     return found
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False, error_model="numpy", inline="always")
 def _victim(level, at, geometry, chances, sets, memory):
     n, policy = sets[at + WAYS], geometry[level, POLICY]
     marks = at + UNITS + n
     if policy == LRU:
-        best = 0
-        oldest = sets[marks]
-        for way in range(1, n):
-            if sets[marks + way] < oldest:
-                best, oldest = way, sets[marks + way]
-        return best
+        stamps = sets[marks : marks + n]
+        oldest, victim = stamps[0], 0
+        for way in range(n):
+            oldest = min(oldest, stamps[way])
+        for way in range(n):
+            if stamps[way] == oldest:
+                victim = way
+        return victim
     if policy == FIFO:
         way = sets[at + TREE_BITS]
         sets[at + TREE_BITS] = 0 if way + 1 == n else way + 1
@@ -116,7 +118,7 @@ def _victim(level, at, geometry, chances, sets, memory):
     return n - 1
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False, error_model="numpy", inline="always")
 def _used(level, at, way, geometry, sets, memory):
     """Tell the policy that a way was used."""
     n, policy = sets[at + WAYS], geometry[level, POLICY]
@@ -143,7 +145,7 @@ def _used(level, at, way, geometry, sets, memory):
             sets[marks + way] = 1
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False, error_model="numpy", inline="always")
 def _look(level, address, geometry, tables, chances, starts, sets, memory):
     """Whether a level has what is at an address; it has it from then on."""
     unit = address >> geometry[level, SHIFT]
@@ -151,27 +153,32 @@ def _look(level, address, geometry, tables, chances, starts, sets, memory):
     n, used = sets[at + WAYS], sets[at + USED]
     units = at + UNITS
     sector = 1 << ((address >> geometry[level, SECTOR_SHIFT]) & geometry[level, SECTOR_MASK])
-    way = 0
-    while way < used and sets[units + way] != unit:
-        way += 1
-    filled = units + 2 * n + way
-    if way < used:
-        hit = (sets[filled] & sector) != 0
-        sets[filled] |= sector
+    way = used
+    if used > 8:  # all of them, which is done many at a time
+        present = sets[units : units + used]
+        for candidate in range(used):
+            if present[candidate] == unit:
+                way = candidate
     else:
-        hit = False
+        way = 0
+        while way < used and sets[units + way] != unit:
+            way += 1
+    filled = 0
+    if way < used:
+        filled = sets[units + 2 * n + way]
+    else:
         if used < n:
             sets[at + USED] = used + 1
         else:
             way = _victim(level, at, geometry, chances, sets, memory)
         sets[units + way] = unit
         sets[units + n + way] = 0
-        sets[units + 2 * n + way] = sector
+    sets[units + 2 * n + way] = filled | sector
     _used(level, at, way, geometry, sets, memory)
-    return hit
+    return (filled & sector) != 0
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False, error_model="numpy", inline="always")
 def _prefetch(level, address, end, key, depth, geometry, tables, chances, starts, sets, memory):
     """Lines behind an access in sequence with the one before it, up to `depth` bytes ahead, are brought into a level."""
     line = 1 << geometry[level, SHIFT]
@@ -188,9 +195,9 @@ def _prefetch(level, address, end, key, depth, geometry, tables, chances, starts
         memory[HEAD] = at
 
 
-@njit(cache=True)
-def chase(lap, start, accesses, base, key, form, geometry, tables, chances, starts, sets, memory, counts, codes):
-    """`accesses` accesses of laps, from number `start` on, of an array at `base`, in pages that `key` places in frames.
+@njit(cache=True, _nrt=False, error_model="numpy")
+def chase(lap, start, accesses, base, end, key, form, geometry, tables, chances, starts, sets, memory, counts, codes):
+    """`accesses` accesses of laps, from number `start` on, of an array from `base` to `end`; `key` places its pages in frames.
 
     `form`: number of caches, whether TLBs are asked only behind the first cache, level that is prefetched into, bytes ahead.
     An access's code is the level that served it, memory being the last, + (caches + 1) * how many TLB levels missed. Codes are
@@ -198,7 +205,6 @@ def chase(lap, start, accesses, base, key, form, geometry, tables, chances, star
     """
     caches, late_tlb, fetch_level, fetch_bytes = form
     n, levels = lap.size, geometry.shape[0]
-    end = base + lap.max() + 8
     i = start % n
     quiet = accesses - codes.size
     for k in range(accesses):
