@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clmembench.benchmarks import LATENCY, MIB, axis, benchmark, line_bytes
+from clmembench.benchmarks import LATENCY, MIB, axis_of, benchmark, line_bytes
 from clmembench.benchmarks.pchase import random_cycle
 from clmembench.data import kernel_source
 from clmembench.model import Array, Command, Device, DeviceInfo, Fill, Launch, Read, Skip, Slope, Value, Work
@@ -29,8 +29,8 @@ def scattered(seed: int, array_bytes: int = SPREAD_BYTES, lines: int = LINES) ->
     return (np.sort(places) * SPACING).astype(np.uint32)
 
 
-def _where(info: DeviceInfo, access: str) -> bool:
-    return info.kind != "cpu" or access == "load"
+def _accesses(info: DeviceInfo) -> tuple[str, ...]:
+    return ("load",) if info.kind == "cpu" else ("load", "atomic")
 
 
 def _defines(access: str, ptx: int = 1) -> dict[str, Value]:
@@ -41,9 +41,7 @@ def _defines(access: str, ptx: int = 1) -> dict[str, Value]:
     LATENCY,
     suite="memory",
     source="Mei & Chu 2015, section 4.6 (L2), seen from each compute unit by %smid of NVIDIA's PTX",
-    where=_where,
-    x="access",
-    access=axis("load", "atomic"),
+    access=axis_of(_accesses, needs={"atomic": ["ptx"]}),
 )
 def l2_map(device: Device, access: str) -> Slope:
     """Latency of last-level cache hits from every compute unit to each of 256 lines, and from where to where it is near.
@@ -51,8 +49,8 @@ def l2_map(device: Device, access: str) -> Slope:
     On NVIDIA one work-item at a time, on each compute unit in turn, accesses each line `ops / units / lines` times, L1 left
     out: nothing else runs meanwhile, so no access waits for another's. Kept are the ticks of each line (rows: compute units,
     the number of each in `unit`); the metric is the mean over all by the device's own clock. `atomic` asks where the line is
-    at home: a load may find a copy nearer by. On CPUs the process must be held to one core, whose latency to a set as large as
-    half of the last cache is the metric. Raises Skip where there is neither.
+    at home: a load may find a copy nearer by. On CPUs the metric is the latency of the core that the process is held to, over
+    a set as large as half of the last cache. Raises Skip where there is neither.
     """
     if device.info.kind == "cpu":
         return _core(device)
@@ -111,8 +109,6 @@ def _seen(device: Device, groups: int, kernel: object) -> Array:
 def _core(device: Device) -> Slope:
     """The core that this process is held to: a random cycle over half of the last cache, more than the core's own hold."""
     info = device.info
-    if info.compute_units != 1:
-        raise Skip("the process is held to no core, so that it would be some core's latency: measure with --compute-units 1")
     if info.array_bytes is None and info.cache_bytes < LEAST_CACHE:
         raise Skip(
             f"the last cache is said to have {info.cache_bytes} B, which may be a core's own: name half of its size by --size"
@@ -125,6 +121,8 @@ def _core(device: Device) -> Slope:
     device.upload(successor, random_cycle(nodes, SEED + device.seed)[1])
     device.run([Launch(kernels["build_chain"], (chain, successor, cursor, np.uint64(spacing)), (nodes,))])
     blocks = -(-nodes // STEPS_A_BLOCK)
+    held = () if info.compute_units == 1 else ("held to no core: the latency of whichever core it ran on",)
+    notes = (f"over {nodes * spacing} B in lines of {spacing} B", *held)
 
     def check() -> None:
         device.upload(result, np.zeros(8, np.uint8))
@@ -137,7 +135,6 @@ def _core(device: Device) -> Slope:
 
     def work(laps: int) -> Work:
         chase = Launch(kernels["chase"], (cursor, np.uint32(laps * blocks)), (1,), (1,))
-        note = f"one core, over {nodes * spacing} B in lines of {spacing} B"
-        return Work(commands=(chase,), ops=laps * blocks * STEPS_A_BLOCK, check=check, notes=(note,))
+        return Work(commands=(chase,), ops=laps * blocks * STEPS_A_BLOCK, check=check, notes=notes)
 
     return Slope(work, start=1, most=1 << 16)
