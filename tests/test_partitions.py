@@ -93,6 +93,14 @@ def test_a_map_of_nothing_tells_nothing(shape):
     assert all("undetermined" in text for text in lines_of(found))
 
 
+@pytest.mark.parametrize("value", [0.0, np.nan])
+def test_a_clock_that_stands_still_or_tells_nothing_has_no_plateaus(value):
+    cycles, _, _ = simulated(2)
+    cycles.cycles[: UNITS if value == 0 else 1] = value
+    found = partitions(cycles).findings
+    assert {f.value for f in found.values()} == {None}
+
+
 def test_the_summary_has_numbers_with_their_ranges():
     text = lines_of(partitions(simulated(2)[0]))
     assert text[0] == "partitions: 2" and text[1].startswith("near_cycles: 2") and " to " in text[1]

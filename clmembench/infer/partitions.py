@@ -75,10 +75,12 @@ def partitions(found: Map) -> Partitions:
     cycles = found.cycles
     if cycles.ndim != 2 or min(cycles.shape) < 2:
         return _none(found, "a map needs two compute units and two lines")
+    if not np.isfinite(cycles).all():
+        return _none(found, "some latencies of the map are missing")
     near, far, between = _plateaus(cycles)
-    if far < APART * near or between > VALLEY:
+    if far <= APART * near or between > VALLEY:
         middle = f"all latencies lie around {np.nanmedian(cycles):.4g} cycles"
-        why = f"{between:.0%} of them lie between {near:.4g} and {far:.4g}" if far >= APART * near else "no second plateau"
+        why = f"{between:.0%} of them lie between {near:.4g} and {far:.4g}" if far > APART * near else "no second plateau"
         return _none(found, f"one group: {middle}, {why}")
     distant = cycles > np.sqrt(near * far)
     labels = _alike(distant.T)
