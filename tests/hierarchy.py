@@ -65,7 +65,7 @@ class Cache:
 @dataclass(frozen=True, slots=True)
 class Tlb:
     """A level of TLB. `penalty_cycles`: what a miss in it adds, to what the levels before it added; one number, or one for each
-    level that may serve the data, memory last."""
+    level that may serve the data, memory last. `name`: of what is built as one but is not numbered among the TLBs."""
 
     sets: Sets
     page_bytes: int
@@ -73,6 +73,7 @@ class Tlb:
     policy: str = "LRU"
     victims: tuple[float, ...] = ()
     nru_at_miss: bool = False
+    name: str = ""
 
     @property
     def entries(self) -> int:

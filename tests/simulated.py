@@ -138,7 +138,7 @@ def laps_needed(accesses: int, path: Path) -> tuple[int, int]:
     by_chance = bool(policies & {"random", "way-weighted"})
     if accesses > MIB or (accesses > 100_000 and policies <= {"LRU"}):
         return 1, 1
-    return max(4 if by_chance else 2, -(-20_000 // accesses)), -(-(200_000 if by_chance else 20_000) // accesses)
+    return max(3 if by_chance else 2, -(-20_000 // accesses)), -(-(200_000 if by_chance else 20_000) // accesses)
 
 
 def levels_of(path: Path, space: str, ghz: float) -> list[dict[str, Any]]:
@@ -159,7 +159,7 @@ def tlbs_of(path: Path, ghz: float) -> list[dict[str, Any]]:
     for number, tlb in enumerate(path.tlbs, 1):
         penalties = np.broadcast_to(np.asarray(tlb.penalty_cycles, float), (len(path.caches) + 1,))
         penalty = float(penalties[min(int(path.l1_virtual), len(path.caches))])
-        level = {"name": f"L{number} TLB", "entries": tlb.entries, "page_bytes": tlb.page_bytes}
+        level = {"name": tlb.name or f"L{number} TLB", "entries": tlb.entries, "page_bytes": tlb.page_bytes}
         level |= {"reach_bytes": tlb.entries * tlb.page_bytes, **_structure(tlb)}
         found.append(level | {"penalty_cycles": penalty, "penalty_ns": penalty / ghz, "penalties_cycles": penalties.tolist()})
     return found
