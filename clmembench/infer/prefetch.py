@@ -26,7 +26,8 @@ def prefetch(
 
     0 where cold accesses in sequence find nothing. Where they do, one cold access ahead of a short sequence is tried at
     distances that double and are then bisected, up to `most_bytes`; the value is the greatest at which the data was there, the
-    interval reaches to the least at which it was not. What a hit takes is told by the second lap over `held_bytes`, a set that L1 does
+    interval reaches to the least at which it was not. What a hit takes is told by the second lap over `held_bytes`, a set that
+    L1 does
     not hold and the last cache does (0: there is no L1 on the way). Mei & Chu 2015, section 4.6, item 3, saw no cold miss in
     arrays below two thirds of the L2. Undetermined without latencies of single accesses.
     """
