@@ -89,6 +89,16 @@ def test_a_mapping_that_is_no_bits_is_not_told_as_one():
     assert found["ways"].status == found["set_bits"].status == "undetermined"
 
 
+def test_what_one_method_alone_tells_is_not_taken_for_sure():
+    """A line of 128 B in sectors of 32 B: Saavedra's method sees what is fetched."""
+    by_stride, by_size, _ = said(Cache(plain(8, 4, 128), 128, 32.0, sector_bytes=32))
+    assert by_stride["line_bytes"].value == 32
+    found = resolve(by_stride, {}, {})
+    assert {f.status for f in found.values()} == {"undetermined"}
+    assert "Saavedra 1992 alone tells 32 B" in found["line_bytes"].reason
+    assert resolve(by_stride, by_size, {})["line_bytes"].status != "ok"
+
+
 def test_side_by_side_shows_each_methods_numbers_and_the_reason():
     text = side_by_side(*said(TEXTURE))
     head, *rows = text.splitlines()
@@ -98,13 +108,13 @@ def test_side_by_side_shows_each_methods_numbers_and_the_reason():
     assert "4 lines, lie in one set" in text
 
 
-def test_misses_are_the_upper_of_two_groups_whatever_a_few_outliers_do():
+def test_misses_are_what_lies_above_the_first_gap():
     rng = np.random.default_rng(1)
-    latencies = np.where(rng.random((3, 500)) < 0.1, 200.0, 30.0) + rng.normal(0, 2, (3, 500))
-    truth = latencies > 100
-    latencies[0, :5] = 5000
-    assert (is_miss(latencies)[1:] == truth[1:]).all()
-    assert not is_miss(rng.normal(30, 2, (3, 500))).any()
+    truth = rng.random(3000) < 0.003
+    latencies = np.where(truth, 200.0, 30.0) + rng.normal(0, 1, 3000)
+    latencies[np.flatnonzero(truth)[:2]] = 700
+    assert (is_miss(latencies) == truth).all() and truth.any()
+    assert not is_miss(rng.normal(30, 1, 3000)).any()
 
 
 def test_an_answer_without_latencies_has_no_places():

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from clmembench.model import Answer, Finding, Inquiry, Pattern, Probe, Space
+from clmembench.model import Answer, Array, Finding, Inquiry, Pattern, Probe, Space
 
 SAAVEDRA, WONG = "Saavedra 1992", "Wong 2010"
 PROPERTIES = ("size_bytes", "line_bytes", "sets", "ways")
@@ -18,7 +18,7 @@ LEAST_STRIDE = 8  # a node's own size
 SLOWER = 0.10  # of a hit: what is slower by more has misses
 NEVER, ALWAYS = 0.10, 0.90  # miss rates that count as 0 and as 1
 READ_AT = (4, 8)  # the sizes, in capacities, at which Saavedra's figure is read: the first as Mei & Chu did, the other to check
-MOST_SIZES = 1024  # of Wong's fine sweep
+SMOOTH = 5  # sizes of which the median is looked at: misses only grow with size, so that nothing but disturbances are lost
 SIGMAS = 6.0  # of the measurement's noise that a step must stand out by
 WAYS_APART = 0.25  # how far from a whole number a step may tell the ways
 
@@ -30,21 +30,23 @@ def saavedra(space: Space = "global", first_bytes: int = 1024, most_bytes: int =
     2015, section 4.1.
     """
     answers: list[Answer] = []
-    size, slow_from = first_bytes, 0
-    while size <= (8 * slow_from if slow_from else most_bytes):
+    size = first_bytes
+    while size <= (8 * _knee(answers) or most_bytes):
         strides = [LEAST_STRIDE << k for k in range(64) if LEAST_STRIDE << k <= size // 2]
         answers += yield [Probe(Pattern("sequential", size // stride, stride), space) for stride in strides]
-        if not slow_from and _misses(answers, size):
-            slow_from = size
         size = size * 3 // 2 if size & (size - 1) == 0 else size // 3 * 4
     return tuple(answers)
 
 
 def wong(
-    stride_bytes: int = 32, space: Space = "global", first_bytes: int = 1024, most_bytes: int = 1 << 21
+    stride_bytes: int = 32,
+    space: Space = "global",
+    first_bytes: int = 1024,
+    most_bytes: int = 1 << 21,
+    most_sizes: int = 1024,
 ) -> Inquiry[tuple[Answer, ...]]:
     """Asks for the latency over array sizes at one stride: octaves up to four times the first that misses, then every
-    `stride_bytes` (or as many of them as 1024 sizes allow) from the last that fits to where all accesses miss.
+    `stride_bytes` (or as many of them as `most_sizes` allows) from the last that fits to where all accesses miss.
 
     Returns every answer. Wong et al. 2010, as in Mei & Chu 2015, section 4.1.
     """
@@ -53,18 +55,16 @@ def wong(
         return [Probe(Pattern("sequential", size // stride_bytes, stride_bytes), space) for size in sizes]
 
     answers: list[Answer] = []
-    size, slow_from = first_bytes, 0
-    while size <= (4 * slow_from if slow_from else most_bytes):
+    size = first_bytes
+    while size <= (4 * _knee(answers) or most_bytes):
         answers += yield probes([size, size * 3 // 2])
-        slow = [n for n in (size, size * 3 // 2) if _misses(answers, n)]
-        slow_from = slow_from or min(slow, default=0)
         size *= 2
-    curve = _curve(answers)
+    curve, slow_from = _curve(answers), _knee(answers)
     fits = [n for n in curve if n < slow_from]
     if slow_from and fits:
         full = [n for n in curve if n >= slow_from and curve[n][0] >= ALWAYS * max(t for t, _ in curve.values())]
         last = min(full, default=2 * slow_from)
-        step = stride_bytes * max(1, -(-(last - fits[-1]) // (stride_bytes * MOST_SIZES)))
+        step = stride_bytes * max(1, -(-(last - fits[-1]) // (stride_bytes * most_sizes)))
         answers += yield probes(range(fits[-1] + step, last + step, step))
     return tuple(answers)
 
@@ -98,7 +98,7 @@ def read_wong(answers: Sequence[Answer]) -> Mapping[str, Finding]:
     curve = _curve(answers)
     stride = answers[0].probe.pattern.stride_bytes if answers else 0
     hit = _hit(answers)
-    slow = [n for n in curve if hit and curve[n][0] > hit * (1 + SLOWER)]
+    slow = [n for n in curve if n >= _knee(answers) > 0]
     if hit is None or not slow or len(curve) < 8:
         largest = max(curve, default=0)
         return {p: _finding(p, None, WONG, f"no array up to {largest} B was slower than the smallest", answers, largest)
@@ -110,27 +110,27 @@ def read_wong(answers: Sequence[Answer]) -> Mapping[str, Finding]:
     dense = sizes[np.r_[near, False] | np.r_[False, near]]
     times, noise = (np.array([curve[int(n)][k] for n in dense]) for k in (0, 1))
     scale = dense / stride / (top - hit)
-    missing, sigma = (times - hit) * scale, float(np.median(noise * scale)) * math.sqrt(2)
+    missing, sigma = _smooth((times - hit) * scale), float(np.median(noise * scale)) * math.sqrt(2)
     rises = np.diff(missing)
     jumps = np.flatnonzero(rises > max(rises.max() / 2, SIGMAS * sigma))
     if jumps.size == 0 or step > stride:
         why = "steps of latency do not stand out of the noise" if step == stride else "the sweep was too coarse for steps"
-        low, high = int(dense[0]), min(slow)
-        return {"size_bytes": _finding("size_bytes", None, WONG, why, answers, low, high), **_none(WONG, why, answers)}
-    return _stepped(answers, int(dense[jumps[0]]), jumps, rises, stride)
+    elif rises.min() < -max(rises.max() / 2, SIGMAS * sigma):
+        why = "latency falls again as arrays grow: the sweep was disturbed"
+    elif np.unique(np.diff(jumps)).size > 1:
+        widths = stride * np.diff(jumps)
+        why = f"the steps are {widths.min()} to {widths.max()} B wide, not of one width"
+    else:
+        return _stepped(answers, int(dense[jumps[0]]), jumps, rises, stride)
+    size = _finding("size_bytes", None, WONG, why, answers, int(dense[0]), min(slow))
+    return {"size_bytes": size, **_none(WONG, why, answers)}
 
 
-def _stepped(
-    answers: Sequence[Answer], capacity: int, jumps: np.ndarray, rises: np.ndarray, stride: int
-) -> Mapping[str, Finding]:
+def _stepped(answers: Sequence[Answer], capacity: int, jumps: Array, rises: Array, stride: int) -> Mapping[str, Finding]:
     """Findings from where the steps begin (in strides) and how high they are (in accesses that start to miss)."""
     size = _finding("size_bytes", capacity, WONG, "", answers)
-    widths = np.diff(jumps)
     sets = int(jumps.size)
-    if sets > 1 and np.unique(widths).size > 1:
-        why = f"the steps are {stride * widths.min()} to {stride * widths.max()} B wide, not of one width"
-        return {"size_bytes": size, **_none(WONG, why, answers)}
-    width = int(widths[0]) if sets > 1 else 0
+    width = int(jumps[1] - jumps[0]) if sets > 1 else 0
     line = stride * width if width > 1 else None
     ways = capacity / (sets * line) if line else float(np.median(rises[jumps])) - 1
     if abs(ways - round(ways)) > WAYS_APART or ways < WAYS_APART:
@@ -195,20 +195,31 @@ def _agreed(name: str, lines: Mapping[int, Mapping[str, Finding]]) -> Finding:
 
 
 def _capacity(answers: Sequence[Answer]) -> Finding:
-    """The largest array of the sweep that never misses; the next one does."""
-    sizes = sorted({_bytes(a) for a in answers})
-    slow = [n for n in sizes if _misses(answers, n)]
-    fits = [n for n in sizes if slow and n < slow[0]]
-    if not slow or not fits:
-        why = f"no array up to {sizes[-1]} B was slower" if sizes and not slow else "the smallest array misses already"
-        return _finding("size_bytes", None, SAAVEDRA, why, answers, sizes[-1] if sizes and not slow else None)
-    return _finding("size_bytes", fits[-1], SAAVEDRA, "", answers, fits[-1], slow[0])
+    """The largest array of the sweep before those that all miss."""
+    sizes, knee = sorted({_bytes(a) for a in answers}), _knee(answers)
+    fits = [n for n in sizes if n < knee]
+    if not fits:
+        why = f"no array up to {sizes[-1]} B was slower" if sizes and not knee else "the smallest array misses already"
+        return _finding("size_bytes", None, SAAVEDRA, why, answers, sizes[-1] if sizes and not knee else None)
+    return _finding("size_bytes", fits[-1], SAAVEDRA, "", answers, fits[-1], knee)
 
 
-def _misses(answers: Sequence[Answer], size: int) -> bool:
-    """Whether some stride makes an array of that size slower than a hit."""
+def _knee(answers: Sequence[Answer]) -> int:
+    """The least array that is slower than a hit, as all larger ones are, of which there must be one; else 0. Slower is what is
+    so at two strides, where there are several: one may have been disturbed."""
     hit = _hit(answers)
-    return hit is not None and any(a.value > hit * (1 + SLOWER) for a in answers if _bytes(a) == size and a.value is not None)
+    if hit is None:
+        return 0
+    by_size: dict[int, list[float]] = {}
+    for a in answers:
+        if a.value is not None:
+            by_size.setdefault(_bytes(a), []).append(a.value)
+    knee, slow = 0, 0
+    for size, values in sorted(by_size.items(), reverse=True):
+        if sorted(values)[-2:][0] <= hit * (1 + SLOWER):
+            break
+        knee, slow = size, slow + 1
+    return knee if slow > 1 else 0
 
 
 def _hit(answers: Sequence[Answer]) -> float | None:
@@ -226,6 +237,15 @@ def _curve(answers: Sequence[Answer]) -> dict[int, tuple[float, float]]:
             wide = a.high - a.low if a.high is not None and a.low is not None else 0.0
             found[_bytes(a)] = (a.value, wide / 2 / 1.96)
     return found
+
+
+def _smooth(values: Array) -> Array:
+    """Running median of SMOOTH values, of fewer near the ends. Shape of `values`."""
+    reach = SMOOTH // 2
+    ends = [(max(0, n - reach), min(len(values), n + reach + 1)) for n in range(len(values))]
+    return np.array(
+        [np.median(values[n - min(n - a, b - n - 1) : n + min(n - a, b - n - 1) + 1]) for n, (a, b) in enumerate(ends)]
+    )
 
 
 def _bytes(answer: Answer) -> int:

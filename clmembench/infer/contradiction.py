@@ -17,8 +17,7 @@ FINE = "fine-grained trace"
 NODE_BYTES = 8
 LINES = tuple(1 << k for k in range(3, 10))  # line sizes that are told apart, 8 to 512 B
 LAPS = 4
-OFTEN = 0.5  # of its visits that a place must miss to count: under LRU all, of what outliers hit none
-APART = 1.25  # how far above hits the misses must lie, as a ratio
+APART = 1.25  # the gap between hits and misses, as a ratio
 
 
 def overflow(capacity_bytes: int, space: Space = "global") -> Inquiry[tuple[Answer, ...]]:
@@ -73,28 +72,20 @@ def read_overflow(answers: Sequence[Answer], capacity_bytes: int) -> Found:
 
 
 def missing_places(answer: Answer) -> set[int]:
-    """The offsets in bytes of a sequential trace's places that miss in over half of their visits."""
+    """The offsets in bytes of a sequential trace's places that miss, by the median over laps and repeats."""
     assert answer.latencies is not None
     pattern, skip = answer.probe.pattern, answer.probe.skip
-    slow = is_miss(answer.latencies)
-    place = (skip + np.arange(slow.shape[1])) % pattern.count
-    visits = np.bincount(place, minlength=pattern.count) * slow.shape[0]
-    missed = np.bincount(place, weights=slow.sum(axis=0), minlength=pattern.count)
-    return {int(p) * pattern.stride_bytes for p in np.flatnonzero(missed > OFTEN * np.maximum(visits, 1))}
+    visits = [(n - skip) % pattern.count for n in range(pattern.count)]  # the first visit of each place
+    medians = np.array([np.median(answer.latencies[:, first :: pattern.count]) for first in visits])
+    return {int(p) * pattern.stride_bytes for p in np.flatnonzero(is_miss(medians))}
 
 
 def is_miss(latencies: Array) -> Array:
-    """Which latencies belong to the upper of two groups, by the split that leaves the least variance of logarithms (Otsu 1979);
-    none where the groups lie closer than a quarter apart. Shape of `latencies`."""
-    logs = np.log(np.maximum(latencies, 1.0))
-    ordered = np.sort(np.clip(logs, *np.percentile(logs, (0.5, 99.5))).ravel())
-    below = np.arange(1, ordered.size)
-    sums = np.cumsum(ordered)[:-1]
-    lower, upper = sums / below, (ordered.sum() - sums) / (ordered.size - below)
-    split = int(np.argmax(below * (ordered.size - below) * (upper - lower) ** 2))
-    if upper[split] - lower[split] < np.log(APART):
-        return np.zeros(latencies.shape, dtype=bool)
-    return np.asarray(logs > (lower[split] + upper[split]) / 2)
+    """Which of some latencies are not hits: all above the first gap, from the least up, of a quarter. Shape of `latencies`."""
+    ordered = np.sort(np.maximum(latencies, 1.0).ravel())
+    gaps = np.flatnonzero(ordered[1:] >= APART * ordered[:-1])
+    limit = (ordered[gaps[0]] + ordered[gaps[0] + 1]) / 2 if gaps.size else np.inf
+    return np.asarray(latencies > limit)
 
 
 def resolve(by_stride: Mapping[str, Finding], by_size: Mapping[str, Finding], fine: Found) -> Found:
@@ -128,6 +119,9 @@ def _resolved(name: str, by_stride: Finding | None, by_size: Finding | None, fin
         reasons = "; ".join(f"{f.method}: {f.reason}" for f in (by_stride, by_size) if f is not None)
         return Finding(name, None, None, None, UNITS.get(name, ""), "undetermined", f"{SAAVEDRA} and {WONG}", evidence, reasons)
     low, high = max(f.low or 0 for f in said), min(f.high or 0 for f in said)
+    if len(said) == 1 and said[0].method != FINE:
+        why = f"{methods} alone tells {_cell(said[0])}, {ASSUMED}"
+        return replace(said[0], value=None, status="undetermined", reason=why)
     if low <= high:
         narrowest = min(said, key=lambda f: (f.high or 0) - (f.low or 0))
         reason = "" if narrowest.method == FINE else ASSUMED
