@@ -107,7 +107,10 @@ def side_by_side(by_stride: Found, by_size: Found, fine: Found) -> str:
     widths = [max(len(row[i]) for row in rows) for i in range(4)]
     table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     found = resolve(by_stride, by_size, fine)
-    notes = [f"{name}: {_cell(f) or f.status}: {f.reason}" for name, f in found.items() if f.status != "ok" or f.method == FINE]
+    decided = {name: f.reason.partition(": ") for name, f in found.items() if f.method == FINE and f.reason}
+    notes = [f"{name}: {_cell(found[name])}: {said}" for name, (said, _, _) in decided.items()]
+    notes += [f"because {why}" for why in dict.fromkeys(why for _, _, why in decided.values())]
+    notes += [f"{name}: {f.status}: {f.reason}" for name, f in found.items() if f.status != "ok"]
     return "\n".join([*table, "", *(notes or ["The methods agree."])]) + "\n"
 
 
@@ -126,26 +129,24 @@ def _resolved(name: str, by_stride: Finding | None, by_size: Finding | None, fin
         narrowest = min(said, key=lambda f: (f.high or 0) - (f.low or 0))
         reason = "" if narrowest.method == FINE else ASSUMED
         return replace(narrowest, method=methods, evidence=evidence, reason=reason)
-    told_by = " but ".join(f"{f.method} tells {f.value:g} {f.unit}".strip() for f in said if isinstance(f.value, int | float))
+    told_by = ", ".join(f"{f.method} tells {f.value:g} {f.unit}".strip() for f in said if isinstance(f.value, int | float))
     trace = fine.get(name)
     if trace is not None and trace.value is not None:
-        others = [f for f in said if f is not trace and not (f.low or 0) <= float(trace.value) <= (f.high or 0)]
-        return replace(trace, evidence=evidence, reason=f"{told_by}: {_why(others, fine)}")
+        return replace(trace, evidence=evidence, reason=f"{told_by}: {_why(fine)}")
     ends = min(f.low or 0 for f in said), max(f.high or 0 for f in said)
     return Finding(name, None, *ends, said[0].unit, "inconsistent", methods, evidence, told_by)
 
 
-def _why(wrong: Sequence[Finding], fine: Found) -> str:
-    """Why methods err, from what the trace saw of how addresses choose sets."""
+def _why(fine: Found) -> str:
+    """Why the others err, from what the trace saw of how addresses choose sets."""
     line, run, bits = (fine[n].value if n in fine else None for n in ("line_bytes", "run_bytes", "set_bits"))
-    names = " and ".join(f.method for f in wrong)
     if isinstance(line, int | float) and isinstance(run, int | float) and run > line:
         return (
-            f"{names} took the bits next to the line's for the set's, but {run:g} consecutive bytes, {run / line:g} lines, "
-            f"lie in one set, which address bits {bits} choose: a step of latency over size is that wide, and strides up "
-            f"to it leave no set out"
+            f"the bits next to the line's are not the set's: {run:g} consecutive bytes, {run / line:g} lines, lie in one set, "
+            f"which address bits {bits} choose, so that a step of latency over size is that wide, and a stride up to that "
+            f"leaves out lines but no set"
         )
-    return f"{names} took the bits next to the line's for the set's, equal sets and LRU for granted; bits {bits} choose the set"
+    return f"equal sets, chosen by the bits next to the line's, under LRU are not what is there: bits {bits} choose the set"
 
 
 def _cell(finding: Finding | None) -> str:
