@@ -1,0 +1,250 @@
+"""Global latency patterns P1 to P6: hit or miss in data cache, TLBs and page-table context, in one chase."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from clmembench import stats
+from clmembench.infer.latency_experiment import FAR_BYTES, Experiment, Known, experiment, laps
+from clmembench.model import Answer, Array, Finding, Inquiry, Probe, Space
+
+NAMES = ("P1", "P2", "P3", "P4", "P5", "P6")
+TRACE, LAPS = "non-uniform strides, access by access", "a lap of its own"
+ABSENT = "the trace has no such access"
+SAME = 0.015  # latencies that differ by less are one
+TYPICAL, SHARE = 0.10, 0.6  # most accesses of a pattern lie that close to their median
+STEP = 0.2  # of a latency that the clock's step may be
+LONGER = 1.08  # an access to a far page that takes longer than most may be a change of page-table context
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """One pattern's latency in cycles and in ns, and the accesses of the trace (from 0) that met it."""
+
+    cycles: Finding
+    ns: Finding
+    accesses: tuple[int, ...] = ()
+
+
+def inquire(
+    known: Known, ghz: float | None = None, space: Space = "global", most_bytes: int = 4 << 30
+) -> Inquiry[Mapping[str, Latency]]:
+    """Asks for one cold trace that meets all patterns there are, and reads it; where the clock inside the kernel is too coarse
+    for a hit, or there is none, for laps that meet them one by one too.
+
+    `most_bytes` is what an array may span; `ghz` the core's clock, to tell ns where latencies are in cycles, and the reverse.
+    """
+    asked = experiment(known, space, most_bytes)
+    (answer,) = yield [asked.probe]
+    found = read(asked, answer, ghz)
+    if found["P1"].accesses:
+        return found
+    wanted = laps(known, space, most_bytes)
+    probes = {name: probe for name, probe in wanted.items() if isinstance(probe, Probe)}
+    answers = yield list(probes.values())
+    instead = read_laps(dict(zip(probes, answers, strict=True)), wanted, ghz)
+    return {name: found[name] if found[name].accesses else instead[name] for name in NAMES}
+
+
+def as_findings(found: Mapping[str, Latency]) -> Mapping[str, Finding]:
+    """As a Hierarchy keeps them: P1 to P6 in cycles, and P1_ns to P6_ns."""
+    return {name: f.cycles for name, f in found.items()} | {f"{name}_ns": f.ns for name, f in found.items()}
+
+
+def read(asked: Experiment, answer: Answer, ghz: float | None = None) -> Mapping[str, Latency]:
+    """Each pattern's latency, with 95% interval over its accesses, from a trace's latencies.
+
+    A pattern that the device does not have is undetermined with a reason that begins `not present`; so is one that could not
+    be met, and one whose accesses do not agree.
+    """
+    if answer.latencies is None:
+        why = answer.reason or "no latencies of single accesses"
+        return {name: _told(_Found(why=why), name, answer, ghz) for name in NAMES}
+    latencies = np.median(answer.latencies, axis=0)  # over repeats: what disturbs one is not in the others
+    cut = _Reader(latencies, _clock_step(answer.latencies))
+    hit = cut.of(_accesses(asked, "P1"))
+    far = _accesses(asked, "far")
+    laps = [(s.pages, cut.of(s.counted)) for s in asked.stages if s.role == "lap"]
+    second, third = _tlb_misses(asked, hit, laps)
+    miss = cut.of(_accesses(asked, "P4"))
+    if miss.sure and hit.sure and miss.value < hit.value * (1 + TYPICAL):
+        miss = _Found(why="lines that were not used before take no longer: the caches were not empty")
+    walk, context = _far(cut, far, asked) if far else (cut.of(_accesses(asked, "touch")), _Found(why="the array is too small"))
+    if walk.sure and miss.sure and walk.high < miss.low:
+        walk = _Found(why="new pages take less time than new lines of used ones")
+    elif walk.sure and miss.sure and walk.value < miss.value * (1 + SAME):
+        walk = _Found(why="not present: a new page takes no longer than a new line, so translation costs nothing here")
+    found = dict(zip(NAMES, (hit, second, third, miss, walk, context), strict=True))
+    return {name: _told(f, name, answer, ghz) for name, f in found.items()}
+
+
+def read_laps(
+    answers: Mapping[str, Answer], wanted: Mapping[str, Probe | str], ghz: float | None = None
+) -> Mapping[str, Latency]:
+    """Each pattern's latency from the mean of a lap of its own, as `laps` asks for them. What it tells of one that is absent is
+    what `read` tells."""
+    found: dict[str, _Found] = {}
+    for name in NAMES:
+        lap, answer = wanted[name], answers.get(name)
+        if isinstance(lap, str):
+            found[name] = _Found(why=lap)
+        elif answer is None or answer.value is None or answer.low is None or answer.high is None:
+            found[name] = _Found(why=(answer.reason if answer else "") or "its lap was not measured")
+        else:
+            found[name] = _Found(answer.value, answer.low, answer.high)
+    found["P2"], found["P3"] = _beyond_tlbs(found["P1"], found["P2"], found["P3"])
+    nothing = next(iter(answers.values()))
+    return {name: _told(found[name], name, answers.get(name, nothing), ghz, LAPS) for name in NAMES}
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A latency in the answer's unit with its interval, NaN where there is none for the reason `why`."""
+
+    value: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
+    accesses: tuple[int, ...] = ()
+    why: str = ""
+
+    @property
+    def sure(self) -> bool:
+        return bool(np.isfinite(self.value))
+
+    def above(self, other: _Found) -> bool:
+        """Whether this is a longer latency for certain."""
+        return self.low > other.high and self.value > other.value * (1 + SAME)
+
+    def like(self, other: _Found) -> bool:
+        return abs(self.value - other.value) <= SAME * other.value
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Latencies of a trace, and by how much the clock they were read from steps."""
+
+    latencies: Array
+    clock_step: float
+
+    def of(self, accesses: Sequence[int]) -> _Found:
+        """The latency of accesses that should be alike."""
+        values = self.latencies[list(accesses)]
+        if not len(values):
+            return _Found(why=ABSENT)
+        summary = stats.summarise(values.tolist())
+        spread = max(TYPICAL * summary.median, 3.0)
+        close = np.abs(values - summary.median) <= spread
+        if self.clock_step > STEP * summary.median:
+            return _Found(why=f"the clock inside the kernel steps by {self.clock_step:g}, too much to tell a latency")
+        if close.mean() < SHARE:
+            return _Found(why=f"only {close.mean():.0%} of its {len(values)} accesses lie within 10% of their median")
+        half = self.clock_step / 2
+        # a median of whole steps is a whole step; their mean is not, since an access begins anywhere between two
+        value = float(values[close].mean()) if self.clock_step else summary.median
+        return _Found(value, min(value, summary.low) - half, max(value, summary.high) + half, tuple(accesses))
+
+
+def _tlb_misses(asked: Experiment, hit: _Found, laps: Sequence[tuple[int, _Found]]) -> tuple[_Found, _Found]:
+    """P2 and P3: of the numbers of pages gone round, those beyond the L1 TLB and those beyond the L2 TLB as well."""
+    known = asked.known
+    if not hit.sure:
+        return _Found(why="a hit's latency is not known"), _Found(why="a hit's latency is not known")
+    if known.near_pages is None or known.all_pages is None:
+        return _swept(asked, hit, laps)
+    second = next((f for n, f in laps if n <= known.all_pages), _Found(why=asked.unmet.get("P2", ABSENT)))
+    third = next((f for n, f in laps if n > known.all_pages), _Found(why=asked.unmet.get("P3", ABSENT)))
+    return _beyond_tlbs(hit, second, third)
+
+
+def _beyond_tlbs(hit: _Found, second: _Found, third: _Found) -> tuple[_Found, _Found]:
+    """P2 and P3, each only where it takes longer than what lies before it."""
+    found, below = [], hit
+    for this, tlb in ((second, "L1"), (third, "L2")):
+        if this.sure and below.sure and this.like(below) and not this.above(below):
+            this = _Found(why=f"not present: a miss of the {tlb} TLB costs nothing while the data cache hits")
+        elif this.sure and not this.above(below):
+            this = _Found(why="its latency cannot be told from that of the pattern before it")
+        below = this if this.sure else below
+        found.append(this)
+    return found[0], found[1]
+
+
+def _swept(asked: Experiment, hit: _Found, laps: Sequence[tuple[int, _Found]]) -> tuple[_Found, _Found]:
+    """P2 and P3 where a reach is not known: the plateaus that latency climbs to as more pages are gone round."""
+    pages = max((n for n, _ in laps), default=0)
+    if not pages:
+        why = asked.unmet.get("P2", ABSENT)
+        return _Found(why=why), _Found(why=why)
+    plateaus: list[list[_Found]] = [[]]
+    for _, lap in laps:
+        if not lap.sure:
+            continue
+        below = plateaus[-1][-1] if plateaus[-1] else hit
+        if lap.like(below):
+            plateaus[-1].append(lap)
+        else:
+            plateaus.append([lap])
+    levels = [p for p in plateaus if p and not p[0].like(hit)]
+    if not levels:
+        why = f"not present up to {pages} pages: going round them costs no more than a hit"
+        return _Found(why=why), _Found(why=why)
+    if len(levels) == 2 and len(levels[0]) > 1 and levels[1][0].above(levels[0][-1]):
+        return levels[0][0], levels[1][-1]
+    why = (
+        f"the TLBs' reaches are not known, and up to {pages} pages latency does not climb to two plateaus that could be theirs"
+    )
+    return _Found(why=why), _Found(why=why)
+
+
+def _far(cut: _Reader, far: Sequence[int], asked: Experiment) -> tuple[_Found, _Found]:
+    """P5 and P6 among first accesses to far pages: most of them, and those that at regular distances take longer."""
+    values = cut.latencies[list(far)]
+    longer = values > LONGER * np.median(values)
+    usual = cut.of([n for n, slow in zip(far, longer, strict=True) if not slow])
+    spanned = len(far) * FAR_BYTES >> 20
+    if not longer.any():
+        return usual, _Found(
+            why=f"not present: of {len(far)} first accesses over {spanned} MiB none takes longer than the others"
+        )
+    places = np.flatnonzero(longer)
+    gaps = np.diff(places)
+    if len(places) < 2 or gaps.min() < 2 or (gaps % gaps.min()).any():
+        why = f"{len(places)} of {len(far)} first accesses over {spanned} MiB take longer, at no regular distance"
+        return usual, _Found(why=why)
+    return usual, cut.of([n for n, slow in zip(far, longer, strict=True) if slow])
+
+
+def _told(found: _Found, name: str, answer: Answer, ghz: float | None, method: str = TRACE) -> Latency:
+    """In cycles and in ns."""
+    ratio = ghz or (answer.value / answer.ns if answer.unit == "cycles" and answer.value and answer.ns else None)
+
+    def finding(unit: str) -> Finding:
+        own, label = answer.unit == unit, f"latency_{name}" + ("_ns" if unit == "ns" else "")
+        if not found.sure or (not own and ratio is None):
+            why = found.why if not found.sure else f"the core's clock is not known, so {answer.unit} cannot be told in {unit}"
+            return Finding(label, None, None, None, unit, "undetermined", method, answer.evidence, why)
+        scale = 1.0 if own or ratio is None else (1 / ratio if unit == "ns" else ratio)
+        value, low, high = (scale * v for v in (found.value, found.low, found.high))
+        return Finding(label, value, low, high, unit, "ok", method, answer.evidence)
+
+    return Latency(finding("cycles"), finding("ns"), found.accesses)
+
+
+def _accesses(asked: Experiment, role: str) -> tuple[int, ...]:
+    return tuple(n for stage in asked.stages if stage.role == role for n in stage.counted)
+
+
+def _clock_step(latencies: Array) -> float:
+    """The least difference of two latencies, where there are so few different ones that the clock must be coarse."""
+    distinct = np.unique(latencies)
+    return float(np.diff(distinct).min()) if 1 < distinct.size < latencies.size / 4 else 0.0
+
+
+def lines_of(found: Mapping[str, Latency]) -> Iterator[str]:
+    """One line of text a pattern."""
+    for name, latency in found.items():
+        said = [f"{f.value:.4g} {f.unit}" for f in (latency.cycles, latency.ns) if isinstance(f.value, int | float)]
+        yield f"{name}: " + (f"{', '.join(said)}, {len(latency.accesses)} accesses" if said else latency.cycles.reason)
