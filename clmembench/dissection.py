@@ -8,8 +8,11 @@ from typing import get_args
 from clmembench.answers import answer
 from clmembench.infer import levels
 from clmembench.infer.dissect import Limits, dissect
-from clmembench.model import CHASE, Answer, DeviceInfo, Hierarchy, Inquiry, Plan, Point, Probe, Record, Run, Space, Value
+from clmembench.infer.placed import Placed, placed
+from clmembench.model import CHASE, Answer, DeviceInfo, Hierarchy, Inquiry, Place, Plan, Point, Probe, Record, Run, Space, Value
 
+MAP = "l2_map"
+MOST_CORES = 8  # of a CPU that are mapped
 GIB = 1 << 30
 NEEDS: dict[Space, str] = {"global_cg": "ptx"}  # features of the device, by space
 
@@ -37,9 +40,18 @@ def dissected(info: DeviceInfo, spaces: Sequence[str] = ()) -> Plan:
         return
 
 
-def inferred(run: Run) -> Hierarchy:
-    """What the chases of a stored run tell: the same inquiry, answered by its records. What it asks for and the run has
-    not, such as in a memory space that was left out, is answered by saying so."""
+def mapped(info: DeviceInfo, cpus: Sequence[int]) -> Plan:
+    """The points of the last cache's map: on CPUs one a core, as far as they can be held to it."""
+    if info.kind == "cpu":
+        places = [Place(1, (cpu,), "compact", 1) for cpu in cpus[:MOST_CORES]]
+        yield [Point(MAP, {"access": "load"}, place) for place in places]
+    elif "ptx" in info.features:
+        yield [Point(MAP, {"access": access}) for access in ("load", "atomic")]
+
+
+def inferred(run: Run) -> Placed:
+    """What a stored run tells: the same inquiry, answered by its records, and the map of its last cache. What is asked for
+    and the run has not, such as in a memory space that was left out, is answered by saying so."""
     kept: dict[tuple[tuple[str, Value], ...], Record] = {}
     for record in run.records:
         if record.benchmark == CHASE:
@@ -50,7 +62,7 @@ def inferred(run: Run) -> Hierarchy:
         record = kept.get(tuple(sorted(probe.params().items())))
         return answer(record, probe) if record is not None else Answer(probe, reason="this run has no answer to it")
 
-    return replayed(dissect(limits(run.header.device, sorted(spaces))), said)
+    return placed(replayed(dissect(limits(run.header.device, sorted(spaces))), said), run.records)
 
 
 def replayed(inquiry: Inquiry[Hierarchy], said: Callable[[Probe], Answer]) -> Hierarchy:

@@ -92,33 +92,42 @@ def _measured(info: DeviceInfo, found: Found, selection: Selection, spaces: Sequ
     from clmembench import dissection, drive
     from clmembench.benchmarks import discovered
     from clmembench.model import CHASE
+    from clmembench.topology import usable_cpus
 
     deadline = time.monotonic() + selection.budget_s if selection.budget_s else None
     plan = dissection.dissected(info, spaces)
-    return drive.follow(plan, discovered()[CHASE], "opencl", info, found, selection, deadline=deadline)
+    yield from drive.follow(plan, discovered()[CHASE], "opencl", info, found, selection, deadline=deadline)
+    if not spaces or "global" in spaces:
+        cpus = sorted(usable_cpus()) if info.kind == "cpu" else []
+        plan = dissection.mapped(info, cpus)
+        yield from drive.follow(plan, discovered()[dissection.MAP], "opencl", info, found, selection, deadline=deadline)
 
 
 def inferred(run: Run) -> Hierarchy:
     """What the chases of a stored run tell of the hierarchy."""
     from clmembench import dissection
 
-    return dissection.inferred(run)
+    return dissection.inferred(run).hierarchy
 
 
 def _cards() -> Mapping[str, Card]:
     """What the file keeps of the benchmark that is run."""
-    from clmembench import plan
+    from clmembench import dissection, plan
     from clmembench.benchmarks import discovered
     from clmembench.model import CHASE
 
-    return {CHASE: plan.card(discovered()[CHASE])}
+    return {name: plan.card(discovered()[name]) for name in (CHASE, dissection.MAP)}
 
 
 def dissected(run: Run) -> Dissected | None:
     """What a report shows of a run's memory hierarchy; None where it holds nothing of it."""
+    from clmembench import dissection
     from clmembench.report.anatomy import Dissected
 
-    return Dissected(inferred(run)) if is_chased(run) else None
+    if not is_chased(run):
+        return None
+    found = dissection.inferred(run)
+    return Dissected(found.hierarchy, found.regions)
 
 
 def is_chased(run: Run) -> bool:

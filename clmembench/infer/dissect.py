@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from clmembench.infer import geometry, spaces, steps, tlb
+from clmembench.infer import geometry, latency_experiment, latency_patterns, prefetch, spaces, steps, tlb
 from clmembench.infer.asking import LEAST_NOISE, Asked, Chase
 from clmembench.infer.level import Around, cache_level
 from clmembench.infer.translation import tlb_level
@@ -50,6 +50,7 @@ def dissect(limits: Limits) -> Inquiry[Hierarchy]:
         # where the first level can be left out, nothing stands before the second
         space: Space = through if number else "global"
         levels.append((yield from cache_level(asked, Chase(space, block_bytes=BLOCK), curve, here)))
+    sure = curve.memory is not None and (yield from steps.unhelped(asked, chase, curve.sizes[-1], node, curve.memory))
     translations = []
     for number, one in enumerate(found):
         translations.append((yield from tlb_level(asked, translating, number, one, curve.ghz)))
@@ -60,10 +61,18 @@ def dissect(limits: Limits) -> Inquiry[Hierarchy]:
             paths[path] = yield from spaces.along(asked, path, node, longest)
     local = (yield from spaces.own(asked, "local")) if "local" in limits.spaces else None
     private = (yield from spaces.own(asked, "private")) if "private" in limits.spaces else None
-    return Hierarchy(
-        levels=(*levels, *steps.memory(curve), *paths.get("readonly", ()), *((private,) if private else ())),
+    whole = Hierarchy(
+        levels=(*levels, *steps.memory(curve, sure), *paths.get("readonly", ()), *((private,) if private else ())),
         tlb=tuple(translations),
         local=local,
         constant=spaces.named(paths, "constant_array", "constant"),
         image=spaces.named(paths, "image1d_buffer", "image1d", "image2d"),
     )
+    met = yield from latency_patterns.inquire(latency_experiment.known(whole), curve.ghz, "global", limits.most_bytes)
+    whole = replace(whole, patterns=latency_patterns.as_findings(met))
+    if len(curve.steps) < 2:
+        return whole
+    held = FURTHER // 2 * curve.steps[0].over_bytes if through == "global" else 0
+    ahead = yield from prefetch.prefetch(node, held, through)
+    second = replace(whole.levels[1], findings={**whole.levels[1].findings, "prefetch_bytes": ahead})
+    return replace(whole, levels=(whole.levels[0], second, *whole.levels[2:]))

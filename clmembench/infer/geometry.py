@@ -16,6 +16,8 @@ NEIGHBOURS = 0.15  # relative: pairs 256 B apart that take that much less than t
 CLEAR = 0.25  # of the way from hit to miss: what lies nearer to an end is that end
 SETTLED = 3  # strides in a row, each twice the last, at which as many places fit: no set bit lies between them
 MOST_PLACES = 1 << 17
+SLACK = 0.04  # relative: counts of places that differ by no more are one
+LARGE = 4 << 20  # bytes: levels from there on take more places to overflow
 BLUR = 0.01  # relative: what single places hide in the noise of many
 
 
@@ -53,7 +55,7 @@ def fill_unit(asked: Asked, space: Space, contrast: Contrast, capacity: int) -> 
     """The unit that a miss brings in: the least distance at which an access just after a miss misses too (Mei & Chu 2015,
     section 4.2, stage 1, as pairs, which need no clock in the kernel). The first accesses are so many that they always
     miss."""
-    count = max(64, min(MOST_PLACES // 8, 2 * capacity // UNITS[2]))
+    count = max(64, min(MOST_PLACES // 8 if capacity < LARGE else MOST_PLACES, 2 * capacity // UNITS[2]))
     means = yield from _pairs(asked, space, count)
     if means is None:
         return Unit(None, "pairs of accesses got no answer")
@@ -77,30 +79,48 @@ def fill_unit(asked: Asked, space: Space, contrast: Contrast, capacity: int) -> 
 def tag_unit(
     asked: Asked, chase: Chase, contrast: Contrast, unit: int, dense: Bound, most_bytes: int
 ) -> Inquiry[tuple[Unit, Bound]]:
-    """The unit that a tag stands for, and how many tags there are. Odd multiples of a stride use all sets evenly, plain or
-    not: once the stride exceeds the tag's unit, as many places fit as there are tags. `dense` is how many fit `unit` bytes
-    apart."""
-    size, found, third = unit, dense, False
-    while size <= FAR and 3 * size * dense.fits <= most_bytes:
-        expected = [dense.fits * unit // (n * size) for n in (3, 2, 1)]
-        # translation is paid more often at longer strides: a hit is what surely fits at this one
-        base = yield from chase.mean(asked, max(1, 2 * expected[0] // 3), 3 * size)
-        more = max(0.0, base - contrast.hit) if base is not None else 0.0
-        here = replace(contrast, hit=contrast.hit + more, miss=contrast.miss + more)
-        found = yield from bound(asked, chase, here, 3 * size, 2 * dense.fits, expected, 0.02)
-        ratio = found.fits * size / (dense.fits * unit)  # 1, 1/2 or 1/3 where the tag's unit is size, twice, or more than that
-        if found.over is None:
+    """The unit that a tag stands for, and how many tags there are. `dense` is how many places `unit` bytes apart fit, C
+    bytes.
+
+    Places 3u apart with u a power of two: where a tag stands for 4u or more, no more than C / 3u of them fit, however lines
+    fall into sets; where it stands for 2u or less, each is a line of its own and more fit. So the first u at which more fit
+    tells 2u, if at u / 2 there were just C / 3u. At the first u it is u itself, or 2u where at 3u, 5u and 7u just half as
+    many fit.
+    """
+    size, found = unit, dense
+    capacity = dense.fits * unit
+    while size <= FAR and 3 * capacity <= most_bytes:
+        found = yield from _spread(asked, chase, contrast, 3 * size, capacity)
+        if found.over is None or not found.fits:
             return Unit(None, f"{found.fits} places {3 * size} B apart still fit"), found
-        # where lines fall unevenly into sets, fewer fit than there is room for: after a clear third the bounds are wide
-        least_one, least_half = (0.6, 0.36) if third else (0.85, 0.44)
-        if least_one < ratio < 1.15:
-            return Unit(size), found
-        if least_half < ratio < 0.56:
-            return Unit(2 * size), found
-        if not 0.31 < ratio < 0.36:
-            return Unit(None, f"{found.fits} places {3 * size} B apart fit, which suits no tag unit"), found
-        size, third = 2 * size, True
+        ratio = found.fits * 3 * size / capacity
+        if ratio > 1 + SLACK:
+            if size > unit:
+                return Unit(2 * size), found
+            if ratio > 1.5 * (1 + SLACK):
+                return Unit(size), found
+            others = []
+            for odd in (5, 7):
+                other = yield from _spread(asked, chase, contrast, odd * size, capacity)
+                others.append(other.fits * 2 * size / capacity)
+            if all(abs(share - 1) < SLACK for share in (ratio / 1.5, *others)):
+                return Unit(2 * size), found
+            return Unit(None, f"how many places fit at strides of 3, 5 and 7 times {size} B suits no tag unit"), found
+        if ratio < 1 - SLACK / 2:
+            return Unit(None, f"only {found.fits} places {3 * size} B apart fit: lines fall unevenly into sets"), found
+        size *= 2
     return Unit(None, "strides that would tell are beyond the limit of memory"), found
+
+
+def _spread(asked: Asked, chase: Chase, contrast: Contrast, stride: int, capacity: int) -> Inquiry[Bound]:
+    """How many places at an odd stride fit. Translation is paid more often at longer strides: a hit is what surely fits
+    there."""
+    least = max(1, capacity // stride)
+    base = yield from chase.mean(asked, max(1, 2 * least // 3), stride)
+    more = max(0.0, base - contrast.hit) if base is not None else 0.0
+    here = replace(contrast, hit=contrast.hit + more, miss=contrast.miss + more)
+    guesses = [least, 3 * least // 2, 3 * least]
+    return (yield from bound(asked, chase, here, stride, 4 * least, guesses, SLACK / 4))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from clmembench.infer import geometry, soft
+from clmembench.infer import geometry, soft, steps
 from clmembench.infer.asking import Asked, Bound, Chase, Contrast, bound
 from clmembench.infer.found import inconsistent, measured, undetermined
 from clmembench.infer.geometry import Sets, Unit
@@ -13,6 +13,7 @@ from clmembench.infer.replaced import replaced
 from clmembench.infer.steps import Curve, Step, latency
 from clmembench.model import CacheLevel, Finding, Inquiry
 
+STRIDES = 4  # strides that agree on how many lines fit
 STEEP = 0.2  # of accesses: fewer misses a quarter beyond where they begin are a soft end
 RAMP = 0.95  # of the way to a miss: what lies beyond tells nothing of a ramp
 CLOSE = 0.02  # relative: bounds of a size that are no further apart give one
@@ -43,7 +44,8 @@ def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inq
     step = curve.steps[around.number]
     name, why = f"L{around.number + 1}", "no plateau is flat enough: other levels answer some accesses"
     method = "plateau of whole laps over growing working sets"
-    latencies = latency(step.hit if step.flat else None, step.hit_ns if step.flat else None, curve, method, why)
+    sure = step.flat and (yield from steps.unhelped(asked, chase, step.fits_bytes, around.node_bytes, step.hit))
+    latencies = latency(step.hit if sure else None, step.hit_ns if sure else None, curve, method, why)
     contrast = Contrast(step.hit, step.miss, around.noise * step.hit)
     asked.cited()
     filled = yield from geometry.fill_unit(asked, chase.space, contrast, step.over_bytes)
@@ -53,6 +55,10 @@ def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inq
     dense = yield from _dense(asked, chase, contrast, step, unit)
     dense_from = asked.cited()
     sector = _unit("sector_bytes", filled, "pairs of accesses", fill_from)
+    if not dense.fits:
+        why = "no working set was found that fits into it without misses"
+        none = {n: undetermined(n, why) for n in ("size_bytes", "line_bytes", "ways", "sets", "policy")}
+        return CacheLevel(name, chase.space, {**none, "sector_bytes": sector, **latencies})
     share = yield from _share(asked, chase, contrast, unit, dense)
     if share is not None and share < STEEP:
         return CacheLevel(name, chase.space, {**_soft(curve, around, dense.fits * unit), "sector_bytes": sector, **latencies})
@@ -67,7 +73,7 @@ def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inq
             asked, straight, contrast, tag.nbytes, count, around.reach_bytes, around.entries, around.most_bytes
         )
     sets_from = asked.cited()
-    known = Found(filled, dense, unit, tag, tags, sets, contrast)
+    known = Found(filled, dense, unit, tag, tags, sets, contrast, step.gone_bytes)
     policy: Mapping[str, Finding] = {}
     following = curve.steps[around.number + 1 :]
     miss_known = following[0].flat if following else curve.memory is not None
@@ -115,7 +121,7 @@ def _soft(curve: Curve, around: Around, first: int) -> dict[str, Finding]:
     method = "share of misses over growing working sets, as of pages in random frames"
     if ramp is None:
         reason = "misses begin there and grow slowly, not as they do of pages in random frames"
-        size = undetermined("size_bytes", reason, method, (), first, None)
+        size = undetermined("size_bytes", reason, method, (), first, step.gone_bytes)
     elif ramp.high - ramp.low > CLOSE * ramp.high:
         reason = f"the share of misses suits sizes from {ramp.low:.0f} to {ramp.high:.0f} B"
         size = undetermined("size_bytes", reason, method, (), ramp.low, ramp.high)
@@ -144,6 +150,7 @@ class Found:
     tags: Bound
     sets: Sets | None
     contrast: Contrast
+    gone_bytes: int
 
     def least_and_most(self) -> tuple[int, int]:
         """Bounds of the size in bytes: more than fits surely is over it, and what hid in the noise may be over it too."""
@@ -174,10 +181,20 @@ class Found:
             reason = f"{method}: {low} to {high} B; sets x ways x line: {self.geometric()} B"
             ends = sorted((low, self.geometric()))
             return inconsistent("size_bytes", reason, ends[0], max(high, ends[1]), method, evidence)
+        if self.strides_agree():
+            return measured("size_bytes", high, f"{method}; as many lines fit at four other strides", evidence, low, high)
         if self.tags_agree() and high - low <= max(CLOSE * high, LAST_LINES * self.unit):
             return measured("size_bytes", high, f"{method}; as many lines fit at odd strides", evidence, low, high)
         reason = "where misses begin is a lower bound only: lines may fall unevenly into sets"
-        return undetermined("size_bytes", reason, method, evidence, low, None)
+        return undetermined("size_bytes", reason, method, evidence, low, self.gone_bytes)
+
+    def strides_agree(self) -> bool:
+        """Whether strides of powers of two, which a hash spreads as evenly as neighbours, all overflow at as many lines."""
+        if self.sets is None or self.tag.nbytes is None or self.sets.bits or len(self.sets.fitting) < STRIDES:
+            return False
+        low, high = self.least_and_most()
+        counts = [count * self.tag.nbytes for _, count in self.sets.fitting]
+        return all(low * (1 - CLOSE / 2) <= count <= high * (1 + CLOSE / 2) for count in counts)
 
     def tags_agree(self) -> bool:
         """Whether odd strides, which lay lines into sets in another way, overflow at the same number of lines."""

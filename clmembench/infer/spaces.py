@@ -55,7 +55,7 @@ def along(asked: Asked, space: Space, node: int, longest: int) -> Inquiry[tuple[
         if number == 0:
             low, over = step.fits_bytes // spacing, -(-step.over_bytes // spacing)
             found = yield from bound(asked, chase, contrast, spacing, 2 * over, (low, over), FINE)
-            findings["size_bytes"] = _size(found, spacing, asked.cited())
+            findings["size_bytes"] = _size(found, spacing, step.gone_bytes, asked.cited())
             unit = yield from fill_unit(asked, space, contrast, step.over_bytes)
             name, method = "sector_bytes", "pairs of accesses"
             findings[name] = (
@@ -65,7 +65,7 @@ def along(asked: Asked, space: Space, node: int, longest: int) -> Inquiry[tuple[
             )
         else:
             reason = "seen on the curve only"
-            findings["size_bytes"] = undetermined("size_bytes", reason, "curve", (), step.fits_bytes, step.over_bytes)
+            findings["size_bytes"] = undetermined("size_bytes", reason, "curve", (), step.fits_bytes, step.gone_bytes)
         spread = SIGMAS * noise * step.hit
         findings |= _latency(step.hit, step.hit_ns, step.hit - spread, step.hit + spread, curve.unit, ())
         levels.append(CacheLevel(f"L{number + 1}", space, findings))
@@ -78,14 +78,10 @@ def along(asked: Asked, space: Space, node: int, longest: int) -> Inquiry[tuple[
     return tuple(levels)
 
 
-def _size(found: Bound, spacing: int, evidence: tuple[str, ...]) -> Finding:
-    """Bounds of where misses begin; a size where they are close."""
-    method = "largest working set without misses"
-    low = found.fits * spacing
-    high = (found.over - 1) * spacing if found.over else None
-    if high is None or high > (1 + FINE) * low:
-        return undetermined("size_bytes", "where misses begin is not known more closely", method, evidence, low, high)
-    return undetermined("size_bytes", "where misses begin; its sets were not looked at", method, evidence, low, None)
+def _size(found: Bound, spacing: int, gone: int, evidence: tuple[str, ...]) -> Finding:
+    """Bounds of a size: where misses begin, and where most accesses miss."""
+    method, reason = "largest working set without misses", "misses begin and are most there; its sets were not looked at"
+    return undetermined("size_bytes", reason, method, evidence, found.fits * spacing, gone)
 
 
 def _latency(

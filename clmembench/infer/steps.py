@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from clmembench.infer.asking import SIGMAS, Asked, Chase
@@ -14,6 +14,9 @@ from clmembench.model import Answer, CacheLevel, Finding, Inquiry
 VALLEY = 0.3  # of the lower of two rises: what rises less between them parts two levels
 FLOOR = 2  # slopes in a row that are a valley: one alone may be chance
 LEAST_STEP = 0.2  # relative: two levels differ by more
+WIDER = 4  # times the blocks of the curve
+HELPED = 0.035  # relative: what may differ between laps in blocks of two sizes
+MOSTLY = 0.75  # of accesses miss, lap after lap: no level that could hold the set lets that happen
 EVEN = 0.025  # relative: two parts of one plateau differ by no more
 FLAT = 0.06  # relative: what a flat end may rise by
 BENT = 0.02  # how much slower than a larger working set a point must be to be measured again
@@ -26,7 +29,8 @@ BEYOND = 4.0  # times the last step, before a flat end is called memory
 @dataclass(frozen=True, slots=True)
 class Step:
     """One level: `hit` and `hit_ns` while the working set fits, `miss` once it does not; the set is between `fits_bytes`,
-    the last size on the level, and `over_bytes`, where it has surely left it. `flat`: whether its latency is the same at
+    the last size on the level, and `over_bytes`, where it has surely left it; three quarters miss at
+    `gone_bytes`, which is more than the level holds. `flat`: whether its latency is the same at
     its middle and its end, so that it is surely the level's own."""
 
     hit: float
@@ -34,6 +38,7 @@ class Step:
     miss: float
     fits_bytes: int
     over_bytes: int
+    gone_bytes: int
     flat: bool = True
 
 
@@ -104,32 +109,35 @@ def steps(sizes: Sequence[int], values: Sequence[float], ns: Sequence[float], no
     dim = max(4 * noise, 0.004)
     humps = _humps([r if r > dim else 0.0 for r in rises])
     found: list[Step] = []
-    for number, (start, stop) in enumerate(humps):
-        before = humps[number - 1][1] if number else 0
+    before, start = 0, None
+    for number, (first, stop) in enumerate(humps):
+        start = first if start is None else start
         after = humps[number + 1][0] if number + 1 < len(humps) else len(least) - 1
         hit, miss = _level(least, before, start), _level(least, stop, after)
         if miss / hit - 1 < LEAST_STEP:
-            continue
+            continue  # a part of what the next hump goes on with
         third = (start - before) // 3
-        flat = number == 0 or (
+        flat = before == 0 or (
             third > 0 and _even(least[start - third : start + 1], least[start - 2 * third : start - third + 1])
         )
-        middle = start // 2 if number == 0 else start - third // 2
+        middle = start // 2 if before == 0 else start - third // 2
         over = next(i for i in range(start + 1, len(least)) if least[i] > hit * (1 + max(dim, 0.02)))
-        found.append(Step(hit, ns[middle], miss, sizes[start], sizes[over], flat))
+        gone = next(i for i in range(over, len(least)) if least[i] >= hit + MOSTLY * (miss - hit))
+        found.append(Step(hit, ns[middle], miss, sizes[start], sizes[over], sizes[gone], flat))
+        before, start = stop, None
     return tuple(found)
-
-
-def _even(values: Sequence[float], others: Sequence[float]) -> bool:
-    """Whether two stretches of a curve have one latency."""
-    a, b = sorted(values)[len(values) // 2], sorted(others)[len(others) // 2]
-    return abs(a - b) <= EVEN * max(a, b)
 
 
 def _level(values: Sequence[float], first: int, last: int) -> float:
     """The latency of a level between two humps: of its last third, since what replaces at random approaches it slowly."""
     part = sorted(values[first + (last - first) * 2 // 3 : last + 1])
     return part[len(part) // 2]
+
+
+def _even(values: Sequence[float], others: Sequence[float]) -> bool:
+    """Whether two stretches of a curve have one latency."""
+    a, b = sorted(values)[len(values) // 2], sorted(others)[len(others) // 2]
+    return abs(a - b) <= EVEN * max(a, b)
 
 
 def _humps(rises: Sequence[float]) -> list[tuple[int, int]]:
@@ -208,12 +216,22 @@ def _noise(answer: Answer) -> float:
     return (answer.high - answer.low) / 2 / 1.96 / answer.value
 
 
-def memory(found: Curve) -> tuple[CacheLevel, ...]:
-    """The level beyond all caches, as far as the curve shows it."""
+def unhelped(asked: Asked, chase: Chase, array_bytes: int, stride_bytes: int, value: float) -> Inquiry[bool]:
+    """Whether laps in larger blocks take as long: in which a prefetcher that looks at neighbours finds fewer to bring."""
+    if not chase.block_bytes or array_bytes < 2 * WIDER * chase.block_bytes:
+        return True
+    wider = replace(chase, block_bytes=WIDER * chase.block_bytes)
+    mean = yield from wider.mean(asked, array_bytes // stride_bytes, stride_bytes)
+    return mean is not None and abs(mean - value) <= HELPED * value
+
+
+def memory(found: Curve, sure: bool) -> tuple[CacheLevel, ...]:
+    """The level beyond all caches, as far as the curve shows it; `sure`: no prefetcher helped there."""
     method = "whole laps far beyond the last cache, in blocks whose pages the TLB holds"
     if not found.steps:
         return ()
-    findings = latency(found.memory, found.memory_ns, found, method, "the latency still grows at the largest working set")
+    why = "the latency still grows at the largest working set, or a prefetcher helps"
+    findings = latency(found.memory if sure else None, found.memory_ns if sure else None, found, method, why)
     return (CacheLevel("DRAM", "global", findings),)
 
 

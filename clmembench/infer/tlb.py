@@ -15,6 +15,7 @@ MOST_PAGES = 1 << 13
 BASE = 64  # lines, whose latency is what an access costs where nothing overflows
 INSIDE = 256  # bytes: in the same page for all but a few of the places that are moved within it
 MOST_ENTRIES = 1 << 10  # of a first level; a page is looked for from that part of the reach on
+COUNTED = 0.15  # relative: two counts of the pages that fit differ by no more
 DEARER = 1.3  # times the penalty of the first level, before a second is looked for
 
 
@@ -40,6 +41,11 @@ class Field:
     most_bytes: int
     noise: float
     hazy: tuple[tuple[int, int], ...] = ()
+    spread: float = 0.0  # between single lines
+
+    def of(self, count: int) -> float:
+        """The noise of the difference between so many pages and as many neighbouring lines."""
+        return math.hypot(self.noise, math.sqrt(2 / count) * self.spread)
 
     def clear(self, count: int) -> bool:
         """Whether so many lines are far from any cache's capacity."""
@@ -48,10 +54,15 @@ class Field:
 
 def levels(asked: Asked, chase: Chase, field: Field) -> Inquiry[list[Tlb]]:
     """The levels found, at most two. The field's noise is relative, of one lap."""
-    base = yield from asked.one(Probe(Pattern("random", BASE, chase.control_bytes), chase.space))
-    if base.value is None:
+    few = [BASE >> k for k in range(5)]
+    bases = yield from asked.all([Probe(Pattern("random", n, chase.control_bytes), chase.space) for n in few])
+    values = [base.value for base in bases if base.value is not None]
+    if len(values) < len(few):
         return []
-    field = replace(field, noise=math.sqrt(2) * field.noise * base.value)  # of the difference of two laps
+    # where lines differ among themselves, as in an L2 that is nearer to some, means over few of them differ too
+    spread = math.sqrt(sum((v - values[0]) ** 2 * n for v, n in zip(values[1:], few[1:], strict=True)) / (len(few) - 1))
+    own = field.noise * values[0]  # of the difference of two laps
+    field = replace(field, noise=math.sqrt(2) * own, spread=spread if spread > 2 * SIGMAS * own else 0.0)
     for stride in STRIDES:
         if 64 * stride > field.most_bytes:
             return []
@@ -59,27 +70,34 @@ def levels(asked: Asked, chase: Chase, field: Field) -> Inquiry[list[Tlb]]:
         if seen is None:
             continue
         first = yield from _level(asked, chase, stride, seen, 0.0, field)
-        if first is None:
-            return []
+        if first is None or not _counted(first):
+            continue  # something else rose there
         step = max(stride, first.page.nbytes or stride)
         entries = max(1, first.pages.fits * stride // step)
         floor = first.contrast.miss
         further = yield from _jump(asked, chase, step, 4 * entries, floor, field)
         second = (yield from _level(asked, chase, step, further, floor, field)) if further else None
-        return [first] if second is None else [first, second]
+        return [first] if second is None or not _counted(second) else [first, second]
     return []
+
+
+def _counted(tlb: Tlb) -> bool:
+    """Whether its page was found, and as many pages fit at odd strides as the first count says."""
+    if tlb.page.nbytes is None or tlb.tags is None:
+        return False
+    expected = tlb.pages.fits * min(1.0, tlb.stride_bytes / tlb.page.nbytes)
+    return abs(tlb.tags.fits - expected) <= max(1.0, COUNTED * expected)
 
 
 def _jump(asked: Asked, chase: Chase, stride: int, first: int, floor: float, field: Field) -> Inquiry[tuple[int, int] | None]:
     """(count that fits, count that does not) where latency beyond the control first rises over `floor`, and stays there."""
     counts = [n for n in growing(first, min(MOST_PAGES, field.most_bytes // stride), 1) if field.clear(n)]
-    least = max(2 * SIGMAS * field.noise, (DEARER - 1) * floor)
     last, risen = 0, 0
     for count in counts:
         value = yield from chase.mean(asked, count, stride)
         if value is None:
             continue
-        if value <= floor + least:
+        if value <= floor + max(2 * SIGMAS * field.of(count), (DEARER - 1) * floor):
             last, risen = count, 0
         elif risen:
             return last, risen
@@ -92,14 +110,14 @@ def _level(asked: Asked, chase: Chase, stride: int, seen: tuple[int, int], floor
     fit, over = seen
     rough = yield from chase.mean(asked, over, stride)
     assert rough is not None
-    pages = yield from bound(asked, chase, Contrast(floor, max(rough, floor), field.noise), stride, over, (fit,))
+    pages = yield from bound(asked, chase, Contrast(floor, max(rough, floor), field.of(over)), stride, over, (fit,))
     if pages.fits < 1 or pages.over is None:
         return None
     penalties = []
     for times in (2, 3):
         value = yield from chase.mean(asked, times * pages.fits, stride)
         penalties += [value - floor] if value is not None and field.clear(times * pages.fits) else []
-    contrast = Contrast(floor, floor + max(penalties, default=rough - floor), field.noise)
+    contrast = Contrast(floor, floor + max(penalties, default=rough - floor), field.of(over))
     page = yield from _page(asked, chase, contrast, stride * pages.fits, field)
     tags = sets = None
     if page.nbytes is not None:
@@ -126,7 +144,9 @@ def _page(asked: Asked, chase: Chase, contrast: Contrast, reach: int, field: Fie
         if inside.value is None or across.value is None:
             return Unit(None, inside.reason or across.reason)
         gap = (contrast.miss - contrast.hit) / 2
-        noise = max(LEAST_NOISE, field.noise / contrast.miss if contrast.miss else 0.0) * inside.value
+        noise = max(
+            LEAST_NOISE, field.noise / contrast.miss if contrast.miss else 0.0
+        ) * inside.value + field.spread / math.sqrt(count)
         noise = max(noise, *((a.high - a.low) / 4 for a in (inside, across) if a.high is not None and a.low is not None))
         if 2 * SIGMAS * noise > gap:
             return Unit(None, f"what a miss costs is within the noise of pairs, {noise:.2g} of {inside.value:.4g}")
