@@ -9,6 +9,7 @@ from clmembench.model.benchmark import (
     Point,
     Role,
 )
+from clmembench.model.accesses import Accesses
 from clmembench.model.chase import (
     Answer,
     Inquiry,
@@ -95,6 +96,7 @@ __all__ = [
     "Place",
     "Point",
     "Role",
+    "Accesses",
     "Answer",
     "CacheLevel",
     "Hierarchy",
