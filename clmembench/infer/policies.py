@@ -82,8 +82,8 @@ def _exact(name: str, ways: int, observations: Sequence[Observation]) -> Candida
         wrong = total = 0
         for lines, flags in observations:
             said = hits(maker, ways, lines[:left])
-            wrong += sum(a != bool(b) for a, b in zip(said, flags, strict=False))
-            total += len(said)
+            wrong += sum(b is not None and a != b for a, b in zip(said, flags, strict=False))
+            total += sum(b is not None for b in flags[: len(said)])
             if total >= MOST_EXACT:
                 break
         loglik = (total - wrong) * math.log(1 - ERROR) + wrong * math.log(ERROR)

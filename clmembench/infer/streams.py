@@ -15,22 +15,30 @@ UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Addresses in order from an empty cache on, and of each 1 for a miss, 0 for a hit, -1 where that was not seen."""
+    """Addresses in order from an empty cache on, and the level that served each (-1: not seen), of which this is `level`."""
 
     id: str
     stride_bytes: int
     addresses: Array  # int64
-    missed: Array  # int8
+    served: Array  # int8
     lap: int  # accesses after which the addresses repeat; 0: they do not
+    level: int = 0
+
+    @property
+    def missed(self) -> Array:
+        """1 for a miss in this level, 0 for a hit, -1 where that was not seen; int8."""
+        flags: Array = np.where(self.served < 0, UNKNOWN, self.served > self.level).astype(np.int8)
+        return flags
 
     def visits(self, unit_bytes: int) -> Stream:
         """Without accesses to the unit that the access before went to, which say nothing."""
         unit = self.addresses // unit_bytes
-        first = np.r_[True, unit[1:] != unit[:-1]]
-        return replace(self, addresses=self.addresses[first], missed=self.missed[first])
+        first = np.r_[True, unit[1:] != unit[:-1]][: unit.size]
+        return replace(self, addresses=self.addresses[first], served=self.served[first])
 
     def cut(self, most: int) -> Stream:
-        return replace(self, addresses=self.addresses[:most], missed=self.missed[:most])
+        """The first so many accesses."""
+        return replace(self, addresses=self.addresses[:most], served=self.served[:most])
 
 
 def lap_of(trace: Accesses) -> int:
@@ -45,7 +53,7 @@ def lap_of(trace: Accesses) -> int:
         return 0
     steps = trace.first_step + np.arange(offsets.size)
     count = -(-size // stride)
-    if np.array_equal(offsets, offsets.min() // stride * 0 + steps % count * stride):
+    if np.array_equal(offsets, steps % count * stride):
         return count
     return 0
 
@@ -66,47 +74,51 @@ def beginnings(trace: Accesses) -> tuple[Array, int] | None:
     return (trace.first_step + np.arange(-unseen, 0)) % lap * trace.stride_bytes, lap
 
 
-def streams(traces: Sequence[Accesses], missed: Sequence[Array]) -> tuple[list[Stream], list[str]]:
-    """The stream of the first cache, or TLB, of each trace that starts in a known state, and the ids of the others."""
+def streams(traces: Sequence[Accesses], served: Sequence[Array]) -> tuple[list[Stream], list[str]]:
+    """The stream of the first cache, or TLB, of each trace that starts in a known state, and the ids of the others.
+
+    `served`: of each trace the level that served each access, -1 where that was not seen; int8, shape (accesses,).
+    """
     found, left_out = [], []
-    for trace, flags in zip(traces, missed, strict=True):
+    for trace, levels in zip(traces, served, strict=True):
         before = beginnings(trace)
         if before is None:
             left_out.append(trace.id)
             continue
         unseen, lap = before
-        addresses = np.r_[unseen, trace.offsets]
-        found.append(
-            Stream(trace.id, trace.stride_bytes, addresses, np.r_[np.full(unseen.size, UNKNOWN, np.int8), flags], lap)
-        )
+        whole = np.r_[np.full(unseen.size, UNKNOWN, np.int8), levels]
+        found.append(Stream(trace.id, trace.stride_bytes, np.r_[unseen, trace.offsets], whole, lap))
     return found, left_out
 
 
-def behind(first: Stream, unit_bytes: int, missed: Array) -> Stream:
-    """What the next level is asked: the accesses that missed in this one, `missed` being what the next then did.
+def behind(first: Stream, unit_bytes: int) -> Stream:
+    """What the next level is asked: the accesses that missed in this one.
 
-    Of those that were not recorded, an access is taken to have missed where its unit was new or where the same access of the
-    lap missed when it was recorded.
+    Of those that were not seen, an access is taken to have missed where its unit was new or where the same access of the lap
+    missed when it was seen.
     """
-    asked = first.missed == 1
-    unseen = first.missed.size - missed.size
-    if unseen:
+    missed = first.missed
+    asked = missed == 1
+    unseen = missed == UNKNOWN
+    if unseen.any():
         unit = first.addresses // unit_bytes
         new = np.zeros(unit.size, dtype=bool)
         new[np.unique(unit, return_index=True)[1]] = True
-        phase = np.arange(unit.size) % first.lap
-        seen = np.zeros(first.lap, dtype=bool)
-        seen[phase[unseen:][asked[unseen:]]] = True
-        asked = np.where(np.arange(unit.size) < unseen, new | seen[phase], asked)
-    flags = np.r_[np.full(unseen, UNKNOWN, np.int8), missed]
-    return replace(first, addresses=first.addresses[asked], missed=flags[asked], lap=0)
+        if first.lap:
+            phase = np.arange(unit.size) % first.lap
+            again = np.zeros(first.lap, dtype=bool)
+            again[phase[asked]] = True
+            new |= again[phase]
+        asked = np.where(unseen, new, asked)
+    return Stream(first.id, first.stride_bytes, first.addresses[asked], first.served[asked], 0, first.level + 1)
 
 
 def filled(found: Sequence[Stream]) -> tuple[int, int]:
     """Least and greatest bytes that one miss brings in, as powers of two; 0 where nothing bounds them.
 
-    Of two accesses in a row within 2^k bytes but not within half of that: where the first missed and the second, to what was
-    never accessed before or in a trace in which everything misses, hits, at least 2^k are brought in; where it misses, less.
+    An access is held against the last miss before it, since which nothing can have been replaced. Where both are within 2^k
+    bytes but not within half of that, and it hits what was never accessed before (or in a trace in which everything misses),
+    at least 2^k are brought in; where it misses, less.
     """
     hits, misses = np.zeros(64, dtype=np.int64), np.zeros(64, dtype=np.int64)
     for stream in found:
@@ -121,15 +133,17 @@ def filled(found: Sequence[Stream]) -> tuple[int, int]:
 
 def _pairs(stream: Stream, hits: Array, misses: Array) -> None:
     a, flags = stream.addresses, stream.missed
-    apart = a[1:] ^ a[:-1]
+    last = np.maximum.accumulate(np.where(flags == 1, np.arange(a.size), -1))
+    last = np.r_[-1, last[:-1]][: a.size]
+    apart = np.where(last >= 0, a ^ a[last], 0)
     level = np.where(apart > 0, np.frexp(apart.astype(float))[1], 0)
-    telling = (flags[:-1] == 1) & (flags[1:] >= 0) & (level > 0)
+    telling = (flags >= 0) & (level > 0)
     for k in np.unique(level[telling]):
         here = telling & (level == k)
         new = np.zeros(a.size, dtype=bool)
         new[np.unique(a >> (int(k) - 1), return_index=True)[1]] = True
         entering = np.r_[True, (a[1:] >> int(k)) != (a[:-1] >> int(k))] & (flags >= 0)
         thrashed = entering.sum() >= 20 and (flags[entering] == 1).mean() > 0.97
-        counted = here if thrashed else here & new[1:]
-        hits[k] += int((flags[1:][counted] == 0).sum())
-        misses[k] += int((flags[1:][counted] == 1).sum())
+        counted = here if thrashed else here & new
+        hits[k] += int((flags[counted] == 0).sum())
+        misses[k] += int((flags[counted] == 1).sum())

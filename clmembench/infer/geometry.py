@@ -1,0 +1,216 @@
+"""Line, ways, sets and policy together: every hypothesis is simulated, and what all that explain the data agree on is said. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from clmembench.infer.drawn_victims import ERROR, Observation, fit
+from clmembench.infer.mappings import Footprint, Mapping, footprint, mappings, plausible
+from clmembench.infer.policies import MARGIN, WRONG_FLAGS
+from clmembench.infer.replacement import DETERMINISTIC, Maker, makers
+from clmembench.infer.streams import Stream
+from clmembench.model import Array
+
+MOST_VISITS = 20_000  # of a trace that are simulated
+MOST_ALL = 120_000  # of all traces
+MOST_DRAWN = 600  # of a trace, where victims are drawn
+MOST_ALL_DRAWN = 3_000
+MOST_MAPPINGS = 24
+MOST_TRACES = 20
+WAYS_TRIED = 4
+MOST_SURPRISE = 8.0  # standard deviations, of victims drawn evenly where they may be drawn otherwise
+ODD_LOG = math.log(ERROR)
+EVEN_LOG = math.log(1 - ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """A cache: sectors of `unit_bytes` in lines, mapped to sets of `ways` ways, with the policy and how likely all flags are."""
+
+    unit_bytes: int
+    mapping: Mapping
+    ways: int
+    policy: str
+    loglik: float
+    explains: bool
+
+    @property
+    def size_bytes(self) -> int:
+        return self.mapping.line_bytes * self.mapping.sets * self.ways
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What hypotheses are held against: streams of visits at a unit, and their footprints."""
+
+    unit_bytes: int
+    visits: tuple[Stream, ...]
+    footprints: tuple[Footprint, ...]
+
+
+def setting(found: Sequence[Stream], unit_bytes: int) -> Setting:
+    """Streams at a unit's grain, the most telling ones: around the largest that fits and the smallest that does not, at each stride."""
+    visits = [s.visits(unit_bytes) for s in found]
+    feet = [footprint(s) for s in visits]
+    by_stride: dict[int, list[int]] = {}
+    for number, (stream, foot) in enumerate(zip(visits, feet, strict=True)):
+        if foot.visited.sum() > 0:
+            by_stride.setdefault(stream.stride_bytes, []).append(number)
+    ranked: list[tuple[int, int, int]] = []
+    for numbers in by_stride.values():
+        fitting = sorted((n for n in numbers if feet[n].fits), key=lambda n: -feet[n].units.size)
+        over = sorted((n for n in numbers if not feet[n].fits), key=lambda n: feet[n].units.size)
+        ranked += [(rank, feet[n].units.size, n) for rank, n in enumerate(fitting)]
+        ranked += [(rank // 2, feet[n].units.size, n) for rank, n in enumerate(over)]
+    chosen = [n for _, _, n in sorted(ranked)[:MOST_TRACES]]
+    return Setting(unit_bytes, tuple(visits[n] for n in chosen), tuple(feet[n] for n in chosen))
+
+
+def hypotheses(given: Setting, lines: Sequence[int], paged: bool) -> list[Hypothesis]:
+    """All hypotheses that explain the data about as well as the best one does; none where none explains it."""
+    if not given.visits or all(foot.fits for foot in given.footprints):
+        return []
+    span = max(int(foot.units[-1]) + given.unit_bytes for foot in given.footprints)
+    order = sorted(given.footprints, key=lambda foot: foot.units.size)
+    possible = plausible(list(mappings(lines, span, paged)), order, MOST_MAPPINGS)
+    cut = _cut(given.visits, MOST_VISITS, MOST_ALL)
+    best = -math.inf
+    found: list[Hypothesis] = []
+    for mapping, low, high, _ in possible:
+        for ways in _tried(low, high):
+            for h in _exact(given.unit_bytes, mapping, ways, cut, best - MARGIN):
+                best = max(best, h.loglik)
+                found.append(h)
+    near = [h for h in found if h.loglik >= best - MARGIN]
+    if near and all(h.explains for h in near):
+        return near
+    short = _cut(given.visits, MOST_DRAWN, MOST_ALL_DRAWN)
+    found = []
+    for mapping, low, high, _ in possible:
+        for ways in _tried(low, high):
+            found.append(_drawn(given.unit_bytes, mapping, ways, short))
+    best = max((h.loglik for h in found), default=-math.inf)
+    near = [h for h in found if h.loglik >= best - MARGIN]
+    return near if near and all(h.explains for h in near) else []
+
+
+def _tried(low: int, high: int) -> list[int]:
+    return sorted({int(round(w)) for w in np.linspace(low, high, min(WAYS_TRIED, high - low + 1))})
+
+
+def _cut(visits: Sequence[Stream], most: int, together: int) -> list[Stream]:
+    """The starts of streams; those with both hits and misses among what was visited again first."""
+    cut, left = [], together
+    for stream in visits:
+        unseen = int(np.argmax(stream.missed >= 0))
+        part = stream.cut(unseen + min(most, left))
+        left -= part.addresses.size - unseen // 4  # those before are simulated too
+        cut.append(part)
+        if left <= 0:
+            break
+    return cut
+
+
+def _parts(unit_bytes: int, mapping: Mapping, ways: int, stream: Stream) -> tuple[Array, Array, int, int]:
+    """Visits to over-full sets in order of set and time, their sets; and of all others how many flags there are, and wrong."""
+    sets = mapping.of(stream.addresses)
+    lines = stream.addresses // mapping.line_bytes
+    pairs, first = np.unique(np.stack([sets, lines]), axis=1, return_index=True)
+    held = np.bincount(pairs[0], minlength=mapping.sets)
+    over = held[sets] > ways
+    unit = stream.addresses // unit_bytes
+    cold = np.zeros(unit.size, dtype=bool)
+    cold[np.unique(unit, return_index=True)[1]] = True
+    plain = ~over & (stream.missed >= 0)
+    wrong = int((cold[plain] != (stream.missed[plain] == 1)).sum())
+    at = np.flatnonzero(over)
+    return at[np.argsort(sets[at], kind="stable")], sets, int(plain.sum()), wrong
+
+
+def _exact(unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream], least: float) -> list[Hypothesis]:
+    """Hypotheses with each deterministic policy; one that has become less likely than `least` is not followed further."""
+    parts = [_parts(unit_bytes, mapping, ways, s) for s in cut]
+    total = sum(int((s.missed >= 0).sum()) for s in cut)
+    start = sum(wrong for *_, wrong in parts)
+    most = (total * EVEN_LOG - least) / (EVEN_LOG - ODD_LOG) if math.isfinite(least) else math.inf
+    found = []
+    for name in DETERMINISTIC:
+        for maker in makers(name, ways):
+            wrong = start
+            for stream, (at, sets, _, _) in zip(cut, parts, strict=True):
+                if wrong > most:
+                    break
+                wrong += _wrong(unit_bytes, mapping.line_bytes, ways, maker, stream, at, sets)
+            if wrong <= most:
+                loglik = (total - wrong) * EVEN_LOG + wrong * ODD_LOG
+                found.append(Hypothesis(unit_bytes, mapping, ways, name, loglik, wrong <= max(3.0, WRONG_FLAGS * total)))
+                most = min(most, wrong + MARGIN / (EVEN_LOG - ODD_LOG))
+    return found
+
+
+def _wrong(unit_bytes: int, line_bytes: int, ways: int, maker: Maker, stream: Stream, at: Array, sets: Array) -> int:
+    """How many flags of visits to over-full sets are not what the policy does."""
+    wrong = 0
+    last = -1
+    one = maker(ways)
+    sectors: dict[int, set[int]] = {}
+    a = stream.addresses[at]
+    for address, number, flag in zip(a.tolist(), sets[at].tolist(), stream.missed[at].tolist(), strict=True):
+        if number != last:
+            one, last, sectors = maker(ways), number, {}
+        line, unit = address // line_bytes, address // unit_bytes
+        if one.access(line):
+            hit = unit in sectors[line]
+            sectors[line].add(unit)
+        else:
+            hit = False
+            sectors[line] = {unit}
+        wrong += flag >= 0 and hit == (flag == 1)
+    return wrong
+
+
+def per_set(mapping: Mapping, ways: int, stream: Stream) -> tuple[list[Observation], int, int]:
+    """What each over-full set was asked, line by line without repeats, and what hit. Of the other sectors of a line that is
+    visited, which do as the first of them did or were never there: how many flags there are, and how many are otherwise."""
+    at, sets, _, _ = _parts(mapping.line_bytes, mapping, ways, stream)
+    lines = stream.addresses // mapping.line_bytes
+    cold = np.zeros(lines.size, dtype=bool)
+    cold[np.unique(stream.addresses, return_index=True)[1]] = True
+    missed = stream.missed
+    found: list[Observation] = []
+    rest = wrong = 0
+    starts = np.unique(np.r_[0, np.flatnonzero(np.diff(sets[at])) + 1, at.size])
+    for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        own = at[begin:end]
+        run = np.r_[True, lines[own][1:] != lines[own][:-1]]
+        flags = missed[own][run]
+        found.append((lines[own][run].tolist(), [None if flag < 0 else flag == 0 for flag in flags.tolist()]))
+        others = own[~run & (missed[own] >= 0)]
+        as_first = flags[np.cumsum(run) - 1][~run & (missed[own] >= 0)]
+        rest += others.size
+        wrong += int(((missed[others] == 1) != (cold[others] | (as_first == 1))).sum())
+    return found, rest, wrong
+
+
+def _drawn(unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream]) -> Hypothesis:
+    """The hypothesis with victims drawn evenly, on fewer accesses."""
+    loglik = 0.0
+    surprise = []
+    wrong_all = total = 0
+    for stream in cut:
+        _, _, seen, wrong = _parts(unit_bytes, mapping, ways, stream)
+        observations, rest, others = per_set(mapping, ways, stream)
+        wrong_all += wrong + others
+        total += seen + rest
+        loglik += (wrong + others) * ODD_LOG + (seen + rest - wrong - others) * EVEN_LOG
+        if observations:
+            found = fit([1 / ways] * ways, observations)
+            loglik += found.loglik
+            surprise.append(found.surprise)
+    off = abs(sum(surprise)) / math.sqrt(max(len(surprise), 1))
+    explains = wrong_all <= max(3.0, WRONG_FLAGS * total) and off <= MOST_SURPRISE and bool(surprise)
+    return Hypothesis(unit_bytes, mapping, ways, "random", loglik, explains)

@@ -1,0 +1,131 @@
+"""Which set an address belongs to: mappings that are tried, and how many ways each leaves possible, whatever the policy. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from clmembench.infer.streams import Stream
+from clmembench.model import Array
+
+ODD = 6.0  # what a flag costs that a hypothesis has to call an error: -log of how often flags are wrong
+MOST_WAYS = 4096
+SHIFTS = 8  # bits between those of the offset in a line and the first that chooses the set
+MOST_BITS = 14
+ODD_SETS = tuple(n for n in range(3, 33) if n & (n - 1)) + tuple(m << k for k in range(3, 12) for m in (3, 5, 7, 9, 11, 13, 15))
+NEAR = 40.0  # of cost above the least, what is still looked at
+SETTLED = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """Lines of `line_bytes`; the set is `address // grain_bytes` modulo `sets` (plain bits where both are powers of two)."""
+
+    line_bytes: int
+    grain_bytes: int
+    sets: int
+
+    def of(self, addresses: Array) -> Array:
+        """The set of each address."""
+        found: Array = addresses // self.grain_bytes % self.sets
+        return found
+
+    @property
+    def bits(self) -> str:
+        """Address bits of the set index, "7-11", where the set is chosen by plain bits; else nothing."""
+        if self.sets & (self.sets - 1) or self.sets == 1:
+            return ""
+        low = self.grain_bytes.bit_length() - 1
+        high = low + self.sets.bit_length() - 2
+        return f"{low}-{high}" if high > low else str(low)
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """One trace seen from its end: its units, and how often each was visited and missed after its first visit.
+
+    `lasting`: whether the units were visited all along, so that what overflows has to miss.
+    """
+
+    units: Array  # addresses
+    visited: Array
+    missed: Array
+    lasting: bool
+
+    @property
+    def fits(self) -> bool:
+        return bool(self.missed.sum() <= 0.004 * self.visited.sum() + 1)
+
+
+def footprint(stream: Stream) -> Footprint:
+    """Of a stream of visits (no unit twice in a row)."""
+    units, first, inverse = np.unique(stream.addresses, return_index=True, return_inverse=True)
+    again = np.ones(inverse.size, dtype=bool)
+    again[first] = False
+    visited = np.bincount(inverse[again & (stream.missed >= 0)], minlength=units.size)
+    missed = np.bincount(inverse[again & (stream.missed == 1)], minlength=units.size)
+    last = inverse[inverse.size * 2 // 3 :]
+    lasting = stream.lap > 0 or np.unique(last).size >= SETTLED * units.size
+    return Footprint(units, visited, missed, lasting)
+
+
+def mappings(lines: Sequence[int], span: int, paged: bool) -> Iterator[Mapping]:
+    """The mappings that are tried: plain bits at any position, numbers of sets that are no power of two, one set."""
+    for line in lines:
+        yield Mapping(line, line, 1)
+        for shift in range(1 if paged else SHIFTS):
+            for bits in range(1, MOST_BITS):
+                if line << shift << bits <= 2 * span:
+                    yield Mapping(line, line << shift, 1 << bits)
+        for sets in ODD_SETS:
+            if line * sets <= 2 * span:
+                yield Mapping(line, line, sets)
+
+
+def ways_cost(mapping: Mapping, footprints: Sequence[Footprint], most: float = np.inf) -> Array:
+    """What each number of ways costs, shape (ways + 1,): misses in sets that are not over-full, and over-full ones without.
+
+    Whatever the policy, lines of a set that holds them all miss once; and of a set that does not, going round all of its lines
+    misses at least once a round. `most`: above that least cost the rest is not looked at.
+    """
+    cost = np.zeros(MOST_WAYS + 2)
+    for foot in footprints:
+        sets = mapping.of(foot.units)
+        lines = foot.units // mapping.line_bytes
+        new = np.r_[True, lines[1:] != lines[:-1]]  # units are in order of address, and a line's set is one
+        held = np.bincount(sets[new], minlength=mapping.sets)
+        units = np.bincount(sets, minlength=mapping.sets)
+        visited = np.bincount(sets, foot.visited, mapping.sets)
+        missed = np.bincount(sets, foot.missed, mapping.sets)
+        used = held > 0
+        held = np.minimum(held[used], MOST_WAYS)
+        rounds = visited[used] / units[used] if foot.lasting else np.zeros(held.size)
+        absent = np.maximum(0.0, np.floor(np.minimum(rounds, 20)) - missed[used])
+        # ways >= held: every miss is odd; ways < held: every round without one is
+        at = np.bincount(held, ODD * np.minimum(missed[used], 50), MOST_WAYS + 2)
+        cost += np.cumsum(at)
+        below = np.bincount(held, ODD * absent, MOST_WAYS + 2)
+        cost += below.sum() - np.cumsum(below)
+        if cost[1:-1].min() > most:
+            break
+    return cost[:-1]
+
+
+def plausible(
+    candidates: Sequence[Mapping], footprints: Sequence[Footprint], most: int
+) -> list[tuple[Mapping, int, int, float]]:
+    """Mappings that what misses leaves possible, with the least and greatest ways and their cost; the cheapest first."""
+    found: list[tuple[Mapping, int, int, float]] = []
+    best = np.inf
+    for mapping in candidates:
+        cost = ways_cost(mapping, footprints, best + NEAR)
+        cost[0] = np.inf
+        least = float(cost.min())
+        best = min(best, least)
+        near = np.flatnonzero(cost <= least + ODD / 2)
+        found.append((mapping, int(near[0]), int(near[-1]), least))
+    found = [f for f in found if f[3] <= best + NEAR]
+    found.sort(key=lambda f: (f[3], f[0].sets, f[0].grain_bytes))
+    return found[:most]
