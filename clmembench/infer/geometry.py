@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from clmembench.infer.drawn_victims import ERROR, Observation, fit
-from clmembench.infer.mappings import Footprint, Mapping, footprint, mappings, plausible
+from clmembench.infer.mappings import Footprint, Mapping, Possible, footprint, mappings, plausible
 from clmembench.infer.policies import MARGIN, WRONG_FLAGS
 from clmembench.infer.replacement import DETERMINISTIC, Maker, makers
 from clmembench.infer.streams import Stream
@@ -19,7 +19,7 @@ MOST_VISITS = 20_000  # of a trace that are simulated
 MOST_ALL = 120_000  # of all traces
 MOST_DRAWN = 600  # of a trace, where victims are drawn
 MOST_ALL_DRAWN = 3_000
-MOST_MAPPINGS = 24
+MOST_MAPPINGS = 32
 MOST_TRACES = 20
 WAYS_TRIED = 4
 MOST_SURPRISE = 8.0  # standard deviations, of victims drawn evenly where they may be drawn otherwise
@@ -77,38 +77,71 @@ def hypotheses(given: Setting, lines: Sequence[int], paged: bool) -> list[Hypoth
     span = max(int(foot.units[-1]) + given.unit_bytes for foot in given.footprints)
     order = sorted(given.footprints, key=lambda foot: foot.units.size)
     possible = plausible(list(mappings(lines, span, paged)), order, MOST_MAPPINGS)
-    cut = _cut(given.visits, MOST_VISITS, MOST_ALL)
-    best = -math.inf
-    found: list[Hypothesis] = []
-    for mapping, low, high, _ in possible:
-        for ways in _tried(low, high):
-            for h in _exact(given.unit_bytes, mapping, ways, cut, best - MARGIN):
-                best = max(best, h.loglik)
-                found.append(h)
-    near = [h for h in found if h.loglik >= best - MARGIN]
+    near = _near_exact(given, possible)
     if near and all(h.explains for h in near):
         return near
-    short = _cut(given.visits, MOST_DRAWN, MOST_ALL_DRAWN)
-    found = []
-    for mapping, low, high, _ in possible:
-        for ways in _tried(low, high):
-            found.append(_drawn(given.unit_bytes, mapping, ways, short))
-    best = max((h.loglik for h in found), default=-math.inf)
-    near = [h for h in found if h.loglik >= best - MARGIN]
+    near = _near_drawn(given, possible)
     return near if near and all(h.explains for h in near) else []
 
 
-def _tried(low: int, high: int) -> list[int]:
+def _near_exact(given: Setting, possible: Sequence[Possible]) -> list[Hypothesis]:
+    """The likeliest hypotheses with a deterministic policy, and those about as likely."""
+    cut = _cut(given.visits, [MOST_VISITS] * len(given.visits), MOST_ALL)
+    best = -math.inf
+    found: list[tuple[Possible, Hypothesis]] = []
+    for one in possible:
+        for ways in _tried(one):
+            for h in _exact(given.unit_bytes, one.mappings[0], ways, cut, best - MARGIN):
+                best = max(best, h.loglik)
+                found.append((one, h))
+    return _each(found, best - MARGIN)
+
+
+def _near_drawn(given: Setting, possible: Sequence[Possible]) -> list[Hypothesis]:
+    """The same with victims drawn: on few accesses first, then those that are left on as many more as they can be."""
+    tried = [(one, ways) for one in possible for ways in _tried(one)]
+    lengths = [MOST_DRAWN] * len(given.visits)
+    found: list[tuple[Possible, Hypothesis]] = []
+    best = -math.inf
+    for together in (MOST_ALL_DRAWN, 3 * MOST_ALL_DRAWN):
+        cut = _cut(given.visits, lengths, together if together == MOST_ALL_DRAWN else MOST_ALL)
+        found = [(one, _drawn(given.unit_bytes, one.mappings[0], ways, cut)) for one, ways in tried]
+        best = max((h.loglik for _, h in found), default=-math.inf)
+        left = [(one, h.ways) for one, h in found if h.loglik >= best - 2 * MARGIN]
+        if len({(id(one), ways) for one, ways in left}) <= 1 or not any(h.explains for _, h in found):
+            break
+        tried = left
+        lengths = _lengths(given, tried, together)
+    return _each(found, best - MARGIN)
+
+
+def _lengths(given: Setting, tried: Sequence[tuple[Possible, int]], most: int) -> list[int]:
+    """How much of each stream to take so that over-full sets of any hypothesis get no more visits than so many in all."""
+    share = most // max(len(given.visits), 1)
+    lengths = []
+    for stream in given.visits:
+        counts = [_parts(given.unit_bytes, one.mappings[0], ways, stream)[0].size for one, ways in tried]
+        lengths.append(int(stream.addresses.size * min(1.0, share / max(*counts, 1))))
+    return lengths
+
+
+def _each(found: Sequence[tuple[Possible, Hypothesis]], least: float) -> list[Hypothesis]:
+    """The hypotheses that are likely enough, one for each mapping that stands for the same sets."""
+    return [replace(h, mapping=mapping) for one, h in found if h.loglik >= least for mapping in one.mappings]
+
+
+def _tried(one: Possible) -> list[int]:
+    low, high = one.least_ways, one.most_ways
     return sorted({int(round(w)) for w in np.linspace(low, high, min(WAYS_TRIED, high - low + 1))})
 
 
-def _cut(visits: Sequence[Stream], most: int, together: int) -> list[Stream]:
-    """The starts of streams; those with both hits and misses among what was visited again first."""
+def _cut(visits: Sequence[Stream], most: Sequence[int], together: int) -> list[Stream]:
+    """The starts of streams, with all that was not seen before them."""
     cut, left = [], together
-    for stream in visits:
-        unseen = int(np.argmax(stream.missed >= 0))
-        part = stream.cut(unseen + min(most, left))
-        left -= part.addresses.size - unseen // 4  # those before are simulated too
+    for stream, length in zip(visits, most, strict=True):
+        unseen = int(np.argmax(stream.served >= 0))
+        part = stream.cut(unseen + min(length, left))
+        left -= part.addresses.size - unseen // 2  # those are simulated too
         cut.append(part)
         if left <= 0:
             break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -84,13 +85,24 @@ def mappings(lines: Sequence[int], span: int, paged: bool) -> Iterator[Mapping]:
                 yield Mapping(line, line, sets)
 
 
-def ways_cost(mapping: Mapping, footprints: Sequence[Footprint], most: float = np.inf) -> Array:
-    """What each number of ways costs, shape (ways + 1,): misses in sets that are not over-full, and over-full ones without.
+@dataclass(frozen=True, slots=True)
+class Possible:
+    """Mappings that put what was accessed into the same sets, with the least and greatest ways that what misses allows."""
+
+    mappings: tuple[Mapping, ...]
+    least_ways: int
+    most_ways: int
+    cost: float
+
+
+def ways_cost(mapping: Mapping, footprints: Sequence[Footprint], most: float = np.inf) -> tuple[Array, Array]:
+    """What each number of ways costs, shape (ways + 1,): misses in sets that are not over-full, and over-full ones without; and
+    how many visits to over-full sets hit.
 
     Whatever the policy, lines of a set that holds them all miss once; and of a set that does not, going round all of its lines
     misses at least once a round. `most`: above that least cost the rest is not looked at.
     """
-    cost = np.zeros(MOST_WAYS + 2)
+    cost, loose = np.zeros(MOST_WAYS + 2), np.zeros(MOST_WAYS + 2)
     for foot in footprints:
         sets = mapping.of(foot.units)
         lines = foot.units // mapping.line_bytes
@@ -104,28 +116,46 @@ def ways_cost(mapping: Mapping, footprints: Sequence[Footprint], most: float = n
         rounds = visited[used] / units[used] if foot.lasting else np.zeros(held.size)
         absent = np.maximum(0.0, np.floor(np.minimum(rounds, 20)) - missed[used])
         # ways >= held: every miss is odd; ways < held: every round without one is
-        at = np.bincount(held, ODD * np.minimum(missed[used], 50), MOST_WAYS + 2)
-        cost += np.cumsum(at)
-        below = np.bincount(held, ODD * absent, MOST_WAYS + 2)
-        cost += below.sum() - np.cumsum(below)
+        cost += np.cumsum(np.bincount(held, ODD * np.minimum(missed[used], 50), MOST_WAYS + 2))
+        cost += _above(held, ODD * absent)
+        loose += _above(held, visited[used] - missed[used])
         if cost[1:-1].min() > most:
             break
-    return cost[:-1]
+    return cost[:-1], loose[:-1]
 
 
-def plausible(
-    candidates: Sequence[Mapping], footprints: Sequence[Footprint], most: int
-) -> list[tuple[Mapping, int, int, float]]:
-    """Mappings that what misses leaves possible, with the least and greatest ways and their cost; the cheapest first."""
-    found: list[tuple[Mapping, int, int, float]] = []
+def _above(held: Array, weights: Array) -> Array:
+    """Sums of what is held above each number of ways."""
+    at = np.bincount(held, weights, MOST_WAYS + 2)
+    sums: Array = at.sum() - np.cumsum(at)
+    return sums
+
+
+def plausible(candidates: Sequence[Mapping], footprints: Sequence[Footprint], most: int) -> list[Possible]:
+    """Mappings that what misses leaves possible: the cheapest first, and of equal ones those whose over-full sets hit least."""
+    found: list[tuple[float, float, int, int, Mapping]] = []
     best = np.inf
     for mapping in candidates:
-        cost = ways_cost(mapping, footprints, best + NEAR)
+        cost, loose = ways_cost(mapping, footprints, best + NEAR)
         cost[0] = np.inf
         least = float(cost.min())
         best = min(best, least)
-        near = np.flatnonzero(cost <= least + ODD / 2)
-        found.append((mapping, int(near[0]), int(near[-1]), least))
-    found = [f for f in found if f[3] <= best + NEAR]
-    found.sort(key=lambda f: (f[3], f[0].sets, f[0].grain_bytes))
-    return found[:most]
+        if least <= best + NEAR:
+            near = np.flatnonzero(cost <= least + ODD / 2)
+            found.append((least, float(loose[near].min()), int(near[0]), int(near[-1]), mapping))
+    classes: dict[bytes, list[tuple[float, float, int, int, Mapping]]] = {}
+    for one in found:
+        if one[0] <= best + NEAR:
+            classes.setdefault(_signature(one[4], footprints), []).append(one)
+    ranked = sorted(classes.values(), key=lambda c: (c[0][0] // ODD, c[0][1], c[0][4].sets))
+    return [Possible(tuple(one[4] for one in c), c[0][2], c[0][3], c[0][0]) for c in ranked[:most]]
+
+
+def _signature(mapping: Mapping, footprints: Sequence[Footprint]) -> bytes:
+    """Equal where two mappings put the same units into common lines and sets."""
+    digest = hashlib.blake2b(digest_size=16)
+    for foot in footprints:
+        for labels in (mapping.of(foot.units), foot.units // mapping.line_bytes):
+            _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+            digest.update(first[inverse].tobytes())  # the first unit with the same label
+    return digest.digest()

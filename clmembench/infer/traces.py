@@ -87,11 +87,13 @@ def _tlbs(seen: Stages, asked: Sequence[Stream], data: Sequence[Stream]) -> list
         for s, d in zip(asked, data, strict=True)
     ]
     count = max(len(seen.penalties), 1)
+    least = SMALLEST_PAGE
     for number in range(count):
-        found = _tlb(asked)
-        if not found.near and number == 0 and (late := _tlb(behind_l1)).near:
+        found = _tlb(asked, least)
+        if not found.near and number == 0 and (late := _tlb(behind_l1, least)).near:
             asked, found = behind_l1, late
         findings = tlb(found.near, found.given, found.filled)
+        least = found.filled[0] or least  # what is behind a TLB cannot give it less than it keeps
         levels.append(TlbLevel(f"L{number + 1} TLB", {**findings, **_penalty(seen, number, findings)}))
         if found.given.unit_bytes:
             asked = [behind(stream, found.given.unit_bytes) for stream in asked]
@@ -105,11 +107,11 @@ class _Found:
     filled: tuple[int, int]
 
 
-def _tlb(asked: Sequence[Stream]) -> _Found:
-    """Hypotheses for one TLB: pages of whatever size the traces leave possible."""
+def _tlb(asked: Sequence[Stream], least: int) -> _Found:
+    """Hypotheses for one TLB: pages of whatever size the traces leave possible, of at least `least` bytes."""
     asked = [s for s in asked if s.addresses.size]
     low, high = filled(asked)
-    low = max(low, SMALLEST_PAGE)
+    low = max(low, least)
     page = high or low
     given = setting(asked, page)
     pages = [p for p in (1 << k for k in range(12, 34)) if low <= p <= page]
