@@ -55,7 +55,8 @@ def lap_of(trace: Accesses) -> int:
     count = -(-size // stride)
     if np.array_equal(offsets, steps % count * stride):
         return count
-    return 0
+    # a chase goes through every place of its array, one a stride, before it comes to one again
+    return count if offsets.size == count else 0
 
 
 def beginnings(trace: Accesses) -> tuple[Array, int] | None:
