@@ -10,7 +10,7 @@ import numpy as np
 from clmembench.model import Array
 
 ERROR = 0.003  # of accesses whose flag is wrong: outliers that look like misses
-MOST_STATES = 400  # what is less likely than these is dropped: what remains is a lower bound, and close
+MOST_STATES = 256  # what is less likely than these is dropped: what remains is a lower bound, and close
 LEAST_SHARE = 1e-9
 
 Observation = tuple[Sequence[int], Sequence[bool | None]]  # lines, and whether each hit; None: not seen

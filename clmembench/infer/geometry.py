@@ -17,10 +17,13 @@ from clmembench.model import Array
 
 MOST_VISITS = 20_000  # of a trace that are simulated
 MOST_ALL = 120_000  # of all traces
-MOST_DRAWN = 600  # of a trace, where victims are drawn
-MOST_ALL_DRAWN = 3_000
+MOST_DRAWN = 400  # of a trace, where victims are drawn
+MOST_ALL_DRAWN = 1_500
 MOST_MAPPINGS = 32
-MOST_TRACES = 20
+EXACT_BUDGET = 2_000_000  # visits simulated for one cache: what is not tried until then is not excluded, and nothing is said
+DRAWN_BUDGET = 16_000
+MOST_TRACES = 64
+MOST_UNITS = 60_000  # of all traces together
 WAYS_TRIED = 4
 MOST_SURPRISE = 8.0  # standard deviations, of victims drawn evenly where they may be drawn otherwise
 ODD_LOG = math.log(ERROR)
@@ -66,68 +69,116 @@ def setting(found: Sequence[Stream], unit_bytes: int) -> Setting:
         over = sorted((n for n in numbers if not feet[n].fits), key=lambda n: feet[n].units.size)
         ranked += [(rank, feet[n].units.size, n) for rank, n in enumerate(fitting)]
         ranked += [(rank // 2, feet[n].units.size, n) for rank, n in enumerate(over)]
-    chosen = [n for _, _, n in sorted(ranked)[:MOST_TRACES]]
+    chosen: list[int] = []
+    left = MOST_UNITS
+    for _, size, n in sorted(ranked):
+        if len(chosen) < MOST_TRACES and (size <= left or not chosen):
+            chosen.append(n)
+            left -= size
     return Setting(unit_bytes, tuple(visits[n] for n in chosen), tuple(feet[n] for n in chosen))
 
 
-def hypotheses(given: Setting, lines: Sequence[int], paged: bool) -> list[Hypothesis]:
-    """All hypotheses that explain the data about as well as the best one does; none where none explains it."""
+def hypotheses(given: Setting, sectors: Sequence[int], lines: Sequence[int], paged: bool) -> list[Hypothesis]:
+    """All hypotheses that explain the data about as well as the best one does; none where none explains it. `sectors` and `lines`
+    are the sizes in bytes that are tried."""
     if not given.visits or all(foot.fits for foot in given.footprints):
         return []
     span = max(int(foot.units[-1]) + given.unit_bytes for foot in given.footprints)
     order = sorted(given.footprints, key=lambda foot: foot.units.size)
     possible = plausible(list(mappings(lines, span, paged)), order, MOST_MAPPINGS)
-    near = _near_exact(given, possible)
+    near = _near_exact(given, sectors, possible)
     if near and all(h.explains for h in near):
         return near
-    near = _near_drawn(given, possible)
+    near = _near_drawn(given, sectors, possible)
     return near if near and all(h.explains for h in near) else []
 
 
-def _near_exact(given: Setting, possible: Sequence[Possible]) -> list[Hypothesis]:
+def _near_exact(given: Setting, sectors: Sequence[int], possible: Sequence[Possible]) -> list[Hypothesis]:
     """The likeliest hypotheses with a deterministic policy, and those about as likely."""
     cut = _cut(given.visits, [MOST_VISITS] * len(given.visits), MOST_ALL)
     best = -math.inf
     found: list[tuple[Possible, Hypothesis]] = []
-    for one in possible:
-        for ways in _tried(one):
-            for h in _exact(given.unit_bytes, one.mappings[0], ways, cut, best - MARGIN):
-                best = max(best, h.loglik)
-                found.append((one, h))
+    spent = _Spent(EXACT_BUDGET)
+    for one, ways, sector in _all(possible, sectors):
+        for h in _exact(sector, one.mappings[0], ways, cut, best - MARGIN, spent):
+            best = max(best, h.loglik)
+            found.append((one, h))
+        if spent.left < 0:
+            return []
     return _each(found, best - MARGIN)
 
 
-def _near_drawn(given: Setting, possible: Sequence[Possible]) -> list[Hypothesis]:
+@dataclass(slots=True)
+class _Spent:
+    """Visits that may still be simulated."""
+
+    left: int
+
+
+def _all(possible: Sequence[Possible], sectors: Sequence[int]) -> list[tuple[Possible, int, int]]:
+    """Mappings with each number of ways and each sector that goes into the line of any of them."""
+    return [
+        (one, ways, sector)
+        for one in possible
+        for ways in _tried(one)
+        for sector in sectors
+        if any(sector <= mapping.line_bytes for mapping in one.mappings)
+    ]
+
+
+def _near_drawn(given: Setting, sectors: Sequence[int], possible: Sequence[Possible]) -> list[Hypothesis]:
     """The same with victims drawn: on few accesses first, then those that are left on as many more as they can be."""
-    tried = [(one, ways) for one in possible for ways in _tried(one)]
+    tried = _all(possible, sectors)
+    given = _begun(given)
+    if not given.visits:
+        return []
     lengths = [MOST_DRAWN] * len(given.visits)
     found: list[tuple[Possible, Hypothesis]] = []
     best = -math.inf
+    spent = _Spent(DRAWN_BUDGET)
     for together in (MOST_ALL_DRAWN, 3 * MOST_ALL_DRAWN):
         cut = _cut(given.visits, lengths, together if together == MOST_ALL_DRAWN else MOST_ALL)
-        found = [(one, _drawn(given.unit_bytes, one.mappings[0], ways, cut)) for one, ways in tried]
-        best = max((h.loglik for _, h in found), default=-math.inf)
-        left = [(one, h.ways) for one, h in found if h.loglik >= best - 2 * MARGIN]
-        if len({(id(one), ways) for one, ways in left}) <= 1 or not any(h.explains for _, h in found):
+        found, best = [], -math.inf
+        for one, ways, sector in tried:
+            h = _drawn(sector, one.mappings[0], ways, cut, best - 2 * MARGIN, spent)
+            if spent.left < 0:
+                return []
+            if h is not None:
+                best = max(best, h.loglik)
+                found.append((one, h))
+        left = [(one, h.ways, h.unit_bytes) for one, h in found if h.loglik >= best - 2 * MARGIN]
+        if len(left) <= 1 or not any(h.explains for _, h in found):
             break
         tried = left
         lengths = _lengths(given, tried, together)
     return _each(found, best - MARGIN)
 
 
-def _lengths(given: Setting, tried: Sequence[tuple[Possible, int]], most: int) -> list[int]:
+def _begun(given: Setting) -> Setting:
+    """Of traces that were recorded from early on: what a set holds after a long time unseen, victims drawn, is anything."""
+    early = [n for n, s in enumerate(given.visits) if int(np.argmax(s.served >= 0)) <= 0.2 * s.served.size]
+    return replace(given, visits=tuple(given.visits[n] for n in early), footprints=tuple(given.footprints[n] for n in early))
+
+
+def _lengths(given: Setting, tried: Sequence[tuple[Possible, int, int]], most: int) -> list[int]:
     """How much of each stream to take so that over-full sets of any hypothesis get no more visits than so many in all."""
     share = most // max(len(given.visits), 1)
     lengths = []
     for stream in given.visits:
-        counts = [_parts(given.unit_bytes, one.mappings[0], ways, stream)[0].size for one, ways in tried]
+        counts = [_parts(sector, one.mappings[0], ways, stream)[0].size for one, ways, sector in tried]
         lengths.append(int(stream.addresses.size * min(1.0, share / max(*counts, 1))))
     return lengths
 
 
 def _each(found: Sequence[tuple[Possible, Hypothesis]], least: float) -> list[Hypothesis]:
     """The hypotheses that are likely enough, one for each mapping that stands for the same sets."""
-    return [replace(h, mapping=mapping) for one, h in found if h.loglik >= least for mapping in one.mappings]
+    return [
+        replace(h, mapping=mapping)
+        for one, h in found
+        if h.loglik >= least
+        for mapping in one.mappings
+        if h.unit_bytes <= mapping.line_bytes
+    ]
 
 
 def _tried(one: Possible) -> list[int]:
@@ -164,7 +215,7 @@ def _parts(unit_bytes: int, mapping: Mapping, ways: int, stream: Stream) -> tupl
     return at[np.argsort(sets[at], kind="stable")], sets, int(plain.sum()), wrong
 
 
-def _exact(unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream], least: float) -> list[Hypothesis]:
+def _exact(unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream], least: float, spent: _Spent) -> list[Hypothesis]:
     """Hypotheses with each deterministic policy; one that has become less likely than `least` is not followed further."""
     parts = [_parts(unit_bytes, mapping, ways, s) for s in cut]
     total = sum(int((s.missed >= 0).sum()) for s in cut)
@@ -178,6 +229,7 @@ def _exact(unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream], 
                 if wrong > most:
                     break
                 wrong += _wrong(unit_bytes, mapping.line_bytes, ways, maker, stream, at, sets)
+                spent.left -= at.size
             if wrong <= most:
                 loglik = (total - wrong) * EVEN_LOG + wrong * ODD_LOG
                 found.append(Hypothesis(unit_bytes, mapping, ways, name, loglik, wrong <= max(3.0, WRONG_FLAGS * total)))
@@ -206,13 +258,14 @@ def _wrong(unit_bytes: int, line_bytes: int, ways: int, maker: Maker, stream: St
     return wrong
 
 
-def per_set(mapping: Mapping, ways: int, stream: Stream) -> tuple[list[Observation], int, int]:
+def per_set(unit_bytes: int, mapping: Mapping, ways: int, stream: Stream) -> tuple[list[Observation], int, int]:
     """What each over-full set was asked, line by line without repeats, and what hit. Of the other sectors of a line that is
     visited, which do as the first of them did or were never there: how many flags there are, and how many are otherwise."""
     at, sets, _, _ = _parts(mapping.line_bytes, mapping, ways, stream)
     lines = stream.addresses // mapping.line_bytes
+    sectors = stream.addresses // unit_bytes
     cold = np.zeros(lines.size, dtype=bool)
-    cold[np.unique(stream.addresses, return_index=True)[1]] = True
+    cold[np.unique(sectors, return_index=True)[1]] = True
     missed = stream.missed
     found: list[Observation] = []
     rest = wrong = 0
@@ -222,28 +275,38 @@ def per_set(mapping: Mapping, ways: int, stream: Stream) -> tuple[list[Observati
         run = np.r_[True, lines[own][1:] != lines[own][:-1]]
         flags = missed[own][run]
         found.append((lines[own][run].tolist(), [None if flag < 0 else flag == 0 for flag in flags.tolist()]))
-        others = own[~run & (missed[own] >= 0)]
-        as_first = flags[np.cumsum(run) - 1][~run & (missed[own] >= 0)]
-        rest += others.size
-        wrong += int(((missed[others] == 1) != (cold[others] | (as_first == 1))).sum())
+        same = np.r_[False, sectors[own][1:] == sectors[own][:-1]]
+        other = ~run & (missed[own] >= 0)
+        said = ~same & (cold[own] | (flags[np.cumsum(run) - 1] == 1))
+        rest += int(other.sum())
+        wrong += int(((missed[own] == 1) != said)[other].sum())
     return found, rest, wrong
 
 
-def _drawn(unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream]) -> Hypothesis:
-    """The hypothesis with victims drawn evenly, on fewer accesses."""
+def _drawn(
+    unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream], least: float, spent: _Spent
+) -> Hypothesis | None:
+    """The hypothesis with victims drawn evenly, on fewer accesses; None as soon as it is less likely than `least`."""
     loglik = 0.0
     surprise = []
     wrong_all = total = 0
     for stream in cut:
         _, _, seen, wrong = _parts(unit_bytes, mapping, ways, stream)
-        observations, rest, others = per_set(mapping, ways, stream)
+        observations, rest, others = per_set(unit_bytes, mapping, ways, stream)
         wrong_all += wrong + others
         total += seen + rest
         loglik += (wrong + others) * ODD_LOG + (seen + rest - wrong - others) * EVEN_LOG
+        if loglik < least:
+            return None
         if observations:
+            spent.left -= sum(len(lines) for lines, _ in observations)
+            if spent.left < 0:
+                return None
             found = fit([1 / ways] * ways, observations)
             loglik += found.loglik
             surprise.append(found.surprise)
+    if loglik < least:
+        return None
     off = abs(sum(surprise)) / math.sqrt(max(len(surprise), 1))
     explains = wrong_all <= max(3.0, WRONG_FLAGS * total) and off <= MOST_SURPRISE and bool(surprise)
     return Hypothesis(unit_bytes, mapping, ways, "random", loglik, explains)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +15,8 @@ HOLLOW = 0.12  # of a mode's density, and what is at its edges is less
 RARE = 0.005  # of a trace's accesses: what is rarer in every trace are outliers
 FEW = 5
 MOST = 24
+COARSE = 0.4  # of a latency: a clock's step above that hides other latencies in it
+DIFFERENT = 6.0  # standard deviations
 WIDER = 1.6  # of the half width at which a mode was seen to end
 
 
@@ -28,6 +30,7 @@ class Mode:
     deviation: float
     error: float
     count: int
+    mixed: bool = False  # whether traces differ within it, or the clock's step is no smaller than it
 
 
 def quantum(traces: Sequence[Accesses]) -> float:
@@ -71,7 +74,9 @@ def modes(traces: Sequence[Accesses]) -> list[Mode]:
             found.append((low, high))
         if len(found) == MOST:
             break
-    return _merged([_mode(values[(values >= a) & (values <= b)], a, b) for a, b in sorted(found)])
+    ranges = [values[(values >= a) & (values <= b)] for a, b in sorted(found)]
+    merged = _merged([_mode(v, a, b) for v, (a, b) in zip(ranges, sorted(found), strict=True)], step)
+    return [replace(m, mixed=_mixed(m, values, owner, step)) for m in merged]
 
 
 def assign(latencies: Array, found: Sequence[Mode]) -> Array:
@@ -146,8 +151,23 @@ def _mode(values: Array, low: float, high: float) -> Mode:
     return Mode(centre, low, high, deviation, deviation / max(values.size, 1) ** 0.5, int(values.size))
 
 
-def _merged(found: list[Mode]) -> list[Mode]:
-    """Tails are no modes of their own: one that begins where a far larger one ends, and is close to it, belongs to it."""
+def _mixed(mode: Mode, values: Array, owner: Array, step: float) -> bool:
+    """Whether a mode hides several: means of traces that differ by more than chance, or a step of the clock that could hide them."""
+    if step > COARSE * abs(mode.centre):
+        return True
+    inside = (values >= mode.low) & (values <= mode.high)
+    counts = np.bincount(owner[inside])
+    means = np.bincount(owner[inside], values[inside])[counts >= 30] / counts[counts >= 30]
+    if means.size < 2:
+        return False
+    off = np.abs(means - np.median(means))
+    beyond = off > DIFFERENT * mode.deviation / np.sqrt(counts[counts >= 30])
+    return bool((beyond & (off > 0.03 * abs(mode.centre))).any())
+
+
+def _merged(found: list[Mode], step: float) -> list[Mode]:
+    """Tails are no modes of their own: one that begins where a far larger one ends, and is close to it, belongs to it; as does
+    what is no further off than a step of the clock, whose two nearest values one latency falls on."""
     kept: list[Mode] = []
     for mode in found:
         if kept:
@@ -155,7 +175,7 @@ def _merged(found: list[Mode]) -> list[Mode]:
             big, small = (last, mode) if last.count > mode.count else (mode, last)
             gap = abs(small.centre - big.centre)
             touching = mode.low - last.high < 0.5 * big.deviation
-            if (touching and gap < 6 * big.deviation and small.count < 0.05 * big.count) or gap < 2 * big.deviation:
+            if (touching and gap < 6 * big.deviation and small.count < 0.05 * big.count) or gap < max(2 * big.deviation, 1.5 * step):
                 n = big.count + small.count
                 centre = (big.centre * big.count + small.centre * small.count) / n
                 kept[-1] = Mode(centre, last.low, mode.high, big.deviation, big.error, n)

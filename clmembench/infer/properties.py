@@ -30,7 +30,7 @@ def cache(near: Sequence[Hypothesis], given: Setting, filled: tuple[int, int]) -
     found = {
         "size_bytes": say("size_bytes", "B", lambda h: h.size_bytes, "arrays of more sizes around the capacity"),
         "line_bytes": say("line_bytes", "B", lambda h: h.mapping.line_bytes, "strides below a line at sizes above the capacity"),
-        "sector_bytes": sector(filled, evidence),
+        "sector_bytes": say("sector_bytes", "B", lambda h: h.unit_bytes, "first accesses at strides below and above it"),
         "ways": say("ways", "", lambda h: h.ways, "strides that fill single sets, or arrays of a few lines more than fit"),
         "sets": say("sets", "", lambda h: h.mapping.sets, "strides that fill single sets, or arrays of a few lines more than fit"),
     }
@@ -85,6 +85,9 @@ def latency(name: str, mode: Mode, evidence: Sequence[str]) -> Finding:
     """The centre of a mode, in the unit of the trace."""
     low, high = mode.centre - 2 * mode.error, mode.centre + 2 * mode.error
     method = "mean of the mode of latencies, without outliers"
+    if mode.mixed:
+        reason = "noise or the clock's step hide more than one latency in this mode; missing is a finer clock, or less noise"
+        return Finding(name, None, mode.low, mode.high, "as recorded", "undetermined", method, tuple(evidence), reason)
     return Finding(name, round(mode.centre, 4), round(low, 4), round(high, 4), "as recorded", "ok", method, tuple(evidence))
 
 
@@ -114,7 +117,7 @@ def _policy(near: Sequence[Hypothesis], given: Setting, evidence: Sequence[str])
             return undetermined("policy", "", "victims are drawn, but of sets and ways several explain the traces"), ()
         best = max(near, key=lambda h: h.loglik)
         sectored = best.mapping.line_bytes > best.unit_bytes
-        observations = [o for s in given.visits for o in per_set(best.mapping, best.ways, s)[0]]
+        observations = [o for s in given.visits for o in per_set(best.unit_bytes, best.mapping, best.ways, s)[0]]
         if "random" in names:
             if sectored and any(s.stride_bytes < best.mapping.line_bytes for s in given.visits):
                 return undetermined("policy", "", "victims are drawn, and in sectored lines it is not seen of which"), ()

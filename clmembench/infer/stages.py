@@ -13,7 +13,8 @@ from clmembench.model import Accesses, Array
 
 SMALLEST_PAGE = 4096  # within it two accesses in a row have the same translation
 FEW = 5
-SHARE = 0.002  # of the accesses within a page: what is rarer there is an outlier, not a level
+ABOVE = 4.0  # times as many as outliers are expected to be there
+RECENT = 0.02  # of a mode's accesses, to a page that was left just before: of translations that are missing there are none
 MOST_PENALTIES = 3
 
 
@@ -42,15 +43,19 @@ def stages(traces: Sequence[Accesses]) -> Stages:
     numbers = [assign(t.latencies, found) for t in traces]
     within = np.zeros(len(found) + 1, dtype=np.int64)
     everywhere = np.zeros(len(found) + 1, dtype=np.int64)
+    recent = np.zeros(len(found) + 1, dtype=np.int64)
     for trace, number in zip(traces, numbers, strict=True):
-        same = np.r_[False, trace.offsets[1:] // SMALLEST_PAGE == trace.offsets[:-1] // SMALLEST_PAGE]
+        page = trace.offsets // SMALLEST_PAGE
+        same = np.r_[False, page[1:] == page[:-1]]
+        recent += np.bincount(number[same | _last_but_one(page)] + 1, minlength=len(found) + 1)
         within += np.bincount(number[same] + 1, minlength=len(found) + 1)
         everywhere += np.bincount(number + 1, minlength=len(found) + 1)
-    total = int(within.sum())
-    paged = total >= 50
+    paged = int(within.sum()) >= 50
     pure = [
-        not paged or (within[i + 1] >= FEW and (within[i + 1] >= SHARE * total or within[i + 1] > 0.2 * everywhere[i + 1]))
-        for i in range(len(found))
+        not paged
+        or (within[i + 1] >= FEW and within[i + 1] > FEW + ABOVE * _chance(m, found, within))
+        or (recent[i + 1] >= 2 * FEW and recent[i + 1] > RECENT * everywhere[i + 1])
+        for i, m in enumerate(found)
     ]
     levels = tuple(m for m, is_pure in zip(found, pure, strict=True) if is_pure)
     others = [m for m, is_pure in zip(found, pure, strict=True) if not is_pure]
@@ -59,6 +64,8 @@ def stages(traces: Sequence[Accesses]) -> Stages:
     penalties, meanings = explained(levels, others, coldest)
     served_of, translated_of = np.full(len(found) + 1, -1, np.int8), np.full(len(found) + 1, -1, np.int8)
     for i, m in enumerate(found):
+        if m.mixed:
+            continue
         if pure[i]:
             served_of[i + 1], translated_of[i + 1] = levels.index(m), 0
         else:
@@ -68,6 +75,23 @@ def stages(traces: Sequence[Accesses]) -> Stages:
         levels, penalties, errors, tuple(served_of[n + 1] for n in numbers), tuple(translated_of[n + 1] for n in numbers),
         paged, bool(penalties) or not others,
     )  # fmt: skip
+
+
+def _chance(mode: Mode, found: Sequence[Mode], within: Array) -> float:
+    """Outliers to be expected within a mode, among accesses within a page: as many for its width as there are beside the modes."""
+    width = found[-1].high - found[0].low
+    beside = max(width - sum(m.high - m.low for m in found), 0.1 * width)
+    return float(within[0]) * (mode.high - mode.low) / beside
+
+
+def _last_but_one(page: Array) -> Array:
+    """Which accesses go back to the page before the one before, which two ways still hold."""
+    starts = np.flatnonzero(np.r_[True, page[1:] != page[:-1]][: page.size])
+    run = page[starts]
+    back = np.zeros(page.size, dtype=bool)
+    if run.size > 2:
+        back[starts[2:][run[2:] == run[:-2]]] = True
+    return back
 
 
 def explained(

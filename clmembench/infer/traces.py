@@ -17,8 +17,8 @@ from clmembench.infer.stages import SMALLEST_PAGE, Stages, stages
 from clmembench.infer.streams import UNKNOWN, Stream, behind, filled, streams
 from clmembench.model import Accesses, Array, CacheLevel, Finding, Hierarchy, TlbLevel
 
-MOST_LINE = 1024
-LEAST_LINE = 16
+LEAST_SECTOR = 16
+MOST_SECTOR = 256
 SMALLEST_STRIDE = 4
 LEVEL_UNITS = {**CACHE_UNITS, "latency_cycles": "as recorded", "latency_ns": "ns"}
 
@@ -63,17 +63,18 @@ def _levels(seen: Stages, first: Sequence[Stream], traces: Sequence[Accesses]) -
 
 
 def _structure(asked: Sequence[Stream]) -> tuple[list[Hypothesis], Setting, tuple[int, int]]:
-    """Hypotheses for one cache, at the grain at which it is filled."""
+    """Hypotheses for one cache, of all sectors and lines that what misses bring in leaves possible."""
     asked = [s for s in asked if s.addresses.size]
     low, high = filled(asked)
+    if low > MOST_SECTOR:  # fetched ahead of what was asked for: of the sector this says nothing
+        low = 0
     strides = [s.stride_bytes for s in asked if s.stride_bytes > 0]
-    unit = high or low or max(SMALLEST_STRIDE, 1 << (min(strides, default=64).bit_length() - 1))
+    finest = 1 << (min(strides, default=64).bit_length() - 1)
+    unit = low if low and low == high else max(low, min(finest, high or finest), LEAST_SECTOR)
+    sectors = [1 << k for k in range(4, 10) if max(low, LEAST_SECTOR) <= 1 << k <= (high or MOST_SECTOR)] or [unit]
+    lines = [1 << k for k in range(4, 11) if 1 << k >= sectors[0]]
     given = setting(asked, unit)
-    if low and low == high:
-        lines = [low << k for k in range(6) if low << k <= max(MOST_LINE, low)]
-    else:
-        lines = [1 << k for k in range(4, 11) if (1 << k) >= (low or LEAST_LINE)]
-    return hypotheses(given, lines, paged=False), given, (low, high)
+    return hypotheses(given, sectors, lines, paged=False), given, (low, high)
 
 
 def _tlbs(seen: Stages, asked: Sequence[Stream], data: Sequence[Stream]) -> list[TlbLevel]:
@@ -115,7 +116,7 @@ def _tlb(asked: Sequence[Stream], least: int) -> _Found:
     page = high or low
     given = setting(asked, page)
     pages = [p for p in (1 << k for k in range(12, 34)) if low <= p <= page]
-    return _Found(hypotheses(given, pages, paged=True), given, (low if low == high else 0, high))
+    return _Found(hypotheses(given, [page], pages, paged=True), given, (low if low == high else 0, high))
 
 
 def _penalty(seen: Stages, number: int, findings: Mapping[str, Finding]) -> dict[str, Finding]:
