@@ -13,7 +13,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 EVERYTHING = {p.name.removesuffix(".py") for p in ROOT.iterdir() if p.suffix == ".py" or (p / "__init__.py").is_file()}
 MAY = {  # besides model, itself and the package's version
     "__init__": "", "model": "", "units": "", "stats": "", "data": "", "topology": "", "health": "",
-    "matrices": "shown", "lock": "shown", "shown": "", "patterns": "", "answers": "derive stats",
+    "matrices": "shown", "lock": "shown", "shown": "", "patterns": "", "tracefile": "", "answers": "derive stats",
     "derive": "stats", "measure": "stats", "benchmarks": "data units matrices patterns", "runtimes": "",
     "environment": "topology",
     "probe": "data",

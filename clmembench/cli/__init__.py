@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from clmembench import __version__
-from clmembench.cli import against, devices, doctor, exits, read, run, topology
+from clmembench.cli import against, devices, doctor, exits, read, run, topology, traces
 
 app = typer.Typer(
     name="clmembench",
@@ -43,6 +43,7 @@ app.command("run")(run.run)
 app.command("topology")(topology.topology)
 app.command("show")(read.show)
 app.command("report")(read.report)
+app.command("infer")(traces.infer)
 app.command("compare")(against.compare)
 app.command("check")(against.check)
 app.add_typer(against.baseline, name="baseline")

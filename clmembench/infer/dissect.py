@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from clmembench.infer import geometry, latency_experiment, latency_patterns, prefetch, spaces, steps, tlb
+from clmembench.infer import latency_experiment, latency_patterns, prefetch, spaces, steps, strides, tlb
 from clmembench.infer.asking import LEAST_NOISE, Asked, Chase
 from clmembench.infer.level import Around, cache_level
 from clmembench.infer.translation import tlb_level
@@ -29,7 +29,7 @@ def dissect(limits: Limits) -> Inquiry[Hierarchy]:
     """Global memory through all its levels and its translation. What cannot be found is `undetermined` and says why."""
     asked = Asked()
     chase = Chase(block_bytes=BLOCK)
-    node = yield from geometry.longest_unit(asked, "global", limits.floor_bytes, limits.line_bytes)
+    node = yield from strides.longest_unit(asked, "global", limits.floor_bytes, limits.line_bytes)
     curve = yield from steps.curve(asked, chase, node, 16 * node, limits.most_bytes, limits.floor_bytes)
     if curve is None:
         return Hierarchy(notes=("no chase through global memory gave an answer",))

@@ -10,10 +10,10 @@ import numpy as np
 from clmembench.model import Array
 
 ERROR = 0.003  # of accesses whose flag is wrong: outliers that look like misses
-MOST_STATES = 400  # what is less likely than these is dropped: what remains is a lower bound, and close
+MOST_STATES = 256  # what is less likely than these is dropped: what remains is a lower bound, and close
 LEAST_SHARE = 1e-9
 
-Observation = tuple[Sequence[int], Sequence[bool]]
+Observation = tuple[Sequence[int], Sequence[bool | None]]  # lines, and whether each hit; None: not seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,14 @@ def fit(weights: Sequence[float], observations: Sequence[Observation], count: bo
         one = _Filter(np.asarray(weights, dtype=float), lines, count)
         for line, hit in zip(one.lines.tolist(), flags, strict=True):
             p = min(max(one.chance(line), ERROR), 1 - ERROR)
+            if hit is None:
+                one.step(line, None)
+                continue
             loglik += float(np.log(p if hit else 1 - p))
             entropy = p * np.log(p) + (1 - p) * np.log(1 - p)
             expected += entropy
             variance += p * (1 - p) * float(np.log(p / (1 - p))) ** 2
-            one.step(line, bool(hit))
+            one.step(line, hit)
         victims += one.victims()
     return Fit(loglik, (loglik - expected) / max(float(np.sqrt(variance)), 1.0), tuple(victims.tolist()))
 
@@ -70,9 +73,9 @@ class _Filter:
         self.hit = (self.held == line).any(axis=1)
         return float(self.share[self.hit].sum())
 
-    def step(self, line: int, hit: bool) -> None:
-        """Weigh the states with a flag, and let those that missed replace."""
-        share = self.share * np.where(self.hit == hit, 1 - ERROR, ERROR)
+    def step(self, line: int, hit: bool | None) -> None:
+        """Weigh the states with a flag, where it was seen, and let those that missed replace."""
+        share = self.share if hit is None else self.share * np.where(self.hit == hit, 1 - ERROR, ERROR)
         missed = np.flatnonzero(~self.hit)
         if missed.size == 0:
             self.share = share / share.sum()

@@ -1,4 +1,5 @@
-"""The geometry of one cache or TLB from whole laps: fill unit, tag unit, capacity, sets and ways, bits of the set index."""
+"""Line, ways, sets and policy together: every hypothesis is simulated, and what all that explain the data agree on is said.
+Pure."""
 
 from __future__ import annotations
 
@@ -6,194 +7,311 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from clmembench.infer.asking import SIGMAS, Asked, Bound, Chase, Contrast, bound
-from clmembench.model import Inquiry, Pattern, Probe, Space
+import numpy as np
 
-UNITS = (8, 16, 32, 64, 128, 256)  # bytes: distances at which the second access of a pair is tried
-FAR = 512  # surely another line
-APART = 3 * FAR  # an odd multiple, so that pairs fall into all sets
-NEIGHBOURS = 0.15  # relative: pairs 256 B apart that take that much less than those 512 B apart were prefetched
-CLEAR = 0.25  # of the way from hit to miss: what lies nearer to an end is that end
-SETTLED = 3  # strides in a row, each twice the last, at which as many places fit: no set bit lies between them
-MOST_PLACES = 1 << 17
-SLACK = 0.04  # relative: counts of places that differ by no more are one
-LARGE = 4 << 20  # bytes: levels from there on take more places to overflow
-BLUR = 0.01  # relative: what single places hide in the noise of many
+from clmembench.infer.drawn_victims import ERROR, Observation, fit
+from clmembench.infer.mappings import Footprint, Mapping, Possible, footprint, mappings, plausible
+from clmembench.infer.policies import MARGIN, WRONG_FLAGS
+from clmembench.infer.replacement import DETERMINISTIC, Maker, makers
+from clmembench.infer.streams import Stream
+from clmembench.model import Array
+
+MOST_VISITS = 20_000  # of a trace that are simulated
+MOST_ALL = 120_000  # of all traces
+MOST_DRAWN = 400  # of a trace, where victims are drawn
+MOST_ALL_DRAWN = 1_500
+MOST_MAPPINGS = 32
+EXACT_BUDGET = 2_000_000  # visits simulated for one cache: what is not tried until then is not excluded, and nothing is said
+DRAWN_BUDGET = 16_000
+MOST_TRACES = 64
+MOST_UNITS = 60_000  # of all traces together
+WAYS_TRIED = 4
+MOST_SURPRISE = 8.0  # standard deviations, of victims drawn evenly where they may be drawn otherwise
+ODD_LOG = math.log(ERROR)
+EVEN_LOG = math.log(1 - ERROR)
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
-    """A size in bytes that was looked for, or None and why not."""
+class Hypothesis:
+    """A cache: sectors of `unit_bytes` in lines, mapped to sets of `ways` ways, with the policy and how likely all flags
+    are."""
 
-    nbytes: int | None
-    reason: str = ""
+    unit_bytes: int
+    mapping: Mapping
+    ways: int
+    policy: str
+    loglik: float
+    explains: bool
 
-
-def longest_unit(asked: Asked, space: Space, beyond_bytes: int, claimed: int) -> Inquiry[int]:
-    """The longest unit that any level brings in, for nodes that never share one: pairs of accesses over a working set
-    beyond all caches. Where neighbours are brought in too, which prefetchers do, it cannot be told, and what is claimed is
-    taken."""
-    count = max(64, min(MOST_PLACES, 2 * beyond_bytes // APART))
-    means = yield from _pairs(asked, space, count)
-    if means is None or means[-2] < (1 - NEIGHBOURS) * means[-1]:
-        return claimed
-    shared = [d for d, v in zip(UNITS, means, strict=False) if v < means[-1] * (1 - CLEAR / 2)]
-    return max(claimed, 2 * max(shared, default=16))
+    @property
+    def size_bytes(self) -> int:
+        return self.mapping.line_bytes * self.mapping.sets * self.ways
 
 
-def _pairs(asked: Asked, space: Space, count: int) -> Inquiry[list[float] | None]:
-    """The least mean of two orders for each distance of UNITS and FAR; None where there is no answer."""
-    distances = (*UNITS, FAR)
-    probes = [Probe(Pattern("pairs", count, APART, block_bytes=d, seed=seed), space) for d in distances for seed in (1, 2)]
-    values = [answer.value for answer in (yield from asked.all(probes))]
-    if any(value is None for value in values):
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What hypotheses are held against: streams of visits at a unit, and their footprints."""
+
+    unit_bytes: int
+    visits: tuple[Stream, ...]
+    footprints: tuple[Footprint, ...]
+
+
+def setting(found: Sequence[Stream], unit_bytes: int) -> Setting:
+    """Streams at a unit's grain, the most telling ones: around the largest that fits and the smallest that does not, at
+    each stride."""
+    visits = [s.visits(unit_bytes) for s in found]
+    feet = [footprint(s) for s in visits]
+    by_stride: dict[int, list[int]] = {}
+    for number, (stream, foot) in enumerate(zip(visits, feet, strict=True)):
+        if foot.visited.sum() > 0:
+            by_stride.setdefault(stream.stride_bytes, []).append(number)
+    ranked: list[tuple[int, int, int]] = []
+    for numbers in by_stride.values():
+        fitting = sorted((n for n in numbers if feet[n].fits), key=lambda n: -feet[n].units.size)
+        over = sorted((n for n in numbers if not feet[n].fits), key=lambda n: feet[n].units.size)
+        ranked += [(rank, feet[n].units.size, n) for rank, n in enumerate(fitting)]
+        ranked += [(rank // 2, feet[n].units.size, n) for rank, n in enumerate(over)]
+    chosen: list[int] = []
+    left = MOST_UNITS
+    for _, size, n in sorted(ranked):
+        if len(chosen) < MOST_TRACES and (size <= left or not chosen):
+            chosen.append(n)
+            left -= size
+    return Setting(unit_bytes, tuple(visits[n] for n in chosen), tuple(feet[n] for n in chosen))
+
+
+def hypotheses(given: Setting, sectors: Sequence[int], lines: Sequence[int], paged: bool) -> list[Hypothesis]:
+    """All hypotheses that explain the data about as well as the best one does; none where none explains it. `sectors` and
+    `lines` are the sizes in bytes that are tried."""
+    if not given.visits or all(foot.fits for foot in given.footprints):
+        return []
+    span = max(int(foot.units[-1]) + given.unit_bytes for foot in given.footprints)
+    order = sorted(given.footprints, key=lambda foot: foot.units.size)
+    possible = plausible(list(mappings(lines, span, paged)), order, MOST_MAPPINGS)
+    near = _near_exact(given, sectors, possible)
+    if near and all(h.explains for h in near):
+        return near
+    near = _near_drawn(given, sectors, possible)
+    return near if near and all(h.explains for h in near) else []
+
+
+def _near_exact(given: Setting, sectors: Sequence[int], possible: Sequence[Possible]) -> list[Hypothesis]:
+    """The likeliest hypotheses with a deterministic policy, and those about as likely."""
+    cut = _cut(given.visits, [MOST_VISITS] * len(given.visits), MOST_ALL)
+    best = -math.inf
+    found: list[tuple[Possible, Hypothesis]] = []
+    spent = _Spent(EXACT_BUDGET)
+    for one, ways, sector in _all(possible, sectors):
+        for h in _exact(sector, one.mappings[0], ways, cut, best - MARGIN, spent):
+            best = max(best, h.loglik)
+            found.append((one, h))
+        if spent.left < 0:
+            return []
+    return _each(found, best - MARGIN)
+
+
+@dataclass(slots=True)
+class _Spent:
+    """Visits that may still be simulated."""
+
+    left: int
+
+
+def _all(possible: Sequence[Possible], sectors: Sequence[int]) -> list[tuple[Possible, int, int]]:
+    """Mappings with each number of ways and each sector that goes into the line of any of them."""
+    return [
+        (one, ways, sector)
+        for one in possible
+        for ways in _tried(one)
+        for sector in sectors
+        if any(sector <= mapping.line_bytes for mapping in one.mappings)
+    ]
+
+
+def _near_drawn(given: Setting, sectors: Sequence[int], possible: Sequence[Possible]) -> list[Hypothesis]:
+    """The same with victims drawn: on few accesses first, then those that are left on as many more as they can be."""
+    tried = _all(possible, sectors)
+    given = _begun(given)
+    if not given.visits:
+        return []
+    lengths = [MOST_DRAWN] * len(given.visits)
+    found: list[tuple[Possible, Hypothesis]] = []
+    best = -math.inf
+    spent = _Spent(DRAWN_BUDGET)
+    for together in (MOST_ALL_DRAWN, 3 * MOST_ALL_DRAWN):
+        cut = _cut(given.visits, lengths, together if together == MOST_ALL_DRAWN else MOST_ALL)
+        found, best = [], -math.inf
+        for one, ways, sector in tried:
+            h = _drawn(sector, one.mappings[0], ways, cut, best - 2 * MARGIN, spent)
+            if spent.left < 0:
+                return []
+            if h is not None:
+                best = max(best, h.loglik)
+                found.append((one, h))
+        left = [(one, h.ways, h.unit_bytes) for one, h in found if h.loglik >= best - 2 * MARGIN]
+        if len(left) <= 1 or not any(h.explains for _, h in found):
+            break
+        tried = left
+        lengths = _lengths(given, tried, together)
+    return _each(found, best - MARGIN)
+
+
+def _begun(given: Setting) -> Setting:
+    """Of traces that were recorded from early on: what a set holds after a long time unseen, victims drawn, is anything."""
+    early = [n for n, s in enumerate(given.visits) if int(np.argmax(s.served >= 0)) <= 0.2 * s.served.size]
+    return replace(given, visits=tuple(given.visits[n] for n in early), footprints=tuple(given.footprints[n] for n in early))
+
+
+def _lengths(given: Setting, tried: Sequence[tuple[Possible, int, int]], most: int) -> list[int]:
+    """How much of each stream to take so that over-full sets of any hypothesis get no more visits than so many in all."""
+    share = most // max(len(given.visits), 1)
+    lengths = []
+    for stream in given.visits:
+        counts = [_parts(sector, one.mappings[0], ways, stream)[0].size for one, ways, sector in tried]
+        lengths.append(int(stream.addresses.size * min(1.0, share / max(*counts, 1))))
+    return lengths
+
+
+def _each(found: Sequence[tuple[Possible, Hypothesis]], least: float) -> list[Hypothesis]:
+    """The hypotheses that are likely enough, one for each mapping that stands for the same sets."""
+    return [
+        replace(h, mapping=mapping)
+        for one, h in found
+        if h.loglik >= least
+        for mapping in one.mappings
+        if h.unit_bytes <= mapping.line_bytes
+    ]
+
+
+def _tried(one: Possible) -> list[int]:
+    low, high = one.least_ways, one.most_ways
+    return sorted({int(round(w)) for w in np.linspace(low, high, min(WAYS_TRIED, high - low + 1))})
+
+
+def _cut(visits: Sequence[Stream], most: Sequence[int], together: int) -> list[Stream]:
+    """The starts of streams, with all that was not seen before them."""
+    cut, left = [], together
+    for stream, length in zip(visits, most, strict=True):
+        unseen = int(np.argmax(stream.served >= 0))
+        part = stream.cut(unseen + min(length, left))
+        left -= part.addresses.size - unseen // 2  # those are simulated too
+        cut.append(part)
+        if left <= 0:
+            break
+    return cut
+
+
+def _parts(unit_bytes: int, mapping: Mapping, ways: int, stream: Stream) -> tuple[Array, Array, int, int]:
+    """Visits to over-full sets in order of set and time, their sets; and of all others how many flags there are, and wrong."""
+    sets = mapping.of(stream.addresses)
+    lines = stream.addresses // mapping.line_bytes
+    pairs, first = np.unique(np.stack([sets, lines]), axis=1, return_index=True)
+    held = np.bincount(pairs[0], minlength=mapping.sets)
+    over = held[sets] > ways
+    unit = stream.addresses // unit_bytes
+    cold = np.zeros(unit.size, dtype=bool)
+    cold[np.unique(unit, return_index=True)[1]] = True
+    plain = ~over & (stream.missed >= 0)
+    wrong = int((cold[plain] != (stream.missed[plain] == 1)).sum())
+    at = np.flatnonzero(over)
+    return at[np.argsort(sets[at], kind="stable")], sets, int(plain.sum()), wrong
+
+
+def _exact(
+    unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream], least: float, spent: _Spent
+) -> list[Hypothesis]:
+    """Hypotheses with each deterministic policy; one that has become less likely than `least` is not followed further."""
+    parts = [_parts(unit_bytes, mapping, ways, s) for s in cut]
+    total = sum(int((s.missed >= 0).sum()) for s in cut)
+    start = sum(wrong for *_, wrong in parts)
+    most = (total * EVEN_LOG - least) / (EVEN_LOG - ODD_LOG) if math.isfinite(least) else math.inf
+    found = []
+    for name in DETERMINISTIC:
+        for maker in makers(name, ways):
+            wrong = start
+            for stream, (at, sets, _, _) in zip(cut, parts, strict=True):
+                if wrong > most:
+                    break
+                wrong += _wrong(unit_bytes, mapping.line_bytes, ways, maker, stream, at, sets)
+                spent.left -= at.size
+            if wrong <= most:
+                loglik = (total - wrong) * EVEN_LOG + wrong * ODD_LOG
+                found.append(Hypothesis(unit_bytes, mapping, ways, name, loglik, wrong <= max(3.0, WRONG_FLAGS * total)))
+                most = min(most, wrong + MARGIN / (EVEN_LOG - ODD_LOG))
+    return found
+
+
+def _wrong(unit_bytes: int, line_bytes: int, ways: int, maker: Maker, stream: Stream, at: Array, sets: Array) -> int:
+    """How many flags of visits to over-full sets are not what the policy does."""
+    wrong = 0
+    last = -1
+    one = maker(ways)
+    sectors: dict[int, set[int]] = {}
+    a = stream.addresses[at]
+    for address, number, flag in zip(a.tolist(), sets[at].tolist(), stream.missed[at].tolist(), strict=True):
+        if number != last:
+            one, last, sectors = maker(ways), number, {}
+        line, unit = address // line_bytes, address // unit_bytes
+        if one.access(line):
+            hit = unit in sectors[line]
+            sectors[line].add(unit)
+        else:
+            hit = False
+            sectors[line] = {unit}
+        wrong += flag >= 0 and hit == (flag == 1)
+    return wrong
+
+
+def per_set(unit_bytes: int, mapping: Mapping, ways: int, stream: Stream) -> tuple[list[Observation], int, int]:
+    """What each over-full set was asked, line by line without repeats, and what hit. Of the other sectors of a line that is
+    visited, which do as the first of them did or were never there: how many flags there are, and how many are otherwise."""
+    at, sets, _, _ = _parts(mapping.line_bytes, mapping, ways, stream)
+    lines = stream.addresses // mapping.line_bytes
+    sectors = stream.addresses // unit_bytes
+    cold = np.zeros(lines.size, dtype=bool)
+    cold[np.unique(sectors, return_index=True)[1]] = True
+    missed = stream.missed
+    found: list[Observation] = []
+    rest = wrong = 0
+    starts = np.unique(np.r_[0, np.flatnonzero(np.diff(sets[at])) + 1, at.size])
+    for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        own = at[begin:end]
+        run = np.r_[True, lines[own][1:] != lines[own][:-1]]
+        flags = missed[own][run]
+        found.append((lines[own][run].tolist(), [None if flag < 0 else flag == 0 for flag in flags.tolist()]))
+        same = np.r_[False, sectors[own][1:] == sectors[own][:-1]]
+        other = ~run & (missed[own] >= 0)
+        said = ~same & (cold[own] | (flags[np.cumsum(run) - 1] == 1))
+        rest += int(other.sum())
+        wrong += int(((missed[own] == 1) != said)[other].sum())
+    return found, rest, wrong
+
+
+def _drawn(
+    unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream], least: float, spent: _Spent
+) -> Hypothesis | None:
+    """The hypothesis with victims drawn evenly, on fewer accesses; None as soon as it is less likely than `least`."""
+    loglik = 0.0
+    surprise = []
+    wrong_all = total = 0
+    for stream in cut:
+        _, _, seen, wrong = _parts(unit_bytes, mapping, ways, stream)
+        observations, rest, others = per_set(unit_bytes, mapping, ways, stream)
+        wrong_all += wrong + others
+        total += seen + rest
+        loglik += (wrong + others) * ODD_LOG + (seen + rest - wrong - others) * EVEN_LOG
+        if loglik < least:
+            return None
+        if observations:
+            spent.left -= sum(len(lines) for lines, _ in observations)
+            if spent.left < 0:
+                return None
+            found = fit([1 / ways] * ways, observations)
+            loglik += found.loglik
+            surprise.append(found.surprise)
+    if loglik < least:
         return None
-    return [min(v for v in values[2 * i : 2 * i + 2] if v is not None) for i in range(len(distances))]
-
-
-def fill_unit(asked: Asked, space: Space, contrast: Contrast, capacity: int) -> Inquiry[Unit]:
-    """The unit that a miss brings in: the least distance at which an access just after a miss misses too (Mei & Chu 2015,
-    section 4.2, stage 1, as pairs, which need no clock in the kernel). The first accesses are so many that they always
-    miss."""
-    count = max(64, min(MOST_PLACES // 8 if capacity < LARGE else MOST_PLACES, 2 * capacity // UNITS[2]))
-    means = yield from _pairs(asked, space, count)
-    if means is None:
-        return Unit(None, "pairs of accesses got no answer")
-    near, far = means[0], means[-1]
-    if far - near < max(4 * SIGMAS * contrast.noise, CLEAR * (contrast.miss - contrast.hit) / 2):
-        return Unit(None, f"pairs {UNITS[0]} and {FAR} B apart take {near:.4g} and {far:.4g}: too alike to tell units")
-    if means[-2] < (1 - NEIGHBOURS) * far:
-        return Unit(None, f"lines {UNITS[-1]} B behind a miss are there sooner than others: a prefetcher brings them")
-    # the first access of a pair costs as much at any distance: what is left is the second's
-    second = [2 * m - far for m in means]
-    middle, reach = (contrast.hit + far) / 2, CLEAR * (far - contrast.hit)
-    odd = [d for d, s in zip(UNITS, second, strict=False) if abs(s - middle) < reach]
-    if odd:
-        return Unit(None, f"the second access of pairs {odd[0]} B apart neither hits nor misses: a prefetcher, or mixed levels")
-    apart = [s > middle for s in second]
-    if apart != sorted(apart):
-        return Unit(None, "whether the second access of a pair hits does not depend on its distance alone")
-    return Unit((*UNITS, FAR)[apart.index(True)] if True in apart else None, "no distance was found at which both miss")
-
-
-def tag_unit(
-    asked: Asked, chase: Chase, contrast: Contrast, unit: int, dense: Bound, most_bytes: int
-) -> Inquiry[tuple[Unit, Bound]]:
-    """The unit that a tag stands for, and how many tags there are. `dense` is how many places `unit` bytes apart fit, C
-    bytes.
-
-    Places 3u apart with u a power of two: where a tag stands for 4u or more, no more than C / 3u of them fit, however lines
-    fall into sets; where it stands for 2u or less, each is a line of its own and more fit. So the first u at which more fit
-    tells 2u, if at u / 2 there were just C / 3u. At the first u it is u itself, or 2u where at 3u, 5u and 7u just half as
-    many fit.
-    """
-    size, found = unit, dense
-    capacity = dense.fits * unit
-    while size <= FAR and 3 * capacity <= most_bytes:
-        found = yield from _spread(asked, chase, contrast, 3 * size, capacity)
-        if found.over is None or not found.fits:
-            return Unit(None, f"{found.fits} places {3 * size} B apart still fit"), found
-        ratio = found.fits * 3 * size / capacity
-        if ratio > 1 + SLACK:
-            if size > unit:
-                return Unit(2 * size), found
-            if ratio > 1.5 * (1 + SLACK):
-                return Unit(size), found
-            others = []
-            for odd in (5, 7):
-                other = yield from _spread(asked, chase, contrast, odd * size, capacity)
-                others.append(other.fits * 2 * size / capacity)
-            if all(abs(share - 1) < SLACK for share in (ratio / 1.5, *others)):
-                return Unit(2 * size), found
-            return Unit(None, f"how many places fit at strides of 3, 5 and 7 times {size} B suits no tag unit"), found
-        if ratio < 1 - SLACK / 2:
-            return Unit(None, f"only {found.fits} places {3 * size} B apart fit: lines fall unevenly into sets"), found
-        size *= 2
-    return Unit(None, "strides that would tell are beyond the limit of memory"), found
-
-
-def _spread(asked: Asked, chase: Chase, contrast: Contrast, stride: int, capacity: int) -> Inquiry[Bound]:
-    """How many places at an odd stride fit. Translation is paid more often at longer strides: a hit is what surely fits
-    there."""
-    least = max(1, capacity // stride)
-    base = yield from chase.mean(asked, max(1, 2 * least // 3), stride)
-    more = max(0.0, base - contrast.hit) if base is not None else 0.0
-    here = replace(contrast, hit=contrast.hit + more, miss=contrast.miss + more)
-    guesses = [least, 3 * least // 2, 3 * least]
-    return (yield from bound(asked, chase, here, stride, 4 * least, guesses, SLACK / 4))
-
-
-@dataclass(frozen=True, slots=True)
-class Sets:
-    """What strides of powers of two told: how many places fit at each, which address bits choose the set, how many ways."""
-
-    fitting: tuple[tuple[int, int], ...]  # (stride, places that fit)
-    bits: tuple[int, ...]
-    ways: int | None
-    reason: str = ""
-
-    @property
-    def sets(self) -> int:
-        """As many as the bits tell apart."""
-        return 1 << len(self.bits)
-
-    @property
-    def way_bytes(self) -> int:
-        """The least stride at which all places are of one set."""
-        return 2 << self.bits[-1] if self.bits else self.fitting[0][0] if self.fitting else 0
-
-
-def sets_and_ways(
-    asked: Asked, chase: Chase, contrast: Contrast, unit: int, tags: int, reach_bytes: int, entries: int, most_bytes: int
-) -> Inquiry[Sets]:
-    """Places 2^k units apart: where a doubled stride halves how many fit, the bit that it skips is one of the set index;
-    where it stops to, what fits is one set's ways. As in Mei & Chu 2015, section 4.2, stage 2, without assuming that the
-    bits follow each other. A TLB that overflows would look like a set: strides are left out at which `entries` pages or
-    `reach_bytes` are exceeded."""
-    fitting: list[tuple[int, int]] = []
-    bits: list[int] = []
-    stride, last, steady = unit, tags, 0
-    while True:
-        if stride * last > most_bytes:
-            return Sets(tuple(fitting), tuple(bits), None, f"strides over {stride // 2} B are beyond the limit of memory")
-        if stride * last > 0.9 * reach_bytes and last > 0.9 * entries:
-            reason = f"{last} places {stride} B apart exceed the reach of a TLB, whose misses would look like the cache's"
-            return Sets(tuple(fitting), tuple(bits), None, reason)
-        guesses = (last // 2, last) if stride > unit else (last,)
-        apart = 0.0 if contrast.sharp(last) else BLUR / 2
-        found = yield from bound(asked, chase, contrast, stride, 2 * last + 2, guesses, apart)
-        if found.over is None or found.fits < 1:
-            return Sets(tuple(fitting), tuple(bits), None, f"no number of places {stride} B apart was found that just fits")
-        fitting.append((stride, found.fits))
-        slack = 0 if contrast.sharp(last) else max(1, int(BLUR * last))
-        if stride > unit:
-            if abs(found.fits - last) <= slack:
-                steady += 1
-            elif abs(2 * found.fits - last) <= 2 * slack:
-                bits.append(int(math.log2(stride)) - 1)
-                steady = 0
-            else:
-                reason = (
-                    f"{last} places fit {stride // 2} B apart and {found.fits} fit {stride} B apart, which no address bit does"
-                )
-                return Sets(tuple(fitting), tuple(bits), None, reason)
-        last = found.fits
-        if steady >= SETTLED and (bits or stride >= tags * unit):
-            if not found.sharp:
-                return Sets(tuple(fitting), tuple(bits), None, f"one place too many of {last} would not have been seen")
-            return Sets(tuple(fitting), tuple(bits), last)
-        stride *= 2
-
-
-def consistent(sets: Sets, tags: Bound) -> bool:
-    """Whether sets times ways is what was found to fit at strides that use all sets."""
-    if sets.ways is None:
-        return False
-    slack = 0 if tags.sharp else BLUR * tags.fits
-    return tags.fits - slack <= sets.ways * sets.sets <= tags.fits + slack
-
-
-def growing(first: int, last: int, per_octave: int) -> Sequence[int]:
-    """Whole numbers from `first` to at most `last`, so many an octave."""
-    steps = int(per_octave * math.log2(max(1, last / first)) + 1e-9)
-    return sorted({round(first * 2 ** (i / per_octave)) for i in range(steps + 1)})
+    off = abs(sum(surprise)) / math.sqrt(max(len(surprise), 1))
+    explains = wrong_all <= max(3.0, WRONG_FLAGS * total) and off <= MOST_SURPRISE and bool(surprise)
+    return Hypothesis(unit_bytes, mapping, ways, "random", loglik, explains)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from clmembench.infer import geometry, soft, steps
+from clmembench.infer import soft, steps, strides
 from clmembench.infer.asking import Asked, Bound, Chase, Contrast, bound
 from clmembench.infer.found import inconsistent, measured, undetermined
-from clmembench.infer.geometry import Sets, Unit
 from clmembench.infer.replaced import replaced
 from clmembench.infer.steps import Curve, Step, latency
+from clmembench.infer.strides import Sets, Unit
 from clmembench.model import CacheLevel, Finding, Inquiry
 
 STRIDES = 4  # strides that agree on how many lines fit
@@ -48,7 +48,7 @@ def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inq
     latencies = latency(step.hit if sure else None, step.hit_ns if sure else None, curve, method, why)
     contrast = Contrast(step.hit, step.miss, around.noise * step.hit)
     asked.cited()
-    filled = yield from geometry.fill_unit(asked, chase.space, contrast, step.over_bytes)
+    filled = yield from strides.fill_unit(asked, chase.space, contrast, step.over_bytes)
     fill_from = asked.cited()
     # of large levels whole lines, since nodes are dear there
     unit = (filled.nbytes or UNKNOWN) if around.number == 0 else around.node_bytes
@@ -64,12 +64,12 @@ def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inq
         return CacheLevel(name, chase.space, {**_soft(curve, around, dense.fits * unit), "sector_bytes": sector, **latencies})
     straight = replace(chase, block_bytes=0)
     nearer = around.nearer if chase.space == "global" else 0.0
-    tag, tags = yield from geometry.tag_unit(asked, chase, contrast, unit, dense, around.most_bytes)
+    tag, tags = yield from strides.tag_unit(asked, chase, contrast, unit, dense, around.most_bytes)
     tag_from = asked.cited()
     sets: Sets | None = None
     if tag.nbytes is not None:
         count = dense.fits * unit // tag.nbytes
-        sets = yield from geometry.sets_and_ways(
+        sets = yield from strides.sets_and_ways(
             asked, straight, contrast, tag.nbytes, count, around.reach_bytes, around.entries, around.most_bytes
         )
     sets_from = asked.cited()

@@ -82,8 +82,8 @@ def _exact(name: str, ways: int, observations: Sequence[Observation]) -> Candida
         wrong = total = 0
         for lines, flags in observations:
             said = hits(maker, ways, lines[:left])
-            wrong += sum(a != bool(b) for a, b in zip(said, flags, strict=False))
-            total += len(said)
+            wrong += sum(b is not None and a != b for a, b in zip(said, flags, strict=False))
+            total += sum(b is not None for b in flags[: len(said)])
             if total >= MOST_EXACT:
                 break
         loglik = (total - wrong) * math.log(1 - ERROR) + wrong * math.log(ERROR)
@@ -102,11 +102,26 @@ def _drawn(ways: int, observations: Sequence[Observation], rounds: int) -> list[
         uneven = fit(weights, observations, count=True)
         total = sum(uneven.victims) + 0.5 * ways
         weights = [(v + 0.5) / total for v in uneven.victims]
+    weights = _turned(weights, observations)
     uneven = fit(weights, observations)
     found.append(Candidate("way-weighted", uneven.loglik, abs(uneven.surprise) <= MOST_SURPRISE, tuple(weights)))
     if found[0].explains and uneven.loglik < even.loglik + MARGIN:
         found.append(_least_uneven(ways, observations))
     return found
+
+
+def _turned(weights: list[float], observations: Sequence[Observation]) -> list[float]:
+    """The likeliest way for the greatest probability to be of: which it is only the first laps tell, and the maximisation
+    may end beside it."""
+    top = int(np.argmax(weights))
+    if len(weights) > 8 or weights[top] < UNEVEN / (len(weights) + UNEVEN - 1):
+        return weights
+    tries = []
+    for way in range(len(weights)):
+        turned = list(weights)
+        turned[top], turned[way] = turned[way], turned[top]
+        tries.append((fit(turned, observations).loglik, turned))
+    return max(tries)[1]
 
 
 def _least_uneven(ways: int, observations: Sequence[Observation]) -> Candidate:

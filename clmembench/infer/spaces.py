@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from clmembench.infer import steps
 from clmembench.infer.asking import LEAST_NOISE, SIGMAS, Asked, Bound, Chase, Contrast, bound
 from clmembench.infer.found import NO_CYCLES, measured, undetermined
-from clmembench.infer.geometry import fill_unit
+from clmembench.infer.strides import fill_unit
 from clmembench.model import CacheLevel, Finding, Inquiry, Pattern, Probe, Space
 
 KIB, MIB = 1 << 10, 1 << 20

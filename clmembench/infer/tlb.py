@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from clmembench.infer.asking import LEAST_NOISE, SIGMAS, Asked, Bound, Chase, Contrast, bound
-from clmembench.infer.geometry import CLEAR, Sets, Unit, consistent, growing, sets_and_ways
+from clmembench.infer.strides import CLEAR, Sets, Unit, consistent, growing, sets_and_ways
 from clmembench.model import Inquiry, Pattern, Probe
 
 KIB, MIB = 1 << 10, 1 << 20

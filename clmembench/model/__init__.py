@@ -1,5 +1,6 @@
 """The vocabulary: every core type, split by subject; imports nothing of ours, and any module may import it."""
 
+from clmembench.model.accesses import Accesses
 from clmembench.model.benchmark import (
     Axis,
     Benchmark,
@@ -99,6 +100,7 @@ __all__ = [
     "Place",
     "Point",
     "Role",
+    "Accesses",
     "Answer",
     "CacheLevel",
     "Hierarchy",

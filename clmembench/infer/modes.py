@@ -1,0 +1,188 @@
+"""Modes of latencies: the values around which those of many accesses lie, however noisy, quantised or spoilt by outliers.
+Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from clmembench.model import Accesses, Array
+
+START = 4_000  # accesses from a trace's start on that are looked at, where what is rare elsewhere happens
+REST = 16_000  # and from the rest of it, evenly
+HOLLOW = 0.12  # of a mode's density, and what is at its edges is less
+RARE = 0.005  # of a trace's accesses: what is rarer in every trace are outliers
+FEW = 5
+MOST = 24
+COARSE = 0.4  # of a latency: a clock's step above that hides other latencies in it
+DIFFERENT = 6.0  # standard deviations
+WIDER = 1.6  # of the half width at which a mode was seen to end
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """Latencies around `centre`, from `low` to `high`, with their standard deviation; `error` is the centre's own."""
+
+    centre: float
+    low: float
+    high: float
+    deviation: float
+    error: float
+    count: int
+    mixed: bool = False  # whether traces differ within it, or the clock's step is no smaller than it
+
+
+def quantum(traces: Sequence[Accesses]) -> float:
+    """The step of the clock: the greatest number that all latencies are multiples of, as far as that is larger than nothing."""
+    values = np.unique(np.concatenate([t.latencies[:2000] for t in traces]))
+    steps = np.diff(values)
+    if values.size < 2 or values.size > 20_000:
+        return 0.0
+    step = float(np.min(steps[steps > 1e-9 * values[-1]], initial=np.inf))
+    if not np.isfinite(step):
+        return 0.0
+    off = np.abs(values / step - np.round(values / step))
+    return step if float(np.max(off)) < 0.02 else 0.0
+
+
+def modes(traces: Sequence[Accesses]) -> list[Mode]:
+    """The modes of all traces' latencies, from the fastest on.
+
+    The densest place first, with what is around it up to where the density has fallen to a small part; then the densest place
+    of what is left, and so on. A mode that is rarer than outliers are in every trace is none.
+    """
+    step = quantum(traces)
+    values, owner = _sample(traces, step)
+    sizes = np.bincount(owner, minlength=len(traces))
+    order = np.argsort(values, kind="stable")
+    values, owner = values[order], owner[order]
+    left = np.ones(values.size, dtype=bool)
+    found: list[tuple[float, float]] = []
+    for _ in range(3 * MOST):
+        rest = values[left]
+        if rest.size < FEW:
+            break
+        low, high = _around(rest, _densest(rest), step)
+        for a, b in found:  # none reaches into another
+            low, high = (max(low, b) if a < low < b or (a < high and low < a and b < high) else low), high
+        inside = left & (values >= low) & (values <= high)
+        if not inside.any():
+            break
+        left &= ~inside
+        if _real(owner[inside], sizes):
+            found.append((low, high))
+        if len(found) == MOST:
+            break
+    ranges = [values[(values >= a) & (values <= b)] for a, b in sorted(found)]
+    merged = _merged([_mode(v, a, b) for v, (a, b) in zip(ranges, sorted(found), strict=True)], step)
+    return [replace(m, mixed=_mixed(m, values, owner, step)) for m in merged]
+
+
+def assign(latencies: Array, found: Sequence[Mode]) -> Array:
+    """The number of the mode that each latency is in, -1 where in none; int8, shape (accesses,)."""
+    edges = np.array([edge for m in found for edge in (m.low, m.high)])
+    place = np.searchsorted(edges, latencies, side="left")
+    numbers: Array = np.where(place % 2 == 1, place // 2, -1).astype(np.int8)
+    return numbers
+
+
+def _sample(traces: Sequence[Accesses], step: float) -> tuple[Array, Array]:
+    """Latencies of each trace, no more than so many, spread over the clock's step; and which trace each is from."""
+    random = np.random.default_rng(0)
+    values, owner = [], []
+    for number, trace in enumerate(traces):
+        taken = trace.latencies[:START]
+        rest = trace.latencies[START:]
+        if rest.size:
+            taken = np.r_[taken, rest[:: -(-rest.size // REST)]]
+        values.append(taken)
+        owner.append(np.full(taken.size, number))
+    whole = np.concatenate(values).astype(float)
+    return whole + (random.random(whole.size) - 0.5) * step, np.concatenate(owner)
+
+
+def _densest(values: Array) -> float:
+    """The half-sample mode of sorted values (Bickel & Fruehwirth 2006)."""
+    low, high = 0, values.size
+    while high - low > 3:
+        half = (high - low + 1) // 2
+        widths = values[low + half - 1 : high] - values[low : high - half + 1]
+        low += int(np.argmin(widths))
+        high = low + half
+    return float(np.median(values[low:high]))
+
+
+def _around(values: Array, centre: float, step: float) -> tuple[float, float]:
+    """From where to where the values around a centre belong to it: the least width at whose edges they are sparse."""
+    least = max(step / 2, 1e-4 * abs(centre), 1e-9)
+    for width in least * 1.15 ** np.arange(80):
+        if width > abs(centre) * 0.6 + step:
+            break
+        inner = _count(values, centre - width / 2, centre + width / 2)
+        outer = _count(values, centre - width, centre + width) - inner
+        if inner >= FEW and outer <= HOLLOW * inner:
+            return _valleys(values, centre, float(width))
+    return centre - least, centre + least
+
+
+def _valleys(values: Array, centre: float, width: float) -> tuple[float, float]:
+    """A little beyond the width, but on each side no further than to where the values are sparsest."""
+    edges = []
+    for side in (-1, 1):
+        tries = centre + side * width * np.linspace(0.8, WIDER, 9)
+        counts = [_count(values, t - width / 10, t + width / 10) for t in tries]
+        edges.append(float(tries[int(len(counts) - 1 - np.argmin(counts[::-1]))]))
+    return edges[0], edges[1]
+
+
+def _count(values: Array, low: float, high: float) -> int:
+    return int(np.searchsorted(values, high, side="right") - np.searchsorted(values, low, side="left"))
+
+
+def _real(owner: Array, sizes: Array) -> bool:
+    counts = np.bincount(owner, minlength=sizes.size)
+    return bool(((counts >= FEW) & (counts >= RARE * sizes)).any())
+
+
+def _mode(values: Array, low: float, high: float) -> Mode:
+    centre = float(np.mean(values))
+    deviation = float(np.std(values))
+    return Mode(centre, low, high, deviation, deviation / max(values.size, 1) ** 0.5, int(values.size))
+
+
+def _mixed(mode: Mode, values: Array, owner: Array, step: float) -> bool:
+    """Whether a mode hides several: means of traces that differ by more than chance, or a step of the clock that could hide
+    them."""
+    if step > COARSE * abs(mode.centre):
+        return True
+    inside = (values >= mode.low) & (values <= mode.high)
+    counts = np.bincount(owner[inside])
+    means = np.bincount(owner[inside], values[inside])[counts >= 30] / counts[counts >= 30]
+    if means.size < 2:
+        return False
+    off = np.abs(means - np.median(means))
+    beyond = off > DIFFERENT * mode.deviation / np.sqrt(counts[counts >= 30])
+    return bool((beyond & (off > 0.03 * abs(mode.centre))).any())
+
+
+def _merged(found: list[Mode], step: float) -> list[Mode]:
+    """Tails are no modes of their own: one that begins where a far larger one ends, and is close to it, belongs to it; as does
+    what is no further off than a step of the clock, whose two nearest values one latency falls on."""
+    kept: list[Mode] = []
+    for mode in found:
+        if kept:
+            last = kept[-1]
+            big, small = (last, mode) if last.count > mode.count else (mode, last)
+            gap = abs(small.centre - big.centre)
+            touching = mode.low - last.high < 0.5 * big.deviation
+            if (touching and gap < 6 * big.deviation and small.count < 0.05 * big.count) or gap < max(
+                2 * big.deviation, 1.5 * step
+            ):
+                n = big.count + small.count
+                centre = (big.centre * big.count + small.centre * small.count) / n
+                kept[-1] = Mode(centre, last.low, mode.high, big.deviation, big.error, n)
+                continue
+        kept.append(mode)
+    return kept

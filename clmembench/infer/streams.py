@@ -1,0 +1,151 @@
+"""What one cache or TLB was asked, access by access from empty on, and what missed: with the accesses that were not
+recorded. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from clmembench.model import Accesses, Array
+
+MOST_UNSEEN = 400_000  # of accesses before the first that was recorded: whole laps beyond are left out
+UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Addresses in order from an empty cache on, and the level that served each (-1: not seen), of which this is `level`."""
+
+    id: str
+    stride_bytes: int
+    addresses: Array  # int64
+    served: Array  # int8
+    lap: int  # accesses after which the addresses repeat; 0: they do not
+    level: int = 0
+
+    @property
+    def missed(self) -> Array:
+        """1 for a miss in this level, 0 for a hit, -1 where that was not seen; int8."""
+        flags: Array = np.where(self.served < 0, UNKNOWN, self.served > self.level).astype(np.int8)
+        return flags
+
+    def visits(self, unit_bytes: int) -> Stream:
+        """Without accesses to the unit that the access before went to, which say nothing."""
+        unit = self.addresses // unit_bytes
+        first = np.r_[True, unit[1:] != unit[:-1]][: unit.size]
+        return replace(self, addresses=self.addresses[first], served=self.served[first])
+
+    def cut(self, most: int) -> Stream:
+        """The first so many accesses."""
+        return replace(self, addresses=self.addresses[:most], served=self.served[:most])
+
+
+def lap_of(trace: Accesses) -> int:
+    """After how many accesses the addresses repeat; 0 where they do not, or where too few were recorded to see it."""
+    offsets = trace.offsets
+    again = np.flatnonzero(offsets[1:] == offsets[0]) + 1
+    for period in again[:200]:
+        if np.array_equal(offsets[period:], offsets[:-period]):
+            return int(period)
+    stride, size = trace.stride_bytes, trace.array_bytes
+    if again.size or stride <= 0 or size <= 0:
+        return 0
+    steps = trace.first_step + np.arange(offsets.size)
+    count = -(-size // stride)
+    if np.array_equal(offsets, steps % count * stride):
+        return count
+    # a chase goes through every place of its array, one a stride, before it comes to one again
+    return count if offsets.size == count else 0
+
+
+def beginnings(trace: Accesses) -> tuple[Array, int] | None:
+    """The addresses before the first that was recorded, and the lap; None where they cannot be known."""
+    lap = lap_of(trace)
+    if trace.first_step == 0:
+        return np.empty(0, dtype=np.int64), lap
+    if lap == 0:
+        return None
+    unseen = trace.first_step
+    if unseen > MOST_UNSEEN:
+        unseen = unseen % lap + max(1, (MOST_UNSEEN - unseen % lap) // lap) * lap
+    if lap <= trace.offsets.size:
+        whole = trace.offsets[:lap]
+        return whole[np.arange(-unseen, 0) % lap], lap
+    return (trace.first_step + np.arange(-unseen, 0)) % lap * trace.stride_bytes, lap
+
+
+def streams(traces: Sequence[Accesses], served: Sequence[Array]) -> tuple[list[Stream], list[str]]:
+    """The stream of the first cache, or TLB, of each trace that starts in a known state, and the ids of the others.
+
+    `served`: of each trace the level that served each access, -1 where that was not seen; int8, shape (accesses,).
+    """
+    found, left_out = [], []
+    for trace, levels in zip(traces, served, strict=True):
+        before = beginnings(trace)
+        if before is None:
+            left_out.append(trace.id)
+            continue
+        unseen, lap = before
+        whole = np.r_[np.full(unseen.size, UNKNOWN, np.int8), levels]
+        found.append(Stream(trace.id, trace.stride_bytes, np.r_[unseen, trace.offsets], whole, lap))
+    return found, left_out
+
+
+def behind(first: Stream, unit_bytes: int) -> Stream:
+    """What the next level is asked: the accesses that missed in this one.
+
+    Of those that were not seen, an access is taken to have missed where its unit was new or where the same access of the lap
+    missed when it was seen.
+    """
+    missed = first.missed
+    asked = missed == 1
+    unseen = missed == UNKNOWN
+    if unseen.any():
+        unit = first.addresses // unit_bytes
+        new = np.zeros(unit.size, dtype=bool)
+        new[np.unique(unit, return_index=True)[1]] = True
+        if first.lap:
+            phase = np.arange(unit.size) % first.lap
+            again = np.zeros(first.lap, dtype=bool)
+            again[phase[asked]] = True
+            new |= again[phase]
+        asked = np.where(unseen, new, asked)
+    return Stream(first.id, first.stride_bytes, first.addresses[asked], first.served[asked], 0, first.level + 1)
+
+
+def filled(found: Sequence[Stream]) -> tuple[int, int]:
+    """Least and greatest bytes that one miss brings in, as powers of two; 0 where nothing bounds them.
+
+    An access is held against the last miss before it, since which nothing can have been replaced. Where both are within 2^k
+    bytes but not within half of that, and it hits what was never accessed before (or in a trace in which everything misses),
+    at least 2^k are brought in; where it misses, less.
+    """
+    hits, misses = np.zeros(64, dtype=np.int64), np.zeros(64, dtype=np.int64)
+    for stream in found:
+        _pairs(stream, hits, misses)
+    total = hits + misses
+    split = np.flatnonzero((misses >= 3) & (misses >= 0.05 * total))
+    whole = np.flatnonzero((hits >= 5) & (misses <= np.maximum(1, 0.02 * total)))
+    high = 1 << (int(split[0]) - 1) if split.size else 0
+    whole = whole[whole < split[0]] if split.size else whole
+    return (1 << int(whole[-1])) if whole.size else 0, high
+
+
+def _pairs(stream: Stream, hits: Array, misses: Array) -> None:
+    a, flags = stream.addresses, stream.missed
+    last = np.maximum.accumulate(np.where(flags == 1, np.arange(a.size), -1))
+    last = np.r_[-1, last[:-1]][: a.size]
+    apart = np.where(last >= 0, a ^ a[last], 0)
+    level = np.where(apart > 0, np.frexp(apart.astype(float))[1], 0)
+    telling = (flags >= 0) & (level > 0)
+    for k in np.unique(level[telling]):
+        here = telling & (level == k)
+        new = np.zeros(a.size, dtype=bool)
+        new[np.unique(a >> (int(k) - 1), return_index=True)[1]] = True
+        entering = np.r_[True, (a[1:] >> int(k)) != (a[:-1] >> int(k))] & (flags >= 0)
+        thrashed = entering.sum() >= 20 and (flags[entering] == 1).mean() > 0.97
+        counted = here if thrashed else here & new
+        hits[k] += int((flags[counted] == 0).sum())
+        misses[k] += int((flags[counted] == 1).sum())

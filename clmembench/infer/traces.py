@@ -1,0 +1,173 @@
+"""Caches and TLBs from traces of accesses that anyone took: which missed, and what structure explains that. Pure.
+
+After Mei & Chu 2015, section 4 (fine-grained pointer chase), with their reading by eye replaced by simulation of every
+structure that is tried, and an answer only where all that explain the traces agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from clmembench.infer.geometry import Hypothesis, Setting, hypotheses, setting
+from clmembench.infer.properties import CACHE_UNITS, cache, tlb, undetermined, with_latency
+from clmembench.infer.stages import SMALLEST_PAGE, Stages, stages
+from clmembench.infer.streams import UNKNOWN, Stream, behind, filled, streams
+from clmembench.model import Accesses, Array, CacheLevel, Finding, Hierarchy, TlbLevel
+
+LEAST_SECTOR = 16
+MOST_SECTOR = 256
+SMALLEST_STRIDE = 4
+LEVEL_UNITS = {**CACHE_UNITS, "latency_cycles": "as recorded", "latency_ns": "ns"}
+
+
+def infer(traces: Sequence[Accesses]) -> Hierarchy:
+    """The hierarchy that the traces show. Latencies are in the traces' own unit, under latency_cycles."""
+    seen = stages(traces)
+    if not seen.levels:
+        return Hierarchy(notes=("no latency occurs often enough to be that of a level",))
+    notes: list[str] = []
+    first, left_out = streams(traces, seen.served)
+    if left_out:
+        some = ", ".join(left_out[:5])
+        notes.append(f"{len(left_out)} traces start in an unknown state and repeat no lap, and were left out: {some}")
+    known = [n for n, t in enumerate(traces) if t.id not in set(left_out)]
+    if not seen.paged and len(seen.levels) > 1:
+        return _strided(seen, first, tuple(notes))
+    levels = _levels(seen, first, traces)
+    translated = [replace(stream, served=_after(stream, seen.translated[n])) for stream, n in zip(first, known, strict=True)]
+    tlbs = _tlbs(seen, translated, first)
+    return Hierarchy(levels=tuple(levels), tlb=tuple(tlbs), notes=tuple(notes))
+
+
+def _after(stream: Stream, seen: Array) -> Array:
+    """What was seen behind what was not recorded of a stream."""
+    whole: Array = np.r_[np.full(stream.addresses.size - seen.size, UNKNOWN, np.int8), seen]
+    return whole
+
+
+def _levels(seen: Stages, first: Sequence[Stream], traces: Sequence[Accesses]) -> list[CacheLevel]:
+    levels = []
+    asked = list(first)
+    for number, mode in enumerate(seen.levels):
+        evidence = _where(seen.served, number, traces)
+        if number and number == len(seen.levels) - 1:
+            levels.append(CacheLevel("DRAM", "global", with_latency({}, mode, evidence)))
+            break
+        near, given, brought = _structure(asked)
+        levels.append(CacheLevel(f"L{number + 1}", "global", with_latency(cache(near, given, brought), mode, evidence)))
+        asked = [behind(stream, given.unit_bytes) for stream in asked]
+    return levels
+
+
+def _structure(asked: Sequence[Stream]) -> tuple[list[Hypothesis], Setting, tuple[int, int]]:
+    """Hypotheses for one cache, of all sectors and lines that what misses bring in leaves possible."""
+    asked = [s for s in asked if s.addresses.size]
+    low, high = filled(asked)
+    if low > MOST_SECTOR:  # fetched ahead of what was asked for: of the sector this says nothing
+        low = 0
+    strides = [s.stride_bytes for s in asked if s.stride_bytes > 0]
+    finest = 1 << (min(strides, default=64).bit_length() - 1)
+    unit = low if low and low == high else max(low, min(finest, high or finest), LEAST_SECTOR)
+    sectors = [1 << k for k in range(4, 10) if max(low, LEAST_SECTOR) <= 1 << k <= (high or MOST_SECTOR)] or [unit]
+    lines = [1 << k for k in range(4, 11) if 1 << k >= sectors[0]]
+    given = setting(asked, unit)
+    return hypotheses(given, sectors, lines, paged=False), given, (low, high)
+
+
+def _tlbs(seen: Stages, asked: Sequence[Stream], data: Sequence[Stream]) -> list[TlbLevel]:
+    """TLBs by which accesses paid for translation. They are asked by all accesses, or by those that missed in the first cache:
+    what explains the traces is taken, and where both do, only what they agree on."""
+    if not any((s.served > 0).any() for s in asked):
+        return []
+    levels: list[TlbLevel] = []
+    behind_l1 = [
+        replace(s, addresses=s.addresses[d.served != 0], served=s.served[d.served != 0], lap=0)
+        for s, d in zip(asked, data, strict=True)
+    ]
+    count = max(len(seen.penalties), 1)
+    least = SMALLEST_PAGE
+    for number in range(count):
+        found = _tlb(asked, least)
+        if not found.near and number == 0 and (late := _tlb(behind_l1, least)).near:
+            asked, found = behind_l1, late
+        findings = tlb(found.near, found.given, found.filled)
+        least = found.filled[0] or least  # what is behind a TLB cannot give it less than it keeps
+        levels.append(TlbLevel(f"L{number + 1} TLB", {**findings, **_penalty(seen, number, findings)}))
+        if found.given.unit_bytes:
+            asked = [behind(stream, found.given.unit_bytes) for stream in asked]
+    return levels
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    near: list[Hypothesis]
+    given: Setting
+    filled: tuple[int, int]
+
+
+def _tlb(asked: Sequence[Stream], least: int) -> _Found:
+    """Hypotheses for one TLB: pages of whatever size the traces leave possible, of at least `least` bytes."""
+    asked = [s for s in asked if s.addresses.size]
+    low, high = filled(asked)
+    low = max(low, least)
+    page = high or low
+    given = setting(asked, page)
+    pages = [p for p in (1 << k for k in range(12, 34)) if low <= p <= page]
+    return _Found(hypotheses(given, [page], pages, paged=True), given, (low if low == high else 0, high))
+
+
+def _penalty(seen: Stages, number: int, findings: Mapping[str, Finding]) -> dict[str, Finding]:
+    """What a miss in this TLB adds to what the one before adds."""
+    nanoseconds = undetermined("penalty_ns", "ns", "the unit of the latencies is not known to be ns")
+    if number >= len(seen.penalties):
+        reason = "what is added by translation differs with the level that serves the data, or several explanations fit"
+        return {"penalty_cycles": undetermined("penalty_cycles", "as recorded", reason), "penalty_ns": nanoseconds}
+    before = seen.penalties[number - 1] if number else 0.0
+    value, error = seen.penalties[number] - before, seen.penalty_errors[number]
+    method = "difference of the modes of latencies with and without translation at hand"
+    evidence = findings["page_bytes"].evidence
+    found = Finding(
+        "penalty_cycles",
+        round(value, 4),
+        round(value - error, 4),
+        round(value + error, 4),
+        "as recorded",
+        "ok",
+        method,
+        evidence,
+    )
+    return {"penalty_cycles": found, "penalty_ns": nanoseconds}
+
+
+def _strided(seen: Stages, first: Sequence[Stream], notes: tuple[str, ...]) -> Hierarchy:
+    """Traces without two accesses in a row within a page: what is slower is translation where whole pages of at least 4 KiB are
+    brought in; else it can be either, and no structure is said."""
+    low, high = filled([s for s in first if s.addresses.size])
+    if low == high and low >= SMALLEST_PAGE:
+        modes = seen.levels
+        gaps = tuple(m.centre - modes[0].centre for m in modes[1:])
+        errors = tuple(2 * (m.error + modes[0].error) for m in modes[1:])
+        as_tlb = replace(seen, levels=modes[:1], penalties=gaps, penalty_errors=errors)
+        return Hierarchy(
+            tlb=tuple(_tlbs(as_tlb, first, [replace(s, served=np.full(s.served.size, -1, np.int8)) for s in first])),
+            notes=notes,
+        )
+    missing = (
+        "no two accesses in a row were within 4 KiB, so that misses of caches and of TLBs cannot be told apart; missing are "
+        "traces with strides below a page"
+    )
+    levels = tuple(
+        CacheLevel(f"L{n + 1}", "global", {name: undetermined(name, unit, missing) for name, unit in LEVEL_UNITS.items()})
+        for n in range(1)
+    )
+    return Hierarchy(levels=levels, notes=(*notes, missing))
+
+
+def _where(numbers: Sequence[Array], wanted: int, traces: Sequence[Accesses]) -> tuple[str, ...]:
+    """Ids of the traces with most accesses of a level."""
+    counts = [int((n == wanted).sum()) for n in numbers]
+    best = sorted(range(len(traces)), key=lambda i: -counts[i])[:3]
+    return tuple(traces[i].id for i in best if counts[i])

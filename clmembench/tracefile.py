@@ -1,0 +1,135 @@
+"""Traces of accesses from a CSV file: read strictly, and refused with the row and the remedy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from clmembench.model import Accesses
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = ("trace_id", "array_bytes", "stride_bytes", "step", "offset_bytes", "latency")
+FILE_BYTES = 1 << 30  # 5 million rows are some 200 MB
+ROWS = 20_000_000
+TRACES = 100_000
+MOST = 2**53  # of a size, an offset and a step: what a number with a fraction still holds exactly
+MOST_LATENCY = 1e15
+ID = 200  # letters of a trace's name
+
+
+class TraceError(ValueError):
+    """What is wrong with a file, in which row, and what to do."""
+
+
+def read(path: Path) -> list[Accesses]:
+    """The traces of a file in the order in which they begin. Columns in any order, others ignored. Raises TraceError."""
+    table = _table(path)
+    rows = {name: _numbers(path, table, name) for name in COLUMNS[1:]}
+    for name in COLUMNS[1:5]:
+        _whole(path, name, rows[name])
+    _check_range(path, "latency", rows["latency"], MOST_LATENCY)
+    ids = table["trace_id"].fillna("").astype(str)
+    codes, names = ids.factorize()
+    if len(names) > TRACES:
+        raise TraceError(f"{path}: {len(names)} traces are over the limit of {TRACES}: split the file")
+    order = np.argsort(codes, kind="stable")
+    ends = np.cumsum(np.bincount(codes, minlength=len(names)))
+    found = []
+    for number, end in enumerate(ends):
+        own = order[(ends[number - 1] if number else 0) : end]
+        found.append(_trace(path, str(names[number])[:ID], own, rows))
+    return found
+
+
+def _table(path: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    try:
+        size = path.stat().st_size
+        if size > FILE_BYTES:
+            raise TraceError(f"{path}: {size} bytes are over the limit of {FILE_BYTES}: split the file")
+        with path.open(encoding="utf-8-sig") as file:
+            names = [name.strip().strip('"') for name in file.readline(1 << 16).rstrip("\r\n").split(",")]
+        missing = [name for name in COLUMNS if name not in names]
+        if missing:
+            raise TraceError(f"{path}, row 1: no column {', '.join(missing)}: the first row has to name {', '.join(COLUMNS)}")
+        twice = [name for name in COLUMNS if names.count(name) > 1]
+        if twice:
+            raise TraceError(f"{path}, row 1: column {twice[0]} is there twice: name each once")
+        table = pd.read_csv(
+            path, header=0, names=names if len(set(names)) == len(names) else None, usecols=list(COLUMNS), index_col=False,
+            dtype={"trace_id": str}, encoding="utf-8-sig", skip_blank_lines=False, nrows=ROWS + 1, low_memory=False,
+            keep_default_na=False, na_values=[""],
+        )  # fmt: skip
+    except OSError as error:
+        raise TraceError(f"cannot read {path}: {error.strerror or error}: name a CSV file") from error
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, ValueError, OverflowError) as error:
+        if isinstance(error, TraceError):
+            raise
+        said = str(error).strip().splitlines()[-1:] or ["it is no table"]
+        raise TraceError(f"{path}: {said[0][:200]}: write comma-separated text in UTF-8, one row an access") from error
+    if len(table) == 0:
+        raise TraceError(f"{path}, row 2: there are no accesses: write one row for each")
+    if len(table) > ROWS:
+        raise TraceError(f"{path}: over {ROWS} rows: split the file")
+    return table
+
+
+def _numbers(path: Path, table: pd.DataFrame, name: str) -> Any:
+    """A column as float64, or int64 where it is whole."""
+    import pandas as pd
+
+    column = table[name]
+    if column.dtype == object or column.dtype == bool or str(column.dtype) in ("str", "string"):
+        values = pd.to_numeric(column, errors="coerce")
+        values = values.where(~column.astype(str).str.strip().str.lower().isin(("true", "false")))
+    else:
+        values = column
+    bad = np.flatnonzero(values.isna().to_numpy())
+    if bad.size:
+        said = column.iloc[bad[0]]
+        what = "nothing" if said is None or said != said else repr(str(said)[:40])
+        raise TraceError(f"{path}, row {bad[0] + 2}: {name} is {what}, no number: correct it, or leave the trace out")
+    return values.to_numpy()
+
+
+def _whole(path: Path, name: str, values: Any) -> None:
+    _check_range(path, name, values, MOST)
+    if values.dtype.kind == "f":
+        bad = np.flatnonzero(values != np.floor(values))
+        if bad.size:
+            raise TraceError(f"{path}, row {bad[0] + 2}: {name} is {values[bad[0]]:g}, not whole: write it in bytes or steps")
+
+
+def _check_range(path: Path, name: str, values: Any, most: float) -> None:
+    least = 1 if name == "array_bytes" else 0
+    bad = np.flatnonzero(~((values >= least) & (values <= most)))
+    if bad.size:
+        raise TraceError(f"{path}, row {bad[0] + 2}: {name} is {values[bad[0]]:g}: it has to be from {least} to {most:g}")
+
+
+def _trace(path: Path, name: str, own: Any, rows: dict[str, Any]) -> Accesses:
+    """The rows of one trace, whose numbers in the file are `own`."""
+    for column in ("array_bytes", "stride_bytes"):
+        values = rows[column][own]
+        bad = np.flatnonzero(values != values[0])
+        if bad.size:
+            raise TraceError(
+                f"{path}, row {own[bad[0]] + 2}: {column} of trace {name} changes: give each array a trace of its own"
+            )
+    steps = rows["step"][own].astype(np.int64)
+    bad = np.flatnonzero(np.diff(steps) != 1)
+    if bad.size:
+        at = bad[0] + 1
+        raise TraceError(
+            f"{path}, row {own[at] + 2}: step {steps[at]} of trace {name} follows step {steps[at - 1]}: "
+            "write the rows of a trace in order, each access once"
+        )
+    offsets = rows["offset_bytes"][own].astype(np.int64)
+    latencies = rows["latency"][own].astype(np.float64)
+    array, stride = int(rows["array_bytes"][own[0]]), int(rows["stride_bytes"][own[0]])
+    return Accesses(name, array, stride, int(steps[0]), offsets, latencies)

@@ -1,0 +1,139 @@
+"""How often `infer` is right, wrong or silent about random simulated hierarchies, as a table in Markdown.
+
+python scripts/trace_error_rate.py FIRST LAST [--processes N] [--wrong]
+
+Wrong is: a capacity off by more than two lines or 2%; a line, sector, page, number of ways, sets or entries that is not exact;
+another policy; a latency or penalty off by more than 5%. Latencies are held against what was recorded: the simulated clock's own
+constant share of each is part of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from clmembench.infer.traces import infer
+from clmembench.model import Accesses, Finding
+from tests.hierarchies import random_trace_set
+from tests.simulated import Cache, Tlb
+
+EXACT = {"line_bytes", "sector_bytes", "ways", "sets", "policy", "page_bytes", "entries", "reach_bytes"}
+Row = tuple[int, str, str, str, Any, Any]  # seed, parameter, outcome, reason, said, true
+
+
+def accesses(columns: dict[str, Any]) -> Accesses:
+    """A trace of the simulator as the file's reader gives it."""
+    first = {name: int(values[0]) for name, values in columns.items() if name != "latency"}
+    return Accesses(
+        str(first["trace_id"]), first["array_bytes"], first["stride_bytes"], first["step"], columns["offset_bytes"],
+        columns["latency"].astype(float),
+    )  # fmt: skip
+
+
+def ways_of(level: Cache | Tlb) -> int | str:
+    """The ways of equal sets, or of unequal ones as 17+6x8."""
+    counts = sorted(Counter(level.sets.ways).items(), key=lambda c: -c[0])
+    if len(counts) == 1:
+        return counts[0][0]
+    return "+".join(str(ways) if n == 1 else f"{n}x{ways}" for ways, n in counts)
+
+
+def true_cache(cache: Cache, bias: float) -> dict[str, Any]:
+    return {
+        "size_bytes": cache.size_bytes, "line_bytes": cache.line_bytes, "sector_bytes": cache.sector_bytes or cache.line_bytes,
+        "ways": ways_of(cache), "sets": len(cache.sets.ways), "policy": cache.policy, "latency_cycles": cache.hit_cycles + bias,
+    }  # fmt: skip
+
+
+def true_tlb(tlb: Tlb) -> dict[str, Any]:
+    return {
+        "entries": tlb.entries, "page_bytes": tlb.page_bytes, "reach_bytes": tlb.entries * tlb.page_bytes, "ways": ways_of(tlb),
+        "sets": len(tlb.sets.ways), "policy": tlb.policy, "penalty_cycles": tlb.penalty_cycles,
+    }  # fmt: skip
+
+
+def right(name: str, finding: Finding, true: dict[str, Any] | None) -> bool:
+    if true is None or name not in true:
+        return name not in EXACT | {"size_bytes", "latency_cycles", "penalty_cycles"}
+    said, value = finding.value, true[name]
+    if name in EXACT:
+        return bool(said == value)
+    slack = max(2 * true["line_bytes"], 0.02 * value) if name == "size_bytes" else 0.05 * abs(value)
+    return bool(abs(said - value) <= slack)
+
+
+def judged(seed: int) -> tuple[list[Row], float]:
+    machine, traces = random_trace_set(seed)
+    began = time.perf_counter()
+    found = infer([accesses(t) for t in traces])
+    seconds = time.perf_counter() - began
+    rows: list[Row] = []
+    path = machine.paths["global"]
+    scale = 1 / machine.ghz if machine.in_ns else 1.0
+    bias = machine.noise.bias_cycles
+    caches = [true_cache(c, bias) for c in path.caches]
+    levels = [level for level in found.levels if level.name != "DRAM"]
+    for number, level in enumerate(levels):
+        rows += outcomes(seed, "", level.findings, caches[number] if number < len(caches) else None, scale)
+    for level in found.levels[len(levels) :]:
+        true = {"latency_cycles": path.memory_cycles + bias}
+        rows += outcomes(seed, "", {n: f for n, f in level.findings.items() if n == "latency_cycles"}, true, scale)
+    for number, level in enumerate(found.tlb):
+        rows += outcomes(seed, "TLB ", level.findings, true_tlb(path.tlbs[number]) if number < len(path.tlbs) else None, scale)
+    return rows, seconds
+
+
+def outcomes(seed: int, prefix: str, findings: Any, true: dict[str, Any] | None, scale: float) -> list[Row]:
+    scaled = (
+        None if true is None else {n: v * scale if n in ("latency_cycles", "penalty_cycles") else v for n, v in true.items()}
+    )
+    rows: list[Row] = []
+    for name, finding in findings.items():
+        if name.endswith("_ns") or name in ("set_bits", "victim_probabilities"):
+            continue
+        outcome = finding.status
+        if outcome == "ok":
+            outcome = "right" if right(name, finding, scaled) else "wrong"
+        rows.append((seed, prefix + name, outcome, finding.reason, finding.value, (scaled or {}).get(name)))
+    return rows
+
+
+def table(rows: list[Row]) -> str:
+    lines = ["| parameter | answers | ok and right | ok and wrong | undetermined | inconsistent |", "|---|--:|--:|--:|--:|--:|"]
+    for name in [*sorted({r[1] for r in rows}), "all"]:
+        own = Counter(r[2] for r in rows if name in (r[1], "all"))
+        total = own.total()
+        shares = " | ".join(f"{own[k]} ({own[k] / total:.1%})" for k in ("right", "wrong", "undetermined", "inconsistent"))
+        lines.append(f"| {name} | {total} | {shares} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("first", type=int)
+    parser.add_argument("last", type=int)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--wrong", action="store_true", help="list what is wrong, to standard error")
+    asked = parser.parse_args()
+    rows: list[Row] = []
+    longest = 0.0
+    with multiprocessing.Pool(asked.processes) as pool:
+        for some, seconds in pool.imap_unordered(judged, range(asked.first, asked.last + 1)):
+            rows += some
+            longest = max(longest, seconds)
+            for seed, name, outcome, _, said, true in some:
+                if asked.wrong and outcome == "wrong":
+                    print(f"seed {seed}: {name} said {said}, is {true}", file=sys.stderr)
+    print(table(rows))
+    print(f"\nSeeds {asked.first} to {asked.last}; the slowest inference took {longest:.1f} s.")
+
+
+if __name__ == "__main__":
+    main()
