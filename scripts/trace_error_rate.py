@@ -91,9 +91,7 @@ def judged(seed: int) -> tuple[list[Row], float]:
 
 
 def outcomes(seed: int, prefix: str, findings: Any, true: dict[str, Any] | None, scale: float) -> list[Row]:
-    scaled = (
-        None if true is None else {n: v * scale if n in ("latency_cycles", "penalty_cycles") else v for n, v in true.items()}
-    )
+    scaled = None if true is None else {n: v * scale if n in ("latency_cycles", "penalty_cycles") else v for n, v in true.items()}
     rows: list[Row] = []
     for name, finding in findings.items():
         if name.endswith("_ns") or name in ("set_bits", "victim_probabilities"):

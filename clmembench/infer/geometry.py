@@ -1,5 +1,4 @@
-"""Line, ways, sets and policy together: every hypothesis is simulated, and what all that explain the data agree on is said.
-Pure."""
+"""Line, ways, sets and policy together: every hypothesis is simulated, and what all that explain the data agree on is said. Pure."""
 
 from __future__ import annotations
 
@@ -33,8 +32,7 @@ EVEN_LOG = math.log(1 - ERROR)
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """A cache: sectors of `unit_bytes` in lines, mapped to sets of `ways` ways, with the policy and how likely all flags
-    are."""
+    """A cache: sectors of `unit_bytes` in lines, mapped to sets of `ways` ways, with the policy and how likely all flags are."""
 
     unit_bytes: int
     mapping: Mapping
@@ -58,8 +56,7 @@ class Setting:
 
 
 def setting(found: Sequence[Stream], unit_bytes: int) -> Setting:
-    """Streams at a unit's grain, the most telling ones: around the largest that fits and the smallest that does not, at
-    each stride."""
+    """Streams at a unit's grain, the most telling ones: around the largest that fits and the smallest that does not, at each stride."""
     visits = [s.visits(unit_bytes) for s in found]
     feet = [footprint(s) for s in visits]
     by_stride: dict[int, list[int]] = {}
@@ -82,8 +79,8 @@ def setting(found: Sequence[Stream], unit_bytes: int) -> Setting:
 
 
 def hypotheses(given: Setting, sectors: Sequence[int], lines: Sequence[int], paged: bool) -> list[Hypothesis]:
-    """All hypotheses that explain the data about as well as the best one does; none where none explains it. `sectors` and
-    `lines` are the sizes in bytes that are tried."""
+    """All hypotheses that explain the data about as well as the best one does; none where none explains it. `sectors` and `lines`
+    are the sizes in bytes that are tried."""
     if not given.visits or all(foot.fits for foot in given.footprints):
         return []
     span = max(int(foot.units[-1]) + given.unit_bytes for foot in given.footprints)
@@ -218,9 +215,7 @@ def _parts(unit_bytes: int, mapping: Mapping, ways: int, stream: Stream) -> tupl
     return at[np.argsort(sets[at], kind="stable")], sets, int(plain.sum()), wrong
 
 
-def _exact(
-    unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream], least: float, spent: _Spent
-) -> list[Hypothesis]:
+def _exact(unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream], least: float, spent: _Spent) -> list[Hypothesis]:
     """Hypotheses with each deterministic policy; one that has become less likely than `least` is not followed further."""
     parts = [_parts(unit_bytes, mapping, ways, s) for s in cut]
     total = sum(int((s.missed >= 0).sum()) for s in cut)

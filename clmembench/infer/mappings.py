@@ -1,5 +1,4 @@
-"""Which set an address belongs to: mappings that are tried, and how many ways each leaves possible, whatever the policy.
-Pure."""
+"""Which set an address belongs to: mappings that are tried, and how many ways each leaves possible, whatever the policy. Pure."""
 
 from __future__ import annotations
 

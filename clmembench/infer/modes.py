@@ -1,5 +1,4 @@
-"""Modes of latencies: the values around which those of many accesses lie, however noisy, quantised or spoilt by outliers.
-Pure."""
+"""Modes of latencies: the values around which those of many accesses lie, however noisy, quantised or spoilt by outliers. Pure."""
 
 from __future__ import annotations
 
@@ -153,8 +152,7 @@ def _mode(values: Array, low: float, high: float) -> Mode:
 
 
 def _mixed(mode: Mode, values: Array, owner: Array, step: float) -> bool:
-    """Whether a mode hides several: means of traces that differ by more than chance, or a step of the clock that could hide
-    them."""
+    """Whether a mode hides several: means of traces that differ by more than chance, or a step of the clock that could hide them."""
     if step > COARSE * abs(mode.centre):
         return True
     inside = (values >= mode.low) & (values <= mode.high)
@@ -177,9 +175,7 @@ def _merged(found: list[Mode], step: float) -> list[Mode]:
             big, small = (last, mode) if last.count > mode.count else (mode, last)
             gap = abs(small.centre - big.centre)
             touching = mode.low - last.high < 0.5 * big.deviation
-            if (touching and gap < 6 * big.deviation and small.count < 0.05 * big.count) or gap < max(
-                2 * big.deviation, 1.5 * step
-            ):
+            if (touching and gap < 6 * big.deviation and small.count < 0.05 * big.count) or gap < max(2 * big.deviation, 1.5 * step):
                 n = big.count + small.count
                 centre = (big.centre * big.count + small.centre * small.count) / n
                 kept[-1] = Mode(centre, last.low, mode.high, big.deviation, big.error, n)

@@ -78,8 +78,7 @@ def stages(traces: Sequence[Accesses]) -> Stages:
 
 
 def _chance(mode: Mode, found: Sequence[Mode], within: Array) -> float:
-    """Outliers to be expected within a mode, among accesses within a page: as many for its width as there are beside the
-    modes."""
+    """Outliers to be expected within a mode, among accesses within a page: as many for its width as there are beside the modes."""
     width = found[-1].high - found[0].low
     beside = max(width - sum(m.high - m.low for m in found), 0.1 * width)
     return float(within[0]) * (mode.high - mode.low) / beside

@@ -1,7 +1,7 @@
 """Caches and TLBs from traces of accesses that anyone took: which missed, and what structure explains that. Pure.
 
-After Mei & Chu 2015, section 4 (fine-grained pointer chase), with their reading by eye replaced by simulation of every
-structure that is tried, and an answer only where all that explain the traces agree.
+After Mei & Chu 2015, section 4 (fine-grained pointer chase), with their reading by eye replaced by simulation of every structure
+that is tried, and an answer only where all that explain the traces agree.
 """
 
 from __future__ import annotations
@@ -130,14 +130,7 @@ def _penalty(seen: Stages, number: int, findings: Mapping[str, Finding]) -> dict
     method = "difference of the modes of latencies with and without translation at hand"
     evidence = findings["page_bytes"].evidence
     found = Finding(
-        "penalty_cycles",
-        round(value, 4),
-        round(value - error, 4),
-        round(value + error, 4),
-        "as recorded",
-        "ok",
-        method,
-        evidence,
+        "penalty_cycles", round(value, 4), round(value - error, 4), round(value + error, 4), "as recorded", "ok", method, evidence
     )
     return {"penalty_cycles": found, "penalty_ns": nanoseconds}
 
@@ -151,10 +144,7 @@ def _strided(seen: Stages, first: Sequence[Stream], notes: tuple[str, ...]) -> H
         gaps = tuple(m.centre - modes[0].centre for m in modes[1:])
         errors = tuple(2 * (m.error + modes[0].error) for m in modes[1:])
         as_tlb = replace(seen, levels=modes[:1], penalties=gaps, penalty_errors=errors)
-        return Hierarchy(
-            tlb=tuple(_tlbs(as_tlb, first, [replace(s, served=np.full(s.served.size, -1, np.int8)) for s in first])),
-            notes=notes,
-        )
+        return Hierarchy(tlb=tuple(_tlbs(as_tlb, first, [replace(s, served=np.full(s.served.size, -1, np.int8)) for s in first])), notes=notes)
     missing = (
         "no two accesses in a row were within 4 KiB, so that misses of caches and of TLBs cannot be told apart; missing are "
         "traces with strides below a page"

@@ -1,6 +1,5 @@
 """The vocabulary: every core type, split by subject; imports nothing of ours, and any module may import it."""
 
-from clmembench.model.accesses import Accesses
 from clmembench.model.benchmark import (
     Axis,
     Benchmark,
@@ -10,8 +9,8 @@ from clmembench.model.benchmark import (
     Point,
     Role,
 )
+from clmembench.model.accesses import Accesses
 from clmembench.model.chase import (
-    CHASE,
     Answer,
     Inquiry,
     Order,
@@ -22,7 +21,6 @@ from clmembench.model.chase import (
 from clmembench.model.device import (
     Device,
     DeviceInfo,
-    ImageForm,
     Runtime,
     Timing,
 )
@@ -67,7 +65,6 @@ from clmembench.model.work import (
 )
 
 __all__ = [
-    "CHASE",
     "Array",
     "Buffer",
     "BuildError",
@@ -90,7 +87,6 @@ __all__ = [
     "Work",
     "Device",
     "DeviceInfo",
-    "ImageForm",
     "Runtime",
     "Timing",
     "Axis",
