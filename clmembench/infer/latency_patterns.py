@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from clmembench import stats
-from clmembench.infer.latency_experiment import FAR_BYTES, Experiment, Known, experiment, laps
+from clmembench.infer.latency_experiment import FAR_BYTES, Experiment, Known, experiment, laps, variants
 from clmembench.model import Answer, Array, Finding, Inquiry, Probe, Space
 
 NAMES = ("P1", "P2", "P3", "P4", "P5", "P6")
 TRACE, LAPS = "non-uniform strides, access by access", "a lap of its own"
 ABSENT = "the trace has no such access"
 SAME = 0.015  # latencies that differ by less are one
-TYPICAL, SHARE = 0.10, 0.6  # most accesses of a pattern lie that close to their median
+TYPICAL, SHARE = 0.10, 0.75  # most accesses of a pattern lie that close to their median
+LEAST = 3  # accesses that make a latency
 STEP = 0.2  # of a latency that the clock's step may be
+SURE = 0.05  # half of an interval, as a fraction of the latency: a wider one is no number
+LESS, MORE = 0.1, 32.0  # how much shorter hits may be in a trace than in a lap, as a fraction, and how much longer
 LONGER = 1.08  # an access to a far page that takes longer than most may be a change of page-table context
 
 
@@ -38,15 +41,34 @@ def inquire(
     `most_bytes` is what an array may span; `ghz` the core's clock, to tell ns where latencies are in cycles, and the reverse.
     """
     asked = experiment(known, space, most_bytes)
-    (answer,) = yield [asked.probe]
-    found = read(asked, answer, ghz)
+    wanted = laps(known, space, most_bytes)
+    hits = wanted["P1"]
+    assert isinstance(hits, Probe)
+    answer, *again = yield [asked.probe, *variants(hits)]
+    lap = agreed(again)
+    found = read(asked, answer, ghz, lap if lap.value is not None and answer.latencies is not None else None)
     if found["P1"].accesses:
         return found
-    wanted = laps(known, space, most_bytes)
     probes = {name: probe for name, probe in wanted.items() if isinstance(probe, Probe)}
-    answers = yield list(probes.values())
-    instead = read_laps(dict(zip(probes, answers, strict=True)), wanted, ghz)
+    each = len(again)
+    answers = yield [probe for lap_of in probes.values() for probe in variants(lap_of)]
+    laps_of = {name: agreed(answers[n * each : (n + 1) * each]) for n, name in enumerate(probes)}
+    instead = read_laps(laps_of, wanted, ghz)
     return {name: found[name] if found[name].accesses else instead[name] for name in NAMES}
+
+
+def agreed(answers: Sequence[Answer]) -> Answer:
+    """The median of variants of one lap, which another must be within 5% of: else one without a value, and why."""
+    told = sorted((a for a in answers if a.value is not None), key=lambda a: a.value or 0.0)
+    if not told:
+        return answers[0]
+    middle = told[len(told) // 2]
+    values = [a.value or 0.0 for a in told]
+    near = sum(abs(v - (middle.value or 0.0)) <= SURE * (middle.value or 0.0) for v in values)
+    if near > 1 and (len(told) < 3 or near > len(told) // 2):
+        return replace(middle, evidence=tuple(e for a in told for e in a.evidence))
+    why = f"laps that should be alike take {values[0]:.4g} to {values[-1]:.4g}"
+    return replace(middle, value=None, low=None, high=None, reason=why)
 
 
 def as_findings(found: Mapping[str, Latency]) -> Mapping[str, Finding]:
@@ -54,8 +76,12 @@ def as_findings(found: Mapping[str, Latency]) -> Mapping[str, Finding]:
     return {name: f.cycles for name, f in found.items()} | {f"{name}_ns": f.ns for name, f in found.items()}
 
 
-def read(asked: Experiment, answer: Answer, ghz: float | None = None) -> Mapping[str, Latency]:
+def read(asked: Experiment, answer: Answer, ghz: float | None = None, lap: Answer | None = None) -> Mapping[str, Latency]:
     """Each pattern's latency, with 95% interval over its accesses, from a trace's latencies.
+
+    `lap` is the answer to a lap of hits, as P1 of `laps`: it is P1's value, and what the trace's hits take longer is the
+    clock's own cost, which is taken off all other accesses. A trace whose hits are over a tenth shorter than the lap's, or over
+    32 longer, is not believed.
 
     A pattern that the device does not have is undetermined with a reason that begins `not present`; so is one that could not
     be met, and one whose accesses do not agree.
@@ -65,7 +91,15 @@ def read(asked: Experiment, answer: Answer, ghz: float | None = None) -> Mapping
         return {name: _told(_Found(why=why), name, answer, ghz) for name in NAMES}
     latencies = np.median(answer.latencies, axis=0)  # over repeats: what disturbs one is not in the others
     cut = _Reader(latencies, _clock_step(answer.latencies))
-    hit = cut.of(_accesses(asked, "P1"))
+    near = _accesses(asked, "P1")
+    hit = cut.of(near)
+    if lap is not None and lap.value is not None and lap.low is not None and lap.high is not None:
+        raw = cut.mean(near)
+        if not -LESS * lap.value <= raw - lap.value <= max(MORE, LESS * lap.value):
+            why = f"hits take {raw:.4g} on their own and {lap.value:.4g} in a lap: single accesses are not timed right"
+            return {name: _told(_Found(why=why), name, answer, ghz) for name in NAMES}
+        cut = replace(cut, latencies=latencies - (raw - lap.value), own_cost=lap.high - lap.low)
+        hit = _Found(lap.value, lap.low, lap.high, near)
     far = _accesses(asked, "far")
     laps = [(s.pages, cut.of(s.counted)) for s in asked.stages if s.role == "lap"]
     second, third = _tlb_misses(asked, hit, laps)
@@ -75,10 +109,9 @@ def read(asked: Experiment, answer: Answer, ghz: float | None = None) -> Mapping
     walk, context = _far(cut, far, asked) if far else (cut.of(_accesses(asked, "touch")), _Found(why="the array is too small"))
     if walk.sure and miss.sure and walk.high < miss.low:
         walk = _Found(why="new pages take less time than new lines of used ones")
-    elif walk.sure and miss.sure and walk.value < miss.value * (1 + SAME):
-        walk = _Found(why="not present: a new page takes no longer than a new line, so translation costs nothing here")
     found = dict(zip(NAMES, (hit, second, third, miss, walk, context), strict=True))
-    return {name: _told(f, name, answer, ghz) for name, f in found.items()}
+    of_lap = {"P1": LAPS} if lap is not None else {}
+    return {name: _told(f, name, answer, ghz, of_lap.get(name, TRACE)) for name, f in found.items()}
 
 
 def read_laps(
@@ -128,11 +161,18 @@ class _Reader:
 
     latencies: Array
     clock_step: float
+    own_cost: float = 0.0  # how wide the interval of what was taken off is
+
+    def mean(self, accesses: Sequence[int]) -> float:
+        """Of those within 10% of their median."""
+        values = self.latencies[list(accesses)]
+        middle = float(np.median(values))
+        return float(values[np.abs(values - middle) <= max(TYPICAL * middle, 3.0, self.clock_step)].mean())
 
     def of(self, accesses: Sequence[int]) -> _Found:
         """The latency of accesses that should be alike."""
         values = self.latencies[list(accesses)]
-        if not len(values):
+        if len(values) < LEAST:
             return _Found(why=ABSENT)
         summary = stats.summarise(values.tolist())
         spread = max(TYPICAL * summary.median, 3.0)
@@ -141,10 +181,15 @@ class _Reader:
             return _Found(why=f"the clock inside the kernel steps by {self.clock_step:g}, too much to tell a latency")
         if close.mean() < SHARE:
             return _Found(why=f"only {close.mean():.0%} of its {len(values)} accesses lie within 10% of their median")
-        half = self.clock_step / 2
+        half = (self.clock_step + self.own_cost) / 2
         # a median of whole steps is a whole step; their mean is not, since an access begins anywhere between two
         value = float(values[close].mean()) if self.clock_step else summary.median
-        return _Found(value, min(value, summary.low) - half, max(value, summary.high) + half, tuple(accesses))
+        # of fewer than 6 accesses the range
+        ends = (summary.low, summary.high) if np.isfinite(summary.low) else (float(values.min()), float(values.max()))
+        low, high = min(value, ends[0]) - half, max(value, ends[1]) + half
+        if not (high - low) / 2 <= SURE * value:
+            return _Found(why=f"between {low:.4g} and {high:.4g}, which is no number: the clock steps by {self.clock_step:g}")
+        return _Found(value, low, high, tuple(accesses))
 
 
 def _tlb_misses(asked: Experiment, hit: _Found, laps: Sequence[tuple[int, _Found]]) -> tuple[_Found, _Found]:
@@ -187,7 +232,7 @@ def _swept(asked: Experiment, hit: _Found, laps: Sequence[tuple[int, _Found]]) -
             plateaus[-1].append(lap)
         else:
             plateaus.append([lap])
-    levels = [p for p in plateaus if p and not p[0].like(hit)]
+    levels = [p for p in plateaus if p and p[0].above(hit)]
     if not levels:
         why = f"not present up to {pages} pages: going round them costs no more than a hit"
         return _Found(why=why), _Found(why=why)
@@ -211,7 +256,7 @@ def _far(cut: _Reader, far: Sequence[int], asked: Experiment) -> tuple[_Found, _
         )
     places = np.flatnonzero(longer)
     gaps = np.diff(places)
-    if len(places) < 2 or gaps.min() < 2 or (gaps % gaps.min()).any():
+    if len(places) < LEAST or gaps.min() < 2 or (gaps % gaps.min()).any():
         why = f"{len(places)} of {len(far)} first accesses over {spanned} MiB take longer, at no regular distance"
         return usual, _Found(why=why)
     return usual, cut.of([n for n, slow in zip(far, longer, strict=True) if slow])
