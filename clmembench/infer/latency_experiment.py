@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from clmembench.model import CacheLevel, Finding, Hierarchy, Pattern, Probe, Space
 from clmembench.patterns import NODE_BYTES
@@ -14,10 +14,15 @@ FAR_MOST = 48
 LEAST_FAR = 8
 MISSES = 8  # rounds of new lines in pages that the L1 TLB holds
 P4_PAGES = 4
-P1_LINES = 16  # lines of a distributed cache differ in latency by where they are: one alone would not do
+ASIDE = 5  # lines by which places in neighbouring pages are apart within their pages: odd, and more than usually share a set
+P1_LINES, P1_NODES = 4, 8  # few: where neighbours share a set, more would not all hit; of a lap, in 64 B
 SWEPT = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # pages gone round where a reach is not known
-FILLED = 0.8  # of the data cache's lines that may be in use: more would not all hit
-BEYOND_CACHE, BEYOND_TLB = 8, 16  # how many times what should miss is larger than what could hold it
+FILLED = 0.65  # of the data cache's lines that may be in use: more would not all hit
+SPARSE = 0.25  # of the data cache that a lap may use: a mean does not show which lines met in a set
+APART, IN_A_PAGE = 33, 32  # lines between places of P4's lap, so far that prefetchers do not follow; places in a page
+SURELY = 4  # times a TLB's entries: of so many pages in turn 2% hit even where victims are random
+LONGEST = 256  # bytes that places of P5's lap are apart at least: further levels may have longer lines
+BEYOND_CACHE, BEYOND_TLB = 8, 32  # how many times what should miss is larger than what could hold it
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +83,11 @@ def experiment(known: Known, space: Space = "global", most_bytes: int = 4 << 30)
 
     Far pages first, 64 MiB apart (P5, and P6 where one in so many takes longer); then new lines of a few pages that have just
     been used (P4); then pages gone round, a line each: more than the L1 TLB and fewer than the L2 TLB holds (P2), more than
-    either (P3), the first round warming the cache; at last the lines of one page again and again (P1). Pages lie a page and a
-    line apart, so that their lines do not meet in one cache set. Without a TLB's reach several numbers of pages are gone round.
+    either (P3), the first round warming the cache; at last the lines of one page again and again (P1). Pages lie a page and
+    five lines apart, so that their lines do not meet in one cache set. Without a TLB's reach many numbers of pages are tried.
     """
     page, line = known.page_bytes or SOURCE_PAGE, known.line_bytes
-    spacing = page + line
+    spacing = page + ASIDE * line
     rounds, unmet = _rounds(known)
     visits = max(1, min(3, known.sector_bytes // NODE_BYTES - 1))  # a visit lies 8 B behind the last, within the sector
     new = _up(max(rounds, default=0) * spacing + page, page)  # where P4's pages begin
@@ -98,7 +103,7 @@ def experiment(known: Known, space: Space = "global", most_bytes: int = 4 << 30)
     parts += [("P4", P4_PAGES, f"{new + n * gap}:{spacing}:{P4_PAGES}:1", P4_PAGES, 0) for n in range(1, MISSES + 1)]
     for number, pages in enumerate(rounds):
         parts.append(("lap", pages, f"{2 * number * line}:{spacing}:{pages}:{1 + visits}", pages * (1 + visits), pages))
-    parts.append(("P1", 1, f"{again}:{2 * line}:{P1_LINES}:{1 + visits}", P1_LINES * (1 + visits), P1_LINES))
+    parts.append(("P1", 1, f"{again}:{5 * line}:{P1_LINES}:{1 + visits}", P1_LINES * (1 + visits), P1_LINES))
     stages, at = [], 0
     for role, pages, _, accesses, warm in parts:
         stages.append(Stage(role, pages, at, accesses, tuple(range(at + warm, at + accesses))))
@@ -110,30 +115,48 @@ def experiment(known: Known, space: Space = "global", most_bytes: int = 4 << 30)
 def laps(known: Known, space: Space = "global", most_bytes: int = 4 << 30) -> Mapping[str, Probe | str]:
     """The patterns one by one as laps in random order, for devices without a clock inside kernels; or why one cannot be.
 
-    P1: few lines. P2 and P3: a line of each of so many pages. P4: a set eight times as large as the last cache, block by block,
-    each within half the L1 TLB's reach. P5: lines at random over eight times the last cache and sixteen times the L2 TLB's
-    reach. A change of page-table context (P6) drowns in the mean. Some accesses of a lap meet other patterns: in P5's one
-    page in sixteen may be in a TLB, in P4's the first of each page is not.
+    P1: 64 B. P2: a line of each of four times as many pages as the L1 TLB has entries. P4: four times the lines of the last
+    cache, 33 lines apart, block by block, each within half the L1 TLB's reach. P5: lines at random over eight times the last
+    cache and 32 times the L2 TLB's reach. P3 and a change of page-table context (P6) cannot be told from a mean. Some accesses
+    of a lap meet other patterns: in P5's one page in 32 may be in a TLB, in P4's the first of each page is not.
     """
     page, line = known.page_bytes, known.line_bytes
     found: dict[str, Probe | str] = {
-        "P1": Probe(Pattern("random", 16, line), space),
+        "P1": Probe(Pattern("random", P1_NODES, NODE_BYTES), space),
         "P6": "single accesses of a change of page-table context cannot be told from a lap's mean",
     }
     if page is None or known.near_pages is None or known.all_pages is None or known.last_bytes is None:
         why = "page size, the TLBs' reaches and the largest cache must be known for laps that meet it"
         return found | dict.fromkeys(("P2", "P3", "P4", "P5"), why)
-    rounds, unmet = _rounds(known)
-    for name in ("P2", "P3"):
-        fit = [n for n in rounds if (n > known.all_pages) == (name == "P3")]
-        found[name] = Probe(Pattern("random", fit[0], page, line), space) if fit else unmet[name]
+    _, unmet = _rounds(known)
+    pages = SURELY * known.near_pages
+    if "P2" in unmet:
+        found["P2"] = unmet["P2"]
+    elif pages > known.all_pages // 2 or known.cache_bytes is None or pages * line > SPARSE * known.cache_bytes:
+        found["P2"] = f"{pages} pages, which miss {known.near_pages} entries whatever their policy, do not surely hit all else"
+    else:
+        found["P2"] = Probe(Pattern("random", pages, page, ASIDE * line), space)
+    found["P3"] = "so many lines of so many pages may meet in sets of the data cache, which a lap's mean does not show"
     count = BEYOND_CACHE * known.last_bytes // line
-    reach = _up(max(BEYOND_TLB * known.all_pages * page, count * line), count * line)
-    block = max(page, known.near_pages * page // 2)
-    too_large = f"needs an array of {max(reach, count * line)} B, over the limit of {most_bytes} B"
-    found["P4"] = Probe(Pattern("blocks", count, line, block_bytes=block), space) if count * line <= most_bytes else too_large
-    found["P5"] = Probe(Pattern("random", count, reach // count), space) if reach <= most_bytes else too_large
+    span = _up(max(BEYOND_TLB * known.all_pages * page, count * LONGEST), count * LONGEST)
+    large = "needs an array of {} B, over the limit of " + f"{most_bytes} B"
+    found["P5"] = Probe(Pattern("random", count, span // count), space) if span <= most_bytes else large.format(span)
+    block, apart, fewer = max(page, known.near_pages * page // 2), APART * line, SURELY * known.last_bytes // line
+    if page < IN_A_PAGE * apart:
+        found["P4"] = f"pages of {page} B are too small for lines that no prefetcher foresees, each page used often enough"
+    elif fewer * apart > most_bytes:
+        found["P4"] = large.format(fewer * apart)
+    else:
+        found["P4"] = Probe(Pattern("blocks", fewer, apart, block_bytes=block), space)
     return found
+
+
+def variants(lap: Probe) -> list[Probe]:
+    """A lap in three orders, and where pages are a line and a bit apart in three layouts: one may be disturbed, or have lines
+    that meet in a set."""
+    pattern = lap.pattern
+    shifts = [pattern.shift_bytes // ASIDE * n for n in (ASIDE, ASIDE + 2, ASIDE + 4)]
+    return [replace(lap, pattern=replace(pattern, seed=n, shift_bytes=s)) for n, s in enumerate(shifts)]
 
 
 def _rounds(known: Known) -> tuple[list[int], dict[str, str]]:
@@ -145,12 +168,12 @@ def _rounds(known: Known) -> tuple[list[int], dict[str, str]]:
         swept = [n for n in SWEPT if least // 4 <= n <= most // 2]
         return swept, {} if swept else {"P2": f"{most} lines are too few for pages that a TLB could miss"}
     rounds, unmet = [], {}
-    second = min(2 * near, int(0.9 * every))
-    if second >= 1.25 * near and second <= most:
+    second = min(4 * near, max(every // 2, min(int(0.75 * every), 2 * near)), most)  # its sets may not fill evenly
+    if second >= 1.25 * near:
         rounds.append(second)
     else:
         unmet["P2"] = f"no number of pages lies clear between {near} and {every} and has its lines in the data cache"
-    third = min(every + max(near, every // 2), most)
+    third = min(4 * every, max(most // 3, 3 * every // 2), most)
     if third >= 1.2 * every:
         rounds.append(third)
     else:
@@ -162,7 +185,7 @@ def _rounds(known: Known) -> tuple[list[int], dict[str, str]]:
 
 def _gap(page: int, line: int) -> int:
     """The distance of new lines within a page: an odd number of lines, at most 8 KiB, all rounds within the page."""
-    lines = min((8 << 10) // line, (page // line - P4_PAGES) // (MISSES + 1))
+    lines = min((8 << 10) // line, (page // line - ASIDE * P4_PAGES) // (MISSES + 1))
     return line * max(1, lines - 1 + lines % 2)
 
 

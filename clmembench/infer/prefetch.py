@@ -10,11 +10,13 @@ from clmembench.model import Answer, Finding, Inquiry, Pattern, Probe, Space
 
 METHOD = "cold accesses in sequence; then one access further and further ahead of a short sequence"
 SIZES = (64, 256, 1024)  # lines
-WIDE, WIDE_BYTES = 256, 64 << 10  # places of the cold reference, and how far apart: no prefetcher has been there
+WIDE, WIDE_BYTES = 128, (64 << 10) + 4096  # pairs of the cold reference, whole pages apart: no prefetcher has been there
 COLD = 1.2  # how much longer a cold access must take than most hits, for the two to be told apart
 FOUND = 0.1  # of the accesses in sequence that must find their data
 BEGUN = 8  # lines gone through, 8 B by 8 B, before the access ahead: so many that a stream is recognised, and time passes
 CLOSE = 0.02  # of the distance that bisection leaves open
+UNIT = 256  # distances are multiples of it: a multiple of every usual line, so that its first sector is looked at
+ASIDE, PAGE = 17, 4096  # lines between the access and the one that loads its translation; the least page there is
 NODE_BYTES = 8
 SEED = 46
 
@@ -34,7 +36,7 @@ def prefetch(
     held = max(SIZES[0], held_bytes // line_bytes)
     probes = [
         Probe(Pattern("sequential", held, line_bytes), space, "trace", held, held),
-        Probe(Pattern("random", WIDE, WIDE_BYTES + line_bytes, seed=SEED), space, "trace", 0, WIDE, True),
+        Probe(Pattern("pairs", WIDE, WIDE_BYTES, block_bytes=ASIDE * line_bytes, seed=SEED), space, "trace", 0, 2 * WIDE, True),
     ]
     probes += [
         Probe(Pattern(order, count, line_bytes, seed=SEED if order == "random" else 0), space, "trace", 0, count, True)
@@ -47,40 +49,46 @@ def prefetch(
         return found
     limit, anyway = found
     trials: list[Answer] = []
-    low, high, step = 0, 0, line_bytes
-    while not high and step <= most_bytes:
-        trials += yield [ahead(step, line_bytes, space)]
-        low, high = (step, 0) if _there(trials[-1], limit) else (low, step)
-        step *= 2
-    while high and high - low > max(line_bytes, CLOSE * high):
-        middle = (low + high) // 2 // line_bytes * line_bytes
-        trials += yield [ahead(middle, line_bytes, space)]
+    low, high, step = -1, 0, 0  # units of UNIT beyond the next line
+    while not high and step * UNIT <= most_bytes:
+        trials += yield [ahead(step * UNIT, line_bytes, space)]
+        low, high = (step, 0) if _there(trials[-1], limit) else (low, max(step, 1))
+        step = max(1, 2 * step)
+    while low >= 0 and high - low > max(1, CLOSE * high):
+        middle = (low + high) // 2
+        trials += yield [ahead(middle * UNIT, line_bytes, space)]
         low, high = (middle, high) if _there(trials[-1], limit) else (low, middle)
-    if anyway and high and low < 2 * line_bytes:
+    low, high = max(0, low * UNIT + line_bytes) if low >= 0 else 0, high * UNIT + line_bytes if high else 0
+    if anyway and high and low < UNIT:
         why = f"accesses at random find as much: memory is fetched in pieces of more than {line_bytes} B in any order"
         return _undetermined([*answers, *trials], why)
     return _told([*answers, *trials], low, high, line_bytes)
 
 
-def ahead(distance_bytes: int, line_bytes: int, space: Space = "global") -> Probe:
-    """A cold trace of a short sequence and one access `distance_bytes` beyond the last line of it, which alone is recorded."""
-    nodes = BEGUN * line_bytes // NODE_BYTES
-    start = (BEGUN - 1) * line_bytes + distance_bytes
-    pattern = Pattern("segments", segments=f"0:{NODE_BYTES}:{nodes}:1;{start}:{NODE_BYTES}:1:1")
-    return Probe(pattern, space, "trace", nodes, 1, True)
+def ahead(beyond_bytes: int, line_bytes: int, space: Space = "global") -> Probe:
+    """A cold trace of a short sequence and one access `beyond_bytes` after its end, which alone is recorded.
+
+    Before that access one of the same page, out of the reach of any stream, so that no TLB is missed.
+    """
+    nodes, end = BEGUN * line_bytes // NODE_BYTES, BEGUN * line_bytes
+    at, aside = end + beyond_bytes, ASIDE * line_bytes
+    touched = at + aside if at % PAGE + aside < PAGE or at - aside < 2 * end else at - aside
+    segments = f"0:{NODE_BYTES}:{nodes}:1;{touched}:{NODE_BYTES}:1:1;{at}:{NODE_BYTES}:1:1"
+    return Probe(Pattern("segments", segments=segments), space, "trace", nodes + 1, 1, True)
 
 
 def seen(answers: Sequence[Answer], line_bytes: int) -> tuple[float, bool] | Finding:
     """Whether cold accesses in sequence find their data: the latency below which it was there and whether accesses at random
     find as much; or the finding, where they find none.
 
-    `answers`: of a second lap, of cold places far apart, then of cold traces of each size, in sequence and at random.
+    `answers`: of a second lap, of cold pairs far apart (the second of a pair finds its page in the TLB), then of cold traces of
+    each size, in sequence and at random.
     """
     silent = next((a.reason or "no latencies of single accesses" for a in answers if a.latencies is None), "")
     if silent:
         return _undetermined(answers, f"prefetch is seen in latencies of single accesses alone: {silent}")
     latencies = [np.median(a.latencies, axis=0) for a in answers if a.latencies is not None]
-    hit, miss = float(np.percentile(latencies[0], 90)), float(np.median(latencies[1]))
+    hit, miss = float(np.percentile(latencies[0], 90)), float(np.median(latencies[1][1::2]))
     if miss < COLD * hit:
         return _undetermined(answers, f"cold accesses take {miss:.4g}, warm ones up to {hit:.4g}: not to be told apart")
     limit = float(np.sqrt(hit * miss))
@@ -102,7 +110,7 @@ def _told(answers: Sequence[Answer], low: int, high: int, line_bytes: int) -> Fi
         why = f"data is there at every distance tried, up to {low} B ahead"
         return _undetermined(answers, why, float(low))
     if not low:
-        why = f"accesses in sequence find their data, but not what lies {line_bytes} B ahead of a short sequence"
+        why = "accesses in sequence find their data, but not the line that follows a short sequence"
         return _undetermined(answers, why, 0.0)
     return _finding(answers, float(low), float(low), float(high))
 
