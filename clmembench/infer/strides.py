@@ -17,6 +17,7 @@ CLEAR = 0.25  # of the way from hit to miss: what lies nearer to an end is that 
 SETTLED = 3  # strides in a row, each twice the last, at which as many places fit: no set bit lies between them
 MOST_PLACES = 1 << 17
 SLACK = 0.04  # relative: counts of places that differ by no more are one
+PAGE = 4096  # bytes: the least page there is
 LARGE = 4 << 20  # bytes: levels from there on take more places to overflow
 BLUR = 0.01  # relative: what single places hide in the noise of many
 
@@ -164,6 +165,13 @@ def sets_and_ways(
         found = yield from bound(asked, chase, contrast, stride, 2 * last + 2, guesses, apart)
         if found.over is None or found.fits < 1:
             return Sets(tuple(fitting), tuple(bits), None, f"no number of places {stride} B apart was found that just fits")
+        if (
+            not chase.shift_bytes
+            and stride >= PAGE
+            and (yield from _translated(asked, chase, contrast, stride, found.over, unit))
+        ):
+            reason = f"{found.over} places {stride} B apart overflow a TLB too, whose misses would look like the cache's"
+            return Sets(tuple(fitting), tuple(bits), None, reason)
         fitting.append((stride, found.fits))
         slack = 0 if contrast.sharp(last) else max(1, int(BLUR * last))
         if stride > unit:
@@ -183,6 +191,15 @@ def sets_and_ways(
                 return Sets(tuple(fitting), tuple(bits), None, f"one place too many of {last} would not have been seen")
             return Sets(tuple(fitting), tuple(bits), last)
         stride *= 2
+
+
+def _translated(asked: Asked, chase: Chase, contrast: Contrast, stride: int, count: int, unit: int) -> Inquiry[bool]:
+    """Whether as many places in the same pages take longer too where their lines are of different sets."""
+    mean = yield from chase.mean(asked, count, stride)
+    apart = yield from replace(chase, shift_bytes=unit).mean(asked, count, stride)
+    if mean is None or apart is None:
+        return True
+    return apart - contrast.hit > max(SIGMAS * contrast.noise, (mean - contrast.hit) / 2)
 
 
 def consistent(sets: Sets, tags: Bound) -> bool:
