@@ -20,7 +20,8 @@ LRU, FIFO, TREE, NRU_AT_USE, NRU_AT_MISS, RANDOM, WEIGHTED = range(7)
 SHIFT, KIND, LOW, MASK, SETS, TABLE, POLICY, SECTOR_SHIFT, SECTOR_MASK, PHYSICAL, CHANCES, TREE_WAYS = range(12)
 COLUMNS = 12
 # memory: the access's number, state of the random numbers, the last access, how far was prefetched
-TICK, CHANCE, STREAM, HEAD = range(4)
+TICK, CHANCE, STREAM, HEAD, STREAK = range(5)
+STREAKS = 2  # steps forward in a row, from which on data is brought in ahead; at the very first access it is too
 # sets: a block of each set begins with these, then come the units, the marks and the sectors of its ways
 WAYS, USED, TREE_BITS, UNITS = range(4)
 FRAME_BITS = 24  # a machine has 2^24 page frames
@@ -187,8 +188,10 @@ def _prefetch(level, address, end, key, depth, geometry, tables, chances, starts
     line = 1 << geometry[level, SHIFT]
     before = memory[STREAM]
     memory[STREAM] = address
-    if before >= 0 and not 0 < address - before <= 16 * line:
-        return
+    if before >= 0:
+        memory[STREAK] = memory[STREAK] + 1 if 0 < address - before <= 16 * line else 0
+        if memory[STREAK] < STREAKS:  # one step forward is no stream yet
+            return
     start = (address // line + 1) * line
     if before >= 0 and start <= memory[HEAD] <= address + depth:
         start = memory[HEAD] + line

@@ -119,7 +119,7 @@ class Simulation:
     def __post_init__(self) -> None:
         empty = laid_out(self.path)
         chance = (self.seed * 0x9E3779B97F4A7C15 + 0x2545F4914F6CDD1D) & ((1 << 63) - 1) | 1
-        memory = np.array([0, chance, -1, -1], np.int64)
+        memory = np.array([0, chance, -1, -1, 0], np.int64)
         self.tables = empty._replace(sets=empty.sets.copy(), memory=memory)
 
     def empty(self, levels: Sequence[int] | None = None) -> None:
@@ -131,6 +131,7 @@ class Simulation:
             block = slice(starts[geometry[level, sim.SETS]], starts[ends[level]])
             sets[block] = fresh[block]
         memory[sim.STREAM] = memory[sim.HEAD] = -1
+        memory[sim.STREAK] = 0
 
     def run(
         self, lap: np.ndarray, accesses: int, base: int = 0, *, start: int = 0, record: int = 0

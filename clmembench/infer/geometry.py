@@ -215,7 +215,9 @@ def _parts(unit_bytes: int, mapping: Mapping, ways: int, stream: Stream) -> tupl
     return at[np.argsort(sets[at], kind="stable")], sets, int(plain.sum()), wrong
 
 
-def _exact(unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream], least: float, spent: _Spent) -> list[Hypothesis]:
+def _exact(
+    unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream], least: float, spent: _Spent
+) -> list[Hypothesis]:
     """Hypotheses with each deterministic policy; one that has become less likely than `least` is not followed further."""
     parts = [_parts(unit_bytes, mapping, ways, s) for s in cut]
     total = sum(int((s.missed >= 0).sum()) for s in cut)

@@ -175,7 +175,9 @@ def _merged(found: list[Mode], step: float) -> list[Mode]:
             big, small = (last, mode) if last.count > mode.count else (mode, last)
             gap = abs(small.centre - big.centre)
             touching = mode.low - last.high < 0.5 * big.deviation
-            if (touching and gap < 6 * big.deviation and small.count < 0.05 * big.count) or gap < max(2 * big.deviation, 1.5 * step):
+            if (touching and gap < 6 * big.deviation and small.count < 0.05 * big.count) or gap < max(
+                2 * big.deviation, 1.5 * step
+            ):
                 n = big.count + small.count
                 centre = (big.centre * big.count + small.centre * small.count) / n
                 kept[-1] = Mode(centre, last.low, mode.high, big.deviation, big.error, n)

@@ -29,10 +29,14 @@ def cache(near: Sequence[Hypothesis], given: Setting, filled: tuple[int, int]) -
     say = _Agreement(near, evidence)
     found = {
         "size_bytes": say("size_bytes", "B", lambda h: h.size_bytes, "arrays of more sizes around the capacity"),
-        "line_bytes": say("line_bytes", "B", lambda h: h.mapping.line_bytes, "strides below a line at sizes above the capacity"),
+        "line_bytes": say(
+            "line_bytes", "B", lambda h: h.mapping.line_bytes, "strides below a line at sizes above the capacity"
+        ),
         "sector_bytes": say("sector_bytes", "B", lambda h: h.unit_bytes, "first accesses at strides below and above it"),
         "ways": say("ways", "", lambda h: h.ways, "strides that fill single sets, or arrays of a few lines more than fit"),
-        "sets": say("sets", "", lambda h: h.mapping.sets, "strides that fill single sets, or arrays of a few lines more than fit"),
+        "sets": say(
+            "sets", "", lambda h: h.mapping.sets, "strides that fill single sets, or arrays of a few lines more than fit"
+        ),
     }
     found["policy"], victims = _policy(near, given, evidence)
     bits = {h.mapping.bits for h in near}
@@ -50,12 +54,18 @@ def tlb(near: Sequence[Hypothesis], given: Setting, filled: tuple[int, int]) -> 
     """Findings of a TLB level by name."""
     as_cache = cache(near, given, filled)
     evidence = evidence_of(given)
-    page = sector(filled, evidence, "page_bytes", "accesses in a row within a page at strides below its size, from an empty TLB on")
+    page = sector(
+        filled, evidence, "page_bytes", "accesses in a row within a page at strides below its size, from an empty TLB on"
+    )
     found = {"page_bytes": page, **{name: as_cache[name] for name in ("ways", "sets", "policy")}}
     if near:
         say = _Agreement(near, evidence)
-        found["entries"] = say("entries", "", lambda h: h.ways * h.mapping.sets, "traces of a few pages more and fewer than it holds")
-        found["reach_bytes"] = say("reach_bytes", "B", lambda h: h.size_bytes, "traces of a few pages more and fewer than it holds")
+        found["entries"] = say(
+            "entries", "", lambda h: h.ways * h.mapping.sets, "traces of a few pages more and fewer than it holds"
+        )
+        found["reach_bytes"] = say(
+            "reach_bytes", "B", lambda h: h.size_bytes, "traces of a few pages more and fewer than it holds"
+        )
     else:
         size = as_cache["size_bytes"]
         found["reach_bytes"] = undetermined("reach_bytes", "B", size.reason, size.low, size.high)
@@ -78,7 +88,9 @@ def sector(filled: tuple[int, int], evidence: Sequence[str], name: str = "sector
     if low and low == high:
         return Finding(name, low, low, high, "B", "ok", method, tuple(evidence))
     missing = missing or "first accesses at strides below and above it, one after the other"
-    return Finding(name, None, low or None, high or None, "B", "undetermined", method, tuple(evidence), f"missing are {missing}")
+    return Finding(
+        name, None, low or None, high or None, "B", "undetermined", method, tuple(evidence), f"missing are {missing}"
+    )
 
 
 def latency(name: str, mode: Mode, evidence: Sequence[str]) -> Finding:
@@ -124,7 +136,9 @@ def _policy(near: Sequence[Hypothesis], given: Setting, evidence: Sequence[str])
             finding, victims = policy_and_victims(best.ways, observations)
             return with_evidence(finding, evidence), victims
         return Finding("policy", names[0], None, None, "", "ok", METHOD, tuple(evidence)), ()
-    reason = f"{' or '.join(names)} explain the traces equally well; missing are random sequences over ways + 2 lines of one set"
+    reason = (
+        f"{' or '.join(names)} explain the traces equally well; missing are random sequences over ways + 2 lines of one set"
+    )
     return undetermined("policy", "", reason), ()
 
 

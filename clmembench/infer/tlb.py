@@ -15,14 +15,15 @@ MOST_PAGES = 1 << 13
 BASE = 64  # lines, whose latency is what an access costs where nothing overflows
 INSIDE = 256  # bytes: in the same page for all but a few of the places that are moved within it
 MOST_ENTRIES = 1 << 10  # of a first level; a page is looked for from that part of the reach on
+FURTHER = 2  # times the pages of the first level, before a second is believed
 COUNTED = 0.15  # relative: two counts of the pages that fit differ by no more
 DEARER = 1.3  # times the penalty of the first level, before a second is looked for
 
 
 @dataclass(frozen=True, slots=True)
 class Tlb:
-    """One level: how many pages fit, what a miss costs beyond a hit (and at twice and three times as many pages, which tells
-    whether it is the whole cost), the page, its sets; None and why where that is not known."""
+    """One level: how many pages fit, what a miss costs beyond a hit (and at two, three and four times as many pages, which
+    tells whether it is the whole cost), the page, its sets; None and why where that is not known."""
 
     contrast: Contrast
     pages: Bound
@@ -77,7 +78,9 @@ def levels(asked: Asked, chase: Chase, field: Field) -> Inquiry[list[Tlb]]:
         floor = first.contrast.miss
         further = yield from _jump(asked, chase, step, 4 * entries, floor, field)
         second = (yield from _level(asked, chase, step, further, floor, field)) if further else None
-        return [first] if second is None or not _counted(second) else [first, second]
+        if second is None or not _counted(second) or second.pages.fits < FURTHER * entries:
+            return [first]
+        return [first, second]
     return []
 
 
@@ -114,7 +117,7 @@ def _level(asked: Asked, chase: Chase, stride: int, seen: tuple[int, int], floor
     if pages.fits < 1 or pages.over is None:
         return None
     penalties = []
-    for times in (2, 3):
+    for times in (2, 3, 4):
         value = yield from chase.mean(asked, times * pages.fits, stride)
         penalties += [value - floor] if value is not None and field.clear(times * pages.fits) else []
     contrast = Contrast(floor, floor + max(penalties, default=rough - floor), field.of(over))

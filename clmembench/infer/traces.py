@@ -130,7 +130,14 @@ def _penalty(seen: Stages, number: int, findings: Mapping[str, Finding]) -> dict
     method = "difference of the modes of latencies with and without translation at hand"
     evidence = findings["page_bytes"].evidence
     found = Finding(
-        "penalty_cycles", round(value, 4), round(value - error, 4), round(value + error, 4), "as recorded", "ok", method, evidence
+        "penalty_cycles",
+        round(value, 4),
+        round(value - error, 4),
+        round(value + error, 4),
+        "as recorded",
+        "ok",
+        method,
+        evidence,
     )
     return {"penalty_cycles": found, "penalty_ns": nanoseconds}
 
@@ -144,7 +151,10 @@ def _strided(seen: Stages, first: Sequence[Stream], notes: tuple[str, ...]) -> H
         gaps = tuple(m.centre - modes[0].centre for m in modes[1:])
         errors = tuple(2 * (m.error + modes[0].error) for m in modes[1:])
         as_tlb = replace(seen, levels=modes[:1], penalties=gaps, penalty_errors=errors)
-        return Hierarchy(tlb=tuple(_tlbs(as_tlb, first, [replace(s, served=np.full(s.served.size, -1, np.int8)) for s in first])), notes=notes)
+        return Hierarchy(
+            tlb=tuple(_tlbs(as_tlb, first, [replace(s, served=np.full(s.served.size, -1, np.int8)) for s in first])),
+            notes=notes,
+        )
     missing = (
         "no two accesses in a row were within 4 KiB, so that misses of caches and of TLBs cannot be told apart; missing are "
         "traces with strides below a page"

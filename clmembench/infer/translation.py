@@ -63,7 +63,7 @@ def penalty(tlb: Tlb, ghz: float | None) -> dict[str, Finding]:
         if scale is None:
             found[name] = undetermined(name, NO_CYCLES, method)
         elif not whole:
-            reason = "it is not the same at twice and three times as many pages as fit, or within the noise"
+            reason = "it is not the same at several times as many pages as fit, or within the noise"
             found[name] = undetermined(name, reason, method, (), scale * low or None, None)
         else:
             found[name] = measured(name, scale * high, method, (), scale * (low - spread), scale * (high + spread))
@@ -74,4 +74,4 @@ def _whole(tlb: Tlb) -> bool:
     """Whether every access missed where the penalty was read: it is the same with more pages, and well above the noise."""
     low, high = min(tlb.penalties, default=0.0), max(tlb.penalties, default=0.0)
     spread = SIGMAS * tlb.contrast.noise
-    return len(tlb.penalties) == 2 and high - low <= max(SAME * high, spread) and spread < SAME * high
+    return len(tlb.penalties) > 1 and high - low <= max(SAME * high, spread) and spread < SAME * high
