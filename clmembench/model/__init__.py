@@ -1,5 +1,6 @@
 """The vocabulary: every core type, split by subject; imports nothing of ours, and any module may import it."""
 
+from clmembench.model.accesses import Accesses
 from clmembench.model.benchmark import (
     Axis,
     Benchmark,
@@ -9,8 +10,8 @@ from clmembench.model.benchmark import (
     Point,
     Role,
 )
-from clmembench.model.accesses import Accesses
 from clmembench.model.chase import (
+    CHASE,
     Answer,
     Inquiry,
     Order,
@@ -21,6 +22,7 @@ from clmembench.model.chase import (
 from clmembench.model.device import (
     Device,
     DeviceInfo,
+    ImageForm,
     Runtime,
     Timing,
 )
@@ -65,6 +67,7 @@ from clmembench.model.work import (
 )
 
 __all__ = [
+    "CHASE",
     "Array",
     "Buffer",
     "BuildError",
@@ -87,6 +90,7 @@ __all__ = [
     "Work",
     "Device",
     "DeviceInfo",
+    "ImageForm",
     "Runtime",
     "Timing",
     "Axis",
