@@ -47,6 +47,10 @@ def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inq
     sure = step.flat and (yield from steps.unhelped(asked, chase, step.fits_bytes, around.node_bytes, step.hit))
     latencies = latency(step.hit if sure else None, step.hit_ns if sure else None, curve, method, why)
     contrast = Contrast(step.hit, step.miss, around.noise * step.hit)
+    if not step.flat:
+        bounds = undetermined("size_bytes", why, method, (), step.fits_bytes, step.gone_bytes)
+        none = {n: undetermined(n, why) for n in ("line_bytes", "sector_bytes", "ways", "sets", "policy")}
+        return CacheLevel(name, chase.space, {"size_bytes": bounds, **none, **latencies})
     asked.cited()
     filled = yield from strides.fill_unit(asked, chase.space, contrast, step.over_bytes)
     fill_from = asked.cited()

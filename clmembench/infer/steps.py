@@ -141,23 +141,17 @@ def _even(values: Sequence[float], others: Sequence[float]) -> bool:
 
 
 def _humps(rises: Sequence[float]) -> list[tuple[int, int]]:
-    """(first, last) points of each rise: runs of slopes, parted where they fall below VALLEY of the lower top of either
-    side."""
-    humps: list[tuple[int, int]] = []
-    tops: list[float] = []
-    i = 0
-    while i < len(rises):
-        if rises[i] <= 0:
-            i += 1
+    """(first, last) points of each rise: runs of slopes, which fewer than FLOOR flat ones in a row do not end, parted where they
+    fall below VALLEY of the lower top of either side."""
+    runs: list[list[int]] = []
+    for i, rise in enumerate(rises):
+        if rise <= 0:
             continue
-        j = i
-        while j < len(rises) and rises[j] > 0:
-            j += 1
-        for start, stop in _parted(rises, i, j):
-            humps.append((start, stop))
-            tops.append(max(rises[start:stop]))
-        i = j
-    return humps
+        if runs and i - runs[-1][1] < FLOOR:
+            runs[-1][1] = i + 1
+        else:
+            runs.append([i, i + 1])
+    return [part for start, stop in runs for part in _parted(rises, start, stop)]
 
 
 def _parted(rises: Sequence[float], start: int, stop: int) -> list[tuple[int, int]]:
