@@ -36,7 +36,7 @@ def dissect(limits: Limits) -> Inquiry[Hierarchy]:
     noise = max(LEAST_NOISE, curve.noise)
     through: Space = "global_cg" if "global_cg" in limits.spaces else "global"
     translating = Chase(through, shift_bytes=node, control_bytes=node)
-    hazy = tuple((step.fits_bytes // node // 2, 2 * step.over_bytes // node) for step in curve.steps)
+    hazy = tuple((step.fits_bytes // node // 2, 2 * step.over_bytes // node) for step in curve.steps if step.flat)
     found = yield from tlb.levels(asked, translating, tlb.Field(limits.most_bytes, noise, hazy))
     around = Around(0, noise, limits.most_bytes, limits.most_bytes, limits.most_bytes, node)
     if found:

@@ -220,10 +220,23 @@ class Found:
             "ways": measured("ways", self.sets.ways, method, evidence),
             "sets": measured("sets", self.sets.sets, method, evidence),
         }
-        if self.sets.bits:
+        if self.sets.bits and self.plain():
             bits = ",".join(str(bit) for bit in self.sets.bits)
             found["set_bits"] = measured("set_bits", bits, method, evidence)
+        elif self.sets.bits:
+            reason = f"if bits {self.sets.bits} alone chose the set, neighbours would not fill the cache: others are hashed in"
+            found["set_bits"] = undetermined("set_bits", reason, method, evidence)
         return found
+
+    def plain(self) -> bool:
+        """Whether neighbouring lines, as many as fit, fill no set beyond its ways if these bits alone choose it."""
+        assert self.sets is not None and self.sets.ways is not None and self.tag.nbytes is not None
+        lines = self.geometric() // self.tag.nbytes
+        held: dict[int, int] = {}
+        for line in range(lines):
+            number = sum((line * self.tag.nbytes >> bit & 1) << i for i, bit in enumerate(self.sets.bits))
+            held[number] = held.get(number, 0) + 1
+        return max(held.values()) <= self.sets.ways
 
 
 def _unit(name: str, unit: Unit, method: str, evidence: tuple[str, ...]) -> Finding:

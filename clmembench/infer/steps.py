@@ -141,8 +141,8 @@ def _even(values: Sequence[float], others: Sequence[float]) -> bool:
 
 
 def _humps(rises: Sequence[float]) -> list[tuple[int, int]]:
-    """(first, last) points of each rise: runs of slopes, which fewer than FLOOR flat ones in a row do not end, parted where they
-    fall below VALLEY of the lower top of either side."""
+    """(first, last) points of each rise: runs of slopes, which fewer than FLOOR flat ones in a row do not end, parted where
+    they fall below VALLEY of the lower top of either side."""
     runs: list[list[int]] = []
     for i, rise in enumerate(rises):
         if rise <= 0:

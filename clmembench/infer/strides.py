@@ -16,6 +16,8 @@ NEIGHBOURS = 0.15  # relative: pairs 256 B apart that take that much less than t
 CLEAR = 0.25  # of the way from hit to miss: what lies nearer to an end is that end
 SETTLED = 3  # strides in a row, each twice the last, at which as many places fit: no set bit lies between them
 MOST_PLACES = 1 << 17
+BEYOND = 0.06  # relative: how far beyond what fits the misses of two strides are compared
+ALIKE = 3  # times: shares that differ by no more are of one kind
 SLACK = 0.04  # relative: counts of places that differ by no more are one
 PAGE = 4096  # bytes: the least page there is
 LARGE = 4 << 20  # bytes: levels from there on take more places to overflow
@@ -109,8 +111,21 @@ def tag_unit(
             return Unit(None, f"how many places fit at strides of 3, 5 and 7 times {size} B suits no tag unit"), found
         if ratio < 1 - SLACK / 2:
             return Unit(None, f"only {found.fits} places {3 * size} B apart fit: lines fall unevenly into sets"), found
+        beyond = yield from _share(asked, chase, contrast, found.fits, 3 * size)
+        dense_beyond = yield from _share(asked, chase, contrast, dense.fits, unit)
+        if beyond < dense_beyond / ALIKE:  # a few lines of an uneven set, not the capacity
+            return Unit(
+                None, f"places {3 * size} B apart begin to miss there for another reason: lines fall unevenly into sets"
+            ), found
         size *= 2
     return Unit(None, "strides that would tell are beyond the limit of memory"), found
+
+
+def _share(asked: Asked, chase: Chase, contrast: Contrast, fitting: int, stride: int) -> Inquiry[float]:
+    """The share of accesses that miss a little beyond what fits."""
+    count = int((1 + BEYOND) * fitting) + 1
+    mean = yield from chase.mean(asked, count, stride)
+    return max(0.0, contrast.misses(mean, count) / count) if mean is not None else 0.0
 
 
 def _spread(asked: Asked, chase: Chase, contrast: Contrast, stride: int, capacity: int) -> Inquiry[Bound]:
@@ -118,7 +133,7 @@ def _spread(asked: Asked, chase: Chase, contrast: Contrast, stride: int, capacit
     there."""
     least = max(1, capacity // stride)
     base = yield from chase.mean(asked, max(1, 2 * least // 3), stride)
-    more = max(0.0, base - contrast.hit) if base is not None else 0.0
+    more = base - contrast.hit if base is not None and base > contrast.hit + 2 * SIGMAS * contrast.noise else 0.0
     here = replace(contrast, hit=contrast.hit + more, miss=contrast.miss + more)
     guesses = [least, 3 * least // 2, 3 * least]
     return (yield from bound(asked, chase, here, stride, 4 * least, guesses, SLACK / 4))
