@@ -52,7 +52,7 @@ def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inq
         none = {n: undetermined(n, why) for n in ("line_bytes", "sector_bytes", "ways", "sets", "policy")}
         return CacheLevel(name, chase.space, {"size_bytes": bounds, **none, **latencies})
     asked.cited()
-    filled = yield from strides.fill_unit(asked, chase.space, contrast, step.over_bytes)
+    filled = yield from strides.fill_unit(asked, chase.space, contrast, step.gone_bytes)
     fill_from = asked.cited()
     # of large levels whole lines, since nodes are dear there
     unit = (filled.nbytes or UNKNOWN) if around.number == 0 else around.node_bytes

@@ -117,8 +117,12 @@ def steps(sizes: Sequence[int], values: Sequence[float], ns: Sequence[float], no
         if miss / hit - 1 < LEAST_STEP:
             continue  # a part of what the next hump goes on with
         third = (start - before) // 3
-        flat = before == 0 or (
-            third > 0 and _even(least[start - third : start + 1], least[start - 2 * third : start - third + 1])
+        plateau = least[before : start + 1]
+        short = FLOOR <= start - before < 2 * FLOOR and _even(plateau[:1], [hit]) and _even(plateau[-1:], [hit])
+        flat = (
+            before == 0
+            or short
+            or (third > 0 and _even(least[start - third : start + 1], least[start - 2 * third : start - third + 1]))
         )
         middle = start // 2 if before == 0 else start - third // 2
         over = next(i for i in range(start + 1, len(least)) if least[i] > hit * (1 + max(dim, 0.02)))

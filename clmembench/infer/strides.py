@@ -15,7 +15,9 @@ APART = 3 * FAR  # an odd multiple, so that pairs fall into all sets
 NEIGHBOURS = 0.15  # relative: pairs 256 B apart that take that much less than those 512 B apart were prefetched
 CLEAR = 0.25  # of the way from hit to miss: what lies nearer to an end is that end
 SETTLED = 3  # strides in a row, each twice the last, at which as many places fit: no set bit lies between them
-MOST_PLACES = 1 << 17
+MOST_PLACES = 1 << 20
+MANY = 1 << 17  # places that are dear to visit
+ALL_MISS = 0.8  # of what a miss costs, which the first accesses of pairs must take
 BEYOND = 0.06  # relative: how far beyond what fits the misses of two strides are compared
 ALIKE = 3  # times: shares that differ by no more are of one kind
 SLACK = 0.04  # relative: counts of places that differ by no more are one
@@ -36,7 +38,7 @@ def longest_unit(asked: Asked, space: Space, beyond_bytes: int, claimed: int) ->
     """The longest unit that any level brings in, for nodes that never share one: pairs of accesses over a working set
     beyond all caches. Where neighbours are brought in too, which prefetchers do, it cannot be told, and what is claimed is
     taken."""
-    count = max(64, min(MOST_PLACES, 2 * beyond_bytes // APART))
+    count = max(64, min(MANY, 2 * beyond_bytes // APART))
     means = yield from _pairs(asked, space, count)
     if means is None or means[-2] < (1 - NEIGHBOURS) * means[-1]:
         return claimed
@@ -45,26 +47,31 @@ def longest_unit(asked: Asked, space: Space, beyond_bytes: int, claimed: int) ->
 
 
 def _pairs(asked: Asked, space: Space, count: int) -> Inquiry[list[float] | None]:
-    """The least mean of two orders for each distance of UNITS and FAR; None where there is no answer."""
-    distances = (*UNITS, FAR)
-    probes = [Probe(Pattern("pairs", count, APART, block_bytes=d, seed=seed), space) for d in distances for seed in (1, 2)]
+    """The least mean of two orders (of many places one) for each distance of UNITS and FAR; None where there is no answer."""
+    distances, seeds = (*UNITS, FAR), (1, 2) if count <= MANY else (1,)
+    probes = [Probe(Pattern("pairs", count, APART, block_bytes=d, seed=seed), space) for d in distances for seed in seeds]
     values = [answer.value for answer in (yield from asked.all(probes))]
     if any(value is None for value in values):
         return None
-    return [min(v for v in values[2 * i : 2 * i + 2] if v is not None) for i in range(len(distances))]
+    each = len(seeds)
+    return [min(v for v in values[each * i : each * (i + 1)] if v is not None) for i in range(len(distances))]
 
 
 def fill_unit(asked: Asked, space: Space, contrast: Contrast, capacity: int) -> Inquiry[Unit]:
     """The unit that a miss brings in: the least distance at which an access just after a miss misses too (Mei & Chu 2015,
-    section 4.2, stage 1, as pairs, which need no clock in the kernel). The first accesses are so many that they always
-    miss."""
-    count = max(64, min(MOST_PLACES // 8 if capacity < LARGE else MOST_PLACES, 2 * capacity // UNITS[2]))
-    means = yield from _pairs(asked, space, count)
+    section 4.2, stage 1, as pairs, which need no clock in the kernel). `capacity`: bytes that the level holds at most; the
+    first accesses are so many that they always miss."""
+    count = 2 * capacity // UNITS[2] if capacity < LARGE else int(1.3 * capacity) // UNITS[4]
+    if count > MOST_PLACES:
+        return Unit(None, f"a cache of up to {capacity} B is not overflowed by {MOST_PLACES} pairs of accesses")
+    means = yield from _pairs(asked, space, max(64, count))
     if means is None:
         return Unit(None, "pairs of accesses got no answer")
     near, far = means[0], means[-1]
     if far - near < max(4 * SIGMAS * contrast.noise, CLEAR * (contrast.miss - contrast.hit) / 2):
         return Unit(None, f"pairs {UNITS[0]} and {FAR} B apart take {near:.4g} and {far:.4g}: too alike to tell units")
+    if 2 * near - contrast.hit < ALL_MISS * contrast.miss:
+        return Unit(None, f"the first accesses of {count} pairs do not all miss")
     if means[-2] < (1 - NEIGHBOURS) * far:
         return Unit(None, f"lines {UNITS[-1]} B behind a miss are there sooner than others: a prefetcher brings them")
     # the first access of a pair costs as much at any distance: what is left is the second's
@@ -180,8 +187,11 @@ def sets_and_ways(
         found = yield from bound(asked, chase, contrast, stride, 2 * last + 2, guesses, apart)
         if found.over is None or found.fits < 1:
             return Sets(tuple(fitting), tuple(bits), None, f"no number of places {stride} B apart was found that just fits")
+        # of more than half the lines even those of other sets would fill the cache
+        few = 2 * found.over <= tags
         if (
-            not chase.shift_bytes
+            few
+            and not chase.shift_bytes
             and stride >= PAGE
             and (yield from _translated(asked, chase, contrast, stride, found.over, unit))
         ):

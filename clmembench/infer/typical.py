@@ -11,7 +11,7 @@ from clmembench import stats
 from clmembench.model import Array
 
 SAME = 0.015  # latencies that differ by less are one
-TYPICAL, SHARE = 0.10, 0.75  # most accesses of a pattern lie that close to their median
+TYPICAL, SHARE = 0.20, 0.75  # most accesses of a pattern lie that close to their median: a cache in slices spreads that far
 LEAST = 3  # accesses that make a latency
 STEP = 0.2  # of a latency that the clock's step may be
 SURE = 0.05  # half of an interval, as a fraction of the latency: a wider one is no number
@@ -49,7 +49,7 @@ class Reader:
     own_cost: float = 0.0  # how wide the interval of what was taken off is
 
     def mean(self, accesses: Sequence[int]) -> float:
-        """Of those within 10% of their median."""
+        """Of those within TYPICAL of their median."""
         values = self.latencies[list(accesses)]
         middle = float(np.median(values))
         return float(values[np.abs(values - middle) <= max(TYPICAL * middle, 3.0, self.clock_step)].mean())
