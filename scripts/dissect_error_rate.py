@@ -61,7 +61,7 @@ def told(seed: int, prefix: str, findings: Any, true: dict[str, Any] | None, ghz
         if name in ("latency_cycles", "penalty_cycles"):
             in_ns = findings.get(name.replace("cycles", "ns"))
             named[name] = finding if finding.status == "ok" or in_ns is None else in_ns
-        elif name != "prefetch_bytes":
+        elif name != "prefetch_bytes" and not name.endswith("_ns"):
             named[name] = finding
     scale = 1.0
     if any(f.unit == "ns" for f in named.values()):

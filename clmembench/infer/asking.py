@@ -72,19 +72,21 @@ class Chase:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """What a hit and a miss of one level cost (beyond the control), and the noise of a lap's mean, in the same unit."""
+    """What a hit and a miss of one level cost (beyond the control), the noise of a lap's mean, and what translation may add
+    to a hit where a set is larger than a TLB's reach; in the same unit."""
 
     hit: float
     miss: float
     noise: float
+    extra: float = 0.0
 
     def limit(self, count: int) -> float:
         """The mean up to which so many places all hit: half of one miss a lap, or the noise where that is more."""
-        return self.hit + max(SIGMAS * self.noise, (self.miss - self.hit) / count / 2)
+        return self.hit + self.extra + max(SIGMAS * self.noise, (self.miss - self.hit) / count / 2)
 
     def sharp(self, count: int) -> bool:
         """Whether a single miss a lap of so many places would be seen."""
-        return (self.miss - self.hit) / count >= 2 * SIGMAS * self.noise
+        return (self.miss - self.hit) / count >= 2 * (SIGMAS * self.noise + self.extra)
 
     def misses(self, mean: float, count: int) -> float:
         """Misses in a lap of so many places and that mean."""

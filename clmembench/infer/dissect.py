@@ -44,6 +44,7 @@ def dissect(limits: Limits) -> Inquiry[Hierarchy]:
         reach = first.pages.fits * first.stride_bytes
         entries = first.tags.fits if first.tags else first.pages.fits
         around = replace(around, reach_bytes=reach, entries=entries, page_bytes=first.page.nbytes or 0)
+        around = replace(around, penalty=max(t.contrast.miss for t in found))
     levels = []
     for number in range(len(curve.steps)):
         here = replace(around, number=number, nearer=curve.steps[number - 1].hit if number else 0.0)

@@ -13,6 +13,7 @@ from clmembench.infer.steps import Curve, Step, latency
 from clmembench.infer.strides import Sets, Unit
 from clmembench.model import CacheLevel, Finding, Inquiry
 
+PAGE = 4096  # bytes: the least page there is
 STRIDES = 4  # strides that agree on how many lines fit
 STEEP = 0.2  # of accesses: fewer misses a quarter beyond where they begin are a soft end
 RAMP = 0.95  # of the way to a miss: what lies beyond tells nothing of a ramp
@@ -37,6 +38,7 @@ class Around:
     node_bytes: int
     nearer: float = 0.0
     page_bytes: int = 0
+    penalty: float = 0.0
 
 
 def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inquiry[CacheLevel]:
@@ -46,7 +48,9 @@ def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inq
     method = "plateau of whole laps over growing working sets"
     sure = step.flat and (yield from steps.unhelped(asked, chase, step.fits_bytes, around.node_bytes, step.hit))
     latencies = latency(step.hit if sure else None, step.hit_ns if sure else None, curve, method, why)
-    contrast = Contrast(step.hit, step.miss, around.noise * step.hit)
+    # a block's pages are translated once each, for all their lines
+    beyond = around.penalty * around.node_bytes / max(PAGE, around.page_bytes) if step.over_bytes > around.reach_bytes else 0.0
+    contrast = Contrast(step.hit, step.miss, around.noise * step.hit, beyond)
     if not step.flat:
         bounds = undetermined("size_bytes", why, method, (), step.fits_bytes, step.gone_bytes)
         none = {n: undetermined(n, why) for n in ("line_bytes", "sector_bytes", "ways", "sets", "policy")}

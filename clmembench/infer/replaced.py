@@ -14,7 +14,7 @@ from clmembench.patterns import offsets
 WALKS = 16
 MORE = 2  # lines than a set has ways
 CERTAIN = 0.04  # relative: what a miss costs is known
-LAPS = 24  # of a walk that is recorded access by access
+LAPS = 12  # of a walk that is recorded access by access
 MOST_WAYS = 128
 AGREE = 0.25  # relative: by how much a trace's mean may differ from the same lap's
 
@@ -104,7 +104,7 @@ def _traced(
         steady = float(answer.latencies[:, record // 2 :].mean())
         if abs(steady - mean) > AGREE * mean:
             return None
-        for row in answer.latencies[:2]:
+        for row in answer.latencies[:1]:
             reached = [
                 (line, bool(v < middle))
                 for line, v in zip(lap * LAPS, row, strict=True)

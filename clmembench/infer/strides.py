@@ -99,8 +99,13 @@ def tag_unit(
     """
     size, found = unit, dense
     capacity = dense.fits * unit
+
+    def dearer(stride: int) -> Contrast:
+        """Translation is paid for fewer places a page."""
+        return replace(contrast, extra=contrast.extra * stride / unit)
+
     while size <= FAR and 3 * capacity <= most_bytes:
-        found = yield from _spread(asked, chase, contrast, 3 * size, capacity)
+        found = yield from _spread(asked, chase, dearer(3 * size), 3 * size, capacity)
         if found.over is None or not found.fits:
             return Unit(None, f"{found.fits} places {3 * size} B apart still fit"), found
         ratio = found.fits * 3 * size / capacity
@@ -111,7 +116,7 @@ def tag_unit(
                 return Unit(size), found
             others = []
             for odd in (5, 7):
-                other = yield from _spread(asked, chase, contrast, odd * size, capacity)
+                other = yield from _spread(asked, chase, dearer(odd * size), odd * size, capacity)
                 others.append(other.fits * 2 * size / capacity)
             if all(abs(share - 1) < SLACK for share in (ratio / 1.5, *others)):
                 return Unit(2 * size), found
