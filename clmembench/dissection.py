@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import get_args
 
-from clmembench.answers import answer
+from clmembench.answers import clock_of, least
 from clmembench.infer import levels
 from clmembench.infer.dissect import Limits, dissect
 from clmembench.infer.placed import Placed, placed
@@ -30,12 +30,14 @@ def limits(info: DeviceInfo, spaces: Sequence[str] = ()) -> Limits:
 
 def dissected(info: DeviceInfo, spaces: Sequence[str] = ()) -> Plan:
     """The points of a dissection, chosen as records come in."""
-    inquiry = dissect(limits(info, spaces))
+    inquiry, ghz = dissect(limits(info, spaces)), None
     try:
         probes = next(inquiry)
         while True:
             records = yield [Point(CHASE, probe.params()) for probe in probes]
-            probes = inquiry.send(_answers(probes, records))
+            ghz = ghz or clock_of(records)  # of the first that were asked, as a reader of the file finds it too
+            kept = {_key(record): record for record in records}  # whatever order they came in
+            probes = inquiry.send([least(kept[_asked(probe)], probe, ghz) for probe in probes])
     except StopIteration:
         return
 
@@ -58,19 +60,27 @@ def inferred(run: Run) -> Placed:
             kept[_key(record)] = record
     spaces = {str(record.params.get("space", "global")) for record in kept.values()}
 
-    def said(probe: Probe) -> Answer:
-        record = kept.get(tuple(sorted(probe.params().items())))
-        return answer(record, probe) if record is not None else Answer(probe, reason="this run has no answer to it")
+    ghz: list[float | None] = []
+
+    def said(probes: Sequence[Probe]) -> list[Answer]:
+        records = [kept.get(_asked(probe)) for probe in probes]
+        if not any(ghz):
+            ghz[:] = [clock_of([record for record in records if record is not None])]
+        nothing = "this run has no answer to it"
+        return [
+            Answer(probe, reason=nothing) if record is None else least(record, probe, ghz[0])
+            for probe, record in zip(probes, records, strict=True)
+        ]
 
     return placed(replayed(dissect(limits(run.header.device, sorted(spaces))), said), run.records)
 
 
-def replayed(inquiry: Inquiry[Hierarchy], said: Callable[[Probe], Answer]) -> Hierarchy:
-    """What an inquiry finds when `said`, a function from probe to answer, is asked."""
+def replayed(inquiry: Inquiry[Hierarchy], said: Callable[[Sequence[Probe]], list[Answer]]) -> Hierarchy:
+    """What an inquiry finds when `said`, a function from probes to their answers, is asked."""
     try:
         probes = next(inquiry)
         while True:
-            probes = inquiry.send([said(probe) for probe in probes])
+            probes = inquiry.send(said(probes))
     except StopIteration as found:
         result: Hierarchy = found.value
         return result
@@ -80,7 +90,5 @@ def _key(record: Record) -> tuple[tuple[str, Value], ...]:
     return tuple(sorted(record.params.items()))
 
 
-def _answers(probes: Sequence[Probe], records: Sequence[Record]) -> list[Answer]:
-    """Answers in the order of the probes, whatever order the records came in."""
-    kept = {_key(record): record for record in records}
-    return [answer(kept[tuple(sorted(probe.params().items()))], probe) for probe in probes]
+def _asked(probe: Probe) -> tuple[tuple[str, Value], ...]:
+    return tuple(sorted(probe.params().items()))

@@ -12,6 +12,7 @@ import argparse
 import multiprocessing
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,10 @@ def judged(seed: int) -> tuple[list[Row], float, int]:
     machine = random_hierarchy(seed)
     path, asked = machine.paths["global"], 0
 
-    def answered(probe: Probe) -> Answer:
+    def answered(probes: Sequence[Probe]) -> list[Answer]:
         nonlocal asked
-        asked += 1
-        return machine.answer(probe)
+        asked += len(probes)
+        return [machine.answer(probe) for probe in probes]
 
     began = time.perf_counter()
     limits = Limits(MOST_BYTES, BEYOND * max(cache.size_bytes for cache in path.caches), frozenset(machine.paths), 64)

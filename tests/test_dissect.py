@@ -19,9 +19,13 @@ def machine(*caches, memory=300.0, tlbs=(), noise=QUIET, **more):
     return Machine("test", {"global": Path(tuple(caches), memory, tuple(tlbs))}, noise, 7, **more)
 
 
+def each(answer):
+    return lambda probes: [answer(probe) for probe in probes]
+
+
 def found(device, most_bytes=512 * MIB):
     last = max(cache.size_bytes for cache in device.paths["global"].caches)
-    return replayed(dissect(Limits(most_bytes, 4 * last, frozenset(device.paths), 64)), device.answer)
+    return replayed(dissect(Limits(most_bytes, 4 * last, frozenset(device.paths), 64)), each(device.answer))
 
 
 def values(findings):
@@ -107,7 +111,7 @@ def test_what_is_told_of_noisy_physical_pages_is_true_or_bounded():
 
 
 def test_a_device_that_answers_nothing_gives_an_empty_hierarchy_and_says_so():
-    hierarchy = replayed(dissect(Limits(64 * MIB, MIB)), lambda probe: Answer(probe, reason="gone"))
+    hierarchy = replayed(dissect(Limits(64 * MIB, MIB)), each(lambda probe: Answer(probe, reason="gone")))
     assert not hierarchy.levels and "no chase" in hierarchy.notes[0]
 
 
@@ -120,7 +124,7 @@ def test_an_inquiry_ends_when_answers_cease_at_any_point():
             asked.append(probe)
             return device.answer(probe) if len(asked) <= left else Answer(probe, reason="the budget was spent")
 
-        hierarchy = replayed(dissect(Limits(64 * MIB, MIB)), said)
+        hierarchy = replayed(dissect(Limits(64 * MIB, MIB)), each(said))
         assert len(asked) < 2000
         for level in hierarchy.levels:
             told = values(level.findings)

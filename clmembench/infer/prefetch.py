@@ -91,7 +91,7 @@ def seen(answers: Sequence[Answer], line_bytes: int) -> tuple[float, bool] | Fin
     hit, miss = float(np.percentile(latencies[0], 90)), float(np.median(latencies[1][1::2]))
     if miss < COLD * hit:
         return _undetermined(answers, f"cold accesses take {miss:.4g}, warm ones up to {hit:.4g}: not to be told apart")
-    limit = float(np.sqrt(hit * miss))
+    limit = float(np.sqrt(max(hit, 0.0) * max(miss, 0.0)))
     sequence, random = ([float((trace[1:] < limit).mean()) for trace in latencies[n::2]] for n in (2, 3))
     told = ", ".join(f"{s:.0%} and {r:.0%} of {n}" for s, r, n in zip(sequence, random, SIZES, strict=True))
     if max(sequence) < FOUND:

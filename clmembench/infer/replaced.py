@@ -16,6 +16,7 @@ MORE = 2  # lines than a set has ways
 CERTAIN = 0.04  # relative: what a miss costs is known
 LAPS = 12  # of a walk that is recorded access by access
 MOST_WAYS = 128
+FEW_WAYS = 8  # up to so many, unevenly drawn victims are told from evenly drawn ones
 AGREE = 0.25  # relative: by how much a trace's mean may differ from the same lap's
 
 
@@ -61,6 +62,8 @@ def replaced(
         if found.status == "ok" and named.status == "ok" and found.value != named.value:
             reason = f"whole laps say {found.value}, single accesses say {named.value}"
             return {"policy": Finding("policy", None, None, None, "", "inconsistent", found.method, evidence, reason)}
+        if named.value == "random" and ways > FEW_WAYS:
+            named = undetermined("policy", f"drawn evenly or unevenly cannot be told apart for {ways} ways")
         if named.status == "ok":
             chances = ", ".join(f"{v:.3f}" for v in victims)
             more = {"victim_probabilities": Finding("victim_probabilities", chances, None, None, "", "ok", named.method)}

@@ -89,7 +89,7 @@ def curve(
     if len(sizes) < 2 * per_octave:
         return None
     values, ns = [_value(best[s]) for s in sizes], [best[s].ns or 0.0 for s in sizes]
-    noise = sorted(_noise(a) for a in best.values())[len(best) // 2]
+    noise = min(sorted(_noise(a) for a in best.values())[len(best) // 2], _bends(values))
     found = steps(sizes, values, ns, noise)
     end = (
         values[-1]
@@ -206,6 +206,13 @@ def _least(values: Sequence[float]) -> list[float]:
 
 def _value(answer: Answer) -> float:
     return answer.value if answer.value is not None else math.inf
+
+
+def _bends(values: Sequence[float]) -> float:
+    """The relative noise of a curve that is flat at first: how far its first points lie from the middle of their neighbours."""
+    bends = sorted(abs(b - (a + c) / 2) / b for a, b, c in zip(values, values[1:], values[2:], strict=False))
+    # most points lie on plateaus; the median of |x| is 0.67 sigma, and this has 1.5 times one point's variance
+    return bends[len(bends) // 2] / 0.6745 / math.sqrt(1.5) if bends else math.inf
 
 
 def _noise(answer: Answer) -> float:
