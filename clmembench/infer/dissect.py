@@ -33,7 +33,7 @@ def dissect(limits: Limits) -> Inquiry[Hierarchy]:
     curve = yield from steps.curve(asked, chase, node, 16 * node, limits.most_bytes, limits.floor_bytes)
     if curve is None:
         return Hierarchy(notes=("no chase through global memory gave an answer",))
-    noise = max(LEAST_NOISE, curve.noise)
+    noise = max(LEAST_NOISE, curve.steps[0].noise if curve.steps else curve.noise)
     through: Space = "global_cg" if "global_cg" in limits.spaces else "global"
     translating = Chase(through, shift_bytes=node, control_bytes=node)
     hazy = tuple((step.fits_bytes // node // 2, 2 * step.over_bytes // node) for step in curve.steps if step.flat)

@@ -47,10 +47,10 @@ def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inq
     name, why = f"L{around.number + 1}", "no plateau is flat enough: other levels answer some accesses"
     method = "plateau of whole laps over growing working sets"
     sure = step.flat and (yield from steps.unhelped(asked, chase, step.fits_bytes, around.node_bytes, step.hit))
-    latencies = latency(step.hit if sure else None, step.hit_ns if sure else None, curve, method, why)
+    latencies = latency(step.hit if sure else None, step.hit_ns if sure else None, curve, method, why, step.noise)
     # a block's pages are translated once each, for all their lines
     beyond = around.penalty * around.node_bytes / max(PAGE, around.page_bytes) if step.over_bytes > around.reach_bytes else 0.0
-    contrast = Contrast(step.hit, step.miss, around.noise * step.hit, beyond)
+    contrast = Contrast(step.hit, step.miss, (step.noise or around.noise) * step.hit, beyond)
     if not step.flat:
         bounds = undetermined("size_bytes", why, method, (), step.fits_bytes, step.gone_bytes)
         none = {n: undetermined(n, why) for n in ("line_bytes", "sector_bytes", "ways", "sets", "policy")}

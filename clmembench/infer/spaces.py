@@ -48,7 +48,7 @@ def along(asked: Asked, space: Space, node: int, longest: int) -> Inquiry[tuple[
     if curve is None:
         return ()
     levels = []
-    noise = max(LEAST_NOISE, curve.noise)
+    noise = max(LEAST_NOISE, curve.steps[0].noise if curve.steps else curve.noise)
     for number, step in enumerate(curve.steps):
         findings: dict[str, Finding] = {}
         contrast = Contrast(step.hit, step.miss, noise * step.hit)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from clmembench.infer.asking import SIGMAS, Asked, Chase
+from clmembench.infer.asking import LEAST_NOISE, SIGMAS, Asked, Chase
 from clmembench.infer.found import NO_CYCLES, measured, undetermined
 from clmembench.model import Answer, CacheLevel, Finding, Inquiry
 
@@ -20,7 +20,8 @@ MOSTLY = 0.75  # of accesses miss, lap after lap: no level that could hold the s
 EVEN = 0.025  # relative: two parts of one plateau differ by no more
 FLAT = 0.06  # relative: what a flat end may rise by
 BENT = 0.02  # how much slower than a larger working set a point must be to be measured again
-DEAR = 96 << 20  # bytes: beyond it half as many points an octave
+DEAR = 24 << 20  # bytes: beyond it half as many points an octave, and measured again only where far off
+MORE_BENT = 0.1
 AGAIN = 3  # times, each in another order
 SETTLED_OCTAVES = 2.0
 BEYOND = 4.0  # times the last step, before a flat end is called memory
@@ -31,7 +32,7 @@ class Step:
     """One level: `hit` and `hit_ns` while the working set fits, `miss` once it does not; the set is between `fits_bytes`,
     the last size on the level, and `over_bytes`, where it has surely left it; three quarters miss at
     `gone_bytes`, which is more than the level holds. `flat`: whether its latency is the same at
-    its middle and its end, so that it is surely the level's own."""
+    its middle and its end, so that it is surely the level's own; `noise`, relative, that of a lap on it."""
 
     hit: float
     hit_ns: float
@@ -40,6 +41,7 @@ class Step:
     over_bytes: int
     gone_bytes: int
     flat: bool = True
+    noise: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +127,10 @@ def steps(sizes: Sequence[int], values: Sequence[float], ns: Sequence[float], no
             or (third > 0 and _even(least[start - third : start + 1], least[start - 2 * third : start - third + 1]))
         )
         middle = start // 2 if before == 0 else start - third // 2
+        own = max(LEAST_NOISE, min(noise, _bends(values[before : start + 1])))
         over = next(i for i in range(start + 1, len(least)) if least[i] > hit * (1 + max(dim, 0.02)))
         gone = next(i for i in range(over, len(least)) if least[i] >= hit + MOSTLY * (miss - hit))
-        found.append(Step(hit, ns[middle], miss, sizes[start], sizes[over], sizes[gone], flat))
+        found.append(Step(hit, ns[middle], miss, sizes[start], sizes[over], sizes[gone], flat, own))
         before, start = stop, None
     return tuple(found)
 
@@ -176,7 +179,7 @@ def _mended(asked: Asked, chase: Chase, stride: int, sizes: Sequence[int], best:
     for seed in range(1, 1 + AGAIN):
         values = [_value(best[s]) for s in sizes]
         least = _least(values)
-        bent = [s for s, v, low in zip(sizes, values, least, strict=True) if v > low * (1 + BENT)]
+        bent = [s for s, v, low in zip(sizes, values, least, strict=True) if v > low * (1 + (BENT if s < DEAR else MORE_BENT))]
         if not bent:
             return
         for size, answer in zip(
@@ -240,10 +243,12 @@ def memory(found: Curve, sure: bool) -> tuple[CacheLevel, ...]:
     return (CacheLevel("DRAM", "global", findings),)
 
 
-def latency(value: float | None, ns: float | None, curve: Curve, method: str, why: str) -> dict[str, Finding]:
+def latency(
+    value: float | None, ns: float | None, curve: Curve, method: str, why: str, noise: float = 0.0
+) -> dict[str, Finding]:
     """latency_cycles and latency_ns as Findings: none where the curve has no such plateau, for the reason `why`, and no
     cycles where the core's clock is not known."""
-    spread, found = SIGMAS * curve.noise, {}
+    spread, found = SIGMAS * max(LEAST_NOISE, noise or curve.noise), {}
     for name, number in (("latency_cycles", value if curve.unit == "cycles" else None), ("latency_ns", ns)):
         if number is None:
             reason = NO_CYCLES if name == "latency_cycles" and curve.unit != "cycles" else why

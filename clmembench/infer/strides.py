@@ -112,13 +112,15 @@ def tag_unit(
         if ratio > 1 + SLACK:
             if size > unit:
                 return Unit(2 * size), found
-            if ratio > 1.5 * (1 + SLACK):
-                return Unit(size), found
-            others = []
+            # uneven sets only lower a count: the largest is nearest to how many lines there are
+            shares = [ratio / 1.5]
             for odd in (5, 7):
                 other = yield from _spread(asked, chase, dearer(odd * size), odd * size, capacity)
-                others.append(other.fits * 2 * size / capacity)
-            if all(abs(share - 1) < SLACK for share in (ratio / 1.5, *others)):
+                shares.append(other.fits * 2 * size / capacity)
+            most = max(shares)
+            if most > 1 + SLACK:
+                return Unit(size), found
+            if sum(most - share < SLACK for share in shares) > 1 and abs(most - 1) < SLACK:
                 return Unit(2 * size), found
             return Unit(None, f"how many places fit at strides of 3, 5 and 7 times {size} B suits no tag unit"), found
         if ratio < 1 - SLACK / 2:
