@@ -11,6 +11,7 @@ from clmembench.infer.translation import tlb_level
 from clmembench.model import CacheLevel, Hierarchy, Inquiry, Space
 
 KIB = 1 << 10
+FARTHEST = 4  # times the floor: where the curve ends, flat or not
 FURTHER = 8  # times the first cache: how far other paths to memory are followed
 BLOCK = 128 * KIB  # visited as a whole, so that translation is paid once for many lines; beyond what prefetchers look at
 
@@ -30,7 +31,9 @@ def dissect(limits: Limits) -> Inquiry[Hierarchy]:
     asked = Asked()
     chase = Chase(block_bytes=BLOCK)
     node = yield from strides.longest_unit(asked, "global", limits.floor_bytes, limits.line_bytes)
-    curve = yield from steps.curve(asked, chase, node, 16 * node, limits.most_bytes, limits.floor_bytes)
+    curve = yield from steps.curve(
+        asked, chase, node, 16 * node, min(limits.most_bytes, FARTHEST * limits.floor_bytes), limits.floor_bytes
+    )
     if curve is None:
         return Hierarchy(notes=("no chase through global memory gave an answer",))
     noise = max(LEAST_NOISE, curve.steps[0].noise if curve.steps else curve.noise)

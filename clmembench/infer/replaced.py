@@ -48,7 +48,9 @@ def replaced(
     if missing:
         return {"policy": undetermined("policy", missing)}
     if crowd.value is None or crowd.value - base[0] > (1 + CERTAIN) * contrast.miss:
-        reason = f"{ways + MORE} lines of one set take {crowd.value} on average, more than the {contrast.miss:.4g} of a miss"
+        reason = (
+            f"{ways + MORE} lines of one set take {crowd.value:.4g} on average, more than the {contrast.miss:.4g} of a miss"
+        )
         return {"policy": undetermined("policy", reason)}
     rates = [_rate(lap, answer, less, contrast) for lap, answer, less in zip(laps, answers, base, strict=True)]
     reason = (

@@ -18,6 +18,7 @@ WIDER = 4  # times the blocks of the curve
 HELPED = 0.035  # relative: what may differ between laps in blocks of two sizes
 MOSTLY = 0.75  # of accesses miss, lap after lap: no level that could hold the set lets that happen
 EVEN = 0.025  # relative: two parts of one plateau differ by no more
+LEAST_HIDDEN = 0.6  # relative: by how much the next differs from a level that no plateau shows
 FLAT = 0.06  # relative: what a flat end may rise by
 BENT = 0.02  # how much slower than a larger working set a point must be to be measured again
 DEAR = 24 << 20  # bytes: beyond it half as many points an octave, and measured again only where far off
@@ -118,16 +119,19 @@ def steps(sizes: Sequence[int], values: Sequence[float], ns: Sequence[float], no
         hit, miss = _level(least, before, start), _level(least, stop, after)
         if miss / hit - 1 < LEAST_STEP:
             continue  # a part of what the next hump goes on with
+        own = max(LEAST_NOISE, min(noise, _bends(values[before : start + 1])))
+        even = max(EVEN, 2 * _bends(values[before : start + 1])) if start - before > FLOOR else EVEN
         third = (start - before) // 3
         plateau = least[before : start + 1]
-        short = FLOOR <= start - before < 2 * FLOOR and _even(plateau[:1], [hit]) and _even(plateau[-1:], [hit])
+        short = FLOOR <= start - before < 2 * FLOOR and _even(plateau[:1], [hit], even) and _even(plateau[-1:], [hit], even)
         flat = (
             before == 0
             or short
-            or (third > 0 and _even(least[start - third : start + 1], least[start - 2 * third : start - third + 1]))
+            or (third > 0 and _even(least[start - third : start + 1], least[start - 2 * third : start - third + 1], even))
         )
         middle = start // 2 if before == 0 else start - third // 2
-        own = max(LEAST_NOISE, min(noise, _bends(values[before : start + 1])))
+        if not flat and miss / hit - 1 < LEAST_HIDDEN:
+            continue
         over = next(i for i in range(start + 1, len(least)) if least[i] > hit * (1 + max(dim, 0.02)))
         gone = next(i for i in range(over, len(least)) if least[i] >= hit + MOSTLY * (miss - hit))
         found.append(Step(hit, ns[middle], miss, sizes[start], sizes[over], sizes[gone], flat, own))
@@ -141,10 +145,10 @@ def _level(values: Sequence[float], first: int, last: int) -> float:
     return part[len(part) // 2]
 
 
-def _even(values: Sequence[float], others: Sequence[float]) -> bool:
+def _even(values: Sequence[float], others: Sequence[float], slack: float = EVEN) -> bool:
     """Whether two stretches of a curve have one latency."""
     a, b = sorted(values)[len(values) // 2], sorted(others)[len(others) // 2]
-    return abs(a - b) <= EVEN * max(a, b)
+    return abs(a - b) <= slack * max(a, b)
 
 
 def _humps(rises: Sequence[float]) -> list[tuple[int, int]]:
