@@ -170,7 +170,7 @@ def _parted(rises: Sequence[float], start: int, stop: int) -> list[tuple[int, in
     best: tuple[float, int] | None = None
     for i in range(start + 1, stop - FLOOR):
         lower = min(max(rises[start:i]), max(rises[i + FLOOR : stop]))
-        depth = max(rises[i : i + FLOOR]) / lower
+        depth = max(rises[i : i + FLOOR]) / lower if lower > 0 else 1.0
         if depth < VALLEY and (best is None or depth < best[0]):
             best = (depth, i)
     if best is None:

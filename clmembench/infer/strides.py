@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from clmembench.infer.asking import SIGMAS, Asked, Bound, Chase, Contrast, bound
+from clmembench.infer.asking import LEAST_NOISE, SIGMAS, Asked, Bound, Chase, Contrast, bound
 from clmembench.model import Inquiry, Pattern, Probe, Space
 
 UNITS = (8, 16, 32, 64, 128, 256)  # bytes: distances at which the second access of a pair is tried
@@ -72,15 +72,18 @@ def fill_unit(asked: Asked, space: Space, contrast: Contrast, capacity: int) -> 
         return Unit(None, f"pairs {UNITS[0]} and {FAR} B apart take {near:.4g} and {far:.4g}: too alike to tell units")
     if 2 * near - contrast.hit < ALL_MISS * contrast.miss:
         return Unit(None, f"the first accesses of {count} pairs do not all miss")
-    if means[-2] < (1 - NEIGHBOURS) * far:
+    if means[-2] < (1 - NEIGHBOURS) * far:  # as far as lines of any level are long, the next may still be of the same one
         return Unit(None, f"lines {UNITS[-1]} B behind a miss are there sooner than others: a prefetcher brings them")
-    # the first access of a pair costs as much at any distance: what is left is the second's
-    second = [2 * m - far for m in means]
-    middle, reach = (contrast.hit + far) / 2, CLEAR * (far - contrast.hit)
-    odd = [d for d, s in zip(UNITS, second, strict=False) if abs(s - middle) < reach]
+    # the first access of a pair costs as much at any distance, so what a mean rises by is half of what the second rises by; against
+    # a miss of this level, however much dearer the first access is that missed others too
+    noise = max(LEAST_NOISE, contrast.noise / contrast.hit) * max(means)
+    if 2 * SIGMAS * noise > CLEAR * (contrast.miss - contrast.hit):
+        return Unit(None, f"what a miss costs is within the noise of pairs, {noise:.2g} of {max(means):.4g}")
+    rises = [2 * (m - near) / (contrast.miss - contrast.hit) for m in means]
+    odd = [d for d, rise in zip(UNITS, rises, strict=False) if CLEAR < rise < 1 - CLEAR]
     if odd:
         return Unit(None, f"the second access of pairs {odd[0]} B apart neither hits nor misses: a prefetcher, or mixed levels")
-    apart = [s > middle for s in second]
+    apart = [rise > 1 - CLEAR for rise in rises]
     if apart != sorted(apart):
         return Unit(None, "whether the second access of a pair hits does not depend on its distance alone")
     return Unit((*UNITS, FAR)[apart.index(True)] if True in apart else None, "no distance was found at which both miss")
