@@ -1,4 +1,4 @@
-"""Line, ways, sets and policy together: every hypothesis is simulated, and what all that explain the data agree on is said. Pure."""
+"""Line, ways, sets and policy together: every hypothesis is simulated and held against what hit and what missed. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from clmembench.infer.drawn_victims import ERROR, Observation, fit
-from clmembench.infer.mappings import Footprint, Mapping, Possible, footprint, mappings, plausible
+from clmembench.infer.mappings import Footprint, Mapping, Possible, footprint, hashed, mappings, plausible
 from clmembench.infer.policies import MARGIN, WRONG_FLAGS
 from clmembench.infer.replacement import DETERMINISTIC, Maker, makers
 from clmembench.infer.streams import Stream
@@ -20,7 +20,7 @@ MOST_ALL = 120_000  # of all traces
 MOST_DRAWN = 400  # of a trace, where victims are drawn
 MOST_ALL_DRAWN = 1_500
 MOST_MAPPINGS = 32
-EXACT_BUDGET = 2_000_000  # visits simulated for one cache: what is not tried until then is not excluded, and nothing is said
+EXACT_BUDGET = 1_200_000  # visits simulated for one cache: what is not tried until then is not excluded, and nothing is said
 DRAWN_BUDGET = 16_000
 MOST_TRACES = 64
 MOST_UNITS = 60_000  # of all traces together
@@ -32,7 +32,7 @@ EVEN_LOG = math.log(1 - ERROR)
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """A cache: sectors of `unit_bytes` in lines, mapped to sets of `ways` ways, with the policy and how likely all flags are."""
+    """A cache: sectors of `unit_bytes` in lines, mapped to sets of `ways` ways, with a policy; how likely all flags are."""
 
     unit_bytes: int
     mapping: Mapping
@@ -56,7 +56,7 @@ class Setting:
 
 
 def setting(found: Sequence[Stream], unit_bytes: int) -> Setting:
-    """Streams at a unit's grain, the most telling ones: around the largest that fits and the smallest that does not, at each stride."""
+    """Streams at a unit's grain, the most telling: at each stride around the largest that fits and the smallest that does not."""
     visits = [s.visits(unit_bytes) for s in found]
     feet = [footprint(s) for s in visits]
     by_stride: dict[int, list[int]] = {}
@@ -79,18 +79,19 @@ def setting(found: Sequence[Stream], unit_bytes: int) -> Setting:
 
 
 def hypotheses(given: Setting, sectors: Sequence[int], lines: Sequence[int], paged: bool) -> list[Hypothesis]:
-    """All hypotheses that explain the data about as well as the best one does; none where none explains it. `sectors` and `lines`
-    are the sizes in bytes that are tried."""
+    """All hypotheses that explain the data about as well as the best one does; none where none explains it. `sectors` and
+    `lines` are the sizes in bytes that are tried."""
     if not given.visits or all(foot.fits for foot in given.footprints):
         return []
     span = max(int(foot.units[-1]) + given.unit_bytes for foot in given.footprints)
     order = sorted(given.footprints, key=lambda foot: foot.units.size)
-    possible = plausible(list(mappings(lines, span, paged)), order, MOST_MAPPINGS)
-    near = _near_exact(given, sectors, possible)
-    if near and all(h.explains for h in near):
-        return near
-    near = _near_drawn(given, sectors, possible)
-    return near if near and all(h.explains for h in near) else []
+    for tried in (mappings(lines, span, paged), () if paged else hashed(lines, span)):
+        possible = plausible(list(tried), order, MOST_MAPPINGS)
+        for search in (_near_exact, _near_drawn):
+            near = search(given, sectors, possible)
+            if near and all(h.explains for h in near):
+                return near
+    return []
 
 
 def _near_exact(given: Setting, sectors: Sequence[int], possible: Sequence[Possible]) -> list[Hypothesis]:
@@ -183,7 +184,7 @@ def _each(found: Sequence[tuple[Possible, Hypothesis]], least: float) -> list[Hy
 
 def _tried(one: Possible) -> list[int]:
     low, high = one.least_ways, one.most_ways
-    return sorted({int(round(w)) for w in np.linspace(low, high, min(WAYS_TRIED, high - low + 1))})
+    return sorted({round(float(w)) for w in np.linspace(low, high, min(WAYS_TRIED, high - low + 1))})
 
 
 def _cut(visits: Sequence[Stream], most: Sequence[int], together: int) -> list[Stream]:
@@ -203,8 +204,8 @@ def _parts(unit_bytes: int, mapping: Mapping, ways: int, stream: Stream) -> tupl
     """Visits to over-full sets in order of set and time, their sets; and of all others how many flags there are, and wrong."""
     sets = mapping.of(stream.addresses)
     lines = stream.addresses // mapping.line_bytes
-    pairs, first = np.unique(np.stack([sets, lines]), axis=1, return_index=True)
-    held = np.bincount(pairs[0], minlength=mapping.sets)
+    _, first = np.unique(lines, return_index=True)  # all of a line is in one set
+    held = np.bincount(sets[first], minlength=mapping.sets)
     over = held[sets] > ways
     unit = stream.addresses // unit_bytes
     cold = np.zeros(unit.size, dtype=bool)
@@ -215,7 +216,9 @@ def _parts(unit_bytes: int, mapping: Mapping, ways: int, stream: Stream) -> tupl
     return at[np.argsort(sets[at], kind="stable")], sets, int(plain.sum()), wrong
 
 
-def _exact(unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream], least: float, spent: _Spent) -> list[Hypothesis]:
+def _exact(
+    unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream], least: float, spent: _Spent
+) -> list[Hypothesis]:
     """Hypotheses with each deterministic policy; one that has become less likely than `least` is not followed further."""
     parts = [_parts(unit_bytes, mapping, ways, s) for s in cut]
     total = sum(int((s.missed >= 0).sum()) for s in cut)

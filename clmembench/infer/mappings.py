@@ -1,4 +1,4 @@
-"""Which set an address belongs to: mappings that are tried, and how many ways each leaves possible, whatever the policy. Pure."""
+"""Which set an address belongs to: mappings that are tried, and how many ways what misses leaves possible for each. Pure."""
 
 from __future__ import annotations
 
@@ -28,16 +28,21 @@ class Mapping:
     line_bytes: int
     grain_bytes: int
     sets: int
+    folded: tuple[int, int] = (0, 0)  # how many bits from which on, above the grain, are XORed into the set's lowest ones
 
     def of(self, addresses: Array) -> Array:
         """The set of each address."""
-        found: Array = addresses // self.grain_bytes % self.sets
+        index = addresses // self.grain_bytes
+        count, first = self.folded
+        if count:
+            index = index ^ (index >> first) & ((1 << count) - 1)
+        found: Array = index % self.sets
         return found
 
     @property
     def bits(self) -> str:
         """Address bits of the set index, "7-11", where the set is chosen by plain bits; else nothing."""
-        if self.sets & (self.sets - 1) or self.sets == 1:
+        if self.sets & (self.sets - 1) or self.sets == 1 or self.folded[0]:
             return ""
         low = self.grain_bytes.bit_length() - 1
         high = low + self.sets.bit_length() - 2
@@ -86,6 +91,16 @@ def mappings(lines: Sequence[int], span: int, paged: bool) -> Iterator[Mapping]:
                 yield Mapping(line, line, sets)
 
 
+def hashed(lines: Sequence[int], span: int) -> Iterator[Mapping]:
+    """Plain bits with further ones, in a row, XORed into the lowest: the simplest hashes, for where nothing plainer explains."""
+    for line in lines:
+        for bits in range(1, MOST_BITS):
+            for first in range(bits, bits + 4):
+                for count in range(1, bits + 1):
+                    if line << first < span:
+                        yield Mapping(line, line, 1 << bits, (count, first))
+
+
 @dataclass(frozen=True, slots=True)
 class Possible:
     """Mappings that put what was accessed into the same sets, with the least and greatest ways that what misses allows."""
@@ -110,9 +125,11 @@ class _Pooled:
     @classmethod
     def of(cls, footprints: Sequence[Footprint]) -> _Pooled:
         sizes = [foot.units.size for foot in footprints]
-        parts = [np.concatenate([getattr(foot, name) for foot in footprints]) for name in ("units", "visited", "missed")]
+        units, visited, missed = (
+            np.concatenate([getattr(foot, name) for foot in footprints]) for name in ("units", "visited", "missed")
+        )
         owner = np.repeat(np.arange(len(footprints)), sizes)
-        return cls(*parts, owner, np.array([foot.lasting for foot in footprints]), max(sizes))
+        return cls(units, visited, missed, owner, np.array([foot.lasting for foot in footprints]), max(sizes))
 
 
 def ways_cost(mapping: Mapping, pooled: _Pooled) -> tuple[Array, Array]:
@@ -153,7 +170,8 @@ def _above(at: Array) -> Array:
 
 def plausible(candidates: Sequence[Mapping], footprints: Sequence[Footprint], most: int) -> list[Possible]:
     """Mappings that what misses leaves possible: the cheapest first, and of equal ones those whose over-full sets hit least."""
-    small, total = [], 0
+    small: list[Footprint] = []
+    total = 0
     for foot in footprints:  # from the smallest on
         total += foot.units.size
         if total <= FIRST_UNITS or len(small) < 2:
@@ -173,6 +191,8 @@ _Cost = tuple[float, float, int, int, Mapping]  # the least cost, visits that hi
 
 def _costs(candidates: Sequence[Mapping], footprints: Sequence[Footprint]) -> list[_Cost]:
     """Those that cost little more than the cheapest, in order."""
+    if not candidates:
+        return []
     pooled = _Pooled.of(footprints)
     found: list[_Cost] = []
     for mapping in candidates:

@@ -1,4 +1,4 @@
-"""Modes of latencies: the values around which those of many accesses lie, however noisy, quantised or spoilt by outliers. Pure."""
+"""Modes of latencies: the values around which those of many accesses lie, however noisy or quantised. Pure."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ RARE = 0.005  # of a trace's accesses: what is rarer in every trace are outliers
 FEW = 5
 MOST = 24
 COARSE = 0.4  # of a latency: a clock's step above that hides other latencies in it
+BESIDE = 0.03  # of all latencies may be in no mode: more than outliers are noise that is not understood
 DIFFERENT = 6.0  # standard deviations
 WIDER = 1.6  # of the half width at which a mode was seen to end
 
@@ -34,7 +35,7 @@ class Mode:
 
 
 def quantum(traces: Sequence[Accesses]) -> float:
-    """The step of the clock: the greatest number that all latencies are multiples of, as far as that is larger than nothing."""
+    """The step of the clock: the greatest number that all latencies differ by multiples of, 0 for none."""
     values = np.unique(np.concatenate([t.latencies[:2000] for t in traces]))
     steps = np.diff(values)
     if values.size < 2 or values.size > 20_000:
@@ -42,7 +43,8 @@ def quantum(traces: Sequence[Accesses]) -> float:
     step = float(np.min(steps[steps > 1e-9 * values[-1]], initial=np.inf))
     if not np.isfinite(step):
         return 0.0
-    off = np.abs(values / step - np.round(values / step))
+    parts = (values - values[0]) / step  # a constant share of the clock's own may be in all of them
+    off = np.abs(parts - np.round(parts))
     return step if float(np.max(off)) < 0.02 else 0.0
 
 
@@ -76,7 +78,8 @@ def modes(traces: Sequence[Accesses]) -> list[Mode]:
             break
     ranges = [values[(values >= a) & (values <= b)] for a, b in sorted(found)]
     merged = _merged([_mode(v, a, b) for v, (a, b) in zip(ranges, sorted(found), strict=True)], step)
-    return [replace(m, mixed=_mixed(m, values, owner, step)) for m in merged]
+    beside = 1 - sum(m.count for m in merged) / values.size
+    return [replace(m, mixed=beside > BESIDE or _mixed(m, values, owner, step)) for m in merged]
 
 
 def assign(latencies: Array, found: Sequence[Mode]) -> Array:
@@ -152,7 +155,7 @@ def _mode(values: Array, low: float, high: float) -> Mode:
 
 
 def _mixed(mode: Mode, values: Array, owner: Array, step: float) -> bool:
-    """Whether a mode hides several: means of traces that differ by more than chance, or a step of the clock that could hide them."""
+    """Whether a mode hides several: means of traces that differ by more than chance, or a coarse step of the clock."""
     if step > COARSE * abs(mode.centre):
         return True
     inside = (values >= mode.low) & (values <= mode.high)
@@ -175,7 +178,9 @@ def _merged(found: list[Mode], step: float) -> list[Mode]:
             big, small = (last, mode) if last.count > mode.count else (mode, last)
             gap = abs(small.centre - big.centre)
             touching = mode.low - last.high < 0.5 * big.deviation
-            if (touching and gap < 6 * big.deviation and small.count < 0.05 * big.count) or gap < max(2 * big.deviation, 1.5 * step):
+            if (touching and gap < 6 * big.deviation and small.count < 0.05 * big.count) or gap < max(
+                2 * big.deviation, 1.5 * step
+            ):
                 n = big.count + small.count
                 centre = (big.centre * big.count + small.centre * small.count) / n
                 kept[-1] = Mode(centre, last.low, mode.high, big.deviation, big.error, n)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from clmembench.infer.geometry import Hypothesis, Setting, per_set
-from clmembench.infer.policies import policy_and_victims, with_evidence
 from clmembench.infer.modes import Mode
+from clmembench.infer.policies import policy_and_victims, with_evidence
+from clmembench.infer.uneven import uneven
 from clmembench.model import Finding
 
 EVIDENCE = 5
@@ -25,14 +27,18 @@ def cache(near: Sequence[Hypothesis], given: Setting, filled: tuple[int, int]) -
     """Findings of a cache level by name. `filled`: least and greatest bytes that a miss brings in."""
     evidence = evidence_of(given)
     if not near:
-        return _unexplained(given, filled)
+        return _uneven(given, filled) or _unexplained(given, filled)
     say = _Agreement(near, evidence)
     found = {
         "size_bytes": say("size_bytes", "B", lambda h: h.size_bytes, "arrays of more sizes around the capacity"),
-        "line_bytes": say("line_bytes", "B", lambda h: h.mapping.line_bytes, "strides below a line at sizes above the capacity"),
+        "line_bytes": say(
+            "line_bytes", "B", lambda h: h.mapping.line_bytes, "strides below a line at sizes above the capacity"
+        ),
         "sector_bytes": say("sector_bytes", "B", lambda h: h.unit_bytes, "first accesses at strides below and above it"),
         "ways": say("ways", "", lambda h: h.ways, "strides that fill single sets, or arrays of a few lines more than fit"),
-        "sets": say("sets", "", lambda h: h.mapping.sets, "strides that fill single sets, or arrays of a few lines more than fit"),
+        "sets": say(
+            "sets", "", lambda h: h.mapping.sets, "strides that fill single sets, or arrays of a few lines more than fit"
+        ),
     }
     found["policy"], victims = _policy(near, given, evidence)
     bits = {h.mapping.bits for h in near}
@@ -50,12 +56,23 @@ def tlb(near: Sequence[Hypothesis], given: Setting, filled: tuple[int, int]) -> 
     """Findings of a TLB level by name."""
     as_cache = cache(near, given, filled)
     evidence = evidence_of(given)
-    page = sector(filled, evidence, "page_bytes", "accesses in a row within a page at strides below its size, from an empty TLB on")
-    found = {"page_bytes": page, **{name: as_cache[name] for name in ("ways", "sets", "policy")}}
+    page = sector(
+        filled, evidence, "page_bytes", "accesses in a row within a page at strides below its size, from an empty TLB on"
+    )
+    found: dict[str, Finding] = {"page_bytes": page, **{name: as_cache[name] for name in ("ways", "sets", "policy")}}
     if near:
         say = _Agreement(near, evidence)
-        found["entries"] = say("entries", "", lambda h: h.ways * h.mapping.sets, "traces of a few pages more and fewer than it holds")
-        found["reach_bytes"] = say("reach_bytes", "B", lambda h: h.size_bytes, "traces of a few pages more and fewer than it holds")
+        found["entries"] = say(
+            "entries", "", lambda h: h.ways * h.mapping.sets, "traces of a few pages more and fewer than it holds"
+        )
+        found["reach_bytes"] = say(
+            "reach_bytes", "B", lambda h: h.size_bytes, "traces of a few pages more and fewer than it holds"
+        )
+    elif as_cache["size_bytes"].status == "ok" and page.status == "ok":
+        size = as_cache["size_bytes"]
+        found["reach_bytes"] = replace(size, name="reach_bytes")
+        count = float(size.value or 0) // given.unit_bytes
+        found["entries"] = replace(size, name="entries", value=count, low=count, high=count, unit="")
     else:
         size = as_cache["size_bytes"]
         found["reach_bytes"] = undetermined("reach_bytes", "B", size.reason, size.low, size.high)
@@ -78,7 +95,9 @@ def sector(filled: tuple[int, int], evidence: Sequence[str], name: str = "sector
     if low and low == high:
         return Finding(name, low, low, high, "B", "ok", method, tuple(evidence))
     missing = missing or "first accesses at strides below and above it, one after the other"
-    return Finding(name, None, low or None, high or None, "B", "undetermined", method, tuple(evidence), f"missing are {missing}")
+    return Finding(
+        name, None, low or None, high or None, "B", "undetermined", method, tuple(evidence), f"missing are {missing}"
+    )
 
 
 def latency(name: str, mode: Mode, evidence: Sequence[str]) -> Finding:
@@ -124,8 +143,34 @@ def _policy(near: Sequence[Hypothesis], given: Setting, evidence: Sequence[str])
             finding, victims = policy_and_victims(best.ways, observations)
             return with_evidence(finding, evidence), victims
         return Finding("policy", names[0], None, None, "", "ok", METHOD, tuple(evidence)), ()
-    reason = f"{' or '.join(names)} explain the traces equally well; missing are random sequences over ways + 2 lines of one set"
+    reason = (
+        f"{' or '.join(names)} explain the traces equally well; missing are random sequences over ways + 2 lines of one set"
+    )
     return undetermined("policy", "", reason), ()
+
+
+def _uneven(given: Setting, filled: tuple[int, int]) -> dict[str, Finding]:
+    """Findings where sets of unequal ways were seen to overflow one after the other; none where not."""
+    sets = uneven(given.visits, given.footprints, given.unit_bytes)
+    if sets is None or not filled[0] or filled[0] != filled[1]:
+        return {}
+    method = "which lines miss in laps of one line more each: ways + 1 of every set that overflows"
+    size, count = float(sum(sets.ways) * given.unit_bytes), float(len(sets.ways))
+
+    def ok(name: str, value: Value, unit: str = "") -> Finding:
+        number = value if isinstance(value, float) else None
+        return Finding(name, value, number, number, unit, "ok", method, sets.evidence)
+
+    reason = "laps alone tell not LRU from FIFO; missing are random sequences over ways + 2 lines of one set"
+    line = "a larger unit may be tagged than is brought in; missing are strides below a line at sizes above the capacity"
+    return {
+        "size_bytes": ok("size_bytes", size, "B"),
+        "line_bytes": undetermined("line_bytes", "B", line, given.unit_bytes),
+        "sector_bytes": sector(filled, sets.evidence),
+        "ways": ok("ways", sets.text if len(set(sets.ways)) > 1 else float(sets.ways[0])),
+        "sets": ok("sets", count),
+        "policy": undetermined("policy", "", reason),
+    }
 
 
 def _unexplained(given: Setting, filled: tuple[int, int]) -> dict[str, Finding]:

@@ -30,7 +30,7 @@ class Stages:
     served: tuple[Array, ...]
     translated: tuple[Array, ...]
     paged: bool
-    additive: bool
+    clear: bool  # no mode hides another
 
 
 def stages(traces: Sequence[Accesses]) -> Stages:
@@ -64,8 +64,6 @@ def stages(traces: Sequence[Accesses]) -> Stages:
     penalties, meanings = explained(levels, others, coldest)
     served_of, translated_of = np.full(len(found) + 1, -1, np.int8), np.full(len(found) + 1, -1, np.int8)
     for i, m in enumerate(found):
-        if m.mixed:
-            continue
         if pure[i]:
             served_of[i + 1], translated_of[i + 1] = levels.index(m), 0
         else:
@@ -73,12 +71,12 @@ def stages(traces: Sequence[Accesses]) -> Stages:
     errors = tuple(max((m.error for m in others), default=0.0) * 2 for _ in penalties)
     return Stages(
         levels, penalties, errors, tuple(served_of[n + 1] for n in numbers), tuple(translated_of[n + 1] for n in numbers),
-        paged, bool(penalties) or not others,
+        paged, not any(m.mixed for m in found),
     )  # fmt: skip
 
 
 def _chance(mode: Mode, found: Sequence[Mode], within: Array) -> float:
-    """Outliers to be expected within a mode, among accesses within a page: as many for its width as there are beside the modes."""
+    """Outliers to be expected within a mode, of accesses within a page: as many for its width as are beside all modes."""
     width = found[-1].high - found[0].low
     beside = max(width - sum(m.high - m.low for m in found), 0.1 * width)
     return float(within[0]) * (mode.high - mode.low) / beside

@@ -1,4 +1,4 @@
-"""What one cache or TLB was asked, access by access from empty on, and what missed: with the accesses that were not recorded. Pure."""
+"""What one cache or TLB was asked, access by access from empty on, those that were not recorded too. Pure."""
 
 from __future__ import annotations
 

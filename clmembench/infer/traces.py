@@ -1,7 +1,7 @@
 """Caches and TLBs from traces of accesses that anyone took: which missed, and what structure explains that. Pure.
 
-After Mei & Chu 2015, section 4 (fine-grained pointer chase), with their reading by eye replaced by simulation of every structure
-that is tried, and an answer only where all that explain the traces agree.
+After Mei & Chu 2015, section 4 (fine-grained pointer chase), with reading by eye replaced by simulation of every structure that is
+tried, and an answer only where all that explain the traces agree.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ def infer(traces: Sequence[Accesses]) -> Hierarchy:
         some = ", ".join(left_out[:5])
         notes.append(f"{len(left_out)} traces start in an unknown state and repeat no lap, and were left out: {some}")
     known = [n for n, t in enumerate(traces) if t.id not in set(left_out)]
+    if not seen.clear:
+        notes.append("noise or the clock's step hide more than one latency in a mode, so that TLBs cannot be told from caches")
+        return Hierarchy(levels=tuple(_levels(seen, first, traces)), notes=tuple(notes))
     if not seen.paged and len(seen.levels) > 1:
         return _strided(seen, first, tuple(notes))
     levels = _levels(seen, first, traces)
@@ -56,10 +59,18 @@ def _levels(seen: Stages, first: Sequence[Stream], traces: Sequence[Accesses]) -
         if number and number == len(seen.levels) - 1:
             levels.append(CacheLevel("DRAM", "global", with_latency({}, mode, evidence)))
             break
+        if any(m.mixed for m in seen.levels[: number + 1]):
+            levels.append(CacheLevel(f"L{number + 1}", "global", with_latency(_hidden(), mode, evidence)))
+            continue
         near, given, brought = _structure(asked)
         levels.append(CacheLevel(f"L{number + 1}", "global", with_latency(cache(near, given, brought), mode, evidence)))
         asked = [behind(stream, given.unit_bytes) for stream in asked]
     return levels
+
+
+def _hidden() -> dict[str, Finding]:
+    reason = "noise or the clock's step hide which accesses hit; missing is a finer clock, or less noise"
+    return {name: undetermined(name, unit, reason) for name, unit in CACHE_UNITS.items()}
 
 
 def _structure(asked: Sequence[Stream]) -> tuple[list[Hypothesis], Setting, tuple[int, int]]:
@@ -130,7 +141,14 @@ def _penalty(seen: Stages, number: int, findings: Mapping[str, Finding]) -> dict
     method = "difference of the modes of latencies with and without translation at hand"
     evidence = findings["page_bytes"].evidence
     found = Finding(
-        "penalty_cycles", round(value, 4), round(value - error, 4), round(value + error, 4), "as recorded", "ok", method, evidence
+        "penalty_cycles",
+        round(value, 4),
+        round(value - error, 4),
+        round(value + error, 4),
+        "as recorded",
+        "ok",
+        method,
+        evidence,
     )
     return {"penalty_cycles": found, "penalty_ns": nanoseconds}
 
@@ -144,7 +162,10 @@ def _strided(seen: Stages, first: Sequence[Stream], notes: tuple[str, ...]) -> H
         gaps = tuple(m.centre - modes[0].centre for m in modes[1:])
         errors = tuple(2 * (m.error + modes[0].error) for m in modes[1:])
         as_tlb = replace(seen, levels=modes[:1], penalties=gaps, penalty_errors=errors)
-        return Hierarchy(tlb=tuple(_tlbs(as_tlb, first, [replace(s, served=np.full(s.served.size, -1, np.int8)) for s in first])), notes=notes)
+        return Hierarchy(
+            tlb=tuple(_tlbs(as_tlb, first, [replace(s, served=np.full(s.served.size, -1, np.int8)) for s in first])),
+            notes=notes,
+        )
     missing = (
         "no two accesses in a row were within 4 KiB, so that misses of caches and of TLBs cannot be told apart; missing are "
         "traces with strides below a page"

@@ -1,5 +1,6 @@
 """The vocabulary: every core type, split by subject; imports nothing of ours, and any module may import it."""
 
+from clmembench.model.accesses import Accesses
 from clmembench.model.benchmark import (
     Axis,
     Benchmark,
@@ -9,7 +10,6 @@ from clmembench.model.benchmark import (
     Point,
     Role,
 )
-from clmembench.model.accesses import Accesses
 from clmembench.model.chase import (
     Answer,
     Inquiry,
