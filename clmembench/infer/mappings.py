@@ -92,7 +92,7 @@ def mappings(lines: Sequence[int], span: int, paged: bool) -> Iterator[Mapping]:
 
 
 def hashed(lines: Sequence[int], span: int) -> Iterator[Mapping]:
-    """Plain bits with further ones, in a row, XORed into the lowest: the simplest hashes, for where nothing plainer explains."""
+    """Plain bits with further ones, in a row, XORed into the lowest: the simplest hashes, where nothing plainer explains."""
     for line in lines:
         for bits in range(1, MOST_BITS):
             for first in range(bits, bits + 4):

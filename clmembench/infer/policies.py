@@ -111,7 +111,7 @@ def _drawn(ways: int, observations: Sequence[Observation], rounds: int) -> list[
 
 
 def _turned(weights: list[float], observations: Sequence[Observation]) -> list[float]:
-    """With the greatest probability at the likeliest way: which that is only the first laps tell, and the maximisation may miss it."""
+    """With the greatest probability at the likeliest way: only the first laps tell which that is."""
     top = int(np.argmax(weights))
     if len(weights) > 8 or weights[top] < UNEVEN / (len(weights) + UNEVEN - 1):
         return weights

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from clmembench.infer.geometry import Hypothesis, Setting, per_set
+from clmembench.infer.geometry import Setting
+from clmembench.infer.hypothesis import Hypothesis, per_set
 from clmembench.infer.modes import Mode
 from clmembench.infer.policies import policy_and_victims, with_evidence
 from clmembench.infer.uneven import uneven

@@ -1,7 +1,7 @@
 """Caches and TLBs from traces of accesses that anyone took: which missed, and what structure explains that. Pure.
 
-After Mei & Chu 2015, section 4 (fine-grained pointer chase), with reading by eye replaced by simulation of every structure that is
-tried, and an answer only where all that explain the traces agree.
+After Mei & Chu 2015, section 4 (fine-grained pointer chase), with reading by eye replaced by simulation of every structure that
+is tried, and an answer only where all that explain the traces agree.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clmembench.infer.geometry import Hypothesis, Setting, hypotheses, setting
+from clmembench.infer.geometry import Setting, hypotheses, setting
+from clmembench.infer.hypothesis import Hypothesis
 from clmembench.infer.properties import CACHE_UNITS, cache, tlb, undetermined, with_latency
 from clmembench.infer.stages import SMALLEST_PAGE, Stages, stages
 from clmembench.infer.streams import UNKNOWN, Stream, behind, filled, streams
