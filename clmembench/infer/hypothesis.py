@@ -37,7 +37,7 @@ class Hypothesis:
 
 
 @dataclass(slots=True)
-class _Spent:
+class Spent:
     """Visits that may still be simulated."""
 
     left: int
