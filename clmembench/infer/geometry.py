@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from clmembench.infer.hypothesis import Hypothesis, Spent, drawn, exact, parts
-from clmembench.infer.mappings import Footprint, Possible, footprint, hashed, mappings, plausible
+from clmembench.infer.mappings import Footprint, Possible, footprint, hashed, mappings, plausible, uneven_misses
 from clmembench.infer.policies import MARGIN
 from clmembench.infer.streams import Stream
 
@@ -65,7 +65,7 @@ def hypotheses(given: Setting, sectors: Sequence[int], lines: Sequence[int], pag
     span = max(int(foot.units[-1]) + given.unit_bytes for foot in given.footprints)
     order = sorted(given.footprints, key=lambda foot: foot.units.size)
     for tried in (mappings(lines, span, paged), () if paged else hashed(lines, span)):
-        possible = plausible(list(tried), order, MOST_MAPPINGS)
+        possible = plausible(list(tried), order, max(sectors), MOST_MAPPINGS)
         for search in (_near_exact, _near_drawn):
             near = search(given, sectors, possible)
             if near and all(h.explains for h in near):
@@ -102,7 +102,7 @@ def _all(possible: Sequence[Possible], sectors: Sequence[int]) -> list[tuple[Pos
 def _near_drawn(given: Setting, sectors: Sequence[int], possible: Sequence[Possible]) -> list[Hypothesis]:
     """The same with victims drawn: on few accesses first, then those that are left on as many more as they can be."""
     tried = _all(possible, sectors)
-    given = _begun(given)
+    whole, given = given, _begun(given)
     if not given.visits:
         return []
     lengths = [MOST_DRAWN] * len(given.visits)
@@ -113,7 +113,8 @@ def _near_drawn(given: Setting, sectors: Sequence[int], possible: Sequence[Possi
         cut = _cut(given.visits, lengths, together if together == MOST_ALL_DRAWN else MOST_ALL)
         found, best = [], -math.inf
         for one, ways, sector in tried:
-            h = drawn(sector, one.mappings[0], ways, cut, best - 2 * MARGIN, spent)
+            uneven = uneven_misses(one.mappings[0], ways, whole.footprints)
+            h = drawn(sector, one.mappings[0], ways, cut, best - 2 * MARGIN, spent, -uneven)
             if spent.left < 0:
                 return []
             if h is not None:

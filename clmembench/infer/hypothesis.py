@@ -16,6 +16,7 @@ from clmembench.infer.streams import Stream
 from clmembench.model import Array
 
 MOST_SURPRISE = 8.0  # standard deviations, of victims drawn evenly where they may be drawn otherwise
+MOST_NOISE = 0.004  # of flags in sets that are not over-full, which nothing but outliers can make wrong
 ODD_LOG = math.log(ERROR)
 EVEN_LOG = math.log(1 - ERROR)
 
@@ -64,6 +65,8 @@ def exact(unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream], l
     split = [parts(unit_bytes, mapping, ways, s) for s in cut]
     total = sum(int((s.missed >= 0).sum()) for s in cut)
     start = sum(wrong for *_, wrong in split)
+    plain = sum(seen for *_, seen, _ in split)
+    noisy = start > max(3.0, MOST_NOISE * plain)
     most = (total * EVEN_LOG - least) / (EVEN_LOG - ODD_LOG) if math.isfinite(least) else math.inf
     found = []
     for name in DETERMINISTIC:
@@ -76,7 +79,8 @@ def exact(unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream], l
                 spent.left -= at.size
             if wrong <= most:
                 loglik = (total - wrong) * EVEN_LOG + wrong * ODD_LOG
-                found.append(Hypothesis(unit_bytes, mapping, ways, name, loglik, wrong <= max(3.0, WRONG_FLAGS * total)))
+                explains = not noisy and wrong - start <= 3.0 + WRONG_FLAGS * (total - plain)
+                found.append(Hypothesis(unit_bytes, mapping, ways, name, loglik, explains))
                 most = min(most, wrong + MARGIN / (EVEN_LOG - ODD_LOG))
     return found
 
@@ -127,9 +131,12 @@ def per_set(unit_bytes: int, mapping: Mapping, ways: int, stream: Stream) -> tup
     return found, rest, wrong
 
 
-def drawn(unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream], least: float, spent: Spent) -> Hypothesis | None:
-    """The hypothesis with victims drawn evenly, on fewer accesses; None as soon as it is less likely than `least`."""
-    loglik = 0.0
+def drawn(
+    unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream], least: float, spent: Spent, loglik: float
+) -> Hypothesis | None:
+    """The hypothesis with victims drawn evenly, on fewer accesses; None as soon as it is less likely than `least`. `loglik`:
+    what is known of it before."""
+    explains = loglik > -MARGIN
     surprise = []
     wrong_all = total = 0
     for stream in cut:
@@ -150,5 +157,5 @@ def drawn(unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream], l
     if loglik < least:
         return None
     off = abs(sum(surprise)) / math.sqrt(max(len(surprise), 1))
-    explains = wrong_all <= max(3.0, WRONG_FLAGS * total) and off <= MOST_SURPRISE and bool(surprise)
+    explains &= wrong_all <= max(3.0, WRONG_FLAGS * total) and off <= MOST_SURPRISE and bool(surprise)
     return Hypothesis(unit_bytes, mapping, ways, "random", loglik, explains)

@@ -17,6 +17,7 @@ MOST_BITS = 14
 ODD_SETS = tuple(n for n in range(3, 33) if n & (n - 1)) + tuple(m << k for k in range(3, 12) for m in (3, 5, 7, 9, 11, 13, 15))
 FIRST_UNITS = 6_000  # of the smallest footprints, on which all mappings are tried
 MOST_SECOND = 300  # mappings that are tried on all of them
+DISPERSION = 3.0  # how much more misses of lines differ than by chance alone, where victims are drawn unevenly
 NEAR = 40.0  # of cost above the least, what is still looked at
 SETTLED = 0.9
 
@@ -48,6 +49,13 @@ class Mapping:
         high = low + self.sets.bit_length() - 2
         return f"{low}-{high}" if high > low else str(low)
 
+    @property
+    def hash(self) -> str:
+        """What is XORed into the lowest bits of the set index, "13-14 into 7-8"; nothing where nothing is."""
+        count, first = self.folded
+        low = self.grain_bytes.bit_length() - 1
+        return f"{low + first}-{low + first + count - 1} into {low}-{low + count - 1}" if count else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
@@ -60,6 +68,7 @@ class Footprint:
     visited: Array
     missed: Array
     lasting: bool
+    sequential: bool = False  # visited from low to high addresses, again and again
 
     @property
     def fits(self) -> bool:
@@ -75,7 +84,51 @@ def footprint(stream: Stream) -> Footprint:
     missed = np.bincount(inverse[again & (stream.missed == 1)], minlength=units.size)
     last = inverse[inverse.size * 2 // 3 :]
     lasting = stream.lap > 0 or np.unique(last).size >= SETTLED * units.size
-    return Footprint(units, visited, missed, lasting)
+    sequential = stream.addresses.size > 20 and float((np.diff(stream.addresses) > 0).mean()) > 0.9
+    return Footprint(units, visited, missed, lasting, sequential)
+
+
+def line_cost(line_bytes: int, sector_bytes: int, footprints: Sequence[Footprint]) -> float:
+    """What it costs to call so many bytes a line: when a line goes all of its sectors go, and all miss when they are next read.
+
+    Of laps from low to high addresses, in which nothing comes between the sectors of a line; `sector_bytes`: the most that a
+    miss brings in.
+    """
+    cost = 0.0
+    if line_bytes <= sector_bytes:
+        return cost
+    for foot in footprints:
+        if not foot.sequential:
+            continue
+        starts = np.flatnonzero(np.r_[True, np.diff(foot.units // sector_bytes) != 0])
+        missed, visited = np.add.reduceat(foot.missed, starts), np.maximum.reduceat(foot.visited, starts)
+        line = foot.units[starts] // line_bytes
+        together = np.flatnonzero((line[1:] == line[:-1]) & (visited[1:] == visited[:-1]) & (visited[1:] > 0))
+        cost += ODD / 2 * float(np.minimum(np.abs(missed[together + 1] - missed[together]), 10).sum())
+    return cost
+
+
+def uneven_misses(mapping: Mapping, ways: int, footprints: Sequence[Footprint]) -> float:
+    """What it costs that some lines of over-full sets miss and others never do, where victims are drawn: at last all do.
+
+    The log-likelihood ratio of misses by line against equal shares, less what is expected of victims drawn unevenly.
+    """
+    cost = 0.0
+    for foot in footprints:
+        if not foot.lasting:
+            continue
+        lines, inverse = np.unique(foot.units // mapping.line_bytes, return_inverse=True)
+        missed, visited = np.bincount(inverse, foot.missed), np.bincount(inverse, foot.visited)
+        _, sets = np.unique(mapping.of(lines * mapping.line_bytes), return_inverse=True)
+        held = np.bincount(sets)
+        over = (held > ways) & (np.bincount(sets, missed) > 0)
+        if not over.any():
+            continue
+        expected = visited * (np.bincount(sets, missed) / np.maximum(np.bincount(sets, visited), 1))[sets]
+        ratio = np.bincount(sets, missed * np.log(np.maximum(missed, 0.5) / np.maximum(expected, 1e-9)) * (missed > 0))
+        beyond = ratio[over] - DISPERSION * (held[over] - 1) / 2 - ODD
+        cost += float(np.maximum(0.0, beyond).sum()) / DISPERSION
+    return cost
 
 
 def mappings(lines: Sequence[int], span: int, paged: bool) -> Iterator[Mapping]:
@@ -168,8 +221,14 @@ def _above(at: Array) -> Array:
     return sums
 
 
-def plausible(candidates: Sequence[Mapping], footprints: Sequence[Footprint], most: int) -> list[Possible]:
-    """Mappings that what misses leaves possible: the cheapest first, and of equal ones those whose over-full sets hit least."""
+def plausible(candidates: Sequence[Mapping], footprints: Sequence[Footprint], sector_bytes: int, most: int) -> list[Possible]:
+    """Mappings that what misses leaves possible: the cheapest first, and of equal ones those whose over-full sets hit least.
+
+    `sector_bytes`: the most that a miss brings in.
+    """
+    lines = {line: line_cost(line, sector_bytes, footprints) for line in {m.line_bytes for m in candidates}}
+    least = min(lines.values(), default=0.0)
+    candidates = [m for m in candidates if lines[m.line_bytes] <= least + NEAR]
     small: list[Footprint] = []
     total = 0
     for foot in footprints:  # from the smallest on

@@ -12,11 +12,12 @@ from clmembench.infer.drawn_victims import ERROR, Observation, fit
 from clmembench.infer.replacement import DETERMINISTIC, hits, makers
 from clmembench.model import Finding
 
+UNEXPLAINED = "no policy that is known"
 MARGIN = 10.0  # of log-likelihood between the policy that is named and any other
 MOST_EXACT = 40_000  # accesses that are simulated
 MOST_DRAWN = 2_400  # accesses that are filtered over what a set may hold, which is slower
 WRONG_FLAGS = 0.01  # of accesses: a policy that needs more to be wrong does not explain them
-MOST_SURPRISE = 4.0  # standard deviations
+MOST_SURPRISE = 6.0  # standard deviations
 ROUNDS = 8  # of estimating the victims' probabilities
 UNEVEN = 2.0  # victims drawn this unevenly are what an answer of "random" has to exclude
 MOST_WEIGHTED_WAYS = 16
@@ -147,7 +148,7 @@ def _decided(candidates: Sequence[Candidate], count: int) -> tuple[Finding, Vict
     else:
         rivals = [c for c in ranked if c is not best]
     if not best.explains:
-        return _undetermined("no policy that is known explains which accesses hit and which missed", count), ()
+        return _undetermined(f"{UNEXPLAINED} explains which accesses hit and which missed", count), ()
     close = sorted({c.name for c in rivals if c.loglik > best.loglik - MARGIN})
     if close:
         names = " or ".join([best.name, *close])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from clmembench.infer.geometry import Setting
 from clmembench.infer.hypothesis import Hypothesis, per_set
 from clmembench.infer.modes import Mode
-from clmembench.infer.policies import policy_and_victims, with_evidence
+from clmembench.infer.policies import UNEXPLAINED, policy_and_victims, with_evidence
 from clmembench.infer.uneven import uneven
 from clmembench.model import Finding
 
@@ -42,9 +43,17 @@ def cache(near: Sequence[Hypothesis], given: Setting, filled: tuple[int, int]) -
         ),
     }
     found["policy"], victims = _policy(near, given, evidence)
+    if found["policy"].reason.startswith(UNEXPLAINED):
+        return _unexplained(given, filled)
     bits = {h.mapping.bits for h in near}
     if len(bits) == 1 and (text := bits.pop()):
         found["set_bits"] = Finding("set_bits", text, None, None, "", "ok", METHOD, evidence)
+    hashes = sorted({h.mapping.hash for h in near})
+    if all(hashes):
+        status: Literal["ok", "undetermined"] = "ok" if len(hashes) == 1 else "undetermined"
+        reason = f"{' or '.join(hashes[:4])} explain the traces equally well" if len(hashes) > 1 else ""
+        value = hashes[0] if len(hashes) == 1 else None
+        found["set_hash"] = Finding("set_hash", value, None, None, "", status, METHOD, evidence, reason)
     if victims:
         text = ", ".join(f"{v:.2f}" for v in victims)
         found["victim_probabilities"] = Finding(
