@@ -135,6 +135,8 @@ def main() -> None:
         for some, seconds in pool.imap_unordered(judged, range(asked.first, asked.last + 1)):
             rows += some
             longest = max(longest, seconds)
+            if asked.wrong:
+                print(f"seed {some[0][0] if some else '?'}: {seconds:.0f} s", file=sys.stderr, flush=True)
             for seed, name, outcome, _, said, true in some:
                 if asked.wrong and outcome == "wrong":
                     print(f"seed {seed}: {name} said {said}, is {true}", file=sys.stderr)

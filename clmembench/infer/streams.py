@@ -99,10 +99,13 @@ def behind(first: Stream, unit_bytes: int) -> Stream:
     missed when it was seen.
     """
     missed = first.missed
-    asked = missed == 1
+    block = first.addresses // unit_bytes
+    inside = np.zeros(block.size, dtype=bool)  # what was just brought in cannot miss: a latency that says so is an outlier
+    inside[1:] = block[1:] == block[:-1]
+    asked = (missed == 1) & ~inside
     unseen = missed == UNKNOWN
     if unseen.any():
-        unit = first.addresses // unit_bytes
+        unit = block
         new = np.zeros(unit.size, dtype=bool)
         new[np.unique(unit, return_index=True)[1]] = True
         if first.lap:

@@ -55,6 +55,7 @@ def _after(stream: Stream, seen: Array) -> Array:
 def _levels(seen: Stages, first: Sequence[Stream], traces: Sequence[Accesses]) -> list[CacheLevel]:
     levels = []
     asked = list(first)
+    fetched = 0  # bytes that the cache before brings in at once; 0: not known
     for number, mode in enumerate(seen.levels):
         evidence = _where(seen.served, number, traces)
         if number and number == len(seen.levels) - 1:
@@ -63,9 +64,11 @@ def _levels(seen: Stages, first: Sequence[Stream], traces: Sequence[Accesses]) -
         if any(m.mixed for m in seen.levels[: number + 1]):
             levels.append(CacheLevel(f"L{number + 1}", "global", with_latency(_hidden(), mode, evidence)))
             continue
-        near, given, brought = _structure(asked)
-        levels.append(CacheLevel(f"L{number + 1}", "global", with_latency(cache(near, given, brought), mode, evidence)))
-        asked = [behind(stream, given.unit_bytes) for stream in asked]
+        near, given, brought = _structure(asked, fetched)
+        found = cache(near, given, brought)
+        levels.append(CacheLevel(f"L{number + 1}", "global", with_latency(_no_finer(found, fetched), mode, evidence)))
+        fetched = _fetched(near)
+        asked = [behind(stream, fetched or given.unit_bytes) for stream in asked]
     return levels
 
 
@@ -74,15 +77,39 @@ def _hidden() -> dict[str, Finding]:
     return {name: undetermined(name, unit, reason) for name, unit in CACHE_UNITS.items()}
 
 
-def _structure(asked: Sequence[Stream]) -> tuple[list[Hypothesis], Setting, tuple[int, int]]:
-    """Hypotheses for one cache, of all sectors and lines that what misses bring in leaves possible."""
+def _fetched(near: Sequence[Hypothesis]) -> int:
+    """What all hypotheses say that this cache asks of the next at once; 0 where they differ or there are none."""
+    units = {h.unit_bytes for h in near}
+    return units.pop() if len(units) == 1 else 0
+
+
+def _no_finer(found: dict[str, Finding], fetched: int) -> dict[str, Finding]:
+    """A line or sector as small as what the cache before asks for may as well be smaller: nothing finer comes to this one."""
+    reason = (
+        f"the cache before this one asks for {fetched} B at once, so that a smaller line would look the same; "
+        "missing are traces that bypass it"
+    )
+    told = dict(found)
+    for name in ("line_bytes", "sector_bytes"):
+        if fetched and found[name].status == "ok" and found[name].value == fetched:
+            told[name] = replace(found[name], value=None, low=None, status="undetermined", reason=reason)
+            if name == "line_bytes":
+                told["sets"] = replace(found["sets"], value=None, high=None, status="undetermined", reason=reason)
+    return told
+
+
+def _structure(asked: Sequence[Stream], fetched: int) -> tuple[list[Hypothesis], Setting, tuple[int, int]]:
+    """Hypotheses for one cache, of all sectors and lines that what misses bring in leaves possible. `fetched`: what the cache
+    before brings in at once, which this one has to hold whatever its lines are."""
     asked = [s for s in asked if s.addresses.size]
     low, high = filled(asked)
     if low > MOST_SECTOR:  # fetched ahead of what was asked for: of the sector this says nothing
         low = 0
+    low = max(low, fetched)
+    high = max(high, low) if high else high
     strides = [s.stride_bytes for s in asked if s.stride_bytes > 0]
     finest = 1 << (min(strides, default=64).bit_length() - 1)
-    unit = low if low and low == high else max(low, min(finest, high or finest), LEAST_SECTOR)
+    unit = low if fetched or (low and low == high) else max(low, min(finest, high or finest), LEAST_SECTOR)
     sectors = [1 << k for k in range(4, 10) if max(low, LEAST_SECTOR) <= 1 << k <= (high or MOST_SECTOR)] or [unit]
     lines = [1 << k for k in range(4, 11) if 1 << k >= sectors[0]]
     given = setting(asked, unit)
