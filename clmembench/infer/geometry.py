@@ -68,13 +68,15 @@ def hypotheses(given: Setting, sectors: Sequence[int], lines: Sequence[int], pag
         possible = plausible(list(tried), order, max(sectors), MOST_MAPPINGS)
         for search in (_near_exact, _near_drawn):
             near = search(given, sectors, possible)
+            if near is None:
+                return []
             if near and all(h.explains for h in near):
                 return near
     return []
 
 
-def _near_exact(given: Setting, sectors: Sequence[int], possible: Sequence[Possible]) -> list[Hypothesis]:
-    """The likeliest hypotheses with a deterministic policy, and those about as likely."""
+def _near_exact(given: Setting, sectors: Sequence[int], possible: Sequence[Possible]) -> list[Hypothesis] | None:
+    """The likeliest hypotheses with a deterministic policy, and those about as likely; None where not all could be tried."""
     cut = _cut(given.visits, [MOST_VISITS] * len(given.visits), MOST_ALL)
     best = -math.inf
     found: list[tuple[Possible, Hypothesis]] = []
@@ -84,7 +86,7 @@ def _near_exact(given: Setting, sectors: Sequence[int], possible: Sequence[Possi
             best = max(best, h.loglik)
             found.append((one, h))
         if spent.left < 0:
-            return []
+            return None
     return _each(found, best - MARGIN)
 
 
@@ -99,7 +101,7 @@ def _all(possible: Sequence[Possible], sectors: Sequence[int]) -> list[tuple[Pos
     ]
 
 
-def _near_drawn(given: Setting, sectors: Sequence[int], possible: Sequence[Possible]) -> list[Hypothesis]:
+def _near_drawn(given: Setting, sectors: Sequence[int], possible: Sequence[Possible]) -> list[Hypothesis] | None:
     """The same with victims drawn: on few accesses first, then those that are left on as many more as they can be."""
     tried = _all(possible, sectors)
     whole, given = given, _begun(given)
@@ -116,15 +118,17 @@ def _near_drawn(given: Setting, sectors: Sequence[int], possible: Sequence[Possi
             uneven = uneven_misses(one.mappings[0], ways, whole.footprints)
             h = drawn(sector, one.mappings[0], ways, cut, best - 2 * MARGIN, spent, -uneven)
             if spent.left < 0:
-                return []
+                return None
             if h is not None:
                 best = max(best, h.loglik)
                 found.append((one, h))
         left = [(one, h.ways, h.unit_bytes) for one, h in found if h.loglik >= best - 2 * MARGIN]
         if len(left) <= 1 or not any(h.explains for _, h in found):
             break
-        tried = left
-        lengths = _lengths(given, tried, together)
+        tried, before = left, lengths
+        lengths = _lengths(given, tried, 3 * together)
+        if sum(lengths) <= sum(min(length, s.served.size) for length, s in zip(before, given.visits, strict=True)):
+            break
     return _each(found, best - MARGIN)
 
 
@@ -136,11 +140,17 @@ def _begun(given: Setting) -> Setting:
 
 def _lengths(given: Setting, tried: Sequence[tuple[Possible, int, int]], most: int) -> list[int]:
     """How much of each stream to take so that over-full sets of any hypothesis get no more visits than so many in all."""
-    share = most // max(len(given.visits), 1)
-    lengths = []
-    for stream in given.visits:
-        counts = [parts(sector, one.mappings[0], ways, stream)[0].size for one, ways, sector in tried]
-        lengths.append(int(stream.addresses.size * min(1.0, share / max(*counts, 1))))
+    counts = [
+        max(parts(sector, one.mappings[0], ways, stream)[0].size for one, ways, sector in tried) for stream in given.visits
+    ]
+    lengths = [0] * len(counts)
+    waiting = len(counts)
+    for number in sorted(range(len(counts)), key=lambda n: counts[n]):  # what short ones leave is for long ones
+        part = min(counts[number], most // waiting)
+        lengths[number] = (
+            int(given.visits[number].addresses.size * part / max(counts[number], 1)) if counts[number] else MOST_VISITS
+        )
+        most, waiting = most - part, waiting - 1
     return lengths
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clmembench.infer.drawn_victims import ERROR, Observation, fit
+from clmembench.infer.drawn_victims import ERROR, Observation, different, fit
 from clmembench.infer.mappings import Mapping
 from clmembench.infer.policies import MARGIN, WRONG_FLAGS
 from clmembench.infer.replacement import DETERMINISTIC, Maker, makers
@@ -61,13 +61,16 @@ def parts(unit_bytes: int, mapping: Mapping, ways: int, stream: Stream) -> tuple
 
 
 def exact(unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream], least: float, spent: Spent) -> list[Hypothesis]:
-    """Hypotheses with each deterministic policy; one that has become less likely than `least` is not followed further."""
+    """Hypotheses with each deterministic policy that explains the flags and is no less likely than `least`."""
     split = [parts(unit_bytes, mapping, ways, s) for s in cut]
     total = sum(int((s.missed >= 0).sum()) for s in cut)
     start = sum(wrong for *_, wrong in split)
     plain = sum(seen for *_, seen, _ in split)
-    noisy = start > max(3.0, MOST_NOISE * plain)
-    most = (total * EVEN_LOG - least) / (EVEN_LOG - ODD_LOG) if math.isfinite(least) else math.inf
+    if start > max(3.0, MOST_NOISE * plain):
+        return []
+    most = start + 3.0 + WRONG_FLAGS * (total - plain)
+    if math.isfinite(least):
+        most = min(most, (total * EVEN_LOG - least) / (EVEN_LOG - ODD_LOG))
     found = []
     for name in DETERMINISTIC:
         for maker in makers(name, ways):
@@ -79,8 +82,7 @@ def exact(unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream], l
                 spent.left -= at.size
             if wrong <= most:
                 loglik = (total - wrong) * EVEN_LOG + wrong * ODD_LOG
-                explains = not noisy and wrong - start <= 3.0 + WRONG_FLAGS * (total - plain)
-                found.append(Hypothesis(unit_bytes, mapping, ways, name, loglik, explains))
+                found.append(Hypothesis(unit_bytes, mapping, ways, name, loglik, True))
                 most = min(most, wrong + MARGIN / (EVEN_LOG - ODD_LOG))
     return found
 
@@ -137,8 +139,9 @@ def drawn(
     """The hypothesis with victims drawn evenly, on fewer accesses; None as soon as it is less likely than `least`. `loglik`:
     what is known of it before."""
     explains = loglik > -MARGIN
-    surprise = []
+    above = variance = 0.0
     wrong_all = total = 0
+    known: set[bytes] = set()
     for stream in cut:
         _, _, seen, wrong = parts(unit_bytes, mapping, ways, stream)
         observations, rest, others = per_set(unit_bytes, mapping, ways, stream)
@@ -147,15 +150,16 @@ def drawn(
         loglik += (wrong + others) * ODD_LOG + (seen + rest - wrong - others) * EVEN_LOG
         if loglik < least:
             return None
+        observations = different(observations, known)
         if observations:
             spent.left -= sum(len(lines) for lines, _ in observations)
             if spent.left < 0:
                 return None
             found = fit([1 / ways] * ways, observations)
             loglik += found.loglik
-            surprise.append(found.surprise)
+            above, variance = above + found.above, variance + found.variance
+            wrong_all, total = wrong_all + found.odd, total + found.certain
     if loglik < least:
         return None
-    off = abs(sum(surprise)) / math.sqrt(max(len(surprise), 1))
-    explains &= wrong_all <= max(3.0, WRONG_FLAGS * total) and off <= MOST_SURPRISE and bool(surprise)
+    explains &= wrong_all <= max(3.0, WRONG_FLAGS * total) and abs(above) <= MOST_SURPRISE * math.sqrt(max(variance, 1.0))
     return Hypothesis(unit_bytes, mapping, ways, "random", loglik, explains)

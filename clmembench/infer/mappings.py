@@ -124,10 +124,15 @@ def uneven_misses(mapping: Mapping, ways: int, footprints: Sequence[Footprint]) 
         over = (held > ways) & (np.bincount(sets, missed) > 0)
         if not over.any():
             continue
-        expected = visited * (np.bincount(sets, missed) / np.maximum(np.bincount(sets, visited), 1))[sets]
+        rate = np.bincount(sets, missed) / np.maximum(np.bincount(sets, visited), 1)
+        expected = visited * rate[sets]
         ratio = np.bincount(sets, missed * np.log(np.maximum(missed, 0.5) / np.maximum(expected, 1e-9)) * (missed > 0))
-        beyond = ratio[over] - DISPERSION * (held[over] - 1) / 2 - ODD
-        cost += float(np.maximum(0.0, beyond).sum()) / DISPERSION
+        beyond = (ratio[over] - DISPERSION * (held[over] - 1) / 2 - ODD) / DISPERSION
+        # of many lines few misses: how often the same line is met again
+        again = np.bincount(sets, missed * (missed - 1) / 2)[over]
+        chance = DISPERSION * np.maximum(np.bincount(sets, expected**2 / 2)[over], 1e-9)
+        often = np.where(again > chance, again * np.log(np.maximum(again, 1e-9) / chance) - again + chance, 0.0) - ODD
+        cost += float(np.maximum(0.0, np.maximum(beyond, often)).sum())
     return cost
 
 

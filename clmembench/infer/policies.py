@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clmembench.infer.drawn_victims import ERROR, Observation, fit
+from clmembench.infer.drawn_victims import ERROR, Observation, different, fit
 from clmembench.infer.replacement import DETERMINISTIC, hits, makers
 from clmembench.model import Finding
 
@@ -47,13 +47,13 @@ def policy(ways: int, observations: Sequence[Observation]) -> Finding:
 
 def policy_and_victims(ways: int, observations: Sequence[Observation]) -> tuple[Finding, Victims]:
     """As `policy`, and if way-weighted each way's probability to be the victim, in the order in which they are filled."""
-    telling = [o for o in observations if len(set(o[0])) > ways]
+    telling = different([o for o in observations if len(set(o[0])) > ways], set())
     count = sum(len(lines) for lines, _ in telling)
     if ways < 2:
         return _undetermined("a set of one way has no choice of a victim", count), ()
     if not telling:
         return _undetermined("no set was given more lines than it has ways: access random sequences over ways + 2 lines", 0), ()
-    exact = [_exact(name, ways, telling) for name in DETERMINISTIC]
+    exact = [_exact(name, ways, telling) for name in DETERMINISTIC if makers(name, ways)]
     best = max(exact, key=lambda c: c.loglik)
     for most in (MOST_DRAWN // 8, MOST_DRAWN // 2, MOST_DRAWN):
         few = _first(telling, most)
@@ -64,7 +64,7 @@ def policy_and_victims(ways: int, observations: Sequence[Observation]) -> tuple[
         if sum(len(lines) for lines, _ in few) == count:
             break
     if few != telling:  # all on the same accesses
-        exact = [_exact(name, ways, few) for name in DETERMINISTIC]
+        exact = [_exact(name, ways, few) for name in DETERMINISTIC if makers(name, ways)]
     return _decided([*exact, *drawn], sum(len(lines) for lines, _ in few))
 
 
