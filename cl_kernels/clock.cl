@@ -14,6 +14,8 @@ ulong ticks_now(void) {
 #define ticks_now() ((ulong)0)
 #endif
 
+#define SETTLED __asm__ volatile("lfence" : : : "memory");
+
 // xor and add do not merge into one operation, and neither cancels the other, so nothing can be folded
 #define TWO x = (x ^ a) + b;
 #define EIGHT TWO TWO TWO TWO
@@ -28,6 +30,27 @@ kernel void alu_chain(global uint* restrict out, global ulong* restrict ticks, c
     out[0] = x;
     ticks[0] = ticks_now() - start;
 }
+
+#if FENCE
+// One work-item: the ticks of `steps` steps between two readings of the counter, REPEATS times over, with fences, which keep a
+// core that runs ahead from reading the counter before the chain has ended.
+kernel void fenced_chain(global uint* restrict out, global ulong* restrict ticks, const uint steps, const uint a, const uint b) {
+    ulong sum = 0;
+    for (uint i = 0; i < REPEATS; i++) {
+        uint x = a + i;  // no chain waits for the one before it
+        SETTLED
+        const ulong start = ticks_now();
+        SETTLED
+        for (uint k = 0; k < steps; k++) {
+            EIGHT EIGHT EIGHT EIGHT
+        }
+        out[0] = x;
+        SETTLED
+        sum += ticks_now() - start;
+    }
+    ticks[0] = sum;
+}
+#endif
 
 // One work-item a word: a store that may bypass the caches, to see whether the builtin exists and stores what it is given.
 #if NONTEMPORAL

@@ -5,17 +5,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
+from clmembench.claims import NEAR, Verdict
 from clmembench.gates.whole import CLOCK, latency_curve
 from clmembench.infer import levels
 from clmembench.model import Run
 from clmembench.specs import SpecSheet
 from clmembench.units import format_bytes, format_value
-
-Verdict = Literal["agrees", "contradicted", "not confirmed"]
-
-NEAR = 1.25  # beyond what a ramp, a rounding or a reserved part explains
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from clmembench.child import Found, Job
 from clmembench.isolate import Child, ChildError, Here, Worker
-from clmembench.model import Benchmark, DeviceInfo, Place, Point, Record, Value
+from clmembench.model import Benchmark, DeviceInfo, Place, Plan, Point, Record, Value
 from clmembench.plan import explore, missing
 from clmembench.selection import Selection, selected
 
@@ -22,38 +22,52 @@ SPENT_HERE = "the time that --benchmark-timeout gives one benchmark was spent"
 def drive(runtime: str, info: DeviceInfo, found: Found, selection: Selection, known: Sequence[Record] = ()) -> Iterator[Record]:
     """Every record of a selection, as it is measured. `info` holds the features that were found. `known` are the records of the
     part of this run that was measured before: they answer for their points, which are neither measured nor given again."""
-    done = [r for r in known if r.reason not in (SPENT, SPENT_HERE)]
-    answered = {_identity(r.benchmark, r.params, r.place, r.role, r.process): r for r in done}
     deadline = time.monotonic() + selection.budget_s if selection.budget_s else None
     for benchmark in selected(selection):
-        job = Job(
-            runtime,
-            info,
-            benchmark.name,
-            seed=selection.seed,
-            features=found.features,
-            cycles_per_op=found.cycles_per_op,
-            origin=found.origin,
-            quantum_ns=found.quantum_ns,
-        )
-        mine = [r for r in known if r.benchmark == benchmark.name]
-        with _Attempts(benchmark, job, selection, deadline, mine) as attempts:
-            plan = explore(benchmark, info, selection)
-            answers: list[Record] | None = None
-            count = 0
-            while True:
-                try:
-                    points = next(plan) if answers is None else plan.send(answers)
-                except StopIteration:
-                    break
-                answers = []
-                for index, point, process in _ordered(points, count, selection.seed):
-                    record = answered.get(_identity(point.benchmark, point.params, point.place, point.role, process))
-                    if record is None:
-                        record = replace(attempts.record(point, process), index=index)
-                        yield record
-                    answers.append(record)
-                count += len(points)
+        plan = explore(benchmark, info, selection)
+        yield from follow(plan, benchmark, runtime, info, found, selection, known, deadline)
+
+
+def follow(
+    plan: Plan,
+    benchmark: Benchmark,
+    runtime: str,
+    info: DeviceInfo,
+    found: Found,
+    selection: Selection,
+    known: Sequence[Record] = (),
+    deadline: float | None = None,
+) -> Iterator[Record]:
+    """Every record that one benchmark's plan asks for. `deadline`, of the monotonic clock, is when later points are skipped."""
+    job = Job(
+        runtime,
+        info,
+        benchmark.name,
+        seed=selection.seed,
+        features=found.features,
+        cycles_per_op=found.cycles_per_op,
+        origin=found.origin,
+        quantum_ns=found.quantum_ns,
+    )
+    mine = [r for r in known if r.benchmark == benchmark.name]
+    done = [r for r in mine if r.reason not in (SPENT, SPENT_HERE)]
+    answered = {_identity(r.benchmark, r.params, r.place, r.role, r.process): r for r in done}
+    with _Attempts(benchmark, job, selection, deadline, mine) as attempts:
+        answers: list[Record] | None = None
+        count = 0
+        while True:
+            try:
+                points = next(plan) if answers is None else plan.send(answers)
+            except StopIteration:
+                break
+            answers = []
+            for index, point, process in _ordered(points, count, selection.seed):
+                record = answered.get(_identity(point.benchmark, point.params, point.place, point.role, process))
+                if record is None:
+                    record = replace(attempts.record(point, process), index=index)
+                    yield record
+                answers.append(record)
+            count += len(points)
 
 
 def _identity(benchmark: str, params: Mapping[str, Value], place: Place, role: str, process: int) -> tuple[object, ...]:

@@ -22,6 +22,7 @@ POISON = 0xFF  # NaN as a float, -1 as an integer: no benchmark's right answer
 class Budget:
     """How long a point may sample: at least `least_s`, at most `most_s`, until noise is under `noise` in between.
 
+    Where fewer than six samples would be had in `most_s`, it may take `patience` times that.
     Slopes use ends at least `slope_ns` apart. `trial` takes the few samples that a tuning trial needs, and fewer of a slow one.
     """
 
@@ -29,6 +30,7 @@ class Budget:
     most_s: float = 1.0
     noise: float = 0.01
     slope_ns: float = 1e6
+    patience: float = 4.0
     trial: bool = False
 
 
@@ -229,8 +231,8 @@ def _sample(device: Device, ends: Sequence[_End], budget: Budget, slope: bool) -
             return "tuning trial"
         if elapsed >= budget.most_s and taken >= stats.MIN_SAMPLES:
             return f"budget of {budget.most_s:g} s spent"
-        if elapsed >= 4 * budget.most_s:
-            return f"budget of {budget.most_s:g} s spent four times over with {taken} samples"
+        if elapsed >= budget.patience * budget.most_s:
+            return f"budget of {budget.most_s:g} s spent {budget.patience:g} times over with {taken} samples"
         if taken in CHECKPOINTS and elapsed >= budget.least_s:
             noise = _noise(ends, slope)
             if noise <= budget.noise:

@@ -7,7 +7,6 @@ import numpy as np
 from clmembench.model import Array, Pattern
 
 NODE_BYTES = 8  # an absolute address
-SPAN_BYTES = 4096  # the least page there is: a place is moved within it
 MOST_NODES = 1 << 26
 
 
@@ -23,7 +22,7 @@ def offsets(pattern: Pattern) -> Array:
     if not 0 < pattern.count <= MOST_NODES or pattern.count * pattern.visits > MOST_NODES:
         raise ValueError(f"a lap of {pattern.count} places is not between 1 and {MOST_NODES}")
     index = np.arange(pattern.count, dtype=np.int64)
-    places = index * pattern.stride_bytes + index * pattern.shift_bytes % SPAN_BYTES
+    places = index * pattern.stride_bytes + _moved(index, pattern)
     random = np.random.default_rng(pattern.seed)
     if pattern.order == "sequential":
         lap = places
@@ -46,8 +45,25 @@ def footprint(pattern: Pattern) -> int:
     if pattern.order == "segments":
         return int(_segments(pattern.segments).max()) + NODE_BYTES
     beyond = pattern.block_bytes if pattern.order == "pairs" else 0
-    moved = SPAN_BYTES if pattern.shift_bytes else 0
+    moved = span(pattern) if pattern.shift_bytes else 0
     return (pattern.count - 1) * pattern.stride_bytes + beyond + moved + pattern.visits * NODE_BYTES
+
+
+def span(pattern: Pattern) -> int:
+    """Within which a place is moved: the largest power of two up to the stride; of pairs half of that, so that each begins in
+    the first half of a page as long as the stride."""
+    whole = 1 << (pattern.stride_bytes.bit_length() - 1)
+    return whole // 2 if pattern.order == "pairs" else whole
+
+
+def _moved(index: Array, pattern: Pattern) -> Array:
+    """How far each place is moved: by one more shift than the last, and by yet one more every time round, so that no bits of a
+    page's number are those of the offset, which the sets of a cache would see."""
+    if not pattern.shift_bytes:
+        return np.zeros_like(index)
+    slots = max(1, span(pattern) // pattern.shift_bytes)
+    moved: Array = (index + index // slots + index // slots**2) % slots * pattern.shift_bytes
+    return moved
 
 
 def _blocks(pattern: Pattern, random: np.random.Generator) -> Array:
@@ -102,6 +118,6 @@ def _revisited(lap: Array) -> Array:
 def _checked(lap: Array) -> Array:
     if lap.min() < 0 or (lap % NODE_BYTES).any():
         raise ValueError(f"places must lie at multiples of {NODE_BYTES} B: choose strides and distances so")
-    if np.unique(lap).size != lap.size:
+    if not np.diff(np.sort(lap)).all():
         raise ValueError("two places of a lap overlap: choose a larger stride, or fewer visits")
     return lap

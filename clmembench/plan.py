@@ -32,6 +32,8 @@ def card(benchmark: Benchmark) -> Card:
 def explore(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> Plan:
     """The points of a benchmark: the grid, tuned where it has tuning axes, grown along an axis that grows; then, unless the
     user named values, one of its points over compute units, in the shape found best for it on all of them."""
+    if benchmark.planned:
+        return
     winners: dict[frozenset[tuple[str, Value]], dict[str, Value]] = {}
     for place in selection.places(info) if placeable(benchmark, info) else [Place()]:
         yield from _grid(benchmark, info, selection, place, winners)

@@ -16,6 +16,8 @@ GROUPS_A_UNIT = (2, 4, 8)  # a GPU's compute unit hides latency with several wor
 FURTHER = 4  # parts of its budget that a point may take in each process but the first
 QUICK = Budget(least_s=0.03, most_s=0.3, noise=0.02, slope_ns=3e5)
 FULL = Budget(least_s=0.05, most_s=0.8, noise=0.01, slope_ns=1e6)
+# a plan asks hundreds of points, of which some few are slow
+PLANNED = Budget(least_s=0.0, most_s=0.1, noise=0.003, slope_ns=5e5, patience=20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Selection:
 
     def budget_of(self, benchmark: Benchmark) -> Budget:
         """How long each of its points may sample."""
+        if benchmark.planned:
+            return PLANNED
         budget = QUICK if self.suite == "quick" else FULL
         least_s = max(budget.least_s, benchmark.least_s)
         return replace(budget, least_s=least_s, most_s=max(budget.most_s, least_s))
@@ -101,7 +105,7 @@ def _counts(info: DeviceInfo, topology: Sequence[HardwareThread]) -> list[int]:
 
 def suites() -> dict[str, tuple[str, ...]]:
     """Every suite's benchmarks: quick and all, and one suite for each kind of benchmark there is."""
-    known = discovered()
+    known = {name: b for name, b in discovered().items() if not b.planned}
     kinds = dict.fromkeys(b.suite for b in known.values())
     return {
         "quick": tuple(b.name for b in known.values() if b.quick is not None),
@@ -117,7 +121,11 @@ def selected(selection: Selection) -> list[Benchmark]:
         raise ValueError(f"no suite {selection.suite!r}: choose from {', '.join(all_suites)}")
     for glob in selection.globs:
         if not any(fnmatchcase(name, glob) for name in known):
-            raise ValueError(f"no benchmark matches {glob!r}: choose from {', '.join(known)}")
+            raise ValueError(f"no benchmark matches {glob!r}: choose from {', '.join(all_suites['all'])}")
+        if all(b.planned for b in known.values() if fnmatchcase(b.name, glob)):
+            raise ValueError(
+                f"{glob} has a plan of its own and is not run by itself: choose from {', '.join(all_suites['all'])}"
+            )
     chosen = [
         known[name]
         for name in all_suites[selection.suite]

@@ -89,7 +89,7 @@ def _noise(dice: Dice, gpu: bool, first_cycles: float) -> Noise:
     quantum = dice.weighted({1.0: 0.8, 2.0: 0.15, 4.0: 0.05} if gpu else {1.0: 0.4, 2.0: 0.3, 26.0: 0.15, 36.0: 0.15})
     return Noise(
         jitter_cycles=dice.between(0.2, 3.0) if gpu else dice.between(0.2, max(0.5, first_cycles / 2)),
-        bias_cycles=float(dice.rng.uniform(0, 20)) if dice.chance(0.5) else 0.0,
+        bias_cycles=float(dice.rng.uniform(0, 16 if gpu else 12)) if dice.chance(0.5) else 0.0,
         quantum_cycles=quantum,
         outliers=dice.of(0.0, 0.0005, 0.001, 0.002),
         outlier_cycles=dice.between(300, 5000),

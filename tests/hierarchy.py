@@ -104,7 +104,7 @@ class Tables(NamedTuple):
     tables: np.ndarray  # listed sets and hashes
     chances: np.ndarray  # cumulated probabilities of victims
     starts: np.ndarray  # where each set's block begins
-    sets: np.ndarray  # the blocks, int32
+    sets: np.ndarray  # the blocks, int64
     memory: np.ndarray
 
 
@@ -119,7 +119,7 @@ class Simulation:
     def __post_init__(self) -> None:
         empty = laid_out(self.path)
         chance = (self.seed * 0x9E3779B97F4A7C15 + 0x2545F4914F6CDD1D) & ((1 << 63) - 1) | 1
-        memory = np.array([0, chance, -1, -1], np.int64)
+        memory = np.array([0, chance, -1, -1, 0], np.int64)
         self.tables = empty._replace(sets=empty.sets.copy(), memory=memory)
 
     def empty(self, levels: Sequence[int] | None = None) -> None:
@@ -131,6 +131,7 @@ class Simulation:
             block = slice(starts[geometry[level, sim.SETS]], starts[ends[level]])
             sets[block] = fresh[block]
         memory[sim.STREAM] = memory[sim.HEAD] = -1
+        memory[sim.STREAK] = 0
 
     def run(
         self, lap: np.ndarray, accesses: int, base: int = 0, *, start: int = 0, record: int = 0
@@ -170,7 +171,7 @@ def laid_out(path: Path) -> Tables:
         ways += level.sets.ways
     blocks = np.array([*ways, 0], np.int64) * 3 + sim.UNITS  # one more, for the end
     starts = np.cumsum(blocks) - blocks
-    sets = np.zeros(blocks.sum(), np.int32)
+    sets = np.zeros(blocks.sum(), np.int64)
     sets[starts + sim.WAYS] = [*ways, 0]
     return Tables(geometry, np.array(tables, np.int64), np.array(chances), starts, sets, np.zeros(4, np.int64))
 

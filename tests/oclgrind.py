@@ -8,8 +8,10 @@ import json
 import os
 import sys
 import traceback
+import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +19,7 @@ import numpy as np
 import pyopencl as cl
 
 from clmembench import probe
-from clmembench.benchmarks import axis, benchmark, discovered
+from clmembench.benchmarks import axis, benchmark, discovered, spaces
 from clmembench.data import kernel_source
 from clmembench.measure import POISON, verify
 from clmembench.model import (
@@ -31,12 +33,14 @@ from clmembench.model import (
     DeviceError,
     DeviceInfo,
     Fill,
+    ImageForm,
     Launch,
     Local,
     Metric,
     Prepared,
     Skip,
     Slope,
+    Space,
     Timing,
     Value,
     Work,
@@ -47,6 +51,7 @@ from clmembench.runtimes.opencl import OpenCLDevice, OpenCLKernel
 from clmembench.runtimes.opencl_info import simulators
 from clmembench.selection import placeable
 
+chase = import_module("clmembench.benchmarks.chase")  # its benchmark has the same name
 KERNELS = Path(__file__).parent.parent / "cl_kernels"
 ARRAY_BYTES = (8 << 10) + 24  # --size: some work-groups of most shapes, and a rest
 # tried on axes of sizes besides their own values, as a user may: the least and an odd one; and one that may be the first with
@@ -57,6 +62,17 @@ FEW = 2  # operations of a slope's near end
 UNITS = 2  # compute units that it claims
 # definitions that ask for what only some processors have: not tried, since Oclgrind ends the process that does
 PROCESSORS = {"TICKS": "in-kernel counters are read by PTX or by a builtin of CPUs"}
+# points of benchmarks that are planned, by what each has besides the first value of every axis
+FILLED = {"order": "segments", "segments": "8:32:4:2;0:64:3:1"}
+PLANNED: dict[str, list[dict[str, Value]]] = {
+    "chase": [
+        *({"order": order} for order in ("random", "sequential", "blocks", "walk")),
+        {"order": "pairs", "block_bytes": 24},
+        FILLED,
+        *({"space": space, **trace} for space in typing.get_args(Space) for trace in ({}, {"mode": "trace", "record": 70})),
+        {"mode": "trace", "record": 40, "skip": 100, "cold": True},
+    ]
+}
 # benchmarks whose work-groups wait for each other: Oclgrind runs one after the other, and they would never meet
 ALONE = ("device_barrier",)
 
@@ -87,9 +103,15 @@ class Checked(OpenCLDevice):
         else:
             super().run([self._moved(buffer, array)])
 
+    def image(self, texels: Array, form: ImageForm) -> Any:
+        self._buffers.append(super().image(texels, form))
+        return self._buffers[-1]
+
     def build(self, source: str, **defines: Value) -> Mapping[str, Any]:
         for name in PROCESSORS:
-            if defines.get(name):
+            if defines.get(name) and name == "TICKS" and "tsc" in self.info.features:
+                defines[name] = 0  # claimed so that what uses a counter is run: by one that stands still
+            elif defines.get(name):
                 raise BuildError(f"{name}: {PROCESSORS[name]}", "")
         file = next((path.stem for path in KERNELS.glob("*.cl") if kernel_source(path.stem) == source), "elsewhere")
         return {k: OpenCLKernel(f"{file}.{k}", kernel.handle) for k, kernel in super().build(source, **defines).items()}
@@ -157,6 +179,8 @@ def known() -> Mapping[str, Benchmark]:
 def devices(name: str, claims: DeviceInfo) -> dict[str, DeviceInfo]:
     """What a benchmark takes Oclgrind for: every kind of device that its kernels have a shape for."""
     small = replace(claims, array_bytes=ARRAY_BYTES, compute_units=1 if name in ALONE else UNITS)
+    if name in PLANNED:
+        small = replace(small, features=claims.features | {"tsc"})
     gpu, cpu = replace(small, kind="gpu"), replace(small, kind="cpu", shares_host_memory=True)
     held = {"gpu, 3 work-groups": replace(gpu, work_groups=3)} if placeable(known()[name], gpu) else {}
     return {"cpu": cpu, "gpu": gpu, **held}
@@ -165,6 +189,10 @@ def devices(name: str, claims: DeviceInfo) -> dict[str, DeviceInfo]:
 def points(benchmark: Benchmark, info: DeviceInfo) -> Iterator[dict[str, Value]]:
     """Every combination of values, but for two kinds of axes: of those that are tuned each value once with each combination of
     the others, and of that for the size those that `sizes` chooses."""
+    if benchmark.planned:
+        first = {n: a.values(info)[0] for n, a in benchmark.axes.items()}
+        yield from ({**first, **own} for own in PLANNED[benchmark.name])
+        return
     size = sized(benchmark, info)
     plain = {n: a.values(info) for n, a in benchmark.axes.items() if n != size and not a.tuning}
     tuning = {n: a.values(info) for n, a in benchmark.axes.items() if a.tuning}
@@ -230,6 +258,8 @@ def ran(device: Device, benchmark: Benchmark, params: Mapping[str, Value]) -> tu
 
 
 def main(name: str) -> None:
+    chase.flush_bytes = lambda info: 4 << 10
+    spaces.ARENA_BYTES = 4 << 10
     log = Path(os.environ["OCLGRIND_LOG"])
     info, handle = simulators()[0]
 

@@ -138,7 +138,7 @@ def laps_needed(accesses: int, path: Path) -> tuple[int, int]:
     by_chance = bool(policies & {"random", "way-weighted"})
     if accesses > MIB or (accesses > 100_000 and policies <= {"LRU"}):
         return 1, 1
-    return max(4 if by_chance else 2, -(-20_000 // accesses)), -(-(200_000 if by_chance else 20_000) // accesses)
+    return max(3 if by_chance else 2, -(-20_000 // accesses)), -(-(200_000 if by_chance else 20_000) // accesses)
 
 
 def levels_of(path: Path, space: str, ghz: float) -> list[dict[str, Any]]:

@@ -13,16 +13,17 @@ FILES = sorted(ROOT.rglob("*.py"))
 EVERYTHING = {p.name.removesuffix(".py") for p in ROOT.iterdir() if p.suffix == ".py" or (p / "__init__.py").is_file()}
 MAY = {  # besides model, itself and the package's version
     "__init__": "", "model": "", "units": "", "stats": "", "data": "", "topology": "", "health": "",
-    "matrices": "shown", "lock": "shown", "shown": "", "patterns": "", "tracefile": "",
-    "derive": "stats", "measure": "stats", "benchmarks": "data units matrices patterns", "runtimes": "", "environment": "topology",
+    "matrices": "shown", "lock": "shown", "shown": "", "patterns": "", "tracefile": "", "answers": "derive stats",
+    "derive": "stats", "measure": "stats", "benchmarks": "data units matrices patterns", "runtimes": "",
+    "environment": "topology",
     "probe": "data",
-    "hostload": "", "sensors": "", "audit": "gates infer specs units", "compare": "derive stats",
+    "hostload": "", "sensors": "", "claims": "specs", "audit": "gates infer specs units claims", "compare": "derive stats",
     "gates": "derive infer specs stats",
     "child": "measure runtimes benchmarks results probe topology gates hostload", "isolate": "child results runtimes",
-    "plan": "infer derive selection units", "drive": "plan isolate child selection",
+    "plan": "infer derive selection units", "drive": "plan isolate child selection", "dissection": "answers infer",
     "selection": "benchmarks measure topology",
     "limits": "", "results": "limits", "specs": "data", "infer": "derive stats specs patterns", "models": "derive stats specs",
-    "report": "results specs infer models derive stats units health gates compare shown",
+    "report": "results specs infer models derive stats units health gates compare shown claims",
     "cli": " ".join(EVERYTHING), "__main__": "cli",
 }  # fmt: skip
 LEAVES = {"model", "units", "stats", "data", "topology", "matrices", "shown", "__init__"}

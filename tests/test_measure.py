@@ -63,6 +63,13 @@ def test_noise_that_never_falls_stops_on_the_budget_and_says_so():
     assert len(found.series[0].host_ns) >= 6
 
 
+@pytest.mark.parametrize(("patience", "samples"), [(4, 1), (1e12, 6)])
+def test_a_slow_point_is_given_as_many_samples_as_an_interval_needs_where_there_is_patience(patience, samples):
+    slow = Budget(least_s=0.0, most_s=1e-9, noise=0.0, patience=patience)
+    found = measure.measure(FakeDevice(), Work((launch(0),), nbytes=1), slow, quantum_ns=1)
+    assert len(found.series[0].host_ns) == samples
+
+
 def test_outputs_are_poisoned_before_the_check_and_the_check_runs_again_after_sampling():
     events: list[str] = []
     buffer = FakeBuffer(64, "device")

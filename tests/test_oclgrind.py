@@ -29,7 +29,13 @@ pytestmark = [
 CHILD_S = 600
 
 # FILE.KERNEL of kernels that Oclgrind cannot run, and why
-CANNOT: dict[str, str] = {}
+CANNOT: dict[str, str] = {
+    "clock.fenced_chain": "it reads a counter, and its fences are instructions of x86",
+    **{
+        f"l2_map.{kernel}": "a compute unit tells its number and the time by PTX alone: run on PoCL without, by test_l2_map"
+        for kernel in ("units", "own_addresses", "l2_map")
+    },
+}
 # races that are meant, by kernel and the line that reads. OpenCL 1.2 has no atomic load: a word that others swap is read
 # plainly, and the compare-and-swap that follows decides whether what was read still held
 MEANT = {
@@ -97,9 +103,14 @@ def meant(finding: str) -> tuple[str, str] | None:
     return next((m for m in MEANT if f"Kernel: {m[0]}\n" in finding and m[1] in loads[0]), None)
 
 
+def imagined(point: Mapping[str, Any], finding: str) -> bool:
+    """Whether that is about what was read from an image, of which Oclgrind 21.10 does not know that the host has filled it."""
+    return "ninitialized" in finding and str(point.get("params", {}).get("space")).startswith("image")
+
+
 def problems(found: Outcome) -> list[str]:
     said = [f"{p['point']}: {p['status']}: {p['reason']}" for p in found.points if p["status"] not in ("ok", "skipped")]
-    said += [f"{p['point']}:\n{f}" for p in found.points for f in findings(p) if meant(f) is None]
+    said += [f"{p['point']}:\n{f}" for p in found.points for f in findings(p) if meant(f) is None and not imagined(p, f)]
     return said + ([found.died] if found.died else [])
 
 

@@ -141,9 +141,19 @@ def test_selection_errors_name_what_there_is():
 
 def test_every_benchmark_is_in_all_and_in_the_suite_it_names():
     found = suites()
-    assert set(found["all"]) == set(discovered())
-    for known in discovered().values():
+    mine = {name: benchmark for name, benchmark in discovered().items() if not benchmark.planned}
+    assert set(found["all"]) == set(mine)
+    for known in mine.values():
         assert known.name in found[known.suite]
+
+
+def test_what_a_plan_of_its_own_asks_is_in_no_suite_and_not_run_by_itself():
+    planned = {name for name, benchmark in discovered().items() if benchmark.planned}
+    assert planned and not planned & {name for members in suites().values() for name in members}
+    for name in planned:
+        assert walked(plan.explore(discovered()[name], INFO, Selection())) == []
+        with pytest.raises(ValueError, match="plan of its own"):
+            selected(Selection(globs=(name,)))
 
 
 def test_processes_are_done_one_after_the_other_so_that_a_child_serves_all_its_points():

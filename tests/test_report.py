@@ -6,14 +6,20 @@ import unicodedata
 from dataclasses import replace
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
 from clmembench import shown
-from clmembench.model import Card, Metric, Place
+from clmembench.model import CHASE as CHASE_NAME
+from clmembench.model import CacheLevel, Card, Finding, Hierarchy, Metric, Place, TlbLevel
 from clmembench.report import document, text
+from clmembench.report.anatomy import Dissected
+from clmembench.report.findings import entries
+from clmembench.report.hierarchy_figures import Classic
 from clmembench.report.rows import as_dict, rows, to_csv, to_json, to_markdown
 from clmembench.report.summary import sections, warnings
 from clmembench.specs import Figure, Match, Published, SpecSheet
+from tests import found_hierarchies as hierarchies
 from tests.builders import BANDWIDTH, CHASE, COST, STREAM, clock, device, header, record, run, series, slope
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -679,3 +685,81 @@ def test_on_a_gpu_the_study_is_of_work_groups_in_words_and_figures():
     page = document.as_html([on_gpu, found])  # beside a CPU
     assert ">work-groups</text>" in page and ">compute units</text>" in page
     assert "work_groups=4" in page and '"work_groups": 4' in to_json(rows(on_gpu, None))
+
+
+# ---- the memory hierarchy -----------------------------------------------------------------------------------------------
+
+
+def dissected_gpu(patterns=True):
+    cycles = [[260.0 + 200 * ((unit + region) % 2) for region in range(6)] for unit in range(8)]
+    hierarchy = hierarchies.gpu() if patterns else replace(hierarchies.gpu(), patterns={})
+    return Dissected(hierarchy, np.array(cycles), (Classic("image", (), (), {}, {}),))
+
+
+def dissected_page(*dissected):
+    infos = (hierarchies.gpu_device(), hierarchies.cpu_device())
+    return document.as_html([run([], header(info, {})) for info in infos[: len(dissected)]], (), dissected)
+
+
+def test_a_page_draws_the_hierarchy_of_each_device():
+    source = dissected_page(dissected_gpu(), Dissected(hierarchies.cpu()))
+    assert_harmless(source)
+    assert [t for t in Page(source).tables if len(set(t)) > 1] == []
+    text = " ".join(" ".join(Page(source).words).split())
+    for expected in (
+        "233 KiB (205 to 256 KiB)",
+        "32.2 cycles (32.0 to 32.4)",
+        "≠ the driver claims 4.1 MiB",
+        "L2 far: the driver claims 4.1 MiB, found 48.5 MiB",
+        "8 MiB (6.7 to 11 MiB), inconsistent",
+        "address translation",
+        "constant L1.5",
+        "no page-table context is ever switched",
+        "260 to 460 cycles",
+        "P5: cache miss, both TLBs miss",
+    ):
+        assert expected in text, expected
+
+
+def test_a_page_has_a_row_for_every_finding():
+    source = dissected_page(Dissected(hierarchies.cpu()))
+    table = Page(source).tables[-1]
+    assert len(table) - 1 == len(entries(hierarchies.cpu()))
+
+
+def test_a_page_without_hierarchies_has_no_such_section():
+    assert 'id="hierarchy"' not in dissected_page(None) and "Memory hierarchy" not in document.as_html([ordinary()])
+    assert 'id="hierarchy"' in dissected_page(None, Dissected(hierarchies.cpu()))
+
+
+def test_a_device_without_patterns_has_no_figure_of_them():
+    assert "Global latency patterns" not in dissected_page(dissected_gpu(patterns=False))
+
+
+@pytest.mark.parametrize("evil", [h for h in HOSTILE if "$" not in h])
+def test_a_hostile_hierarchy_is_text_in_a_page_and_in_markdown(evil):
+    found = Finding(evil, evil, None, None, evil, "inconsistent", evil, (evil,), evil)
+    size = Finding("size_bytes", 4096, 4096, 4096, evil, "ok", evil, (evil,), evil)
+    one = CacheLevel(evil, evil, {evil: found, "size_bytes": size})
+    tlb = TlbLevel(evil, {evil: found})
+    hierarchy = Hierarchy((one,), (tlb,), one, (one,), (one,), {evil: size}, (evil,))
+    source = document.as_html([hostile(evil)], (), [Dissected(hierarchy, classic=(Classic(evil, (), (), {}, {evil: found}),))])
+    assert_harmless(source)
+    assert sorted({hex(ord(c)) for c in source if c not in "\n\t" and unicodedata.category(c) in ("Cc", "Cf")}) == []
+    markdown = document.as_markdown([hostile(evil)], (), [Dissected(hierarchy)])
+    assert_tables_are_rectangular("\n".join(line for line in markdown.split("\n") if not line.startswith("    ")))
+    assert [c for c in markdown if c != "\n" and not c.isprintable()] == []
+
+
+def test_markdown_draws_the_hierarchy_and_lists_its_findings():
+    shown = document.as_markdown([ordinary(), ordinary("B")], (), [None, Dissected(hierarchies.cpu())])
+    assert shown.count("### Memory hierarchy") == 1
+    assert "    ┌─┴─ L1 ─" in shown and "| L1 | global | ways | 8 |" in shown
+    assert shown.index("## B") < shown.index("### Memory hierarchy")
+
+
+def test_chases_are_shown_as_what_they_tell_and_not_point_by_point():
+    points = [replace(r, benchmark=CHASE_NAME) for r in staircase()]
+    found = run(points, header(cards={CHASE_NAME: CHASE}))
+    assert sections(found, rows(found, None)) == []
+    assert "<svg" not in document.as_html([found])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from clmembench.model import Pattern, Probe
 from clmembench.patterns import offsets
-from tests.cachesim import frame
+from tests import cachesim
 from tests.hierarchy import latencies_of
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Simulation, Tlb, plain, trace_rows, write_csv
 
@@ -66,17 +66,19 @@ def test_a_tree_of_six_ways_lacks_the_last_two_leaves():
     assert hits(one_set("tree-PLRU", 6), [0, 1, 2, 3, 4, 5, 6, 7, 5, 1, 2, 3]) == "........hhhh"
 
 
-def test_victims_have_their_probabilities():
-    chances = (1 / 6, 1 / 2, 1 / 6, 1 / 6)
-    simulation = Simulation(one_set("way-weighted", 4, victims=chances), 5)
-    counts, known = np.zeros(4), [0, 64, 128, 192]
-    simulation.run(np.array(known), 4)
-    for new in range(4, 6004):
+@pytest.mark.parametrize(
+    ("policy", "chances"), [("way-weighted", (1 / 6, 1 / 2, 1 / 6, 1 / 6)), ("random", (1 / 4,) * 4), ("random", (1 / 7,) * 7)]
+)
+def test_victims_have_their_probabilities(policy, chances):
+    ways = len(chances)
+    simulation = Simulation(one_set(policy, ways, victims=chances if policy == "way-weighted" else ()), 5)
+    simulation.run(np.arange(ways) * 64, ways)
+    counts = np.zeros(ways)
+    for new in range(ways, 6000 + ways):
         simulation.run(np.array([new * 64]), 1)
-        start = simulation.tables.starts[0]
-        ways = simulation.tables.sets[start + 3 : start + 7].tolist()
-        counts[ways.index(new)] += 1
-    assert counts / 6000 == pytest.approx(chances, abs=0.03)  # 4.6 standard deviations
+        units = simulation.tables.sets[cachesim.UNITS : cachesim.UNITS + ways].tolist()
+        counts[units.index(new)] += 1
+    assert counts / 6000 == pytest.approx(chances, abs=0.03)  # over 4.6 standard deviations
 
 
 def test_random_replacement_uses_every_way_alike():
@@ -140,9 +142,10 @@ def test_which_lines_fall_into_one_set(sets, together, apart):
 
 
 def test_frames_are_a_permutation_of_pages():
-    pages = np.array([frame(page, 0x3A5F1234567) for page in range(1 << 14)])
-    assert np.unique(pages).size == pages.size
-    assert np.bincount(pages % 64, minlength=64).max() < 2 * pages.size / 64
+    near = np.array([cachesim.frame(page, 0x3A5F1234567) for page in range(1 << 13)])
+    far = np.array([cachesim.frame((1 << 23) + page, 0x3A5F1234567) for page in range(1 << 13)])
+    assert np.unique([near, far]).size == 2 << 13
+    assert np.bincount(near % 64, minlength=64).max() < 2 * near.size / 64
 
 
 def test_frames_move_sets_between_processes_but_leave_the_offset_in_a_page():
@@ -160,6 +163,9 @@ def test_accesses_in_sequence_find_their_data_prefetched():
     path = Path(caches, 100, prefetch_bytes=1024)
     ordered = Simulation(path, 1).run(np.arange(128) * 64, 128)[0]
     assert ordered.tolist() == [0, 127, 1]  # the first alone comes from memory
+    far = Path(caches, 100, prefetch_bytes=4096)
+    leaping = Simulation(far, 1).run(np.arange(128) * 64 * 20, 128)[0]
+    assert leaping.tolist() == [0, 3, 125]  # too far apart for a sequence: what follows the first access is all there is
     scattered = Simulation(path, 1).run(offsets(Pattern("random", 512, 64 * 128, seed=1)), 512)[0]
     assert scattered[2] == 512
 
@@ -409,3 +415,13 @@ def test_traces_of_a_process_share_its_frames():
     other = [trace_rows(machine, pattern, 90, process=i)["latency"] for i in range(1, 9)]
     assert np.array_equal(one, again)
     assert not all(np.array_equal(one, trace) for trace in other)
+
+
+@pytest.mark.parametrize("frame_bytes", [4096, 64 * KIB, 2 * MIB])
+@pytest.mark.parametrize("line_bytes", [32, 128])
+def test_an_array_that_fits_is_found_again_in_frames_of_any_size(frame_bytes, line_bytes):
+    path = Path((Cache(plain(1, 64, line_bytes), line_bytes, 10.0, frame_bytes=frame_bytes),), 100.0)
+    process, lap = Simulation(path, 5), np.arange(64) * line_bytes
+    for base in (0, 2 * MIB, 5 << 30):
+        process.run(lap, lap.size, base)
+        assert process.run(lap, lap.size, base)[0].tolist() == [64, 0]

@@ -10,6 +10,11 @@ to 11 of their address, so they are of one of the 8 "major sets", one from each 
 So 32 sets of 4 whose number is bits 7 to 11 with bits 13 and 14 XORed into 7 and 8 explain the trace (`hashed`). Whether it is
 XOR or subtraction, these five lines cannot tell. One set of 16 lines for each major set (`major`) would let 17 lines miss.
 
+Its victims, drawn independently with the papers' probabilities, miss 40% of the lines at 20 KB and 60% at 24 KB; the papers saw
+at most half miss, so that the draws may not be independent ("updated once every two cache misses").
+
+The L1 TLB replaces by LRU in 2014, table 4, and not by LRU in 2015, table V: LRU here.
+
 The L2 TLB. Both papers see 17 entries missed at 132 MB and 8 more with each further 2 MB up to 144 MB, and conclude on one set
 of 17 and six of 8 under LRU. But under LRU a set with one page too many misses all of them, ways + 1: that TLB shows 18, then 9
 more each time. 17 and then 8 more is what one set of 16 and seven of 7 show, 65 entries too, and 146 MB would tell them apart;

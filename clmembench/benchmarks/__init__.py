@@ -54,6 +54,7 @@ def benchmark(
     scaling: Callable[[DeviceInfo], Mapping[str, Value]] | None = None,
     processes: Callable[..., int] | None = None,
     least_s: float = 0.0,
+    planned: bool = False,
     version: int = 1,
     **axes: Axis,
 ) -> Callable[[Callable[..., Prepared]], Benchmark]:
@@ -75,6 +76,7 @@ def benchmark(
             scaling=scaling,
             processes=processes,
             least_s=least_s,
+            planned=planned,
             summary=summary,
             source=source,
             version=version,

@@ -38,6 +38,7 @@ def show(
     strict: Annotated[bool, typer.Option("--strict", help="Refuse a file with a bad line, rather than read the rest.")] = False,
 ) -> None:
     """Show a stored run: its summary, or every value as JSON, CSV, Markdown or LaTeX."""
+    from clmembench.cli import topology
     from clmembench.gates.whole import judged_run
     from clmembench.report import rows, text
     from clmembench.specs import SpecError
@@ -61,6 +62,8 @@ def show(
         print(rows.to_latex(table))
     else:
         print(text.as_text(found, table, sheet, bold=sys.stdout.isatty() and not _no_color()))
+        if topology.is_chased(found):
+            topology.show(found, "tree")
 
 
 def report(
@@ -75,12 +78,13 @@ def report(
 ) -> None:
     """Make one report over any number of runs and devices."""
     from clmembench import specs
+    from clmembench.cli import topology
     from clmembench.report import document
 
     runs = [load(path, strict) for path in paths]
     try:
         others = specs.beside(beside or [])
-        made = document.as_html(runs, others) if form == "html" else document.as_markdown(runs, others)
+        made = (document.as_html if form == "html" else document.as_markdown)(runs, others, list(map(topology.dissected, runs)))
     except specs.SpecError as error:
         exits.stop(str(error), exits.USAGE)
     if output is None:

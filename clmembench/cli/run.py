@@ -5,25 +5,21 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench import __version__, units
-from clmembench.cli import devices, exits
-from clmembench.cli.progress import progress
+from clmembench import units
+from clmembench.cli import devices, exits, session
 from clmembench.shown import line
 
 if TYPE_CHECKING:
-    from clmembench.child import Found
-    from clmembench.model import DeviceInfo, Header, Record, Run, Value
+    from clmembench.model import Card, DeviceInfo, Run, Value
     from clmembench.selection import Selection
 
-BAD = ("failed", "wrong", "timeout")
 ARRAYS = 3  # the most of one size that a benchmark holds
 
 
@@ -69,6 +65,7 @@ def run(
 ) -> None:
     """Measure a device: every record is kept as it is made, and the end is a summary for people."""
     from clmembench import plan, specs, topology
+    from clmembench.drive import drive
     from clmembench.selection import Selection, check_axes, selected
 
     if resume is not None:
@@ -112,7 +109,15 @@ def run(
         for benchmark in chosen:
             print(line(f"{benchmark.name}: {plan.outlook(benchmark, info, selection)}"))
         return
-    path, bad, interrupted = _kept(info, selection, resume or output, overwrite, earlier)
+    path, bad, interrupted = session.kept(
+        info,
+        selection,
+        _cards(selection),
+        lambda info, found, known: drive("opencl", info, found, selection, known),
+        resume or output,
+        overwrite,
+        earlier,
+    )
     suspect = _finish(path, as_json)
     if interrupted:
         exits.stop(f"interrupted: {path} holds every record up to here", exits.INTERRUPTED)
@@ -169,78 +174,18 @@ def _same(earlier: Run, info: DeviceInfo, selection: Selection) -> None:
     """Ends with a usage error where this is not the tool, device, driver, host or environment of the earlier part."""
     from clmembench import results
 
-    found = results.mismatch(earlier.header, _header(info, selection))
+    found = results.mismatch(earlier.header, session.header(info, selection, _cards(selection)))
     if found is not None:
         what, then, now = found
         exits.stop(f"{earlier.path} is of another {what}, {then}, not {now}: start a new run", exits.USAGE)
 
 
-def _kept(
-    info: DeviceInfo, selection: Selection, output: Path | None, overwrite: bool, earlier: Run | None
-) -> tuple[Path, int, bool]:
-    """Hold the device, probe it and measure it: the results file, the number of bad records, and whether Ctrl-C ended it early.
-    Ends the command where the device cannot be had or the file cannot be written."""
-    from clmembench import isolate, lock, results
-    from clmembench.child import Job
-
-    try:
-        with lock.held(info):
-            found = isolate.probed(Job("opencl", info), selection.isolated)
-            claimed, info = info, replace(info, features=found.features)
-            header = earlier.header if earlier else _header(info, selection)
-            header = replace(header, clock_step_ns=found.quantum_ns, claimed=tuple(sorted(claimed.features)))
-            day, name = f"{datetime.now(UTC):%Y%m%d}", f"{_slug(info.name)}-{header.run_id[-8:].lower()}"
-            path = output or Path("reports") / f"{day}-{name}.jsonl"
-            writer = results.Writer.going_on(path) if earlier else results.Writer(path, header, overwrite)
-            known = results.read(path).records if earlier else ()  # again: until the lock was ours another run may have gone on
-            return path, *_measure(writer, info, found, selection, known)
-    except lock.HeldError as error:
-        exits.stop(str(error), exits.NO_DEVICE)
-    except isolate.ChildError as error:
-        said = f"; it last said: {error.log.strip().splitlines()[-1]}" if error.log.strip() else ""
-        exits.stop(f"{info.name} cannot be used: {error}{said}", exits.NO_DEVICE)
-    except results.ResultsError as error:
-        exits.stop(str(error), exits.INTERNAL)
-    except KeyboardInterrupt:
-        exits.stop("interrupted before anything was measured", exits.INTERRUPTED)
-
-
-def _measure(writer: object, info: DeviceInfo, found: Found, selection: Selection, known: Sequence[Record]) -> tuple[int, bool]:
-    """Number of bad records, those known before among them, and whether Ctrl-C ended it early."""
-    from clmembench.drive import drive
-    from clmembench.results import Writer
-
-    assert isinstance(writer, Writer)
-    bad = sum(_is_bad(record) for record in known)
-    with writer, progress() as shown:
-        records = drive("opencl", info, found, selection, known)
-        try:
-            for record in records:
-                writer.write(record)
-                shown.show(record)
-                bad += _is_bad(record)
-        except KeyboardInterrupt:
-            return bad, True
-        finally:
-            records.close()  # type: ignore[attr-defined]
-    return bad, False
-
-
-def _is_bad(record: Record) -> bool:
-    """A trial that fails costs nothing, but one that is wrong shows a device that computes wrongly."""
-    return record.status in BAD and (record.role == "measure" or record.status == "wrong")
-
-
 def _finish(path: Path, as_json: bool) -> int:
     """Read the file back, as anybody else would, and print what it says. The number of suspect values."""
-    from clmembench import results
     from clmembench.gates.whole import judged_run
     from clmembench.report import rows, text
 
-    try:
-        stored = results.read(path)
-    except results.ResultsError as error:
-        exits.stop(f"{error}: it was there when the run began", exits.INTERNAL)
+    stored = session.reread(path)
     sheet = rows.sheet_of(stored)
     stored = judged_run(stored, sheet)
     table = rows.rows(stored, sheet)
@@ -253,36 +198,12 @@ def _finish(path: Path, as_json: bool) -> int:
     return sum(row.status == "suspect" for row in table)
 
 
-def _header(info: DeviceInfo, selection: Selection) -> Header:
-    from ulid import ULID
-
-    from clmembench import environment, plan, results, sensors
-    from clmembench.model import Header
+def _cards(selection: Selection) -> Mapping[str, Card]:
+    """What the file keeps of the benchmarks that are run."""
+    from clmembench import plan
     from clmembench.selection import selected
 
-    return Header(
-        schema=results.SCHEMA,
-        tool_version=__version__,
-        run_id=str(ULID()),
-        started=datetime.now(UTC).isoformat(timespec="seconds"),
-        argv=tuple(sys.argv[1:]),
-        suite=selection.suite,
-        seed=selection.seed,
-        runtime="opencl",
-        device=info,
-        features=tuple(sorted(info.features)),
-        host=environment.host(),
-        benchmarks={b.name: plan.card(b) for b in selected(selection)},
-        packages=environment.packages(),
-        environment=environment.variables(),
-        sensors=sensors.read(info),
-        axes=selection.axes,
-        processes=selection.processes,
-        isolated=selection.isolated,
-        budget_s=selection.budget_s,
-        timeout_s=selection.timeout_s,
-        benchmark_s=selection.benchmark_s,
-    )
+    return {benchmark.name: plan.card(benchmark) for benchmark in selected(selection)}
 
 
 def _axes(given: list[str], matrices: list[Path]) -> Mapping[str, tuple[Value, ...]]:
@@ -307,8 +228,3 @@ def _value(name: str, text: str) -> Value:
     if name.endswith("_bytes") and text[:1].isdigit():
         return units.parse_bytes(text)
     return text
-
-
-def _slug(name: str) -> str:
-    kept = "".join(c.lower() if c.isalnum() and c.isascii() else "-" for c in name)
-    return "-".join(part for part in kept.split("-") if part)[:40] or "device"

@@ -11,6 +11,7 @@ from clmembench.model.benchmark import (
     Role,
 )
 from clmembench.model.chase import (
+    CHASE,
     Answer,
     Inquiry,
     Order,
@@ -21,6 +22,7 @@ from clmembench.model.chase import (
 from clmembench.model.device import (
     Device,
     DeviceInfo,
+    ImageForm,
     Runtime,
     Timing,
 )
@@ -65,6 +67,7 @@ from clmembench.model.work import (
 )
 
 __all__ = [
+    "CHASE",
     "Array",
     "Buffer",
     "BuildError",
@@ -87,6 +90,7 @@ __all__ = [
     "Work",
     "Device",
     "DeviceInfo",
+    "ImageForm",
     "Runtime",
     "Timing",
     "Axis",

@@ -14,18 +14,20 @@ Space = Literal[
 ]
 T = TypeVar("T")
 
+CHASE = "chase"  # the benchmark that answers probes: shown as the hierarchy that is inferred from them, not point by point
+
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
     """The addresses of one lap, as offsets in bytes from an aligned base; `patterns.offsets` writes them out.
 
-    `count` places lie `stride_bytes` apart; place i is moved by i * `shift_bytes` modulo 4 KiB, so that one line a page does
-    not fall into one cache set. `order`: sequential by address; random, one random cycle over all places; blocks, blocks of
-    `block_bytes` in random order and the places within each in random order; pairs, places in random order, after each the
-    address `block_bytes` behind it; walk, `count` * `visits` accesses in random order, `visits` of each place and never one
-    twice in a row; segments, what `segments` says: "start:stride:count:times" joined by ";", each run through `times` times,
-    in order. A place that a lap visits again is visited 8 B further on each time, so that every node of the chain is met once
-    a lap.
+    `count` places lie `stride_bytes` apart; each is moved `shift_bytes` further than the last, within the stride, so that one
+    line a page does not fall into one cache set. `order`: sequential by address; random, one random cycle over all places;
+    blocks, blocks of `block_bytes` in random order and the places within each in random order; pairs, places in random order,
+    after each the address `block_bytes` behind it; walk, `count` * `visits` accesses in random order, `visits` of each place
+    and never one twice in a row; segments, what `segments` says: "start:stride:count:times" joined by ";", each run through
+    `times` times, in order. A place that a lap visits again is visited 8 B further on each time, so that every node of the
+    chain is met once a lap.
     """
 
     order: Order
@@ -55,10 +57,10 @@ class Probe:
     cold: bool = False
 
     def params(self) -> dict[str, Value]:
-        """As the parameters of a point: flat, what is at its default left out, so that equal probes have equal parameters."""
-        own = {
-            f.name: getattr(self, f.name) for f in fields(self) if f.name != "pattern" and getattr(self, f.name) != f.default
-        }
+        """As the parameters of a point: flat, what is at its default left out, so that equal probes have equal parameters; but
+        for the mode, which says what is measured."""
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "pattern"}
+        own = {name: value for name, value in own.items() if name == "mode" or value != DEFAULTS[name]}
         pattern = {n: v for n, v in asdict(self.pattern).items() if v not in ("", 0) and (n, v) != ("visits", 1)}
         return {**pattern, **own}
 
@@ -68,6 +70,9 @@ class Probe:
         names = {f.name for f in fields(Pattern)}
         pattern = Pattern(**{n: v for n, v in params.items() if n in names})  # type: ignore[arg-type]
         return cls(pattern, **{n: v for n, v in params.items() if n not in names})  # type: ignore[arg-type]
+
+
+DEFAULTS = {f.name: f.default for f in fields(Probe)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from clmembench.model.benchmark import Place
 
 
+ImageForm = Literal["1d_buffer", "1d", "2d"]
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceInfo:
     """What a runtime says of a device: claims to audit, not truth. Sizes in bytes; cpu_id is vendor-family-model."""
@@ -44,6 +47,10 @@ class DeviceInfo:
     cpu_id: str = ""
     array_bytes: int | None = None  # the user's --size
     work_groups: int | None = None  # launch exactly that many, where a Place asks for it; on CPUs compute_units is what changes
+    constant_bytes: int = 64 << 10  # of one constant buffer
+    image_width: int = 0  # texels, of an image in one dimension too
+    image_height: int = 0
+    image_buffer_texels: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +68,11 @@ class Timing:
 class Device(Protocol):
     """An open device. `run` is untimed; `time` is the only timing method there is. All of them raise DeviceError.
 
-    alloc and host_array take bytes; host_array gives bytes (uint8) of ordinary or page-locked host memory; mapped lends
-    the host a buffer's first bytes; build gives the kernels of a source by name, or raises BuildError; sources is the hash
-    of what was built since it was last asked.
+    alloc and host_array take bytes; kept gives the buffer of that name again while it is large enough, so that points measured
+    one after the other lie in the same pages; image makes a read-only one of uint32 texels, of one channel (width,) where its
+    form is 1d or 1d_buffer, of four (height, width, 4) where it is 2d; host_array gives bytes (uint8) of ordinary or
+    page-locked host memory; mapped lends the host a buffer's first bytes; build gives the kernels of a source by name, or
+    raises BuildError; sources is the hash of what was built since it was last asked.
     """
 
     seed: int  # of the random inputs; another in each process
@@ -71,6 +80,8 @@ class Device(Protocol):
     @property
     def info(self) -> DeviceInfo: ...
     def alloc(self, nbytes: int, kind: Literal["device", "mapped"] = "device") -> Buffer: ...
+    def kept(self, name: str, nbytes: int) -> Buffer: ...
+    def image(self, texels: Array, form: ImageForm) -> Buffer: ...
     def host_array(self, nbytes: int, pinned: bool) -> Array: ...
     def upload(self, buffer: Buffer, array: Array) -> None: ...
     def download(self, buffer: Buffer, dtype: npt.DTypeLike, count: int, offset_bytes: int = 0) -> Array: ...

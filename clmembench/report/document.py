@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from clmembench import __version__
 from clmembench.gates.whole import MEMORY_PEAK, judged_run
-from clmembench.model import Card, Run
-from clmembench.report import figures, text
+from clmembench.model import CHASE, Card, Run
+from clmembench.report import anatomy, figures, text
+from clmembench.report.anatomy import Dissected
 from clmembench.report.rows import Row, interval, labels, percent, rows, sheet_of, to_markdown
 from clmembench.report.summary import sections, warnings
 from clmembench.shown import markdown, printable
@@ -42,11 +44,14 @@ def parts(runs: Sequence[Run]) -> list[Part]:
     return found
 
 
-def as_markdown(runs: Sequence[Run], others: Sequence[SpecSheet] = ()) -> str:
-    """The summaries of all runs, each followed by all its points; and what was published of other devices."""
+def as_markdown(runs: Sequence[Run], others: Sequence[SpecSheet] = (), dissected: Sequence[Dissected | None] = ()) -> str:
+    """The summaries of all runs, each followed by its memory hierarchy, where `dissected` has one for it, and all its points;
+    and what was published of other devices."""
     measured = [
-        f"{text.as_markdown(part.run, part.rows, part.sheet)}\n### All points\n\n{to_markdown(part.rows)}\n"
-        for part in parts(runs)
+        f"{text.as_markdown(part.run, part.rows, part.sheet)}\n"
+        + (f"{anatomy.as_markdown(found, part.run.header.device, part.sheet)}\n" if found is not None else "")
+        + f"### All points\n\n{to_markdown(part.rows)}\n"
+        for part, found in zip_longest(parts(runs), dissected)
     ]
     header = "| benchmark | metric | parameters | value | source |\n|---|---|---|--:|---|"
     published = [
@@ -90,19 +95,22 @@ def _figure(sheet: SpecSheet | None, name: str) -> str:
     return f"{figure.value:g} {figure.unit} a {figure.scope}" if figure else "not known"
 
 
-def as_html(runs: Sequence[Run], others: Sequence[SpecSheet] = ()) -> str:
-    """One page with inline SVG, no script and no external address; all text from files is escaped."""
-    from jinja2 import Environment, StrictUndefined
+def as_html(runs: Sequence[Run], others: Sequence[SpecSheet] = (), dissected: Sequence[Dissected | None] = ()) -> str:
+    """One page with inline SVG, no script and no external address; all text from files is escaped. `dissected` has what was
+    found of each run's memory hierarchy, None where that is nothing."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, finalize=_harmless)
-    source = (Path(__file__).parent / "templates" / "report.html.j2").read_text(encoding="utf-8")
+    folder = FileSystemLoader(Path(__file__).parent / "templates")
+    environment = Environment(loader=folder, autoescape=True, undefined=StrictUndefined, trim_blocks=True, finalize=_harmless)
     all_parts, beside = parts(runs), _published(others)
-    return environment.from_string(source).render(
+    shown = [(p.label, f, p.run.header.device, p.sheet) for p, f in zip(all_parts, dissected, strict=False) if f is not None]
+    return environment.get_template("report.html.j2").render(
         version=__version__,
         labels=[part.label for part in all_parts],
         runs=[{"label": p.label, "warnings": [printable(w) for w in warnings(p.run, p.rows, p.sheet)]} for p in all_parts],
         facts=_facts(all_parts),
         published=beside,
+        hierarchies=anatomy.as_page(shown),
         parts=[_benchmark(name, card, all_parts, beside) for name, card in _cards(all_parts).items()],
     )
 
@@ -144,7 +152,7 @@ def _benchmark(name: str, card: Card, all_parts: Sequence[Part], beside: Sequenc
         "versions": sorted({p.run.header.benchmarks[name].version for p in all_parts if name in p.run.header.benchmarks}),
         "source": card.source,
         # matplotlib escapes every text it draws
-        "svg": Markup(figures.figure(card, shown)),  # noqa: S704
+        "svg": Markup(figures.figure(card, shown) if name != CHASE else ""),  # noqa: S704
         "sections": tables,
         "published": [
             {**row, "device": other["name"]} for other in beside for row in other["rows"] if row["benchmark"] == name

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import io
-import re
-import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clmembench.model import Card
+from clmembench.report.drawing import MARKERS, colour, legend, plain, subplots, svg
 from clmembench.report.rows import Row, labels
 from clmembench.report.summary import split
-from clmembench.shown import printable
 from clmembench.units import format_bytes, format_in, format_params, format_value
 
 if TYPE_CHECKING:
@@ -23,8 +20,6 @@ CURVE_POINTS = 3  # an axis with fewer values is shown as bars
 LINES = 8  # more in one plot cannot be told apart
 DECADES = 8.0  # of values; less is drawn on a linear scale from 0
 LONG_NS = 1e5  # from here on times are labelled in larger units
-LETTERS = 60  # of a name that a plot has room for
-MARKERS = "osD^vPX*<>hp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +38,15 @@ def figure(card: Card, shown: Sequence[Shown]) -> str:
     so has a study over compute units.
     """
     devices, placed = ([], []) if not shown else _drawable(card, shown)
-    scaling = _svg(_scaling(card, placed)) if placed else ""
+    scaling = svg(_scaling(card, placed)) if placed else ""
     if not devices:
         return scaling
     if card.growing:
         numbered = [Shown(s.label, rows, s.kind) for s in devices if (rows := _numbered(card, s))]
-        return (_svg(_staircase(card, numbered)) if numbered else "") + scaling
-    bars = _svg(_bars(card, devices)) if card.metrics[0].form == "rate" else ""
+        return (svg(_staircase(card, numbered)) if numbered else "") + scaling
+    bars = svg(_bars(card, devices)) if card.metrics[0].form == "rate" else ""
     lined = [Shown(s.label, rows) for s in devices if (rows := _of_lines(card, s))]
-    return bars + (_svg(_curves(card, lined)) if lined else "") + scaling
+    return bars + (svg(_curves(card, lined)) if lined else "") + scaling
 
 
 def _drawable(card: Card, shown: Sequence[Shown]) -> tuple[list[Shown], list[Shown]]:
@@ -63,7 +58,7 @@ def _drawable(card: Card, shown: Sequence[Shown]) -> tuple[list[Shown], list[Sho
         parts = split([r for r in rows if r.value.unit == card.metrics[0].unit and r.value.metric == _headline(card, r)])
         for found, part in zip((whole, placed), parts, strict=True):
             if part:
-                found.append(Shown(_plain(device.label), tuple(part), device.kind))
+                found.append(Shown(plain(device.label), tuple(part), device.kind))
     return whole, [s for s in placed if len({r.value.place.compute_units for r in s.rows}) > 1]
 
 
@@ -74,7 +69,7 @@ def _headline(card: Card, row: Row) -> str:
 
 def _scaling(card: Card, devices: Sequence[Shown]) -> Figure:
     """One plot a device, since what a compute unit is differs between them: a line for each placement."""
-    figure, axes = _subplots(len(devices), height=3.4)
+    figure, axes = subplots(len(devices), height=3.4)
     names = list(dict.fromkeys(r.value.place.placement for s in devices for r in s.rows))
     for axis, device in zip(axes, devices, strict=True):
         over = replace(card, x="compute_units" if device.kind == "cpu" else "work_groups", growing="")
@@ -82,19 +77,19 @@ def _scaling(card: Card, devices: Sequence[Shown]) -> Figure:
             rows = [r for r in device.rows if r.value.place.placement == name]
             if rows:
                 ordered = sorted(rows, key=lambda r: r.value.place.compute_units or 0)
-                _line(axis, over, ordered, _plain(name) or "_", number)
+                _line(axis, over, ordered, plain(name) or "_", number)
         _labels(axis, over, device.label)
         axis.set_xlabel("compute units" if device.kind == "cpu" else "work-groups")
     if any(names):
-        _legend(figure, axes)
+        legend(figure, axes)
     return figure
 
 
 def _staircase(card: Card, devices: Sequence[Shown]) -> Figure:
     """All devices in one plot: latency over working set, both logarithmic, intervals as bands."""
-    figure, axes = _subplots(1, height=5.2)
+    figure, axes = subplots(1, height=5.2)
     _together(axes[0], card, devices)
-    _legend(figure, axes)
+    legend(figure, axes)
     return figure
 
 
@@ -102,16 +97,16 @@ def _curves(card: Card, devices: Sequence[Shown]) -> Figure:
     """All devices in one plot where their lines can be told apart, else one plot a device."""
     lines = _lines(card, devices)
     if len(lines) <= LINES:
-        figure, axes = _subplots(1, height=4.4)
+        figure, axes = subplots(1, height=4.4)
         _together(axes[0], card, devices)
     else:
-        figure, axes = _subplots(len(devices), height=4.0)
+        figure, axes = subplots(len(devices), height=4.0)
         names = list(dict.fromkeys(params for _, params, _ in lines))  # one look for one name in every plot
         for axis, device in zip(axes, devices, strict=True):
             for _, params, rows in _lines(card, [device]):
                 _line(axis, card, rows, params, names.index(params))
             _labels(axis, card, device.label)
-    _legend(figure, axes)
+    legend(figure, axes)
     return figure
 
 
@@ -125,7 +120,7 @@ def _together(axis: Axes, card: Card, devices: Sequence[Shown]) -> None:
 def _bars(card: Card, devices: Sequence[Shown]) -> Figure:
     """One plot a device: a bar for each point at the largest size, in front of its theoretical peak."""
     tops = [_largest(card, device) for device in devices]
-    figure, axes = _subplots(len(devices), height=1.6 + 0.26 * max(len(rows) for _, rows in tops))
+    figure, axes = subplots(len(devices), height=1.6 + 0.26 * max(len(rows) for _, rows in tops))
     for axis, device, (size, rows) in zip(axes, devices, tops, strict=True):
         medians = [r.value.median or 0.0 for r in rows]
         peaks = [r.peak.value if r.peak else 0.0 for r in rows]
@@ -136,9 +131,7 @@ def _bars(card: Card, devices: Sequence[Shown]) -> Figure:
         places = range(len(rows))
         if any(peaks):
             axis.barh(places, peaks, color="#dddddd", label="theoretical peak")
-        axis.barh(
-            places, medians, height=0.55, xerr=spread, color=_colour(0), ecolor="#333333", label="achieved (95% interval)"
-        )
+        axis.barh(places, medians, height=0.55, xerr=spread, color=colour(0), ecolor="#333333", label="achieved (95% interval)")
         for place, row in enumerate(rows):
             text = f" {format_value(medians[place])}" + (f"  {row.fraction:.0%}" if row.fraction else "")
             axis.text(medians[place] + spread[1][place], place, text, va="center", fontsize=8, color="#111111")
@@ -149,7 +142,7 @@ def _bars(card: Card, devices: Sequence[Shown]) -> Figure:
         axis.set_xlabel(_metric(card) + (f" at {size}" if size else ""))
         axis.grid(visible=False, axis="y")
     if any(row.peak for _, rows in tops for row in rows):
-        _legend(figure, axes)
+        legend(figure, axes)
     return figure
 
 
@@ -158,7 +151,7 @@ def _names(rows: Sequence[Row]) -> list[str]:
     params = [r.value.params for r in rows]
     differing = [name for name in params[0] if len({str(p.get(name)) for p in params}) > 1]
     short = [", ".join(str(p.get(name)) for name in differing) for p in params] if differing else []
-    return [_plain(name) for name in (short if len(set(short)) == len(rows) else labels(rows))]
+    return [plain(name) for name in (short if len(set(short)) == len(rows) else labels(rows))]
 
 
 def _lines(card: Card, devices: Sequence[Shown]) -> list[tuple[str, str, list[Row]]]:
@@ -198,8 +191,8 @@ def _line(axis: Axes, card: Card, rows: Sequence[Row], label: str, number: int) 
     y = [r.value.median or 0.0 for r in rows]
     low = [r.value.ci_low if r.value.ci_low is not None else m for r, m in zip(rows, y, strict=True)]
     high = [r.value.ci_high if r.value.ci_high is not None else m for r, m in zip(rows, y, strict=True)]
-    axis.plot(x, y, marker=MARKERS[number % len(MARKERS)], markersize=4, linewidth=1.4, color=_colour(number), label=label)
-    axis.fill_between(x, low, high, color=_colour(number), alpha=0.2, linewidth=0)
+    axis.plot(x, y, marker=MARKERS[number % len(MARKERS)], markersize=4, linewidth=1.4, color=colour(number), label=label)
+    axis.fill_between(x, low, high, color=colour(number), alpha=0.2, linewidth=0)
 
 
 def _labels(axis: Axes, card: Card, title: str) -> None:
@@ -216,14 +209,14 @@ def _labels(axis: Axes, card: Card, title: str) -> None:
         axis.set_ylim(0, 1.15 * float(axis.dataLim.ymax))  # bands included
     if _x(card).endswith("_bytes"):
         axis.xaxis.set_major_formatter(lambda value, _: format_bytes(value))
-        axis.set_xlabel("working set" if card.growing else _plain(_x(card).removesuffix("_bytes").replace("_", " ")) + " size")
+        axis.set_xlabel("working set" if card.growing else plain(_x(card).removesuffix("_bytes").replace("_", " ")) + " size")
         axis.tick_params(axis="x", rotation=30)
     else:
         axis.xaxis.set_major_formatter(lambda value, _: _number(value))
-        axis.set_xlabel(_plain(_x(card).replace("_", " ")))
+        axis.set_xlabel(plain(_x(card).replace("_", " ")))
     if card.metrics[0].unit == "ns" and max(values) >= LONG_NS:
         axis.yaxis.set_major_formatter(lambda value, _: format_in(value, "ns", 1 if value < 10 else 2) if value else "0")
-        axis.set_ylabel(_plain(card.metrics[0].name.replace("_", " ")))
+        axis.set_ylabel(plain(card.metrics[0].name.replace("_", " ")))
     else:
         axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
         axis.set_ylabel(_metric(card))
@@ -236,13 +229,6 @@ def _number(value: float) -> str:
     return f"2^{int(value).bit_length() - 1}" if large else f"{value:g}"
 
 
-def _legend(figure: Figure, axes: Sequence[Axes]) -> None:
-    """One legend below all plots, where it covers nothing; each label once."""
-    found = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-    if any(found):
-        figure.legend(found.values(), found.keys(), fontsize=8, frameon=False, ncols=2, loc="outside lower center")
-
-
 def _largest(card: Card, device: Shown) -> tuple[str, list[Row]]:
     """Of each line the row at its largest x, where x is a number, and what x is there where it is one; else all rows."""
     x = _x(card)
@@ -253,58 +239,17 @@ def _largest(card: Card, device: Shown) -> tuple[str, list[Row]]:
     if len(sizes) > 1:
         return "", tops
     (size,) = sizes
-    return format_bytes(int(size)) if x.endswith("_bytes") else _plain(f"{x} = {_number(size)}"), tops
+    return format_bytes(int(size)) if x.endswith("_bytes") else plain(f"{x} = {_number(size)}"), tops
 
 
 def _params(row: Row, without: Collection[str]) -> str:
-    return _plain(format_params({k: v for k, v in row.value.params.items() if k not in without}))
+    return plain(format_params({k: v for k, v in row.value.params.items() if k not in without}))
 
 
 def _metric(card: Card) -> str:
     """The headline metric and its unit, as an axis is labelled."""
-    return _plain(f"{card.metrics[0].name.replace('_', ' ')} ({card.metrics[0].unit})")
+    return plain(f"{card.metrics[0].name.replace('_', ' ')} ({card.metrics[0].unit})")
 
 
 def _x(card: Card) -> str:
     return card.x or card.growing
-
-
-def _plain(text: str) -> str:
-    """Text as matplotlib draws it: printable, no wider than a plot, and without dollars that would start a formula."""
-    # what tells names apart, such as a file's, is more often at their end
-    short = text if len(text) <= LETTERS else text[: LETTERS // 3] + "…" + text[-(LETTERS - LETTERS // 3 - 1) :]
-    return printable(short).replace("$", r"\$")
-
-
-def _subplots(count: int, height: float) -> tuple[Figure, list[Axes]]:
-    """Up to two plots a row; figures are not pyplot's, so nothing lives on after them."""
-    import seaborn
-    from matplotlib import rcParams
-    from matplotlib.figure import Figure as MatplotlibFigure
-
-    seaborn.set_theme(style="whitegrid", rc={"svg.fonttype": "none", "svg.hashsalt": "clmembench", "font.size": 9})
-    rcParams["font.family"] = "sans-serif"
-    columns = min(2, count)
-    lines = -(-count // columns)
-    figure = MatplotlibFigure(figsize=(10, height * lines), layout="constrained")
-    grid: Any = figure.subplots(lines, columns, squeeze=False)
-    axes = [axis for line in grid for axis in line]
-    for spare in axes[count:]:
-        spare.set_visible(False)
-    return figure, axes[:count]
-
-
-def _colour(number: int) -> Any:
-    import seaborn
-
-    return seaborn.color_palette("colorblind")[number % 10]
-
-
-def _svg(figure: Figure) -> str:
-    """The figure as an element of a page: without a document's header, metadata or namespaces, which would be URLs in it."""
-    out = io.StringIO()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of names that have no room or no glyph here; tables have them whole
-        figure.savefig(out, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
-    text = out.getvalue()
-    return re.sub(r' xmlns(:xlink)?="[^"]*"', "", text[text.index("<svg") :])

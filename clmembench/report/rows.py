@@ -14,6 +14,7 @@ from clmembench import shown, specs
 from clmembench.derive import Derived, derive
 from clmembench.gates.whole import judged_run, peak_of
 from clmembench.model import Run
+from clmembench.report import tables
 from clmembench.specs import Peak, SpecSheet
 from clmembench.units import format_in, format_interval, format_params
 
@@ -126,16 +127,12 @@ def to_csv(table: Sequence[Row]) -> str:
 
 def to_markdown(table: Sequence[Row]) -> str:
     """A table with one line a row."""
-    lines = ["| " + " | ".join(COLUMNS) + " |", "|---|---|---|--:|---|--:|--:|---|"]
-    lines += ["| " + " | ".join(map(shown.markdown, cells)) + " |" for cells in _cells(table)]
-    return "\n".join(lines)
+    return tables.markdown(COLUMNS, "lllrlrrl", _cells(table))
 
 
 def to_latex(table: Sequence[Row]) -> str:
     """The same table for LaTeX with the package booktabs, without a float around it."""
-    lines = [r"\begin{tabular}{lllrlrrl}", r"\toprule", " & ".join(map(shown.latex, COLUMNS)) + r" \\", r"\midrule"]
-    lines += [" & ".join(map(shown.latex, cells)) + r" \\" for cells in _cells(table)]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+    return tables.latex(COLUMNS, "lllrlrrl", _cells(table))
 
 
 def _cells(table: Sequence[Row]) -> Iterator[tuple[str, ...]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from clmembench import health
 from clmembench.gates.point import DRIFT
 from clmembench.infer import levels
-from clmembench.model import Card, Record, Run
+from clmembench.model import CHASE, Card, Record, Run
 from clmembench.report.rows import Row, interval, percent
 from clmembench.specs import SpecSheet
 from clmembench.units import format_bytes, format_in, format_params, format_value
@@ -34,10 +34,10 @@ class Section:
 
 def sections(run: Run, table: Sequence[Row]) -> list[Section]:
     """A section or two a benchmark, in file order: levels where it has a growing axis, else its points at the largest size; and
-    its points over compute units."""
+    its points over compute units. Points that a hierarchy is inferred from are not for people."""
     found = []
     for name, card in run.header.benchmarks.items():
-        everywhere, placed = split([row for row in table if row.value.benchmark == name])
+        everywhere, placed = split([row for row in table if row.value.benchmark == name != CHASE])
         if everywhere:
             found.append(_levels(run, name, card, everywhere) if card.growing else _points(name, card, everywhere))
         if placed:

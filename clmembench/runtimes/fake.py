@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from clmembench.model import Array, Clock, Command, DeviceError, DeviceInfo, Kernel, Launch, Place, Timing, Value
+from clmembench.model import Array, Clock, Command, DeviceError, DeviceInfo, ImageForm, Kernel, Launch, Place, Timing, Value
 
 INFO = DeviceInfo(
     id="fake",
@@ -35,6 +35,9 @@ INFO = DeviceInfo(
     shares_host_memory=False,
     host_mem_bytes=64 << 30,
     features=frozenset({"fp64", "int64_atomics", "images", "nontemporal", "ptx"}),
+    image_width=32 << 10,
+    image_height=32 << 10,
+    image_buffer_texels=128 << 20,
     selector="0:0",
     uuid="fa4e",
 )
@@ -84,12 +87,21 @@ class FakeDevice:
     log: list[Command] = field(default_factory=list)
     built: list[Mapping[str, Value]] = field(default_factory=list)
     timed: list[tuple[int, Clock]] = field(default_factory=list)
+    buffers: dict[str, FakeBuffer] = field(default_factory=dict)
 
     def alloc(self, nbytes: int, kind: Literal["device", "mapped"] = "device") -> FakeBuffer:
         """Raises DeviceError over the largest allocation, as a real one does."""
         if nbytes <= 0 or nbytes > self.info.max_alloc_bytes:
             raise DeviceError(f"{nbytes} bytes are not between 1 and the largest allocation, {self.info.max_alloc_bytes}")
         return FakeBuffer(nbytes, kind)
+
+    def kept(self, name: str, nbytes: int) -> FakeBuffer:
+        if name not in self.buffers or self.buffers[name].nbytes < nbytes:
+            self.buffers[name] = self.alloc(nbytes)
+        return self.buffers[name]
+
+    def image(self, texels: Array, form: ImageForm) -> FakeBuffer:
+        return FakeBuffer(texels.nbytes, form, texels.copy())
 
     def host_array(self, nbytes: int, pinned: bool) -> Array:
         return np.zeros(nbytes, dtype=np.uint8)

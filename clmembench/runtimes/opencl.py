@@ -25,6 +25,7 @@ from clmembench.model import (
     DeviceError,
     DeviceInfo,
     Fill,
+    ImageForm,
     Kernel,
     Launch,
     Local,
@@ -80,6 +81,7 @@ class OpenCLDevice:
             stamps = cl.command_queue_properties.PROFILING_ENABLE
             self._stamped = [cl.CommandQueue(self._context, handle, stamps) for _ in range(2)]
             self._plain = [cl.CommandQueue(self._context, handle) for _ in range(2)]
+        self._kept: dict[str, Any] = {}
         self._built: list[str] = []
         self._programs: dict[str, Mapping[str, Kernel]] = {}
         self._objects: dict[int, list[Any]] = {}  # of each kernel, by the id of its first, which is kept in it
@@ -96,6 +98,26 @@ class OpenCLDevice:
             flags |= cl.mem_flags.ALLOC_HOST_PTR
         with _explained():
             return cl.Buffer(self._context, flags, nbytes)
+
+    def kept(self, name: str, nbytes: int) -> Any:
+        """The buffer of that name, made anew only to grow: then to the next power of two, so that it seldom has to."""
+        if name not in self._kept or self._kept[name].size < nbytes:
+            self._kept.pop(name, None)  # given up before the larger one is made
+            self._kept[name] = self.alloc(max(nbytes, min(1 << (nbytes - 1).bit_length(), self.info.max_alloc_bytes)))
+        return self._kept[name]
+
+    def image(self, texels: Array, form: ImageForm) -> Any:
+        """A read-only image of 32-bit unsigned texels, of one channel or, where it is 2d, of four."""
+        order = cl.channel_order.RGBA if form == "2d" else cl.channel_order.R
+        texel = cl.ImageFormat(order, cl.channel_type.UNSIGNED_INT32)
+        shape = texels.shape[1::-1] if form == "2d" else texels.shape
+        filled = {"hostbuf": np.ascontiguousarray(texels, np.uint32)}
+        with _explained():
+            copied = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+            if form == "1d_buffer":
+                buffer = cl.Buffer(self._context, copied, **filled)
+                return cl.create_image(self._context, cl.mem_flags.READ_ONLY, texel, shape, buffer=buffer)
+            return cl.create_image(self._context, copied, texel, shape, **filled)
 
     def host_array(self, nbytes: int, pinned: bool) -> Array:
         """Host memory of bytes: ordinary pages, all touched, or the driver's own (page-locked) through a mapping."""

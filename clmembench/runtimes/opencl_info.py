@@ -106,6 +106,10 @@ def describe(device: Any, selector: str, ordinal: int) -> DeviceInfo:
         uuid=uuid or made,
         pci=pci,
         cpu_id=_cpu_id() if kind == "cpu" else "",
+        constant_bytes=device.max_constant_buffer_size,
+        image_width=device.image2d_max_width if device.image_support else 0,
+        image_height=device.image2d_max_height if device.image_support else 0,
+        image_buffer_texels=device.image_max_buffer_size if device.image_support else 0,
     )
 
 

@@ -1,0 +1,135 @@
+"""What commands that measure share: a device is held, probed and measured, and every record is kept as it is made."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clmembench import __version__
+from clmembench.cli import exits
+from clmembench.cli.progress import progress
+
+if TYPE_CHECKING:
+    from clmembench.child import Found
+    from clmembench.model import Card, DeviceInfo, Header, Record, Run
+    from clmembench.selection import Selection
+
+    # the device with the features that were found, what probing found, and the records that there are already
+    Measured = Callable[[DeviceInfo, Found, Sequence[Record]], Iterator[Record]]
+
+BAD = ("failed", "wrong", "timeout")
+
+
+def kept(
+    info: DeviceInfo,
+    selection: Selection,
+    cards: Mapping[str, Card],
+    measured: Measured,
+    output: Path | None,
+    overwrite: bool = False,
+    earlier: Run | None = None,
+) -> tuple[Path, int, bool]:
+    """Hold the device, probe it and measure it: the results file, the number of bad records, and whether Ctrl-C ended it early.
+    Ends the command where the device cannot be had or the file cannot be written."""
+    from clmembench import isolate, lock, results
+    from clmembench.child import Job
+
+    try:
+        with lock.held(info):
+            found = isolate.probed(Job("opencl", info), selection.isolated)
+            claimed, info = info, replace(info, features=found.features)
+            head = earlier.header if earlier else header(info, selection, cards)
+            head = replace(head, clock_step_ns=found.quantum_ns, claimed=tuple(sorted(claimed.features)))
+            path = output or default_path(info, head.run_id)
+            writer = results.Writer.going_on(path) if earlier else results.Writer(path, head, overwrite)
+            known = results.read(path).records if earlier else ()  # again: until the lock was ours another run may have gone on
+            return path, *_measure(writer, measured(info, found, known), known)
+    except lock.HeldError as error:
+        exits.stop(str(error), exits.NO_DEVICE)
+    except isolate.ChildError as error:
+        said = f"; it last said: {error.log.strip().splitlines()[-1]}" if error.log.strip() else ""
+        exits.stop(f"{info.name} cannot be used: {error}{said}", exits.NO_DEVICE)
+    except results.ResultsError as error:
+        exits.stop(str(error), exits.INTERNAL)
+    except KeyboardInterrupt:
+        exits.stop("interrupted before anything was measured", exits.INTERRUPTED)
+
+
+def _measure(writer: object, records: Iterator[Record], known: Sequence[Record]) -> tuple[int, bool]:
+    """Number of bad records, those known before among them, and whether Ctrl-C ended it early."""
+    from clmembench.results import Writer
+
+    assert isinstance(writer, Writer)
+    bad = sum(is_bad(record) for record in known)
+    with writer, progress() as shown:
+        try:
+            for record in records:
+                writer.write(record)
+                shown.show(record)
+                bad += is_bad(record)
+        except KeyboardInterrupt:
+            return bad, True
+        finally:
+            records.close()  # type: ignore[attr-defined]
+    return bad, False
+
+
+def is_bad(record: Record) -> bool:
+    """A trial that fails costs nothing, but one that is wrong shows a device that computes wrongly."""
+    return record.status in BAD and (record.role == "measure" or record.status == "wrong")
+
+
+def header(info: DeviceInfo, selection: Selection, cards: Mapping[str, Card]) -> Header:
+    """The first line of a results file: what is about to run, on what, with which tool."""
+    from ulid import ULID
+
+    from clmembench import environment, results, sensors
+    from clmembench.model import Header
+
+    return Header(
+        schema=results.SCHEMA,
+        tool_version=__version__,
+        run_id=str(ULID()),
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        argv=tuple(sys.argv[1:]),
+        suite=selection.suite,
+        seed=selection.seed,
+        runtime="opencl",
+        device=info,
+        features=tuple(sorted(info.features)),
+        host=environment.host(),
+        benchmarks=cards,
+        packages=environment.packages(),
+        environment=environment.variables(),
+        sensors=sensors.read(info),
+        axes=selection.axes,
+        processes=selection.processes,
+        isolated=selection.isolated,
+        budget_s=selection.budget_s,
+        timeout_s=selection.timeout_s,
+        benchmark_s=selection.benchmark_s,
+    )
+
+
+def reread(path: Path) -> Run:
+    """The file that was just written, read as anybody else would. Ends the command where it is gone."""
+    from clmembench import results
+
+    try:
+        return results.read(path)
+    except results.ResultsError as error:
+        exits.stop(f"{error}: it was there when the run began", exits.INTERNAL)
+
+
+def default_path(info: DeviceInfo, run_id: str) -> Path:
+    """Where a run is kept unless the user says: by day, device and the end of its id."""
+    return Path("reports") / f"{datetime.now(UTC):%Y%m%d}-{_slug(info.name)}-{run_id[-8:].lower()}.jsonl"
+
+
+def _slug(name: str) -> str:
+    kept = "".join(c.lower() if c.isalnum() and c.isascii() else "-" for c in name)
+    return "-".join(part for part in kept.split("-") if part)[:40] or "device"

@@ -1,0 +1,79 @@
+"""The whole of a memory hierarchy, asked for probe by probe: curve, translation, then geometry and policy of each level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from clmembench.infer import latency_experiment, latency_patterns, prefetch, spaces, steps, strides, tlb
+from clmembench.infer.asking import LEAST_NOISE, Asked, Chase
+from clmembench.infer.level import Around, cache_level
+from clmembench.infer.translation import tlb_level
+from clmembench.model import CacheLevel, Hierarchy, Inquiry, Space
+
+KIB = 1 << 10
+FURTHER = 8  # times the first cache: how far other paths to memory are followed
+BLOCK = 128 * KIB  # visited as a whole, so that translation is paid once for many lines; beyond what prefetchers look at
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What may be asked: the largest working set, that beyond which a flat end is memory, and the spaces there are."""
+
+    most_bytes: int
+    floor_bytes: int
+    spaces: frozenset[Space] = frozenset({"global"})
+    line_bytes: int = 64  # as the device claims
+
+
+def dissect(limits: Limits) -> Inquiry[Hierarchy]:
+    """Global memory through all its levels and its translation. What cannot be found is `undetermined` and says why."""
+    asked = Asked()
+    chase = Chase(block_bytes=BLOCK)
+    node = yield from strides.longest_unit(asked, "global", limits.floor_bytes, limits.line_bytes)
+    curve = yield from steps.curve(asked, chase, node, 16 * node, limits.most_bytes, limits.floor_bytes)
+    if curve is None:
+        return Hierarchy(notes=("no chase through global memory gave an answer",))
+    noise = max(LEAST_NOISE, curve.noise)
+    through: Space = "global_cg" if "global_cg" in limits.spaces else "global"
+    translating = Chase(through, shift_bytes=node, control_bytes=node)
+    hazy = tuple((step.fits_bytes // node // 2, 2 * step.over_bytes // node) for step in curve.steps if step.flat)
+    found = yield from tlb.levels(asked, translating, tlb.Field(limits.most_bytes, noise, hazy))
+    around = Around(0, noise, limits.most_bytes, limits.most_bytes, limits.most_bytes, node)
+    if found:
+        first = found[0]
+        reach = first.pages.fits * first.stride_bytes
+        entries = first.tags.fits if first.tags else first.pages.fits
+        around = replace(around, reach_bytes=reach, entries=entries, page_bytes=first.page.nbytes or 0)
+        around = replace(around, penalty=max(t.contrast.miss for t in found))
+    levels = []
+    for number in range(len(curve.steps)):
+        here = replace(around, number=number, nearer=curve.steps[number - 1].hit if number else 0.0)
+        # where the first level can be left out, nothing stands before the second
+        space: Space = through if number else "global"
+        levels.append((yield from cache_level(asked, Chase(space, block_bytes=BLOCK), curve, here)))
+    sure = curve.memory is not None and (yield from steps.unhelped(asked, chase, curve.sizes[-1], node, curve.memory))
+    translations = []
+    for number, one in enumerate(found):
+        translations.append((yield from tlb_level(asked, translating, number, one, curve.ghz)))
+    paths: dict[Space, tuple[CacheLevel, ...]] = {}
+    longest = FURTHER * max((curve.steps[0].over_bytes if curve.steps else 0), 64 * KIB)
+    for path in spaces.LASTS:
+        if path in limits.spaces:
+            paths[path] = yield from spaces.along(asked, path, node, longest)
+    local = (yield from spaces.own(asked, "local")) if "local" in limits.spaces else None
+    private = (yield from spaces.own(asked, "private")) if "private" in limits.spaces else None
+    whole = Hierarchy(
+        levels=(*levels, *steps.memory(curve, sure), *paths.get("readonly", ()), *((private,) if private else ())),
+        tlb=tuple(translations),
+        local=local,
+        constant=spaces.named(paths, "constant_array", "constant"),
+        image=spaces.named(paths, "image1d_buffer", "image1d", "image2d"),
+    )
+    met = yield from latency_patterns.inquire(latency_experiment.known(whole), curve.ghz, "global", limits.most_bytes)
+    whole = replace(whole, patterns=latency_patterns.as_findings(met))
+    if len(curve.steps) < 2:
+        return whole
+    held = FURTHER // 2 * curve.steps[0].over_bytes if through == "global" else 0
+    ahead = yield from prefetch.prefetch(node, held, through)
+    second = replace(whole.levels[1], findings={**whole.levels[1].findings, "prefetch_bytes": ahead})
+    return replace(whole, levels=(whole.levels[0], second, *whole.levels[2:]))

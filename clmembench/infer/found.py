@@ -1,0 +1,52 @@
+"""Findings of a hierarchy: what was measured, what cannot be said, and what two methods disagree on. Pure."""
+
+from __future__ import annotations
+
+from clmembench.model import Finding
+
+NO_CYCLES = "the core's clock is not known here"
+UNITS = {
+    "size_bytes": "B", "line_bytes": "B", "sector_bytes": "B", "page_bytes": "B", "reach_bytes": "B", "prefetch_bytes": "B",
+    "latency_cycles": "cycles", "penalty_cycles": "cycles", "latency_ns": "ns", "penalty_ns": "ns",
+    "bandwidth_gb_s": "GB/s",
+}  # fmt: skip
+
+
+def measured(
+    name: str,
+    value: float | str,
+    method: str,
+    evidence: tuple[str, ...] = (),
+    low: float | None = None,
+    high: float | None = None,
+    unit: str = "",
+) -> Finding:
+    """A value that can be relied on, in the unit its name says; without bounds it is exact."""
+    exact = value if isinstance(value, int | float) else None
+    return Finding(
+        name,
+        value,
+        exact if low is None else low,
+        exact if high is None else high,
+        unit or UNITS.get(name, ""),
+        "ok",
+        method,
+        evidence,
+    )
+
+
+def undetermined(
+    name: str,
+    reason: str,
+    method: str = "",
+    evidence: tuple[str, ...] = (),
+    low: float | None = None,
+    high: float | None = None,
+) -> Finding:
+    """No value; why, and what bounds there are."""
+    return Finding(name, None, low, high, UNITS.get(name, ""), "undetermined", method, evidence, reason)
+
+
+def inconsistent(name: str, reason: str, low: float, high: float, method: str, evidence: tuple[str, ...] = ()) -> Finding:
+    """Two methods that disagree: what each found are the bounds, and `reason` names both."""
+    return Finding(name, None, low, high, UNITS.get(name, ""), "inconsistent", method, evidence, reason)

@@ -1,0 +1,120 @@
+"""Which mappings of addresses to cache sets can explain the lines that miss together when a cache overflows by a line. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Bits = tuple[tuple[int, ...], ...]  # for each bit of a set's number the address bits whose parity it is
+
+CHANCY = "only under a policy that spares some lines for a while"
+
+
+@dataclass(frozen=True, slots=True)
+class SetBits:
+    """One way to choose a line's set, held against the lines that miss.
+
+    `together`: all missing lines are in one set; `in_set`: how many lines of the array are in that set, of which `spared` did
+    not miss; `explains`: the set is too full for its ways, and no line of another set misses. `reason` says it in words.
+    """
+
+    name: str
+    bits: Bits
+    sets: int
+    ways: int
+    together: bool
+    in_set: int
+    spared: int
+    explains: bool
+    reason: str
+
+
+def kernel(numbers: Sequence[int]) -> list[int]:
+    """A basis over GF(2) of all differences (exclusive or) between numbers, in reduced form, highest bit first.
+
+    Where sets are chosen by parities of address bits, two lines are in one set exactly where their difference has parity 0 in
+    each; so what misses together spans (a part of) the differences that do not change the set.
+    """
+    basis: list[int] = []
+    for number in numbers:
+        difference = number ^ numbers[0]
+        for row in basis:
+            difference = min(difference, difference ^ row)
+        if difference:
+            basis = [min(row, row ^ difference) for row in basis] + [difference]
+            basis.sort(reverse=True)
+    return basis
+
+
+def parities(basis: Sequence[int], width: int) -> Bits:
+    """The bits of numbers below 2^width, each alone or with others whose parity counts, that a basis of `kernel` leaves free.
+
+    One tuple of bit numbers for each bit of the set's number: 2^(how many) sets at most.
+    """
+    tops = [row.bit_length() - 1 for row in basis]
+    free = [bit for bit in range(width) if bit not in tops]
+    return tuple((bit, *sorted(top for top, row in zip(tops, basis, strict=True) if row >> bit & 1)) for bit in free)
+
+
+def set_of(address: int, bits: Sequence[Sequence[int]]) -> int:
+    """The set's number: bit i of it is the parity of the address bits in `bits[i]`."""
+    return sum((sum(address >> b & 1 for b in group) & 1) << i for i, group in enumerate(bits))
+
+
+def mappings(missed: Sequence[int], lines: int, line_bytes: int, capacity_lines: int) -> list[SetBits]:
+    """Mappings to try on an array of `lines` lines of which those numbered `missed` (from 0) miss, the most sets first.
+
+    Tried: the bits next to the line's for each number of sets, every other run of adjacent bits of which more could not
+    explain them, and the parities that the lines themselves leave free. `capacity_lines` is what the cache holds in all.
+    """
+    low, width = line_bytes.bit_length() - 1, (lines - 1).bit_length()
+    tried: list[tuple[Bits, str]] = [(tuple((low + b,) for b in range(k)), "plain") for k in range(1, width)]
+    differ = {b for number in missed for b in range(width) if (number ^ missed[0]) >> b & 1}
+    for start in range(width):
+        run = next((b for b in range(start, width) if b in differ), width) - start
+        if run and start:
+            tried.append((tuple((low + b,) for b in range(start, start + run)), "a run of bits"))
+    free = parities(kernel(missed), width)
+    tried.append((tuple(tuple(low + b for b in group) for group in free), "parities"))
+    known = {bits: name for bits, name in reversed(tried) if capacity_lines % (1 << len(bits)) == 0}
+    found = [_held(name, bits, missed, lines, line_bytes, capacity_lines) for bits, name in known.items()]
+    return sorted(found, key=lambda m: (-m.explains, -m.sets, m.spared))
+
+
+def told(bits: Sequence[Sequence[int]]) -> str:
+    """Bits as a reader writes them: 7-11, or 9-11 with 7^13 and 8^14."""
+    single = [group[0] for group in bits if len(group) == 1]
+    runs: list[list[int]] = []
+    for bit in sorted(single):
+        if runs and bit == runs[-1][-1] + 1:
+            runs[-1].append(bit)
+        else:
+            runs.append([bit])
+    text = [f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
+    return ", ".join([*text, *("^".join(map(str, group)) for group in bits if len(group) > 1)])
+
+
+def table(found: Sequence[SetBits]) -> str:
+    """Mappings as a table of text, a row each: which bits, how many sets and ways, whether they explain the misses and why."""
+    rows = [("set bits", "sets", "ways", "explains", "why")]
+    rows += [(told(m.bits), str(m.sets), str(m.ways), "yes" if m.explains else "no", m.reason) for m in found]
+    widths = [max(len(row[i]) for row in rows) for i in range(5)]
+    return "".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() + "\n" for row in rows)
+
+
+def _held(name: str, bits: Bits, missed: Sequence[int], lines: int, line_bytes: int, capacity_lines: int) -> SetBits:
+    sets, ways = 1 << len(bits), capacity_lines >> len(bits)
+    where = {set_of(number * line_bytes, bits) for number in missed}
+    together = len(where) == 1
+    in_set = sum(set_of(number * line_bytes, bits) in where for number in range(lines))
+    spared = in_set - len(missed)
+    full = together and in_set > ways
+    if not together:
+        reason = f"the lines that miss lie in {len(where)} of its sets, and one set alone can overflow"
+    elif not full:
+        reason = f"no set overflows: {in_set} lines of the array share {ways} ways"
+    elif spared:
+        reason = f"{in_set} lines share {ways} ways and {spared} of them are not seen to miss: {CHANCY}"
+    else:
+        reason = f"exactly the {in_set} lines that share its {ways} ways miss"
+    return SetBits(name, bits, sets, ways, together, in_set, spared, full, reason)

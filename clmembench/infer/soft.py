@@ -1,0 +1,61 @@
+"""The size of a cache that pages fall into by chance: a ramp of misses instead of a knee, fitted by the binomial law. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+WAYS = (*range(4, 13), 14, 15, 16, 18, 20, 24)
+SPREAD = 0.04  # of a share of misses: how far one allocation's lies from the mean of many
+MARGIN = 10.0  # of chi squared: a size that fits that much worse is none
+STEPS = 48  # sizes tried an octave
+
+
+@dataclass(frozen=True, slots=True)
+class Ramp:
+    """Bounds of a size in bytes, the likeliest, and how many standard deviations the best fit is off on average."""
+
+    best: float
+    low: float
+    high: float
+    off: float
+
+
+def missing(size_bytes: float, ways: int, page_bytes: int, array_bytes: float) -> float:
+    """The share of accesses that miss in laps over an array whose pages lie in random frames: a line misses where its page
+    shares its place in the cache with more others than there are ways, under LRU.
+
+    A place takes `ways` pages, and there are size / (ways x page) of them; the others of a page's are binomial.
+    """
+    pages, chance = max(1, round(array_bytes / page_bytes)), min(1.0, ways * page_bytes / size_bytes)
+    if chance >= 1.0:
+        return 1.0 if pages > ways else 0.0
+    others = pages - 1
+    term, fits = (1 - chance) ** others, 0.0
+    for k in range(min(ways, others + 1)):
+        fits += term
+        term *= (others - k) / (k + 1) * chance / (1 - chance)
+    return max(0.0, 1 - fits)
+
+
+def fitted(points: Sequence[tuple[int, float]], page_bytes: int, low: float, high: float) -> Ramp | None:
+    """The sizes between `low` and `high` that explain shares of misses over array sizes; None where none does, within twice the
+    spread of single allocations."""
+    if len(points) < 3:
+        return None
+    tried: list[tuple[float, float]] = []
+    for i in range(max(1, int(STEPS * math.log2(high / low))) + 1):
+        size = low * 2 ** (i / STEPS)
+        best = min(_chi2(points, page_bytes, size, ways) for ways in WAYS)
+        tried.append((best, size))
+    least, size = min(tried)
+    off = math.sqrt(least / len(points))
+    if off > 2:
+        return None
+    within = [s for chi2, s in tried if chi2 <= least + MARGIN]
+    return Ramp(size, min(within), max(within), off)
+
+
+def _chi2(points: Sequence[tuple[int, float]], page_bytes: int, size: float, ways: int) -> float:
+    return sum(((share - missing(size, ways, page_bytes, array)) / SPREAD) ** 2 for array, share in points)

@@ -1,0 +1,77 @@
+"""One level of address translation put together as Findings. Pure."""
+
+from __future__ import annotations
+
+from clmembench.infer.asking import SIGMAS, Asked, Chase
+from clmembench.infer.found import NO_CYCLES, measured, undetermined
+from clmembench.infer.replaced import replaced
+from clmembench.infer.tlb import Tlb, agreed
+from clmembench.model import Finding, Inquiry, TlbLevel
+
+SAME = 0.04  # relative: penalties at two numbers of pages that differ by no more are the whole penalty
+
+
+def tlb_level(asked: Asked, chase: Chase, number: int, tlb: Tlb, ghz: float | None) -> Inquiry[TlbLevel]:
+    """Entries, page, reach, ways, sets, policy and penalty of one level. `ghz` turns the latencies' cycles into ns; None:
+    they are ns."""
+    findings: dict[str, Finding] = {}
+    method = "one line a page"
+    page = tlb.page.nbytes
+    findings["page_bytes"] = (
+        measured("page_bytes", page, "pairs of accesses") if page else undetermined("page_bytes", tlb.page.reason)
+    )
+    agrees = agreed(tlb)
+    if page and tlb.tags is not None and tlb.tags.sharp:
+        entries = tlb.tags.fits
+        reach = entries * page
+        dense = tlb.pages.fits * tlb.stride_bytes
+        if abs(dense - reach) > max(tlb.stride_bytes, page):
+            reason = f"{tlb.pages.fits} places {tlb.stride_bytes} B apart fit, and {entries} at an odd stride"
+            findings["entries"] = undetermined("entries", reason, method, (), entries, None)
+            findings["reach_bytes"] = undetermined("reach_bytes", reason, method, (), min(dense, reach), None)
+        else:
+            findings["entries"] = measured("entries", entries, f"{method}, at two strides")
+            findings["reach_bytes"] = measured("reach_bytes", reach, f"{method}, at two strides")
+    else:
+        reason = tlb.page.reason or "a single page too many would not have been seen"
+        low = tlb.pages.fits * tlb.stride_bytes
+        high = tlb.pages.over * tlb.stride_bytes if tlb.pages.over else None
+        findings["entries"] = undetermined("entries", reason, method, (), low / page if page else None, None)
+        findings["reach_bytes"] = undetermined("reach_bytes", reason, method, (), low, high)
+    if tlb.sets is not None and tlb.sets.ways is not None and agrees:
+        findings["ways"] = measured("ways", tlb.sets.ways, "pages that fit at strides of powers of two")
+        findings["sets"] = measured("sets", tlb.sets.sets, "pages that fit at strides of powers of two")
+        assert page is not None
+        stride = max(page, tlb.sets.way_bytes)
+        if _whole(tlb):
+            findings |= yield from replaced(asked, chase, tlb.contrast, tlb.sets.ways, stride, 64)
+        else:
+            findings["policy"] = undetermined("policy", "what a miss costs is not known")
+    else:
+        reason = (tlb.sets.reason if tlb.sets else tlb.page.reason) or "sets times ways is not the number of entries"
+        findings |= {name: undetermined(name, reason) for name in ("ways", "sets", "policy")}
+    findings |= penalty(tlb, ghz)
+    return TlbLevel(f"L{number + 1} TLB", findings)
+
+
+def penalty(tlb: Tlb, ghz: float | None) -> dict[str, Finding]:
+    """What a miss adds to an access, in cycles where those are known, and in ns."""
+    method, found = "latency beyond the TLB less that of as many neighbouring lines", {}
+    low, high = min(tlb.penalties, default=0.0), max(tlb.penalties, default=0.0)
+    spread, whole = SIGMAS * tlb.contrast.noise, _whole(tlb)
+    for name, scale in (("penalty_cycles", 1.0 if ghz else None), ("penalty_ns", 1 / ghz if ghz else 1.0)):
+        if scale is None:
+            found[name] = undetermined(name, NO_CYCLES, method)
+        elif not whole:
+            reason = "it is not the same at several times as many pages as fit, or within the noise"
+            found[name] = undetermined(name, reason, method, (), scale * low or None, None)
+        else:
+            found[name] = measured(name, scale * high, method, (), scale * (low - spread), scale * (high + spread))
+    return found
+
+
+def _whole(tlb: Tlb) -> bool:
+    """Whether every access missed where the penalty was read: it is the same with more pages, and well above the noise."""
+    low, high = min(tlb.penalties, default=0.0), max(tlb.penalties, default=0.0)
+    spread = SIGMAS * tlb.contrast.noise
+    return len(tlb.penalties) > 1 and high - low <= max(SAME * high, spread) and spread < SAME * high

@@ -1,0 +1,94 @@
+"""How often `topology` is right, wrong or silent about random simulated devices, as a table in Markdown.
+
+python scripts/dissect_error_rate.py FIRST LAST [--processes N] [--wrong]
+
+The inquiry that is asked of a device is asked of the simulated ones of tests/hierarchies.py. Wrong is what trace_error_rate.py
+calls wrong; of a space beside global memory latencies alone are judged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from clmembench.dissection import replayed
+from clmembench.infer.dissect import Limits, dissect
+from clmembench.model import Answer, Probe
+from scripts.trace_error_rate import Row, outcomes, table, true_cache, true_tlb
+from tests.hierarchies import random_hierarchy
+
+MOST_BYTES = 1 << 30
+BEYOND = 4  # times the last cache, before a flat end is called memory
+
+
+def judged(seed: int) -> tuple[list[Row], float, int]:
+    """The outcomes of one device, how long its inference and simulation took, and how many probes it asked."""
+    machine = random_hierarchy(seed)
+    path, asked = machine.paths["global"], 0
+
+    def answered(probes: Sequence[Probe]) -> list[Answer]:
+        nonlocal asked
+        asked += len(probes)
+        return [machine.answer(probe) for probe in probes]
+
+    began = time.perf_counter()
+    limits = Limits(MOST_BYTES, BEYOND * max(cache.size_bytes for cache in path.caches), frozenset(machine.paths), 64)
+    found = replayed(dissect(limits), answered)
+    seconds = time.perf_counter() - began
+    rows: list[Row] = []
+    caches = [true_cache(cache, 0.0) for cache in path.caches]
+    levels = [level for level in found.levels if level.name != "DRAM" and level.space.startswith("global")]
+    for number, level in enumerate(levels):
+        rows += told(seed, "", level.findings, caches[number] if number < len(caches) else None, machine.ghz)
+    for level in found.levels:
+        if level.name == "DRAM":
+            rows += told(seed, "", level.findings, {"latency_cycles": path.memory_cycles}, machine.ghz)
+    for number, tlb in enumerate(found.tlb):
+        rows += told(seed, "TLB ", tlb.findings, true_tlb(path.tlbs[number]) if number < len(path.tlbs) else None, machine.ghz)
+    return rows, seconds, asked
+
+
+def told(seed: int, prefix: str, findings: Any, true: dict[str, Any] | None, ghz: float) -> list[Row]:
+    """The outcomes of one level's findings; what is told in ns alone is judged by its ns."""
+    named = {}
+    for name, finding in findings.items():
+        if name in ("latency_cycles", "penalty_cycles"):
+            in_ns = findings.get(name.replace("cycles", "ns"))
+            named[name] = finding if finding.status == "ok" or in_ns is None else in_ns
+        elif name != "prefetch_bytes" and not name.endswith("_ns"):
+            named[name] = finding
+    scale = 1.0
+    if any(f.unit == "ns" for f in named.values()):
+        scale = 1 / ghz
+    return outcomes(seed, prefix, named, true, scale)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("first", type=int)
+    parser.add_argument("last", type=int)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--wrong", action="store_true", help="list what is wrong, to standard error")
+    given = parser.parse_args()
+    rows: list[Row] = []
+    longest, most = 0.0, 0
+    with multiprocessing.Pool(given.processes) as pool:
+        for some, seconds, asked in pool.imap_unordered(judged, range(given.first, given.last + 1)):
+            rows += some
+            longest, most = max(longest, seconds), max(most, asked)
+            for seed, name, outcome, _, said, true in some:
+                if given.wrong and outcome == "wrong":
+                    print(f"seed {seed}: {name} said {said}, is {true}", file=sys.stderr, flush=True)
+    print(table(rows))
+    print(f"\nSeeds {given.first} to {given.last}; at most {most} probes, and {longest:.0f} s with their simulation.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,220 @@
+"""The chase on PoCL in every space, order and mode: what it follows, notices and refuses; and its shape on a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import import_module
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from clmembench import answers, measure, probe
+from clmembench.benchmarks import discovered, spaces
+from clmembench.child import Job, Session
+from clmembench.measure import Budget
+from clmembench.model import Launch, Local, Order, Pattern, Probe, Skip, Slope, Space
+from clmembench.patterns import offsets
+from clmembench.runtimes import runtime
+from clmembench.runtimes.fake import INFO, FakeDevice
+
+KIB, MIB = 1 << 10, 1 << 20
+CHASE = import_module("clmembench.benchmarks.chase")
+RANDOM = Pattern("random", 64, 64, seed=3)
+TINY = Budget(least_s=0.0, most_s=0.02, noise=1.0, slope_ns=1e4, patience=100)
+HERE = [space for space in get_args(Space) if space != "global_cg"]  # which PTX alone can say
+ORDERS = {
+    "sequential": Pattern("sequential", 40, 128),
+    "random": Pattern("random", 1000, 64),
+    "blocks": Pattern("blocks", 64, 64, block_bytes=1024),
+    "pairs": Pattern("pairs", 20, 4096, shift_bytes=64, block_bytes=32),
+    "walk": Pattern("walk", 10, 4096, visits=8),
+    "segments": Pattern("segments", segments="0:128:3:2;64:128:2:1"),
+}
+
+
+@pytest.fixture(scope="module")
+def device():
+    """With the features that it was seen to have, and a counter where a busy host let none be seen."""
+    found = next(d for d in runtime("opencl").devices() if d.kind == "cpu")
+    features = probe.probe(runtime("opencl").open(found)).features
+    return runtime("opencl").open(replace(found, features=features | {"tsc"}))
+
+
+@pytest.fixture
+def quick_flush(monkeypatch):
+    monkeypatch.setattr(CHASE, "flush_bytes", lambda info: 4 * MIB)
+
+
+def prepared(device, asked: Probe):
+    return discovered()["chase"].prepare(device, **asked.params())
+
+
+def steps(device) -> tuple[int, int]:
+    word, count = device.download(device.kept("chase state", 16), np.uint64, 2)
+    return int(word), int(count)
+
+
+@pytest.mark.parametrize("pattern", ORDERS.values(), ids=ORDERS)
+def test_a_lap_of_every_order_is_followed_in_order(device, pattern):
+    slope = prepared(device, Probe(pattern))
+    assert isinstance(slope, Slope) and measure.verify(device, slope.work(slope.start)) == ""
+    lap = offsets(pattern)
+    for _ in range(3):
+        before, work = steps(device), slope.work(1)
+        device.run(work.commands)
+        after = steps(device)
+        assert after[1] - before[1] == work.ops
+        assert 8 * after[0] == lap[after[1] % lap.size]
+
+
+def test_every_order_is_among_these():
+    assert set(ORDERS) == set(get_args(Order))
+
+
+@pytest.mark.parametrize("space", HERE)
+def test_every_space_has_a_lap_and_a_trace_that_are_verified(device, space):
+    slope = prepared(device, Probe(RANDOM, space))
+    for work in (slope.work(slope.start), slope.work(3 * slope.start)):
+        assert measure.verify(device, work) == ""
+        assert ("numbers" in " ".join(work.notes)) is (space in spaces.BY_NUMBER)
+    work = prepared(device, Probe(RANDOM, space, "trace", skip=5, record=100))
+    assert measure.verify(device, work) == ""
+    visited = device.download(work.reads["visited"].buffer, np.uint32, 100)
+    assert np.array_equal(visited, np.resize(np.roll(offsets(RANDOM), -6), 100))
+
+
+@pytest.mark.parametrize("space", HERE)
+def test_a_chain_that_is_not_the_lap_is_noticed(device, space):
+    """Each launch follows the lap as it was uploaded: one that holds a node twice is no chain of any space."""
+    slope = prepared(device, Probe(RANDOM, space))
+    work, words = slope.work(slope.start), device.kept("chase lap", 8)
+    assert measure.verify(device, work) == ""
+    lap = device.download(words, np.uint32, 64)
+    lap[9] = lap[30]
+    device.upload(words, lap)
+    with pytest.raises(AssertionError, match="chain is damaged"):
+        work.check()
+
+
+def test_a_damaged_node_is_noticed_and_not_followed(device):
+    pattern = Pattern("random", 5000, 64)
+    slope = prepared(device, Probe(pattern))
+    work, arena = slope.work(slope.start), device.kept("chase arena", 8)
+    assert measure.verify(device, work) == ""
+    whole = device.download(arena, np.uint64, (5000 * 64 + spaces.ALIGNMENT) // 8)
+    words = (offsets(pattern) // 8).astype(np.uint64)
+    first = np.arange(spaces.ALIGNMENT // 8, dtype=np.uint64)  # where the base may be
+    bases = [whole[first + words[k]] - 8 * words[k + 1] for k in (0, 1)]
+    (at,) = np.flatnonzero((bases[0] == bases[1]) & (bases[0] % spaces.ALIGNMENT == 0) & (bases[0] > 0))
+    damaged = whole.copy()
+    damaged[at + int(words[2000])] = 1  # no address of anything
+    device.upload(arena, damaged)
+    with pytest.raises(AssertionError, match="damaged"):
+        work.check()
+    device.upload(arena, whole)
+    work.check()
+
+
+def test_windows_read_what_one_launch_does(device, monkeypatch):
+    asked = Probe(RANDOM, mode="trace", skip=10, record=200)
+    whole = prepared(device, asked)
+    assert measure.verify(device, whole) == "" and len(whole.commands) == 1
+    visited = device.download(whole.reads["visited"].buffer, np.uint32, 200)
+    monkeypatch.setattr(CHASE, "WINDOW_BYTES", 8 * 48)
+    parts = prepared(device, asked)
+    assert measure.verify(device, parts) == "" and len(parts.commands) == 5
+    assert np.array_equal(device.download(parts.reads["visited"].buffer, np.uint32, 200), visited)
+    assert parts.ops > whole.ops
+
+
+def test_a_trace_that_left_the_lap_is_noticed(device):
+    work = prepared(device, Probe(RANDOM, mode="trace", record=50))
+    assert measure.verify(device, work) == ""
+    read = work.reads["visited"]
+    visited = device.download(read.buffer, read.dtype, read.count)
+    visited[20] += 64
+    device.upload(read.buffer, visited)
+    with pytest.raises(AssertionError, match="1 of 50 accesses"):
+        work.check()
+
+
+@pytest.mark.usefixtures("quick_flush")
+def test_a_cold_trace_empties_caches_before_every_launch(device, monkeypatch):
+    monkeypatch.setattr(CHASE, "WINDOW_BYTES", 8 * 48)
+    work = prepared(device, Probe(RANDOM, mode="trace", record=90, cold=True))
+    assert measure.verify(device, work) == ""
+    order = [c.kernel.name for c in (*work.before, *work.commands)]
+    assert order == ["flush_write", "flush_read", "trace"] * 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (Probe(RANDOM, "global_cg"), "no ptx"),
+        (Probe(Pattern("random", 8, 4)), "multiples of 8"),
+        (Probe(Pattern("sequential", 4097, 256), "local"), "local memory"),
+        (Probe(Pattern("sequential", 3, 64 * KIB), "private"), "one work-item's own"),
+        (Probe(Pattern("sequential", 3, MIB), "constant"), "constant buffer"),
+        (Probe(Pattern("sequential", 3, 64 * KIB), "constant_array"), "constant memory of a program"),
+        (Probe(Pattern("sequential", 3, 64 * KIB), "image1d"), "one such image"),
+        (Probe(Pattern("sequential", 3, 8), "image2d"), "multiples of 16"),
+        (Probe(Pattern("sequential", 9, 1 << 30)), "one buffer"),
+        (Probe(Pattern("sequential", 9, 1 << 33)), "a chase reaches"),
+        (Probe(RANDOM, mode="trace"), "how many to record"),
+        (Probe(RANDOM, cold=True), "for traces"),
+        (Probe(RANDOM, record=4), "for traces"),
+    ],
+)
+def test_what_the_device_has_not_or_does_not_fit_is_skipped_with_the_reason(device, asked, says):
+    with pytest.raises(Skip, match=says):
+        prepared(device, asked)
+
+
+def test_without_a_counter_or_images_there_is_no_trace_or_image():
+    bare = FakeDevice(replace(INFO, features=frozenset()))
+    with pytest.raises(Skip, match="no counter"):
+        prepared(bare, Probe(RANDOM, mode="trace", record=4))
+    with pytest.raises(Skip, match="no images"):
+        prepared(bare, Probe(RANDOM, "image2d"))
+
+
+def test_probes_of_a_process_share_their_pages_until_one_needs_more(device):
+    def arena(asked: Probe):
+        return prepared(device, asked).work(1).commands[0].args[0]
+
+    first = arena(Probe(RANDOM))
+    assert arena(Probe(Pattern("sequential", 3, 4096))) is first
+    assert arena(Probe(Pattern("sequential", 3, first.size))) is not first
+
+
+@pytest.mark.parametrize("record", [10, 1000, 10_000])
+def test_a_trace_takes_no_more_local_memory_than_it_records(record):
+    work = prepared(FakeDevice(), Probe(RANDOM, mode="trace", record=record))
+    taken = sum(a.nbytes for a in work.commands[0].args if isinstance(a, Local))
+    assert taken == 8 * max(CHASE.COSTS, min(record, CHASE.WINDOW_BYTES // 8))
+
+
+@pytest.mark.parametrize("space", ["global", "global_cg", "readonly"])
+def test_with_ptx_loads_name_their_cache_and_a_chain_of_addresses_is_built(space):
+    gpu = FakeDevice()
+    slope = prepared(gpu, Probe(RANDOM, space))
+    assert gpu.built[-1][f"SPACE_{space}"] == 1 and gpu.built[-1]["PTX"] and gpu.built[-1]["TICKS"] == CHASE.COUNTERS["ptx"]
+    assert "build" in [c.kernel.name for c in gpu.log if isinstance(c, Launch)]
+    assert not slope.work(slope.start).notes
+
+
+@pytest.mark.parametrize("mode", ["lap", "trace"])
+def test_a_probe_becomes_a_record_and_an_answer(device, mode):
+    """All of the way: asked, measured, judged, answered."""
+    session = Session(Job("opencl", device.info, "chase", budget=TINY, features=device.info.features, cycles_per_op=1.0))
+    asked = Probe(RANDOM, mode=mode, skip=64 if mode == "trace" else 0, record=32 if mode == "trace" else 0)
+    record = session.record(asked.params(), "measure")
+    assert record.checked and record.status in ("ok", "suspect"), record.reason  # a busy host's clock may move
+    found = answers.answer(replace(record, status="ok"), asked)
+    assert found.evidence == ("chase:0",) and found.unit == "cycles"
+    if mode == "trace":
+        assert found.latencies.shape[1] == 32 and len(found.latencies) >= 6
+        assert answers.quantum(record) >= 1
+    else:
+        assert found.low <= found.value <= found.high or found.reason

@@ -1,0 +1,70 @@
+"""Claims about a memory hierarchy: which level each is about, and whether what was found agrees."""
+
+import pytest
+
+from clmembench import specs
+from clmembench.claims import FIRST, LARGEST, Said, placed, said, verdict
+from clmembench.data import sheet_paths
+from clmembench.model import Finding
+from tests import found_hierarchies as hierarchies
+from tests.builders import device
+from tests.found_hierarchies import KIB, MIB, known, level, unknown
+
+
+def two_methods(value, low, high):
+    return Finding("size_bytes", value, low, high, "B", "inconsistent", "a; b", (), "they disagree")
+
+
+@pytest.mark.parametrize(
+    ("finding", "claimed", "says"),
+    [
+        (known("size_bytes", 32 * KIB), 32 * KIB, "agrees"),
+        (known("size_bytes", 233 * KIB, 205 * KIB, 256 * KIB), 256 * KIB, "agrees"),
+        (known("size_bytes", 32 * KIB), 39 * KIB, "agrees"),
+        (known("size_bytes", 32 * KIB), 48 * KIB, "contradicted"),
+        (known("size_bytes", 48 * MIB, 44 * MIB, 52 * MIB), 4 * MIB, "contradicted"),
+        (known("line_bytes", 128), 128, "agrees"),
+        (known("line_bytes", 128), 127, "contradicted"),
+        (Finding("ways", 8, None, None, "", "ok", "sets"), 8, "agrees"),
+        (Finding("ways", 8, None, None, "", "ok", "sets"), 12, "contradicted"),
+        (unknown("size_bytes", "why"), 4 * MIB, "not confirmed"),
+        (unknown("size_bytes", "why", 8 * MIB), 16 * MIB, "not confirmed"),
+        (unknown("size_bytes", "why", 8 * MIB), 4 * MIB, "contradicted"),
+        (two_methods(8 * MIB, 6 * MIB, 11 * MIB), 8 * MIB, "not confirmed"),
+        (two_methods(8 * MIB, 6 * MIB, 11 * MIB), 32 * MIB, "contradicted"),
+        (two_methods(8 * MIB, None, None), 32 * MIB, "not confirmed"),
+        (known("policy", "LRU"), 1, "not confirmed"),
+        (None, 48 * KIB, "not confirmed"),
+    ],
+)
+def test_what_was_found_confirms_or_contradicts_a_claim(finding, claimed, says):
+    assert verdict(finding, claimed) == says
+
+
+def test_a_driver_says_what_it_does_not_leave_at_0():
+    info = device(line_bytes=0, cache_bytes=32 * MIB, local_mem_bytes=48 * KIB)
+    assert {claim.level: claim.value for claim in said(info) if claim.name == "size_bytes"} == {
+        LARGEST: 32 * MIB, "local": 48 * KIB, "DRAM": info.global_mem_bytes,
+    }  # fmt: skip
+    assert "line_bytes" not in {claim.name for claim in said(info)}
+
+
+def test_a_sheet_says_the_sizes_it_prints():
+    sheet = specs.find(hierarchies.gpu_device(), [specs.load(path) for path in sheet_paths()])
+    printed = {c.level: c.value for c in said(hierarchies.gpu_device(), sheet) if c.source == "the sheet"}
+    assert printed == {"L1": 256 * KIB, "L2": 50 * MIB, "local": 227 * KIB}
+
+
+def test_each_claim_is_about_one_level():
+    size = known("size_bytes", MIB)
+    levels = [level("local", "local"), level("L1", "global", size), level("L2 near", "global", size)]
+    levels += [level("L2 far", "global", size), level("DRAM", "global")]
+    claims = [Said(name, "size_bytes", 1, "x") for name in ("local", FIRST, LARGEST, "L2", "L2 near", "DRAM", "L3")]
+    assert [[claim.level for claim in of] for of in placed(claims, levels)] == [
+        ["local"], [FIRST], ["L2 near"], [LARGEST, "L2"], ["DRAM"],
+    ]  # fmt: skip
+
+
+def test_claims_need_no_cache_to_be_found():
+    assert placed([Said(LARGEST, "size_bytes", 1, "x"), Said(FIRST, "line_bytes", 1, "x")], []) == []
+    assert placed([Said(LARGEST, "size_bytes", 1, "x")], [level("DRAM", "global")]) == [[]]
