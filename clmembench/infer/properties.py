@@ -115,7 +115,9 @@ def latency(name: str, mode: Mode, evidence: Sequence[str]) -> Finding:
     low, high = mode.centre - 2 * mode.error, mode.centre + 2 * mode.error
     method = "mean of the mode of latencies, without outliers"
     if mode.mixed:
-        reason = "noise or the clock's step hide more than one latency in this mode; missing is a finer clock, or less noise"
+        reason = (
+            "several latencies may be hidden in this one, or it may be another level's; missing is a finer clock, or less noise"
+        )
         return Finding(name, None, mode.low, mode.high, "as recorded", "undetermined", method, tuple(evidence), reason)
     return Finding(name, round(mode.centre, 4), round(low, 4), round(high, 4), "as recorded", "ok", method, tuple(evidence))
 

@@ -14,6 +14,7 @@ import numpy as np
 from clmembench.infer.geometry import Setting, hypotheses, setting
 from clmembench.infer.hypothesis import Hypothesis
 from clmembench.infer.properties import CACHE_UNITS, cache, tlb, undetermined, with_latency
+from clmembench.infer.replacement import STOCHASTIC
 from clmembench.infer.stages import SMALLEST_PAGE, Stages, stages
 from clmembench.infer.streams import UNKNOWN, Stream, behind, filled, streams
 from clmembench.model import Accesses, Array, CacheLevel, Finding, Hierarchy, TlbLevel
@@ -35,8 +36,10 @@ def infer(traces: Sequence[Accesses]) -> Hierarchy:
         some = ", ".join(left_out[:5])
         notes.append(f"{len(left_out)} traces start in an unknown state and repeat no lap, and were left out: {some}")
     known = [n for n, t in enumerate(traces) if t.id not in set(left_out)]
-    if not seen.clear:
-        notes.append("noise or the clock's step hide more than one latency in a mode, so that TLBs cannot be told from caches")
+    if not (seen.clear and seen.told):
+        notes.append(
+            "some latencies may be those of a level or of a missing translation, so that TLBs are not told from caches"
+        )
         return Hierarchy(levels=tuple(_levels(seen, first, traces)), notes=tuple(notes))
     if not seen.paged and len(seen.levels) > 1:
         return _strided(seen, first, tuple(notes))
@@ -58,11 +61,12 @@ def _levels(seen: Stages, first: Sequence[Stream], traces: Sequence[Accesses]) -
     fetched = 0  # bytes that the cache before brings in at once; 0: not known
     for number, mode in enumerate(seen.levels):
         evidence = _where(seen.served, number, traces)
+        hidden = any(m.mixed for m in seen.levels[: number + 1]) or (number > 0 and not seen.told)
         if number and number == len(seen.levels) - 1:
-            levels.append(CacheLevel("DRAM", "global", with_latency({}, mode, evidence)))
+            levels.append(CacheLevel("DRAM", "global", with_latency({}, replace(mode, mixed=hidden), evidence)))
             break
-        if any(m.mixed for m in seen.levels[: number + 1]):
-            levels.append(CacheLevel(f"L{number + 1}", "global", with_latency(_hidden(), mode, evidence)))
+        if hidden:
+            levels.append(CacheLevel(f"L{number + 1}", "global", with_latency(_hidden(), replace(mode, mixed=True), evidence)))
             continue
         near, given, brought = _structure(asked, fetched)
         found = cache(near, given, brought)
@@ -73,7 +77,10 @@ def _levels(seen: Stages, first: Sequence[Stream], traces: Sequence[Accesses]) -
 
 
 def _hidden() -> dict[str, Finding]:
-    reason = "noise or the clock's step hide which accesses hit; missing is a finer clock, or less noise"
+    reason = (
+        "which latencies are of this level is not known: noise or the clock's step hide several in one, or they may be of "
+        "missing translations; missing are a finer clock, or strides below a page"
+    )
     return {name: undetermined(name, unit, reason) for name, unit in CACHE_UNITS.items()}
 
 
@@ -130,8 +137,12 @@ def _tlbs(seen: Stages, asked: Sequence[Stream], data: Sequence[Stream]) -> list
     least = SMALLEST_PAGE
     for number in range(count):
         found = _tlb(asked, least)
-        if not found.near and number == 0 and (late := _tlb(behind_l1, least)).near:
-            asked, found = behind_l1, late
+        if number == 0 and (late := _tlb(behind_l1, least)).near:
+            exact, late_exact = ([h for h in f.near if h.policy not in STOCHASTIC] for f in (found, late))
+            if not found.near or (late_exact and not exact):
+                asked, found = behind_l1, late
+            elif bool(exact) == bool(late_exact):
+                found = replace(found, near=[*found.near, *late.near])
         findings = tlb(found.near, found.given, found.filled)
         least = found.filled[0] or least  # what is behind a TLB cannot give it less than it keeps
         levels.append(TlbLevel(f"L{number + 1} TLB", {**findings, **_penalty(seen, number, findings)}))
