@@ -22,7 +22,7 @@ EXACT_BUDGET = 1_200_000  # visits simulated for one cache: what is not tried un
 DRAWN_BUDGET = 16_000
 MOST_TRACES = 64
 MOST_UNITS = 60_000  # of all traces together
-WAYS_TRIED = 4
+WAYS_TRIED = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,15 +154,13 @@ def _lengths(given: Setting, tried: Sequence[tuple[Possible, int, int]], most: i
     return lengths
 
 
-def _each(found: Sequence[tuple[Possible, Hypothesis]], least: float) -> list[Hypothesis]:
-    """The hypotheses that are likely enough, one for each mapping that stands for the same sets."""
-    return [
-        replace(h, mapping=mapping)
-        for one, h in found
-        if h.loglik >= least
-        for mapping in one.mappings
-        if h.unit_bytes <= mapping.line_bytes
-    ]
+def _each(found: Sequence[tuple[Possible, Hypothesis]], least: float) -> list[Hypothesis] | None:
+    """The hypotheses that are likely enough, one for each mapping that stands for the same sets; None where between their ways
+    some were left out."""
+    near = [(one, h) for one, h in found if h.loglik >= least]
+    if any(one.most_ways - one.least_ways >= WAYS_TRIED for one, _ in near):
+        return None
+    return [replace(h, mapping=m) for one, h in near for m in one.mappings if h.unit_bytes <= m.line_bytes]
 
 
 def _tried(one: Possible) -> list[int]:

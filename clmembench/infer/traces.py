@@ -16,7 +16,7 @@ from clmembench.infer.hypothesis import Hypothesis
 from clmembench.infer.properties import CACHE_UNITS, cache, tlb, undetermined, with_latency
 from clmembench.infer.replacement import STOCHASTIC
 from clmembench.infer.stages import SMALLEST_PAGE, Stages, stages
-from clmembench.infer.streams import UNKNOWN, Stream, behind, filled, streams
+from clmembench.infer.streams import UNKNOWN, Stream, behind, filled, passed, streams
 from clmembench.model import Accesses, Array, CacheLevel, Finding, Hierarchy, TlbLevel
 
 LEAST_SECTOR = 16
@@ -129,10 +129,10 @@ def _tlbs(seen: Stages, asked: Sequence[Stream], data: Sequence[Stream]) -> list
     if not any((s.served > 0).any() for s in asked):
         return []
     levels: list[TlbLevel] = []
-    behind_l1 = [
-        replace(s, addresses=s.addresses[d.served != 0], served=s.served[d.served != 0], lap=0)
-        for s, d in zip(asked, data, strict=True)
-    ]
+    behind_l1 = []
+    for stream, of in zip(asked, data, strict=True):
+        kept = passed(of, SMALLEST_STRIDE)
+        behind_l1.append(replace(stream, addresses=stream.addresses[kept], served=stream.served[kept], lap=0))
     count = max(len(seen.penalties), 1)
     least = SMALLEST_PAGE
     for number in range(count):
