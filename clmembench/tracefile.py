@@ -118,7 +118,9 @@ def _trace(path: Path, name: str, own: Any, rows: dict[str, Any]) -> Accesses:
         values = rows[column][own]
         bad = np.flatnonzero(values != values[0])
         if bad.size:
-            raise TraceError(f"{path}, row {own[bad[0]] + 2}: {column} of trace {name} changes: give each array a trace of its own")
+            raise TraceError(
+                f"{path}, row {own[bad[0]] + 2}: {column} of trace {name} changes: give each array a trace of its own"
+            )
     steps = rows["step"][own].astype(np.int64)
     bad = np.flatnonzero(np.diff(steps) != 1)
     if bad.size:

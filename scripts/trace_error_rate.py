@@ -3,8 +3,8 @@
 python scripts/trace_error_rate.py FIRST LAST [--processes N] [--wrong]
 
 Wrong is: a capacity off by more than two lines or 2%; a line, sector, page, number of ways, sets or entries that is not exact;
-another policy; a latency or penalty off by more than 5%. Latencies are held against what was recorded: the simulated clock's own
-constant share of each is part of it.
+another policy; a latency or penalty off by more than 5%. Latencies are held against what was recorded: the simulated clock's
+own constant share of each is part of it.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def ways_of(level: Cache | Tlb) -> int | str:
 
 
 def true_cache(cache: Cache, bias: float) -> dict[str, Any]:
+    """What is true of a cache, by the names of findings."""
     return {
         "size_bytes": cache.size_bytes, "line_bytes": cache.line_bytes, "sector_bytes": cache.sector_bytes or cache.line_bytes,
         "ways": ways_of(cache), "sets": len(cache.sets.ways), "policy": cache.policy, "latency_cycles": cache.hit_cycles + bias,
@@ -53,6 +54,7 @@ def true_cache(cache: Cache, bias: float) -> dict[str, Any]:
 
 
 def true_tlb(tlb: Tlb) -> dict[str, Any]:
+    """The same of a TLB."""
     return {
         "entries": tlb.entries, "page_bytes": tlb.page_bytes, "reach_bytes": tlb.entries * tlb.page_bytes, "ways": ways_of(tlb),
         "sets": len(tlb.sets.ways), "policy": tlb.policy, "penalty_cycles": tlb.penalty_cycles,
@@ -60,6 +62,7 @@ def true_tlb(tlb: Tlb) -> dict[str, Any]:
 
 
 def right(name: str, finding: Finding, true: dict[str, Any] | None) -> bool:
+    """Whether an answer is near enough to the truth; what does not exist has no right answer."""
     if true is None or name not in true:
         return name not in EXACT | {"size_bytes", "latency_cycles", "penalty_cycles"}
     said, value = finding.value, true[name]
@@ -70,6 +73,7 @@ def right(name: str, finding: Finding, true: dict[str, Any] | None) -> bool:
 
 
 def judged(seed: int) -> tuple[list[Row], float]:
+    """All answers about one hierarchy, and the seconds that they took."""
     machine, traces = random_trace_set(seed)
     began = time.perf_counter()
     found = infer([accesses(t) for t in traces])
@@ -91,7 +95,10 @@ def judged(seed: int) -> tuple[list[Row], float]:
 
 
 def outcomes(seed: int, prefix: str, findings: Any, true: dict[str, Any] | None, scale: float) -> list[Row]:
-    scaled = None if true is None else {n: v * scale if n in ("latency_cycles", "penalty_cycles") else v for n, v in true.items()}
+    """What became of each finding of one level."""
+    scaled = (
+        None if true is None else {n: v * scale if n in ("latency_cycles", "penalty_cycles") else v for n, v in true.items()}
+    )
     rows: list[Row] = []
     for name, finding in findings.items():
         if name.endswith("_ns") or name in ("set_bits", "victim_probabilities"):
@@ -104,6 +111,7 @@ def outcomes(seed: int, prefix: str, findings: Any, true: dict[str, Any] | None,
 
 
 def table(rows: list[Row]) -> str:
+    """By parameter, in Markdown."""
     lines = ["| parameter | answers | ok and right | ok and wrong | undetermined | inconsistent |", "|---|--:|--:|--:|--:|--:|"]
     for name in [*sorted({r[1] for r in rows}), "all"]:
         own = Counter(r[2] for r in rows if name in (r[1], "all"))
@@ -114,6 +122,7 @@ def table(rows: list[Row]) -> str:
 
 
 def main() -> None:
+    """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("first", type=int)
     parser.add_argument("last", type=int)
@@ -126,6 +135,8 @@ def main() -> None:
         for some, seconds in pool.imap_unordered(judged, range(asked.first, asked.last + 1)):
             rows += some
             longest = max(longest, seconds)
+            if asked.wrong:
+                print(f"seed {some[0][0] if some else '?'}: {seconds:.0f} s", file=sys.stderr, flush=True)
             for seed, name, outcome, _, said, true in some:
                 if asked.wrong and outcome == "wrong":
                     print(f"seed {seed}: {name} said {said}, is {true}", file=sys.stderr)

@@ -110,7 +110,9 @@ def test_a_file_that_is_not_there(tmp_path):
 
 def test_columns_in_any_order_others_ignored_and_traces_between_one_another(tmp_path):
     text = "latency,note,step,offset_bytes,trace_id,stride_bytes,array_bytes\n" + "".join(
-        f"{10 + step},hello,{first + step},{64 * step},{name},64,4096\n" for step in range(3) for name, first in (("b", 7), ("x y", 0))
+        f"{10 + step},hello,{first + step},{64 * step},{name},64,4096\n"
+        for step in range(3)
+        for name, first in (("b", 7), ("x y", 0))
     )
     b, x = read(written(tmp_path, text))
     assert (b.id, b.first_step, b.array_bytes, b.stride_bytes) == ("b", 7, 4096, 64)

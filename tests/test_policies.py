@@ -51,7 +51,7 @@ def test_every_form_of_nru_is_nru(form):
 def test_random_is_named(ways):
     observations = []
     for seed in range(8):
-        lines = walk(ways + 2, 400, seed)
+        lines = walk(ways + 1, 300, seed)
         observations.append((lines, noisy(drawn([1 / ways] * ways, lines, seed), seed)))
     found = policy(ways, observations)
     assert found.value in ("random", None)

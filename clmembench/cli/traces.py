@@ -12,8 +12,12 @@ from clmembench.shown import line
 
 
 def infer(
-    path: Annotated[Path, typer.Argument(metavar="TRACES.csv", help="trace_id,array_bytes,stride_bytes,step,offset_bytes,latency.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Every property with its interval, status, method and evidence.")] = False,
+    path: Annotated[
+        Path, typer.Argument(metavar="TRACES.csv", help="trace_id,array_bytes,stride_bytes,step,offset_bytes,latency.")
+    ],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Every property with its interval, status, method and evidence.")
+    ] = False,
 ) -> None:
     """Infer caches and TLBs from the latency of each access of a pointer chase, taken with CUDA, HIP, C or anything else."""
     from clmembench import tracefile

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,11 +19,23 @@ Observation = tuple[Sequence[int], Sequence[bool | None]]  # lines, and whether 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Log-likelihood of the flags, how far from the expected that is in standard deviations, and the victims of each way."""
+    """Log-likelihood of the flags, and the victims of each way.
+
+    Of accesses of which it was open whether they hit: how much their log-likelihood is above the expected, and its variance. Of
+    the others: how many there were, and how many did otherwise.
+    """
 
     loglik: float
-    surprise: float
+    above: float
+    variance: float
+    certain: int
+    odd: int
     victims: tuple[float, ...]
+
+    @property
+    def surprise(self) -> float:
+        """Standard deviations from what is expected where the model is true."""
+        return self.above / math.sqrt(max(self.variance, 1.0))
 
 
 def fit(weights: Sequence[float], observations: Sequence[Observation], count: bool = False) -> Fit:
@@ -33,7 +46,8 @@ def fit(weights: Sequence[float], observations: Sequence[Observation], count: bo
     forward with each state, as in Del Moral, Doucet & Singh 2010), which maximises the likelihood when iterated.
     """
     ways = len(weights)
-    loglik = expected = variance = 0.0
+    loglik = above = variance = 0.0
+    certain = odd = 0
     victims = np.zeros(ways)
     for lines, flags in observations:
         one = _Filter(np.asarray(weights, dtype=float), lines, count)
@@ -43,12 +57,30 @@ def fit(weights: Sequence[float], observations: Sequence[Observation], count: bo
                 one.step(line, None)
                 continue
             loglik += float(np.log(p if hit else 1 - p))
-            entropy = p * np.log(p) + (1 - p) * np.log(1 - p)
-            expected += entropy
-            variance += p * (1 - p) * float(np.log(p / (1 - p))) ** 2
+            if ERROR < p < 1 - ERROR:
+                above += float(np.log(p if hit else 1 - p) - p * np.log(p) - (1 - p) * np.log(1 - p))
+                variance += p * (1 - p) * float(np.log(p / (1 - p))) ** 2
+            else:
+                certain += 1
+                odd += hit != (p > 0.5)
             one.step(line, hit)
         victims += one.victims()
-    return Fit(loglik, (loglik - expected) / max(float(np.sqrt(variance)), 1.0), tuple(victims.tolist()))
+    return Fit(loglik, above, variance, certain, odd, tuple(victims.tolist()))
+
+
+def different(observations: Sequence[Observation], known: set[bytes]) -> list[Observation]:
+    """Those that are not the same as another but for the lines' names; `known` grows by them.
+
+    A simulation may draw the same victims in every trace: the same draw seen often is no more evidence than seen once.
+    """
+    found = []
+    for lines, flags in observations:
+        _, first, inverse = np.unique(np.asarray(lines), return_index=True, return_inverse=True)
+        key = first[inverse].tobytes() + bytes(2 if flag is None else int(flag) for flag in flags)
+        if key not in known:
+            known.add(key)
+            found.append((lines, flags))
+    return found
 
 
 class _Filter:

@@ -1,4 +1,4 @@
-"""Which set an address belongs to: mappings that are tried, and how many ways each leaves possible, whatever the policy. Pure."""
+"""Which set an address belongs to: mappings that are tried, and how many ways what misses leaves possible for each. Pure."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ MOST_BITS = 14
 ODD_SETS = tuple(n for n in range(3, 33) if n & (n - 1)) + tuple(m << k for k in range(3, 12) for m in (3, 5, 7, 9, 11, 13, 15))
 FIRST_UNITS = 6_000  # of the smallest footprints, on which all mappings are tried
 MOST_SECOND = 300  # mappings that are tried on all of them
+DISPERSION = 3.0  # how much more misses of lines differ than by chance alone, where victims are drawn unevenly
 NEAR = 40.0  # of cost above the least, what is still looked at
 SETTLED = 0.9
 
@@ -28,20 +29,32 @@ class Mapping:
     line_bytes: int
     grain_bytes: int
     sets: int
+    folded: tuple[int, int] = (0, 0)  # how many bits from which on, above the grain, are XORed into the set's lowest ones
 
     def of(self, addresses: Array) -> Array:
         """The set of each address."""
-        found: Array = addresses // self.grain_bytes % self.sets
+        index = addresses // self.grain_bytes
+        count, first = self.folded
+        if count:
+            index = index ^ (index >> first) & ((1 << count) - 1)
+        found: Array = index % self.sets
         return found
 
     @property
     def bits(self) -> str:
         """Address bits of the set index, "7-11", where the set is chosen by plain bits; else nothing."""
-        if self.sets & (self.sets - 1) or self.sets == 1:
+        if self.sets & (self.sets - 1) or self.sets == 1 or self.folded[0]:
             return ""
         low = self.grain_bytes.bit_length() - 1
         high = low + self.sets.bit_length() - 2
         return f"{low}-{high}" if high > low else str(low)
+
+    @property
+    def hash(self) -> str:
+        """What is XORed into the lowest bits of the set index, "13-14 into 7-8"; nothing where nothing is."""
+        count, first = self.folded
+        low = self.grain_bytes.bit_length() - 1
+        return f"{low + first}-{low + first + count - 1} into {low}-{low + count - 1}" if count else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +68,7 @@ class Footprint:
     visited: Array
     missed: Array
     lasting: bool
+    sequential: bool = False  # visited from low to high addresses, again and again
 
     @property
     def fits(self) -> bool:
@@ -70,7 +84,56 @@ def footprint(stream: Stream) -> Footprint:
     missed = np.bincount(inverse[again & (stream.missed == 1)], minlength=units.size)
     last = inverse[inverse.size * 2 // 3 :]
     lasting = stream.lap > 0 or np.unique(last).size >= SETTLED * units.size
-    return Footprint(units, visited, missed, lasting)
+    sequential = stream.addresses.size > 20 and float((np.diff(stream.addresses) > 0).mean()) > 0.9
+    return Footprint(units, visited, missed, lasting, sequential)
+
+
+def line_cost(line_bytes: int, sector_bytes: int, footprints: Sequence[Footprint]) -> float:
+    """What it costs to call so many bytes a line: when a line goes all of its sectors go, and all miss when they are next read.
+
+    Of laps from low to high addresses, in which nothing comes between the sectors of a line; `sector_bytes`: the most that a
+    miss brings in.
+    """
+    cost = 0.0
+    if line_bytes <= sector_bytes:
+        return cost
+    for foot in footprints:
+        if not foot.sequential:
+            continue
+        starts = np.flatnonzero(np.r_[True, np.diff(foot.units // sector_bytes) != 0])
+        missed, visited = np.add.reduceat(foot.missed, starts), np.maximum.reduceat(foot.visited, starts)
+        line = foot.units[starts] // line_bytes
+        together = np.flatnonzero((line[1:] == line[:-1]) & (visited[1:] == visited[:-1]) & (visited[1:] > 0))
+        cost += ODD / 2 * float(np.minimum(np.abs(missed[together + 1] - missed[together]), 10).sum())
+    return cost
+
+
+def uneven_misses(mapping: Mapping, ways: int, footprints: Sequence[Footprint]) -> float:
+    """What it costs that some lines of over-full sets miss and others never do, where victims are drawn: at last all do.
+
+    The log-likelihood ratio of misses by line against equal shares, less what is expected of victims drawn unevenly.
+    """
+    cost = 0.0
+    for foot in footprints:
+        if not foot.lasting:
+            continue
+        lines, inverse = np.unique(foot.units // mapping.line_bytes, return_inverse=True)
+        missed, visited = np.bincount(inverse, foot.missed), np.bincount(inverse, foot.visited)
+        _, sets = np.unique(mapping.of(lines * mapping.line_bytes), return_inverse=True)
+        held = np.bincount(sets)
+        over = (held > ways) & (np.bincount(sets, missed) > 0)
+        if not over.any():
+            continue
+        rate = np.bincount(sets, missed) / np.maximum(np.bincount(sets, visited), 1)
+        expected = visited * rate[sets]
+        ratio = np.bincount(sets, missed * np.log(np.maximum(missed, 0.5) / np.maximum(expected, 1e-9)) * (missed > 0))
+        beyond = (ratio[over] - DISPERSION * (held[over] - 1) / 2 - ODD) / DISPERSION
+        # of many lines few misses: how often the same line is met again
+        again = np.bincount(sets, missed * (missed - 1) / 2)[over]
+        chance = DISPERSION * np.maximum(np.bincount(sets, expected**2 / 2)[over], 1e-9)
+        often = np.where(again > chance, again * np.log(np.maximum(again, 1e-9) / chance) - again + chance, 0.0) - ODD
+        cost += float(np.maximum(0.0, np.maximum(beyond, often)).sum())
+    return cost
 
 
 def mappings(lines: Sequence[int], span: int, paged: bool) -> Iterator[Mapping]:
@@ -84,6 +147,16 @@ def mappings(lines: Sequence[int], span: int, paged: bool) -> Iterator[Mapping]:
         for sets in ODD_SETS:
             if line * sets <= 2 * span:
                 yield Mapping(line, line, sets)
+
+
+def hashed(lines: Sequence[int], span: int) -> Iterator[Mapping]:
+    """Plain bits with further ones, in a row, XORed into the lowest: the simplest hashes, where nothing plainer explains."""
+    for line in lines:
+        for bits in range(1, MOST_BITS):
+            for first in range(bits, bits + 4):
+                for count in range(1, bits + 1):
+                    if line << first < span:
+                        yield Mapping(line, line, 1 << bits, (count, first))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +183,11 @@ class _Pooled:
     @classmethod
     def of(cls, footprints: Sequence[Footprint]) -> _Pooled:
         sizes = [foot.units.size for foot in footprints]
-        parts = [np.concatenate([getattr(foot, name) for foot in footprints]) for name in ("units", "visited", "missed")]
+        units, visited, missed = (
+            np.concatenate([getattr(foot, name) for foot in footprints]) for name in ("units", "visited", "missed")
+        )
         owner = np.repeat(np.arange(len(footprints)), sizes)
-        return cls(*parts, owner, np.array([foot.lasting for foot in footprints]), max(sizes))
+        return cls(units, visited, missed, owner, np.array([foot.lasting for foot in footprints]), max(sizes))
 
 
 def ways_cost(mapping: Mapping, pooled: _Pooled) -> tuple[Array, Array]:
@@ -151,9 +226,16 @@ def _above(at: Array) -> Array:
     return sums
 
 
-def plausible(candidates: Sequence[Mapping], footprints: Sequence[Footprint], most: int) -> list[Possible]:
-    """Mappings that what misses leaves possible: the cheapest first, and of equal ones those whose over-full sets hit least."""
-    small, total = [], 0
+def plausible(candidates: Sequence[Mapping], footprints: Sequence[Footprint], sector_bytes: int, most: int) -> list[Possible]:
+    """Mappings that what misses leaves possible: the cheapest first, and of equal ones those whose over-full sets hit least.
+
+    `sector_bytes`: the most that a miss brings in.
+    """
+    lines = {line: line_cost(line, sector_bytes, footprints) for line in {m.line_bytes for m in candidates}}
+    least = min(lines.values(), default=0.0)
+    candidates = [m for m in candidates if lines[m.line_bytes] <= least + NEAR]
+    small: list[Footprint] = []
+    total = 0
     for foot in footprints:  # from the smallest on
         total += foot.units.size
         if total <= FIRST_UNITS or len(small) < 2:
@@ -173,6 +255,8 @@ _Cost = tuple[float, float, int, int, Mapping]  # the least cost, visits that hi
 
 def _costs(candidates: Sequence[Mapping], footprints: Sequence[Footprint]) -> list[_Cost]:
     """Those that cost little more than the cheapest, in order."""
+    if not candidates:
+        return []
     pooled = _Pooled.of(footprints)
     found: list[_Cost] = []
     for mapping in candidates:

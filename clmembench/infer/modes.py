@@ -1,4 +1,4 @@
-"""Modes of latencies: the values around which those of many accesses lie, however noisy, quantised or spoilt by outliers. Pure."""
+"""Modes of latencies: the values around which those of many accesses lie, however noisy or quantised. Pure."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ RARE = 0.005  # of a trace's accesses: what is rarer in every trace are outliers
 FEW = 5
 MOST = 24
 COARSE = 0.4  # of a latency: a clock's step above that hides other latencies in it
+BESIDE = 0.03  # of all latencies may be in no mode: more than outliers are noise that is not understood
 DIFFERENT = 6.0  # standard deviations
 WIDER = 1.6  # of the half width at which a mode was seen to end
 
@@ -34,7 +35,7 @@ class Mode:
 
 
 def quantum(traces: Sequence[Accesses]) -> float:
-    """The step of the clock: the greatest number that all latencies are multiples of, as far as that is larger than nothing."""
+    """The step of the clock: the greatest number that all latencies differ by multiples of, 0 for none."""
     values = np.unique(np.concatenate([t.latencies[:2000] for t in traces]))
     steps = np.diff(values)
     if values.size < 2 or values.size > 20_000:
@@ -42,7 +43,8 @@ def quantum(traces: Sequence[Accesses]) -> float:
     step = float(np.min(steps[steps > 1e-9 * values[-1]], initial=np.inf))
     if not np.isfinite(step):
         return 0.0
-    off = np.abs(values / step - np.round(values / step))
+    parts = (values - values[0]) / step  # a constant share of the clock's own may be in all of them
+    off = np.abs(parts - np.round(parts))
     return step if float(np.max(off)) < 0.02 else 0.0
 
 
@@ -58,25 +60,37 @@ def modes(traces: Sequence[Accesses]) -> list[Mode]:
     order = np.argsort(values, kind="stable")
     values, owner = values[order], owner[order]
     left = np.ones(values.size, dtype=bool)
-    found: list[tuple[float, float]] = []
+    found: list[tuple[float, float, bool]] = []
     for _ in range(3 * MOST):
         rest = values[left]
         if rest.size < FEW:
             break
-        low, high = _around(rest, _densest(rest), step)
-        for a, b in found:  # none reaches into another
-            low, high = (max(low, b) if a < low < b or (a < high and low < a and b < high) else low), high
+        low, high, alone = _around(rest, _densest(rest), step)
         inside = left & (values >= low) & (values <= high)
         if not inside.any():
             break
         left &= ~inside
         if _real(owner[inside], sizes):
-            found.append((low, high))
+            found.append((low, high, alone))
         if len(found) == MOST:
             break
-    ranges = [values[(values >= a) & (values <= b)] for a, b in sorted(found)]
-    merged = _merged([_mode(v, a, b) for v, (a, b) in zip(ranges, sorted(found), strict=True)], step)
-    return [replace(m, mixed=_mixed(m, values, owner, step)) for m in merged]
+    merged = _merged([_mode(values, *one) for one in _apart(sorted(found), values)], values, step)
+    beside = 1 - sum(m.count for m in merged) / values.size
+    return [replace(m, mixed=m.mixed or beside > BESIDE or _mixed(m, values, owner, step)) for m in merged]
+
+
+def _apart(found: Sequence[tuple[float, float, bool]], values: Array) -> list[tuple[float, float, bool]]:
+    """Ranges in order, cut where values are sparsest if one reaches into the next."""
+    cut = list(found)
+    for n in range(len(cut) - 1):
+        if cut[n][1] > cut[n + 1][0]:
+            places = np.linspace(sum(cut[n][:2]) / 2, sum(cut[n + 1][:2]) / 2, 22)[1:-1]
+            half = (places[1] - places[0]) / 2
+            counts = [_count(values, place - half, place + half) for place in places]
+            edge = float(places[int(np.argmin(counts))])
+            cut[n] = (cut[n][0], max(edge, cut[n][0]), cut[n][2])
+            cut[n + 1] = (cut[n][1], max(cut[n + 1][1], cut[n][1]), cut[n + 1][2])
+    return cut
 
 
 def assign(latencies: Array, found: Sequence[Mode]) -> Array:
@@ -113,17 +127,19 @@ def _densest(values: Array) -> float:
     return float(np.median(values[low:high]))
 
 
-def _around(values: Array, centre: float, step: float) -> tuple[float, float]:
-    """From where to where the values around a centre belong to it: the least width at whose edges they are sparse."""
+def _around(values: Array, centre: float, step: float) -> tuple[float, float, bool]:
+    """From where to where the values around a centre belong to it: the least width at whose edges they are sparse; and whether
+    there is one."""
     least = max(step / 2, 1e-4 * abs(centre), 1e-9)
-    for width in least * 1.15 ** np.arange(80):
-        if width > abs(centre) * 0.6 + step:
+    most = abs(centre) + 6 * step
+    for width in least * 1.15 ** np.arange(120):
+        if width > most:
             break
         inner = _count(values, centre - width / 2, centre + width / 2)
         outer = _count(values, centre - width, centre + width) - inner
         if inner >= FEW and outer <= HOLLOW * inner:
-            return _valleys(values, centre, float(width))
-    return centre - least, centre + least
+            return *_valleys(values, centre, float(width)), True
+    return centre - most / 2, centre + most / 2, False
 
 
 def _valleys(values: Array, centre: float, width: float) -> tuple[float, float]:
@@ -145,14 +161,17 @@ def _real(owner: Array, sizes: Array) -> bool:
     return bool(((counts >= FEW) & (counts >= RARE * sizes)).any())
 
 
-def _mode(values: Array, low: float, high: float) -> Mode:
+def _mode(values: Array, low: float, high: float, alone: bool) -> Mode:
+    values = values[(values >= low) & (values <= high)]
+    if values.size == 0:
+        return Mode((low + high) / 2, low, high, 0.0, 0.0, 0, True)
     centre = float(np.mean(values))
     deviation = float(np.std(values))
-    return Mode(centre, low, high, deviation, deviation / max(values.size, 1) ** 0.5, int(values.size))
+    return Mode(centre, low, high, deviation, deviation / values.size**0.5, int(values.size), not alone)
 
 
 def _mixed(mode: Mode, values: Array, owner: Array, step: float) -> bool:
-    """Whether a mode hides several: means of traces that differ by more than chance, or a step of the clock that could hide them."""
+    """Whether a mode hides several: means of traces that differ by more than chance, or a coarse step of the clock."""
     if step > COARSE * abs(mode.centre):
         return True
     inside = (values >= mode.low) & (values <= mode.high)
@@ -165,7 +184,7 @@ def _mixed(mode: Mode, values: Array, owner: Array, step: float) -> bool:
     return bool((beyond & (off > 0.03 * abs(mode.centre))).any())
 
 
-def _merged(found: list[Mode], step: float) -> list[Mode]:
+def _merged(found: list[Mode], values: Array, step: float) -> list[Mode]:
     """Tails are no modes of their own: one that begins where a far larger one ends, and is close to it, belongs to it; as does
     what is no further off than a step of the clock, whose two nearest values one latency falls on."""
     kept: list[Mode] = []
@@ -175,12 +194,14 @@ def _merged(found: list[Mode], step: float) -> list[Mode]:
             big, small = (last, mode) if last.count > mode.count else (mode, last)
             gap = abs(small.centre - big.centre)
             touching = mode.low - last.high < 0.5 * big.deviation
-            if (touching and gap < 6 * big.deviation and small.count < 0.05 * big.count) or gap < max(
-                2 * big.deviation, 1.5 * step
-            ):
-                n = big.count + small.count
-                centre = (big.centre * big.count + small.centre * small.count) / n
-                kept[-1] = Mode(centre, last.low, mode.high, big.deviation, big.error, n)
+            tail = touching and gap < 6 * big.deviation and small.count < 0.05 * big.count
+            if tail or gap < max(2 * big.deviation, 1.5 * step):
+                # a tail moves no centre
+                kept[-1] = (
+                    replace(big, low=last.low, high=mode.high)
+                    if tail
+                    else _mode(values, last.low, mode.high, not (last.mixed or mode.mixed))
+                )
                 continue
         kept.append(mode)
     return kept

@@ -8,15 +8,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clmembench.infer.drawn_victims import ERROR, Observation, fit
+from clmembench.infer.drawn_victims import ERROR, Observation, different, fit
 from clmembench.infer.replacement import DETERMINISTIC, hits, makers
 from clmembench.model import Finding
 
+UNEXPLAINED = "no policy that is known"
 MARGIN = 10.0  # of log-likelihood between the policy that is named and any other
 MOST_EXACT = 40_000  # accesses that are simulated
 MOST_DRAWN = 2_400  # accesses that are filtered over what a set may hold, which is slower
 WRONG_FLAGS = 0.01  # of accesses: a policy that needs more to be wrong does not explain them
-MOST_SURPRISE = 4.0  # standard deviations
+MOST_SURPRISE = 6.0  # standard deviations
 ROUNDS = 8  # of estimating the victims' probabilities
 UNEVEN = 2.0  # victims drawn this unevenly are what an answer of "random" has to exclude
 MOST_WEIGHTED_WAYS = 16
@@ -46,13 +47,13 @@ def policy(ways: int, observations: Sequence[Observation]) -> Finding:
 
 def policy_and_victims(ways: int, observations: Sequence[Observation]) -> tuple[Finding, Victims]:
     """As `policy`, and if way-weighted each way's probability to be the victim, in the order in which they are filled."""
-    telling = [o for o in observations if len(set(o[0])) > ways]
+    telling = different([o for o in observations if len(set(o[0])) > ways], set())
     count = sum(len(lines) for lines, _ in telling)
     if ways < 2:
         return _undetermined("a set of one way has no choice of a victim", count), ()
     if not telling:
         return _undetermined("no set was given more lines than it has ways: access random sequences over ways + 2 lines", 0), ()
-    exact = [_exact(name, ways, telling) for name in DETERMINISTIC]
+    exact = [_exact(name, ways, telling) for name in DETERMINISTIC if makers(name, ways)]
     best = max(exact, key=lambda c: c.loglik)
     for most in (MOST_DRAWN // 8, MOST_DRAWN // 2, MOST_DRAWN):
         few = _first(telling, most)
@@ -63,7 +64,7 @@ def policy_and_victims(ways: int, observations: Sequence[Observation]) -> tuple[
         if sum(len(lines) for lines, _ in few) == count:
             break
     if few != telling:  # all on the same accesses
-        exact = [_exact(name, ways, few) for name in DETERMINISTIC]
+        exact = [_exact(name, ways, few) for name in DETERMINISTIC if makers(name, ways)]
     return _decided([*exact, *drawn], sum(len(lines) for lines, _ in few))
 
 
@@ -111,8 +112,7 @@ def _drawn(ways: int, observations: Sequence[Observation], rounds: int) -> list[
 
 
 def _turned(weights: list[float], observations: Sequence[Observation]) -> list[float]:
-    """The likeliest way for the greatest probability to be of: which it is only the first laps tell, and the maximisation may end
-    beside it."""
+    """With the greatest probability at the likeliest way: only the first laps tell which that is."""
     top = int(np.argmax(weights))
     if len(weights) > 8 or weights[top] < UNEVEN / (len(weights) + UNEVEN - 1):
         return weights
@@ -148,7 +148,7 @@ def _decided(candidates: Sequence[Candidate], count: int) -> tuple[Finding, Vict
     else:
         rivals = [c for c in ranked if c is not best]
     if not best.explains:
-        return _undetermined("no policy that is known explains which accesses hit and which missed", count), ()
+        return _undetermined(f"{UNEXPLAINED} explains which accesses hit and which missed", count), ()
     close = sorted({c.name for c in rivals if c.loglik > best.loglik - MARGIN})
     if close:
         names = " or ".join([best.name, *close])

@@ -35,6 +35,8 @@ def policy_from_rates(ways: int, observations: Sequence[RateObservation]) -> Fin
     sigma = np.hypot(seen[:, 1], SYSTEMATIC)
     logliks: dict[str, float] = {}
     for name in DETERMINISTIC:
+        if not makers(name, ways):
+            continue
         forms = [np.array([steady_misses(make, ways, lap, LAPS) for lap, *_ in telling]) for make in makers(name, ways)]
         logliks[name] = max(_loglik(seen[:, 0], rates, sigma) for rates in forms)
     weights = _assignments(ways)

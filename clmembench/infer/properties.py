@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
 
-from clmembench.infer.geometry import Hypothesis, Setting, per_set
-from clmembench.infer.policies import policy_and_victims, with_evidence
+from clmembench.infer.geometry import Setting
+from clmembench.infer.hypothesis import Hypothesis, per_set
 from clmembench.infer.modes import Mode
+from clmembench.infer.policies import UNEXPLAINED, policy_and_victims, with_evidence
+from clmembench.infer.uneven import uneven
 from clmembench.model import Finding
 
 EVIDENCE = 5
@@ -25,7 +29,7 @@ def cache(near: Sequence[Hypothesis], given: Setting, filled: tuple[int, int]) -
     """Findings of a cache level by name. `filled`: least and greatest bytes that a miss brings in."""
     evidence = evidence_of(given)
     if not near:
-        return _unexplained(given, filled)
+        return _uneven(given, filled) or _unexplained(given, filled)
     say = _Agreement(near, evidence)
     found = {
         "size_bytes": say("size_bytes", "B", lambda h: h.size_bytes, "arrays of more sizes around the capacity"),
@@ -39,9 +43,17 @@ def cache(near: Sequence[Hypothesis], given: Setting, filled: tuple[int, int]) -
         ),
     }
     found["policy"], victims = _policy(near, given, evidence)
+    if found["policy"].reason.startswith(UNEXPLAINED):
+        return _unexplained(given, filled)
     bits = {h.mapping.bits for h in near}
     if len(bits) == 1 and (text := bits.pop()):
         found["set_bits"] = Finding("set_bits", text, None, None, "", "ok", METHOD, evidence)
+    hashes = sorted({h.mapping.hash for h in near})
+    if all(hashes):
+        status: Literal["ok", "undetermined"] = "ok" if len(hashes) == 1 else "undetermined"
+        reason = f"{' or '.join(hashes[:4])} explain the traces equally well" if len(hashes) > 1 else ""
+        value = hashes[0] if len(hashes) == 1 else None
+        found["set_hash"] = Finding("set_hash", value, None, None, "", status, METHOD, evidence, reason)
     if victims:
         text = ", ".join(f"{v:.2f}" for v in victims)
         found["victim_probabilities"] = Finding(
@@ -57,7 +69,7 @@ def tlb(near: Sequence[Hypothesis], given: Setting, filled: tuple[int, int]) -> 
     page = sector(
         filled, evidence, "page_bytes", "accesses in a row within a page at strides below its size, from an empty TLB on"
     )
-    found = {"page_bytes": page, **{name: as_cache[name] for name in ("ways", "sets", "policy")}}
+    found: dict[str, Finding] = {"page_bytes": page, **{name: as_cache[name] for name in ("ways", "sets", "policy")}}
     if near:
         say = _Agreement(near, evidence)
         found["entries"] = say(
@@ -66,6 +78,11 @@ def tlb(near: Sequence[Hypothesis], given: Setting, filled: tuple[int, int]) -> 
         found["reach_bytes"] = say(
             "reach_bytes", "B", lambda h: h.size_bytes, "traces of a few pages more and fewer than it holds"
         )
+    elif as_cache["size_bytes"].status == "ok" and page.status == "ok":
+        size = as_cache["size_bytes"]
+        found["reach_bytes"] = replace(size, name="reach_bytes")
+        count = float(size.value or 0) // given.unit_bytes
+        found["entries"] = replace(size, name="entries", value=count, low=count, high=count, unit="")
     else:
         size = as_cache["size_bytes"]
         found["reach_bytes"] = undetermined("reach_bytes", "B", size.reason, size.low, size.high)
@@ -98,7 +115,9 @@ def latency(name: str, mode: Mode, evidence: Sequence[str]) -> Finding:
     low, high = mode.centre - 2 * mode.error, mode.centre + 2 * mode.error
     method = "mean of the mode of latencies, without outliers"
     if mode.mixed:
-        reason = "noise or the clock's step hide more than one latency in this mode; missing is a finer clock, or less noise"
+        reason = (
+            "several latencies may be hidden in this one, or it may be another level's; missing is a finer clock, or less noise"
+        )
         return Finding(name, None, mode.low, mode.high, "as recorded", "undetermined", method, tuple(evidence), reason)
     return Finding(name, round(mode.centre, 4), round(low, 4), round(high, 4), "as recorded", "ok", method, tuple(evidence))
 
@@ -140,6 +159,30 @@ def _policy(near: Sequence[Hypothesis], given: Setting, evidence: Sequence[str])
         f"{' or '.join(names)} explain the traces equally well; missing are random sequences over ways + 2 lines of one set"
     )
     return undetermined("policy", "", reason), ()
+
+
+def _uneven(given: Setting, filled: tuple[int, int]) -> dict[str, Finding]:
+    """Findings where sets of unequal ways were seen to overflow one after the other; none where not."""
+    sets = uneven(given.visits, given.footprints, given.unit_bytes)
+    if sets is None or not filled[0] or filled[0] != filled[1]:
+        return {}
+    method = "which lines miss in laps of one line more each: ways + 1 of every set that overflows"
+    size, count = float(sum(sets.ways) * given.unit_bytes), float(len(sets.ways))
+
+    def ok(name: str, value: Value, unit: str = "") -> Finding:
+        number = value if isinstance(value, float) else None
+        return Finding(name, value, number, number, unit, "ok", method, sets.evidence)
+
+    reason = "laps alone tell not LRU from FIFO; missing are random sequences over ways + 2 lines of one set"
+    line = "a larger unit may be tagged than is brought in; missing are strides below a line at sizes above the capacity"
+    return {
+        "size_bytes": ok("size_bytes", size, "B"),
+        "line_bytes": undetermined("line_bytes", "B", line, given.unit_bytes),
+        "sector_bytes": sector(filled, sets.evidence),
+        "ways": ok("ways", sets.text if len(set(sets.ways)) > 1 else float(sets.ways[0])),
+        "sets": ok("sets", count),
+        "policy": undetermined("policy", "", reason),
+    }
 
 
 def _unexplained(given: Setting, filled: tuple[int, int]) -> dict[str, Finding]:

@@ -1,4 +1,4 @@
-"""What one cache or TLB was asked, access by access from empty on, and what missed: with the accesses that were not recorded. Pure."""
+"""What one cache or TLB was asked, access by access from empty on, those that were not recorded too. Pure."""
 
 from __future__ import annotations
 
@@ -92,25 +92,33 @@ def streams(traces: Sequence[Accesses], served: Sequence[Array]) -> tuple[list[S
     return found, left_out
 
 
-def behind(first: Stream, unit_bytes: int) -> Stream:
-    """What the next level is asked: the accesses that missed in this one.
+def passed(first: Stream, unit_bytes: int) -> Array:
+    """Which accesses the next level is asked: those that missed in this one; bool, shape (accesses,).
 
     Of those that were not seen, an access is taken to have missed where its unit was new or where the same access of the lap
     missed when it was seen.
     """
     missed = first.missed
-    asked = missed == 1
+    block = first.addresses // unit_bytes
+    inside = np.zeros(block.size, dtype=bool)  # what was just brought in cannot miss: a latency that says so is an outlier
+    inside[1:] = block[1:] == block[:-1]
+    asked: Array = (missed == 1) & ~inside
     unseen = missed == UNKNOWN
     if unseen.any():
-        unit = first.addresses // unit_bytes
-        new = np.zeros(unit.size, dtype=bool)
-        new[np.unique(unit, return_index=True)[1]] = True
+        new = np.zeros(block.size, dtype=bool)
+        new[np.unique(block, return_index=True)[1]] = True
         if first.lap:
-            phase = np.arange(unit.size) % first.lap
+            phase = np.arange(block.size) % first.lap
             again = np.zeros(first.lap, dtype=bool)
             again[phase[asked]] = True
             new |= again[phase]
         asked = np.where(unseen, new, asked)
+    return asked
+
+
+def behind(first: Stream, unit_bytes: int) -> Stream:
+    """What the next level is asked."""
+    asked = passed(first, unit_bytes)
     return Stream(first.id, first.stride_bytes, first.addresses[asked], first.served[asked], 0, first.level + 1)
 
 

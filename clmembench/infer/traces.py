@@ -1,7 +1,7 @@
 """Caches and TLBs from traces of accesses that anyone took: which missed, and what structure explains that. Pure.
 
-After Mei & Chu 2015, section 4 (fine-grained pointer chase), with their reading by eye replaced by simulation of every structure
-that is tried, and an answer only where all that explain the traces agree.
+After Mei & Chu 2015, section 4 (fine-grained pointer chase), with reading by eye replaced by simulation of every structure that
+is tried, and an answer only where all that explain the traces agree.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clmembench.infer.geometry import Hypothesis, Setting, hypotheses, setting
+from clmembench.infer.geometry import Setting, hypotheses, setting
+from clmembench.infer.hypothesis import Hypothesis
 from clmembench.infer.properties import CACHE_UNITS, cache, tlb, undetermined, with_latency
+from clmembench.infer.replacement import STOCHASTIC
 from clmembench.infer.stages import SMALLEST_PAGE, Stages, stages
-from clmembench.infer.streams import UNKNOWN, Stream, behind, filled, streams
+from clmembench.infer.streams import UNKNOWN, Stream, behind, filled, passed, streams
 from clmembench.model import Accesses, Array, CacheLevel, Finding, Hierarchy, TlbLevel
 
 LEAST_SECTOR = 16
@@ -34,6 +36,11 @@ def infer(traces: Sequence[Accesses]) -> Hierarchy:
         some = ", ".join(left_out[:5])
         notes.append(f"{len(left_out)} traces start in an unknown state and repeat no lap, and were left out: {some}")
     known = [n for n, t in enumerate(traces) if t.id not in set(left_out)]
+    if not (seen.clear and seen.told):
+        notes.append(
+            "some latencies may be those of a level or of a missing translation, so that TLBs are not told from caches"
+        )
+        return Hierarchy(levels=tuple(_levels(seen, first, traces)), notes=tuple(notes))
     if not seen.paged and len(seen.levels) > 1:
         return _strided(seen, first, tuple(notes))
     levels = _levels(seen, first, traces)
@@ -51,26 +58,65 @@ def _after(stream: Stream, seen: Array) -> Array:
 def _levels(seen: Stages, first: Sequence[Stream], traces: Sequence[Accesses]) -> list[CacheLevel]:
     levels = []
     asked = list(first)
+    fetched = 0  # bytes that the cache before brings in at once; 0: not known
     for number, mode in enumerate(seen.levels):
         evidence = _where(seen.served, number, traces)
+        hidden = any(m.mixed for m in seen.levels[: number + 1]) or (number > 0 and not seen.told)
         if number and number == len(seen.levels) - 1:
-            levels.append(CacheLevel("DRAM", "global", with_latency({}, mode, evidence)))
+            levels.append(CacheLevel("DRAM", "global", with_latency({}, replace(mode, mixed=hidden), evidence)))
             break
-        near, given, brought = _structure(asked)
-        levels.append(CacheLevel(f"L{number + 1}", "global", with_latency(cache(near, given, brought), mode, evidence)))
-        asked = [behind(stream, given.unit_bytes) for stream in asked]
+        if hidden:
+            levels.append(CacheLevel(f"L{number + 1}", "global", with_latency(_hidden(), replace(mode, mixed=True), evidence)))
+            continue
+        near, given, brought = _structure(asked, fetched)
+        found = cache(near, given, brought)
+        levels.append(CacheLevel(f"L{number + 1}", "global", with_latency(_no_finer(found, fetched), mode, evidence)))
+        fetched = _fetched(near)
+        asked = [behind(stream, fetched or given.unit_bytes) for stream in asked]
     return levels
 
 
-def _structure(asked: Sequence[Stream]) -> tuple[list[Hypothesis], Setting, tuple[int, int]]:
-    """Hypotheses for one cache, of all sectors and lines that what misses bring in leaves possible."""
+def _hidden() -> dict[str, Finding]:
+    reason = (
+        "which latencies are of this level is not known: noise or the clock's step hide several in one, or they may be of "
+        "missing translations; missing are a finer clock, or strides below a page"
+    )
+    return {name: undetermined(name, unit, reason) for name, unit in CACHE_UNITS.items()}
+
+
+def _fetched(near: Sequence[Hypothesis]) -> int:
+    """What all hypotheses say that this cache asks of the next at once; 0 where they differ or there are none."""
+    units = {h.unit_bytes for h in near}
+    return units.pop() if len(units) == 1 else 0
+
+
+def _no_finer(found: dict[str, Finding], fetched: int) -> dict[str, Finding]:
+    """A line or sector as small as what the cache before asks for may as well be smaller: nothing finer comes to this one."""
+    reason = (
+        f"the cache before this one asks for {fetched} B at once, so that a smaller line would look the same; "
+        "missing are traces that bypass it"
+    )
+    told = dict(found)
+    for name in ("line_bytes", "sector_bytes"):
+        if fetched and found[name].status == "ok" and found[name].value == fetched:
+            told[name] = replace(found[name], value=None, low=None, status="undetermined", reason=reason)
+            if name == "line_bytes":
+                told["sets"] = replace(found["sets"], value=None, high=None, status="undetermined", reason=reason)
+    return told
+
+
+def _structure(asked: Sequence[Stream], fetched: int) -> tuple[list[Hypothesis], Setting, tuple[int, int]]:
+    """Hypotheses for one cache, of all sectors and lines that what misses bring in leaves possible. `fetched`: what the cache
+    before brings in at once, which this one has to hold whatever its lines are."""
     asked = [s for s in asked if s.addresses.size]
     low, high = filled(asked)
     if low > MOST_SECTOR:  # fetched ahead of what was asked for: of the sector this says nothing
         low = 0
+    low = max(low, fetched)
+    high = max(high, low) if high else high
     strides = [s.stride_bytes for s in asked if s.stride_bytes > 0]
     finest = 1 << (min(strides, default=64).bit_length() - 1)
-    unit = low if low and low == high else max(low, min(finest, high or finest), LEAST_SECTOR)
+    unit = low if fetched or (low and low == high) else max(low, min(finest, high or finest), LEAST_SECTOR)
     sectors = [1 << k for k in range(4, 10) if max(low, LEAST_SECTOR) <= 1 << k <= (high or MOST_SECTOR)] or [unit]
     lines = [1 << k for k in range(4, 11) if 1 << k >= sectors[0]]
     given = setting(asked, unit)
@@ -83,16 +129,20 @@ def _tlbs(seen: Stages, asked: Sequence[Stream], data: Sequence[Stream]) -> list
     if not any((s.served > 0).any() for s in asked):
         return []
     levels: list[TlbLevel] = []
-    behind_l1 = [
-        replace(s, addresses=s.addresses[d.served != 0], served=s.served[d.served != 0], lap=0)
-        for s, d in zip(asked, data, strict=True)
-    ]
+    behind_l1 = []
+    for stream, of in zip(asked, data, strict=True):
+        kept = passed(of, SMALLEST_STRIDE)
+        behind_l1.append(replace(stream, addresses=stream.addresses[kept], served=stream.served[kept], lap=0))
     count = max(len(seen.penalties), 1)
     least = SMALLEST_PAGE
     for number in range(count):
         found = _tlb(asked, least)
-        if not found.near and number == 0 and (late := _tlb(behind_l1, least)).near:
-            asked, found = behind_l1, late
+        if number == 0 and (late := _tlb(behind_l1, least)).near:
+            exact, late_exact = ([h for h in f.near if h.policy not in STOCHASTIC] for f in (found, late))
+            if not found.near or (late_exact and not exact):
+                asked, found = behind_l1, late
+            elif bool(exact) == bool(late_exact):
+                found = replace(found, near=[*found.near, *late.near])
         findings = tlb(found.near, found.given, found.filled)
         least = found.filled[0] or least  # what is behind a TLB cannot give it less than it keeps
         levels.append(TlbLevel(f"L{number + 1} TLB", {**findings, **_penalty(seen, number, findings)}))
