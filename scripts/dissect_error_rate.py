@@ -71,6 +71,7 @@ def told(seed: int, prefix: str, findings: Any, true: dict[str, Any] | None, ghz
 
 
 def main() -> None:
+    """Judge the seeds that were asked for and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("first", type=int)
     parser.add_argument("last", type=int)

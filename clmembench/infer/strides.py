@@ -74,8 +74,8 @@ def fill_unit(asked: Asked, space: Space, contrast: Contrast, capacity: int) -> 
         return Unit(None, f"the first accesses of {count} pairs do not all miss")
     if means[-2] < (1 - NEIGHBOURS) * far:  # as far as lines of any level are long, the next may still be of the same one
         return Unit(None, f"lines {UNITS[-1]} B behind a miss are there sooner than others: a prefetcher brings them")
-    # the first access of a pair costs as much at any distance, so what a mean rises by is half of what the second rises by; against
-    # a miss of this level, however much dearer the first access is that missed others too
+    # the first access of a pair costs as much at any distance, so a mean rises by half of what the second does; that is held
+    # against a miss of this level, since the first access may have missed others too
     noise = max(LEAST_NOISE, contrast.noise / contrast.hit) * max(means)
     if 2 * SIGMAS * noise > CLEAR * (contrast.miss - contrast.hit):
         return Unit(None, f"what a miss costs is within the noise of pairs, {noise:.2g} of {max(means):.4g}")
