@@ -19,6 +19,7 @@ MOST_PLACES = 1 << 20
 MANY = 1 << 17  # places that are dear to visit
 ALL_MISS = 0.8  # of what a miss costs, which the first accesses of pairs must take
 BEYOND = 0.06  # relative: how far beyond what fits the misses of two strides are compared
+ODD = (3, 5, 7, 9, 11)  # multiples of a unit that any number of sets but a multiple of them spreads evenly
 ALIKE = 3  # times: shares that differ by no more are of one kind
 SLACK = 0.04  # relative: counts of places that differ by no more are one
 PAGE = 4096  # bytes: the least page there is
@@ -224,8 +225,23 @@ def sets_and_ways(
         if steady >= SETTLED and (bits or stride >= tags * unit):
             if not found.sharp:
                 return Sets(tuple(fitting), tuple(bits), None, f"one place too many of {last} would not have been seen")
+            uneven = "" if bits else (yield from _hashed(asked, chase, contrast, unit, last))
+            if uneven:
+                return Sets(tuple(fitting), (), None, uneven)
             return Sets(tuple(fitting), tuple(bits), last)
         stride *= 2
+
+
+def _hashed(asked: Asked, chase: Chase, contrast: Contrast, unit: int, fitting: int) -> Inquiry[str]:
+    """Why lines that fit at every stride of a power of two are not of one set: "" where as many fit at odd strides; a hash that
+    spreads powers of two evenly does not spread those as evenly, nor does a number of sets that is odd."""
+    for odd in ODD:
+        found = yield from bound(asked, chase, contrast, odd * unit, 2 * fitting + 2, (fitting,), SLACK / 4)
+        if abs(found.fits - fitting) > SLACK / 2 * fitting:
+            return (
+                f"{fitting} places fit at strides of powers of two, {found.fits} at {odd * unit} B: a hash chooses their sets"
+            )
+    return ""
 
 
 def _translated(asked: Asked, chase: Chase, contrast: Contrast, stride: int, count: int, unit: int) -> Inquiry[bool]:
