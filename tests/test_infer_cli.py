@@ -61,14 +61,15 @@ def test_json_has_the_levels_with_a_finding_for_each_property(tmp_path):
     assert 0 < len(l1["size_bytes"]["evidence"]) <= 5
 
 
-def test_the_table_names_levels_and_reasons(tmp_path):
+def test_the_drawing_names_levels_and_reasons(tmp_path):
     result = CliRunner().invoke(app, ["infer", str(lru_csv(tmp_path))])
     assert result.exit_code == exits.OK
-    assert "L1 (global)" in result.stdout
-    assert "4,096 B" in result.stdout
+    assert "L1" in result.stdout
+    assert "4 KiB" in result.stdout
+    assert "4 ways" in result.stdout
     result = CliRunner().invoke(app, ["infer", str(written(tmp_path, GOOD, "short.csv"))])
     assert result.exit_code == exits.OK
-    assert "undetermined" in result.stdout
+    assert "Not known, and why" in result.stdout
 
 
 @pytest.mark.parametrize(

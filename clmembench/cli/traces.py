@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from clmembench.cli import exits
-from clmembench.shown import line
 
 
 def infer(
@@ -22,7 +21,7 @@ def infer(
     """Infer caches and TLBs from the latency of each access of a pointer chase, taken with CUDA, HIP, C or anything else."""
     from clmembench import tracefile
     from clmembench.infer import traces
-    from clmembench.report import hierarchy_json, hierarchy_text
+    from clmembench.report import hierarchy_json, tree
 
     try:
         found = traces.infer(tracefile.read(path))
@@ -31,5 +30,4 @@ def infer(
     if as_json:
         print(hierarchy_json.to_json(found))
         return
-    for row in hierarchy_text.table(found):
-        print(line(row))
+    print(tree.drawn(found))

@@ -101,6 +101,7 @@ def _no_finer(found: dict[str, Finding], fetched: int) -> dict[str, Finding]:
         if fetched and found[name].status == "ok" and found[name].value == fetched:
             told[name] = replace(found[name], value=None, low=None, status="undetermined", reason=reason)
             if name == "line_bytes":
+                told.pop("set_bits", None)
                 told["sets"] = replace(found["sets"], value=None, high=None, status="undetermined", reason=reason)
     return told
 
