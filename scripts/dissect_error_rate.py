@@ -3,15 +3,18 @@
 python scripts/dissect_error_rate.py FIRST LAST [--processes N] [--wrong]
 
 The inquiry that is asked of a device is asked of the simulated ones of tests/hierarchies.py. Wrong is what trace_error_rate.py
-calls wrong; of a space beside global memory latencies alone are judged.
+calls wrong; of a space beside global memory latencies alone are judged. An inquiry that fails or takes longer than LONGEST
+seconds is counted and told, and its answers, there being none, are in no row.
 """
 
 from __future__ import annotations
 
 import argparse
 import multiprocessing
+import signal
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,7 @@ from scripts.trace_error_rate import Row, outcomes, table, true_cache, true_tlb
 from tests.hierarchies import random_hierarchy
 
 MOST_BYTES = 1 << 30
+LONGEST = 300  # s of one device
 BEYOND = 4  # times the last cache, before a flat end is called memory
 
 
@@ -70,6 +74,23 @@ def told(seed: int, prefix: str, findings: Any, true: dict[str, Any] | None, ghz
     return outcomes(seed, prefix, named, true, scale)
 
 
+def tried(seed: int) -> tuple[list[Row], float, int, str]:
+    """What `judged` says, and why it said nothing where it failed."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError(f"took longer than {LONGEST} s")
+
+    signal.signal(signal.SIGALRM, late)
+    signal.alarm(LONGEST)
+    try:
+        return *judged(seed), ""
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        return [], 0.0, 0, f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+    finally:
+        signal.alarm(0)
+
+
 def main() -> None:
     """Judge the seeds that were asked for and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -79,16 +100,20 @@ def main() -> None:
     parser.add_argument("--wrong", action="store_true", help="list what is wrong, to standard error")
     given = parser.parse_args()
     rows: list[Row] = []
-    longest, most = 0.0, 0
+    longest, most, failed = 0.0, 0, 0
+    seeds = range(given.first, given.last + 1)
     with multiprocessing.Pool(given.processes) as pool:
-        for some, seconds, asked in pool.imap_unordered(judged, range(given.first, given.last + 1)):
+        for seed, (some, seconds, asked, why) in zip(seeds, pool.imap(tried, seeds), strict=True):
             rows += some
+            failed += bool(why)
+            if why:
+                print(f"seed {seed}: {why}", file=sys.stderr, flush=True)
             longest, most = max(longest, seconds), max(most, asked)
-            for seed, name, outcome, _, said, true in some:
+            for _, name, outcome, _, said, true in some:
                 if given.wrong and outcome == "wrong":
                     print(f"seed {seed}: {name} said {said}, is {true}", file=sys.stderr, flush=True)
     print(table(rows))
-    print(f"\nSeeds {given.first} to {given.last}; at most {most} probes, and {longest:.0f} s with their simulation.")
+    print(f"\nSeeds {given.first} to {given.last}, {failed} failed; at most {most} probes, {longest:.0f} s with simulation.")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from clmembench.infer import soft, steps, strides
-from clmembench.infer.asking import Asked, Bound, Chase, Contrast, bound
+from clmembench.infer.asking import Asked, Bound, Chase, Contrast, bound, fits
 from clmembench.infer.found import inconsistent, measured, undetermined
 from clmembench.infer.replaced import replaced
 from clmembench.infer.steps import Curve, Step, latency
@@ -20,6 +20,7 @@ RAMP = 0.95  # of the way to a miss: what lies beyond tells nothing of a ramp
 CLOSE = 0.02  # relative: bounds of a size that are no further apart give one
 LAST_LINES = 2  # nor bounds that are no more lines apart
 UNKNOWN = 32  # bytes that are taken to come in together where that is not known: no device brings in less
+HELPED = "laps in blocks of two sizes take not as long as each other: a prefetcher brings some of the lines"
 LOOSE = 0.005  # relative: bounds of a size that single lines cannot tell
 
 
@@ -47,20 +48,30 @@ def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inq
     name, why = f"L{around.number + 1}", "no plateau is flat enough: other levels answer some accesses"
     method = "plateau of whole laps over growing working sets"
     sure = step.flat and (yield from steps.unhelped(asked, chase, step.fits_bytes, around.node_bytes, step.hit))
-    latencies = latency(step.hit if sure else None, step.hit_ns if sure else None, curve, method, why, step.noise)
+    reason = HELPED if step.flat else why
+    latencies = latency(step.hit if sure else None, step.hit_ns if sure else None, curve, method, reason, step.noise)
     # a block's pages are translated once each, for all their lines
     beyond = around.penalty * around.node_bytes / max(PAGE, around.page_bytes) if step.over_bytes > around.reach_bytes else 0.0
     contrast = Contrast(step.hit, step.miss, (step.noise or around.noise) * step.hit, beyond)
-    if not step.flat:
-        bounds = undetermined("size_bytes", why, method, (), step.fits_bytes, step.gone_bytes)
-        none = {n: undetermined(n, why) for n in ("line_bytes", "sector_bytes", "ways", "sets", "policy")}
+    if not sure:
+        bounds = undetermined("size_bytes", reason, method, (), step.fits_bytes, step.gone_bytes)
+        none = {n: undetermined(n, reason) for n in ("line_bytes", "sector_bytes", "ways", "sets", "policy")}
         return CacheLevel(name, chase.space, {"size_bytes": bounds, **none, **latencies})
     asked.cited()
     filled = yield from strides.fill_unit(asked, chase.space, contrast, step.gone_bytes)
     fill_from = asked.cited()
     # of large levels whole lines, since nodes are dear there
-    unit = (filled.nbytes or UNKNOWN) if around.number == 0 else around.node_bytes
+    least = filled.nbytes or UNKNOWN
+    unit = least if around.number == 0 else around.node_bytes
     dense = yield from _dense(asked, chase, contrast, step, unit)
+    if unit > least and dense.fits:
+        # where lines are shorter and a hash spreads them, as many places as there are lines fit at any stride
+        finer = replace(dense, fits=dense.fits * unit // least, over=dense.over and -(-dense.over * unit // least))
+        if (yield from fits(asked, chase, contrast, finer.fits, least)):
+            dense = finer
+        else:
+            dense = yield from _dense(asked, chase, contrast, step, least)
+        unit = least
     dense_from = asked.cited()
     sector = _unit("sector_bytes", filled, "pairs of accesses", fill_from)
     if not dense.fits:
@@ -78,7 +89,7 @@ def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inq
     if tag.nbytes is not None:
         count = dense.fits * unit // tag.nbytes
         sets = yield from strides.sets_and_ways(
-            asked, straight, contrast, tag.nbytes, count, around.reach_bytes, around.entries, around.most_bytes
+            asked, straight, contrast, tag.nbytes, count, around.reach_bytes, around.entries, around.most_bytes, nearer
         )
     sets_from = asked.cited()
     known = Found(filled, dense, unit, tag, tags, sets, contrast, step.gone_bytes)

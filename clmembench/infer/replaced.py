@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from clmembench.infer.asking import Asked, Chase, Contrast
@@ -60,12 +61,14 @@ def replaced(
     evidence = asked.cited()
     traced = yield from _traced(asked, chase, contrast, ways, walks, laps, [a.value for a in answers], nearer)
     if traced is not None:
-        named, victims = traced
+        named, victims, empty = traced
         if found.status == "ok" and named.status == "ok" and found.value != named.value:
             reason = f"whole laps say {found.value}, single accesses say {named.value}"
             return {"policy": Finding("policy", None, None, None, "", "inconsistent", found.method, evidence, reason)}
         if named.value == "random" and ways > FEW_WAYS:
             named = undetermined("policy", f"drawn evenly or unevenly cannot be told apart for {ways} ways")
+        if named.value == "random" and not empty:
+            named = undetermined("policy", "drawn evenly or unevenly can be told apart from an empty cache on alone")
         if named.status == "ok":
             chances = ", ".join(f"{v:.3f}" for v in victims)
             more = {"victim_probabilities": Finding("victim_probabilities", chances, None, None, "", "ok", named.method)}
@@ -97,8 +100,9 @@ def _traced(
     laps: list[list[int]],
     means: list[float | None],
     nearer: float,
-) -> Inquiry[tuple[Finding, tuple[float, ...]] | None]:
-    """The same from the latency of each access; None where there is no clock, or it does not agree with the whole laps."""
+) -> Inquiry[tuple[Finding, tuple[float, ...], bool] | None]:
+    """The same from the latency of each access, and whether the traces began in an empty cache; None where there is no clock,
+    or it does not agree with the whole laps."""
     record = LAPS * len(laps[0])
     answers = yield from asked.all([Probe(walk, chase.space, "trace", 0, record) for walk in walks[:4]])
     observations = []
@@ -116,4 +120,13 @@ def _traced(
                 if v > (nearer + contrast.hit) / 2 * bool(nearer)
             ]
             observations.append(([line for line, _ in reached], [hit for _, hit in reached]))
-    return policy_and_victims(ways, observations)
+    empty = all(not hit for lines, flags in observations for line, hit in _first_touches(lines, flags))
+    return *policy_and_victims(ways, observations), empty
+
+
+def _first_touches(lines: Sequence[int], flags: Sequence[bool]) -> list[tuple[int, bool]]:
+    """Each line with whether its first access hit."""
+    first: dict[int, bool] = {}
+    for line, hit in zip(lines, flags, strict=True):
+        first.setdefault(line, hit)
+    return list(first.items())

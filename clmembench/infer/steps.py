@@ -15,6 +15,7 @@ VALLEY = 0.3  # of the lower of two rises: what rises less between them parts tw
 FLOOR = 2  # slopes in a row that are a valley: one alone may be chance
 LEAST_STEP = 0.2  # relative: two levels differ by more
 WIDER = 4  # times the blocks of the curve
+LEAST_BLOCK = 16 << 10  # bytes: in smaller ones prefetchers of single lines begin to guess
 HELPED = 0.035  # relative: what may differ between laps in blocks of two sizes
 MOSTLY = 0.75  # of accesses miss, lap after lap: no level that could hold the set lets that happen
 EVEN = 0.025  # relative: two parts of one plateau differ by no more
@@ -107,7 +108,7 @@ def curve(
 def steps(sizes: Sequence[int], values: Sequence[float], ns: Sequence[float], noise: float) -> tuple[Step, ...]:
     """The levels that a curve rises through. A curve rises from one level to the next in one hump of its slope, steeply or
     softly; where the slope falls to a fraction of two humps between them, there is a level."""
-    least = _least(values)
+    least = _least(_undipped(values))
     rises = [math.log(b / a) for a, b in pairwise(least)]
     dim = max(4 * noise, 0.004)
     humps = _humps([r if r > dim else 0.0 for r in rises])
@@ -211,6 +212,19 @@ def _least(values: Sequence[float]) -> list[float]:
     return found[::-1]
 
 
+def _undipped(values: Sequence[float]) -> list[float]:
+    """The curve without one or two points in a row that are faster than both their neighbours, which agree: some working sets
+    just suit a replacement policy, and are no level of their own."""
+    found = list(values)
+    for width in (1, 2):
+        for i in range(1, len(found) - width):
+            before, after = found[i - 1], found[i + width]
+            level = min(before, after)
+            if abs(before - after) <= EVEN * level and max(found[i : i + width]) < (1 - EVEN) * level:
+                found[i : i + width] = [level] * width
+    return found
+
+
 def _value(answer: Answer) -> float:
     return answer.value if answer.value is not None else math.inf
 
@@ -229,11 +243,17 @@ def _noise(answer: Answer) -> float:
 
 
 def unhelped(asked: Asked, chase: Chase, array_bytes: int, stride_bytes: int, value: float) -> Inquiry[bool]:
-    """Whether laps in larger blocks take as long: in which a prefetcher that looks at neighbours finds fewer to bring."""
-    if not chase.block_bytes or array_bytes < 2 * WIDER * chase.block_bytes:
+    """Whether laps in blocks of another size take as long: in larger ones a prefetcher that looks at neighbours finds fewer to
+    bring, in smaller ones, where the working set is too small for larger, more."""
+    if not chase.block_bytes:
         return True
-    wider = replace(chase, block_bytes=WIDER * chase.block_bytes)
-    mean = yield from wider.mean(asked, array_bytes // stride_bytes, stride_bytes)
+    if array_bytes >= 2 * WIDER * chase.block_bytes:
+        other = WIDER * chase.block_bytes
+    else:
+        other = max(LEAST_BLOCK, 1 << (min(chase.block_bytes, array_bytes) // WIDER).bit_length() - 1)
+    if array_bytes < WIDER * other:
+        return True
+    mean = yield from replace(chase, block_bytes=other).mean(asked, array_bytes // stride_bytes, stride_bytes)
     return mean is not None and abs(mean - value) <= HELPED * value
 
 

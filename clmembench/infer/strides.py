@@ -24,6 +24,7 @@ ALIKE = 3  # times: shares that differ by no more are of one kind
 SLACK = 0.04  # relative: counts of places that differ by no more are one
 PAGE = 4096  # bytes: the least page there is
 LARGE = 4 << 20  # bytes: levels from there on take more places to overflow
+HELD = 0.25  # of accesses: so many at most may a nearer level answer
 BLUR = 0.01  # relative: what single places hide in the noise of many
 
 
@@ -178,12 +179,21 @@ class Sets:
 
 
 def sets_and_ways(
-    asked: Asked, chase: Chase, contrast: Contrast, unit: int, tags: int, reach_bytes: int, entries: int, most_bytes: int
+    asked: Asked,
+    chase: Chase,
+    contrast: Contrast,
+    unit: int,
+    tags: int,
+    reach_bytes: int,
+    entries: int,
+    most_bytes: int,
+    nearer: float = 0.0,
 ) -> Inquiry[Sets]:
     """Places 2^k units apart: where a doubled stride halves how many fit, the bit that it skips is one of the set index;
     where it stops to, what fits is one set's ways. As in Mei & Chu 2015, section 4.2, stage 2, without assuming that the
     bits follow each other. A TLB that overflows would look like a set: strides are left out at which `entries` pages or
-    `reach_bytes` are exceeded."""
+    `reach_bytes` are exceeded; so would a level before this one, of a hit's latency `nearer`, which holds the few places of
+    one set itself."""
     fitting: list[tuple[int, int]] = []
     bits: list[int] = []
     stride, last, steady = unit, tags, 0
@@ -198,6 +208,8 @@ def sets_and_ways(
         found = yield from bound(asked, chase, contrast, stride, 2 * last + 2, guesses, apart)
         if found.over is None or found.fits < 1:
             return Sets(tuple(fitting), tuple(bits), None, f"no number of places {stride} B apart was found that just fits")
+        if nearer and (yield from _held(asked, chase, contrast, stride, found.fits, nearer)):
+            return Sets(tuple(fitting), tuple(bits), None, f"a nearer level holds {found.fits} places {stride} B apart itself")
         # of more than half the lines even those of other sets would fill the cache
         few = 2 * found.over <= tags
         if (
@@ -242,6 +254,12 @@ def _hashed(asked: Asked, chase: Chase, contrast: Contrast, unit: int, fitting: 
                 f"{fitting} places fit at strides of powers of two, {found.fits} at {odd * unit} B: a hash chooses their sets"
             )
     return ""
+
+
+def _held(asked: Asked, chase: Chase, contrast: Contrast, stride: int, count: int, nearer: float) -> Inquiry[bool]:
+    """Whether so many places are answered by the level before more often than now and then."""
+    mean = yield from chase.mean(asked, count, stride)
+    return mean is None or mean < contrast.hit - HELD * (contrast.hit - nearer)
 
 
 def _translated(asked: Asked, chase: Chase, contrast: Contrast, stride: int, count: int, unit: int) -> Inquiry[bool]:
