@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -17,6 +18,8 @@ LATENCY = Metric("latency", "ns", "ops", "slope", "lower")
 CLEAN = 3.0  # an empty bracket of over that many medians was interrupted
 
 QUARTERS = 4  # of the samples, each looked at by itself
+ALIKE = 0.005  # relative: what samples that nothing disturbed differ by
+FEW, LEAST_FEW = 10, 3  # one of so many samples, and no fewer than so many, that agree are undisturbed
 OTHER_CLOCK = 0.03  # relative
 
 
@@ -82,9 +85,12 @@ def _answered(nothing: Answer, clock: ClockReading | None, ns: Summary) -> Answe
     return replace(nothing, value=factor * ns.median, low=low, high=high, ns=ns.median)
 
 
-def least(record: Record, probe: Probe, ghz: float | None) -> Answer:
-    """As `answer`, but of a lap the least times of both ends, since whatever disturbs a chase only adds: for telling structure.
+def usual(record: Record, probe: Probe, ghz: float | None) -> Answer:
+    """As `answer`, but of a lap from the least times that some samples agree on, at both ends: for telling structure.
 
+    What interrupts a chase or evicts its lines for a while adds to some samples, even to most; those left alone agree closely,
+    and it is they that count. Where none do, as beyond the private caches of a busy host, some are faster than the rest since
+    part of the lap still lay in a shared cache: there it is the median.
     In cycles of `ghz`, the clock of the whole run, unless the record's own says that the core ran at another (by over 3%, with
     readings that agree); readings of a chain are noisier than what they are held against. The interval spans what quarters of
     the samples say by themselves. A record that is suspect for its clock's readings alone is used.
@@ -98,13 +104,13 @@ def least(record: Record, probe: Probe, ghz: float | None) -> Answer:
     count = min(map(len, ends))
     if steps <= 0 or count < QUARTERS:
         return found
-    ns = (min(ends[1]) - min(ends[0])) / steps
+    ns = (_agreed(ends[1]) - _agreed(ends[0])) / steps
     if ns <= 0:
         return replace(found, value=None, low=None, high=None, reason="cannot be told from 0")
     own = _ghz(record)
     clock = own if own and ghz and abs(own / ghz - 1) > OTHER_CLOCK and _steady(record) else ghz or own
     cuts = [count * k // QUARTERS for k in range(QUARTERS + 1)]
-    parts = [(min(ends[1][a:b]) - min(ends[0][a:b])) / steps for a, b in pairwise(cuts)]
+    parts = [(_agreed(ends[1][a:b]) - _agreed(ends[0][a:b])) / steps for a, b in pairwise(cuts)]
     spread = (max(parts) - min(parts)) / 2
     factor = clock or 1.0
     return replace(
@@ -116,6 +122,16 @@ def least(record: Record, probe: Probe, ghz: float | None) -> Answer:
         unit="cycles" if clock else "ns",
         reason="",
     )
+
+
+def _agreed(times: Sequence[float]) -> float:
+    """The least time that others confirm, else the median."""
+    ordered = sorted(times)
+    few = max(LEAST_FEW, len(ordered) // FEW)
+    for first, last in zip(ordered, ordered[few - 1 :], strict=False):
+        if last - first <= ALIKE * first:
+            return statistics.median([time for time in ordered if first <= time <= first * (1 + ALIKE)])
+    return statistics.median(ordered)
 
 
 def clock_of(records: Sequence[Record]) -> float | None:

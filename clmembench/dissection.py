@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import get_args
 
-from clmembench.answers import clock_of, least
+from clmembench.answers import clock_of, usual
 from clmembench.infer import levels
 from clmembench.infer.dissect import Limits, dissect
 from clmembench.infer.placed import Placed, placed
@@ -37,7 +37,7 @@ def dissected(info: DeviceInfo, spaces: Sequence[str] = ()) -> Plan:
             records = yield [Point(CHASE, probe.params()) for probe in probes]
             ghz = ghz or clock_of(records)  # of the first that were asked, as a reader of the file finds it too
             kept = {_key(record): record for record in records}  # whatever order they came in
-            probes = inquiry.send([least(kept[_asked(probe)], probe, ghz) for probe in probes])
+            probes = inquiry.send([usual(kept[_asked(probe)], probe, ghz) for probe in probes])
     except StopIteration:
         return
 
@@ -68,7 +68,7 @@ def inferred(run: Run) -> Placed:
             ghz[:] = [clock_of([record for record in records if record is not None])]
         nothing = "this run has no answer to it"
         return [
-            Answer(probe, reason=nothing) if record is None else least(record, probe, ghz[0])
+            Answer(probe, reason=nothing) if record is None else usual(record, probe, ghz[0])
             for probe, record in zip(probes, records, strict=True)
         ]
 

@@ -11,8 +11,10 @@ from clmembench.infer.translation import tlb_level
 from clmembench.model import CacheLevel, Hierarchy, Inquiry, Space
 
 KIB = 1 << 10
-FARTHEST = 4  # times the floor: where the curve ends, flat or not
+FARTHEST, LEAST_FARTHEST = 4, 2  # times the floor: where the curve ends, flat or not; the latter
+LARGE = 256 << 20  # bytes: beyond this, where a lap takes seconds
 FURTHER = 8  # times the first cache: how far other paths to memory are followed
+LONGEST_LINE = 128  # bytes of any cache
 BLOCK = 128 * KIB  # visited as a whole, so that translation is paid once for many lines; beyond what prefetchers look at
 
 
@@ -31,15 +33,17 @@ def dissect(limits: Limits) -> Inquiry[Hierarchy]:
     asked = Asked()
     chase = Chase(block_bytes=BLOCK)
     node = yield from strides.longest_unit(asked, "global", limits.floor_bytes, limits.line_bytes)
-    curve = yield from steps.curve(
-        asked, chase, node, 16 * node, min(limits.most_bytes, FARTHEST * limits.floor_bytes), limits.floor_bytes
-    )
+    farthest = max(LEAST_FARTHEST * limits.floor_bytes, min(FARTHEST * limits.floor_bytes, LARGE))
+    curve = yield from steps.curve(asked, chase, node, 16 * node, min(limits.most_bytes, farthest), limits.floor_bytes)
     if curve is None:
         return Hierarchy(notes=("no chase through global memory gave an answer",))
     noise = max(LEAST_NOISE, curve.steps[0].noise if curve.steps else curve.noise)
     through: Space = "global_cg" if "global_cg" in limits.spaces else "global"
-    translating = Chase(through, shift_bytes=node, control_bytes=node)
-    hazy = tuple((step.fits_bytes // node // 2, 2 * step.over_bytes // node) for step in curve.steps if step.flat)
+    # a line of its own for each page and in the control, however long a line is: nodes are but as long as what a miss brings in
+    apart = max(node, LONGEST_LINE)
+    translating = Chase(through, shift_bytes=apart, control_bytes=apart)
+    nearby = curve.steps if through == "global" else curve.steps[1:]
+    hazy = tuple((step.fits_bytes // apart // 2, 2 * step.over_bytes // node) for step in nearby if step.flat)
     found = yield from tlb.levels(asked, translating, tlb.Field(limits.most_bytes, noise, hazy))
     around = Around(0, noise, limits.most_bytes, limits.most_bytes, limits.most_bytes, node)
     if found:
@@ -47,7 +51,7 @@ def dissect(limits: Limits) -> Inquiry[Hierarchy]:
         reach = first.pages.fits * first.stride_bytes
         entries = first.tags.fits if first.tags else first.pages.fits
         around = replace(around, reach_bytes=reach, entries=entries, page_bytes=first.page.nbytes or 0)
-        around = replace(around, penalty=max(t.contrast.miss for t in found))
+        around = replace(around, penalty=max(t.dearest for t in found))
     levels = []
     for number in range(len(curve.steps)):
         here = replace(around, number=number, nearer=curve.steps[number - 1].hit if number else 0.0)

@@ -21,6 +21,8 @@ CLOSE = 0.02  # relative: bounds of a size that are no further apart give one
 LAST_LINES = 2  # nor bounds that are no more lines apart
 UNKNOWN = 32  # bytes that are taken to come in together where that is not known: no device brings in less
 HELPED = "laps in blocks of two sizes take not as long as each other: a prefetcher brings some of the lines"
+NUMBERLESS = "a step before it has no plateau: which level this is cannot be said"
+RAMPED = 1.5  # times the size: where three quarters miss, lines do not fall into sets by chance
 LOOSE = 0.005  # relative: bounds of a size that single lines cannot tell
 
 
@@ -47,12 +49,16 @@ def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inq
     step = curve.steps[around.number]
     name, why = f"L{around.number + 1}", "no plateau is flat enough: other levels answer some accesses"
     method = "plateau of whole laps over growing working sets"
-    sure = step.flat and (yield from steps.unhelped(asked, chase, step.fits_bytes, around.node_bytes, step.hit))
+    size, reach = step.fits_bytes, around.reach_bytes
+    sure = step.flat and (yield from steps.unhelped(asked, chase, size, around.node_bytes, step.hit, reach))
     reason = HELPED if step.flat else why
     latencies = latency(step.hit if sure else None, step.hit_ns if sure else None, curve, method, reason, step.noise)
     # a block's pages are translated once each, for all their lines
     beyond = around.penalty * around.node_bytes / max(PAGE, around.page_bytes) if step.over_bytes > around.reach_bytes else 0.0
     contrast = Contrast(step.hit, step.miss, (step.noise or around.noise) * step.hit, beyond)
+    if sure and not all(before.flat for before in curve.steps[: around.number]):
+        sure, reason = False, NUMBERLESS
+        latencies = latency(None, None, curve, method, reason, low=step.hit, low_ns=step.hit_ns)
     if not sure:
         bounds = undetermined("size_bytes", reason, method, (), step.fits_bytes, step.gone_bytes)
         none = {n: undetermined(n, reason) for n in ("line_bytes", "sector_bytes", "ways", "sets", "policy")}
@@ -92,7 +98,7 @@ def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inq
             asked, straight, contrast, tag.nbytes, count, around.reach_bytes, around.entries, around.most_bytes, nearer
         )
     sets_from = asked.cited()
-    known = Found(filled, dense, unit, tag, tags, sets, contrast, step.gone_bytes)
+    known = Found(filled, dense, unit, tag, tags, sets, contrast, step.gone_bytes, around.number == 0)
     policy: Mapping[str, Finding] = {}
     following = curve.steps[around.number + 1 :]
     miss_known = following[0].flat if following else curve.memory is not None
@@ -105,7 +111,7 @@ def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inq
         policy = {"policy": undetermined("policy", why)}
     findings = {
         "size_bytes": known.size(dense_from),
-        "line_bytes": _unit("line_bytes", tag, "places at odd strides", tag_from),
+        "line_bytes": known.line(tag_from),
         "sector_bytes": sector,
         **known.sets_findings(sets_from),
         **policy,
@@ -170,6 +176,17 @@ class Found:
     sets: Sets | None
     contrast: Contrast
     gone_bytes: int
+    first: bool  # level of all
+
+    def line(self, evidence: tuple[str, ...]) -> Finding:
+        """What a tag stands for. Beyond the first level more than what a miss brings in is believed only where the sets confirm
+        it: a hash, or pages in random frames, spread odd strides unevenly too."""
+        method = "places at odd strides"
+        first = self.first and self.filled.nbytes is not None
+        if first or self.agrees() or self.tag.nbytes is None or self.tag.nbytes == self.filled.nbytes:
+            return _unit("line_bytes", self.tag, method, evidence)
+        reason = f"{self.tag.nbytes} B suit the strides, but its sets, which would confirm it, are not known"
+        return undetermined("line_bytes", reason, method, evidence, self.filled.nbytes)
 
     def least_and_most(self) -> tuple[int, int]:
         """Bounds of the size in bytes: more than fits surely is over it, and what hid in the noise may be over it too."""
@@ -195,14 +212,16 @@ class Found:
         low, high = self.least_and_most()
         method = "largest working set without misses"
         if self.sets is not None and self.sets.ways is not None and self.tag.nbytes is not None:
+            product = self.geometric()
             if self.agrees():
-                return measured("size_bytes", self.geometric(), f"{method}; sets x ways x line agrees", evidence, low, high)
-            reason = f"{method}: {low} to {high} B; sets x ways x line: {self.geometric()} B"
-            ends = sorted((low, self.geometric()))
-            return inconsistent("size_bytes", reason, ends[0], max(high, ends[1]), method, evidence)
+                agreed = f"{method}; sets x ways x line agrees"
+                return measured("size_bytes", product, agreed, evidence, min(low, product), max(high, product))
+            reason = f"{method}: {low} to {high} B; sets x ways x line: {product} B"
+            return inconsistent("size_bytes", reason, min(low, product), max(high, product), method, evidence)
         if self.strides_agree():
             return measured("size_bytes", high, f"{method}; as many lines fit at four other strides", evidence, low, high)
-        if self.tags_agree() and high - low <= max(CLOSE * high, LAST_LINES * self.unit):
+        steep = self.gone_bytes <= RAMPED * high
+        if self.tags_agree() and high - low <= max(CLOSE * high, LAST_LINES * self.unit) and (steep or self.first):
             return measured("size_bytes", high, f"{method}; as many lines fit at odd strides", evidence, low, high)
         reason = "where misses begin is a lower bound only: lines may fall unevenly into sets"
         return undetermined("size_bytes", reason, method, evidence, low, self.gone_bytes)
@@ -235,9 +254,12 @@ class Found:
             "ways": measured("ways", self.sets.ways, method, evidence),
             "sets": measured("sets", self.sets.sets, method, evidence),
         }
-        if self.sets.bits and self.plain():
+        if self.sets.bits and self.sets.factor == 1 and self.plain():
             bits = ",".join(str(bit) for bit in self.sets.bits)
             found["set_bits"] = measured("set_bits", bits, method, evidence)
+        elif self.sets.factor > 1:
+            reason = f"the number of sets has a factor of {self.sets.factor}: no address bits alone choose one"
+            found["set_bits"] = undetermined("set_bits", reason, method, evidence)
         elif self.sets.bits:
             reason = f"if bits {self.sets.bits} alone chose the set, neighbours would not fill the cache: others are hashed in"
             found["set_bits"] = undetermined("set_bits", reason, method, evidence)

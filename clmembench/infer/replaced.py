@@ -17,7 +17,7 @@ MORE = 2  # lines than a set has ways
 CERTAIN = 0.04  # relative: what a miss costs is known
 LAPS = 12  # of a walk that is recorded access by access
 MOST_WAYS = 128
-FEW_WAYS = 8  # up to so many, unevenly drawn victims are told from evenly drawn ones
+FEW_WAYS = 4  # up to so many, unevenly drawn victims are told from evenly drawn ones
 AGREE = 0.25  # relative: by how much a trace's mean may differ from the same lap's
 
 

@@ -22,7 +22,7 @@ EVEN = 0.025  # relative: two parts of one plateau differ by no more
 LEAST_HIDDEN = 0.6  # relative: by how much the next differs from a level that no plateau shows
 FLAT = 0.06  # relative: what a flat end may rise by
 BENT = 0.02  # how much slower than a larger working set a point must be to be measured again
-DEAR = 24 << 20  # bytes: beyond it half as many points an octave, and measured again only where far off
+DEAR = 24 << 20  # bytes: beyond it half as many points an octave, and measured again but once, and only where far off
 MORE_BENT = 0.1
 AGAIN = 3  # times, each in another order
 SETTLED_OCTAVES = 2.0
@@ -123,12 +123,9 @@ def steps(sizes: Sequence[int], values: Sequence[float], ns: Sequence[float], no
         own = max(LEAST_NOISE, min(noise, _bends(values[before : start + 1])))
         even = max(EVEN, 2 * _bends(values[before : start + 1])) if start - before > FLOOR else EVEN
         third = (start - before) // 3
-        plateau = least[before : start + 1]
-        short = FLOOR <= start - before < 2 * FLOOR and _even(plateau[:1], [hit], even) and _even(plateau[-1:], [hit], even)
-        flat = (
-            before == 0
-            or short
-            or (third > 0 and _even(least[start - third : start + 1], least[start - 2 * third : start - third + 1], even))
+        # two or three even points may be a ramp's, where pages happen to lie well
+        flat = before == 0 or (
+            third > 0 and _even(least[start - third : start + 1], least[start - 2 * third : start - third + 1], even)
         )
         middle = start // 2 if before == 0 else start - third // 2
         if not flat and miss / hit - 1 < LEAST_HIDDEN:
@@ -184,7 +181,8 @@ def _mended(asked: Asked, chase: Chase, stride: int, sizes: Sequence[int], best:
     for seed in range(1, 1 + AGAIN):
         values = [_value(best[s]) for s in sizes]
         least = _least(values)
-        bent = [s for s, v, low in zip(sizes, values, least, strict=True) if v > low * (1 + (BENT if s < DEAR else MORE_BENT))]
+        slack = [BENT if size < DEAR else MORE_BENT if seed == 1 else math.inf for size in sizes]
+        bent = [s for s, v, low, more in zip(sizes, values, least, slack, strict=True) if v > low * (1 + more)]
         if not bent:
             return
         for size, answer in zip(
@@ -242,19 +240,24 @@ def _noise(answer: Answer) -> float:
     return (answer.high - answer.low) / 2 / 1.96 / answer.value
 
 
-def unhelped(asked: Asked, chase: Chase, array_bytes: int, stride_bytes: int, value: float) -> Inquiry[bool]:
-    """Whether laps in blocks of another size take as long: in larger ones a prefetcher that looks at neighbours finds fewer to
-    bring, in smaller ones, where the working set is too small for larger, more."""
+def unhelped(
+    asked: Asked, chase: Chase, array_bytes: int, stride_bytes: int, value: float, reach_bytes: int = 0
+) -> Inquiry[bool]:
+    """Whether laps in blocks of another size take as long: in larger ones, or in none at all where a TLB's reach allows it, a
+    prefetcher that looks at neighbours finds fewer lines to bring; in smaller ones, where there are no larger, more."""
     if not chase.block_bytes:
         return True
+    others = [0] if chase.block_bytes < array_bytes <= reach_bytes else []
     if array_bytes >= 2 * WIDER * chase.block_bytes:
-        other = WIDER * chase.block_bytes
-    else:
-        other = max(LEAST_BLOCK, 1 << (min(chase.block_bytes, array_bytes) // WIDER).bit_length() - 1)
-    if array_bytes < WIDER * other:
-        return True
-    mean = yield from replace(chase, block_bytes=other).mean(asked, array_bytes // stride_bytes, stride_bytes)
-    return mean is not None and abs(mean - value) <= HELPED * value
+        others.append(WIDER * chase.block_bytes)
+    smaller = max(LEAST_BLOCK, 1 << (min(chase.block_bytes, array_bytes) // WIDER).bit_length() - 1)
+    if not others and array_bytes >= WIDER * smaller:
+        others.append(smaller)
+    for other in others:
+        mean = yield from replace(chase, block_bytes=other).mean(asked, array_bytes // stride_bytes, stride_bytes)
+        if mean is None or abs(mean - value) > HELPED * value:
+            return False
+    return True
 
 
 def memory(found: Curve, sure: bool) -> tuple[CacheLevel, ...]:
@@ -268,15 +271,22 @@ def memory(found: Curve, sure: bool) -> tuple[CacheLevel, ...]:
 
 
 def latency(
-    value: float | None, ns: float | None, curve: Curve, method: str, why: str, noise: float = 0.0
+    value: float | None,
+    ns: float | None,
+    curve: Curve,
+    method: str,
+    why: str,
+    noise: float = 0.0,
+    low: float | None = None,
+    low_ns: float | None = None,
 ) -> dict[str, Finding]:
     """latency_cycles and latency_ns as Findings: none where the curve has no such plateau, for the reason `why`, and no
-    cycles where the core's clock is not known."""
+    cycles where the core's clock is not known. `low`, `low_ns`: what it is at least where there is none."""
     spread, found = SIGMAS * max(LEAST_NOISE, noise or curve.noise), {}
     for name, number in (("latency_cycles", value if curve.unit == "cycles" else None), ("latency_ns", ns)):
         if number is None:
             reason = NO_CYCLES if name == "latency_cycles" and curve.unit != "cycles" else why
-            found[name] = undetermined(name, reason, method)
+            found[name] = undetermined(name, reason, method, (), low if name == "latency_cycles" else low_ns)
         else:
             found[name] = measured(name, number, method, (), number * (1 - spread), number * (1 + spread))
     return found

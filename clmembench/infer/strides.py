@@ -16,7 +16,9 @@ NEIGHBOURS = 0.15  # relative: pairs 256 B apart that take that much less than t
 CLEAR = 0.25  # of the way from hit to miss: what lies nearer to an end is that end
 SETTLED = 3  # strides in a row, each twice the last, at which as many places fit: no set bit lies between them
 MOST_PLACES = 1 << 20
+LINES = 6  # pairs that surely miss are so many for each 1.5 KiB of what is beyond all caches
 MANY = 1 << 17  # places that are dear to visit
+FAINT = 0.06  # the same where noise is small
 ALL_MISS = 0.8  # of what a miss costs, which the first accesses of pairs must take
 BEYOND = 0.06  # relative: how far beyond what fits the misses of two strides are compared
 ODD = (3, 5, 7, 9, 11)  # multiples of a unit that any number of sets but a multiple of them spreads evenly
@@ -40,7 +42,7 @@ def longest_unit(asked: Asked, space: Space, beyond_bytes: int, claimed: int) ->
     """The longest unit that any level brings in, for nodes that never share one: pairs of accesses over a working set
     beyond all caches. Where neighbours are brought in too, which prefetchers do, it cannot be told, and what is claimed is
     taken."""
-    count = max(64, min(MANY, 2 * beyond_bytes // APART))
+    count = max(64, min(MANY, LINES * beyond_bytes // APART))
     means = yield from _pairs(asked, space, count)
     if means is None or means[-2] < (1 - NEIGHBOURS) * means[-1]:
         return claimed
@@ -82,7 +84,9 @@ def fill_unit(asked: Asked, space: Space, contrast: Contrast, capacity: int) -> 
     if 2 * SIGMAS * noise > CLEAR * (contrast.miss - contrast.hit):
         return Unit(None, f"what a miss costs is within the noise of pairs, {noise:.2g} of {max(means):.4g}")
     rises = [2 * (m - near) / (contrast.miss - contrast.hit) for m in means]
-    odd = [d for d, rise in zip(UNITS, rises, strict=False) if CLEAR < rise < 1 - CLEAR]
+    # less than a miss, but surely more than none: a level in between that the curve did not show
+    faint = min(CLEAR, max(FAINT, SIGMAS * 3 * noise / (contrast.miss - contrast.hit)))
+    odd = [d for d, rise in zip(UNITS, rises, strict=False) if faint < rise < 1 - CLEAR]
     if odd:
         return Unit(None, f"the second access of pairs {odd[0]} B apart neither hits nor misses: a prefetcher, or mixed levels")
     apart = [rise > 1 - CLEAR for rise in rises]
@@ -166,16 +170,17 @@ class Sets:
     bits: tuple[int, ...]
     ways: int | None
     reason: str = ""
+    factor: int = 1  # odd: times as many sets as the bits tell apart, as a modulus chooses them
 
     @property
     def sets(self) -> int:
-        """As many as the bits tell apart."""
-        return 1 << len(self.bits)
+        """As many as the bits tell apart, and times the factor."""
+        return self.factor << len(self.bits)
 
     @property
     def way_bytes(self) -> int:
         """The least stride at which all places are of one set."""
-        return 2 << self.bits[-1] if self.bits else self.fitting[0][0] if self.fitting else 0
+        return self.factor * (2 << self.bits[-1] if self.bits else self.fitting[0][0] if self.fitting else 0)
 
 
 def sets_and_ways(
@@ -211,7 +216,7 @@ def sets_and_ways(
         if nearer and (yield from _held(asked, chase, contrast, stride, found.fits, nearer)):
             return Sets(tuple(fitting), tuple(bits), None, f"a nearer level holds {found.fits} places {stride} B apart itself")
         # of more than half the lines even those of other sets would fill the cache
-        few = 2 * found.over <= tags
+        few = 2 * found.fits <= tags
         if (
             few
             and not chase.shift_bytes
@@ -234,14 +239,32 @@ def sets_and_ways(
                 )
                 return Sets(tuple(fitting), tuple(bits), None, reason)
         last = found.fits
-        if steady >= SETTLED and (bits or stride >= tags * unit):
+        # bits that a hash draws on may lie anywhere below the capacity
+        if steady >= SETTLED and stride >= tags * unit:
             if not found.sharp:
                 return Sets(tuple(fitting), tuple(bits), None, f"one place too many of {last} would not have been seen")
-            uneven = "" if bits else (yield from _hashed(asked, chase, contrast, unit, last))
-            if uneven:
-                return Sets(tuple(fitting), (), None, uneven)
-            return Sets(tuple(fitting), tuple(bits), last)
+            if not bits:
+                uneven = yield from _hashed(asked, chase, contrast, unit, last)
+                return Sets(tuple(fitting), (), None if uneven else last, uneven)
+            return (yield from _whole_sets(asked, chase, contrast, Sets(tuple(fitting), tuple(bits), last), most_bytes))
         stride *= 2
+
+
+def _whole_sets(asked: Asked, chase: Chase, contrast: Contrast, sets: Sets, most_bytes: int) -> Inquiry[Sets]:
+    """Sets whose lines surely lie that far apart: as many places fit at odd multiples of the stride. Where their number has an
+    odd factor, a part of them fit at that multiple; where a hash chooses them, another number."""
+    assert sets.ways is not None
+    for odd in ODD:
+        stride = odd * sets.way_bytes
+        if sets.ways < 2 or stride * (sets.ways + 1) > most_bytes:
+            break
+        found = yield from bound(asked, chase, contrast, stride, 2 * sets.ways + 2, (sets.ways, sets.ways // odd))
+        if found.fits * odd == sets.ways and sets.factor == 1:
+            sets = replace(sets, ways=found.fits, factor=odd)
+        elif found.fits != sets.ways:
+            reason = f"{sets.ways} places fit {sets.way_bytes} B apart, {found.fits} fit {stride} B apart: a hash chooses sets"
+            return replace(sets, ways=None, reason=reason)
+    return sets
 
 
 def _hashed(asked: Asked, chase: Chase, contrast: Contrast, unit: int, fitting: int) -> Inquiry[str]:

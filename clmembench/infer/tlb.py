@@ -22,7 +22,7 @@ DEARER = 1.3  # times the penalty of the first level, before a second is looked 
 
 @dataclass(frozen=True, slots=True)
 class Tlb:
-    """One level: how many pages fit, what a miss costs beyond a hit (and at two, three and four times as many pages, which
+    """One level: how many pages fit, what a miss costs beyond a hit (and at two to four times as many pages, which
     tells whether it is the whole cost), the page, its sets; None and why where that is not known."""
 
     contrast: Contrast
@@ -32,6 +32,7 @@ class Tlb:
     page: Unit
     tags: Bound | None
     sets: Sets | None
+    dearest: float = 0.0  # what a miss costs at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,8 @@ def levels(asked: Asked, chase: Chase, field: Field) -> Inquiry[list[Tlb]]:
         entries = max(1, first.pages.fits * stride // step)
         floor = first.contrast.miss
         further = yield from _jump(asked, chase, step, 4 * entries, floor, field)
+        if further:  # as many misses of the first as just before the second's begin
+            floor = (yield from chase.mean(asked, further[0], step)) or floor
         second = (yield from _level(asked, chase, step, further, floor, field)) if further else None
         if second is None or not _counted(second) or second.pages.fits < FURTHER * entries:
             return [first]
@@ -94,7 +97,7 @@ def _counted(tlb: Tlb) -> bool:
 
 def _jump(asked: Asked, chase: Chase, stride: int, first: int, floor: float, field: Field) -> Inquiry[tuple[int, int] | None]:
     """(count that fits, count that does not) where latency beyond the control first rises over `floor`, and stays there."""
-    counts = [n for n in growing(first, min(MOST_PAGES, field.most_bytes // stride), 1) if field.clear(n)]
+    counts = [n for n in growing(first, min(MOST_PAGES, field.most_bytes // stride), 2) if field.clear(n)]
     last, risen = 0, 0
     for count in counts:
         value = yield from chase.mean(asked, count, stride)
@@ -114,13 +117,19 @@ def _level(asked: Asked, chase: Chase, stride: int, seen: tuple[int, int], floor
     rough = yield from chase.mean(asked, over, stride)
     assert rough is not None
     pages = yield from bound(asked, chase, Contrast(floor, max(rough, floor), field.of(over)), stride, over, (fit,))
-    if pages.fits < 1 or pages.over is None:
+    if pages.fits < 1 or pages.over is None or not field.clear(pages.over):
         return None
-    penalties = []
-    for times in (2, 3, 4):
-        value = yield from chase.mean(asked, times * pages.fits, stride)
-        penalties += [value - floor] if value is not None and field.clear(times * pages.fits) else []
-    contrast = Contrast(floor, floor + max(penalties, default=rough - floor), field.of(over))
+    penalties: list[float] = []
+    hazy = [rough - floor]
+    for count in (2 * pages.fits, pages.fits * 5 // 2, 3 * pages.fits, 4 * pages.fits):
+        value = yield from chase.mean(asked, count, stride)
+        if value is not None:
+            (penalties if field.clear(count) else hazy).append(value - floor)
+    # too high a cost of a miss would hide single misses
+    contrast = Contrast(floor, floor + max(penalties, default=max(field.of(over), min(hazy))), field.of(over))
+    pages = yield from bound(asked, chase, contrast, stride, over, (pages.fits,))
+    if pages.fits < 1 or pages.over is None or not field.clear(pages.over):
+        return None
     page = yield from _page(asked, chase, contrast, stride * pages.fits, field)
     tags = sets = None
     if page.nbytes is not None:
@@ -130,7 +139,8 @@ def _level(asked: Asked, chase: Chase, stride: int, seen: tuple[int, int], floor
         sets = yield from sets_and_ways(
             asked, chase, contrast, page.nbytes, max(1, tags.fits), field.most_bytes, MOST_PAGES, field.most_bytes
         )
-    return Tlb(contrast, pages, stride, tuple(penalties), page, tags, sets)
+    dearest = floor + max(penalties, default=rough - floor)
+    return Tlb(contrast, pages, stride, tuple(penalties), page, tags, sets, dearest)
 
 
 def _page(asked: Asked, chase: Chase, contrast: Contrast, reach: int, field: Field) -> Inquiry[Unit]:
@@ -147,9 +157,7 @@ def _page(asked: Asked, chase: Chase, contrast: Contrast, reach: int, field: Fie
         if inside.value is None or across.value is None:
             return Unit(None, inside.reason or across.reason)
         gap = (contrast.miss - contrast.hit) / 2
-        noise = max(
-            LEAST_NOISE, field.noise / contrast.miss if contrast.miss else 0.0
-        ) * inside.value + field.spread / math.sqrt(count)
+        noise = max(LEAST_NOISE * inside.value, field.noise) + field.spread / math.sqrt(count)
         noise = max(noise, *((a.high - a.low) / 4 for a in (inside, across) if a.high is not None and a.low is not None))
         if 2 * SIGMAS * noise > gap:
             return Unit(None, f"what a miss costs is within the noise of pairs, {noise:.2g} of {inside.value:.4g}")
@@ -158,7 +166,7 @@ def _page(asked: Asked, chase: Chase, contrast: Contrast, reach: int, field: Fie
             if first and distance > 4 * KIB:
                 return Unit(None, f"pages are shorter than {distance} B: more than {MOST_ENTRIES} of them fit")
             return Unit(distance)
-        if rise > CLEAR:
+        if abs(rise) > CLEAR:
             return Unit(None, f"accesses {distance} B behind one that missed neither hit nor miss")
         distance, first = 2 * distance, False
 

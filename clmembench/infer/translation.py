@@ -9,6 +9,7 @@ from clmembench.infer.tlb import Tlb, agreed
 from clmembench.model import Finding, Inquiry, TlbLevel
 
 SAME = 0.04  # relative: penalties at two numbers of pages that differ by no more are the whole penalty
+RISING = 0.015  # relative: what penalties may rise by with more pages, as they do while some still hit
 
 
 def tlb_level(asked: Asked, chase: Chase, number: int, tlb: Tlb, ghz: float | None) -> Inquiry[TlbLevel]:
@@ -25,7 +26,8 @@ def tlb_level(asked: Asked, chase: Chase, number: int, tlb: Tlb, ghz: float | No
         entries = tlb.tags.fits
         reach = entries * page
         dense = tlb.pages.fits * tlb.stride_bytes
-        if abs(dense - reach) > max(tlb.stride_bytes, page):
+        # the first of places closer together than pages may lie anywhere in its page
+        if abs(dense - reach) > (page if tlb.stride_bytes < page else 0):
             reason = f"{tlb.pages.fits} places {tlb.stride_bytes} B apart fit, and {entries} at an odd stride"
             findings["entries"] = undetermined("entries", reason, method, (), entries, None)
             findings["reach_bytes"] = undetermined("reach_bytes", reason, method, (), min(dense, reach), None)
@@ -74,4 +76,10 @@ def _whole(tlb: Tlb) -> bool:
     """Whether every access missed where the penalty was read: it is the same with more pages, and well above the noise."""
     low, high = min(tlb.penalties, default=0.0), max(tlb.penalties, default=0.0)
     spread = SIGMAS * tlb.contrast.noise
-    return len(tlb.penalties) > 1 and high - low <= max(SAME * high, spread) and spread < SAME * high
+    rise = tlb.penalties[-1] - tlb.penalties[0] if tlb.penalties else 0.0
+    return (
+        len(tlb.penalties) > 1
+        and high - low <= max(SAME * high, spread)
+        and spread < SAME * high
+        and rise <= max(RISING * high, spread / 2)
+    )
