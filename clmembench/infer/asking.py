@@ -10,7 +10,9 @@ from clmembench.model import Answer, Inquiry, Pattern, Probe, Space
 SIGMAS = 4.0  # of a lap's own noise: what lies further off is another latency
 CLEARLY = 4  # times the misses that may hide in the noise
 LEAST_NOISE = 0.001  # relative, of one lap: no fewer are believed
-ORDERS = 4  # in which a lap is tried that gets no answer, or seems slow, which two of them settle
+ORDERS = 4  # in which a lap is tried that gets no answer, or seems slow, until two of them agree on how slow
+SAME = 0.5  # relative, of what is more than a hit: two orders agree
+SLOW = 4.0  # times a hit: no disturbance lasts that adds so much
 
 
 @dataclass(slots=True)
@@ -113,17 +115,19 @@ def fits(asked: Asked, chase: Chase, contrast: Contrast, count: int, stride_byte
     """Whether so many places are all found in the level, lap after lap. One random order is enough to say so: disturbances only
     add, and of more lines than there is room for at least one misses in every lap. None where there is no answer."""
     limit = contrast.limit(count)
-    answered = False
+    slow: list[float] = []
     for seed in range(ORDERS):
         value = yield from chase.mean(asked, count, stride_bytes, seed)
         if value is None:
             continue
         if value <= limit:
             return True
-        if answered or (value - contrast.hit > 4 * (limit - contrast.hit) and value > 2 * contrast.hit):
-            return False  # slow twice, or too slow for a disturbance
-        answered = True
-    return False if answered else None
+        # misses are as many each time, disturbances are not; some latencies are too slow for one
+        alike = any(abs(value - other) <= SAME * (value - contrast.hit) for other in slow)
+        if alike or (value - contrast.hit > 4 * (limit - contrast.hit) and value > SLOW * contrast.hit):
+            return False
+        slow.append(value)
+    return False if slow else None
 
 
 def bound(

@@ -33,7 +33,46 @@ def placed(hierarchy: Hierarchy, records: Sequence[Record]) -> Placed:
         return Placed(hierarchy)
     told = partitions.partitions(chosen)
     shown = chosen.cycles[:, _ordered(told.of_line)][:, :: max(1, chosen.cycles.shape[1] // MOST_REGIONS)]
-    return Placed(replace(hierarchy, levels=_joined(hierarchy.levels, told)), shown)
+    whole = replace(hierarchy, levels=_joined(hierarchy.levels, told))
+    return Placed(_from_all_units(whole, maps.get("load")), shown)
+
+
+def _from_all_units(hierarchy: Hierarchy, loads: partitions.Map | None) -> Hierarchy:
+    """The same with intervals, of the second level and all slower ones, as wide as what compute units differ by: a chase runs
+    on one of them, and a launch does not choose which."""
+    second = next((level for level in _caches(hierarchy.levels)[1:]), None)
+    own = second.findings["latency_cycles"].value if second is not None else None
+    if loads is None or not isinstance(own, int | float) or not loads.cycles.size:
+        return hierarchy
+    means = loads.cycles.mean(axis=1)
+    below, above = min(0.0, float(means.min()) - own), max(0.0, float(means.max()) - own)
+    if not above - below < AMONG * own:  # not what the chase measured
+        return hierarchy
+    least = (1 - AMONG) * own
+
+    def wider(levels: Sequence[CacheLevel]) -> tuple[CacheLevel, ...]:
+        return tuple(_widened(level, below, above, least) for level in levels)
+
+    return replace(hierarchy, levels=wider(hierarchy.levels), image=wider(hierarchy.image), constant=wider(hierarchy.constant))
+
+
+def _widened(level: CacheLevel, below: float, above: float, least: float) -> CacheLevel:
+    """The level with so many cycles' more room on either side of its latency, if that is at least so many."""
+    cycles = level.findings.get("latency_cycles")
+    if cycles is None or not isinstance(cycles.value, int | float) or cycles.value < least:
+        return level
+    found = dict(level.findings)
+    for name in ("latency_cycles", "latency_ns"):
+        old = found.get(name)
+        if old is not None and isinstance(old.value, int | float) and old.low is not None and old.high is not None:
+            scale = old.value / cycles.value
+            method = f"{old.method}; interval: all compute units"
+            found[name] = replace(old, low=old.low + scale * below, high=old.high + scale * above, method=method)
+    return replace(level, findings=found)
+
+
+def _caches(levels: Sequence[CacheLevel]) -> list[CacheLevel]:
+    return [level for level in levels if level.name != "DRAM" and level.space.startswith("global")]
 
 
 def _ordered(of_line: Sequence[int]) -> list[int]:
@@ -43,7 +82,7 @@ def _ordered(of_line: Sequence[int]) -> list[int]:
 
 def _joined(levels: Sequence[CacheLevel], told: partitions.Partitions) -> tuple[CacheLevel, ...]:
     """The levels, the second with the partitions' findings; a third whose latency is that of far lines is its far part."""
-    caches = [level for level in levels if level.name != "DRAM" and level.space.startswith("global")]
+    caches = _caches(levels)
     if len(caches) < 2:
         return tuple(levels)
     second = caches[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -95,20 +96,25 @@ def curve(
     values, ns = [_value(best[s]) for s in sizes], [best[s].ns or 0.0 for s in sizes]
     noise = min(sorted(_noise(a) for a in best.values())[len(best) // 2], _bends(values))
     found = steps(sizes, values, ns, noise)
-    end = (
-        values[-1]
-        if _ended(sizes, values, floor) and _even(values[-per_octave // 2 - 1 :], values[-per_octave - 1 :])
-        else None
-    )
+    smooth, slack = _rising(values), max(EVEN, 2 * noise)
+    ended = _ended(sizes, values, floor) and _even(smooth[-per_octave // 2 - 1 :], smooth[-per_octave - 1 :], slack)
+    end = smooth[-1] if ended else None
     return Curve(
-        tuple(sizes), tuple(values), tuple(ns), found, end, None if end is None else ns[-1], noise, best[sizes[0]].unit
+        tuple(sizes),
+        tuple(values),
+        tuple(ns),
+        found,
+        end,
+        None if end is None else end * ns[-1] / values[-1],
+        noise,
+        best[sizes[0]].unit,
     )
 
 
 def steps(sizes: Sequence[int], values: Sequence[float], ns: Sequence[float], noise: float) -> tuple[Step, ...]:
     """The levels that a curve rises through. A curve rises from one level to the next in one hump of its slope, steeply or
     softly; where the slope falls to a fraction of two humps between them, there is a level."""
-    least = _least(_undipped(values))
+    least = _rising(values)
     rises = [math.log(b / a) for a, b in pairwise(least)]
     dim = max(4 * noise, 0.004)
     humps = _humps([r if r > dim else 0.0 for r in rises])
@@ -132,7 +138,7 @@ def steps(sizes: Sequence[int], values: Sequence[float], ns: Sequence[float], no
             continue
         over = next(i for i in range(start + 1, len(least)) if least[i] > hit * (1 + max(dim, 0.02)))
         gone = next(i for i in range(over, len(least)) if least[i] >= hit + MOSTLY * (miss - hit))
-        found.append(Step(hit, ns[middle], miss, sizes[start], sizes[over], sizes[gone], flat, own))
+        found.append(Step(hit, hit * ns[middle] / values[middle], miss, sizes[start], sizes[over], sizes[gone], flat, own))
         before, start = stop, None
     return tuple(found)
 
@@ -196,9 +202,9 @@ def _ended(sizes: Sequence[int], values: Sequence[float], floor: int) -> bool:
     """Whether the last two octaves are flat, and lie beyond `floor` and well beyond the last rise."""
     if sizes[-1] < floor:
         return False
-    tail = [v for s, v in zip(sizes, values, strict=True) if s >= sizes[-1] / 2**SETTLED_OCTAVES * 1.001]
-    rise = max(tail) / min(tail) - 1
-    return rise < FLAT and min(values) < tail[0] / (1 + LEAST_STEP)
+    smooth = _rising(values)
+    tail = [v for s, v in zip(sizes, smooth, strict=True) if s >= sizes[-1] / 2**SETTLED_OCTAVES * 1.001]
+    return tail[-1] / tail[0] - 1 < FLAT and smooth[0] < tail[0] / (1 + LEAST_STEP)
 
 
 def _least(values: Sequence[float]) -> list[float]:
@@ -210,17 +216,17 @@ def _least(values: Sequence[float]) -> list[float]:
     return found[::-1]
 
 
-def _undipped(values: Sequence[float]) -> list[float]:
-    """The curve without one or two points in a row that are faster than both their neighbours, which agree: some working sets
-    just suit a replacement policy, and are no level of their own."""
-    found = list(values)
-    for width in (1, 2):
-        for i in range(1, len(found) - width):
-            before, after = found[i - 1], found[i + width]
-            level = min(before, after)
-            if abs(before - after) <= EVEN * level and max(found[i : i + width]) < (1 - EVEN) * level:
-                found[i : i + width] = [level] * width
-    return found
+def _rising(values: Sequence[float]) -> list[float]:
+    """The nearest curve that never falls, by the sum of absolute differences: neighbours that fall are pooled at their median,
+    since a larger working set is no faster. So neither a disturbed point counts nor one that is faster by chance, as where a
+    working set just suits a replacement policy."""
+    pools: list[list[float]] = []
+    for value in values:
+        pools.append([value])
+        while len(pools) > 1 and statistics.median(pools[-2]) > statistics.median(pools[-1]):
+            last = pools.pop()
+            pools[-1] += last
+    return [statistics.median(pool) for pool in pools for _ in pool]
 
 
 def _value(answer: Answer) -> float:
