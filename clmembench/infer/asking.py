@@ -12,6 +12,7 @@ CLEARLY = 4  # times the misses that may hide in the noise
 LEAST_NOISE = 0.001  # relative, of one lap: no fewer are believed
 ORDERS = 4  # in which a lap is tried that gets no answer, or seems slow, until two of them agree on how slow
 SAME = 0.5  # relative, of what is more than a hit: two orders agree
+NOISY = 0.01  # relative, of a lap: what is seen of a number of places is doubted
 SLOW = 4.0  # times a hit: no disturbance lasts that adds so much
 
 
@@ -111,12 +112,13 @@ class Bound:
         return self.over is not None and (self.hidden < 1 or self.misses >= CLEARLY * self.hidden)
 
 
-def fits(asked: Asked, chase: Chase, contrast: Contrast, count: int, stride_bytes: int) -> Inquiry[bool | None]:
+def fits(asked: Asked, chase: Chase, contrast: Contrast, count: int, stride_bytes: int, first: int = 0) -> Inquiry[bool | None]:
     """Whether so many places are all found in the level, lap after lap. One random order is enough to say so: disturbances only
-    add, and of more lines than there is room for at least one misses in every lap. None where there is no answer."""
+    add, and of more lines than there is room for at least one misses in every lap. None where there is no answer. `first`: the
+    first order tried."""
     limit = contrast.limit(count)
     slow: list[float] = []
-    for seed in range(ORDERS):
+    for seed in range(first, first + ORDERS):
         value = yield from chase.mean(asked, count, stride_bytes, seed)
         if value is None:
             continue
@@ -138,11 +140,12 @@ def bound(
     most: int,
     guesses: Sequence[int] = (),
     apart: float = 0.0,
+    doubts: int = 0,
 ) -> Inquiry[Bound]:
     """The largest number of places that fit, between 0 and `most`. Each of `guesses`, and what is just beyond it, is tried
     first; then the number is doubled from there until it does not fit, and the gap halved until the ends are one place or,
-    relative to them, `apart` from each other."""
-    low, over, seen = 0, most + 1, False
+    relative to them, `apart` from each other. On a noisy host what does not fit is tried again so many times, `doubts`."""
+    low, over, seen, doubted = 0, most + 1, False, 0
     tries = [count for guess in guesses for count in (guess, guess + max(1, int(apart * guess)))]
     while True:
         tries = [count for count in tries if low < count < over]
@@ -152,6 +155,13 @@ def bound(
             count = min(most, max(2, 2 * low), over - 1)
         elif over - low > max(1, apart * low):
             count = (low + over) // 2
+        elif seen and doubted < doubts and contrast.noise > NOISY * contrast.hit:
+            # what disturbs a noisy host may last for all tries of one number: once more, now that time has passed
+            count, doubted = over, doubted + 1
+            if not (yield from fits(asked, chase, contrast, count, stride_bytes, doubted * ORDERS)):
+                break
+            low, over, seen = count, most + 1, False
+            continue
         else:
             break
         found = yield from fits(asked, chase, contrast, count, stride_bytes)

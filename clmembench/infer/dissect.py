@@ -58,7 +58,9 @@ def dissect(limits: Limits) -> Inquiry[Hierarchy]:
         # where the first level can be left out, nothing stands before the second
         space: Space = through if number else "global"
         levels.append((yield from cache_level(asked, Chase(space, block_bytes=BLOCK), curve, here)))
-    sure = curve.memory is not None and (yield from steps.unhelped(asked, chase, curve.sizes[-1], node, curve.memory))
+    sure = curve.memory is not None and (
+        yield from steps.unhelped(asked, chase, curve.sizes[-1], node, curve.memory, 0, curve.noise)
+    )
     translations = []
     for number, one in enumerate(found):
         translations.append((yield from tlb_level(asked, translating, number, one, curve.ghz)))

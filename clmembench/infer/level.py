@@ -23,6 +23,7 @@ UNKNOWN = 32  # bytes that are taken to come in together where that is not known
 HELPED = "laps in blocks of two sizes take not as long as each other: a prefetcher brings some of the lines"
 NUMBERLESS = "a step before it has no plateau: which level this is cannot be said"
 RAMPED = 1.5  # times the size: where three quarters miss, lines do not fall into sets by chance
+DOUBTS = 2  # times that what does not fit is tried again on a noisy host
 LOOSE = 0.005  # relative: bounds of a size that single lines cannot tell
 
 
@@ -50,7 +51,7 @@ def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inq
     name, why = f"L{around.number + 1}", "no plateau is flat enough: other levels answer some accesses"
     method = "plateau of whole laps over growing working sets"
     size, reach = step.fits_bytes, around.reach_bytes
-    sure = step.flat and (yield from steps.unhelped(asked, chase, size, around.node_bytes, step.hit, reach))
+    sure = step.flat and (yield from steps.unhelped(asked, chase, size, around.node_bytes, step.hit, reach, step.noise))
     reason = HELPED if step.flat else why
     latencies = latency(step.hit if sure else None, step.hit_ns if sure else None, curve, method, reason, step.noise)
     # a block's pages are translated once each, for all their lines
@@ -161,7 +162,7 @@ def _dense(asked: Asked, chase: Chase, contrast: Contrast, step: Step, unit: int
     powers = [p for p in (1 << k for k in range(40)) if low < p < over] + [3 << k for k in range(39) if low < 3 << k < over]
     guesses = [low, *powers, over] if contrast.sharp(over) else [low, over]
     apart = 0.0 if contrast.sharp(over) else LOOSE
-    return (yield from bound(asked, chase, contrast, unit, 2 * over, guesses, apart))
+    return (yield from bound(asked, chase, contrast, unit, 2 * over, guesses, apart, DOUBTS))
 
 
 @dataclass(frozen=True, slots=True)

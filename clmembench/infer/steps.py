@@ -247,7 +247,13 @@ def _noise(answer: Answer) -> float:
 
 
 def unhelped(
-    asked: Asked, chase: Chase, array_bytes: int, stride_bytes: int, value: float, reach_bytes: int = 0
+    asked: Asked,
+    chase: Chase,
+    array_bytes: int,
+    stride_bytes: int,
+    value: float,
+    reach_bytes: int = 0,
+    noise: float = 0.0,
 ) -> Inquiry[bool]:
     """Whether laps in blocks of another size take as long: in larger ones, or in none at all where a TLB's reach allows it, a
     prefetcher that looks at neighbours finds fewer lines to bring; in smaller ones, where there are no larger, more."""
@@ -261,7 +267,7 @@ def unhelped(
         others.append(smaller)
     for other in others:
         mean = yield from replace(chase, block_bytes=other).mean(asked, array_bytes // stride_bytes, stride_bytes)
-        if mean is None or abs(mean - value) > HELPED * value:
+        if mean is None or abs(mean - value) > max(HELPED, 2 * noise) * value:
             return False
     return True
 

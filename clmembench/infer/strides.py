@@ -26,6 +26,7 @@ ALIKE = 3  # times: shares that differ by no more are of one kind
 SLACK = 0.04  # relative: counts of places that differ by no more are one
 PAGE = 4096  # bytes: the least page there is
 LARGE = 4 << 20  # bytes: levels from there on take more places to overflow
+DOUBTS = 1  # times that what does not fit is tried again on a noisy host
 HELD = 0.25  # of accesses: so many at most may a nearer level answer
 BLUR = 0.01  # relative: what single places hide in the noise of many
 
@@ -210,7 +211,7 @@ def sets_and_ways(
             return Sets(tuple(fitting), tuple(bits), None, reason)
         guesses = (last // 2, last) if stride > unit else (last,)
         apart = 0.0 if contrast.sharp(last) else BLUR / 2
-        found = yield from bound(asked, chase, contrast, stride, 2 * last + 2, guesses, apart)
+        found = yield from bound(asked, chase, contrast, stride, 2 * last + 2, guesses, apart, DOUBTS)
         if found.over is None or found.fits < 1:
             return Sets(tuple(fitting), tuple(bits), None, f"no number of places {stride} B apart was found that just fits")
         if nearer and (yield from _held(asked, chase, contrast, stride, found.fits, nearer)):
