@@ -3,19 +3,18 @@
 python scripts/dissect_error_rate.py FIRST LAST [--processes N] [--wrong]
 
 The inquiry that is asked of a device is asked of the simulated ones of tests/hierarchies.py. Wrong is what trace_error_rate.py
-calls wrong; of a space beside global memory latencies alone are judged. An inquiry that fails or takes longer than LONGEST
-seconds is counted and told, and its answers, there being none, are in no row.
+calls wrong; of a space beside global memory latencies alone are judged. An inquiry that fails or takes too long is counted and
+told, and its answers, there being none, are in no row.
 """
 
 from __future__ import annotations
 
 import argparse
 import multiprocessing
-import signal
 import sys
 import time
-import traceback
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +23,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from clmembench.dissection import replayed
 from clmembench.infer.dissect import Limits, dissect
 from clmembench.model import Answer, Probe
-from scripts.trace_error_rate import Row, outcomes, table, true_cache, true_tlb
+from scripts.trace_error_rate import Row, outcomes, table, tried, true_cache, true_tlb
 from tests.hierarchies import random_hierarchy
 
 MOST_BYTES = 1 << 30
-LONGEST = 300  # s of one device
 BEYOND = 4  # times the last cache, before a flat end is called memory
 
 
@@ -74,23 +72,6 @@ def told(seed: int, prefix: str, findings: Any, true: dict[str, Any] | None, ghz
     return outcomes(seed, prefix, named, true, scale)
 
 
-def tried(seed: int) -> tuple[list[Row], float, int, str]:
-    """What `judged` says, and why it said nothing where it failed."""
-
-    def late(*_: object) -> None:
-        raise TimeoutError(f"took longer than {LONGEST} s")
-
-    signal.signal(signal.SIGALRM, late)
-    signal.alarm(LONGEST)
-    try:
-        return *judged(seed), ""
-    except Exception as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        return [], 0.0, 0, f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
-    finally:
-        signal.alarm(0)
-
-
 def main() -> None:
     """Judge the seeds that were asked for and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -103,11 +84,13 @@ def main() -> None:
     longest, most, failed = 0.0, 0, 0
     seeds = range(given.first, given.last + 1)
     with multiprocessing.Pool(given.processes) as pool:
-        for seed, (some, seconds, asked, why) in zip(seeds, pool.imap(tried, seeds), strict=True):
-            rows += some
-            failed += bool(why)
-            if why:
+        for seed, (answers, why) in zip(seeds, pool.imap(partial(tried, judged), seeds), strict=True):
+            if answers is None:
+                failed += 1
                 print(f"seed {seed}: {why}", file=sys.stderr, flush=True)
+                continue
+            some, seconds, asked = answers
+            rows += some
             longest, most = max(longest, seconds), max(most, asked)
             for _, name, outcome, _, said, true in some:
                 if given.wrong and outcome == "wrong":

@@ -11,9 +11,13 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import signal
 import sys
 import time
+import traceback
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +29,7 @@ from tests.hierarchies import random_trace_set
 from tests.simulated import Cache, Tlb
 
 EXACT = {"line_bytes", "sector_bytes", "ways", "sets", "policy", "page_bytes", "entries", "reach_bytes"}
+LONGEST = 300  # s of one hierarchy
 Row = tuple[int, str, str, str, Any, Any]  # seed, parameter, outcome, reason, said, true
 
 
@@ -121,6 +126,23 @@ def table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def tried(judge: Callable[[int], Any], seed: int) -> tuple[Any, str]:
+    """What `judge` says of a seed, or None and why it said nothing: it failed, or took longer than LONGEST."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError(f"took longer than {LONGEST} s")
+
+    signal.signal(signal.SIGALRM, late)
+    signal.alarm(LONGEST)
+    try:
+        return judge(seed), ""
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        return None, f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+    finally:
+        signal.alarm(0)
+
+
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -130,18 +152,21 @@ def main() -> None:
     parser.add_argument("--wrong", action="store_true", help="list what is wrong, to standard error")
     asked = parser.parse_args()
     rows: list[Row] = []
-    longest = 0.0
+    longest, failed, seeds = 0.0, 0, range(asked.first, asked.last + 1)
     with multiprocessing.Pool(asked.processes) as pool:
-        for some, seconds in pool.imap_unordered(judged, range(asked.first, asked.last + 1)):
+        for seed, (answers, why) in zip(seeds, pool.imap(partial(tried, judged), seeds), strict=True):
+            if answers is None:
+                failed += 1
+                print(f"seed {seed}: {why}", file=sys.stderr, flush=True)
+                continue
+            some, seconds = answers
             rows += some
             longest = max(longest, seconds)
-            if asked.wrong:
-                print(f"seed {some[0][0] if some else '?'}: {seconds:.0f} s", file=sys.stderr, flush=True)
-            for seed, name, outcome, _, said, true in some:
+            for _, name, outcome, _, said, true in some:
                 if asked.wrong and outcome == "wrong":
-                    print(f"seed {seed}: {name} said {said}, is {true}", file=sys.stderr)
+                    print(f"seed {seed}: {name} said {said}, is {true}", file=sys.stderr, flush=True)
     print(table(rows))
-    print(f"\nSeeds {asked.first} to {asked.last}; the slowest inference took {longest:.1f} s.")
+    print(f"\nSeeds {asked.first} to {asked.last}, {failed} failed; the slowest inference took {longest:.1f} s.")
 
 
 if __name__ == "__main__":

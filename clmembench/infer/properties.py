@@ -25,11 +25,12 @@ def undetermined(name: str, unit: str, reason: str, low: float | None = None, hi
     return Finding(name, None, low, high, unit, "undetermined", METHOD, reason=reason)
 
 
-def cache(near: Sequence[Hypothesis], given: Setting, filled: tuple[int, int]) -> dict[str, Finding]:
-    """Findings of a cache level by name. `filled`: least and greatest bytes that a miss brings in."""
+def cache(near: Sequence[Hypothesis], given: Setting, filled: tuple[int, int], paged: bool = False) -> dict[str, Finding]:
+    """Findings of a cache level by name. `filled`: least and greatest bytes that a miss brings in, which in a TLB (`paged`) are
+    also what is tagged."""
     evidence = evidence_of(given)
     if not near:
-        return _uneven(given, filled) or _unexplained(given, filled)
+        return _uneven(given, filled, paged) or _unexplained(given, filled)
     say = _Agreement(near, evidence)
     found = {
         "size_bytes": say("size_bytes", "B", lambda h: h.size_bytes, "arrays of more sizes around the capacity"),
@@ -64,7 +65,7 @@ def cache(near: Sequence[Hypothesis], given: Setting, filled: tuple[int, int]) -
 
 def tlb(near: Sequence[Hypothesis], given: Setting, filled: tuple[int, int]) -> dict[str, Finding]:
     """Findings of a TLB level by name."""
-    as_cache = cache(near, given, filled)
+    as_cache = cache(near, given, filled, paged=True)
     evidence = evidence_of(given)
     page = sector(
         filled, evidence, "page_bytes", "accesses in a row within a page at strides below its size, from an empty TLB on"
@@ -161,7 +162,7 @@ def _policy(near: Sequence[Hypothesis], given: Setting, evidence: Sequence[str])
     return undetermined("policy", "", reason), ()
 
 
-def _uneven(given: Setting, filled: tuple[int, int]) -> dict[str, Finding]:
+def _uneven(given: Setting, filled: tuple[int, int], paged: bool) -> dict[str, Finding]:
     """Findings where sets of unequal ways were seen to overflow one after the other; none where not."""
     sets = uneven(given.visits, given.footprints, given.unit_bytes)
     if sets is None or not filled[0] or filled[0] != filled[1]:
@@ -174,12 +175,17 @@ def _uneven(given: Setting, filled: tuple[int, int]) -> dict[str, Finding]:
         return Finding(name, value, number, number, unit, "ok", method, sets.evidence)
 
     reason = "laps alone tell not LRU from FIFO; missing are random sequences over ways + 2 lines of one set"
+    ways: Value = sets.text if len(set(sets.ways)) > 1 else float(sets.ways[0])
+    tagged = paged or len(sets.ways) > 1  # the next unit is in another set, so it is another line
     line = "a larger unit may be tagged than is brought in; missing are strides below a line at sizes above the capacity"
+    untold = {
+        "line_bytes": undetermined("line_bytes", "B", line, given.unit_bytes),
+        "ways": undetermined("ways", "", line, None, float(max(sets.ways))),
+    }
     return {
         "size_bytes": ok("size_bytes", size, "B"),
-        "line_bytes": undetermined("line_bytes", "B", line, given.unit_bytes),
         "sector_bytes": sector(filled, sets.evidence),
-        "ways": ok("ways", sets.text if len(set(sets.ways)) > 1 else float(sets.ways[0])),
+        **({"line_bytes": ok("line_bytes", float(given.unit_bytes), "B"), "ways": ok("ways", ways)} if tagged else untold),
         "sets": ok("sets", count),
         "policy": undetermined("policy", "", reason),
     }
