@@ -18,6 +18,7 @@ PATIENCE = 20_000
 GROUPS_A_UNIT = 8  # more than enough that each unit gets one, few enough that all run at once
 NOWHERE = 0xFF  # fills the unit of a row that no work-group was there to measure
 LEAST_CACHE = 4 * MIB  # of a CPU: less is what the cores' own caches hold
+MOST_SET = 16 * MIB  # of a CPU: more than a core's own caches, and no laps of seconds
 STEPS_A_BLOCK = 16  # as unrolled in pchase.cl
 SEED = 20170101
 
@@ -50,7 +51,7 @@ def l2_map(device: Device, access: str) -> Slope:
     out: nothing else runs meanwhile, so no access waits for another's. Kept are the ticks of each line (rows: compute units,
     the number of each in `unit`); the metric is the mean over all by the device's own clock. `atomic` asks where the line is
     at home: a load may find a copy nearer by. On CPUs the metric is the latency of the core that the process is held to, over
-    a set as large as half of the last cache. Raises Skip where there is neither.
+    a set as large as half of the last cache, 16 MiB at most. Raises Skip where there is neither.
     """
     if device.info.kind == "cpu":
         return _core(device)
@@ -107,14 +108,14 @@ def _seen(device: Device, groups: int, kernel: object) -> Array:
 
 
 def _core(device: Device) -> Slope:
-    """The core that this process is held to: a random cycle over half of the last cache, more than the core's own hold."""
+    """The core that this process is held to: a random cycle over half of the last cache or 16 MiB, more than its own hold."""
     info = device.info
     if info.array_bytes is None and info.cache_bytes < LEAST_CACHE:
         raise Skip(
             f"the last cache is said to have {info.cache_bytes} B, which may be a core's own: name half of its size by --size"
         )
     spacing = line_bytes(info)
-    nodes = max(STEPS_A_BLOCK, (info.array_bytes or info.cache_bytes // 2) // spacing)
+    nodes = max(STEPS_A_BLOCK, (info.array_bytes or min(info.cache_bytes // 2, MOST_SET)) // spacing)
     kernels = device.build(kernel_source("pchase"))
     chain, cursor = device.alloc(nodes * spacing), device.alloc(8)
     successor, result = device.alloc(4 * nodes), device.alloc(8)

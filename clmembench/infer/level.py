@@ -50,7 +50,8 @@ def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inq
     step = curve.steps[around.number]
     name, why = f"L{around.number + 1}", "no plateau is flat enough: other levels answer some accesses"
     method = "plateau of whole laps over growing working sets"
-    size, reach = step.fits_bytes, around.reach_bytes
+    # well before its end, which in a cache that pages fall into by chance is soft
+    size, reach = step.fits_bytes // 2 if around.number else step.fits_bytes, around.reach_bytes
     sure = step.flat and (yield from steps.unhelped(asked, chase, size, around.node_bytes, step.hit, reach, step.noise))
     reason = HELPED if step.flat else why
     latencies = latency(step.hit if sure else None, step.hit_ns if sure else None, curve, method, reason, step.noise)

@@ -266,8 +266,12 @@ def unhelped(
     if not others and array_bytes >= WIDER * smaller:
         others.append(smaller)
     for other in others:
-        mean = yield from replace(chase, block_bytes=other).mean(asked, array_bytes // stride_bytes, stride_bytes)
-        if mean is None or abs(mean - value) > max(HELPED, 2 * noise) * value:
+        probe = replace(chase, block_bytes=other).lap(array_bytes // stride_bytes, stride_bytes)
+        answer = yield from asked.one(probe)
+        if answer.value is None:
+            return False
+        own = (answer.high - answer.low) / 2 if answer.high is not None and answer.low is not None else 0.0
+        if abs(answer.value - value) > max(HELPED * value, 2 * noise * value, own):
             return False
     return True
 
