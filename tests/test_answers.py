@@ -121,3 +121,25 @@ def test_a_coarse_counter_still_gives_the_mean():
 def test_no_quantum_without_a_trace():
     with pytest.raises(ValueError, match="without a trace"):
         answers.quantum(lap(15.0))
+
+
+def ends(near: list[int], far: list[int]) -> Record:
+    return record("chase", LAP.params(), series(near, ops=10_000), series(far, ops=30_000), core_clock=clock(2.0))
+
+
+CLEAN = 21  # samples
+QUIET = [105_000] * CLEAN, [305_000] * CLEAN  # 10 ns a step
+
+
+@pytest.mark.parametrize("slow", [0, 5, 17], ids=lambda n: f"{n} of 21 disturbed")
+def test_for_structure_the_samples_that_were_left_alone_count(slow):
+    disturbed = [305_000 + 40_000 * (k + 1) for k in range(slow)]
+    found = answers.usual(ends(QUIET[0], [*disturbed, *QUIET[1][slow:]]), LAP, 2.0)
+    assert found.value == pytest.approx(20.0) and found.unit == "cycles"
+
+
+def test_samples_that_were_fast_by_chance_do_not_count_where_none_agree():
+    far = [305_000 + 4_000 * k for k in range(-10, 11)]  # nowhere do three lie within half a percent
+    lucky = [205_000, 215_000, *far[2:]]
+    assert answers.usual(ends(QUIET[0], far), LAP, 2.0).value == pytest.approx(20.0)
+    assert answers.usual(ends(QUIET[0], lucky), LAP, 2.0).value == pytest.approx(20.0, rel=0.05)

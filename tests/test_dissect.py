@@ -182,3 +182,27 @@ def test_a_probe_is_asked_once():
         inquiry.send([Answer(probes[0], 1.0, evidence=("a",))])
     assert count == 1 and len(done.value.value) == 3
     assert asked.cited() == ("a",) and asked.cited() == ()
+
+
+def test_a_number_of_sets_with_an_odd_factor_is_found():
+    (level, _) = found(machine(Cache(Sets((4,) * 80), 64, 5.0), memory=60.0)).levels
+    told = values(level.findings)
+    assert (told["ways"], told["sets"], told["size_bytes"]) == (4, 80, 20 * KIB)
+    assert "set_bits" not in told
+
+
+def test_places_that_a_nearer_level_holds_are_not_the_next_ones_ways():
+    device = machine(Cache(Sets((64,)), 64, 5.0), Cache(plain(64, 8, 128), 128, 40.0), memory=200.0)
+    second = found(device).levels[1]
+    assert values(second.findings).get("ways", 8) == 8
+    assert values(second.findings).get("sets", 64) == 64
+
+
+def test_lines_shorter_than_other_levels_are_not_taken_for_theirs():
+    hashed = Sets((8,) * 64, masks=tuple(1 << bit | 1 << bit + 7 for bit in range(6, 12)))
+    device = machine(
+        Cache(plain(16, 4, 64), 64, 5.0), Cache(hashed, 64, 40.0), Cache(plain(512, 16, 128), 128, 150.0), memory=400.0
+    )
+    second = found(device).levels[1]
+    assert values(second.findings).get("line_bytes", 64) == 64
+    assert values(second.findings).get("size_bytes", 32 * KIB) == pytest.approx(32 * KIB, rel=0.02)
