@@ -72,7 +72,7 @@ def dissect(limits: Limits) -> Inquiry[Hierarchy]:
     local = (yield from spaces.own(asked, "local")) if "local" in limits.spaces else None
     private = (yield from spaces.own(asked, "private")) if "private" in limits.spaces else None
     whole = Hierarchy(
-        levels=(*levels, *steps.memory(curve, sure), *paths.get("readonly", ()), *((private,) if private else ())),
+        levels=(*levels, *steps.memory(curve, bool(sure)), *paths.get("readonly", ()), *((private,) if private else ())),
         tlb=tuple(translations),
         local=local,
         constant=spaces.named(paths, "constant_array", "constant"),

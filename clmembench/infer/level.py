@@ -50,9 +50,7 @@ def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inq
     step = curve.steps[around.number]
     name, why = f"L{around.number + 1}", "no plateau is flat enough: other levels answer some accesses"
     method = "plateau of whole laps over growing working sets"
-    # well before its end, which in a cache that pages fall into by chance is soft
-    size, reach = step.fits_bytes // 2 if around.number else step.fits_bytes, around.reach_bytes
-    sure = step.flat and (yield from steps.unhelped(asked, chase, size, around.node_bytes, step.hit, reach, step.noise))
+    sure = step.flat and (yield from _unhelped(asked, chase, step, around))
     reason = HELPED if step.flat else why
     latencies = latency(step.hit if sure else None, step.hit_ns if sure else None, curve, method, reason, step.noise)
     # a block's pages are translated once each, for all their lines
@@ -120,6 +118,16 @@ def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inq
         **latencies,
     }
     return CacheLevel(name, chase.space, findings)
+
+
+def _unhelped(asked: Asked, chase: Chase, step: Step, around: Around) -> Inquiry[bool]:
+    """Whether no prefetcher makes the plateau what it is: looked at well before its end, which in a cache that pages fall into
+    by chance is soft; at its end where there is no answer."""
+    for size in (step.fits_bytes // 2, step.fits_bytes)[0 if around.number else 1 :]:
+        told = yield from steps.unhelped(asked, chase, size, around.node_bytes, step.hit, around.reach_bytes, step.noise)
+        if told is not None:
+            return told
+    return False
 
 
 def _share(asked: Asked, chase: Chase, contrast: Contrast, unit: int, dense: Bound) -> Inquiry[float | None]:

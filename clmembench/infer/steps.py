@@ -254,9 +254,10 @@ def unhelped(
     value: float,
     reach_bytes: int = 0,
     noise: float = 0.0,
-) -> Inquiry[bool]:
+) -> Inquiry[bool | None]:
     """Whether laps in blocks of another size take as long: in larger ones, or in none at all where a TLB's reach allows it, a
-    prefetcher that looks at neighbours finds fewer lines to bring; in smaller ones, where there are no larger, more."""
+    prefetcher that looks at neighbours finds fewer lines to bring; in smaller ones, where there are no larger, more. None:
+    no answer."""
     if not chase.block_bytes:
         return True
     others = [0] if chase.block_bytes < array_bytes <= reach_bytes else []
@@ -269,7 +270,7 @@ def unhelped(
         probe = replace(chase, block_bytes=other).lap(array_bytes // stride_bytes, stride_bytes)
         answer = yield from asked.one(probe)
         if answer.value is None:
-            return False
+            return None
         own = (answer.high - answer.low) / 2 if answer.high is not None and answer.low is not None else 0.0
         if abs(answer.value - value) > max(HELPED * value, 2 * noise * value, own):
             return False
