@@ -63,6 +63,12 @@ def test_patterns_in_another_unit_have_a_plot_of_their_own():
     assert {"latency (cycles)", "latency (ns)"} <= set(shown)
 
 
+def test_patterns_that_are_kept_in_both_units_are_drawn_once():
+    found = {"P1": known("p", 82.0, unit="cycles"), "P1_ns": known("p", 41.0, unit="ns")}
+    shown = words(patterns([("A", {**found, "P3": unknown("p", "none"), "P3_ns": unknown("p", "none")})]))
+    assert shown.count("undetermined") == 1 and "P3_ns" not in shown
+
+
 def test_no_pattern_is_no_figure():
     assert patterns([]) == patterns([("A", {})]) == patterns([("A", {"P1": unknown("p", "why")})]) == ""
 

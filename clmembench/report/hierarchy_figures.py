@@ -70,7 +70,7 @@ def patterns(devices: Sequence[tuple[str, Mapping[str, Finding]]]) -> str:
     for name, found in devices:
         unit = next((f.unit for f in found.values() if isinstance(f.value, (int, float))), "")
         if unit:
-            by_unit.setdefault(unit, []).append((name, {k: f for k, f in found.items() if f.unit == unit or f.value is None}))
+            by_unit.setdefault(unit, []).append((name, {k: f for k, f in found.items() if _in_unit(k, f, unit)}))
     if not by_unit:
         return ""
     most = max(len(group) for group in by_unit.values())
@@ -81,6 +81,12 @@ def patterns(devices: Sequence[tuple[str, Mapping[str, Finding]]]) -> str:
         axis.set_xlabel(plain(f"latency ({unit})"))
     legend(figure, axes)
     return svg(figure)
+
+
+def _in_unit(name: str, finding: Finding, unit: str) -> bool:
+    """Whether a finding is drawn beside those of a unit: a pattern is kept in cycles and, by the name P1_ns, in ns."""
+    twin = unit != "ns" and name.endswith("_ns")
+    return finding.unit == unit or (finding.value is None and not twin)
 
 
 def _bars(axis: Axes, names: Sequence[str], group: Sequence[tuple[str, Mapping[str, Finding]]], short: bool) -> None:
