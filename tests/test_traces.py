@@ -62,23 +62,21 @@ def test_a_cache_of_32_kib_with_each_policy(policy):
     assert (memory.name, memory.findings["latency_cycles"].value) == ("DRAM", pytest.approx(500, rel=0.02))
 
 
-def test_texture_cache_with_its_set_from_bits_7_and_8():
-    source = machine(Cache(texture_sets("plain", 96), 32, 100))
-    l1 = infer(recorded(source, around(12288, 32, 512, 96, walk=False))).levels[0]
-    found = sizes(l1)
-    assert found.pop("policy", "LRU") == "LRU"
-    assert found == {
-        "size_bytes": 12288, "line_bytes": 32, "sector_bytes": 32, "ways": 96, "sets": 4, "set_bits": "7-8",
-    }  # fmt: skip
+TEXTURE_L1 = Cache(texture_sets("plain", 96), 32, 100)
+FERMI_L1 = Cache(fermi_sets("plain"), 128, 96, "way-weighted", victims=FERMI_VICTIMS)
 
 
-def test_fermis_l1_with_its_victims():
-    source = machine(Cache(fermi_sets("plain"), 128, 96, "way-weighted", victims=FERMI_VICTIMS))
-    l1 = infer(recorded(source, around(16384, 128, 4096, times=60))).levels[0]
-    found = sizes(l1)
-    assert found.pop("policy", "way-weighted") == "way-weighted"
+@pytest.mark.parametrize(
+    ("cache", "plan", "bits"),
+    [(TEXTURE_L1, around(12288, 32, 512, 96, walk=False), "7-8"), (FERMI_L1, around(16384, 128, 4096, times=60), "7-11")],
+    ids=["texture cache, its set from bits 7 and 8", "Fermi's L1 with its victims"],
+)
+def test_the_papers_first_caches(cache, plan, bits):
+    found = sizes(infer(recorded(machine(cache), plan)).levels[0])
+    assert found.pop("policy", cache.policy) == cache.policy
     assert found == {
-        "size_bytes": 16384, "line_bytes": 128, "sector_bytes": 128, "ways": 4, "sets": 32, "set_bits": "7-11",
+        "size_bytes": cache.size_bytes, "line_bytes": cache.line_bytes, "sector_bytes": cache.line_bytes,
+        "ways": cache.sets.ways[0], "sets": len(cache.sets.ways), "set_bits": bits,
     }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ KIB = 1 << 10
 FARTHEST, LEAST_FARTHEST = 4, 2  # times the floor: where the curve ends, flat or not; the latter
 LARGE = 256 << 20  # bytes: beyond this, where a lap takes seconds
 FURTHER = 8  # times the first cache: how far other paths to memory are followed
-LONGEST_LINE = 128  # bytes of any cache
+LONGEST_LINE = 128  # bytes: of all GPUs' and most CPUs' caches; where a miss brings in more, that counts
 BLOCK = 128 * KIB  # visited as a whole, so that translation is paid once for many lines; beyond what prefetchers look at
 
 

@@ -13,6 +13,7 @@ from clmembench.infer.steps import Curve, Step, latency
 from clmembench.infer.strides import Sets, Unit
 from clmembench.model import CacheLevel, Finding, Inquiry
 
+GEOMETRY = ("line_bytes", "sector_bytes", "ways", "sets", "policy")
 PAGE = 4096  # bytes: the least page there is
 STRIDES = 4  # strides that agree on how many lines fit
 STEEP = 0.2  # of accesses: fewer misses a quarter beyond where they begin are a soft end
@@ -32,7 +33,7 @@ class Around:
     """What else is known when a level is looked at: its number from 0, the relative noise of a lap, reach and entries of
     the nearest TLB, the largest working set that may be asked for, the longest unit that any level brings in, and a hit's
     latency in the level before this one (0: there is
-    none), and the length of a page (0: not known)."""
+    none), the length of a page (0: not known), and what a missing translation costs at most."""
 
     number: int
     noise: float
@@ -61,23 +62,12 @@ def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inq
         latencies = latency(None, None, curve, method, reason, low=step.hit, low_ns=step.hit_ns)
     if not sure:
         bounds = undetermined("size_bytes", reason, method, (), step.fits_bytes, step.gone_bytes)
-        none = {n: undetermined(n, reason) for n in ("line_bytes", "sector_bytes", "ways", "sets", "policy")}
+        none = {n: undetermined(n, reason) for n in GEOMETRY}
         return CacheLevel(name, chase.space, {"size_bytes": bounds, **none, **latencies})
     asked.cited()
     filled = yield from strides.fill_unit(asked, chase.space, contrast, step.gone_bytes)
     fill_from = asked.cited()
-    # of large levels whole lines, since nodes are dear there
-    least = filled.nbytes or UNKNOWN
-    unit = least if around.number == 0 else around.node_bytes
-    dense = yield from _dense(asked, chase, contrast, step, unit)
-    if unit > least and dense.fits:
-        # where lines are shorter and a hash spreads them, as many places as there are lines fit at any stride
-        finer = replace(dense, fits=dense.fits * unit // least, over=dense.over and -(-dense.over * unit // least))
-        if (yield from fits(asked, chase, contrast, finer.fits, least)):
-            dense = finer
-        else:
-            dense = yield from _dense(asked, chase, contrast, step, least)
-        unit = least
+    unit, dense = yield from _densest(asked, chase, contrast, step, filled.nbytes or UNKNOWN, around)
     dense_from = asked.cited()
     sector = _unit("sector_bytes", filled, "pairs of accesses", fill_from)
     if not dense.fits:
@@ -163,6 +153,22 @@ def _soft(curve: Curve, around: Around, first: int) -> dict[str, Finding]:
     else:
         size = measured("size_bytes", ramp.best, method, (), ramp.low, ramp.high)
     return {"size_bytes": size, **found}
+
+
+def _densest(
+    asked: Asked, chase: Chase, contrast: Contrast, step: Step, least: int, around: Around
+) -> Inquiry[tuple[int, Bound]]:
+    """The unit in which places are counted, and how many neighbouring ones just fit. Beyond the first level they are counted
+    in whole lines of any level, since nodes are dear there, and only held against the least unit, what a miss brings in."""
+    unit = least if around.number == 0 else around.node_bytes
+    dense = yield from _dense(asked, chase, contrast, step, unit)
+    if unit <= least or not dense.fits:
+        return unit, dense
+    # where lines are shorter and a hash spreads them, as many places as there are lines fit at any stride
+    finer = replace(dense, fits=dense.fits * unit // least, over=dense.over and -(-dense.over * unit // least))
+    if not (yield from fits(asked, chase, contrast, finer.fits, least)):
+        finer = yield from _dense(asked, chase, contrast, step, least)
+    return least, finer
 
 
 def _dense(asked: Asked, chase: Chase, contrast: Contrast, step: Step, unit: int) -> Inquiry[Bound]:

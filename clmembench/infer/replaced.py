@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from clmembench.infer.asking import Asked, Chase, Contrast
@@ -120,13 +119,5 @@ def _traced(
                 if v > (nearer + contrast.hit) / 2 * bool(nearer)
             ]
             observations.append(([line for line, _ in reached], [hit for _, hit in reached]))
-    empty = all(not hit for lines, flags in observations for line, hit in _first_touches(lines, flags))
+    empty = not any(flags[lines.index(line)] for lines, flags in observations for line in set(lines))
     return *policy_and_victims(ways, observations), empty
-
-
-def _first_touches(lines: Sequence[int], flags: Sequence[bool]) -> list[tuple[int, bool]]:
-    """Each line with whether its first access hit."""
-    first: dict[int, bool] = {}
-    for line, hit in zip(lines, flags, strict=True):
-        first.setdefault(line, hit)
-    return list(first.items())

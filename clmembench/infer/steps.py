@@ -27,7 +27,6 @@ DEAR = 24 << 20  # bytes: beyond it half as many points an octave, and measured 
 MORE_BENT = 0.1
 AGAIN = 3  # times, each in another order
 SETTLED_OCTAVES = 2.0
-BEYOND = 4.0  # times the last step, before a flat end is called memory
 
 
 @dataclass(frozen=True, slots=True)
