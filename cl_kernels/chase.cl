@@ -171,6 +171,56 @@ kernel void follow(CHAIN, const global uint* restrict lap, const uint nodes, con
 #define STEP node = NEXT(node);
 #define FOUR STEP STEP STEP STEP
 
+#define TWO x = (x ^ a) + b;
+#define EIGHT TWO TWO TWO TWO
+
+#if FENCE
+// Wait for what was begun and note the ticks since the last note. What follows may begin while the counter is read, so that a
+// window is longer than its steps by no more than the wait.
+#define NOTE(word)                        \
+    {                                     \
+        SETTLED                           \
+        const uint now = ticks_now();     \
+        word = now - last;                \
+        last = now;                       \
+    }
+#define CHAINED(steps) \
+    for (uint k = 0; k < (steps); k++) { EIGHT EIGHT EIGHT EIGHT }
+
+// Ticks of half the chains of dependent operations, short and long in turn, which say what a tick is here and now.
+#define CLOCKED(first)                                         \
+    for (uint i = (first); i < (first) + PAIRS / 2; i += 2) {  \
+        NOTE(unused)                                           \
+        CHAINED(SHORT / 32)                                    \
+        NOTE(noted[i])                                         \
+        CHAINED(LONG / 32)                                     \
+        NOTE(noted[i + 1])                                     \
+    }
+
+// As `chase` below, in windows of `inner` blocks each. noted: the steps of a window, how many operations a long chain has more,
+// the ticks of chains before and after the windows, and those of each window.
+kernel void chase(CHAIN, const global uint* restrict lap, const uint nodes, global ulong* restrict state, const uint blocks,
+                  const uint inner, global uint* restrict noted, const uint a, const uint b) {
+    BEGIN
+    node_t node = AT((uint)state[0]);
+    uint x = a, last = ticks_now(), unused;
+    CLOCKED(2)
+    NOTE(unused)
+    for (uint first = 0, w = 2 + PAIRS; first < blocks; first += inner, w++) {
+        const uint count = min(inner, blocks - first);
+        for (uint i = 0; i < count; i++) {
+            FOUR FOUR FOUR FOUR
+        }
+        NOTE(noted[w])
+    }
+    CLOCKED(2 + PAIRS / 2)
+    noted[0] = 16 * inner;
+    noted[1] = LONG - SHORT;
+    state[0] = WORD(node);
+    state[1] += 16ul * blocks;
+    state[2] = x;  // so that the chains are not left out
+}
+#else
 // One work-item: 16 steps a block, from where the last launch ended, so that a short pass over a long lap does not visit the
 // same, by then cached, nodes again. state: the word reached, and the steps taken in all.
 kernel void chase(CHAIN, const global uint* restrict lap, const uint nodes, global ulong* restrict state, const uint blocks) {
@@ -182,6 +232,7 @@ kernel void chase(CHAIN, const global uint* restrict lap, const uint nodes, glob
     state[0] = WORD(node);
     state[1] += 16ul * blocks;
 }
+#endif
 
 // What is between two readings of the counter: the store must wait for what was loaded, and the second reading for the store.
 #define BRACKET(access)                 \
@@ -192,9 +243,6 @@ kernel void chase(CHAIN, const global uint* restrict lap, const uint nodes, glob
     seen[slot] = SEEN(node);            \
     SETTLED                             \
     ticks[slot] = ticks_now() - start;
-
-#define TWO x = (x ^ a) + b;
-#define EIGHT TWO TWO TWO TWO
 
 // One work-item: the ticks of `count` single accesses after the first `skip` of a lap, and where each one led, by way of local
 // memory to word `first` of the outputs; what a bracket without an access takes; and the ticks of steps[0] dependent operations.

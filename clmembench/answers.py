@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from clmembench import derive, stats
+from clmembench import derive, stats, windows
 from clmembench.model import Answer, Array, ClockReading, Metric, Probe, Record, Series
 from clmembench.stats import Summary
 
@@ -21,6 +21,7 @@ QUARTERS = 4  # of the samples, each looked at by itself
 ALIKE = 0.005  # relative: what samples that nothing disturbed differ by
 FEW, LEAST_FEW = 10, 3  # one of so many samples, and no fewer than so many, that agree are undisturbed
 OTHER_CLOCK = 0.03  # relative
+SLOPES_ALONE = ("drift", "grows")  # gates that say nothing against windows
 
 
 def answer(record: Record, probe: Probe) -> Answer:
@@ -91,12 +92,15 @@ def usual(record: Record, probe: Probe, ghz: float | None) -> Answer:
     What interrupts a chase or evicts its lines for a while adds to some samples, even to most; those left alone agree closely,
     and it is they that count. Where none do, as beyond the private caches of a busy host, some are faster than the rest since
     part of the lap still lay in a shared cache: there it is the median.
+    Where launches were timed in windows, each of a lap or more, it is the windows that were left alone: of lines too many at
+    least one misses in every window, so that a few fast ones are enough.
     In cycles of `ghz`, the clock of the whole run, unless the record's own says that the core ran at another (by over 3%, with
     readings that agree); readings of a chain are noisier than what they are held against. The interval spans what quarters of
-    the samples say by themselves. A record that is suspect for its clock's readings alone is used.
+    the samples say by themselves. A record that is suspect for its clock's readings alone is used, and one whose ends
+    did not meet the same where it has windows.
     """
     found = answer(record, probe)
-    if probe.mode != "lap" or len(record.series) != 2 or not (record.status == "ok" or record.gate == "drift"):
+    if probe.mode != "lap" or len(record.series) != 2 or not (record.status == "ok" or record.gate in SLOPES_ALONE):
         return found
     near, far = sorted(record.series, key=lambda s: s.ops)
     steps = far.ops - near.ops
@@ -104,11 +108,18 @@ def usual(record: Record, probe: Probe, ghz: float | None) -> Answer:
     count = min(map(len, ends))
     if steps <= 0 or count < QUARTERS:
         return found
+    own = _ghz(record)
+    clock = own if own and ghz and abs(own / ghz - 1) > OTHER_CLOCK and _steady(record) else ghz or own
+    if clock:
+        alone = windows.undisturbed(record, clock * statistics.median(ends[1]) / far.ops)
+        if alone is not None:
+            value, low, high, share = alone
+            return replace(found, value=value, low=low, high=high, ns=value / clock, unit="cycles", reason="", alone=share)
+    if record.status != "ok" and record.gate != "drift":
+        return found
     ns = (_agreed(ends[1]) - _agreed(ends[0])) / steps
     if ns <= 0:
         return replace(found, value=None, low=None, high=None, reason="cannot be told from 0")
-    own = _ghz(record)
-    clock = own if own and ghz and abs(own / ghz - 1) > OTHER_CLOCK and _steady(record) else ghz or own
     cuts = [count * k // QUARTERS for k in range(QUARTERS + 1)]
     parts = [(_agreed(ends[1][a:b]) - _agreed(ends[0][a:b])) / steps for a, b in pairwise(cuts)]
     spread = (max(parts) - min(parts)) / 2

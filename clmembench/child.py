@@ -151,7 +151,7 @@ class Session:
             before_ns = self._clock.read(self.device)
             measured = measure.measure(self.device, prepared, budget, job.quantum_ns)
             reading = self._clock.reading(before_ns, self._clock.read(self.device))
-            if reading.moved <= DRIFT or role != "measure" or said or measured.wrong:
+            if reading.moved <= DRIFT or role != "measure" or said or measured.wrong or measured.own_clock:
                 return measured, reading, said
             if self._again >= AGAIN + self._points // AGAIN_OF:
                 return measured, reading, "; not taken again although the core clock moved: too many points here were"

@@ -13,6 +13,7 @@ from clmembench.model import Array, ClockReading, Device, Fill, Launch, Prepared
 CHECKPOINTS = (16, 32, 64, 128, 256, 512, 1024)  # looking after every sample would cover 92% where 95% is claimed
 QUANTA = 100  # a sample lasts at least this many steps of its clock
 AGREE = 0.05  # two warm-up blocks whose medians differ by no more are warm
+WARM_S = 0.2  # at most before sampling, or half the budget where that is more; no longer than a small budget
 READING_NS = 5e5  # a launch's jitter, up to some 20 us on CPU runtimes, is little beside it
 MOST_STEPS = 80_000
 POISON = 0xFF  # NaN as a float, -1 as an integer: no benchmark's right answer
@@ -36,13 +37,15 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What sampling one point gave: a series a Work, why it stopped, and whether results were checked."""
+    """What sampling one point gave: a series a Work, why it stopped, whether results were checked, and whether a clock that
+    moved meanwhile spoils nothing."""
 
     series: tuple[Series, ...]
     stopped: str
     checked: bool
     notes: tuple[str, ...]
     wrong: str = ""
+    own_clock: bool = False
 
 
 @dataclass(slots=True)
@@ -121,7 +124,7 @@ def measure(device: Device, prepared: Prepared, budget: Budget, quantum_ns: floa
     else:
         ends = [_rate_end(device, prepared, budget, quantum_ns)]
     for end in ends:
-        end.warm(device, 0.0 if budget.trial else max(0.2, budget.most_s / 2))
+        end.warm(device, 0.0 if budget.trial else min(max(WARM_S, budget.most_s / 2), budget.most_s))
     stopped = _sample(device, ends, budget, slope)
     last = ends[-1].work
     if last.check is not None and not budget.trial:  # a trial's winner is measured and checked again
@@ -130,7 +133,8 @@ def measure(device: Device, prepared: Prepared, budget: Budget, quantum_ns: floa
         except AssertionError as error:
             return Measured((), "check failed after sampling", True, last.notes, f"after sampling: {error}")
     notes = tuple(dict.fromkeys(note for end in ends for note in end.work.notes))
-    return Measured(tuple(end.series() for end in ends), stopped, last.check is not None, notes)
+    clocked = any(end.work.own_clock for end in ends)
+    return Measured(tuple(end.series() for end in ends), stopped, last.check is not None, notes, own_clock=clocked)
 
 
 def verify(device: Device, work: Work) -> str:

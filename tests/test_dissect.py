@@ -149,6 +149,44 @@ def test_a_bound_is_found_whatever_is_guessed_first(capacity, guesses):
     assert (result.fits, result.over) == (capacity, capacity + 1) and result.sharp
 
 
+def searched(answer, guesses=(), most=2000):
+    inquiry = bound(Asked(), Chase(), Contrast(4.0, 14.0, 0.004), 64, most, guesses)
+    return replayed(inquiry, each(answer))
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("disturbed", [0.3, 0.6])
+def test_what_disturbs_most_laps_of_a_restless_core_moves_no_bound(seed, disturbed):
+    """Another thread of the core takes lines now and then, in phases that outlast several laps."""
+    rng = np.random.default_rng(seed)
+    phase = {"left": 0, "on": False}
+
+    def said(probe):
+        if not phase["left"]:
+            phase["left"], phase["on"] = int(rng.integers(1, 5)), bool(rng.random() < disturbed)
+        phase["left"] -= 1
+        count = probe.pattern.count
+        value = 4.0 if count <= 512 else 14.0
+        # of few lines none are taken before they are used again
+        if phase["on"] and count > 100:
+            value += rng.uniform(0.2, 6.0)
+        return Answer(probe, value, alone=0.1)
+
+    result = searched(said, (400, 512))
+    # that it cannot be told is no error, where it is said
+    assert (result.fits, result.over) == (512, 513) or (disturbed > 0.5 and result.over is None and result.fits <= 512)
+
+
+def test_a_core_that_is_never_left_alone_gives_no_bound():
+    rng = np.random.default_rng(1)
+    result = searched(lambda probe: Answer(probe, 4.0 if probe.pattern.count < 3 else 6.0 + rng.uniform(0, 3), alone=0.1))
+    assert result.over is not None and result.fits < 3
+    never = searched(
+        lambda probe: Answer(probe, 4.0 if probe.pattern.seed == 0 and probe.pattern.count < 9 else 8.0, alone=0.1)
+    )
+    assert never.over is None and not never.calm
+
+
 def test_a_rise_with_a_flat_step_in_it_is_one_level_and_two_rises_are_two():
     sizes = [1024 * 2**k for k in range(12)]
     one = [4.0, 4.0, 4.0, 6.0, 6.0, 9.0, 12.0, 12.0, 12.0, 12.0, 12.0, 12.0]

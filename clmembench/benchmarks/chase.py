@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -10,12 +12,16 @@ from clmembench.benchmarks import LATENCY, MIB, axis, benchmark, line_bytes
 from clmembench.benchmarks.spaces import Chain, laid_out
 from clmembench.model import Command, Device, DeviceInfo, Launch, Local, Metric, Prepared, Probe, Read, Skip, Slope, Value, Work
 from clmembench.patterns import NODE_BYTES
+from clmembench.windows import PAIRS
 
 STEPS_A_BLOCK = 16  # as unrolled in chase.cl
 FULL_LAPS_TO = 1 << 13  # nodes; up to here both ends are whole laps, so that an L1 that a launch finds empty cancels
 PART_LAP = 1 << 11  # steps of the near end where the set is larger than any L1
 ALONE_TO = 64 * MIB  # bytes of lines, or twice the cache that the device claims: one work-item warms what its core may keep
 COUNTERS = {"ptx": 1, "tsc": 2}  # feature: TICKS in chase.cl
+NOTED = 2 + PAIRS
+WINDOWS = 64  # a launch is timed in, where a counter is read between fences: what disturbs a CPU leaves some of them alone
+SHORT, LONG = 1 << 11, 5 << 11  # dependent operations: PAIRS such chains beside the windows tell what a tick is
 COSTS = 32  # empty brackets a launch
 CHAIN_OPS = 1 << 14  # dependent operations that say how many ticks a cycle of the core is
 WINDOW_BYTES = 14 << 10  # of local memory for what is recorded: where it is cut from L1, no more than the least cut
@@ -66,11 +72,15 @@ def chase(device: Device, **params: Value) -> Prepared:
     private array, and local memory, are filled by each launch.
 
     mode lap: the slope of time over steps in the steady state; each launch resumes where the last one ended, after a whole warm
-    lap. mode trace: the ticks of each of `record` accesses after the first `skip`, kept in local memory, where a store of what
-    was loaded comes before the second reading of the counter, and fences around both where cores run ahead; with them the cost
-    of a bracket without an access (`cost`), the offset that each access led to, modulo 4 GiB (`visited`), and the ticks of
-    dependent operations (`chain`: how many, and ticks). Where local memory is too small for all, later launches skip more. Its
-    metric is the time of a pass over its accesses, launches and readings of the counter included, and no latency.
+    lap. Where fences keep a core from running ahead of the counter, a launch is also timed in windows of at least a lap each:
+    on a busy host some of them are left alone. `windows` has the steps of one, by how many operations short and long chains
+    differ, the ticks of such chains in turn, before and after, and then those of each window.
+
+    mode trace: the ticks of each of `record` accesses after the first `skip`, kept in local memory, where a store of what was
+    loaded comes before the second reading of the counter, and fences around both where cores run ahead; with them the cost of a
+    bracket without an access (`cost`), the offset that each access led to, modulo 4 GiB (`visited`), and the ticks of dependent
+    operations (`chain`: how many, and ticks). Where local memory is too small for all, later launches skip more. Its metric is
+    the time of a pass over its accesses, launches and readings of the counter included, and no latency.
 
     cold: before, more than any cache holds is written and read. All probes of a process use one buffer, and so the same pages,
     until one needs a larger one. Raises Skip for a space that the device has not, or a lap that does not fit into it.
@@ -84,16 +94,21 @@ def _lap(device: Device, probe: Probe) -> Slope:
         raise Skip("a mean over laps is of the steady state: cold, skip and record are for traces")
     chain = laid_out(device, probe, **_defines(device.info))
     nodes = chain.lap.size
-    state = device.kept("chase state", 16)
+    state = device.kept("chase state", 24)
     device.upload(state, np.array([chain.lap[0], 0], np.uint64))
+
+    windowed, fenced = _windowed(device, chain), bool(_defines(device.info)["FENCE"])
 
     def work(steps: int) -> Work:
         laps = -(-steps // nodes)
         blocks = -(-(laps * nodes if nodes <= FULL_LAPS_TO else steps) // STEPS_A_BLOCK)
+        args, reads = windowed(blocks)
         part = (f"near end {blocks * STEPS_A_BLOCK / nodes:.2g} of a lap, after a whole warm lap",) if steps < nodes else ()
         return Work(
-            commands=(chain.launch("chase", state, np.uint32(blocks)),),
+            commands=(chain.launch("chase", state, np.uint32(blocks), *args),),
             ops=blocks * STEPS_A_BLOCK,
+            reads=reads,
+            own_clock=fenced,
             check=check,
             notes=(*chain.notes, *part),
         )
@@ -111,8 +126,26 @@ def _lap(device: Device, probe: Probe) -> Slope:
         checked.append(True)
 
     if nodes * line_bytes(device.info) <= max(ALONE_TO, 2 * device.info.cache_bytes):
-        device.run([chain.launch("chase", state, np.uint32(-(-nodes // STEPS_A_BLOCK)))])
+        blocks = -(-nodes // STEPS_A_BLOCK)
+        device.run([chain.launch("chase", state, np.uint32(blocks), *windowed(blocks)[0])])
     return Slope(work, start=nodes if nodes <= FULL_LAPS_TO else PART_LAP, most=STEPS_A_BLOCK << 31)
+
+
+def _windowed(device: Device, chain: Chain) -> Callable[[int], tuple[tuple[Any, ...], Mapping[str, Read]]]:
+    """What else the kernel is given, by the number of blocks of a launch, to time it in windows, and what is read of them:
+    nothing where the device has no fence, or where a launch is no two laps."""
+    if not _defines(device.info)["FENCE"]:
+        return lambda blocks: ((), {})
+    noted = device.kept("chase windows", 4 * (NOTED + WINDOWS + 1))
+    a_lap = -(-chain.lap.size // STEPS_A_BLOCK)
+
+    def windowed(blocks: int) -> tuple[tuple[Any, ...], Mapping[str, Read]]:
+        inner = max(a_lap, -(-blocks // WINDOWS))
+        args = (np.uint32(inner), noted, np.uint32(0x9E3779B9), np.uint32(1))
+        reads = {"windows": Read(noted, "uint32", NOTED + blocks // inner, "steps, operations, ticks")}
+        return args, reads if blocks >= 2 * inner else {}
+
+    return windowed
 
 
 def _trace(device: Device, probe: Probe) -> Work:
@@ -169,7 +202,8 @@ def _trace(device: Device, probe: Probe) -> Work:
 def _defines(info: DeviceInfo) -> dict[str, Value]:
     """The same for laps and traces, so that both are compiled once."""
     counter = next((number for name, number in COUNTERS.items() if name in info.features), 0)
-    return {"TICKS": counter, "FENCE": "fence" in info.features, "COSTS": COSTS}
+    own = {"COSTS": COSTS, "PAIRS": PAIRS, "SHORT": SHORT, "LONG": LONG}
+    return {"TICKS": counter, "FENCE": "fence" in info.features, **own}
 
 
 def _window(info: DeviceInfo, record: int, access_bytes: int, taken: int) -> int:

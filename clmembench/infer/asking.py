@@ -12,17 +12,21 @@ CLEARLY = 4  # times the misses that may hide in the noise
 LEAST_NOISE = 0.001  # relative, of one lap: no fewer are believed
 ORDERS = 4  # in which a lap is tried that gets no answer, or seems slow, until two of them agree on how slow
 SAME = 0.5  # relative, of what is more than a hit: two orders agree
-NOISY = 0.01  # relative, of a lap: what is seen of a number of places is doubted
+CALM = 0.5  # of what was timed of a lap: where no more agree, others use the core
+PATIENCE = 200  # times in all: a run ends in its time on the most restless of hosts
+HARDLY = 0.01  # a chance that is taken
+CONFIRMS, RESTLESS = 6, 12  # times at most that what fits and what does not are looked at side by side; where laps are not calm
 SLOW = 4.0  # times a hit: no disturbance lasts that adds so much
 
 
 @dataclass(slots=True)
 class Asked:
     """What was asked so far and what was answered: a probe is asked once. `evidence` collects whose answers were looked at
-    since it was last cited."""
+    since it was last cited. `patience`: how often more a restless core is looked at again."""
 
     answers: dict[Probe, Answer] = field(default_factory=dict)
     evidence: list[str] = field(default_factory=list)
+    patience: int = PATIENCE
 
     def all(self, probes: Sequence[Probe]) -> Inquiry[list[Answer]]:
         """The answers to these probes, in their order."""
@@ -65,12 +69,18 @@ class Chase:
 
     def mean(self, asked: Asked, count: int, stride_bytes: int, seed: int = 0) -> Inquiry[float | None]:
         """The mean latency of an access, less that of the control; None where there is no answer."""
+        return (yield from self.look(asked, count, stride_bytes, seed))[0]
+
+    def look(self, asked: Asked, count: int, stride_bytes: int, seed: int = 0) -> Inquiry[tuple[float | None, bool]]:
+        """The same, and whether most of what was timed agrees, as where nothing else uses the core."""
         probes = [self.lap(count, stride_bytes, seed)]
         if self.control_bytes:
-            probes.append(Probe(Pattern("random", count, self.control_bytes, seed=seed), self.space))
+            # one order of it will do: what disturbs it makes the difference less, not more
+            probes.append(Probe(Pattern("random", count, self.control_bytes), self.space))
         answers = yield from asked.all(probes)
         values = [answer.value for answer in answers if answer.value is not None]
-        return None if len(values) < len(probes) else values[0] - sum(values[1:])
+        calm = answers[0].alone >= CALM
+        return (None, calm) if len(values) < len(probes) else (values[0] - sum(values[1:]), calm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +109,13 @@ class Contrast:
 @dataclass(frozen=True, slots=True)
 class Bound:
     """Where places stop to fit: `fits` of them do, `over` of them do not; None: not found within the limits. `misses` a lap
-    were seen of `over`, and up to `hidden` would not have been seen of `fits`."""
+    were seen of `over`, and up to `hidden` would not have been seen of `fits`. `calm`: nothing else used the core."""
 
     fits: int
     over: int | None
     misses: float = 0.0
     hidden: float = 0.0
+    calm: bool = True
 
     @property
     def sharp(self) -> bool:
@@ -119,13 +130,13 @@ def fits(asked: Asked, chase: Chase, contrast: Contrast, count: int, stride_byte
     limit = contrast.limit(count)
     slow: list[float] = []
     for seed in range(first, first + ORDERS):
-        value = yield from chase.mean(asked, count, stride_bytes, seed)
+        value, calm = yield from chase.look(asked, count, stride_bytes, seed)
         if value is None:
             continue
         if value <= limit:
             return True
         # misses are as many each time, disturbances are not; some latencies are too slow for one
-        alike = any(abs(value - other) <= SAME * (value - contrast.hit) for other in slow)
+        alike = calm and any(abs(value - other) <= SAME * (value - contrast.hit) for other in slow)
         if alike or (value - contrast.hit > 4 * (limit - contrast.hit) and value > SLOW * contrast.hit):
             return False
         slow.append(value)
@@ -140,12 +151,12 @@ def bound(
     most: int,
     guesses: Sequence[int] = (),
     apart: float = 0.0,
-    doubts: int = 0,
 ) -> Inquiry[Bound]:
     """The largest number of places that fit, between 0 and `most`. Each of `guesses`, and what is just beyond it, is tried
     first; then the number is doubled from there until it does not fit, and the gap halved until the ends are one place or,
-    relative to them, `apart` from each other. On a noisy host what does not fit is tried again so many times, `doubts`."""
-    low, over, seen, doubted = 0, most + 1, False, 0
+    relative to them, `apart` from each other. Both ends are then looked at side by side: what disturbs a host may last for all
+    orders of one number, and only where fewer places are fast at the same time do more say something."""
+    low, over, seen, side, calm = 0, most + 1, False, ORDERS, True
     tries = [count for guess in guesses for count in (guess, guess + max(1, int(apart * guess)))]
     while True:
         tries = [count for count in tries if low < count < over]
@@ -155,15 +166,20 @@ def bound(
             count = min(most, max(2, 2 * low), over - 1)
         elif over - low > max(1, apart * low):
             count = (low + over) // 2
-        elif seen and doubted < doubts and contrast.noise > NOISY * contrast.hit:
-            # what disturbs a noisy host may last for all tries of one number: once more, now that time has passed
-            count, doubted = over, doubted + 1
-            if not (yield from fits(asked, chase, contrast, count, stride_bytes, doubted * ORDERS)):
-                break
-            low, over, seen = count, most + 1, False
-            continue
+        elif not seen:
+            return Bound(low, None)
         else:
-            break
+            mean, side, calm = yield from _beside(asked, chase, contrast, stride_bytes, low, over, side)
+            if mean is None:
+                return Bound(low, None, calm=calm)
+            more = over if mean <= contrast.limit(over) else None
+            if more is None and not calm and asked.patience > 0:
+                # on a host that disturbs, what was likely deserves another look
+                more = yield from _likely(asked, chase, contrast, stride_bytes, [g for g in guesses if low < g <= most], side)
+            if more is None:
+                break
+            low, over, seen = more, most + 1, False
+            continue
         found = yield from fits(asked, chase, contrast, count, stride_bytes)
         if found is None:
             return Bound(low, None)
@@ -171,9 +187,45 @@ def bound(
             low = count
         else:
             over, seen = count, True
-    if not seen:
-        return Bound(low, None)
-    mean = yield from chase.mean(asked, over, stride_bytes)
-    misses = contrast.misses(mean, over) if mean is not None else 0.0
+    misses = contrast.misses(mean, over)
     hidden = contrast.misses(contrast.limit(low), low) if low and not contrast.sharp(low) else 0.0
-    return Bound(low, over, misses, hidden)
+    return Bound(low, over, misses, hidden, calm)
+
+
+def _likely(
+    asked: Asked, chase: Chase, contrast: Contrast, stride_bytes: int, guesses: Sequence[int], first: int
+) -> Inquiry[int | None]:
+    """The first of these numbers of places that fits now, in orders from `first` on."""
+    for guess in guesses:
+        if (yield from fits(asked, chase, contrast, guess, stride_bytes, first + RESTLESS)):
+            return guess
+    return None
+
+
+def _beside(
+    asked: Asked, chase: Chase, contrast: Contrast, stride_bytes: int, low: int, over: int, first: int
+) -> Inquiry[tuple[float | None, int, bool]]:
+    """The least mean of a lap of `over` places, taken where one of `low` places, just before, is all hits; or one that is
+    itself. None where the host never left them alone. With it the next order that was not looked at, and whether the lap was
+    calm: where not, many are looked at. Where there is no answer, as in a run that was stored before they were asked for, what
+    was answered before counts."""
+    slow: list[float] = []
+    most = RESTLESS if asked.patience > 0 else CONFIRMS
+    for tries in range(1, most + 1):
+        asked.patience -= tries > 1
+        seed = first + tries - 1
+        near = (yield from chase.mean(asked, low, stride_bytes, seed)) if low else 0.0
+        far, calm = yield from chase.look(asked, over, stride_bytes, seed)
+        if near is None or far is None:
+            return (yield from chase.mean(asked, over, stride_bytes)), seed + 1, calm
+        if far <= contrast.limit(over):
+            return far, seed + 1, calm
+        if near <= contrast.limit(low):
+            slow.append(far)
+        # by how often fewer places were slow too, so many would hardly all have been if they fitted
+        chance = ((tries - len(slow) + 1) / (tries + 2)) ** tries
+        if slow and (calm or chance < HARDLY or tries == most):
+            return min(slow), seed + 1, calm
+        if calm and tries >= CONFIRMS:
+            break
+    return None, first + RESTLESS, False

@@ -59,7 +59,7 @@ def dissect(limits: Limits) -> Inquiry[Hierarchy]:
         space: Space = through if number else "global"
         levels.append((yield from cache_level(asked, Chase(space, block_bytes=BLOCK), curve, here)))
     sure = curve.memory is not None and (
-        yield from steps.unhelped(asked, chase, curve.sizes[-1], node, curve.memory, 0, curve.noise)
+        yield from steps.unhelped(asked, chase, curve.sizes[-1], node, curve.memory, 0, curve.memory_noise)
     )
     translations = []
     for number, one in enumerate(found):

@@ -24,7 +24,6 @@ UNKNOWN = 32  # bytes that are taken to come in together where that is not known
 HELPED = "laps in blocks of two sizes take not as long as each other: a prefetcher brings some of the lines"
 NUMBERLESS = "a step before it has no plateau: which level this is cannot be said"
 RAMPED = 1.5  # times the size: where three quarters miss, lines do not fall into sets by chance
-DOUBTS = 2  # times that what does not fit is tried again on a noisy host
 LOOSE = 0.005  # relative: bounds of a size that single lines cannot tell
 
 
@@ -65,9 +64,10 @@ def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inq
         none = {n: undetermined(n, reason) for n in GEOMETRY}
         return CacheLevel(name, chase.space, {"size_bytes": bounds, **none, **latencies})
     asked.cited()
-    filled = yield from strides.fill_unit(asked, chase.space, contrast, step.gone_bytes)
+    filled = yield from strides.fill_unit(asked, chase.space, contrast, step.gone_bytes, around.node_bytes)
     fill_from = asked.cited()
-    unit, dense = yield from _densest(asked, chase, contrast, step, filled.nbytes or UNKNOWN, around)
+    least = filled.nbytes or min(max(UNKNOWN, filled.least), around.node_bytes)
+    unit, dense = yield from _densest(asked, chase, contrast, step, least, around)
     dense_from = asked.cited()
     sector = _unit("sector_bytes", filled, "pairs of accesses", fill_from)
     if not dense.fits:
@@ -177,7 +177,7 @@ def _dense(asked: Asked, chase: Chase, contrast: Contrast, step: Step, unit: int
     powers = [p for p in (1 << k for k in range(40)) if low < p < over] + [3 << k for k in range(39) if low < 3 << k < over]
     guesses = [low, *powers, over] if contrast.sharp(over) else [low, over]
     apart = 0.0 if contrast.sharp(over) else LOOSE
-    return (yield from bound(asked, chase, contrast, unit, 2 * over, guesses, apart, DOUBTS))
+    return (yield from bound(asked, chase, contrast, unit, 2 * over, guesses, apart))
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,10 +205,12 @@ class Found:
         return undetermined("line_bytes", reason, method, evidence, self.filled.nbytes)
 
     def least_and_most(self) -> tuple[int, int]:
-        """Bounds of the size in bytes: more than fits surely is over it, and what hid in the noise may be over it too."""
+        """Bounds of the size in bytes: more than fits surely is over it, and what hid in the noise may be over it too; so may
+        what others took that use the core."""
         fits, over = self.dense.fits, self.dense.over or self.dense.fits
         hidden = 0 if self.dense.sharp else int(self.dense.hidden)
-        return (fits - hidden) * self.unit, max(over - 1, fits) * self.unit
+        taken = 0 if self.dense.calm else int(strides.TAKEN * over)
+        return (fits - hidden) * self.unit, (max(over - 1, fits) + taken) * self.unit
 
     def agrees(self) -> bool:
         """Whether sets times ways times line lies within the bounds of the size."""
@@ -234,6 +236,9 @@ class Found:
                 return measured("size_bytes", product, agreed, evidence, min(low, product), max(high, product))
             reason = f"{method}: {low} to {high} B; sets x ways x line: {product} B"
             return inconsistent("size_bytes", reason, min(low, product), max(high, product), method, evidence)
+        if not self.dense.calm:
+            reason = "others use the core, and what lines they take is not the level's whole size: its sets were not found"
+            return undetermined("size_bytes", reason, method, evidence, low, self.gone_bytes)
         if self.strides_agree():
             return measured("size_bytes", high, f"{method}; as many lines fit at four other strides", evidence, low, high)
         steep = self.gone_bytes <= RAMPED * high

@@ -56,7 +56,7 @@ def along(asked: Asked, space: Space, node: int, longest: int) -> Inquiry[tuple[
             low, over = step.fits_bytes // spacing, -(-step.over_bytes // spacing)
             found = yield from bound(asked, chase, contrast, spacing, 2 * over, (low, over), FINE)
             findings["size_bytes"] = _size(found, spacing, step.gone_bytes, asked.cited())
-            unit = yield from fill_unit(asked, space, contrast, step.gone_bytes)
+            unit = yield from fill_unit(asked, space, contrast, step.gone_bytes, spacing)
             name, method = "sector_bytes", "pairs of accesses"
             findings[name] = (
                 measured(name, unit.nbytes, method, asked.cited())

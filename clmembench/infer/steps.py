@@ -15,6 +15,7 @@ from clmembench.model import Answer, CacheLevel, Finding, Inquiry
 VALLEY = 0.3  # of the lower of two rises: what rises less between them parts two levels
 FLOOR = 2  # slopes in a row that are a valley: one alone may be chance
 LEAST_STEP = 0.2  # relative: two levels differ by more
+PLAIN = 6  # times the noise around a step
 WIDER = 4  # times the blocks of the curve
 LEAST_BLOCK = 16 << 10  # bytes: in smaller ones prefetchers of single lines begin to guess
 HELPED = 0.035  # relative: what may differ between laps in blocks of two sizes
@@ -27,6 +28,7 @@ DEAR = 24 << 20  # bytes: beyond it half as many points an octave, and measured 
 MORE_BENT = 0.1
 AGAIN = 3  # times, each in another order
 SETTLED_OCTAVES = 2.0
+TAIL_OCTAVES = 3.0  # of a curve, whose noise is that of memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class Curve:
     memory_ns: float | None
     noise: float  # relative, of one lap
     unit: str = "cycles"
+    memory_noise: float = 0.0  # the same, beyond the last cache
 
     @property
     def ghz(self) -> float | None:
@@ -95,7 +98,9 @@ def curve(
     values, ns = [_value(best[s]) for s in sizes], [best[s].ns or 0.0 for s in sizes]
     noise = min(sorted(_noise(a) for a in best.values())[len(best) // 2], _bends(values))
     found = steps(sizes, values, ns, noise)
-    smooth, slack = _rising(values), max(EVEN, 2 * noise)
+    beyond = [v for s, v in zip(sizes, values, strict=True) if s >= sizes[-1] / 2**TAIL_OCTAVES]
+    tail = max(noise, _bends(beyond)) if len(beyond) > per_octave else noise
+    smooth, slack = _rising(values), max(EVEN, 2 * tail)
     ended = _ended(sizes, values, floor) and _even(smooth[-per_octave // 2 - 1 :], smooth[-per_octave - 1 :], slack)
     end = smooth[-1] if ended else None
     return Curve(
@@ -107,6 +112,7 @@ def curve(
         None if end is None else end * ns[-1] / values[-1],
         noise,
         best[sizes[0]].unit,
+        tail,
     )
 
 
@@ -123,8 +129,9 @@ def steps(sizes: Sequence[int], values: Sequence[float], ns: Sequence[float], no
         start = first if start is None else start
         after = humps[number + 1][0] if number + 1 < len(humps) else len(least) - 1
         hit, miss = _level(least, before, start), _level(least, stop, after)
-        if miss / hit - 1 < LEAST_STEP:
-            continue  # a part of what the next hump goes on with
+        around = min(_bends(values[before : start + 1]), _bends(values[stop : after + 1]))
+        if miss / hit - 1 < max(LEAST_STEP, PLAIN * (around if math.isfinite(around) else noise)):
+            continue  # a part of what the next hump goes on with, or noise
         own = max(LEAST_NOISE, min(noise, _bends(values[before : start + 1])))
         even = max(EVEN, 2 * _bends(values[before : start + 1])) if start - before > FLOOR else EVEN
         third = (start - before) // 3
@@ -282,7 +289,9 @@ def memory(found: Curve, sure: bool) -> tuple[CacheLevel, ...]:
     if not found.steps:
         return ()
     why = "the latency still grows at the largest working set, or a prefetcher helps"
-    findings = latency(found.memory if sure else None, found.memory_ns if sure else None, found, method, why)
+    findings = latency(
+        found.memory if sure else None, found.memory_ns if sure else None, found, method, why, found.memory_noise
+    )
     return (CacheLevel("DRAM", "global", findings),)
 
 

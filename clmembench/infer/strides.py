@@ -11,7 +11,7 @@ from clmembench.model import Inquiry, Pattern, Probe, Space
 
 UNITS = (8, 16, 32, 64, 128, 256)  # bytes: distances at which the second access of a pair is tried
 FAR = 512  # surely another line
-APART = 3 * FAR  # an odd multiple, so that pairs fall into all sets
+APART = 7 * UNITS[-1]  # an odd multiple of what may be one line, so that pairs fall into as many sets as can be
 NEIGHBOURS = 0.15  # relative: pairs 256 B apart that take that much less than those 512 B apart were prefetched
 CLEAR = 0.25  # of the way from hit to miss: what lies nearer to an end is that end
 SETTLED = 3  # strides in a row, each twice the last, at which as many places fit: no set bit lies between them
@@ -26,17 +26,18 @@ ALIKE = 3  # times: shares that differ by no more are of one kind
 SLACK = 0.04  # relative: counts of places that differ by no more are one
 PAGE = 4096  # bytes: the least page there is
 LARGE = 4 << 20  # bytes: levels from there on take more places to overflow
-DOUBTS = 1  # times that what does not fit is tried again on a noisy host
 HELD = 0.25  # of accesses: so many at most may a nearer level answer
+TAKEN = 0.035  # of the lines of a level, by what else uses the core, or of its sets by the kernel itself
 BLUR = 0.01  # relative: what single places hide in the noise of many
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A size in bytes that was looked for, or None and why not."""
+    """A size in bytes that was looked for, or None and why not; then `least` is what it is at least, 0 where not known."""
 
     nbytes: int | None
     reason: str = ""
+    least: int = 0
 
 
 def longest_unit(asked: Asked, space: Space, beyond_bytes: int, claimed: int) -> Inquiry[int]:
@@ -62,11 +63,23 @@ def _pairs(asked: Asked, space: Space, count: int) -> Inquiry[list[float] | None
     return [min(v for v in values[each * i : each * (i + 1)] if v is not None) for i in range(len(distances))]
 
 
-def fill_unit(asked: Asked, space: Space, contrast: Contrast, capacity: int) -> Inquiry[Unit]:
+def fill_unit(asked: Asked, space: Space, contrast: Contrast, capacity: int, longest: int = UNITS[2]) -> Inquiry[Unit]:
     """The unit that a miss brings in: the least distance at which an access just after a miss misses too (Mei & Chu 2015,
     section 4.2, stage 1, as pairs, which need no clock in the kernel). `capacity`: bytes that the level holds at most; the
-    first accesses are so many that they always miss."""
-    count = 2 * capacity // UNITS[2] if capacity < LARGE else int(1.3 * capacity) // UNITS[4]
+    first accesses are so many that they always miss, if each takes a line as long as the `longest`, so that the next level
+    holds them; if that tells nothing, so many more that they do where lines are short."""
+    found, least = Unit(None, ""), 0
+    for line in dict.fromkeys((longest, UNITS[2])):
+        count = 2 * capacity // line if capacity < LARGE else int(1.3 * capacity) // UNITS[4]
+        found = yield from _filled(asked, space, contrast, capacity, count)
+        if found.nbytes is not None:
+            return found
+        least = max(least, found.least)
+    return replace(found, least=least)
+
+
+def _filled(asked: Asked, space: Space, contrast: Contrast, capacity: int, count: int) -> Inquiry[Unit]:
+    """The same by so many pairs."""
     if count > MOST_PLACES:
         return Unit(None, f"a cache of up to {capacity} B is not overflowed by {MOST_PLACES} pairs of accesses")
     means = yield from _pairs(asked, space, max(64, count))
@@ -89,7 +102,8 @@ def fill_unit(asked: Asked, space: Space, contrast: Contrast, capacity: int) -> 
     faint = min(CLEAR, max(FAINT, SIGMAS * 3 * noise / (contrast.miss - contrast.hit)))
     odd = [d for d, rise in zip(UNITS, rises, strict=False) if faint < rise < 1 - CLEAR]
     if odd:
-        return Unit(None, f"the second access of pairs {odd[0]} B apart neither hits nor misses: a prefetcher, or mixed levels")
+        why = f"the second access of pairs {odd[0]} B apart neither hits nor misses: a prefetcher, or mixed levels"
+        return Unit(None, why, odd[0])
     apart = [rise > 1 - CLEAR for rise in rises]
     if apart != sorted(apart):
         return Unit(None, "whether the second access of a pair hits does not depend on its distance alone")
@@ -117,7 +131,8 @@ def tag_unit(
     while size <= FAR and 3 * capacity <= most_bytes:
         found = yield from _spread(asked, chase, dearer(3 * size), 3 * size, capacity)
         if found.over is None or not found.fits:
-            return Unit(None, f"{found.fits} places {3 * size} B apart still fit"), found
+            why = "" if found.calm else ", and the core was never left alone for long enough to tell of more"
+            return Unit(None, f"{found.fits} places {3 * size} B apart still fit{why}"), found
         ratio = found.fits * 3 * size / capacity
         if ratio > 1 + SLACK:
             if size > unit:
@@ -202,7 +217,7 @@ def sets_and_ways(
     one set itself."""
     fitting: list[tuple[int, int]] = []
     bits: list[int] = []
-    stride, last, steady = unit, tags, 0
+    stride, last, steady, restless = unit, tags, 0, False
     while True:
         if stride * last > most_bytes:
             return Sets(tuple(fitting), tuple(bits), None, f"strides over {stride // 2} B are beyond the limit of memory")
@@ -211,9 +226,11 @@ def sets_and_ways(
             return Sets(tuple(fitting), tuple(bits), None, reason)
         guesses = (last // 2, last) if stride > unit else (last,)
         apart = 0.0 if contrast.sharp(last) else BLUR / 2
-        found = yield from bound(asked, chase, contrast, stride, 2 * last + 2, guesses, apart, DOUBTS)
+        found = yield from bound(asked, chase, contrast, stride, 2 * last + 2, guesses, apart)
         if found.over is None or found.fits < 1:
-            return Sets(tuple(fitting), tuple(bits), None, f"no number of places {stride} B apart was found that just fits")
+            why = "" if found.calm else ": the core was never left alone for long enough"
+            reason = f"no number of places {stride} B apart was found that just fits{why}"
+            return Sets(tuple(fitting), tuple(bits), None, reason)
         if nearer and (yield from _held(asked, chase, contrast, stride, found.fits, nearer)):
             return Sets(tuple(fitting), tuple(bits), None, f"a nearer level holds {found.fits} places {stride} B apart itself")
         # of more than half the lines even those of other sets would fill the cache
@@ -228,6 +245,9 @@ def sets_and_ways(
             return Sets(tuple(fitting), tuple(bits), None, reason)
         fitting.append((stride, found.fits))
         slack = 0 if contrast.sharp(last) else max(1, int(BLUR * last))
+        restless = restless or not found.calm
+        if restless:
+            slack = max(slack, int(TAKEN * last))
         if stride > unit:
             if abs(found.fits - last) <= slack:
                 steady += 1

@@ -16,6 +16,9 @@ BASE = 64  # lines, whose latency is what an access costs where nothing overflow
 INSIDE = 256  # bytes: in the same page for all but a few of the places that are moved within it
 MOST_ENTRIES = 1 << 10  # of a first level; a page is looked for from that part of the reach on
 FURTHER = 2  # times the pages of the first level, before a second is believed
+COUNTED_TWICE = 1.1  # times the pages of a nearer level: what fits beyond is this one's
+MORE = 5  # quarters of the pages that fit: most of them miss, whatever is replaced
+SCATTERED = 37  # places in a page, at none of which shorter pages of any power of two begin all alike
 COUNTED = 0.15  # relative: two counts of the pages that fit differ by no more
 DEARER = 1.3  # times the penalty of the first level, before a second is looked for
 
@@ -72,7 +75,7 @@ def levels(asked: Asked, chase: Chase, field: Field) -> Inquiry[list[Tlb]]:
         if seen is None:
             continue
         first = yield from _level(asked, chase, stride, seen, 0.0, field)
-        if first is None or not _counted(first):
+        if first is None or not _counted(first) or not (yield from _paged(asked, chase, first)):
             continue  # something else rose there
         step = max(stride, first.page.nbytes or stride)
         entries = max(1, first.pages.fits * stride // step)
@@ -83,8 +86,18 @@ def levels(asked: Asked, chase: Chase, field: Field) -> Inquiry[list[Tlb]]:
         second = (yield from _level(asked, chase, step, further, floor, field)) if further else None
         if second is None or not _counted(second) or second.pages.fits < FURTHER * entries:
             return [first]
-        return [first, second]
+        if not (yield from _paged(asked, chase, second)):
+            return [first]
+        return [first, _beyond(second, entries)]
     return []
+
+
+def _beyond(tlb: Tlb, nearer: int) -> Tlb:
+    """The same level without sets that were told from no more pages than the `nearer` one holds itself."""
+    if tlb.sets is None or tlb.sets.ways is None or tlb.sets.ways > COUNTED_TWICE * nearer:
+        return tlb
+    reason = f"a nearer TLB holds {tlb.sets.ways} pages itself"
+    return replace(tlb, sets=replace(tlb.sets, ways=None, reason=reason))
 
 
 def _counted(tlb: Tlb) -> bool:
@@ -93,6 +106,21 @@ def _counted(tlb: Tlb) -> bool:
         return False
     expected = tlb.pages.fits * min(1.0, tlb.stride_bytes / tlb.page.nbytes)
     return abs(tlb.tags.fits - expected) <= max(1.0, COUNTED * expected)
+
+
+def _paged(asked: Asked, chase: Chase, tlb: Tlb) -> Inquiry[bool]:
+    """Whether as many pages miss where places are scattered within them. Of shorter pages that lie so far apart that they fall
+    into the same sets, more fit then. Where there is no answer, as in a run stored before this was asked, nothing speaks
+    against it."""
+    if tlb.page.nbytes is None or tlb.tags is None or tlb.page.nbytes <= STRIDES[0]:
+        return True
+    page, line = tlb.page.nbytes, max(1, chase.shift_bytes)
+    count = max(tlb.tags.fits + 2, MORE * tlb.tags.fits // 4)
+    plain = yield from chase.mean(asked, count, page)
+    scattered = yield from replace(chase, shift_bytes=page // SCATTERED // line * line).mean(asked, count, page)
+    if plain is None or scattered is None:
+        return True
+    return scattered - tlb.contrast.hit >= (plain - tlb.contrast.hit) / 2
 
 
 def _jump(asked: Asked, chase: Chase, stride: int, first: int, floor: float, field: Field) -> Inquiry[tuple[int, int] | None]:

@@ -79,7 +79,8 @@ DEFAULTS = {f.name: f.default for f in fields(Probe)}
 class Answer:
     """What a probe found. `value` with its 95% interval is the mean latency of an access in `unit` (cycles where the core's
     clock is known, else ns), None where there is none, for that `reason`; `ns` the same in ns. `latencies`, of traces, is of
-    shape (repeats, record) in `unit`. `evidence` names the records it is from."""
+    shape (repeats, record) in `unit`. `evidence` names the records it is from. `alone`: the
+    share of what was timed of a lap that agrees with the value; 1 where it was not timed in parts."""
 
     probe: Probe
     value: float | None = None
@@ -90,6 +91,7 @@ class Answer:
     latencies: Array | None = None
     evidence: tuple[str, ...] = ()
     reason: str = ""
+    alone: float = 1.0
 
 
 Inquiry = Generator[Sequence[Probe], list[Answer], T]  # asks probes, is sent an Answer for each, returns what it found

@@ -121,7 +121,8 @@ class Work:
     before every pass. `busy`: compute units of a CPU that this keeps busy when all is well, 0 where that is not known;
     `together`: those that must be at work at once for the number to be what it is called. `outputs` are poisoned before
     `check`, which raises AssertionError when a result is wrong and must hold after any number of passes. `reads` are
-    downloaded after each sampled pass and stored with it. `notes` are facts about how this point was run that a reader of the
+    downloaded after each sampled pass and stored with it; `own_clock` says that they tell the core's clock beside each, so that
+    one that moves between samples spoils nothing. `notes` are facts about how this point was run that a reader of the
     number must know.
     """
 
@@ -131,6 +132,7 @@ class Work:
     ops: int = 0
     before: tuple[Command, ...] = ()
     reads: Mapping[str, Read] = field(default_factory=dict)
+    own_clock: bool = False
     outputs: tuple[tuple[Buffer, int], ...] = ()  # (buffer, bytes to poison)
     check: Callable[[], None] | None = None
     clock: Clock = "device"
