@@ -190,7 +190,7 @@ kernel void follow(CHAIN, const global uint* restrict lap, const uint nodes, con
 // Ticks of half the chains of dependent operations, short and long in turn, which say what a tick is here and now.
 #define CLOCKED(first)                                         \
     for (uint i = (first); i < (first) + PAIRS / 2; i += 2) {  \
-        NOTE(unused)                                           \
+        NOTE(skipped)                                           \
         CHAINED(SHORT / 32)                                    \
         NOTE(noted[i])                                         \
         CHAINED(LONG / 32)                                     \
@@ -203,9 +203,9 @@ kernel void chase(CHAIN, const global uint* restrict lap, const uint nodes, glob
                   const uint inner, global uint* restrict noted, const uint a, const uint b) {
     BEGIN
     node_t node = AT((uint)state[0]);
-    uint x = a, last = ticks_now(), unused;
+    uint x = a, last = ticks_now(), skipped;
     CLOCKED(2)
-    NOTE(unused)
+    NOTE(skipped)
     for (uint first = 0, w = 2 + PAIRS; first < blocks; first += inner, w++) {
         const uint count = min(inner, blocks - first);
         for (uint i = 0; i < count; i++) {

@@ -13,7 +13,7 @@ from clmembench.model import Array, ClockReading, Device, Fill, Launch, Prepared
 CHECKPOINTS = (16, 32, 64, 128, 256, 512, 1024)  # looking after every sample would cover 92% where 95% is claimed
 QUANTA = 100  # a sample lasts at least this many steps of its clock
 AGREE = 0.05  # two warm-up blocks whose medians differ by no more are warm
-WARM_S = 0.2  # at most before sampling, or half the budget where that is more; no longer than a small budget
+WARM_S = 0.2  # at most before sampling, or half the budget where that is more; of budgets below it a quarter
 READING_NS = 5e5  # a launch's jitter, up to some 20 us on CPU runtimes, is little beside it
 MOST_STEPS = 80_000
 POISON = 0xFF  # NaN as a float, -1 as an integer: no benchmark's right answer
@@ -124,7 +124,7 @@ def measure(device: Device, prepared: Prepared, budget: Budget, quantum_ns: floa
     else:
         ends = [_rate_end(device, prepared, budget, quantum_ns)]
     for end in ends:
-        end.warm(device, 0.0 if budget.trial else min(max(WARM_S, budget.most_s / 2), budget.most_s))
+        end.warm(device, _warm_s(budget))
     stopped = _sample(device, ends, budget, slope)
     last = ends[-1].work
     if last.check is not None and not budget.trial:  # a trial's winner is measured and checked again
@@ -135,6 +135,12 @@ def measure(device: Device, prepared: Prepared, budget: Budget, quantum_ns: floa
     notes = tuple(dict.fromkeys(note for end in ends for note in end.work.notes))
     clocked = any(end.work.own_clock for end in ends)
     return Measured(tuple(end.series() for end in ends), stopped, last.check is not None, notes, own_clock=clocked)
+
+
+def _warm_s(budget: Budget) -> float:
+    if budget.trial:
+        return 0.0
+    return max(WARM_S, budget.most_s / 2) if budget.most_s >= WARM_S else budget.most_s / 4
 
 
 def verify(device: Device, work: Work) -> str:

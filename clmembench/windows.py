@@ -26,9 +26,9 @@ QUARTERS = 4  # of the launches, each looked at by itself
 
 def undisturbed(record: Record, mean: float) -> tuple[float, float, float, float] | None:
     """Cycles of a step, their interval from what quarters of the launches say by themselves, and the share of windows that
-    agree. `mean` is what whole launches
+    agree. Where none do, the median with the middle half of them, and a share of 0. `mean` is what whole launches
     say of one, disturbed as they are: windows are trusted only where the launches that they fill agree with it within TRUSTED.
-    None where they do not, where there are no windows, none that agree, or too few launches in which the clock stood still."""
+    None where they do not, where there are no windows, or too few launches in which the clock stood still."""
     clock = record.core_clock
     series = [one for one in record.series if "windows" in one.reads]
     if clock is None or not clock.cycles_per_op or not series:
@@ -36,13 +36,15 @@ def undisturbed(record: Record, mean: float) -> tuple[float, float, float, float
     launches = [cycles for one in series for cycles in _cycles(one, clock.cycles_per_op)]
     if len(launches) < LAUNCHES or abs(float(np.median([row.mean() for row in launches])) / mean - 1) > TRUSTED:
         return None
+    every = np.concatenate(launches)
     value = _agreed(launches, max(LAUNCHES, len(launches) // TENTH))
     if value is None:
-        return None
+        low, middle, high = (float(q) for q in np.quantile(every, (0.25, 0.5, 0.75)))
+        return middle, low, high, 0.0
     parts = sorted(part for k in range(QUARTERS) if (part := _agreed(launches[k::QUARTERS], 1)) is not None)
     # a quarter that was never left alone says nothing of those that were
     spread = max([ALIKE * value / 2, *(abs(part - value) for part in parts[:2])])
-    share = float(np.mean(np.abs(np.concatenate(launches) / value - 1) <= NEAR))
+    share = float(np.mean(np.abs(every / value - 1) <= NEAR))
     return value, max(0.0, value - spread), value + spread, share
 
 

@@ -13,9 +13,10 @@ LEAST_NOISE = 0.001  # relative, of one lap: no fewer are believed
 ORDERS = 4  # in which a lap is tried that gets no answer, or seems slow, until two of them agree on how slow
 SAME = 0.5  # relative, of what is more than a hit: two orders agree
 CALM = 0.5  # of what was timed of a lap: where no more agree, others use the core
-PATIENCE = 200  # times in all: a run ends in its time on the most restless of hosts
+PATIENCE = 150  # times in all: a run ends in its time on the most restless of hosts
 HARDLY = 0.01  # a chance that is taken
-CONFIRMS, RESTLESS = 6, 12  # times at most that what fits and what does not are looked at side by side; where laps are not calm
+OTHERS = 0.1  # of all laps
+RESTLESS, HASTY = 10, 3  # times at most that what fits and what does not are looked at side by side; and out of patience
 SLOW = 4.0  # times a hit: no disturbance lasts that adds so much
 
 
@@ -27,6 +28,13 @@ class Asked:
     answers: dict[Probe, Answer] = field(default_factory=dict)
     evidence: list[str] = field(default_factory=list)
     patience: int = PATIENCE
+    laps: int = 0
+    disturbed: int = 0  # of those
+
+    @property
+    def restless(self) -> bool:
+        """Whether others use the core: of more than a few laps most of what was timed does not agree."""
+        return self.disturbed > OTHERS * self.laps
 
     def all(self, probes: Sequence[Probe]) -> Inquiry[list[Answer]]:
         """The answers to these probes, in their order."""
@@ -34,6 +42,8 @@ class Asked:
         if new:
             found = yield new
             self.answers.update(zip(new, found, strict=True))
+            self.laps += len(new)
+            self.disturbed += sum(answer.alone < CALM for answer in found)
         answers = [self.answers[probe] for probe in probes]
         self.evidence += [name for answer in answers for name in answer.evidence]
         return answers
@@ -79,7 +89,7 @@ class Chase:
             probes.append(Probe(Pattern("random", count, self.control_bytes), self.space))
         answers = yield from asked.all(probes)
         values = [answer.value for answer in answers if answer.value is not None]
-        calm = answers[0].alone >= CALM
+        calm = answers[0].alone >= CALM and not asked.restless
         return (None, calm) if len(values) < len(probes) else (values[0] - sum(values[1:]), calm)
 
 
@@ -206,11 +216,12 @@ def _beside(
     asked: Asked, chase: Chase, contrast: Contrast, stride_bytes: int, low: int, over: int, first: int
 ) -> Inquiry[tuple[float | None, int, bool]]:
     """The least mean of a lap of `over` places, taken where one of `low` places, just before, is all hits; or one that is
-    itself. None where the host never left them alone. With it the next order that was not looked at, and whether the lap was
-    calm: where not, many are looked at. Where there is no answer, as in a run that was stored before they were asked for, what
-    was answered before counts."""
+    itself; or, where the host never leaves them alone, of all. With it the next order that was not looked at, and whether the
+    laps were calm: where not, many are looked at. Where there is no answer, as in a run that was stored before they were asked
+    for, what was answered before counts."""
     slow: list[float] = []
-    most = RESTLESS if asked.patience > 0 else CONFIRMS
+    other: list[float] = []
+    most = RESTLESS if asked.patience > 0 else HASTY
     for tries in range(1, most + 1):
         asked.patience -= tries > 1
         seed = first + tries - 1
@@ -220,12 +231,9 @@ def _beside(
             return (yield from chase.mean(asked, over, stride_bytes)), seed + 1, calm
         if far <= contrast.limit(over):
             return far, seed + 1, calm
-        if near <= contrast.limit(low):
-            slow.append(far)
+        (slow if near <= contrast.limit(low) else other).append(far)
         # by how often fewer places were slow too, so many would hardly all have been if they fitted
-        chance = ((tries - len(slow) + 1) / (tries + 2)) ** tries
-        if slow and (calm or chance < HARDLY or tries == most):
+        chance = ((len(other) + 1) / (tries + 2)) ** tries
+        if slow and (calm or chance < HARDLY):
             return min(slow), seed + 1, calm
-        if calm and tries >= CONFIRMS:
-            break
-    return None, first + RESTLESS, False
+    return min(slow or other), first + most, False

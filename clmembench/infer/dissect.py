@@ -64,6 +64,7 @@ def dissect(limits: Limits) -> Inquiry[Hierarchy]:
     translations = []
     for number, one in enumerate(found):
         translations.append((yield from tlb_level(asked, translating, number, one, curve.ghz)))
+    asked.patience = 0  # on CPUs the other spaces are the same memory again
     paths: dict[Space, tuple[CacheLevel, ...]] = {}
     longest = FURTHER * max((curve.steps[0].over_bytes if curve.steps else 0), 64 * KIB)
     for path in spaces.LASTS:

@@ -25,6 +25,7 @@ ODD = (3, 5, 7, 9, 11)  # multiples of a unit that any number of sets but a mult
 ALIKE = 3  # times: shares that differ by no more are of one kind
 SLACK = 0.04  # relative: counts of places that differ by no more are one
 PAGE = 4096  # bytes: the least page there is
+NO_ANSWER = "pairs of accesses got no answer"
 LARGE = 4 << 20  # bytes: levels from there on take more places to overflow
 HELD = 0.25  # of accesses: so many at most may a nearer level answer
 TAKEN = 0.035  # of the lines of a level, by what else uses the core, or of its sets by the kernel itself
@@ -72,7 +73,7 @@ def fill_unit(asked: Asked, space: Space, contrast: Contrast, capacity: int, lon
     for line in dict.fromkeys((longest, UNITS[2])):
         count = 2 * capacity // line if capacity < LARGE else int(1.3 * capacity) // UNITS[4]
         found = yield from _filled(asked, space, contrast, capacity, count)
-        if found.nbytes is not None:
+        if found.nbytes is not None or found.reason == NO_ANSWER:
             return found
         least = max(least, found.least)
     return replace(found, least=least)
@@ -84,7 +85,7 @@ def _filled(asked: Asked, space: Space, contrast: Contrast, capacity: int, count
         return Unit(None, f"a cache of up to {capacity} B is not overflowed by {MOST_PLACES} pairs of accesses")
     means = yield from _pairs(asked, space, max(64, count))
     if means is None:
-        return Unit(None, "pairs of accesses got no answer")
+        return Unit(None, NO_ANSWER)
     near, far = means[0], means[-1]
     if far - near < max(4 * SIGMAS * contrast.noise, CLEAR * (contrast.miss - contrast.hit) / 2):
         return Unit(None, f"pairs {UNITS[0]} and {FAR} B apart take {near:.4g} and {far:.4g}: too alike to tell units")

@@ -81,7 +81,7 @@ def levels(asked: Asked, chase: Chase, field: Field) -> Inquiry[list[Tlb]]:
         entries = max(1, first.pages.fits * stride // step)
         floor = first.contrast.miss
         further = yield from _jump(asked, chase, step, 4 * entries, floor, field)
-        if further:  # as many misses of the first as just before the second's begin
+        if further and further[0]:  # as many misses of the first as just before the second's begin
             floor = (yield from chase.mean(asked, further[0], step)) or floor
         second = (yield from _level(asked, chase, step, further, floor, field)) if further else None
         if second is None or not _counted(second) or second.pages.fits < FURTHER * entries:
@@ -127,7 +127,8 @@ def _jump(asked: Asked, chase: Chase, stride: int, first: int, floor: float, fie
     """(count that fits, count that does not) where latency beyond the control first rises over `floor`, and stays there."""
     counts = [n for n in growing(first, min(MOST_PAGES, field.most_bytes // stride), 2) if field.clear(n)]
     last, risen = 0, 0
-    for count in counts:
+    while counts:
+        count = counts.pop(0)
         value = yield from chase.mean(asked, count, stride)
         if value is None:
             continue
@@ -136,7 +137,9 @@ def _jump(asked: Asked, chase: Chase, stride: int, first: int, floor: float, fie
         elif risen:
             return last, risen
         else:
-            risen = count
+            risen, little = count, count * 6 // 5
+            if (not counts or counts[0] > 2 * count) and field.clear(little):
+                counts.insert(0, little)  # a cache's capacity is near
     return None
 
 
