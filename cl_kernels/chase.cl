@@ -184,38 +184,47 @@ kernel void follow(CHAIN, const global uint* restrict lap, const uint nodes, con
         word = now - last;                \
         last = now;                       \
     }
-#define CHAINED(steps) \
-    for (uint k = 0; k < (steps); k++) { EIGHT EIGHT EIGHT EIGHT }
+#define ADDED(n) \
+    for (uint k = 0; k < (n) / 32; k++) { EIGHT EIGHT EIGHT EIGHT }
 
-// Ticks of half the chains of dependent operations, short and long in turn, which say what a tick is here and now.
-#define CLOCKED(first)                                         \
-    for (uint i = (first); i < (first) + PAIRS / 2; i += 2) {  \
-        NOTE(skipped)                                           \
-        CHAINED(SHORT / 32)                                    \
-        NOTE(noted[i])                                         \
-        CHAINED(LONG / 32)                                     \
-        NOTE(noted[i + 1])                                     \
-    }
+// two operations that neither merge nor cancel either; a product takes several cycles, and so few slots that what runs on the
+// core's other thread hardly slows it
+#define PRODUCT x = (x * a) ^ b;
+#define MULTIPLIED(n) \
+    for (uint k = 0; k < (n) / 8; k++) { PRODUCT PRODUCT PRODUCT PRODUCT PRODUCT PRODUCT PRODUCT PRODUCT }
 
-// As `chase` below, in windows of `inner` blocks each. noted: the steps of a window, how many operations a long chain has more,
-// the ticks of chains before and after the windows, and those of each window.
+// Ticks of a short and a long chain of each kind, which say what a tick is here and now.
+#define CLOCKED(first)           \
+    NOTE(skipped)                \
+    ADDED(SHORT)                 \
+    NOTE(noted[(first)])         \
+    ADDED(LONG)                  \
+    NOTE(noted[(first) + 1])     \
+    MULTIPLIED(SHORT / 4)        \
+    NOTE(noted[(first) + 2])     \
+    MULTIPLIED(LONG / 4)         \
+    NOTE(noted[(first) + 3])
+
+// As `chase` below, in windows of `inner` blocks each. noted: the steps of a window, how many operations and how many products a
+// long chain has more, the ticks of chains before and after the windows, and those of each window.
 kernel void chase(CHAIN, const global uint* restrict lap, const uint nodes, global ulong* restrict state, const uint blocks,
                   const uint inner, global uint* restrict noted, const uint a, const uint b) {
     BEGIN
     node_t node = AT((uint)state[0]);
     uint x = a, last = ticks_now(), skipped;
-    CLOCKED(2)
+    CLOCKED(3)
     NOTE(skipped)
-    for (uint first = 0, w = 2 + PAIRS; first < blocks; first += inner, w++) {
+    for (uint first = 0, w = 3 + CHAINS; first < blocks; first += inner, w++) {
         const uint count = min(inner, blocks - first);
         for (uint i = 0; i < count; i++) {
             FOUR FOUR FOUR FOUR
         }
         NOTE(noted[w])
     }
-    CLOCKED(2 + PAIRS / 2)
+    CLOCKED(3 + CHAINS / 2)
     noted[0] = 16 * inner;
     noted[1] = LONG - SHORT;
+    noted[2] = (LONG - SHORT) / 4;
     state[0] = WORD(node);
     state[1] += 16ul * blocks;
     state[2] = x;  // so that the chains are not left out

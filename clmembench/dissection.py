@@ -23,7 +23,9 @@ def limits(info: DeviceInfo, spaces: Sequence[str] = ()) -> Limits:
     most = min(info.max_alloc_bytes // 2, GIB if info.kind == "cpu" else 16 * GIB)
     if info.kind == "cpu":
         most = min(most, info.host_mem_bytes // 8)
-    usable = [s for s in get_args(Space) if NEEDS.get(s, "") in ("", *info.features) and (not spaces or s in spaces)]
+    # on CPUs the text of a program is memory as any other, and a lap of it costs a compilation
+    spaces = spaces or [s for s in get_args(Space) if info.kind != "cpu" or s != "constant_array"]
+    usable = [s for s in get_args(Space) if NEEDS.get(s, "") in ("", *info.features) and s in spaces]
     floor = min(levels.floor_bytes(info), most // 4)
     return Limits(most, floor, frozenset(usable), max(64, info.line_bytes))
 

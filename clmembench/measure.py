@@ -16,6 +16,7 @@ AGREE = 0.05  # two warm-up blocks whose medians differ by no more are warm
 WARM_S = 0.2  # at most before sampling, or half the budget where that is more; of budgets below it a quarter
 READING_NS = 5e5  # a launch's jitter, up to some 20 us on CPU runtimes, is little beside it
 MOST_STEPS = 80_000
+ENOUGH = 4.0  # times what the ends of a slope are to lie apart
 POISON = 0xFF  # NaN as a float, -1 as an integer: no benchmark's right answer
 
 
@@ -219,8 +220,10 @@ def _slope_ends(device: Device, slope: Slope, budget: Budget, quantum_ns: float)
     near, far = _End(slope.work(amount)), _End(slope.work(3 * amount))
     near.sample(device), far.sample(device)  # warm: compiled, pages touched
     while True:
-        apart = min(far.ns(far.sample(device)) - near.ns(near.sample(device)) for _ in range(2))
-        if apart >= wanted or 3 * amount >= slope.most:
+        took = [(near.ns(near.sample(device)), far.ns(far.sample(device))) for _ in range(2)]
+        apart = min(b - a for a, b in took)
+        # ends that take so long are far enough apart, whatever disturbed these samples
+        if apart >= wanted or 3 * amount >= slope.most or min(b for _, b in took) >= ENOUGH * wanted:
             return [near, far]
         growth = min(64.0, 1.2 * wanted / apart) if apart > 0 else 8.0
         larger = min(max(amount + 1, int(amount * growth)), slope.most // 3)

@@ -17,7 +17,7 @@ FURTHER = 4  # parts of its budget that a point may take in each process but the
 QUICK = Budget(least_s=0.03, most_s=0.3, noise=0.02, slope_ns=3e5)
 FULL = Budget(least_s=0.05, most_s=0.8, noise=0.01, slope_ns=1e6)
 # a plan asks hundreds of points, of which some few are slow
-PLANNED = Budget(least_s=0.0, most_s=0.06, noise=0.003, slope_ns=5e5, patience=20)
+PLANNED = Budget(least_s=0.0, most_s=0.05, noise=0.003, slope_ns=5e5, patience=20)
 
 
 @dataclass(frozen=True, slots=True)

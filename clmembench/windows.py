@@ -13,7 +13,9 @@ import numpy as np
 
 from clmembench.model import Array, Record, Series
 
-PAIRS = 8  # chains of operations beside the windows of a launch, half of them before
+NOTED = 3  # numbers before all others
+CHAINS = 8  # of operations beside the windows of a launch, half of them before
+MOSTLY, WHOLE = 0.75, 0.1  # of launches: what two chains tell of each other there is whole, or that near
 ALIKE = 0.005  # relative: what windows that nothing disturbed differ by
 FEW, LEAST_FEW = 100, 3  # one of so many windows, and no fewer than so many, that agree are undisturbed
 SAME_CLOCK = 0.01  # relative, before and after a launch's windows
@@ -49,22 +51,29 @@ def undisturbed(record: Record, mean: float) -> tuple[float, float, float, float
 
 
 def _cycles(series: Series, cycles_per_op: float) -> list[Array]:
-    """Of a step in each window, a row a launch in which chains of operations before and after took the same time, and no more
-    than in others: what runs on the core's other thread slows the chain of operations more than it slows a chase. They are
-    long and short in turn: by how much they differ has nothing of what the counter's reading takes."""
+    """Of a step in each window, a row a launch in which chains of products before and after took the same time, and no more
+    than in others. What runs on the core's other thread slows a chain of additions, whose cycles are known, more than it slows
+    a chase; it seldom slows products. A product takes a whole number of cycles: as many as the two chains tell. Each is a
+    long and a short one: by how much they differ has nothing of what the counter's reading takes."""
     read = series.reads["windows"].unpack().astype(np.float64)
-    steps, operations = read[0, :2]
-    pairs, ticks = read[:, 2 : 2 + PAIRS], read[:, 2 + PAIRS :]
-    differences = pairs[:, 1::2] - pairs[:, ::2]
-    half = PAIRS // 4
-    before, after = differences[:, :half].mean(axis=1), differences[:, half:].mean(axis=1)
+    steps, additions, products = read[0, :NOTED]
+    chains, ticks = read[:, NOTED : NOTED + CHAINS], read[:, NOTED + CHAINS :]
+    differences = chains[:, 1::2] - chains[:, ::2]
+    added, before, after = (
+        differences[:, ::2].mean(axis=1) / additions,
+        differences[:, 1] / products,
+        differences[:, 3] / products,
+    )
     both = (before + after) / 2
-    steady = (both > 0) & (np.abs(after - before) <= SAME_CLOCK * both)
+    steady = (np.minimum(added, both) > 0) & (np.abs(after - before) <= SAME_CLOCK * both)
     if not steady.any():
         return []
+    ratio = float(np.quantile(both[steady] / added[steady], MOSTLY))
+    if abs(ratio - round(ratio)) > WHOLE:
+        return []
     steady &= both <= (1 + SLOWER) * np.quantile(both[steady], FASTEST)
-    ticks_a_cycle = both / operations / cycles_per_op
-    return [row / steps / rate for row, rate in zip(ticks[steady], ticks_a_cycle[steady], strict=True)]
+    rates = both / (round(ratio) * cycles_per_op)
+    return [row / steps / rate for row, rate in zip(ticks[steady], rates[steady], strict=True)]
 
 
 def _agreed(launches: Sequence[Array], least: int) -> float | None:

@@ -12,22 +12,29 @@ from clmembench.model import Pattern, Probe, Record, Trace
 from tests.builders import clock, record, series
 
 LAP = Probe(Pattern("random", 64, 64))
-STEPS, OPERATIONS = 4096, 8192
+STEPS, OPERATIONS, PRODUCT = 4096, 8192, 4  # cycles of a product
 QUANTUM = 26  # ticks
 TICKS_A_CYCLE = 0.8
 
 
-def made(cycles: np.ndarray, rates: np.ndarray | float = TICKS_A_CYCLE, after: np.ndarray | float | None = None) -> Record:
+def made(
+    cycles: np.ndarray, rates: np.ndarray | float = TICKS_A_CYCLE, after: np.ndarray | float | None = None, slowed: float = 1.0
+) -> Record:
     """A record whose far launches have windows of these cycles a step, (launches, windows), on a core whose counter ticks at
-    these rates, in steps of QUANTUM; `after`, at those behind the windows. The whole laps take what the windows do."""
+    these rates, in steps of QUANTUM; `after`, at those behind the windows; chains of additions are `slowed` in most launches.
+    The whole laps take what the windows do."""
     launches = len(cycles)
     rates = np.broadcast_to(rates, launches).astype(float)
     after = rates if after is None else np.broadcast_to(after, launches).astype(float)
-    read = np.round(cycles * STEPS * rates[:, None] / QUANTUM).astype(np.uint32) * QUANTUM
+    read = np.round(cycles * STEPS * rates[:, None] / QUANTUM) * QUANTUM
     pair = np.array([2048, 2048 + OPERATIONS])
-    chains = np.array([[*(pair * r), *(pair * r), *(pair * a), *(pair * a)] for r, a in zip(rates, after, strict=True)])
-    noted = [np.full((launches, 1), STEPS), np.full((launches, 1), OPERATIONS), np.round(chains / QUANTUM) * QUANTUM, read]
-    reads = {"windows": Trace.pack("steps, operations, ticks", list(np.hstack(noted).astype(np.uint32)))}
+    adds = np.where(np.arange(launches) % 3 == 0, 1.0, slowed)
+    chains = [
+        [*(pair * r * add), *(pair * r), *(pair * s * add), *(pair * s)] for r, s, add in zip(rates, after, adds, strict=True)
+    ]
+    first = np.tile([STEPS, OPERATIONS, OPERATIONS // PRODUCT], (launches, 1))
+    noted = np.hstack([first, np.round(np.array(chains) / QUANTUM) * QUANTUM, read]).astype(np.uint32)
+    reads = {"windows": Trace.pack("steps, operations, ticks", list(noted))}
     steps = STEPS * cycles.shape[1]
     # on a core at 2 GHz
     far = [round(5000 + row.sum() * STEPS / 2) for row in cycles]
@@ -97,13 +104,21 @@ def test_without_a_clock_in_cycles_whole_laps_count(unknown):
 
 
 @pytest.mark.parametrize("slowed", [1.1, 1.3])
-def test_chains_that_share_their_core_make_no_latency_too_short(slowed):
-    """What runs on the other thread of a core slows a chain of operations, and not what waits for a cache."""
-    rates = np.full(20, TICKS_A_CYCLE)
-    cycles = quiet()
-    cycles[:12] /= slowed  # of so slow a chain's cycles
+def test_additions_that_share_their_core_make_no_latency_too_short(slowed):
+    """What runs on the other thread of a core slows a chain of additions, and not what waits for a cache."""
+    assert windows.undisturbed(made(quiet(), slowed=slowed), 4.0)[0] == pytest.approx(4.0, rel=0.005)
+
+
+@pytest.mark.parametrize("slowed", [1.1, 1.3])
+def test_launches_whose_products_too_are_slowed_do_not_count(slowed):
+    rates, cycles = np.full(20, TICKS_A_CYCLE), quiet()
+    cycles[:12] /= slowed
     rates[:12] *= slowed
     assert windows.undisturbed(made(cycles, rates), 4.0)[0] == pytest.approx(4.0, rel=0.01)
+
+
+def test_where_no_launch_tells_how_long_a_product_takes_no_window_does():
+    assert windows.undisturbed(made(quiet(launches=2).repeat(2, axis=0)[1:3], slowed=1.15), 4.0) is None
 
 
 def test_how_much_of_a_lap_agrees_is_told():

@@ -12,16 +12,15 @@ from clmembench.benchmarks import LATENCY, MIB, axis, benchmark, line_bytes
 from clmembench.benchmarks.spaces import Chain, laid_out
 from clmembench.model import Command, Device, DeviceInfo, Launch, Local, Metric, Prepared, Probe, Read, Skip, Slope, Value, Work
 from clmembench.patterns import NODE_BYTES
-from clmembench.windows import PAIRS
+from clmembench.windows import CHAINS, NOTED
 
 STEPS_A_BLOCK = 16  # as unrolled in chase.cl
 FULL_LAPS_TO = 1 << 13  # nodes; up to here both ends are whole laps, so that an L1 that a launch finds empty cancels
 PART_LAP = 1 << 11  # steps of the near end where the set is larger than any L1
 ALONE_TO = 64 * MIB  # bytes of lines, or twice the cache that the device claims: one work-item warms what its core may keep
 COUNTERS = {"ptx": 1, "tsc": 2}  # feature: TICKS in chase.cl
-NOTED = 2 + PAIRS
 WINDOWS = 64  # a launch is timed in, where a counter is read between fences: what disturbs a CPU leaves some of them alone
-SHORT, LONG = 1 << 11, 5 << 11  # dependent operations: PAIRS such chains beside the windows tell what a tick is
+SHORT, LONG = 1 << 11, 5 << 11  # dependent operations: such chains beside the windows tell what a tick is
 COSTS = 32  # empty brackets a launch
 CHAIN_OPS = 1 << 14  # dependent operations that say how many ticks a cycle of the core is
 WINDOW_BYTES = 14 << 10  # of local memory for what is recorded: where it is cut from L1, no more than the least cut
@@ -136,13 +135,13 @@ def _windowed(device: Device, chain: Chain) -> Callable[[int], tuple[tuple[Any, 
     nothing where the device has no fence, or where a launch is no two laps."""
     if not _defines(device.info)["FENCE"]:
         return lambda blocks: ((), {})
-    noted = device.kept("chase windows", 4 * (NOTED + WINDOWS + 1))
+    noted = device.kept("chase windows", 4 * (NOTED + CHAINS + WINDOWS + 1))
     a_lap = -(-chain.lap.size // STEPS_A_BLOCK)
 
     def windowed(blocks: int) -> tuple[tuple[Any, ...], Mapping[str, Read]]:
         inner = max(a_lap, -(-blocks // WINDOWS))
         args = (np.uint32(inner), noted, np.uint32(0x9E3779B9), np.uint32(1))
-        reads = {"windows": Read(noted, "uint32", NOTED + blocks // inner, "steps, operations, ticks")}
+        reads = {"windows": Read(noted, "uint32", NOTED + CHAINS + blocks // inner, "steps, operations, ticks")}
         return args, reads if blocks >= 2 * inner else {}
 
     return windowed
@@ -202,7 +201,7 @@ def _trace(device: Device, probe: Probe) -> Work:
 def _defines(info: DeviceInfo) -> dict[str, Value]:
     """The same for laps and traces, so that both are compiled once."""
     counter = next((number for name, number in COUNTERS.items() if name in info.features), 0)
-    own = {"COSTS": COSTS, "PAIRS": PAIRS, "SHORT": SHORT, "LONG": LONG}
+    own = {"COSTS": COSTS, "CHAINS": CHAINS, "SHORT": SHORT, "LONG": LONG}
     return {"TICKS": counter, "FENCE": "fence" in info.features, **own}
 
 

@@ -10,10 +10,11 @@ from clmembench.model import Answer, Inquiry, Pattern, Probe, Space
 SIGMAS = 4.0  # of a lap's own noise: what lies further off is another latency
 CLEARLY = 4  # times the misses that may hide in the noise
 LEAST_NOISE = 0.001  # relative, of one lap: no fewer are believed
+HURRIED = 2  # the same out of patience
 ORDERS = 4  # in which a lap is tried that gets no answer, or seems slow, until two of them agree on how slow
 SAME = 0.5  # relative, of what is more than a hit: two orders agree
 CALM = 0.5  # of what was timed of a lap: where no more agree, others use the core
-PATIENCE = 150  # times in all: a run ends in its time on the most restless of hosts
+PATIENCE = 80  # times in all: a run ends in its time on the most restless of hosts
 HARDLY = 0.01  # a chance that is taken
 OTHERS = 0.1  # of all laps
 RESTLESS, HASTY = 10, 3  # times at most that what fits and what does not are looked at side by side; and out of patience
@@ -23,17 +24,18 @@ SLOW = 4.0  # times a hit: no disturbance lasts that adds so much
 @dataclass(slots=True)
 class Asked:
     """What was asked so far and what was answered: a probe is asked once. `evidence` collects whose answers were looked at
-    since it was last cited. `patience`: how often more a restless core is looked at again."""
+    since it was last cited. `patience`: how often more a restless core is looked at
+    again; `disturbed`, of so many `laps`."""
 
     answers: dict[Probe, Answer] = field(default_factory=dict)
     evidence: list[str] = field(default_factory=list)
     patience: int = PATIENCE
     laps: int = 0
-    disturbed: int = 0  # of those
+    disturbed: int = 0
 
     @property
     def restless(self) -> bool:
-        """Whether others use the core: of more than a few laps most of what was timed does not agree."""
+        """Whether others use the core: of too many laps most of what was timed does not agree."""
         return self.disturbed > OTHERS * self.laps
 
     def all(self, probes: Sequence[Probe]) -> Inquiry[list[Answer]]:
@@ -139,7 +141,7 @@ def fits(asked: Asked, chase: Chase, contrast: Contrast, count: int, stride_byte
     first order tried."""
     limit = contrast.limit(count)
     slow: list[float] = []
-    for seed in range(first, first + ORDERS):
+    for seed in range(first, first + (HURRIED if asked.restless and asked.patience <= 0 else ORDERS)):
         value, calm = yield from chase.look(asked, count, stride_bytes, seed)
         if value is None:
             continue

@@ -172,7 +172,7 @@ def _swept(asked: Experiment, hit: Typical, laps: Sequence[tuple[int, Typical]])
         dearest = max((lap.high for _, lap in laps if lap.sure), default=hit.high)
         why = f"not present up to {pages} pages: going round them costs no more than a hit"
         if max(dearest, hit.high) > (1 + SURE) * hit.value:
-            why = f"up to {pages} pages it may be as much as {dearest:.4g}: the clock's steps are too coarse to tell it from a hit"
+            why = f"up to {pages} pages it may be {dearest:.4g}: the clock's steps are too coarse to tell it from a hit"
         return Typical(why=why), Typical(why=why)
     if len(levels) == 2 and len(levels[0]) > 1 and levels[1][0].above(levels[0][-1]):
         return levels[0][0], levels[1][-1]

@@ -20,6 +20,10 @@ STEEP = 0.2  # of accesses: fewer misses a quarter beyond where they begin are a
 RAMP = 0.95  # of the way to a miss: what lies beyond tells nothing of a ramp
 CLOSE = 0.02  # relative: bounds of a size that are no further apart give one
 LAST_LINES = 2  # nor bounds that are no more lines apart
+HIDDEN = (
+    10  # times a hit: before a miss that costs more another level may hide
+)
+OWN_LINES = 4  # of a first cache, that the kernel's own variables and notes take
 UNKNOWN = 32  # bytes that are taken to come in together where that is not known: no device brings in less
 HELPED = "laps in blocks of two sizes take not as long as each other: a prefetcher brings some of the lines"
 NUMBERLESS = "a step before it has no plateau: which level this is cannot be said"
@@ -136,7 +140,7 @@ def _soft(curve: Curve, around: Around, first: int) -> dict[str, Finding]:
     names = ("line_bytes", "ways", "sets", "policy")
     found = {name: undetermined(name, why) for name in names}
     ramp = None
-    if around.page_bytes:
+    if around.page_bytes and step.miss < HIDDEN * step.hit:
         points = [
             (size, (value - step.hit) / (step.miss - step.hit))
             for size, value in zip(curve.sizes, curve.values, strict=True)
@@ -145,7 +149,7 @@ def _soft(curve: Curve, around: Around, first: int) -> dict[str, Finding]:
         ramp = soft.fitted(points, around.page_bytes, first, 8 * first)
     method = "share of misses over growing working sets, as of pages in random frames"
     if ramp is None:
-        reason = "misses begin there and grow slowly, not as they do of pages in random frames"
+        reason = "misses begin there and grow slowly, not as they do of pages in random frames alone"
         size = undetermined("size_bytes", reason, method, (), first, step.gone_bytes)
     elif ramp.high - ramp.low > CLOSE * ramp.high:
         reason = f"the share of misses suits sizes from {ramp.low:.0f} to {ramp.high:.0f} B"
@@ -217,7 +221,7 @@ class Found:
         if self.sets is None or self.sets.ways is None or self.tag.nbytes is None:
             return False
         low, high = self.least_and_most()
-        slack = LAST_LINES * self.tag.nbytes
+        slack = (OWN_LINES if self.first else LAST_LINES) * self.tag.nbytes
         return low - slack <= self.geometric() <= high + slack
 
     def geometric(self) -> int:
