@@ -14,7 +14,7 @@ HURRIED = 2  # the same out of patience
 ORDERS = 4  # in which a lap is tried that gets no answer, or seems slow, until two of them agree on how slow
 SAME = 0.5  # relative, of what is more than a hit: two orders agree
 CALM = 0.5  # of what was timed of a lap: where no more agree, others use the core
-PATIENCE = 80  # times in all: a run ends in its time on the most restless of hosts
+PATIENCE = 60  # times in all: a run ends in its time on the most restless of hosts
 HARDLY = 0.01  # a chance that is taken
 OTHERS = 0.1  # of all laps
 RESTLESS, HASTY = 10, 3  # times at most that what fits and what does not are looked at side by side; and out of patience
@@ -166,9 +166,9 @@ def bound(
 ) -> Inquiry[Bound]:
     """The largest number of places that fit, between 0 and `most`. Each of `guesses`, and what is just beyond it, is tried
     first; then the number is doubled from there until it does not fit, and the gap halved until the ends are one place or,
-    relative to them, `apart` from each other. Both ends are then looked at side by side: what disturbs a host may last for all
-    orders of one number, and only where fewer places are fast at the same time do more say something."""
+    relative to them, `apart` from each other. On a host that disturbs both ends are then looked at side by side."""
     low, over, seen, side, calm = 0, most + 1, False, ORDERS, True
+    mean: float | None = None
     tries = [count for guess in guesses for count in (guess, guess + max(1, int(apart * guess)))]
     while True:
         tries = [count for count in tries if low < count < over]
@@ -180,17 +180,18 @@ def bound(
             count = (low + over) // 2
         elif not seen:
             return Bound(low, None)
+        elif not asked.restless:
+            break
         else:
+            # what disturbs a host may last for all orders of one number: only where fewer are fast beside it does it count
             mean, side, calm = yield from _beside(asked, chase, contrast, stride_bytes, low, over, side)
-            if mean is None:
-                return Bound(low, None, calm=calm)
-            more = over if mean <= contrast.limit(over) else None
-            if more is None and not calm and asked.patience > 0:
-                # on a host that disturbs, what was likely deserves another look
+            more = over if mean is not None and mean <= contrast.limit(over) else None
+            if more is None and asked.patience > 0:
+                # what was likely deserves another look
                 more = yield from _likely(asked, chase, contrast, stride_bytes, [g for g in guesses if low < g <= most], side)
             if more is None:
                 break
-            low, over, seen = more, most + 1, False
+            low, over, seen, mean = more, most + 1, False, None
             continue
         found = yield from fits(asked, chase, contrast, count, stride_bytes)
         if found is None:
@@ -199,7 +200,9 @@ def bound(
             low = count
         else:
             over, seen = count, True
-    misses = contrast.misses(mean, over)
+    if mean is None:
+        mean = yield from chase.mean(asked, over, stride_bytes)
+    misses = contrast.misses(mean, over) if mean is not None else 0.0
     hidden = contrast.misses(contrast.limit(low), low) if low and not contrast.sharp(low) else 0.0
     return Bound(low, over, misses, hidden, calm)
 

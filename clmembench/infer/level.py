@@ -20,9 +20,7 @@ STEEP = 0.2  # of accesses: fewer misses a quarter beyond where they begin are a
 RAMP = 0.95  # of the way to a miss: what lies beyond tells nothing of a ramp
 CLOSE = 0.02  # relative: bounds of a size that are no further apart give one
 LAST_LINES = 2  # nor bounds that are no more lines apart
-HIDDEN = (
-    10  # times a hit: before a miss that costs more another level may hide
-)
+HIDDEN = 10  # times a hit: before a miss that costs more another level may hide
 OWN_LINES = 4  # of a first cache, that the kernel's own variables and notes take
 UNKNOWN = 32  # bytes that are taken to come in together where that is not known: no device brings in less
 HELPED = "laps in blocks of two sizes take not as long as each other: a prefetcher brings some of the lines"
