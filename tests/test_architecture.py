@@ -13,8 +13,9 @@ FILES = sorted(ROOT.rglob("*.py"))
 EVERYTHING = {p.name.removesuffix(".py") for p in ROOT.iterdir() if p.suffix == ".py" or (p / "__init__.py").is_file()}
 MAY = {  # besides model, itself and the package's version
     "__init__": "", "model": "", "units": "", "stats": "", "data": "", "topology": "", "health": "",
-    "matrices": "shown", "lock": "shown", "shown": "", "patterns": "", "tracefile": "", "answers": "derive stats",
-    "derive": "stats", "measure": "stats", "benchmarks": "data units matrices patterns", "runtimes": "",
+    "matrices": "shown", "lock": "shown", "shown": "", "patterns": "", "tracefile": "", "answers": "derive stats windows",
+    "windows": "",
+    "derive": "stats", "measure": "stats", "benchmarks": "data units matrices patterns windows", "runtimes": "",
     "environment": "topology",
     "probe": "data",
     "hostload": "", "sensors": "", "claims": "specs", "audit": "gates infer specs units claims", "compare": "derive stats",
