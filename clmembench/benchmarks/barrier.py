@@ -8,7 +8,7 @@ import numpy as np
 
 from clmembench.benchmarks import axis_of, benchmark
 from clmembench.data import kernel_source
-from clmembench.model import Device, DeviceError, DeviceInfo, Fill, Kernel, Launch, Local, Metric, Skip, Slope, Work
+from clmembench.model import Device, DeviceInfo, Fill, Kernel, Launch, Local, Metric, Skip, Slope, Work
 
 BARRIERS_A_BLOCK = 16  # as unrolled in barrier.cl
 # looks at the counter before a group gives up: over 0.1 s, far over any scheduling delay; on GPUs under any watchdog's limit
@@ -83,7 +83,8 @@ def device_barrier(device: Device, groups: int) -> Slope:
     """Cost of a barrier across work-groups that run at the same time, through one atomic counter in global memory.
 
     One work-item a work-group, with the memory fences that make it one. On GPUs the cost depends on where the groups land, so
-    few groups may show two values. The groups' waiting is bounded; raises Skip where they turn out not to run concurrently.
+    few groups may show two values. The groups' waiting is bounded; raises Skip where they turn out not to run concurrently, at
+    first or while it is measured.
     """
     if groups > device.info.compute_units:
         raise Skip(f"{groups} work-groups on {device.info.compute_units} compute unit cannot wait for each other")
@@ -104,7 +105,8 @@ def device_barrier(device: Device, groups: int) -> Slope:
         def check() -> None:
             arrived, gave_up, _ = device.download(state, np.uint32, 3)
             if gave_up:
-                raise DeviceError("work-groups stopped running at the same time while it was measured: close other programs")
+                # a neighbour's doing, and no fault of the device or of the benchmark
+                raise Skip(f"{groups} work-groups stopped running at the same time while it was measured: close other programs")
             assert early == 0, f"{early} times a group passed the barrier before its neighbour had arrived"
             assert arrived == rounds * groups, f"{arrived} arrivals, not {rounds * groups}"
 

@@ -28,7 +28,7 @@ PAGE = 4096  # bytes: the least page there is
 NO_ANSWER = "pairs of accesses got no answer"
 LARGE = 4 << 20  # bytes: levels from there on take more places to overflow
 HELD = 0.25  # of accesses: so many at most may a nearer level answer
-TAKEN = 0.035  # of the lines of a level, by what else uses the core, or of its sets by the kernel itself
+TAKEN = 0.07  # of the lines of a level, by what else uses the core, or of its sets by the kernel itself
 BLUR = 0.01  # relative: what single places hide in the noise of many
 
 
