@@ -59,8 +59,11 @@ def verdict(finding: Finding | None, claimed: float) -> Verdict:
 
 def placed(claims: Sequence[Said], levels: Sequence[CacheLevel]) -> list[list[Said]]:
     """For each level the claims about it. One that names a level found in parts ("L2 near", "L2 far") is about the whole, which
-    the last of them is taken for; one that names no level is about the first cache or the largest, which is the last."""
-    names, caches = [level.name for level in levels], [i for i, level in enumerate(levels) if "size_bytes" in level.findings]
+    the last of them is taken for; one that names no level is about the first cache or the largest, which is the last. Of paths
+    that lead to the same caches it is the one of global memory, where there is one."""
+    shared = any(level.space.startswith("global") for level in levels)
+    names = [level.name if not shared or not level.space.startswith("readonly") else "" for level in levels]
+    caches = [i for i, level in enumerate(levels) if "size_bytes" in level.findings and names[i]]
     of: list[list[Said]] = [[] for _ in levels]
     for claim in claims:
         parts = [i for i, name in enumerate(names) if name == claim.level]

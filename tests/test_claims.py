@@ -68,3 +68,10 @@ def test_each_claim_is_about_one_level():
 def test_claims_need_no_cache_to_be_found():
     assert placed([Said(LARGEST, "size_bytes", 1, "x"), Said(FIRST, "line_bytes", 1, "x")], []) == []
     assert placed([Said(LARGEST, "size_bytes", 1, "x")], [level("DRAM", "global")]) == [[]]
+
+
+def test_claims_of_a_cache_stand_beside_global_memorys_path_and_not_beside_another_to_the_same():
+    size = known("size_bytes", MIB)
+    levels = [level(name, space, size) for space in ("global", "readonly") for name in ("L1", "L2")]
+    claims = [Said(name, "size_bytes", 1, "x") for name in (FIRST, LARGEST, "L1", "L2")]
+    assert [[c.level for c in of] for of in placed(claims, levels)] == [[FIRST, "L1"], [LARGEST, "L2"], [], []]

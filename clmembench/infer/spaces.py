@@ -64,8 +64,8 @@ def along(asked: Asked, space: Space, node: int, longest: int) -> Inquiry[tuple[
                 else undetermined(name, unit.reason, method, asked.cited())
             )
         else:
-            reason = "seen on the curve only"
-            findings["size_bytes"] = undetermined("size_bytes", reason, "curve", (), step.fits_bytes, step.gone_bytes)
+            # no upper bound: what disturbs a lap ends a plateau early, and a coarse curve is measured once
+            findings["size_bytes"] = undetermined("size_bytes", "seen on the curve only", "curve", (), step.fits_bytes)
         spread = SIGMAS * noise * step.hit
         findings |= _latency(step.hit, step.hit_ns, step.hit - spread, step.hit + spread, curve.unit, ())
         levels.append(CacheLevel(f"L{number + 1}", space, findings))
