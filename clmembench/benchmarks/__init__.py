@@ -12,7 +12,7 @@ from importlib import import_module
 from clmembench.model import Axis, Benchmark, DeviceInfo, Metric, Prepared, Value
 
 MIB = 1 << 20
-SUITES = ("memory", "sync", "link", "compute")  # the order of a report; a suite not named here comes after
+SUITES = ("memory", "access", "sync", "link", "compute")  # the order of a report; a suite not named here comes after
 
 AFRESH = 6  # processes that measure what depends on the pages they get: fewer give no 95% interval
 

@@ -11,7 +11,7 @@ from typing import Any
 from clmembench import __version__
 from clmembench.gates.whole import MEMORY_PEAK, judged_run
 from clmembench.model import CHASE, Card, Run
-from clmembench.report import anatomy, figures, text
+from clmembench.report import anatomy, figures, study_figures, text
 from clmembench.report.anatomy import Dissected
 from clmembench.report.rows import Row, interval, labels, percent, rows, sheet_of, to_markdown
 from clmembench.report.summary import sections, warnings
@@ -152,7 +152,7 @@ def _benchmark(name: str, card: Card, all_parts: Sequence[Part], beside: Sequenc
         "versions": sorted({p.run.header.benchmarks[name].version for p in all_parts if name in p.run.header.benchmarks}),
         "source": card.source,
         # matplotlib escapes every text it draws
-        "svg": Markup(figures.figure(card, shown) if name != CHASE else ""),  # noqa: S704
+        "svg": Markup(study_figures.drawn(name, card, shown) if name != CHASE else ""),  # noqa: S704
         "sections": tables,
         "published": [
             {**row, "device": other["name"]} for other in beside for row in other["rows"] if row["benchmark"] == name

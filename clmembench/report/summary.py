@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from clmembench import health
 from clmembench.gates.point import DRIFT
 from clmembench.infer import levels
 from clmembench.model import CHASE, Card, Record, Run
+from clmembench.report import studies
 from clmembench.report.rows import Row, interval, percent
+from clmembench.report.section import Section
 from clmembench.specs import SpecSheet
 from clmembench.units import format_bytes, format_in, format_params, format_value
 
@@ -21,24 +22,15 @@ CORES = 0.9
 LARGE = 64 << 20  # bytes that a pass moves: beside them a launch's idle ends are nothing
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A titled table; every row has as many cells as the header, the first `left` of them names. `notes` stand below it."""
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...] = ()
-    left: int = 1
-
-
 def sections(run: Run, table: Sequence[Row]) -> list[Section]:
     """A section or two a benchmark, in file order: levels where it has a growing axis, else its points at the largest size; and
-    its points over compute units. Points that a hierarchy is inferred from are not for people."""
+    its points over compute units. A study has sections of its own. Points that a hierarchy is inferred from are for no people."""
     found = []
     for name, card in run.header.benchmarks.items():
         everywhere, placed = split([row for row in table if row.value.benchmark == name != CHASE])
-        if everywhere:
+        if everywhere and name in studies.SECTIONS:
+            found += studies.SECTIONS[name](run, everywhere)
+        elif everywhere:
             found.append(_levels(run, name, card, everywhere) if card.growing else _points(name, card, everywhere))
         if placed:
             found.append(_scaling(name, card, placed, run.header.device.kind))

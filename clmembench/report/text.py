@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from clmembench.model import Header, Run
 from clmembench.report.rows import Row
-from clmembench.report.summary import Section, sections, warnings
+from clmembench.report.section import Section
+from clmembench.report.summary import sections, warnings
 from clmembench.shown import line, markdown
 from clmembench.specs import SpecSheet
 from clmembench.units import format_bytes

@@ -1,0 +1,17 @@
+"""The figures of a study in a report, in place of those that any benchmark has, by the benchmark's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from clmembench.model import Card
+from clmembench.report.figures import Shown, figure
+
+Drawing = Callable[[Card, Sequence[Shown]], str]  # inline SVG, "" where there is nothing to draw
+
+FIGURES: Mapping[str, Drawing] = {}
+
+
+def drawn(name: str, card: Card, shown: Sequence[Shown]) -> str:
+    """The figures of one benchmark over all devices; "" where a table says it better."""
+    return FIGURES.get(name, figure)(card, shown)
