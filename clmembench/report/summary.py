@@ -24,7 +24,7 @@ LARGE = 64 << 20  # bytes that a pass moves: beside them a launch's idle ends ar
 
 def sections(run: Run, table: Sequence[Row]) -> list[Section]:
     """A section or two a benchmark, in file order: levels where it has a growing axis, else its points at the largest size; and
-    its points over compute units. A study has sections of its own. Points that a hierarchy is inferred from are for no people."""
+    its points over compute units. A study has its own sections. What a hierarchy is inferred from is not for people."""
     found = []
     for name, card in run.header.benchmarks.items():
         everywhere, placed = split([row for row in table if row.value.benchmark == name != CHASE])
