@@ -1,0 +1,219 @@
+"""How each memory answers one work-item, a sub-group and many: dependent loads side by side, in several patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from clmembench.benchmarks import LATENCY, axis, axis_of, benchmark
+from clmembench.data import kernel_source
+from clmembench.model import Array, Device, DeviceInfo, Launch, Local, Skip, Slope, Value, Work
+
+WORDS = 2048  # of the table: 8 KiB, as in Fang et al., section 3.2
+PRIVATE_WORDS = 512  # of a work-item's own copy of it, of which drivers set one aside for every work-item that may run
+STEPS_A_BLOCK = 16  # as unrolled in subgroup.cl
+WIDTH = 32  # work-items that stand for a sub-group where the device does not say how wide its own are
+LINE_SHIFTS = (4, 32, 64, 124)  # bytes by which the first word of a sub-group lies off a line's beginning
+MEMORIES = ("register", "private", "local", "constant", "constant_array", "global", "global_cg", "image")
+PATTERNS = ("consecutive", "shifted", "permuted", "scattered")
+FACTOR, ADDEND = 0x9E3779B1, 0x7F4A7C15
+NEEDS: Mapping[Value, Sequence[str]] = {"global_cg": ["ptx"], "image": ["images"]}
+ACCESS = replace(LATENCY, name="access_latency")
+
+
+def width(info: DeviceInfo) -> int:
+    """Work-items that are looked at as a sub-group: as many as the device says, else 32, and no more than a work-group has."""
+    return min(getattr(info, "sub_group_items", 0) or WIDTH, info.max_work_group)
+
+
+def _degrees(info: DeviceInfo) -> tuple[int, ...]:
+    """On CPUs none between one and all: work-items that take turns do not notice."""
+    every = tuple(1 << k for k in range(width(info).bit_length()))
+    return every if info.kind != "cpu" else (1, every[-1])
+
+
+def _shifts(info: DeviceInfo) -> tuple[int, ...]:
+    return (0, *(LINE_SHIFTS if info.kind != "cpu" else LINE_SHIFTS[:1]))
+
+
+def _items(info: DeviceInfo) -> tuple[int, ...]:
+    wide = width(info)
+    times = (1, 4, 8, 16, 32) if info.kind != "cpu" else (1, 8)
+    return tuple(dict.fromkeys((1, *(min(n * wide, info.max_work_group, WORDS // 2) for n in times))))
+
+
+def _many(info: DeviceInfo) -> int:
+    """Work-items of a group where several groups run: eight sub-groups, 256 in Fang et al."""
+    return min(8 * width(info), info.max_work_group, WORDS // 2)
+
+
+def _groups(info: DeviceInfo) -> tuple[int, ...]:
+    """Of a compute unit 1, 4 and 8, which fill one where 64 sub-groups can run on it."""
+    units = info.compute_units
+    return tuple(dict.fromkeys((1, *(n * units for n in ((1, 4, 8) if info.kind != "cpu" else (1,))))))
+
+
+def _where(info: DeviceInfo, memory: str, pattern: str, degree: int, shift_bytes: int, items: int, groups: int) -> bool:
+    if (pattern == "shifted") != (shift_bytes > 0) or (degree > 1 and pattern != "consecutive") or items < degree:
+        return False
+    if items == 1 and (pattern != "consecutive" or groups > 1):
+        return False
+    # work-items that share nothing have no pattern between them, and a register's is none of memory
+    return not (memory in ("register", "private") and pattern != "consecutive") and not (memory == "register" and degree > 1)
+
+
+def _thin(info: DeviceInfo, memory: str, pattern: str, degree: int, shift_bytes: int, items: int, groups: int) -> bool:
+    """Every pattern of one sub-group; the extremes of them over more work-items, and over groups of eight sub-groups."""
+    wide = width(info)
+    extreme = degree in (1, wide) and pattern in ("consecutive", "scattered")
+    if memory == "register":
+        return items <= wide and groups == 1
+    if items <= wide:
+        return groups == 1
+    if groups == 1:
+        return extreme
+    most = groups == max(_groups(info)) and shift_bytes == LINE_SHIFTS[0]
+    return items == _many(info) and (extreme or most)
+
+
+@benchmark(
+    ACCESS,
+    suite="access",
+    source="Fang et al. 2017, sections 3.2, 4 and 5 (table 1, figures 5 to 11)",
+    where=_where,
+    thin=_thin,
+    x="items",
+    memory=axis(*MEMORIES, needs=NEEDS),
+    pattern=axis(*PATTERNS),
+    degree=axis_of(_degrees),
+    shift_bytes=axis_of(_shifts),
+    items=axis_of(_items),
+    groups=axis_of(_groups),
+)
+def subgroup(device: Device, memory: str, pattern: str, degree: int, shift_bytes: int, items: int, groups: int) -> Slope:
+    """Time that work-items side by side wait for each of their dependent loads, by memory and by pattern between them.
+
+    Each work-item follows a chain of loads in a table of 2048 words (512 where it is private), whose words say where the next
+    one is: `groups` work-groups of `items` work-items do so at the same time, and the time is that of one load of all of them.
+    In the table every word leads to itself, except where it is said otherwise.
+
+    pattern consecutive: neighbouring work-items read neighbouring words, `degree` of them each word (a broadcast where that is
+    above 1). shifted: the same, from `shift_bytes` on. permuted: within a sub-group's words in an order that changes with each
+    load (Fang's case 2). scattered: each work-item in its own column, in rows of a sub-group's words that differ and
+    change with each load (Fang's case 3). A private array is each work-item's own: `degree` then says how many have the same
+    index.
+
+    memory constant is a buffer in constant memory, constant_array an array of the program; global goes through L1 and global_cg
+    past it; image is an image1d_buffer. register has no load: one operation (a multiplication and an addition) that reads what
+    the last one wrote. Where each chain has led is verified. Raises Skip for a work-group that the device cannot run.
+    """
+    table, start = laid_out(memory, pattern, degree, shift_bytes, items, width(device.info), device.seed)
+    return _followed(device, memory, table, start, groups)
+
+
+@benchmark(
+    ACCESS,
+    suite="access",
+    source="Fang et al. 2017, section 3.2 (figure 2)",
+    x="step",
+    memory=axis("constant", "constant_array", "local", "global", "image", needs=NEEDS),
+    step=axis(*(1 << k for k in range(11))),
+)
+def step_latency(device: Device, memory: str, step: int) -> Slope:
+    """Load-to-use latency of one work-item that goes through 2048 words in equal steps.
+
+    Each word leads to the one `step` words on, round the end of the table. Small steps stay in a line that was just loaded, and
+    large ones come back to the same few lines: what differs between steps is the cost of a new line of the nearest cache.
+    """
+    index = np.arange(WORDS)
+    return _followed(device, memory, (index + step) % WORDS, np.zeros(1, np.int64), 1)
+
+
+def laid_out(memory: str, pattern: str, degree: int, shift_bytes: int, items: int, wide: int, seed: int) -> tuple[Array, Array]:
+    """The table's words as indices of the next, shape (words,), and the index where each work-item begins, shape (items,)."""
+    words = PRIVATE_WORDS if memory == "private" else WORDS
+    index, item = np.arange(words), np.arange(items)
+    rng = np.random.default_rng(seed)
+    if pattern == "permuted":
+        return np.concatenate([first + _cycle(wide, rng) for first in range(0, words, wide)]), item
+    if pattern == "scattered":
+        rows = words // wide
+        columns = np.stack([_cycle(rows, rng) for _ in range(wide)], axis=1)  # of each row and column, the row that follows
+        first = np.stack(
+            [rng.permutation(rows)[:wide] if rows >= wide else rng.integers(rows, size=wide) for _ in range(-(-items // wide))]
+        )
+        return (columns * wide + np.arange(wide)).reshape(-1), (first.reshape(-1)[:items] * wide + item % wide)
+    return index, (item // degree * degree + shift_bytes // 4) % words
+
+
+def _cycle(count: int, rng: np.random.Generator) -> Array:
+    """Each number's successor in one random cycle through all of them."""
+    order = rng.permutation(count)
+    following = np.empty(count, np.int64)
+    following[order] = np.roll(order, -1)
+    return following
+
+
+def after(table: Array, start: Array, steps: int) -> Array:
+    """Where chains are after that many steps, by squaring the table; shape of `start`."""
+    place, power = start, table
+    while steps:
+        if steps & 1:
+            place = power[place]
+        power, steps = power[power], steps >> 1
+    return place
+
+
+def _multiplied(start: Array, steps: int) -> Array:
+    """What `steps` operations of the register variant make of each start, modulo 2^32."""
+    factor, addend, a, b = 1, 0, FACTOR, ADDEND
+    while steps:
+        if steps & 1:
+            factor, addend = factor * a % 2**32, (addend * a + b) % 2**32
+        a, b, steps = a * a % 2**32, (b * a + b) % 2**32, steps >> 1
+    return (start.astype(np.uint64) * factor + addend) % 2**32
+
+
+def _followed(device: Device, memory: str, table: Array, start: Array, groups: int) -> Slope:
+    """The chains of a table in a memory, from these starts in each of the work-groups."""
+    items = start.size
+    if items > device.info.max_work_group:
+        raise Skip(f"a work-group of {items} is over this device's {device.info.max_work_group} work-items")
+    unit = 1 if memory in ("image", "private", "register") else 4  # what a place is counted in
+    text, args = _placed(device, memory, (unit * table).astype(np.uint32))
+    ptx = "ptx" in device.info.features
+    kernel = device.build(text + kernel_source("subgroup"), **{f"MEMORY_{memory}": 1}, WORDS=table.size, PTX=ptx)["follow"]
+    starts, ends = device.alloc(4 * items), device.alloc(4 * items * groups)
+    device.upload(starts, (unit * start).astype(np.uint32))
+
+    def work(blocks: int) -> Work:
+        steps = STEPS_A_BLOCK * blocks
+
+        def check() -> None:
+            found = device.download(ends, np.uint32, items * groups).reshape(groups, items)
+            wanted = _multiplied(start, steps) if memory == "register" else unit * after(table, start, steps)
+            wrong = int((found != wanted.astype(np.uint32)).sum())
+            assert wrong == 0, f"{wrong} of {found.size} chains do not end where they should after {steps} steps"
+
+        launch = Launch(kernel, (*args, starts, ends, np.uint32(blocks)), (items * groups,), (items,))
+        return Work(commands=(launch,), ops=steps, outputs=((ends, 4 * items * groups),), check=check)
+
+    return Slope(work, start=4, most=1 << 26)
+
+
+def _placed(device: Device, memory: str, cells: Array) -> tuple[str, tuple[Any, ...]]:
+    """What comes before the kernel's text, and its first arguments."""
+    if memory == "register":
+        return "", (np.uint32(FACTOR), np.uint32(ADDEND))
+    if memory == "image":
+        if device.info.image_buffer_texels < cells.size:
+            raise Skip("device has no images of this form")
+        return "", (device.image(cells, "1d_buffer"),)
+    if memory == "constant_array":
+        return f"constant uint constant_table[{cells.size}] = {{{','.join(map(str, cells.tolist()))}}};\n", (device.alloc(4),)
+    buffer = device.alloc(cells.nbytes)
+    device.upload(buffer, cells)
+    return "", (buffer, Local(cells.nbytes)) if memory == "local" else (buffer,)
