@@ -3,9 +3,9 @@
 // table is kept while it is read, what a place is counted in, and how the word there is loaded.
 
 #if MEMORY_global || MEMORY_global_cg
-// a place is an offset in bytes
-#define TABLE const global uint* restrict table
-#define KEEP
+// a place is an offset in bytes; each work-group has a table of its own, so that groups do not queue for the same lines
+#define TABLE const global uint* restrict tables
+#define KEEP const global uint* table = tables + WORDS * get_group_id(0);
 #if PTX
 #if MEMORY_global
 #define LOAD "ld.global.ca.u32 %0, [%1];"

@@ -28,7 +28,7 @@ class Derived:
     `nbytes` is what one pass moves, `work` what it does of the metric's amount and `pass_ns` how long it takes by `clock` (of a
     slope 0), `busy` and `together` how many compute units it should use, and must use at once. `medians` has one of each
     process; `outliers` are counted, never dropped. `others` is the share of the host's CPUs that other processes used. `gate`
-    names the gate that a suspect value failed, `key` the point as `key_of` does."""
+    names the gate that a suspect value failed, `key` the point as `key_of` does; `evidence` are the ids of the records."""
 
     benchmark: str
     params: Mapping[str, Value]
@@ -68,6 +68,7 @@ class Derived:
     checked: bool = False
     stopped: str = ""
     notes: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
 
 
 def values_of(record: Record, metric: Metric) -> list[float]:
@@ -153,6 +154,11 @@ def key_of(record: Record) -> tuple[object, ...]:
     return record.benchmark, tuple(sorted(record.params.items())), record.place
 
 
+def id_of(record: Record) -> str:
+    """What names a record in the evidence of findings: benchmark, place in the plan, process."""
+    return f"{record.benchmark}:{record.index}:{record.process}"
+
+
 def derive_point(records: Sequence[Record], card: Card) -> list[Derived]:
     """The metrics of one point from its records, one a process. Metrics its Works do not speak of are absent."""
     wrong = [r for r in records if r.status == "wrong"]  # a device that is right most of the time is not right
@@ -184,6 +190,7 @@ def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, su
     first = records[0]
     common: dict[str, Any] = {
         "cpu_over_wall": _cpu_over_wall(records),
+        "evidence": tuple(map(id_of, records)),
         "stopped": first.stopped,
         "checked": all(r.checked for r in records),
         "notes": first.notes + ((f"{lost} of {lost + len(records)} processes gave no value",) if lost else ()),

@@ -107,8 +107,9 @@ def subgroup(device: Device, memory: str, pattern: str, degree: int, shift_bytes
     index.
 
     memory constant is a buffer in constant memory, constant_array an array of the program; global goes through L1 and global_cg
-    past it; image is an image1d_buffer. register has no load: one operation (a multiplication and an addition) that reads what
-    the last one wrote. Where each chain has led is verified. Raises Skip for a work-group that the device cannot run.
+    past it, from a table of each work-group's own; image is an image1d_buffer. register has no load: one operation (a
+    multiplication and an addition) that reads what the last one wrote. Where each chain has led is verified. Raises Skip for a
+    work-group that the device cannot run.
     """
     table, start = laid_out(memory, pattern, degree, shift_bytes, items, width(device.info), device.seed)
     return _followed(device, memory, table, start, groups)
@@ -183,7 +184,7 @@ def _followed(device: Device, memory: str, table: Array, start: Array, groups: i
     if items > device.info.max_work_group:
         raise Skip(f"a work-group of {items} is over this device's {device.info.max_work_group} work-items")
     unit = 1 if memory in ("image", "private", "register") else 4  # what a place is counted in
-    text, args = _placed(device, memory, (unit * table).astype(np.uint32))
+    text, args = _placed(device, memory, (unit * table).astype(np.uint32), groups)
     ptx = "ptx" in device.info.features
     kernel = device.build(text + kernel_source("subgroup"), **{f"MEMORY_{memory}": 1}, WORDS=table.size, PTX=ptx)["follow"]
     starts, ends = device.alloc(4 * items), device.alloc(4 * items * groups)
@@ -204,7 +205,7 @@ def _followed(device: Device, memory: str, table: Array, start: Array, groups: i
     return Slope(work, start=4, most=1 << 26)
 
 
-def _placed(device: Device, memory: str, cells: Array) -> tuple[str, tuple[Any, ...]]:
+def _placed(device: Device, memory: str, cells: Array, groups: int) -> tuple[str, tuple[Any, ...]]:
     """What comes before the kernel's text, and its first arguments."""
     if memory == "register":
         return "", (np.uint32(FACTOR), np.uint32(ADDEND))
@@ -214,6 +215,8 @@ def _placed(device: Device, memory: str, cells: Array) -> tuple[str, tuple[Any, 
         return "", (device.image(cells, "1d_buffer"),)
     if memory == "constant_array":
         return f"constant uint constant_table[{cells.size}] = {{{','.join(map(str, cells.tolist()))}}};\n", (device.alloc(4),)
+    if memory in ("global", "global_cg"):
+        cells = np.tile(cells, groups)
     buffer = device.alloc(cells.nbytes)
     device.upload(buffer, cells)
     return "", (buffer, Local(cells.nbytes)) if memory == "local" else (buffer,)

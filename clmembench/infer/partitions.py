@@ -62,7 +62,7 @@ def measured(record: Record) -> Map | None:
         medians.append(np.nanmedian(np.where(there, ticks, np.nan), axis=0) if len(ticks) else np.full((rows, lines), np.nan))
     cycles = (medians[1] - medians[0]) / more
     known = (numbers != np.iinfo(np.uint32).max) & np.isfinite(cycles).all(axis=1)
-    name = f"{record.benchmark}:{record.index}:{record.process}"
+    name = derive.id_of(record)
     return Map(cycles[known], tuple(int(n) for n in numbers[known]), (name,))
 
 
@@ -110,7 +110,7 @@ def by_core(records: Sequence[Record], metric: Metric) -> Mapping[int, Finding]:
     found = {}
     for cpu, group in sorted(cores.items()):
         summary = derive.summarise(group, metric)
-        evidence = tuple(f"{r.benchmark}:{r.index}:{r.process}" for r in group)
+        evidence = tuple(map(derive.id_of, group))
         name = f"core_{cpu}_ns"
         if summary is None or summary.low <= 0:
             why = "no samples, or a slope whose interval contains 0"

@@ -1,0 +1,102 @@
+"""How many times one measured value is another, with its interval and evidence, and what that says by fixed rules. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from clmembench.derive import Derived
+from clmembench.model import Value
+
+SUPPORTED, NOT_SUPPORTED = 1.10, 1.25  # many over one: up to, and from
+NONE, LARGE = 0.05, 1.25  # off 1: within, and from
+
+Support = Literal["supported", "partial", "not supported", "undetermined"]
+Impact = Literal["none", "small", "large", "gain", "undetermined"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """`value` with an interval that holds all that the two intervals allow, and the records it is from."""
+
+    value: float
+    low: float
+    high: float
+    evidence: tuple[str, ...] = ()
+
+
+def ratio(over: Derived | None, under: Derived | None) -> Ratio | None:
+    """`over` by `under`; None where one of them has no value or no interval, or is not above 0.
+
+    Where both are known in cycles too, the interval holds the ratio of those as well: the core's clock may have moved between the
+    points, and the readings of it may have been disturbed, and neither can be told from the other.
+    """
+    if over is None or under is None:
+        return None
+    found = [r for r in (_quotient(_ns(over), _ns(under)), _quotient(_cycles(over), _cycles(under))) if r is not None]
+    if not found or _ns(over) is None or _ns(under) is None:
+        return None
+    value = math.exp(sum(math.log(middle) for middle, _, _ in found) / len(found))
+    evidence = tuple(dict.fromkeys((*over.evidence, *under.evidence)))
+    return Ratio(value, min(low for _, low, _ in found), max(high for _, _, high in found), evidence)
+
+
+Ends = tuple[float, float, float]  # median and interval, all above 0
+
+
+def _quotient(a: Ends | None, b: Ends | None) -> Ends | None:
+    """A ratio with all that two intervals allow."""
+    if a is None or b is None:
+        return None
+    value = a[0] / b[0]
+    # an interval of a median of few, coarse samples need not hold it
+    return value, min(value, a[1] / b[2]), max(value, a[2] / b[1])
+
+
+def _ns(point: Derived) -> Ends | None:
+    return _positive(point.median, point.ci_low, point.ci_high) if point.status == "ok" else None
+
+
+def _cycles(point: Derived) -> Ends | None:
+    return _positive(point.cycles, point.cycles_low, point.cycles_high)
+
+
+def _positive(*told: float | None) -> Ends | None:
+    numbers = [n for n in told if n is not None and math.isfinite(n) and n > 0]
+    return (numbers[0], numbers[1], numbers[2]) if len(numbers) == 3 else None
+
+
+def support(found: Ratio) -> Support:
+    """Whether many are served as fast as one: up to 1.10 times its time, or 1.25 times and more."""
+    if found.high <= SUPPORTED:
+        return "supported"
+    if found.low >= NOT_SUPPORTED:
+        return "not supported"
+    return "partial" if found.low > SUPPORTED and found.high < NOT_SUPPORTED else "undetermined"
+
+
+def impact(found: Ratio) -> Impact:
+    """What a pattern costs over another one: none up to 5%, large above 25%, small in between; a gain where it is faster."""
+    if found.high <= 1 + NONE:
+        return "gain" if found.high < 1 - NONE else "none"
+    if found.low > LARGE:
+        return "large"
+    return "small" if found.low > 1 and found.value > 1 + NONE and found.high <= LARGE else "undetermined"
+
+
+def pick(values: Sequence[Derived], benchmark: str, **params: Value) -> Derived | None:
+    """The first value of a benchmark whose parameters are these, tuned ones among them; None where there is none."""
+    return next((v for v in values if v.benchmark == benchmark and matches(v, params)), None)
+
+
+def picked(values: Sequence[Derived], benchmark: str, **params: Value) -> list[Derived]:
+    """Every value of a benchmark whose parameters are these and that has a number."""
+    return [v for v in values if v.benchmark == benchmark and v.median is not None and v.status == "ok" and matches(v, params)]
+
+
+def matches(value: Derived, params: Mapping[str, Value]) -> bool:
+    """Whether a value's parameters are these, whatever others it has."""
+    own = {**value.params, **value.tuning}
+    return all(name in own and own[name] == wanted for name, wanted in params.items())
