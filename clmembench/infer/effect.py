@@ -14,7 +14,7 @@ SUPPORTED, NOT_SUPPORTED = 1.10, 1.25  # many over one: up to, and from
 NONE, LARGE = 0.05, 1.25  # off 1: within, and from
 
 Support = Literal["supported", "partial", "not supported", "undetermined"]
-Impact = Literal["none", "small", "large", "gain", "undetermined"]
+Impact = Literal["none", "small", "at most small", "large", "gain", "undetermined"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class Ratio:
 def ratio(over: Derived | None, under: Derived | None) -> Ratio | None:
     """`over` by `under`; None where one of them has no value or no interval, or is not above 0.
 
-    Where both are known in cycles too, the interval holds the ratio of those as well: the core's clock may have moved between the
-    points, and the readings of it may have been disturbed, and neither can be told from the other.
+    Where both are known in cycles too, the interval holds the ratio of those as well: the core's clock may have moved between
+    the points, or the readings of it may have been disturbed, and one cannot be told from the other.
     """
     if over is None or under is None:
         return None
@@ -78,12 +78,15 @@ def support(found: Ratio) -> Support:
 
 
 def impact(found: Ratio) -> Impact:
-    """What a pattern costs over another one: none up to 5%, large above 25%, small in between; a gain where it is faster."""
+    """What a pattern costs over another one: none up to 5%, large above 25%, small in between; `at most small` where it may be
+    none, and a gain where it is faster by over 5%."""
     if found.high <= 1 + NONE:
         return "gain" if found.high < 1 - NONE else "none"
     if found.low > LARGE:
         return "large"
-    return "small" if found.low > 1 and found.value > 1 + NONE and found.high <= LARGE else "undetermined"
+    if found.high <= LARGE:
+        return "small" if found.low > 1 + NONE else "at most small"
+    return "undetermined"
 
 
 def pick(values: Sequence[Derived], benchmark: str, **params: Value) -> Derived | None:

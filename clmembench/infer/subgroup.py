@@ -126,12 +126,12 @@ def _cost(name: str, pairs: Sequence[tuple[str, Ratio]]) -> Finding:
     method = f"{method}: {label}"
     if said[label] == "large":
         return _finding(name, "large", worst, method)
-    unclear = [(text, found) for text, found in pairs if said[text] == "undetermined"]
-    if unclear:
-        text, found = max(unclear, key=lambda pair: pair[1].high)
-        return _finding(name, "undetermined", found, method, f"{text}: {found.low:.3g} to {found.high:.3g} times")
-    label, worst = max(pairs, key=lambda pair: pair[1].value)
-    return _finding(name, "small" if said[label] == "small" else "none", worst, f"{method.rpartition(': ')[0]}: {label}")
+    label, worst = max(pairs, key=lambda pair: pair[1].high)
+    method = f"{method.rpartition(': ')[0]}: {label}"
+    if "undetermined" in said.values():
+        return _finding(name, "undetermined", worst, method, f"{label}: {worst.low:.3g} to {worst.high:.3g} times")
+    kind = next((kind for kind in ("small", "at most small") if kind in said.values()), "none")
+    return _finding(name, kind, worst, method)
 
 
 def _finding(name: str, said: str, found: Ratio, method: str, reason: str = "") -> Finding:
@@ -143,8 +143,10 @@ def _finding(name: str, said: str, found: Ratio, method: str, reason: str = "") 
 
 
 def exponent(values: Sequence[Derived], memory: str) -> Ratio | None:
-    """Slope of the logarithm of a sub-group's time on that of the distinct words it reads, over the last two doublings of these:
-    0 where all are served at once, 1 where one comes after the other. None where it has fewer than four work-items."""
+    """Slope of the logarithm of a sub-group's time on that of the distinct words it reads, over their last two doublings.
+
+    0 where all are served at once, 1 where one comes after the other; None where it has fewer than four work-items.
+    """
     wide = width_of(values)
     plain = picked(values, BENCHMARK, memory=memory, items=wide, groups=1, pattern="consecutive")
     points = {wide // int(v.params["degree"]): v for v in plain}

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from clmembench.model import Run
+from clmembench.report import subgroup_tables
 from clmembench.report.rows import Row
 from clmembench.report.section import Section
 
 Sections = Callable[[Run, Sequence[Row]], list[Section]]  # of the rows of its points on the whole device
 
-SECTIONS: Mapping[str, Sections] = {}
+SECTIONS: Mapping[str, Sections] = {
+    "subgroup": subgroup_tables.sections,
+    "step_latency": subgroup_tables.step_sections,
+}
