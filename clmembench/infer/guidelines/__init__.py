@@ -1,0 +1,23 @@
+"""The guidelines of Fang et al. 2017 and some beyond, re-derived from what was measured of one device. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clmembench.derive import Derived
+from clmembench.infer.guidelines import constant_memory, global_memory, image_memory, local_memory
+from clmembench.infer.guidelines.advice import Advice, Guidelines, Known
+from clmembench.model import DeviceInfo
+
+EVERY: tuple[Guidelines, ...] = (
+    local_memory.guidelines,
+    constant_memory.guidelines,
+    global_memory.guidelines,
+    image_memory.guidelines,
+)
+
+
+def advised(values: Sequence[Derived], info: DeviceInfo) -> list[Advice]:
+    """What each guideline comes to on a device, in the order of the paper: from the values of a run, as `derive` gives them."""
+    known = Known.of(values, info)
+    return [advice for guidelines in EVERY for advice in guidelines(known)]

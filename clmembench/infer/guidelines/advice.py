@@ -1,0 +1,154 @@
+"""What a guideline comes to on one device: its verdict, the effect with its interval, the evidence, and a line of advice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from clmembench.derive import Derived
+from clmembench.infer.effect import Ratio, pick
+from clmembench.infer.subgroup import ALONE, BENCHMARK, Memory, memories, width_of
+from clmembench.model import DeviceInfo, Finding, Value
+
+Verdict = Literal["holds", "does not hold", "undetermined", "not applicable"]
+
+MATTERS = 1.10  # times: less is not worth writing a kernel anew
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """`guideline` is what was claimed, `id` its name in Fang et al. 2017, section 7 (X: beyond it). `effect` in `unit` is what
+    following it brings, or what it is about. `reason` says why nothing can be said, where that is so."""
+
+    id: str
+    guideline: str
+    verdict: Verdict
+    effect: float | None
+    low: float | None
+    high: float | None
+    unit: str
+    evidence: tuple[str, ...]
+    advice: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a run tells: its values, what its device says of itself, and what each memory does for work-items side by side."""
+
+    values: Sequence[Derived]
+    info: DeviceInfo
+    memories: Mapping[str, Memory]
+    wide: int
+
+    @classmethod
+    def of(cls, values: Sequence[Derived], info: DeviceInfo) -> Known:
+        """From the values of a run, as `derive` gives them, judged by the gates."""
+        return cls(values, info, {m.name: m for m in memories(values)}, width_of(values))
+
+    def load(self, memory: str, items: int, **changes: Value) -> Derived | None:
+        """How long a load of so many work-items takes in a memory; consecutive words and one group unless changed."""
+        return pick(self.values, BENCHMARK, memory=memory, **{**ALONE, "items": items, **changes})
+
+    def sizes(self, memory: str, name: str, **params: Value) -> list[int]:
+        """The values of `items` or `groups` that were measured, in order, of points with these parameters."""
+        mine = [v for v in self.values if v.benchmark == BENCHMARK and v.params["memory"] == memory and v.median is not None]
+        return sorted({int(v.params[name]) for v in mine if all(v.params[k] == wanted for k, wanted in params.items())})
+
+    def taking_turns(self) -> str:
+        """Why nothing can be said of several work-items at once; "" where something can."""
+        found = self.memories.get("global") or next(iter(self.memories.values()), None)
+        parallel = found.verdicts.get("parallel") if found is not None else None
+        return parallel.method.rpartition("; ")[2] if parallel is not None and parallel.value == "not applicable" else ""
+
+    def constant(self) -> str:
+        """The constant memory that is one: an array of the program, which drivers keep apart from buffers where anything is."""
+        return "constant_array" if "constant_array" in self.memories else "constant"
+
+
+Guidelines = Callable[[Known], Iterator[Advice]]
+
+
+def judged(
+    name: str,
+    guideline: str,
+    found: Ratio | None,
+    holds: str,
+    fails: str,
+    missing: str,
+    least: float = MATTERS,
+    unit: str = "times",
+) -> Advice:
+    """By one ratio: it holds where the whole interval is at least `least`, and does not where none of it is."""
+    if found is None:
+        return unknown(name, guideline, missing, unit=unit)
+    told = (found.value, found.low, found.high, unit, found.evidence)
+    if found.low >= least:
+        return Advice(name, guideline, "holds", *told, holds)
+    if found.high < least:
+        return Advice(name, guideline, "does not hold", *told, fails)
+    reason = f"{found.low:.3g} to {found.high:.3g} {unit}: on either side of {least:g}, from where it is worth it"
+    return Advice(name, guideline, "undetermined", *told, "measure again on a quieter host before relying on it", reason)
+
+
+def denied(advice: Advice) -> Advice:
+    """The same of a guideline that claims that there is no effect: it holds where there is none."""
+    if advice.verdict == "holds":
+        return replace(advice, verdict="does not hold")
+    return replace(advice, verdict="holds") if advice.verdict == "does not hold" else advice
+
+
+def inapplicable(name: str, guideline: str, why: str, evidence: tuple[str, ...] = (), unit: str = "times") -> Advice:
+    """A guideline that has no meaning on this device, and why."""
+    return Advice(name, guideline, "not applicable", None, None, None, unit, evidence, why)
+
+
+def by_findings(
+    name: str, guideline: str, wanted: Mapping[str, Sequence[str]], memory: Memory | None, holds: str, fails: str
+) -> Advice:
+    """By verdicts on a memory: it holds where each of those named has one of the words wanted of it. The effect is the largest
+    of the times they are from."""
+    if memory is None:
+        return unknown(name, guideline, "the run has no points of this memory: run suite access")
+    found = {key: memory.verdicts[key] for key in wanted if key in memory.verdicts}
+    evidence = tuple(dict.fromkeys(e for f in found.values() for e in f.evidence))
+    if any(f.value == "not applicable" for f in found.values()):
+        why = next(f.method.rpartition("; ")[2] for f in found.values() if f.value == "not applicable")
+        return inapplicable(name, guideline, why, evidence)
+    worst = max(found.values(), key=lambda f: f.low if f.low is not None else 0.0, default=None)
+    ends = (_times(worst), worst.low if worst else None, worst.high if worst else None)
+    against = [key for key, f in found.items() if f.value is not None and f.value not in wanted[key]]
+    if against:
+        return Advice(name, guideline, "does not hold", *ends, "times", evidence, fails)
+    unsure = [f for f in found.values() if f.value is None] or (len(found) < len(wanted))
+    if unsure:
+        reasons = "; ".join(f"{f.name}: {f.reason}" for f in found.values() if f.value is None) or "a verdict is missing"
+        return Advice(name, guideline, "undetermined", *ends, "times", evidence, "measure again on a quieter host", reasons)
+    return Advice(name, guideline, "holds", *ends, "times", evidence, holds)
+
+
+def _times(finding: Finding | None) -> float | None:
+    """The middle of what a verdict is from."""
+    if finding is None or finding.low is None or finding.high is None:
+        return None
+    return float((finding.low * finding.high) ** 0.5)
+
+
+def unknown(name: str, guideline: str, reason: str, unit: str = "times") -> Advice:
+    """A guideline that nothing can be said of, and what is missing."""
+    return Advice(name, guideline, "undetermined", None, None, None, unit, (), "nothing to act on", reason)
+
+
+def times(found: Ratio | None) -> str:
+    """A ratio in a sentence."""
+    if found is None:
+        return "?"
+    return f"{found.value:.2f} times" if found.value < 10 else f"{found.value:.3g} times"
+
+
+def cycles(value: Derived | None) -> str:
+    """A latency in a sentence, in cycles where the clock is known."""
+    if value is None or value.median is None:
+        return "?"
+    return f"{value.cycles:.3g} cycles" if value.cycles else f"{value.median:.3g} ns"

@@ -1,0 +1,158 @@
+"""S1 to S6: whether bank conflicts, patterns, work-group sizes and reuse matter in the local memory of this device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from clmembench.derive import Derived
+from clmembench.infer.effect import Ratio, ratio
+from clmembench.infer.guidelines.advice import MATTERS, Advice, Known, by_findings, cycles, judged, times, unknown
+
+RUN = "run suite access"
+STRIDES = "the run has no latency of local memory by stride: run benchmark banks"
+
+
+def guidelines(known: Known) -> Iterator[Advice]:
+    """Each in the order of the paper (Fang et al. 2017, section 7.2)."""
+    yield conflicts(known)
+    yield by_findings(
+        "S2",
+        "local memory serves a sub-group's work-items at once, on one word and on many",
+        {"broadcast": ("supported",), "parallel": ("supported",)},
+        known.memories.get("local"),
+        f"read one word or neighbouring ones, as suits: a sub-group waits {cycles(known.load('local', known.wide))} either way",
+        "arrange reads so that a sub-group meets few different words at a time",
+    )
+    yield by_findings(
+        "S3",
+        "in local memory neither consecutive nor aligned access is a must",
+        {"aligned": ("none", "gain", "at most small"), "consecutive": ("none", "gain", "at most small")},
+        known.memories.get("local"),
+        "index local memory in any order, as long as no two work-items of a sub-group meet in a bank",
+        "read neighbouring words of local memory by neighbouring work-items: other orders cost time here",
+    )
+    yield enough_items(known)
+    yield instead_of_global(known)
+    yield reuse(known)
+
+
+def conflicts(known: Known) -> Advice:
+    """S1, by the worst of the strides that bring work-items into one bank against the same one plus a word of padding."""
+    claim = "bank conflicts must be avoided, by padding for one"
+    by = {
+        int(v.params["stride"]): v
+        for v in known.values
+        if v.benchmark == "banks" and v.params["word_bytes"] == 4 and v.params["items"] == known_items(known)
+    }
+    found = {stride: r for stride in by if (r := ratio(by[stride], by.get(stride + 1))) is not None and stride > 1}
+    if not found:
+        return unknown("S1", claim, STRIDES)
+    stride, worst = max(found.items(), key=lambda pair: pair[1].value)
+    at_once = cycles(by[stride + 1])
+    return judged(
+        "S1",
+        claim,
+        worst,
+        f"pad to {stride + 1} words: rows of {stride} cost {times(worst)} the latency of a column's load "
+        f"({cycles(by[stride])}, not {at_once})",
+        f"do not pad: no stride up to {max(by)} words costs over {worst.high:.2g} times the latency of the next one",
+        STRIDES,
+    )
+
+
+def known_items(known: Known) -> int:
+    """Work-items that most points of `banks` were measured with."""
+    counts: dict[int, int] = {}
+    for value in known.values:
+        if value.benchmark == "banks":
+            items = int(value.params["items"])
+            counts[items] = counts.get(items, 0) + 1
+    return max(counts, key=lambda items: counts[items], default=0)
+
+
+def enough_items(known: Known) -> Advice:
+    """S4, by the time of a load for each work-item, of one sub-group and of the largest work-group."""
+    claim = "time for each load falls as work-items of a group grow: use large enough work-groups"
+    sizes = [n for n in known.sizes("local", "items", groups=1, pattern="consecutive", degree=1) if n >= known.wide > 0]
+    found = _each(known, sizes)
+    if len(found) < 2:
+        return unknown("S4", claim, f"the run has no loads of several work-group sizes from local memory: {RUN}")
+    few, most = sizes[0], max(found, key=lambda n: found[n].value)
+    enough = min(n for n in found if found[n].high * MATTERS >= found[most].low)
+    return judged(
+        "S4",
+        claim,
+        found[most],
+        f"use work-groups of {enough} or more (or several of them a compute unit): {most} work-items load "
+        f"{times(found[most])} as many words in the same time as {few}",
+        f"work-groups above {few} bring nothing: the time of a load grows with their work-items",
+        "",
+    )
+
+
+def _each(known: Known, sizes: list[int]) -> dict[int, Ratio]:
+    """How many times as many words a size loads in a time as the first size does."""
+    loads = {n: known.load("local", n) for n in sizes}
+    found = {}
+    for n in sizes:
+        slower = ratio(loads[n], loads[sizes[0]])
+        if slower is not None:
+            more = n / sizes[0]
+            found[n] = Ratio(more / slower.value, more / slower.high, more / slower.low, slower.evidence)
+    return found
+
+
+def instead_of_global(known: Known) -> Advice:
+    """S5, by one work-item's loads that the nearest cache holds: what global memory answers at its best."""
+    there, here = known.load("global", 1), known.load("local", 1)
+    found = ratio(there, here)
+    past = ratio(known.load("global_cg", 1), here)
+    beyond = f", and {times(past)} past L1" if past is not None else ""
+    return judged(
+        "S5",
+        "local memory is faster than global memory and should stand in for it",
+        found,
+        f"stage what is read again in local memory: a load takes {cycles(here)}, not {cycles(there)} as from the nearest cache ({times(found)}"
+        f"{beyond})",
+        f"do not copy to local memory for its latency: it is memory as any other here ({cycles(here)}; global {cycles(there)})",
+        f"the run has no loads of one work-item from both: {RUN}",
+    )
+
+
+def reuse(known: Known) -> Advice:
+    """S6, by how often a staged word must be read for the copy to pay: a load of global memory and a store are saved by so many
+    loads that are faster."""
+    claim = "a copy to local memory costs time itself: what is staged must be reused"
+    found = break_even(known.load("global", 1), known.load("local", 1))
+    if found is None:
+        nearer = ratio(known.load("global", 1), known.load("local", 1))
+        if nearer is None:
+            return unknown("S6", claim, f"the run has no loads of one work-item from both memories: {RUN}", unit="reads")
+        told = (None, None, None, "reads", nearer.evidence)
+        advice = "leave data in global memory: its loads take as long here, so that no number of reads pays for a copy"
+        if nearer.high < MATTERS:
+            return Advice("S6", claim, "not applicable", *told, advice)
+        return Advice(
+            "S6", claim, "undetermined", *told, "measure again on a quieter host", "the difference is within the noise"
+        )
+    reads = f"{found.value:.2g}"
+    return judged(
+        "S6",
+        claim,
+        found,
+        f"stage what each work-item reads {reads} times or more, counted against loads that hit the nearest cache",
+        "stage it even if it is read once",
+        "",
+        least=1.0,
+        unit="reads",
+    )
+
+
+def break_even(there: Derived | None, here: Derived | None) -> Ratio | None:
+    """Reads of a word from which a copy to `here` pays; None where loads there may be no slower. A store is taken to be no
+    slower than a load."""
+    slower = ratio(there, here)
+    if slower is None or slower.low <= 1.0:
+        return None
+    reads = [(r + 1) / (r - 1) for r in (slower.value, slower.high, slower.low)]
+    return Ratio(reads[0], reads[1], reads[2], slower.evidence)
