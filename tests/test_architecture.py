@@ -22,6 +22,7 @@ MAY = {  # besides model, itself and the package's version
     "gates": "derive infer specs stats",
     "child": "measure runtimes benchmarks results probe topology gates hostload", "isolate": "child results runtimes",
     "plan": "infer derive selection units", "drive": "plan isolate child selection", "dissection": "answers infer",
+    "advising": "drive selection child",
     "selection": "benchmarks measure topology",
     "limits": "", "results": "limits", "specs": "data", "infer": "derive stats specs patterns", "models": "derive stats specs",
     "report": "results specs infer models derive stats units health gates compare shown claims",

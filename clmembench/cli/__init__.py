@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from clmembench import __version__
-from clmembench.cli import against, devices, doctor, exits, read, run, topology, traces
+from clmembench.cli import advise, against, devices, doctor, exits, read, run, topology, traces
 
 app = typer.Typer(
     name="clmembench",
@@ -41,6 +41,7 @@ app.command("describe")(devices.describe)
 app.command("doctor")(doctor.doctor)
 app.command("run")(run.run)
 app.command("topology")(topology.topology)
+app.command("advise")(advise.advise)
 app.command("show")(read.show)
 app.command("report")(read.report)
 app.command("infer")(traces.infer)

@@ -15,6 +15,7 @@ BENCHMARK = "subgroup"
 SOURCE = "Fang et al. 2017, sections 4.2 and 4.3"
 TURNS = 0.8  # of as many times as long as there are work-items: they take turns, whatever they do
 ALONE: Mapping[str, Value] = {"pattern": "consecutive", "degree": 1, "shift_bytes": 0, "items": 1, "groups": 1}
+PASSES = 2.0  # times as long: fewer, and one pass serves a sub-group
 NO_MEMORY = "work-items take turns here"
 ORDER = ("register", "private", "local", "constant", "constant_array", "global", "global_cg", "image")
 
@@ -22,7 +23,8 @@ ORDER = ("register", "private", "local", "constant", "constant_array", "global",
 @dataclass(frozen=True, slots=True)
 class Memory:
     """One memory's answers. `one`, `many` and `all_same` are what one work-item, a sub-group's on words of their own and on one
-    word waited for a load. `verdicts` are findings by name: broadcast, parallel, aligned, consecutive."""
+    word waited for a load. `verdicts` are findings by name: broadcast, parallel, and what it costs not to keep to aligned and
+    consecutive words, in one group and, as aligned_loaded and consecutive_loaded, in several at the same time."""
 
     name: str
     one: Derived | None
@@ -62,7 +64,7 @@ def _turns(values: Sequence[Derived], wide: int) -> tuple[bool | None, Ratio | N
         return None, None
     if found.low >= TURNS * wide:
         return True, found
-    return (False if support(found) == "supported" else None), found
+    return (False if found.high < PASSES else None), found
 
 
 def _point(values: Sequence[Derived], memory: str, items: int, **changes: Value) -> Derived | None:
@@ -81,8 +83,10 @@ def _memory(values: Sequence[Derived], name: str, wide: int, turns: tuple[bool |
         verdicts["parallel"] = _served("parallel", ratio(own, one), turns)
         if name != "private":
             verdicts["broadcast"] = _served("broadcast", ratio(same, one), turns)
-            verdicts["aligned"] = _cost("aligned", list(_pairs(values, name, wide, ("shifted", "permuted"))))
-            verdicts["consecutive"] = _cost("consecutive", list(_pairs(values, name, wide, ("scattered",))))
+            for kept, patterns in (("aligned", ("shifted", "permuted")), ("consecutive", ("scattered",))):
+                pairs = list(_pairs(values, name, wide, patterns))
+                verdicts[kept] = _cost(kept, [pair[1:] for pair in pairs if pair[0] == 1])
+                verdicts[f"{kept}_loaded"] = _cost(f"{kept}_loaded", [pair[1:] for pair in pairs if pair[0] > 1])
     return Memory(name, one, many, same, verdicts)
 
 
@@ -105,15 +109,15 @@ def _served(name: str, found: Ratio | None, turns: tuple[bool | None, Ratio | No
     return _finding(name, said, found, method, reason)
 
 
-def _pairs(values: Sequence[Derived], name: str, wide: int, patterns: Sequence[str]) -> Iterator[tuple[str, Ratio]]:
-    """Points of these patterns over the consecutive ones of as many work-items, each with what it is called."""
+def _pairs(values: Sequence[Derived], name: str, wide: int, patterns: Sequence[str]) -> Iterator[tuple[int, str, Ratio]]:
+    """Points of these patterns over consecutive ones of as many work-items: number of groups, name and ratio."""
     for point in picked(values, BENCHMARK, memory=name):
         pattern, items, groups = (point.params[n] for n in ("pattern", "items", "groups"))
-        if pattern in patterns and isinstance(items, int) and items >= wide:
+        if pattern in patterns and isinstance(items, int) and isinstance(groups, int) and items >= wide:
             plain = pick(values, BENCHMARK, memory=name, **{**ALONE, "items": items, "groups": groups})
             found = ratio(point, plain)
             if found is not None:
-                yield f"{pattern}, {items} work-items x {groups}", found
+                yield groups, f"{pattern}, {items} work-items x {groups}", found
 
 
 def _cost(name: str, pairs: Sequence[tuple[str, Ratio]]) -> Finding:

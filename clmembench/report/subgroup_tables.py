@@ -78,15 +78,15 @@ def _latencies(found: Sequence[subgroup.Memory], values: Sequence[Derived], wide
 
 
 def _verdicts(found: Sequence[subgroup.Memory], wide: int, who: str) -> Section:
-    names = ("broadcast", "parallel", "aligned", "consecutive")
+    names = ("broadcast", "parallel", "aligned", "aligned_loaded", "consecutive", "consecutive_loaded")
     rows = [(NAMES[m.name], *(verdict(m.verdicts.get(n)) for n in names)) for m in found if m.verdicts]
     reasons = dict.fromkeys(f.reason for m in found for f in m.verdicts.values() if f.reason)
     notes = (
         f"in brackets, times as long: {wide} work-items as one (broadcast, parallel); not aligned or not consecutive as "
-        "consecutive and aligned by as many work-items, the worst of one sub-group, of more, and of several groups",
+        "consecutive and aligned by as many work-items, at worst: in one group, and in several at the same time",
         *(f"undetermined: {reason}" for reason in list(reasons)[:3]),
     )
-    header = ("subgroup: memory", "broadcast", "parallel", "not aligned", "not consecutive")
+    header = ("subgroup: memory", "broadcast", "parallel", "not aligned", "in groups", "not consecutive", "in groups")
     return Section(f"What each memory does for the work-items of a {who} at once (Fang, table 2).", header, tuple(rows), notes)
 
 

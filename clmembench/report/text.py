@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clmembench.model import Header, Run
+from clmembench.report import advice
 from clmembench.report.rows import Row
 from clmembench.report.section import Section
 from clmembench.report.summary import sections, warnings
@@ -35,7 +36,7 @@ def as_text(run: Run, table: Sequence[Row], sheet: SpecSheet | None, bold: bool 
         return f"\x1b[1m{line(text)}\x1b[0m" if bold else line(text)
 
     lines = [title(device_line(run.header, sheet)), ""]
-    for section in sections(run, table):
+    for section in _all(run, table):
         lines += [title(section.title), *_aligned(section), *(f"  note: {line(n)}" for n in section.notes), ""]
     found = warnings(run, table, sheet)
     if found:
@@ -46,7 +47,7 @@ def as_text(run: Run, table: Sequence[Row], sheet: SpecSheet | None, bold: bool 
 def as_markdown(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> str:
     """The summary as Markdown: a heading for the device, a table a section, warnings as a list."""
     lines = [f"## {markdown(device_line(run.header, sheet))}", ""]
-    for section in sections(run, table):
+    for section in _all(run, table):
         lines += [f"### {markdown(section.title)}", "", "| " + " | ".join(map(markdown, section.header)) + " |"]
         lines.append("|" + "---|" * len(section.header))
         lines += ["| " + " | ".join(map(markdown, row)) + " |" for row in section.rows]
@@ -55,6 +56,12 @@ def as_markdown(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> str:
     if found:
         lines += ["### Warnings", "", *(f"- {markdown(w)}" for w in found), ""]
     return "\n".join(lines)
+
+
+def _all(run: Run, table: Sequence[Row]) -> list[Section]:
+    """Every benchmark's, and what they mean for kernels."""
+    meant = advice.section(run, table)
+    return sections(run, table) + ([meant] if meant is not None else [])
 
 
 def _aligned(section: Section) -> list[str]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from clmembench.infer.effect import NONE, Ratio, pick, picked, ratio
 from clmembench.infer.guidelines.advice import MATTERS, Advice, Known, by_findings, cycles, judged, times, unknown
+from clmembench.infer.subgroup import Memory
 
 RUN = "run suite access"
 NARROW, PACKED = "char", "char4"
 WIDE_TYPES = ("int", "float", "char4", "double")  # of 4 and 8 bytes
 COPY = "device_copy"
+LITTLE = ("none", "gain", "at most small", "small")
 
 
 def guidelines(known: Known) -> Iterator[Advice]:
@@ -57,22 +59,28 @@ def patterns(known: Known) -> Advice:
     memory = known.memories.get("global")
     if memory is None or not {"consecutive", "aligned"} <= memory.verdicts.keys():
         return unknown("G3", "accesses should be consecutive and need not be aligned", f"no loads of global memory: {RUN}")
-    consecutive, aligned = memory.verdicts["consecutive"], memory.verdicts["aligned"]
+    apart = _worst(memory, ("consecutive", "consecutive_loaded"))
+    askew = _worst(memory, ("aligned", "aligned_loaded"))
     past = known.memories.get("global_cg")
-    beyond = ""
-    if past is not None and past.verdicts["consecutive"].low is not None:
-        low = past.verdicts["consecutive"].low
-        beyond = f", {low:.3g} times past L1"
-    need = f"{consecutive.low:.3g} to {consecutive.high:.3g} times" if consecutive.low and consecutive.high else "?"
+    beyond = f", {_worst(past, ('consecutive', 'consecutive_loaded'))} past L1" if past is not None else ""
+    order = memory.verdicts["consecutive"].value == "large"
     return by_findings(
         "G3",
         "global memory wants consecutive accesses, which need not be aligned",
-        {"consecutive": ("large",), "aligned": ("none", "gain", "at most small", "small")},
+        {"consecutive": ("large",), "aligned": LITTLE, "aligned_loaded": LITTLE},
         memory,
-        f"let neighbouring work-items read neighbouring words: scattered ones take {need} as long{beyond}; do not align them",
-        f"{'the order of accesses hardly matters here' if consecutive.value != 'large' else 'align accesses too'}: "
-        f"scattered {need}, shifted or permuted {aligned.low or 0:.3g} to {aligned.high or 0:.3g} times",
+        f"let neighbouring work-items read neighbouring words: scattered ones take up to {apart} as long{beyond}; do not bother "
+        "to align them",
+        f"{'align accesses too' if order else 'the order of accesses hardly matters here'}: scattered ones take at most "
+        f"{apart} as long, shifted or permuted ones {askew}",
     )
+
+
+def _worst(memory: Memory, names: Sequence[str]) -> str:
+    """The largest of the times that these verdicts allow, in a sentence."""
+    ends = [memory.verdicts[name].high for name in names if name in memory.verdicts]
+    known = [end for end in ends if end is not None]
+    return f"{max(known):.3g} times" if known else "? times"
 
 
 def scattered(known: Known) -> Advice:

@@ -25,7 +25,7 @@ def guidelines(known: Known) -> Iterator[Advice]:
     yield by_findings(
         "T2",
         "accesses to images need not be aligned",
-        {"aligned": ("none", "gain", "at most small")},
+        dict.fromkeys(("aligned", "aligned_loaded"), ("none", "gain", "at most small")),
         memory,
         "do not align accesses to images for speed",
         "align accesses to images as well",

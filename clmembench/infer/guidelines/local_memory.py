@@ -26,7 +26,7 @@ def guidelines(known: Known) -> Iterator[Advice]:
     yield by_findings(
         "S3",
         "in local memory neither consecutive nor aligned access is a must",
-        {"aligned": ("none", "gain", "at most small"), "consecutive": ("none", "gain", "at most small")},
+        dict.fromkeys(("aligned", "aligned_loaded", "consecutive", "consecutive_loaded"), ("none", "gain", "at most small")),
         known.memories.get("local"),
         "index local memory in any order, as long as no two work-items of a sub-group meet in a bank",
         "read neighbouring words of local memory by neighbouring work-items: other orders cost time here",
@@ -112,8 +112,8 @@ def instead_of_global(known: Known) -> Advice:
         "S5",
         "local memory is faster than global memory and should stand in for it",
         found,
-        f"stage what is read again in local memory: a load takes {cycles(here)}, not {cycles(there)} as from the nearest cache ({times(found)}"
-        f"{beyond})",
+        f"stage what is read again in local memory: a load takes {cycles(here)}, not {cycles(there)} as from the nearest cache "
+        f"({times(found)}{beyond})",
         f"do not copy to local memory for its latency: it is memory as any other here ({cycles(here)}; global {cycles(there)})",
         f"the run has no loads of one work-item from both: {RUN}",
     )

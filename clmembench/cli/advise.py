@@ -1,0 +1,125 @@
+"""`advise`: what the author of a kernel should do about memory on this device, by measuring or from a stored run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clmembench import units
+from clmembench.cli import devices, exits, read, session
+from clmembench.shown import line
+
+if TYPE_CHECKING:
+    from clmembench.child import Found
+    from clmembench.model import Card, DeviceInfo, Record, Run
+    from clmembench.selection import Selection
+
+
+def advise(
+    path: Annotated[
+        Path | None, typer.Argument(metavar="RUN", help="A results file with suite access: advise from it, measure nothing.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option("-d", "--device", help="INDEX (0 if not given), P:D, name~TEXT, uuid:HEX or pci:ADDRESS.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="A list: id, verdict, effect, interval, unit, evidence, advice.")
+    ] = False,
+    as_md: Annotated[bool, typer.Option("--md", help="A Markdown table.")] = False,
+    budget: Annotated[str | None, typer.Option(help="Time for all, such as 2m; what is left out is undetermined.")] = None,
+    timeout: Annotated[str | None, typer.Option(help="Time for one point before its process is ended; else 120s.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Of random orders; 0 if not given.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Results file; default in ./reports.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results file.")] = False,
+) -> None:
+    """Guidelines for kernels on this device: which of the published ones hold here, what each is worth, and what to do."""
+    if as_json and as_md:
+        exits.stop("choose one of --json and --md", exits.USAGE)
+    form = "json" if as_json else "md" if as_md else "text"
+    if path is not None:
+        said = {"-d": device, "--budget": budget, "--timeout": timeout, "--seed": seed, "-o": output}
+        asked = [name for name, value in said.items() if value is not None] + ["--overwrite"] * overwrite
+        if asked:
+            exits.stop(
+                f"{path} is a stored run, which is read and not measured: leave out RUN or {', '.join(asked)}", exits.USAGE
+            )
+        show(_stored(path), form)
+        return
+    info = devices.select(devices.listed(), device or "0")
+    try:
+        chosen = _selection(budget, timeout, seed)
+    except ValueError as error:
+        exits.stop(str(error), exits.USAGE)
+    if output is not None and output.is_file() and not overwrite:
+        exits.stop(f"{output} exists: choose another -o, or say --overwrite", exits.USAGE)
+
+    def measured(info: DeviceInfo, found: Found, known: Sequence[Record]) -> Iterator[Record]:
+        from clmembench import advising
+
+        return advising.measured("opencl", info, found, chosen)
+
+    kept, bad, interrupted = session.kept(info, chosen, _cards(chosen), measured, output, overwrite)
+    show(session.reread(kept), form)
+    if form == "text":
+        print(line(f"Results: {kept}\nMore: clmembench show {kept}; clmembench report {kept} -o report.html"))
+    if interrupted:
+        exits.stop(f"interrupted: {kept} holds every record up to here", exits.INTERRUPTED)
+    if bad:
+        raise typer.Exit(exits.FAILED)
+
+
+def _selection(budget: str | None, timeout: str | None, seed: int | None) -> Selection:
+    """Raises ValueError for what is no duration."""
+    from clmembench.selection import Selection
+
+    plain = Selection(suite="advise", seed=seed or 0)
+    return Selection(
+        suite=plain.suite,
+        seed=plain.seed,
+        budget_s=units.parse_seconds(budget) if budget else None,
+        timeout_s=units.parse_seconds(timeout) if timeout else plain.timeout_s,
+    )
+
+
+def _cards(selection: Selection) -> Mapping[str, Card]:
+    """What the file keeps of the benchmarks that are run."""
+    from clmembench import advising, plan
+    from clmembench.benchmarks import discovered
+
+    return {name: plan.card(discovered()[name]) for name in advising.names(selection)}
+
+
+def _stored(path: Path) -> Run:
+    """A stored run that guidelines can be derived from. Ends the command where it holds nothing for them."""
+    from clmembench.report import advice
+
+    run = read.load(path)
+    if not advice.speaks(run):
+        exits.stop(
+            f"{path} holds nothing that guidelines are derived from: measure it with clmembench advise -d DEVICE, or with "
+            "clmembench run --suite access",
+            exits.USAGE,
+        )
+    return run
+
+
+def show(run: Run, form: str) -> None:
+    """Print what a run advises, in one of the forms."""
+    from clmembench.report import advice, rows, text
+    from clmembench.specs import SpecError
+
+    try:
+        sheet = rows.sheet_of(run)
+    except SpecError as error:
+        exits.stop(str(error), exits.USAGE)
+    told = advice.told(run, rows.rows(run, sheet))
+    if form == "json":
+        print(advice.to_json(told))
+    elif form == "md":
+        print(advice.to_markdown(told))
+    else:
+        print(line(text.device_line(run.header, sheet)), end="\n\n")
+        print(advice.to_text(told))
