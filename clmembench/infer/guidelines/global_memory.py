@@ -69,8 +69,8 @@ def patterns(known: Known) -> Advice:
         "global memory wants consecutive accesses, which need not be aligned",
         {"consecutive": ("large",), "aligned": LITTLE, "aligned_loaded": LITTLE},
         memory,
-        f"let neighbouring work-items read neighbouring words: scattered ones take up to {apart} as long{beyond}; do not bother "
-        "to align them",
+        f"let neighbouring work-items read neighbouring words: scattered ones take up to {apart} as long{beyond}; do not "
+        "align them for speed",
         f"{'align accesses too' if order else 'the order of accesses hardly matters here'}: scattered ones take at most "
         f"{apart} as long, shifted or permuted ones {askew}",
     )

@@ -1,0 +1,133 @@
+"""infer.guidelines: what the paper's device confirms, what a CPU contradicts, and what cannot be said without evidence."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from clmembench.infer.guidelines import advised
+from clmembench.infer.guidelines.local_memory import break_even
+from clmembench.report import advice
+from clmembench.runtimes.fake import INFO
+from tests.simulated_memories import CPU, K20C, by_line, flat, serial, value, values
+
+CPU_INFO = replace(INFO, kind="cpu", compute_units=2)
+
+
+def types(**bandwidths):
+    """Copies by data type at these rates, within 1%."""
+    found = []
+    for name, rate in bandwidths.items():
+        told = {"median": rate, "ci_low": rate * 0.99, "ci_high": rate * 1.01, "cycles": None, "unit": "GB/s"}
+        found.append(value("datatypes", {"dtype": name}, 1.0, 0.0, **told))
+    return found
+
+
+def strides(latency, noise=0.01):
+    """Latency of local memory at each stride by a rule."""
+    return [
+        value("banks", {"stride": stride, "word_bytes": 4, "items": 32}, latency(stride), noise, stride) for stride in range(65)
+    ]
+
+
+def banked(stride):
+    """32 banks of 4 bytes, as on a K20c in its numbers of table VIII, near enough."""
+    ways = 32 if stride == 0 else max(stride & -stride, 1)
+    return 48 + 14 * (min(ways, 32) - 1) if stride else 48
+
+
+# Fang et al. 2017, table 4, GB/s
+K20C_TYPES = types(float=151.492, double=157.146, int=151.378, char=63.02, char4=148.599, device_copy=159.0)
+
+
+def verdicts(found, info=INFO):
+    return {a.id: a.verdict for a in advised(found, info)}
+
+
+def test_the_papers_device_confirms_the_papers_guidelines():
+    said = verdicts([*values(K20C, noise=0.005), *K20C_TYPES, *strides(banked)])
+    expected = dict.fromkeys(("S1", "S2", "S3", "S5", "S6", "C2", "C3", "G1", "G2", "T1", "T2"), "holds")
+    assert {name: said[name] for name in expected} == expected
+
+
+def test_a_cpu_contradicts_it_or_asks_what_it_means():
+    found = [
+        *values(CPU, kind="cpu", noise=0.005),
+        *types(float=30.0, double=30.0, int=30.0, char=30.0, char4=30.0, device_copy=25.0),
+        *strides(lambda stride: 5.0),
+    ]
+    said = verdicts(found, CPU_INFO)
+    assert said["S1"] == said["S4"] == said["S5"] == said["C1"] == said["G2"] == said["G3"] == "does not hold"
+    assert said["S2"] == said["S6"] == said["C2"] == said["C3"] == said["C4"] == said["G1"] == said["T1"] == "not applicable"
+    assert said["T4"] == "does not hold"
+
+
+def test_without_values_nothing_is_said_and_what_to_run_is():
+    for a in advised([], INFO):
+        assert a.verdict == "undetermined"
+        assert a.effect is None
+        assert a.evidence == ()
+        assert "run" in a.reason
+
+
+def test_each_says_what_it_is_worth_with_its_evidence():
+    found = [*values(K20C, noise=0.005), *K20C_TYPES, *strides(banked)]
+    known = {e for v in found for e in v.evidence}
+    for a in advised(found, INFO):
+        if a.verdict in ("holds", "does not hold"):
+            assert a.evidence, a.id
+            assert set(a.evidence) <= known
+            assert a.advice and "?" not in a.advice, a
+        if a.effect is not None:
+            assert a.low <= a.effect <= a.high
+
+
+def test_the_advice_is_in_the_devices_numbers():
+    by = {a.id: a for a in advised([*values(K20C, noise=0.002), *K20C_TYPES, *strides(banked, 0.002)], INFO)}
+    assert "pad to 33 words" in by["S1"].advice or "pad to 65 words" in by["S1"].advice
+    assert by["S1"].effect == pytest.approx((48 + 14 * 31) / 48, rel=0.02)
+    assert by["S5"].effect == pytest.approx(218.86 / 47.69, rel=0.02)
+    assert by["S6"].effect == pytest.approx((218.86 / 47.69 + 1) / (218.86 / 47.69 - 1), rel=0.02)
+    assert by["G2"].effect == pytest.approx(148.599 / 63.02, rel=0.01)
+    assert "char reaches" not in by["G2"].advice
+    assert by["C3"].effect == pytest.approx((110.13 + 46 * 31) / 110.13, rel=0.02)
+
+
+def test_a_device_of_the_other_kind_gets_the_other_advice():
+    # constant memory that is parallel, images that are faster when scattered
+    rules = {**K20C, "constant_array": flat(30), "image": flat(40), "global": by_line(200, 9)}
+    said = verdicts(values(rules, noise=0.005))
+    assert said["C3"] == "does not hold"
+    assert said["T4"] == "holds"
+    assert verdicts(values({**K20C, "local": serial(30, 3)}, noise=0.005))["S2"] == "does not hold"
+
+
+def test_noise_that_hides_an_effect_leaves_it_open():
+    by = {a.id: a for a in advised(values({**K20C, "local": flat(200.0)}, noise=0.12), INFO)}
+    assert by["S5"].verdict == "undetermined"
+    assert "1.1" in by["S5"].reason
+
+
+def test_where_char_is_slow_and_nothing_else_fast_the_guideline_does_not_hold():
+    by = {a.id: a for a in advised(types(float=80.0, int=80.0, char=40.0, char4=80.0, double=80.0, device_copy=160.0), INFO)}
+    assert by["G2"].verdict == "does not hold"
+    assert "below the device's own copy" in by["G2"].reason
+
+
+def test_reads_from_which_a_copy_pays():
+    twice = break_even(value("x", {}, 40, 0.0), value("x", {}, 20, 0.0))
+    assert twice.value == pytest.approx(3)  # 40 + 20 + 3 * 20 = 3 * 40
+    assert break_even(value("x", {}, 20, 0.0), value("x", {}, 20, 0.0)) is None
+    assert break_even(None, value("x", {}, 20, 0.0)) is None
+
+
+def test_every_form_has_every_guideline():
+    found = advised([*values(K20C, noise=0.005), *K20C_TYPES], INFO)
+    told = json.loads(advice.to_json(found))
+    assert [entry["id"] for entry in told] == [a.id for a in found]
+    assert set(told[0]) == {"id", "guideline", "verdict", "effect", "low", "high", "unit", "evidence", "advice", "reason"}
+    for form in (advice.to_text(found), advice.to_markdown(found)):
+        assert all(a.id in form for a in found)
+    assert max(map(len, advice.to_text(found).split("\n"))) <= advice.WIDTH
