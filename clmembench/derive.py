@@ -6,7 +6,7 @@ import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from clmembench import stats
@@ -28,7 +28,7 @@ class Derived:
     `nbytes` is what one pass moves, `work` what it does of the metric's amount and `pass_ns` how long it takes by `clock` (of a
     slope 0), `busy` and `together` how many compute units it should use, and must use at once. `medians` has one of each
     process; `outliers` are counted, never dropped. `others` is the share of the host's CPUs that other processes used. `gate`
-    names the gate that a suspect value failed, `key` the point as `key_of` does."""
+    names the gate that a suspect value failed, `key` the point as `key_of` does; `facts` are what the compiler said."""
 
     benchmark: str
     params: Mapping[str, Value]
@@ -68,6 +68,7 @@ class Derived:
     checked: bool = False
     stopped: str = ""
     notes: tuple[str, ...] = ()
+    facts: Mapping[str, Value] = field(default_factory=dict)
 
 
 def values_of(record: Record, metric: Metric) -> list[float]:
@@ -276,6 +277,7 @@ def _identity(record: Record, metric: Metric, card: Card) -> dict[str, Any]:
         "better": metric.better,
         "peak": metric.peak,
         "gate": record.gate,
+        "facts": record.facts,
         "key": key_of(record),
     }
 
