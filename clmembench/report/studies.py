@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from clmembench.model import Run
+from clmembench.report.private_study import registers_sections, width_sections
 from clmembench.report.rows import Row
 from clmembench.report.section import Section
 
 Sections = Callable[[Run, Sequence[Row]], list[Section]]  # of the rows of its points on the whole device
 
-SECTIONS: Mapping[str, Sections] = {}
+SECTIONS: Mapping[str, Sections] = {
+    "private_array": registers_sections,
+    "divergence": width_sections,
+}
