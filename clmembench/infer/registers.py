@@ -40,8 +40,8 @@ class Kept:
 
     `limit` is the largest array kept in registers, in words; its true value lies from `low` (the largest kept) to `high` (one
     less than the smallest that was not). `by` has the same by each kind of evidence alone: `memory` (whether the array is on
-    the stack), `spills` (of registers), `cost`. `registers_cost` is the cost of a step with the largest array kept, `largest_cost`
-    with the largest of all; `unit` is theirs.
+    the stack), `spills` (of registers), `cost`. `registers_cost` is the cost of a step with the largest array kept,
+    `largest_cost` with the largest of all; `unit` is theirs.
     """
 
     pattern: str

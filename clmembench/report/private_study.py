@@ -20,9 +20,9 @@ def registers_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
     """The largest private array kept in registers, by pattern and indexing, by all evidence and by each kind."""
     found = kept([row.value for row in rows], names_of(run.records))
     unit = found[0].unit if found else ""
-    header = ("private_array: pattern", "indexing", "in registers", "spilled from")
-    header += ("by stack or private memory", "by spills", "by cost")
-    header += (f"{unit} in registers", f"{unit} at the largest", "status")
+    header = ["private_array: pattern", "indexing", "in registers", "spilled from"]
+    header += ["by stack or private memory", "by spills", "by cost"]
+    header += [f"{unit} in registers", f"{unit} at the largest", "status"]
     lines = [
         (
             one.pattern,
@@ -37,7 +37,7 @@ def registers_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
     ]
     notes = [f"{one.pattern} {one.indexing}: {one.limit.reason}" for one in found if one.limit.reason]
     title = "Largest private array kept in registers, in 4-byte words, of one work-item in a small work-group."
-    return [Section(title, header, tuple(lines), (*notes, PUBLISHED), left=2)]
+    return [Section(title, tuple(header), tuple(lines), (*notes, PUBLISHED), left=2)]
 
 
 def width_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
@@ -95,7 +95,5 @@ def _words(one: Kept, words: int) -> str:
 def _measured(finding: Finding) -> str:
     if isinstance(finding.value, float | int):
         return str(int(finding.value))
-    bounds = [f"at least {finding.low:.0f}"] * (finding.low is not None) + [f"at most {finding.high:.0f}"] * (
-        finding.high is not None
-    )
-    return " and ".join(bounds) or "–"
+    bounds = (("at least", finding.low), ("at most", finding.high))
+    return " and ".join(f"{name} {bound:.0f}" for name, bound in bounds if bound is not None) or "–"
