@@ -109,6 +109,7 @@ class Session:
                 stopped=f"{measured.stopped}{why}",
                 checked=measured.checked,
                 notes=measured.notes,
+                facts=measured.facts,
             )
             record = judged(record, benchmark.metrics)
         except Skip as skip:

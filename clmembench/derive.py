@@ -6,7 +6,7 @@ import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from clmembench import stats
@@ -28,7 +28,8 @@ class Derived:
     `nbytes` is what one pass moves, `work` what it does of the metric's amount and `pass_ns` how long it takes by `clock` (of a
     slope 0), `busy` and `together` how many compute units it should use, and must use at once. `medians` has one of each
     process; `outliers` are counted, never dropped. `others` is the share of the host's CPUs that other processes used. `gate`
-    names the gate that a suspect value failed, `key` the point as `key_of` does; `evidence` are the ids of the records."""
+    names the gate that a suspect value failed, `key` the point as `key_of` does; `evidence` are the ids of the records, and
+    `facts` what the compiler said."""
 
     benchmark: str
     params: Mapping[str, Value]
@@ -69,6 +70,7 @@ class Derived:
     stopped: str = ""
     notes: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
+    facts: Mapping[str, Value] = field(default_factory=dict)
 
 
 def values_of(record: Record, metric: Metric) -> list[float]:
@@ -283,6 +285,7 @@ def _identity(record: Record, metric: Metric, card: Card) -> dict[str, Any]:
         "better": metric.better,
         "peak": metric.peak,
         "gate": record.gate,
+        "facts": record.facts,
         "key": key_of(record),
     }
 

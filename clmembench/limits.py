@@ -81,6 +81,7 @@ def check_record(record: Record) -> None:
     _check_texts("log", (record.log,), LOG)
     _check_count("notes", record.notes, VALUES)
     _check_params("params", record.params)
+    _check_params("facts", record.facts)
     _check_place(record.place)
     _check_numbers("version or seconds", (record.version, record.seconds))
     _check_numbers("process", (record.process,), most=PROCESSES)

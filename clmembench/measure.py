@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from clmembench import stats
-from clmembench.model import Array, ClockReading, Device, Fill, Launch, Prepared, Series, Slope, Timing, Trace, Work
+from clmembench.model import Array, ClockReading, Device, Fill, Launch, Prepared, Series, Slope, Timing, Trace, Value, Work
 
 CHECKPOINTS = (16, 32, 64, 128, 256, 512, 1024)  # looking after every sample would cover 92% where 95% is claimed
 QUANTA = 100  # a sample lasts at least this many steps of its clock
@@ -38,8 +38,8 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What sampling one point gave: a series a Work, why it stopped, whether results were checked, and whether a clock that
-    moved meanwhile spoils nothing."""
+    """What sampling one point gave: a series a Work, why it stopped, whether results were checked, whether a clock that moved
+    meanwhile spoils nothing, and what the compiler said."""
 
     series: tuple[Series, ...]
     stopped: str
@@ -47,6 +47,7 @@ class Measured:
     notes: tuple[str, ...]
     wrong: str = ""
     own_clock: bool = False
+    facts: Mapping[str, Value] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -119,7 +120,7 @@ def measure(device: Device, prepared: Prepared, budget: Budget, quantum_ns: floa
     first = prepared.work(prepared.start) if isinstance(prepared, Slope) else prepared
     wrong = verify(device, first)
     if wrong:
-        return Measured((), "check failed before sampling", True, first.notes, wrong)
+        return Measured((), "check failed before sampling", True, first.notes, wrong, facts=first.facts)
     if isinstance(prepared, Slope):
         ends = _slope_ends(device, prepared, budget, quantum_ns)
     else:
@@ -132,10 +133,12 @@ def measure(device: Device, prepared: Prepared, budget: Budget, quantum_ns: floa
         try:
             last.check()
         except AssertionError as error:
-            return Measured((), "check failed after sampling", True, last.notes, f"after sampling: {error}")
+            return Measured((), "check failed after sampling", True, last.notes, f"after sampling: {error}", facts=last.facts)
     notes = tuple(dict.fromkeys(note for end in ends for note in end.work.notes))
     clocked = any(end.work.own_clock for end in ends)
-    return Measured(tuple(end.series() for end in ends), stopped, last.check is not None, notes, own_clock=clocked)
+    return Measured(
+        tuple(end.series() for end in ends), stopped, last.check is not None, notes, own_clock=clocked, facts=last.facts
+    )
 
 
 def _warm_s(budget: Budget) -> float:

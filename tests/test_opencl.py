@@ -18,7 +18,7 @@ from clmembench.measure import Budget
 from clmembench.model import BuildError, Copy, DeviceError, Fill, Launch, Local, Map, Skip, Slope
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import INFO as GPU
-from clmembench.runtimes.opencl import _first_error
+from clmembench.runtimes.opencl_build import first_error
 from clmembench.selection import Selection
 from tests.builders import walked
 
@@ -145,7 +145,7 @@ def test_build_failure_names_the_first_error_and_keeps_the_log(device):
     ],
 )
 def test_the_first_error_of_a_build_names_no_file_of_the_drivers(log, reason):
-    assert _first_error(log) == f"build failed: {reason}"
+    assert first_error(log) == f"build failed: {reason}"
 
 
 def test_a_buffer_over_the_limit_is_refused_in_bytes_before_allocating(device):

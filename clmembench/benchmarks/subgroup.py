@@ -26,7 +26,7 @@ ACCESS = replace(LATENCY, name="access_latency")
 
 def width(info: DeviceInfo) -> int:
     """Work-items that are looked at as a sub-group: as many as the device says, else 32, and no more than a work-group has."""
-    return min(getattr(info, "sub_group_items", 0) or WIDTH, info.max_work_group)
+    return min(info.sub_group_items or WIDTH, info.max_work_group)
 
 
 def _degrees(info: DeviceInfo) -> tuple[int, ...]:

@@ -51,6 +51,7 @@ class DeviceInfo:
     image_width: int = 0  # texels, of an image in one dimension too
     image_height: int = 0
     image_buffer_texels: int = 0
+    sub_group_items: int = 0  # where the driver says how wide all sub-groups are; else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,9 @@ class Device(Protocol):
     one after the other lie in the same pages; image makes a read-only one of uint32 texels, of one channel (width,) where its
     form is 1d or 1d_buffer, of four (height, width, 4) where it is 2d; host_array gives bytes (uint8) of ordinary or
     page-locked host memory; mapped lends the host a buffer's first bytes; build gives the kernels of a source by name, or
-    raises BuildError; sources is the hash of what was built since it was last asked.
+    raises BuildError; compiled is what the compiler says of a kernel (private_bytes, local_bytes, preferred_multiple and
+    work_group_max; on NVIDIA registers, stack_bytes, spill_store_bytes and spill_load_bytes too), without what it does not say;
+    sources is the hash of what was built since it was last asked.
     """
 
     seed: int  # of the random inputs; another in each process
@@ -87,6 +90,7 @@ class Device(Protocol):
     def download(self, buffer: Buffer, dtype: npt.DTypeLike, count: int, offset_bytes: int = 0) -> Array: ...
     def mapped(self, buffer: Buffer, nbytes: int, mode: Literal["read", "write"]) -> AbstractContextManager[Array]: ...
     def build(self, source: str, **defines: Value) -> Mapping[str, Kernel]: ...
+    def compiled(self, kernel: Kernel) -> Mapping[str, Value]: ...
     def run(self, commands: Sequence[Command]) -> None: ...
     def time(self, commands: Sequence[Command], passes: int, clock: Clock) -> Timing: ...
     def sources(self) -> str: ...

@@ -118,7 +118,7 @@ class Record:
 
     `index` is its place in the order of the plan, `gate` the gate that it failed where it is suspect; `cpu_others` and
     `cpu_stolen` are the shares of all of the host's CPUs that other processes used and that a hypervisor gave to other guests
-    while it was measured; None where the system does not say.
+    while it was measured; None where the system does not say. `facts` are what the compiler said of its kernel.
     """
 
     benchmark: str
@@ -142,6 +142,7 @@ class Record:
     gate: str = ""
     cpu_others: float | None = None
     cpu_stolen: float | None = None
+    facts: Mapping[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,7 @@ def as_dict(row: Row) -> dict[str, Any]:
         "verified": value.checked,
         "stopped": value.stopped,
         "notes": list(value.notes),
+        "facts": dict(value.facts),
     }
 
 
@@ -107,16 +108,17 @@ def to_json(table: Sequence[Row]) -> str:
 
 
 def to_csv(table: Sequence[Row]) -> str:
-    """One line a row; parameters and tuning become columns of their own, named param.x and tuning.x."""
+    """One line a row; parameters, tuning and facts become columns of their own, named param.x, tuning.x and fact.x."""
     flat = []
     for row in table:
         fields = as_dict(row)
-        params, tuning = fields.pop("params"), fields.pop("tuning")
+        params, tuning, facts = fields.pop("params"), fields.pop("tuning"), fields.pop("facts")
         fields["notes"] = "; ".join(fields["notes"])
         for several in ("cpus", "process_medians"):
             fields[several] = " ".join(map(str, fields[several]))
         named = {f"param.{k}": v for k, v in params.items()} | {f"tuning.{k}": v for k, v in tuning.items()}
-        flat.append({"benchmark": fields.pop("benchmark"), **named, **fields})
+        told = {f"fact.{k}": v for k, v in facts.items()}
+        flat.append({"benchmark": fields.pop("benchmark"), **named, **fields, **told})
     columns = list(dict.fromkeys(name for fields in flat for name in fields))
     out = io.StringIO()
     writer = csv.DictWriter(out, columns, lineterminator="\n")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from clmembench.model import Run
 from clmembench.report import subgroup_tables
+from clmembench.report.private_study import registers_sections, width_sections
 from clmembench.report.rows import Row
 from clmembench.report.section import Section
 
@@ -14,4 +15,6 @@ Sections = Callable[[Run, Sequence[Row]], list[Section]]  # of the rows of its p
 SECTIONS: Mapping[str, Sections] = {
     "subgroup": subgroup_tables.sections,
     "step_latency": subgroup_tables.step_sections,
+    "private_array": registers_sections,
+    "divergence": width_sections,
 }

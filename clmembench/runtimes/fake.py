@@ -88,6 +88,7 @@ class FakeDevice:
     built: list[Mapping[str, Value]] = field(default_factory=list)
     timed: list[tuple[int, Clock]] = field(default_factory=list)
     buffers: dict[str, FakeBuffer] = field(default_factory=dict)
+    facts: Mapping[str, Value] = field(default_factory=dict)  # what its compiler says of any kernel
 
     def alloc(self, nbytes: int, kind: Literal["device", "mapped"] = "device") -> FakeBuffer:
         """Raises DeviceError over the largest allocation, as a real one does."""
@@ -127,6 +128,10 @@ class FakeDevice:
         """Every kernel name exists; the defines are kept."""
         self.built.append(defines)
         return _AnyKernel()
+
+    def compiled(self, kernel: Kernel) -> Mapping[str, Value]:
+        """The same of every kernel."""
+        return self.facts
 
     def sources(self) -> str:
         built, self.built = self.built, []

@@ -1,14 +1,11 @@
-"""OpenCL through pyopencl: lists devices, opens one, runs and times commands. The only module that imports pyopencl."""
+"""OpenCL through pyopencl: opens a device, runs and times commands; opencl_build and opencl_info are parts of it."""
 
 from __future__ import annotations
 
 import hashlib
-import re
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +14,6 @@ import pyopencl as cl
 
 from clmembench.model import (
     Array,
-    BuildError,
     Call,
     Clock,
     Command,
@@ -34,6 +30,7 @@ from clmembench.model import (
     Timing,
     Value,
 )
+from clmembench.runtimes.opencl_build import OpenCLKernel, built, compiled
 from clmembench.runtimes.opencl_info import describe, installed
 
 Bound = Callable[[], Any]  # enqueues one command and returns its event
@@ -59,14 +56,6 @@ def _explained() -> Iterator[None]:
         remedy = _REMEDIES.get(error.code, "")
         first_line = str(error).strip().splitlines()[0]
         raise DeviceError(f"{first_line}{': ' + remedy if remedy else ''}") from error
-
-
-@dataclass(frozen=True, slots=True)
-class OpenCLKernel:
-    """A kernel object, kept for as long as its launches: asking a program for it again makes launches far dearer."""
-
-    name: str
-    handle: Any
 
 
 class OpenCLDevice:
@@ -157,20 +146,13 @@ class OpenCLDevice:
         key = source + "\0" + " ".join(options)
         self._built.append(key)
         if key not in self._programs:
-            self._programs[key] = self._compiled(source, options)
+            self._programs[key] = built(self._context, source, options)
         return self._programs[key]
 
-    def _compiled(self, source: str, options: list[str]) -> Mapping[str, Kernel]:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # several compilers never have an empty log
-                program = cl.Program(self._context, source).build(options)
-                return {k.function_name: OpenCLKernel(k.function_name, k) for k in program.all_kernels()}
-        except cl.RuntimeError as error:
-            log = str(error)
-            raise BuildError(_first_error(log), log) from error
-        except cl.Error as error:
-            raise BuildError(str(error).splitlines()[0], str(error)) from error
+    def compiled(self, kernel: Kernel) -> Mapping[str, Value]:
+        """What the compiler says of a kernel: see opencl_build."""
+        assert isinstance(kernel, OpenCLKernel)
+        return compiled(self._context, self._handle, kernel)
 
     def sources(self) -> str:
         """Two hashes of what was built since the last call, joined by a dash: of the sources alone, and with their options."""
@@ -312,15 +294,6 @@ def _stamps(event: Any) -> tuple[int, int, int]:
     raise AssertionError("not reached")
 
 
-def _first_error(log: str) -> str:
-    """The first line of a build log that names an error, without the driver's file name for the source."""
-    for line in log.splitlines():
-        if re.search(r"\berror\b(?! generated)", line, re.IGNORECASE) and "clBuildProgram failed" not in line:
-            return "build failed: " + re.sub(r"(?:^|(?<= ))\S*?(?=\d+:\d+:|line )", "", line.strip())
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    return "build failed: " + (lines[0] if lines else "the driver gave no log")
-
-
 class OpenCL:
     """Every OpenCL device of this host, GPUs first."""
 
@@ -349,4 +322,4 @@ class OpenCL:
 
 RUNTIME = OpenCL()
 
-__all__ = ["RUNTIME", "OpenCL", "OpenCLDevice", "describe"]
+__all__ = ["RUNTIME", "OpenCL", "OpenCLDevice", "OpenCLKernel", "describe"]

@@ -110,7 +110,19 @@ def describe(device: Any, selector: str, ordinal: int) -> DeviceInfo:
         image_width=device.image2d_max_width if device.image_support else 0,
         image_height=device.image2d_max_height if device.image_support else 0,
         image_buffer_texels=device.image_max_buffer_size if device.image_support else 0,
+        sub_group_items=_sub_group_items(device),
     )
+
+
+def _sub_group_items(device: Any) -> int:
+    """The width of every sub-group by a vendor's own query; 0 where there is none. Where compilers choose among several widths
+    for each kernel, a device has no one width."""
+    for vendors in ("warp_size_nv", "wavefront_width_amd"):
+        try:
+            return int(getattr(device, vendors))
+        except (cl.Error, AttributeError):
+            continue
+    return 0
 
 
 def _pci(device: Any) -> str:

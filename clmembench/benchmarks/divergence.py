@@ -1,0 +1,87 @@
+"""Work-items that go one of two ways: how many neighbours must go the same way for none of them to wait for the other one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clmembench.benchmarks import axis_of, benchmark
+from clmembench.data import kernel_source
+from clmembench.model import Array, Device, DeviceInfo, Launch, Metric, Skip, Slope, Work
+
+STEP = Metric("multiply_add", "ns", "ops", "slope", "lower", cycles=True)
+GROUP = 256  # work-items, where a device allows it: twice the widest sub-groups there are and more
+REPEATS = 16  # as written out in divergence.cl, of each of CHAINS; a multiple of them, so that chains end up where they began
+CHAINS = 4
+WEIGHTS = np.array([1, 3, 5, 7], dtype=np.uint32)
+MASK = (1 << 32) - 1
+# multiplier and summand of either way: odd, so that no bit is lost, and nothing that a compiler can see
+WAYS = ((1664525, 1013904223), (22695477, 12345671))
+
+
+def _group(info: DeviceInfo) -> int:
+    return 1 << (min(GROUP, info.max_work_group).bit_length() - 1)
+
+
+def _spans(info: DeviceInfo) -> tuple[int, ...]:
+    """1, 2, 4 ... and all work-items of the group, which then go one way."""
+    return tuple(1 << k for k in range(_group(info).bit_length()))
+
+
+@benchmark(
+    STEP,
+    suite="access",
+    source="Fang et al. 2017 (sub-groups as what accesses memory at once); divergence as in Wong et al. 2010",
+    x="span",
+    span=axis_of(_spans),
+)
+def divergence(device: Device, span: int) -> Slope:
+    """Cost of a multiply-add where every other `span` work-items go another way: twice as much within a sub-group.
+
+    One work-group, whose work-items each do as many multiply-adds, in one of two loops. Where a sub-group has work-items in
+    both it runs both, one after the other. With `span` the size of the group all go the same way. Raises Skip for a span over
+    that.
+    """
+    group = _group(device.info)
+    if span > group:
+        raise Skip(f"a work-group of {group} work-items has no {span} neighbours")
+    kernel = device.build(kernel_source("divergence"), GROUP=group)["diverge"]
+    facts = device.compiled(kernel)
+    target = device.alloc(4 * group)
+    constants = [np.uint32(number) for way in WAYS for number in way]
+
+    def work(steps: int) -> Work:
+        def check() -> None:
+            found, wanted = device.download(target, np.uint32, group), _left(group, span, steps)
+            wrong = int((found != wanted).sum())
+            assert not wrong, f"{wrong} of {group} work-items did not do {steps} steps of their way"
+
+        return Work(
+            commands=(Launch(kernel, (target, np.uint32(span), *constants, np.uint32(steps)), (group,), (group,)),),
+            ops=steps * REPEATS * CHAINS,
+            outputs=((target, 4 * group),),
+            check=check,
+            facts=facts,
+        )
+
+    return Slope(work, start=16, most=1 << 30)
+
+
+def _left(group: int, span: int, steps: int) -> Array:
+    """What each work-item leaves behind, shape (group,)."""
+    lid = np.arange(group, dtype=np.uint32)
+    first = (4 * lid + 1)[:, None] + np.arange(CHAINS, dtype=np.uint32)
+    (a, b), (c, d) = (_often(way, steps * REPEATS) for way in WAYS)
+    other = ((lid // np.uint32(span)) & 1)[:, None] == 1
+    last = np.where(other, first * np.uint32(c) + np.uint32(d), first * np.uint32(a) + np.uint32(b))
+    return np.asarray((last * WEIGHTS).sum(axis=1, dtype=np.uint32))
+
+
+def _often(way: tuple[int, int], times: int) -> tuple[int, int]:
+    """Multiplier and summand of x := x * a + b done that often, modulo 2^32, by squares."""
+    (a, b), (all_a, all_b) = way, (1, 0)
+    while times:
+        if times & 1:
+            all_a, all_b = all_a * a & MASK, (all_b * a + b) & MASK
+        a, b = a * a & MASK, (b * a + b) & MASK
+        times >>= 1
+    return all_a, all_b

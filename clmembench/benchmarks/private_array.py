@@ -1,0 +1,136 @@
+"""Arrays of a work-item's own: which of them a compiler keeps in registers, and what one costs that it does not."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from clmembench.benchmarks import axis, axis_of, benchmark
+from clmembench.data import kernel_source
+from clmembench.model import Array, Device, DeviceInfo, Launch, Metric, Skip, Slope, Value, Work
+
+STEP = Metric("step", "ns", "ops", "slope", "lower", cycles=True)
+PATTERNS = {"add": 0, "matmul": 1, "sort": 2}
+GROUP = 32  # work-items of a GPU's only work-group: few, so that each may have as many registers as there can be
+EXACT = (1 << 24) - 1024  # rounds of additions of 1 to a float below 1024 that stay whole numbers
+# 4-byte words of one array. Where the limit lies on devices with 256 registers a work-item the sizes are close to each other
+LINE = (2, 4, 8, 16, 32, 48, 64, 96, 128, 160, 192, 208, 216, 224, 232, 240, 248, 256, 320, 384, 512)
+SQUARES = (4, 9, 16, 25, 36, 49, 64, 81, 100, 121, 144, 169, 196, 256)
+FEW = (2, 4, 8, 9, 16, 32, 36, 64, 128, 144, 256, 512)  # where indices come at run time, the size hardly decides
+CPU = (4, 16, 64, 256)
+
+
+def _words(info: DeviceInfo) -> tuple[int, ...]:
+    return CPU if info.kind == "cpu" else tuple(sorted({*LINE, *SQUARES}))
+
+
+def _where(info: DeviceInfo, pattern: str, indexing: str, words: int) -> bool:
+    return words in (SQUARES if pattern == "matmul" else LINE)
+
+
+def _thin(info: DeviceInfo, pattern: str, indexing: str, words: int) -> bool:
+    return indexing == "static" or words in FEW
+
+
+def steps_a_round(pattern: str, indexing: str, words: int) -> int:
+    """Inner steps of one round: additions to an element, multiply-adds, or comparisons of two neighbours with their move."""
+    if pattern == "add":
+        return words
+    if pattern == "matmul":
+        return math.isqrt(words) ** 3
+    # insertion moves every element past all before it; transposition takes as many phases as there are elements
+    return words * (words - 1) // 2 if indexing == "dynamic" else -(-words // 2) * (words - 1)
+
+
+@benchmark(
+    STEP,
+    suite="access",
+    source="Fang et al. 2017, section 6.1 (private arrays in registers)",
+    quick={"pattern": axis("add"), "indexing": axis("static", "dynamic"), "words": axis(16, 256)},
+    where=_where,
+    thin=_thin,
+    x="words",
+    pattern=axis(*PATTERNS),
+    indexing=axis("static", "dynamic"),
+    words=axis_of(_words),
+)
+def private_array(device: Device, pattern: str, indexing: str, words: int) -> Slope:
+    """One step on a private array, by its size: in registers or spilled to memory.
+
+    `words` are the 4-byte elements of one array. A step is an addition to one element (`add`, all in order), a multiply-add of
+    `matmul` (a := a * b through a third matrix of as many words), or a comparison of two neighbours with their move (`sort`:
+    the worst case of insertion where the indexing is dynamic, of odd-even transposition where it is static, whose indices do
+    not depend on data). With `static` indexing all bounds are known to the compiler and loops are asked to be unrolled; with
+    `dynamic` bounds and indices come at run time. One work-group of 32 work-items (one on CPUs) whose size the compiler knows.
+    What the compiler says of the kernel is kept with it. Raises Skip for a matrix that is not square.
+    """
+    side = math.isqrt(words)
+    if pattern == "matmul" and side * side != words:
+        raise Skip(f"a square matrix cannot have {words} words")
+    if words < 2:
+        raise Skip(f"an array of {words} words has no neighbours")
+    group = 1 if device.info.kind == "cpu" else min(GROUP, device.info.max_work_group)
+    defines: dict[str, Value] = {"PATTERN": PATTERNS[pattern], "WORDS": words, "GROUP": group, "DYNAMIC": indexing == "dynamic"}
+    if pattern == "matmul":
+        defines["N"] = side
+    kernel = device.build(kernel_source("private_array"), **defines)[pattern]
+    facts = device.compiled(kernel)
+    given = _given(pattern, words, group, device.seed)
+    source, target = device.alloc(given.nbytes), device.alloc(4 * words * group)
+    device.upload(source, given)
+    # all of these the compiler cannot know
+    run_time = {
+        "add": (np.uint32(words), np.uint32(1), np.float32(1)),
+        "matmul": (np.uint32(side),),
+        "sort": (np.uint32(words), np.uint32(-(-words // 2))),
+    }[pattern]
+    steps = steps_a_round(pattern, indexing, words)
+
+    def work(rounds: int) -> Work:
+        def check() -> None:
+            found = device.download(target, given.dtype, words * group).reshape(words, group)
+            wanted = _left(pattern, given, rounds)
+            wrong = found != wanted
+            assert not wrong.any(), (
+                f"{int(wrong.sum())} of {wrong.size} elements are not what {rounds} rounds of {pattern} leave"
+            )
+
+        return Work(
+            commands=(Launch(kernel, (source, target, *run_time, np.uint32(rounds)), (group,), (group,)),),
+            ops=rounds * steps,
+            outputs=((target, 4 * words * group),),
+            check=check,
+            facts=facts,
+        )
+
+    return Slope(work, start=1, most=EXACT if pattern == "add" else 1 << 30)
+
+
+def _given(pattern: str, words: int, group: int, seed: int) -> Array:
+    """What the arrays hold at first: shape (words, work-items), of a matrix product both factors, one after the other."""
+    rng = np.random.default_rng(seed)
+    if pattern == "add":
+        return rng.integers(0, 1024, (words, group)).astype(np.float32)
+    if pattern == "matmul":
+        return rng.integers(0, 1 << 32, (2 * words, group), dtype=np.uint32)
+    # falling and without equals: each element must pass all before it
+    gaps = rng.integers(1, (1 << 31) // words, (words, group), dtype=np.uint32)
+    return np.ascontiguousarray(np.cumsum(gaps, axis=0, dtype=np.uint32)[::-1])
+
+
+def _left(pattern: str, given: Array, rounds: int) -> Array:
+    """What is in the arrays after `rounds` rounds, shape (words, work-items)."""
+    if pattern == "add":
+        return np.asarray(given + np.float32(rounds))
+    if pattern == "sort":  # each round's inverted bits turn the order round, so that it falls again
+        return np.ascontiguousarray(~given[::-1]) if rounds % 2 else given
+    words = len(given) // 2
+    side = math.isqrt(words)
+    a, b = (part.T.reshape(-1, side, side) for part in (given[:words], given[words:]))
+    while rounds:  # the power of the second factor by squares; unsigned words wrap as they do on the device
+        if rounds & 1:
+            a = a @ b
+        b = b @ b
+        rounds >>= 1
+    return np.ascontiguousarray(a.reshape(-1, words).T)
