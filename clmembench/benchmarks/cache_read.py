@@ -40,7 +40,7 @@ def _shared(info: DeviceInfo) -> tuple[int, ...]:
     if info.kind == "cpu":
         near = _power(max(4 * MIB, min(info.cache_bytes // 2, 16 * MIB)))
         return tuple(dict.fromkeys((min(near, _far(info)), _far(info))))
-    return tuple(n * MIB for n in (1, 2, 4, 8, 16, 32, 64, 128) if n * MIB < _far(info)) + (_far(info),)
+    return (*(n * MIB for n in (1, 2, 4, 8, 16, 32, 64, 128) if n * MIB < _far(info)), _far(info))
 
 
 def _where(info: DeviceInfo, set: str, set_bytes: int, path: str, unit_items: int) -> bool:
@@ -144,9 +144,7 @@ def cache_read(device: Device, set: str, path: str, set_bytes: int, unit_items: 
     return Slope(work, start=max(LEAST_BATCHES, rounds), most=1 << 31)
 
 
-def _check(
-    device: Device, sums: object, shape: _Shape, blocks: int, own: bool, batches: int, seed: int
-) -> Callable[[], None]:
+def _check(device: Device, sums: object, shape: _Shape, blocks: int, own: bool, batches: int, seed: int) -> Callable[[], None]:
     def check() -> None:
         expected = expected_sums(shape.groups, shape.group, shape.ilp, shape.lanes, blocks, own, batches, seed)
         found = device.download(sums, np.uint32, expected.size).reshape(expected.shape)
@@ -170,4 +168,5 @@ def expected_sums(groups: int, group: int, ilp: int, lanes: int, blocks: int, ow
     base = block_sum * vectors * np.uint64(ilp) + np.uint64(batches * group * (ilp * (ilp - 1) // 2))
     index = base[:, None] + loads * np.arange(group, dtype=np.uint64)[None, :]
     words = index[:, :, None] * np.uint64(lanes) + loads * np.arange(lanes, dtype=np.uint64)
-    return (words * np.uint64(FACTOR) + loads * np.uint64(seed)).astype(np.uint32)
+    sums: Array = (words * np.uint64(FACTOR) + loads * np.uint64(seed)).astype(np.uint32)
+    return sums

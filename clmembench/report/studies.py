@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from clmembench.model import Run
+from clmembench.report import throughput
 from clmembench.report.rows import Row
 from clmembench.report.section import Section
 
 Sections = Callable[[Run, Sequence[Row]], list[Section]]  # of the rows of its points on the whole device
 
-SECTIONS: Mapping[str, Sections] = {}
+SECTIONS: Mapping[str, Sections] = {
+    "copy_grid": throughput.grid,
+    "datatypes": throughput.types,
+    "cache_read": throughput.caches,
+}
