@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from clmembench.model import Run
-from clmembench.report import subgroup_tables
+from clmembench.report import subgroup_tables, throughput
 from clmembench.report.private_study import registers_sections, width_sections
 from clmembench.report.rows import Row
 from clmembench.report.section import Section
@@ -17,4 +17,7 @@ SECTIONS: Mapping[str, Sections] = {
     "step_latency": subgroup_tables.step_sections,
     "private_array": registers_sections,
     "divergence": width_sections,
+    "copy_grid": throughput.grid,
+    "datatypes": throughput.types,
+    "cache_read": throughput.caches,
 }

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from clmembench.model import Card
-from clmembench.report import subgroup_figures
+from clmembench.report import subgroup_figures, throughput_figures
 from clmembench.report.figures import Shown, figure
 
 Drawing = Callable[[Card, Sequence[Shown]], str]  # inline SVG, "" where there is nothing to draw
 
 FIGURES: Mapping[str, Drawing] = {
     "subgroup": subgroup_figures.drawn,
+    "copy_grid": throughput_figures.grid,
+    "cache_read": throughput_figures.caches,
 }
 
 

@@ -1,0 +1,172 @@
+"""Read bandwidth of each cache level and of memory: sets of data that are read again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from clmembench.benchmarks import MIB, axis, axis_of, benchmark, headline_bytes
+from clmembench.data import kernel_source
+from clmembench.model import Array, Device, DeviceInfo, Launch, Metric, Skip, Slope, Work
+
+READ = Metric("read_bandwidth", "GB/s", "nbytes", "slope_rate", "higher")
+KIB = 1 << 10
+OWN_TO = 256 * KIB  # a GPU's sets of one work-group each; what they share is larger, and no unit's own cache holds it
+FAR = 1024 * MIB  # beyond any cache
+PATHS = {"plain": 0, "ca": 1, "cg": 2}  # as cache_read.cl has them
+FACTOR, SEED = 2654435761, 0x85EBCA6B
+LEAST_BATCHES = 64
+MANY = (1024, 2048)  # work-items of a compute unit
+
+
+def _power(nbytes: int) -> int:
+    """The largest power of two that is not over it."""
+    return 1 << (nbytes.bit_length() - 1)
+
+
+def _far(info: DeviceInfo) -> int:
+    return _power(min(headline_bytes(info), FAR))
+
+
+def _own(info: DeviceInfo) -> tuple[int, ...]:
+    """What a compute unit's first cache holds, and more."""
+    return (16 * KIB, 256 * KIB) if info.kind == "cpu" else tuple(n * KIB for n in (16, 32, 64, 128, 256))
+
+
+def _shared(info: DeviceInfo) -> tuple[int, ...]:
+    """What a cache that all compute units share holds, and more: on CPUs half of what is claimed of one, and memory."""
+    if info.kind == "cpu":
+        near = _power(max(4 * MIB, min(info.cache_bytes // 2, 16 * MIB)))
+        return tuple(dict.fromkeys((min(near, _far(info)), _far(info))))
+    return (*(n * MIB for n in (1, 2, 4, 8, 16, 32, 64, 128) if n * MIB < _far(info)), _far(info))
+
+
+def _where(info: DeviceInfo, set: str, set_bytes: int, path: str, unit_items: int) -> bool:
+    own = set == "own"
+    if set_bytes not in (_own(info) if own else _shared(info)) and set_bytes in (*_own(info), *_shared(info)):
+        return False
+    # a set holds at least a batch of its work-group, and a unit that has one set has one work-group
+    return not own or (unit_items <= info.max_work_group and set_bytes >= _shape(info, own, unit_items).batch_bytes)
+
+
+def _thin(info: DeviceInfo, set: str, set_bytes: int, path: str, unit_items: int) -> bool:
+    """Own sets by as many work-items as they have room for; through the second cache alone, one says enough: they all lie
+    there. Shared sets by many work-items."""
+    if set == "shared":
+        return info.kind == "cpu" or unit_items in MANY
+    most = max(n for n in _unit_items(info) if _where(info, set, set_bytes, path, n))
+    return unit_items == most and (path != "cg" or set_bytes == _own(info)[0])
+
+
+def _unit_items(info: DeviceInfo) -> tuple[int, ...]:
+    return (1,) if info.kind == "cpu" else (256, 512, *MANY)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """How a set is read: work-groups, work-items of each, loads on their way at once, and words of a load."""
+
+    groups: int
+    group: int
+    ilp: int
+    lanes: int
+
+    @property
+    def batch_bytes(self) -> int:
+        return self.ilp * self.group * self.lanes * 4
+
+
+def _shape(info: DeviceInfo, own: bool, unit_items: int) -> _Shape:
+    """On CPUs one work-item a core with its widest vectors; on GPUs 16 bytes a load, a work-group a unit or more."""
+    if info.kind == "cpu":
+        return _Shape(info.compute_units, 1, 8, 16)
+    group = min(unit_items, info.max_work_group, 1024)
+    return _Shape(info.compute_units * (1 if own else max(1, unit_items // group)), group, 4, 4)
+
+
+@benchmark(
+    READ,
+    suite="access",
+    source="Mei & Chu 2015, section 5.1; Little 1961",
+    where=_where,
+    thin=_thin,
+    x="set_bytes",
+    set=axis("own", "shared"),
+    path=axis_of(lambda info: ("plain", "cg") if "ptx" in info.features else ("plain",)),
+    set_bytes=axis_of(lambda info: (*_own(info), *_shared(info))),
+    unit_items=axis_of(_unit_items),
+)
+def cache_read(device: Device, set: str, path: str, set_bytes: int, unit_items: int) -> Slope:
+    """Read bandwidth of all compute units together, over the set of data that is read again and again.
+
+    With sets of their `own` each work-group, one a compute unit, rereads `set_bytes`: what fits comes from its first cache. A
+    `shared` set is read by all, each beginning elsewhere and going round all of it, so that what comes from a unit's own cache
+    was left there a whole set before. Vectors of 16 bytes a work-item (on CPUs 64), 4 (8) on their way at once; `unit_items`
+    work-items a compute unit. Path `plain` loads through all caches, `cg` leaves out the first (NVIDIA's PTX). The slope of
+    time over bytes. What was read is summed up, and the sums are compared exactly. Raises Skip where a set is no power of two,
+    holds no batch of its work-group or is over what one buffer holds.
+    """
+    info, own = device.info, set == "own"
+    shape = _shape(info, own, unit_items)
+    blocks = set_bytes // shape.batch_bytes
+    if set_bytes & (set_bytes - 1) or blocks < 1:
+        raise Skip(f"a set of {set_bytes} B is no power of two from {shape.batch_bytes} B on")
+    data_bytes = set_bytes * (shape.groups if own else 1)
+    if data_bytes > info.max_alloc_bytes:
+        raise Skip(f"{data_bytes} B of sets do not fit into one buffer of {info.max_alloc_bytes} B")
+    ptx = "ptx" in info.features and info.kind != "cpu"
+    kernels = device.build(
+        kernel_source("cache_read"),
+        V=f"uint{shape.lanes}",
+        ILP=shape.ilp,
+        GROUP=shape.group,
+        PATH=PATHS["ca" if path == "plain" and ptx else path],
+    )
+    data, sums_bytes = device.kept("cache_read data", data_bytes), shape.groups * shape.group * shape.lanes * 4
+    sums, seed = device.kept("cache_read sums", sums_bytes), (SEED + device.seed) % 2**32
+    device.run([Launch(kernels["number_words"], (data, np.uint32(seed)), (data_bytes // 4,))])
+
+    def work(batches: int) -> Work:
+        args = (data, sums, np.uint32(batches), np.uint32(blocks - 1), np.uint32(own))
+        return Work(
+            commands=(Launch(kernels["cache_read"], args, (shape.groups * shape.group,), (shape.group,)),),
+            nbytes=batches * shape.batch_bytes * shape.groups,
+            outputs=((sums, sums_bytes),),
+            check=_check(device, sums, shape, blocks, own, batches, seed),
+            busy=shape.groups if info.kind == "cpu" else 0,
+            together=shape.groups if info.kind == "cpu" else 0,
+        )
+
+    # both ends go round the set, so that the larger one meets nothing new
+    rounds = 4 * blocks if own else -(-2 * blocks // shape.groups)
+    return Slope(work, start=max(LEAST_BATCHES, rounds), most=1 << 31)
+
+
+def _check(device: Device, sums: object, shape: _Shape, blocks: int, own: bool, batches: int, seed: int) -> Callable[[], None]:
+    def check() -> None:
+        expected = expected_sums(shape.groups, shape.group, shape.ilp, shape.lanes, blocks, own, batches, seed)
+        found = device.download(sums, np.uint32, expected.size).reshape(expected.shape)
+        wrong = int((found != expected).sum())
+        assert wrong == 0, f"{wrong} of {expected.size} sums are not those of what was to be read"
+
+    return check
+
+
+def expected_sums(groups: int, group: int, ilp: int, lanes: int, blocks: int, own: bool, batches: int, seed: int) -> Array:
+    """The sums that cache_read.cl leaves, from its words' formula alone: uint32 of shape (groups, group, lanes)."""
+    number = np.arange(groups, dtype=np.int64)
+    first = number * 0 if own else number * blocks // groups
+    laps, rest = divmod(batches, blocks)
+    around = np.concatenate(([0], np.cumsum(np.tile(np.arange(blocks, dtype=np.uint64), 2)))).astype(np.uint64)
+    block_sum = np.uint64(laps) * around[blocks] + around[first + rest] - around[first]
+    if own:
+        block_sum = block_sum + number.astype(np.uint64) * np.uint64(blocks * batches)
+    # wrapping, as sums of 32 bits do
+    loads, vectors = np.uint64(batches * ilp), np.uint64(ilp * group)
+    base = block_sum * vectors * np.uint64(ilp) + np.uint64(batches * group * (ilp * (ilp - 1) // 2))
+    index = base[:, None] + loads * np.arange(group, dtype=np.uint64)[None, :]
+    words = index[:, :, None] * np.uint64(lanes) + loads * np.arange(lanes, dtype=np.uint64)
+    sums: Array = (words * np.uint64(FACTOR) + loads * np.uint64(seed)).astype(np.uint32)
+    return sums

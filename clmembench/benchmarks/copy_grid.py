@@ -1,0 +1,77 @@
+"""Throughput of global memory over work-groups, their size and the words each work-item has in flight."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clmembench.benchmarks import BANDWIDTH, axis_of, benchmark
+from clmembench.benchmarks.copied import arrays, copied_bytes
+from clmembench.data import kernel_source
+from clmembench.model import Device, DeviceInfo, Launch, Skip, Value, Work
+
+ILPS = (1, 2, 4, 8)  # as copy_grid.cl has them
+A_UNIT = (1, 2, 4, 8, 16, 32)  # work-groups for each compute unit of a GPU
+HELD = 2048  # work-items that a GPU's compute unit holds at once, at most, on most of them
+
+IN_STEP = "work-items of a work-group are a loop on a core here: a barrier a round keeps them on neighbouring words"
+
+
+def _groups(info: DeviceInfo) -> tuple[int, ...]:
+    """On GPUs from a quarter of the compute units up to many for each; on CPUs one, one a unit, and a few."""
+    units = info.compute_units
+    if info.kind == "cpu":
+        return tuple(dict.fromkeys((1, units, 4 * units)))
+    return tuple(dict.fromkeys((max(1, units // 4), *(n * units for n in A_UNIT))))
+
+
+def _sizes(info: DeviceInfo) -> tuple[int, ...]:
+    sizes = (32, 256, 1024) if info.kind == "cpu" else (32, 64, 256, 1024)
+    return tuple(n for n in sizes if n <= info.max_work_group)
+
+
+def _thin(info: DeviceInfo, groups: int, work_group: int, **_: Value) -> bool:
+    """Of large work-groups as many as compute units hold, and few more; of small ones every other number."""
+    if info.kind == "cpu":
+        return True
+    units, small = info.compute_units, work_group < 256
+    if groups < units:
+        return work_group in (32, min(1024, info.max_work_group))
+    return groups * work_group <= HELD * units and groups not in ((2 * units, 8 * units) if small else ())
+
+
+@benchmark(
+    BANDWIDTH,
+    suite="access",
+    source="Mei & Chu 2015, section 5.1 (figure 12, table VI)",
+    thin=_thin,
+    x="groups",
+    work_group=axis_of(_sizes),
+    ilp=axis_of(lambda info: (1, 4) if info.kind == "cpu" else ILPS),
+    groups=axis_of(_groups),
+    array_bytes=axis_of(lambda info: (copied_bytes(info),)),
+)
+def copy_grid(device: Device, work_group: int, ilp: int, groups: int, array_bytes: int) -> Work:
+    """Throughput of a copy in global memory over the number of work-groups, their size and ILP.
+
+    ILP is the number of 4-byte words that each work-item has on their way at once: it loads them all, then stores them. Bytes
+    read and bytes written are counted. Every word that arrives is compared. Raises Skip for an ILP that is none of 1, 2, 4 and
+    8, and for a work-group over the device's largest.
+    """
+    if ilp not in ILPS:
+        raise Skip(f"an ILP of {ilp} is none that the kernel has: choose from {', '.join(map(str, ILPS))}")
+    if work_group > device.info.max_work_group:
+        raise Skip(f"a work-group of {work_group} is over this device's largest, {device.info.max_work_group}")
+    count, items = array_bytes // 4, groups * work_group
+    if count < ilp * items:
+        raise Skip(f"{array_bytes} B are less than {items} work-items with {ilp} words each copy at once: raise --size")
+    kernel = device.build(kernel_source("copy_grid"), ILP=ilp, IN_STEP=device.info.kind == "cpu")["copy_grid"]
+    source, target, check = arrays(device, 4 * count)
+    rounds = count // (ilp * items)
+    return Work(
+        commands=(Launch(kernel, (source, target, np.uint64(count), np.uint64(rounds)), (items,), (work_group,)),),
+        nbytes=2 * 4 * count,
+        outputs=((target, 4 * count),),
+        check=check,
+        busy=min(groups, device.info.compute_units) if device.info.kind == "cpu" else 0,
+        notes=(IN_STEP,) if device.info.kind == "cpu" else (),
+    )

@@ -1,0 +1,57 @@
+"""Throughput of global memory by the data type that a work-item copies, beside the runtime's own copy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clmembench.benchmarks import BANDWIDTH, axis, axis_of, benchmark
+from clmembench.benchmarks.copied import arrays, copied_bytes
+from clmembench.data import kernel_source
+from clmembench.model import Command, Copy, Device, DeviceInfo, Launch, Skip, Work
+
+SCALARS = {"char": 1, "short": 2, "int": 4, "float": 4, "double": 8}  # bytes
+WIDTHS = {"char": (1, 2, 4, 8, 16), "short": (1, 2, 4), "int": (1, 2, 4), "float": (1, 2, 4), "double": (1, 2, 4)}
+TYPES = {f"{name}{w if w > 1 else ''}": w * SCALARS[name] for name, widths in WIDTHS.items() for w in widths}
+DEVICE_COPY = "device_copy"
+GROUPS = (256, 64, 1024)
+
+
+def _where(info: DeviceInfo, dtype: str, array_bytes: int, work_group: int) -> bool:
+    return dtype != DEVICE_COPY or work_group == GROUPS[0]  # which has no work-groups of ours
+
+
+@benchmark(
+    BANDWIDTH,
+    suite="access",
+    source="Fang et al. 2017, section 6.3 (table 4)",
+    where=_where,
+    dtype=axis(*TYPES, DEVICE_COPY, needs={t: ["fp64"] for t in TYPES if t.startswith("double")}),
+    array_bytes=axis_of(lambda info: (copied_bytes(info),)),
+    work_group=axis(*GROUPS, tuning=True),
+)
+def datatypes(device: Device, dtype: str, array_bytes: int, work_group: int) -> Work:
+    """Throughput of a copy in global memory by data type, one element a work-item, beside the runtime's own copy.
+
+    `device_copy` is the runtime's copy from one buffer to another. All move the same array, but for a part of an element. Bytes
+    read and bytes written are counted. Every byte that arrives is compared. Raises Skip for a work-group over the device's
+    largest, and where the array holds no element.
+    """
+    size = TYPES.get(dtype, 1)
+    count = array_bytes // size
+    if not count:
+        raise Skip(f"{array_bytes} B hold no {dtype}: raise --size")
+    if dtype != DEVICE_COPY and work_group > device.info.max_work_group:
+        raise Skip(f"a work-group of {work_group} is over this device's largest, {device.info.max_work_group}")
+    source, target, check = arrays(device, count * size)
+    command: Command = Copy(target, source, count * size)
+    if dtype != DEVICE_COPY:
+        options = {"FP64": 1} if dtype.startswith("double") else {}
+        kernel = device.build(kernel_source("datatypes"), T=dtype, **options)["copy_elements"]
+        items = -(-count // work_group) * work_group
+        command = Launch(kernel, (source, target, np.uint64(count)), (items,), (work_group,))
+    return Work(
+        commands=(command,),
+        nbytes=2 * count * size,
+        outputs=((target, count * size),),
+        check=check,
+    )

@@ -1,0 +1,185 @@
+"""How much a device needs on its way at once to reach its memory's bandwidth, as copies over a grid of shapes show. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from clmembench.derive import Derived, key_of
+from clmembench.infer import levels
+from clmembench.infer.found import measured, undetermined
+from clmembench.model import DeviceInfo, Finding, Record
+
+REACHED = 0.95  # of the best rate
+BEYOND = 1.5  # times what seems enough: the bytes in flight at which no more is gained, or nothing was saturated
+LEAST_SHAPES = 8
+WORD_BYTES = 4
+METHOD = f"copies over work-groups, their size and ILP: the least with {REACHED:.0%} of the best rate"
+LOOPS = "on CPUs a work-group is a loop on a core: its work-items are not on their way at once"
+
+Evidence = Mapping[tuple[object, ...], tuple[str, ...]]  # ids of the records of a point, by its key
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One copy: how it was launched, its rate in GB/s with its interval, and bytes that its work-items load at once over the
+    whole device: at most, and at least, since nobody says how many work-groups a compute unit holds at once."""
+
+    groups: int
+    work_group: int
+    ilp: int
+    rate: float
+    low: float
+    high: float
+    most_bytes: int
+    least_bytes: float
+    key: tuple[object, ...]
+
+
+def evidence_of(records: Iterable[Record]) -> Evidence:
+    """The ids of each point's records."""
+    found: dict[tuple[object, ...], tuple[str, ...]] = {}
+    for record in records:
+        key = key_of(record)
+        found[key] = (*found.get(key, ()), f"{record.benchmark}:{record.index}:{record.process}")
+    return found
+
+
+def shapes(values: Sequence[Derived], compute_units: int) -> list[Shape]:
+    """The good points of copy_grid that have an interval.
+
+    At least one work-group of each point is on its way on every compute unit that has one; and of more, as many as their rate
+    shows: n times the rate at the same latency, or a longer one, takes n times the bytes in flight (Little's law).
+    """
+    found = []
+    for v in values:
+        if v.benchmark != "copy_grid" or v.status != "ok" or v.median is None or v.ci_low is None or v.ci_high is None:
+            continue
+        groups, size, ilp = (int(v.params[name]) for name in ("groups", "work_group", "ilp"))
+        most, least = groups * size * ilp * WORD_BYTES, min(groups, compute_units) * size * ilp * WORD_BYTES
+        found.append(Shape(groups, size, ilp, v.median, v.ci_low, v.ci_high, most, least, v.key))
+    return [replace(s, least_bytes=min(s.most_bytes, s.least_bytes * _held(s, found, compute_units))) for s in found]
+
+
+def _held(shape: Shape, among: Sequence[Shape], compute_units: int) -> float:
+    """How many such work-groups were on their way on each compute unit, at least: as copies of any ILP by that many of them
+    were faster than by one a unit."""
+    alone = {s.ilp: s for s in among if s.work_group == shape.work_group and s.groups == compute_units}
+    several = [s for s in among if s.work_group == shape.work_group and compute_units < s.groups <= shape.groups]
+    return max((s.low / alone[s.ilp].high for s in several if s.ilp in alone), default=1.0)
+
+
+def saturation(values: Sequence[Derived], info: DeviceInfo, evidence: Evidence) -> dict[str, Finding]:
+    """What reaches REACHED of the best rate of copy_grid: by name, a Finding each.
+
+    best_gb_s; saturating_bytes, the least bytes in flight over the whole device (loads: as many are stored after), between what
+    was surely too little and what is surely enough; saturating_work_group, _ilp and _groups_per_unit, the smallest of those
+    tried, whatever the others are then; shown_bytes, what the device had on its way at once, at least. Where the rate still
+    grows with the most that was tried, nothing was saturated and they are undetermined. Source: Mei & Chu 2015, section 5.1.
+    """
+    tried = shapes(values, info.compute_units)
+    names = {"saturating_bytes": "B", "saturating_work_group": "work-items", "saturating_ilp": "words",
+             "saturating_groups_per_unit": "work-groups"}  # fmt: skip
+    if len(tried) < LEAST_SHAPES:
+        reason = f"{len(tried)} of copy_grid's points have a value: at least {LEAST_SHAPES} are needed"
+        return {name: replace(undetermined(name, reason, METHOD), unit=unit) for name, unit in names.items()}
+    best = max(tried, key=lambda s: s.rate)
+    found = {
+        "best_gb_s": measured(
+            "best_gb_s", best.rate, "the fastest copy of the grid, reads and writes", _ids(evidence, [best]), best.low,
+            best.high, "GB/s",
+        ),
+    }  # fmt: skip
+    enough = min((s for s in tried if s.rate >= REACHED * best.rate), key=lambda s: s.most_bytes)
+    beyond = max(tried, key=lambda s: s.least_bytes)
+    cpu = info.kind == "cpu"
+    if not cpu:
+        text = "bytes that work-items load at once, by the work-groups that their rate shows on their way"
+        found["shown_bytes"] = Finding(
+            "shown_bytes", beyond.least_bytes, beyond.least_bytes, None, "B", "ok", text, _ids(evidence, [beyond])
+        )
+    grew = "" if cpu or beyond.least_bytes >= BEYOND * enough.most_bytes else _grew(enough, beyond)
+    each: dict[str, Callable[[Shape], float]] = {
+        "saturating_work_group": lambda s: s.work_group,
+        "saturating_ilp": lambda s: s.ilp,
+        "saturating_groups_per_unit": lambda s: s.groups / info.compute_units,
+    }
+    found["saturating_bytes"] = _bytes(tried, best, grew or LOOPS * cpu, evidence)
+    for name, of in each.items():
+        found[name] = _smallest(name, of, tried, best, grew, evidence)
+    return {name: replace(f, unit=names.get(name, f.unit)) for name, f in found.items()}
+
+
+def _grew(enough: Shape, beyond: Shape) -> str:
+    return (
+        f"not saturated: {REACHED:.0%} of the best rate takes up to {enough.most_bytes} B in flight, and no more than "
+        f"{beyond.least_bytes:.0f} B were shown to be: where the rate stops growing was not seen; raise ilp or work_group"
+    )
+
+
+def _surely(shape: Shape, best: Shape) -> bool:
+    return shape is best or shape.low >= REACHED * best.high
+
+
+def _possibly(shape: Shape, best: Shape) -> bool:
+    return shape is best or shape.high >= REACHED * best.low
+
+
+def _bytes(tried: Sequence[Shape], best: Shape, why: str, evidence: Evidence) -> Finding:
+    """Between the most bytes in flight that were surely too few and the fewest that surely are enough."""
+    name = "saturating_bytes"
+    least = min(s.least_bytes for s in tried if _possibly(s, best))
+    below = [s for s in tried if s.most_bytes < least]
+    low = max((float(s.most_bytes) for s in below), default=0.0)
+    enough = min((s for s in tried if s.rate >= REACHED * best.rate), key=lambda s: s.most_bytes)
+    sure = min((s for s in tried if _surely(s, best)), key=lambda s: s.most_bytes)
+    ids = _ids(evidence, [enough, sure, best, *(s for s in below if s.most_bytes == low)])
+    if why:
+        return undetermined(name, why, METHOD, ids, None if why == LOOPS else low)
+    return measured(name, float(enough.most_bytes), METHOD, ids, low, float(sure.most_bytes), "B")
+
+
+def _smallest(
+    name: str, of: Callable[[Shape], float], tried: Sequence[Shape], best: Shape, why: str, evidence: Evidence
+) -> Finding:
+    """The smallest value that was tried with which a shape reaches; the interval spans what noise leaves open."""
+    reached = min((s for s in tried if s.rate >= REACHED * best.rate), key=of)
+    sure, possible = (min((s for s in tried if test(s, best)), key=of) for test in (_surely, _possibly))
+    ids = _ids(evidence, [reached, sure, possible, best])
+    if why:
+        return undetermined(name, why, METHOD, ids)
+    first = of(reached) == min(map(of, tried))
+    method = f"{METHOD}; the smallest that was tried" if first else METHOD
+    return measured(name, of(reached), method, ids, of(possible), of(sure))
+
+
+def _ids(evidence: Evidence, points: Iterable[Shape]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for s in points for name in evidence.get(s.key, ())))
+
+
+def least_element(values: Sequence[Derived], sizes: Mapping[str, int], evidence: Evidence) -> Finding:
+    """The smallest element in bytes, `sizes` of types by name, whose copy in benchmark datatypes reaches REACHED of that of the
+    best type. Source: Fang et al. 2017, section 6.3."""
+    name, method = "saturating_element_bytes", f"copies of one element a work-item: the least with {REACHED:.0%} of the best"
+    good = [v for v in values if v.benchmark == "datatypes" and v.status == "ok" and v.params["dtype"] in sizes]
+    tried = [v for v in good if v.median is not None and v.ci_low is not None and v.ci_high is not None]
+    if len(tried) < 2:
+        return replace(undetermined(name, "fewer than two types have a value", method), unit="B")
+    rows = [
+        Shape(0, 0, 0, v.median or 0.0, v.ci_low or 0.0, v.ci_high or 0.0, sizes[str(v.params["dtype"])], 0.0, v.key)
+        for v in tried
+    ]
+    best = max(rows, key=lambda s: s.rate)
+    return replace(_smallest(name, lambda s: s.most_bytes, rows, best, "", evidence), method=method, unit="B")
+
+
+def memory_latency(curve: Sequence[levels.Sample], info: DeviceInfo) -> Finding:
+    """Load-to-use latency of memory in ns, from a latency curve over working sets; undetermined where there is none, or it has
+    not come to memory."""
+    method = "pointer chase, the settled end of its curve"
+    if not curve:
+        return replace(undetermined("latency_ns", "no latency in this run: run pchase too", method), unit="ns")
+    if not levels.settled(curve, levels.floor_bytes(info)):
+        return replace(undetermined("latency_ns", "the latency curve has not settled at memory", method), unit="ns")
+    last = levels.plateaus(curve)[-1]
+    return measured("latency_ns", last.ns, method, (), last.low, last.high, "ns")
