@@ -31,9 +31,9 @@ def _where(info: DeviceInfo, stride: int, word_bytes: int, items: int) -> bool:
 
 
 def _thin(info: DeviceInfo, stride: int, word_bytes: int, items: int) -> bool:
-    """All strides of 4-byte words, fewer of 8-byte ones; fewer or more work-items with the former."""
+    """All strides of 4-byte words, fewer of 8-byte ones; with fewer work-items what one pass takes, and two."""
     if items != SUB_GROUP:
-        return word_bytes == 4
+        return word_bytes == 4 or items <= 2
     return word_bytes == 4 or stride in WIDE
 
 
@@ -51,9 +51,9 @@ def _thin(info: DeviceInfo, stride: int, word_bytes: int, items: int) -> bool:
 def banks(device: Device, stride: int, word_bytes: int, items: int) -> Slope:
     """Latency of a load from local memory by one work-group of `items`, whose places lie `stride` words apart.
 
-    The slope of time over dependent loads, all of which every work-item makes: each word holds where the next work-item's lies. A
-    stride of 0 is one word that all load. A stride of 32 is a column of a [32][32] tile of such words, one of 33 a column of a
-    [32][33] tile, as padding makes it. Raises Skip for words and shapes that are none of this device's.
+    The slope of time over dependent loads, all of which every work-item makes: each word holds where the next work-item's
+    lies. A stride of 0 is one word that all load. A stride of 32 is a column of a [32][32] tile of such words, one of 33 a
+    column of a [32][33] tile, as padding makes it. Raises Skip for words and shapes that are none of this device's.
     """
     if word_bytes not in WORDS:
         raise Skip(f"no type has {word_bytes} B here: choose from {', '.join(map(str, WORDS))}")

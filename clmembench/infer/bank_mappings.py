@@ -15,9 +15,9 @@ SERVED = (32, 16, 8)  # work-items whose loads are looked at together
 
 @dataclass(frozen=True, slots=True)
 class Banks:
-    """`count` banks, each of which gives `width_bytes` of one of its rows in a pass. Successive pieces of `interleave_bytes` lie
-    in successive banks: in Kepler's banks of 8 B these are 8 in one mode and 4 in the other, where the two words of a bank's row
-    lie 32 words apart (Mei & Chu 2015, section 6.2). The loads of `served` work-items at a time share passes."""
+    """`count` banks, each of which gives `width_bytes` of one of its rows in a pass. Successive pieces of `interleave_bytes`
+    lie in successive banks: in Kepler's banks of 8 B these are 8 in one mode and 4 in the other, where the two words of a
+    bank's row lie 32 words apart (Mei & Chu 2015, section 6.2). The loads of `served` work-items at a time share passes."""
 
     count: int
     width_bytes: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -13,18 +14,20 @@ from clmembench.infer.ways import NORMAL, SURE, Line, line
 from clmembench.model import Finding
 
 SLOWER = 1.5  # times: a bank serves one row a cycle at most, so 32 of them take longer than that at any latency under 60 cycles
+ODD, LITTLE = 1.3, 1.1  # times: slower than that, one stride or what a mapping explains is not what ordinary memory does
 MARGIN = 10.0  # of log-likelihood by which a mapping must be better than the next
 TOGETHER = 32  # work-items: more may be several sub-groups, which wait for each other in other ways
 LEAST_POINTS = 8
 NARROW, DOUBLE = 4, 8  # bytes of a word
+LEVEL, LINE = 0.1, 0.3  # of a way: how well a latency of some passes is known from others of as many, and from a line alone
 BENDS = 0.1  # of a latency, off the line over ways
 METHOD = "latency over the stride between work-items, against banked memories"
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A measured latency of loads by `items` work-items whose words of `word_bytes` lie `stride` words apart, with its interval,
-    in cycles or ns; `evidence` is the record's id."""
+    """A measured latency of loads by `items` work-items whose words of `word_bytes` lie `stride` words apart, with its
+    interval, in cycles or ns; `evidence` is the record's id."""
 
     stride: int
     word_bytes: int
@@ -37,9 +40,10 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class BankStudy:
-    """What was found: `memory` is "banked" or "ordinary"; of a banked one `banks`, `bank_width_bytes`, `mapping`, `free`, `way`
-    and `growth`, and `together_4` and `together_8`, how many work-items have words of 4 and of 8 B served at a time. `mapping` is
-    the banks that explain it, None where no one does; `free` the latency of one pass."""
+    """What was found: `memory` is "banked" or "ordinary"; of a banked one `banks`, `bank_width_bytes`, `mapping` (how words lie
+    in them), `free` (the latency without a conflict), `way` (what each further way adds), `growth`, and `together_4` and
+    `together_8`, how many work-items have words of 4 and of 8 B served at a time, which are `served` too. `banks` is None where
+    none explain it."""
 
     findings: Mapping[str, Finding]
     banks: Banks | None = None
@@ -77,9 +81,7 @@ def study(accesses: Sequence[Access], unit: str) -> BankStudy:
     fits = _fits(fitted, NARROW)
     best = max(fits, key=lambda fit: fit.line.loglik)
     if all(fit.line.slowed[2] < SLOWER for fit in fits):
-        high = max(fit.line.slowed[2] for fit in fits)
-        reason = f"loads that would want one bank are at most {high:.2f} times slower than others: no bank conflict seen"
-        return BankStudy({"memory": replace(measured("memory", "ordinary", METHOD, evidence), reason=reason)})
+        return BankStudy({"memory": _ordinary(fits, fitted, evidence)})
     reason = _doubt(fits, best, fitted)
     if reason:
         return BankStudy({"memory": undetermined("memory", reason, METHOD, evidence)})
@@ -115,6 +117,23 @@ def _line(points: Sequence[Access], banks: Banks) -> Line:
     passes = np.array([banks.passes(a.stride, a.word_bytes, a.items) for a in points])
     noise = np.array([(a.high - a.low) / (2 * NORMAL) for a in points])
     return line(passes, np.array([a.latency for a in points]), noise)
+
+
+def _ordinary(fits: Sequence[_Fit], points: Sequence[Access], evidence: tuple[str, ...]) -> Finding:
+    """Memory that no banks make slow: undetermined where some stride is slow all the same."""
+    usual = float(np.median([a.latency for a in points]))
+    slow = max(points, key=lambda a: a.low)
+    if slow.low > ODD * usual:
+        times = slow.latency / usual
+        reason = f"stride {slow.stride} is {times:.2f} times slower than most, as no banked memory that is known has it"
+        return undetermined("memory", reason, METHOD, evidence)
+    best = max(fits, key=lambda fit: fit.line.loglik).line
+    if not best.unexplained and best.slowed[1] > LITTLE:
+        reason = f"{best.slowed[0]:.2f} times slower where banks would make it so, too little to be sure of them and no chance"
+        return undetermined("memory", reason, METHOD, evidence)
+    high = max(fit.line.slowed[2] for fit in fits)
+    reason = f"loads that would want one bank are at most {high:.2f} times slower than others: no bank conflict seen"
+    return replace(measured("memory", "ordinary", METHOD, evidence), reason=reason)
 
 
 def _doubt(fits: Sequence[_Fit], best: _Fit, points: Sequence[Access]) -> str:
@@ -164,22 +183,19 @@ def _together(accesses: Sequence[Access], word_bytes: int, banks: Banks) -> Find
     evidence = tuple(a.evidence for a in mine)
     if same is None or len(points) < LEAST_POINTS:
         return undetermined(name, "not measured at enough strides", method, evidence)
-    fits: list[tuple[float, int, float]] = []
+    tried: list[tuple[float, int]] = []
     for served in SERVED:
         group = replace(banks, served=served)
         found = _line(points, group)
-        if found.unexplained or found.way <= 0:
-            continue
-        noise = float(np.hypot((same.high - same.low) / (2 * NORMAL), np.median(found.sd / found.free) * same.latency))
-        off = abs(same.latency - found.at(group.passes(0, word_bytes, TOGETHER)))
-        fits.append((off, served, max(found.way / 2, SURE * noise) if not fits else found.way / 2))
-        told = found.way > SURE * noise
-        if not told:
-            return undetermined(name, "a pass costs too little beside the noise to be counted", method, evidence)
-    if not fits:
-        reason = f"the banks found for words of {NARROW} B do not explain those of {word_bytes} B"
-        return undetermined(name, reason, method, evidence)
-    off, served, allowed = min(fits)
-    if off > allowed:
-        return undetermined(name, "one word that all load takes no number of passes that is known", method, evidence)
-    return measured(name, served, method, evidence)
+        passes = group.passes(0, word_bytes, TOGETHER)
+        off = abs(same.latency - found.at(passes))
+        bend = (LEVEL if passes in found.levels else LINE) * found.way
+        noise = math.hypot((same.high - same.low) / (2 * NORMAL), float(np.median(found.sd)), bend)
+        explained = not found.unexplained and found.way > 0 and off <= max(found.way / 2, SURE * noise)
+        tried.append((found.loglik - (off / noise) ** 2 / 2 if explained else -math.inf, served))
+    (best, served), (second, _), *_ = sorted(tried, reverse=True)
+    if not math.isfinite(best):
+        return undetermined(name, "no number of them that is known explains what words of this size take", method, evidence)
+    if best - second < SURE**2 / 2:
+        return undetermined(name, "a pass costs too little beside the noise to be counted", method, evidence)
+    return measured(name, served, method, evidence, unit="work-items")

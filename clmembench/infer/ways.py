@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,9 +22,10 @@ BENT = 0.1  # of what all passes cost: what a line may be off at many
 @dataclass(frozen=True, slots=True)
 class Line:
     """latency = free + way * (passes - least), fitted; `free` is the latency at the least number of passes, `way` what each
-    further one adds, both with standard errors. `off` is by which fraction of it the latency of some number of passes lies off
-    the line, at most, and `off_error` that fraction's standard error. `unexplained` are the indices of points that the line does
-    not explain, or all where there are far too many that it explains badly."""
+    further one adds, with the latter's standard error. `off` is by which fraction of it the latency of some number of passes
+    lies off the line, at most, and `off_error` that fraction's standard error. `unexplained` are the indices of points that the
+    line does not explain, or all, the worst first, where it explains too many of them badly. `sd` is each point's noise,
+    `levels` the latency by number of passes."""
 
     free: float
     way: float
@@ -35,10 +37,11 @@ class Line:
     off_error: float
     unexplained: tuple[int, ...]
     sd: Floats
+    levels: Mapping[int, float]
 
-    def at(self, passes: float) -> float:
-        """The latency of so many passes."""
-        return self.free + self.way * (passes - self.least)
+    def at(self, passes: int) -> float:
+        """The latency of so many passes: as others have it that were measured, else on the line."""
+        return self.levels.get(passes, self.free + self.way * (passes - self.least))
 
     @property
     def slowed(self) -> tuple[float, float, float]:
@@ -85,6 +88,7 @@ def line(passes: npt.NDArray[np.int64], latency: Floats, noise: Floats) -> Line:
     return Line(
         free, way, error, int(levels[0]), int(levels[-1]), loglik,
         float(off[worst]), float(1 / math.sqrt(weight[worst]) / mean[worst]), tuple(map(int, wrong)), sd,
+        dict(zip(levels.tolist(), expected.tolist(), strict=True)),
     )  # fmt: skip
 
 
