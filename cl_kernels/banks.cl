@@ -9,9 +9,9 @@
 T loaded(const T node) {
     T value;
 #if WORD_BYTES == 4
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(node));
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(node) : "memory");
 #else
-    asm volatile("ld.shared.u64 %0, [%1];" : "=l"(value) : "l"(node));
+    asm volatile("ld.shared.u64 %0, [%1];" : "=l"(value) : "l"(node) : "memory");
 #endif
     return value;
 }

@@ -14,7 +14,7 @@ from clmembench.infer.ways import NORMAL, SURE, Line, line
 from clmembench.model import Finding
 
 SLOWER = 1.5  # times: a bank serves one row a cycle at most, so 32 of them take longer than that at any latency under 60 cycles
-ODD, LITTLE = 1.3, 1.1  # times: slower than that, one stride or what a mapping explains is not what ordinary memory does
+ODD = 1.3  # times: slower than that is not what ordinary memory does, of one stride or of those that a mapping would make slow
 MARGIN = 10.0  # of log-likelihood by which a mapping must be better than the next
 TOGETHER = 32  # work-items: more may be several sub-groups, which wait for each other in other ways
 LEAST_POINTS = 8
@@ -128,7 +128,7 @@ def _ordinary(fits: Sequence[_Fit], points: Sequence[Access], evidence: tuple[st
         reason = f"stride {slow.stride} is {times:.2f} times slower than most, as no banked memory that is known has it"
         return undetermined("memory", reason, METHOD, evidence)
     best = max(fits, key=lambda fit: fit.line.loglik).line
-    if not best.unexplained and best.slowed[1] > LITTLE:
+    if not best.unexplained and best.slowed[1] > ODD:
         reason = f"{best.slowed[0]:.2f} times slower where banks would make it so, too little to be sure of them and no chance"
         return undetermined("memory", reason, METHOD, evidence)
     high = max(fit.line.slowed[2] for fit in fits)
