@@ -1,0 +1,86 @@
+"""Latency of local memory over the stride between work-items, by which its banks are told."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clmembench.benchmarks import LATENCY, axis, axis_of, benchmark
+from clmembench.benchmarks.spaces import SPARE_BYTES
+from clmembench.data import kernel_source
+from clmembench.model import Device, DeviceInfo, Launch, Skip, Slope, Value, Work
+
+STEPS_A_BLOCK = 16  # as unrolled in banks.cl
+SUB_GROUP = 32  # work-items: what GPUs of most vendors run together; drivers that have no cl_khr_subgroups do not tell
+WORDS = {4: "uint", 8: "ulong"}  # bytes: type
+MOST_STRIDE = 64
+COUNTED = 32  # the stride at which the number of work-items is looked at, where it may be that of conflicts
+WIDE = (0, 1, 2, 3, 4, 5, 6, 8, 12, 16, 17, 24, 31, 32, 33, 64)  # strides of 8-byte words, which repeat what those of 4 say
+
+
+def _strides(info: DeviceInfo) -> tuple[int, ...]:
+    """In words. A CPU has no banks to be told apart: enough to show it."""
+    return (0, 1, 2, 3, 4, 8, 16, 31, 32, 33, 64) if info.kind == "cpu" else tuple(range(MOST_STRIDE + 1))
+
+
+def _items(info: DeviceInfo) -> tuple[int, ...]:
+    return (SUB_GROUP,) if info.kind == "cpu" else (SUB_GROUP, 1, 2, 4, 8, 16, 64)
+
+
+def _where(info: DeviceInfo, stride: int, word_bytes: int, items: int) -> bool:
+    return items == SUB_GROUP or stride == COUNTED
+
+
+def _thin(info: DeviceInfo, stride: int, word_bytes: int, items: int) -> bool:
+    """All strides of 4-byte words, fewer of 8-byte ones; with fewer work-items what one pass takes, and two."""
+    if items != SUB_GROUP:
+        return word_bytes == 4 or items <= 2
+    return word_bytes == 4 or stride in WIDE
+
+
+@benchmark(
+    LATENCY,
+    suite="access",
+    source="Mei & Chu 2015, section 6.2; Fang et al. 2017, section 6.2",
+    where=_where,
+    thin=_thin,
+    x="stride",
+    stride=axis_of(_strides),
+    word_bytes=axis(*WORDS),
+    items=axis_of(_items),
+)
+def banks(device: Device, stride: int, word_bytes: int, items: int) -> Slope:
+    """Latency of a load from local memory by one work-group of `items`, whose places lie `stride` words apart.
+
+    The slope of time over dependent loads, all of which every work-item makes: each word holds where the next work-item's
+    lies. A stride of 0 is one word that all load. A stride of 32 is a column of a [32][32] tile of such words, one of 33 a
+    column of a [32][33] tile, as padding makes it. Raises Skip for words and shapes that are none of this device's.
+    """
+    if word_bytes not in WORDS:
+        raise Skip(f"no type has {word_bytes} B here: choose from {', '.join(map(str, WORDS))}")
+    if not 1 <= items <= device.info.max_work_group or stride < 0:
+        raise Skip(f"{items} work-items at a stride of {stride} are no work-group of this device")
+    words = items * max(MOST_STRIDE, stride)  # the same for all usual strides: they run the same kernel
+    if word_bytes * words > device.info.local_mem_bytes - SPARE_BYTES:
+        raise Skip(f"{word_bytes * words} B do not fit into local memory, of which there are {device.info.local_mem_bytes} B")
+    defines: dict[str, Value] = {"T": WORDS[word_bytes], "WORD_BYTES": word_bytes, "WORDS": words}
+    kernel = device.build(kernel_source("banks"), PTX="ptx" in device.info.features, **defines)["follow"]
+    reached = device.alloc(4 * items)
+
+    def work(steps: int) -> Work:
+        blocks = -(-steps // STEPS_A_BLOCK)
+
+        def check() -> None:
+            found = device.download(reached, np.uint32, items)
+            wanted = (np.arange(items) + blocks * STEPS_A_BLOCK) % items * stride
+            assert np.array_equal(found, wanted), (
+                "a work-item is not where so many loads lead: some were not made, or are wrong"
+            )
+
+        return Work(
+            commands=(Launch(kernel, (reached, np.uint32(stride), np.uint32(blocks)), (items,), (items,)),),
+            ops=blocks * STEPS_A_BLOCK,
+            outputs=((reached, 4 * items),),
+            check=check,
+        )
+
+    return Slope(work, start=1 << 10, most=1 << 30)

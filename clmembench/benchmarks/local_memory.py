@@ -1,0 +1,181 @@
+"""Throughput of local memory: copying within it over sub-groups, work-groups and ILP, and reading it as fast as it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from clmembench.benchmarks import axis, axis_of, benchmark
+from clmembench.benchmarks.spaces import SPARE_BYTES
+from clmembench.data import kernel_source
+from clmembench.model import Array, Device, DeviceInfo, Launch, Metric, Skip, Slope, Value, Work
+
+THROUGHPUT = Metric("throughput", "GB/s", "nbytes", "slope_rate", "higher", peak="local_memory_gb_s")
+READING = Metric("bandwidth", "GB/s", "nbytes", "slope_rate", "higher", peak="local_memory_gb_s")
+
+UNIT_ITEMS = 2048  # work-items that a compute unit holds at most, on GPUs of several vendors; OpenCL does not tell
+SUB_GROUP = 32
+UNROLLED = 16  # loads of 16 B a round
+TURN = 1024  # vectors among which rounds begin, or a work-group's number of them where that is more
+MIXED = 2654435761
+
+
+def _copiers(info: DeviceInfo) -> tuple[int, ...]:
+    sizes = (64, 256) if info.kind == "cpu" else (32, 64, 128, 256, 512, 1024)
+    return tuple(n for n in sizes if n <= info.max_work_group)
+
+
+def _copy_bytes(work_group: int, ilp: int) -> int:
+    return 2 * 4 * ilp * work_group
+
+
+def _fits(info: DeviceInfo, work_group: int, groups_a_unit: int, ilp: int) -> bool:
+    """Whether so many work-groups may all be active at once, as far as that is known."""
+    active = info.kind == "cpu" or work_group * groups_a_unit <= UNIT_ITEMS
+    return active and _copy_bytes(work_group, ilp) <= info.local_mem_bytes - SPARE_BYTES
+
+
+def _usual(info: DeviceInfo, work_group: int, groups_a_unit: int, ilp: int) -> bool:
+    """Numbers of sub-groups that double, of one work-group as long as one can hold them, at every ILP; and more work-groups of
+    small, middle and large size at one ILP."""
+    if info.kind == "cpu" or groups_a_unit == 1 or (work_group, groups_a_unit) in ((512, 2), (512, 4)):
+        return True
+    return ilp == 4 and work_group in (64, 256, 512)
+
+
+@benchmark(
+    THROUGHPUT,
+    suite="access",
+    source="Mei & Chu 2015, section 6.1",
+    where=_fits,
+    thin=_usual,
+    x="work_group",
+    work_group=axis_of(_copiers),
+    groups_a_unit=axis_of(lambda info: (1, 2) if info.kind == "cpu" else (1, 2, 3, 4, 5, 6)),
+    ilp=axis_of(lambda info: (1, 4, 8) if info.kind == "cpu" else (1, 2, 4, 6, 8)),
+)
+def local_copy(device: Device, work_group: int, groups_a_unit: int, ilp: int) -> Slope:
+    """Throughput of copying within local memory, `ilp` 4-byte words a work-item at a time, over work-groups and their size.
+
+    Bytes are those read and those written. It is a slope over copies: launching, filling local memory and reading it out
+    cancel, for which the paper subtracts the cost of a barrier and a clock. There are `groups_a_unit` work-groups for each
+    compute unit of the device; whether all of them are active at once is the device's doing, and no more than 2048 work-items a
+    unit are asked of a GPU. What stands in both regions in the end tells how many copies were made.
+    """
+    if ilp < 1 or work_group < 1 or groups_a_unit < 1:
+        raise Skip("work-items, work-groups and words are at least 1 each")
+    if work_group > device.info.max_work_group:
+        raise Skip(f"a work-group of {work_group} is over this device's largest, {device.info.max_work_group}")
+    used = _copy_bytes(work_group, ilp)
+    if used > device.info.local_mem_bytes - SPARE_BYTES:
+        raise Skip(f"{used} B do not fit into local memory, of which there are {device.info.local_mem_bytes} B")
+    kernel = device.build(kernel_source("local_memory"), COPY=1, GROUP=work_group, ILP=ilp)["copy_local"]
+    groups = device.info.work_groups or groups_a_unit * device.info.compute_units
+    items = groups * work_group
+    found = device.alloc(2 * 4 * ilp * items)
+
+    def work(copies: int) -> Work:
+        rounds = -(-copies // 2)
+
+        def check() -> None:
+            first, second = device.download(found, np.uint32, 2 * ilp * items).reshape(2, items, ilp)
+            words = np.arange(items * ilp, dtype=np.uint32).reshape(items, ilp)
+            assert np.array_equal(first, np.roll(words, 2 * rounds, 1)), "the first region does not hold what was copied to it"
+            assert np.array_equal(second, np.roll(words, 2 * rounds - 1, 1)), "the second region does not hold what it should"
+
+        return Work(
+            commands=(Launch(kernel, (found, np.uint32(rounds)), (items,), (work_group,)),),
+            nbytes=2 * rounds * 2 * 4 * ilp * items,
+            outputs=((found, 2 * 4 * ilp * items),),
+            check=check,
+        )
+
+    return Slope(work, start=1 << 8, most=1 << 30)
+
+
+def _readers(info: DeviceInfo) -> tuple[int, ...]:
+    """The likely best first."""
+    sizes = (64, 256) if info.kind == "cpu" else (512, 1024, 256, 128)
+    return tuple(n for n in sizes if n <= info.max_work_group) or (info.max_work_group,)
+
+
+def _read_fits(info: DeviceInfo, path: str, work_group: int, groups_a_unit: int, ilp: int) -> bool:
+    active = info.kind == "cpu" or work_group * groups_a_unit <= UNIT_ITEMS
+    return active and 16 * _vectors(info, work_group) <= info.local_mem_bytes - SPARE_BYTES
+
+
+def _turn(work_group: int) -> int:
+    """Vectors among which rounds begin: a power of two."""
+    return max(TURN, 1 << (work_group - 1).bit_length())
+
+
+def _vectors(info: DeviceInfo, work_group: int) -> int:
+    return _turn(work_group) + UNROLLED * min(SUB_GROUP, work_group)
+
+
+@benchmark(
+    READING,
+    suite="access",
+    source="Mei & Chu 2015, section 6.1 (theoretical throughput); Zhang & Owens 2011",
+    where=_read_fits,
+    path=axis("portable", "ptx", needs={"ptx": ["ptx"]}),
+    work_group=axis_of(_readers, tuning=True),
+    groups_a_unit=axis_of(lambda info: (1,) if info.kind == "cpu" else (2, 1, 4), tuning=True),
+    ilp=axis(4, 8, 2, tuning=True),
+)
+def local_read(device: Device, path: str, work_group: int, groups_a_unit: int, ilp: int) -> Slope:
+    """Bandwidth of reading local memory by all compute units, 16 B a load, without a bank conflict.
+
+    Every value read is added up, which tells that all were; loads of a round begin where the round before did not, so that none
+    can be left out. The slope over rounds of 16 loads: launching and filling cancel. path ptx: loads are written as the device's
+    own vector loads; portable: as OpenCL C has them. Raises Skip for shapes that are none of this device's.
+    """
+    shape = min(work_group, groups_a_unit, ilp) >= 1 and ilp % 2 == 0 and UNROLLED % ilp == 0
+    if not shape or work_group > device.info.max_work_group:
+        raise Skip(f"no kernel has {groups_a_unit} work-groups of {work_group} and {ilp} loads at a time here")
+    if 16 * _vectors(device.info, work_group) > device.info.local_mem_bytes - SPARE_BYTES:
+        raise Skip(f"{16 * _vectors(device.info, work_group)} B do not fit into local memory")
+    step, turn = min(SUB_GROUP, work_group), _turn(work_group)
+    defines: dict[str, Value] = {"GROUP": work_group, "STEP": step, "TURN": turn, "UNROLLED": UNROLLED, "ILP": ilp}
+    kernel = device.build(kernel_source("local_memory"), COPY=0, PTX=path == "ptx", **defines)["read_local"]
+    groups = device.info.work_groups or groups_a_unit * device.info.compute_units
+    items = groups * work_group
+    sums = device.alloc(16 * items)
+
+    def work(rounds: int) -> Work:
+        return Work(
+            commands=(Launch(kernel, (sums, np.uint32(rounds)), (items,), (work_group,)),),
+            nbytes=rounds * UNROLLED * 16 * items,
+            outputs=((sums, 16 * items),),
+            check=_check_sums(device, sums, rounds, groups, work_group, step, turn),
+        )
+
+    return Slope(work, start=1 << 6, most=1 << 30)
+
+
+def _check_sums(
+    device: Device, sums: object, rounds: int, groups: int, work_group: int, step: int, turn: int
+) -> Callable[[], None]:
+    def check() -> None:
+        found = device.download(sums, np.uint32, 4 * groups * work_group).reshape(groups, work_group, 4)
+        wanted = expected(rounds, work_group, step, turn)
+        assert (found == wanted).all(), "some sums are not those of what was to be read: loads were left out, or are wrong"
+
+    return check
+
+
+def expected(rounds: int, work_group: int, step: int, turn: int) -> Array:
+    """What each work-item of a group has added up after so many rounds, modulo 2^32: uint32 of shape (work_group, 4)."""
+    item = np.arange(work_group, dtype=np.uint64)
+    period = turn // step
+    total = np.zeros((work_group, 4), np.uint64)
+    for number in range(min(rounds, period)):
+        times = (rounds - number + period - 1) // period
+        begin = (item + number * step) % turn
+        vectors = begin[:, None] + np.arange(UNROLLED, dtype=np.uint64) * step
+        words = 4 * vectors.sum(axis=1)[:, None] + UNROLLED * np.arange(4, dtype=np.uint64)
+        total += np.uint64(times) * (words % 2**32)
+        total %= 2**32
+    wanted: Array = (total * MIXED % 2**32).astype(np.uint32)
+    return wanted

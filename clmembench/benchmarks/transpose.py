@@ -1,0 +1,71 @@
+"""Matrix transposition straight and through local memory, padded or not: what bank conflicts cost a real kernel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from clmembench.benchmarks import BANDWIDTH, axis, axis_of, benchmark, headline_bytes
+from clmembench.data import kernel_source
+from clmembench.model import Device, DeviceInfo, Launch, Metric, Skip, Work
+
+TILE = 32  # words of a tile's side
+ROWS = 8  # of work-items of a work-group
+PADS = {"direct": 0, "tile": 0, "padded": 1}  # way: words that a row of the tile has too many
+LARGEST = {"cpu": 2048}  # side of a matrix; of others 8192
+THROUGHPUT: Metric = replace(BANDWIDTH, name="throughput")
+
+
+def _sides(info: DeviceInfo) -> tuple[int, ...]:
+    """The largest power of two, up to LARGEST, whose matrix is no larger than the headline arrays; and one that no tile
+    divides, just below half of it."""
+    words = max(1, headline_bytes(info) // 4)
+    side = min(LARGEST.get(info.kind, 8192), 1 << (words.bit_length() - 1) // 2)
+    return side, max(1, side // 2 - 1)
+
+
+@benchmark(
+    THROUGHPUT,
+    suite="access",
+    source="Fang et al. 2017, section 6.2 (padding); Mei & Chu 2015, section 6.2",
+    x="n",
+    n=axis_of(_sides),
+    way=axis(*PADS),
+)
+def transpose(device: Device, n: int, way: str) -> Work:
+    """Transposition of an n x n matrix of 4-byte words: direct, through a [32][32] tile in local memory, or a [32][33] one.
+
+    direct: what is read row by row is written column by column, or the other way round. tile: both are rows, and the tile is
+    written by rows and read by columns, whose words all lie in one of 32 banks. padded: the tile's rows have a word more, so
+    that its columns lie in all banks. Bytes are those of the matrix, read and written once each. Every element is compared.
+    Raises Skip for a matrix that no buffer, or a work-group of 32 x 8 that no device, suits.
+    """
+    if way not in PADS:
+        raise Skip(f"no way of transposing is called {way}: choose from {', '.join(PADS)}")
+    if device.info.max_work_group < TILE * ROWS:
+        raise Skip(f"a work-group of {TILE} x {ROWS} is over this device's largest, {device.info.max_work_group}")
+    if not 1 <= n < 1 << 16 or 4 * n * n > device.info.max_alloc_bytes:
+        raise Skip(f"a matrix of n={n} is none, or over this device's largest buffer: choose another n")
+    kernels = device.build(kernel_source("transpose"), TILE=TILE, ROWS=ROWS, STAGED=way != "direct", PAD=PADS[way])
+    given, turned, wrong = device.alloc(4 * n * n), device.alloc(4 * n * n), device.alloc(4)
+    side = np.uint32(n)
+    device.run([Launch(kernels["init"], (given, side), (n * n,))])
+    tiles = -(-n // TILE)
+
+    def check() -> None:
+        device.upload(wrong, np.zeros(1, np.uint32))
+        device.run([Launch(kernels["verify"], (turned, wrong, side), (n * n,))])
+        count = int(device.download(wrong, np.uint32, 1)[0])
+        assert count == 0, f"{count} of {n * n} elements are not those of the transposed matrix"
+        # the device's own word is not enough: look at the first row from the host
+        first = device.download(turned, np.uint32, n)
+        wanted = (np.arange(n, dtype=np.uint64) * n * 2654435761 + 1).astype(np.uint32)
+        assert np.array_equal(first, wanted), "the first row is not the first column that was, as the host sees it"
+
+    return Work(
+        commands=(Launch(kernels["transpose"], (given, turned, side), (tiles * TILE, tiles * ROWS), (TILE, ROWS)),),
+        nbytes=8 * n * n,
+        outputs=((turned, 4 * n * n),),
+        check=check,
+    )

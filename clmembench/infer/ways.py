@@ -1,0 +1,109 @@
+"""Latency as a line over passes: what one costs, how well it explains what was measured, and which points it does not. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+NORMAL = 1.96  # standard deviations of a 95% interval
+RELATIVE = (0.003, 0.01, 0.02)  # of a latency: what one point's conditions add to its samples' own noise
+SPREADS = (0.0, 0.3, 1.0)  # of a pass: how far the latency of some number of passes lies off the line, alike at all its strides
+SURE = 4.0  # standard deviations
+A_PASS = 0.5  # of a pass: a point that lies further off has another number of passes than it should
+BENT = 0.1  # of what all passes cost: what a line may be off at many
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """latency = free + way * (passes - least), fitted; `free` is the latency at the least number of passes, `way` what each
+    further one adds, with the latter's standard error. `off` is by which fraction of it the latency of some number of passes
+    lies off the line, at most, and `off_error` that fraction's standard error. `unexplained` are the indices of points that the
+    line does not explain, or all, the worst first, where it explains too many of them badly. `sd` is each point's noise,
+    `levels` the latency by number of passes."""
+
+    free: float
+    way: float
+    way_error: float
+    least: int
+    most: int
+    loglik: float
+    off: float
+    off_error: float
+    unexplained: tuple[int, ...]
+    sd: Floats
+    levels: Mapping[int, float]
+
+    def at(self, passes: int) -> float:
+        """The latency of so many passes: as others have it that were measured, else on the line."""
+        return self.levels.get(passes, self.free + self.way * (passes - self.least))
+
+    @property
+    def slowed(self) -> tuple[float, float, float]:
+        """How many times slower the most passes are than the least, with the ends of its interval."""
+        reach = (self.most - self.least) / self.free
+        return tuple(1 + reach * (self.way + k * NORMAL * self.way_error) for k in (0, -1, 1))  # type: ignore[return-value]
+
+
+def line(passes: npt.NDArray[np.int64], latency: Floats, noise: Floats) -> Line:
+    """The most likely line through points of `noise` (standard deviations of their samples alone); all of shape (points,).
+
+    Points of one number of passes share how far they lie off the line, since what they wait for is the same. How much points
+    vary beside their samples' noise, and levels beside the line, is chosen from a few values by likelihood.
+    """
+    levels, of = np.unique(passes, return_inverse=True)
+    best: tuple[float, Floats, Floats, float, float, Floats] | None = None
+    for relative in RELATIVE:
+        sd = np.hypot(noise, relative * latency)
+        weight = np.bincount(of, 1 / sd**2)
+        mean = np.bincount(of, latency / sd**2) / weight
+        within = float(np.sum(((latency - mean[of]) / sd) ** 2 + 2 * np.log(sd)))
+        plain = _straight(levels, mean, 1 / weight)[1]
+        for spread in SPREADS:
+            variance = 1 / weight + (spread * plain) ** 2
+            free, way, error = _straight(levels, mean, variance)
+            off = mean - free - way * (levels - levels[0])
+            loglik = -0.5 * (within + float(np.sum(off**2 / variance + np.log(variance * weight))))
+            if best is None or loglik > best[0]:
+                share = 1 - 1 / (weight * variance)  # of what a level is off that is its own and no noise
+                best = loglik, sd, mean - off + share * off, free, way, np.array([error])
+    assert best is not None
+    loglik, sd, expected, free, way, (error,) = best
+    residual = np.abs(latency - expected[of])
+    allowed = np.maximum(np.maximum(A_PASS * way, BENT * way * (passes - levels[0])), SURE * sd)
+    wrong = np.flatnonzero(residual > allowed)
+    freedom = max(1, len(latency) - 2)
+    misfit = float(np.sum((residual / np.maximum(sd, BENT * way * (passes - levels[0]))) ** 2)) / freedom
+    if misfit > 1 + SURE * math.sqrt(2 / freedom):
+        wrong = np.argsort(-residual / sd) if not len(wrong) else wrong
+    weight = np.bincount(of, 1 / sd**2)
+    mean = np.bincount(of, latency / sd**2) / weight
+    off = np.abs(mean / (free + way * (levels - levels[0])) - 1)
+    worst = int(np.argmax(off))
+    return Line(
+        free, way, error, int(levels[0]), int(levels[-1]), loglik,
+        float(off[worst]), float(1 / math.sqrt(weight[worst]) / mean[worst]), tuple(map(int, wrong)), sd,
+        dict(zip(levels.tolist(), expected.tolist(), strict=True)),
+    )  # fmt: skip
+
+
+def _straight(x: npt.NDArray[np.int64], y: Floats, variance: Floats) -> tuple[float, float, float]:
+    """Value at the least x, slope and its standard error, by weighted least squares; a slope is not below 0."""
+    weight = 1 / variance
+    middle = float(np.average(x, weights=weight))
+    spread = float(np.sum(weight * (x - middle) ** 2))
+    level = float(np.average(y, weights=weight))
+    if spread <= 0:
+        return level, 0.0, math.inf
+    slope = float(np.sum(weight * (x - middle) * (y - level))) / spread
+    degrees = max(1, len(x) - 2)
+    misfit = float(np.sum(weight * (y - level - slope * (x - middle)) ** 2)) / degrees
+    error = math.sqrt(max(1.0, misfit) / spread)
+    if slope <= 0:
+        return level, 0.0, error
+    return level + slope * (float(x[0]) - middle), slope, error
