@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from clmembench.model import Card
 from clmembench.report.figures import Shown, figure
+from clmembench.report.private_figures import registers_figure
 
 Drawing = Callable[[Card, Sequence[Shown]], str]  # inline SVG, "" where there is nothing to draw
 
-FIGURES: Mapping[str, Drawing] = {}
+FIGURES: Mapping[str, Drawing] = {
+    "private_array": registers_figure,
+}
 
 
 def drawn(name: str, card: Card, shown: Sequence[Shown]) -> str:
