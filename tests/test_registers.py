@@ -12,8 +12,10 @@ from clmembench.derive import derive
 from clmembench.infer.naming import names_of
 from clmembench.infer.registers import COST, MEMORY, SPILLS, Kept, kept
 from clmembench.model import Card, Metric, Record, Value
+from clmembench.report.figures import Shown
 from clmembench.report.private_study import PUBLISHED, registers_sections
 from clmembench.report.rows import rows
+from clmembench.report.study_figures import drawn
 from tests import builders
 from tests.builders import clock, header, record, run, series
 
@@ -190,3 +192,19 @@ def test_the_section_has_the_papers_rows_and_says_which_evidence():
 def test_a_name_is_of_the_measured_records_of_a_point():
     records = [builders.record(index=3, process=p) for p in (0, 1)] + [builders.record(index=4, role="tune")]
     assert list(names_of(records).values()) == [("stream:3:0", "stream:3:1")]
+
+
+def test_the_figure_tells_what_is_in_registers_where_the_compiler_does():
+    one, quiet = (run(points(SM_35, facts), header(cards=CARDS)) for facts in (stack, nothing))
+    card = CARDS["private_array"]
+    shown = Shown("first", tuple(rows(one, None)))
+    svg = drawn("private_array", card, [shown])
+    assert svg.startswith("<svg")
+    assert svg == drawn("private_array", card, [shown]), "byte-stable"
+    for text in ("static, in registers", "static, not in registers", "matmul", "cycles a step"):
+        assert text in svg
+    silent = drawn("private_array", card, [Shown("second", tuple(rows(quiet, None)))])
+    assert "in registers" not in silent
+    both = drawn("private_array", card, [shown, Shown("second", tuple(rows(quiet, None)))])
+    assert "first, static, in registers" in both
+    assert drawn("private_array", card, [Shown("none", ())]) == ""

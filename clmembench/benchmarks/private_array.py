@@ -15,9 +15,9 @@ PATTERNS = {"add": 0, "matmul": 1, "sort": 2}
 GROUP = 32  # work-items of a GPU's only work-group: few, so that each may have as many registers as there can be
 EXACT = (1 << 24) - 1024  # rounds of additions of 1 to a float below 1024 that stay whole numbers
 # 4-byte words of one array. Where the limit lies on devices with 256 registers a work-item the sizes are close to each other
-LINE = (2, 4, 8, 16, 32, 48, 64, 96, 128, 160, 192, 208, 216, 224, 232, 240, 248, 256, 320, 384, 512)
-SQUARES = (4, 9, 16, 25, 36, 49, 64, 81, 100, 121, 144, 169, 196, 256)
-FEW = (2, 4, 8, 9, 16, 32, 36, 64, 128, 144, 256, 512)  # where indices come at run time, the size hardly decides
+LINE = (2, 4, 8, 16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 232, 240, 248, 252, 256, 320, 512)
+SQUARES = (4, 9, 16, 25, 36, 49, 64, 81, 100, 121, 144, 256)
+FEW = (2, 4, 16, 36, 64, 256, 512)  # where indices come at run time, the size hardly decides
 CPU = (4, 16, 64, 256)
 
 

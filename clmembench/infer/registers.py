@@ -58,9 +58,7 @@ def kept(values: Sequence[Derived], names: Names) -> list[Kept]:
     """Of every pattern and indexing among the values of `private_array`, in their order."""
     usable = [v for v in values if v.status in ("ok", "suspect", "undetermined")]
     in_cycles = all(v.cycles_low is not None for v in usable if v.status == "ok")
-    private = {n for v in usable if (n := _number(v.facts, "private_bytes")) is not None}
-    # drivers that do not know it give 0 for everything, or some other number
-    told = 0 in private and len(private) > 1
+    private, told = _private(usable)
     curves: dict[tuple[str, str], list[Sized]] = {}
     for value in usable:
         words = value.params.get("words")
@@ -72,6 +70,19 @@ def kept(values: Sequence[Derived], names: Names) -> list[Kept]:
     if private and not told:
         untold += f" (private memory is {' or '.join(str(n) for n in sorted(private))} B whatever the array)"
     return [_of_curve(*kind, sorted(points, key=lambda p: p.words), unit, untold) for kind, points in curves.items()]
+
+
+def placed(values: Sequence[Derived]) -> list[bool | None]:
+    """Of each value whether its arrays are in registers by what the compiler says; None where it does not."""
+    _, told = _private(values)
+    return [_in_registers(_sized(value, 0, False, told, {})) for value in values]
+
+
+def _private(values: Sequence[Derived]) -> tuple[set[int], bool]:
+    """All private memory sizes, and whether they tell anything: drivers that do not know give 0 for everything, or something
+    else."""
+    sizes = {n for v in values if (n := _number(v.facts, "private_bytes")) is not None}
+    return sizes, 0 in sizes and len(sizes) > 1
 
 
 def _sized(value: Derived, words: int, in_cycles: bool, told: bool, names: Names) -> Sized:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from clmembench.model import Card
 from clmembench.report import subgroup_figures, throughput_figures
 from clmembench.report.figures import Shown, figure
+from clmembench.report.private_figures import registers_figure
 
 Drawing = Callable[[Card, Sequence[Shown]], str]  # inline SVG, "" where there is nothing to draw
 
@@ -14,6 +15,7 @@ FIGURES: Mapping[str, Drawing] = {
     "subgroup": subgroup_figures.drawn,
     "copy_grid": throughput_figures.grid,
     "cache_read": throughput_figures.caches,
+    "private_array": registers_figure,
 }
 
 
