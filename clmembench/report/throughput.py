@@ -108,12 +108,12 @@ def _told(name: str, finding: Finding) -> tuple[str, str, str]:
     if isinstance(finding.value, int | float):
         low, high = finding.low, finding.high
         if finding.unit == "B":
-            whole = [format_bytes(round(b)) for b in (low, high) if b is not None]
+            whole = [format_bytes(round(b), 1) for b in (low, high) if b is not None]
             bounds = " to ".join(whole) if high is not None else f"at least {whole[0]}"
-            return label, format_bytes(round(finding.value)), "exact" if low == high else bounds
+            return label, format_bytes(round(finding.value), 1), "exact" if low == high else bounds
         bounds = "exact" if low == high else format_interval(low, high, finding.unit)
         return label, format_in(finding.value, finding.unit).strip(), bounds
-    more = "" if finding.low is None or finding.unit != "B" else f"more than {format_bytes(round(finding.low))}"
+    more = "" if finding.low is None or finding.unit != "B" else f"more than {format_bytes(round(finding.low), 1)}"
     return label, f"{finding.status}: {finding.reason}", more
 
 
@@ -183,7 +183,7 @@ def caches(run: Run, rows: Sequence[Row]) -> list[Section]:
         need = concurrency.needed(_latency(curve, size, name[1]), _rate(row))
         given = int(p["unit_items"]) * IN_FLIGHT[kind] * units
         if need.value is not None:
-            law.append((*name, format_bytes(size), *_told(need.name, need)[1:], format_bytes(given)))
+            law.append((*name, format_bytes(size), *_told(need.name, need)[1:], format_bytes(given, 1)))
     header = ("cache_read: set", "path", "size", "bandwidth", "95% interval", "B/clock/unit", "work-items a unit")
     title = "Read bandwidth of all compute units together, by where the set lies."
     notes = (
