@@ -47,8 +47,8 @@ def _where(info: DeviceInfo, set: str, set_bytes: int, path: str, unit_items: in
     own = set == "own"
     if set_bytes not in (_own(info) if own else _shared(info)) and set_bytes in (*_own(info), *_shared(info)):
         return False
-    # a set holds at least a batch of its work-group, and a unit that has one set has one work-group
-    return not own or (unit_items <= info.max_work_group and set_bytes >= _shape(info, own, unit_items).batch_bytes)
+    # a unit that has one set has one work-group of that size, whose batch the set holds
+    return not own or info.kind == "cpu" or _shape(info, own, unit_items, set_bytes).group == unit_items
 
 
 def _thin(info: DeviceInfo, set: str, set_bytes: int, path: str, unit_items: int) -> bool:
@@ -78,11 +78,12 @@ class _Shape:
         return self.ilp * self.group * self.lanes * 4
 
 
-def _shape(info: DeviceInfo, own: bool, unit_items: int) -> _Shape:
-    """On CPUs one work-item a core with its widest vectors; on GPUs 16 bytes a load, a work-group a unit or more."""
+def _shape(info: DeviceInfo, own: bool, unit_items: int, set_bytes: int) -> _Shape:
+    """On CPUs one work-item a core with its widest vectors; on GPUs 16 bytes a load, a work-group a unit or, of a shared set,
+    as many as make `unit_items`; none larger than what reads the set in one batch."""
     if info.kind == "cpu":
         return _Shape(info.compute_units, 1, 8, 16)
-    group = min(unit_items, info.max_work_group, 1024)
+    group = max(1, min(unit_items, info.max_work_group, 1024, set_bytes // (4 * 16)))
     return _Shape(info.compute_units * (1 if own else max(1, unit_items // group)), group, 4, 4)
 
 
@@ -109,7 +110,9 @@ def cache_read(device: Device, set: str, path: str, set_bytes: int, unit_items: 
     holds no batch of its work-group or is over what one buffer holds.
     """
     info, own = device.info, set == "own"
-    shape = _shape(info, own, unit_items)
+    shape = _shape(info, own, unit_items, set_bytes)
+    if info.kind != "cpu" and own and shape.group != unit_items:
+        raise Skip(f"a set of {set_bytes} B holds no batch of one work-group of {unit_items} on this device")
     blocks = set_bytes // shape.batch_bytes
     if set_bytes & (set_bytes - 1) or blocks < 1:
         raise Skip(f"a set of {set_bytes} B is no power of two from {shape.batch_bytes} B on")

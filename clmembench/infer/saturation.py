@@ -15,6 +15,7 @@ BEYOND = 1.5  # times what seems enough: the bytes in flight at which no more is
 LEAST_SHAPES = 8
 WORD_BYTES = 4
 METHOD = f"copies over work-groups, their size and ILP: the least with {REACHED:.0%} of the best rate"
+NOT_SATURATED = "not saturated: see saturating_bytes"
 LOOPS = "on CPUs a work-group is a loop on a core: its work-items are not on their way at once"
 
 Evidence = Mapping[tuple[object, ...], tuple[str, ...]]  # ids of the records of a point, by its key
@@ -106,14 +107,14 @@ def saturation(values: Sequence[Derived], info: DeviceInfo, evidence: Evidence) 
     }
     found["saturating_bytes"] = _bytes(tried, best, grew or LOOPS * cpu, evidence)
     for name, of in each.items():
-        found[name] = _smallest(name, of, tried, best, grew, evidence)
+        found[name] = _smallest(name, of, tried, best, NOT_SATURATED if grew else "", evidence)
     return {name: replace(f, unit=names.get(name, f.unit)) for name, f in found.items()}
 
 
 def _grew(enough: Shape, beyond: Shape) -> str:
     return (
-        f"not saturated: {REACHED:.0%} of the best rate takes up to {enough.most_bytes} B in flight, and no more than "
-        f"{beyond.least_bytes:.0f} B were shown to be: where the rate stops growing was not seen; raise ilp or work_group"
+        f"not saturated: {REACHED:.0%} of the best rate takes up to {enough.most_bytes / 1e6:.3g} MB in flight, and no more "
+        f"than {beyond.least_bytes / 1e6:.3g} MB were shown to be: the rate may still grow; name a larger ilp or work_group"
     )
 
 

@@ -108,12 +108,14 @@ def _told(name: str, finding: Finding) -> tuple[str, str, str]:
     if isinstance(finding.value, int | float):
         low, high = finding.low, finding.high
         if finding.unit == "B":
-            whole = [format_bytes(round(b)) for b in (low, high) if b is not None]
+            whole = [format_bytes(round(b), 1) for b in (low, high) if b is not None]
             bounds = " to ".join(whole) if high is not None else f"at least {whole[0]}"
-            return label, format_bytes(round(finding.value)), "exact" if low == high else bounds
-        bounds = "exact" if low == high else format_interval(low, high, finding.unit)
+            return label, format_bytes(round(finding.value), 1), "exact" if low == high else bounds
+        tried = name.startswith("saturating")  # values of an axis: between them none was tried
+        same = "of those tried" if tried else "exact"
+        bounds = same if low == high else format_interval(low, high, finding.unit)
         return label, format_in(finding.value, finding.unit).strip(), bounds
-    more = "" if finding.low is None or finding.unit != "B" else f"more than {format_bytes(round(finding.low))}"
+    more = "" if finding.low is None or finding.unit != "B" else f"more than {format_bytes(round(finding.low), 1)}"
     return label, f"{finding.status}: {finding.reason}", more
 
 
@@ -136,7 +138,9 @@ def types(run: Run, rows: Sequence[Row]) -> list[Section]:
     sizes.pop(DEVICE_COPY, None)
     least = least_element([row.value for row in rows], sizes, evidence_of(run.records))
     name, found, bounds = _told(least.name, least)
-    said = f"{name} with 95% of the best type's rate: {found}" + (f" ({bounds})" if bounds not in ("", "exact") else "")
+    said = f"{name} with 95% of the best type's rate: {found}" + (
+        f" ({bounds})" if bounds not in ("", "of those tried") else ""
+    )
     return [Section(title, header, tuple(cells), (said,), left=1)]
 
 
@@ -183,7 +187,7 @@ def caches(run: Run, rows: Sequence[Row]) -> list[Section]:
         need = concurrency.needed(_latency(curve, size, name[1]), _rate(row))
         given = int(p["unit_items"]) * IN_FLIGHT[kind] * units
         if need.value is not None:
-            law.append((*name, format_bytes(size), *_told(need.name, need)[1:], format_bytes(given)))
+            law.append((*name, format_bytes(size), *_told(need.name, need)[1:], format_bytes(given, 1)))
     header = ("cache_read: set", "path", "size", "bandwidth", "95% interval", "B/clock/unit", "work-items a unit")
     title = "Read bandwidth of all compute units together, by where the set lies."
     notes = (

@@ -16,41 +16,93 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LEAST = 2  # points of a line
+COPIED = 2.0  # bytes copied for each that is loaded
 
 
 def grid(card: Card, shown: Sequence[Shown]) -> str:
-    """A plot for each device and work-group size: throughput over the number of work-groups, a line an ILP."""
-    plots: list[tuple[str, list[Row], float]] = []
-    for device in shown:
-        rows = good(device.rows)
-        top = max((row.value.ci_high or row.value.median or 0.0 for row in rows), default=0.0)
-        sizes = sorted({int(row.value.params["work_group"]) for row in rows})
-        for size in sizes:
-            mine = [row for row in rows if row.value.params["work_group"] == size]
-            plots.append((f"{plain(device.label)}, work-groups of {size}", mine, top))
-    plots = [plot for plot in plots if len({row.value.params["groups"] for row in plot[1]}) >= LEAST]
+    """A plot for each device and work-group size: throughput over the number of work-groups, a line an ILP. And one for each
+    device over bytes in flight, with Little's law."""
+    devices = [(plain(s.label), rows) for s in shown if (rows := good(s.rows))]
+    plots = [
+        (f"{label}, work-groups of {size}", mine, rows)
+        for label, rows in devices
+        for size in _values(rows, "work_group")
+        for mine in [_of(rows, "work_group", size)]
+        if len(_values(mine, "groups")) >= LEAST
+    ]
     if not plots:
         return ""
     figure, axes = subplots(len(plots), height=3.2)
-    for axis, (title, rows, top) in zip(axes, plots, strict=True):
-        for number, ilp in enumerate(sorted({int(row.value.params["ilp"]) for row in rows})):
-            _line(axis, [row for row in rows if row.value.params["ilp"] == ilp], "groups", f"ILP {ilp}", number)
-        peak = next((row.peak.value for row in rows if row.peak), None)
-        if peak:
-            axis.axhline(peak, color="#999999", linestyle="--", linewidth=1.0, label="theoretical peak")
-        axis.set_xscale("log", base=2)
+    for axis, (title, mine, every) in zip(axes, plots, strict=True):
+        for number, ilp in enumerate(_values(every, "ilp")):
+            if _of(mine, "ilp", ilp):
+                _line(axis, _of(mine, "ilp", ilp), "groups", f"ILP {ilp}", number)
+        _rate(axis, every, title)
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axis.set_ylim(0, 1.08 * max(top, peak or 0.0))
-        axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
         axis.set_xlabel("work-groups")
-        axis.set_ylabel("throughput (GB/s)")
-        axis.set_title(title, fontsize=10)
+    legend(figure, axes)
+    # on CPUs a work-group is a loop on a core, whose work-items are not on their way at once
+    many = [(plain(s.label), rows) for s in shown if s.kind != "cpu" and (rows := good(s.rows))]
+    return svg(figure) + (_little(many) if many else "")
+
+
+def _little(devices: Sequence[tuple[str, list[Row]]]) -> str:
+    """Throughput over the bytes that work-items load at once, and the line that Little's law draws through the point whose
+    bytes were away for the shortest time: what lies below it had to wait for others."""
+    figure, axes = subplots(len(devices), height=3.8)
+    for axis, (label, rows) in zip(axes, devices, strict=True):
+        for number, ilp in enumerate(_values(rows, "ilp")):
+            mine = _of(rows, "ilp", ilp)
+            x = [loaded_bytes(row) for row in mine]
+            y = [row.value.median or 0.0 for row in mine]
+            axis.plot(x, y, MARKERS[number], markersize=4, color=colour(number), label=f"ILP {ilp}")
+        away = min(COPIED * loaded_bytes(row) / (row.value.median or 1.0) for row in rows)
+        top = max(row.value.ci_high or row.value.median or 0.0 for row in rows)
+        ends = [min(loaded_bytes(row) for row in rows), top * away / COPIED]
+        if ends[1] > ends[0]:
+            line = [COPIED * end / away for end in ends]
+            axis.plot(ends, line, color="#333333", linewidth=1.0, label="Little's law, at the shortest time any load took")
+        _rate(axis, rows, f"{label}: a load takes {away:.0f} ns at least")
+        axis.set_yscale("log")
+        axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        axis.set_ylim(bottom=0.7 * min(row.value.median or 0.0 for row in rows))
+        axis.xaxis.set_major_formatter(lambda value, _: format_bytes(value))
+        axis.tick_params(axis="x", rotation=30)
+        axis.set_xlabel("bytes that all work-items load at once")
     legend(figure, axes)
     return svg(figure)
 
 
+def loaded_bytes(row: Row) -> float:
+    """Bytes that the work-items of a copy of the grid load at once, if the device holds all of them."""
+    p = row.value.params
+    return 4.0 * int(p["groups"]) * int(p["work_group"]) * int(p["ilp"])
+
+
+def _of(rows: Sequence[Row], name: str, value: int) -> list[Row]:
+    return [row for row in rows if row.value.params[name] == value]
+
+
+def _values(rows: Sequence[Row], name: str) -> list[int]:
+    return sorted({int(row.value.params[name]) for row in rows})
+
+
+def _rate(axis: Axes, rows: Sequence[Row], title: str) -> None:
+    """The axis of throughput, up to the theoretical peak where that is known."""
+    peak = next((row.peak.value for row in rows if row.peak), None)
+    if peak:
+        axis.axhline(peak, color="#999999", linestyle="--", linewidth=1.0, label="theoretical peak")
+    axis.set_xscale("log", base=2)
+    axis.set_ylim(0, 1.08 * max(peak or 0.0, *(row.value.ci_high or row.value.median or 0.0 for row in rows)))
+    axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    axis.set_ylabel("throughput (GB/s)")
+    axis.set_title(title, fontsize=10)
+
+
 def caches(card: Card, shown: Sequence[Shown]) -> str:
     """A plot for each device: read bandwidth over the size of the set, a line for each kind of set and path."""
+    from matplotlib.ticker import LogLocator
+
     devices = [(plain(s.label), best_of_sets(s.rows)) for s in shown]
     devices = [(label, rows) for label, rows in devices if len(rows) >= LEAST]
     if not devices:
@@ -64,6 +116,7 @@ def caches(card: Card, shown: Sequence[Shown]) -> str:
             _line(axis, mine, "set_bytes", name, number)
         axis.set_xscale("log", base=2)
         axis.set_yscale("log")
+        axis.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
         axis.xaxis.set_major_formatter(lambda value, _: format_bytes(value))
         axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
         axis.yaxis.set_minor_formatter("")
