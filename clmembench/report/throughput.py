@@ -134,14 +134,19 @@ def types(run: Run, rows: Sequence[Row]) -> list[Section]:
         cells.append((name, size, format_in(value.median, value.unit, 4), interval(value), ratio, bounds, shape))
     header = ("datatypes: type", "bytes", "throughput", "95% interval", "of device copy", "interval", "best work-group")
     title = "Copy in global memory by data type, one element a work-item (Fang et al. 2017, table 4)."
-    sizes = {str(row.value.params["dtype"]): element_bytes(str(row.value.params["dtype"])) for row in rows}
-    sizes.pop(DEVICE_COPY, None)
-    least = least_element([row.value for row in rows], sizes, evidence_of(run.records))
+    least = smallest_element(run, rows)
     name, found, bounds = _told(least.name, least)
     said = f"{name} with 95% of the best type's rate: {found}" + (
         f" ({bounds})" if bounds not in ("", "of those tried") else ""
     )
     return [Section(title, header, tuple(cells), (said,), left=1)]
+
+
+def smallest_element(run: Run, rows: Sequence[Row]) -> Finding:
+    """The smallest element that a work-item must copy for the best type's rate, by datatypes' rows."""
+    sizes = {str(row.value.params["dtype"]): element_bytes(str(row.value.params["dtype"])) for row in rows}
+    sizes.pop(DEVICE_COPY, None)
+    return least_element([row.value for row in rows], sizes, evidence_of(run.records))
 
 
 def element_bytes(name: str) -> int:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from clmembench.derive import Derived
-from clmembench.infer.guidelines import constant_memory, global_memory, image_memory, local_memory
+from clmembench.infer.guidelines import beyond, constant_memory, global_memory, image_memory, local_memory, private_memory
 from clmembench.infer.guidelines.advice import Advice, Guidelines, Known
-from clmembench.model import DeviceInfo
+from clmembench.model import DeviceInfo, Finding
 
 EVERY: tuple[Guidelines, ...] = (
+    private_memory.guidelines,
     local_memory.guidelines,
     constant_memory.guidelines,
     global_memory.guidelines,
     image_memory.guidelines,
+    beyond.guidelines,
 )
 
 
-def advised(values: Sequence[Derived], info: DeviceInfo) -> list[Advice]:
-    """What each guideline comes to on a device, in the order of the paper: from the values of a run, as `derive` gives them."""
-    known = Known.of(values, info)
+def advised(values: Sequence[Derived], info: DeviceInfo, findings: Mapping[str, Finding] | None = None) -> list[Advice]:
+    """What each guideline comes to on a device, in the order of the paper: from the values of a run, as `derive` gives them,
+    and findings of what saturates its memory."""
+    known = Known.of(values, info, findings or {})
     return [advice for guidelines in EVERY for advice in guidelines(known)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from clmembench.derive import Derived
@@ -35,17 +35,19 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a run tells: its values, what its device says of itself, and what each memory does for work-items side by side."""
+    """What a run tells: its values, what its device says of itself, what each memory does for work-items side by side, and what
+    else was found of it, by name (see infer.saturation)."""
 
     values: Sequence[Derived]
     info: DeviceInfo
     memories: Mapping[str, Memory]
     wide: int
+    findings: Mapping[str, Finding] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, values: Sequence[Derived], info: DeviceInfo) -> Known:
+    def of(cls, values: Sequence[Derived], info: DeviceInfo, findings: Mapping[str, Finding]) -> Known:
         """From the values of a run, as `derive` gives them, judged by the gates."""
-        return cls(values, info, {m.name: m for m in memories(values)}, width_of(values))
+        return cls(values, info, {m.name: m for m in memories(values)}, width_of(values), findings)
 
     def load(self, memory: str, items: int, **changes: Value) -> Derived | None:
         """How long a load of so many work-items takes in a memory; consecutive words and one group unless changed."""

@@ -1,0 +1,127 @@
+"""L1 to L4: which private arrays this device's compiler keeps in registers, and what one that it does not keep costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from clmembench.derive import Derived
+from clmembench.infer.effect import Ratio, pick, ratio
+from clmembench.infer.guidelines.advice import MATTERS, Advice, Known, cycles, times, unknown
+from clmembench.infer.registers import ARRAYS, Kept, kept
+
+RUN = "the run has no private arrays: run benchmark private_array"
+BEFORE, OLDER = 73, "a K20c (sm_35)"  # words of a streaming addition: Fang et al. 2017, table 3
+
+
+def guidelines(known: Known) -> Iterator[Advice]:
+    """Each in the order of the paper (Fang et al. 2017, section 7.1)."""
+    names = {v.key: v.evidence for v in known.values if v.benchmark == "private_array"}
+    found = {(one.pattern, one.indexing): one for one in kept(_mine(known), names)}
+    yield small(known, found)
+    yield complicated(found)
+    yield sorting(known, found)
+    yield newer(found)
+
+
+def _mine(known: Known) -> list[Derived]:
+    return [v for v in known.values if v.benchmark == "private_array"]
+
+
+def small(known: Known, found: Mapping[tuple[str, str], Kept]) -> Advice:
+    """L1, by streaming additions: the largest array in registers, and a step with the largest of all beside one with it."""
+    claim = "small private arrays, simply accessed, stay in registers"
+    one = found.get(("add", "static"))
+    if one is None or one.limit.status != "ok" or one.limit.low is None:
+        return _open("L1", claim, one)
+    words = int(one.limit.low)
+    cost, spilled = _cost(known, one, words), _cost(known, one, _largest(known, one))
+    dearer = ratio(spilled, cost)
+    told = _told(dearer, one)
+    if words < 1:
+        return Advice("L1", claim, "does not hold", *told, "avoid private arrays: none is kept in registers")
+    run_time = found.get(("add", "dynamic"))
+    never = run_time is not None and run_time.limit.low == 0
+    return Advice(
+        "L1",
+        claim,
+        "holds",
+        *told,
+        f"keep a private array to {words} words: of {_largest(known, one)} a step takes {times(dearer)} as long "
+        f"({cycles(spilled)}, not {cycles(cost)})" + ("; an index that is only known at run time keeps none there" * never),
+    )
+
+
+def complicated(found: Mapping[tuple[str, str], Kept]) -> Advice:
+    """L2, by what arrays of a small matrix product and of streaming additions take of registers."""
+    claim = "complicated access patterns leave room for smaller arrays: simplify them"
+    simple, nested = found.get(("add", "static")), found.get(("matmul", "static"))
+    if simple is None or nested is None or None in (simple.limit.value, nested.limit.value):
+        return _open("L2", claim, nested)
+    sizes = [int(one.limit.low or 0) * ARRAYS.get(one.pattern, 1) for one in (simple, nested)]
+    most = int(nested.limit.high or 0) * ARRAYS.get("matmul", 1)
+    evidence = tuple(dict.fromkeys((*simple.limit.evidence, *nested.limit.evidence)))
+    if not sizes[1]:
+        return Advice(
+            "L2", claim, "holds", None, None, None, "times", evidence, "unroll nested loops: none keeps arrays as they are"
+        )
+    effect = (sizes[0] / sizes[1], sizes[0] / max(most, 1), int(simple.limit.high or sizes[0]) / sizes[1])
+    worse = effect[1] >= MATTERS
+    said = f"the arrays of a matrix product take {sizes[1]} words of registers at most, those of additions {sizes[0]}"
+    advice = f"{'simplify the pattern' if worse else 'unrolled loops need no simplifying'}: {said}"
+    return Advice("L2", claim, "holds" if worse else "does not hold", *effect, "times", evidence, advice)
+
+
+def sorting(known: Known, found: Mapping[tuple[str, str], Kept]) -> Advice:
+    """L3: whether an array that is sorted can lie in registers."""
+    claim = "an array that is sorted is not kept in registers: replace sorting by something simpler"
+    one = found.get(("sort", "static"))
+    if one is None or one.limit.status != "ok" or one.limit.low is None:
+        return _open("L3", claim, one)
+    words = int(one.limit.low)
+    loose = found.get(("sort", "dynamic"))
+    dearer = None
+    if loose is not None:
+        dearer = ratio(_cost(known, loose, words), _cost(known, one, words))
+    told = _told(dearer, one)
+    if words < 1:
+        return Advice("L3", claim, "holds", *told, "do without sorting private arrays, as by a mean in place of a median")
+    advice = f"sort by a network of fixed exchanges: up to {words} words stay in registers, and with run-time indices none do"
+    if dearer is not None:
+        advice += f", which takes {times(dearer)} as long"
+    return Advice("L3", claim, "does not hold", *told, advice)
+
+
+def newer(found: Mapping[tuple[str, str], Kept]) -> Advice:
+    """L4, which one device cannot show: by what was published of an older one."""
+    claim = "newer compilers and devices keep larger arrays in registers"
+    one = found.get(("add", "static"))
+    if one is None or one.limit.status != "ok" or not one.limit.low:
+        return _open("L4", claim, one)
+    effect = (one.limit.low / BEFORE, one.limit.low / BEFORE, (one.limit.high or one.limit.low) / BEFORE)
+    advice = (
+        f"compile for the device at hand: {one.limit.low:.0f} words are kept here, {before:.0f} were on {PUBLISHED['device']}"
+    )
+    return Advice(
+        "L4", claim, "holds" if effect[1] >= MATTERS else "does not hold", *effect, "times", one.limit.evidence, advice
+    )
+
+
+def _open(name: str, claim: str, one: Kept | None) -> Advice:
+    return unknown(name, claim, RUN if one is None else one.limit.reason or "where the array lies was not found")
+
+
+def _largest(known: Known, one: Kept) -> int:
+    """The largest array that was measured of this pattern."""
+    mine = [v for v in _mine(known) if (v.params["pattern"], v.params["indexing"]) == (one.pattern, one.indexing)]
+    return max((int(v.params["words"]) for v in mine if v.median is not None), default=0)
+
+
+def _cost(known: Known, one: Kept, words: int) -> Derived | None:
+    return pick(known.values, "private_array", pattern=one.pattern, indexing=one.indexing, words=words)
+
+
+def _told(found: Ratio | None, one: Kept) -> tuple[float | None, float | None, float | None, str, tuple[str, ...]]:
+    evidence = one.limit.evidence
+    if found is None:
+        return None, None, None, "times", evidence
+    return found.value, found.low, found.high, "times", tuple(dict.fromkeys((*evidence, *found.evidence)))
