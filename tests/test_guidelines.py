@@ -9,6 +9,7 @@ import pytest
 
 from clmembench.infer.guidelines import advised
 from clmembench.infer.guidelines.local_memory import break_even
+from clmembench.model import Finding
 from clmembench.report import advice
 from clmembench.runtimes.fake import INFO
 from tests.simulated_memories import CPU, K20C, by_line, flat, serial, value, values
@@ -131,3 +132,111 @@ def test_every_form_has_every_guideline():
     for form in (advice.to_text(found), advice.to_markdown(found)):
         assert all(a.id in form for a in found)
     assert max(map(len, advice.to_text(found).split("\n"))) <= advice.WIDTH
+
+
+def arrays(pattern, indexing, kept_words, spilled_words, cost, spilled_cost):
+    """Private arrays of which those up to a size lie in registers, by the compiler's word and by the cost of a step."""
+    found = []
+    for words in (*kept_words, *spilled_words):
+        stack = 0 if words in kept_words else 4 * words
+        facts = {"private_bytes": stack, "stack_bytes": stack, "spill_store_bytes": stack, "spill_load_bytes": stack}
+        params = {"pattern": pattern, "indexing": indexing, "words": words}
+        told = value("private_array", params, cost if stack == 0 else spilled_cost, 0.01, words, facts=facts)
+        found.append(replace(told, key=("private_array", *sorted(params.items()))))
+    return found
+
+
+# Fang et al. 2017, table 3, sm_35
+K20C_ARRAYS = [
+    *arrays("add", "static", (16, 32, 73), (74, 128, 256), 9.0, 203.0),
+    *arrays("matmul", "static", (2, 6), (7, 10, 14), 9.0, 203.0),
+    *arrays("sort", "static", (), (2, 4, 8, 16), 9.0, 203.0),
+]
+
+
+def test_the_papers_private_arrays():
+    by = {a.id: a for a in advised(K20C_ARRAYS, INFO)}
+    assert by["L1"].verdict == "holds"
+    assert "73 words" in by["L1"].advice
+    assert by["L1"].effect == pytest.approx(203 / 9, rel=0.01)
+    assert by["L2"].verdict == "holds"  # 3 arrays of 6 words in place of 73
+    assert by["L2"].effect == pytest.approx(73 / 18)
+    assert by["L3"].verdict == "holds"
+    assert by["L4"].verdict == "does not hold"  # it is that device
+
+
+def test_a_newer_compiler_contradicts_them():
+    found = [
+        *arrays("add", "static", (64, 248), (249, 512), 4.0, 35.0),
+        *arrays("add", "dynamic", (), (2, 64, 248, 512), 4.0, 35.0),
+        *arrays("matmul", "static", (40, 82), (83, 128), 4.0, 35.0),
+        *arrays("sort", "static", (64, 248), (249, 512), 4.0, 35.0),
+        *arrays("sort", "dynamic", (), (2, 64, 248, 512), 4.0, 90.0),
+    ]
+    by = {a.id: a for a in advised(found, INFO)}
+    assert [by[name].verdict for name in ("L1", "L2", "L3", "L4")] == ["holds", "does not hold", "does not hold", "holds"]
+    assert "run time keeps none" in by["L1"].advice
+    assert by["L3"].effect == pytest.approx(90 / 4, rel=0.01)
+    assert by["L4"].effect == pytest.approx(248 / 73)
+
+
+def test_a_compiler_that_says_nothing_leaves_private_arrays_open():
+    silent = [replace(v, facts={}) for v in arrays("add", "static", (16, 64), (), 5.0, 5.0)]
+    assert {a.verdict for a in advised(silent, INFO) if a.id.startswith("L")} == {"undetermined"}
+
+
+def finding(name, low, middle, high, unit=""):
+    return Finding(name, middle, low, high, unit, "ok", "test", (f"{name}:0:0",))
+
+
+def test_what_saturates_memory():
+    found = {
+        "saturating_work_group": finding("saturating_work_group", 256, 256, 256),
+        "saturating_element_bytes": finding("saturating_element_bytes", 4, 4, 4),
+        "saturating_ilp": finding("saturating_ilp", 1, 2, 4),
+        "saturating_bytes": finding("saturating_bytes", 1 << 20, 1 << 21, 1 << 21, "B"),
+        "needed_bytes": finding("needed_bytes", 9e5, 1e6, 1.1e6, "B"),
+        "found_over_needed": finding("found_over_needed", 1.1, 1.5, 1.9),
+        "best_gb_s": finding("best_gb_s", 990, 1000, 1010, "GB/s"),
+    }
+    launch = value("launch_dispatch", {"groups": 1}, 5000.0, 0.01)
+    by = {a.id: a for a in advised([launch], INFO, found)}
+    assert by["X1"].verdict == "holds" and "256" in by["X1"].advice
+    assert by["X2"].verdict == "does not hold"
+    assert by["X3"].verdict == "undetermined"
+    assert by["X4"].verdict == "holds"
+    assert by["X7"].effect == pytest.approx(5.0)
+    assert "50 us" in by["X7"].advice and "50 MB" in by["X7"].advice
+
+
+@pytest.mark.parametrize(("low", "high", "wanted"), [(2.5, 4, "does not hold"), (1.5, 3, "undetermined"), (0.6, 1.9, "holds")])
+def test_littles_law_beside_what_was_seen(low, high, wanted):
+    found = {
+        "found_over_needed": finding("found_over_needed", low, (low + high) / 2, high),
+        "needed_bytes": finding("needed_bytes", 1e6, 1e6, 1e6, "B"),
+        "saturating_bytes": finding("saturating_bytes", 1e6, 1e6, 1e6, "B"),
+    }
+    assert {a.id: a for a in advised([], INFO, found)}["X4"].verdict == wanted
+
+
+def test_atomics_and_bandwidth_that_pay_privately():
+    def addition(memory, ns):
+        params = {"op": "add", "dtype": "int", "memory": memory, "address": "same", "result": "used", "items": 1024}
+        return value("atomic", params, ns, 0.01)
+
+    def read(benchmark, rate, **params):
+        ends = {"median": rate, "ci_low": rate * 0.99, "ci_high": rate * 1.01, "cycles": None, "unit": "GB/s"}
+        return value(benchmark, params, 1.0, 0.0, **ends)
+
+    found = [
+        addition("global", 700.0),
+        addition("local", 70.0),
+        read("local_read", 30.0, path="portable"),
+        read("cache_read", 10.0, set="own", set_bytes=1 << 14),
+        read("cache_read", 1.0, set="shared", set_bytes=1 << 30),
+    ]
+    by = {a.id: a for a in advised(found, INFO)}
+    assert by["X6"].verdict == "holds"
+    assert by["X6"].effect == pytest.approx(10)
+    assert by["X5"].verdict == "holds"
+    assert by["X5"].effect == pytest.approx(3)

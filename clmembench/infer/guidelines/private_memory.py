@@ -98,9 +98,7 @@ def newer(found: Mapping[tuple[str, str], Kept]) -> Advice:
     if one is None or one.limit.status != "ok" or not one.limit.low:
         return _open("L4", claim, one)
     effect = (one.limit.low / BEFORE, one.limit.low / BEFORE, (one.limit.high or one.limit.low) / BEFORE)
-    advice = (
-        f"compile for the device at hand: {one.limit.low:.0f} words are kept here, {before:.0f} were on {PUBLISHED['device']}"
-    )
+    advice = f"compile for the device at hand: {one.limit.low:.0f} words are kept here, {BEFORE} were on {OLDER}"
     return Advice(
         "L4", claim, "holds" if effect[1] >= MATTERS else "does not hold", *effect, "times", one.limit.evidence, advice
     )
