@@ -28,13 +28,16 @@ kernel void number_words(global uint* restrict data, const uint seed) {
     data[get_global_id(0)] = (uint)get_global_id(0) * 2654435761u + seed;
 }
 
-// Each work-group reads `batches` blocks of a set of `mask` + 1 blocks, one after the other and round again. With `own` 1 each
-// work-group has a set of its own; else they share one, and begin evenly spread over it. Which block comes next no compiler
-// knows, so it cannot keep what was read. Work-items keep the sum of what they read.
+// Each work-group reads `batches` blocks of a set of `mask` + 1 blocks, each once before any comes again. With `own` 1 each
+// work-group has a set of its own; else they share one, and begin evenly spread over it. With a `factor` of 1 blocks come one
+// after the other; with 5 in an order of each group's own (a congruential generator of full period), since groups that follow
+// each other catch up with one that waits, and what they then ask for together is fetched once for all of them. Which block comes
+// next no compiler knows, so it cannot keep what was read. Work-items keep the sum of what they read.
 __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 kernel void cache_read(const global V* restrict data, global V* restrict sums, const uint batches, const uint mask,
-                       const uint own) {
+                       const uint own, const uint factor) {
     const ulong group = get_group_id(0), blocks = (ulong)mask + 1;
+    const uint addend = factor == 1 ? 1 : ((uint)group * 2654435761u >> 7) | 1;
     const global V* const set = data + (own ? group * blocks * BLOCK : 0) + get_local_id(0);
     uint block = own ? 0 : (uint)(group * blocks / get_num_groups(0));
     V sum = (V)(0);
@@ -50,7 +53,7 @@ kernel void cache_read(const global V* restrict data, global V* restrict sums, c
         sum += a + b;
         sum += c + d;
 #endif
-        block = (block + 1) & mask;
+        block = (block * factor + addend) & mask;
     }
     sums[get_global_id(0)] = sum;
 }

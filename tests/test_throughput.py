@@ -29,29 +29,32 @@ SHEET = SpecSheet("Test sheet", "gpu", Match(), {"memory_bandwidth_gb_s": Figure
 READ = Card(1, "access", "Reads.", "", discovered()["cache_read"].metrics, x="set_bytes")
 
 
-@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize(("own", "factor"), [(True, 1), (False, 1), (False, 5)])
 @pytest.mark.parametrize(("groups", "group", "ilp", "lanes", "blocks", "batches"),
                          [(3, 4, 4, 4, 8, 5), (2, 1, 8, 16, 4, 11), (5, 2, 4, 4, 1, 7), (7, 2, 4, 4, 4, 8)])  # fmt: skip
-def test_the_sums_of_what_is_read_are_those_of_reading_it(own, groups, group, ilp, lanes, blocks, batches):
+def test_the_sums_of_what_is_read_are_those_of_reading_it(own, factor, groups, group, ilp, lanes, blocks, batches):
     seed, block = 12345, ilp * group
     size = block * blocks * (groups if own else 1)
     data = (np.arange(size * lanes, dtype=np.uint64) * FACTOR + seed).astype(np.uint32).reshape(size, lanes)
     sums = np.zeros((groups, group, lanes), np.uint32)
     for g in range(groups):  # as cache_read.cl goes
-        at = 0 if own else g * blocks // groups
+        at, seen = 0 if own else g * blocks // groups, []
+        addend = 1 if factor == 1 else ((g * 2654435761) % 2**32 >> 7) | 1
         for _ in range(batches):
             for j in range(ilp):
                 first = (g * blocks * block if own else 0) + at * block + j * group
                 sums[g] += data[first : first + group]
-            at = (at + 1) % blocks
-    found = expected_sums(groups, group, ilp, lanes, blocks, own, batches, seed)
+            seen.append(at)
+            at = (at * factor + addend) % blocks
+        assert len(set(seen[:blocks])) == min(blocks, batches), "a block came twice before all had come once"
+    found = expected_sums(groups, group, ilp, lanes, blocks, own, factor, batches, seed)
     assert found.dtype == np.uint32 and np.array_equal(found, sums)
 
 
 def test_a_check_sees_one_wrong_sum():
     fake = FakeDevice(replace(INFO, array_bytes=4 * MIB))
     work = discovered()["cache_read"].prepare(fake, set="own", path="plain", set_bytes=16 * KIB, unit_items=256).work(64)
-    shape = (8, 256, 4, 4, 1, True, 64, 0x85EBCA6B)
+    shape = (8, 256, 4, 4, 1, True, 1, 64, 0x85EBCA6B)
     sums = expected_sums(*shape)
     fake.upload(work.outputs[0][0], sums)
     work.check()

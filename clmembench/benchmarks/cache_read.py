@@ -17,6 +17,7 @@ OWN_TO = 256 * KIB  # a GPU's sets of one work-group each; what they share is la
 FAR = 1024 * MIB  # beyond any cache
 PATHS = {"plain": 0, "ca": 1, "cg": 2}  # as cache_read.cl has them
 FACTOR, SEED = 2654435761, 0x85EBCA6B
+JUMPS = 5  # the factor of an order in which no work-group follows another
 LEAST_BATCHES = 64
 MANY = (1024, 2048)  # work-items of a compute unit
 
@@ -103,17 +104,19 @@ def cache_read(device: Device, set: str, path: str, set_bytes: int, unit_items: 
     """Read bandwidth of all compute units together, over the set of data that is read again and again.
 
     With sets of their `own` each work-group, one a compute unit, rereads `set_bytes`: what fits comes from its first cache. A
-    `shared` set is read by all, each beginning elsewhere and going round all of it, so that what comes from a unit's own cache
-    was left there a whole set before. Vectors of 16 bytes a work-item (on CPUs 64), 4 (8) on their way at once; `unit_items`
-    work-items a compute unit. Path `plain` loads through all caches, `cg` leaves out the first (NVIDIA's PTX). The slope of
-    time over bytes. What was read is summed up, and the sums are compared exactly. Raises Skip where a set is no power of two,
-    holds no batch of its work-group or is over what one buffer holds.
+    `shared` set is read by all, each beginning elsewhere; on GPUs in blocks whose order is each work-group's own, since groups
+    that follow each other through one order catch up, and a cache then answers them together. Groups that happen to ask for one
+    block at the same time still may be, least so with large sets. Vectors of 16 bytes a work-item (on CPUs 64), 4 (8) on their
+    way at once; `unit_items` work-items a compute unit. Path `plain` loads through all caches, `cg` leaves out the first
+    (NVIDIA's PTX). The slope of time over bytes. What was read is summed up, and the sums are compared exactly. Raises Skip
+    where a set is no power of two, holds no batch of its work-group or is over what one buffer holds.
     """
     info, own = device.info, set == "own"
     shape = _shape(info, own, unit_items, set_bytes)
     if info.kind != "cpu" and own and shape.group != unit_items:
         raise Skip(f"a set of {set_bytes} B holds no batch of one work-group of {unit_items} on this device")
     blocks = set_bytes // shape.batch_bytes
+    factor = 1 if own or info.kind == "cpu" else JUMPS
     if set_bytes & (set_bytes - 1) or blocks < 1:
         raise Skip(f"a set of {set_bytes} B is no power of two from {shape.batch_bytes} B on")
     data_bytes = set_bytes * (shape.groups if own else 1)
@@ -132,12 +135,12 @@ def cache_read(device: Device, set: str, path: str, set_bytes: int, unit_items: 
     device.run([Launch(kernels["number_words"], (data, np.uint32(seed)), (data_bytes // 4,))])
 
     def work(batches: int) -> Work:
-        args = (data, sums, np.uint32(batches), np.uint32(blocks - 1), np.uint32(own))
+        args = (data, sums, np.uint32(batches), np.uint32(blocks - 1), np.uint32(own), np.uint32(factor))
         return Work(
             commands=(Launch(kernels["cache_read"], args, (shape.groups * shape.group,), (shape.group,)),),
             nbytes=batches * shape.batch_bytes * shape.groups,
             outputs=((sums, sums_bytes),),
-            check=_check(device, sums, shape, blocks, own, batches, seed),
+            check=_check(device, sums, shape, blocks, own, factor, batches, seed),
             busy=shape.groups if info.kind == "cpu" else 0,
             together=shape.groups if info.kind == "cpu" else 0,
         )
@@ -147,9 +150,11 @@ def cache_read(device: Device, set: str, path: str, set_bytes: int, unit_items: 
     return Slope(work, start=max(LEAST_BATCHES, rounds), most=1 << 31)
 
 
-def _check(device: Device, sums: object, shape: _Shape, blocks: int, own: bool, batches: int, seed: int) -> Callable[[], None]:
+def _check(
+    device: Device, sums: object, shape: _Shape, blocks: int, own: bool, factor: int, batches: int, seed: int
+) -> Callable[[], None]:
     def check() -> None:
-        expected = expected_sums(shape.groups, shape.group, shape.ilp, shape.lanes, blocks, own, batches, seed)
+        expected = expected_sums(shape.groups, shape.group, shape.ilp, shape.lanes, blocks, own, factor, batches, seed)
         found = device.download(sums, np.uint32, expected.size).reshape(expected.shape)
         wrong = int((found != expected).sum())
         assert wrong == 0, f"{wrong} of {expected.size} sums are not those of what was to be read"
@@ -157,13 +162,15 @@ def _check(device: Device, sums: object, shape: _Shape, blocks: int, own: bool, 
     return check
 
 
-def expected_sums(groups: int, group: int, ilp: int, lanes: int, blocks: int, own: bool, batches: int, seed: int) -> Array:
+def expected_sums(
+    groups: int, group: int, ilp: int, lanes: int, blocks: int, own: bool, factor: int, batches: int, seed: int
+) -> Array:
     """The sums that cache_read.cl leaves, from its words' formula alone: uint32 of shape (groups, group, lanes)."""
     number = np.arange(groups, dtype=np.int64)
     first = number * 0 if own else number * blocks // groups
     laps, rest = divmod(batches, blocks)
-    around = np.concatenate(([0], np.cumsum(np.tile(np.arange(blocks, dtype=np.uint64), 2)))).astype(np.uint64)
-    block_sum = np.uint64(laps) * around[blocks] + around[first + rest] - around[first]
+    lap_sum = np.uint64(blocks * (blocks - 1) // 2)
+    block_sum = np.uint64(laps) * lap_sum + _sum_of_blocks(first, blocks, factor, rest)
     if own:
         block_sum = block_sum + number.astype(np.uint64) * np.uint64(blocks * batches)
     # wrapping, as sums of 32 bits do
@@ -173,3 +180,16 @@ def expected_sums(groups: int, group: int, ilp: int, lanes: int, blocks: int, ow
     words = index[:, :, None] * np.uint64(lanes) + loads * np.arange(lanes, dtype=np.uint64)
     sums: Array = (words * np.uint64(FACTOR) + loads * np.uint64(seed)).astype(np.uint32)
     return sums
+
+
+def _sum_of_blocks(first: Array, blocks: int, factor: int, count: int) -> Array:
+    """The sum of the first `count` blocks, fewer than all, that each work-group reads: uint64, shape of `first`."""
+    if factor == 1:
+        around = np.concatenate(([0], np.cumsum(np.tile(np.arange(blocks, dtype=np.uint64), 2)))).astype(np.uint64)
+        return np.asarray(around[first + count] - around[first])
+    addend = (np.arange(first.size, dtype=np.uint64) * np.uint64(FACTOR) & np.uint64(2**32 - 1)) >> np.uint64(7) | np.uint64(1)
+    block, found, mask = first.astype(np.uint64), np.zeros(first.size, np.uint64), np.uint64(blocks - 1)
+    for _ in range(count):
+        found += block
+        block = (block * np.uint64(factor) + addend) & mask
+    return found
