@@ -30,12 +30,12 @@ GRID = [
 ]
 
 
-def copies(resident=2048, peak=PEAK, noise=0.003, soft=False, info=INFO, grid=GRID, seed=0):
+def copies(resident=2048, slots=32, peak=PEAK, noise=0.003, soft=False, info=INFO, grid=GRID, seed=0):
     """Records of a device whose compute units hold `resident` work-items at once, by Little's law."""
     rng = np.random.default_rng(seed)
     records = []
     for index, (groups, size, ilp) in enumerate(grid):
-        held = min(groups / info.compute_units, max(1, resident // size)) * info.compute_units
+        held = min(groups / info.compute_units, max(1, resident // size), slots) * info.compute_units
         rate = 2 * held * size * ilp * 4 / LATENCY_NS
         rate = rate * peak / (rate + peak) if soft else min(rate, peak, 1.5 * peak * groups / info.compute_units)
         times = [round(NBYTES / (rate * (1 + noise * e))) for e in rng.standard_normal(20)]
@@ -98,6 +98,22 @@ def test_more_work_groups_than_a_unit_holds_are_no_more_bytes_in_flight():
     assert saturated["saturating_bytes"].status == "undetermined"
 
 
+@pytest.mark.parametrize("slots", [2, 4, 8])
+def test_work_groups_that_find_no_slot_do_not_make_too_much_of_too_few(slots):
+    # 32 groups of 32 that ask for 32 KiB a unit have an eighth of that on their way and fail, which says nothing of 32 KiB
+    bytes_ = found(copies(slots=slots, peak=3 * PEAK))["saturating_bytes"]
+    assert bytes_.status == "ok"
+    assert bytes_.low < 0.95 * 3 * TRUTH <= bytes_.high
+
+
+def test_few_compute_units_fail_for_reasons_of_their_own():
+    # a quarter of the units has 819,200 B in flight and fails, as units have a limit each; of all units no shape has as many
+    grid = [(g, s, i) for g, s, i in GRID if g * s * i * 4 != 819_200 or g < UNITS]
+    bytes_ = found(copies(grid=grid))["saturating_bytes"]
+    assert bytes_.status == "ok"
+    assert bytes_.low < 0.95 * TRUTH <= bytes_.high
+
+
 def test_a_soft_curve_that_still_grows_is_not_called_saturated():
     assert found(copies(soft=True, peak=8 * PEAK))["saturating_bytes"].status == "undetermined"
 
@@ -116,6 +132,13 @@ def test_few_points_and_cpus_say_no_bytes():
     assert cpu["saturating_bytes"].status == "undetermined" and "loop on a core" in cpu["saturating_bytes"].reason
     assert cpu["saturating_groups_per_unit"].status == "ok"
     assert "shown_bytes" not in cpu
+
+
+def test_a_cpu_that_others_use_is_told_so():
+    quiet = copies(info=replace(INFO, kind="cpu"))
+    busy = replace(quiet, records=tuple(replace(r, cpu_others=0.4 if r.index == 5 else 0.0) for r in quiet.records))
+    said = found(busy)["saturating_work_group"]
+    assert said.status == "undetermined" and "40% of the CPUs" in said.reason
 
 
 def test_bad_points_are_left_out():

@@ -25,7 +25,7 @@ def _groups(info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _sizes(info: DeviceInfo) -> tuple[int, ...]:
-    sizes = (32, 256, 1024) if info.kind == "cpu" else (32, 64, 256, 1024)
+    sizes = (64, 1024) if info.kind == "cpu" else (32, 64, 256, 1024)
     return tuple(n for n in sizes if n <= info.max_work_group)
 
 

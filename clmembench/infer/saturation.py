@@ -15,6 +15,7 @@ BEYOND = 1.5  # times what seems enough: the bytes in flight at which no more is
 LEAST_SHAPES = 8
 WORD_BYTES = 4
 METHOD = f"copies over work-groups, their size and ILP: the least with {REACHED:.0%} of the best rate"
+CROWDED = 0.1  # of a host's CPUs, used by other programs: points of a CPU then differ by when they were measured
 NOT_SATURATED = "not saturated: see saturating_bytes"
 LOOPS = "on CPUs a work-group is a loop on a core: its work-items are not on their way at once"
 
@@ -84,38 +85,49 @@ def saturation(values: Sequence[Derived], info: DeviceInfo, evidence: Evidence) 
     if len(tried) < LEAST_SHAPES:
         reason = f"{len(tried)} of copy_grid's points have a value: at least {LEAST_SHAPES} are needed"
         return {name: replace(undetermined(name, reason, METHOD), unit=unit) for name, unit in names.items()}
-    best = max(tried, key=lambda s: s.rate)
-    found = {
-        "best_gb_s": measured(
-            "best_gb_s", best.rate, "the fastest copy of the grid, reads and writes", _ids(evidence, [best]), best.low,
-            best.high, "GB/s",
-        ),
-    }  # fmt: skip
-    enough = min((s for s in tried if s.rate >= REACHED * best.rate), key=lambda s: s.most_bytes)
-    beyond = max(tried, key=lambda s: s.least_bytes)
-    cpu = info.kind == "cpu"
-    if not cpu:
-        text = "bytes that work-items load at once, by the work-groups that their rate shows on their way"
-        found["shown_bytes"] = Finding(
-            "shown_bytes", beyond.least_bytes, beyond.least_bytes, None, "B", "ok", text, _ids(evidence, [beyond])
-        )
-    grew = "" if cpu or beyond.least_bytes >= BEYOND * enough.most_bytes else _grew(enough, beyond)
+    cpu, best = info.kind == "cpu", max(tried, key=lambda s: s.rate)
+    text, ids = "the fastest copy of the grid, reads and writes", _ids(evidence, [best])
+    found = {"best_gb_s": measured("best_gb_s", best.rate, text, ids, best.low, best.high, "GB/s")}
+    why = "" if cpu else _grew(tried, best)
+    found["saturating_bytes"] = _bytes(tried, best, LOOPS if cpu else why, info.compute_units, evidence)
     each: dict[str, Callable[[Shape], float]] = {
         "saturating_work_group": lambda s: s.work_group,
         "saturating_ilp": lambda s: s.ilp,
         "saturating_groups_per_unit": lambda s: s.groups / info.compute_units,
     }
-    found["saturating_bytes"] = _bytes(tried, best, grew or LOOPS * cpu, evidence)
+    unsure = (NOT_SATURATED if why else "") or (_crowded(values) if cpu else "")
     for name, of in each.items():
-        found[name] = _smallest(name, of, tried, best, NOT_SATURATED if grew else "", evidence)
+        found[name] = _smallest(name, of, tried, best, unsure, evidence)
+    if not cpu:
+        most = max(tried, key=lambda s: s.least_bytes)
+        text, ids = (
+            "bytes that work-items load at once, by the work-groups that their rate shows on their way",
+            _ids(evidence, [most]),
+        )
+        found["shown_bytes"] = Finding("shown_bytes", most.least_bytes, most.least_bytes, None, "B", "ok", text, ids)
     return {name: replace(f, unit=names.get(name, f.unit)) for name, f in found.items()}
 
 
-def _grew(enough: Shape, beyond: Shape) -> str:
+def _crowded(values: Sequence[Derived]) -> str:
+    """Why a CPU's points cannot be held against each other, "" where they can."""
+    others = max((v.others for v in values if v.benchmark == "copy_grid"), default=0.0)
+    return f"other programs used up to {others:.0%} of the CPUs meanwhile: stop them" if others > CROWDED else ""
+
+
+def _grew(tried: Sequence[Shape], best: Shape) -> str:
+    """Why no plateau was seen, "" where one was."""
+    enough, most = _enough(tried, best).most_bytes, max(s.least_bytes for s in tried)
+    if most >= BEYOND * enough:
+        return ""
     return (
-        f"not saturated: {REACHED:.0%} of the best rate takes up to {enough.most_bytes / 1e6:.3g} MB in flight, and no more "
-        f"than {beyond.least_bytes / 1e6:.3g} MB were shown to be: the rate may still grow; name a larger ilp or work_group"
+        f"not saturated: {REACHED:.0%} of the best rate takes up to {enough / 1e6:.3g} MB in flight, and no more than "
+        f"{most / 1e6:.3g} MB were shown to be: the rate may still grow; name a larger ilp or work_group"
     )
+
+
+def _enough(tried: Sequence[Shape], best: Shape) -> Shape:
+    """Of the shapes that reach, that with the fewest bytes in flight."""
+    return min((s for s in tried if s.rate >= REACHED * best.rate), key=lambda s: s.most_bytes)
 
 
 def _surely(shape: Shape, best: Shape) -> bool:
@@ -126,15 +138,16 @@ def _possibly(shape: Shape, best: Shape) -> bool:
     return shape is best or shape.high >= REACHED * best.low
 
 
-def _bytes(tried: Sequence[Shape], best: Shape, why: str, evidence: Evidence) -> Finding:
-    """Between the most bytes in flight that were surely too few and the fewest that surely are enough."""
+def _bytes(tried: Sequence[Shape], best: Shape, why: str, compute_units: int, evidence: Evidence) -> Finding:
+    """Between the most bytes in flight that were surely too few and the fewest that surely are enough. Too few were those of
+    shapes that use every compute unit: fewer units fail for other reasons."""
     name = "saturating_bytes"
     least = min(s.least_bytes for s in tried if _possibly(s, best))
-    below = [s for s in tried if s.most_bytes < least]
-    low = max((float(s.most_bytes) for s in below), default=0.0)
-    enough = min((s for s in tried if s.rate >= REACHED * best.rate), key=lambda s: s.most_bytes)
+    failed = [s for s in tried if not _possibly(s, best) and s.groups >= compute_units and s.least_bytes < least]
+    low = max((s.least_bytes for s in failed), default=0.0)
+    enough = _enough(tried, best)
     sure = min((s for s in tried if _surely(s, best)), key=lambda s: s.most_bytes)
-    ids = _ids(evidence, [enough, sure, best, *(s for s in below if s.most_bytes == low)])
+    ids = _ids(evidence, [enough, sure, best, *(s for s in failed if s.least_bytes == low)])
     if why:
         return undetermined(name, why, METHOD, ids, None if why == LOOPS else low)
     return measured(name, float(enough.most_bytes), METHOD, ids, low, float(sure.most_bytes), "B")

@@ -114,7 +114,8 @@ def _told(name: str, finding: Finding) -> tuple[str, str, str]:
         tried = name.startswith("saturating")  # values of an axis: between them none was tried
         same = "of those tried" if tried else "exact"
         bounds = same if low == high else format_interval(low, high, finding.unit)
-        return label, format_in(finding.value, finding.unit).strip(), bounds
+        value = f"{finding.value:g} {finding.unit}" if tried else format_in(finding.value, finding.unit).strip()
+        return label, value, bounds
     more = "" if finding.low is None or finding.unit != "B" else f"more than {format_bytes(round(finding.low), 1)}"
     return label, f"{finding.status}: {finding.reason}", more
 
