@@ -14,10 +14,11 @@ WIDTHS = {"char": (1, 2, 4, 8, 16), "short": (1, 2, 4), "int": (1, 2, 4), "float
 TYPES = {f"{name}{w if w > 1 else ''}": w * SCALARS[name] for name, widths in WIDTHS.items() for w in widths}
 DEVICE_COPY = "device_copy"
 GROUPS = (256, 64, 1024)
+ELEMENTS = (1, 4)  # of a work-item
 
 
-def _where(info: DeviceInfo, dtype: str, array_bytes: int, work_group: int) -> bool:
-    return dtype != DEVICE_COPY or work_group == GROUPS[0]  # which has no work-groups of ours
+def _where(info: DeviceInfo, dtype: str, array_bytes: int, work_group: int, elements: int) -> bool:
+    return dtype != DEVICE_COPY or (work_group == GROUPS[0] and elements == ELEMENTS[0])  # which has no work-groups of ours
 
 
 @benchmark(
@@ -28,13 +29,14 @@ def _where(info: DeviceInfo, dtype: str, array_bytes: int, work_group: int) -> b
     dtype=axis(*TYPES, DEVICE_COPY, needs={t: ["fp64"] for t in TYPES if t.startswith("double")}),
     array_bytes=axis_of(lambda info: (copied_bytes(info),)),
     work_group=axis(*GROUPS, tuning=True),
+    elements=axis(*ELEMENTS, tuning=True),
 )
-def datatypes(device: Device, dtype: str, array_bytes: int, work_group: int) -> Work:
-    """Throughput of a copy in global memory by data type, one element a work-item, beside the runtime's own copy.
+def datatypes(device: Device, dtype: str, array_bytes: int, work_group: int, elements: int = 1) -> Work:
+    """Throughput of a copy in global memory by data type, in the best shape of each, beside the runtime's own copy.
 
-    `device_copy` is the runtime's copy from one buffer to another. All move the same array, but for a part of an element. Bytes
-    read and bytes written are counted. Every byte that arrives is compared. Raises Skip for a work-group over the device's
-    largest, and where the array holds no element.
+    A work-item copies one element, or `elements` that lie a work-group apart. `device_copy` is the runtime's copy from one buffer
+    to another. All move the same array, but for a part of an element. Bytes read and bytes written are counted. Every byte that
+    arrives is compared. Raises Skip for a work-group over the device's largest, and where the array holds no element.
     """
     size = TYPES.get(dtype, 1)
     count = array_bytes // size
@@ -46,8 +48,8 @@ def datatypes(device: Device, dtype: str, array_bytes: int, work_group: int) -> 
     command: Command = Copy(target, source, count * size)
     if dtype != DEVICE_COPY:
         options = {"FP64": 1} if dtype.startswith("double") else {}
-        kernel = device.build(kernel_source("datatypes"), T=dtype, **options)["copy_elements"]
-        items = -(-count // work_group) * work_group
+        kernel = device.build(kernel_source("datatypes"), T=dtype, ELEMENTS=elements, **options)["copy_elements"]
+        items = -(-count // (work_group * elements)) * work_group
         command = Launch(kernel, (source, target, np.uint64(count)), (items,), (work_group,))
     return Work(
         commands=(command,),

@@ -174,7 +174,7 @@ def _ids(evidence: Evidence, points: Iterable[Shape]) -> tuple[str, ...]:
 def least_element(values: Sequence[Derived], sizes: Mapping[str, int], evidence: Evidence) -> Finding:
     """The smallest element in bytes, `sizes` of types by name, whose copy in benchmark datatypes reaches REACHED of that of the
     best type. Source: Fang et al. 2017, section 6.3."""
-    name, method = "saturating_element_bytes", f"copies of one element a work-item: the least with {REACHED:.0%} of the best"
+    name, method = "saturating_element_bytes", f"copies by data type: the least with {REACHED:.0%} of the best"
     good = [v for v in values if v.benchmark == "datatypes" and v.status == "ok" and v.params["dtype"] in sizes]
     tried = [v for v in good if v.median is not None and v.ci_low is not None and v.ci_high is not None]
     if len(tried) < 2:

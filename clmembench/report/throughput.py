@@ -130,11 +130,19 @@ def types(run: Run, rows: Sequence[Row]) -> list[Section]:
         if row not in good([row]):
             cells.append((name, size, row.status, row.reason, "–", "–", "–"))
             continue
-        shape = "–" if name == DEVICE_COPY else str(value.tuning.get("work_group", "–"))
+        shape = "–" if name == DEVICE_COPY else " x ".join(str(value.tuning.get(n, "–")) for n in ("work_group", "elements"))
         ratio, bounds = _ratio(row, copy)
         cells.append((name, size, format_in(value.median, value.unit, 4), interval(value), ratio, bounds, shape))
-    header = ("datatypes: type", "bytes", "throughput", "95% interval", "of device copy", "interval", "best work-group")
-    title = "Copy in global memory by data type, one element a work-item (Fang et al. 2017, table 4)."
+    header = (
+        "datatypes: type",
+        "bytes",
+        "throughput",
+        "95% interval",
+        "of device copy",
+        "interval",
+        "best work-group x elements",
+    )
+    title = "Copy in global memory by data type, each in its best shape (Fang et al. 2017, table 4)."
     least = smallest_element(run, rows)
     name, found, bounds = _told(least.name, least)
     said = f"{name} with 95% of the best type's rate: {found}" + (
