@@ -34,9 +34,9 @@ def _where(info: DeviceInfo, dtype: str, array_bytes: int, work_group: int, elem
 def datatypes(device: Device, dtype: str, array_bytes: int, work_group: int, elements: int = 1) -> Work:
     """Throughput of a copy in global memory by data type, in the best shape of each, beside the runtime's own copy.
 
-    A work-item copies one element, or `elements` that lie a work-group apart. `device_copy` is the runtime's copy from one buffer
-    to another. All move the same array, but for a part of an element. Bytes read and bytes written are counted. Every byte that
-    arrives is compared. Raises Skip for a work-group over the device's largest, and where the array holds no element.
+    A work-item copies one element, or `elements` that lie a work-group apart. `device_copy` is the runtime's copy from one
+    buffer to another. All move the same array, but for a part of an element. Bytes read and bytes written are counted. Every
+    byte that arrives is compared. Raises Skip for a work-group over the device's largest, and where the array holds no element.
     """
     size = TYPES.get(dtype, 1)
     count = array_bytes // size
