@@ -18,7 +18,7 @@ from clmembench.units import format_bytes, format_in, format_interval, format_va
 COPY_READS = 0.5  # of a copy's bytes
 ELEMENT_BYTES = {"char": 1, "short": 2, "int": 4, "float": 4, "double": 8}
 DEVICE_COPY = "device_copy"
-IN_FLIGHT = {"gpu": 4 * 16, "accelerator": 4 * 16, "cpu": 8 * 64}  # bytes a work-item of cache_read loads at once
+IN_FLIGHT = 4 * 16  # bytes that a work-item of cache_read loads at once where it is no loop on a core
 NAMES = {
     "best_gb_s": "best of the grid",
     "saturating_bytes": "bytes in flight that saturate",
@@ -199,9 +199,9 @@ def caches(run: Run, rows: Sequence[Row]) -> list[Section]:
         rate = (format_in(value.median, value.unit, 4), interval(value))
         cells.append((*name, format_bytes(size), *rate, clocked, str(p["unit_items"])))
         need = concurrency.needed(_latency(curve, size, name[1]), _rate(row))
-        given = int(p["unit_items"]) * IN_FLIGHT[kind] * units
+        given = format_bytes(int(p["unit_items"]) * IN_FLIGHT * units, 1) if kind != "cpu" else "the core decides"
         if need.value is not None:
-            law.append((*name, format_bytes(size), *_told(need.name, need)[1:], format_bytes(given, 1)))
+            law.append((*name, format_bytes(size), *_told(need.name, need)[1:], given))
     header = ("cache_read: set", "path", "size", "bandwidth", "95% interval", "B/clock/unit", "work-items a unit")
     title = "Read bandwidth of all compute units together, by where the set lies."
     notes = (
