@@ -208,3 +208,19 @@ def test_the_figure_tells_what_is_in_registers_where_the_compiler_does():
     both = drawn("private_array", card, [shown, Shown("second", tuple(rows(quiet, None)))])
     assert "first, static, in registers" in both
     assert drawn("private_array", card, [Shown("none", ())]) == ""
+
+
+EXTREMES = [0, -1, 1, 1 << 62, -(1 << 63), "", "<script>" * 9, True]
+
+
+@pytest.mark.parametrize("fact", [-1, 1 << 62, "<script>"])
+@pytest.mark.parametrize("words", EXTREMES)
+def test_whatever_a_file_holds_can_be_shown(words, fact):
+    records = points({"add": 29}, stack)
+    facts = dict.fromkeys(("private_bytes", "stack_bytes", "spill_store_bytes"), fact)
+    odd = replace(records[0], params={**records[0].params, "words": words}, facts=facts)
+    bare = replace(records[1], params={"words": words}, core_clock=None)
+    one = run([*records, odd, bare, replace(odd, params={})], header(cards=CARDS))
+    table = rows(one, None)
+    assert registers_sections(one, table)[0].rows
+    assert drawn("private_array", CARDS["private_array"], [Shown("first", tuple(table))])

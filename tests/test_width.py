@@ -137,3 +137,14 @@ def test_the_section_stands_the_claim_beside_the_measured_width():
     assert width_sections(run([], header(cards=CARDS)), []) == []
     bad = run([*records(lockstep(32), SPANS[1:]), record("divergence", {"span": 1}, status="failed", reason="why")], one.header)
     assert ("1", "failed", "why", "") in width_sections(bad, rows(bad, None))[1].rows
+
+
+@pytest.mark.parametrize("fact", [0, -1, 1 << 62, "<script>" * 9, True])
+@pytest.mark.parametrize("span", [0, -1, 3, 1 << 62, -(1 << 63), "", True])
+def test_whatever_a_file_holds_can_be_shown(span, fact):
+    odd = [point(1, 2.0, facts={"preferred_multiple": fact}), point(2, 1e-9), point(4, 1e9)]
+    odd += [record("divergence", params, *odd[0].series, index=9) for params in ({"span": span}, {})]
+    for measured in (odd, [*records(lockstep(32)), odd[3], odd[4]]):
+        one = run(measured, header(device(sub_group_items=-(1 << 62)), cards=CARDS))
+        for section in width_sections(one, rows(one, None)):
+            assert all(len(row) == len(section.header) for row in section.rows)

@@ -9,7 +9,7 @@ from clmembench.data import kernel_source
 from clmembench.model import Array, Device, DeviceInfo, Launch, Metric, Skip, Slope, Work
 
 STEP = Metric("multiply_add", "ns", "ops", "slope", "lower", cycles=True)
-GROUP = 256  # work-items, where a device allows it: twice the widest sub-groups there are and more
+GROUP = 128  # work-items, where a device allows it: twice the widest sub-groups in common use
 REPEATS = 16  # as written out in divergence.cl, of each of CHAINS; a multiple of them, so that chains end up where they began
 CHAINS = 4
 WEIGHTS = np.array([1, 3, 5, 7], dtype=np.uint32)
@@ -63,7 +63,7 @@ def divergence(device: Device, span: int) -> Slope:
             facts=facts,
         )
 
-    return Slope(work, start=16, most=1 << 30)
+    return Slope(work, start=1, most=1 << 30)
 
 
 def _left(group: int, span: int, steps: int) -> Array:

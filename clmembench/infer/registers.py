@@ -62,7 +62,7 @@ def kept(values: Sequence[Derived], names: Names) -> list[Kept]:
     curves: dict[tuple[str, str], list[Sized]] = {}
     for value in usable:
         words = value.params.get("words")
-        if isinstance(words, int):
+        if isinstance(words, int) and words > 0:
             kind = str(value.params.get("pattern")), str(value.params.get("indexing"))
             curves.setdefault(kind, []).append(_sized(value, words, in_cycles, told, names))
     unit = "cycles" if in_cycles else "ns"

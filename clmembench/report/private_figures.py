@@ -37,7 +37,7 @@ def registers_figure(card: Card, shown: Sequence[Shown]) -> str:
         good = [r.value for r in device.rows if r.status == "ok" and r.value.median is not None]
         for value, kept in zip(good, placed(good), strict=True):
             words = value.params.get("words")
-            if not isinstance(words, int):
+            if not isinstance(words, int) or words <= 0:
                 continue
             name = plain(", ".join([device.label] * (len(shown) > 1) + [str(value.params.get("indexing"))]))
             ends = (value.cycles_low, value.cycles_high) if in_cycles else (value.ci_low, value.ci_high)

@@ -45,7 +45,7 @@ def width_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
     found = width([row.value for row in rows], names_of(run.records), run.header.device)
     if found is None:
         return []
-    multiples = {str(row.value.facts["preferred_multiple"]) for row in rows if "preferred_multiple" in row.value.facts}
+    multiples = {str(n) for row in rows if type(n := row.value.facts.get("preferred_multiple")) is int}
     finding, claimed = found.finding, str(found.claimed) if found.claimed else "–"
     line = (_measured(finding), claimed, "/".join(sorted(multiples)) or "–", finding.status, found.verdict)
     title = "Width of a sub-group, measured by divergence, beside what the device claims."
