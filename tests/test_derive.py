@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from clmembench.derive import derive, derive_point, values_of
-from clmembench.model import Card, Metric, Place
+from clmembench.model import Card, Metric, Place, Run
 from tests.builders import BANDWIDTH, CHASE, COST, LATENCY, STREAM, clock, device, header, record, run, series, slope
 
 
@@ -344,3 +344,9 @@ def test_quartiles_and_extremes_of_a_rate_of_a_slope_are_of_its_pairs_or_absent(
     time, rate = derive_point([contest(near, far)], ATOMIC)
     assert time.status == rate.status == "ok"
     assert time.q1 is None and time.least is None and rate.q3 is None and rate.least is not None
+
+
+def test_the_evidence_of_a_value_are_its_measured_records():
+    processes = [record("stream", {"op": "copy"}, series([1000] * 8, nbytes=1), index=3, process=p) for p in (0, 1)]
+    (value,) = derive(Run("x", header(), (*processes, record("stream", {"op": "copy"}, index=4, role="tune"))))
+    assert value.evidence == ("stream:3:0", "stream:3:1")

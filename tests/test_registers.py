@@ -9,14 +9,12 @@ from dataclasses import replace
 import pytest
 
 from clmembench.derive import derive
-from clmembench.infer.naming import names_of
 from clmembench.infer.registers import COST, MEMORY, SPILLS, Kept, kept
 from clmembench.model import Card, Metric, Record, Value
 from clmembench.report.figures import Shown
 from clmembench.report.private_study import PUBLISHED, registers_sections
 from clmembench.report.rows import rows
 from clmembench.report.study_figures import drawn
-from tests import builders
 from tests.builders import clock, header, record, run, series
 
 STEP = Metric("step", "ns", "ops", "slope", "lower", cycles=True)
@@ -72,7 +70,7 @@ def points(truth: Mapping[str, int], facts: Facts, spilled_cost: float = 8.0) ->
 
 def found(records: list[Record]) -> dict[str, Kept]:
     one = run(records, header(cards=CARDS))
-    return {k.pattern: k for k in kept(derive(one), names_of(one.records))}
+    return {k.pattern: k for k in kept(derive(one))}
 
 
 @pytest.mark.parametrize("facts", [stack, private])
@@ -187,11 +185,6 @@ def test_the_section_has_the_papers_rows_and_says_which_evidence():
     (section,) = registers_sections(quiet, rows(quiet, None))
     assert {row[2] for row in section.rows} <= {"–", "73, under 96", "6*6, under 7*7"}
     assert {row[-1] for row in section.rows} == {"undetermined"}
-
-
-def test_a_name_is_of_the_measured_records_of_a_point():
-    records = [builders.record(index=3, process=p) for p in (0, 1)] + [builders.record(index=4, role="tune")]
-    assert list(names_of(records).values()) == [("stream:3:0", "stream:3:1")]
 
 
 def test_the_figure_tells_what_is_in_registers_where_the_compiler_does():

@@ -10,7 +10,7 @@ import pytest
 from clmembench.benchmarks.datatypes import TYPES
 from clmembench.derive import derive
 from clmembench.infer.levels import Sample
-from clmembench.infer.saturation import evidence_of, least_element, memory_latency, saturation
+from clmembench.infer.saturation import least_element, memory_latency, saturation
 from clmembench.model import Card, Finding
 from clmembench.models.concurrency import against, needed
 from tests.builders import BANDWIDTH, device, header, record, run, series
@@ -45,7 +45,7 @@ def copies(resident=2048, slots=32, peak=PEAK, noise=0.003, soft=False, info=INF
 
 
 def found(a_run):
-    return saturation(derive(a_run), a_run.header.device, evidence_of(a_run.records))
+    return saturation(derive(a_run), a_run.header.device)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -154,7 +154,7 @@ def types(rates):
         for t, r in rates.items()
     ]
     a_run = run(records, header(INFO, CARDS))
-    return least_element(derive(a_run), TYPES, evidence_of(a_run.records))
+    return least_element(derive(a_run), TYPES)
 
 
 def test_the_smallest_element_that_reaches_is_found():

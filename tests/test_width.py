@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from clmembench.derive import derive
-from clmembench.infer.naming import names_of
 from clmembench.infer.width import NO_LOCKSTEP, Width, width
 from clmembench.model import Card, Metric, Record
 from clmembench.report.private_study import width_sections
@@ -40,7 +39,7 @@ def records(cost: Callable[[int], float], spans: Sequence[int] = SPANS, **change
 
 def found(measured: list[Record], claimed: int = 0) -> Width:
     one = run(measured, header(device(sub_group_items=claimed), cards=CARDS))
-    width_found = width(derive(one), names_of(one.records), one.header.device)
+    width_found = width(derive(one), one.header.device)
     assert width_found is not None
     return width_found
 
@@ -116,7 +115,7 @@ def test_too_few_costs_are_no_evidence():
     failed = [record("divergence", r.params, status="failed", reason="no") for r in measured[2:]]
     assert found([*measured[:2], *failed]).finding.status == "undetermined"
     one = run([], header(cards=CARDS))
-    assert width([], names_of([]), one.header.device) is None
+    assert width([], one.header.device) is None
 
 
 def test_a_clock_that_differs_between_points_does_not_count():

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from clmembench.derive import Derived
-from clmembench.infer.naming import Names
 from clmembench.model import Finding, Value
 
 WORD = 4  # bytes
@@ -54,7 +53,7 @@ class Kept:
     unit: str
 
 
-def kept(values: Sequence[Derived], names: Names) -> list[Kept]:
+def kept(values: Sequence[Derived]) -> list[Kept]:
     """Of every pattern and indexing among the values of `private_array`, in their order."""
     usable = [v for v in values if v.status in ("ok", "suspect", "undetermined")]
     in_cycles = all(v.cycles_low is not None for v in usable if v.status == "ok")
@@ -64,7 +63,7 @@ def kept(values: Sequence[Derived], names: Names) -> list[Kept]:
         words = value.params.get("words")
         if isinstance(words, int) and words > 0:
             kind = str(value.params.get("pattern")), str(value.params.get("indexing"))
-            curves.setdefault(kind, []).append(_sized(value, words, in_cycles, told, names))
+            curves.setdefault(kind, []).append(_sized(value, words, in_cycles, told))
     unit = "cycles" if in_cycles else "ns"
     untold = "the compiler does not say where the array is"
     if private and not told:
@@ -75,7 +74,7 @@ def kept(values: Sequence[Derived], names: Names) -> list[Kept]:
 def placed(values: Sequence[Derived]) -> list[bool | None]:
     """Of each value whether its arrays are in registers by what the compiler says; None where it does not."""
     _, told = _private(values)
-    return [_in_registers(_sized(value, 0, False, told, {})) for value in values]
+    return [_in_registers(_sized(value, 0, False, told)) for value in values]
 
 
 def _private(values: Sequence[Derived]) -> tuple[set[int], bool]:
@@ -85,12 +84,12 @@ def _private(values: Sequence[Derived]) -> tuple[set[int], bool]:
     return sizes, 0 in sizes and len(sizes) > 1
 
 
-def _sized(value: Derived, words: int, in_cycles: bool, told: bool, names: Names) -> Sized:
+def _sized(value: Derived, words: int, in_cycles: bool, told: bool) -> Sized:
     """Without the private memory size where it is not `told`: it never is 0, or always."""
     numbers = (value.cycles, value.cycles_low, value.cycles_high) if in_cycles else (value.median, value.ci_low, value.ci_high)
     cost, low, high = numbers if value.status == "ok" else (None, None, None)
     facts = {name: fact for name, fact in value.facts.items() if told or name != "private_bytes"}
-    return Sized(words, cost, low or 0.0, high or 0.0, facts, names.get(value.key, ()))
+    return Sized(words, cost, low or 0.0, high or 0.0, facts, value.evidence)
 
 
 def _of_curve(pattern: str, indexing: str, points: Sequence[Sized], unit: str, untold: str) -> Kept:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from clmembench.derive import Derived, key_of
+from clmembench.derive import Derived
 from clmembench.infer import levels
 from clmembench.infer.found import measured, undetermined
-from clmembench.model import DeviceInfo, Finding, Record
+from clmembench.model import DeviceInfo, Finding
 
 REACHED = 0.95  # of the best rate
 BEYOND = 1.5  # times what seems enough: the bytes in flight at which no more is gained, or nothing was saturated
@@ -18,8 +18,6 @@ METHOD = f"copies over work-groups, their size and ILP: the least with {REACHED:
 CROWDED = 0.1  # of a host's CPUs, used by other programs: points of a CPU then differ by when they were measured
 NOT_SATURATED = "not saturated: see saturating_bytes"
 LOOPS = "on CPUs a work-group is a loop on a core: its work-items are not on their way at once"
-
-Evidence = Mapping[tuple[object, ...], tuple[str, ...]]  # ids of the records of a point, by its key
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +33,7 @@ class Shape:
     high: float
     most_bytes: int
     least_bytes: float
-    key: tuple[object, ...]
-
-
-def evidence_of(records: Iterable[Record]) -> Evidence:
-    """The ids of each point's records."""
-    found: dict[tuple[object, ...], tuple[str, ...]] = {}
-    for record in records:
-        key = key_of(record)
-        found[key] = (*found.get(key, ()), f"{record.benchmark}:{record.index}:{record.process}")
-    return found
+    evidence: tuple[str, ...]
 
 
 def shapes(values: Sequence[Derived], compute_units: int) -> list[Shape]:
@@ -59,7 +48,7 @@ def shapes(values: Sequence[Derived], compute_units: int) -> list[Shape]:
             continue
         groups, size, ilp = (int(v.params[name]) for name in ("groups", "work_group", "ilp"))
         most, least = groups * size * ilp * WORD_BYTES, min(groups, compute_units) * size * ilp * WORD_BYTES
-        found.append(Shape(groups, size, ilp, v.median, v.ci_low, v.ci_high, most, least, v.key))
+        found.append(Shape(groups, size, ilp, v.median, v.ci_low, v.ci_high, most, least, v.evidence))
     return [replace(s, least_bytes=min(s.most_bytes, s.least_bytes * _held(s, found, compute_units))) for s in found]
 
 
@@ -71,7 +60,7 @@ def _held(shape: Shape, among: Sequence[Shape], compute_units: int) -> float:
     return max((s.low / alone[s.ilp].high for s in several if s.ilp in alone), default=1.0)
 
 
-def saturation(values: Sequence[Derived], info: DeviceInfo, evidence: Evidence) -> dict[str, Finding]:
+def saturation(values: Sequence[Derived], info: DeviceInfo) -> dict[str, Finding]:
     """What reaches REACHED of the best rate of copy_grid: by name, a Finding each.
 
     best_gb_s; saturating_bytes, the least bytes in flight over the whole device (loads: as many are stored after), between what
@@ -86,10 +75,10 @@ def saturation(values: Sequence[Derived], info: DeviceInfo, evidence: Evidence) 
         reason = f"{len(tried)} of copy_grid's points have a value: at least {LEAST_SHAPES} are needed"
         return {name: replace(undetermined(name, reason, METHOD), unit=unit) for name, unit in names.items()}
     cpu, best = info.kind == "cpu", max(tried, key=lambda s: s.rate)
-    text, ids = "the fastest copy of the grid, reads and writes", _ids(evidence, [best])
+    text, ids = "the fastest copy of the grid, reads and writes", _ids([best])
     found = {"best_gb_s": measured("best_gb_s", best.rate, text, ids, best.low, best.high, "GB/s")}
     why = "" if cpu else _grew(tried, best)
-    found["saturating_bytes"] = _bytes(tried, best, LOOPS if cpu else why, info.compute_units, evidence)
+    found["saturating_bytes"] = _bytes(tried, best, LOOPS if cpu else why, info.compute_units)
     each: dict[str, Callable[[Shape], float]] = {
         "saturating_work_group": lambda s: s.work_group,
         "saturating_ilp": lambda s: s.ilp,
@@ -97,12 +86,12 @@ def saturation(values: Sequence[Derived], info: DeviceInfo, evidence: Evidence) 
     }
     unsure = (NOT_SATURATED if why else "") or (_crowded(values) if cpu else "")
     for name, of in each.items():
-        found[name] = _smallest(name, of, tried, best, unsure, evidence)
+        found[name] = _smallest(name, of, tried, best, unsure)
     if not cpu:
         most = max(tried, key=lambda s: s.least_bytes)
         text, ids = (
             "bytes that work-items load at once, by the work-groups that their rate shows on their way",
-            _ids(evidence, [most]),
+            _ids([most]),
         )
         found["shown_bytes"] = Finding("shown_bytes", most.least_bytes, most.least_bytes, None, "B", "ok", text, ids)
     return {name: replace(f, unit=names.get(name, f.unit)) for name, f in found.items()}
@@ -138,7 +127,7 @@ def _possibly(shape: Shape, best: Shape) -> bool:
     return shape is best or shape.high >= REACHED * best.low
 
 
-def _bytes(tried: Sequence[Shape], best: Shape, why: str, compute_units: int, evidence: Evidence) -> Finding:
+def _bytes(tried: Sequence[Shape], best: Shape, why: str, compute_units: int) -> Finding:
     """Between the most bytes in flight that were surely too few and the fewest that surely are enough. Too few were those of
     shapes that use every compute unit: fewer units fail for other reasons."""
     name = "saturating_bytes"
@@ -147,19 +136,17 @@ def _bytes(tried: Sequence[Shape], best: Shape, why: str, compute_units: int, ev
     low = max((s.least_bytes for s in failed), default=0.0)
     enough = _enough(tried, best)
     sure = min((s for s in tried if _surely(s, best)), key=lambda s: s.most_bytes)
-    ids = _ids(evidence, [enough, sure, best, *(s for s in failed if s.least_bytes == low)])
+    ids = _ids([enough, sure, best, *(s for s in failed if s.least_bytes == low)])
     if why:
         return undetermined(name, why, METHOD, ids, None if why == LOOPS else low)
     return measured(name, float(enough.most_bytes), METHOD, ids, low, float(sure.most_bytes), "B")
 
 
-def _smallest(
-    name: str, of: Callable[[Shape], float], tried: Sequence[Shape], best: Shape, why: str, evidence: Evidence
-) -> Finding:
+def _smallest(name: str, of: Callable[[Shape], float], tried: Sequence[Shape], best: Shape, why: str) -> Finding:
     """The smallest value that was tried with which a shape reaches; the interval spans what noise leaves open."""
     reached = min((s for s in tried if s.rate >= REACHED * best.rate), key=of)
     sure, possible = (min((s for s in tried if test(s, best)), key=of) for test in (_surely, _possibly))
-    ids = _ids(evidence, [reached, sure, possible, best])
+    ids = _ids([reached, sure, possible, best])
     if why:
         return undetermined(name, why, METHOD, ids)
     first = of(reached) == min(map(of, tried))
@@ -167,11 +154,11 @@ def _smallest(
     return measured(name, of(reached), method, ids, of(possible), of(sure))
 
 
-def _ids(evidence: Evidence, points: Iterable[Shape]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for s in points for name in evidence.get(s.key, ())))
+def _ids(points: Iterable[Shape]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for s in points for name in s.evidence))
 
 
-def least_element(values: Sequence[Derived], sizes: Mapping[str, int], evidence: Evidence) -> Finding:
+def least_element(values: Sequence[Derived], sizes: Mapping[str, int]) -> Finding:
     """The smallest element in bytes, `sizes` of types by name, whose copy in benchmark datatypes reaches REACHED of that of the
     best type. Source: Fang et al. 2017, section 6.3."""
     name, method = "saturating_element_bytes", f"copies by data type: the least with {REACHED:.0%} of the best"
@@ -180,11 +167,11 @@ def least_element(values: Sequence[Derived], sizes: Mapping[str, int], evidence:
     if len(tried) < 2:
         return replace(undetermined(name, "fewer than two types have a value", method), unit="B")
     rows = [
-        Shape(0, 0, 0, v.median or 0.0, v.ci_low or 0.0, v.ci_high or 0.0, sizes[str(v.params["dtype"])], 0.0, v.key)
+        Shape(0, 0, 0, v.median or 0.0, v.ci_low or 0.0, v.ci_high or 0.0, sizes[str(v.params["dtype"])], 0.0, v.evidence)
         for v in tried
     ]
     best = max(rows, key=lambda s: s.rate)
-    return replace(_smallest(name, lambda s: s.most_bytes, rows, best, "", evidence), method=method, unit="B")
+    return replace(_smallest(name, lambda s: s.most_bytes, rows, best, ""), method=method, unit="B")
 
 
 def memory_latency(curve: Sequence[levels.Sample], info: DeviceInfo) -> Finding:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from clmembench.derive import Derived
-from clmembench.infer.naming import Names
 from clmembench.model import DeviceInfo, Finding
 
 NAME = "sub_group_items"
@@ -28,12 +27,12 @@ class Width:
     verdict: str
 
 
-def width(values: Sequence[Derived], names: Names, info: DeviceInfo) -> Width | None:
+def width(values: Sequence[Derived], info: DeviceInfo) -> Width | None:
     """From the values of `divergence`; None where there are none. The largest span is the whole group, which goes one way."""
     spans = {v.params["span"]: v for v in values if isinstance(v.params.get("span"), int)}
     if not spans:
         return None
-    evidence = tuple(name for v in spans.values() for name in names.get(v.key, ()))
+    evidence = tuple(name for v in spans.values() for name in v.evidence)
     claimed = info.sub_group_items
     good = {int(span): v for span, v in sorted(spans.items()) if v.status == "ok"}
     in_cycles = all(v.cycles_low is not None for v in good.values())  # a clock may change between points

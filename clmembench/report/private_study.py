@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from clmembench.infer.naming import names_of
 from clmembench.infer.registers import COST, MEMORY, SPILLS, Kept, kept
 from clmembench.infer.width import Width, width
 from clmembench.model import Finding, Run
@@ -18,7 +17,7 @@ PUBLISHED = "published (Fang et al. 2017, table 3): sm_10: add 29, matmul 2*2, s
 
 def registers_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
     """The largest private array kept in registers, by pattern and indexing, by all evidence and by each kind."""
-    found = kept([row.value for row in rows], names_of(run.records))
+    found = kept([row.value for row in rows])
     unit = found[0].unit if found else ""
     header = ["private_array: pattern", "indexing", "in registers", "spilled from"]
     header += ["by stack or private memory", "by spills", "by cost"]
@@ -42,7 +41,7 @@ def registers_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
 
 def width_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
     """The measured width beside the claim, and the cost by how many neighbours go the same way."""
-    found = width([row.value for row in rows], names_of(run.records), run.header.device)
+    found = width([row.value for row in rows], run.header.device)
     if found is None:
         return []
     multiples = {str(n) for row in rows if type(n := row.value.facts.get("preferred_multiple")) is int}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from clmembench.gates.whole import latency_curve
 from clmembench.infer.found import undetermined
 from clmembench.infer.levels import Sample
-from clmembench.infer.saturation import evidence_of, least_element, memory_latency, saturation
+from clmembench.infer.saturation import least_element, memory_latency, saturation
 from clmembench.model import Finding, Run
 from clmembench.models import concurrency
 from clmembench.report.rows import Row, interval, percent
@@ -82,7 +82,7 @@ def _bad(rows: Sequence[Row]) -> tuple[str, ...]:
 def concurrent(run: Run, rows: Sequence[Row]) -> dict[str, Finding]:
     """What saturates the device by copy_grid's rows, and what Little's law says of it: Findings by name."""
     info, curve = run.header.device, latency_curve(run)
-    found = saturation([row.value for row in rows], info, evidence_of(run.records))
+    found = saturation([row.value for row in rows], info)
     latency = memory_latency(curve, info)
     nothing = undetermined("best_gb_s", "copy_grid has too few values")
     need = concurrency.needed(latency, found.get("best_gb_s", nothing), COPY_READS)
@@ -155,7 +155,7 @@ def smallest_element(run: Run, rows: Sequence[Row]) -> Finding:
     """The smallest element that a work-item must copy for the best type's rate, by datatypes' rows."""
     sizes = {str(row.value.params["dtype"]): element_bytes(str(row.value.params["dtype"])) for row in rows}
     sizes.pop(DEVICE_COPY, None)
-    return least_element([row.value for row in rows], sizes, evidence_of(run.records))
+    return least_element([row.value for row in rows], sizes)
 
 
 def element_bytes(name: str) -> int:

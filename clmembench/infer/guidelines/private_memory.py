@@ -15,8 +15,7 @@ BEFORE, OLDER = 73, "a K20c (sm_35)"  # words of a streaming addition: Fang et a
 
 def guidelines(known: Known) -> Iterator[Advice]:
     """Each in the order of the paper (Fang et al. 2017, section 7.1)."""
-    names = {v.key: v.evidence for v in known.values if v.benchmark == "private_array"}
-    found = {(one.pattern, one.indexing): one for one in kept(_mine(known), names)}
+    found = {(one.pattern, one.indexing): one for one in kept(_mine(known))}
     yield small(known, found)
     yield complicated(found)
     yield sorting(known, found)
