@@ -128,8 +128,8 @@ def local_read(device: Device, path: str, work_group: int, groups_a_unit: int, i
     """Bandwidth of reading local memory by all compute units, 16 B a load, without a bank conflict.
 
     Every value read is added up, which tells that all were; loads of a round begin where the round before did not, so that none
-    can be left out. The slope over rounds of 16 loads: launching and filling cancel. path ptx: loads are written as the device's
-    own vector loads; portable: as OpenCL C has them. Raises Skip for shapes that are none of this device's.
+    can be left out. The slope over rounds of 16 loads: launching and filling cancel. path ptx: loads are written as the
+    device's own vector loads; portable: as OpenCL C has them. Raises Skip for shapes that are none of this device's.
     """
     shape = min(work_group, groups_a_unit, ilp) >= 1 and ilp % 2 == 0 and UNROLLED % ilp == 0
     if not shape or work_group > device.info.max_work_group:

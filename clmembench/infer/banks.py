@@ -80,8 +80,9 @@ def study(accesses: Sequence[Access], unit: str) -> BankStudy:
         return BankStudy({"memory": undetermined("memory", reason, METHOD, evidence)})
     fits = _fits(fitted, NARROW)
     best = max(fits, key=lambda fit: fit.line.loglik)
-    if all(fit.line.slowed[2] < SLOWER for fit in fits):
-        return BankStudy({"memory": _ordinary(fits, fitted, evidence)})
+    likely = [fit for fit in fits if fit.line.loglik > best.line.loglik - MARGIN]
+    if all(fit.line.slowed[2] < SLOWER for fit in likely):
+        return BankStudy({"memory": _ordinary(likely, fitted, evidence)})
     reason = _doubt(fits, best, fitted)
     if reason:
         return BankStudy({"memory": undetermined("memory", reason, METHOD, evidence)})

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from clmembench.model import Run
+from clmembench.report import banks, local_memory
 from clmembench.report.rows import Row
 from clmembench.report.section import Section
 
 Sections = Callable[[Run, Sequence[Row]], list[Section]]  # of the rows of its points on the whole device
 
-SECTIONS: Mapping[str, Sections] = {}
+SECTIONS: Mapping[str, Sections] = {
+    "banks": banks.sections,
+    "local_copy": local_memory.copy_sections,
+    "local_read": local_memory.read_sections,
+}

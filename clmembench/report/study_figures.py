@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from clmembench.model import Card
+from clmembench.report import local_figures
 from clmembench.report.figures import Shown, figure
 
 Drawing = Callable[[Card, Sequence[Shown]], str]  # inline SVG, "" where there is nothing to draw
 
-FIGURES: Mapping[str, Drawing] = {}
+FIGURES: Mapping[str, Drawing] = {
+    "banks": local_figures.banks,
+    "local_copy": local_figures.local_copy,
+}
 
 
 def drawn(name: str, card: Card, shown: Sequence[Shown]) -> str:
