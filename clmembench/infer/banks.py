@@ -157,7 +157,7 @@ def _doubt(fits: Sequence[_Fit], best: _Fit, points: Sequence[Access]) -> str:
 
 def _costs(found: Line, evidence: tuple[str, ...], unit: str) -> dict[str, Finding]:
     """Latency without a conflict, what each further way adds, and whether that is the same for all."""
-    reach = NORMAL * found.way_error
+    reach, around = NORMAL * found.way_error, NORMAL * found.free_error
     off, sure = found.off, NORMAL * found.off_error
     method = f"a line over {found.least} to {found.most} passes"
     if off - sure <= BENDS < off + sure:
@@ -167,7 +167,7 @@ def _costs(found: Line, evidence: tuple[str, ...], unit: str) -> dict[str, Findi
         growth = replace(measured("growth", word, method, evidence), reason=f"off a line by {off:.1%} at most")
     free = found.free
     return {
-        "free": measured("free", free, method, evidence, free - reach, free + reach, unit),
+        "free": measured("free", free, method, evidence, free - around, free + around, unit),
         "way": measured("way", found.way, method, evidence, max(0.0, found.way - reach), found.way + reach, unit),
         "growth": growth,
     }

@@ -20,8 +20,8 @@ STRIDES_SHOWN = 6
 
 
 def accesses(values: Sequence[Derived], run: Run | None = None, unit: str = "") -> tuple[list[Access], str]:
-    """The good latencies of local memory among values, and their unit: that one, else cycles where all have them, else ns. With a
-    run each has the id of its first record."""
+    """The good latencies of local memory among values, and their unit: that one, else cycles where all have them, else ns. With
+    a run each has the id of its first record."""
     good = [v for v in values if v.benchmark == NAME and v.status == "ok" and v.median is not None and v.ci_low is not None]
     cycles = unit == "cycles" or (not unit and all(v.cycles is not None and v.cycles_low is not None for v in good))
     ids: dict[str, str] = {}
