@@ -41,7 +41,8 @@ uint4 loaded(const uint address) {
 #endif
 #define STEP_BYTES (16 * STEP)
 
-kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void read_local(global uint4* restrict sums, const uint rounds) {
+__attribute__((reqd_work_group_size(GROUP, 1, 1)))
+kernel void read_local(global uint4* restrict sums, const uint rounds) {
     // the last loads of a round go beyond what the first may begin at
     local uint4 store[TURN + UNROLLED * STEP];
     for (uint k = 0; k < TURN + UNROLLED * STEP; k += GROUP) {

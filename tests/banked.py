@@ -96,9 +96,9 @@ class Drawn:
 
 
 def drawn(rng: np.random.Generator) -> Drawn:
-    """A device: 6 of 10 with plain banks, 1 with Kepler's 4-byte mode, 1 without banks, 2 with banks that nobody has a name for.
-    Noise of 0.05% to 6%, conflicts of 1 to 40 cycles a way on 20 to 120; of one in three, each number of ways is off the line by
-    a tenth of a way, of one in three by three tenths (standard deviations)."""
+    """A device: 6 of 10 with plain banks, 1 with Kepler's 4-byte mode, 1 without banks, 2 with banks that nobody has a name
+    for. Noise of 0.05% to 6%, conflicts of 1 to 40 cycles a way on 20 to 120; of one in three, each number of ways is off the
+    line by a tenth of a way, of one in three by three tenths (standard deviations)."""
     kind = str(rng.choice(["banked", "mode", "none", "unknown"], p=[0.6, 0.1, 0.1, 0.2]))
     noise = float(np.exp(rng.uniform(np.log(0.0005), np.log(0.06))))
     free, way, bent = rng.uniform(20, 120), rng.uniform(1, 40), rng.choice([0, 0.1, 0.3])

@@ -131,6 +131,8 @@ def local_read(device: Device, path: str, work_group: int, groups_a_unit: int, i
     can be left out. The slope over rounds of 16 loads: launching and filling cancel. path ptx: loads are written as the
     device's own vector loads; portable: as OpenCL C has them. Raises Skip for shapes that are none of this device's.
     """
+    if path == "ptx" and "ptx" not in device.info.features:
+        raise Skip("device has no ptx")
     shape = min(work_group, groups_a_unit, ilp) >= 1 and ilp % 2 == 0 and UNROLLED % ilp == 0
     if not shape or work_group > device.info.max_work_group:
         raise Skip(f"no kernel has {groups_a_unit} work-groups of {work_group} and {ilp} loads at a time here")
