@@ -199,4 +199,4 @@ def _together(accesses: Sequence[Access], word_bytes: int, banks: Banks) -> Find
         return undetermined(name, "no number of them that is known explains what words of this size take", method, evidence)
     if best - second < SURE**2 / 2:
         return undetermined(name, "a pass costs too little beside the noise to be counted", method, evidence)
-    return measured(name, served, method, evidence, unit="work-items")
+    return measured(name, served, method, evidence)

@@ -39,12 +39,13 @@ def _over_stride(axis: Axes, measured: Sequence[Access], unit: str) -> None:
             x, [a.latency for a in mine], [[a.latency - a.low for a in mine], [a.high - a.latency for a in mine]],
             fmt=MARKERS[number], markersize=4, color=colour(number), label=f"{word_bytes}-byte words, measured",
         )  # fmt: skip
-        ways = [found.ways(s, word_bytes, TOGETHER) for s in x]
+        every = range(max(x, default=0) + 1)
+        ways = [found.ways(s, word_bytes, TOGETHER) for s in every]
         if free is not None and way is not None and all(w is not None for w in ways) and found.banks is not None:
             of = f"{found.banks.count} banks of {found.banks.width_bytes} B"
             least = found.banks.passes(1, 4, 1)
             level = [float(free.value or 0) + float(way.value or 0) * ((w or 0) - least) for w in ways]
-            axis.plot(x, level, linewidth=1, color=colour(number), alpha=0.6, label=f"{word_bytes}-byte words, {of}")
+            axis.plot(every, level, linewidth=1, color=colour(number), alpha=0.6, label=f"{word_bytes}-byte words, {of}")
     axis.set_ylim(0, 1.1 * max(a.high for a in measured))
     axis.set_xticks(range(0, 65, 8))
     axis.set_xlabel("stride between work-items (words)")
