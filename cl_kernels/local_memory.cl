@@ -28,12 +28,9 @@ kernel void copy_local(global uint* restrict found, const uint rounds) {
 #if PTX
 // not volatile in PTX: volatile vectors may be taken apart; the sums need every one
 uint4 loaded(const uint address) {
-    uint4 v;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "r"(address)
-                 : "memory");
-    return v;
+    uint x, y, z, w;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "r"(address) : "memory");
+    return (uint4)(x, y, z, w);
 }
 #define LOADED(k) loaded(address + (k) * STEP_BYTES)
 #else
