@@ -166,17 +166,22 @@ def test_a_line_over_passes_says_what_each_costs():
 # ---- the benchmark
 
 
-def test_every_load_of_the_chain_is_seen_in_where_it_ends():
+@pytest.mark.parametrize(("word_bytes", "met_each"), [(4, 0), (8, 1008)])
+def test_every_load_of_the_chain_is_seen_in_where_it_ends(word_bytes, met_each):
     device = FakeDevice()
-    prepared = discovered()["banks"].prepare(device, stride=3, word_bytes=4, items=SUB_GROUP)
+    prepared = discovered()["banks"].prepare(device, stride=3, word_bytes=word_bytes, items=SUB_GROUP)
     work = prepared.work(1000)
     assert work.ops == 1008  # whole blocks of 16
     (buffer, _), items = work.outputs[0], np.arange(SUB_GROUP)
-    device.upload(buffer, ((items + 1008) % SUB_GROUP * 3).astype(np.uint32))
+    met = np.full(SUB_GROUP, met_each)
+    device.upload(buffer, np.concatenate([(items + 1008) % SUB_GROUP * 3, met]).astype(np.uint32))
     assert work.check is not None
     work.check()
-    device.upload(buffer, ((items + 1007) % SUB_GROUP * 3).astype(np.uint32))
+    device.upload(buffer, np.concatenate([(items + 1007) % SUB_GROUP * 3, met]).astype(np.uint32))
     with pytest.raises(AssertionError, match="not where so many loads lead"):
+        work.check()
+    device.upload(buffer, np.concatenate([(items + 1008) % SUB_GROUP * 3, met - 1]).astype(np.uint32))
+    with pytest.raises(AssertionError, match="halves of some words"):
         work.check()
 
 
