@@ -23,7 +23,10 @@ UNITS, GHZ, PEAK = 4, 2.0, 4 * 128 * 2.0  # compute units, and GB/s of all of th
 FREE, WAY = 28.0, 2.0  # cycles
 CARDS: dict[str, Card] = {name: card(discovered()[name]) for name in ("banks", "local_copy", "local_read")}
 SHEET = SpecSheet(
-    "Test", "gpu", Match(("Synthetic GPU",)), {"local_memory_gb_s": Figure(PEAK, "GB/s", "units x 128 B x clock")}
+    "Test",
+    "gpu",
+    Match(("Synthetic GPU",)),
+    {"local_memory_bandwidth_gb_s": Figure(PEAK / UNITS, "GB/s", "128 B x clock", "core")},
 )
 
 

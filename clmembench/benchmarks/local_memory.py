@@ -11,8 +11,8 @@ from clmembench.benchmarks.spaces import SPARE_BYTES
 from clmembench.data import kernel_source
 from clmembench.model import Array, Device, DeviceInfo, Launch, Metric, Skip, Slope, Value, Work
 
-THROUGHPUT = Metric("throughput", "GB/s", "nbytes", "slope_rate", "higher", peak="local_memory_gb_s")
-READING = Metric("bandwidth", "GB/s", "nbytes", "slope_rate", "higher", peak="local_memory_gb_s")
+THROUGHPUT = Metric("throughput", "GB/s", "nbytes", "slope_rate", "higher", peak="local_memory_bandwidth_gb_s")
+READING = Metric("bandwidth", "GB/s", "nbytes", "slope_rate", "higher", peak="local_memory_bandwidth_gb_s")
 
 UNIT_ITEMS = 2048  # work-items that a compute unit holds at most, on GPUs of several vendors; OpenCL does not tell
 SUB_GROUP = 32

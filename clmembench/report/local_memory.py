@@ -64,7 +64,7 @@ def unit_of(run: Run, rows: Sequence[Row]) -> Unit:
     latency = Estimate(free.latency, free.low, free.high) if free and 0 < free.low <= free.latency <= free.high else None
     peak = next((row.peak for row in rows if row.peak is not None), None)
     if peak is not None:
-        return Unit(peak.value / info.compute_units, f"{peak.value:,.0f} {peak.unit} of its sheet, by compute units", latency)
+        return Unit(peak.value / info.compute_units, f"its sheet: {peak.source}", latency)
     each = study(*banks.accesses(values)).banks
     clocks = sorted(row.value.ghz for row in rows if row.value.ghz)
     if each is None or not clocks:
