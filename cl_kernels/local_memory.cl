@@ -28,12 +28,9 @@ kernel void copy_local(global uint* restrict found, const uint rounds) {
 #if PTX
 // not volatile in PTX: volatile vectors may be taken apart; the sums need every one
 uint4 loaded(const uint address) {
-    uint4 v;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "r"(address)
-                 : "memory");
-    return v;
+    uint x, y, z, w;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "r"(address) : "memory");
+    return (uint4)(x, y, z, w);
 }
 #define LOADED(k) loaded(address + (k) * STEP_BYTES)
 #else
@@ -41,7 +38,8 @@ uint4 loaded(const uint address) {
 #endif
 #define STEP_BYTES (16 * STEP)
 
-kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void read_local(global uint4* restrict sums, const uint rounds) {
+__attribute__((reqd_work_group_size(GROUP, 1, 1)))
+kernel void read_local(global uint4* restrict sums, const uint rounds) {
     // the last loads of a round go beyond what the first may begin at
     local uint4 store[TURN + UNROLLED * STEP];
     for (uint k = 0; k < TURN + UNROLLED * STEP; k += GROUP) {

@@ -28,8 +28,8 @@ class SpecError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One theoretical figure and its source. A `core` figure holds for each core, and with unit FLOP/cycle needs its clock;
-    a `socket` figure holds for a whole socket and is no peak of a virtual machine's share of it."""
+    """One theoretical figure and its source. A `core` figure holds for each core or compute unit, and with unit FLOP/cycle
+    needs its clock; a `socket` figure holds for a whole socket and is no peak of a virtual machine's share of it."""
 
     value: float
     unit: str
@@ -160,6 +160,9 @@ def peak(
         return Peak(figure.value * sockets, figure.unit, figure.source, how) if sockets else None
     if figure.scope != "core":
         return Peak(figure.value, figure.unit, figure.source)
+    if figure.unit == "GB/s":  # of a compute unit's own memory
+        how = f"{figure.value:g} {figure.unit} x {info.compute_units} compute units"
+        return Peak(figure.value * info.compute_units, figure.unit, figure.source, how)
     if ghz is None or figure.unit != "FLOP/cycle":
         return None
     number = min(cores or info.compute_units, info.compute_units)

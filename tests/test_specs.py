@@ -96,6 +96,13 @@ def test_a_core_figure_without_a_measured_clock_is_no_peak():
     assert peak(SHEET, "flops", CPU, None, sockets=1) is None
 
 
+def test_a_compute_units_own_bandwidth_is_times_compute_units_and_needs_no_clock():
+    own = replace(SHEET, figures={"local": Figure(253.44, "GB/s", "the manual", "core")})
+    found = peak(own, "local", replace(CPU, compute_units=132), None, sockets=None)
+    assert (found.value, found.unit) == (pytest.approx(33454.08), "GB/s")
+    assert found.derived == "253.44 GB/s x 132 compute units"
+
+
 def test_a_size_for_each_core_does_not_become_a_rate():
     found = peak(SHEET, "l1_bytes", CPU, 2.5, sockets=1)
     assert found is None or found.unit == "B"

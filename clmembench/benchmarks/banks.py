@@ -11,7 +11,8 @@ from clmembench.model import Device, DeviceInfo, Launch, Skip, Slope, Value, Wor
 
 STEPS_A_BLOCK = 16  # as unrolled in banks.cl
 SUB_GROUP = 32  # work-items: what GPUs of most vendors run together; drivers that have no cl_khr_subgroups do not tell
-WORDS = {4: "uint", 8: "ulong"}  # bytes: type
+NARROW = 4  # bytes of a word that holds where the next one is and nothing else
+WORDS = {NARROW: "uint", 8: "uint2"}  # bytes: type
 MOST_STRIDE = 64
 COUNTED = 32  # the stride at which the number of work-items is looked at, where it may be that of conflicts
 WIDE = (0, 1, 2, 3, 4, 5, 6, 8, 12, 16, 17, 24, 31, 32, 33, 64)  # strides of 8-byte words, which repeat what those of 4 say
@@ -53,7 +54,8 @@ def banks(device: Device, stride: int, word_bytes: int, items: int) -> Slope:
 
     The slope of time over dependent loads, all of which every work-item makes: each word holds where the next work-item's
     lies. A stride of 0 is one word that all load. A stride of 32 is a column of a [32][32] tile of such words, one of 33 a
-    column of a [32][33] tile, as padding makes it. Raises Skip for words and shapes that are none of this device's.
+    column of a [32][33] tile, as padding makes it. What a word of 8 bytes holds besides is added up, aside. Raises Skip for
+    words and shapes that are none of this device's.
     """
     if word_bytes not in WORDS:
         raise Skip(f"no type has {word_bytes} B here: choose from {', '.join(map(str, WORDS))}")
@@ -64,22 +66,24 @@ def banks(device: Device, stride: int, word_bytes: int, items: int) -> Slope:
         raise Skip(f"{word_bytes * words} B do not fit into local memory, of which there are {device.info.local_mem_bytes} B")
     defines: dict[str, Value] = {"T": WORDS[word_bytes], "WORD_BYTES": word_bytes, "WORDS": words}
     kernel = device.build(kernel_source("banks"), PTX="ptx" in device.info.features, **defines)["follow"]
-    reached = device.alloc(4 * items)
+    reached = device.alloc(8 * items)
 
     def work(steps: int) -> Work:
         blocks = -(-steps // STEPS_A_BLOCK)
 
         def check() -> None:
-            found = device.download(reached, np.uint32, items)
-            wanted = (np.arange(items) + blocks * STEPS_A_BLOCK) % items * stride
+            found, met = device.download(reached, np.uint32, 2 * items).reshape(2, items)
+            loads = blocks * STEPS_A_BLOCK
+            wanted = (np.arange(items) + loads) % items * stride
             assert np.array_equal(found, wanted), (
                 "a work-item is not where so many loads lead: some were not made, or are wrong"
             )
+            assert (met == (0 if word_bytes == NARROW else loads)).all(), "halves of some words were not loaded, or are wrong"
 
         return Work(
             commands=(Launch(kernel, (reached, np.uint32(stride), np.uint32(blocks)), (items,), (items,)),),
             ops=blocks * STEPS_A_BLOCK,
-            outputs=((reached, 4 * items),),
+            outputs=((reached, 8 * items),),
             check=check,
         )
 

@@ -11,8 +11,8 @@ from clmembench.benchmarks.spaces import SPARE_BYTES
 from clmembench.data import kernel_source
 from clmembench.model import Array, Device, DeviceInfo, Launch, Metric, Skip, Slope, Value, Work
 
-THROUGHPUT = Metric("throughput", "GB/s", "nbytes", "slope_rate", "higher", peak="local_memory_gb_s")
-READING = Metric("bandwidth", "GB/s", "nbytes", "slope_rate", "higher", peak="local_memory_gb_s")
+THROUGHPUT = Metric("throughput", "GB/s", "nbytes", "slope_rate", "higher", peak="local_memory_bandwidth_gb_s")
+READING = Metric("bandwidth", "GB/s", "nbytes", "slope_rate", "higher", peak="local_memory_bandwidth_gb_s")
 
 UNIT_ITEMS = 2048  # work-items that a compute unit holds at most, on GPUs of several vendors; OpenCL does not tell
 SUB_GROUP = 32
@@ -128,9 +128,11 @@ def local_read(device: Device, path: str, work_group: int, groups_a_unit: int, i
     """Bandwidth of reading local memory by all compute units, 16 B a load, without a bank conflict.
 
     Every value read is added up, which tells that all were; loads of a round begin where the round before did not, so that none
-    can be left out. The slope over rounds of 16 loads: launching and filling cancel. path ptx: loads are written as the device's
-    own vector loads; portable: as OpenCL C has them. Raises Skip for shapes that are none of this device's.
+    can be left out. The slope over rounds of 16 loads: launching and filling cancel. path ptx: loads are written as the
+    device's own vector loads; portable: as OpenCL C has them. Raises Skip for shapes that are none of this device's.
     """
+    if path == "ptx" and "ptx" not in device.info.features:
+        raise Skip("device has no ptx")
     shape = min(work_group, groups_a_unit, ilp) >= 1 and ilp % 2 == 0 and UNROLLED % ilp == 0
     if not shape or work_group > device.info.max_work_group:
         raise Skip(f"no kernel has {groups_a_unit} work-groups of {work_group} and {ilp} loads at a time here")

@@ -80,8 +80,9 @@ def study(accesses: Sequence[Access], unit: str) -> BankStudy:
         return BankStudy({"memory": undetermined("memory", reason, METHOD, evidence)})
     fits = _fits(fitted, NARROW)
     best = max(fits, key=lambda fit: fit.line.loglik)
-    if all(fit.line.slowed[2] < SLOWER for fit in fits):
-        return BankStudy({"memory": _ordinary(fits, fitted, evidence)})
+    likely = [fit for fit in fits if fit.line.loglik > best.line.loglik - MARGIN]
+    if all(fit.line.slowed[2] < SLOWER for fit in likely):
+        return BankStudy({"memory": _ordinary(likely, fitted, evidence)})
     reason = _doubt(fits, best, fitted)
     if reason:
         return BankStudy({"memory": undetermined("memory", reason, METHOD, evidence)})
@@ -156,7 +157,7 @@ def _doubt(fits: Sequence[_Fit], best: _Fit, points: Sequence[Access]) -> str:
 
 def _costs(found: Line, evidence: tuple[str, ...], unit: str) -> dict[str, Finding]:
     """Latency without a conflict, what each further way adds, and whether that is the same for all."""
-    reach = NORMAL * found.way_error
+    reach, around = NORMAL * found.way_error, NORMAL * found.free_error
     off, sure = found.off, NORMAL * found.off_error
     method = f"a line over {found.least} to {found.most} passes"
     if off - sure <= BENDS < off + sure:
@@ -166,7 +167,7 @@ def _costs(found: Line, evidence: tuple[str, ...], unit: str) -> dict[str, Findi
         growth = replace(measured("growth", word, method, evidence), reason=f"off a line by {off:.1%} at most")
     free = found.free
     return {
-        "free": measured("free", free, method, evidence, free - reach, free + reach, unit),
+        "free": measured("free", free, method, evidence, free - around, free + around, unit),
         "way": measured("way", found.way, method, evidence, max(0.0, found.way - reach), found.way + reach, unit),
         "growth": growth,
     }
@@ -198,4 +199,4 @@ def _together(accesses: Sequence[Access], word_bytes: int, banks: Banks) -> Find
         return undetermined(name, "no number of them that is known explains what words of this size take", method, evidence)
     if best - second < SURE**2 / 2:
         return undetermined(name, "a pass costs too little beside the noise to be counted", method, evidence)
-    return measured(name, served, method, evidence, unit="work-items")
+    return measured(name, served, method, evidence)

@@ -22,13 +22,14 @@ BENT = 0.1  # of what all passes cost: what a line may be off at many
 @dataclass(frozen=True, slots=True)
 class Line:
     """latency = free + way * (passes - least), fitted; `free` is the latency at the least number of passes, `way` what each
-    further one adds, with the latter's standard error. `off` is by which fraction of it the latency of some number of passes
+    further one adds, with their standard errors. `off` is by which fraction of it the latency of some number of passes
     lies off the line, at most, and `off_error` that fraction's standard error. `unexplained` are the indices of points that the
     line does not explain, or all, the worst first, where it explains too many of them badly. `sd` is each point's noise,
     `levels` the latency by number of passes."""
 
     free: float
     way: float
+    free_error: float
     way_error: float
     least: int
     most: int
@@ -57,7 +58,7 @@ def line(passes: npt.NDArray[np.int64], latency: Floats, noise: Floats) -> Line:
     vary beside their samples' noise, and levels beside the line, is chosen from a few values by likelihood.
     """
     levels, of = np.unique(passes, return_inverse=True)
-    best: tuple[float, Floats, Floats, float, float, Floats] | None = None
+    best: tuple[float, Floats, Floats, float, float, list[float]] | None = None
     for relative in RELATIVE:
         sd = np.hypot(noise, relative * latency)
         weight = np.bincount(of, 1 / sd**2)
@@ -66,14 +67,14 @@ def line(passes: npt.NDArray[np.int64], latency: Floats, noise: Floats) -> Line:
         plain = _straight(levels, mean, 1 / weight)[1]
         for spread in SPREADS:
             variance = 1 / weight + (spread * plain) ** 2
-            free, way, error = _straight(levels, mean, variance)
+            free, way, *errors = _straight(levels, mean, variance)
             off = mean - free - way * (levels - levels[0])
             loglik = -0.5 * (within + float(np.sum(off**2 / variance + np.log(variance * weight))))
             if best is None or loglik > best[0]:
                 share = 1 - 1 / (weight * variance)  # of what a level is off that is its own and no noise
-                best = loglik, sd, mean - off + share * off, free, way, np.array([error])
+                best = loglik, sd, mean - off + share * off, free, way, errors
     assert best is not None
-    loglik, sd, expected, free, way, (error,) = best
+    loglik, sd, expected, free, way, errors = best
     residual = np.abs(latency - expected[of])
     allowed = np.maximum(np.maximum(A_PASS * way, BENT * way * (passes - levels[0])), SURE * sd)
     wrong = np.flatnonzero(residual > allowed)
@@ -86,24 +87,26 @@ def line(passes: npt.NDArray[np.int64], latency: Floats, noise: Floats) -> Line:
     off = np.abs(mean / (free + way * (levels - levels[0])) - 1)
     worst = int(np.argmax(off))
     return Line(
-        free, way, error, int(levels[0]), int(levels[-1]), loglik,
+        free, way, errors[0], errors[1], int(levels[0]), int(levels[-1]), loglik,
         float(off[worst]), float(1 / math.sqrt(weight[worst]) / mean[worst]), tuple(map(int, wrong)), sd,
         dict(zip(levels.tolist(), expected.tolist(), strict=True)),
     )  # fmt: skip
 
 
-def _straight(x: npt.NDArray[np.int64], y: Floats, variance: Floats) -> tuple[float, float, float]:
-    """Value at the least x, slope and its standard error, by weighted least squares; a slope is not below 0."""
+def _straight(x: npt.NDArray[np.int64], y: Floats, variance: Floats) -> tuple[float, float, float, float]:
+    """Value at the least x, slope, and the standard errors of both, by weighted least squares; a slope is not below 0."""
     weight = 1 / variance
     middle = float(np.average(x, weights=weight))
     spread = float(np.sum(weight * (x - middle) ** 2))
     level = float(np.average(y, weights=weight))
     if spread <= 0:
-        return level, 0.0, math.inf
+        return level, 0.0, math.sqrt(1 / float(np.sum(weight))), math.inf
     slope = float(np.sum(weight * (x - middle) * (y - level))) / spread
     degrees = max(1, len(x) - 2)
     misfit = float(np.sum(weight * (y - level - slope * (x - middle)) ** 2)) / degrees
     error = math.sqrt(max(1.0, misfit) / spread)
+    of_level = math.sqrt(max(1.0, misfit) / float(np.sum(weight)))
     if slope <= 0:
-        return level, 0.0, error
-    return level + slope * (float(x[0]) - middle), slope, error
+        return level, 0.0, of_level, error
+    back = float(x[0]) - middle
+    return level + slope * back, slope, math.hypot(of_level, back * error), error

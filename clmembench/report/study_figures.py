@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from clmembench.model import Card
-from clmembench.report import subgroup_figures, throughput_figures
+from clmembench.report import local_figures, subgroup_figures, throughput_figures
 from clmembench.report.figures import Shown, figure
 from clmembench.report.private_figures import registers_figure
 
@@ -16,6 +16,8 @@ FIGURES: Mapping[str, Drawing] = {
     "copy_grid": throughput_figures.grid,
     "cache_read": throughput_figures.caches,
     "private_array": registers_figure,
+    "banks": local_figures.banks,
+    "local_copy": local_figures.local_copy,
 }
 
 
