@@ -105,7 +105,8 @@ def meant(finding: str) -> tuple[str, str] | None:
 
 def imagined(point: Mapping[str, Any], finding: str) -> bool:
     """Whether that is about what was read from an image, of which Oclgrind 21.10 does not know that the host has filled it."""
-    return "ninitialized" in finding and str(point.get("params", {}).get("space")).startswith("image")
+    params = point.get("params", {})
+    return "ninitialized" in finding and str(params.get("space", params.get("memory"))).startswith("image")
 
 
 def problems(found: Outcome) -> list[str]:
