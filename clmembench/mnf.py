@@ -44,7 +44,7 @@ def noise(cube: Array, kind: Filter) -> npt.NDArray[np.int16]:
 def _mean(values: Array) -> Array:
     padded = np.pad(values.astype(np.uint16), 1, mode="edge")
     rows = padded[:-2] + padded[1:-1] + padded[2:]
-    return (rows[:, :-2] + rows[:, 1:-1] + rows[:, 2:] + 4) // 9
+    return np.asarray((rows[:, :-2] + rows[:, 1:-1] + rows[:, 2:] + 4) // 9)
 
 
 # exchanges that bring the median of nine to place 4 (Smith 1996; Devillard 1998)
@@ -113,7 +113,7 @@ def deviation(found: Rotation, wanted: Rotation, noise_covariance: Doubles) -> t
     Vectors are not compared: their signs are free, and those of equal eigenvalues may be any basis of one space. Both are
     orthonormal with respect to the noise's covariance, so that element (i, j) of wanted^T C_N found is the cosine between two
     of them. For i and j apart it is what of one eigenspace has got into another, and it is weighted by the gap between their
-    eigenvalues over the larger of these: a relative error e of a matrix turns spaces by about e over that gap (Davis & Kahan 1970).
+    eigenvalues over the larger of these: a relative error e of a matrix turns spaces by about e over it (Davis & Kahan 1970).
     """
     values = float(np.max(np.abs(found.values - wanted.values) / np.abs(wanted.values)))
     cosines = wanted.vectors.T @ noise_covariance @ found.vectors

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from clmembench import mnf as math
+from clmembench import mnf as numpy_mnf
 from clmembench.benchmarks import axis, benchmark
 from clmembench.benchmarks.mnf_kernels import COMPONENTS, COVARIANCES, FILTERS, TRANSFORMS, covarying, filtering, transforming
 from clmembench.benchmarks.mnf_steps import SIZE, SOURCE, TIME, check_components, check_noise, cube_of, noise_of, sized, sums_of
@@ -24,28 +24,28 @@ RUN_TIME = tuple(variant for variant in TRANSFORMS if variant not in AS_ARRAY)
 
 
 @lru_cache(maxsize=2)
-def covariances_of(size: Size, seed: int, kind: math.Filter) -> tuple[Array, Array]:
+def covariances_of(size: Size, seed: int, kind: numpy_mnf.Filter) -> tuple[Array, Array]:
     """Covariance of the noise and of the data by NumPy, from exact sums."""
     return (
-        math.covariance(*sums_of(size, seed, kind), size.pixels),
-        math.covariance(*sums_of(size, seed, "data"), size.pixels),
+        numpy_mnf.covariance(*sums_of(size, seed, kind), size.pixels),
+        numpy_mnf.covariance(*sums_of(size, seed, "data"), size.pixels),
     )
 
 
 @lru_cache(maxsize=2)
-def reference_of(size: Size, seed: int, kind: math.Filter) -> math.Rotation:
+def reference_of(size: Size, seed: int, kind: numpy_mnf.Filter) -> numpy_mnf.Rotation:
     """The rotation by NumPy and SciPy, as one generalised eigenproblem. Raises Skip where it is not defined."""
     noise, data = covariances_of(size, seed, kind)
     try:
-        math.rotation(noise, data)
+        numpy_mnf.rotation(noise, data)
     except ValueError as error:
         raise Skip(str(error)) from error
-    return math.reference(noise, data)
+    return numpy_mnf.reference(noise, data)
 
 
-def check_rotation(found: math.Rotation, size: Size, seed: int, kind: math.Filter, most: float) -> None:
+def check_rotation(found: numpy_mnf.Rotation, size: Size, seed: int, kind: numpy_mnf.Filter, most: float) -> None:
     """Compare eigenvalues and eigenspaces with those of NumPy in double."""
-    values, spaces = math.deviation(found, reference_of(size, seed, kind), covariances_of(size, seed, kind)[0])
+    values, spaces = numpy_mnf.deviation(found, reference_of(size, seed, kind), covariances_of(size, seed, kind)[0])
     assert values <= most, f"eigenvalues differ from NumPy's by {values:.2g} of them, over {most:g}"
     assert spaces <= most, f"eigenspaces differ from NumPy's by {spaces:.2g}, weighted by their gaps, over {most:g}"
 
@@ -67,8 +67,8 @@ def mnf(device: Device, filter: str, covariance: str, transform: str, memory: st
 
     The cube and its components lie in the device's memory; with memory=host in the host's, and their way there and back over
     pageable memory is timed, too. Programs are built before: T comes from the data, so that it cannot be an array of a program.
-    The noise and all sums are compared exactly, eigenvalues and eigenspaces with those of a generalised eigenproblem, the components
-    within the bound of sums in float.
+    The noise and all sums are compared exactly, eigenvalues and eigenspaces with those of a generalised eigenproblem, and the
+    components within the bound of sums in float.
     """
     shape = sized(size)
     kind = FILTERS[filter].kind
@@ -90,7 +90,7 @@ def mnf(device: Device, filter: str, covariance: str, transform: str, memory: st
             device.upload(x, cube)
         device.run(first)
         sums = [part.read(device) for part in (noise, data)]
-        found = math.rotation(*(math.covariance(*part, shape.pixels) for part in sums))
+        found = numpy_mnf.rotation(*(numpy_mnf.covariance(*part, shape.pixels) for part in sums))
         held["rotation"], held["matrix"] = found, np.ascontiguousarray(found.vectors[:, :components], np.float32)
         device.upload(matrix, held["matrix"])
         device.run([last])
@@ -120,7 +120,7 @@ def _notes(commands: tuple[Launch, ...]) -> tuple[str, ...]:
 def _centred(bands: Array, dtype: type[np.floating[Any]]) -> Array:
     flat = bands.reshape(len(bands), -1)
     means = flat.mean(axis=1, dtype=np.float64).astype(dtype)
-    return np.subtract(flat, means[:, None], dtype=dtype)
+    return np.asarray(np.subtract(flat, means[:, None], dtype=dtype))
 
 
 def _by_blas(bands: Array) -> Array:
@@ -134,7 +134,7 @@ def _by_loop(bands: Array) -> Array:
 
 
 STEPS = ("whole", "filter", "convert", "covariance", "eigen", "transform")
-LIBRARIES: Mapping[str, math.Filter] = {"blas": "mean", "serial": "median"}
+LIBRARIES: Mapping[str, numpy_mnf.Filter] = {"blas": "mean", "serial": "median"}
 
 
 class _Host:
@@ -145,7 +145,7 @@ class _Host:
         self.held: dict[str, Any] = {"cube": cube}
 
     def filter(self) -> None:
-        self.held["noise"] = math.noise(self.held["cube"], LIBRARIES[self.library])
+        self.held["noise"] = numpy_mnf.noise(self.held["cube"], LIBRARIES[self.library])
 
     def convert(self) -> None:
         """To float, less the mean: what a BLAS needs, which knows no integers."""
@@ -158,13 +158,13 @@ class _Host:
         held["C"] = [_by_blas(held[f"{n} in float"]) if blas else _by_loop(held[n]) for n in ("noise", "cube")]
 
     def eigen(self) -> None:
-        self.held["rotation"] = math.rotation(*(c.astype(np.float64) for c in self.held["C"]))
+        self.held["rotation"] = numpy_mnf.rotation(*(c.astype(np.float64) for c in self.held["C"]))
 
     def transform(self) -> None:
         cube, vectors = self.held["cube"], self.held["rotation"].vectors[:, :COMPONENTS]
         flat = cube.reshape(len(cube), -1)
         if self.library == "blas":
-            means = flat[:, :].mean(axis=1, dtype=np.float64)
+            means = flat.mean(axis=1, dtype=np.float64)
             z = vectors.T.astype(np.float32) @ self.held["cube in float"]
             self.held["Z"] = z + (vectors.T @ means).astype(np.float32)[:, None]
         else:
@@ -189,10 +189,10 @@ class _Host:
 def mnf_host(device: Device, library: str, step: str, size: str) -> Work:
     """Time of MNF on the host alone, whole and by steps: by NumPy with its BLAS on all cores, and serially without one.
 
-    blas: the mean filter by vector operations of NumPy, data and noise converted to float and centred (a step of its own), symmetric
-    products and the transformation by the BLAS in float. serial: the median filter by vector operations on one thread, products
-    and transformation by loops in double (einsum), as a program without a library has them. Eigenproblems by SciPy (LAPACK) in both.
-    Eigenvalues and eigenspaces are compared with those from exact sums: within 1e-5 in double, 1e-3 in float.
+    blas: the mean filter by vector operations of NumPy, data and noise converted to float and centred (a step of its own),
+    symmetric products and the transformation by the BLAS in float. serial: the median filter by vector operations on one thread,
+    products and transformation by loops in double (einsum), as a program without a library has them. Both leave eigenproblems to
+    SciPy. Eigenvalues and eigenspaces are compared with those from exact sums: within 1e-5 in double, 1e-3 in float.
     """
     shape = sized(size)
     kind = LIBRARIES[library]
@@ -207,9 +207,9 @@ def mnf_host(device: Device, library: str, step: str, size: str) -> Work:
         most = SINGLE if library == "blas" else DOUBLE
         check_rotation(host.held["rotation"], shape, device.seed, kind, most)
         vectors = host.held["rotation"].vectors[:, :COMPONENTS]
-        flat = cube_of(shape, device.seed).reshape(shape.bands, -1)[:, : math.CHUNK]
+        flat = cube_of(shape, device.seed).reshape(shape.bands, -1)[:, : numpy_mnf.CHUNK]
         terms = np.max(np.abs(vectors).T @ flat, axis=1, keepdims=True)
-        off = np.abs(host.held["Z"][:, : math.CHUNK] - vectors.T @ flat) > DOUBLE * 10 * terms
+        off = np.abs(host.held["Z"][:, : numpy_mnf.CHUNK] - vectors.T @ flat) > DOUBLE * 10 * terms
         assert not off.any(), f"{off.sum()} components differ from those in double"
 
     return Work((Call(run),), ops=1, check=check, clock="host")

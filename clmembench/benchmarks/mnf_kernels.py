@@ -38,7 +38,7 @@ FILTERS: Mapping[str, FilterForm] = {
     "V3": FilterForm("mean", True, (32, 4)),
 }
 COVARIANCES = ("V0", "V1", "V2", "V3", "V4")
-# where T lies (PLACE of mnf_transform.cl: global, constant by pointer, constant as an array of the program), whether X is staged
+# where T lies (PLACE of mnf_transform.cl: global, constant by pointer, constant as an array of the program); is X staged?
 TRANSFORMS: Mapping[str, tuple[int, bool]] = {
     "V0": (0, False),
     "V1": (2, False),
@@ -129,9 +129,7 @@ def sliced(info: DeviceInfo, pairs: int, pixels: int) -> tuple[int, int]:
     return -(-pixels // each), each
 
 
-def transforming(
-    device: Device, version: str, rows: Buffer, matrix: Buffer, values: Array, z: Buffer, size: Size
-) -> Launch:
+def transforming(device: Device, version: str, rows: Buffer, matrix: Buffer, values: Array, z: Buffer, size: Size) -> Launch:
     """S8: components of `rows` by T, which lies in `matrix`, a row a band, or for an array of the program is `values`, too."""
     place, staged = TRANSFORMS[version]
     pixels, components = TRANSFORM_GROUP

@@ -22,8 +22,8 @@ FEW_BANDS = 17  # of a cube that is too small for 224
 
 
 def size_of(info: DeviceInfo) -> Size:
-    """The cube of image 1 in the paper on what is no CPU, and on CPUs as many of its lines as take some tenths of a second; fewer
-    where its noise does not fit into half of the device's largest buffer; or as many bytes as the user says (--size)."""
+    """The cube of image 1 in the paper on what is no CPU, and on CPUs as many of its lines as take some tenths of a second;
+    fewer where its noise does not fit into half of the device's largest buffer; or as many bytes as the user says (--size)."""
     if info.array_bytes is not None:
         bands = PAPER.bands if info.array_bytes >= PAPER.bands << 10 else FEW_BANDS
         pixels = max(2 * bands + 30, info.array_bytes // bands)
@@ -167,9 +167,9 @@ def mnf_covariance(device: Device, variant: str, of: str, size: str) -> Work:
 def mnf_transform(device: Device, variant: str, size: str) -> Work:
     """Time of the transformation of MNF into 32 components, by version.
 
-    V0 reads T from global memory; V1 from constant memory (C2), an array of the program with its values in the text; V2 stages X
-    in local memory, too (S5, S6). V1p and V2p reach constant memory by a pointer, as a program has to that is built once. Sums are
-    in float, and compared with those in double within the bound n u / (1 - n u) of the sum of their terms' absolute values.
+    V0 reads T from global memory; V1 from constant memory (C2), an array of the program with its values in the text; V2 stages
+    X in local memory, too (S5, S6). V1p and V2p reach constant memory by a pointer, as a program has to that is built once.
+    Sums are in float, and compared with those in double within n u / (1 - n u) of the sum of their terms' absolute values.
     """
     shape = sized(size)
     cube = cube_of(shape, device.seed)

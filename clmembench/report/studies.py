@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from clmembench.model import Run
+from clmembench.report import mnf
 from clmembench.report.rows import Row
 from clmembench.report.section import Section
 
 Sections = Callable[[Run, Sequence[Row]], list[Section]]  # of the rows of its points on the whole device
 
-SECTIONS: Mapping[str, Sections] = {}
+SECTIONS: Mapping[str, Sections] = {
+    **mnf.SECTIONS,
+}

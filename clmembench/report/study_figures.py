@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from clmembench.model import Card
+from clmembench.report import mnf
 from clmembench.report.figures import Shown, figure
 
 Drawing = Callable[[Card, Sequence[Shown]], str]  # inline SVG, "" where there is nothing to draw
 
-FIGURES: Mapping[str, Drawing] = {}
+FIGURES: Mapping[str, Drawing] = {
+    **dict.fromkeys(mnf.SECTIONS, mnf.no_figure),  # their tables say it better
+}
 
 
 def drawn(name: str, card: Card, shown: Sequence[Shown]) -> str:
