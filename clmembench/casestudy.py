@@ -14,7 +14,8 @@ from clmembench.model import DeviceInfo, Plan, Point, Record, Value
 FILTER, COVARIANCE, TRANSFORM, WHOLE, HOST = "mnf_filter", "mnf_covariance", "mnf_transform", "mnf", "mnf_host"
 BENCHMARKS = (FILTER, COVARIANCE, TRANSFORM, WHOLE, HOST)
 SERIAL_PIXELS = 8192  # of the cube that is rotated serially: its steps take as long a pixel on any, but for the eigenproblems
-PROCESSES = {"cpu": 2, "gpu": 3, "accelerator": 3}  # that measure the kernels, whose buffers lie elsewhere in each
+PROCESSES = {"cpu": 4, "gpu": 3, "accelerator": 3}  # that measure the steps: buffers lie elsewhere in each
+WHOLE_PROCESSES = 2  # that measure the whole, unless the user wants fewer
 FIRST = {"filter": "V0", "covariance": "V0", "transform": "V0"}
 LAST = {"filter": list(FILTERS)[-1], "covariance": COVARIANCES[-1], "transform": RUN_TIME[-1]}
 
@@ -35,8 +36,10 @@ def plan(name: str, info: DeviceInfo, size: Size | None, processes: int | None, 
         chosen: list[dict[str, str]] = []
         for variants in (FIRST, LAST, quickest(known)):
             chosen += [dict(variants)] if variants not in chosen else []
-        made = [{**variants, "memory": memory, "size": text} for variants in chosen for memory in ("device", "host")]
-        yield [Point(WHOLE, params, processes=count) for params in made]
+        # on a device whose memory is the host's the cube is there already
+        memories = ("device",) if info.shares_host_memory else ("device", "host")
+        made = [{**variants, "memory": memory, "size": text} for variants in chosen for memory in memories]
+        yield [Point(WHOLE, params, processes=min(WHOLE_PROCESSES, count)) for params in made]
     else:
         blas = [Point(HOST, {"library": "blas", "step": step, "size": text}) for step in STEPS]
         small = str(serial_size(size))

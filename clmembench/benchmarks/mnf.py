@@ -190,9 +190,10 @@ def mnf_host(device: Device, library: str, step: str, size: str) -> Work:
     """Time of MNF on the host alone, whole and by steps: by NumPy with its BLAS on all cores, and serially without one.
 
     blas: the mean filter by vector operations of NumPy, data and noise converted to float and centred (a step of its own),
-    symmetric products and the transformation by the BLAS in float. serial: the median filter by vector operations on one thread,
-    products and transformation by loops in double (einsum), as a program without a library has them. Both leave eigenproblems to
-    SciPy. Eigenvalues and eigenspaces are compared with those from exact sums: within 1e-5 in double, 1e-3 in float.
+    symmetric products and the transformation by the BLAS in float. serial: the median filter by vector operations on one
+    thread, products and transformation by loops in double (einsum), as a program without a library has them. Both leave
+    eigenproblems to SciPy. Eigenvalues and eigenspaces are compared with those from exact sums: within 1e-5 in double, 1e-3 in
+    float.
     """
     shape = sized(size)
     kind = LIBRARIES[library]

@@ -17,7 +17,8 @@ TIME = Metric("time", "ms", "ops", "cost", "lower", scale=1e-6)
 SOURCE = "Fang et al. 2017, section 8"
 PAPER = Size(614, 1087, 224)  # image 1 there
 PATIENCE_S = 20.0
-LINES_A_CORE = 4  # of a cube on a CPU
+LINES_A_CORE = 2  # of a cube on a CPU
+FEWEST_LINES = 4
 FEW_BANDS = 17  # of a cube that is too small for 224
 
 
@@ -29,9 +30,9 @@ def size_of(info: DeviceInfo) -> Size:
         pixels = max(2 * bands + 30, info.array_bytes // bands)
         width = max(3, int((pixels * 9 / 16) ** 0.5))
         return Size(width, pixels // width, bands)
-    lines = min(PAPER.height, LINES_A_CORE * max(2, info.compute_units)) if info.kind == "cpu" else PAPER.height
+    lines = min(PAPER.height, LINES_A_CORE * info.compute_units) if info.kind == "cpu" else PAPER.height
     most = info.max_alloc_bytes // 2 // (2 * PAPER.bands * PAPER.width)
-    return Size(PAPER.width, max(LINES_A_CORE, min(lines, most)), PAPER.bands)
+    return Size(PAPER.width, max(FEWEST_LINES, min(lines, most)), PAPER.bands)
 
 
 def _sizes(info: DeviceInfo) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ def mnf(
         str | None, typer.Option(help="WIDTHxHEIGHT of the cube, 224 bands, or WIDTHxHEIGHTxBANDS; else the device's own.")
     ] = None,
     processes: Annotated[
-        int | None, typer.Option(min=1, help="Fresh processes that measure the kernels; 2 on CPUs, else 3.")
+        int | None, typer.Option(min=1, help="Fresh processes that measure the kernels; 4 on CPUs, else 3.")
     ] = None,
     budget: Annotated[str | None, typer.Option(help="Time for all of it, such as 2m; what is left out is skipped.")] = None,
     timeout: Annotated[
@@ -61,7 +61,13 @@ def mnf(
         exits.stop("choose one of --json, --csv and --md", exits.USAGE)
     form = "json" if as_json else "csv" if as_csv else "md" if as_md else "text"
     if path is not None:
-        said: dict[str, object] = {"-d": device, "--size": size, "--processes": processes, "--budget": budget, "--timeout": timeout}
+        said: dict[str, object] = {
+            "-d": device,
+            "--size": size,
+            "--processes": processes,
+            "--budget": budget,
+            "--timeout": timeout,
+        }
         said |= {"--seed": seed, "-o": output}
         asked = [name for name, value in said.items() if value is not None] + ["--overwrite"] * overwrite
         if asked:
@@ -158,7 +164,7 @@ def show(run: Run, form: str) -> None:
 
     from clmembench.gates.whole import judged_run
     from clmembench.report import mnf as report
-    from clmembench.report import rows, text
+    from clmembench.report import mnf_data, rows, text
     from clmembench.specs import SpecError
 
     try:
@@ -167,9 +173,9 @@ def show(run: Run, form: str) -> None:
         exits.stop(str(error), exits.USAGE)
     run = judged_run(run, sheet)
     if form == "json":
-        print(report.to_json(run))
+        print(mnf_data.to_json(run))
     elif form == "csv":
-        print(report.to_csv(run), end="")
+        print(mnf_data.to_csv(run), end="")
     elif form == "md":
         print("\n".join(text.in_markdown(report.sections(run))))
     else:

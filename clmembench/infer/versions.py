@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -10,9 +11,9 @@ from clmembench import stats
 from clmembench.derive import Derived, derive, key_of
 from clmembench.model import Finding, Run
 
-Verdict = Literal["paid off", "no difference", "cost", "undecided"]
-WORDS: Mapping[str, Verdict] = {"more": "paid off", "less": "cost", "same": "no difference", "undecided": "undecided"}
-METHOD = "ratio of the medians of processes, with how much these differ; no narrower than the samples' own intervals allow"
+Verdict = Literal["paid off", "no difference", "cost", "no gain", "undecided"]
+WORDS: Mapping[str, Verdict] = {"more": "paid off", "less": "cost", "same": "no difference"}
+METHOD = "ratio of the medians of processes, with how much these differ; no narrower than the medians' own intervals"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ CHANGES: Mapping[str, tuple[Change, ...]] = {
     "mnf_covariance": (
         Change("V1", "V0", "partial sums in local memory", "S5"),
         Change("V2", "V1", "partial sums in registers", ""),
-        Change("V3", "V2", "a work-item a pair, tiles in local memory", "S5, S6"),
+        Change("V3", "V2", "a work-item a pair, tiles in local mem.", "S5, S6"),
         Change("V4", "V3", "rows of tiles padded to other banks", "S1"),
     ),
     "mnf_transform": (
@@ -78,8 +79,8 @@ class Gain:
 def gains(run: Run, prior: float, margin: float) -> list[Gain]:
     """Every version of every step of a run, as its records stand.
 
-    `prior` is the standard deviation of the logarithm that processes on such devices have anyway (stats.ratio); a gain whose
-    whole interval is over 1 + `margin` paid off, one below its inverse was a cost, and one within both makes no difference.
+    `prior` is the standard deviation of the logarithm that processes on such devices have anyway (stats.ratio), `margin` what
+    `decided` takes.
     """
     values = [value for value in derive(run) if value.benchmark in CHANGES]
     found = []
@@ -92,6 +93,12 @@ def gains(run: Run, prior: float, margin: float) -> list[Gain]:
                     change = next((c for c in changes if c.variant == variant), None)
                     found.append(_gain(run, by_variant, variant, of, change, prior, margin))
     return found
+
+
+def decided(gain: stats.Ratio, margin: float) -> Verdict:
+    """What the whole interval of a gain says: it paid off (over 1 + margin), was a cost (below the inverse of that), made no
+    difference (within both), or was no gain, be it a cost or nothing (not over 1 + margin); else nothing is decided."""
+    return WORDS.get(gain.verdict(margin)) or ("no gain" if gain.high <= 1 + margin else "undecided")
 
 
 def _of(value: Derived) -> str:
@@ -107,9 +114,9 @@ def _gain(
     ratio, whole = (speed_up(other, this, prior) if other is not None else None for other in (previous, first))
     reason = "" if change is None else why_not([(change.over, previous), (variant, this)])
     evidence = _evidence(run, [value for value in (previous, this) if value is not None])
-    verdict = WORDS[ratio.verdict(margin)] if ratio is not None else None
+    verdict = decided(ratio, margin) if ratio is not None else None
     if verdict == "undecided":
-        reason = f"the interval reaches over {1 + margin:g} or its inverse: measure in more processes on a quiet host"
+        reason = f"the interval reaches over {1 + margin:g}, and below: measure in more processes on a quiet host"
     return Gain(this.benchmark, variant, of, this, change, ratio, whole, verdict, reason, evidence)
 
 
@@ -131,19 +138,24 @@ def usable(value: Derived) -> bool:
 def speed_up(slow: Derived, quick: Derived, prior: float) -> stats.Ratio | None:
     """How many times the time of `quick` that of `slow` is, from the medians of their processes; None where either has none.
 
-    The interval has the differences between processes in it (stats.ratio; both are of one run), and is no narrower than what
-    both samples' own intervals allow.
+    The interval has the differences between processes in it (stats.ratio; both are of one run). It is no narrower than what the
+    intervals of both medians allow, combined on the logarithm (method of variance estimates recovery, Zou & Donner 2008).
     """
     if not usable(slow) or not usable(quick):
         return None
     found = stats.ratio(quick.medians, slow.medians, prior, 0.0)
-    low, high = found.low, found.high
-    if None not in (slow.ci_low, slow.ci_high, quick.ci_low, quick.ci_high):
-        assert slow.ci_low is not None and slow.ci_high is not None
-        assert quick.ci_low is not None and quick.ci_high is not None
-        if quick.ci_low > 0:
-            low, high = min(low, slow.ci_low / quick.ci_high), max(high, slow.ci_high / quick.ci_low)
-    return stats.Ratio(found.value, low, high)
+    below = math.hypot(_reach(slow.ci_low, slow.median), _reach(quick.median, quick.ci_high))
+    above = math.hypot(_reach(slow.median, slow.ci_high), _reach(quick.ci_low, quick.median))
+    return stats.Ratio(
+        found.value, min(found.low, found.value * math.exp(-below)), max(found.high, found.value * math.exp(min(above, 300)))
+    )
+
+
+def _reach(low: float | None, high: float | None) -> float:
+    """How far two times are apart on the logarithm; without bound where one is not known, or is none."""
+    if low is None or high is None or low <= 0:
+        return math.inf
+    return math.log(high / low)
 
 
 def _evidence(run: Run, values: Sequence[Derived]) -> tuple[str, ...]:
