@@ -13,7 +13,8 @@ from clmembench.model import Finding, Run
 
 Verdict = Literal["paid off", "no difference", "cost", "no gain", "undecided"]
 WORDS: Mapping[str, Verdict] = {"more": "paid off", "less": "cost", "same": "no difference"}
-METHOD = "ratio of the medians of processes, with how much these differ; no narrower than the medians' own intervals"
+PAIRED = 3  # processes that both were measured in: fewer do not say how much their ratios differ
+METHOD = "ratio of medians within each process, with how much processes differ; of fewer than 3, of all samples"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,19 +137,21 @@ def usable(value: Derived) -> bool:
 
 
 def speed_up(slow: Derived, quick: Derived, prior: float) -> stats.Ratio | None:
-    """How many times the time of `quick` that of `slow` is, from the medians of their processes; None where either has none.
+    """How many times the time of `quick` that of `slow` is, with its 95% interval; None where either has no value.
 
-    The interval has the differences between processes in it (stats.ratio; both are of one run). It is no narrower than what the
-    intervals of both medians allow, combined on the logarithm (method of variance estimates recovery, Zou & Donner 2008).
+    Where both were measured in the same three processes or more, it is of the ratios within each: what slows a whole process
+    is in both. Else it is of the medians of their processes (stats.ratio; both are of one run), and no narrower than the intervals of
+    both medians allow, combined on the logarithm (method of variance estimates recovery, Zou & Donner 2008).
     """
     if not usable(slow) or not usable(quick):
         return None
+    if len(slow.medians) == len(quick.medians) >= PAIRED:
+        return stats.paired_ratio(quick.medians, slow.medians, prior)
     found = stats.ratio(quick.medians, slow.medians, prior, 0.0)
     below = math.hypot(_reach(slow.ci_low, slow.median), _reach(quick.median, quick.ci_high))
     above = math.hypot(_reach(slow.median, slow.ci_high), _reach(quick.ci_low, quick.median))
-    return stats.Ratio(
-        found.value, min(found.low, found.value * math.exp(-below)), max(found.high, found.value * math.exp(min(above, 300)))
-    )
+    low, high = found.value * math.exp(-below), found.value * math.exp(min(above, stats.MOST_LOG))
+    return stats.Ratio(found.value, min(found.low, low), max(found.high, high))
 
 
 def _reach(low: float | None, high: float | None) -> float:
