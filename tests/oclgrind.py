@@ -64,6 +64,7 @@ UNITS = 2  # compute units that it claims
 # definitions that ask for what only some processors have: not tried, since Oclgrind ends the process that does
 PROCESSORS = {"TICKS": "in-kernel counters are read by PTX or by a builtin of CPUs"}
 # points of benchmarks that are planned, by what each has besides the first value of every axis
+SMALL_CUBE = "13x9x18"  # two tiles of bands, and no group of pixels that is full
 FILLED = {"order": "segments", "segments": "8:32:4:2;0:64:3:1"}
 PLANNED: dict[str, list[dict[str, Value]]] = {
     "chase": [
@@ -74,12 +75,18 @@ PLANNED: dict[str, list[dict[str, Value]]] = {
         {"mode": "trace", "record": 40, "skip": 100, "cold": True},
     ],
     "mnf_filter": [{"variant": variant} for variant in mnf_kernels.FILTERS],
-    "mnf_covariance": [{"variant": variant, "of": of} for variant in mnf_kernels.COVARIANCES for of in ("noise", "data")],
+    "mnf_covariance": [{"variant": "V4"}]
+    + [{"variant": v, "of": of, "size": SMALL_CUBE} for v in mnf_kernels.COVARIANCES for of in ("noise", "data")],
     "mnf_transform": [{"variant": variant} for variant in mnf_kernels.TRANSFORMS],
-    "mnf": [
-        *({"filter": filter} for filter in mnf_kernels.FILTERS),
-        *({"covariance": covariance, "memory": "host"} for covariance in mnf_kernels.COVARIANCES),
-        *({"transform": transform} for transform in mnf.RUN_TIME),
+    "mnf": [{"filter": "V3", "covariance": "V4"}]
+    + [
+        {"filter": f, "covariance": c, "transform": t, "memory": memory, "size": SMALL_CUBE}
+        for f, c, t, memory in (
+            ("V0", "V0", "V0", "device"),
+            ("V1", "V1", "V1p", "host"),
+            ("V2", "V2", "V2p", "host"),
+            ("V2", "V3", "V0", "device"),
+        )
     ],
     "mnf_host": [{"library": library, "step": step} for library in mnf.LIBRARIES for step in mnf.STEPS],
 }

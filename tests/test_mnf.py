@@ -69,7 +69,7 @@ def test_sizes_are_read(text, wanted):
 
 @pytest.mark.parametrize("text", ["", "614", "614x", "0x9x2", "2x90x5", "20x20x1", "20x20x224", "9999x9999", "1e2x3", "-5x9x2"])
 def test_what_is_no_size_is_refused(text):
-    with pytest.raises(ValueError, match="size of a cube|a cube has|at most"):
+    with pytest.raises(ValueError, match=r"size of a cube|a cube has|at most"):
         parse_size(text)
 
 
@@ -196,7 +196,7 @@ def test_a_wrong_result_is_seen(device, name, params):
     wrong = kept.copy()
     wrong[3 if name == "mnf_transform" else 0] ^= 1 if name != "mnf_transform" else 0x40
     device.upload(buffer, wrong)
-    with pytest.raises(AssertionError, match="not those of|differ from"):
+    with pytest.raises(AssertionError, match=r"not those of|differ from"):
         work.check()
 
 

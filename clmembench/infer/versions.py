@@ -140,8 +140,8 @@ def speed_up(slow: Derived, quick: Derived, prior: float) -> stats.Ratio | None:
     """How many times the time of `quick` that of `slow` is, with its 95% interval; None where either has no value.
 
     Where both were measured in the same three processes or more, it is of the ratios within each: what slows a whole process
-    is in both. Else it is of the medians of their processes (stats.ratio; both are of one run), and no narrower than the intervals of
-    both medians allow, combined on the logarithm (method of variance estimates recovery, Zou & Donner 2008).
+    is in both. Else it is of the medians of their processes (stats.ratio; both are of one run), no narrower than the intervals
+    of both medians allow, combined on the logarithm (method of variance estimates recovery, Zou & Donner 2008).
     """
     if not usable(slow) or not usable(quick):
         return None
