@@ -25,7 +25,19 @@ from typing import Any
 from clmembench import hostload, measure, probe, topology
 from clmembench.benchmarks import discovered
 from clmembench.gates.point import DRIFT, judged
-from clmembench.model import BuildError, ClockReading, Device, DeviceError, DeviceInfo, Place, Record, Skip
+from clmembench.model import (
+    BuildError,
+    Call,
+    ClockReading,
+    Device,
+    DeviceError,
+    DeviceInfo,
+    Place,
+    Prepared,
+    Record,
+    Skip,
+    Work,
+)
 from clmembench.results import encode
 from clmembench.runtimes import runtime
 
@@ -141,13 +153,15 @@ class Session:
             return True
         return False
 
-    def _steady(self, prepared: Any, role: str) -> tuple[measure.Measured, ClockReading, str]:
+    def _steady(self, prepared: Any, role: str) -> tuple[measure.Measured, ClockReading | None, str]:
         """Measure between two readings of the core's clock. Where it moved, what was sampled is void and is taken once more; on
         a host whose clock never rests only for some points, since it would cost all of them twice their time. Also what to say
-        of that behind why sampling stopped."""
+        of that behind why sampling stopped. What is the host's own work is not held against the clock of another device."""
         job, said = self._job, ""
         budget = job.trial if role == "tune" else job.budget
         self._points += role == "measure"
+        if job.device.kind != "cpu" and _called(prepared):
+            return measure.measure(self.device, prepared, budget, job.quantum_ns), None, said
         while True:
             before_ns = self._clock.read(self.device)
             measured = measure.measure(self.device, prepared, budget, job.quantum_ns)
@@ -158,6 +172,10 @@ class Session:
                 return measured, reading, "; not taken again although the core clock moved: too many points here were"
             self._again += 1
             said = f"; taken a second time, since the core clock moved by {reading.moved:.0%} the first"
+
+
+def _called(prepared: Prepared) -> bool:
+    return isinstance(prepared, Work) and all(isinstance(command, Call) for command in prepared.commands)
 
 
 def find(device: Device) -> dict[str, Any]:

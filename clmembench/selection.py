@@ -40,7 +40,7 @@ class Selection:
     def budget_of(self, benchmark: Benchmark) -> Budget:
         """How long each of its points may sample."""
         if benchmark.planned:
-            return PLANNED
+            return replace(PLANNED, patience=max(PLANNED.patience, benchmark.patience_s / PLANNED.most_s))
         budget = QUICK if self.suite == "quick" else FULL
         least_s = max(budget.least_s, benchmark.least_s)
         return replace(budget, least_s=least_s, most_s=max(budget.most_s, least_s))

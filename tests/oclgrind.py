@@ -19,7 +19,7 @@ import numpy as np
 import pyopencl as cl
 
 from clmembench import probe
-from clmembench.benchmarks import axis, benchmark, discovered, spaces
+from clmembench.benchmarks import axis, benchmark, discovered, mnf_kernels, spaces
 from clmembench.data import kernel_source
 from clmembench.measure import POISON, verify
 from clmembench.model import (
@@ -52,6 +52,7 @@ from clmembench.runtimes.opencl_info import simulators
 from clmembench.selection import placeable
 
 chase = import_module("clmembench.benchmarks.chase")  # its benchmark has the same name
+mnf = import_module("clmembench.benchmarks.mnf")
 KERNELS = Path(__file__).parent.parent / "cl_kernels"
 ARRAY_BYTES = (8 << 10) + 24  # --size: some work-groups of most shapes, and a rest
 # tried on axes of sizes besides their own values, as a user may: the least and an odd one; and one that may be the first with
@@ -63,6 +64,7 @@ UNITS = 2  # compute units that it claims
 # definitions that ask for what only some processors have: not tried, since Oclgrind ends the process that does
 PROCESSORS = {"TICKS": "in-kernel counters are read by PTX or by a builtin of CPUs"}
 # points of benchmarks that are planned, by what each has besides the first value of every axis
+SMALL_CUBE = "13x9x18"  # two tiles of bands, and no group of pixels that is full
 FILLED = {"order": "segments", "segments": "8:32:4:2;0:64:3:1"}
 PLANNED: dict[str, list[dict[str, Value]]] = {
     "chase": [
@@ -71,7 +73,22 @@ PLANNED: dict[str, list[dict[str, Value]]] = {
         FILLED,
         *({"space": space, **trace} for space in typing.get_args(Space) for trace in ({}, {"mode": "trace", "record": 70})),
         {"mode": "trace", "record": 40, "skip": 100, "cold": True},
-    ]
+    ],
+    "mnf_filter": [{"variant": variant} for variant in mnf_kernels.FILTERS],
+    "mnf_covariance": [{"variant": "V4"}]
+    + [{"variant": v, "of": of, "size": SMALL_CUBE} for v in mnf_kernels.COVARIANCES for of in ("noise", "data")],
+    "mnf_transform": [{"variant": variant} for variant in mnf_kernels.TRANSFORMS],
+    "mnf": [{"filter": "V3", "covariance": "V4"}]
+    + [
+        {"filter": f, "covariance": c, "transform": t, "memory": memory, "size": SMALL_CUBE}
+        for f, c, t, memory in (
+            ("V0", "V0", "V0", "device"),
+            ("V1", "V1", "V1p", "host"),
+            ("V2", "V2", "V2p", "host"),
+            ("V2", "V3", "V0", "device"),
+        )
+    ],
+    "mnf_host": [{"library": library, "step": step} for library in mnf.LIBRARIES for step in mnf.STEPS],
 }
 # benchmarks whose work-groups wait for each other: Oclgrind runs one after the other, and they would never meet
 ALONE = ("device_barrier",)
@@ -179,7 +196,7 @@ def known() -> Mapping[str, Benchmark]:
 def devices(name: str, claims: DeviceInfo) -> dict[str, DeviceInfo]:
     """What a benchmark takes Oclgrind for: every kind of device that its kernels have a shape for."""
     small = replace(claims, array_bytes=ARRAY_BYTES, compute_units=1 if name in ALONE else UNITS)
-    if name in PLANNED:
+    if name == "chase":
         small = replace(small, features=claims.features | {"tsc"})
     gpu, cpu = replace(small, kind="gpu"), replace(small, kind="cpu", shares_host_memory=True)
     held = {"gpu, 3 work-groups": replace(gpu, work_groups=3)} if placeable(known()[name], gpu) else {}

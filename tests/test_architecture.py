@@ -15,7 +15,7 @@ MAY = {  # besides model, itself and the package's version
     "__init__": "", "model": "", "units": "", "stats": "", "data": "", "topology": "", "health": "",
     "matrices": "shown", "lock": "shown", "shown": "", "patterns": "", "tracefile": "", "answers": "derive stats windows",
     "windows": "",
-    "derive": "stats", "measure": "stats", "benchmarks": "data units matrices patterns windows", "runtimes": "",
+    "derive": "stats", "measure": "stats", "benchmarks": "data units matrices patterns windows cubes mnf", "runtimes": "",
     "environment": "topology",
     "probe": "data",
     "hostload": "", "sensors": "", "claims": "specs", "audit": "gates infer specs units claims", "compare": "derive stats",
@@ -23,12 +23,13 @@ MAY = {  # besides model, itself and the package's version
     "child": "measure runtimes benchmarks results probe topology gates hostload", "isolate": "child results runtimes",
     "plan": "infer derive selection units", "drive": "plan isolate child selection", "dissection": "answers infer",
     "advising": "drive selection child",
+    "cubes": "", "mnf": "", "casestudy": "benchmarks cubes",
     "selection": "benchmarks measure topology",
     "limits": "", "results": "limits", "specs": "data", "infer": "derive stats specs patterns", "models": "derive stats specs",
     "report": "results specs infer models derive stats units health gates compare shown claims",
     "cli": " ".join(EVERYTHING), "__main__": "cli",
 }  # fmt: skip
-LEAVES = {"model", "units", "stats", "data", "topology", "matrices", "shown", "__init__"}
+LEAVES = {"model", "units", "stats", "data", "topology", "matrices", "shown", "cubes", "__init__"}
 LAZY = {"pandas", "scipy", "seaborn", "matplotlib"}
 OPENCL = {ROOT / "runtimes" / f"{name}.py" for name in ("opencl", "opencl_build", "opencl_info")}
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from clmembench import __version__
-from clmembench.cli import advise, against, devices, doctor, exits, read, run, topology, traces
+from clmembench.cli import advise, against, casestudy, devices, doctor, exits, read, run, topology, traces
 
 app = typer.Typer(
     name="clmembench",
@@ -48,6 +48,7 @@ app.command("infer")(traces.infer)
 app.command("compare")(against.compare)
 app.command("check")(against.check)
 app.add_typer(against.baseline, name="baseline")
+app.add_typer(casestudy.casestudy, name="casestudy")
 
 
 def main() -> None:

@@ -72,6 +72,7 @@ class Benchmark:
     scaling: Callable[[DeviceInfo], Mapping[str, Value]] | None = None  # the point that is shown over compute units
     processes: Callable[..., int] | None = None  # (info, **params): fresh processes for a point, where what they get changes it
     least_s: float = 0.0  # sample each point at least that long: what it measures wanders over that time
+    patience_s: float = 0.0  # sample a planned point up to that long, where the fewest samples that tell anything need it
     planned: bool = False  # a plan of its own asks for its points: no suite has it, and there is no grid of it
     peer_of: str | None = None
     summary: str = ""

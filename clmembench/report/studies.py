@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from clmembench.model import Run
-from clmembench.report import banks, local_memory, subgroup_tables, throughput
+from clmembench.report import banks, local_memory, mnf, subgroup_tables, throughput
 from clmembench.report.private_study import registers_sections, width_sections
 from clmembench.report.rows import Row
 from clmembench.report.section import Section
@@ -23,4 +23,5 @@ SECTIONS: Mapping[str, Sections] = {
     "banks": banks.sections,
     "local_copy": local_memory.copy_sections,
     "local_read": local_memory.read_sections,
+    **mnf.SECTIONS,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from clmembench.model import Card
-from clmembench.report import local_figures, subgroup_figures, throughput_figures
+from clmembench.report import local_figures, mnf, subgroup_figures, throughput_figures
 from clmembench.report.figures import Shown, figure
 from clmembench.report.private_figures import registers_figure
 
@@ -18,6 +18,7 @@ FIGURES: Mapping[str, Drawing] = {
     "private_array": registers_figure,
     "banks": local_figures.banks,
     "local_copy": local_figures.local_copy,
+    **dict.fromkeys(mnf.SECTIONS, mnf.no_figure),  # their tables say it better
 }
 
 

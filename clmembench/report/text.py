@@ -33,11 +33,9 @@ def as_text(run: Run, table: Sequence[Row], sheet: SpecSheet | None, bold: bool 
     """The whole summary. `bold` marks titles with terminal codes."""
 
     def title(text: str) -> str:
-        return f"\x1b[1m{line(text)}\x1b[0m" if bold else line(text)
+        return _title(text, bold)
 
-    lines = [title(device_line(run.header, sheet)), ""]
-    for section in _all(run, table):
-        lines += [title(section.title), *_aligned(section), *(f"  note: {line(n)}" for n in section.notes), ""]
+    lines = [title(device_line(run.header, sheet)), "", *aligned(_all(run, table), bold)]
     found = warnings(run, table, sheet)
     if found:
         lines += [title("Warnings"), *(f"  - {line(w)}" for w in found), ""]
@@ -47,11 +45,7 @@ def as_text(run: Run, table: Sequence[Row], sheet: SpecSheet | None, bold: bool 
 def as_markdown(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> str:
     """The summary as Markdown: a heading for the device, a table a section, warnings as a list."""
     lines = [f"## {markdown(device_line(run.header, sheet))}", ""]
-    for section in _all(run, table):
-        lines += [f"### {markdown(section.title)}", "", "| " + " | ".join(map(markdown, section.header)) + " |"]
-        lines.append("|" + "---|" * len(section.header))
-        lines += ["| " + " | ".join(map(markdown, row)) + " |" for row in section.rows]
-        lines += ["", *(f"{markdown(note)}  " for note in section.notes), ""]
+    lines += in_markdown(_all(run, table))
     found = warnings(run, table, sheet)
     if found:
         lines += ["### Warnings", "", *(f"- {markdown(w)}" for w in found), ""]
@@ -62,6 +56,29 @@ def _all(run: Run, table: Sequence[Row]) -> list[Section]:
     """Every benchmark's, and what they mean for kernels."""
     meant = advice.section(run, table)
     return sections(run, table) + ([meant] if meant is not None else [])
+
+
+def aligned(found: Sequence[Section], bold: bool = False) -> list[str]:
+    """Lines of titled tables, with their notes."""
+    lines = []
+    for section in found:
+        lines += [_title(section.title, bold), *_aligned(section), *(f"  note: {line(n)}" for n in section.notes), ""]
+    return lines
+
+
+def in_markdown(found: Sequence[Section]) -> list[str]:
+    """The same as Markdown: a heading and a table each."""
+    lines = []
+    for section in found:
+        lines += [f"### {markdown(section.title)}", "", "| " + " | ".join(map(markdown, section.header)) + " |"]
+        lines.append("|" + "---|" * len(section.header))
+        lines += ["| " + " | ".join(map(markdown, row)) + " |" for row in section.rows]
+        lines += ["", *(f"{markdown(note)}  " for note in section.notes), ""]
+    return lines
+
+
+def _title(text: str, bold: bool) -> str:
+    return f"\x1b[1m{line(text)}\x1b[0m" if bold else line(text)
 
 
 def _aligned(section: Section) -> list[str]:

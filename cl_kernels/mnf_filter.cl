@@ -1,0 +1,45 @@
+// One work-item a value of the cube: what it has that the median (V0) or the mean (V1 on) of the 3 x 3 pixels around it has not.
+// From V2 on a work-group stages what it needs in local memory: a piece of three rows in V2, a tile with its rim in V3, which is
+// the same code for another shape of the group. Beyond an edge lies the nearest pixel of the image.
+#define TILE_COLUMNS (GROUP_COLUMNS + 2)
+#define TILE_ROWS (GROUP_ROWS + 2)
+
+__attribute__((reqd_work_group_size(GROUP_COLUMNS, GROUP_ROWS, 1)))
+kernel void filter(const global uchar* restrict cube, global short* restrict noise, const int width, const int height) {
+    const int x = (int)get_global_id(0), y = (int)get_global_id(1);
+    const size_t first = get_global_id(2) * (size_t)width * (size_t)height;
+    const global uchar* band = cube + first;
+#if STAGED
+    local uchar tile[TILE_ROWS * TILE_COLUMNS];
+    const int left = (int)(get_group_id(0) * GROUP_COLUMNS) - 1, top = (int)(get_group_id(1) * GROUP_ROWS) - 1;
+    const int item = (int)(get_local_id(1) * GROUP_COLUMNS + get_local_id(0));
+    for (int n = item; n < TILE_ROWS * TILE_COLUMNS; n += GROUP_COLUMNS * GROUP_ROWS)
+        tile[n] = band[clamp(top + n / TILE_COLUMNS, 0, height - 1) * width + clamp(left + n % TILE_COLUMNS, 0, width - 1)];
+    barrier(CLK_LOCAL_MEM_FENCE);
+#endif
+    if (x >= width || y >= height) return;
+    uchar near[9];
+    for (int dy = 0; dy < 3; dy++)
+        for (int dx = 0; dx < 3; dx++)
+#if STAGED
+            near[3 * dy + dx] = tile[((int)get_local_id(1) + dy) * TILE_COLUMNS + (int)get_local_id(0) + dx];
+#else
+            near[3 * dy + dx] = band[clamp(y + dy - 1, 0, height - 1) * width + clamp(x + dx - 1, 0, width - 1)];
+#endif
+    const int own = near[4];
+#if MEDIAN
+    // which places are swapped depends on the values: such an array has no place in registers
+    for (int n = 1; n < 9; n++) {
+        const uchar value = near[n];
+        int place = n;
+        for (; place > 0 && near[place - 1] > value; place--) near[place] = near[place - 1];
+        near[place] = value;
+    }
+    const int usual = near[4];
+#else
+    int sum = 0;
+    for (int n = 0; n < 9; n++) sum += near[n];
+    const int usual = (sum + 4) / 9;
+#endif
+    noise[first + (size_t)y * (size_t)width + (size_t)x] = (short)(own - usual);
+}

@@ -1,0 +1,40 @@
+// One work-item an element of Z = T^T X, component k of pixel p: T lies in global memory (V0), in constant memory by a pointer or
+// as an array of the program, whose text the host writes above this; in V2 the group stages X in local memory for its components.
+#if PLACE == 0
+#define T_ARGUMENT const global float* restrict rotation
+#define T(n) rotation[n]
+#elif PLACE == 1
+#define T_ARGUMENT constant float* restrict rotation
+#define T(n) rotation[n]
+#else
+#define T_ARGUMENT const global float* restrict unused
+#define T(n) rotation_array[n]
+#endif
+
+__attribute__((reqd_work_group_size(GROUP_PIXELS, GROUP_COMPONENTS, 1)))
+kernel void transform(const global uchar* restrict rows, T_ARGUMENT, global float* restrict z, const uint bands, const uint pixels,
+               const uint components) {
+    const uint p = (uint)get_global_id(0), k = (uint)get_global_id(1);
+    float sum = 0.0f;
+#if STAGED
+    local uchar tile[DEPTH * GROUP_PIXELS];
+    const uint item = (uint)(get_local_id(1) * GROUP_PIXELS + get_local_id(0)), left = (uint)get_group_id(0) * GROUP_PIXELS;
+    for (uint first = 0; first < bands; first += DEPTH) {
+        for (uint n = item; n < DEPTH * GROUP_PIXELS; n += GROUP_PIXELS * GROUP_COMPONENTS) {
+            const uint b = first + n / GROUP_PIXELS, at = left + n % GROUP_PIXELS;
+            if (b < bands && at < pixels) tile[n] = rows[b * (size_t)pixels + at];
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        const uint last = min((uint)DEPTH, bands - first);
+        if (p < pixels && k < components)
+            for (uint b = 0; b < last; b++)
+                sum += T((first + b) * components + k) * (float)tile[b * GROUP_PIXELS + get_local_id(0)];
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    if (p < pixels && k < components) z[k * (size_t)pixels + p] = sum;
+#else
+    if (p >= pixels || k >= components) return;
+    for (uint b = 0; b < bands; b++) sum += T(b * components + k) * (float)rows[b * (size_t)pixels + p];
+    z[k * (size_t)pixels + p] = sum;
+#endif
+}

@@ -1,0 +1,183 @@
+"""`casestudy`: real programs in the versions that a paper optimised them by, and whether each optimisation pays off here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clmembench import units
+from clmembench.cli import devices, exits, read, session
+from clmembench.shown import line
+
+if TYPE_CHECKING:
+    from clmembench.child import Found
+    from clmembench.cubes import Size
+    from clmembench.model import Card, DeviceInfo, Record, Run
+    from clmembench.selection import Selection
+
+casestudy = typer.Typer(help="Programs in the versions that a paper optimised them by: what each version gains here.")
+
+TIMEOUT_S = 300.0  # of a point: on the host alone a large cube takes seconds a pass
+
+
+@casestudy.callback()
+def _several() -> None:
+    """Programs in the versions that a paper optimised them by: what each version gains here."""
+
+
+@casestudy.command("mnf")
+def mnf(
+    path: Annotated[
+        Path | None, typer.Argument(metavar="RUN", help="A results file of this command: read it, measure nothing.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option("-d", "--device", help="INDEX (0 if not given), P:D, name~TEXT, uuid:HEX or pci:ADDRESS.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Steps, the whole and the host, with intervals and verdicts.")
+    ] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="One line for each version of a step.")] = False,
+    as_md: Annotated[bool, typer.Option("--md", help="The tables as Markdown.")] = False,
+    size: Annotated[
+        str | None, typer.Option(help="WIDTHxHEIGHT of the cube, 224 bands, or WIDTHxHEIGHTxBANDS; else the device's own.")
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Fresh processes that measure the kernels; 4 on CPUs, else 3.")
+    ] = None,
+    budget: Annotated[str | None, typer.Option(help="Time for all of it, such as 2m; what is left out is skipped.")] = None,
+    timeout: Annotated[
+        str | None, typer.Option(help="Time for one point before its process is ended; 300s if not given.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Of the cube; 0 if not given.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Results file; default in ./reports.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results file.")] = False,
+) -> None:
+    """Maximum noise fraction of a hyperspectral cube: every version of its kernels, verified, and the whole against NumPy."""
+    if as_json + as_csv + as_md > 1:
+        exits.stop("choose one of --json, --csv and --md", exits.USAGE)
+    form = "json" if as_json else "csv" if as_csv else "md" if as_md else "text"
+    if path is not None:
+        said: dict[str, object] = {
+            "-d": device,
+            "--size": size,
+            "--processes": processes,
+            "--budget": budget,
+            "--timeout": timeout,
+        }
+        said |= {"--seed": seed, "-o": output}
+        asked = [name for name, value in said.items() if value is not None] + ["--overwrite"] * overwrite
+        if asked:
+            exits.stop(
+                f"{path} is a stored run, which is read and not measured: leave out RUN or {', '.join(asked)}", exits.USAGE
+            )
+        show(_studied(path), form)
+        return
+    info = devices.select(devices.listed(), device or "0")
+    try:
+        chosen, cube = _selection(budget, timeout, seed), _size(size)
+    except ValueError as error:
+        exits.stop(str(error), exits.USAGE)
+    if output is not None and output.is_file() and not overwrite:
+        exits.stop(f"{output} exists: choose another -o, or say --overwrite", exits.USAGE)
+
+    def measured(info: DeviceInfo, found: Found, known: Sequence[Record]) -> Iterator[Record]:
+        return _measured(info, found, chosen, cube, processes)
+
+    kept, bad, interrupted = session.kept(info, chosen, _cards(), measured, output, overwrite)
+    run = session.reread(kept)
+    if run.records:
+        show(run, form)
+    if form == "text":
+        print(line(f"Results: {kept}"))
+    if interrupted:
+        exits.stop(f"interrupted: {kept} holds every record up to here", exits.INTERRUPTED)
+    if bad:
+        raise typer.Exit(exits.FAILED)
+
+
+def _measured(
+    info: DeviceInfo, found: Found, selection: Selection, size: Size | None, processes: int | None
+) -> Iterator[Record]:
+    """Every record of the study, as it is measured: the steps first, since the whole is made of their quickest versions."""
+    import time
+
+    from clmembench import casestudy as study
+    from clmembench import drive
+    from clmembench.benchmarks import discovered
+
+    deadline = time.monotonic() + selection.budget_s if selection.budget_s else None
+    known: list[Record] = []
+    for name in study.BENCHMARKS:
+        plan = study.plan(name, info, size, processes, tuple(known))
+        for record in drive.follow(plan, discovered()[name], "opencl", info, found, selection, deadline=deadline):
+            known.append(record)
+            yield record
+
+
+def _cards() -> Mapping[str, Card]:
+    """What the file keeps of the benchmarks that are run."""
+    from clmembench import casestudy as study
+    from clmembench import plan
+    from clmembench.benchmarks import discovered
+
+    return {name: plan.card(discovered()[name]) for name in study.BENCHMARKS}
+
+
+def _selection(budget: str | None, timeout: str | None, seed: int | None) -> Selection:
+    """Raises ValueError for what is no duration."""
+    from clmembench import casestudy as study
+    from clmembench.selection import Selection
+
+    return Selection(
+        suite="casestudy",
+        globs=study.BENCHMARKS,
+        seed=seed or 0,
+        budget_s=units.parse_seconds(budget) if budget else None,
+        timeout_s=units.parse_seconds(timeout) if timeout else TIMEOUT_S,
+    )
+
+
+def _size(text: str | None) -> Size | None:
+    """Raises ValueError for what is no cube."""
+    from clmembench import casestudy as study
+
+    return study.parsed(text)
+
+
+def _studied(path: Path) -> Run:
+    """A stored run of this study. Ends the command where it is none."""
+    from clmembench.report import mnf as report
+
+    run = read.load(path)
+    if not any(record.benchmark in report.TITLES for record in run.records):
+        exits.stop(f"{path} holds no records of MNF: measure them with clmembench casestudy mnf -d DEVICE", exits.USAGE)
+    return run
+
+
+def show(run: Run, form: str) -> None:
+    """Print what a run says of the study, in one of the forms."""
+    import os
+
+    from clmembench.gates.whole import judged_run
+    from clmembench.report import mnf as report
+    from clmembench.report import mnf_data, rows, text
+    from clmembench.specs import SpecError
+
+    try:
+        sheet = rows.sheet_of(run)
+    except SpecError as error:
+        exits.stop(str(error), exits.USAGE)
+    run = judged_run(run, sheet)
+    if form == "json":
+        print(mnf_data.to_json(run))
+    elif form == "csv":
+        print(mnf_data.to_csv(run), end="")
+    elif form == "md":
+        print("\n".join(text.in_markdown(report.sections(run))))
+    else:
+        bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        print("\n".join([text.device_line(run.header, sheet), "", *text.aligned(report.sections(run), bold)]))

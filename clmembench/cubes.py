@@ -1,0 +1,99 @@
+"""Hyperspectral cubes made from a seed: smooth spectra mixed over space, noise of its own in each band, 8 bits a value."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+AVIRIS_BANDS = 224
+MATERIALS = 8
+PATCH = 24  # pixels over which materials change
+NOISE = (1.5, 4.0)  # standard deviation in a band, in steps of the quantisation: below about 1 it would be the quantisation's
+ABSORBED = ((0.46, 0.04), (0.62, 0.05))  # where water takes the light, and how wide: little signal there, and the most noise
+MOST_PIXELS = 1 << 23  # products of 16-bit values over as many pixels, times as many, are exact in 64 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Pixels across, lines, and bands of a cube."""
+
+    width: int
+    height: int
+    bands: int
+
+    @property
+    def pixels(self) -> int:
+        """Of one band."""
+        return self.width * self.height
+
+    def __str__(self) -> str:
+        return f"{self.width}x{self.height}x{self.bands}"
+
+
+def parse_size(text: str) -> Size:
+    """The size written WIDTHxHEIGHT, with 224 bands, or WIDTHxHEIGHTxBANDS. Raises ValueError for what is none, and for one
+    that is too small to have a covariance or too large for exact sums."""
+    found = re.fullmatch(r"(\d{1,5})x(\d{1,5})(?:x(\d{1,4}))?", text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is no size of a cube: write WIDTHxHEIGHT such as 614x1087, or WIDTHxHEIGHTxBANDS")
+    size = Size(int(found[1]), int(found[2]), int(found[3] or AVIRIS_BANDS))
+    if size.bands < 2 or min(size.width, size.height) < 3 or size.pixels <= 2 * size.bands:
+        raise ValueError(f"{text!r}: a cube has 2 bands, 3 x 3 pixels and over twice as many pixels as bands at least")
+    if size.pixels > MOST_PIXELS:
+        raise ValueError(f"{text!r}: a band has at most {MOST_PIXELS} pixels, for which sums are exact")
+    return size
+
+
+def cube(size: Size, seed: int) -> npt.NDArray[np.uint8]:
+    """A cube of shape (bands, height, width), the same for the same seed.
+
+    As in images of AVIRIS: a few materials whose spectra are smooth over the bands, in amounts that change smoothly over the
+    image and sum to one; noise without correlation, of another strength in each band, most where the air absorbs.
+    """
+    rng = np.random.default_rng([seed, size.bands])
+    spectra = _spectra(size.bands, rng)
+    amounts = _amounts(size, rng)
+    made = np.empty((size.bands, size.height, size.width), np.uint8)
+    strengths = rng.uniform(*NOISE, size.bands).astype(np.float32)
+    for band in range(size.bands):
+        own = np.random.default_rng([seed, size.bands, band])
+        values = np.tensordot(spectra[:, band], amounts, 1)
+        values += strengths[band] * own.standard_normal((size.height, size.width), np.float32)
+        made[band] = np.clip(np.rint(values), 0, 255)
+    return made
+
+
+def _spectra(bands: int, rng: np.random.Generator) -> Floats:
+    """Of each material, shape (MATERIALS, bands), from 25 to 225."""
+    at = np.linspace(0, 1, bands)
+    middles, widths = rng.uniform(0, 1, (2, MATERIALS, 5, 1))
+    heights = rng.uniform(-1, 1, (MATERIALS, 5, 1))
+    curves = (heights * np.exp(-(((at - middles) / (0.08 + 0.3 * widths)) ** 2))).sum(axis=1)
+    low, high = curves.min(), curves.max()
+    curves = (curves - low) / (high - low)
+    for middle, width in ABSORBED:
+        curves *= 1 - 0.85 * np.exp(-(((at - middle) / width) ** 2))
+    return np.asarray(25 + 200 * curves, np.float32)
+
+
+def _amounts(size: Size, rng: np.random.Generator) -> Floats:
+    """How much of each material there is, shape (MATERIALS, height, width): a smooth field each, as shares of their sum."""
+    down, along = _between(size.height), _between(size.width)
+    fields = 2.5 * rng.standard_normal((MATERIALS, down.shape[1], along.shape[1])).astype(np.float32)
+    exponents = np.exp(np.einsum("yi,mij,xj->myx", down, fields, along, optimize=True))
+    return np.asarray(exponents / exponents.sum(axis=0), np.float32)
+
+
+def _between(length: int) -> Floats:
+    """The matrix that interpolates linearly between coarse points, shape (length, points)."""
+    points = length // PATCH + 2
+    at = np.linspace(0, points - 1, length, endpoint=False)
+    first = at.astype(np.int64)
+    matrix = np.zeros((length, points), np.float32)
+    matrix[np.arange(length), first] = 1 - (at - first)
+    matrix[np.arange(length), first + 1] = at - first
+    return matrix

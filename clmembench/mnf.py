@@ -1,0 +1,141 @@
+"""The maximum noise fraction rotation in NumPy and SciPy: each step as the kernels are to do it, and how results compare."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Doubles = npt.NDArray[np.float64]
+Filter = Literal["median", "mean"]
+
+CHUNK = 1 << 16  # pixels of all bands that are handled in double at once
+SINGULAR = 1e-9  # of the largest eigenvalue of the noise: a smaller one is none
+UNIT = 2.0**-24  # half the distance between neighbouring floats at 1
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """Eigenvalues, shape (bands,), largest first, and the transformation T, shape (bands, bands), a column for each of them.
+
+    An eigenvalue is the variance of a component in units of its noise's: 1 + the ratio of signal to noise, where the noise
+    estimate holds. T^T C_N T is the identity.
+    """
+
+    values: Doubles
+    vectors: Doubles
+
+
+def noise(cube: Array, kind: Filter) -> npt.NDArray[np.int16]:
+    """Step S1: each value less the median or the mean, rounded to the nearest integer, of the 3 x 3 pixels around it.
+
+    `cube` is uint8 of shape (bands, height, width). Beyond an edge lies the nearest pixel of the image. The result has that
+    shape and is exact: differences of 8-bit values need 9 bits.
+    """
+    found = np.empty(cube.shape, np.int16)
+    for band, values in enumerate(cube):
+        found[band] = values.astype(np.int16) - (_median(values) if kind == "median" else _mean(values))
+    return found
+
+
+def _mean(values: Array) -> Array:
+    padded = np.pad(values.astype(np.uint16), 1, mode="edge")
+    rows = padded[:-2] + padded[1:-1] + padded[2:]
+    return np.asarray((rows[:, :-2] + rows[:, 1:-1] + rows[:, 2:] + 4) // 9)
+
+
+# exchanges that bring the median of nine to place 4 (Smith 1996; Devillard 1998)
+NETWORK = (
+    (1, 2), (4, 5), (7, 8), (0, 1), (3, 4), (6, 7), (1, 2), (4, 5), (7, 8), (0, 3),
+    (5, 8), (4, 7), (3, 6), (1, 4), (2, 5), (4, 7), (4, 2), (6, 4), (4, 2),
+)  # fmt: skip
+
+
+def _median(values: Array) -> Array:
+    padded = np.pad(values, 1, mode="edge")
+    height, width = values.shape
+    near = [padded[y : y + height, x : x + width] for y in range(3) for x in range(3)]
+    for a, b in NETWORK:
+        near[a], near[b] = np.minimum(near[a], near[b]), np.maximum(near[a], near[b])
+    return near[4]
+
+
+def sums(bands: Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Sums of each band, shape (bands,), and of the products of every two, shape (bands, bands), of 8- or 16-bit integers of
+    shape (bands, pixels). Exact: all partial sums are whole numbers below 2**53, whatever order a BLAS adds them in."""
+    flat = bands.reshape(len(bands), -1)
+    products = np.zeros((len(flat), len(flat)))
+    for first in range(0, flat.shape[1], CHUNK):
+        part = flat[:, first : first + CHUNK].astype(np.float64)
+        products += part @ part.T
+    return flat.sum(axis=1, dtype=np.int64), np.rint(products).astype(np.int64)
+
+
+def covariance(totals: Array, products: Array, pixels: int) -> Doubles:
+    """Equations (1) and (4) from exact sums: (pixels * products - totals totals^T) / (pixels * (pixels - 1)).
+
+    The numerator is exact in 64 bits for up to 2**23 pixels, so that each element has the two roundings of one division.
+    """
+    exact = pixels * products.astype(np.int64) - np.outer(totals.astype(np.int64), totals.astype(np.int64))
+    return np.asarray(exact / (float(pixels) * (pixels - 1)), np.float64)
+
+
+def rotation(noise_covariance: Doubles, data_covariance: Doubles) -> Rotation:
+    """Steps S3 and S5 to S7, equations (2), (3) and (5) to (7): the noise is whitened, then what is left is diagonalised.
+
+    Raises ValueError where some combination of bands has no noise: its fraction of noise is not defined.
+    """
+    from scipy.linalg import eigh
+
+    values, vectors = eigh(noise_covariance)
+    if not values[0] > SINGULAR * values[-1]:
+        raise ValueError("a combination of bands has no noise, so that it has no noise fraction")
+    whitening = vectors / np.sqrt(values)
+    adjusted = whitening.T @ data_covariance @ whitening
+    values, vectors = eigh((adjusted + adjusted.T) / 2)
+    return Rotation(values[::-1].copy(), (whitening @ vectors)[:, ::-1].copy())
+
+
+def reference(noise_covariance: Doubles, data_covariance: Doubles) -> Rotation:
+    """The same by another way, as one generalised eigenproblem C_D v = value C_N v (Cholesky's, not whitening)."""
+    from scipy.linalg import eigh
+
+    values, vectors = eigh(data_covariance, noise_covariance)
+    return Rotation(values[::-1].copy(), vectors[:, ::-1].copy())
+
+
+def deviation(found: Rotation, wanted: Rotation, noise_covariance: Doubles) -> tuple[float, float]:
+    """How far two rotations are apart: the largest relative difference of eigenvalues, and of eigenspaces.
+
+    Vectors are not compared: their signs are free, and those of equal eigenvalues may be any basis of one space. Both are
+    orthonormal with respect to the noise's covariance, so that element (i, j) of wanted^T C_N found is the cosine between two
+    of them. For i and j apart it is what of one eigenspace has got into another, and it is weighted by the gap between their
+    eigenvalues over the larger of these: a relative error e of a matrix turns spaces by about e over it (Davis & Kahan 1970).
+    """
+    values = float(np.max(np.abs(found.values - wanted.values) / np.abs(wanted.values)))
+    cosines = wanted.vectors.T @ noise_covariance @ found.vectors
+    larger = np.maximum.outer(np.abs(wanted.values), np.abs(wanted.values))
+    gaps = np.abs(np.subtract.outer(wanted.values, wanted.values)) / larger
+    leaked = float(np.max(np.abs(cosines) * gaps))
+    # what is left of each vector, all of which lies somewhere: found is orthonormal, too
+    kept = float(np.max(np.abs(np.sum(cosines**2, axis=0) - 1)))
+    return values, max(leaked, kept)
+
+
+def transformed(rotation: Array, bands: Array) -> Doubles:
+    """Step S8, equation (8), in double: T^T X for T of shape (bands, components) and X of shape (bands, pixels)."""
+    flat = bands.reshape(len(bands), -1)
+    parts = [
+        rotation.astype(np.float64).T @ flat[:, first : first + CHUNK].astype(np.float64)
+        for first in range(0, flat.shape[1], CHUNK)
+    ]
+    return np.concatenate(parts, axis=1)
+
+
+def float_bound(bands: int) -> float:
+    """The most by which a sum of that many products in float may differ from the exact one, as a part of the sum of their
+    absolute values, in any order, with products rounded or not (Higham 2002, section 3.1): n u / (1 - n u) with u = 2**-24."""
+    return bands * UNIT / (1 - bands * UNIT)

@@ -1,0 +1,302 @@
+"""The rotation itself in NumPy, its cubes, and every version of its kernels on PoCL against it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import import_module
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import ndimage
+
+from clmembench import casestudy, cubes, measure, mnf
+from clmembench.benchmarks import discovered
+from clmembench.benchmarks.mnf import STEPS
+from clmembench.benchmarks.mnf_kernels import COVARIANCES, DEPTH, FILTERS, TRANSFORMS, sliced
+from clmembench.benchmarks.mnf_steps import cube_of, noise_of, size_of
+from clmembench.cubes import Size, parse_size
+from clmembench.infer.versions import CHANGES
+from clmembench.model import Skip
+from clmembench.runtimes import runtime
+from clmembench.runtimes.fake import INFO, FakeDevice
+from tests.builders import record, series, walked
+
+ODD = ("37x7x5", "131x5x18", "23x31x17")  # pixels and bands that no group, tile or slice divides
+CPU = replace(INFO, kind="cpu", compute_units=2, shares_host_memory=True)
+
+
+@pytest.fixture(scope="module")
+def device():
+    found = [d for d in runtime("opencl").devices() if d.kind == "cpu"]
+    assert found, "no OpenCL CPU device: pip install 'clmembench[test]' brings PoCL"
+    return runtime("opencl").open(found[0])
+
+
+@pytest.fixture(scope="module")
+def covariances():
+    """Of the noise and of the data of a small cube, and its rotation."""
+    size = Size(40, 30, 12)
+    cube = cubes.cube(size, 3)
+    noise, data = (mnf.covariance(*mnf.sums(x), size.pixels) for x in (mnf.noise(cube, "mean"), cube))
+    return noise, data, mnf.rotation(noise, data)
+
+
+# ---- cubes -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_cube_is_its_seeds_and_like_a_hyperspectral_image():
+    size = Size(60, 50, 32)
+    cube = cubes.cube(size, 1)
+    assert cube.shape == (32, 50, 60) and cube.dtype == np.uint8
+    assert np.array_equal(cube, cubes.cube(size, 1)) and not np.array_equal(cube, cubes.cube(size, 2))
+    assert np.isin(cube, (0, 255)).mean() < 0.01  # hardly anything is cut off
+    spectra = cube.reshape(32, -1).astype(float)
+    near = np.corrcoef(spectra)[np.arange(31), np.arange(1, 32)]
+    assert np.median(near) > 0.8  # smooth over the bands
+    space = [np.corrcoef(b[:, :-1].ravel(), b[:, 1:].ravel())[0, 1] for b in cube.astype(float)]
+    assert np.median(space) > 0.7  # and over the image
+    variances = np.linalg.eigvalsh(np.cov(spectra))[::-1]
+    assert variances[:8].sum() > 0.95 * variances.sum()  # as few dimensions as there are materials
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"), [("614x1087", Size(614, 1087, 224)), (" 37x7x5 ", Size(37, 7, 5)), ("20x40x9", Size(20, 40, 9))]
+)
+def test_sizes_are_read(text, wanted):
+    assert parse_size(text) == wanted and parse_size(str(wanted)) == wanted
+
+
+@pytest.mark.parametrize("text", ["", "614", "614x", "0x9x2", "2x90x5", "20x20x1", "20x20x224", "9999x9999", "1e2x3", "-5x9x2"])
+def test_what_is_no_size_is_refused(text):
+    with pytest.raises(ValueError, match=r"size of a cube|a cube has|at most"):
+        parse_size(text)
+
+
+def test_the_size_follows_the_device():
+    assert str(size_of(INFO)) == "614x1087x224"
+    assert size_of(CPU).pixels < 5000 < size_of(replace(CPU, compute_units=16)).pixels
+    least = size_of(replace(INFO, max_alloc_bytes=64 << 20))
+    assert 2 * least.pixels * least.bands <= 32 << 20 and least.width == 614
+    for nbytes in (1, 9000, 1 << 20):
+        assert parse_size(str(size_of(replace(INFO, array_bytes=nbytes))))
+
+
+# ---- the rotation in NumPy ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 3), (3, 17, 5), (2, 6, 41)])
+def test_filters_are_those_of_scipy(shape):
+    cube = np.random.default_rng(5).integers(0, 256, shape).astype(np.uint8)
+    for band, found in zip(cube, mnf.noise(cube, "median"), strict=True):
+        assert np.array_equal(band - found, ndimage.median_filter(band.astype(int), size=3, mode="nearest"))
+    for band, found in zip(cube, mnf.noise(cube, "mean"), strict=True):
+        sums = ndimage.correlate(band.astype(int), np.ones((3, 3), int), mode="nearest")
+        assert np.array_equal(band - found, np.floor(sums / 9 + 0.5))
+
+
+def test_covariances_are_exact():
+    values = np.random.default_rng(6).integers(-255, 256, (4, 3, 301)).astype(np.int16)
+    totals, products = mnf.sums(values)
+    flat = values.reshape(4, -1).astype(object)  # Python's whole numbers
+    assert (totals == flat.sum(axis=1)).all() and (products == flat @ flat.T).all()
+    assert np.allclose(mnf.covariance(totals, products, 903), np.cov(flat.astype(float)), rtol=1e-12, atol=0)
+
+
+def test_sums_of_the_largest_cube_stay_exact_in_64_bits():
+    pixels = cubes.MOST_PIXELS
+    assert pixels * pixels * 255**2 < 2**63 and pixels * 255**2 < 2**53
+
+
+def test_a_noise_subspace_that_is_known_is_found():
+    # three sources of known strength over white noise, seen through an invertible mixing of the bands
+    rng = np.random.default_rng(7)
+    bands, strengths = 9, np.array([900.0, 100.0, 16.0])
+    mixing = rng.normal(size=(bands, bands))
+    noise = mixing @ mixing.T
+    data = mixing @ np.diag([*(1 + strengths), *np.ones(bands - 3)]) @ mixing.T
+    found = mnf.rotation(noise, data)
+    assert np.allclose(found.values, [*(1 + strengths), *np.ones(bands - 3)], rtol=1e-9)
+    assert np.allclose(found.vectors.T @ noise @ found.vectors, np.eye(bands), atol=1e-9)
+    # of what the components were mixed from, the first three have the sources alone and the others noise alone
+    unmixed = np.abs(found.vectors.T @ mixing)
+    assert np.allclose(unmixed[:3, :3], np.eye(3), atol=1e-6) and np.allclose(unmixed[3:, :3], 0, atol=1e-6)
+
+
+def test_two_ways_to_the_eigenspaces_agree(covariances):
+    noise, data, found = covariances
+    assert max(mnf.deviation(found, mnf.reference(noise, data), noise)) < 1e-10
+
+
+def test_signs_and_the_basis_of_equal_eigenvalues_do_not_count(covariances):
+    noise, _, found = covariances
+    flipped = mnf.Rotation(found.values, found.vectors * np.where(np.arange(12) % 2, -1, 1))
+    assert max(mnf.deviation(flipped, found, noise)) < 1e-10
+    equal = np.array([9.0, 4.0, *np.ones(10)])
+    turn = np.eye(12)
+    turn[2:, 2:] = np.linalg.qr(np.random.default_rng(8).normal(size=(10, 10)))[0]
+    one, other = mnf.Rotation(equal, found.vectors), mnf.Rotation(equal, found.vectors @ turn)
+    assert max(mnf.deviation(other, one, noise)) < 1e-10
+
+
+@pytest.mark.parametrize("wrong", ["noise", "data", "turned", "swapped", "shrunk", "value"])
+def test_what_is_wrong_is_seen(covariances, wrong):
+    noise, data, right = covariances
+    bad = {"noise": noise.copy(), "data": data.copy()}
+    if wrong in bad:
+        bad[wrong][2, 5] *= 1.01
+        bad[wrong][5, 2] = bad[wrong][2, 5]
+        found = mnf.rotation(bad["noise"], bad["data"])
+    else:
+        values, vectors = right.values.copy(), right.vectors.copy()
+        if wrong == "turned":
+            angle = 1e-3
+            turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+            vectors[:, :2] = vectors[:, :2] @ turn
+        elif wrong == "swapped":
+            vectors[:, [0, 5]] = vectors[:, [5, 0]]
+        elif wrong == "shrunk":
+            vectors[:, 3] *= 1 - 1e-5
+        else:
+            values[7] *= 1 + 1e-5
+        found = mnf.Rotation(values, vectors)
+    assert max(mnf.deviation(found, right, noise)) > 1e-6
+
+
+def test_bands_without_noise_have_no_rotation():
+    with pytest.raises(ValueError, match="no noise"):
+        mnf.rotation(np.diag([1.0, 0.0, 2.0]), np.eye(3))
+
+
+# ---- the kernels -------------------------------------------------------------------------------------------------------
+
+
+def points():
+    yield from (("mnf_filter", {"variant": v}) for v in FILTERS)
+    yield from (("mnf_covariance", {"variant": v, "of": of}) for v in COVARIANCES for of in ("noise", "data"))
+    yield from (("mnf_transform", {"variant": v}) for v in TRANSFORMS)
+
+
+@pytest.mark.parametrize(("name", "params"), [*points()], ids=str)
+def test_every_version_is_right_at_odd_sizes_and_after_any_number_of_passes(device, name, params):
+    for size in ODD:
+        work = discovered()[name].prepare(device, size=size, **params)
+        assert measure.verify(device, work) == ""
+        device.run(work.commands * 2)
+        work.check()
+
+
+@pytest.mark.parametrize(("name", "params"), [*points()], ids=str)
+def test_a_wrong_result_is_seen(device, name, params):
+    work = discovered()[name].prepare(device, size=ODD[0], **params)
+    device.run(work.commands)
+    work.check()
+    buffer, nbytes = work.outputs[-1]
+    kept = device.download(buffer, np.uint8, nbytes)
+    wrong = kept.copy()
+    wrong[3 if name == "mnf_transform" else 0] ^= 1 if name != "mnf_transform" else 0x40
+    device.upload(buffer, wrong)
+    with pytest.raises(AssertionError, match=r"not those of|differ from"):
+        work.check()
+
+
+def test_extreme_values_do_not_overflow(device, monkeypatch):
+    # a chessboard of 0 and 255 has the largest noise there is, and its sums of products are the largest
+    size = Size(131, 5, 18)
+    board = np.broadcast_to(255 * (np.indices((5, 131)).sum(axis=0) % 2), (18, 5, 131)).astype(np.uint8)
+    steps = import_module("clmembench.benchmarks.mnf_steps")
+    monkeypatch.setattr(steps, "cube_of", lambda *_: board)
+    monkeypatch.setattr(steps, "noise_of", lambda s, seed, kind: mnf.noise(board, kind))
+    monkeypatch.setattr(steps, "sums_of", lambda s, seed, of: mnf.sums(board if of == "data" else mnf.noise(board, of)))
+    assert np.abs(mnf.noise(board, "median")).max() == 255
+    for name, params in points():
+        assert measure.verify(device, discovered()[name].prepare(device, size=str(size), **params)) == ""
+
+
+@pytest.mark.parametrize("memory", ["device", "host"])
+@pytest.mark.parametrize("variants", [casestudy.FIRST, casestudy.LAST], ids=["first", "last"])
+def test_the_whole_is_right(device, variants, memory):
+    work = discovered()["mnf"].prepare(device, memory=memory, size=ODD[2], **variants)
+    assert measure.verify(device, work) == ""
+    device.run(work.commands)
+    work.check()
+
+
+@pytest.mark.parametrize("library", ["blas", "serial"])
+def test_the_host_is_right_at_every_step(device, library):
+    for step in STEPS:
+        work = discovered()["mnf_host"].prepare(device, library=library, step=step, size=ODD[2])
+        assert measure.verify(device, work) == ""
+
+
+def test_versions_differ_in_what_they_are_named_for():
+    forms = [FILTERS[v] for v in ("V0", "V1", "V2", "V3")]
+    assert [(a.kind != b.kind, a.staged != b.staged, a.group != b.group) for a, b in pairwise(forms)] == [
+        (True, False, False),
+        (False, True, False),
+        (False, False, True),
+    ]
+    assert forms[2].group[0] * forms[2].group[1] == forms[3].group[0] * forms[3].group[1]
+    assert {name: {c.variant for c in of} | {"V0"} for name, of in CHANGES.items()} == {
+        "mnf_filter": set(FILTERS),
+        "mnf_covariance": set(COVARIANCES),
+        "mnf_transform": set(TRANSFORMS),
+    }
+
+
+def test_slices_cover_all_pixels_and_give_every_compute_unit_work():
+    for pairs, pixels in ((105, 667_418), (25_200, 667_418), (1, 50), (3, 64)):
+        count, each = sliced(replace(INFO, compute_units=132), pairs, pixels)
+        assert each % DEPTH == 0 and (count - 1) * each < pixels <= count * each
+        assert pairs * count >= min(132 * 16, pairs * -(-pixels // DEPTH)) * 0.9
+
+
+def test_what_cannot_run_is_skipped():
+    small = FakeDevice(replace(INFO, max_work_group=64))
+    for name, params in points():
+        with pytest.raises(Skip, match="work-groups"):
+            discovered()[name].prepare(small, size=ODD[0], **params)
+    with pytest.raises(Skip, match="constant buffer"):
+        discovered()["mnf_transform"].prepare(FakeDevice(replace(INFO, constant_bytes=64)), variant="V1", size=ODD[0])
+    with pytest.raises(Skip, match="no size"):
+        discovered()["mnf_filter"].prepare(FakeDevice(), variant="V0", size="big")
+
+
+# ---- plans -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_plans_ask_for_every_version_and_what_was_quickest():
+    asked = [p.params for name in casestudy.BENCHMARKS[:3] for p in walked(casestudy.plan(name, INFO, None, None, ()))]
+    wanted = [{**params, "size": "614x1087x224"} for _, params in points()]
+    assert sorted(map(str, asked)) == sorted(map(str, wanted))
+    known = [
+        record("mnf_filter", {"variant": v, "size": "s"}, series([t] * 6, ops=1))
+        for v, t in (("V0", 1), ("V1", 5), ("V2", 3), ("V3", 4))
+    ]
+    known += [
+        record("mnf_covariance", {"variant": v, "of": of, "size": "s"}, series([t] * 6, ops=1))
+        for v, times in (("V0", (9, 9)), ("V3", (2, 6)), ("V4", (3, 3)))
+        for of, t in zip(("noise", "data"), times, strict=True)
+    ]
+    known += [
+        record("mnf_transform", {"variant": v, "size": "s"}, series([t] * 6, ops=1))
+        for v, t in (("V0", 5), ("V1", 1), ("V1p", 4))
+    ]
+    assert casestudy.quickest(known) == {"filter": "V2", "covariance": "V4", "transform": "V1p"}
+    points_of = walked(casestudy.plan("mnf", INFO, None, None, known))
+    assert [p.params["filter"] for p in points_of] == ["V0", "V0", "V3", "V3", "V2", "V2"]
+    assert {p.params["memory"] for p in points_of} == {"device", "host"}
+    assert {p.params["memory"] for p in walked(casestudy.plan("mnf", CPU, None, None, known))} == {"device"}
+    assert casestudy.quickest([]) == casestudy.LAST
+
+
+def test_the_serial_cube_is_small_and_large_enough():
+    for text in ("614x1087", "20x40x9", "9x9x30"):
+        size = parse_size(text)
+        small = casestudy.serial_size(size)
+        assert parse_size(str(small)) and small.pixels <= max(casestudy.SERIAL_PIXELS + size.width, 3 * size.bands)
+
+
+def test_the_cube_is_made_once():
+    size = Size(30, 20, 4)
+    assert cube_of(size, 1) is cube_of(size, 1) and noise_of(size, 1, "mean") is noise_of(size, 1, "mean")

@@ -1,0 +1,256 @@
+"""Verdicts on optimisations, ways to the whole and the host's hotspots: on records of known truth, as tables and data."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+
+import pytest
+
+from clmembench import casestudy, plan, results, stats
+from clmembench.benchmarks import discovered
+from clmembench.cli import app
+from clmembench.infer import mnf, versions
+from clmembench.report import mnf as report
+from clmembench.report import mnf_data
+from tests.builders import device, header, record, run, series
+
+CARDS = {name: plan.card(discovered()[name]) for name in casestudy.BENCHMARKS}
+MS = 1_000_000
+SIZE = "614x1087x224"
+
+
+def timed(benchmark, ms, processes=3, noise=0.002, speeds=(1.0,), **params):
+    """Records of a point that takes that long, in each process by its own speed."""
+    rng = random.Random(f"{benchmark} {params}")
+    found = []
+    for process in range(processes):
+        mine = ms * MS * speeds[process % len(speeds)]
+        times = [round(mine * rng.gauss(1, noise)) for _ in range(12)]
+        work = series(times, ops=1)
+        found.append(record(benchmark, {"size": SIZE, **params}, work, process=process, index=len(params)))
+    return found
+
+
+def filters(times, **changes):
+    return [r for v, ms in times.items() for r in timed("mnf_filter", ms, variant=v, **changes)]
+
+
+def study(records):
+    return run(records, header(device(kind="gpu"), CARDS))
+
+
+def by_variant(records):
+    return {gain.variant: gain for gain in report.gains(study(records))}
+
+
+def test_each_verdict_is_that_of_its_truth():
+    found = by_variant(filters({"V0": 60, "V1": 20, "V2": 20, "V3": 40}))
+    assert {v: gain.verdict for v, gain in found.items()} == {"V0": None, "V1": "paid off", "V2": "no difference", "V3": "cost"}
+    gain = found["V1"].over_previous
+    assert gain.low < 3 < gain.high and gain.value == pytest.approx(3, rel=0.01)
+    assert found["V3"].over_first.value == pytest.approx(1.5, rel=0.01)
+    assert found["V1"].change.guideline == "L3" and found["V3"].change.guideline == "S6"
+    finding = found["V1"].finding()
+    assert (finding.status, finding.value) == ("ok", gain.value) and len(finding.evidence) == 6
+    assert found["V0"].finding().status == "undetermined"
+
+
+def test_what_noise_hides_is_undecided_and_says_so():
+    found = by_variant(filters({"V0": 20, "V1": 19.5}, noise=0.3))["V1"]
+    assert found.verdict == "undecided" and "more processes" in found.reason
+    assert found.finding().status == "undetermined"
+
+
+def test_what_slows_a_whole_process_hides_nothing():
+    quiet = by_variant(filters({"V0": 60, "V1": 20}))["V1"].over_previous
+    shaken = by_variant(filters({"V0": 60, "V1": 20}, speeds=(1.0, 3.0, 1.7)))["V1"].over_previous
+    assert shaken.high / shaken.low < 1.2 * quiet.high / quiet.low
+    # of other processes than three or more in pairs, it does
+    alone = versions.speed_up(*(g.value for g in by_variant(filters({"V0": 60, "V1": 20}, processes=2)).values()), 0.02)
+    assert alone.low < 3 < alone.high
+
+
+@pytest.mark.parametrize(
+    ("ratio", "wanted"),
+    [
+        ((1.2, 1.1, 1.3), "paid off"),
+        ((1.0, 0.97, 1.04), "no difference"),
+        ((0.8, 0.7, 0.9), "cost"),
+        ((0.95, 0.9, 1.04), "no gain"),
+        ((1.05, 0.9, 1.2), "undecided"),
+        ((1.02, 0.96, 1.06), "undecided"),
+    ],
+)
+def test_a_verdict_is_what_the_whole_interval_says(ratio, wanted):
+    assert versions.decided(stats.Ratio(*ratio), 0.05) == wanted
+
+
+def test_a_ratio_of_pairs_covers_the_truth_as_often_as_it_says():
+    rng, covered, narrow = random.Random(1), 0, []
+    for _ in range(400):
+        speeds = [rng.lognormvariate(0, 0.5) for _ in range(5)]
+        a = [s * rng.lognormvariate(0, 0.03) for s in speeds]
+        b = [2 * s * rng.lognormvariate(0, 0.03) for s in speeds]
+        found = stats.paired_ratio(a, b, 0.03)
+        covered += found.low < 2 < found.high
+        narrow.append(found.high / found.low)
+    assert covered >= 0.93 * 400 and max(narrow) < 1.5
+    for bad in (([], []), ([1.0], [1.0, 2.0]), ([0.0], [1.0])):
+        with pytest.raises(ValueError, match="pairs"):
+            stats.paired_ratio(*bad, 0.1)
+
+
+@pytest.mark.parametrize("status", ["wrong", "failed", "skipped", "suspect"])
+def test_a_version_without_a_value_has_no_verdict_nor_has_the_next(status):
+    records = [r for r in filters({"V0": 60, "V1": 20, "V2": 20, "V3": 10}) if r.params["variant"] != "V1"]
+    samples = [series([MS] * 8, ops=1)] if status == "suspect" else []
+    records.append(record("mnf_filter", {"size": SIZE, "variant": "V1"}, *samples, status=status, reason="of a test"))
+    found = by_variant(records)
+    assert [found[v].verdict for v in ("V1", "V2", "V3")] == [None, None, "paid off"]
+    assert "V1 is " in found["V1"].reason and "of a test" in found["V2"].reason
+    (section,) = report.SECTIONS["mnf_filter"](study(records), ())
+    assert [row[-1] for row in section.rows] == ["", "no value", "no value", "paid off"]
+
+
+def test_a_version_that_was_left_out_is_said_to_be():
+    found = by_variant(filters({"V0": 60, "V2": 20}))
+    assert found["V2"].verdict is None and found["V2"].reason == "V1 was not measured"
+
+
+def whole():
+    """Records of a whole study: kernels ten times as fast as NumPy, the last ones twenty times."""
+    records = filters({"V0": 60, "V1": 20, "V2": 20, "V3": 10})
+    for of in ("noise", "data"):
+        for v, ms in (("V0", 50), ("V1", 40), ("V2", 40), ("V3", 12), ("V4", 6)):
+            records += timed("mnf_covariance", ms, variant=v, of=of)
+    for v, ms in (("V0", 8), ("V1", 6), ("V2", 4), ("V1p", 8), ("V2p", 5)):
+        records += timed("mnf_transform", ms, variant=v)
+    for variants, ms in ((casestudy.FIRST, 200), (casestudy.LAST, 100)):
+        for memory, more in (("device", 0), ("host", 50)):
+            records += timed("mnf", ms + more, memory=memory, **variants)
+    for step, ms in (
+        ("whole", 2000),
+        ("filter", 1000),
+        ("convert", 400),
+        ("covariance", 300),
+        ("eigen", 50),
+        ("transform", 100),
+    ):
+        records += timed("mnf_host", ms, 1, library="blas", step=step)
+    for step, ms in (("whole", 500), ("filter", 40), ("covariance", 300), ("eigen", 50), ("transform", 10)):
+        records += timed("mnf_host", ms, 1, library="serial", step=step)
+    return [
+        record(r.benchmark, {**r.params, "size": "614x13x224"}, *r.series) if r.params.get("library") == "serial" else r
+        for r in records
+    ]
+
+
+def test_the_ways_to_the_whole_are_compared_like_with_like():
+    *kernels, numpy = mnf.ways(study(whole()), 0.1)
+    assert numpy.kernels == {} and numpy.over_numpy is None
+    told = {(w.kernels["filter"], w.memory): w for w in kernels}
+    last = told["V3", "host"]
+    assert last.over_first.value == pytest.approx(250 / 150, rel=0.01)
+    assert last.over_numpy.value == pytest.approx(2000 / 150, rel=0.01)
+    assert told["V0", "host"].over_first is None
+    assert last.kernels_ms == pytest.approx(10 + 6 + 6 + 5, rel=0.01)
+    assert told["V0", "device"].kernels_ms == pytest.approx(60 + 50 + 50 + 8, rel=0.01)
+
+
+def test_hotspots_are_shares_and_the_eigenproblems_do_not_grow():
+    spots = {(s.library, s.step): s for s in mnf.hotspots(study(whole()))}
+    assert spots["serial", "covariance"].share == pytest.approx(0.75, rel=0.01)
+    times = 1087 / 13
+    wanted = 300 * times / (350 * times + 50)
+    assert spots["serial", "covariance"].scaled_share == pytest.approx(wanted, rel=0.01)
+    assert spots["blas", "eigen"].scaled_share == pytest.approx(spots["blas", "eigen"].share)
+    for library in ("blas", "serial"):
+        assert sum(s.share for s in spots.values() if s.library == library) == pytest.approx(1)
+
+
+def test_there_is_a_table_for_each_of_the_papers_and_one_of_the_host():
+    sections = report.sections(study(whole()))
+    assert [s.title.partition(":")[0] for s in sections] == ["MNF"] * 4 + ["MNF on the host"]
+    assert all(len(row) == len(section.header) for section in sections for row in section.rows)
+    assert [len(s.rows) for s in sections] == [4, 10, 5, 5, 5]
+    assert sections[1].rows[4][-1] == "paid off" and "S1" in sections[1].rows[4]
+    assert report.sections(study(filters({"V0": 9})))[0].rows[0][-1] == ""
+
+
+def test_programs_get_everything():
+    told = json.loads(mnf_data.to_json(study(whole())))
+    assert told["size"] == SIZE and len(told["steps"]) == 19 and len(told["whole"]) == 5 and len(told["host"]) == 9
+    v1 = told["steps"][1]
+    assert (v1["variant"], v1["over"], v1["guideline"], v1["verdict"], v1["verified"]) == ("V1", "V0", "L3", "paid off", True)
+    assert v1["gain_low"] < 3 < v1["gain_high"] and v1["evidence"]
+    rows = list(csv.DictReader(io.StringIO(mnf_data.to_csv(study(whole())))))
+    assert len(rows) == 19 and tuple(rows[0]) == mnf_data.FIELDS
+    assert json.loads(mnf_data.to_json(study([])))["steps"] == []
+
+
+# ---- the command -------------------------------------------------------------------------------------------------------
+
+
+def command(capsys, *args):
+    code = app([*map(str, args)], standalone_mode=False)
+    return (code or 0, *capsys.readouterr())
+
+
+@pytest.fixture
+def stored(tmp_path):
+    path = tmp_path / "mnf.jsonl"
+    with results.Writer(path, header(device(kind="gpu"), CARDS, suite="casestudy")) as writer:
+        for each in whole():
+            writer.write(each)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (("{stored}", "-d", "0"), 2, "leave out RUN or -d"),
+        (("{stored}", "--size", "9x9", "--overwrite"), 2, "leave out RUN or --size, --overwrite"),
+        (("{stored}", "--json", "--md"), 2, "choose one of"),
+        (("{other}",), 2, "casestudy mnf -d DEVICE"),
+        (("--size", "large"), 2, "is no size of a cube"),
+        (("--size", "9x9x99"), 2, "twice as many pixels as bands"),
+        (("--budget", "soon"), 2, "no duration"),
+        (("-d", "99"), 3, "matches no device"),
+        (("-o", "{stored}"), 2, "--overwrite"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_that_names_the_remedy(stored, tmp_path, capsys, args, code, says):
+    other = tmp_path / "other.jsonl"
+    with results.Writer(other, header()) as writer:
+        writer.write(record())
+    before = stored.read_bytes()
+    done, out, err = command(capsys, "casestudy", "mnf", *(str(arg).format(stored=stored, other=other) for arg in args))
+    assert done == code and says in err
+    assert err.count("\n") == 1 and out == "" and stored.read_bytes() == before
+
+
+def test_a_stored_run_is_shown_in_every_form_and_by_show_and_report(stored, tmp_path, capsys):
+    code, out, err = command(capsys, "casestudy", "mnf", stored)
+    assert (code, err) == (0, "") and "table 5" in out and "table 8" in out and "paid off" in out
+    assert json.loads(command(capsys, "casestudy", "mnf", stored, "--json")[1])["steps"]
+    assert command(capsys, "casestudy", "mnf", stored, "--csv")[1].startswith("step,of,variant,")
+    assert "### MNF: noise filter" in command(capsys, "casestudy", "mnf", stored, "--md")[1]
+    assert "table 7" in command(capsys, "show", stored)[1]
+    assert command(capsys, "report", stored, "-o", tmp_path / "r.html")[0] == 0
+    assert "as table 6" in (tmp_path / "r.html").read_text()
+
+
+def test_a_small_cube_is_measured_kept_and_told(tmp_path, capsys):
+    path = tmp_path / "new.jsonl"
+    args = ("-d", "0", "--size", "61x7x18", "--processes", "1", "--seed", "5", "--json", "-o", path)
+    code, out, _ = command(capsys, "casestudy", "mnf", *args)
+    kept = results.read(path)
+    bad = [(r.benchmark, r.params, r.reason) for r in kept.records if r.status not in ("ok", "suspect")]
+    assert code == 0 and not bad
+    assert {r.benchmark for r in kept.records} == set(casestudy.BENCHMARKS) and kept.header.seed == 5
+    assert all(r.checked for r in kept.records)
+    told = json.loads(out)
+    assert told["size"] == "61x7x18" and len(told["steps"]) == 19
