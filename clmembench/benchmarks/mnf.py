@@ -17,9 +17,8 @@ from clmembench.model import Array, Call, Device, Launch, Skip, Work
 
 EXACT = 1e-8  # of eigenvalues and eigenspaces, where both sides have them from exact sums
 DOUBLE = 1e-5  # of a pipeline in double on the host
-SINGLE = (
-    5e-3  # of one whose products a BLAS adds in float: errors of the data, thousands of times the noise, come into the latter
-)
+# of one whose products a BLAS adds in float: rounding of the data, thousands of times the noise, is in the noise's eigenvalues
+SINGLE = 5e-3
 PATIENCE_S = 60.0
 AS_ARRAY = {variant for variant, (place, _) in TRANSFORMS.items() if place == 2}
 RUN_TIME = tuple(variant for variant in TRANSFORMS if variant not in AS_ARRAY)
