@@ -18,27 +18,27 @@ kernel void filter(const global uchar* restrict cube, global short* restrict noi
     barrier(CLK_LOCAL_MEM_FENCE);
 #endif
     if (x >= width || y >= height) return;
-    uchar near[9];
+    uchar nine[9];
     for (int dy = 0; dy < 3; dy++)
         for (int dx = 0; dx < 3; dx++)
 #if STAGED
-            near[3 * dy + dx] = tile[((int)get_local_id(1) + dy) * TILE_COLUMNS + (int)get_local_id(0) + dx];
+            nine[3 * dy + dx] = tile[((int)get_local_id(1) + dy) * TILE_COLUMNS + (int)get_local_id(0) + dx];
 #else
-            near[3 * dy + dx] = band[clamp(y + dy - 1, 0, height - 1) * width + clamp(x + dx - 1, 0, width - 1)];
+            nine[3 * dy + dx] = band[clamp(y + dy - 1, 0, height - 1) * width + clamp(x + dx - 1, 0, width - 1)];
 #endif
-    const int own = near[4];
+    const int own = nine[4];
 #if MEDIAN
     // which places are swapped depends on the values: such an array has no place in registers
     for (int n = 1; n < 9; n++) {
-        const uchar value = near[n];
+        const uchar value = nine[n];
         int place = n;
-        for (; place > 0 && near[place - 1] > value; place--) near[place] = near[place - 1];
-        near[place] = value;
+        for (; place > 0 && nine[place - 1] > value; place--) nine[place] = nine[place - 1];
+        nine[place] = value;
     }
-    const int usual = near[4];
+    const int usual = nine[4];
 #else
     int sum = 0;
-    for (int n = 0; n < 9; n++) sum += near[n];
+    for (int n = 0; n < 9; n++) sum += nine[n];
     const int usual = (sum + 4) / 9;
 #endif
     noise[first + (size_t)y * (size_t)width + (size_t)x] = (short)(own - usual);

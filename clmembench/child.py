@@ -175,7 +175,7 @@ class Session:
 
 
 def _called(prepared: Prepared) -> bool:
-    return isinstance(prepared, Work) and all(isinstance(command, Call) for command in prepared.commands)
+    return isinstance(prepared, Work) and bool(prepared.commands) and all(isinstance(c, Call) for c in prepared.commands)
 
 
 def find(device: Device) -> dict[str, Any]:

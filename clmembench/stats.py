@@ -175,18 +175,18 @@ def ratio(a: Sequence[float], b: Sequence[float], prior: float, between_runs: fl
     return Ratio(*(math.exp(min(MOST_LOG, max(-MOST_LOG, end))) for end in (middle, middle - reach, middle + reach)))
 
 
-def paired_ratio(a: Sequence[float], b: Sequence[float], prior: float, freedom: float = 4.0) -> Ratio:
+def paired_ratio(a: Sequence[float], b: Sequence[float], spread: float, freedom: float = 4.0) -> Ratio:
     """median of b / a within pairs, each of one process: what differs from one process to the next is in both, and cancels.
 
-    As `ratio` has it for two runs: Student's interval on the logarithm, whose variance is shrunk towards that of two values
-    which each have the standard deviation `prior` of the logarithm. Raises ValueError for values that are not above 0, none,
-    or no pairs.
+    As `ratio` has it for two runs: Student's interval on the logarithm, whose variance is shrunk towards `spread` squared, the
+    standard deviation that the logarithm of such a ratio is expected to have anyway. Raises ValueError for values that are not
+    above 0, none, or no pairs.
     """
     if not a or len(a) != len(b) or min(*a, *b) <= 0:
         raise ValueError("a ratio needs pairs of values above 0")
     logs = np.log(np.asarray(b, dtype=np.float64)) - np.log(np.asarray(a, dtype=np.float64))
     known = len(logs) - 1
-    variance = (freedom * 2 * prior**2 + float(np.sum((logs - logs.mean()) ** 2))) / (freedom + known)
+    variance = (freedom * spread**2 + float(np.sum((logs - logs.mean()) ** 2))) / (freedom + known)
     part = (math.pi / 2 if len(logs) > 2 else 1.0) * variance / len(logs)
     middle, reach = float(np.median(logs)), _student(freedom + known) * math.sqrt(part)
     return Ratio(*(math.exp(min(MOST_LOG, max(-MOST_LOG, end))) for end in (middle, middle - reach, middle + reach)))

@@ -65,6 +65,7 @@ UNITS = 2  # compute units that it claims
 PROCESSORS = {"TICKS": "in-kernel counters are read by PTX or by a builtin of CPUs"}
 # points of benchmarks that are planned, by what each has besides the first value of every axis
 SMALL_CUBE = "13x9x18"  # two tiles of bands, and no group of pixels that is full
+FEW_BANDS = "13x9x6"
 FILLED = {"order": "segments", "segments": "8:32:4:2;0:64:3:1"}
 PLANNED: dict[str, list[dict[str, Value]]] = {
     "chase": [
@@ -80,7 +81,7 @@ PLANNED: dict[str, list[dict[str, Value]]] = {
     "mnf_transform": [{"variant": variant} for variant in mnf_kernels.TRANSFORMS],
     "mnf": [{"filter": "V3", "covariance": "V4"}]
     + [
-        {"filter": f, "covariance": c, "transform": t, "memory": memory, "size": SMALL_CUBE}
+        {"filter": f, "covariance": c, "transform": t, "memory": memory, "size": FEW_BANDS}
         for f, c, t, memory in (
             ("V0", "V0", "V0", "device"),
             ("V1", "V1", "V1p", "host"),

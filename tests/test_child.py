@@ -112,3 +112,18 @@ def test_the_systems_accounting_is_read_and_may_be_missing(tmp_path):
         stat.write_text(text)
         assert hostload.read(stat) is None
     assert hostload.read(tmp_path / "none") is None
+
+
+def test_what_the_host_does_is_not_held_against_another_devices_clock(moving, monkeypatch):
+    from clmembench.benchmarks import discovered
+    from clmembench.model import Call, Work
+
+    hosted = replace(
+        discovered()["launch"], name="moves", prepare=lambda device, groups: Work((Call(int),), ops=1, clock="host")
+    )
+    monkeypatch.setattr(child, "discovered", lambda: {"moves": hosted})
+    for kind, clocks in (("gpu", 0), ("cpu", 2)):
+        session = Session(replace(JOB, device=replace(INFO, kind=kind)))
+        moving[:] = [1e6, 1.01e6]
+        record = session.record({"groups": 1}, "measure")
+        assert record.status == "ok" and (record.core_clock is None) == (kind == "gpu") and len(moving) == 2 - clocks

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -101,6 +103,26 @@ def test_a_ratio_of_pairs_covers_the_truth_as_often_as_it_says():
     for bad in (([], []), ([1.0], [1.0, 2.0]), ([0.0], [1.0])):
         with pytest.raises(ValueError, match="pairs"):
             stats.paired_ratio(*bad, 0.1)
+
+
+def test_versions_that_differ_in_nothing_are_seldom_told_apart_and_small_gains_are_seen():
+    (plain,) = (g.value for g in by_variant(filters({"V0": 60})).values())
+    rng, false, seen = random.Random(2), 0, 0
+
+    def value(ms, speeds):
+        return replace(plain, medians=tuple(ms * s * rng.lognormvariate(0, 0.01) for s in speeds))
+
+    for _ in range(300):
+        speeds = [rng.lognormvariate(0, 0.3) for _ in range(3)]  # of the processes: a busy host
+        pairs = [(value(60, speeds), value(60, speeds)) for _ in range(8)]
+        spread = versions.spread(pairs, 0.08)
+        assert spread < 0.06
+        same = versions.speed_up(*pairs[0], 0.08, spread)
+        false += not same.low < 1 < same.high
+        gain = versions.speed_up(value(60, speeds), value(50, speeds), 0.08, spread)
+        seen += versions.decided(gain, 0.05) == "paid off"
+    assert false <= 0.07 * 300 and seen >= 0.9 * 300
+    assert versions.spread(pairs[:2], 0.08) == pytest.approx(0.08 * math.sqrt(2))
 
 
 @pytest.mark.parametrize("status", ["wrong", "failed", "skipped", "suspect"])

@@ -17,7 +17,8 @@ from clmembench.model import Array, Call, Device, Launch, Skip, Work
 
 EXACT = 1e-8  # of eigenvalues and eigenspaces, where both sides have them from exact sums
 DOUBLE = 1e-5  # of a pipeline in double on the host
-SINGLE = 1e-3  # of one whose products are summed in float by a BLAS, in an order of its own
+# of one whose products a BLAS adds in float: rounding of the data, thousands of times the noise, is in the noise's eigenvalues
+SINGLE = 5e-3
 PATIENCE_S = 60.0
 AS_ARRAY = {variant for variant, (place, _) in TRANSFORMS.items() if place == 2}
 RUN_TIME = tuple(variant for variant in TRANSFORMS if variant not in AS_ARRAY)
@@ -192,7 +193,7 @@ def mnf_host(device: Device, library: str, step: str, size: str) -> Work:
     blas: the mean filter by vector operations of NumPy, data and noise converted to float and centred (a step of its own),
     symmetric products and the transformation by the BLAS in float. serial: the median filter by vector operations on one
     thread, products and transformation by loops in double (einsum), as a program without a library has them. Both leave
-    eigenproblems to SciPy. Eigenvalues and eigenspaces are compared with those from exact sums: within 1e-5 in double, 1e-3 in
+    eigenproblems to SciPy. Eigenvalues and eigenspaces are compared with those from exact sums: within 1e-5 in double, 5e-3 in
     float.
     """
     shape = sized(size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -13,6 +14,8 @@ from clmembench.model import Finding, Run
 
 Verdict = Literal["paid off", "no difference", "cost", "no gain", "undecided"]
 WORDS: Mapping[str, Verdict] = {"more": "paid off", "less": "cost", "same": "no difference"}
+SEVERAL = 6  # pairs that say how much any do
+LEAST = 0.003  # that ratios differ by: clocks and temperatures do
 PAIRED = 3  # processes that both were measured in: fewer do not say how much their ratios differ
 METHOD = "ratio of medians within each process, with how much processes differ; of fewer than 3, of all samples"
 
@@ -81,9 +84,10 @@ def gains(run: Run, prior: float, margin: float) -> list[Gain]:
     """Every version of every step of a run, as its records stand.
 
     `prior` is the standard deviation of the logarithm that processes on such devices have anyway (stats.ratio), `margin` what
-    `decided` takes.
+    `decided` takes. How much ratios within a process differ from one process to the next is what the run itself says.
     """
     values = [value for value in derive(run) if value.benchmark in CHANGES]
+    pairs = spread(_pairs(values), prior)
     found = []
     for benchmark, changes in CHANGES.items():
         mine = [value for value in values if value.benchmark == benchmark]
@@ -92,7 +96,7 @@ def gains(run: Run, prior: float, margin: float) -> list[Gain]:
             for variant in ("V0", *(change.variant for change in changes)):
                 if variant in by_variant:
                     change = next((c for c in changes if c.variant == variant), None)
-                    found.append(_gain(run, by_variant, variant, of, change, prior, margin))
+                    found.append(_gain(run, by_variant, of, variant, change, (prior, pairs), margin))
     return found
 
 
@@ -106,13 +110,39 @@ def _of(value: Derived) -> str:
     return str(value.params.get("of", ""))
 
 
+def _pairs(values: Sequence[Derived]) -> list[tuple[Derived, Derived]]:
+    """Each version's value with that of the one before it."""
+    of = {(value.benchmark, _of(value), value.params["variant"]): value for value in values}
+    asked = [(of.get((b, k, c.over)), of.get((b, k, c.variant))) for b, k in {key[:2]: 0 for key in of} for c in CHANGES[b]]
+    return [(slow, quick) for slow, quick in asked if slow is not None and quick is not None]
+
+
+def spread(pairs: Sequence[tuple[Derived, Derived]], prior: float) -> float:
+    """The standard deviation that the logarithm of a ratio within one process has from one process to the next: the median over
+    SEVERAL pairs at least that were measured in PAIRED processes or more; else that of two independent values of `prior`."""
+    found = []
+    for slow, quick in pairs:
+        known = len(slow.medians) - 1
+        if usable(slow) and usable(quick) and len(slow.medians) == len(quick.medians) >= PAIRED:
+            logs = [math.log(a / b) for a, b in zip(slow.medians, quick.medians, strict=True)]
+            # the median of deviations of few is below the deviation (chi-squared; Wilson & Hilferty 1931)
+            found.append(statistics.stdev(logs) / (1 - 2 / (9 * known)) ** 1.5)
+    return max(LEAST, statistics.median(found)) if len(found) >= SEVERAL else math.sqrt(2) * prior
+
+
 def _gain(
-    run: Run, values: Mapping[str, Derived], variant: str, of: str, change: Change | None, prior: float, margin: float
+    run: Run,
+    values: Mapping[str, Derived],
+    of: str,
+    variant: str,
+    change: Change | None,
+    priors: tuple[float, float],
+    margin: float,
 ) -> Gain:
     this = values[variant]
     previous = values.get(change.over) if change else None
     first = values.get("V0") if change else None
-    ratio, whole = (speed_up(other, this, prior) if other is not None else None for other in (previous, first))
+    ratio, whole = (speed_up(other, this, *priors) if other is not None else None for other in (previous, first))
     reason = "" if change is None else why_not([(change.over, previous), (variant, this)])
     evidence = _evidence(run, [value for value in (previous, this) if value is not None])
     verdict = decided(ratio, margin) if ratio is not None else None
@@ -136,17 +166,18 @@ def usable(value: Derived) -> bool:
     return value.status == "ok" and bool(value.medians) and min(value.medians) > 0
 
 
-def speed_up(slow: Derived, quick: Derived, prior: float) -> stats.Ratio | None:
+def speed_up(slow: Derived, quick: Derived, prior: float, pairs: float | None = None) -> stats.Ratio | None:
     """How many times the time of `quick` that of `slow` is, with its 95% interval; None where either has no value.
 
     Where both were measured in the same three processes or more, it is of the ratios within each: what slows a whole process
     is in both. Else it is of the medians of their processes (stats.ratio; both are of one run), no narrower than the intervals
     of both medians allow, combined on the logarithm (method of variance estimates recovery, Zou & Donner 2008).
+    `prior` is as stats.ratio takes it, `pairs` as `spread` gives it.
     """
     if not usable(slow) or not usable(quick):
         return None
     if len(slow.medians) == len(quick.medians) >= PAIRED:
-        return stats.paired_ratio(quick.medians, slow.medians, prior)
+        return stats.paired_ratio(quick.medians, slow.medians, math.sqrt(2) * prior if pairs is None else pairs)
     found = stats.ratio(quick.medians, slow.medians, prior, 0.0)
     below = math.hypot(_reach(slow.ci_low, slow.median), _reach(quick.median, quick.ci_high))
     above = math.hypot(_reach(slow.median, slow.ci_high), _reach(quick.ci_low, quick.median))
