@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 Array = npt.NDArray[Any]
 Doubles = npt.NDArray[np.float64]
@@ -83,6 +87,15 @@ def covariance(totals: Array, products: Array, pixels: int) -> Doubles:
     return np.asarray(exact / (float(pixels) * (pixels - 1)), np.float64)
 
 
+@cache
+def _libraries() -> ThreadpoolController:
+    """The thread pools of this process's BLAS; to look for them takes milliseconds, so once."""
+    import scipy.linalg  # noqa: F401 - brings one of its own
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
 def rotation(noise_covariance: Doubles, data_covariance: Doubles) -> Rotation:
     """Steps S3 and S5 to S7, equations (2), (3) and (5) to (7): the noise is whitened, then what is left is diagonalised.
 
@@ -90,12 +103,14 @@ def rotation(noise_covariance: Doubles, data_covariance: Doubles) -> Rotation:
     """
     from scipy.linalg import eigh
 
-    values, vectors = eigh(noise_covariance)
-    if not values[0] > SINGULAR * values[-1]:
-        raise ValueError("a combination of bands has no noise, so that it has no noise fraction")
-    whitening = vectors / np.sqrt(values)
-    adjusted = whitening.T @ data_covariance @ whitening
-    values, vectors = eigh((adjusted + adjusted.T) / 2)
+    # of so small a matrix: a BLAS that spreads it over 16 cores was seen to take ten times as long, at times
+    with _libraries().limit(limits=1):
+        values, vectors = eigh(noise_covariance)
+        if not values[0] > SINGULAR * values[-1]:
+            raise ValueError("a combination of bands has no noise, so that it has no noise fraction")
+        whitening = vectors / np.sqrt(values)
+        adjusted = whitening.T @ data_covariance @ whitening
+        values, vectors = eigh((adjusted + adjusted.T) / 2)
     return Rotation(values[::-1].copy(), (whitening @ vectors)[:, ::-1].copy())
 
 

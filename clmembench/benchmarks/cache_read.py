@@ -14,7 +14,7 @@ from clmembench.model import Array, Device, DeviceInfo, Launch, Metric, Skip, Sl
 READ = Metric("read_bandwidth", "GB/s", "nbytes", "slope_rate", "higher")
 KIB = 1 << 10
 OWN_TO = 256 * KIB  # a GPU's sets of one work-group each; what they share is larger, and no unit's own cache holds it
-FAR = 1024 * MIB  # beyond any cache
+FAR = 4096 * MIB  # so far beyond any cache that next to nothing of it is in one
 PATHS = {"plain": 0, "ca": 1, "cg": 2}  # as cache_read.cl has them
 FACTOR, SEED = 2654435761, 0x85EBCA6B
 JUMPS = 5  # the factor of an order in which no work-group follows another
@@ -28,7 +28,10 @@ def _power(nbytes: int) -> int:
 
 
 def _far(info: DeviceInfo) -> int:
-    return _power(min(headline_bytes(info), FAR))
+    """The largest set: on GPUs twice the usual array, since a cache of 50 MiB holds 5% of 1 GiB, and is asked at random."""
+    if info.kind == "cpu" or info.array_bytes is not None:
+        return _power(min(headline_bytes(info), FAR))
+    return _power(min(2 * headline_bytes(info), info.max_alloc_bytes, FAR))
 
 
 def _own(info: DeviceInfo) -> tuple[int, ...]:
