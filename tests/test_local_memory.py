@@ -91,13 +91,12 @@ def test_ordinary_memory_has_no_table_of_ways():
 
 
 def test_findings_name_their_records():
-    from clmembench.infer.banks import study
-    from clmembench.report.banks import accesses
+    from clmembench.infer.banks import accesses, study
 
     run = simulated()
     mine, _ = shown(run, "banks")
-    found = study(*accesses([row.value for row in mine], run)).findings["banks"]
-    assert "banks:1" in found.evidence
+    found = study(*accesses([row.value for row in mine])).findings["banks"]
+    assert "banks:1:0" in found.evidence
     assert len(set(found.evidence)) == len(found.evidence)
 
 

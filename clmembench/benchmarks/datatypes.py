@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from clmembench.benchmarks import BANDWIDTH, axis, axis_of, benchmark
 from clmembench.benchmarks.copied import arrays, copied_bytes
 from clmembench.data import kernel_source
-from clmembench.model import Command, Copy, Device, DeviceInfo, Launch, Skip, Work
+from clmembench.model import Command, Copy, Device, DeviceInfo, Launch, Skip, Value, Work
 
 SCALARS = {"char": 1, "short": 2, "int": 4, "float": 4, "double": 8}  # bytes
 WIDTHS = {"char": (1, 2, 4, 8, 16), "short": (1, 2, 4), "int": (1, 2, 4), "float": (1, 2, 4), "double": (1, 2, 4)}
 TYPES = {f"{name}{w if w > 1 else ''}": w * SCALARS[name] for name, widths in WIDTHS.items() for w in widths}
 DEVICE_COPY = "device_copy"
+DOUBLES: dict[Value, list[str]] = {t: ["fp64"] for t in TYPES if t.startswith("double")}
 GROUPS = (256, 64, 1024)
+ON_CPUS = ("char", "char4", "short", "int", "float", "float4", "double", "double4")
 ELEMENTS = (1, 4)  # of a work-item
+
+
+def _types(info: DeviceInfo) -> tuple[str, ...]:
+    """On CPUs, whose compilers make vectors of all of them, few."""
+    return (*(TYPES if info.kind != "cpu" else ON_CPUS), DEVICE_COPY)
 
 
 def _where(info: DeviceInfo, dtype: str, array_bytes: int, work_group: int, elements: int) -> bool:
@@ -26,7 +35,7 @@ def _where(info: DeviceInfo, dtype: str, array_bytes: int, work_group: int, elem
     suite="access",
     source="Fang et al. 2017, section 6.3 (table 4)",
     where=_where,
-    dtype=axis(*TYPES, DEVICE_COPY, needs={t: ["fp64"] for t in TYPES if t.startswith("double")}),
+    dtype=replace(axis_of(_types, needs=DOUBLES), accepts=TYPES.__contains__),
     array_bytes=axis_of(lambda info: (copied_bytes(info),)),
     work_group=axis(*GROUPS, tuning=True),
     elements=axis(*ELEMENTS, tuning=True),

@@ -64,7 +64,8 @@ def advise(
     kept, bad, interrupted = session.kept(info, chosen, _cards(chosen), measured, output, overwrite)
     show(session.reread(kept), form)
     if form == "text":
-        print(line(f"Results: {kept}\nMore: clmembench show {kept}; clmembench report {kept} -o report.html"))
+        name = line(str(kept))
+        print(f"Results: {name}\nMore: clmembench show {name} --md; clmembench report {name} -o report.html")
     if interrupted:
         exits.stop(f"interrupted: {kept} holds every record up to here", exits.INTERRUPTED)
     if bad:

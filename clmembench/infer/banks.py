@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from clmembench.derive import Derived
 from clmembench.infer.bank_mappings import SERVED, Banks, candidates
 from clmembench.infer.found import measured, undetermined
 from clmembench.infer.ways import NORMAL, SURE, Line, line
 from clmembench.model import Finding
 
+NAME = "banks"
 SLOWER = 1.5  # times: a bank serves one row a cycle at most, so 32 of them take longer than that at any latency under 60 cycles
 ODD = 1.3  # times: slower than that is not what ordinary memory does, of one stride or of those that a mapping would make slow
 MARGIN = 10.0  # of log-likelihood by which a mapping must be better than the next
@@ -36,6 +38,19 @@ class Access:
     low: float
     high: float
     evidence: str = ""
+
+
+def accesses(values: Sequence[Derived], unit: str = "") -> tuple[list[Access], str]:
+    """Good latencies of benchmark banks among values, and their unit: that one, else cycles where all have them, else ns."""
+    good = [v for v in values if v.benchmark == NAME and v.status == "ok" and v.median is not None and v.ci_low is not None]
+    cycles = unit == "cycles" or (not unit and all(v.cycles is not None and v.cycles_low is not None for v in good))
+    found = []
+    for v in good:
+        numbers = (v.cycles, v.cycles_low, v.cycles_high) if cycles else (v.median, v.ci_low, v.ci_high)
+        median, low, high = (math.nan if n is None else n for n in numbers)
+        stride, word_bytes, items = (int(v.params[name]) for name in ("stride", "word_bytes", "items"))
+        found.append(Access(stride, word_bytes, items, median, low, high, v.evidence[0] if v.evidence else NAME))
+    return found, "cycles" if cycles else "ns"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,45 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from clmembench.derive import Derived
-from clmembench.infer.banks import TOGETHER, Access, BankStudy, study
+from clmembench.infer.banks import TOGETHER, Access, BankStudy, accesses, study
 from clmembench.model import Run
 from clmembench.report.findings import bounds, label, words
 from clmembench.report.rows import Row
 from clmembench.report.section import Section
 from clmembench.units import format_value
 
-NAME = "banks"
 COLUMN = 32  # stride of a column of a [32][32] tile
 TILES = ((1, "row of a tile"), (COLUMN, "column of a [32][32] tile"), (COLUMN + 1, "column of a [32][33] tile, padded"))
 STRIDES_SHOWN = 6
 
 
-def accesses(values: Sequence[Derived], run: Run | None = None, unit: str = "") -> tuple[list[Access], str]:
-    """The good latencies of local memory among values, and their unit: that one, else cycles where all have them, else ns. With
-    a run each has the id of its first record."""
-    good = [v for v in values if v.benchmark == NAME and v.status == "ok" and v.median is not None and v.ci_low is not None]
-    cycles = unit == "cycles" or (not unit and all(v.cycles is not None and v.cycles_low is not None for v in good))
-    ids: dict[str, str] = {}
-    for record in run.records if run is not None else ():
-        if record.benchmark == NAME and record.role == "measure":
-            process = f"/{record.process}" if record.process else ""
-            ids.setdefault(repr(sorted(record.params.items())), f"{NAME}:{record.index}{process}")
-    found = []
-    for v in good:
-        numbers = (v.cycles, v.cycles_low, v.cycles_high) if cycles else (v.median, v.ci_low, v.ci_high)
-        median, low, high = (math.nan if n is None else n for n in numbers)
-        stride, word_bytes, items = (int(v.params[name]) for name in ("stride", "word_bytes", "items"))
-        found.append(Access(stride, word_bytes, items, median, low, high, ids.get(repr(sorted(v.params.items())), NAME)))
-    return found, "cycles" if cycles else "ns"
-
-
 def sections(run: Run, rows: Sequence[Row]) -> list[Section]:
     """Tables of the study of banks."""
-    measured, unit = accesses([row.value for row in rows if row.status == "ok"], run)
+    measured, unit = accesses([row.value for row in rows if row.status == "ok"])
     if not measured:
         reasons = dict.fromkeys(f"{row.status}: {row.reason}" for row in rows)
         return [Section("Banks of local memory.", ("banks", "why"), (("no latency", "; ".join(reasons)),))]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from clmembench.infer.banks import TOGETHER, Access, study
+from clmembench.infer.banks import TOGETHER, Access, accesses, study
 from clmembench.model import Card
-from clmembench.report.banks import accesses
 from clmembench.report.drawing import MARKERS, colour, legend, plain, subplots, svg
 from clmembench.report.figures import Shown
 from clmembench.report.rows import Row

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from clmembench.derive import derive
-from clmembench.infer.banks import TOGETHER, study
+from clmembench.infer.banks import TOGETHER, accesses, study
 from clmembench.model import Run
 from clmembench.models.little import Estimate, allowed_sub_groups, needed_bytes, needed_sub_groups, reachable_gb_s
-from clmembench.report import banks
 from clmembench.report.rows import Row, interval, percent
 from clmembench.report.section import Section
 from clmembench.units import format_bytes, format_in, format_value
@@ -58,14 +57,12 @@ def unit_of(run: Run, rows: Sequence[Row]) -> Unit:
     info, values = run.header.device, derive(run)
     if info.kind == "cpu":
         return Unit(None, "a CPU's local memory is ordinary memory", None)
-    free = next(
-        (a for a in banks.accesses(values, unit="ns")[0] if (a.stride, a.word_bytes, a.items) == (1, WORD, TOGETHER)), None
-    )
+    free = next((a for a in accesses(values, unit="ns")[0] if (a.stride, a.word_bytes, a.items) == (1, WORD, TOGETHER)), None)
     latency = Estimate(free.latency, free.low, free.high) if free and 0 < free.low <= free.latency <= free.high else None
     peak = next((row.peak for row in rows if row.peak is not None), None)
     if peak is not None:
         return Unit(peak.value / info.compute_units, f"its sheet: {peak.source}", latency)
-    each = study(*banks.accesses(values)).banks
+    each = study(*accesses(values)).banks
     clocks = sorted(row.value.ghz for row in rows if row.value.ghz)
     if each is None or not clocks:
         return Unit(None, "no sheet, and no banks found", latency)

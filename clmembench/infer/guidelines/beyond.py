@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from clmembench.derive import Derived
 from clmembench.infer.effect import pick, picked, ratio
-from clmembench.infer.guidelines.advice import Advice, Known, judged, times, unknown
+from clmembench.infer.guidelines.advice import Advice, Known, inapplicable, judged, times, unknown
 from clmembench.model import Finding, Value
 
 GRID = "the run has no copies over a grid of shapes: run benchmark copy_grid"
@@ -41,6 +41,8 @@ WORDS = {
 
 def _least(known: Known, name: str, finding: str, claim: str, unit: str, above: float) -> Advice:
     """It holds where the least that reaches 95% of the best rate is `above` or more."""
+    if known.taking_turns() and finding != "saturating_element_bytes":
+        return inapplicable(name, claim, f"{known.taking_turns()}: more of them put no more loads in flight", unit=unit)
     found = known.findings.get(finding)
     if found is None or not isinstance(found.value, int | float):
         return unknown(name, claim, GRID if found is None else found.reason, unit=unit)
@@ -63,6 +65,8 @@ def _ends(found: Finding) -> tuple[float, float]:
 def in_flight(known: Known) -> Advice:
     """X4: the bytes that must be on their way, by Little's law and as seen."""
     claim = "Little's law, latency times bandwidth, tells how many bytes must be in flight"
+    if known.taking_turns():
+        return inapplicable("X4", claim, f"{known.taking_turns()}: what is in flight is the core's own doing")
     over, needed, seen = (known.findings.get(n) for n in ("found_over_needed", "needed_bytes", "saturating_bytes"))
     if over is None or needed is None or seen is None or not isinstance(over.value, int | float):
         reason = next((f.reason for f in (seen, over, needed) if f is not None and f.reason), GRID)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from clmembench.derive import Derived
+from clmembench.infer.banks import accesses, study
 from clmembench.infer.effect import Ratio, ratio
-from clmembench.infer.guidelines.advice import MATTERS, Advice, Known, by_findings, cycles, judged, times, unknown
+from clmembench.infer.guidelines.advice import MATTERS, Advice, Known, by_findings, cycles, inapplicable, judged, times, unknown
 
 RUN = "run suite access"
 STRIDES = "the run has no latency of local memory by stride: run benchmark banks"
@@ -44,6 +45,9 @@ def conflicts(known: Known) -> Advice:
         for v in known.values
         if v.benchmark == "banks" and v.params["word_bytes"] == 4 and v.params["items"] == known_items(known)
     }
+    memory = study(*accesses(known.values)).findings["memory"]
+    if memory.value == "ordinary":
+        return inapplicable("S1", claim, f"local memory is memory as any other here: {memory.reason}", memory.evidence)
     found = {stride: r for stride in by if (r := ratio(by[stride], by.get(stride + 1))) is not None and stride > 1}
     if not found:
         return unknown("S1", claim, STRIDES)
