@@ -11,6 +11,8 @@ from clmembench.report.drawing import MARKERS, colour, legend, plain, subplots, 
 from clmembench.report.figures import Shown
 from clmembench.report.rows import Row
 
+ILPS = (1, 2, 4, 6, 8)  # of Mei & Chu 2015, section 6.1
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -76,20 +78,21 @@ def _over_groups(axis: Axes, good: Sequence[Row]) -> None:
     top = peak or 1.1 * max(max(line.values()) for line in lines.values())
     one = lines.get(1, {}).get(1)
     for number, (ilp, line) in enumerate(sorted(lines.items())):
+        look = ILPS.index(ilp) if ilp in ILPS else len(ILPS) + number  # the same for one ILP in every plot
         x = sorted(line)
         axis.plot(
             x,
             [line[n] for n in x],
-            marker=MARKERS[number],
+            marker=MARKERS[look % len(MARKERS)],
             markersize=4,
             linewidth=1.4,
-            color=colour(number),
+            color=colour(look),
             label=f"ILP {ilp}",
         )
         if one is not None:
             allowed = "Little's law, each ILP" if number == 0 else None
             bound = [min(top, one * ilp * n) for n in x]
-            axis.plot(x, bound, linestyle=":", linewidth=1, color=colour(number), label=allowed)
+            axis.plot(x, bound, linestyle=":", linewidth=1, color=colour(look), label=allowed)
     if peak:
         axis.axhline(peak, color="#888888", linewidth=1, label="theoretical peak")
     axis.set_xscale("log", base=2)

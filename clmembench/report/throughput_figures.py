@@ -33,8 +33,9 @@ def grid(card: Card, shown: Sequence[Shown]) -> str:
     if not plots:
         return ""
     figure, axes = subplots(len(plots), height=3.2)
+    ilps = sorted({ilp for _, rows in devices for ilp in _values(rows, "ilp")})  # one look for one ILP in every plot
     for axis, (title, mine, every) in zip(axes, plots, strict=True):
-        for number, ilp in enumerate(_values(every, "ilp")):
+        for number, ilp in enumerate(ilps):
             if _of(mine, "ilp", ilp):
                 _line(axis, _of(mine, "ilp", ilp), "groups", f"ILP {ilp}", number)
         _rate(axis, every, title)
