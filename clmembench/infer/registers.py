@@ -12,6 +12,7 @@ WORD = 4  # bytes
 ARRAYS = {"matmul": 3}  # arrays of so many words that a pattern has; others have one
 SAME = 1.2  # times the least cost: what a step may cost by its loop's overhead alone
 STEP = 1.5  # times the least cost: a spilled element is loaded and stored around each operation
+SMALLEST = 4  # words: where these are not kept, none is
 MOSTLY = 0.5  # of the arrays' bytes in memory: more cannot cost nothing
 MEMORY, SPILLS, COST = "memory", "spills", "cost"  # kinds of evidence
 METHODS = {
@@ -181,6 +182,9 @@ def _limit(name: str, points: Sequence[Sized], verdicts: Sequence[bool | None], 
         why = f"the largest array tried, of {fitting[-1]} words, is kept"
         return Finding(name, None, fitting[-1], None, "words", "undetermined", method, evidence, why)
     low = max((words for words in fitting if words < spilled[0]), default=0)
+    if not fitting and spilled[0] > SMALLEST:
+        why = f"the smallest array tried, of {spilled[0]} words, is not kept: smaller ones may be"
+        return Finding(name, None, 0, spilled[0] - 1, "words", "undetermined", method, evidence, why)
     if fitting and fitting[-1] > spilled[0]:
         why = f"no one limit: {spilled[0]} words are not kept, {fitting[-1]} are"
         return Finding(name, None, low, fitting[-1], "words", "undetermined", method, evidence, why)

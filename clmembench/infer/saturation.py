@@ -14,6 +14,7 @@ REACHED = 0.95  # of the best rate
 BEYOND = 1.5  # times what seems enough: the bytes in flight at which no more is gained, or nothing was saturated
 LEAST_SHAPES = 8
 WORD_BYTES = 4
+FIRST = "; the smallest that was tried"
 METHOD = f"copies over work-groups, their size and ILP: the least with {REACHED:.0%} of the best rate"
 CROWDED = 0.1  # of a host's CPUs, used by other programs: points of a CPU then differ by when they were measured
 NOT_SATURATED = "not saturated: see saturating_bytes"
@@ -150,7 +151,8 @@ def _smallest(name: str, of: Callable[[Shape], float], tried: Sequence[Shape], b
     if why:
         return undetermined(name, why, METHOD, ids)
     first = of(reached) == min(map(of, tried))
-    method = f"{METHOD}; the smallest that was tried" if first else METHOD
+    shape = f"; with {reached.work_group} x {reached.ilp} x {reached.groups}" if reached.groups else ""
+    method = f"{METHOD}{FIRST * first}{shape}"
     return measured(name, of(reached), method, ids, of(possible), of(sure))
 
 
@@ -159,19 +161,24 @@ def _ids(points: Iterable[Shape]) -> tuple[str, ...]:
 
 
 def least_element(values: Sequence[Derived], sizes: Mapping[str, int]) -> Finding:
-    """The smallest element in bytes, `sizes` of types by name, whose copy in benchmark datatypes reaches REACHED of that of the
-    best type. Source: Fang et al. 2017, section 6.3."""
+    """The fewest bytes a work-item whose copy in benchmark datatypes reaches REACHED of the best type's; `sizes` are those of
+    types by name. Source: Fang et al. 2017, section 6.3."""
     name, method = "saturating_element_bytes", f"copies by data type: the least with {REACHED:.0%} of the best"
     good = [v for v in values if v.benchmark == "datatypes" and v.status == "ok" and v.params["dtype"] in sizes]
     tried = [v for v in good if v.median is not None and v.ci_low is not None and v.ci_high is not None]
     if len(tried) < 2:
         return replace(undetermined(name, "fewer than two types have a value", method), unit="B")
     rows = [
-        Shape(0, 0, 0, v.median or 0.0, v.ci_low or 0.0, v.ci_high or 0.0, sizes[str(v.params["dtype"])], 0.0, v.evidence)
-        for v in tried
+        Shape(0, 0, 0, v.median or 0.0, v.ci_low or 0.0, v.ci_high or 0.0, _moved(v, sizes), 0.0, v.evidence) for v in tried
     ]
     best = max(rows, key=lambda s: s.rate)
     return replace(_smallest(name, lambda s: s.most_bytes, rows, best, ""), method=method, unit="B")
+
+
+def _moved(value: Derived, sizes: Mapping[str, int]) -> int:
+    """Bytes that a work-item of it copies: of as many elements as were best."""
+    elements = value.tuning.get("elements", 1)
+    return sizes[str(value.params["dtype"])] * (elements if isinstance(elements, int) else 1)
 
 
 def memory_latency(curve: Sequence[levels.Sample], info: DeviceInfo) -> Finding:

@@ -47,8 +47,8 @@ def memories(values: Sequence[Derived]) -> list[Memory]:
     wide = width_of(values)
     if wide < 2:
         return []
-    turns = _turns(values, wide)
-    return [found for name in ORDER if (found := _memory(values, name, wide, turns)) is not None]
+    taking = turns(values, wide)
+    return [found for name in ORDER if (found := _memory(values, name, wide, taking)) is not None]
 
 
 def takes_turns(values: Sequence[Derived]) -> Ratio | None:
@@ -57,8 +57,8 @@ def takes_turns(values: Sequence[Derived]) -> Ratio | None:
     return ratio(_point(values, "register", wide), _point(values, "register", 1))
 
 
-def _turns(values: Sequence[Derived], wide: int) -> tuple[bool | None, Ratio | None]:
-    """Whether they take turns; None where that cannot be said."""
+def turns(values: Sequence[Derived], wide: int) -> tuple[bool | None, Ratio | None]:
+    """Whether a sub-group's work-items take turns, None where that cannot be said, and the ratio that says so."""
     found = takes_turns(values)
     if found is None:
         return None, None
@@ -71,7 +71,7 @@ def _point(values: Sequence[Derived], memory: str, items: int, **changes: Value)
     return pick(values, BENCHMARK, memory=memory, **{**ALONE, "items": items, **changes})
 
 
-def _memory(values: Sequence[Derived], name: str, wide: int, turns: tuple[bool | None, Ratio | None]) -> Memory | None:
+def _memory(values: Sequence[Derived], name: str, wide: int, taking: tuple[bool | None, Ratio | None]) -> Memory | None:
     one, many = _point(values, name, 1), _point(values, name, wide)
     if not picked(values, BENCHMARK, memory=name):
         return None
@@ -80,9 +80,9 @@ def _memory(values: Sequence[Derived], name: str, wide: int, turns: tuple[bool |
     if name != "register":
         # copies of an array of each work-item's own lie side by side where all use the same index
         own = same if name == "private" else many
-        verdicts["parallel"] = _served("parallel", ratio(own, one), turns)
+        verdicts["parallel"] = _served("parallel", ratio(own, one), taking)
         if name != "private":
-            verdicts["broadcast"] = _served("broadcast", ratio(same, one), turns)
+            verdicts["broadcast"] = _served("broadcast", ratio(same, one), taking)
             for kept, patterns in (("aligned", ("shifted", "permuted")), ("consecutive", ("scattered",))):
                 pairs = list(_pairs(values, name, wide, patterns))
                 verdicts[kept] = _cost(kept, [pair[1:] for pair in pairs if pair[0] == 1])
@@ -90,9 +90,9 @@ def _memory(values: Sequence[Derived], name: str, wide: int, turns: tuple[bool |
     return Memory(name, one, many, same, verdicts)
 
 
-def _served(name: str, found: Ratio | None, turns: tuple[bool | None, Ratio | None]) -> Finding:
+def _served(name: str, found: Ratio | None, both: tuple[bool | None, Ratio | None]) -> Finding:
     """Whether many are served like one."""
-    taking, register = turns
+    taking, register = both
     method = f"{name}: a sub-group's time for a load over one work-item's"
     if taking:
         assert register is not None

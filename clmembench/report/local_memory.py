@@ -126,7 +126,8 @@ def _over_ilp(good: Sequence[Row], units: int) -> Section:
 
 
 def _little(run: Run, good: Sequence[Row], unit: Unit) -> Section:
-    """Sub-groups that a compute unit must keep active to read all that its local memory gives, and what is there."""
+    """Sub-groups that a compute unit must keep active to copy all that its local memory gives, and what is there. Each word is
+    loaded and stored, so that half of the throughput is loads that are waited for."""
     assert unit.theoretical is not None and unit.latency_ns is not None
     info = run.header.device
     needed = needed_bytes(unit.latency_ns, Estimate.exact(unit.theoretical))
@@ -135,7 +136,7 @@ def _little(run: Run, good: Sequence[Row], unit: Unit) -> Section:
         mine = {items: max(r.value.median or 0.0 for r in alike) for items, alike in _by_items(good, ilp).items()}
         top = max(mine.values())
         reached = min(items for items, value in mine.items() if value >= ALL * top)
-        groups = needed_sub_groups(needed, 1, TOGETHER, WORD, ilp)
+        groups = needed_sub_groups(needed, 1, TOGETHER, COPIED, ilp)
         allowed = allowed_sub_groups(TOGETHER, TOGETHER, COPIED * ilp * TOGETHER, info.local_mem_bytes)
         cells = (str(ilp), format_value(groups.value), f"{format_value(groups.low)} to {format_value(groups.high)}")
         rows.append(
@@ -144,9 +145,10 @@ def _little(run: Run, good: Sequence[Row], unit: Unit) -> Section:
     header = (
         "local_copy: ILP", "sub-groups needed", "95% interval", "local memory of one group allows", "best from", "of peak"
     )  # fmt: skip
+    rate = f"{format_value(unit.latency_ns.value)} ns of latency x {format_value(unit.theoretical, 4)} GB/s"
     note = (
-        f"needed: {format_value(unit.latency_ns.value)} ns of latency x {format_value(unit.theoretical, 4)} GB/s are "
-        f"{format_bytes(needed.value)} in flight a unit, if only loads took time; a compute unit may hold several work-groups"
+        f"needed: {rate} are {format_bytes(needed.value)} in flight a unit, half of them loaded and half stored; a compute unit may "
+        "hold several work-groups"
     )
     return Section("Little's law for local memory (Mei & Chu 2015, section 6.1).", header, tuple(rows), (note,))
 

@@ -170,7 +170,7 @@ def _short(value: Derived | None) -> str:
 def _cycles_each(found: Ratio | None) -> str:
     if found is None:
         return "–"
-    return "0" if found.low <= 0 <= found.high or abs(found.value) < 0.5 else _interval(found, 3)
+    return "0" if found.low <= 0 <= found.high else _interval(found, 2)
 
 
 def _interval(found: Ratio | None, digits: int) -> str:

@@ -29,7 +29,7 @@ NAMES = {
     "latency_ns": "latency of memory",
     "needed_bytes": "bytes in flight by Little's law",
     "found_over_needed": "saturates / Little's law",
-    "saturating_element_bytes": "smallest element",
+    "saturating_element_bytes": "fewest bytes a work-item",
 }
 
 
@@ -94,7 +94,7 @@ def concurrent(run: Run, rows: Sequence[Row]) -> dict[str, Finding]:
 
 
 def _saturating(run: Run, rows: Sequence[Row]) -> Section:
-    title = "What saturates global memory, and Little's law."
+    title = "What saturates this copy in global memory, and Little's law."
     found = concurrent(run, rows)
     notes = (
         f"saturated: 95% of the best rate; bytes in flight are loads over all {run.header.device.compute_units} compute units",
@@ -107,12 +107,12 @@ def _told(name: str, finding: Finding) -> tuple[str, str, str]:
     label = NAMES.get(name, name)
     if isinstance(finding.value, int | float):
         low, high = finding.low, finding.high
+        tried = name.startswith("saturating")  # values of an axis: between them none was tried
+        same = "of those tried" if tried else "exact"
         if finding.unit == "B":
             whole = [format_bytes(round(b), 1) for b in (low, high) if b is not None]
             bounds = " to ".join(whole) if high is not None else f"at least {whole[0]}"
-            return label, format_bytes(round(finding.value), 1), "exact" if low == high else bounds
-        tried = name.startswith("saturating")  # values of an axis: between them none was tried
-        same = "of those tried" if tried else "exact"
+            return label, format_bytes(round(finding.value), 1), same if low == high else bounds
         bounds = same if low == high else format_interval(low, high, finding.unit)
         value = f"{finding.value:g} {finding.unit}" if tried else format_in(finding.value, finding.unit).strip()
         return label, value, bounds

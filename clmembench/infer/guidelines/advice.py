@@ -8,12 +8,13 @@ from typing import Literal
 
 from clmembench.derive import Derived
 from clmembench.infer.effect import Ratio, pick
-from clmembench.infer.subgroup import ALONE, BENCHMARK, Memory, memories, width_of
+from clmembench.infer.subgroup import ALONE, BENCHMARK, NO_MEMORY, Memory, memories, turns, width_of
 from clmembench.model import DeviceInfo, Finding, Value
 
 Verdict = Literal["holds", "does not hold", "undetermined", "not applicable"]
 
 MATTERS = 1.10  # times: less is not worth writing a kernel anew
+AGAIN = "measure again on a quieter host before relying on it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +60,26 @@ class Known:
         return sorted({int(v.params[name]) for v in mine if all(v.params[k] == wanted for k, wanted in params.items())})
 
     def taking_turns(self) -> str:
-        """Why nothing can be said of several work-items at once; "" where something can."""
-        found = self.memories.get("global") or next(iter(self.memories.values()), None)
-        parallel = found.verdicts.get("parallel") if found is not None else None
-        return parallel.method.rpartition("; ")[2] if parallel is not None and parallel.value == "not applicable" else ""
+        """Why nothing can be said of several work-items at once; "" where something can, or where that is not known."""
+        taking, found = turns(self.values, self.wide)
+        if not taking or found is None:
+            return ""
+        return f"{NO_MEMORY}: without any memory {self.wide} of them take {found.value:.3g} times as long as one"
+
+    def side_by_side(self) -> bool:
+        """Whether a sub-group's work-items are known to run at the same time."""
+        return turns(self.values, self.wide)[0] is False
+
+    def absent(self, memory: str) -> str:
+        """Why this device has no such memory; "" where it has, or the run does not say."""
+        mine = [v for v in self.values if v.benchmark == BENCHMARK and v.params.get("memory") == memory]
+        return mine[0].reason if mine and all(v.status == "skipped" for v in mine) else ""
+
+    def nearest(self) -> Derived | None:
+        """A load of one work-item that global memory's nearest cache holds: by absolute addresses, where pchase is in the run;
+        else by index, with what makes an address of it."""
+        laps = [v for v in self.values if v.benchmark == "pchase" and v.status == "ok" and v.median is not None]
+        return min(laps, key=lambda v: int(v.params["array_bytes"]), default=self.load("global", 1))
 
     def constant(self) -> str:
         """The constant memory that is one: an array of the program, which drivers keep apart from buffers where anything is."""
@@ -91,7 +108,7 @@ def judged(
     if found.high < least:
         return Advice(name, guideline, "does not hold", *told, fails)
     reason = f"{found.low:.3g} to {found.high:.3g} {unit}: on either side of {least:g}, from where it is worth it"
-    return Advice(name, guideline, "undetermined", *told, "measure again on a quieter host before relying on it", reason)
+    return Advice(name, guideline, "undetermined", *told, AGAIN, reason)
 
 
 def denied(advice: Advice) -> Advice:
@@ -107,26 +124,26 @@ def inapplicable(name: str, guideline: str, why: str, evidence: tuple[str, ...] 
 
 
 def by_findings(
-    name: str, guideline: str, wanted: Mapping[str, Sequence[str]], memory: Memory | None, holds: str, fails: str
+    known: Known, name: str, guideline: str, memory: str, wanted: Mapping[str, Sequence[str]], holds: str, fails: str
 ) -> Advice:
     """By verdicts on a memory: it holds where each of those named has one of the words wanted of it. The effect is the largest
     of the times they are from."""
-    if memory is None:
+    if known.absent(memory):
+        return inapplicable(name, guideline, known.absent(memory))
+    if memory not in known.memories:
         return unknown(name, guideline, "the run has no points of this memory: run suite access")
-    found = {key: memory.verdicts[key] for key in wanted if key in memory.verdicts}
+    verdicts = known.memories[memory].verdicts
+    found = {key: verdicts[key] for key in wanted if key in verdicts}
     evidence = tuple(dict.fromkeys(e for f in found.values() for e in f.evidence))
     if any(f.value == "not applicable" for f in found.values()):
-        why = next(f.method.rpartition("; ")[2] for f in found.values() if f.value == "not applicable")
-        return inapplicable(name, guideline, why, evidence)
+        return inapplicable(name, guideline, known.taking_turns(), evidence)
     worst = max(found.values(), key=lambda f: f.low if f.low is not None else 0.0, default=None)
     ends = (_times(worst), worst.low if worst else None, worst.high if worst else None)
-    against = [key for key, f in found.items() if f.value is not None and f.value not in wanted[key]]
-    if against:
+    if any(f.value is not None and f.value not in wanted[key] for key, f in found.items()):
         return Advice(name, guideline, "does not hold", *ends, "times", evidence, fails)
-    unsure = [f for f in found.values() if f.value is None] or (len(found) < len(wanted))
-    if unsure:
+    if len(found) < len(wanted) or any(f.value is None for f in found.values()):
         reasons = "; ".join(f"{f.name}: {f.reason}" for f in found.values() if f.value is None) or "a verdict is missing"
-        return Advice(name, guideline, "undetermined", *ends, "times", evidence, "measure again on a quieter host", reasons)
+        return Advice(name, guideline, "undetermined", *ends, "times", evidence, AGAIN, reasons)
     return Advice(name, guideline, "holds", *ends, "times", evidence, holds)
 
 
@@ -149,8 +166,14 @@ def times(found: Ratio | None) -> str:
     return f"{found.value:.2f} times" if found.value < 10 else f"{found.value:.3g} times"
 
 
+def at_most(found: Ratio) -> str:
+    """The upper end of a ratio in a sentence."""
+    return f"{found.high:.2f} times" if found.high < 10 else f"{found.high:.3g} times"
+
+
 def cycles(value: Derived | None) -> str:
     """A latency in a sentence, in cycles where the clock is known."""
     if value is None or value.median is None:
         return "?"
-    return f"{value.cycles:.3g} cycles" if value.cycles else f"{value.median:.3g} ns"
+    number, unit = (value.cycles, "cycles") if value.cycles else (value.median, "ns")
+    return f"{number:,.0f} {unit}" if number >= 1000 else f"{number:.3g} {unit}"

@@ -5,55 +5,102 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from clmembench.derive import Derived
-from clmembench.infer.effect import pick, picked, ratio
-from clmembench.infer.guidelines.advice import Advice, Known, inapplicable, judged, times, unknown
+from clmembench.infer.effect import picked, ratio
+from clmembench.infer.guidelines.advice import Advice, Known, at_most, inapplicable, judged, times, unknown
+from clmembench.infer.saturation import FIRST, REACHED
 from clmembench.model import Finding, Value
 
 GRID = "the run has no copies over a grid of shapes: run benchmark copy_grid"
 LAUNCHES = 10  # times as long as one more launch: a kernel that loses a tenth to it
-SMALLEST = 4  # bytes: a word
+WORD = 4  # bytes
+CHEAP_US = 0.5  # of a launch: kernels shorter than ten of them are seldom worth a thought
 NEAR = 2.0  # times: what a law of one latency, that of an idle memory, can be expected to tell
 
 
 def guidelines(known: Known) -> Iterator[Advice]:
     """What saturates bandwidth first, then what pays, then what a launch costs."""
-    yield _least(known, "X1", "saturating_work_group", "only large work-groups reach the bandwidth of memory", "work-items", 64)
-    yield _least(known, "X2", "saturating_element_bytes", "a work-item must move more than a word for it", "B", SMALLEST + 1)
-    yield _least(known, "X3", "saturating_ilp", "work-items need independent loads in flight to reach it", "words", 2)
+    yield _shape(
+        known,
+        "X1",
+        "saturating_work_group",
+        "only large work-groups reach the bandwidth of memory",
+        "work-items",
+        "use work-groups of {0:.0f} or more{1}",
+        "choose any work-group size: {0:.0f} work-items do{1}",
+    )
+    yield element(known)
+    yield _shape(
+        known,
+        "X3",
+        "saturating_ilp",
+        "work-items need independent loads in flight to reach it",
+        "words",
+        "give each work-item {0:.0f} independent loads or more{1}",
+        "one load a work-item is enough: others hide its latency{1}",
+    )
     yield in_flight(known)
     yield bandwidth(known)
     yield atomics(known)
     yield launches(known)
 
 
-WORDS = {
-    "X1": (
-        "use work-groups of {0:.0f} or more",
-        "choose any work-group size: {0:.0f} work-items reach 95% of the best too",
-    ),
-    "X2": (
-        "move {0:.0f} B a work-item, as vectors of words do",
-        "move a word a work-item: {0:.0f} B reach 95% of the best",
-    ),
-    "X3": ("give each work-item {0:.0f} independent loads or more", "one load a work-item is enough: others hide its latency"),
-}
-
-
-def _least(known: Known, name: str, finding: str, claim: str, unit: str, above: float) -> Advice:
-    """It holds where the least that reaches 95% of the best rate is `above` or more."""
-    if known.taking_turns() and finding != "saturating_element_bytes":
-        return inapplicable(name, claim, f"{known.taking_turns()}: more of them put no more loads in flight", unit=unit)
+def _shape(known: Known, name: str, finding: str, claim: str, unit: str, needs: str, enough: str) -> Advice:
+    """It holds where the smallest that was tried does not reach 95% of the best, and does not where it does."""
+    if known.taking_turns():
+        why = f"{known.taking_turns()}: more of them are another loop to the compiler, and no more loads in flight"
+        return inapplicable(name, claim, why, unit=unit)
     found = known.findings.get(finding)
     if found is None or not isinstance(found.value, int | float):
         return unknown(name, claim, GRID if found is None else found.reason, unit=unit)
+    told = (float(found.value), *_ends(found), unit, found.evidence)
+    shape = found.method.rpartition("; with ")[2] if "; with " in found.method else ""
+    as_in = f", as {shape} (work-group x ILP x groups)" if shape else ""
+    first = FIRST in found.method
+    advice = (enough if first else needs).format(found.value, as_in)
+    short = _short(known)
+    if short:
+        return Advice(
+            name, claim, "undetermined", *told, f"{found.value:.0f} {unit} are enough for the grid's best{as_in}", short
+        )
+    if found.low != found.high:
+        return Advice(name, claim, "undetermined", *told, advice, f"between {found.low:g} and {found.high:g} {unit}: noise")
+    return Advice(name, claim, "does not hold" if first else "holds", *told, advice)
+
+
+def _short(known: Known) -> str:
+    """Why what saturates the copies of the grid says nothing of memory; "" where they come close to the best of the run."""
+    grid, best = known.findings.get("best_gb_s"), _best(known)
+    if grid is None or best is None or not isinstance(grid.value, int | float) or best.median is None or best.ci_low is None:
+        return ""
+    if (grid.high or grid.value) >= REACHED * best.ci_low:
+        return ""
+    share = grid.value / best.median
+    return f"the best copy of the grid moves {share:.0%} of this run's best: what is enough for it is not for memory"
+
+
+def _best(known: Known) -> Derived | None:
+    """The fastest copy by data type, or the device's own."""
+    return max(picked(known.values, "datatypes"), key=lambda v: v.median or 0.0, default=None)
+
+
+def element(known: Known) -> Advice:
+    """X2, by the fewest bytes a work-item that a copy of any type needs for 95% of the best."""
+    claim = "a work-item must move more than a word for it"
+    if known.taking_turns():
+        return inapplicable("X2", claim, f"{known.taking_turns()}: what one of them moves is a loop's business", unit="B")
+    found = known.findings.get("saturating_element_bytes")
+    if found is None or not isinstance(found.value, int | float):
+        return unknown("X2", claim, "the run has no copies by data type: run benchmark datatypes", unit="B")
     low, high = _ends(found)
-    told = (float(found.value), low, high, unit, found.evidence)
-    needs, enough = (text.format(found.value) for text in WORDS[name])
-    if low >= above:
-        return Advice(name, claim, "holds", *told, needs)
-    if high < above:
-        return Advice(name, claim, "does not hold", *told, enough)
-    return Advice(name, claim, "undetermined", *told, needs, f"between {low:g} and {high:g} {unit}: within the noise")
+    told = (float(found.value), low, high, "B", found.evidence)
+    needs = f"move {found.value:.0f} B a work-item, as one vector or as elements a work-group apart"
+    if low > WORD:
+        return Advice("X2", claim, "holds", *told, needs)
+    if high <= WORD:
+        return Advice(
+            "X2", claim, "does not hold", *told, f"move a word a work-item: {found.value:.0f} B reach 95% of the best"
+        )
+    return Advice("X2", claim, "undetermined", *told, needs, f"between {low:g} and {high:g} B: noise")
 
 
 def _ends(found: Finding) -> tuple[float, float]:
@@ -89,13 +136,15 @@ def bandwidth(known: Known) -> Advice:
     own = max(picked(known.values, "cache_read", set="own"), key=lambda v: v.median or 0.0, default=None)
     far = max(picked(known.values, "cache_read", set="shared"), key=lambda v: int(v.params["set_bytes"]), default=None)
     found, saved = ratio(local, own), ratio(local, far)
+    size = int(far.params["set_bytes"]) >> 20 if far is not None else 0
+    away = f", and {times(saved)} that of a set of {size} MiB" if saved is not None else ""
+    lost = f"; a set of {size} MiB is read at {1 / saved.value:.0%} of local memory's rate" if saved is not None else ""
     return judged(
         "X5",
         "local memory gives more bandwidth than the nearest cache",
         found,
-        f"stage what is reread: {times(found)} the nearest cache's bandwidth, and {times(saved)} that of memory",
-        "leave what is reread to the nearest cache, which is as fast, and stage what it would lose: memory has "
-        f"1/{saved.value if saved else 0:.3g} of the bandwidth",
+        f"stage what is reread much: {times(found)} the nearest cache's bandwidth{away}",
+        f"do not stage for bandwidth what the nearest cache holds: local memory gives {times(found)} as much{lost}",
         "the run has no reads of both: run benchmarks local_read and cache_read",
     )
 
@@ -113,7 +162,7 @@ def atomics(known: Known) -> Advice:
         found,
         f"add up in local memory first, then once to global: an addition of {most} work-items takes {times(found)} "
         "as long on one global address",
-        f"add to the global address at once: {most} competing work-items lose {times(found)} at most",
+        f"add to the global address at once: {most} competing work-items lose at most {at_most(found)}" if found else "",
         "the run has no atomic additions to both memories: run benchmark atomic",
     )
 
@@ -126,14 +175,15 @@ def _additions(known: Known, memory: str) -> list[Derived]:
 def launches(known: Known) -> Advice:
     """X7: how long a kernel must be for launches not to matter."""
     claim = "launches cost as much as short kernels: merge them"
-    one = pick(known.values, "launch_dispatch", groups=1)
+    one = next(iter(picked(known.values, "launch_dispatch", groups=1)), None)
     if one is None or one.median is None or one.ci_low is None or one.ci_high is None:
         return unknown("X7", claim, "the run has no cost of a launch: run benchmark launch_dispatch", unit="us")
     told = (one.median / 1e3, one.ci_low / 1e3, one.ci_high / 1e3, "us", one.evidence)
-    best = known.findings.get("best_gb_s")
-    rate = float(best.value) if best is not None and isinstance(best.value, int | float) else None
-    moved = f", which moves {LAUNCHES * one.median * rate / 1e6:.3g} MB" if rate else ""
-    advice = (
-        f"give a launch {LAUNCHES * one.median / 1e3:.3g} us of work or more{moved}: one more in a queue costs {told[0]:.3g} us"
-    )
-    return Advice("X7", claim, "holds", *told, advice)
+    best = _best(known)
+    moved = f", which moves {LAUNCHES * one.median * best.median / 1e6:.3g} MB" if best is not None and best.median else ""
+    work = f"{LAUNCHES * one.median / 1e3:.3g} us of work or more{moved}"
+    if told[2] < CHEAP_US:
+        return Advice(
+            "X7", claim, "does not hold", *told, f"launch as often as is clear: one more in a queue costs {told[0]:.3g} us"
+        )
+    return Advice("X7", claim, "holds", *told, f"give a launch {work}: one more in a queue costs {told[0]:.3g} us")

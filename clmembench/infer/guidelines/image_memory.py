@@ -6,27 +6,29 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from clmembench.infer.effect import Ratio, ratio
-from clmembench.infer.guidelines.advice import MATTERS, Advice, Known, by_findings, cycles, inapplicable, judged, times, unknown
+from clmembench.infer.guidelines.advice import Advice, Known, at_most, by_findings, cycles, inapplicable, judged, times, unknown
 
 RUN = "run suite access"
+PATTERNS = ("consecutive", "consecutive_loaded")
 
 
 def guidelines(known: Known) -> Iterator[Advice]:
     """Each in the order of the paper (Fang et al. 2017, section 7.5)."""
-    memory = known.memories.get("image")
     yield by_findings(
+        known,
         "T1",
         "images serve a sub-group's work-items at once, on one texel and on many",
+        "image",
         {"broadcast": ("supported",), "parallel": ("supported",)},
-        memory,
         f"let neighbouring work-items read neighbouring texels: a sub-group waits {cycles(known.load('image', known.wide))}",
         "have fewer work-items read texels at a time",
     )
     yield by_findings(
+        known,
         "T2",
         "accesses to images need not be aligned",
+        "image",
         dict.fromkeys(("aligned", "aligned_loaded"), ("none", "gain", "at most small")),
-        memory,
         "do not align accesses to images for speed",
         "align accesses to images as well",
     )
@@ -37,46 +39,61 @@ def guidelines(known: Known) -> Iterator[Advice]:
 def invariant(known: Known) -> Advice:
     """T3: consecutive accesses pay, and their latency hardly changes with work-items and groups."""
     claim = "consecutive accesses to images pay a little, and take as long whatever the number of work-items and groups"
+    if known.absent("image"):
+        return inapplicable("T3", claim, known.absent("image"))
     memory = known.memories.get("image")
     sizes = known.sizes("image", "groups", pattern="consecutive", degree=1)
     if memory is None or len(sizes) < 2:
         return unknown("T3", claim, f"the run has no loads from images over work-items and groups: {RUN}")
     if known.taking_turns():
         return inapplicable("T3", claim, known.taking_turns(), memory.verdicts["parallel"].evidence)
+    if not known.side_by_side():
+        return unknown("T3", claim, f"whether work-items take turns is not known, which grows with their number too: {RUN}")
     items = known.sizes("image", "items", groups=sizes[-1], pattern="consecutive", degree=1)[-1]
     found = ratio(known.load("image", items, groups=sizes[-1]), known.load("image", known.wide))
-    pays = memory.verdicts["consecutive"]
+    if found is None:
+        return unknown("T3", claim, f"no loads from images over groups: {RUN}")
     advice = judged(
         "T3",
         claim,
         found,
         f"expect {times(found)} the latency with {sizes[-1]} groups of {items}: the texture path fills up",
-        f"rely on it: {sizes[-1]} groups of {items} wait {times(found)} as long as one sub-group",
-        f"no loads from images over groups: {RUN}",
+        f"count on the same latency: {sizes[-1]} groups of {items} wait at most {at_most(found)} as long as one sub-group",
+        "",
     )
     if advice.verdict == "holds":
         return replace(advice, verdict="does not hold")
-    if advice.verdict == "does not hold":
-        return replace(advice, verdict="holds" if pays.value in ("small", "large") else "does not hold")
-    return advice
+    if advice.verdict == "undetermined":
+        return advice
+    pays = {memory.verdicts[name].value for name in PATTERNS if name in memory.verdicts}
+    if pays & {"small", "large"}:
+        return replace(advice, verdict="holds")
+    if None in pays or not pays:
+        return replace(advice, verdict="undetermined", reason="whether consecutive accesses pay is within the noise")
+    return replace(advice, advice=f"{advice.advice}, and in any order")
 
 
 def instead_of_global(known: Known) -> Advice:
-    """T4, by scattered loads of one sub-group, and of as many groups as were measured."""
-    few = _compared(known, known.wide, 1)
+    """T4, by scattered loads of one sub-group, and of as many groups as were measured: what is kinder to images."""
+    claim = "accesses that are not consecutive are faster through images than through global memory"
+    if known.absent("image"):
+        return inapplicable("T4", claim, known.absent("image"))
     sizes = known.sizes("image", "groups", pattern="scattered")
     items = known.sizes("image", "items", pattern="scattered", groups=sizes[-1]) if sizes else []
-    many = _compared(known, items[-1], sizes[-1]) if items else None
-    usual = many if few is not None and many is not None and many.low > few.low else few
-    here, there = (cycles(known.load(memory, known.wide, pattern="scattered")) for memory in ("image", "global"))
+    shapes = [(known.wide, 1), *([(items[-1], sizes[-1])] if items else [])]
+    found = {shape: r for shape in shapes if (r := _compared(known, *shape)) is not None}
+    if not found:
+        return unknown("T4", claim, f"the run has no scattered loads from both: {RUN}")
+    shape = max(found, key=lambda shape: found[shape].low)
+    here, there = (cycles(known.load(m, shape[0], pattern="scattered", groups=shape[1])) for m in ("image", "global"))
+    who = f"of {shape[1]} groups of {shape[0]}" if shape[1] > 1 else f"of {shape[0]} work-items"
     return judged(
         "T4",
-        "accesses that are not consecutive are faster through images than through global memory",
-        usual,
-        f"read scattered data through images: global memory takes {times(usual)} as long",
-        f"leave scattered data in buffers: a sub-group's scattered texels take {here}, its words of global memory {there}",
-        f"the run has no scattered loads from both: {RUN}",
-        least=MATTERS,
+        claim,
+        found[shape],
+        f"read scattered data through images: {who}, global memory takes {there}, images {here}",
+        f"leave scattered data in buffers: {who}, texels take {here}, words of global memory {there}",
+        "",
     )
 
 

@@ -3,33 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from clmembench.derive import Derived
 from clmembench.infer.banks import accesses, study
 from clmembench.infer.effect import Ratio, ratio
-from clmembench.infer.guidelines.advice import MATTERS, Advice, Known, by_findings, cycles, inapplicable, judged, times, unknown
+from clmembench.infer.guidelines.advice import (
+    AGAIN,
+    MATTERS,
+    Advice,
+    Known,
+    by_findings,
+    cycles,
+    inapplicable,
+    judged,
+    times,
+    unknown,
+)
 
 RUN = "run suite access"
 STRIDES = "the run has no latency of local memory by stride: run benchmark banks"
+LITTLE = ("none", "gain", "at most small")
 
 
 def guidelines(known: Known) -> Iterator[Advice]:
     """Each in the order of the paper (Fang et al. 2017, section 7.2)."""
+    banked = study(*accesses(known.values)).findings["memory"].value == "banked"
     yield conflicts(known)
     yield by_findings(
+        known,
         "S2",
         "local memory serves a sub-group's work-items at once, on one word and on many",
+        "local",
         {"broadcast": ("supported",), "parallel": ("supported",)},
-        known.memories.get("local"),
         f"read one word or neighbouring ones, as suits: a sub-group waits {cycles(known.load('local', known.wide))} either way",
         "arrange reads so that a sub-group meets few different words at a time",
     )
     yield by_findings(
+        known,
         "S3",
         "in local memory neither consecutive nor aligned access is a must",
-        dict.fromkeys(("aligned", "aligned_loaded", "consecutive", "consecutive_loaded"), ("none", "gain", "at most small")),
-        known.memories.get("local"),
-        "index local memory in any order, as long as no two work-items of a sub-group meet in a bank",
+        "local",
+        dict.fromkeys(("aligned", "aligned_loaded", "consecutive", "consecutive_loaded"), LITTLE),
+        "index local memory in any order" + ", as long as no two work-items of a sub-group meet in a bank" * banked,
         "read neighbouring words of local memory by neighbouring work-items: other orders cost time here",
     )
     yield enough_items(known)
@@ -40,28 +56,25 @@ def guidelines(known: Known) -> Iterator[Advice]:
 def conflicts(known: Known) -> Advice:
     """S1, by the worst of the strides that bring work-items into one bank against the same one plus a word of padding."""
     claim = "bank conflicts must be avoided, by padding for one"
-    by = {
-        int(v.params["stride"]): v
-        for v in known.values
-        if v.benchmark == "banks" and v.params["word_bytes"] == 4 and v.params["items"] == known_items(known)
-    }
-    memory = study(*accesses(known.values)).findings["memory"]
-    if memory.value == "ordinary":
-        return inapplicable("S1", claim, f"local memory is memory as any other here: {memory.reason}", memory.evidence)
+    items = known_items(known)
+    points = [v for v in known.values if v.benchmark == "banks" and v.params["word_bytes"] == 4 and v.params["items"] == items]
+    by = {int(v.params["stride"]): v for v in points}
     found = {stride: r for stride in by if (r := ratio(by[stride], by.get(stride + 1))) is not None and stride > 1}
     if not found:
         return unknown("S1", claim, STRIDES)
     stride, worst = max(found.items(), key=lambda pair: pair[1].value)
-    at_once = cycles(by[stride + 1])
-    return judged(
-        "S1",
-        claim,
-        worst,
-        f"pad to {stride + 1} words: rows of {stride} cost {times(worst)} the latency of a column's load "
-        f"({cycles(by[stride])}, not {at_once})",
-        f"do not pad: no stride up to {max(by)} words costs over {worst.high:.2g} times the latency of the next one",
-        STRIDES,
+    pad = (
+        f"pad rows of {stride} words to {stride + 1}: a column of them takes {times(worst)} as long "
+        f"({cycles(by[stride])}, not {cycles(by[stride + 1])})"
     )
+    leave = f"do not pad: no stride up to {max(by)} words costs over {worst.high:.2g} times the latency of the next one"
+    advice = judged("S1", claim, worst, pad, leave, STRIDES)
+    memory = study(*accesses(known.values)).findings["memory"]
+    if memory.value != "ordinary":
+        return advice
+    why = f"there are no banks here ({memory.reason})"
+    more = f"; yet {pad}" if worst.low >= MATTERS else ""
+    return replace(advice, verdict="not applicable", advice=f"{why}{more}", reason="")
 
 
 def known_items(known: Known) -> int:
@@ -83,12 +96,13 @@ def enough_items(known: Known) -> Advice:
         return unknown("S4", claim, f"the run has no loads of several work-group sizes from local memory: {RUN}")
     few, most = sizes[0], max(found, key=lambda n: found[n].value)
     enough = min(n for n in found if found[n].high * MATTERS >= found[most].low)
+    size = "the largest work-groups" if enough >= known.info.max_work_group else f"work-groups of {enough} or more"
     return judged(
         "S4",
         claim,
         found[most],
-        f"use work-groups of {enough} or more (or several of them a compute unit): {most} work-items load "
-        f"{times(found[most])} as many words in the same time as {few}",
+        f"have as many work-items on a compute unit: {size}, or several smaller ones; {most} load {times(found[most])} as "
+        f"many words in the same time as {few}",
         f"work-groups above {few} bring nothing: the time of a load grows with their work-items",
         "",
     )
@@ -108,17 +122,18 @@ def _each(known: Known, sizes: list[int]) -> dict[int, Ratio]:
 
 def instead_of_global(known: Known) -> Advice:
     """S5, by one work-item's loads that the nearest cache holds: what global memory answers at its best."""
-    there, here = known.load("global", 1), known.load("local", 1)
+    there, here = known.nearest(), known.load("local", 1)
     found = ratio(there, here)
     past = ratio(known.load("global_cg", 1), here)
-    beyond = f", and {times(past)} past L1" if past is not None else ""
+    beyond = f", past L1 {times(past)}" if past is not None else ""
     return judged(
         "S5",
-        "local memory is faster than global memory and should stand in for it",
+        "local memory answers sooner than global memory and should stand in for it",
         found,
-        f"stage what is read again in local memory: a load takes {cycles(here)}, not {cycles(there)} as from the nearest cache "
-        f"({times(found)}{beyond})",
-        f"do not copy to local memory for its latency: it is memory as any other here ({cycles(here)}; global {cycles(there)})",
+        f"stage what many loads wait for in local memory: one takes {cycles(here)}, from global memory's nearest cache "
+        f"{cycles(there)} ({times(found)}{beyond})",
+        f"do not copy to local memory for its latency: it is memory as any other here ({cycles(here)}; global memory's nearest "
+        f"cache {cycles(there)})",
         f"the run has no loads of one work-item from both: {RUN}",
     )
 
@@ -127,24 +142,22 @@ def reuse(known: Known) -> Advice:
     """S6, by how often a staged word must be read for the copy to pay: a load of global memory and a store are saved by so many
     loads that are faster."""
     claim = "a copy to local memory costs time itself: what is staged must be reused"
-    found = break_even(known.load("global", 1), known.load("local", 1))
+    there, here = known.nearest(), known.load("local", 1)
+    nearer, found = ratio(there, here), break_even(there, here)
+    if nearer is None:
+        return unknown("S6", claim, f"the run has no loads of one work-item from both memories: {RUN}", unit="reads")
     if found is None:
-        nearer = ratio(known.load("global", 1), known.load("local", 1))
-        if nearer is None:
-            return unknown("S6", claim, f"the run has no loads of one work-item from both memories: {RUN}", unit="reads")
-        told = (None, None, None, "reads", nearer.evidence)
-        advice = "leave data in global memory: its loads take as long here, so that no number of reads pays for a copy"
         if nearer.high < MATTERS:
-            return Advice("S6", claim, "not applicable", *told, advice)
-        return Advice(
-            "S6", claim, "undetermined", *told, "measure again on a quieter host", "the difference is within the noise"
-        )
-    reads = f"{found.value:.2g}"
+            advice = "leave data in global memory: its loads take as long here, so that no number of reads pays for a copy"
+            return inapplicable("S6", claim, advice, nearer.evidence, unit="reads")
+        told = (None, None, None, "reads", nearer.evidence)
+        return Advice("S6", claim, "undetermined", *told, AGAIN, "the difference is within the noise")
     return judged(
         "S6",
         claim,
         found,
-        f"stage what each work-item reads {reads} times or more, counted against loads that hit the nearest cache",
+        f"stage what each work-item reads {found.value:.2g} times or more, beside loads that the nearest cache answers one "
+        "after the other",
         "stage it even if it is read once",
         "",
         least=1.0,

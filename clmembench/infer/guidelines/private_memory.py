@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from clmembench.derive import Derived
 from clmembench.infer.effect import Ratio, pick, ratio
-from clmembench.infer.guidelines.advice import MATTERS, Advice, Known, cycles, times, unknown
+from clmembench.infer.guidelines.advice import Advice, Known, cycles, judged, times, unknown
 from clmembench.infer.registers import ARRAYS, Kept, kept
 
 RUN = "the run has no private arrays: run benchmark private_array"
@@ -38,15 +38,21 @@ def small(known: Known, found: Mapping[tuple[str, str], Kept]) -> Advice:
     told = _told(dearer, one)
     if words < 1:
         return Advice("L1", claim, "does not hold", *told, "avoid private arrays: none is kept in registers")
-    run_time = found.get(("add", "dynamic"))
-    never = run_time is not None and run_time.limit.low == 0
-    return Advice(
-        "L1",
-        claim,
-        "holds",
-        *told,
-        f"keep a private array to {words} words: of {_largest(known, one)} a step takes {times(dearer)} as long "
-        f"({cycles(spilled)}, not {cycles(cost)})" + ("; an index that is only known at run time keeps none there" * never),
+    never = (run_time := found.get(("add", "dynamic"))) is not None and run_time.limit.low == 0 == run_time.limit.value
+    largest = _largest(known, one)
+    beyond = f": of {largest} a step takes {times(dearer)} as long ({cycles(spilled)}, not {cycles(cost)})" if dearer else ""
+    advice = f"keep private arrays to {words} words at most, in small work-groups{_taken(cost)}{beyond}"
+    return Advice("L1", claim, "holds", *told, advice + "; with an index known only at run time none is kept" * never)
+
+
+def _taken(cost: Derived | None) -> str:
+    """What the largest array leaves: the registers that it takes, and the work-group that still fits."""
+    facts = cost.facts if cost is not None else {}
+    registers, group = facts.get("registers"), facts.get("work_group_max")
+    if not isinstance(registers, int):
+        return ""
+    return (
+        f" ({registers} registers a work-item" + (f": at most {group} of them a group" if isinstance(group, int) else "") + ")"
     )
 
 
@@ -63,11 +69,11 @@ def complicated(found: Mapping[tuple[str, str], Kept]) -> Advice:
         return Advice(
             "L2", claim, "holds", None, None, None, "times", evidence, "unroll nested loops: none keeps arrays as they are"
         )
-    effect = (sizes[0] / sizes[1], sizes[0] / max(most, 1), int(simple.limit.high or sizes[0]) / sizes[1])
-    worse = effect[1] >= MATTERS
+    effect = Ratio(sizes[0] / sizes[1], sizes[0] / max(most, 1), int(simple.limit.high or sizes[0]) / sizes[1], evidence)
     said = f"the arrays of a matrix product take {sizes[1]} words of registers at most, those of additions {sizes[0]}"
-    advice = f"{'simplify the pattern' if worse else 'unrolled loops need no simplifying'}: {said}"
-    return Advice("L2", claim, "holds" if worse else "does not hold", *effect, "times", evidence, advice)
+    return judged(
+        "L2", claim, effect, f"simplify the pattern: {said}", f"unrolled loops need no simplifying: {said}", "no sizes of both"
+    )
 
 
 def sorting(known: Known, found: Mapping[tuple[str, str], Kept]) -> Advice:
@@ -84,7 +90,10 @@ def sorting(known: Known, found: Mapping[tuple[str, str], Kept]) -> Advice:
     told = _told(dearer, one)
     if words < 1:
         return Advice("L3", claim, "holds", *told, "do without sorting private arrays, as by a mean in place of a median")
-    advice = f"sort by a network of fixed exchanges: up to {words} words stay in registers, and with run-time indices none do"
+    loosely = loose is not None and loose.limit.value == 0
+    advice = (
+        f"sort by a network of fixed exchanges: up to {words} words stay in registers" + ", by run-time indices none" * loosely
+    )
     if dearer is not None:
         advice += f", which takes {times(dearer)} as long"
     return Advice("L3", claim, "does not hold", *told, advice)
@@ -92,14 +101,19 @@ def sorting(known: Known, found: Mapping[tuple[str, str], Kept]) -> Advice:
 
 def newer(found: Mapping[tuple[str, str], Kept]) -> Advice:
     """L4, which one device cannot show: by what was published of an older one."""
-    claim = "newer compilers and devices keep larger arrays in registers"
+    claim = "compilers of today keep larger arrays in registers than that of the paper's time"
     one = found.get(("add", "static"))
     if one is None or one.limit.status != "ok" or not one.limit.low:
         return _open("L4", claim, one)
-    effect = (one.limit.low / BEFORE, one.limit.low / BEFORE, (one.limit.high or one.limit.low) / BEFORE)
-    advice = f"compile for the device at hand: {one.limit.low:.0f} words are kept here, {BEFORE} were on {OLDER}"
-    return Advice(
-        "L4", claim, "holds" if effect[1] >= MATTERS else "does not hold", *effect, "times", one.limit.evidence, advice
+    low, high = one.limit.low / BEFORE, (one.limit.high or one.limit.low) / BEFORE
+    said = f"{one.limit.low:.0f} words are kept here, {BEFORE} were on {OLDER}"
+    return judged(
+        "L4",
+        claim,
+        Ratio(low, low, high, one.limit.evidence),
+        f"compile for the device at hand, and hold small arrays privately: {said}",
+        f"expect no more than then: {said}",
+        "",
     )
 
 
