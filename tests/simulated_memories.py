@@ -69,28 +69,28 @@ CPU: Mapping[str, Rule] = {
 }
 
 
-def values(rules: Mapping[str, Rule], kind: str = "gpu", noise: float = 0.0, seed: int = 0) -> list[Derived]:
+def values(rules: Mapping[str, Rule], kind: str = "gpu", noise: float = 0.0, seed: int = 0, wide: int = WIDE) -> list[Derived]:
     """A value for each point that suite access asks of such a device; `noise` is the relative half-width of intervals, within
     which the medians wander too."""
     rng = np.random.default_rng(seed)
-    info: DeviceInfo = replace(INFO, kind=kind, compute_units=13 if kind == "gpu" else 2)
+    info: DeviceInfo = replace(INFO, kind=kind, compute_units=13 if kind == "gpu" else 2, sub_group_items=wide)
     found = []
     for benchmark in ("subgroup", "step_latency"):
         for point in walked(plan.explore(discovered()[benchmark], info, Selection())):
             memory = str(point.params["memory"])
             if point.place == Place() and memory in rules:
-                cycles = _cycles(dict(point.params), rules[memory], kind) * (1 + noise * rng.uniform(-0.5, 0.5))
+                cycles = _cycles(dict(point.params), rules[memory], kind, wide) * (1 + noise * rng.uniform(-0.5, 0.5))
                 found.append(value(benchmark, dict(point.params), cycles, noise, len(found)))
     return found
 
 
-def _cycles(params: dict[str, object], rule: Rule, kind: str) -> float:
+def _cycles(params: dict[str, object], rule: Rule, kind: str, wide: int) -> float:
     if "step" in params:
         return rule(Load(1, 1, 1, 1))
     items, groups, degree = (int(str(params[name])) for name in ("items", "groups", "degree"))
-    side = min(items, WIDE)
+    side = min(items, wide)
     scattered = params["pattern"] == "scattered"
-    load = Load(max(1, side // degree), side if scattered else 1, -(-items // WIDE), groups)
+    load = Load(max(1, side // degree), side if scattered else 1, -(-items // wide), groups)
     return rule(load) * (items if kind == "cpu" else 1)
 
 

@@ -155,3 +155,14 @@ def test_by_line_is_what_it_says():
     assert rule(Load(32, 1, 1, 1)) == 200
     assert rule(Load(32, 32, 1, 1)) == 510
     assert rule(Load(32, 32, 8, 1)) == 2560
+
+
+@pytest.mark.parametrize("wide", [8, 16, 64])
+def test_sub_groups_of_other_widths_are_told_as_well(wide):
+    found = values({**K20C, "constant_array": serial(28, 11)}, noise=0.005, wide=wide)
+    assert subgroup.width_of(found) == wide
+    said = verdicts(found)
+    assert said["local"]["parallel"] == said["local"]["broadcast"] == "supported"
+    assert said["constant_array"]["parallel"] == "not supported"
+    each = subgroup.each_more(found, "constant_array")
+    assert each.low < 11 < each.high

@@ -146,10 +146,8 @@ def _little(run: Run, good: Sequence[Row], unit: Unit) -> Section:
         "local_copy: ILP", "sub-groups needed", "95% interval", "local memory of one group allows", "best from", "of peak"
     )  # fmt: skip
     rate = f"{format_value(unit.latency_ns.value)} ns of latency x {format_value(unit.theoretical, 4)} GB/s"
-    note = (
-        f"needed: {rate} are {format_bytes(needed.value)} in flight a unit, half of them loaded and half stored; a compute unit may "
-        "hold several work-groups"
-    )
+    flying = f"{rate} are {format_bytes(needed.value)} in flight a unit"
+    note = f"needed: {flying}, half of them loaded and half stored; a unit may hold several work-groups"
     return Section("Little's law for local memory (Mei & Chu 2015, section 6.1).", header, tuple(rows), (note,))
 
 
