@@ -12,7 +12,7 @@ from scipy import ndimage
 
 from clmembench import casestudy, cubes, measure, mnf
 from clmembench.benchmarks import discovered
-from clmembench.benchmarks.mnf import STEPS
+from clmembench.benchmarks.mnf_host import STEPS, Parallel, Serial, steps_of
 from clmembench.benchmarks.mnf_kernels import COVARIANCES, DEPTH, FILTERS, TRANSFORMS, sliced
 from clmembench.benchmarks.mnf_steps import cube_of, noise_of, size_of
 from clmembench.cubes import Size, parse_size
@@ -224,9 +224,100 @@ def test_the_whole_is_right(device, variants, memory):
 
 @pytest.mark.parametrize("library", ["blas", "serial"])
 def test_the_host_is_right_at_every_step(device, library):
-    for step in STEPS:
+    assert set(steps_of("blas")) == set(STEPS[1:]) and set(STEPS[1:]) - set(steps_of("serial")) == {"convert"}
+    for step in ("whole", *steps_of(library)):
         work = discovered()["mnf_host"].prepare(device, library=library, step=step, size=ODD[2])
         assert measure.verify(device, work) == ""
+
+
+@pytest.mark.parametrize("library", ["blas", "serial"])
+@pytest.mark.parametrize("wrong", [np.nan, 1.0])
+def test_one_wrong_component_in_the_last_chunk_of_pixels_is_seen(device, monkeypatch, library, wrong):
+    monkeypatch.setattr(mnf, "CHUNK", 64)
+    made = {"blas": Parallel, "serial": Serial}[library]
+    transform = made.transform
+
+    def broken(self):
+        transform(self)
+        self.z[2, -1] = self.z[2, -1] + wrong
+
+    monkeypatch.setattr(made, "transform", broken)
+    work = discovered()["mnf_host"].prepare(device, library=library, step="transform", size=ODD[0])
+    assert "1 components differ" in measure.verify(device, work)
+
+
+def test_threads_share_out_every_band_and_pixel_once(monkeypatch):
+    size = Size(67, 31, 21)  # several chunks, blocks and threads, none of which divides it
+    cube = cubes.cube(size, 4)
+    host = import_module("clmembench.benchmarks.mnf_host")
+    monkeypatch.setattr(host, "CHUNK", 500)
+    monkeypatch.setattr(host, "BLOCK", 3 * size.pixels - 1)
+    monkeypatch.setattr(mnf, "cores", lambda: 5)
+    found = Parallel(cube)
+    assert found.group == 3 and found.chunks == 5 and len(found.scratch) == 5
+    for _ in range(2):  # a pass leaves nothing behind that the next one adds to
+        for step in steps_of("blas"):
+            getattr(found, step)()
+    noise, flat = mnf.noise(cube, "mean"), cube.reshape(21, -1).astype(float)
+    assert np.array_equal(found.noise, noise)
+    for one, values in zip(found.covariances, (noise.reshape(21, -1).astype(float), flat), strict=True):
+        assert np.allclose(one, np.cov(values), rtol=1e-4, atol=1e-4)
+    assert np.allclose(found.z, found.vectors.T @ flat, rtol=1e-4, atol=1e-3)
+
+
+def test_the_serial_program_does_each_product_once_and_right():
+    size = Size(20, 15, 7)
+    found = Serial(cubes.cube(size, 4))
+    for step in steps_of("serial"):
+        getattr(found, step)()
+    assert np.array_equal(found.noise, mnf.noise(found.cube, "median"))
+    for one, values in zip(found.covariances, (found.noise.reshape(7, -1), found.flat), strict=True):
+        assert np.allclose(one, np.cov(values.astype(float)), rtol=1e-12)
+    asked = []
+    with pytest.MonkeyPatch.context() as patch:
+        real = np.einsum
+        patch.setattr(np, "einsum", lambda *args, **more: asked.append(args[2].shape) or real(*args, **more))
+        found.covariance()
+    assert sum(shape[0] for shape in asked) == 2 * 7 * 8 / 2
+
+
+@pytest.mark.parametrize("name", casestudy.BENCHMARKS)
+def test_the_blas_has_one_thread_wherever_times_are_taken(device, name):
+    from threadpoolctl import ThreadpoolController
+
+    every = ThreadpoolController()
+    before = every.info()
+    try:
+        every.limit(limits=2)
+        first = {n: axis.values(device.info)[0] for n, axis in discovered()[name].axes.items()}
+        work = discovered()[name].prepare(device, **{**first, "size": ODD[2]})
+        assert {pool["num_threads"] for pool in every.info() if pool["user_api"] == "blas"} == {1}
+        device.run(work.commands)
+        work.check()
+        assert {pool["num_threads"] for pool in every.info() if pool["user_api"] == "blas"} == {1}
+    finally:
+        every.limit(limits={pool["prefix"]: pool["num_threads"] for pool in before})
+
+
+def test_a_cube_that_is_not_brought_or_components_that_are_not_are_seen(device, monkeypatch):
+    params = {**casestudy.LAST, "memory": "host", "size": ODD[2]}
+    work = discovered()["mnf"].prepare(device, **params)
+    assert measure.verify(device, work) == ""
+    own = device.upload
+    cube = cube_of(parse_size(ODD[2]), device.seed)
+    monkeypatch.setattr(device, "upload", lambda buffer, array: None if array is cube else own(buffer, array), raising=False)
+    with pytest.raises(AssertionError, match="not those of"):
+        assert measure.verify(device, work) == ""
+    monkeypatch.undo()
+    assert measure.verify(device, work) == ""
+    back = device.download
+
+    def blank(buffer, dtype, count, offset_bytes=0):
+        found = back(buffer, dtype, count, offset_bytes)
+        return found * np.nan if np.dtype(dtype) == np.float32 else found
+
+    monkeypatch.setattr(device, "download", blank, raising=False)
+    assert "components differ" in measure.verify(device, work)
 
 
 def test_versions_differ_in_what_they_are_named_for():
