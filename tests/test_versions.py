@@ -105,6 +105,29 @@ def test_a_ratio_of_pairs_covers_the_truth_as_often_as_it_says():
             stats.paired_ratio(*bad, 0.1)
 
 
+def test_ratios_are_of_the_processes_that_measured_both():
+    # two equal versions on a host that drifts: one fails in the first process, the other in the last
+    drift, found = (1.0, 1.2, 1.44, 1.73), []
+    for variant, failed in (("V0", 0), ("V1", 3)):
+        for r in filters({variant: 60}, processes=4, speeds=drift):
+            bad = replace(r, status="failed", series=(), reason="of a test")
+            found.append(bad if r.process == failed else r)
+    values = by_variant(found)
+    assert values["V0"].value.measured_in == (1, 2, 3) and values["V1"].value.measured_in == (0, 1, 2)
+    assert len(versions.shared(values["V0"].value, values["V1"].value)) == 2
+    gain = values["V1"]
+    assert gain.verdict != "paid off" and gain.over_previous.low < 1 < gain.over_previous.high
+    # with a fifth process both have three in common, and those agree
+    more = [replace(r, process=4) for v in ("V0", "V1") for r in filters({v: 60}, processes=1, speeds=(2.0,))]
+    gain = by_variant(found + more)["V1"]
+    assert gain.over_previous.value == pytest.approx(1, rel=0.01) and gain.verdict == "no difference"
+
+
+def test_processes_of_two_benchmarks_are_no_pairs():
+    one, other = (replace(by_variant(filters({"V0": 60}))["V0"].value, benchmark=name) for name in ("mnf", "mnf_host"))
+    assert versions.shared(one, other) == [] and len(versions.shared(one, one)) == 3
+
+
 def test_versions_that_differ_in_nothing_are_seldom_told_apart_and_small_gains_are_seen():
     (plain,) = (g.value for g in by_variant(filters({"V0": 60})).values())
     rng, false, seen = random.Random(2), 0, 0
