@@ -27,9 +27,9 @@ class Derived:
     Among `params` are, where a Place asked for them, compute_units and placement (work_groups where the device is no CPU);
     `nbytes` is what one pass moves, `work` what it does of the metric's amount and `pass_ns` how long it takes by `clock` (of a
     slope 0), `busy` and `together` how many compute units it should use, and must use at once. `medians` has one of each
-    process of `measured_in`; `outliers` are counted, never dropped. `others` is the share of the host's CPUs that other processes used. `gate`
-    names the gate that a suspect value failed, `key` the point as `key_of` does; `evidence` are the ids of the records, and
-    `facts` what the compiler said."""
+    process of `measured_in`; `outliers` are counted, never dropped. `others` is the share of the host's CPUs that other
+    processes used. `gate` names the gate that a suspect value failed, `key` the point as `key_of` does; `evidence` are the ids
+    of the records, and `facts` what the compiler said."""
 
     benchmark: str
     params: Mapping[str, Value]

@@ -83,6 +83,7 @@ PLANNED: dict[str, list[dict[str, Value]]] = {
     + [
         {"filter": f, "covariance": c, "transform": t, "memory": memory, "size": FEW_BANDS}
         for f, c, t, memory in (
+            ("V0n", "V1", "V0", "device"),
             ("V0", "V0", "V0", "device"),
             ("V1", "V1", "V1p", "host"),
             ("V2", "V2", "V2p", "host"),

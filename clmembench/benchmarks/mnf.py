@@ -79,7 +79,7 @@ def mnf(device: Device, filter: str, covariance: str, transform: str, memory: st
     noise = covarying(device, covariance, f, np.dtype(np.int16), shape)
     data = covarying(device, covariance, x, np.dtype(np.uint8), shape)
     first = (filtering(device, filter, x, f, shape), *noise.commands, *data.commands)
-    blank = np.zeros((shape.bands, components), np.float32)
+    blank = np.zeros((components, shape.bands), np.float32)
     last = transforming(device, transform, x, matrix, blank, z, shape)
     held: dict[str, Any] = {}
 
@@ -93,7 +93,7 @@ def mnf(device: Device, filter: str, covariance: str, transform: str, memory: st
             found = numpy_mnf.rotation(*(numpy_mnf.covariance(*part, shape.pixels) for part in sums))
         except ValueError as error:  # those of NumPy's sums have one
             raise AssertionError(f"the sums are not those of NumPy: {error}") from error
-        held["rotation"], held["matrix"] = found, np.ascontiguousarray(found.vectors[:, :components], np.float32)
+        held["rotation"], held["matrix"] = found, np.ascontiguousarray(found.vectors[:, :components].T, np.float32)
         device.upload(matrix, held["matrix"])
         device.run([last])
         if memory == "host":
@@ -107,7 +107,7 @@ def mnf(device: Device, filter: str, covariance: str, transform: str, memory: st
             assert all(same), f"sums of the {of} are not those of NumPy"
         check_rotation(held["rotation"], shape, device.seed, kind, EXACT)
         brought = held["components"] if memory == "host" else device.download(z, np.float32, components * shape.pixels)
-        check_components(brought, held["matrix"], shape, device.seed)
+        check_components(brought, held["matrix"].T, shape, device.seed)
 
     outputs = ((f, 2 * cube.nbytes), *noise.outputs, *data.outputs, (z, 4 * components * shape.pixels))
     outputs += ((x, cube.nbytes),) if memory == "host" else ()  # its way there is part of the pass

@@ -33,15 +33,17 @@ class Change:
 
 CHANGES: Mapping[str, tuple[Change, ...]] = {
     "mnf_filter": (
-        Change("V1", "V0", "mean for median: no array is sorted", "L3"),
+        Change("V0n", "V0", "the median by exchanges, no array", "L3"),
+        Change("V1", "V0n", "mean for median: another filter", ""),
         Change("V2", "V1", "pieces of three rows in local memory", "S5"),
         Change("V3", "V2", "tiles with their rims in local memory", "S6"),
     ),
     "mnf_covariance": (
-        Change("V1", "V0", "partial sums in local memory", "S5"),
-        Change("V2", "V1", "partial sums in registers", ""),
-        Change("V3", "V2", "a work-item a pair, tiles in local mem.", "S5, S6"),
+        Change("V1", "V0", "tree of partial sums in local memory", "S5"),
+        Change("V2", "V1", "running sum named a register", ""),
+        Change("V3", "V2", "an item a pair, tiles in local memory", "S5, S6"),
         Change("V4", "V3", "rows of tiles padded to other banks", "S1"),
+        Change("V4", "V2", "padded tiles in place of sums a pair", "S5, S6, S1"),
     ),
     "mnf_transform": (
         Change("V1", "V0", "T in constant memory, in the program", "C2"),
@@ -81,7 +83,7 @@ class Gain:
 
 
 def gains(run: Run, prior: float, margin: float) -> list[Gain]:
-    """Every version of every step of a run, as its records stand.
+    """Every version of every step of a run, as its records stand; one that changes two others is there twice.
 
     `prior` is the standard deviation of the logarithm that processes on such devices have anyway (stats.ratio), `margin` what
     `decided` takes. How much ratios within a process differ from one process to the next is what the run itself says.
@@ -93,10 +95,12 @@ def gains(run: Run, prior: float, margin: float) -> list[Gain]:
         mine = [value for value in values if value.benchmark == benchmark]
         for of in dict.fromkeys(_of(value) for value in mine):
             by_variant = {str(value.params["variant"]): value for value in mine if _of(value) == of}
-            for variant in ("V0", *(change.variant for change in changes)):
-                if variant in by_variant:
-                    change = next((c for c in changes if c.variant == variant), None)
-                    found.append(_gain(run, by_variant, of, variant, change, (prior, pairs), margin))
+            compared: list[tuple[str, Change | None]] = [("V0", None), *((change.variant, change) for change in changes)]
+            found += [
+                _gain(run, by_variant, of, variant, change, (prior, pairs), margin)
+                for variant, change in compared
+                if variant in by_variant
+            ]
     return found
 
 
