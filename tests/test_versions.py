@@ -339,6 +339,7 @@ def stored(tmp_path):
         (("{stored}", "-d", "0"), 2, "leave out RUN or -d"),
         (("{stored}", "--size", "9x9", "--overwrite"), 2, "leave out RUN or --size, --overwrite"),
         (("{stored}", "--json", "--md"), 2, "choose one of"),
+        (("{stored}", "--latex", "--csv"), 2, "choose one of"),
         (("{other}",), 2, "casestudy mnf -d DEVICE"),
         (("--size", "large"), 2, "is no size of a cube"),
         (("--size", "9x9x99"), 2, "twice as many pixels as bands"),
@@ -363,6 +364,11 @@ def test_a_stored_run_is_shown_in_every_form_and_by_show_and_report(stored, tmp_
     assert json.loads(command(capsys, "casestudy", "mnf", stored, "--json")[1])["steps"]
     assert command(capsys, "casestudy", "mnf", stored, "--csv")[1].startswith("step,of,variant,")
     assert "### MNF: noise filter" in command(capsys, "casestudy", "mnf", stored, "--md")[1]
+    latex = command(capsys, "casestudy", "mnf", stored, "--latex")[1]
+    assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 5 and r"\toprule" in latex
+    assert "% MNF: noise filter" in latex
+    bodies = [line for line in latex.splitlines() if not line.startswith("%")]
+    assert not any("%" in line.replace(r"\%", "") for line in bodies)  # shares are no comments
     assert "table 7" in command(capsys, "show", stored)[1]
     assert command(capsys, "report", stored, "-o", tmp_path / "r.html")[0] == 0
     assert "as table 6" in (tmp_path / "r.html").read_text()
