@@ -21,8 +21,9 @@ kernel void band_sums(const global T* restrict rows, global long* restrict sums,
 }
 
 #if VERSION < 3
-// One work-item sums every GROUP-th pixel of one pair's slice: in global memory (V0), in local memory (V1), in a register (V2).
-// Then the group adds its work-items' sums, in global memory (V0) or in local memory.
+// One work-item sums every GROUP-th pixel of one pair's slice. Then the group adds its work-items' sums by a tree, which lies in
+// global memory (V0) or in local memory. The running sum is a place of the tree (V0, V1), which compilers that see that nobody
+// else uses it keep in a register by themselves, or is named a variable (V2).
 __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 kernel void covariance(const global T* restrict rows, const global ushort2* restrict pairs, global long* restrict partial,
                 global long* restrict products, const uint bands, const uint pixels, const uint slice) {

@@ -1,5 +1,6 @@
-// One work-item an element of Z = T^T X, component k of pixel p: T lies in global memory (V0), in constant memory by a pointer or
-// as an array of the program, whose text the host writes above this; in V2 the group stages X in local memory for its components.
+// One work-item an element of Z = T^T X, component k of pixel p. T^T has a row a component, so that a work-item reads one in
+// order; it lies in global memory (V0), in constant memory by a pointer or as an array of the program, whose text the host
+// writes above this. In V2 the group stages X in local memory for its components.
 #if PLACE == 0
 #define T_ARGUMENT const global float* restrict rotation
 #define T(n) rotation[n]
@@ -28,13 +29,13 @@ kernel void transform(const global uchar* restrict rows, T_ARGUMENT, global floa
         const uint last = min((uint)DEPTH, bands - first);
         if (p < pixels && k < components)
             for (uint b = 0; b < last; b++)
-                sum += T((first + b) * components + k) * (float)tile[b * GROUP_PIXELS + get_local_id(0)];
+                sum += T(k * bands + first + b) * (float)tile[b * GROUP_PIXELS + get_local_id(0)];
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     if (p < pixels && k < components) z[k * (size_t)pixels + p] = sum;
 #else
     if (p >= pixels || k >= components) return;
-    for (uint b = 0; b < bands; b++) sum += T(b * components + k) * (float)rows[b * (size_t)pixels + p];
+    for (uint b = 0; b < bands; b++) sum += T(k * bands + b) * (float)rows[b * (size_t)pixels + p];
     z[k * (size_t)pixels + p] = sum;
 #endif
 }

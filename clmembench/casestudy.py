@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
-from clmembench.benchmarks.mnf import AS_ARRAY, RUN_TIME, STEPS
+from clmembench.benchmarks.mnf import AS_ARRAY, RUN_TIME
+from clmembench.benchmarks.mnf_host import LIBRARIES, steps_of
 from clmembench.benchmarks.mnf_kernels import COVARIANCES, FILTERS, TRANSFORMS
 from clmembench.benchmarks.mnf_steps import size_of
 from clmembench.cubes import Size, parse_size
@@ -15,7 +16,8 @@ FILTER, COVARIANCE, TRANSFORM, WHOLE, HOST = "mnf_filter", "mnf_covariance", "mn
 BENCHMARKS = (FILTER, COVARIANCE, TRANSFORM, WHOLE, HOST)
 SERIAL_PIXELS = 8192  # of the cube that is rotated serially: its steps take as long a pixel on any, but for the eigenproblems
 PROCESSES = {"cpu": 4, "gpu": 3, "accelerator": 3}  # that measure the steps: buffers lie elsewhere in each
-WHOLE_PROCESSES = 2  # that measure the whole, unless the user wants fewer
+WHOLE_PROCESSES = 3  # that measure the whole: with fewer its ways are not compared within each
+HOST_PROCESSES = 2  # that measure the host alone: seconds a pass
 FIRST = {"filter": "V0", "covariance": "V0", "transform": "V0"}
 LAST = {"filter": list(FILTERS)[-1], "covariance": COVARIANCES[-1], "transform": RUN_TIME[-1]}
 
@@ -38,13 +40,12 @@ def plan(name: str, info: DeviceInfo, size: Size | None, processes: int | None, 
             chosen += [dict(variants)] if variants not in chosen else []
         # on a device whose memory is the host's the cube is there already
         memories = ("device",) if info.shares_host_memory else ("device", "host")
-        made = [{**variants, "memory": memory, "size": text} for variants in chosen for memory in memories]
-        yield [Point(WHOLE, params, processes=min(WHOLE_PROCESSES, count)) for params in made]
+        whole = [{**variants, "memory": memory, "size": text} for variants in chosen for memory in memories]
+        yield [Point(WHOLE, params, processes=processes or WHOLE_PROCESSES) for params in whole]
     else:
-        blas = [Point(HOST, {"library": "blas", "step": step, "size": text}) for step in STEPS]
-        small = str(serial_size(size))
-        serial = [{"library": "serial", "step": step, "size": small} for step in STEPS if step != "convert"]
-        yield blas + [Point(HOST, params) for params in serial]
+        sizes = {"blas": text, "serial": str(serial_size(size))}
+        made = [{"library": of, "step": step, "size": sizes[of]} for of in LIBRARIES for step in ("whole", *steps_of(of))]
+        yield [Point(HOST, params, processes=processes or HOST_PROCESSES) for params in made]
 
 
 def serial_size(size: Size) -> Size:
@@ -64,13 +65,19 @@ def quickest(known: Sequence[Record]) -> Mapping[str, str]:
         ("covariance", COVARIANCE, COVARIANCES),
         ("transform", TRANSFORM, [v for v in TRANSFORMS if v not in AS_ARRAY]),
     ):
-        times: dict[Value, list[float]] = {}
+        times: dict[Value, dict[Value, list[float]]] = {}
         for record in known:
             if record.benchmark == name and record.status == "ok" and record.params["variant"] in allowed:
                 each = [t / s.passes for s in record.series for t in s.times_ns()]
-                times.setdefault(record.params["variant"], []).append(statistics.median(each))
-        # the covariance of noise and that of data count alike
-        complete = {v: statistics.fmean(t) for v, t in times.items() if len(t) == max(map(len, times.values()))}
+                of = times.setdefault(record.params["variant"], {}).setdefault(record.params.get("of", ""), [])
+                of.append(statistics.median(each))
+        # the covariance of noise and that of data count alike; one that lost a process of either is compared with none
+        most = {of: max(len(t.get(of, ())) for t in times.values()) for of in {o for t in times.values() for o in t}}
+        complete = {
+            v: statistics.fmean(statistics.fmean(t[of]) for of in most)
+            for v, t in times.items()
+            if all(len(t.get(of, ())) == count for of, count in most.items())
+        }
         found[step] = str(min(complete, key=lambda v: complete[v])) if complete else LAST[step]
     return found
 

@@ -14,6 +14,7 @@ MATERIALS = 8
 PATCH = 24  # pixels over which materials change
 NOISE = (1.5, 4.0)  # standard deviation in a band, in steps of the quantisation: below about 1 it would be the quantisation's
 ABSORBED = ((0.46, 0.04), (0.62, 0.05))  # where water takes the light, and how wide: little signal there, and the most noise
+MOST_BANDS = 1024  # their pairs are half a million
 MOST_PIXELS = 1 << 23  # products of 16-bit values over as many pixels, times as many, are exact in 64 bits
 
 
@@ -37,12 +38,14 @@ class Size:
 def parse_size(text: str) -> Size:
     """The size written WIDTHxHEIGHT, with 224 bands, or WIDTHxHEIGHTxBANDS. Raises ValueError for what is none, and for one
     that is too small to have a covariance or too large for exact sums."""
-    found = re.fullmatch(r"(\d{1,5})x(\d{1,5})(?:x(\d{1,4}))?", text.strip())
+    found = re.fullmatch(r"([0-9]{1,5})x([0-9]{1,5})(?:x([0-9]{1,4}))?", text.strip())
     if found is None:
         raise ValueError(f"{text!r} is no size of a cube: write WIDTHxHEIGHT such as 614x1087, or WIDTHxHEIGHTxBANDS")
     size = Size(int(found[1]), int(found[2]), int(found[3] or AVIRIS_BANDS))
     if size.bands < 2 or min(size.width, size.height) < 3 or size.pixels <= 2 * size.bands:
         raise ValueError(f"{text!r}: a cube has 2 bands, 3 x 3 pixels and over twice as many pixels as bands at least")
+    if size.bands > MOST_BANDS:
+        raise ValueError(f"{text!r}: a cube has at most {MOST_BANDS} bands")
     if size.pixels > MOST_PIXELS:
         raise ValueError(f"{text!r}: a band has at most {MOST_PIXELS} pixels, for which sums are exact")
     return size

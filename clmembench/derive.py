@@ -27,9 +27,9 @@ class Derived:
     Among `params` are, where a Place asked for them, compute_units and placement (work_groups where the device is no CPU);
     `nbytes` is what one pass moves, `work` what it does of the metric's amount and `pass_ns` how long it takes by `clock` (of a
     slope 0), `busy` and `together` how many compute units it should use, and must use at once. `medians` has one of each
-    process; `outliers` are counted, never dropped. `others` is the share of the host's CPUs that other processes used. `gate`
-    names the gate that a suspect value failed, `key` the point as `key_of` does; `evidence` are the ids of the records, and
-    `facts` what the compiler said."""
+    process of `measured_in`; `outliers` are counted, never dropped. `others` is the share of the host's CPUs that other
+    processes used. `gate` names the gate that a suspect value failed, `key` the point as `key_of` does; `evidence` are the ids
+    of the records, and `facts` what the compiler said."""
 
     benchmark: str
     params: Mapping[str, Value]
@@ -64,6 +64,7 @@ class Derived:
     others: float = 0.0
     gate: str = ""
     medians: tuple[float, ...] = ()
+    measured_in: tuple[int, ...] = ()
     outliers: int = 0
     key: tuple[object, ...] = ()
     checked: bool = False
@@ -213,7 +214,8 @@ def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, su
         if first.gate == "grows":
             return _valueless(first, metric, card, "suspect", first.reason, **common)
         return _valueless(first, metric, card, "undetermined", reason, **common)
-    each = [summarise([r], metric) for r in records] if len(records) > 1 else [summary]
+    alone = [summarise([r], metric) for r in records] if len(records) > 1 else [summary]
+    each = {r.process: one.median for r, one in zip(records, alone, strict=True) if one and math.isfinite(one.median)}
     finite = math.isfinite(summary.low)
     moved = _moved(records)
     cycles = summarise(records, metric, in_cycles=True) if metric.cycles else None
@@ -233,7 +235,8 @@ def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, su
         cycles=cycles.median if cycles else None,
         cycles_low=cycles.low if cycles and finite_cycles else None,
         cycles_high=cycles.high if cycles and finite_cycles else None,
-        medians=tuple(one.median for one in each if one is not None and math.isfinite(one.median)),
+        medians=tuple(each.values()),
+        measured_in=tuple(each),
         outliers=sum(len(stats.outliers(values_of(r, metric))) for r in records),
         ghz=_median(clocks) if clocks else None,
         clock_origin=clock.origin if clock is not None else "",

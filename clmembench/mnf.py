@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -33,13 +34,13 @@ class Rotation:
     vectors: Doubles
 
 
-def noise(cube: Array, kind: Filter) -> npt.NDArray[np.int16]:
+def noise(cube: Array, kind: Filter, out: npt.NDArray[np.int16] | None = None) -> npt.NDArray[np.int16]:
     """Step S1: each value less the median or the mean, rounded to the nearest integer, of the 3 x 3 pixels around it.
 
-    `cube` is uint8 of shape (bands, height, width). Beyond an edge lies the nearest pixel of the image. The result has that
-    shape and is exact: differences of 8-bit values need 9 bits.
+    `cube` is uint8 of shape (bands, height, width). Beyond an edge lies the nearest pixel of the image. The result, which is
+    `out` where that is given, has that shape and is exact: differences of 8-bit values need 9 bits.
     """
-    found = np.empty(cube.shape, np.int16)
+    found = np.empty(cube.shape, np.int16) if out is None else out
     for band, values in enumerate(cube):
         found[band] = values.astype(np.int16) - (_median(values) if kind == "median" else _mean(values))
     return found
@@ -96,6 +97,20 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+def one_thread_each() -> None:
+    """Have the BLAS use one thread a call in this process from now on.
+
+    Threads that it has had before spin for a while after each call, in the way of a CPU device's kernels or of the next step;
+    and over 16 cores it was seen to take ten times as long for matrices of some hundred rows, at times.
+    """
+    _libraries().limit(limits=1)
+
+
+def cores() -> int:
+    """CPUs that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def rotation(noise_covariance: Doubles, data_covariance: Doubles) -> Rotation:
     """Steps S3 and S5 to S7, equations (2), (3) and (5) to (7): the noise is whitened, then what is left is diagonalised.
 
@@ -103,14 +118,12 @@ def rotation(noise_covariance: Doubles, data_covariance: Doubles) -> Rotation:
     """
     from scipy.linalg import eigh
 
-    # of so small a matrix: a BLAS that spreads it over 16 cores was seen to take ten times as long, at times
-    with _libraries().limit(limits=1):
-        values, vectors = eigh(noise_covariance)
-        if not values[0] > SINGULAR * values[-1]:
-            raise ValueError("a combination of bands has no noise, so that it has no noise fraction")
-        whitening = vectors / np.sqrt(values)
-        adjusted = whitening.T @ data_covariance @ whitening
-        values, vectors = eigh((adjusted + adjusted.T) / 2)
+    values, vectors = eigh(noise_covariance)
+    if not values[0] > SINGULAR * values[-1]:
+        raise ValueError("a combination of bands has no noise, so that it has no noise fraction")
+    whitening = vectors / np.sqrt(values)
+    adjusted = whitening.T @ data_covariance @ whitening
+    values, vectors = eigh((adjusted + adjusted.T) / 2)
     return Rotation(values[::-1].copy(), (whitening @ vectors)[:, ::-1].copy())
 
 
@@ -150,7 +163,8 @@ def transformed(rotation: Array, bands: Array) -> Doubles:
     return np.concatenate(parts, axis=1)
 
 
-def float_bound(bands: int) -> float:
+def float_bound(bands: int, unit: float = UNIT) -> float:
     """The most by which a sum of that many products in float may differ from the exact one, as a part of the sum of their
-    absolute values, in any order, with products rounded or not (Higham 2002, section 3.1): n u / (1 - n u) with u = 2**-24."""
-    return bands * UNIT / (1 - bands * UNIT)
+    absolute values, in any order, with products rounded or not (Higham 2002, section 3.1): n u / (1 - n u) with u = 2**-24, or
+    `unit` of another format."""
+    return bands * unit / (1 - bands * unit)

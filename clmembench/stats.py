@@ -179,16 +179,19 @@ def paired_ratio(a: Sequence[float], b: Sequence[float], spread: float, freedom:
     """median of b / a within pairs, each of one process: what differs from one process to the next is in both, and cancels.
 
     As `ratio` has it for two runs: Student's interval on the logarithm, whose variance is shrunk towards `spread` squared, the
-    standard deviation that the logarithm of such a ratio is expected to have anyway. Raises ValueError for values that are not
-    above 0, none, or no pairs.
+    standard deviation that the logarithm of such a ratio is expected to have anyway. But where pairs are noisier than that, a
+    few of them do not outweigh it: so the interval is never narrower than what they alone say. Raises ValueError for values
+    that are not above 0, none, or no pairs.
     """
     if not a or len(a) != len(b) or min(*a, *b) <= 0:
         raise ValueError("a ratio needs pairs of values above 0")
     logs = np.log(np.asarray(b, dtype=np.float64)) - np.log(np.asarray(a, dtype=np.float64))
-    known = len(logs) - 1
-    variance = (freedom * spread**2 + float(np.sum((logs - logs.mean()) ** 2))) / (freedom + known)
-    part = (math.pi / 2 if len(logs) > 2 else 1.0) * variance / len(logs)
-    middle, reach = float(np.median(logs)), _student(freedom + known) * math.sqrt(part)
+    known, squares = len(logs) - 1, float(np.sum((logs - logs.mean()) ** 2))
+    shrunk = _student(freedom + known) * math.sqrt((freedom * spread**2 + squares) / (freedom + known))
+    own = _student(known) * math.sqrt(squares / known) if known else 0.0
+    # a median of three or more wanders by pi / 2 times the variance of a mean
+    reach = max(shrunk, own) * math.sqrt((math.pi / 2 if len(logs) > 2 else 1.0) / len(logs))
+    middle = float(np.median(logs))
     return Ratio(*(math.exp(min(MOST_LOG, max(-MOST_LOG, end))) for end in (middle, middle - reach, middle + reach)))
 
 

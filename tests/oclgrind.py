@@ -52,7 +52,7 @@ from clmembench.runtimes.opencl_info import simulators
 from clmembench.selection import placeable
 
 chase = import_module("clmembench.benchmarks.chase")  # its benchmark has the same name
-mnf = import_module("clmembench.benchmarks.mnf")
+mnf_host = import_module("clmembench.benchmarks.mnf_host")
 KERNELS = Path(__file__).parent.parent / "cl_kernels"
 ARRAY_BYTES = (8 << 10) + 24  # --size: some work-groups of most shapes, and a rest
 # tried on axes of sizes besides their own values, as a user may: the least and an odd one; and one that may be the first with
@@ -83,13 +83,14 @@ PLANNED: dict[str, list[dict[str, Value]]] = {
     + [
         {"filter": f, "covariance": c, "transform": t, "memory": memory, "size": FEW_BANDS}
         for f, c, t, memory in (
+            ("V0n", "V1", "V0", "device"),
             ("V0", "V0", "V0", "device"),
             ("V1", "V1", "V1p", "host"),
             ("V2", "V2", "V2p", "host"),
             ("V2", "V3", "V0", "device"),
         )
     ],
-    "mnf_host": [{"library": library, "step": step} for library in mnf.LIBRARIES for step in mnf.STEPS],
+    "mnf_host": [{"library": of, "step": step} for of in mnf_host.LIBRARIES for step in ("whole", *mnf_host.steps_of(of))],
 }
 # benchmarks whose work-groups wait for each other: Oclgrind runs one after the other, and they would never meet
 ALONE = ("device_barrier",)

@@ -7,7 +7,7 @@ import pytest
 
 from clmembench import advising, plan, results
 from clmembench.benchmarks import discovered
-from clmembench.cli import app
+from clmembench.cli import app, exits, session
 from clmembench.model import Metric
 from clmembench.selection import Selection
 from tests.builders import clock, device, header, record, slope
@@ -99,6 +99,21 @@ def test_a_small_budget_leaves_the_rest_undetermined_and_keeps_the_file(tmp_path
     assert kept.header.suite == "advise"
     assert any("budget" in r.reason for r in kept.records if r.status == "skipped")
     assert "undetermined" in out
+
+
+def test_what_ends_before_the_first_record_advises_nothing_and_keeps_the_file(tmp_path, capsys, monkeypatch):
+    path = tmp_path / "new.jsonl"
+
+    def kept(*_):
+        results.Writer(path, header()).__enter__().__exit__(None, None, None)
+        return path, 0, True
+
+    monkeypatch.setattr(session, "kept", kept)
+    for form in ((), ("--json",), ("--md",)):
+        path.unlink(missing_ok=True)
+        code, out, err = call(capsys, "-d", "0", *form)
+        assert code == exits.INTERRUPTED and "interrupted" in err and path.is_file()
+        assert out == "" if form else "undetermined" not in out and str(path) in out
 
 
 def test_metrics_of_what_is_measured_are_metrics():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import replace
 from importlib import import_module
 from itertools import pairwise
@@ -12,10 +14,11 @@ from scipy import ndimage
 
 from clmembench import casestudy, cubes, measure, mnf
 from clmembench.benchmarks import discovered
-from clmembench.benchmarks.mnf import STEPS
+from clmembench.benchmarks.mnf_host import STEPS, Parallel, Serial, steps_of
 from clmembench.benchmarks.mnf_kernels import COVARIANCES, DEPTH, FILTERS, TRANSFORMS, sliced
 from clmembench.benchmarks.mnf_steps import cube_of, noise_of, size_of
 from clmembench.cubes import Size, parse_size
+from clmembench.data import kernel_source
 from clmembench.infer.versions import CHANGES
 from clmembench.model import Skip
 from clmembench.runtimes import runtime
@@ -67,7 +70,23 @@ def test_sizes_are_read(text, wanted):
     assert parse_size(text) == wanted and parse_size(str(wanted)) == wanted
 
 
-@pytest.mark.parametrize("text", ["", "614", "614x", "0x9x2", "2x90x5", "20x20x1", "20x20x224", "9999x9999", "1e2x3", "-5x9x2"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "614",
+        "614x",
+        "0x9x2",
+        "2x90x5",
+        "20x20x1",
+        "20x20x224",
+        "9999x9999",
+        "1e2x3",
+        "-5x9x2",
+        "614x1087x1025",
+        "\uff16x9x2",
+    ],
+)
 def test_what_is_no_size_is_refused(text):
     with pytest.raises(ValueError, match=r"size of a cube|a cube has|at most"):
         parse_size(text)
@@ -224,24 +243,186 @@ def test_the_whole_is_right(device, variants, memory):
 
 @pytest.mark.parametrize("library", ["blas", "serial"])
 def test_the_host_is_right_at_every_step(device, library):
-    for step in STEPS:
+    assert set(steps_of("blas")) == set(STEPS[1:]) and set(STEPS[1:]) - set(steps_of("serial")) == {"convert"}
+    for step in ("whole", *steps_of(library)):
         work = discovered()["mnf_host"].prepare(device, library=library, step=step, size=ODD[2])
         assert measure.verify(device, work) == ""
 
 
+@pytest.mark.parametrize("library", ["blas", "serial"])
+@pytest.mark.parametrize("wrong", [np.nan, 1.0])
+def test_one_wrong_component_in_the_last_chunk_of_pixels_is_seen(device, monkeypatch, library, wrong):
+    monkeypatch.setattr(mnf, "CHUNK", 64)
+    made = {"blas": Parallel, "serial": Serial}[library]
+    transform = made.transform
+
+    def broken(self):
+        transform(self)
+        self.z[2, -1] = self.z[2, -1] + wrong
+
+    monkeypatch.setattr(made, "transform", broken)
+    work = discovered()["mnf_host"].prepare(device, library=library, step="transform", size=ODD[0])
+    assert "1 components differ" in measure.verify(device, work)
+
+
+def test_threads_share_out_every_band_and_pixel_once(monkeypatch):
+    size = Size(67, 31, 21)  # several chunks, blocks and threads, none of which divides it
+    cube = cubes.cube(size, 4)
+    host = import_module("clmembench.benchmarks.mnf_host")
+    monkeypatch.setattr(host, "CHUNK", 500)
+    monkeypatch.setattr(host, "BLOCK", 3 * size.pixels - 1)
+    monkeypatch.setattr(mnf, "cores", lambda: 5)
+    found = Parallel(cube)
+    assert found.group == 3 and found.chunks == 5 and len(found.scratch) == 5
+    for _ in range(2):  # a pass leaves nothing behind that the next one adds to
+        for step in steps_of("blas"):
+            getattr(found, step)()
+    noise, flat = mnf.noise(cube, "mean"), cube.reshape(21, -1).astype(float)
+    assert np.array_equal(found.noise, noise)
+    for one, values in zip(found.covariances, (noise.reshape(21, -1).astype(float), flat), strict=True):
+        assert np.allclose(one, np.cov(values), rtol=1e-4, atol=1e-4)
+    assert np.allclose(found.z, found.vectors.T @ flat, rtol=1e-4, atol=1e-3)
+
+
+def test_the_serial_program_does_each_product_once_and_right():
+    size = Size(20, 15, 7)
+    found = Serial(cubes.cube(size, 4))
+    for step in steps_of("serial"):
+        getattr(found, step)()
+    assert np.array_equal(found.noise, mnf.noise(found.cube, "median"))
+    for one, values in zip(found.covariances, (found.noise.reshape(7, -1), found.flat), strict=True):
+        assert np.allclose(one, np.cov(values.astype(float)), rtol=1e-12)
+    asked = []
+    with pytest.MonkeyPatch.context() as patch:
+        real = np.einsum
+        patch.setattr(np, "einsum", lambda *args, **more: asked.append(args[2].shape) or real(*args, **more))
+        found.covariance()
+    assert sum(shape[0] for shape in asked) == 2 * 7 * 8 / 2
+
+
+@pytest.mark.parametrize("name", casestudy.BENCHMARKS)
+def test_the_blas_has_one_thread_wherever_times_are_taken(device, name):
+    from threadpoolctl import ThreadpoolController
+
+    every = ThreadpoolController()
+    before = every.info()
+    try:
+        every.limit(limits=2)
+        first = {n: axis.values(device.info)[0] for n, axis in discovered()[name].axes.items()}
+        work = discovered()[name].prepare(device, **{**first, "size": ODD[2]})
+        assert {pool["num_threads"] for pool in every.info() if pool["user_api"] == "blas"} == {1}
+        device.run(work.commands)
+        work.check()
+        assert {pool["num_threads"] for pool in every.info() if pool["user_api"] == "blas"} == {1}
+    finally:
+        every.limit(limits={pool["prefix"]: pool["num_threads"] for pool in before})
+
+
+def test_a_cube_that_is_not_brought_or_components_that_are_not_are_seen(device, monkeypatch):
+    params = {**casestudy.LAST, "memory": "host", "size": ODD[2]}
+    work = discovered()["mnf"].prepare(device, **params)
+    assert measure.verify(device, work) == ""
+    own = device.upload
+    cube = cube_of(parse_size(ODD[2]), device.seed)
+    monkeypatch.setattr(device, "upload", lambda buffer, array: None if array is cube else own(buffer, array), raising=False)
+    with pytest.raises(AssertionError, match="not those of"):
+        assert measure.verify(device, work) == ""
+    monkeypatch.undo()
+    assert measure.verify(device, work) == ""
+    back = device.download
+
+    def blank(buffer, dtype, count, offset_bytes=0):
+        found = back(buffer, dtype, count, offset_bytes)
+        return found * np.nan if np.dtype(dtype) == np.float32 else found
+
+    monkeypatch.setattr(device, "download", blank, raising=False)
+    assert "components differ" in measure.verify(device, work)
+
+
 def test_versions_differ_in_what_they_are_named_for():
-    forms = [FILTERS[v] for v in ("V0", "V1", "V2", "V3")]
-    assert [(a.kind != b.kind, a.staged != b.staged, a.group != b.group) for a, b in pairwise(forms)] == [
-        (True, False, False),
-        (False, True, False),
-        (False, False, True),
-    ]
-    assert forms[2].group[0] * forms[2].group[1] == forms[3].group[0] * forms[3].group[1]
+    forms = [FILTERS[v] for v in ("V0", "V0n", "V1", "V2", "V3")]
+    fields = ("network", "kind", "staged", "group")
+    differ = [{f for f in fields if getattr(a, f) != getattr(b, f)} for a, b in pairwise(forms)]
+    assert differ == [{"network"}, {"network", "kind"}, {"staged"}, {"group"}]  # a mean has neither array nor network
+    assert forms[3].group[0] * forms[3].group[1] == forms[4].group[0] * forms[4].group[1]
     assert {name: {c.variant for c in of} | {"V0"} for name, of in CHANGES.items()} == {
         "mnf_filter": set(FILTERS),
         "mnf_covariance": set(COVARIANCES),
         "mnf_transform": set(TRANSFORMS),
     }
+    assert all({c.over for c in of} <= {c.variant for c in of} | {"V0"} for of in CHANGES.values())
+
+
+def built(name, variant, **params):
+    """What a version's programs are built with, and its launch: (defines, launch)."""
+    made = FakeDevice()
+    work = discovered()[name].prepare(made, variant=variant, size=ODD[0], **params)
+    return made.built[-1], next(c for c in work.commands if c.kernel.name in ("filter", "covariance", "transform"))
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "other", "wanted"),
+    [
+        ("mnf_filter", "V0", "V0n", {"MEDIAN": (1, 2)}),
+        ("mnf_filter", "V0n", "V1", {"MEDIAN": (2, 0)}),
+        ("mnf_filter", "V1", "V2", {"STAGED": (False, True)}),
+        ("mnf_filter", "V2", "V3", {"GROUP_COLUMNS": (128, 32), "GROUP_ROWS": (1, 4)}),
+        ("mnf_covariance", "V0", "V1", {"VERSION": (0, 1)}),
+        ("mnf_covariance", "V1", "V2", {"VERSION": (1, 2)}),
+        ("mnf_covariance", "V2", "V3", {"VERSION": (2, 3)}),
+        ("mnf_covariance", "V3", "V4", {"VERSION": (3, 4), "PAD": (0, 2)}),
+        ("mnf_transform", "V0", "V1", {"PLACE": (0, 2)}),
+        ("mnf_transform", "V1", "V2", {"STAGED": (False, True)}),
+        ("mnf_transform", "V0", "V1p", {"PLACE": (0, 1)}),
+        ("mnf_transform", "V1p", "V2p", {"STAGED": (False, True)}),
+    ],
+)
+def test_programs_differ_in_what_versions_are_named_for(name, one, other, wanted):
+    of = {"of": "noise"} if name == "mnf_covariance" else {}
+    (a, first), (b, second) = built(name, one, **of), built(name, other, **of)
+    assert {n: (a[n], b[n]) for n in a if a[n] != b[n]} == wanted and a.keys() == b.keys()
+    # work-groups are of one size, but for V3 and V4 of the covariance one of tiles is one of as many items
+    assert math.prod(first.local_size) == math.prod(second.local_size)
+
+
+def test_versions_of_the_covariance_are_told_apart_by_their_tree_their_sum_and_their_tiles():
+    found = re.findall(r"#if VERSION ([<=]+ \d)", kernel_source("mnf_covariance"))
+    assert found == ["< 3", "== 0", "< 2"]  # so that V3 and V4 are one program but for PAD, and V1 and V2 but for the sum
+
+
+def test_the_median_by_exchanges_is_that_of_numpy():
+    written = re.findall(r"EXCHANGE\((\d), (\d)\)", kernel_source("mnf_filter"))
+    assert [(int(a), int(b)) for a, b in written] == list(mnf.NETWORK)
+
+
+def test_what_the_compiler_says_of_a_filter_is_kept():
+    work = discovered()["mnf_filter"].prepare(FakeDevice(facts={"stack_bytes": 16}), variant="V0", size=ODD[0])
+    assert work.facts == {"stack_bytes": 16}
+
+
+def test_everything_between_two_launches_is_poisoned(device):
+    for variant in COVARIANCES:
+        work = discovered()["mnf_covariance"].prepare(device, variant=variant, of="data", size=ODD[1])
+        poisoned = [buffer for buffer, _ in work.outputs]
+        assert len(poisoned) == 4
+        # what a launch writes for the next: of parts that are left out sums are wrong
+        kept = [c for c in work.commands if c.kernel.name != "covariance"]
+        assert measure.verify(device, replace(work, commands=tuple(kept))) != ""
+        assert measure.verify(device, work) == ""
+
+
+@pytest.fixture(scope="module")
+def narrow():
+    """PoCL that says that its work-groups have 128 work-items at most."""
+    found = next(d for d in runtime("opencl").devices() if d.kind == "cpu")
+    return runtime("opencl").open(replace(found, max_work_group=128))
+
+
+@pytest.mark.parametrize(("name", "params"), [*points()], ids=str)
+def test_every_version_is_right_where_work_groups_are_small(narrow, name, params):
+    work = discovered()[name].prepare(narrow, size=ODD[0], **params)
+    assert all(math.prod(c.local_size) <= 128 for c in work.commands if c.local_size)
+    assert measure.verify(narrow, work) == ""
 
 
 def test_slices_cover_all_pixels_and_give_every_compute_unit_work():
@@ -252,7 +433,7 @@ def test_slices_cover_all_pixels_and_give_every_compute_unit_work():
 
 
 def test_what_cannot_run_is_skipped():
-    small = FakeDevice(replace(INFO, max_work_group=64))
+    small = FakeDevice(replace(INFO, max_work_group=16))
     for name, params in points():
         with pytest.raises(Skip, match="work-groups"):
             discovered()[name].prepare(small, size=ODD[0], **params)
@@ -283,11 +464,23 @@ def test_the_plans_ask_for_every_version_and_what_was_quickest():
         for v, t in (("V0", 5), ("V1", 1), ("V1p", 4))
     ]
     assert casestudy.quickest(known) == {"filter": "V2", "covariance": "V4", "transform": "V1p"}
+    # noise of one and data of another are not compared, however quick
+    lost = [r for r in known if (r.params["variant"], r.params.get("of")) not in (("V4", "data"), ("V3", "noise"))]
+    assert casestudy.quickest(lost)["covariance"] == "V0"
+    lost = [r for r in lost if r.params["variant"] != "V0"]
+    assert casestudy.quickest(lost)["covariance"] == casestudy.LAST["covariance"]
     points_of = walked(casestudy.plan("mnf", INFO, None, None, known))
     assert [p.params["filter"] for p in points_of] == ["V0", "V0", "V3", "V3", "V2", "V2"]
     assert {p.params["memory"] for p in points_of} == {"device", "host"}
     assert {p.params["memory"] for p in walked(casestudy.plan("mnf", CPU, None, None, known))} == {"device"}
     assert casestudy.quickest([]) == casestudy.LAST
+
+
+@pytest.mark.parametrize(("asked", "wanted"), [(None, (3, 3, 3, 3, 2)), (6, (6, 6, 6, 6, 6)), (1, (1, 1, 1, 1, 1))])
+def test_every_point_is_measured_in_as_many_processes_as_asked_for(asked, wanted):
+    found = [{p.processes for p in walked(casestudy.plan(name, INFO, None, asked, ()))} for name in casestudy.BENCHMARKS]
+    assert found == [{count} for count in wanted]
+    assert {p.processes for p in walked(casestudy.plan("mnf_filter", CPU, None, None, ()))} == {4}
 
 
 def test_the_serial_cube_is_small_and_large_enough():

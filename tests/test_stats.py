@@ -257,3 +257,17 @@ def test_medians_of_resamples_are_distributed_as_those_of_real_ones(n):
     grid = np.sort(samples)
     distance = max(abs(np.mean(real <= x) - np.mean(drawn <= x)) for x in (*grid, *((grid[1:] + grid[:-1]) / 2)))
     assert distance < 2.22 * math.sqrt(2 / 20_000)
+
+
+@pytest.mark.parametrize("noisier", [0.3, 1.0, 3.0, 10.0])
+@pytest.mark.parametrize("pairs", [2, 3, 4, 6])
+def test_a_ratio_of_pairs_covers_the_truth_where_they_are_noisier_than_expected(pairs, noisier):
+    rng, trials = np.random.default_rng([pairs, int(10 * noisier)]), 1500
+    covered, widths = 0, []
+    for logs in rng.normal(math.log(1.3), 0.01 * noisier, (trials, pairs)):
+        found = stats.paired_ratio([1.0] * pairs, list(np.exp(logs)), 0.01)
+        covered += found.low <= 1.3 <= found.high
+        widths.append(math.log(found.high / found.low) / 2)
+    assert covered / trials >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / trials)
+    # and quiet pairs are no narrower than what is expected of any, a normal distribution's 1.96 with it
+    assert np.median(widths) >= 1.96 * math.sqrt(math.pi / 2 / pairs) * 0.01 * (0.8 if pairs > 2 else 0.6)

@@ -79,14 +79,21 @@ def check_noise(device: Device, noise: object, size: Size, seed: int, kind: mnf.
         assert wrong == 0, f"{wrong} of {size.pixels} values of band {band} are not those of the {kind} filter in NumPy"
 
 
-def check_components(device: Device, z: object, rotation: Array, size: Size, seed: int) -> None:
-    """Compare all components with those in double from the same T, within the bound of sums in float."""
+def check_components(
+    found: Array, rotation: Array, size: Size, seed: int, bound: float | None = None, beside: Array | None = None
+) -> None:
+    """Compare all components, shape (components, pixels), with those in double from the same T, shape (bands, components).
+
+    They may differ by `bound` times the sum of their terms' absolute values, to which `beside`, shape (components,), is added;
+    without it by the bound of sums in float.
+    """
     flat = cube_of(size, seed).reshape(size.bands, -1)
-    found = device.download(z, np.float32, rotation.shape[1] * size.pixels).reshape(rotation.shape[1], -1)
-    bound = mnf.float_bound(size.bands + 1)
+    bound = mnf.float_bound(size.bands + 1) if bound is None else bound
+    found = found.reshape(rotation.shape[1], -1)
+    more = 0.0 if beside is None else beside[:, None]
     for first in range(0, size.pixels, mnf.CHUNK):
         part = flat[:, first : first + mnf.CHUNK]
-        wanted, most = mnf.transformed(rotation, part), mnf.transformed(np.abs(rotation), part)
+        wanted, most = mnf.transformed(rotation, part), mnf.transformed(np.abs(rotation), part) + more
         off = ~(np.abs(found[:, first : first + mnf.CHUNK] - wanted) <= bound * most)  # NaN is off, too
         assert not off.any(), f"{off.sum()} components differ from those in double by over {bound:.2g} of their terms' sum"
 
@@ -106,20 +113,24 @@ SIZE = Axis(_sizes, accepts=is_size)
 def mnf_filter(device: Device, variant: str, size: str) -> Work:
     """Time of the noise filter of MNF, by version.
 
-    V0 takes the median, in a private array that is sorted; V1 the mean (L3); V2 stages pieces of rows in local memory (S5); V3
-    tiles with their rims, so that each staged value serves up to nine (S6). The noise, of 16 bits, is compared exactly.
+    V0 takes the median, in a private array that is sorted; V0n the same by exchanges whose places are constants, so that the
+    array can lie in registers (L3); V1 the mean, another filter; V2 stages pieces of rows in local memory (S5); V3 tiles with
+    their rims, so that each staged value serves up to nine (S6). The noise, of 16 bits, is compared exactly.
     """
+    mnf.one_thread_each()
     shape = sized(size)
     cube = cube_of(shape, device.seed)
     kind = FILTERS[variant].kind
     source, noise = device.alloc(cube.nbytes), device.alloc(2 * cube.nbytes)
     device.upload(source, cube)
+    launch = filtering(device, variant, source, noise, shape)
     return Work(
-        commands=(filtering(device, variant, source, noise, shape),),
+        commands=(launch,),
         ops=1,
         nbytes=3 * cube.nbytes,
         outputs=((noise, 2 * cube.nbytes),),
         check=lambda: check_noise(device, noise, shape, device.seed, kind),
+        facts=device.compiled(launch.kernel),
     )
 
 
@@ -136,10 +147,12 @@ def mnf_filter(device: Device, variant: str, size: str) -> Work:
 def mnf_covariance(device: Device, variant: str, of: str, size: str) -> Work:
     """Time of the sums that a covariance matrix is made of, by version, of the noise (16 bits) and of the data (8 bits).
 
-    V0 has a work-group a pair of bands, whose partial sums lie in global memory; V1 in local memory (S5); V2 in registers; V3
-    has a work-item a pair, and tiles of both bands in local memory (S5, S6); V4 pads their rows against bank conflicts (S1).
-    All sums are of 64-bit integers and are compared exactly. The bands' own sums are timed with them, in every version alike.
+    V0 has a work-group a pair of bands, whose tree of partial sums lies in global memory; V1 in local memory (S5); V2 names the
+    running sum a register, where compilers keep those of V0 and V1, too; V3 has a work-item a pair, and tiles of both bands in
+    local memory (S5, S6); V4 pads their rows against bank conflicts (S1). All sums are of 64-bit integers and are compared
+    exactly. The bands' own sums are timed with them, in every version alike.
     """
+    mnf.one_thread_each()
     shape = sized(size)
     rows = cube_of(shape, device.seed) if of == "data" else noise_of(shape, device.seed, "mean")
     source = device.alloc(rows.nbytes)
@@ -172,19 +185,21 @@ def mnf_transform(device: Device, variant: str, size: str) -> Work:
     X in local memory, too (S5, S6). V1p and V2p reach constant memory by a pointer, as a program has to that is built once.
     Sums are in float, and compared with those in double within n u / (1 - n u) of the sum of their terms' absolute values.
     """
+    mnf.one_thread_each()
     shape = sized(size)
     cube = cube_of(shape, device.seed)
-    wanted = (shape.bands, min(COMPONENTS, shape.bands))
-    rotation = np.random.default_rng([device.seed, 1]).standard_normal(wanted).astype(np.float32)
-    source, matrix, z = device.alloc(cube.nbytes), device.alloc(rotation.nbytes), device.alloc(4 * wanted[1] * shape.pixels)
+    components = min(COMPONENTS, shape.bands)
+    values = components * shape.pixels
+    rotation = np.random.default_rng([device.seed, 1]).standard_normal((components, shape.bands)).astype(np.float32)
+    source, matrix, z = device.alloc(cube.nbytes), device.alloc(rotation.nbytes), device.alloc(4 * values)
     device.upload(source, cube)
     device.upload(matrix, rotation)
     return Work(
         commands=(transforming(device, variant, source, matrix, rotation, z, shape),),
         ops=1,
-        flops=2 * wanted[0] * wanted[1] * shape.pixels,
-        outputs=((z, 4 * wanted[1] * shape.pixels),),
-        check=lambda: check_components(device, z, rotation, shape, device.seed),
+        flops=2 * shape.bands * values,
+        outputs=((z, 4 * values),),
+        check=lambda: check_components(device.download(z, np.float32, values), rotation.T, shape, device.seed),
     )
 
 

@@ -61,8 +61,12 @@ def advise(
 
         return advising.measured("opencl", info, found, chosen)
 
+    from clmembench.report import advice
+
     kept, bad, interrupted = session.kept(info, chosen, _cards(chosen), measured, output, overwrite)
-    show(session.reread(kept), form)
+    run = session.reread(kept)
+    if advice.speaks(run):
+        show(run, form)
     if form == "text":
         name = line(str(kept))
         print(f"Results: {name}\nMore: clmembench show {name} --md; clmembench report {name} -o report.html")

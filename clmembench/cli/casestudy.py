@@ -42,11 +42,15 @@ def mnf(
     ] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="One line for each version of a step.")] = False,
     as_md: Annotated[bool, typer.Option("--md", help="The tables as Markdown.")] = False,
+    as_latex: Annotated[bool, typer.Option("--latex", help="The same tables for LaTeX, with booktabs.")] = False,
     size: Annotated[
         str | None, typer.Option(help="WIDTHxHEIGHT of the cube, 224 bands, or WIDTHxHEIGHTxBANDS; else the device's own.")
     ] = None,
     processes: Annotated[
-        int | None, typer.Option(min=1, help="Fresh processes that measure the kernels; 4 on CPUs, else 3.")
+        int | None,
+        typer.Option(
+            min=1, help="Fresh processes that measure each point; else 4 on CPUs and 3 on others, 3 of the whole, 2 of NumPy."
+        ),
     ] = None,
     budget: Annotated[str | None, typer.Option(help="Time for all of it, such as 2m; what is left out is skipped.")] = None,
     timeout: Annotated[
@@ -57,9 +61,9 @@ def mnf(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results file.")] = False,
 ) -> None:
     """Maximum noise fraction of a hyperspectral cube: every version of its kernels, verified, and the whole against NumPy."""
-    if as_json + as_csv + as_md > 1:
-        exits.stop("choose one of --json, --csv and --md", exits.USAGE)
-    form = "json" if as_json else "csv" if as_csv else "md" if as_md else "text"
+    if as_json + as_csv + as_md + as_latex > 1:
+        exits.stop("choose one of --json, --csv, --md and --latex", exits.USAGE)
+    form = "json" if as_json else "csv" if as_csv else "md" if as_md else "latex" if as_latex else "text"
     if path is not None:
         said: dict[str, object] = {
             "-d": device,
@@ -178,6 +182,8 @@ def show(run: Run, form: str) -> None:
         print(mnf_data.to_csv(run), end="")
     elif form == "md":
         print("\n".join(text.in_markdown(report.sections(run))))
+    elif form == "latex":
+        print("\n".join(text.in_latex(report.sections(run))))
     else:
         bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         print("\n".join([text.device_line(run.header, sheet), "", *text.aligned(report.sections(run), bold)]))

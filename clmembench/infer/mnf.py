@@ -12,7 +12,10 @@ from clmembench.model import Run
 
 FILTER, COVARIANCE, TRANSFORM, WHOLE, HOST = "mnf_filter", "mnf_covariance", "mnf_transform", "mnf", "mnf_host"
 PAPER_PIXELS = 614 * 1087
-STEPS = ("filter", "convert", "covariance", "eigen", "transform")
+STEPS: Mapping[str, tuple[str, ...]] = {  # of each program on the host, in order
+    "blas": ("filter", "convert", "covariance", "eigen", "transform"),
+    "serial": ("filter", "covariance", "eigen", "transform"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +33,14 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Hotspot:
-    """A step on the host: its time, its share of all steps, and that in a cube of as many pixels as image 1 in the paper."""
+    """A step of a program on the host, or the whole of it: its share of all steps, and that in a cube of as many pixels as
+    image 1 in the paper. The whole has none, and no step has where one has no time: they would be shares of something else."""
 
     library: str
     step: str
-    ms: float
-    share: float
-    scaled_share: float
+    value: Derived
+    share: float | None = None
+    scaled_share: float | None = None
 
 
 def ways(run: Run, prior: float) -> list[Way]:
@@ -70,16 +74,22 @@ def _kernels_ms(values: Sequence[Derived], kernels: Mapping[str, str]) -> float 
 
 
 def hotspots(run: Run) -> list[Hotspot]:
-    """Each step of each library on the host. Scaled to another cube, all steps but the eigenproblems take as long a pixel."""
-    values = [v for v in derive(run) if v.benchmark == HOST and usable(v) and v.params["step"] != "whole"]
-    pixels = {str(v.params["library"]): _pixels(str(v.params["size"])) for v in values}
+    """Each step of each program on the host, and the whole of it last. Scaled to another cube, all steps but the eigenproblems
+    take as long a pixel."""
+    values = [v for v in derive(run) if v.benchmark == HOST]
     found = []
-    for library, own in pixels.items():
-        times = {str(v.params["step"]): v.median or 0.0 for v in values if v.params["library"] == library}
-        larger = PAPER_PIXELS / own
-        scaled = {step: time * (1 if step == "eigen" else larger) for step, time in times.items()}
-        all_ms, all_scaled = sum(times.values()), sum(scaled.values())
-        found += [Hotspot(library, s, times[s], times[s] / all_ms, scaled[s] / all_scaled) for s in STEPS if s in times]
+    for library, steps in STEPS.items():
+        mine = {str(v.params["step"]): v for v in values if v.params["library"] == library}
+        complete = all(step in mine and usable(mine[step]) for step in steps)
+        times = {step: mine[step].median or 0.0 for step in steps} if complete else {}
+        scaled = {
+            step: time if step == "eigen" else time * PAPER_PIXELS / _pixels(str(mine[step].params["size"]))
+            for step, time in times.items()
+        }
+        for step in (*steps, "whole"):
+            if step in mine:
+                shares = [of[step] / sum(of.values()) if step in of else None for of in (times, scaled)]
+                found.append(Hotspot(library, step, mine[step], *shares))
     return found
 
 

@@ -33,15 +33,17 @@ class Change:
 
 CHANGES: Mapping[str, tuple[Change, ...]] = {
     "mnf_filter": (
-        Change("V1", "V0", "mean for median: no array is sorted", "L3"),
+        Change("V0n", "V0", "the median by exchanges, no array", "L3"),
+        Change("V1", "V0n", "mean for median: another filter", ""),
         Change("V2", "V1", "pieces of three rows in local memory", "S5"),
         Change("V3", "V2", "tiles with their rims in local memory", "S6"),
     ),
     "mnf_covariance": (
-        Change("V1", "V0", "partial sums in local memory", "S5"),
-        Change("V2", "V1", "partial sums in registers", ""),
-        Change("V3", "V2", "a work-item a pair, tiles in local mem.", "S5, S6"),
+        Change("V1", "V0", "tree of partial sums in local memory", "S5"),
+        Change("V2", "V1", "running sum named a register", ""),
+        Change("V3", "V2", "an item a pair, tiles in local memory", "S5, S6"),
         Change("V4", "V3", "rows of tiles padded to other banks", "S1"),
+        Change("V4", "V2", "padded tiles in place of sums a pair", "S5, S6, S1"),
     ),
     "mnf_transform": (
         Change("V1", "V0", "T in constant memory, in the program", "C2"),
@@ -81,7 +83,7 @@ class Gain:
 
 
 def gains(run: Run, prior: float, margin: float) -> list[Gain]:
-    """Every version of every step of a run, as its records stand.
+    """Every version of every step of a run, as its records stand; one that changes two others is there twice.
 
     `prior` is the standard deviation of the logarithm that processes on such devices have anyway (stats.ratio), `margin` what
     `decided` takes. How much ratios within a process differ from one process to the next is what the run itself says.
@@ -93,10 +95,12 @@ def gains(run: Run, prior: float, margin: float) -> list[Gain]:
         mine = [value for value in values if value.benchmark == benchmark]
         for of in dict.fromkeys(_of(value) for value in mine):
             by_variant = {str(value.params["variant"]): value for value in mine if _of(value) == of}
-            for variant in ("V0", *(change.variant for change in changes)):
-                if variant in by_variant:
-                    change = next((c for c in changes if c.variant == variant), None)
-                    found.append(_gain(run, by_variant, of, variant, change, (prior, pairs), margin))
+            compared: list[tuple[str, Change | None]] = [("V0", None), *((change.variant, change) for change in changes)]
+            found += [
+                _gain(run, by_variant, of, variant, change, (prior, pairs), margin)
+                for variant, change in compared
+                if variant in by_variant
+            ]
     return found
 
 
@@ -122,11 +126,11 @@ def spread(pairs: Sequence[tuple[Derived, Derived]], prior: float) -> float:
     SEVERAL pairs at least that were measured in PAIRED processes or more; else that of two independent values of `prior`."""
     found = []
     for slow, quick in pairs:
-        known = len(slow.medians) - 1
-        if usable(slow) and usable(quick) and len(slow.medians) == len(quick.medians) >= PAIRED:
-            logs = [math.log(a / b) for a, b in zip(slow.medians, quick.medians, strict=True)]
+        both = shared(slow, quick)
+        if usable(slow) and usable(quick) and len(both) >= PAIRED:
+            logs = [math.log(a / b) for a, b in both]
             # the median of deviations of few is below the deviation (chi-squared; Wilson & Hilferty 1931)
-            found.append(statistics.stdev(logs) / (1 - 2 / (9 * known)) ** 1.5)
+            found.append(statistics.stdev(logs) / (1 - 2 / (9 * (len(both) - 1))) ** 1.5)
     return max(LEAST, statistics.median(found)) if len(found) >= SEVERAL else math.sqrt(2) * prior
 
 
@@ -166,18 +170,27 @@ def usable(value: Derived) -> bool:
     return value.status == "ok" and bool(value.medians) and min(value.medians) > 0
 
 
+def shared(slow: Derived, quick: Derived) -> list[tuple[float, float]]:
+    """Both medians of each process that both were measured in. Each benchmark has processes of its own: others share none."""
+    if slow.benchmark != quick.benchmark:
+        return []
+    of = dict(zip(quick.measured_in, quick.medians, strict=True))
+    return [(a, of[n]) for n, a in zip(slow.measured_in, slow.medians, strict=True) if n in of]
+
+
 def speed_up(slow: Derived, quick: Derived, prior: float, pairs: float | None = None) -> stats.Ratio | None:
     """How many times the time of `quick` that of `slow` is, with its 95% interval; None where either has no value.
 
-    Where both were measured in the same three processes or more, it is of the ratios within each: what slows a whole process
-    is in both. Else it is of the medians of their processes (stats.ratio; both are of one run), no narrower than the intervals
+    Where three processes or more measured both, it is of the ratios within each of these: what slows a whole process is in
+    both. Else it is of the medians of their processes (stats.ratio; both are of one run), no narrower than the intervals
     of both medians allow, combined on the logarithm (method of variance estimates recovery, Zou & Donner 2008).
     `prior` is as stats.ratio takes it, `pairs` as `spread` gives it.
     """
     if not usable(slow) or not usable(quick):
         return None
-    if len(slow.medians) == len(quick.medians) >= PAIRED:
-        return stats.paired_ratio(quick.medians, slow.medians, math.sqrt(2) * prior if pairs is None else pairs)
+    both = shared(slow, quick)
+    if len(both) >= PAIRED:
+        return stats.paired_ratio([b for _, b in both], [a for a, _ in both], math.sqrt(2) * prior if pairs is None else pairs)
     found = stats.ratio(quick.medians, slow.medians, prior, 0.0)
     below = math.hypot(_reach(slow.ci_low, slow.median), _reach(quick.median, quick.ci_high))
     above = math.hypot(_reach(slow.median, slow.ci_high), _reach(quick.ci_low, quick.median))

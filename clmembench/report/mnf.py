@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from clmembench import stats
 from clmembench.compare import MARGIN, PROCESSES
-from clmembench.derive import Derived, derive
+from clmembench.derive import Derived
 from clmembench.infer import mnf, versions
-from clmembench.infer.mnf import COVARIANCE, FILTER, HOST, STEPS, TRANSFORM, WHOLE, Way
+from clmembench.infer.mnf import COVARIANCE, FILTER, HOST, STEPS, TRANSFORM, WHOLE, Hotspot, Way
 from clmembench.infer.versions import Gain, usable
 from clmembench.model import Card, Run
 from clmembench.report.rows import Row, interval
@@ -29,9 +29,16 @@ PAPER = {
     TRANSFORM: {"V1": 1.5, "V2": 2.0},
 }
 PAPER_SHARES = {"filter": 0.123, "covariance": 0.822}  # of the serial program, section 8.4
-HEAD = ("version", "change", "guideline", "median", "95% interval", "gain", "95% interval", "over V0", "K20c over V0", "here")
+PAPER_BANDS = 224  # of all of the paper's images
+HEAD = ("version", "change", "guideline", "median", "95% interval", "gain", "95% interval", "over V0")
 WHOLE_HEAD = ("how", "cube in", "median", "95% interval", "kernels", "over V0", "95% interval", "over NumPy", "95% interval")
+NOTES = {
+    FILTER: ("V1 takes the mean, as the paper's does, which is another filter: what L3 gains is V0n over V0",),
+    COVARIANCE: ("compilers keep running sums in registers by themselves: what S5 gains in V1 is the tree's place alone",),
+    TRANSFORM: (),
+}
 WHOLE_NOTES = (
+    "over V0: filter V0 takes the median, V1 to V3 the mean, so that this gain is of another filter, too",
     "times are by the host's clock with the eigenproblems in them; kernels: the steps alone, by the device's clock",
     "cube in the host's memory: its way to the device and that of the components back are timed, too",
 )
@@ -58,22 +65,41 @@ def _step(name: str) -> Callable[[Run, Sequence[Row]], list[Section]]:
         if not mine:
             return []
         several = any(gain.of for gain in mine)
-        header = (*(("of",) if several else ()), *HEAD)
-        body = tuple(((gain.of,) if several else ()) + _cells(gain) for gain in mine)
-        return [Section(f"{TITLES[name]}: {mine[0].value.params['size']}", header, body, _reasons(mine), left=3 + several)]
+        comparable = _like_the_papers(mine[0].value)
+        column = comparable and not several  # else the same figure would stand at noise and data, of which it is not told apart
+        header = (*(("of",) if several else ()), *HEAD, *(("K20c over V0",) if column else ()), "here")
+        body = tuple(((gain.of,) if several else ()) + _cells(gain, column) for gain in mine)
+        notes = (*NOTES[name], *_private(mine), *_reasons(mine))
+        if comparable and several:
+            notes += ("in the paper, over V0 on a K20c: " + ", ".join(f"{v} {x:g}x" for v, x in PAPER[name].items()),)
+        return [Section(f"{TITLES[name]}: {mine[0].value.params['size']}", header, body, notes, left=3 + several)]
 
     return made
 
 
-def _cells(gain: Gain) -> tuple[str, ...]:
+def _like_the_papers(value: Derived) -> bool:
+    """Whether a cube has as many bands as the paper's, so that its gains and shares may stand beside those."""
+    return str(value.params["size"]).endswith(f"x{PAPER_BANDS}")
+
+
+def _cells(gain: Gain, paper: bool) -> tuple[str, ...]:
     change = gain.change
     names = (gain.variant, "", "")
     if change is not None:
         names = (f"{gain.variant} over {change.over}", change.what, change.guideline or "–")
-    paper = PAPER[gain.benchmark].get(gain.variant)
     ratios = (_times(gain.over_previous), _span(gain.over_previous), _times(gain.over_first))
+    told = PAPER[gain.benchmark].get(gain.variant)
+    papers = (f"{told:g}x" if told else "",) if paper else ()
     verdict = gain.verdict or ("" if change is None else "no value")
-    return (*names, *_timed(gain.value), *ratios, f"{paper:g}x" if paper else "", verdict)
+    return (*names, *_timed(gain.value), *ratios, *papers, verdict)
+
+
+def _private(mine: Sequence[Gain]) -> tuple[str, ...]:
+    """Private memory that a work-item has besides registers, as far as the compiler tells."""
+    facts = {gain.variant: gain.value.facts for gain in mine}
+    told = {v: f.get("stack_bytes", f.get("private_bytes")) for v, f in facts.items()}
+    known = ", ".join(f"{variant} {nbytes} B" for variant, nbytes in told.items() if nbytes is not None)
+    return (f"private memory of a work-item, as the compiler says: {known}",) if known else ()
 
 
 def _reasons(mine: Sequence[Gain]) -> tuple[str, ...]:
@@ -120,28 +146,49 @@ def _whole(run: Run, rows: Sequence[Row]) -> list[Section]:
 
 def _host(run: Run, rows: Sequence[Row]) -> list[Section]:
     spots = {(spot.library, spot.step): spot for spot in mnf.hotspots(run)}
-    sizes = {v.params["library"]: str(v.params["size"]) for v in derive(run) if v.benchmark == HOST}
     if not spots:
         return []
+    sizes = {library: str(spot.value.params["size"]) for (library, _), spot in spots.items()}
+    paper = _like_the_papers(next(iter(spots.values())).value)
     body = []
-    for step in STEPS:
-        blas, serial = spots.get(("blas", step)), spots.get(("serial", step))
-        shares = [f"{s.share:.1%}" if s else "–" for s in (blas, serial)]
-        scaled = [f"{s.scaled_share:.1%}" if s else "–" for s in (blas, serial)]
-        times = [_ms(s.ms) if s else "–" for s in (blas, serial)]
-        paper = f"{PAPER_SHARES[step]:.1%}" if step in PAPER_SHARES else ""
-        body.append((step, times[0], shares[0], scaled[0], times[1], shares[1], scaled[1], paper))
-    size = sizes.get("blas", sizes.get("serial", ""))
-    header = ("step", "with its BLAS", "share", "at 614x1087", "serial", "share", "at 614x1087", "in the paper")
-    notes = ["at 614x1087: steps but the eigenproblems scaled by pixels; the paper's program is serial"]
+    for step in (*STEPS["blas"], "whole"):
+        cells = [_host_cells(spots.get((library, step)), paper) for library in STEPS]
+        told = (f"{PAPER_SHARES[step]:.1%}" if step in PAPER_SHARES else "",) if paper else ()
+        body.append((step, *cells[0], *cells[1], *told))
+    columns = ("cores", "share", *(("at 614x1087",) if paper else ()))
+    header = ("step", "with its BLAS", *columns, "serial", *columns, *(("in the paper",) if paper else ()))
+    title = f"{TITLES[HOST]}: {sizes.get('blas', sizes.get('serial', ''))}"
+    return [Section(title, header, tuple(body), _host_notes(spots, sizes, run.header.host.get("usable_cpus"), paper))]
+
+
+def _host_cells(spot: Hotspot | None, paper: bool) -> tuple[str, ...]:
+    if spot is None or not usable(spot.value):
+        return (spot.value.status if spot else "–", *["–"] * (2 + paper))
+    shares = [f"{share:.1%}" if share is not None else "–" for share in (spot.share, spot.scaled_share)[: 1 + paper]]
+    cores = spot.value.cpu_over_wall
+    return (_ms(spot.value.median), f"{cores:.1f}" if cores else "–", *shares)
+
+
+def _host_notes(
+    spots: Mapping[tuple[str, str], Hotspot], sizes: Mapping[str, str], usable_cpus: object, paper: bool
+) -> tuple[str, ...]:
+    notes = [f"cores: CPU time over time, of {usable_cpus} that NumPy may use; shares are of the steps"]
+    if paper:
+        notes.append("at 614x1087: steps but the eigenproblems scaled by pixels; the paper's program is serial")
     if "serial" in sizes:
         notes.append(f"serial: a cube of {sizes['serial']}, the median filter, one thread and no BLAS but for eigenproblems")
     product, conversion = spots.get(("blas", "covariance")), spots.get(("blas", "convert"))
-    if product and conversion:
-        notes.append(
-            f"both covariances by the BLAS: {_ms(product.ms)}, {_ms(product.ms + conversion.ms)} with the conversion to float"
-        )
-    return [Section(f"{TITLES[HOST]}: {size}", header, tuple(body), tuple(notes))]
+    if product and conversion and usable(product.value) and usable(conversion.value):
+        both = (product.value.median or 0.0) + (conversion.value.median or 0.0)
+        notes.append(f"both covariances by the BLAS: {_ms(product.value.median)}, {_ms(both)} with the conversion to float")
+    for library, steps in STEPS.items():
+        missing = [step for step in steps if (library, step) not in spots] if library in sizes else []
+        notes += [f"{library} {step}: not measured" for step in missing]
+        bad = [(step, spot.value) for (of, step), spot in spots.items() if of == library and not usable(spot.value)]
+        notes += [f"{library} {step} is {v.status}" + (f": {v.reason}" if v.reason else "") for step, v in bad]
+        if missing or any(step != "whole" for step, _ in bad):
+            notes.append(f"{library}: no shares, since not every step has a time")
+    return tuple(notes)
 
 
 SECTIONS: Mapping[str, Callable[[Run, Sequence[Row]], list[Section]]] = {

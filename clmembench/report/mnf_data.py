@@ -5,12 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import asdict
 from typing import Any
 
 from clmembench import shown, stats
 from clmembench.derive import Derived
-from clmembench.infer.mnf import Way, hotspots
+from clmembench.infer.mnf import Hotspot, Way, hotspots
 from clmembench.infer.versions import Gain, usable
 from clmembench.model import Run
 from clmembench.report.mnf import gains, ways
@@ -22,8 +21,9 @@ FIELDS = (
 
 
 def to_json(run: Run) -> str:
-    """One JSON object: device, size, `steps` (an object a version with FIELDS and the evidence for its gain), `whole` (an
-    object a way) and `host` (an object a library and step). What has no number is null."""
+    """One JSON object: device, size, `steps` (an object a version and what it is compared with, by FIELDS and the evidence for
+    its gain), `whole` (an object a way) and `host` (an object a library and step, with the cube that it was of and how many
+    cores it used). What has no number is null."""
     found, whole = gains(run), ways(run)
     sizes = [gain.value.params["size"] for gain in found] + [way.value.params["size"] for way in whole]
     told = {
@@ -31,13 +31,13 @@ def to_json(run: Run) -> str:
         "size": sizes[0] if sizes else None,
         "steps": [{**as_dict(gain), "evidence": list(gain.evidence)} for gain in found],
         "whole": [_way(way) for way in whole],
-        "host": [asdict(spot) for spot in hotspots(run)],
+        "host": [_spot(spot) for spot in hotspots(run)],
     }
     return json.dumps(told, indent=1, allow_nan=False)
 
 
 def to_csv(run: Run) -> str:
-    """One line a version of a step, by FIELDS."""
+    """One line a version of a step and what it is compared with, by FIELDS."""
     out = io.StringIO()
     writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
     writer.writeheader()
@@ -73,6 +73,18 @@ def _way(way: Way) -> dict[str, Any]:
         "kernels_ms": way.kernels_ms,
         **_ends("over_first", way.over_first),
         **_ends("over_numpy", way.over_numpy),
+    }
+
+
+def _spot(spot: Hotspot) -> dict[str, Any]:
+    return {
+        "library": spot.library,
+        "step": spot.step,
+        "size": spot.value.params["size"],
+        **_timed(spot.value),
+        "cores": spot.value.cpu_over_wall if usable(spot.value) else None,
+        "share": spot.share,
+        "scaled_share": spot.scaled_share,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clmembench.model import Header, Run
-from clmembench.report import advice
+from clmembench.report import advice, tables
 from clmembench.report.rows import Row
 from clmembench.report.section import Section
 from clmembench.report.summary import sections, warnings
@@ -74,6 +74,16 @@ def in_markdown(found: Sequence[Section]) -> list[str]:
         lines.append("|" + "---|" * len(section.header))
         lines += ["| " + " | ".join(map(markdown, row)) + " |" for row in section.rows]
         lines += ["", *(f"{markdown(note)}  " for note in section.notes), ""]
+    return lines
+
+
+def in_latex(found: Sequence[Section]) -> list[str]:
+    """The same for LaTeX: titles and notes are comments above and below each table."""
+    lines = []
+    for section in found:
+        columns = "l" * section.left + "r" * (len(section.header) - section.left)
+        lines += [f"% {line(section.title)}", tables.latex(section.header, columns, section.rows)]
+        lines += [*(f"% {line(note)}" for note in section.notes), ""]
     return lines
 
 
