@@ -96,6 +96,8 @@ class Parallel(Host):
         self.means = np.zeros((2, bands))
         self.z = np.empty((self.components, pixels), np.float32)
         self.group = min(-(-BLOCK // pixels), -(-bands // threads))
+        self.chunk = min(CHUNK, -(-pixels // threads))
+        self.chunks = -(-pixels // self.chunk)
         self.scratch = [
             Scratch(
                 np.empty((self.group, height + 2, width + 2), np.int16),
@@ -160,14 +162,10 @@ class Parallel(Host):
         sums = sum(scratch.sums for scratch in self.scratch)
         self.covariances = list(np.asarray(sums) / (self.flat.shape[1] - 1))
 
-    @property
-    def chunks(self) -> int:
-        return -(-self.flat.shape[1] // CHUNK)
-
     def _products(self, task: int, scratch: Scratch) -> None:
         """NumPy sees that both factors are one matrix, and has the BLAS make half of the product (syrk)."""
         chunk, of = divmod(task, 2)
-        part = self.floats[of][:, chunk * CHUNK : (chunk + 1) * CHUNK]
+        part = self.floats[of][:, chunk * self.chunk : (chunk + 1) * self.chunk]
         np.matmul(part, part.T, out=scratch.product)
         np.add(scratch.sums[of], scratch.product, out=scratch.sums[of])
 
@@ -177,7 +175,7 @@ class Parallel(Host):
         offset = (self.vectors.T @ self.means[1]).astype(np.float32)
 
         def part(task: int, scratch: Scratch) -> None:
-            pixels = slice(task * CHUNK, (task + 1) * CHUNK)
+            pixels = slice(task * self.chunk, (task + 1) * self.chunk)
             np.matmul(rotation, self.floats[1][:, pixels], out=self.z[:, pixels])
             np.add(self.z[:, pixels], offset[:, None], out=self.z[:, pixels])
 
