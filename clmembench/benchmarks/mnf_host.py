@@ -21,7 +21,7 @@ STEPS = ("whole", "filter", "convert", "covariance", "eigen", "transform")
 LIBRARIES: Mapping[str, numpy_mnf.Filter] = {"blas": "mean", "serial": "median"}
 DOUBLE = 1e-5  # of eigenvalues and eigenspaces of a pipeline in double
 # of one whose products a BLAS adds in float: rounding of the data, thousands of times the noise, is in the noise's eigenvalues
-SINGLE = 5e-3
+SINGLE = 1e-3
 CHUNK = 4096  # pixels of all bands that a thread takes at once: megabytes, as its cache has
 BLOCK = 1 << 17  # values of whole bands that it takes at once, at least: calls that are short wait for the interpreter
 
@@ -96,6 +96,8 @@ class Parallel(Host):
         self.means = np.zeros((2, bands))
         self.z = np.empty((self.components, pixels), np.float32)
         self.group = min(-(-BLOCK // pixels), -(-bands // threads))
+        self.chunk = min(CHUNK, -(-pixels // threads))
+        self.chunks = -(-pixels // self.chunk)
         self.scratch = [
             Scratch(
                 np.empty((self.group, height + 2, width + 2), np.int16),
@@ -160,14 +162,10 @@ class Parallel(Host):
         sums = sum(scratch.sums for scratch in self.scratch)
         self.covariances = list(np.asarray(sums) / (self.flat.shape[1] - 1))
 
-    @property
-    def chunks(self) -> int:
-        return -(-self.flat.shape[1] // CHUNK)
-
     def _products(self, task: int, scratch: Scratch) -> None:
         """NumPy sees that both factors are one matrix, and has the BLAS make half of the product (syrk)."""
         chunk, of = divmod(task, 2)
-        part = self.floats[of][:, chunk * CHUNK : (chunk + 1) * CHUNK]
+        part = self.floats[of][:, chunk * self.chunk : (chunk + 1) * self.chunk]
         np.matmul(part, part.T, out=scratch.product)
         np.add(scratch.sums[of], scratch.product, out=scratch.sums[of])
 
@@ -177,7 +175,7 @@ class Parallel(Host):
         offset = (self.vectors.T @ self.means[1]).astype(np.float32)
 
         def part(task: int, scratch: Scratch) -> None:
-            pixels = slice(task * CHUNK, (task + 1) * CHUNK)
+            pixels = slice(task * self.chunk, (task + 1) * self.chunk)
             np.matmul(rotation, self.floats[1][:, pixels], out=self.z[:, pixels])
             np.add(self.z[:, pixels], offset[:, None], out=self.z[:, pixels])
 
@@ -207,7 +205,7 @@ def mnf_host(device: Device, library: str, step: str, size: str) -> Work:
     symmetric products and the transformation by the BLAS in float; a thread a core, each with bands or pixels of its own.
     serial: the median filter by vector operations on one thread, products i <= j and transformation by loops in double
     (einsum), as a program without a library has them. Both leave eigenproblems to SciPy, on one thread, and allocate nothing
-    large. Eigenvalues and eigenspaces are compared with those from exact sums: within 1e-5 in double, 5e-3 in float; and all
+    large. Eigenvalues and eigenspaces are compared with those from exact sums: within 1e-5 in double, 1e-3 in float; and all
     components with those in double from the same T, within the bound of their sums.
     """
     numpy_mnf.one_thread_each()

@@ -95,11 +95,15 @@ def _cells(gain: Gain, paper: bool) -> tuple[str, ...]:
 
 
 def _private(mine: Sequence[Gain]) -> tuple[str, ...]:
-    """Private memory that a work-item has besides registers, as far as the compiler tells."""
+    """The stack that a work-item has besides registers, as far as the compiler tells. Or its private memory, which OpenCL can
+    ask for, but where that is the same of all versions: some runtimes give one number for any kernel."""
     facts = {gain.variant: gain.value.facts for gain in mine}
-    told = {v: f.get("stack_bytes", f.get("private_bytes")) for v, f in facts.items()}
-    known = ", ".join(f"{variant} {nbytes} B" for variant, nbytes in told.items() if nbytes is not None)
-    return (f"private memory of a work-item, as the compiler says: {known}",) if known else ()
+    for name, called, least in (("stack_bytes", "stack", 1), ("private_bytes", "private memory", 2)):
+        told = {variant: of[name] for variant, of in facts.items() if name in of}
+        if len(set(told.values())) >= least:
+            each = ", ".join(f"{variant} {nbytes} B" for variant, nbytes in told.items())
+            return (f"{called} of a work-item, as the compiler says: {each}",)
+    return ()
 
 
 def _reasons(mine: Sequence[Gain]) -> tuple[str, ...]:
