@@ -25,16 +25,14 @@ def device(request):
 @pytest.mark.parametrize("chains", [1, 2, 4, 8])
 @pytest.mark.parametrize("dtype", ["float", "double", "int"])
 def test_every_chain_ends_where_it_should(device, dtype, chains):
-    prepared = arithmetic.prepare(
-        device, dtype=dtype, unit="vector", width=4 if device.info.kind == "cpu" else 1, chains=chains
-    )
+    prepared = arithmetic.prepare(device, dtype=dtype, width=4 if device.info.kind == "cpu" else 1, chains=chains)
     for rounds in (1, 7, 300):
         assert verify(device, prepared.work(rounds)) == ""
 
 
 @pytest.mark.parametrize("off", [-1, 1])
 def test_a_step_too_few_or_too_many_is_seen(device, off):
-    prepared = arithmetic.prepare(device, dtype="float", unit="vector", width=1, chains=2)
+    prepared = arithmetic.prepare(device, dtype="float", width=1, chains=2)
     device.run(prepared.work(10 + off).commands)
     with pytest.raises(AssertionError, match="160 steps"):
         prepared.work(10).check()
@@ -42,10 +40,10 @@ def test_a_step_too_few_or_too_many_is_seen(device, off):
 
 def test_flops_are_those_of_all_chains_vectors_and_work_items():
     fake = FakeDevice(replace(INFO, compute_units=3))
-    work = arithmetic.prepare(fake, dtype="float", unit="vector", width=1, chains=4).work(10)
+    work = arithmetic.prepare(fake, dtype="float", width=1, chains=4).work(10)
     assert work.flops == 2 * 4 * 160 * 3 * 2048
     ptx = FakeDevice(replace(INFO, compute_units=3, features=INFO.features | {"ptx", "fp64"}))
-    work = arithmetic.prepare(ptx, dtype="double", unit="matrix", width=1, chains=4).work(10)
+    work = arithmetic.prepare(ptx, dtype="double_matrix", width=1, chains=4).work(10)
     assert work.flops == 4096 * 4 * 160 * 3 * 2048 // 32
 
 
@@ -55,9 +53,7 @@ def test_a_compiler_without_matrix_instructions_is_no_failure():
             raise BuildError("no mma here", "log")
 
     with pytest.raises(Skip, match="m16n8k16"):
-        arithmetic.prepare(
-            Old(replace(INFO, features=INFO.features | {"ptx"})), dtype="double", unit="matrix", width=1, chains=4
-        )
+        arithmetic.prepare(Old(replace(INFO, features=INFO.features | {"ptx"})), dtype="double_matrix", width=1, chains=4)
 
 
 def test_steps_modulo_two_to_the_32_are_those_of_doing_them():

@@ -9,22 +9,27 @@ from clmembench.data import kernel_source
 from clmembench.model import Array, BuildError, Device, DeviceInfo, Kernel, Launch, Metric, Skip, Slope, Value, Work
 
 STEPS_A_ROUND = 16  # as unrolled in arithmetic.cl
-TYPES = {"float": np.float32, "double": np.float64, "int": np.uint32}
-EXACT = {"float": 1 << 24, "double": 1 << 50, "int": 1 << 31}  # steps up to which a count of them is exact
+MATRIX = "double_matrix"
+TYPES = {"float": np.float32, "double": np.float64, "int": np.uint32, MATRIX: np.float64}
+EXACT = {"float": 1 << 24, "double": 1 << 50, "int": 1 << 31, MATRIX: 1 << 46}  # steps up to which a count of them is exact
 GROUP, GROUPS_A_UNIT = 256, 8  # of a GPU: as many work-items as most hold
 CHAINS = (8, 4, 2, 1)
 MATRIX_FLOPS, SUB_GROUP = 2 * 16 * 8 * 16, 32  # of one instruction, and who gives it together
 LANES = 4  # doubles of a work-item's part of its result
-FACTOR, ADDEND = {"float": 1, "double": 1, "int": 0x9E3779B1}, {"float": 1, "double": 1, "int": 0x7F4A7C15}
+FACTOR, ADDEND = {"int": 0x9E3779B1}, {"int": 0x7F4A7C15}  # of other types 1: each step counts
 
 
-def _rate(dtype: str, unit: str, peak: str | None) -> Metric:
+def _rate(dtype: str, peak: str | None) -> Metric:
     name, of = ("operation_rate", "Gop/s") if dtype == "int" else ("flop_rate", "GFLOP/s")
-    return Metric(name, of, "flops", "slope_rate", "higher", peak=peak, only={"dtype": (dtype,), "unit": (unit,)})
+    return Metric(name, of, "flops", "slope_rate", "higher", peak=peak, only={"dtype": (dtype,)})
 
 
-def _where(info: DeviceInfo, dtype: str, unit: str, width: int, chains: int) -> bool:
-    return unit == "vector" or (dtype == "double" and width == 1)
+def _types(info: DeviceInfo) -> tuple[str, ...]:
+    return ("float", "double", "int", *([MATRIX] if "ptx" in info.features else []))
+
+
+def _where(info: DeviceInfo, dtype: str, width: int, chains: int) -> bool:
+    return dtype != MATRIX or width == 1
 
 
 def _widths(info: DeviceInfo) -> tuple[int, ...]:
@@ -33,34 +38,33 @@ def _widths(info: DeviceInfo) -> tuple[int, ...]:
 
 
 @benchmark(
-    _rate("double", "vector", "fp64_vector_gflop_s"),
-    _rate("float", "vector", "fp32_vector_gflop_s"),
-    _rate("int", "vector", None),
-    _rate("double", "matrix", "fp64_matrix_gflop_s"),
+    _rate("double", "fp64_vector_gflop_s"),
+    _rate("float", "fp32_vector_gflop_s"),
+    _rate("int", None),
+    _rate(MATRIX, "fp64_matrix_gflop_s"),
     suite="compute",
     source="Williams, Waterman & Patterson 2009 (roofs); clpeak",
     where=_where,
     x="dtype",
-    dtype=axis(*TYPES, needs={"double": ["fp64"]}),
-    unit=axis_of(lambda info: ("vector", "matrix") if "ptx" in info.features else ("vector",), needs={"matrix": ["ptx"]}),
+    dtype=axis_of(_types, needs={"double": ["fp64"], MATRIX: ["ptx", "fp64"]}),
     width=axis_of(_widths, tuning=True),
     chains=axis(*CHAINS, tuning=True),
 )
-def arithmetic(device: Device, dtype: str, unit: str, width: int, chains: int) -> Slope:
+def arithmetic(device: Device, dtype: str, width: int, chains: int) -> Slope:
     """Rate of multiply-adds in registers by all compute units: the roof over every kernel.
 
     Each work-item runs `chains` independent chains of multiply-adds over vectors of `width`; on GPUs 2048 work-items a compute
-    unit, on CPUs one. A multiply-add counts as two operations. unit matrix: NVIDIA's FP64 matrix instruction m16n8k16 by PTX,
-    4096 operations of a sub-group. The slope of time over rounds. What every chain has come to is compared exactly: in floating
-    point each step adds 1, which no compiler knows. Raises Skip where the compiler has no such instruction.
+    unit, on CPUs one. A multiply-add counts as two operations. double_matrix is NVIDIA's FP64 matrix instruction m16n8k16 by
+    PTX, 4096 operations of a sub-group. The slope of time over rounds. What every chain has come to is compared exactly: in
+    floating point each step adds 1, which no compiler knows. Raises Skip where the compiler has no such instruction.
     """
-    info, matrix = device.info, unit == "matrix"
+    info, matrix = device.info, dtype == MATRIX
     group = min(GROUP, info.max_work_group) if info.kind != "cpu" else 1
     items = group * info.compute_units * (GROUPS_A_UNIT if info.kind != "cpu" else 1)
     kernel = _kernel(device, dtype, matrix, width, chains)
     scalar, lanes = np.dtype(TYPES[dtype]), LANES if matrix else width
     out = device.alloc(items * chains * lanes * scalar.itemsize)
-    factor, addend = FACTOR[dtype], ADDEND[dtype]
+    factor, addend = FACTOR.get(dtype, 1), ADDEND.get(dtype, 1)
 
     def work(rounds: int) -> Work:
         steps = STEPS_A_ROUND * rounds
@@ -83,14 +87,14 @@ def arithmetic(device: Device, dtype: str, unit: str, width: int, chains: int) -
             together=items if info.kind == "cpu" else 0,
         )
 
-    return Slope(work, start=16, most=EXACT[dtype] // STEPS_A_ROUND // (16 if matrix else 1))
+    return Slope(work, start=16, most=EXACT[dtype] // STEPS_A_ROUND)
 
 
 def _kernel(device: Device, dtype: str, matrix: bool, width: int, chains: int) -> Kernel:
     """Raises Skip where there are no such matrix instructions."""
-    scalar = "uint" if dtype == "int" else dtype
+    scalar = {"int": "uint", MATRIX: "double"}.get(dtype, dtype)
     defines: dict[str, Value] = {"T": scalar, "CHAINS": chains, "MATRIX": matrix}
-    defines |= {"FP64": 1} if dtype == "double" else {}
+    defines |= {"FP64": 1} if scalar == "double" else {}
     if matrix:
         try:
             return device.build(kernel_source("arithmetic"), **defines)["chains"]
