@@ -23,7 +23,7 @@ DOUBLE = 1e-5  # of eigenvalues and eigenspaces of a pipeline in double
 # of one whose products a BLAS adds in float: rounding of the data, thousands of times the noise, is in the noise's eigenvalues
 SINGLE = 1e-3
 CHUNK = 4096  # pixels of all bands that a thread takes at once: megabytes, as its cache has
-BLOCK = 1 << 17  # values of whole bands that it takes at once, at least: calls that are short wait for the interpreter
+BLOCK = 1 << 22  # values of whole bands that it takes at once, at least: threads wait for the interpreter after each operation
 
 
 class Host:
