@@ -24,6 +24,8 @@ def drawn(card: Card, shown: Sequence[Shown]) -> str:
 
 
 def _device(device: Shown) -> str:
+    from matplotlib.ticker import LogLocator
+
     rows = [
         r for r in device.rows if r.status == "ok" and r.value.median is not None and r.value.params["memory"] != "register"
     ]
@@ -37,6 +39,8 @@ def _device(device: Shown) -> str:
             _lines(axis, [r for r in rows if r.value.params["memory"] == memory and _kind(r, wide) == kind], label, number)
         axis.set_xscale("log", base=2)
         axis.set_yscale("log")
+        axis.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
+        axis.yaxis.set_minor_formatter("")
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
         axis.tick_params(axis="x", rotation=30)
