@@ -41,11 +41,7 @@ def advise(
     form = "json" if as_json else "md" if as_md else "text"
     if path is not None:
         said = {"-d": device, "--budget": budget, "--timeout": timeout, "--seed": seed, "-o": output}
-        asked = [name for name, value in said.items() if value is not None] + ["--overwrite"] * overwrite
-        if asked:
-            exits.stop(
-                f"{path} is a stored run, which is read and not measured: leave out RUN or {', '.join(asked)}", exits.USAGE
-            )
+        session.only_read(path, {**said, "--overwrite": overwrite})
         show(_stored(path), form)
         return
     info = devices.select(devices.listed(), device or "0")
@@ -53,8 +49,7 @@ def advise(
         chosen = _selection(budget, timeout, seed)
     except ValueError as error:
         exits.stop(str(error), exits.USAGE)
-    if output is not None and output.is_file() and not overwrite:
-        exits.stop(f"{output} exists: choose another -o, or say --overwrite", exits.USAGE)
+    session.free(output, overwrite)
 
     def measured(info: DeviceInfo, found: Found, known: Sequence[Record]) -> Iterator[Record]:
         from clmembench import advising

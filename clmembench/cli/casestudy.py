@@ -73,11 +73,7 @@ def mnf(
             "--timeout": timeout,
         }
         said |= {"--seed": seed, "-o": output}
-        asked = [name for name, value in said.items() if value is not None] + ["--overwrite"] * overwrite
-        if asked:
-            exits.stop(
-                f"{path} is a stored run, which is read and not measured: leave out RUN or {', '.join(asked)}", exits.USAGE
-            )
+        session.only_read(path, {**said, "--overwrite": overwrite})
         show(_studied(path), form)
         return
     info = devices.select(devices.listed(), device or "0")
@@ -85,8 +81,7 @@ def mnf(
         chosen, cube = _selection(budget, timeout, seed), _size(size)
     except ValueError as error:
         exits.stop(str(error), exits.USAGE)
-    if output is not None and output.is_file() and not overwrite:
-        exits.stop(f"{output} exists: choose another -o, or say --overwrite", exits.USAGE)
+    session.free(output, overwrite)
 
     def measured(info: DeviceInfo, found: Found, known: Sequence[Record]) -> Iterator[Record]:
         return _measured(info, found, chosen, cube, processes)

@@ -103,8 +103,8 @@ def run(
     if earlier is not None:
         _same(earlier, info, selection)
         info = earlier.header.device
-    elif output is not None and output.is_file() and not overwrite:
-        exits.stop(f"{output} exists: choose another -o, or say --overwrite", exits.USAGE)
+    else:
+        session.free(output, overwrite)
     if dry_run:
         for benchmark in chosen:
             print(line(f"{benchmark.name}: {plan.outlook(benchmark, info, selection)}"))

@@ -24,6 +24,19 @@ if TYPE_CHECKING:
 BAD = ("failed", "wrong", "timeout")
 
 
+def only_read(path: Path, asked: Mapping[str, object]) -> None:
+    """Ends the command where options that measure, by name, were given with a stored run; None and False are not given."""
+    given = [name for name, value in asked.items() if value is not None and value is not False]
+    if given:
+        exits.stop(f"{path} is a stored run, which is read and not measured: leave out RUN or {', '.join(given)}", exits.USAGE)
+
+
+def free(output: Path | None, overwrite: bool) -> None:
+    """Ends the command where a results file stands where a new one is to be."""
+    if output is not None and output.is_file() and not overwrite:
+        exits.stop(f"{output} exists: choose another -o, or say --overwrite", exits.USAGE)
+
+
 def kept(
     info: DeviceInfo,
     selection: Selection,

@@ -54,11 +54,7 @@ def topology(
     form = "json" if as_json else "csv" if as_csv else "md" if as_md else "latex" if as_latex else "tree"
     if path is not None:
         said = {"-d": device, "--spaces": spaces, "--budget": budget, "--timeout": timeout, "--seed": seed, "-o": output}
-        asked = [name for name, value in said.items() if value is not None] + ["--overwrite"] * overwrite
-        if asked:
-            exits.stop(
-                f"{path} is a stored run, which is read and not measured: leave out RUN or {', '.join(asked)}", exits.USAGE
-            )
+        session.only_read(path, {**said, "--overwrite": overwrite})
         show(_chased(path), form)
         return
     info = devices.select(devices.listed(), device or "0")
@@ -66,8 +62,7 @@ def topology(
         chosen, wanted = _selection(budget, timeout, seed), _spaces(spaces)
     except ValueError as error:
         exits.stop(str(error), exits.USAGE)
-    if output is not None and output.is_file() and not overwrite:
-        exits.stop(f"{output} exists: choose another -o, or say --overwrite", exits.USAGE)
+    session.free(output, overwrite)
 
     def measured(info: DeviceInfo, found: Found, known: Sequence[Record]) -> Iterator[Record]:
         return _measured(info, found, chosen, wanted)
