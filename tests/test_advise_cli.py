@@ -9,7 +9,9 @@ from clmembench import advising, plan, results
 from clmembench.benchmarks import discovered
 from clmembench.cli import app, exits, session
 from clmembench.model import Metric
+from clmembench.report import advice, rows
 from clmembench.selection import Selection
+from tests import builders
 from tests.builders import clock, device, header, record, slope
 
 ALONE = {"pattern": "consecutive", "degree": 1, "shift_bytes": 0, "items": 1, "groups": 1}
@@ -119,3 +121,19 @@ def test_what_ends_before_the_first_record_advises_nothing_and_keeps_the_file(tm
 def test_metrics_of_what_is_measured_are_metrics():
     # a card without any would leave all its records without a value
     assert all(isinstance(m, Metric) for name in advising.names(Selection()) for m in discovered()[name].metrics)
+
+
+def test_a_summary_shows_what_the_run_speaks_of_and_counts_the_rest(stored):
+    run = results.read(stored)
+    section = advice.section(run, rows.rows(run, None))
+    shown = {row[0] for row in section.rows}
+    assert {"S2", "S5"} <= shown
+    assert not {"S1", "G2", "X1"} & shown
+    assert section.notes == (
+        f"of {30 - len(shown)} more guidelines this run has no evidence: clmembench advise measures all of it",
+    )
+
+
+def test_a_run_of_other_benchmarks_has_no_guidelines():
+    other = builders.run([record()])
+    assert advice.section(other, rows.rows(other, None)) is None

@@ -47,7 +47,6 @@ def steps_a_round(pattern: str, indexing: str, words: int) -> int:
     STEP,
     suite="access",
     source="Fang et al. 2017, section 6.1 (private arrays in registers)",
-    quick={"pattern": axis("add"), "indexing": axis("static", "dynamic"), "words": axis(16, 256)},
     where=_where,
     thin=_thin,
     x="words",

@@ -44,9 +44,17 @@ def section(run: Run, table: Sequence[Row]) -> Section | None:
     """The guidelines as a section of a summary; None where the run holds nothing for them."""
     if not speaks(run):
         return None
-    rows = [(a.id, a.verdict, effect(a), _advice(a)) for a in told(run, table)]
+    found = told(run, table)
+    rows = [(a.id, a.verdict, effect(a), _advice(a)) for a in found if _founded(a)]
+    left = len(found) - len(rows)
+    notes = (f"of {left} more guidelines this run has no evidence: clmembench advise measures all of it",) if left else ()
     title = "What that means for kernels (guidelines of Fang et al. 2017, re-derived here; X: beyond them)."
-    return Section(title, ("guideline", "verdict", "effect (95% interval)", "advice"), tuple(rows), left=4)
+    return Section(title, ("guideline", "verdict", "effect (95% interval)", "advice"), tuple(rows), notes, left=4)
+
+
+def _founded(advice: Advice) -> bool:
+    """Whether anything in the run speaks of it."""
+    return bool(advice.evidence) or advice.verdict != "undetermined"
 
 
 def as_page(runs: Sequence[tuple[str, Run, Sequence[Row]]]) -> dict[str, Any]:
