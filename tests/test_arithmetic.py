@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench.benchmarks.arithmetic import FACTOR, _after, arithmetic
+from clmembench.benchmarks import multiplied
+from clmembench.benchmarks.arithmetic import FACTOR, arithmetic
 from clmembench.measure import verify
 from clmembench.model import BuildError, Skip
 from clmembench.runtimes.fake import INFO, FakeDevice
@@ -61,4 +62,4 @@ def test_steps_modulo_two_to_the_32_are_those_of_doing_them():
     x = start.copy()
     for _ in range(37):
         x = (x * FACTOR["int"] + 12345) % 2**32
-    assert np.array_equal(_after(start, FACTOR["int"], 12345, 37), x)
+    assert np.array_equal(multiplied(start, FACTOR["int"], 12345, 37), x)

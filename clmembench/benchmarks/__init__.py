@@ -9,7 +9,9 @@ from dataclasses import replace
 from functools import cache
 from importlib import import_module
 
-from clmembench.model import Axis, Benchmark, DeviceInfo, Metric, Prepared, Value
+import numpy as np
+
+from clmembench.model import Array, Axis, Benchmark, DeviceInfo, Metric, Prepared, Value
 
 MIB = 1 << 20
 SUITES = ("memory", "access", "sync", "link", "compute")  # the order of a report; a suite not named here comes after
@@ -121,3 +123,13 @@ def line_bytes(info: DeviceInfo) -> int:
     """The device's claim of its cache line where it makes a believable one, else 64."""
     claimed = info.line_bytes
     return claimed if 16 <= claimed <= 1024 and claimed & (claimed - 1) == 0 else 64
+
+
+def multiplied(start: Array, factor: int, addend: int, steps: int) -> Array:
+    """What `steps` operations x := x * factor + addend modulo 2^32 make of each start: uint64, shape of `start`."""
+    total, offset = 1, 0
+    while steps:
+        if steps & 1:
+            total, offset = total * factor % 2**32, (offset * factor + addend) % 2**32
+        factor, addend, steps = factor * factor % 2**32, (addend * factor + addend) % 2**32, steps >> 1
+    return np.asarray((start.astype(np.uint64) * np.uint64(total) + np.uint64(offset)) % np.uint64(2**32))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from clmembench.benchmarks import axis, axis_of, benchmark
+from clmembench.benchmarks import axis, axis_of, benchmark, multiplied
 from clmembench.data import kernel_source
-from clmembench.model import Array, BuildError, Device, DeviceInfo, Kernel, Launch, Metric, Skip, Slope, Value, Work
+from clmembench.model import BuildError, Device, DeviceInfo, Kernel, Launch, Metric, Skip, Slope, Value, Work
 
 STEPS_A_ROUND = 16  # as unrolled in arithmetic.cl
 MATRIX = "double_matrix"
@@ -72,7 +72,7 @@ def arithmetic(device: Device, dtype: str, width: int, chains: int) -> Slope:
         def check() -> None:
             found = device.download(out, scalar, items * chains * lanes).reshape(items, chains, lanes)
             start = (np.arange(items)[:, None] % 64 + np.arange(chains)[None, :]).astype(np.uint64)
-            wanted = _after(start, factor, addend, steps) if dtype == "int" else start + steps * (16 if matrix else 1)
+            wanted = multiplied(start, factor, addend, steps) if dtype == "int" else start + steps * (16 if matrix else 1)
             wrong = int((found != wanted.astype(scalar)[:, :, None]).sum())
             assert wrong == 0, f"{wrong} of {found.size} numbers are not what {steps} steps make of them"
 
@@ -101,13 +101,3 @@ def _kernel(device: Device, dtype: str, matrix: bool, width: int, chains: int) -
         except BuildError as error:
             raise Skip("the compiler has no FP64 matrix instruction m16n8k16 for this device") from error
     return device.build(kernel_source("arithmetic"), V=scalar + (str(width) if width > 1 else ""), **defines)["chains"]
-
-
-def _after(start: Array, factor: int, addend: int, steps: int) -> Array:
-    """What that many multiply-adds modulo 2^32 make of each start."""
-    a, b, total, offset = factor, addend, 1, 0
-    while steps:
-        if steps & 1:
-            total, offset = total * a % 2**32, (offset * a + b) % 2**32
-        a, b, steps = a * a % 2**32, (b * a + b) % 2**32, steps >> 1
-    return np.asarray((start * total + offset) % 2**32)

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from clmembench.benchmarks import LATENCY, axis, axis_of, benchmark
+from clmembench.benchmarks import LATENCY, axis, axis_of, benchmark, multiplied
+from clmembench.benchmarks.pchase import random_cycle
 from clmembench.data import kernel_source
 from clmembench.model import Array, Device, DeviceInfo, Launch, Local, Skip, Slope, Value, Work
 
@@ -152,10 +153,7 @@ def laid_out(memory: str, pattern: str, degree: int, shift_bytes: int, items: in
 
 def _cycle(count: int, rng: np.random.Generator) -> Array:
     """Each number's successor in one random cycle through all of them."""
-    order = rng.permutation(count)
-    following = np.empty(count, np.int64)
-    following[order] = np.roll(order, -1)
-    return following
+    return random_cycle(count, int(rng.integers(1 << 31)))[1].astype(np.int64)
 
 
 def after(table: Array, start: Array, steps: int) -> Array:
@@ -166,16 +164,6 @@ def after(table: Array, start: Array, steps: int) -> Array:
             place = power[place]
         power, steps = power[power], steps >> 1
     return place
-
-
-def _multiplied(start: Array, steps: int) -> Array:
-    """What `steps` operations of the register variant make of each start, modulo 2^32."""
-    factor, addend, a, b = 1, 0, FACTOR, ADDEND
-    while steps:
-        if steps & 1:
-            factor, addend = factor * a % 2**32, (addend * a + b) % 2**32
-        a, b, steps = a * a % 2**32, (b * a + b) % 2**32, steps >> 1
-    return (start.astype(np.uint64) * factor + addend) % 2**32
 
 
 def _followed(device: Device, memory: str, table: Array, start: Array, groups: int) -> Slope:
@@ -195,7 +183,7 @@ def _followed(device: Device, memory: str, table: Array, start: Array, groups: i
 
         def check() -> None:
             found = device.download(ends, np.uint32, items * groups).reshape(groups, items)
-            wanted = _multiplied(start, steps) if memory == "register" else unit * after(table, start, steps)
+            wanted = multiplied(start, FACTOR, ADDEND, steps) if memory == "register" else unit * after(table, start, steps)
             wrong = int((found != wanted.astype(np.uint32)).sum())
             assert wrong == 0, f"{wrong} of {found.size} chains do not end where they should after {steps} steps"
 
