@@ -1,4 +1,4 @@
-"""Finds the kernels (cl_kernels/) and spec sheets (platforms/), in a wheel or in a checkout."""
+"""Finds the kernels (cl_kernels/), spec sheets and stored shapes (platforms/), in a wheel or in a checkout."""
 
 from __future__ import annotations
 
@@ -24,3 +24,8 @@ def kernel_source(name: str) -> str:
 def sheet_paths() -> list[Path]:
     """Every spec sheet, in order of name."""
     return sorted(_folder("platforms").glob("*.toml"))
+
+
+def tuning_paths() -> list[Path]:
+    """Every file of stored shapes that is shipped, in order of name."""
+    return sorted((_folder("platforms") / "tuning").glob("*.toml"))

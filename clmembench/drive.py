@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from clmembench.child import Found, Job
+from clmembench.choices import missing
 from clmembench.isolate import Child, ChildError, Here, Worker
 from clmembench.model import Benchmark, DeviceInfo, Place, Plan, Point, Record, Value
-from clmembench.plan import explore, missing
+from clmembench.plan import explore
 from clmembench.selection import Selection, selected
 
 DEADLY = ("its process ", "the device was lost", "no answer within")  # how the reasons of a child's death begin
@@ -65,6 +66,7 @@ def follow(
                 record = answered.get(_identity(point.benchmark, point.params, point.place, point.role, process))
                 if record is None:
                     record = replace(attempts.record(point, process), index=index)
+                    record = replace(record, notes=(*record.notes, point.note)) if point.note else record
                     yield record
                 answers.append(record)
             count += len(points)

@@ -9,9 +9,10 @@ import math
 import re
 import zlib
 from collections.abc import Collection, Iterable, Mapping
+from datetime import date
 from typing import Any
 
-from clmembench.model import Card, ClockReading, Header, Place, Record, Series, Trace
+from clmembench.model import Card, ClockReading, Header, Place, Record, Series, Trace, Tuned
 
 FILE_BYTES = 1 << 30  # a full suite on a large device is 4 MB
 LINE_BYTES = 64 << 20  # a record with traces; one line is in memory at once
@@ -124,10 +125,27 @@ def check_header(header: Header) -> None:
         _check_count(f"axes.{name[:40]}", values, VALUES)
         for value in values:
             _check_params("axes", {name: value})
+    _check_count("tuning", header.tuning, ENTRIES)
+    for tuned in header.tuning:
+        check_tuned(tuned)
     _check_count("benchmarks", header.benchmarks, ENTRIES)
     for name, card in header.benchmarks.items():
         _check_texts("benchmarks", [name], NAME)
         _check_card(f"benchmarks.{name[:40]}", card)
+
+
+def check_tuned(tuned: Tuned) -> None:
+    """As `check_record`, for a stored shape; its date is one of ISO 8601, without a time."""
+    texts = (tuned.device, tuned.platform, tuned.benchmark, tuned.date, tuned.tool_version, tuned.driver, tuned.origin)
+    _check_texts("a name", texts, NAME)
+    _check_params("params", tuned.params)
+    _check_params("tuning", tuned.tuning)
+    _check_numbers("version or compute_units", (tuned.version, tuned.compute_units))
+    gains = [gain for gain in (tuned.gain, tuned.gain_low, tuned.gain_high) if gain is not None]
+    _check_numbers("gain", gains, 1 / SCALE, SCALE)
+    if len(tuned.date) != 10:
+        raise ValueError(f"date: {tuned.date[:40]!r} is no date such as 2026-01-31")
+    date.fromisoformat(tuned.date)
 
 
 def _check_card(where: str, card: Card) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 
-from clmembench import derive
+from clmembench import derive, tuning
+from clmembench.choices import bases, chosen_axes, shapes, stored
 from clmembench.infer import levels
 from clmembench.model import Axis, Benchmark, Card, DeviceInfo, Place, Plan, Point, Record, Value
-from clmembench.selection import PLACE, Selection, placeable, takes
+from clmembench.selection import PLACE, Selection, placeable
 from clmembench.units import format_bytes, format_params
 
 BETTER = 0.01  # a tuning trial must win by more than this to replace the default
@@ -66,57 +66,38 @@ def _grid(
 ) -> Plan:
     """Every point at one Place; `winners` is told the best shape of each."""
     info = place.seen(info)
-    axes = _chosen_axes(benchmark, info, selection)
-    plain = {n: a.values(info) for n, a in axes.items() if not a.tuning and not a.per_octave}
-    tuning = {n: a.values(info) for n, a in axes.items() if a.tuning}
+    axes = chosen_axes(benchmark, info, selection)
+    searched = {n: a.values(info) for n, a in axes.items() if a.tuning}
     growing = next(((n, a) for n, a in axes.items() if a.per_octave), None)
-    bases = [dict(zip(plain, values, strict=True)) for values in itertools.product(*plain.values())]
     batch: list[Point] = []
-    for base in bases:
+    for base in bases(info, axes):
         if growing is not None:
             yield from _grow(benchmark, info, selection, base, *growing, place)
             continue
-        choices = [dict(zip(tuning, values, strict=True)) for values in itertools.product(*tuning.values())]
-        allowed = [c for c in choices if benchmark.where is None or benchmark.where(info, **base, **c)]
-        usable = [c for c in allowed if not missing(benchmark, {**base, **c}, info.features)]
-        if tuning and not allowed:
-            reason = f"no {'/'.join(tuning)} that is tried suits this device" + (
+        possible, allowed, usable = shapes(benchmark, info, selection, base)
+        if searched and not possible:
+            reason = f"no {'/'.join(searched)} that is tried suits this device" + (
                 " or the values named" if selection.axes else ""
             )
-            batch.append(Point(benchmark.name, {**base, **choices[0]}, place, reason=reason))
+            first = {n: values[0] for n, values in searched.items()}
+            batch.append(Point(benchmark.name, {**base, **first}, place, reason=reason))
             continue
-        if benchmark.thin is not None and not set(selection.axes) & set(axes):
-            allowed = [c for c in allowed if benchmark.thin(info, **base, **c)]
-            usable = [c for c in usable if c in allowed]
         if not allowed:
             continue
-        if len(usable) < 2:
+        known, near = stored(benchmark, info, selection, base)
+        if known is not None:
+            best: dict[str, Value] = dict(known.tuning)
+        elif len(usable) < 2:
             best = (usable or allowed)[0]
         else:
-            best = yield from _tune(benchmark, base, usable, tuning, place)
-        batch.append(_point(benchmark, info, selection, {**base, **best}, place))
+            # what is best for a point like this one is a better first choice than what is likely on any device
+            usable.sort(key=lambda shape: near is None or shape != near.tuning)
+            best = yield from _tune(benchmark, base, usable, searched, place)
+        point = _point(benchmark, info, selection, {**base, **best}, place)
+        batch.append(replace(point, note=tuning.said(known, info)) if known is not None else point)
         winners[frozenset(base.items())] = best
     if batch:
         yield batch
-
-
-def _chosen_axes(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> dict[str, Axis]:
-    """The benchmark's axes, replaced by those of suite quick and then by the values a user gave, as far as they are this
-    benchmark's: two may have an axis of one name and other words on it."""
-    axes = dict(benchmark.axes)
-    if selection.suite == "quick" and benchmark.quick is not None:
-        axes.update(benchmark.quick)
-        axes = {n: replace(a, needs=benchmark.axes[n].needs, accepts=benchmark.axes[n].accepts) for n, a in axes.items()}
-    for name, values in selection.axes.items():
-        if name in axes:
-            # a user who names values of a tuning axis wants to see the best of each of them
-            own = tuple(value for value in values if takes(benchmark.axes[name], info, value))
-            axes[name] = Axis(_fixed(own), axes[name].needs)
-    return axes
-
-
-def _fixed(values: tuple[Value, ...]) -> Callable[[DeviceInfo], tuple[Value, ...]]:
-    return lambda info: values
 
 
 def _tune(
@@ -203,17 +184,9 @@ def octaves(first: int, last: int, per_octave: int) -> list[int]:
         step += 1
 
 
-def missing(benchmark: Benchmark, params: Mapping[str, Value], features: frozenset[str]) -> list[str]:
-    """The features that a point needs and the device lacks."""
-    needed = set(benchmark.needs)
-    for name, value in params.items():
-        needed |= benchmark.axes[name].needs.get(value, frozenset())
-    return sorted(needed - features)
-
-
 def outlook(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> str:
     """What `explore` will do, in words; how far a growing axis goes and which trials tuning takes is known only then."""
-    axes = _chosen_axes(benchmark, info, selection)
+    axes = chosen_axes(benchmark, info, selection)
     parts = []
     for name, axis in axes.items():
         values = [format_bytes(v) if isinstance(v, int) and name.endswith("_bytes") else str(v) for v in axis.values(info)]
@@ -228,4 +201,15 @@ def outlook(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> str
         parts.append(f"{format_params(base)} over compute units")
     if places:
         parts.append(", ".join(f"{p.compute_units} {p.placement}".strip() for p in places))
+    parts += _taken(benchmark, info, selection, axes)
     return "; ".join(parts)
+
+
+def _taken(benchmark: Benchmark, info: DeviceInfo, selection: Selection, axes: Mapping[str, Axis]) -> list[str]:
+    """How many points are measured in a stored shape, without a search, in words; nothing where none is."""
+    if not selection.tuning:
+        return []
+    points = [base for base in bases(info, axes) if shapes(benchmark, info, selection, base)[1]]
+    known = [tuned for base in points if (tuned := stored(benchmark, info, selection, base)[0]) is not None]
+    dates = ", ".join(dict.fromkeys(tuning.said(tuned, info).removeprefix("tuned: ") for tuned in known))
+    return [f"{len(known)} of {len(points)} points in a stored shape ({dates})"] if known else []

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from clmembench.benchmarks import discovered
 from clmembench.measure import Budget
-from clmembench.model import Axis, Benchmark, DeviceInfo, Place, Value
+from clmembench.model import Axis, Benchmark, DeviceInfo, Place, Tuned, Value
 from clmembench.topology import PLACEMENTS, HardwareThread, cpus, placements
 
 PLACE = ("compute_units", "placement")  # named like axes, but a property of the process that measures
@@ -24,7 +24,8 @@ PLANNED = Budget(least_s=0.0, most_s=0.05, noise=0.003, slope_ns=5e5, patience=2
 class Selection:
     """What a run is to measure: a suite, benchmark names (globs), values for axes, and its limits in time: for all, for a
     point, for a benchmark. `topology` is the host's, for placing the threads of a device that is this host's CPU; empty
-    where it is not. `processes` is for every point; None leaves it to the benchmarks."""
+    where it is not. `processes` is for every point; None leaves it to the benchmarks. `tuning` are the stored shapes for this
+    family of devices."""
 
     suite: str = "all"
     globs: tuple[str, ...] = ()
@@ -36,6 +37,7 @@ class Selection:
     benchmark_s: float | None = None
     isolated: bool = True
     topology: tuple[HardwareThread, ...] = ()
+    tuning: tuple[Tuned, ...] = ()
 
     def budget_of(self, benchmark: Benchmark) -> Budget:
         """How long each of its points may sample."""

@@ -20,6 +20,7 @@ import pyopencl as cl
 
 from clmembench import probe
 from clmembench.benchmarks import axis, benchmark, discovered, mnf_kernels, spaces
+from clmembench.choices import missing
 from clmembench.data import kernel_source
 from clmembench.measure import POISON, verify
 from clmembench.model import (
@@ -45,7 +46,6 @@ from clmembench.model import (
     Value,
     Work,
 )
-from clmembench.plan import missing
 from clmembench.runtimes.fake import FakeDevice
 from clmembench.runtimes.opencl import OpenCLDevice, OpenCLKernel
 from clmembench.runtimes.opencl_info import simulators

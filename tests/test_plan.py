@@ -7,7 +7,7 @@ from itertools import groupby
 
 import pytest
 
-from clmembench import plan
+from clmembench import choices, plan
 from clmembench.benchmarks import BANDWIDTH, LATENCY, axis, axis_of, benchmark, discovered, growing
 from clmembench.child import Job
 from clmembench.drive import _Attempts, _ordered
@@ -70,8 +70,8 @@ def test_grid_is_the_product_of_its_axes():
 
 
 def test_a_value_the_device_cannot_do_is_missing_a_feature():
-    assert plan.missing(grid, {"dtype": "double", "n": 1}, frozenset()) == ["fp64"]
-    assert plan.missing(grid, {"dtype": "float", "n": 1}, frozenset()) == []
+    assert choices.missing(grid, {"dtype": "double", "n": 1}, frozenset()) == ["fp64"]
+    assert choices.missing(grid, {"dtype": "float", "n": 1}, frozenset()) == []
 
 
 def test_tuning_measures_the_winner_again_and_only_the_winner():

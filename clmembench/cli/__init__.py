@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from clmembench import __version__
-from clmembench.cli import advise, against, casestudy, devices, doctor, exits, read, run, topology, traces
+from clmembench.cli import advise, against, casestudy, devices, doctor, exits, read, run, topology, traces, tune
 
 app = typer.Typer(
     name="clmembench",
@@ -40,6 +40,7 @@ app.command("suites")(devices.suites)
 app.command("describe")(devices.describe)
 app.command("doctor")(doctor.doctor)
 app.command("run")(run.run)
+app.command("tune")(tune.tune)
 app.command("topology")(topology.topology)
 app.command("advise")(advise.advise)
 app.command("show")(read.show)

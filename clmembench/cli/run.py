@@ -56,6 +56,10 @@ def run(
     resume: Annotated[
         Path | None, typer.Option("--resume", metavar="FILE", help="Go on with a run that was cut off; its file says the rest.")
     ] = None,
+    stored: Annotated[
+        Path | None, typer.Option("--tuning", metavar="FILE", help="Stored shapes in the place of your own; see `tune`.")
+    ] = None,
+    no_tuning: Annotated[bool, typer.Option("--no-tuning", help="Search every shape anew, as if none were stored.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 6 where a point is suspect.")] = False,
     no_isolate: Annotated[
         bool, typer.Option("--no-isolate", help="Measure in this process, for debugging: a crash or a hang ends the run.")
@@ -64,14 +68,15 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be measured and end.")] = False,
 ) -> None:
     """Measure a device: every record is kept as it is made, and the end is a summary for people."""
-    from clmembench import plan, specs, topology
+    from clmembench import plan, specs, topology, tuning
+    from clmembench.cli.tune import taken
     from clmembench.drive import drive
     from clmembench.selection import Selection, check_axes, selected
 
     if resume is not None:
-        said = (device, suite, bench, axis, matrix, processes, seed, size, output, overwrite or None)
+        said = (device, suite, bench, axis, matrix, processes, seed, size, output, overwrite or None, stored, no_tuning or None)
         if any(option is not None for option in said):
-            exits.stop("--resume FILE says device, suite, axes, seed and size by itself: leave them out", exits.USAGE)
+            exits.stop("--resume FILE says device, suite, axes, seed, size and tuning by itself: leave them out", exits.USAGE)
         info, selection, earlier = _earlier(resume)
     else:
         info, earlier = devices.select(devices.listed(), device or "0"), None
@@ -80,7 +85,7 @@ def run(
             selection = Selection(
                 suite=suite or ("all" if bench else "quick"),
                 globs=tuple(bench or ()),
-                axes=_axes(axis or [], matrix or []),
+                axes=axes_of(axis or [], matrix or []),
                 processes=processes,
                 seed=seed or 0,
             )
@@ -95,10 +100,12 @@ def run(
         chosen = selected(selection)
         info = _sized(info, units.parse_bytes(size)) if size else info
         check_axes(chosen, info, selection)
+        if earlier is None and not no_tuning:
+            selection = taken(info, selection, chosen, stored)
         specs.find(info)  # two sheets that match, or a damaged one, are better known before than after
         if not any(next(plan.explore(benchmark, info, selection), None) for benchmark in chosen):
             raise ValueError("nothing to measure: no benchmark has a point with all these values; see describe")
-    except (ValueError, specs.SpecError) as error:
+    except (ValueError, specs.SpecError, tuning.TuningError) as error:
         exits.stop(str(error), exits.USAGE)
     if earlier is not None:
         _same(earlier, info, selection)
@@ -164,6 +171,7 @@ def _earlier(path: Path) -> tuple[DeviceInfo, Selection, Run]:
         timeout_s=then.timeout_s,
         benchmark_s=then.benchmark_s,
         isolated=then.isolated,
+        tuning=then.tuning,
     )
     for note in earlier.notes:
         exits.say(note)
@@ -206,7 +214,7 @@ def _cards(selection: Selection) -> Mapping[str, Card]:
     return {benchmark.name: plan.card(benchmark) for benchmark in selected(selection)}
 
 
-def _axes(given: list[str], matrices: list[Path]) -> Mapping[str, tuple[Value, ...]]:
+def axes_of(given: list[str], matrices: list[Path]) -> Mapping[str, tuple[Value, ...]]:
     """name=value or name=[value,value], and files as values of axis matrix. Raises ValueError for anything else."""
     axes: dict[str, tuple[Value, ...]] = {}
     for text in given:

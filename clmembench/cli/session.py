@@ -125,6 +125,7 @@ def header(info: DeviceInfo, selection: Selection, cards: Mapping[str, Card]) ->
         budget_s=selection.budget_s,
         timeout_s=selection.timeout_s,
         benchmark_s=selection.benchmark_s,
+        tuning=selection.tuning,
     )
 
 

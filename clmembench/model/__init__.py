@@ -43,6 +43,7 @@ from clmembench.model.record import (
     Status,
     Trace,
 )
+from clmembench.model.tuned import Tuned
 from clmembench.model.work import (
     Array,
     Buffer,
@@ -120,4 +121,5 @@ __all__ = [
     "Series",
     "Status",
     "Trace",
+    "Tuned",
 ]

@@ -102,7 +102,7 @@ class Place:
 @dataclass(frozen=True, slots=True)
 class Point:
     """One choice on the axes, to be measured in fresh processes, from index `first` to below `processes`; or not, for that
-    `reason`."""
+    `reason`. `note` is kept with its records."""
 
     benchmark: str
     params: Mapping[str, Value]
@@ -111,3 +111,4 @@ class Point:
     first: int = 0
     role: Role = "measure"
     reason: str = ""
+    note: str = ""

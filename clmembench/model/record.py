@@ -12,6 +12,7 @@ import numpy as np
 
 from clmembench.model.benchmark import Metric, Place, Point, Role
 from clmembench.model.device import DeviceInfo
+from clmembench.model.tuned import Tuned
 from clmembench.model.work import Array, Clock, Fact, Value
 
 _NUMBERS = frozenset(f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)) - {"float8"}
@@ -202,6 +203,7 @@ class Header:
     benchmark_s: float | None = None
     clock_step_ns: float | None = None  # of the device's event clock, as measured
     claimed: tuple[str, ...] = ()  # features before they were probed
+    tuning: tuple[Tuned, ...] = ()  # stored shapes that the run takes or begins its searches with
 
 
 @dataclass(frozen=True, slots=True)
