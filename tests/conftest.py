@@ -1,4 +1,5 @@
-"""What every test shares: temporary files, locks among them, of its own, so that a run beside the tests does not stop them."""
+"""What every test shares: temporary files, locks among them, and a user's folder for data of its own, so that a run beside the
+tests does not stop them, and what the user has tuned does not change them."""
 
 import os
 import tempfile
@@ -7,13 +8,15 @@ import pytest
 
 
 @pytest.fixture(autouse=True, scope="session")
-def own_temporary_folder(tmp_path_factory):
-    folder = str(tmp_path_factory.mktemp("tmp"))
-    before = os.environ.get("TMPDIR"), tempfile.tempdir
+def own_folders(tmp_path_factory):
+    folder, home = (str(tmp_path_factory.mktemp(name)) for name in ("tmp", "home"))
+    names = ("TMPDIR", "XDG_DATA_HOME", "CLMEMBENCH_TUNING")
+    before = {name: os.environ.pop(name, None) for name in names}, tempfile.tempdir
     os.environ["TMPDIR"], tempfile.tempdir = folder, folder
+    os.environ["XDG_DATA_HOME"] = home
     yield
     tempfile.tempdir = before[1]
-    if before[0] is None:
-        del os.environ["TMPDIR"]
-    else:
-        os.environ["TMPDIR"] = before[0]
+    for name, value in before[0].items():
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value

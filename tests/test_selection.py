@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clmembench.benchmarks import discovered
-from clmembench.cli.run import _axes
+from clmembench.cli.run import axes_of
 from clmembench.runtimes.fake import INFO
 from clmembench.selection import Selection, check_axes, selected, suites
 
@@ -32,7 +32,7 @@ def test_any_suite_and_benchmarks_are_a_choice_or_an_error(suite, globs):
 @given(st.text() | st.builds("{}={}".format, names | st.text(), values) | st.text("[]=,'\" a1_bytesKMGi.-"))
 def test_any_text_for_an_axis_is_values_or_an_error(text):
     try:
-        axes = _axes([text], [])
+        axes = axes_of([text], [])
     except ValueError as error:
         assert "\n" not in str(error)
     else:
@@ -46,7 +46,7 @@ def test_any_text_for_an_axis_is_values_or_an_error(text):
 def test_any_values_of_an_axis_are_taken_or_refused_in_one_line(name, some):
     chosen = list(discovered().values())
     try:
-        selection = Selection(axes=_axes([f"{name}=[{','.join(some)}]"], []))
+        selection = Selection(axes=axes_of([f"{name}=[{','.join(some)}]"], []))
         check_axes(chosen, INFO, selection)
     except ValueError as error:
         assert str(error)
@@ -55,10 +55,10 @@ def test_any_values_of_an_axis_are_taken_or_refused_in_one_line(name, some):
 @given(names, st.lists(st.integers(1, 2**40), min_size=1, max_size=5))
 def test_numbers_written_are_numbers_read(name, numbers):
     for text in (f"{name}=[{','.join(map(str, numbers))}]", f" {name} = {', '.join(map(str, numbers))} "):
-        assert _axes([text], []) == {name: tuple(numbers)}
+        assert axes_of([text], []) == {name: tuple(numbers)}
 
 
 @pytest.mark.parametrize("value", ["9" * 20, "-" + "9" * 20, "9" * 5000])
 def test_a_number_beyond_64_bits_is_no_value(value):
     with pytest.raises(ValueError, match="-a n: "):
-        _axes([f"n={value}"], [])
+        axes_of([f"n={value}"], [])

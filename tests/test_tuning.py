@@ -1,4 +1,4 @@
-"""Files of stored shapes: what is written is read again, what is damaged is named, and the entry that suits a point is found."""
+"""Files of stored shapes: they come back as written, damage is named, and the entry that suits a point is found."""
 
 from __future__ import annotations
 

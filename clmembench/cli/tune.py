@@ -53,6 +53,8 @@ def tune(
         if path.exists():
             tuning.load(path)  # a damaged one is better known before than after
         selection = taken(info, selection, chosen, None)
+        if not any(contest.contests(benchmark, info, selection, among) for benchmark in chosen):
+            raise ValueError("nothing to tune: no point has several shapes with all these values; see describe")
     except (ValueError, specs.SpecError, tuning.TuningError) as error:
         exits.stop(str(error), exits.USAGE)
     session.free(records, overwrite=False)
