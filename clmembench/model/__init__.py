@@ -45,6 +45,7 @@ from clmembench.model.record import (
 )
 from clmembench.model.work import (
     Array,
+    Batch,
     Buffer,
     BuildError,
     Call,
@@ -60,6 +61,7 @@ from clmembench.model.work import (
     Map,
     Prepared,
     Read,
+    Reported,
     Skip,
     Slope,
     Value,
@@ -69,6 +71,7 @@ from clmembench.model.work import (
 __all__ = [
     "CHASE",
     "Array",
+    "Batch",
     "Buffer",
     "BuildError",
     "Call",
@@ -84,6 +87,7 @@ __all__ = [
     "Map",
     "Prepared",
     "Read",
+    "Reported",
     "Skip",
     "Slope",
     "Value",
