@@ -157,8 +157,8 @@ class Session:
     def _steady(self, prepared: Any, role: str) -> tuple[measure.Measured, ClockReading | None, str]:
         """Measure between two readings of the core's clock. Where it moved, what was sampled is void and is taken once more; on
         a host whose clock never rests only for some points, since it would cost all of them twice their time. Also what to say
-        of that behind why sampling stopped. What is the host's own work is not held against the clock of another device, nor what
-        another program has measured against any."""
+        of that behind why sampling stopped. What is the host's own work is not held against the clock of another device, nor
+        what another program has measured against any."""
         job, said = self._job, ""
         budget = job.trial if role == "tune" else job.budget
         self._points += role == "measure"

@@ -159,7 +159,9 @@ def _check_place(place: Place) -> None:
 
 
 def _check_series(where: str, series: Series, ok: bool) -> None:
-    _check_numbers(where, (series.nbytes, series.flops, series.ops, series.busy, series.together, series.passes - 1, series.averaged - 1))
+    _check_numbers(
+        where, (series.nbytes, series.flops, series.ops, series.busy, series.together, series.passes - 1, series.averaged)
+    )
     samples = len(series.host_ns)
     if max(samples, len(series.warmups_ns)) > SAMPLES:
         raise ValueError(f"{where}: over {SAMPLES} samples")

@@ -175,7 +175,7 @@ def _reported(told: Reported) -> Measured:
         cpu_ns=(0,) * len(times),
         averaged=told.averaged,
     )
-    stopped = f"as the program reports it: the mean of {told.averaged}"
+    stopped = f"as the program reports it: the mean of {told.averaged or 'several'}"
     return Measured((series,), stopped, told.checked, told.notes, facts=told.facts)
 
 

@@ -74,8 +74,8 @@ def _fits(needed: int, limit: int, what: str) -> None:
 def numpy_gemm(device: Device, dtype: str, n: int) -> Work:
     """Rate of C = A B by NumPy's BLAS on all cores, of the same matrices as dgemm's.
 
-    2 n^3 FLOP. A thread for each CPU; `numpy.dot` into an array that is there. Compared exactly by Freivalds' check. Raises Skip
-    for matrices that do not fit the host.
+    2 n^3 FLOP. A thread for each CPU; `numpy.dot` into an array that is there. Compared exactly by Freivalds' check. Raises
+    Skip for matrices that do not fit the host.
     """
     scalar = np.dtype("f8" if dtype == "double" else "f4")
     _fits(8 * n * n, device.info.host_mem_bytes, "host")
@@ -88,9 +88,7 @@ def numpy_gemm(device: Device, dtype: str, n: int) -> Work:
     def check() -> None:
         _same(_plain(c, vectors), wanted)
 
-    return Work(
-        (Call(lambda: np.dot(a, b, out=c)),), flops=2 * n**3, check=check, clock="host", facts=blas(device.info)
-    )
+    return Work((Call(lambda: np.dot(a, b, out=c)),), flops=2 * n**3, check=check, clock="host", facts=blas(device.info))
 
 
 def _plain(matrix: Array, vectors: Array) -> Array:

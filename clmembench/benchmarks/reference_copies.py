@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ LINK = Metric(
     "link_bandwidth", "GB/s", "nbytes", "rate", "higher", peak="link_gb_s", only={"direction": ("to_device", "from_device")}
 )
 DUPLEX = Metric("duplex_bandwidth", "GB/s", "nbytes", "rate", "higher", peak="link_duplex_gb_s", only={"direction": ("both",)})
-SCALARS = {"double": np.float64, "float": np.float32}
+SCALARS: Mapping[str, np.dtype[Any]] = {"double": np.dtype(np.float64), "float": np.dtype(np.float32)}
 LEVELS = 16  # of the inputs of a dot product: its sum is exact
 
 
@@ -45,7 +46,7 @@ def numpy_stream(device: Device, op: str, dtype: str, array_bytes: int) -> Work:
     """
     if 4 * array_bytes > device.info.host_mem_bytes:
         raise Skip("two arrays do not fit into this host's memory: lower --size")
-    count, rng = array_bytes // np.dtype(SCALARS[dtype]).itemsize, np.random.default_rng(device.seed)
+    count, rng = array_bytes // SCALARS[dtype].itemsize, np.random.default_rng(device.seed)
     b = rng.integers(0, LEVELS, count, dtype=np.uint8).astype(SCALARS[dtype])
     if op == "copy":
         c = np.full(count, np.nan, SCALARS[dtype])
@@ -130,8 +131,8 @@ def _runtime(cupy: object, timed: str) -> Mapping[str, Value]:
 def cuda_transfer(device: Device, direction: str, memory: str, array_bytes: int) -> Work:
     """Bandwidth between pinned host memory and the device by CUDA's copies, as transfer's: by the host's clock, to the end.
 
-    Both directions run on two streams and count the bytes of both. What arrived is compared word by word. Raises Skip where CuPy
-    does not work or does not see this GPU.
+    Both directions run on two streams and count the bytes of both. What arrived is compared word by word. Raises Skip where
+    CuPy does not work or does not see this GPU.
     """
     cupy = behind.cupy_on(device.info)
     import cupyx

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,7 +13,7 @@ from clmembench import matrices
 from clmembench.benchmarks import axis, behind, benchmark
 from clmembench.benchmarks.reference_blas import HOST_TIMED
 from clmembench.matrices import Csr
-from clmembench.model import Array, Batch, Call, Device, DeviceError, DeviceInfo, Metric, Skip, Work
+from clmembench.model import Array, Batch, Call, Device, DeviceError, DeviceInfo, Metric, Skip, Value, Work
 
 BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
 FORMAT = "csr"  # that both take
@@ -37,7 +37,8 @@ def _made(matrix: str, seed: int, most: int) -> _Problem:
     x = np.random.default_rng([seed, 1]).uniform(0.5, 1.5, a.columns)
     rows = np.repeat(np.arange(a.rows), a.row_lengths)
     terms = a.values * x[a.indices]
-    y, magnitude = (np.bincount(rows, of, a.rows) for of in (terms, np.abs(terms)))  # by no library that is measured
+    # by no library that is measured
+    y, magnitude = (np.bincount(rows, of, a.rows).astype(np.float64) for of in (terms, np.abs(terms)))
     # Higham 2002, section 3.1, for both sides: see spmv
     allowed = 2 * (a.row_lengths + 2.0) * (magnitude * 2.0**-53 + np.finfo(float).smallest_subnormal)
     met = np.zeros(a.columns, dtype=bool)
@@ -57,7 +58,9 @@ def _check(problem: _Problem, product: Callable[[], Array]) -> Callable[[], None
     def check() -> None:
         found = product()
         wrong = np.flatnonzero(~(np.abs(found - problem.y) <= problem.allowed))  # a NaN is not within anything
-        assert not len(wrong), f"{len(wrong)} of {len(found)} rows of the library's product are wrong, first row {wrong[:1].sum()}"
+        assert not len(wrong), (
+            f"{len(wrong)} of {len(found)} rows of the library's product are wrong, first row {wrong[:1].sum()}"
+        )
 
     return check
 
@@ -83,15 +86,20 @@ def scipy_spmv(device: Device, matrix: str) -> Work:
     problem = _problem(matrix, device.seed, device.info)
     a = problem.matrix
     stored = csr_array((a.values, a.indices, a.indptr), shape=(a.rows, a.columns))
-    found = {"y": np.full(a.rows, np.nan)}
+    found: dict[str, Array] = {"y": np.full(a.rows, np.nan)}
 
     def multiply() -> None:
-        found["y"] = stored @ problem.x
+        found["y"] = np.asarray(stored @ problem.x)
 
-    facts = {"library": "SciPy", "version": scipy.__version__, "threads": 1, "timed": HOST_TIMED, "format": FORMAT}
+    facts: Mapping[str, Value] = {
+        "library": "SciPy",
+        "version": scipy.__version__,
+        "threads": 1,
+        "timed": HOST_TIMED,
+        "format": FORMAT,
+    }
     check = _check(problem, lambda: found["y"])
-    work = {"nbytes": problem.nbytes, "flops": 2 * a.nonzeros, "ops": 1}
-    return Work((Call(multiply),), check=check, clock="host", facts=facts, **work)
+    return Work((Call(multiply),), problem.nbytes, 2 * a.nonzeros, 1, check=check, clock="host", facts=facts)
 
 
 @benchmark(
@@ -127,5 +135,5 @@ def cusparse_spmv(device: Device, matrix: str) -> Work:
     library = cupy.cuda.cusparse
     facts = behind.facts(cupy, "cuSPARSE", lambda: library.getVersion(cupy.cuda.device.get_cusparse_handle()), 1000)
     check = _check(problem, lambda: np.asarray(cupy.asnumpy(y)))
-    work = {"nbytes": problem.nbytes, "flops": 2 * a.nonzeros, "ops": 1}
-    return Work((Batch(behind.batch(cupy, multiply)),), check=check, facts={**facts, "format": FORMAT}, **work)
+    commands = (Batch(behind.batch(cupy, multiply)),)
+    return Work(commands, problem.nbytes, 2 * a.nonzeros, 1, check=check, facts={**facts, "format": FORMAT})

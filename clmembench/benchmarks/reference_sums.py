@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from clmembench.benchmarks import axis_of, behind, benchmark
 from clmembench.benchmarks.reduction import ROW_BITS, SEED, mixed, total
 from clmembench.benchmarks.reference_blas import HOST_TIMED
-from clmembench.model import Array, Batch, Call, Device, DeviceInfo, Metric, Skip, Work
+from clmembench.model import Array, Batch, Call, Device, DeviceInfo, Metric, Skip, Value, Work
 
 BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
 LEAST = 1 << 20  # elements: with fewer a call from Python is much of the time
@@ -20,7 +21,7 @@ def _long(info: DeviceInfo, n: int) -> bool:
 
 
 def _parts(n: int, seed: int) -> tuple[Array, Array]:
-    """What reduction's elements are sums of: 1 and a number of the row, shape (rows, 1), and one of the column, (1, columns)."""
+    """What reduction's elements are sums of: 1 and a number of the row, (rows, 1), and one of the column, (1, columns)."""
     columns, rows = 1 << ROW_BITS, -(-n // (1 << ROW_BITS))
     row = 1 + mixed(np.arange(rows), seed ^ 0xFFFFFFFF).astype(np.float64)
     return row[:, None], mixed(np.arange(columns), seed).astype(np.float64)[None, :]
@@ -51,7 +52,7 @@ def numpy_sum(device: Device, n: int) -> Work:
     seed = (SEED + device.seed) % 2**32
     elements = np.add(*_parts(n, seed)).ravel()[:n]
     found = np.full(1, np.nan)
-    facts = {"library": "NumPy", "version": np.__version__, "threads": 1, "timed": HOST_TIMED}
+    facts: Mapping[str, Value] = {"library": "NumPy", "version": np.__version__, "threads": 1, "timed": HOST_TIMED}
     call = Call(lambda: np.sum(elements, out=found[0:1].reshape(())))
     return Work((call,), nbytes=8 * n, flops=n - 1, ops=1, check=lambda: _check(found[0], n, seed), clock="host", facts=facts)
 
@@ -69,8 +70,8 @@ def numpy_sum(device: Device, n: int) -> Work:
 def cub_sum(device: Device, n: int) -> Work:
     """The sum of n doubles by CUB, to one double in device memory; the same elements as reduction's, from a million of them on.
 
-    Bytes are those of the n doubles. Passes are queued behind a kernel that keeps the GPU busy, between two CUDA events. The sum
-    is compared exactly. Raises Skip where CuPy does not work or does not see this GPU, and where the elements do not fit it.
+    Bytes are those of the n doubles. Passes are queued behind a kernel that keeps the GPU busy, between two CUDA events. The
+    sum is compared exactly. Raises Skip where CuPy does not work or does not see this GPU, or where the elements do not fit.
     """
     if 3 * 8 * n > device.info.global_mem_bytes:
         raise Skip("the elements do not fit into this device's memory: lower n")

@@ -77,7 +77,7 @@ class Series:
     busy: int = 0
     together: int = 0
     reads: Mapping[str, Trace] = field(default_factory=dict)
-    averaged: int = 1  # a sample is the mean of that many, as another program reports them
+    averaged: int = 1  # a sample is the mean of that many, as another program reports it; 0: of it does not say how many
 
     def times_ns(self) -> tuple[int, ...]:
         """The samples of this series by its own clock."""

@@ -172,9 +172,10 @@ class Slope:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """What another program said of its own run, kept as it is: ns of a pass, once or several times, each the mean of `averaged`.
+    """What another program said of its own run, kept as it is: ns of a pass, once or several times.
 
-    Amounts are those of one pass. `checked`: whether the program has verified its results.
+    Each is the mean of `averaged` passes; 0: of several, of which the program does not say the number. Amounts are those of one
+    pass. `checked`: whether the program has verified its results.
     """
 
     samples_ns: tuple[int, ...]

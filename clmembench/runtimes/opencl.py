@@ -173,7 +173,7 @@ class OpenCLDevice:
                 return self._time_calls(commands, passes)
             queues = self._plain if clock == "host" else self._stamped
             bound = self._bind(commands, queues)
-            used = [queues[i] for i in sorted({c.queue for c in commands if not isinstance(c, Call)})]
+            used = [queues[i] for i in sorted({c.queue for c in commands if not isinstance(c, Call | Batch)})]
             events: list[list[Any]] = []
             cpu, start = time.process_time_ns(), time.perf_counter_ns()
             for _ in range(passes):
