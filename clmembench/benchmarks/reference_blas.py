@@ -17,6 +17,7 @@ RATE = Metric("performance", "GFLOP/s", "flops", "rate", "higher")
 VECTORS = 4  # of Freivalds' check
 SAMPLED = 4096  # elements of a matrix made on a GPU that the host compares
 ROUNDS = 4  # of values that fit beside what is multiplied
+NAMES = {"openblas": "OpenBLAS", "mkl": "MKL", "blis": "BLIS", "flexiblas": "FlexiBLAS"}
 HOST_TIMED = "one call at a time by the host's clock"
 # a matrix as dgemm.cl makes it, and the product of each row with a few vectors: nothing of the library that is measured
 CUDA = """
@@ -49,8 +50,8 @@ def blas(info: DeviceInfo) -> Mapping[str, Value]:
     # SciPy brings one of its own
     mine = next((pool for pool in found if "numpy" in str(pool.get("filepath"))), found[0] if found else {})
     return {
-        "library": f"{mine.get('internal_api', 'unknown BLAS')} of NumPy {np.__version__}",
-        "version": str(mine.get("version") or "unknown"),
+        "library": NAMES.get(mine.get("internal_api", ""), "a BLAS"),
+        "version": f"{mine.get('version') or 'of unknown version'} (NumPy {np.__version__})",
         "threads": int(mine.get("num_threads", 1)),
         "timed": HOST_TIMED,
     }

@@ -143,19 +143,20 @@ def cuda_transfer(device: Device, direction: str, memory: str, array_bytes: int)
     outgoing[:], incoming[:] = sent, 0
     there, back = cupy.zeros(words, np.uint32), cupy.asarray(received)
     runtime, streams = cupy.cuda.runtime, [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
-    jobs: list[Callable[[], object]] = []
+    # a copy with what it is from and to: it knows their addresses alone, and they are to live as long
+    jobs: list[tuple[Callable[[], object], Any, Any]] = []
     if direction != "from_device":
-        to, at, one = there.data.ptr, outgoing.ctypes.data, streams[0]
-        jobs.append(lambda: runtime.memcpyAsync(to, at, 4 * words, runtime.memcpyHostToDevice, one.ptr))
+        to, at, one = there.data.ptr, outgoing.ctypes.data, streams[0].ptr
+        jobs.append((lambda: runtime.memcpyAsync(to, at, 4 * words, runtime.memcpyHostToDevice, one), outgoing, there))
     if direction != "to_device":
-        home, of, other = incoming.ctypes.data, back.data.ptr, streams[1]
-        jobs.append(lambda: runtime.memcpyAsync(home, of, 4 * words, runtime.memcpyDeviceToHost, other.ptr))
+        home, of, other = incoming.ctypes.data, back.data.ptr, streams[1].ptr
+        jobs.append((lambda: runtime.memcpyAsync(home, of, 4 * words, runtime.memcpyDeviceToHost, other), back, incoming))
     used = streams if direction == "both" else streams[:1] if direction == "to_device" else streams[1:]
     cupy.cuda.Device().synchronize()
 
     def copy() -> None:
-        for job in jobs:
-            job()
+        for start, _, _ in jobs:
+            start()
         for stream in used:
             stream.synchronize()
 

@@ -38,7 +38,7 @@ class Spreads:
 
 
 def beside(values: Sequence[Derived], cards: Mapping[str, Card], spreads: Spreads) -> list[Beside]:
-    """Every value of ours with every peer's of its point and metric, in the order of the run's benchmarks, judged before (gates).
+    """Every value of ours with every peer's of its point and metric, by the run's benchmarks; judged before (gates).
 
     A peer's point is that of ours where all of its parameters have the same values: what it has no parameter for, such as a
     variant or a format, is our own choice. Only points on the whole device have peers.

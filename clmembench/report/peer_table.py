@@ -119,7 +119,7 @@ def cells(line: Line) -> tuple[str, ...]:
     """What the table for people has of a line, by COLUMNS."""
     value = line.ours.value
     what = f"{line.benchmark} {format_params(line.what)}".strip()
-    own = format_params({k: v for k, v in value.params.items() if k not in line.what} | dict(value.tuning))
+    own = format_params({k: v for k, v in value.params.items() if k not in line.what})
     mine = format_in(value.median, value.unit) if value.median is not None and line.ours.status == "ok" else line.ours.status
     peers = peer_cells(line.peers[0]) if line.peers else ("–", "–", "–", "–")
     limit = (
