@@ -15,12 +15,14 @@ OTHERS = 0.2  # of a CPU, used by other processes: a ratio is then partly of wha
 @dataclass(frozen=True, slots=True)
 class Beside:
     """A value of ours and a peer's of the same point. `ratio` is ours over the peer's, turned so that above 1 ours is better;
-    None where either has no value, and `reason` says which, or what makes the ratio weaker than it looks."""
+    None where either has no value, and `reason` says which. `busy`: the share of the CPU that other processes used, where it
+    was so much that the ratio is weaker than it looks."""
 
     ours: Derived
     peer: Derived
     ratio: stats.Ratio | None
     reason: str = ""
+    busy: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ def _beside(ours: Derived, peer: Derived, spreads: Spreads) -> Beside:
     pairs = [(other[p], mine[p]) if ours.better == "higher" else (mine[p], other[p]) for p in both]
     ratio = stats.paired_ratio([a for a, _ in pairs], [b for _, b in pairs], spreads.of((ours, peer)))
     busy = max(ours.others, peer.others)
-    return Beside(ours, peer, ratio, f"other processes used {busy:.0%} of the CPU" if busy > OTHERS else "")
+    return Beside(ours, peer, ratio, busy=busy if busy > OTHERS else 0.0)
 
 
 def by_best(pairs: Sequence[Beside]) -> list[Beside]:

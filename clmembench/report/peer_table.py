@@ -118,7 +118,7 @@ def _best(rows: Sequence[Row]) -> Row:
 def cells(line: Line) -> tuple[str, ...]:
     """What the table for people has of a line, by COLUMNS."""
     value = line.ours.value
-    what = f"{line.benchmark} {format_params(line.what)}".strip()
+    what = " ".join([line.benchmark, *(_told(name, value) for name, value in line.what.items())])
     own = format_params({k: v for k, v in value.params.items() if k not in line.what})
     mine = format_in(value.median, value.unit) if value.median is not None and line.ours.status == "ok" else line.ours.status
     peers = peer_cells(line.peers[0]) if line.peers else ("–", "–", "–", "–")
@@ -126,6 +126,11 @@ def cells(line: Line) -> tuple[str, ...]:
         (format_in(line.limit.value, line.limit.unit), percent(line.ours.fraction)) if line.limit is not None else ("–", "–")
     )
     return (what if line.choice in ("best", "none") else f"{what}, {line.choice}", mine, own or "–", *peers, *limit)
+
+
+def _told(name: str, value: Value) -> str:
+    """A parameter in few letters: words and sizes say by themselves what they are."""
+    return format_params({name: value}).removeprefix(f"{name}=" if isinstance(value, str) or name.endswith("_bytes") else "")
 
 
 def as_section(run: Run, lines: Sequence[Line]) -> Section:
@@ -190,7 +195,8 @@ def _as_dict(line: Line) -> dict[str, Any]:
                 "ratio": pair.ratio.value if pair.ratio else None,
                 "ratio_low": pair.ratio.low if pair.ratio else None,
                 "ratio_high": pair.ratio.high if pair.ratio else None,
-                "note": pair.reason,
+                "peer_reason": pair.reason,
+                "other_processes_cpu": pair.busy,
             }
             for pair in line.peers
         ],

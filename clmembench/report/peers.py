@@ -103,6 +103,7 @@ def methods(pairs: Sequence[Beside]) -> tuple[str, ...]:
     counts = {min(len(p.ours.medians), len(p.peer.medians)) for p in pairs if p.ratio is not None}
     many = f"{min(counts)} to {max(counts)}" if len(counts) > 1 else "".join(map(str, counts))
     rounds = [f"ratios are of medians of the same process round, ours and the peer's in turn; rounds: {many}"] if counts else []
-    weak = dict.fromkeys(p.reason for p in pairs if p.ratio is not None and p.reason)
+    busy = max((p.busy for p in pairs), default=0.0)
+    weak = [f"other processes used up to {busy:.0%} of the CPU meanwhile: believe the ratios less"] if busy else []
     notes = dict.fromkeys(note for p in pairs for note in p.peer.notes)
-    return (*clocks, *said, *gaps, *rounds, *notes, *list(weak)[:3])
+    return (*clocks, *said, *gaps, *rounds, *notes, *weak)
