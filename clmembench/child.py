@@ -35,6 +35,7 @@ from clmembench.model import (
     Place,
     Prepared,
     Record,
+    Reported,
     Skip,
     Work,
 )
@@ -156,11 +157,12 @@ class Session:
     def _steady(self, prepared: Any, role: str) -> tuple[measure.Measured, ClockReading | None, str]:
         """Measure between two readings of the core's clock. Where it moved, what was sampled is void and is taken once more; on
         a host whose clock never rests only for some points, since it would cost all of them twice their time. Also what to say
-        of that behind why sampling stopped. What is the host's own work is not held against the clock of another device."""
+        of that behind why sampling stopped. What is the host's own work is not held against the clock of another device, nor
+        what another program has measured against any."""
         job, said = self._job, ""
         budget = job.trial if role == "tune" else job.budget
         self._points += role == "measure"
-        if job.device.kind != "cpu" and _called(prepared):
+        if isinstance(prepared, Reported) or (job.device.kind != "cpu" and _called(prepared)):
             return measure.measure(self.device, prepared, budget, job.quantum_ns), None, said
         while True:
             before_ns = self._clock.read(self.device)

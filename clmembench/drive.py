@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 
 from clmembench.child import Found, Job
@@ -12,6 +13,7 @@ from clmembench.choices import missing
 from clmembench.isolate import Child, ChildError, Here, Worker
 from clmembench.model import Benchmark, DeviceInfo, Place, Plan, Point, Record, Value
 from clmembench.plan import explore
+from clmembench.references import beside, present
 from clmembench.selection import Selection, selected
 
 DEADLY = ("its process ", "the device was lost", "no answer within")  # how the reasons of a child's death begin
@@ -26,7 +28,10 @@ def drive(runtime: str, info: DeviceInfo, found: Found, selection: Selection, kn
     deadline = time.monotonic() + selection.budget_s if selection.budget_s else None
     for benchmark in selected(selection):
         plan = explore(benchmark, info, selection)
-        yield from follow(plan, benchmark, runtime, info, found, selection, known, deadline)
+        others = present(benchmark, info) if selection.reference else ()
+        if others:
+            plan = beside(plan, benchmark, others, info, selection)
+        yield from follow(plan, benchmark, runtime, info, found, selection, known, deadline, others)
 
 
 def follow(
@@ -38,8 +43,10 @@ def follow(
     selection: Selection,
     known: Sequence[Record] = (),
     deadline: float | None = None,
+    others: Sequence[Benchmark] = (),
 ) -> Iterator[Record]:
-    """Every record that one benchmark's plan asks for. `deadline`, of the monotonic clock, is when later points are skipped."""
+    """Every record that one benchmark's plan asks for. `deadline`, of the monotonic clock, is when later points are skipped;
+    `others` are the references whose points the plan asks for too."""
     job = Job(
         runtime,
         info,
@@ -50,12 +57,15 @@ def follow(
         origin=found.origin,
         quantum_ns=found.quantum_ns,
     )
-    mine = [r for r in known if r.benchmark == benchmark.name]
+    names = {b.name for b in (benchmark, *others)}
+    mine = [r for r in known if r.benchmark in names]
     done = [r for r in mine if r.reason not in (SPENT, SPENT_HERE)]
     answered = {_identity(r.benchmark, r.params, r.place, r.role, r.process): r for r in done}
-    with _Attempts(benchmark, job, selection, deadline, mine) as attempts:
+    with ExitStack() as stack:
+        attempts = {b.name: stack.enter_context(_attempts(b, job, selection, deadline, mine)) for b in (benchmark, *others)}
         answers: list[Record] | None = None
         count = 0
+        measuring = benchmark.name
         while True:
             try:
                 points = next(plan) if answers is None else plan.send(answers)
@@ -65,11 +75,21 @@ def follow(
             for index, point, process in _ordered(points, count, selection.seed):
                 record = answered.get(_identity(point.benchmark, point.params, point.place, point.role, process))
                 if record is None:
-                    record = replace(attempts.record(point, process), index=index)
+                    if point.benchmark != measuring:  # no child idles while another measures
+                        attempts[measuring].rest()
+                        measuring = point.benchmark
+                    record = replace(attempts[measuring].record(point, process), index=index)
                     record = replace(record, notes=(*record.notes, point.note)) if point.note else record
                     yield record
                 answers.append(record)
             count += len(points)
+
+
+def _attempts(
+    benchmark: Benchmark, job: Job, selection: Selection, deadline: float | None, known: Sequence[Record]
+) -> _Attempts:
+    mine = [record for record in known if record.benchmark == benchmark.name]
+    return _Attempts(benchmark, replace(job, benchmark=benchmark.name), selection, deadline, mine)
 
 
 def _identity(benchmark: str, params: Mapping[str, Value], place: Place, role: str, process: int) -> tuple[object, ...]:
@@ -78,13 +98,14 @@ def _identity(benchmark: str, params: Mapping[str, Value], place: Place, role: s
 
 def _ordered(points: Sequence[Point], count: int, seed: int) -> Iterator[tuple[int, Point, int]]:
     """Each point in each of its processes, with its place in the plan, process by process, so that a child is used for all its
-    points; at one Place in an order of its own in each process, so that what changes with time does not follow an axis."""
-    places = list(dict.fromkeys(point.place for point in points))
+    points; of one benchmark after the other, at one Place in an order of its own in each process, so that what changes with
+    time does not follow an axis."""
+    places = list(dict.fromkeys((point.benchmark, point.place) for point in points))
     for process in range(max((p.processes for p in points), default=0)):
         mine = [(count + i, point) for i, point in enumerate(points) if point.first <= process < point.processes]
         # of results, not of secrets
         random.Random(f"{seed} {process} {count}").shuffle(mine)  # noqa: S311
-        mine.sort(key=lambda pair: places.index(pair[1].place))
+        mine.sort(key=lambda pair: places.index((pair[1].benchmark, pair[1].place)))
         for index, point in mine:
             yield index, point, process
 
@@ -110,6 +131,10 @@ class _Attempts:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def rest(self) -> None:
+        """End the child, so that another benchmark's may measure."""
         self._end()
 
     def record(self, point: Point, process: int) -> Record:

@@ -39,8 +39,9 @@ def read(stat: Path = Path("/proc/stat")) -> Reading | None:
     if len(fields) < 8 or tick <= 0:
         return None
     user, nice, system, _idle, _iowait, irq, softirq, steal = fields
-    # user and nice hold a guest's time, so it is not added again
-    return Reading((user + nice + system + irq + softirq) / tick, steal / tick, time.process_time(), time.monotonic())
+    # user and nice hold a guest's time, so it is not added again; programs that this process ran and waited for are its own
+    own = time.process_time() + sum(os.times()[2:4])
+    return Reading((user + nice + system + irq + softirq) / tick, steal / tick, own, time.monotonic())
 
 
 def between(before: Reading | None, after: Reading | None, cpus: int) -> Load | None:

@@ -150,7 +150,7 @@ def check_tuned(tuned: Tuned) -> None:
 
 def _check_card(where: str, card: Card) -> None:
     _check_numbers(f"{where}.version", [card.version])
-    _check_texts(where, [card.suite, card.growing, card.x], NAME)
+    _check_texts(where, [card.suite, card.growing, card.x, card.peer_of], NAME)
     _check_texts(where, [card.summary, card.source])
     _check_texts(where, card.tuning, NAME)
     _check_count(f"{where}.tuning", card.tuning, METRICS)
@@ -177,7 +177,9 @@ def _check_place(place: Place) -> None:
 
 
 def _check_series(where: str, series: Series, ok: bool) -> None:
-    _check_numbers(where, (series.nbytes, series.flops, series.ops, series.busy, series.together, series.passes - 1))
+    _check_numbers(
+        where, (series.nbytes, series.flops, series.ops, series.busy, series.together, series.passes - 1, series.averaged)
+    )
     samples = len(series.host_ns)
     if max(samples, len(series.warmups_ns)) > SAMPLES:
         raise ValueError(f"{where}: over {SAMPLES} samples")

@@ -26,6 +26,7 @@ def card(benchmark: Benchmark) -> Card:
         tuning=tuple(name for name, axis in benchmark.axes.items() if axis.tuning),
         growing=next((name for name, axis in benchmark.axes.items() if axis.per_octave), ""),
         x=benchmark.x,
+        peer_of=benchmark.peer_of or "",
     )
 
 

@@ -38,10 +38,11 @@ class Selection:
     isolated: bool = True
     topology: tuple[HardwareThread, ...] = ()
     tuning: tuple[Tuned, ...] = ()
+    reference: bool = False  # also what libraries and programs of this host make of the same points
 
     def budget_of(self, benchmark: Benchmark) -> Budget:
         """How long each of its points may sample."""
-        if benchmark.planned:
+        if benchmark.planned and benchmark.peer_of is None:
             return replace(PLANNED, patience=max(PLANNED.patience, benchmark.patience_s / PLANNED.most_s))
         budget = QUICK if self.suite == "quick" else FULL
         least_s = max(budget.least_s, benchmark.least_s)

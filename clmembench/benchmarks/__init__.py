@@ -58,6 +58,8 @@ def benchmark(
     least_s: float = 0.0,
     patience_s: float = 0.0,
     planned: bool = False,
+    peer_of: str | None = None,
+    here: Callable[[DeviceInfo], bool] | None = None,
     version: int = 1,
     **axes: Axis,
 ) -> Callable[[Callable[..., Prepared]], Benchmark]:
@@ -80,7 +82,9 @@ def benchmark(
             processes=processes,
             least_s=least_s,
             patience_s=patience_s,
-            planned=planned,
+            planned=planned or peer_of is not None,  # --reference asks for a reference's points, no suite does
+            peer_of=peer_of,
+            here=here,
             summary=summary,
             source=source,
             version=version,

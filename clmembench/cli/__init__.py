@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from clmembench import __version__
-from clmembench.cli import advise, against, casestudy, devices, doctor, exits, read, run, topology, traces, tune
+from clmembench.cli import advise, against, casestudy, devices, doctor, exits, peers, read, run, topology, traces, tune
 
 app = typer.Typer(
     name="clmembench",
@@ -43,6 +43,7 @@ app.command("run")(run.run)
 app.command("tune")(tune.tune)
 app.command("topology")(topology.topology)
 app.command("advise")(advise.advise)
+app.command("peers")(peers.peers)
 app.command("show")(read.show)
 app.command("report")(read.report)
 app.command("infer")(traces.infer)

@@ -50,6 +50,10 @@ def run(
     seed: Annotated[
         int | None, typer.Option(min=0, max=2**31 - 1, help="Of the random inputs and orders; 0 if not given.")
     ] = None,
+    reference: Annotated[
+        bool,
+        typer.Option("--reference", help="Also what this host's libraries (NumPy, CuPy ...) and programs make of it, in turn."),
+    ] = False,
     size: Annotated[str | None, typer.Option(help="Bytes of the largest array, such as 512MiB; else by device.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Results file; default in ./reports.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results file.")] = False,
@@ -68,13 +72,14 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be measured and end.")] = False,
 ) -> None:
     """Measure a device: every record is kept as it is made, and the end is a summary for people."""
-    from clmembench import plan, specs, topology, tuning
+    from clmembench import plan, references, specs, topology, tuning
     from clmembench.cli.tune import taken
     from clmembench.drive import drive
     from clmembench.selection import Selection, check_axes, selected
 
     if resume is not None:
-        said = (device, suite, bench, axis, matrix, processes, seed, size, output, overwrite or None, stored, no_tuning or None)
+        own = (reference or None, stored, no_tuning or None, overwrite or None)
+        said = (device, suite, bench, axis, matrix, processes, seed, size, output, *own)
         if any(option is not None for option in said):
             exits.stop("--resume FILE says device, suite, axes, seed, size and tuning by itself: leave them out", exits.USAGE)
         info, selection, earlier = _earlier(resume)
@@ -88,6 +93,7 @@ def run(
                 axes=axes_of(axis or [], matrix or []),
                 processes=processes,
                 seed=seed or 0,
+                reference=reference,
             )
         selection = replace(
             selection,
@@ -115,11 +121,13 @@ def run(
     if dry_run:
         for benchmark in chosen:
             print(line(f"{benchmark.name}: {plan.outlook(benchmark, info, selection)}"))
+        if selection.reference:
+            print(line(f"references here: {', '.join(references.names(selection, info)) or 'none'}"))
         return
     path, bad, interrupted = session.kept(
         info,
         selection,
-        _cards(selection),
+        _cards(selection, info),
         lambda info, found, known: drive("opencl", info, found, selection, known),
         resume or output,
         overwrite,
@@ -163,7 +171,7 @@ def _earlier(path: Path) -> tuple[DeviceInfo, Selection, Run]:
         exits.stop(f"{path} is of {then.device.name} ({then.device.id}), which is not here: see devices", exits.NO_DEVICE)
     selection = Selection(
         suite=then.suite,
-        globs=tuple(then.benchmarks),
+        globs=tuple(name for name, card in then.benchmarks.items() if not card.peer_of),
         axes=then.axes,
         processes=then.processes,
         seed=then.seed,
@@ -172,6 +180,7 @@ def _earlier(path: Path) -> tuple[DeviceInfo, Selection, Run]:
         benchmark_s=then.benchmark_s,
         isolated=then.isolated,
         tuning=then.tuning,
+        reference=any(card.peer_of for card in then.benchmarks.values()),
     )
     for note in earlier.notes:
         exits.say(note)
@@ -182,7 +191,7 @@ def _same(earlier: Run, info: DeviceInfo, selection: Selection) -> None:
     """Ends with a usage error where this is not the tool, device, driver, host or environment of the earlier part."""
     from clmembench import results
 
-    found = results.mismatch(earlier.header, session.header(info, selection, _cards(selection)))
+    found = results.mismatch(earlier.header, session.header(info, selection, _cards(selection, info)))
     if found is not None:
         what, then, now = found
         exits.stop(f"{earlier.path} is of another {what}, {then}, not {now}: start a new run", exits.USAGE)
@@ -206,12 +215,14 @@ def _finish(path: Path, as_json: bool) -> int:
     return sum(row.status == "suspect" for row in table)
 
 
-def _cards(selection: Selection) -> Mapping[str, Card]:
-    """What the file keeps of the benchmarks that are run."""
-    from clmembench import plan
+def _cards(selection: Selection, info: DeviceInfo) -> Mapping[str, Card]:
+    """What the file keeps of the benchmarks that are run, and of the references beside them."""
+    from clmembench import plan, references
+    from clmembench.benchmarks import discovered
     from clmembench.selection import selected
 
-    return {benchmark.name: plan.card(benchmark) for benchmark in selected(selection)}
+    names = [*(benchmark.name for benchmark in selected(selection)), *references.names(selection, info)]
+    return {name: plan.card(discovered()[name]) for name in names}
 
 
 def axes_of(given: list[str], matrices: list[Path]) -> Mapping[str, tuple[Value, ...]]:

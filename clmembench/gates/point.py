@@ -56,7 +56,7 @@ def _stamps(record: Record, metrics: Sequence[Metric]) -> str:
 def _samples(record: Record, metrics: Sequence[Metric]) -> str:
     if record.role != "measure" or not record.series:
         return ""
-    samples = min(len(s.host_ns) for s in record.series)
+    samples = min(s.averaged * len(s.host_ns) if s.averaged else stats.MIN_SAMPLES for s in record.series)
     return f"only {samples} samples: {record.stopped}; lower --size" if samples < stats.MIN_SAMPLES else ""
 
 

@@ -46,6 +46,7 @@ from clmembench.model.record import (
 from clmembench.model.tuned import Tuned
 from clmembench.model.work import (
     Array,
+    Batch,
     Buffer,
     BuildError,
     Call,
@@ -61,6 +62,7 @@ from clmembench.model.work import (
     Map,
     Prepared,
     Read,
+    Reported,
     Skip,
     Slope,
     Value,
@@ -70,6 +72,7 @@ from clmembench.model.work import (
 __all__ = [
     "CHASE",
     "Array",
+    "Batch",
     "Buffer",
     "BuildError",
     "Call",
@@ -85,6 +88,7 @@ __all__ = [
     "Map",
     "Prepared",
     "Read",
+    "Reported",
     "Skip",
     "Slope",
     "Value",

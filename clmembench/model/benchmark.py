@@ -74,7 +74,8 @@ class Benchmark:
     least_s: float = 0.0  # sample each point at least that long: what it measures wanders over that time
     patience_s: float = 0.0  # sample a planned point up to that long, where the fewest samples that tell anything need it
     planned: bool = False  # a plan of its own asks for its points: no suite has it, and there is no grid of it
-    peer_of: str | None = None
+    peer_of: str | None = None  # the benchmark whose points it measures by another library; its axes are some of that one's
+    here: Callable[[DeviceInfo], bool] | None = None  # whether this host has what it measures, as far as is cheap to say
     summary: str = ""
     source: str = ""
     version: int = 1

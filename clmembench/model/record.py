@@ -78,6 +78,7 @@ class Series:
     busy: int = 0
     together: int = 0
     reads: Mapping[str, Trace] = field(default_factory=dict)
+    averaged: int = 1  # a sample is the mean of that many, as another program reports it; 0: of it does not say how many
 
     def times_ns(self) -> tuple[int, ...]:
         """The samples of this series by its own clock."""
@@ -174,6 +175,7 @@ class Card:
     tuning: tuple[str, ...] = ()
     growing: str = ""
     x: str = ""
+    peer_of: str = ""  # the benchmark whose points it measures by another library
 
 
 @dataclass(frozen=True, slots=True)

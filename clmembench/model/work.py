@@ -100,7 +100,19 @@ class Call:
     function: Callable[[], object]
 
 
-Command = Launch | Copy | Fill | Map | Call
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A peer library's work on a device, timed by the library's own clock of that device; the only command of its Work.
+
+    `function` takes a number of passes, at most `most`, does them back to back, waits for them and returns ns of all of them,
+    and ns that it kept the device busy before them on purpose, so that the host's own work is not in their time.
+    """
+
+    function: Callable[[int], tuple[int, int]]
+    most: int = 100
+
+
+Command = Launch | Copy | Fill | Map | Call | Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,4 +170,22 @@ class Slope:
     most: int = 1 << 40
 
 
-Prepared = Work | Slope
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """What another program said of its own run, kept as it is: ns of a pass, once or several times.
+
+    Each is the mean of `averaged` passes; 0: of several, of which the program does not say the number. Amounts are those of one
+    pass. `checked`: whether the program has verified its results.
+    """
+
+    samples_ns: tuple[int, ...]
+    averaged: int
+    nbytes: int = 0
+    flops: int = 0
+    ops: int = 0
+    checked: bool = False
+    notes: tuple[str, ...] = ()
+    facts: Mapping[str, Value] = field(default_factory=dict)
+
+
+Prepared = Work | Slope | Reported

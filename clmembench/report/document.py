@@ -11,7 +11,7 @@ from typing import Any
 from clmembench import __version__
 from clmembench.gates.whole import MEMORY_PEAK, judged_run
 from clmembench.model import CHASE, Card, Run
-from clmembench.report import advice, anatomy, figures, study_figures, text
+from clmembench.report import advice, anatomy, figures, peers, study_figures, text
 from clmembench.report.anatomy import Dissected
 from clmembench.report.rows import Row, interval, labels, percent, rows, sheet_of, to_markdown
 from clmembench.report.summary import sections, warnings
@@ -111,9 +111,16 @@ def as_html(runs: Sequence[Run], others: Sequence[SpecSheet] = (), dissected: Se
         facts=_facts(all_parts),
         published=beside,
         hierarchies=anatomy.as_page(shown),
+        libraries=[s | {"label": p.label} for p in all_parts if (s := _libraries(p)) is not None],
         guidelines=advice.as_page([(p.label, p.run, p.rows) for p in all_parts]),
         parts=[_benchmark(name, card, all_parts, beside) for name, card in _cards(all_parts).items()],
     )
+
+
+def _libraries(part: Part) -> dict[str, Any] | None:
+    """A run's section beside the host's libraries; None where it has none."""
+    found = peers.section(part.run, part.rows)
+    return None if found is None else {"header": found.header, "rows": found.rows, "notes": found.notes, "left": found.left}
 
 
 def _harmless(value: object) -> object:
@@ -122,9 +129,15 @@ def _harmless(value: object) -> object:
 
 
 def _cards(all_parts: Sequence[Part]) -> dict[str, Card]:
-    """Every benchmark in any run, in order of first appearance; those without a row are left out."""
+    """Every benchmark in any run, in order of first appearance; those without a row are left out, and references, which stand
+    beside what they are of."""
     with_rows = {row.value.benchmark for part in all_parts for row in part.rows}
-    return {name: card for part in all_parts for name, card in part.run.header.benchmarks.items() if name in with_rows}
+    return {
+        name: card
+        for part in all_parts
+        for name, card in part.run.header.benchmarks.items()
+        if name in with_rows and not card.peer_of
+    }
 
 
 def _benchmark(name: str, card: Card, all_parts: Sequence[Part], beside: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from clmembench import health
 from clmembench.gates.point import DRIFT
 from clmembench.infer import levels
 from clmembench.model import CHASE, Card, Record, Run
-from clmembench.report import studies
+from clmembench.report import peers, studies
 from clmembench.report.rows import Row, interval, percent
 from clmembench.report.section import Section
 from clmembench.specs import SpecSheet
@@ -24,9 +24,11 @@ LARGE = 64 << 20  # bytes that a pass moves: beside them a launch's idle ends ar
 
 def sections(run: Run, table: Sequence[Row]) -> list[Section]:
     """A section or two a benchmark, in file order: levels where it has a growing axis, else its points at the largest size; and
-    its points over compute units. A study has its own sections. What a hierarchy is inferred from is not for people."""
+    its points over compute units. A study has its own sections. What a hierarchy is inferred from is not for people,
+    and references have a section with ours (peers)."""
     found = []
-    for name, card in run.header.benchmarks.items():
+    ours = {name: card for name, card in run.header.benchmarks.items() if not card.peer_of}
+    for name, card in ours.items():
         everywhere, placed = split([row for row in table if row.value.benchmark == name != CHASE])
         if everywhere and name in studies.SECTIONS:
             found += studies.SECTIONS[name](run, everywhere)
@@ -190,6 +192,7 @@ def _median(row: Row | None) -> str:
 def warnings(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[str]:
     """What makes this run's numbers weaker than they look, each with what to do about it."""
     device, host = run.header.device, run.header.host
+    table = peers.without_peers(run, table)  # what is odd about another library stands beside its values
     found: list[str] = list(run.notes)
     for status, advice in (
         ("failed", "see show --json for each reason"),

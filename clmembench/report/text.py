@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clmembench.model import Header, Run
-from clmembench.report import advice, tables
+from clmembench.report import advice, peers, tables
 from clmembench.report.rows import Row
 from clmembench.report.section import Section
 from clmembench.report.summary import sections, warnings
@@ -53,9 +53,9 @@ def as_markdown(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> str:
 
 
 def _all(run: Run, table: Sequence[Row]) -> list[Section]:
-    """Every benchmark's, and what they mean for kernels."""
-    meant = advice.section(run, table)
-    return sections(run, table) + ([meant] if meant is not None else [])
+    """Every benchmark's, beside the host's libraries, and what they mean for kernels."""
+    further = (peers.section(run, table), advice.section(run, table))
+    return sections(run, table) + [section for section in further if section is not None]
 
 
 def aligned(found: Sequence[Section], bold: bool = False) -> list[str]:

@@ -1,0 +1,109 @@
+"""CUDA libraries through CuPy: the GPU that is the OpenCL device, and passes timed behind a kernel that keeps it busy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+from clmembench.model import DeviceError, DeviceInfo, Skip, Value
+
+# one work-item that reads the clock until that many cycles have passed
+SPIN = """extern "C" __global__ void spin(long long cycles) {
+    long long begun = clock64();
+    while (clock64() - begun < cycles) { }
+}"""
+FASTEST_GHZ = 3.0  # no GPU's clock is above: cycles for a time that it may not fall short of
+MARGIN = 1.5  # times what enqueueing took before
+LEAST_NS = 2e5
+TRIES = 6  # of a longer and longer wait
+TIMED = "passes back to back behind a kernel that keeps the GPU busy until all are queued, CUDA events around them"
+
+
+def here(info: DeviceInfo) -> bool:
+    """Whether CuPy seems to be installed, for a GPU."""
+    return info.kind == "gpu" and find_spec("cupy") is not None
+
+
+def cupy_on(info: DeviceInfo) -> Any:
+    """CuPy with that GPU as its current device. Raises Skip where it does not load or does not see that GPU."""
+    try:
+        import cupy
+
+        runtime = cupy.cuda.runtime
+        for number in range(runtime.getDeviceCount()):
+            if _same(info, runtime.deviceGetPCIBusId(number), runtime.getDeviceProperties(number).get("uuid")):
+                cupy.cuda.Device(number).use()
+                return cupy
+    except Exception as error:  # whatever a half-installed CUDA raises
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise Skip(f"CuPy does not work here: {reason[:200]}") from error
+    raise Skip("CuPy does not see this GPU")
+
+
+def _same(info: DeviceInfo, pci: str, uuid: object) -> bool:
+    """Whether a CUDA device is the OpenCL device: by its UUID, else by its PCI address."""
+    if isinstance(uuid, bytes) and info.uuid and uuid.hex() == info.uuid:
+        return True
+    return bool(info.pci) and _address(info.pci) == _address(pci)
+
+
+def _address(text: str) -> tuple[int, ...]:
+    """Domain, bus and device of "0000:0f:00.0"; the number of digits of a domain differs by who writes it."""
+    try:
+        return tuple(int(part, 16) for part in text.partition(".")[0].split(":"))
+    except ValueError:
+        return ()
+
+
+def facts(cupy: Any, library: str, version: Callable[[], int], major: int) -> Mapping[str, Value]:
+    """What a record keeps of a CUDA library. `version` asks it for its version, a number in which `major` counts one major
+    version and 100 a minor one; where it does not answer, that is what is kept."""
+    try:
+        number = version()
+        told = f"{number // major}.{number % major // 100}.{number % 100}"
+    except Exception:  # what an older or newer CuPy does not have
+        told = "unknown"
+    return {"library": library, "version": told, "cupy": str(cupy.__version__), "timed": TIMED}
+
+
+@cache
+def _spin(cupy: Any) -> Any:
+    return cupy.RawKernel(SPIN, "spin")
+
+
+def batch(cupy: Any, call: Callable[[], object]) -> Callable[[int], tuple[int, int]]:
+    """The function of a Batch: `call`, which enqueues one pass, that often behind a kernel that lasts until all are queued.
+
+    So neither Python nor a launch is in the time, which is between two events. That the host was ahead is looked at, not
+    hoped for: where the first event had passed before the last call was queued, all is done once more behind a longer wait.
+    The function raises DeviceError where that does not help.
+    """
+    enqueue_ns = LEAST_NS
+
+    def passes(count: int) -> tuple[int, int]:
+        nonlocal enqueue_ns
+        waited_ns, wait_ns = 0.0, MARGIN * enqueue_ns
+        for _ in range(TRIES):
+            first, begin, end = (cupy.cuda.Event() for _ in range(3))
+            first.record()
+            _spin(cupy)((1,), (1,), (int(wait_ns * FASTEST_GHZ),))
+            begin.record()
+            started = time.perf_counter_ns()
+            for _ in range(count):
+                call()
+            end.record()
+            enqueue_ns = float(time.perf_counter_ns() - started)
+            ahead = not begin.done
+            end.synchronize()
+            waited_ns += 1e6 * float(cupy.cuda.get_elapsed_time(first, begin))
+            taken_ns = 1e6 * float(cupy.cuda.get_elapsed_time(begin, end))
+            if ahead:
+                return max(1, round(taken_ns)), round(waited_ns)
+            waited_ns += taken_ns
+            wait_ns = max(2 * wait_ns, MARGIN * enqueue_ns)
+        raise DeviceError("the host did not queue the library's calls before the GPU began them: they cannot be timed")
+
+    return passes

@@ -1,0 +1,133 @@
+"""`peers`: ours, the best of the host's libraries and the theoretical limit in one table, by measuring or from a stored run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clmembench import units
+from clmembench.cli import devices, exits, read, session
+from clmembench.shown import line
+
+if TYPE_CHECKING:
+    from clmembench.child import Found
+    from clmembench.model import Card, DeviceInfo, Record, Run
+    from clmembench.selection import Selection
+
+
+def peers(
+    path: Annotated[
+        Path | None, typer.Argument(metavar="RUN", help="A results file with references: show it, measure nothing.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option("-d", "--device", help="INDEX (0 if not given), P:D, name~TEXT, uuid:HEX or pci:ADDRESS.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Every line with every peer, intervals and how each was timed.")
+    ] = False,
+    as_md: Annotated[bool, typer.Option("--md", help="A Markdown table.")] = False,
+    processes: Annotated[
+        int | None, typer.Option(min=1, max=100, help="Rounds of ours and the peers in turn, each in fresh processes; else 3.")
+    ] = None,
+    budget: Annotated[str | None, typer.Option(help="Time for all, such as 5m; what is left out has no line.")] = None,
+    timeout: Annotated[str | None, typer.Option(help="Time for one point before its process is ended; else 120s.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Of random inputs and orders; 0 if not given.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Results file; default in ./reports.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results file.")] = False,
+) -> None:
+    """Ours beside this host's libraries (BLAS, SciPy, CuPy's, BabelStream, clpeak) and the theoretical limit, in one table."""
+    if as_json and as_md:
+        exits.stop("choose one of --json and --md", exits.USAGE)
+    form = "json" if as_json else "md" if as_md else "text"
+    if path is not None:
+        said: dict[str, object] = {"-d": device, "--processes": processes, "--budget": budget, "--timeout": timeout}
+        session.only_read(path, {**said, "--seed": seed, "-o": output, "--overwrite": overwrite})
+        show(_stored(path), form)
+        return
+    info = devices.select(devices.listed(), device or "0")
+    try:
+        chosen = _selection(budget, timeout, seed, processes)
+    except ValueError as error:
+        exits.stop(str(error), exits.USAGE)
+    session.free(output, overwrite)
+
+    def measured(info: DeviceInfo, found: Found, known: Sequence[Record]) -> Iterator[Record]:
+        from clmembench import peering
+
+        return peering.measured("opencl", info, found, chosen)
+
+    kept, bad, interrupted = session.kept(info, chosen, _cards(chosen, info), measured, output, overwrite)
+    run = session.reread(kept)
+    if run.records:
+        show(run, form)
+    if form == "text":
+        name = line(str(kept))
+        print(f"Results: {name}\nMore: clmembench show {name}; clmembench report {name} -o report.html")
+    if interrupted:
+        exits.stop(f"interrupted: {kept} holds every record up to here", exits.INTERRUPTED)
+    if bad:
+        raise typer.Exit(exits.FAILED)
+
+
+def _selection(budget: str | None, timeout: str | None, seed: int | None, processes: int | None) -> Selection:
+    """Raises ValueError for what is no duration."""
+    from clmembench.selection import Selection
+
+    plain = Selection(suite="peers", seed=seed or 0, processes=processes, reference=True)
+    return Selection(
+        suite=plain.suite,
+        seed=plain.seed,
+        processes=processes,
+        reference=True,
+        budget_s=units.parse_seconds(budget) if budget else None,
+        timeout_s=units.parse_seconds(timeout) if timeout else plain.timeout_s,
+    )
+
+
+def _cards(selection: Selection, info: DeviceInfo) -> Mapping[str, Card]:
+    """What the file keeps of the benchmarks that are run."""
+    from clmembench import peering, plan
+    from clmembench.benchmarks import discovered
+
+    return {name: plan.card(discovered()[name]) for name in peering.names(selection, info)}
+
+
+def _stored(path: Path) -> Run:
+    """A stored run that the table has a line for. Ends the command where it holds nothing for it."""
+    from clmembench.report import peer_table
+
+    run = read.load(path)
+    if not peer_table.speaks(run):
+        exits.stop(
+            f"{path} holds nothing that this table is of: measure it with clmembench peers -d DEVICE, or with "
+            "clmembench run --reference",
+            exits.USAGE,
+        )
+    return run
+
+
+def show(run: Run, form: str) -> None:
+    """Print the table of a run in one of the forms."""
+    from clmembench.gates.whole import judged_run
+    from clmembench.report import peer_table, rows, text
+    from clmembench.specs import SpecError
+
+    try:
+        sheet = rows.sheet_of(run)
+    except SpecError as error:
+        exits.stop(str(error), exits.USAGE)
+    run = judged_run(run, sheet)
+    lines = peer_table.told(run, rows.rows(run, sheet))
+    if form == "json":
+        print(peer_table.to_json(run, lines))
+    elif form == "md":
+        print("\n".join(text.in_markdown([peer_table.as_section(run, lines)])))
+    else:
+        bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        made = text.aligned([peer_table.as_section(run, lines)], bold)
+        print("\n".join([line(text.device_line(run.header, sheet)), "", *made]))

@@ -1,0 +1,87 @@
+"""References beside our points: what of a host's libraries and programs measures them too, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from clmembench.benchmarks import discovered
+from clmembench.model import Benchmark, DeviceInfo, Place, Plan, Point, Record, Value
+from clmembench.selection import Selection, selected, takes
+
+ROUNDS = 3  # fresh processes of each, in turn: fewer do not tell how much processes differ
+
+
+def present(benchmark: Benchmark, info: DeviceInfo) -> tuple[Benchmark, ...]:
+    """The references of a benchmark that this host seems to have for that device; whether they work is known once they run."""
+    return tuple(b for b in discovered().values() if b.peer_of == benchmark.name and (b.here is None or b.here(info)))
+
+
+def names(selection: Selection, info: DeviceInfo) -> tuple[str, ...]:
+    """The references of all benchmarks of a selection; none where it does not ask for them."""
+    if not selection.reference:
+        return ()
+    return tuple(other.name for benchmark in selected(selection) for other in present(benchmark, info))
+
+
+def beside(plan: Plan, benchmark: Benchmark, others: Sequence[Benchmark], info: DeviceInfo, selection: Selection) -> Plan:
+    """The plan, with every reference's points after those of ours that they are of, process by process, so that a ratio is of
+    what was measured one after the other: ours, references, ours, references ...
+
+    Points that have a reference are measured in ROUNDS processes at least, or as many as the user said. The tuned shape is
+    found before. A reference that is skipped in the first process is not asked again.
+    """
+    asked: set[tuple[object, ...]] = set()
+    answers: list[Record] | None = None
+    while True:
+        try:
+            points = next(plan) if answers is None else plan.send(answers)
+        except StopIteration:
+            return
+        theirs: list[Point] = []
+        for point in points:
+            for peer in _peers(point, others, info):
+                if _key(peer) not in asked:
+                    asked.add(_key(peer))
+                    theirs.append(peer)
+        if not theirs:
+            answers = yield points
+            continue
+        found = yield [*(replace(p, processes=min(p.processes, 1)) for p in points), *theirs]
+        here = {_key(r) for r in found if r.status != "skipped"}
+        again = [replace(p, processes=_rounds(p, selection)) for p in theirs if _key(p) in here]
+        mine = [
+            replace(p, processes=_rounds(p, selection)) if any(_key(peer) in here for peer in _peers(p, others, info)) else p
+            for p in points
+        ]
+        later = [replace(p, first=max(p.first, 1)) for p in (*mine, *again) if p.processes > 1]
+        rest = (yield later) if later else []
+        answers = [r for r in (*found, *rest) if r.benchmark == benchmark.name]
+
+
+def _rounds(point: Point, selection: Selection) -> int:
+    wanted = selection.processes or (ROUNDS if selection.isolated else 1)
+    return max(point.processes, wanted)
+
+
+def _peers(point: Point, others: Sequence[Benchmark], info: DeviceInfo) -> list[Point]:
+    """The point of each reference that measures that point of ours: on the whole device, with those of its parameters that the
+    reference knows."""
+    if point.role != "measure" or point.place != Place() or point.reason:
+        return []
+    found = []
+    for other in others:
+        if all(name in point.params for name in other.axes):
+            params = {name: point.params[name] for name in other.axes}
+            if _taken(other, info, params):
+                found.append(Point(other.name, params))
+    return found
+
+
+def _taken(other: Benchmark, info: DeviceInfo, params: dict[str, Value]) -> bool:
+    known = all(takes(axis, info, params[name]) for name, axis in other.axes.items())
+    return known and (other.where is None or other.where(info, **params))
+
+
+def _key(of: Point | Record) -> tuple[object, ...]:
+    return of.benchmark, tuple(sorted(of.params.items()))

@@ -1,0 +1,190 @@
+"""A CuPy that is NumPy: enough of it for the references, events that count calls, and libraries that may be wrong."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from clmembench.benchmarks.dgemm import element
+
+CALL_NS = 50_000  # that each call takes by its events
+STEP_MS = 1e-6
+
+
+class Memory:
+    """Where an array is."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array, self.ptr = array, array.ctypes.data
+
+    def copy_from_device_async(self, other: Memory, nbytes: int, stream: object) -> None:
+        FAKE.calls += 1
+        self.array.view(np.uint8)[:nbytes] = other.array.view(np.uint8)[:nbytes]
+        if FAKE.wrong:
+            self.array.view(np.uint8)[:1] ^= 1
+
+
+class Array(np.ndarray):
+    """An array on the fake device."""
+
+    @property
+    def data(self) -> Memory:  # type: ignore[override]
+        return Memory(np.asarray(self))
+
+
+class Fake:
+    """The state of the fake device."""
+
+    def __init__(self) -> None:
+        self.pci, self.uuid, self.wrong, self.calls, self.behind = "0000:0F:00.0", bytes(range(16)), False, 0, 0
+        self.spins: list[int] = []
+
+
+FAKE = Fake()
+
+
+class Event:
+    """Knows how many calls there were when it was recorded. The host is behind as often as FAKE.behind says."""
+
+    def record(self) -> None:
+        self.at = FAKE.calls
+
+    @property
+    def done(self) -> bool:
+        FAKE.behind -= 1
+        return FAKE.behind >= 0
+
+    def synchronize(self) -> None: ...
+
+
+def _device(array: Any) -> Array:
+    return np.array(array, order="C").view(Array)
+
+
+def _made(name: str) -> Any:
+    return lambda *a, **k: _device(getattr(np, name)(*a, **k))
+
+
+def _fill(grid: object, block: object, arguments: tuple[Any, ...]) -> None:
+    matrix, seed, most, n = arguments
+    assert int(most) == 4
+    matrix.ravel()[:] = element(np.arange(int(n)), int(seed))
+
+
+def _times(grid: object, block: object, arguments: tuple[Any, ...]) -> None:
+    matrix, vectors, found, n, width = arguments
+    assert int(n) == len(matrix) and int(width) == vectors.shape[1]
+    found += np.asarray(matrix, np.float64) @ np.asarray(vectors)
+
+
+def _spin(grid: object, block: object, arguments: tuple[Any, ...]) -> None:
+    FAKE.spins.append(int(arguments[0]))
+
+
+def _spoilt(array: np.ndarray) -> None:
+    FAKE.calls += 1
+    if FAKE.wrong:
+        array.flat[0] += 1
+
+
+def _matmul(a: Array, b: Array, out: Array) -> Array:
+    np.matmul(a, b, out=out)
+    _spoilt(out)
+    return out
+
+
+def _sum(a: Array, out: Array) -> Array:
+    out[...] = np.asarray(a).sum()
+    _spoilt(out)
+    return out
+
+
+def _spmv(a: Any, x: Array, y: Array, alpha: float, beta: float) -> Array:
+    y[:] = a.host @ np.asarray(x)
+    _spoilt(y)
+    return y
+
+
+class Sparse:
+    """csr_matrix."""
+
+    def __init__(self, parts: tuple[Any, ...], shape: tuple[int, int]) -> None:
+        from scipy.sparse import csr_matrix
+
+        self.host = csr_matrix(tuple(np.asarray(part) for part in parts), shape=shape)
+
+    def sum_duplicates(self) -> None:
+        self.host.sum_duplicates()
+
+
+def _memcpy(to: int, of: int, nbytes: int, kind: int, stream: int) -> None:
+    ctypes.memmove(to, of, nbytes)
+    if FAKE.wrong:
+        ctypes.memset(to, 0xAA, 1)
+
+
+class RawModule:
+    """The kernels that the references bring, by name."""
+
+    def __init__(self, code: str) -> None:
+        assert "SCALAR" in code
+
+    def get_function(self, name: str) -> Any:
+        return {"fill": _fill, "times": _times}[name]
+
+
+def modules() -> dict[str, ModuleType]:
+    """What to put into sys.modules."""
+    cupy, cupyx, sparse = ModuleType("cupy"), ModuleType("cupyx"), ModuleType("cupyx.scipy.sparse")
+    runtime = SimpleNamespace(
+        getDeviceCount=lambda: 2,
+        deviceGetPCIBusId=lambda number: FAKE.pci if number else "0000:01:00.0",
+        getDeviceProperties=lambda number: {"uuid": FAKE.uuid if number else bytes(16)},
+        runtimeGetVersion=lambda: 13000,
+        memcpyAsync=_memcpy,
+        memcpyHostToDevice=1,
+        memcpyDeviceToHost=2,
+    )
+    stream = SimpleNamespace(ptr=0, synchronize=lambda: None)
+    device = SimpleNamespace(use=lambda: None, synchronize=lambda: None)
+    cupy.cuda = SimpleNamespace(  # type: ignore[attr-defined]
+        runtime=runtime,
+        Device=lambda number=0: device,
+        Event=Event,
+        get_elapsed_time=lambda a, b: STEP_MS * CALL_NS * (b.at - a.at),
+        cublas=SimpleNamespace(getVersion=lambda handle: 130002),
+        cusparse=SimpleNamespace(getVersion=lambda handle: 12603),
+        cub=SimpleNamespace(get_build_version=lambda: 300102),
+        device=SimpleNamespace(get_cublas_handle=lambda: 0, get_cusparse_handle=lambda: 0),
+        get_current_stream=lambda: stream,
+        Stream=lambda non_blocking: stream,
+    )
+    functions = {
+        "__version__": "14.2.0",
+        "_core": SimpleNamespace(set_reduction_accelerators=lambda names: None),
+        "RawKernel": lambda code, name: _spin,
+        "RawModule": RawModule,
+        "matmul": _matmul,
+        "sum": _sum,
+        "asnumpy": lambda array: np.array(array).view(np.ndarray),
+        "asarray": _device,
+        **{name: _made(name) for name in ("full", "empty", "zeros", "arange", "add")},
+    }
+    for name, function in functions.items():
+        setattr(cupy, name, function)
+    cupyx.empty_pinned = np.empty  # type: ignore[attr-defined]
+    cupyx.cusparse = SimpleNamespace(spmv=_spmv)  # type: ignore[attr-defined]
+    sparse.csr_matrix = Sparse  # type: ignore[attr-defined]
+    return {"cupy": cupy, "cupyx": cupyx, "cupyx.scipy": ModuleType("cupyx.scipy"), "cupyx.scipy.sparse": sparse}
+
+
+def installed(monkeypatch: Any) -> Fake:
+    """The fake in place of CuPy for one test, in its first state."""
+    FAKE.__init__()  # type: ignore[misc]
+    for name, module in modules().items():
+        monkeypatch.setitem(sys.modules, name, module)
+    return FAKE
