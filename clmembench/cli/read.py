@@ -40,7 +40,7 @@ def show(
     """Show a stored run: its summary, or every value as JSON, CSV, Markdown or LaTeX."""
     from clmembench.cli import topology
     from clmembench.gates.whole import judged_run
-    from clmembench.report import rows, text
+    from clmembench.report import roofline, rows, text
     from clmembench.specs import SpecError
 
     if as_json + as_csv + as_md + as_latex > 1:
@@ -53,7 +53,7 @@ def show(
     found = judged_run(found, sheet)
     table = rows.rows(found, sheet)
     if as_json:
-        print(rows.to_json(table))
+        print(rows.to_json(table, roofline.by_point(found, table, sheet)))
     elif as_csv:
         print(rows.to_csv(table), end="")
     elif as_md:

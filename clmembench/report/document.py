@@ -11,7 +11,7 @@ from typing import Any
 from clmembench import __version__
 from clmembench.gates.whole import MEMORY_PEAK, judged_run
 from clmembench.model import CHASE, Card, Run
-from clmembench.report import advice, anatomy, figures, study_figures, text
+from clmembench.report import advice, anatomy, figures, roofline_page, study_figures, text
 from clmembench.report.anatomy import Dissected
 from clmembench.report.rows import Row, interval, labels, percent, rows, sheet_of, to_markdown
 from clmembench.report.summary import sections, warnings
@@ -111,6 +111,7 @@ def as_html(runs: Sequence[Run], others: Sequence[SpecSheet] = (), dissected: Se
         facts=_facts(all_parts),
         published=beside,
         hierarchies=anatomy.as_page(shown),
+        roofline=roofline_page.as_page([(p.label, p.run, p.rows, p.sheet) for p in all_parts]),
         guidelines=advice.as_page([(p.label, p.run, p.rows) for p in all_parts]),
         parts=[_benchmark(name, card, all_parts, beside) for name, card in _cards(all_parts).items()],
     )

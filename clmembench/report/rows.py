@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,9 +102,11 @@ def labels(table: Sequence[Row]) -> list[str]:
     return full
 
 
-def to_json(table: Sequence[Row]) -> str:
-    """A list with one object a row."""
-    return json.dumps([as_dict(row) for row in table], indent=1, allow_nan=False)
+def to_json(table: Sequence[Row], roofline: Mapping[int, Mapping[str, Any]] | None = None) -> str:
+    """A list with one object a row; `roofline` has, by the row's number, its place under the run's roofs."""
+    places = roofline or {}
+    told = [as_dict(row) | {"roofline": places.get(index)} for index, row in enumerate(table)]
+    return json.dumps(told, indent=1, allow_nan=False)
 
 
 def to_csv(table: Sequence[Row]) -> str:
