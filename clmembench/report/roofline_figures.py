@@ -22,7 +22,7 @@ THEORETICAL = "theoretical, of the spec sheet"
 FITS = ", its data fit a cache as stated"
 NEAR = 0.08  # decades: roofs so near each other have one name
 FONT, WIDTH_POINTS, HEIGHT_POINTS, LINE_STEPS = 7.5, 600.0, 240.0, 120  # of a plot, about, since its labels take their room
-MEASURED, FAINT, SHEET = "#222222", "#8a8a8a", "#b5651d"
+MEASURED, FAINT, SHEET = "#222222", "#6b6b6b", "#b5651d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def _line(axis: Axes, roof: Roof, ends: tuple[float, float], level: bool) -> Non
         (MEASURED, 1.6, "measured roof, with its interval") if strong else (FAINT, 0.9, "roof of an inner level")
     )
     axis.plot(ends, heights(rate.value), color=shade, linewidth=width, zorder=2, label=label)
-    axis.fill_between(ends, heights(rate.low), heights(rate.high), color=MEASURED, alpha=0.25, linewidth=0)
+    axis.fill_between(ends, heights(rate.low), heights(rate.high), color=MEASURED, alpha=0.25 if strong else 0.1, linewidth=0)
     if roof.theoretical is not None and strong:
         sheet = heights(roof.theoretical.value)
         axis.plot(ends, sheet, color=SHEET, linewidth=1.0, linestyle="--", zorder=2.5, label=THEORETICAL)
