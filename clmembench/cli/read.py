@@ -39,7 +39,6 @@ def show(
 ) -> None:
     """Show a stored run: its summary, or every value as JSON, CSV, Markdown or LaTeX."""
     from clmembench.cli import topology
-    from clmembench.gates.whole import judged_run
     from clmembench.report import roofline, rows, text
     from clmembench.specs import SpecError
 
@@ -50,8 +49,7 @@ def show(
         sheet = rows.sheet_of(found)
     except SpecError as error:
         exits.stop(str(error), exits.USAGE)
-    found = judged_run(found, sheet)
-    table = rows.rows(found, sheet)
+    found, table = rows.judged_rows(found, sheet)
     if as_json:
         print(rows.to_json(table, roofline.by_point(found, table, sheet)))
     elif as_csv:

@@ -8,12 +8,12 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from clmembench import __version__
-from clmembench.gates.whole import MEMORY_PEAK, judged_run
+from clmembench import __version__, specs
+from clmembench.gates.whole import MEMORY_PEAK
 from clmembench.model import CHASE, Card, Run
 from clmembench.report import advice, anatomy, figures, roofline_page, study_figures, text
 from clmembench.report.anatomy import Dissected
-from clmembench.report.rows import Row, interval, labels, percent, rows, sheet_of, to_markdown
+from clmembench.report.rows import Row, interval, judged_rows, labels, percent, sheet_of, to_markdown
 from clmembench.report.summary import sections, warnings
 from clmembench.shown import markdown, printable
 from clmembench.specs import SpecSheet
@@ -35,12 +35,12 @@ class Part:
 def parts(runs: Sequence[Run]) -> list[Part]:
     """Runs with labels: the device's name, and a number where two runs have the same one. Raises SpecError."""
     names = [printable(run.header.device.name) for run in runs]
-    found = []
+    found, sheets = [], specs.every()
     for index, (run, name) in enumerate(zip(runs, names, strict=True)):
         label = name if names.count(name) == 1 else f"{name} #{names[: index + 1].count(name)}"
-        sheet = sheet_of(run)
-        judged = judged_run(run, sheet)
-        found.append(Part(label, judged, sheet, tuple(rows(judged, sheet))))
+        sheet = sheet_of(run, sheets)
+        judged, table = judged_rows(run, sheet)
+        found.append(Part(label, judged, sheet, tuple(table)))
     return found
 
 
