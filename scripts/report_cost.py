@@ -3,8 +3,8 @@
     python scripts/report_cost.py [--runs 1000] [--records N] [--form html] [RUN...]
 
 Copies have run ids and starting times of their own, and times that differ by some per cent from run to run as machines do; one
-in a hundred is slower by a third. `--records N` keeps that many records of each, spread over it, as short suites have. Peak memory
-is the greatest sum of the report's process and its workers' resident sets, looked at every 50 ms (pages they share count in each).
+in a hundred is slower by a third. `--records N` keeps that many records of each, as short suites have. Peak memory
+is the greatest sum of the resident sets of the process and its workers, looked at every 50 ms (pages they share count in each).
 """
 
 from __future__ import annotations
