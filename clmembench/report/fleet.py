@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from clmembench import results, specs
-from clmembench.model import DeviceInfo
+from clmembench.model import Card, DeviceInfo
 from clmembench.report.rows import judged_rows, labels, sheet_of
 from clmembench.shown import printable
 from clmembench.specs import SpecSheet
@@ -78,7 +78,8 @@ class Group:
 def digest(path: Path, strict: bool = False, sheets: Sequence[SpecSheet] | None = None) -> Digest:
     """One run, read, judged and derived, in short. Raises ResultsError and SpecError."""
     run = results.read(path, strict)
-    run, table = judged_rows(run, sheet_of(run, sheets))
+    cards = {name: _in_its_unit(card) for name, card in run.header.benchmarks.items()}
+    run, table = judged_rows(replace(run, header=replace(run.header, benchmarks=cards)), sheet_of(run, sheets))
     header = run.header
     names = labels(table)
     values = tuple(
@@ -89,6 +90,11 @@ def digest(path: Path, strict: bool = False, sheets: Sequence[SpecSheet] | None 
     versions = {name: card.version for name, card in header.benchmarks.items() if name in measured}
     about = (str(path), header.run_id, header.started, header.suite, header.tool_version, str(header.host.get("cpu") or ""))
     return Digest(*about, header.device, versions, len(values), values, run.notes)
+
+
+def _in_its_unit(card: Card) -> Card:
+    """The card without values in cycles beside those in a metric's unit: a digest has no room for them, and they cost as much."""
+    return replace(card, metrics=tuple(replace(metric, cycles=False) for metric in card.metrics))
 
 
 def digests(paths: Sequence[Path], strict: bool, workers: int) -> Iterator[Digest]:
