@@ -25,11 +25,11 @@ class Derived:
     """One metric of one point, processes pooled. `status` is a record's status, or "undetermined" for a slope whose interval
     contains 0. Numbers are None unless status is ok or suspect. `cycles` and `ghz` use the core clock measured beside it.
     Among `params` are, where a Place asked for them, compute_units and placement (work_groups where the device is no CPU);
-    `nbytes` is what one pass moves, `work` what it does of the metric's amount and `pass_ns` how long it takes by `clock` (of a
-    slope 0), `busy` and `together` how many compute units it should use, and must use at once. `medians` has one of each
-    process of `measured_in`; `outliers` are counted, never dropped. `others` is the share of the host's CPUs that other
-    processes used. `gate` names the gate that a suspect value failed, `key` the point as `key_of` does; `evidence` are the ids
-    of the records, and `facts` what the compiler said."""
+    `nbytes` is what one pass moves, `flops` what it computes, `work` what it does of the metric's amount and `pass_ns` how long
+    it takes by `clock` (of a slope 0), `busy` and `together` how many compute units it should use, and must use at once.
+    `medians` has one of each process of `measured_in`; `outliers` are counted, never dropped. `others` is the share of the
+    host's CPUs that other processes used. `gate` names the gate that a suspect value failed, `key` the point as `key_of` does;
+    `evidence` are the ids of the records, and `facts` what the compiler said."""
 
     benchmark: str
     params: Mapping[str, Value]
@@ -58,6 +58,7 @@ class Derived:
     busy: int = 0
     together: int = 0
     nbytes: int = 0
+    flops: int = 0
     work: int = 0
     pass_ns: float = 0.0
     clock: str = "device"
@@ -200,6 +201,7 @@ def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, su
         "n": summary.n,
         "processes": summary.processes,
         "nbytes": first.series[0].nbytes,
+        "flops": first.series[0].flops,
         "work": _amount(first, first.series[0], metric),
         "clock": first.series[0].clock,
         "others": _median([r.cpu_others for r in records if r.cpu_others is not None]),

@@ -124,9 +124,14 @@ def beside(names: Sequence[str]) -> list[SpecSheet]:
     return [sheet for stem, sheet in known.items() if stem in names or "all" in names]
 
 
+def every() -> list[SpecSheet]:
+    """All sheets there are. Raises SpecError."""
+    return [load(path) for path in sheet_paths()]
+
+
 def find(info: DeviceInfo, sheets: Sequence[SpecSheet] | None = None) -> SpecSheet | None:
     """The sheet of a device, or None. Raises SpecError naming both when two match."""
-    known = sheets if sheets is not None else [load(path) for path in sheet_paths()]
+    known = sheets if sheets is not None else every()
     found = [
         sheet
         for sheet in known

@@ -14,6 +14,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 MOST_LOG = 300.0  # of a ratio: beyond are numbers that nobody measured, and soon none that a float holds
+FEW = 256  # samples that Python sorts as fast as NumPy does
 MIN_SAMPLES = 6  # fewer give no 95% interval of the median: 2 * 0.5**5 > 0.05
 
 
@@ -59,11 +60,27 @@ def summarise(samples: Sequence[float]) -> Summary:
     """Summary of one process's samples. The interval is (-inf, inf) below MIN_SAMPLES. Raises ValueError when empty."""
     if not samples:
         raise ValueError("no samples")
-    ordered = np.sort(np.asarray(samples, dtype=np.float64))
+    ordered = _sorted(samples)
     ranks = median_ranks(len(ordered))
-    low, high = (float(ordered[ranks[0]]), float(ordered[ranks[1]])) if ranks else (-math.inf, math.inf)
-    q1, median, q3 = (float(q) for q in np.percentile(ordered, (25, 50, 75)))
-    return Summary(median, low, high, q1, q3, float(ordered[0]), len(ordered), 1)
+    low, high = (ordered[ranks[0]], ordered[ranks[1]]) if ranks else (-math.inf, math.inf)
+    q1, median, q3 = (_quantile(ordered, q) for q in (0.25, 0.5, 0.75))
+    return Summary(median, low, high, q1, q3, ordered[0], len(ordered), 1)
+
+
+def _sorted(samples: Sequence[float]) -> list[float]:
+    """As floats, in order: NumPy's calls cost more than few samples do, and a report has thousands of series of few."""
+    if len(samples) <= FEW:
+        return sorted(map(float, samples))
+    found: list[float] = np.sort(np.asarray(samples, dtype=np.float64)).tolist()
+    return found
+
+
+def _quantile(ordered: Sequence[float], q: float) -> float:
+    """Between order statistics linearly, to the last bit as numpy.percentile has it."""
+    at = (len(ordered) - 1) * q
+    before = math.floor(at)
+    share, a, b = at - before, ordered[before], ordered[min(before + 1, len(ordered) - 1)]
+    return b - (b - a) * (1 - share) if share >= 0.5 else a + (b - a) * share
 
 
 def difference(near: Sequence[float], far: Sequence[float]) -> Summary:
@@ -88,9 +105,10 @@ def pool(processes: Sequence[Sequence[float]], seed: int = 0, rounds: int = 2000
     process this is `summarise`. The interval is at least as wide as the rank interval of the processes' medians; with fewer
     than 6 that is their range, which k processes cover with 1 - 2 / 2**k only. Raises ValueError when there are no samples.
     """
-    filled = [np.asarray(p, dtype=np.float64) for p in processes if len(p)]
-    if len(filled) <= 1:
-        return summarise(list(filled[0]) if filled else [])
+    given = [p for p in processes if len(p)]
+    if len(given) <= 1:
+        return summarise(given[0] if given else [])
+    filled = [np.asarray(p, dtype=np.float64) for p in given]
     rng = np.random.default_rng(seed)
     draws = np.stack([_resampled_medians(p, rng, rounds) for p in filled])
     return _pooled([summarise(list(p)) for p in filled], draws, rng)
@@ -100,9 +118,10 @@ def pool_differences(
     processes: Sequence[tuple[Sequence[float], Sequence[float]]], seed: int = 0, rounds: int = 2000
 ) -> Summary:
     """`difference` over processes, each a pair (near, far), pooled as `pool` does. Raises ValueError when all are empty."""
-    filled = [(np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)) for a, b in processes if len(a) and len(b)]
-    if len(filled) <= 1:
-        return difference(*([list(part) for part in filled[0]] if filled else ([], [])))
+    given = [(a, b) for a, b in processes if len(a) and len(b)]
+    if len(given) <= 1:
+        return difference(*(given[0] if given else ([], [])))
+    filled = [(np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)) for a, b in given]
     rng = np.random.default_rng(seed)
     draws = np.stack([_resampled_medians(b, rng, rounds) - _resampled_medians(a, rng, rounds) for a, b in filled])
     return _pooled([difference(list(a), list(b)) for a, b in filled], draws, rng)
@@ -207,12 +226,12 @@ def outliers(samples: Sequence[float], limit: float = 14.8) -> list[int]:
 
     Where over half the samples are equal, as a coarse clock makes them, a thousandth of the median stands for the deviation.
     """
-    values = np.asarray(samples, dtype=np.float64)
-    if not len(values):
+    if not len(samples):
         return []
-    distance = np.abs(values - np.median(values))
-    deviation = float(np.median(distance)) or abs(float(np.median(values))) / 1000
-    return [int(i) for i in np.nonzero(distance > limit * deviation)[0]]
+    median = _quantile(_sorted(samples), 0.5)
+    distance = [abs(value - median) for value in samples]
+    deviation = _quantile(_sorted(distance), 0.5) or abs(median) / 1000
+    return [index for index, far in enumerate(distance) if far > limit * deviation]
 
 
 def agree(first: Sequence[float], second: Sequence[float], within: float) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,6 +15,7 @@ from clmembench.shown import line
 
 if TYPE_CHECKING:
     from clmembench.model import Run
+    from clmembench.report import fleet
 
 
 def load(path: Path, strict: bool = False) -> Run:
@@ -39,8 +42,7 @@ def show(
 ) -> None:
     """Show a stored run: its summary, or every value as JSON, CSV, Markdown or LaTeX."""
     from clmembench.cli import topology
-    from clmembench.gates.whole import judged_run
-    from clmembench.report import rows, text
+    from clmembench.report import roofline, rows, text
     from clmembench.specs import SpecError
 
     if as_json + as_csv + as_md + as_latex > 1:
@@ -50,10 +52,9 @@ def show(
         sheet = rows.sheet_of(found)
     except SpecError as error:
         exits.stop(str(error), exits.USAGE)
-    found = judged_run(found, sheet)
-    table = rows.rows(found, sheet)
+    found, table = rows.judged_rows(found, sheet)
     if as_json:
-        print(rows.to_json(table))
+        print(rows.to_json(table, roofline.by_point(found, table, sheet)))
     elif as_csv:
         print(rows.to_csv(table), end="")
     elif as_md:
@@ -77,15 +78,23 @@ def report(
     strict: Annotated[bool, typer.Option("--strict", help="Refuse files with a bad line, rather than read the rest.")] = False,
 ) -> None:
     """Make one report over any number of runs and devices."""
-    from clmembench import specs
+    from clmembench import results, specs
     from clmembench.cli import topology
-    from clmembench.report import document
+    from clmembench.report import document, fleet
 
-    runs = [load(path, strict) for path in paths]
+    groups: list[fleet.Group] = []
     try:
         others = specs.beside(beside or [])
-        made = (document.as_html if form == "html" else document.as_markdown)(runs, others, list(map(topology.dissected, runs)))
-    except specs.SpecError as error:
+        if len(paths) > fleet.MANY:
+            groups = fleet.grouped(_noted(fleet.digests(paths, strict, len(os.sched_getaffinity(0)))))
+            paths = fleet.speakers(groups)
+        runs = [load(path, strict) for path in paths]
+        dissected = list(map(topology.dissected, runs))
+        if form == "html":
+            made = document.as_html(runs, others, dissected, groups)
+        else:
+            made = (document.many_as_markdown(groups) if groups else "") + document.as_markdown(runs, others, dissected)
+    except (specs.SpecError, results.ResultsError) as error:
         exits.stop(str(error), exits.USAGE)
     if output is None:
         print(made)
@@ -100,7 +109,13 @@ def report(
     print(line(f"wrote {output}"), file=sys.stderr)
 
 
-def _no_color() -> bool:
-    import os
+def _noted(found: Iterable[fleet.Digest]) -> Iterator[fleet.Digest]:
+    """The same; what was odd about a file goes to standard error."""
+    for one in found:
+        for note in one.notes:
+            exits.say(note)
+        yield one
 
+
+def _no_color() -> bool:
     return bool(os.environ.get("NO_COLOR"))

@@ -199,15 +199,13 @@ def _same(earlier: Run, info: DeviceInfo, selection: Selection) -> None:
 
 def _finish(path: Path, as_json: bool) -> int:
     """Read the file back, as anybody else would, and print what it says. The number of suspect values."""
-    from clmembench.gates.whole import judged_run
-    from clmembench.report import rows, text
+    from clmembench.report import roofline, rows, text
 
     stored = session.reread(path)
     sheet = rows.sheet_of(stored)
-    stored = judged_run(stored, sheet)
-    table = rows.rows(stored, sheet)
+    stored, table = rows.judged_rows(stored, sheet)
     if as_json:
-        print(rows.to_json(table))
+        print(rows.to_json(table, roofline.by_point(stored, table, sheet)))
     else:
         print(text.as_text(stored, table, sheet, bold=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
         name = line(str(path))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -32,21 +32,40 @@ Found = Iterator[tuple[Derived, str]]
 
 def judged_run(run: Run, sheet: SpecSheet | None) -> Run:
     """The run with every record judged: what fails a gate is `suspect`, with the gate's name. Again changes nothing."""
+    return run if run.judged else judged_values(run, sheet)[0]
+
+
+def judged_values(run: Run, sheet: SpecSheet | None) -> tuple[Run, list[Derived]]:
+    """The same and its values, which judging needs: to derive them again would take as long as all else."""
     if run.judged:
-        return run
+        return run, derive.derive(run)
     cards = run.header.benchmarks
     records = tuple(
         point.judged(r, cards[r.benchmark].metrics) if r.benchmark in cards and r.role == "measure" else r for r in run.records
     )
     run = replace(run, records=records, judged=True)
+    values = derive.derive(run)
     for gates in (SINGLE, AMONG):  # what fails alone is no evidence against others
         failed: dict[Key, tuple[str, str]] = {}
-        values = derive.derive(run)
         for gate, find in gates.items():
             for value, reason in find(values, run, sheet):
                 failed.setdefault(value.key, (gate, reason))
-        run = replace(run, records=tuple(_marked(r, failed.get(derive.key_of(r))) for r in run.records))
-    return run
+        if failed:
+            run = replace(run, records=tuple(_marked(r, failed.get(derive.key_of(r))) for r in run.records))
+            values = _again(values, run, failed)
+    return run, values
+
+
+def _again(values: Sequence[Derived], run: Run, keys: Collection[Key]) -> list[Derived]:
+    """The values of a run of which the records of those points have changed, in the same order."""
+    records = tuple(r for r in run.records if derive.key_of(r) in keys)
+    changed: dict[Key, list[Derived]] = defaultdict(list)
+    for value in derive.derive(replace(run, records=records)):
+        changed[value.key].append(value)
+    found: list[Derived] = []
+    for value in values:
+        found += [value] if value.key not in keys else changed.pop(value.key, [])
+    return found
 
 
 def _marked(record: Record, failed: tuple[str, str] | None) -> Record:

@@ -8,12 +8,12 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from clmembench import __version__
-from clmembench.gates.whole import MEMORY_PEAK, judged_run
+from clmembench import __version__, specs
+from clmembench.gates.whole import MEMORY_PEAK
 from clmembench.model import CHASE, Card, Run
-from clmembench.report import advice, anatomy, figures, peers, study_figures, text
+from clmembench.report import advice, anatomy, figures, fleet, peers, roofline_page, study_figures, tables, text
 from clmembench.report.anatomy import Dissected
-from clmembench.report.rows import Row, interval, labels, percent, rows, sheet_of, to_markdown
+from clmembench.report.rows import Row, interval, judged_rows, labels, percent, sheet_of, to_markdown
 from clmembench.report.summary import sections, warnings
 from clmembench.shown import markdown, printable
 from clmembench.specs import SpecSheet
@@ -35,12 +35,12 @@ class Part:
 def parts(runs: Sequence[Run]) -> list[Part]:
     """Runs with labels: the device's name, and a number where two runs have the same one. Raises SpecError."""
     names = [printable(run.header.device.name) for run in runs]
-    found = []
+    found, sheets = [], specs.every()
     for index, (run, name) in enumerate(zip(runs, names, strict=True)):
         label = name if names.count(name) == 1 else f"{name} #{names[: index + 1].count(name)}"
-        sheet = sheet_of(run)
-        judged = judged_run(run, sheet)
-        found.append(Part(label, judged, sheet, tuple(rows(judged, sheet))))
+        sheet = sheet_of(run, sheets)
+        judged, table = judged_rows(run, sheet)
+        found.append(Part(label, judged, sheet, tuple(table)))
     return found
 
 
@@ -59,6 +59,25 @@ def as_markdown(runs: Sequence[Run], others: Sequence[SpecSheet] = (), dissected
         for o in _published(others)
     ]
     return "\n".join(measured + published)
+
+
+def many_as_markdown(groups: Sequence[fleet.Group]) -> str:
+    """Of many runs: their devices, the runs that stand apart, and of each device every point's spread over its runs."""
+    page = fleet.as_page(groups)
+    about = ["label", "runs", "driver", "units", "hosts", "when", "suites", "versions"]
+    lines = [f"## {page['runs']} runs", "", tables.markdown(
+        ("device", "runs", "platform and driver", "compute units", "host CPUs", "from, to", "suites", "clmembench"),
+        "lrlrllll", [[group[name] for name in about] for group in page["groups"]])]  # fmt: skip
+    odd = [[row[name] for name in ("run", "file", "device", "points", "farthest")] for row in page["apart"]["rows"]]
+    if odd:
+        header = ("run", "file", "device", "points", "the farthest")
+        more = [f"And {page['apart']['more']} more.", ""] if page["apart"]["more"] else []
+        lines += ["", "### Runs that stand apart", "", tables.markdown(header, "lllrl", odd), "", *more]
+    for name in fleet.versions(groups):
+        cells = [[row["params"], row["metric"], *(c["text"] for c in row["cells"])] for row in fleet.points(groups, name)]
+        header = ("parameters", "metric", *page["labels"])
+        lines += ["", f"### {markdown(name)}", "", tables.markdown(header, "ll" + "r" * len(page["labels"]), cells)]
+    return "\n".join([*lines, ""])
 
 
 def _markdown_row(row: dict[str, str]) -> str:
@@ -95,9 +114,15 @@ def _figure(sheet: SpecSheet | None, name: str) -> str:
     return f"{figure.value:g} {figure.unit} a {figure.scope}" if figure else "not known"
 
 
-def as_html(runs: Sequence[Run], others: Sequence[SpecSheet] = (), dissected: Sequence[Dissected | None] = ()) -> str:
+def as_html(
+    runs: Sequence[Run],
+    others: Sequence[SpecSheet] = (),
+    dissected: Sequence[Dissected | None] = (),
+    groups: Sequence[fleet.Group] = (),
+) -> str:
     """One page with inline SVG, no script and no external address; all text from files is escaped. `dissected` has what was
-    found of each run's memory hierarchy, None where that is nothing."""
+    found of each run's memory hierarchy, None where that is nothing. With `groups` the report is of all their runs: `runs` are
+    those that speak for them in figures and summaries, and the tables of points have a column a group."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     folder = FileSystemLoader(Path(__file__).parent / "templates")
@@ -110,10 +135,12 @@ def as_html(runs: Sequence[Run], others: Sequence[SpecSheet] = (), dissected: Se
         runs=[{"label": p.label, "warnings": [printable(w) for w in warnings(p.run, p.rows, p.sheet)]} for p in all_parts],
         facts=_facts(all_parts),
         published=beside,
+        fleet=fleet.as_page(groups) if groups else None,
         hierarchies=anatomy.as_page(shown),
         libraries=[s | {"label": p.label} for p in all_parts if (s := _libraries(p)) is not None],
+        roofline=roofline_page.as_page([(p.label, p.run, p.rows, p.sheet) for p in all_parts]),
         guidelines=advice.as_page([(p.label, p.run, p.rows) for p in all_parts]),
-        parts=[_benchmark(name, card, all_parts, beside) for name, card in _cards(all_parts).items()],
+        parts=[_benchmark(name, card, all_parts, beside, groups) for name, card in _cards(all_parts).items()],
     )
 
 
@@ -140,7 +167,9 @@ def _cards(all_parts: Sequence[Part]) -> dict[str, Card]:
     }
 
 
-def _benchmark(name: str, card: Card, all_parts: Sequence[Part], beside: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _benchmark(
+    name: str, card: Card, all_parts: Sequence[Part], beside: Sequence[dict[str, Any]], groups: Sequence[fleet.Group]
+) -> dict[str, Any]:
     from markupsafe import Markup
 
     shown = [
@@ -163,7 +192,9 @@ def _benchmark(name: str, card: Card, all_parts: Sequence[Part], beside: Sequenc
     return {
         "name": name,
         "summary": card.summary,
-        "versions": sorted({p.run.header.benchmarks[name].version for p in all_parts if name in p.run.header.benchmarks}),
+        "versions": fleet.versions(groups).get(name, [])
+        if groups
+        else sorted({p.run.header.benchmarks[name].version for p in all_parts if name in p.run.header.benchmarks}),
         "source": card.source,
         # matplotlib escapes every text it draws
         "svg": Markup(study_figures.drawn(name, card, shown) if name != CHASE else ""),  # noqa: S704
@@ -171,7 +202,8 @@ def _benchmark(name: str, card: Card, all_parts: Sequence[Part], beside: Sequenc
         "published": [
             {**row, "device": other["name"]} for other in beside for row in other["rows"] if row["benchmark"] == name
         ],
-        "rows": _compared(shown),
+        "columns": [group.label for group in groups] or [part.label for part in all_parts],
+        "rows": fleet.points(groups, name) if groups else _compared(shown),
     }
 
 

@@ -25,15 +25,15 @@ def plain(text: str) -> str:
     return printable(short).replace("$", r"\$")
 
 
-def subplots(count: int, height: float) -> tuple[Figure, list[Axes]]:
-    """Up to two plots a row; figures are not pyplot's, so nothing lives on after them."""
+def subplots(count: int, height: float, most_columns: int = 2) -> tuple[Figure, list[Axes]]:
+    """Up to so many plots a row; figures are not pyplot's, so nothing lives on after them."""
     import seaborn
     from matplotlib import rcParams
     from matplotlib.figure import Figure as MatplotlibFigure
 
     seaborn.set_theme(style="whitegrid", rc={"svg.fonttype": "none", "svg.hashsalt": "clmembench", "font.size": 9})
     rcParams["font.family"] = "sans-serif"
-    columns = min(2, count)
+    columns = min(most_columns, count)
     lines = -(-count // columns)
     figure = MatplotlibFigure(figsize=(10, height * lines), layout="constrained")
     grid: Any = figure.subplots(lines, columns, squeeze=False)

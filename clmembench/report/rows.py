@@ -6,13 +6,13 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from clmembench import shown, specs
-from clmembench.derive import Derived, derive
-from clmembench.gates.whole import judged_run, peak_of
+from clmembench.derive import Derived
+from clmembench.gates.whole import judged_values, peak_of
 from clmembench.model import Run
 from clmembench.report import tables
 from clmembench.specs import Peak, SpecSheet
@@ -40,13 +40,18 @@ class Row:
 
 def rows(run: Run, sheet: SpecSheet | None) -> list[Row]:
     """Every row of a run, in the order of its plans, after its points were held against the gates."""
-    run = judged_run(run, sheet)
-    return [Row(value, peak_of(value, run, sheet), value.status, value.reason) for value in derive(run)]
+    return judged_rows(run, sheet)[1]
 
 
-def sheet_of(run: Run) -> SpecSheet | None:
-    """The spec sheet that matches a run's device. Raises SpecError when two do."""
-    return specs.find(run.header.device)
+def judged_rows(run: Run, sheet: SpecSheet | None) -> tuple[Run, list[Row]]:
+    """The judged run and every row of it."""
+    run, values = judged_values(run, sheet)
+    return run, [Row(value, peak_of(value, run, sheet), value.status, value.reason) for value in values]
+
+
+def sheet_of(run: Run, sheets: Sequence[SpecSheet] | None = None) -> SpecSheet | None:
+    """The spec sheet that matches a run's device, of all or of `sheets`. Raises SpecError when two do."""
+    return specs.find(run.header.device, sheets)
 
 
 def as_dict(row: Row) -> dict[str, Any]:
@@ -102,9 +107,10 @@ def labels(table: Sequence[Row]) -> list[str]:
     return full
 
 
-def to_json(table: Sequence[Row]) -> str:
-    """A list with one object a row."""
-    return json.dumps([as_dict(row) for row in table], indent=1, allow_nan=False)
+def to_json(table: Sequence[Row], roofline: Mapping[int, Mapping[str, Any]] | None = None) -> str:
+    """A list with one object a row; `roofline` has, by the row's number, its place under the run's roofs, where it has some."""
+    told = [as_dict(row) | ({"roofline": roofline.get(index)} if roofline else {}) for index, row in enumerate(table)]
+    return json.dumps(told, indent=1, allow_nan=False)
 
 
 def to_csv(table: Sequence[Row]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clmembench.model import Header, Run
-from clmembench.report import advice, peers, tables
+from clmembench.report import advice, peers, roofline, tables
 from clmembench.report.rows import Row
 from clmembench.report.section import Section
 from clmembench.report.summary import sections, warnings
@@ -35,7 +35,7 @@ def as_text(run: Run, table: Sequence[Row], sheet: SpecSheet | None, bold: bool 
     def title(text: str) -> str:
         return _title(text, bold)
 
-    lines = [title(device_line(run.header, sheet)), "", *aligned(_all(run, table), bold)]
+    lines = [title(device_line(run.header, sheet)), "", *aligned(_all(run, table, sheet), bold)]
     found = warnings(run, table, sheet)
     if found:
         lines += [title("Warnings"), *(f"  - {line(w)}" for w in found), ""]
@@ -45,17 +45,18 @@ def as_text(run: Run, table: Sequence[Row], sheet: SpecSheet | None, bold: bool 
 def as_markdown(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> str:
     """The summary as Markdown: a heading for the device, a table a section, warnings as a list."""
     lines = [f"## {markdown(device_line(run.header, sheet))}", ""]
-    lines += in_markdown(_all(run, table))
+    lines += in_markdown(_all(run, table, sheet))
     found = warnings(run, table, sheet)
     if found:
         lines += ["### Warnings", "", *(f"- {markdown(w)}" for w in found), ""]
     return "\n".join(lines)
 
 
-def _all(run: Run, table: Sequence[Row]) -> list[Section]:
-    """Every benchmark's, beside the host's libraries, and what they mean for kernels."""
-    further = (peers.section(run, table), advice.section(run, table))
-    return sections(run, table) + [section for section in further if section is not None]
+def _all(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[Section]:
+    """Every benchmark's, beside the host's libraries, the roofline, and what they mean for kernels."""
+    beside, meant = peers.section(run, table), advice.section(run, table)
+    placed = roofline.sections(run, table, sheet)
+    return sections(run, table) + [section for section in (beside, *placed, meant) if section is not None]
 
 
 def aligned(found: Sequence[Section], bold: bool = False) -> list[str]:
