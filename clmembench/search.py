@@ -160,7 +160,7 @@ def entry(outcome: Outcome, benchmark: Benchmark, info: DeviceInfo, family: tupl
         date=f"{datetime.now(UTC):%Y-%m-%d}",
         tool_version=__version__,
         driver=info.driver,
-        gain=ratio.value if ratio else 1.0 if outcome.best == outcome.first else None,
-        gain_low=ratio.low if ratio else None,
-        gain_high=ratio.high if ratio else None,
+        gain=round(ratio.value, 4) if ratio else 1.0 if outcome.best == outcome.first else None,
+        gain_low=round(ratio.low, 4) if ratio else None,
+        gain_high=round(ratio.high, 4) if ratio else None,
     )
