@@ -73,8 +73,8 @@ class Contest:
         least = max(known.values(), key=lambda trial: trial.median).low if known else 0.0
         return sorted((n for n, t in known.items() if t.high * (1 + NEAR) >= least), key=self.score, reverse=True)[:MOST]
 
-    def point(self, benchmark: Benchmark, number: int, first: int, processes: int, role: Role = "tune") -> Point:
-        return Point(benchmark.name, {**self.params, **self.shapes[number]}, processes=processes, first=first, role=role)
+    def point(self, benchmark: Benchmark, number: int, process: int = 0, role: Role = "tune") -> Point:
+        return Point(benchmark.name, {**self.params, **self.shapes[number]}, first=process, processes=process + 1, role=role)
 
     def key(self, number: int) -> Key:
         return frozenset({**self.params, **self.shapes[number]}.items())

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 
 from clmembench import __version__, derive, stats
 from clmembench.child import Found
-from clmembench.contest import FEWEST, Contest, Key, Outcome
+from clmembench.contest import FEWEST, Contest, Outcome
 from clmembench.drive import follow
-from clmembench.model import Benchmark, DeviceInfo, Plan, Point, Record, Tuned
+from clmembench.model import Benchmark, DeviceInfo, Plan, Point, Record, Role, Tuned
 from clmembench.selection import Selection
 
 SEARCHED, SIEVED = 0.6, 0.75  # of a benchmark's time: when climbing ends, and when no further round begins
@@ -45,16 +45,10 @@ def searched(benchmark: Benchmark, found: Sequence[Contest], seed: int, seconds:
             decided = [contest for contest in decided if contest.outcome().best is None]
         if not decided or (process >= FEWEST and clock() - began > seconds):
             break
-        points = {
-            c.key(number): c.point(benchmark, number, process, process + 1, "measure")
-            for c in decided
-            for number in (0, c.winner)
-        }
-        values = _values(benchmark, (yield list(points.values())))
-        for contest in decided:
-            first, winner = (values[contest.key(number)][process] for number in (0, contest.winner))
-            if first is not None and winner is not None:
-                contest.pairs.append((first.median, winner.median))
+        for contest in decided:  # one point after the other, so that both its shapes meet the same moment
+            values = yield from _beside(benchmark, contest, (0, contest.winner), process, "measure")
+            if len(values) == 2:
+                contest.pairs.append((values[0], values[contest.winner]))
 
 
 def _climbs(benchmark: Benchmark, contest: Contest, seed: int, clock: Clock, until: float) -> Asking:
@@ -90,7 +84,7 @@ def _climb(
 
 
 def _trial(benchmark: Benchmark, contest: Contest, number: int) -> Asking:
-    records = yield [contest.point(benchmark, number, 0, 1)]
+    records = yield [contest.point(benchmark, number)]
     contest.trials[number] = _summary(benchmark, records[0])
     contest.reason = contest.reason or f"no shape gave a value; of the first it is said: {records[0].reason}"
 
@@ -100,22 +94,24 @@ def _rounds(benchmark: Benchmark, found: Sequence[Contest], clock: Clock, until:
     rivals = {n: near for n, contest in enumerate(found) if contest.climbed and len(near := contest.near()) > 1}
     process, times = 1, 1
     while rivals and clock() < until:
-        asked = [(found[n], number) for n, near in rivals.items() for number in near]
-        values = _values(benchmark, (yield [c.point(benchmark, number, process, process + times) for c, number in asked]))
-        for contest, number in asked:
-            known = [value.median for value in values[contest.key(number)].values() if value is not None]
-            contest.rounds.setdefault(number, []).extend(known)
+        for at in range(process, process + times):
+            for n, near in rivals.items():
+                values = yield from _beside(benchmark, found[n], near, at, "tune")
+                for number in near:
+                    found[n].rounds.setdefault(number, []).extend([values[number]] if number in values else [])
         better = {n: sorted(near, key=found[n].score, reverse=True)[: -(-len(near) // 2)] for n, near in rivals.items()}
         rivals = {n: near for n, near in better.items() if len(near) > 1}
         process, times = process + times, 2 * times
 
 
-def _values(benchmark: Benchmark, records: Sequence[Record]) -> dict[Key, dict[int, stats.Summary | None]]:
-    """What records say, which come in an order of their own: by point and process."""
-    found: dict[Key, dict[int, stats.Summary | None]] = {}
-    for record in records:
-        found.setdefault(frozenset(record.params.items()), {})[record.process] = _summary(benchmark, record)
-    return found
+def _beside(
+    benchmark: Benchmark, contest: Contest, numbers: Sequence[int], process: int, role: Role
+) -> Generator[Sequence[Point], list[Record], dict[int, float]]:
+    """The values of these shapes in one process, of those that have one; records come in an order of their own."""
+    records = yield [contest.point(benchmark, number, process, role) for number in numbers]
+    found = {frozenset(record.params.items()): _summary(benchmark, record) for record in records}
+    values = {number: found[contest.key(number)] for number in numbers}
+    return {number: value.median for number, value in values.items() if value is not None}
 
 
 def _summary(benchmark: Benchmark, record: Record) -> stats.Summary | None:
@@ -164,7 +160,7 @@ def entry(outcome: Outcome, benchmark: Benchmark, info: DeviceInfo, family: tupl
         date=f"{datetime.now(UTC):%Y-%m-%d}",
         tool_version=__version__,
         driver=info.driver,
-        gain=ratio.value if ratio else 1.0 if outcome.best == outcome.first else None,
-        gain_low=ratio.low if ratio else None,
-        gain_high=ratio.high if ratio else None,
+        gain=round(ratio.value, 4) if ratio else 1.0 if outcome.best == outcome.first else None,
+        gain_low=round(ratio.low, 4) if ratio else None,
+        gain_high=round(ratio.high, 4) if ratio else None,
     )

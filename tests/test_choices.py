@@ -57,6 +57,24 @@ def test_a_stored_shape_is_taken_without_a_trial_and_says_so():
     assert {p.note for p in points if p.params["op"] == "sum"} == {""}
 
 
+def test_a_stored_shape_that_fails_is_searched_around_and_its_record_stays():
+    def answer(point: Point) -> Record:
+        status = "failed" if point.params["width"] == 4 else "ok"
+        return Record("shaped", 1, point.params, Place(), 0, status, "no registers", role=point.role)
+
+    selection = Selection(tuning=(SMALL,), isolated=False, axes={"op": ("copy",), "n": (64,)})
+    points = walked(plan.explore(shaped, ABLE, selection), answer)
+    assert of(points, "copy", 64)[0] == ("measure", 4, "block")
+    assert of(points, "copy", 64)[1:] == [
+        *[("tune", w, "item") for w in (1, 2, 4)],
+        ("tune", 1, "block"),
+        ("measure", 1, "item"),
+    ]
+    # one that was not measured since the time was over is not searched either
+    points = walked(plan.explore(shaped, ABLE, selection), lambda point: replace(answer(point), status="skipped"))
+    assert of(points, "copy", 64) == [("measure", 4, "block")]
+
+
 def test_what_one_point_has_stored_begins_the_search_of_another():
     tuning = replace(SMALL, tuning={"width": 2, "order": "block"})
     points = asked(tuning, axes={"n": (64, 100)})

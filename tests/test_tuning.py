@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clmembench import data, tuning
+from clmembench import data, results, tuning
 from clmembench.benchmarks import BANDWIDTH, axis, benchmark, discovered
 from clmembench.model import Tuned, Work
 from clmembench.runtimes.fake import INFO
-from tests.builders import device
+from tests.builders import device, header
 
 ENTRY = Tuned(
     device="Fake device", platform="Fake", compute_units=8, benchmark="shaped", version=1,
@@ -206,6 +206,17 @@ def test_what_is_shipped_is_whole_and_of_benchmarks_and_axes_that_there_are():
             axes = known[entry.benchmark].axes
             assert {name for name, axis in axes.items() if axis.tuning} == entry.tuning.keys()
             assert entry.params.keys() <= axes.keys() - entry.tuning.keys()
+
+
+def test_a_runs_header_keeps_the_shapes_and_is_refused_where_one_is_over_a_limit(tmp_path):
+    with results.Writer(tmp_path / "r.jsonl", header(tuning=(ENTRY,))):
+        pass
+    assert results.read(tmp_path / "r.jsonl").header.tuning == (ENTRY,)
+    for number, bad in enumerate((replace(ENTRY, gain=-1.0), replace(ENTRY, date="1"), replace(ENTRY, device="x" * 10_000))):
+        with results.Writer(tmp_path / f"{number}.jsonl", header(tuning=(ENTRY, bad))):
+            pass
+        with pytest.raises(results.ResultsError, match="the header is damaged"):
+            results.read(tmp_path / f"{number}.jsonl")
 
 
 # ---- which suits a point -------------------------------------------------------------------------------------------------
