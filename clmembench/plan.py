@@ -229,4 +229,4 @@ def outlook(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> str
         parts.append(f"{format_params(base)} over compute units")
     if places:
         parts.append(", ".join(f"{p.compute_units} {p.placement}".strip() for p in places))
-    return "; ".join(parts)
+    return "; ".join(parts) or "one point"
