@@ -64,7 +64,7 @@ def selections(plain: Selection, info: DeviceInfo) -> tuple[Selection, ...]:
             if axis in known[name].axes
         }
         named = {axis: values for axis, values in kept.items() if values}
-        found.append(replace(plain, suite="all", globs=(name,), axes=named, reference=True))
+        found.append(replace(plain, suite="all", globs=(name,), axes=named, reference=True, leaders=True))
     return tuple(found)
 
 

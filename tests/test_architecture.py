@@ -23,7 +23,7 @@ MAY = {  # besides model, itself and the package's version
     "gates": "derive infer specs stats",
     "child": "measure runtimes benchmarks results probe topology gates hostload", "isolate": "child results runtimes",
     "plan": "infer derive selection units", "drive": "plan isolate child selection references",
-    "references": "benchmarks selection", "dissection": "answers infer",
+    "references": "benchmarks selection derive", "dissection": "answers infer",
     "advising": "drive selection child", "peering": "drive selection child references benchmarks",
     "cubes": "", "mnf": "", "casestudy": "benchmarks cubes",
     "selection": "benchmarks measure topology",

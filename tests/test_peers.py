@@ -30,7 +30,7 @@ CARDS = {
     "clpeak_launch": Card(1, "sync", "clpeak's.", "test", (TIME,), peer_of="launch", x="groups"),
 }
 SPREADS = Spreads(0.02, 0.1, 5e4)
-FACTS = {"library": "cuBLAS", "version": "13.0.2", "timed": "passes back to back behind a kernel"}
+FACTS = {"library": "cuBLAS", "version": "13.0.2", "timed": "passes back to back, CUDA events around them"}
 SHEET = SpecSheet(
     "Sheet", "gpu", Match(("Synthetic GPU",)), {"fp64_vector_gflop_s": Figure(100.0, "GFLOP/s", "its data sheet")}
 )

@@ -18,6 +18,7 @@ LINK = Metric(
 )
 DUPLEX = Metric("duplex_bandwidth", "GB/s", "nbytes", "rate", "higher", peak="link_duplex_gb_s", only={"direction": ("both",)})
 SCALARS: Mapping[str, np.dtype[Any]] = {"double": np.dtype(np.float64), "float": np.dtype(np.float32)}
+BATCH_BYTES, MOST_COPIES = 2 << 30, 256  # of copies over the link: beside them what starting and waiting cost is little
 BLOCK = (1 << 20) + 7  # elements that are drawn, and repeated
 LEVELS = 16  # of the inputs of a dot product: its sum is exact
 
@@ -133,8 +134,8 @@ def _runtime(cupy: object, timed: str) -> Mapping[str, Value]:
 def cuda_transfer(device: Device, direction: str, memory: str, array_bytes: int) -> Work:
     """Bandwidth between pinned host memory and the device by CUDA's copies, as transfer's: by the host's clock, to the end.
 
-    Both directions run on two streams and count the bytes of both. What arrived is compared word by word. Raises Skip where
-    CuPy does not work or does not see this GPU.
+    As many copies back to back as make 2 GiB (at most 256), waited for once. Both directions run on two streams and count the
+    bytes of both. What arrived is compared word by word. Raises Skip where CuPy does not work or does not see this GPU.
     """
     cupy = behind.cupy_on(device.info)
     import cupyx
@@ -155,10 +156,12 @@ def cuda_transfer(device: Device, direction: str, memory: str, array_bytes: int)
         jobs.append((lambda: runtime.memcpyAsync(home, of, 4 * words, runtime.memcpyDeviceToHost, other), back, incoming))
     used = streams if direction == "both" else streams[:1] if direction == "to_device" else streams[1:]
     cupy.cuda.Device().synchronize()
+    times = max(1, min(MOST_COPIES, BATCH_BYTES // array_bytes))
 
     def copy() -> None:
-        for start, _, _ in jobs:
-            start()
+        for _ in range(times):
+            for start, _, _ in jobs:
+                start()
         for stream in used:
             stream.synchronize()
 
@@ -169,5 +172,5 @@ def cuda_transfer(device: Device, direction: str, memory: str, array_bytes: int)
             assert np.array_equal(incoming, received), "the host did not receive what the device sent"
 
     commands: tuple[Command, ...] = (Call(copy),)
-    facts = _runtime(cupy, "the whole copy by the host's clock, as ours")
-    return Work(commands, nbytes=4 * words * len(jobs), check=check, clock="host", facts=facts)
+    facts = _runtime(cupy, f"{times} copies back to back by the host's clock, waited for once")
+    return Work(commands, nbytes=times * 4 * words * len(jobs), check=check, clock="host", facts=facts)

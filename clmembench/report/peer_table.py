@@ -32,7 +32,7 @@ LINES: Mapping[str, tuple[str, ...]] = {
     "cache_read": ("set", "set_bytes"),
 }
 METRICS = {"spmv": "bandwidth", "reduction": "bandwidth"}  # that a line is of, where it is not the headline
-PORTABLE = "portable"  # a value of ours that is shown beside the best one
+PORTABLE = frozenset({"portable", "none"})  # values that say that a kernel is OpenCL C alone: shown beside the best one
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +93,9 @@ def _chosen(mine: Sequence[Row], pairs: Mapping[tuple[object, ...], list[Beside]
         return [("none", mine[0])]
     best = _best(good)
     chosen = [("best", best)]
-    portable = [row for row in good if PORTABLE in row.value.params.values()]
+    portable = [row for row in good if PORTABLE & set(row.value.params.values())]
     if portable and best not in portable:
-        chosen.append((PORTABLE, _best(portable)))
+        chosen.append(("portable", _best(portable)))
     formats = {
         (name, str(fact))
         for found in pairs.values()

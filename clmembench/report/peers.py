@@ -99,7 +99,7 @@ def methods(pairs: Sequence[Beside]) -> tuple[str, ...]:
         if "timed" in facts:
             theirs[f"{named(pair.peer)}{threads}"] = str(facts["timed"])
     said = [f"{name}: {how}" for name, how in theirs.items()]
-    gaps = [GAPS] if any("back to back" in how for how in theirs.values()) else []
+    gaps = [GAPS] if any("CUDA events" in how for how in theirs.values()) else []
     counts = {min(len(p.ours.medians), len(p.peer.medians)) for p in pairs if p.ratio is not None}
     many = f"{min(counts)} to {max(counts)}" if len(counts) > 1 else "".join(map(str, counts))
     rounds = [f"ratios are of medians of the same process round, ours and the peer's in turn; rounds: {many}"] if counts else []
