@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from clmembench.compare import PROCESSES, SHORT_NS
 from clmembench.derive import Derived
 from clmembench.infer.peers import Beside, Spreads, beside, grouped
-from clmembench.model import Run
+from clmembench.model import Run, Value
 from clmembench.report.rows import Row
 from clmembench.report.section import Section
 from clmembench.units import format_in, format_params, format_value
@@ -48,12 +48,22 @@ def section(run: Run, table: Sequence[Row]) -> Section | None:
     body = []
     for group in groups:
         ours = group[0].ours
-        what = f"{ours.benchmark} {format_params(ours.params)}".strip()
+        what = label(ours.benchmark, ours.params)
         for number, pair in enumerate(group):
             mine = format_in(ours.median, ours.unit) if ours.median is not None and ours.status == "ok" else ours.status
             head = (what, mine) if number == 0 else ("", "")
             body.append((*head, *peer_cells(pair)))
     return Section(TITLE, HEAD, tuple(body), (*methods([p for g in groups for p in g]), *missing), left=1)
+
+
+def label(benchmark: str, params: Mapping[str, Value]) -> str:
+    """A point in few letters: words and sizes say by themselves what they are."""
+
+    def told(name: str, value: Value) -> str:
+        plain = isinstance(value, str) or name.endswith("_bytes")
+        return format_params({name: value}).removeprefix(f"{name}=" if plain else "")
+
+    return " ".join([benchmark, *(told(name, value) for name, value in params.items())])
 
 
 def _missing(run: Run, table: Sequence[Row]) -> tuple[str, ...]:
