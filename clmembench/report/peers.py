@@ -14,6 +14,7 @@ from clmembench.units import format_in, format_params, format_value
 
 TITLE = "Beside the host's libraries: above 1 ours is better."
 HEAD = ("what", "ours", "peer", "its value", "ours / peer", "95% interval")
+TELLS = 4.0  # an interval from half to twice: one wider than that tells nothing
 CLOCKS = {
     "device": "ours: the driver's event stamps, from the start of a pass's first command to the end of its last",
     "host": "ours by the host's clock: from the first call to the host's knowing that all has ended",
@@ -41,7 +42,7 @@ def paired(run: Run, table: Sequence[Row]) -> list[Beside]:
 
 def section(run: Run, table: Sequence[Row]) -> Section | None:
     """Every point of ours that has references, with each of them; None where the run holds none."""
-    groups = grouped(paired(run, table))
+    groups = grouped([pair for pair in paired(run, table) if pair.ours.status != "skipped"])
     missing = _missing(run, table)
     if not groups:
         return Section(TITLE, HEAD[:1], (), missing) if missing else None
@@ -83,8 +84,10 @@ def peer_cells(pair: Beside) -> tuple[str, ...]:
         value = format_in(peer.median, peer.unit) if peer.median is not None and peer.status == "ok" else peer.status
         return named(peer), value, "–", "–"
     ratio = pair.ratio
-    spread = f"{_three(ratio.low)} to {_three(ratio.high)}"
-    return named(peer), format_in(peer.median or 0.0, peer.unit), _three(ratio.value), spread
+    value = format_in(peer.median or 0.0, peer.unit)
+    if ratio.high > TELLS * ratio.low:
+        return named(peer), value, "undetermined", "too few rounds for their noise"
+    return named(peer), value, _three(ratio.value), f"{_three(ratio.low)} to {_three(ratio.high)}"
 
 
 def _three(ratio: float) -> str:
