@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from clmembench.compare import PROCESSES, SHORT_NS
+from clmembench.compare import PROCESSES
 from clmembench.derive import Derived
 from clmembench.infer.peers import Beside, Spreads, beside, grouped
 from clmembench.model import Run, Value
@@ -14,6 +15,7 @@ from clmembench.units import format_in, format_params, format_value
 
 TITLE = "Beside the host's libraries: above 1 ours is better."
 HEAD = ("what", "ours", "peer", "its value", "ours / peer", "95% interval")
+SHORT_NS = 1e4  # of a pass: a launch's own jitter is much of it
 TELLS = 4.0  # an interval from half to twice: one wider than that tells nothing
 CLOCKS = {
     "device": "ours: the driver's event stamps, from the start of a pass's first command to the end of its last",
@@ -47,9 +49,12 @@ def section(run: Run, table: Sequence[Row]) -> Section | None:
     if not groups:
         return Section(TITLE, HEAD[:1], (), missing) if missing else None
     body = []
+    names = Counter(label(group[0].ours.benchmark, group[0].ours.params) for group in groups)
     for group in groups:
         ours = group[0].ours
         what = label(ours.benchmark, ours.params)
+        if names[what] > 1:  # the shape alone tells them apart
+            what = f"{what} {format_params(ours.tuning)}"
         for number, pair in enumerate(group):
             mine = format_in(ours.median, ours.unit) if ours.median is not None and ours.status == "ok" else ours.status
             head = (what, mine) if number == 0 else ("", "")
