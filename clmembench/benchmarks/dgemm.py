@@ -14,7 +14,6 @@ from clmembench.benchmarks import axis, axis_of, benchmark
 from clmembench.benchmarks.stream import value
 from clmembench.data import kernel_source
 from clmembench.model import Array, Buffer, Device, DeviceInfo, Kernel, Launch, Metric, Skip, Value, Work
-from clmembench.topology import usable_cpus
 from clmembench.units import format_bytes
 
 # of the peak of vector instructions, since the kernels use no others: matrix instructions have a peak of their own
@@ -255,7 +254,7 @@ def _times(seed: int, n: int, vectors: Array) -> Array:
     def part(first: int) -> Array:
         return np.asarray(element(np.arange(first * n, min(first + step, n) * n), seed).reshape(-1, n) @ vectors)
 
-    with ThreadPoolExecutor(len(usable_cpus())) as pool:  # for n = 8192 one thread takes seconds
+    with ThreadPoolExecutor() as pool:  # for n = 8192 one thread takes seconds
         return np.concatenate(list(pool.map(part, range(0, n, step))))
 
 
