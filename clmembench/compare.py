@@ -67,7 +67,8 @@ class Comparison:
 def objections(first: Run, second: Run) -> list[str]:
     """Why the runs' common benchmarks are not to be compared: another version, another kernel, no point in common."""
     found = []
-    common = [name for name in first.header.benchmarks if name in second.header.benchmarks]
+    cards = second.header.benchmarks
+    common = [name for name in first.header.benchmarks if name in cards and not cards[name].peer_of]
     for name in common:
         versions = [run.header.benchmarks[name].version for run in (first, second)]
         if versions[0] != versions[1]:
@@ -104,8 +105,9 @@ def pooled(runs: Sequence[Run], said: Sequence[str]) -> Run:
 
 
 def compare(first: Run, second: Run, margin: float = MARGIN) -> Comparison:
-    """Both runs' values, judged before (gates). What one of them lacks is listed, not compared."""
-    values = [derive(run) for run in (first, second)]
+    """Both runs' values, judged before (gates). What one of them lacks is listed, not compared; other libraries' values, which
+    stand in a run beside ours, are none of either."""
+    values = [[v for v in derive(run) if not run.header.benchmarks[v.benchmark].peer_of] for run in (first, second)]
     ambiguous = frozenset().union(*(_ambiguous(v) for v in values))
     of = [_keyed(v, ambiguous) for v in values]
     spreads = {group: _spread(first, second, values, group) for group in ("host", "device")}

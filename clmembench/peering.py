@@ -19,6 +19,7 @@ PRODUCTS = {"cpu": (512, 1024, 2048), "gpu": (1024, 4096, 8192), "accelerator": 
 MATRICES = ("reservoir", "power_law")
 OPS = ("copy", "triad", "dot", "read")
 ELEMENTS = {"cpu": 1 << 25, "gpu": 1 << 28, "accelerator": 1 << 26}  # of a sum, where they fit
+ARRAY_BYTES = 1024 * MIB  # of a GPU's streams at most: many times its caches, and programs check theirs on the host
 LINK_BYTES = 256 * MIB
 GROUPS = (1, 1024)  # of a launch: the least, and what clpeak's is like
 OWN, SHARED = (16 << 10, 64 << 10), 16 * MIB  # sets of a GPU's compute units, and one that its shared cache holds
@@ -31,6 +32,7 @@ def _fp64(info: DeviceInfo) -> tuple[str, ...]:
 def _points(info: DeviceInfo) -> Mapping[str, Axes]:
     """The values of each benchmark's axes; of an axis that is not named, all."""
     most = discovered()["reduction"].axes["n"].values(info)[-1]
+    array = headline_bytes(info) if info.kind == "cpu" else min(ARRAY_BYTES, headline_bytes(info))
     link: Axes = {
         "direction": ("to_device", "from_device"),
         "memory": ("pinned",),
@@ -38,7 +40,7 @@ def _points(info: DeviceInfo) -> Mapping[str, Axes]:
     }
     cached: Axes = {} if info.kind == "cpu" else {"set_bytes": (*OWN, SHARED), "path": ("plain",), "unit_items": (1024, 2048)}
     return {
-        "stream": {"op": OPS, "dtype": _fp64(info)[:1], "array_bytes": (headline_bytes(info),)},
+        "stream": {"op": OPS, "dtype": _fp64(info)[:1], "array_bytes": (array,)},
         "reduction": {"n": (min(int(most), ELEMENTS[info.kind]),)},
         "dgemm": {"dtype": _fp64(info), "n": PRODUCTS[info.kind]},
         "spmv": {"matrix": MATRICES},
@@ -64,7 +66,7 @@ def selections(plain: Selection, info: DeviceInfo) -> tuple[Selection, ...]:
             if axis in known[name].axes
         }
         named = {axis: values for axis, values in kept.items() if values}
-        found.append(replace(plain, suite="all", globs=(name,), axes=named, reference=True))
+        found.append(replace(plain, suite="all", globs=(name,), axes=named, reference=True, leaders=True))
     return tuple(found)
 
 

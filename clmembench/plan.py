@@ -212,7 +212,7 @@ def outlook(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> str
     if places:
         parts.append(", ".join(f"{p.compute_units} {p.placement}".strip() for p in places))
     parts += _taken(benchmark, info, selection, axes)
-    return "; ".join(parts)
+    return "; ".join(parts) or "one point"
 
 
 def _taken(benchmark: Benchmark, info: DeviceInfo, selection: Selection, axes: Mapping[str, Axis]) -> list[str]:

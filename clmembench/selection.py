@@ -39,6 +39,7 @@ class Selection:
     topology: tuple[HardwareThread, ...] = ()
     tuning: tuple[Tuned, ...] = ()
     reference: bool = False  # also what libraries and programs of this host make of the same points
+    leaders: bool = False  # of points that a reference cannot tell apart, later rounds measure those alone that lead
 
     def budget_of(self, benchmark: Benchmark) -> Budget:
         """How long each of its points may sample."""

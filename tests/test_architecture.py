@@ -25,7 +25,7 @@ MAY = {  # besides model, itself and the package's version
     "tuning": "data limits specs", "choices": "selection tuning", "contest": "choices selection stats",
     "search": "child contest derive drive selection stats",
     "plan": "choices infer derive selection tuning units", "drive": "choices plan isolate child selection references",
-    "references": "benchmarks selection", "dissection": "answers infer",
+    "references": "benchmarks selection derive", "dissection": "answers infer",
     "advising": "drive selection child", "peering": "drive selection child references benchmarks",
     "cubes": "", "mnf": "", "casestudy": "benchmarks cubes",
     "selection": "benchmarks measure topology",

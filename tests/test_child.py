@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -101,6 +103,14 @@ def test_shares_are_between_nothing_and_all_and_need_time_to_pass():
     assert hostload.between(then, replace(then, own_s=3.0, at_s=51.0), 2) == Load(0.0, 0.0)
     assert hostload.between(then, replace(then, at_s=50.01), 2) is None
     assert hostload.between(None, then, 2) is None and hostload.between(then, None, 2) is None
+
+
+def test_programs_that_were_waited_for_are_ones_own():
+    before = hostload.read()
+    subprocess.run([sys.executable, "-c", "sum(range(10**7))"], check=True)
+    after = hostload.read()
+    assert before is not None and after is not None
+    assert after.own_s - before.own_s > 0.05  # s of its CPU time, however long it took
 
 
 def test_the_systems_accounting_is_read_and_may_be_missing(tmp_path):

@@ -236,3 +236,18 @@ def test_a_metric_that_is_a_cost_gains_by_falling():
         BANDWIDTH.name: ("faster", False),
     }
     assert found.means["memory"].value == pytest.approx(2.0)
+
+
+def test_other_libraries_in_a_run_are_no_points_of_it():
+    def beside(factor):
+        plain = points()
+        theirs = [
+            record("library", r.params, *r.series, process=r.process) for r in points(factor).records if r.benchmark == "stream"
+        ]
+        cards = {**CARDS, "library": replace(STREAM, peer_of="stream")}
+        return run([*plain.records, *theirs], header(cards=cards))
+
+    found = compare.compare(beside(1.0), beside(2.0))
+    assert {c.benchmark for c in found.changes} == {"stream", "pchase"}
+    assert found.means["memory"].value == pytest.approx(1.0)
+    assert objections(beside(1.0), points()) == [] and compare.compare(beside(1.0), points()).only_first == ()

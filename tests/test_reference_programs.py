@@ -12,6 +12,7 @@ import pytest
 from clmembench import measure
 from clmembench.benchmarks import discovered, programs, reference_programs
 from clmembench.benchmarks.programs import OutputError
+from clmembench.benchmarks.reference_programs import TIMES
 from clmembench.gates.point import judged
 from clmembench.measure import Budget
 from clmembench.model import DeviceError, Reported, Skip
@@ -27,7 +28,7 @@ NL = "\\n"  # as printf of a shell has it
 ARRAYS = {"Copy": 2, "Mul": 2, "Add": 3, "Triad": 3, "Dot": 2}
 
 
-def table(elements: int, times: int = 21, item: int = 8, head: str = HEAD) -> list[str]:
+def table(elements: int, times: int = TIMES, item: int = 8, head: str = HEAD) -> list[str]:
     """BabelStream's CSV at 10 GB/s at best, 8 GB/s in the mean."""
     rows = [head]
     for name, arrays in ARRAYS.items():
@@ -69,13 +70,13 @@ def prepared(name: str, info=CPU, op="triad", array_bytes=16 * MIB, dtype="doubl
 def test_a_babelstream_is_a_record_with_its_version_and_its_mean(on_path):
     on_path("omp-stream", stream(NL.join(table(2 * MIB))))
     told = prepared("omp_stream")
-    assert isinstance(told, Reported) and told.checked and told.averaged == 20
+    assert isinstance(told, Reported) and told.checked and told.averaged == TIMES - 1
     done = measure.measure(FakeDevice(CPU), told, Budget(), 1.0)
     assert done.series[0].nbytes / done.series[0].host_ns[0] == pytest.approx(8.0, rel=1e-4)
     assert done.facts["library"] == "BabelStream OpenMP" and done.facts["version"] == "5.0"
     assert done.facts["best_gb_s"] == pytest.approx(10.0, rel=1e-4)
-    assert "mean of 20" in done.facts["timed"]
-    # one time of a mean of 20 is not too few, and that of a mean of 2 is
+    assert "mean of 10" in done.facts["timed"]
+    # one time of a mean of 10 is not too few, and that of a mean of 2 is
     good = record("omp_stream", {"op": "triad"}, *done.series)
     assert judged(good, discovered()["omp_stream"].metrics).status == "ok"
     few = record("omp_stream", {"op": "triad"}, replace(done.series[0], averaged=2))
@@ -91,7 +92,7 @@ def test_it_is_run_once_for_all_operations(on_path, tmp_path):
 
 @pytest.mark.parametrize("version", ["max_mbytes_per_sec", "max_MB_per_sec"])
 def test_both_ways_to_name_its_columns_are_known(version):
-    lines = programs.csv("\n".join(table(100, head=HEAD.replace("max_mbytes_per_sec", version))), 100, 8, 21)
+    lines = programs.csv("\n".join(table(100, head=HEAD.replace("max_mbytes_per_sec", version))), 100, 8, TIMES)
     assert lines["Dot"].mean_s == pytest.approx(2 * 100 * 8 / 8e9)
 
 
@@ -110,19 +111,19 @@ GOOD = table(100)
         "\n".join(GOOD[:-1]),  # no dot
         "\n".join([*GOOD, GOOD[1]]),  # one twice
         "\n".join([*GOOD, "and more"]),
-        "\n".join(table(100, times=20)),  # another run
+        "\n".join(table(100, times=TIMES - 1)),  # another run
         "\n".join(table(101)),
         "\n".join(table(100, item=4)),
         "\n".join([*GOOD[:2], GOOD[2].replace("10000", "20000"), *GOOD[3:]]),  # a rate that is not its time's
-        "\n".join([*GOOD[:2], "Mul,21,100,8,nan,nan,nan,nan", *GOOD[3:]]),
-        "\n".join([*GOOD[:2], "Mul,21,100,8,10000,-1,-1,-1", *GOOD[3:]]),
-        "\n".join([*GOOD[:2], "Mul,21,100,8,10000,1.6e-7,1e-7,1.2e-7", *GOOD[3:]]),  # a largest below the least
-        "\n".join([*GOOD[:2], "Mul,21,100,8,10000,fast,1,1", *GOOD[3:]]),
+        "\n".join([*GOOD[:2], "Mul,11,100,8,nan,nan,nan,nan", *GOOD[3:]]),
+        "\n".join([*GOOD[:2], "Mul,11,100,8,10000,-1,-1,-1", *GOOD[3:]]),
+        "\n".join([*GOOD[:2], "Mul,11,100,8,10000,1.6e-7,1e-7,1.2e-7", *GOOD[3:]]),  # a largest below the least
+        "\n".join([*GOOD[:2], "Mul,11,100,8,10000,fast,1,1", *GOOD[3:]]),
     ],
 )
 def test_what_is_no_table_of_babelstream_is_no_value(text):
     with pytest.raises(OutputError):
-        programs.csv(text, 100, 8, 21)
+        programs.csv(text, 100, 8, TIMES)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +177,7 @@ def test_the_device_is_chosen_by_its_name(on_path, tmp_path, listed, info, says)
     assert prepared("ocl_stream", info).facts["library"] == "BabelStream OpenCL"
     index = "1" if info is GPU else "0"
     asked = (tmp_path / "log").read_text().splitlines()[1:]
-    assert asked == [f"--device {index} -s 262144 -n 2", f"--device {index} -s 2097152 -n 21 --csv"]
+    assert asked == [f"--device {index} -s 262144 -n 2", f"--device {index} -s 2097152 -n {TIMES} --csv"]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from clmembench.drive import _ordered
 from clmembench.model import Metric, Place, Point, Record, Work
 from clmembench.runtimes.fake import INFO
 from clmembench.selection import Selection
+from tests.builders import record, series
 from tests.test_reference_programs import NL, stream, table
 
 MIB = 1 << 20
@@ -115,6 +116,25 @@ def test_a_reference_that_is_not_here_after_all_costs_one_process():
     assert set(map(tuple, processes(alone, "ours").values())) == {(0,)}
 
 
+def test_later_rounds_are_of_the_leaders_the_portable_and_those_in_the_references_format():
+    speeds = {"fast": 100, "near": 90, "csr_slow": 30, "csr_slower": 20, "slow": 60, "none": 10}
+    points = [Point("ours", {"n": 1, "variant": v}) for v in speeds] + [Point("ours", {"n": 1, "variant": "slow"}, Place(1))]
+
+    def answered(point, process):
+        work = series([1000] * 8, nbytes=speeds.get(point.params.get("variant"), 50))
+        return record(point.benchmark, point.params, work, process=process, facts={"variant": "csr", "threads": 1})
+
+    plan = references.beside((b for b in [points]), ours, (LIBRARY,), INFO, Selection(leaders=True))
+    first = next(plan)
+    later = plan.send([answered(p, 0) for p in first])
+    again = [(p.params["n"], p.params["variant"]) for p in later if p.benchmark == "ours" and p.processes > 1]
+    assert again == [(1, "fast"), (1, "near"), (1, "csr_slow"), (1, "none")]
+    assert [p.first for p in later if p.benchmark == "library"] == [1]
+    everything = references.beside((b for b in [points]), ours, (LIBRARY,), INFO, Selection())
+    later = everything.send([answered(p, 0) for p in next(everything)])
+    assert sum(p.benchmark == "ours" for p in later) == len(speeds)
+
+
 def test_the_inner_plan_is_told_of_its_own_records_alone():
     told = []
 
@@ -178,7 +198,7 @@ def test_a_run_with_references_keeps_both_and_shows_the_ratio(tmp_path, capsys, 
     assert {status for name, _, status in mine if name == "babelstream"} == {"failed"}
     assert run.header.benchmarks["omp_stream"].peer_of == "stream"
     assert "Beside the host's libraries" in out and "BabelStream OpenMP 5.0" in out
-    assert "the program's own host clock, mean of 20 after the first" in out
+    assert "the program's own host clock, mean of 10 after the first" in out
     assert "babelstream: failed: babelstream: it does not say that it is BabelStream" in out
     # the ratio is that of the same processes
     code, out, _ = call(capsys, "peers", path, "--json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -249,10 +250,12 @@ def element(index: Array, seed: int) -> Array:
 def _times(seed: int, n: int, vectors: Array) -> Array:
     """The product of the matrix of that seed, made some rows at a time, and `vectors`, shape (n, any): exact."""
     step = max(1, CHUNK // n)
-    parts = [
-        element(np.arange(first * n, min(first + step, n) * n), seed).reshape(-1, n) @ vectors for first in range(0, n, step)
-    ]
-    return np.concatenate(parts)
+
+    def part(first: int) -> Array:
+        return np.asarray(element(np.arange(first * n, min(first + step, n) * n), seed).reshape(-1, n) @ vectors)
+
+    with ThreadPoolExecutor() as pool:  # for n = 8192 one thread takes seconds
+        return np.concatenate(list(pool.map(part, range(0, n, step))))
 
 
 @lru_cache(maxsize=4)  # one size is prepared in several shapes

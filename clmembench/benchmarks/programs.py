@@ -19,6 +19,7 @@ LIMIT_S = 100.0  # of one run of a program; a point's own limit may end it soone
 OUTPUT_BYTES = 1 << 20  # that are looked at
 COLUMNS = ("function", "num_times", "n_elements", "sizeof", "max_rate", "min_runtime", "max_runtime", "avg_runtime")
 ARRAYS = {"Copy": 2, "Mul": 2, "Add": 3, "Triad": 3, "Dot": 2}  # that an operation counts
+CLPEAK_MS = 150  # of each of clpeak's kernels, a third of what it takes unasked
 SMALL = 1 << 18  # elements of a run that is only to say what the program is
 AGREE = 0.01  # of the rate that a line states and its time
 KINDS = {"OpenCL": ("cpu", "gpu", "accelerator"), "OpenMP": ("cpu",), "CUDA": ("gpu",), "HIP": ("gpu",)}  # a build's devices
@@ -180,7 +181,8 @@ def clpeak(program: str, info: DeviceInfo, test: str) -> Peak:
     OutputError for output that is not clpeak's."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "clpeak.json"
-        output(program, "--opencl", f"--{test.replace('_', '-')}", "--json-file", str(path))
+        chosen = f"--{test.replace('_', '-')}"
+        output(program, "--opencl", chosen, "--max-time", str(CLPEAK_MS), "--json-file", str(path))
         try:
             with path.open("rb") as file:
                 text = file.read(OUTPUT_BYTES)

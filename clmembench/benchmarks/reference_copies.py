@@ -18,6 +18,8 @@ LINK = Metric(
 )
 DUPLEX = Metric("duplex_bandwidth", "GB/s", "nbytes", "rate", "higher", peak="link_duplex_gb_s", only={"direction": ("both",)})
 SCALARS: Mapping[str, np.dtype[Any]] = {"double": np.dtype(np.float64), "float": np.dtype(np.float32)}
+BATCH_BYTES, MOST_COPIES = 2 << 30, 256  # of copies over the link: beside them what starting and waiting cost is little
+BLOCK = (1 << 20) + 7  # elements that are drawn, and repeated
 LEVELS = 16  # of the inputs of a dot product: its sum is exact
 
 
@@ -47,7 +49,8 @@ def numpy_stream(device: Device, op: str, dtype: str, array_bytes: int) -> Work:
     if 4 * array_bytes > device.info.host_mem_bytes:
         raise Skip("two arrays do not fit into this host's memory: lower --size")
     count, rng = array_bytes // SCALARS[dtype].itemsize, np.random.default_rng(device.seed)
-    b = rng.integers(0, LEVELS, count, dtype=np.uint8).astype(SCALARS[dtype])
+    blocks = [rng.integers(0, LEVELS, BLOCK, dtype=np.uint8).astype(SCALARS[dtype]) for _ in range(2)]
+    b, other = (np.resize(block, count) for block in blocks)  # repeated: to draw all would take seconds
     if op == "copy":
         c = np.full(count, np.nan, SCALARS[dtype])
         facts: Mapping[str, Value] = {"library": "NumPy", "version": np.__version__, "threads": 1, "timed": HOST_TIMED}
@@ -56,8 +59,8 @@ def numpy_stream(device: Device, op: str, dtype: str, array_bytes: int) -> Work:
             assert np.array_equal(b, c), "NumPy's copy is not what was copied"
 
         return Work((Call(lambda: np.copyto(c, b)),), nbytes=2 * b.nbytes, check=check, clock="host", facts=facts)
-    other = rng.integers(0, LEVELS, count, dtype=np.uint8).astype(SCALARS[dtype])
-    wanted = float((b * other).sum(dtype=np.float64))  # whole numbers: exact
+    products, rest = (blocks[0] * blocks[1]).astype(np.float64), count % BLOCK
+    wanted = float(count // BLOCK * products.sum() + products[:rest].sum())  # whole numbers: exact
     allowed = count * float(np.finfo(SCALARS[dtype]).eps) * wanted
     found = {"dot": np.nan}
 
@@ -131,8 +134,8 @@ def _runtime(cupy: object, timed: str) -> Mapping[str, Value]:
 def cuda_transfer(device: Device, direction: str, memory: str, array_bytes: int) -> Work:
     """Bandwidth between pinned host memory and the device by CUDA's copies, as transfer's: by the host's clock, to the end.
 
-    Both directions run on two streams and count the bytes of both. What arrived is compared word by word. Raises Skip where
-    CuPy does not work or does not see this GPU.
+    As many copies back to back as make 2 GiB (at most 256), waited for once. Both directions run on two streams and count the
+    bytes of both. What arrived is compared word by word. Raises Skip where CuPy does not work or does not see this GPU.
     """
     cupy = behind.cupy_on(device.info)
     import cupyx
@@ -153,10 +156,12 @@ def cuda_transfer(device: Device, direction: str, memory: str, array_bytes: int)
         jobs.append((lambda: runtime.memcpyAsync(home, of, 4 * words, runtime.memcpyDeviceToHost, other), back, incoming))
     used = streams if direction == "both" else streams[:1] if direction == "to_device" else streams[1:]
     cupy.cuda.Device().synchronize()
+    times = max(1, min(MOST_COPIES, BATCH_BYTES // array_bytes))
 
     def copy() -> None:
-        for start, _, _ in jobs:
-            start()
+        for _ in range(times):
+            for start, _, _ in jobs:
+                start()
         for stream in used:
             stream.synchronize()
 
@@ -167,5 +172,5 @@ def cuda_transfer(device: Device, direction: str, memory: str, array_bytes: int)
             assert np.array_equal(incoming, received), "the host did not receive what the device sent"
 
     commands: tuple[Command, ...] = (Call(copy),)
-    facts = _runtime(cupy, "the whole copy by the host's clock, as ours")
-    return Work(commands, nbytes=4 * words * len(jobs), check=check, clock="host", facts=facts)
+    facts = _runtime(cupy, f"{times} copies back to back by the host's clock, waited for once")
+    return Work(commands, nbytes=times * 4 * words * len(jobs), check=check, clock="host", facts=facts)

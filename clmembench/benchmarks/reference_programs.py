@@ -13,7 +13,7 @@ from clmembench.model import Benchmark, Device, DeviceError, DeviceInfo, Metric,
 BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
 OPS = {"copy": "Copy", "scale": "Mul", "add": "Add", "triad": "Triad", "dot": "Dot"}
 ITEM_BYTES = {"double": 8, "float": 4}
-TIMES = 21  # runs of each operation by BabelStream, which leaves out the first
+TIMES = 11  # runs of each operation by BabelStream, which leaves out the first
 LEAST_BYTES = 16 << 20  # of an array: with less the host's clock, which it uses, times the launch
 SECOND_NS = 10**9
 TESTS = {"double": "double_precision_compute", "float": "single_precision_compute", "int": "integer_compute"}

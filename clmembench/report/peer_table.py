@@ -10,7 +10,7 @@ from typing import Any
 from clmembench.derive import Derived
 from clmembench.infer.peers import Beside, by_best
 from clmembench.model import Place, Run, Value
-from clmembench.report.peers import CLOCKS, is_peer, methods, paired, peer_cells
+from clmembench.report.peers import CLOCKS, is_peer, label, methods, paired, peer_cells
 from clmembench.report.rows import Row, interval, percent
 from clmembench.report.section import Section
 from clmembench.specs import Peak
@@ -32,7 +32,7 @@ LINES: Mapping[str, tuple[str, ...]] = {
     "cache_read": ("set", "set_bytes"),
 }
 METRICS = {"spmv": "bandwidth", "reduction": "bandwidth"}  # that a line is of, where it is not the headline
-PORTABLE = "portable"  # a value of ours that is shown beside the best one
+PORTABLE = frozenset({"portable", "none"})  # values that say that a kernel is OpenCL C alone: shown beside the best one
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +93,9 @@ def _chosen(mine: Sequence[Row], pairs: Mapping[tuple[object, ...], list[Beside]
         return [("none", mine[0])]
     best = _best(good)
     chosen = [("best", best)]
-    portable = [row for row in good if PORTABLE in row.value.params.values()]
+    portable = [row for row in good if PORTABLE & set(row.value.params.values())]
     if portable and best not in portable:
-        chosen.append((PORTABLE, _best(portable)))
+        chosen.append(("portable", _best(portable)))
     formats = {
         (name, str(fact))
         for found in pairs.values()
@@ -118,7 +118,7 @@ def _best(rows: Sequence[Row]) -> Row:
 def cells(line: Line) -> tuple[str, ...]:
     """What the table for people has of a line, by COLUMNS."""
     value = line.ours.value
-    what = " ".join([line.benchmark, *(_told(name, value) for name, value in line.what.items())])
+    what = label(line.benchmark, line.what)
     own = format_params({k: v for k, v in value.params.items() if k not in line.what})
     mine = format_in(value.median, value.unit) if value.median is not None and line.ours.status == "ok" else line.ours.status
     peers = peer_cells(line.peers[0]) if line.peers else ("–", "–", "–", "–")
@@ -126,11 +126,6 @@ def cells(line: Line) -> tuple[str, ...]:
         (format_in(line.limit.value, line.limit.unit), percent(line.ours.fraction)) if line.limit is not None else ("–", "–")
     )
     return (what if line.choice in ("best", "none") else f"{what}, {line.choice}", mine, own or "–", *peers, *limit)
-
-
-def _told(name: str, value: Value) -> str:
-    """A parameter in few letters: words and sizes say by themselves what they are."""
-    return format_params({name: value}).removeprefix(f"{name}=" if isinstance(value, str) or name.endswith("_bytes") else "")
 
 
 def as_section(run: Run, lines: Sequence[Line]) -> Section:

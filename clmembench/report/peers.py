@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
-from clmembench.compare import PROCESSES, SHORT_NS
+from clmembench.compare import PROCESSES
 from clmembench.derive import Derived
 from clmembench.infer.peers import Beside, Spreads, beside, grouped
-from clmembench.model import Run
+from clmembench.model import Run, Value
 from clmembench.report.rows import Row
 from clmembench.report.section import Section
 from clmembench.units import format_in, format_params, format_value
 
 TITLE = "Beside the host's libraries: above 1 ours is better."
 HEAD = ("what", "ours", "peer", "its value", "ours / peer", "95% interval")
+SHORT_NS = 1e4  # of a pass: a launch's own jitter is much of it
+TELLS = 4.0  # an interval from half to twice: one wider than that tells nothing
 CLOCKS = {
     "device": "ours: the driver's event stamps, from the start of a pass's first command to the end of its last",
     "host": "ours by the host's clock: from the first call to the host's knowing that all has ended",
@@ -41,19 +44,32 @@ def paired(run: Run, table: Sequence[Row]) -> list[Beside]:
 
 def section(run: Run, table: Sequence[Row]) -> Section | None:
     """Every point of ours that has references, with each of them; None where the run holds none."""
-    groups = grouped(paired(run, table))
+    groups = grouped([pair for pair in paired(run, table) if pair.ours.status != "skipped"])
     missing = _missing(run, table)
     if not groups:
         return Section(TITLE, HEAD[:1], (), missing) if missing else None
     body = []
+    names = Counter(label(group[0].ours.benchmark, group[0].ours.params) for group in groups)
     for group in groups:
         ours = group[0].ours
-        what = f"{ours.benchmark} {format_params(ours.params)}".strip()
+        what = label(ours.benchmark, ours.params)
+        if names[what] > 1:  # the shape alone tells them apart
+            what = f"{what} {format_params(ours.tuning)}"
         for number, pair in enumerate(group):
             mine = format_in(ours.median, ours.unit) if ours.median is not None and ours.status == "ok" else ours.status
             head = (what, mine) if number == 0 else ("", "")
             body.append((*head, *peer_cells(pair)))
     return Section(TITLE, HEAD, tuple(body), (*methods([p for g in groups for p in g]), *missing), left=1)
+
+
+def label(benchmark: str, params: Mapping[str, Value]) -> str:
+    """A point in few letters: words and sizes say by themselves what they are."""
+
+    def told(name: str, value: Value) -> str:
+        plain = isinstance(value, str) or name.endswith("_bytes")
+        return format_params({name: value}).removeprefix(f"{name}=" if plain else "")
+
+    return " ".join([benchmark, *(told(name, value) for name, value in params.items())])
 
 
 def _missing(run: Run, table: Sequence[Row]) -> tuple[str, ...]:
@@ -73,8 +89,10 @@ def peer_cells(pair: Beside) -> tuple[str, ...]:
         value = format_in(peer.median, peer.unit) if peer.median is not None and peer.status == "ok" else peer.status
         return named(peer), value, "–", "–"
     ratio = pair.ratio
-    spread = f"{_three(ratio.low)} to {_three(ratio.high)}"
-    return named(peer), format_in(peer.median or 0.0, peer.unit), _three(ratio.value), spread
+    value = format_in(peer.median or 0.0, peer.unit)
+    if ratio.high > TELLS * ratio.low:
+        return named(peer), value, "undetermined", "too few rounds for their noise"
+    return named(peer), value, _three(ratio.value), f"{_three(ratio.low)} to {_three(ratio.high)}"
 
 
 def _three(ratio: float) -> str:
@@ -99,7 +117,7 @@ def methods(pairs: Sequence[Beside]) -> tuple[str, ...]:
         if "timed" in facts:
             theirs[f"{named(pair.peer)}{threads}"] = str(facts["timed"])
     said = [f"{name}: {how}" for name, how in theirs.items()]
-    gaps = [GAPS] if any("back to back" in how for how in theirs.values()) else []
+    gaps = [GAPS] if any("CUDA events" in how for how in theirs.values()) else []
     counts = {min(len(p.ours.medians), len(p.peer.medians)) for p in pairs if p.ratio is not None}
     many = f"{min(counts)} to {max(counts)}" if len(counts) > 1 else "".join(map(str, counts))
     rounds = [f"ratios are of medians of the same process round, ours and the peer's in turn; rounds: {many}"] if counts else []
