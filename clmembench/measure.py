@@ -16,6 +16,7 @@ AGREE = 0.05  # two warm-up blocks whose medians differ by no more are warm
 WARM_S = 0.2  # at most before sampling, or half the budget where that is more; of budgets below it a quarter
 READING_NS = 5e5  # a launch's jitter, up to some 20 us on CPU runtimes, is little beside it
 MOST_STEPS = 80_000
+SURELY = 500  # times what a sample is to last, 10 ms and more: no hiccup makes such a pass of one that must be repeated
 ENOUGH = 4.0  # times what the ends of a slope are to lie apart
 POISON = 0xFF  # NaN as a float, -1 as an integer: no benchmark's right answer
 
@@ -208,11 +209,12 @@ def _rate_end(device: Device, work: Work, budget: Budget, quantum_ns: float) -> 
     A pass with state of its own stays alone, and so does one timed from its queueing or to the host's knowing that it ended:
     several would be waited for at once. The host's clock counts ns.
     """
-    end = _End(work)
-    end.warmups_ns.append(end.ns(end.sample(device)))  # the first pass compiles and touches pages
-    single = max(1, min(end.ns(end.sample(device)) for _ in range(2)))
+    end, wanted = _End(work), max(QUANTA * quantum_ns, 2e4)
+    single = max(1, end.ns(end.sample(device)))  # of what was not checked, the first pass compiles and touches pages
+    end.warmups_ns.append(single)
+    if work.check is None or single < SURELY * wanted:
+        single = max(1, min(end.ns(end.sample(device)) for _ in range(2)))
     if work.clock == "device" and not work.reads:
-        wanted = max(QUANTA * quantum_ns, 2e4)
         end.passes = int(min(10_000, max(1, -(-wanted // single)), max(1, budget.most_s * 1e9 / 32 // single)))
     return end
 
