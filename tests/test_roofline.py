@@ -106,6 +106,7 @@ def test_what_is_over_memory_s_roof_is_said_to_be_in_a_cache_and_not_clipped():
     assert small.over and small.cached and small.share.value == pytest.approx(3.0, rel=1e-3)
     assert roofline.remark(small) == "over the memory roof: its data, 3 MiB, fit a cache"
     kernels = roofline.tables(found, table)[1]
+    assert [row[4] for row in kernels.rows if "fit a cache" in row[-1]] == ["a cache"]
     assert [f"{float(row[6][:-1]):.0f}%" for row in kernels.rows if "fit a cache" in row[-1]] == ["300%"]
 
 
