@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from clmembench import hostload, measure, probe, topology
-from clmembench.benchmarks import discovered
+from clmembench.benchmarks import named
 from clmembench.gates.point import DRIFT, judged
 from clmembench.model import (
     BuildError,
@@ -97,7 +97,7 @@ class Session:
 
     def record(self, params: Mapping[str, Any], role: Any) -> Record:
         """Prepare and measure one point; whatever goes wrong becomes the record's status and reason."""
-        benchmark, job, begun = discovered()[self._job.benchmark], self._job, time.monotonic()
+        benchmark, job, begun = named(self._job.benchmark), self._job, time.monotonic()
         record = Record(
             benchmark=benchmark.name,
             version=benchmark.version,
@@ -209,9 +209,12 @@ def serve() -> None:
     except (DeviceError, BuildError) as error:
         answer(json.dumps({"error": str(error), "log": getattr(error, "log", "")}))
         return
+    named(job.benchmark)  # its modules are no part of a point's time, nor of what follows on leaving the idle state
     session.settle()
     answer(json.dumps({"ready": True}))
     gc.disable()  # not within a sample; between points instead
+    gc.collect()
+    gc.freeze()  # what is there now stays, and need not be looked through after each point
     for line in sys.stdin:
         point = json.loads(line)
         record = session.record(point["params"], point["role"])

@@ -27,7 +27,7 @@ class ResultsError(Exception):
 
 def encode(value: Header | Record) -> str:
     """One line of JSON, without its newline. Text that is no Unicode, as in a file name or a log, has ? for what is not."""
-    line = json.dumps(dataclasses.asdict(value), default=_plain, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    line = json.dumps(value, default=_plain, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     return line.encode("utf-8", errors="replace").decode()
 
 
@@ -241,6 +241,9 @@ def _adapter(kind: type) -> TypeAdapter[Any]:
 
 
 def _plain(value: object) -> object:
+    """What JSON has for it; of a dataclass its fields, whose contents json sees to, where asdict would copy every number."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, frozenset):
         return sorted(value)
     if hasattr(value, "keys"):

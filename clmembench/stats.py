@@ -228,7 +228,11 @@ def outliers(samples: Sequence[float], limit: float = 14.8) -> list[int]:
     """
     if not len(samples):
         return []
-    median = _quantile(_sorted(samples), 0.5)
+    ordered = _sorted(samples)
+    q1, median, q3 = (_quantile(ordered, q) for q in (0.25, 0.5, 0.75))
+    # no more than half of the samples lie nearer to the median than both quartiles do: so far is the median deviation at least
+    if 0 < max(ordered[-1] - median, median - ordered[0]) <= limit * min(q3 - median, median - q1):
+        return []
     distance = [abs(value - median) for value in samples]
     deviation = _quantile(_sorted(distance), 0.5) or abs(median) / 1000
     return [index for index, far in enumerate(distance) if far > limit * deviation]

@@ -29,7 +29,8 @@ MAY = {  # besides model, itself and the package's version
     "advising": "drive selection child", "peering": "drive selection child references benchmarks",
     "cubes": "", "mnf": "", "casestudy": "benchmarks cubes",
     "selection": "benchmarks measure topology",
-    "limits": "", "results": "limits", "specs": "data", "infer": "derive stats specs patterns", "models": "derive stats specs units",
+    "limits": "", "results": "limits", "specs": "data", "infer": "derive stats specs patterns",
+    "models": "derive stats specs units",
     "report": "results specs infer models derive stats units health gates compare shown claims",
     "cli": " ".join(EVERYTHING), "__main__": "cli",
 }  # fmt: skip

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from clmembench import plan
-from clmembench.benchmarks import discovered, headline_bytes, line_bytes
+from clmembench.benchmarks import discovered, headline_bytes, line_bytes, named
 from clmembench.benchmarks.pchase import random_cycle
 from clmembench.benchmarks.stream import value
 from clmembench.model import Axis, Benchmark, Launch, Local, Map, Place, Skip, Slope, Work
@@ -190,3 +192,15 @@ def test_another_seed_gives_other_inputs():
 
     assert uploaded(0) == uploaded(0)
     assert uploaded(0) != uploaded(1)
+
+
+def test_one_benchmark_is_found_by_its_name_without_the_others():
+    for name, benchmark in discovered().items():
+        assert named(name) is benchmark
+    with pytest.raises(KeyError):
+        named("no_such")
+    with pytest.raises(KeyError):
+        named("stream.evil")
+    code = "import sys, clmembench.benchmarks as b; b.named('launch'); print('clmembench.benchmarks.mnf' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"

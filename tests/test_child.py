@@ -28,7 +28,7 @@ def moving(monkeypatch):
 
     known = discovered()["launch"]
     always = replace(known, name="moves", prepare=lambda device, groups: Work(commands=(), ops=1, clock="host"))
-    monkeypatch.setattr(child, "discovered", lambda: {"moves": always})
+    monkeypatch.setattr(child, "named", {"moves": always}.__getitem__)
     readings: list[float] = []
     monkeypatch.setattr(CoreClock, "read", lambda self, device, times=5: readings.pop(0) if readings else 1e6)
     return readings
@@ -131,7 +131,7 @@ def test_what_the_host_does_is_not_held_against_another_devices_clock(moving, mo
     hosted = replace(
         discovered()["launch"], name="moves", prepare=lambda device, groups: Work((Call(int),), ops=1, clock="host")
     )
-    monkeypatch.setattr(child, "discovered", lambda: {"moves": hosted})
+    monkeypatch.setattr(child, "named", {"moves": hosted}.__getitem__)
     for kind, clocks in (("gpu", 0), ("cpu", 2)):
         session = Session(replace(JOB, device=replace(INFO, kind=kind)))
         moving[:] = [1e6, 1.01e6]

@@ -28,6 +28,16 @@ def test_rate_takes_passes_until_a_sample_outlasts_a_hundred_quanta():
     assert found.series[0].device_ns[0] == 500_000
 
 
+@pytest.mark.parametrize(("pass_ns", "looks"), [(50_000_000, 1), (50_000, 3)])
+def test_a_long_pass_that_was_checked_is_taken_alone_at_its_first_look(pass_ns, looks):
+    """A trial has no other warm-up, so what was timed beside its samples is what was looked at."""
+    device = FakeDevice(script=lambda commands, passes: pass_ns * passes)
+    budget = replace(QUICK, most_s=10, trial=True)
+    found = measure.measure(device, Work((launch(0),), nbytes=64, check=lambda: None), budget, quantum_ns=1)
+    series = found.series[0]
+    assert series.passes == 1 and len(device.timed) - len(series.host_ns) - len(series.warmups_ns) + 1 == looks
+
+
 def test_slope_grows_until_its_ends_are_far_enough_apart():
     device = FakeDevice()
     found = measure.measure(device, Slope(lambda n: Work((launch(n),), ops=n), start=1), QUICK, quantum_ns=1)

@@ -93,7 +93,8 @@ def test_a_kernel_is_held_against_the_roof_of_its_instructions():
     (metric, *others) = CARDS["dgemm"].metrics
     matrix = replace(metric, peak="fp64_matrix_gflop_s")
     cards = CARDS | {"dgemm": replace(CARDS["dgemm"], metrics=(matrix, *others))}
-    for chosen, wanted in ((CARDS, "FP64 vector"), (cards, "FP64 matrix")):
+    silent = CARDS | {"dgemm": replace(CARDS["dgemm"], metrics=(replace(metric, peak=None), *others))}
+    for chosen, wanted in ((CARDS, "FP64 vector"), (cards, "FP64 matrix"), (silent, "FP64 matrix")):
         found = run([*roofs(matrix=20_000.0), dgemm(8000.0)], header(device(), cards=chosen), judged=True)
         (placed,) = (p for p in roofline.found(found, rows(found, None), None).placed if p.value.benchmark == "dgemm")
         assert placed.bound.name == wanted
@@ -105,7 +106,8 @@ def test_what_is_over_memory_s_roof_is_said_to_be_in_a_cache_and_not_clipped():
     assert small.over and small.cached and small.share.value == pytest.approx(3.0, rel=1e-3)
     assert roofline.remark(small) == "over the memory roof: its data, 3 MiB, fit a cache"
     kernels = roofline.tables(found, table)[1]
-    assert ["300%"] == [f"{float(row[6][:-1]):.0f}%" for row in kernels.rows if "fit a cache" in row[-1]]
+    assert [row[4] for row in kernels.rows if "fit a cache" in row[-1]] == ["a cache"]
+    assert [f"{float(row[6][:-1]):.0f}%" for row in kernels.rows if "fit a cache" in row[-1]] == ["300%"]
 
 
 def test_what_is_over_memory_s_roof_and_fits_no_cache_is_said_to_be_off():

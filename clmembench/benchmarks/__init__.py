@@ -105,6 +105,16 @@ def discovered() -> Mapping[str, Benchmark]:
     return {b.name: b for b in sorted(found, key=lambda b: (order.get(b.suite, len(order)), b.suite))}
 
 
+def named(name: str) -> Benchmark:
+    """The benchmark of that name, from the module of that name where there is one: a process that measures one benchmark has no
+    use for all others. Raises KeyError."""
+    if name.isidentifier() and any(m.name == name for m in pkgutil.iter_modules(__path__)):
+        found = getattr(import_module(f"{__name__}.{name}"), name, None)
+        if isinstance(found, Benchmark):
+            return found
+    return discovered()[name]
+
+
 def headline_bytes(info: DeviceInfo) -> int:
     """Bytes of one array that no cache can hold, or the user's --size.
 

@@ -81,12 +81,13 @@ def report(
     from clmembench import results, specs
     from clmembench.cli import topology
     from clmembench.report import document, fleet
+    from clmembench.topology import usable_cpus
 
     groups: list[fleet.Group] = []
     try:
         others = specs.beside(beside or [])
         if len(paths) > fleet.MANY:
-            groups = fleet.grouped(_noted(fleet.digests(paths, strict, len(os.sched_getaffinity(0)))))
+            groups = fleet.grouped(_noted(fleet.digests(paths, strict, len(usable_cpus()))))
             paths = fleet.speakers(groups)
         runs = [load(path, strict) for path in paths]
         dissected = list(map(topology.dissected, runs))

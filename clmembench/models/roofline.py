@@ -86,8 +86,10 @@ def roofline(
 
 
 def _kernels(values: Sequence[Derived], cards: Mapping[str, Card]) -> Iterator[tuple[Derived, Metric]]:
-    """The headline value of every point on the whole device that computes in floating point, or should have."""
-    whole = [v for v in values if v.place.compute_units is None and v.benchmark != ARITHMETIC]
+    """The headline value of every point on the whole device that computes in floating point, or should have; of our own kernels
+    alone, since nobody says which instructions a library beside them has."""
+    own = {name for name, card in cards.items() if name != ARITHMETIC and not getattr(card, "peer_of", "")}
+    whole = [v for v in values if v.place.compute_units is None and v.benchmark in own]
     computing = {v.benchmark for v in whole if v.flops}
     computing |= {name for name, card in cards.items() if any(metric.amount == "flops" for metric in card.metrics)}
     seen = set()
@@ -111,15 +113,22 @@ def _placed(value: Derived, metric: Metric, compute: Sequence[Roof], memory: Roo
     if not nbytes:
         return "states no bytes"
     mine = [roof for roof in compute if roof.precision == precision]
-    top = next((roof for roof in mine if roof.peak == value.peak), mine[0] if mine else None)
-    if top is None:
+    if not mine:
         return f"no roof of {precision} was measured"
     rate, intensity = _rate(value, metric), value.flops / nbytes
     slanted = memory.rate.times(Estimate.exact(intensity))
+    top = _top(mine, value, metric)
     bound, limit = (memory, slanted) if slanted.value < top.rate.value else (top, top.rate)
     share = rate.times(limit.inverse())
     over = share.value > OVER and share.low > 1
     return Placed(value, precision, intensity, rate, bound, limit, share, nbytes, counted, nbytes <= stated, over)
+
+
+def _top(mine: Sequence[Roof], value: Derived, metric: Metric) -> Roof:
+    """Of the roofs of a kernel's type that of its instructions, which the peak that its metric names tells: what is rated by
+    its FLOP and names none may have any, and what is rated by its bytes has those of vectors."""
+    named = next((roof for roof in mine if value.peak is not None and roof.peak == value.peak), None)
+    return named or (max(mine, key=lambda roof: roof.rate.value) if metric.amount == "flops" and not value.peak else mine[0])
 
 
 def _memory_bytes(value: Derived, precision: str) -> tuple[int, str]:

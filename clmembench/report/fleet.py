@@ -93,7 +93,7 @@ def digest(path: Path, strict: bool = False, sheets: Sequence[SpecSheet] | None 
 
 
 def _in_its_unit(card: Card) -> Card:
-    """The card without values in cycles beside those in a metric's unit: a digest has no room for them, and they cost as much."""
+    """The card without values in cycles beside those in a metric's unit: a digest has none of them, and they cost as much."""
     return replace(card, metrics=tuple(replace(metric, cycles=False) for metric in card.metrics))
 
 

@@ -62,7 +62,8 @@ def _roof_notes(roofline: Roofline) -> tuple[str, ...]:
 def _kernel_cells(p: Placed, name: str) -> tuple[str, ...]:
     share = f"{p.share.low:.1%} to {p.share.high:.1%}"
     limit, rate = format_value(p.limit.value, 4), format_value(p.gflop_s.value, 4)
-    cells = (format_value(p.intensity), rate, p.bound.name, limit, f"{p.share.value:.1%}", share)
+    bound = "a cache" if p.over and p.cached and p.bound.name == MEMORY else p.bound.name
+    cells = (format_value(p.intensity), rate, bound, limit, f"{p.share.value:.1%}", share)
     return (p.value.benchmark, name, *cells, remark(p))
 
 
