@@ -11,7 +11,7 @@ import pytest
 
 from clmembench import measure, plan
 from clmembench.benchmarks import discovered
-from clmembench.model import Skip
+from clmembench.model import Local, Skip
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import INFO, FakeDevice
 from clmembench.selection import Selection
@@ -27,7 +27,13 @@ UNASKED = [  # every shape that is tried unasked
     for group, tile, depth in itertools.product(DGEMM._groups(info), DGEMM._tiles(info), DGEMM._depths(info))
     if DGEMM._where(info, dtype, 1024, group, tile, depth) and DGEMM._thin(info, dtype, 1024, group, tile, depth)
 ]
-ODD = [("double", (1, "5x3", 7)), ("float", (1, "6x8", 64)), ("float", (2, "4x4", 8))]
+ODD = [
+    ("double", (1, "5x3", 7)),
+    ("float", (1, "6x8", 64)),
+    ("float", (2, "4x4", 8)),
+    ("double", (1, "7x24", 16)),
+    ("double", (1, "3x2", 9)),
+]
 
 
 @pytest.fixture(scope="module")
@@ -67,14 +73,15 @@ def test_any_number_of_work_groups_shares_the_tiles(device, monkeypatch, groups,
     assert measure.verify(device, work) == ""
 
 
-@pytest.mark.parametrize("shape", [(1, "6x8", 64), (64, "8x8", 8)], ids=str)
+@pytest.mark.parametrize("shape", [(1, "6x8", 64), (1, "12x16", 256), (64, "8x8", 8)], ids=str)
 def test_a_product_too_large_to_be_compared_whole_is_checked(device, shape):
     n = DGEMM.WHOLE + 88  # more than one block of rows and of depth, and more than one band of tiles
     work = prepare(device, n, "float", shape)
     assert measure.verify(device, work) == ""
     first, second = (DGEMM.element(np.arange(n * n), seed + device.seed).reshape(n, n) for seed in DGEMM.SEEDS)
     found = stored(device, work, "float")
-    padded = -(-n // (64 if shape[0] > 1 else 8)) * (64 if shape[0] > 1 else 8)
+    wide = DGEMM._shape("float", shape[1], shape[2], shape[0]).tile[1]
+    padded = -(-n // wide) * wide
     assert np.array_equal(found.reshape(-1, padded)[:n, :n], first @ second)
 
 
@@ -148,6 +155,7 @@ def test_expected_vectors_are_those_of_the_whole_product():
         (64, (1, "six", 256), CPU, "no tile"),
         (64, (1, "64x64", 256), CPU, "at most 2048 B"),
         (64, (1, "6x8", 0), CPU, "at least 1"),
+        (64, (1, "6x8", 2000), CPU, "96384 B of local memory are over this device's 49152 B"),
         (64, (2048, "8x8", 8), INFO, "work-group of 2048 is over"),
         (64, (192, "8x8", 8), INFO, "power of two"),
         (64, (64, "7x8", 8), INFO, "multiples of 2"),
@@ -170,15 +178,26 @@ def test_few_shapes_are_tried_unasked(info, n):
     assert max(sum(p.params == q.params | {"n": m} for p in tried for q in largest[:1]) for m in (512, n)) <= 2
 
 
+@pytest.mark.parametrize("local_mem_bytes", [40 << 10, 256 << 10, 1 << 20, 2 << 20])
 @pytest.mark.parametrize("units", [1, 2, 7, 96])
 @pytest.mark.parametrize("n", [1, 64, 1000, 2048])
-def test_a_cpus_tiles_are_enough_for_its_compute_units_and_cover_c(n, units):
+def test_a_cpus_tiles_are_enough_for_its_compute_units_fit_its_local_memory_and_cover_c(n, units, local_mem_bytes):
     shape = DGEMM._shape("double", "6x8", 256, 1)
     panels = -(-n // 6), -(-n // 8)
-    high, wide = DGEMM._cached(shape, *panels, units)
+    info = replace(CPU, compute_units=units, local_mem_bytes=local_mem_bytes)
+    high, wide = DGEMM._cached(shape, *panels, info)
     tiles = -(-panels[0] // high) * -(-panels[1] // wide)
     assert 1 <= high <= panels[0]
     assert 1 <= wide <= panels[1]
     assert tiles >= min(4 * units, panels[0] * panels[1])
     assert high * 6 <= DGEMM.CACHED[0]
     assert wide * 8 <= DGEMM.CACHED[1]
+    assert shape.local_bytes(high, wide) <= local_mem_bytes
+
+
+@pytest.mark.parametrize("local_mem_bytes", [40 << 10, 100 << 10])
+def test_a_cpu_with_little_local_memory_computes_the_same(device, monkeypatch, local_mem_bytes):
+    monkeypatch.setattr(device, "info", replace(device.info, local_mem_bytes=local_mem_bytes))
+    work = prepare(device, 300, "double", (1, "12x16", 128))
+    assert sum(arg.nbytes for arg in work.commands[-1].args if isinstance(arg, Local)) <= local_mem_bytes
+    assert measure.verify(device, work) == ""

@@ -13,7 +13,7 @@ import numpy as np
 from clmembench.benchmarks import axis, axis_of, benchmark
 from clmembench.benchmarks.stream import value
 from clmembench.data import kernel_source
-from clmembench.model import Array, Buffer, Device, DeviceInfo, Kernel, Launch, Metric, Skip, Value, Work
+from clmembench.model import Array, Buffer, Device, DeviceInfo, Kernel, Launch, Local, Metric, Skip, Value, Work
 from clmembench.units import format_bytes
 
 # of the peak of vector instructions, since the kernels use no others: matrix instructions have a peak of their own
@@ -30,7 +30,8 @@ CHUNK = 1 << 22  # elements that the host handles at once
 REGISTERS = 2048  # bytes: no work-item has more of them
 # register tiles, the likely best first. On CPUs the columns are one or two cache lines: of 12 AVX2 registers, of 24 of AVX-512
 CORE_TILES = {"double": ("6x8", "12x16"), "float": ("6x16", "12x32")}
-CACHED = (192, 512)  # rows and columns of a CPU's tile of C: 192 rows of A, 256 deep, are a fraction of the second level
+CACHED = (192, 512)  # rows and columns of a CPU's tile of C: less where its local memory, as a rule its L2 cache, is small
+PACKED = 8  # panels of B that are packed at once
 GROUP_TILES = ("8x8", "8x4")
 LARGE = 512  # from this n on the launches' idle ends are little
 DEEPEST = 1 << 16
@@ -65,13 +66,19 @@ class Shape:
         high, wide = self.group
         return high * self.rows, wide * self.columns
 
+    def local_bytes(self, high: int, wide: int) -> int:
+        """What a CPU's tile of `high` x `wide` panels keeps in local memory: rows of A, `depth` of k, and sums."""
+        return high * self.rows * (self.depth + wide * self.columns) * self.scalar.itemsize
+
     def obstacle(self, info: DeviceInfo) -> str:
         """Why this shape cannot run on that device; empty where it can."""
         least = min(self.rows, self.columns, self.depth, self.work_group)
         if least < 1 or self.rows * self.columns * self.scalar.itemsize > REGISTERS:
             return f"rows, columns and depth are at least 1, and a tile's rows x columns at most {REGISTERS} B"
         if self.work_group == 1:
-            return ""
+            needed = self.local_bytes(1, 1)
+            over = f"{needed} B of local memory are over this device's {info.local_mem_bytes} B: choose less depth or tile"
+            return over if needed > info.local_mem_bytes else ""
         if self.work_group > info.max_work_group:
             return f"a work-group of {self.work_group} is over this device's largest, {info.max_work_group}"
         (high, wide), width = self.group, self.width
@@ -99,7 +106,7 @@ def _tiles(info: DeviceInfo) -> tuple[str, ...]:
 
 
 def _depths(info: DeviceInfo) -> tuple[int, ...]:
-    return (256, 128) if info.kind == "cpu" else (8, 16)
+    return (512, 256) if info.kind == "cpu" else (8, 16)
 
 
 def _groups(info: DeviceInfo) -> tuple[int, ...]:
@@ -163,9 +170,10 @@ def dgemm(device: Device, dtype: str, n: int, work_group: int, tile: str, depth:
 
     2 n^3 FLOP, by vector FMA alone: the fraction is of the vector peak, not of that of matrix instructions. Matrices are stored
     padded with zeros to whole tiles; the padding is not counted. `tile` is the rows x columns of C that a work-item keeps
-    in registers. A work-group of one suits CPUs: A and B are packed into panels (timed, too), `depth` of k is multiplied at
-    once. Larger ones suit GPUs: slabs `depth` deep pass through local memory. Small products show what launches cost. Elements
-    are small whole numbers, so that results are exact: C is compared with Freivalds' check, and whole up to n = 512. Raises
+    in registers. A work-group of one suits CPUs: B is packed into panels (timed, too), `depth` of k is multiplied at once, with
+    rows of A and the sums of a tile of C in local memory, as a rule a CPU's second level of cache. Larger ones suit GPUs: slabs
+    `depth` deep pass through local memory. Small products show what launches cost. Elements are small whole numbers, so that
+    results are exact: C is compared with Freivalds' check, and whole up to n = 512. Raises
     Skip for shapes that cannot run and for matrices that do not fit the device.
     """
     shape = _shape(dtype, tile, depth, work_group)
@@ -178,7 +186,7 @@ def dgemm(device: Device, dtype: str, n: int, work_group: int, tile: str, depth:
     rows, columns = down * shape.tile[0], along * shape.tile[1]
     inner = n if work_group == 1 else -(-n // depth) * depth
     sizes = [count * shape.scalar.itemsize for count in (rows * inner, inner * columns, rows * columns)]
-    _fits(device.info, n, sizes + (sizes[:2] if work_group == 1 else []))
+    _fits(device.info, n, sizes + (sizes[1:2] if work_group == 1 else []))
     kernels = _build(device, dtype, shape)
     a, b, c = (device.alloc(size) for size in sizes)
     seeds = ((SEEDS[0] + device.seed) % 2**32, (SEEDS[1] + device.seed) % 2**32)
@@ -188,12 +196,11 @@ def dgemm(device: Device, dtype: str, n: int, work_group: int, tile: str, depth:
         device.run([Launch(kernels["init"], args, (-(-lines * stride // group) * group,), (group,))])
     numbers = [np.uint32(x) for x in (down, along, inner)]
     if work_group == 1:
-        packed = [device.alloc(size) for size in sizes[:2]]
-        high, wide = _cached(shape, down, along, device.info.compute_units)
-        tiles = -(-down // high) * -(-along // wide)
-        panels = (down + along) * -(-inner // depth)
-        commands = [Launch(kernels["pack"], (a, b, *packed, *numbers), (panels,), (1,))]
-        args = (*packed, c, *numbers, np.uint32(high), np.uint32(wide))
+        b_packed, (high, wide) = device.alloc(sizes[1]), _cached(shape, down, along, device.info)
+        tiles, chunks = -(-down // high) * -(-along // wide), -(-along // PACKED) * -(-inner // depth)
+        commands = [Launch(kernels["pack"], (b, b_packed, *numbers[1:]), (chunks,), (1,))]
+        local = [Local(high * shape.rows * count * shape.scalar.itemsize) for count in (depth, wide * shape.columns)]
+        args = (a, b_packed, c, *numbers, np.uint32(high), np.uint32(wide), *local)
     else:
         tiles, commands, args = down * along, [], (a, b, c, *numbers)
     items = (device.info.work_groups or tiles) * work_group
@@ -214,6 +221,7 @@ def _build(device: Device, dtype: str, shape: Shape) -> Mapping[str, Kernel]:
         COLUMNS=shape.columns,
         DEPTH=shape.depth,
         WORK_GROUP=shape.work_group,
+        PACKED=PACKED,
         GROUP_ROWS=high,
         GROUP_COLUMNS=wide,
         **({"FP64": 1} if dtype == "double" else {}),
@@ -230,14 +238,18 @@ def _fits(info: DeviceInfo, n: int, sizes: list[int]) -> None:
             raise Skip(f"n={n} needs {format_bytes(needed)}, over this device's {what}, {format_bytes(limit)}: lower n")
 
 
-def _cached(shape: Shape, row_panels: int, column_panels: int, compute_units: int) -> tuple[int, int]:
+def _cached(shape: Shape, row_panels: int, column_panels: int, info: DeviceInfo) -> tuple[int, int]:
     """Panels of rows and of columns in a CPU's tile of C: few enough for caches, and for 4 tiles a compute unit at least."""
     high, wide = (min(n, size // m) or 1 for n, size, m in zip((row_panels, column_panels), CACHED, shape.tile, strict=True))
-    while -(-row_panels // high) * -(-column_panels // wide) < 4 * compute_units and high * wide > 1:
+    while -(-row_panels // high) * -(-column_panels // wide) < 4 * info.compute_units and high * wide > 1:
         if (high * shape.rows >= wide * shape.columns and high > 1) or wide == 1:
             high = -(-high // 2)
         else:
             wide = -(-wide // 2)
+    # the rest of that cache is for what passes through; rows are given up until there are a quarter of the columns, then both
+    while high * wide > 1 and shape.local_bytes(high, wide) > info.local_mem_bytes * 3 // 4:
+        fewer_rows = wide == 1 or (high > 1 and high * shape.rows * 4 >= wide * shape.columns)
+        high, wide = (high - 1, wide) if fewer_rows else (high, wide - 1)
     # as many tiles, of even size
     return -(-row_panels // -(-row_panels // high)), -(-column_panels // -(-column_panels // wide))
 
