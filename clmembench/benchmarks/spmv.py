@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from clmembench import matrices
 from clmembench.benchmarks import BANDWIDTH, axis, axis_of, benchmark
 from clmembench.benchmarks import spmv_formats as formats
+from clmembench.benchmarks import spmv_problem as problems
 from clmembench.data import kernel_source
 from clmembench.matrices import Csr
-from clmembench.model import Array, Buffer, Device, DeviceError, DeviceInfo, Launch, Metric, Skip, Work
+from clmembench.model import Array, Buffer, Device, DeviceInfo, Launch, Metric, Skip, Work
 
 FLOP_RATE = Metric("flop_rate", "GFLOP/s", "flops", "rate", "higher")
 TIME = Metric("time", "us", "ops", "cost", "lower", scale=1e-3)
@@ -23,24 +21,13 @@ BLOCKS = 64  # a compute unit: few enough to stream, many enough that long rows 
 STREAMS = 8  # that a core's prefetchers follow at a time
 TILE = 2048  # rows whose sums a core's first cache holds
 TRAFFIC = "bandwidth is of the traffic that no format can avoid, counted for CSR: padding, and reading x again, are not in it"
-MOST_PADDED = 3.0  # entries that ELL and SELL store over nonzeros
 HINTS = {"none": 0, "ptx": 1, "prefetch": 2}  # as in spmv_loads.cl
+WITHOUT = {"none": (), "ptx": ("csr_row", "csr_team"), "prefetch": ("ell", "csr_team", "csr_adaptive")}  # formats
 CHUNK = {"blocked": 8, "strided": 32}  # rows of a chunk of SELL: a vector of doubles, a sub-group
 SIGMA = 1 << 16  # rows that SELL sorts: enough for a chunk's rows to be of one length
 CORE_SUMS = 1 << 16  # of a slab, for a core: half a MiB, which second caches hold and L1 does not need to
 GROUPS = 2  # work-groups of slabs a compute unit
 RESERVED = 1 << 10  # bytes of local memory that drivers may take
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Problem:
-    """A matrix, a vector, their product, and by how much each row of a right result may differ from it."""
-
-    matrix: Csr
-    x: npt.NDArray[np.float64]
-    y: npt.NDArray[np.float64]
-    allowed: npt.NDArray[np.float64]
-    met: int  # columns that have an entry: the part of x that must be read
 
 
 def _teams(info: DeviceInfo) -> tuple[int, ...]:
@@ -53,7 +40,7 @@ def _work_groups(info: DeviceInfo) -> tuple[int, ...]:
 
 
 # work-groups by format, the likely winner first; the others take the first three
-SHAPES = {"csr_adaptive": (128, 256), "slab": (1024, 512)}
+SHAPES = {"csr_adaptive": (128, 256), "ell": (128, 256), "sell": (128, 64), "slab": (1024, 512)}
 PER = {"csr_adaptive": (4, 6), "slab": (1, 2)}  # entries of a work-item under way
 
 
@@ -64,42 +51,57 @@ def _formats(info: DeviceInfo) -> tuple[str, ...]:
 
 
 def _hints(info: DeviceInfo) -> tuple[str, ...]:
-    return ("none", "prefetch") if info.kind == "cpu" else ("none", "ptx")
+    """The portable one, and what helps here; Clang's builtins come together."""
+    if info.kind == "cpu":
+        return ("none", "prefetch") if "nontemporal" in info.features else ("none",)
+    return ("none", "ptx") if "ptx" in info.features else ("none",)
 
 
 def _where(
     info: DeviceInfo, matrix: str, format: str, hints: str, order: str, team: int, work_group: int, per: int, sigma: int
 ) -> bool:
     """What a format does not have stays at its first value."""
-    if format in ("csr_row", "csr_team") and hints == "ptx" or format in ("ell", "csr_team") and hints == "prefetch":
+    blocked = order == "blocked"
+    if hints == "prefetch" and not blocked and format not in WITHOUT[hints]:
         return False
-    if (order == "blocked" and format in ("csr_team", "csr_adaptive")) or (sigma > 1 and format != "sell"):
+    if (blocked and format in ("csr_team", "csr_adaptive")) or (sigma > 1 and format != "sell"):
         return False
     if format != "csr_team" and team != _teams(info)[0]:
         return False
-    if order == "blocked":  # a block is one work-item's
+    if blocked:  # a block is one work-item's
         return work_group == _work_groups(info)[0] and per == _per(info)[0]
-    groups = SHAPES.get(format, _work_groups(info)[:3]) if info.kind != "cpu" else _work_groups(info)
-    return work_group in groups and per in (PER.get(format, _per(info)[:1]) if info.kind != "cpu" else _per(info))
+    if info.kind == "cpu":
+        return True
+    return work_group in SHAPES.get(format, _work_groups(info)[:3]) and per in PER.get(format, _per(info)[:1])
 
 
 def _thin(
     info: DeviceInfo, matrix: str, format: str, hints: str, order: str, team: int, work_group: int, per: int, sigma: int
 ) -> bool:
-    """What may win, and on one matrix what does not; without hints on one matrix a format."""
-    cpu, random = info.kind == "cpu", matrix in ("uniform", "power_law")
+    """What may win; beside it, on one matrix for each format, what does not, and the best format without its hints."""
+    cpu, reservoir = info.kind == "cpu", matrix == "reservoir"
+    beside = hints == "none" and len(_hints(info)) > 1
+    if format in WITHOUT[hints]:
+        return False
+    if cpu and order == "strided" and not reservoir:
+        return False
     if format == "sell":
-        return (sigma > 1) == (matrix == "power_law") and not (cpu and random) and (hints != "none" or matrix == "reservoir")
+        return (
+            (sigma > 1) == (matrix == "power_law")
+            and (reservoir or not beside)
+            and matrix != ("power_law" if cpu else "banded")
+            and matrix != "uniform"
+        )
     if format == "slab":
-        return matrix == "power_law" if hints == "none" else random
+        return matrix == "power_law" or (matrix == "uniform" and not beside)
     if format == "ell":
-        return matrix == "reservoir" if cpu or hints == "none" else matrix != "power_law"
-    if format == "csr_row" and hints == "none":
-        return cpu and (matrix in ("reservoir", "power_law")) or matrix == "reservoir"
+        return reservoir or (matrix == "banded" and not (cpu or beside))
+    if format == "csr_row":
+        return reservoir or (cpu and (not beside or matrix == "power_law"))
     if format == "csr_team":  # with up to four entries a lane in a mean row
         near = TEAM_NEAR.get(matrix, team)
-        return matrix == "reservoir" if cpu else near // 4 <= team <= near and matrix in ("reservoir", "power_law")
-    return format != "csr_adaptive" or hints == "ptx" or matrix in ("reservoir", "power_law")
+        return reservoir if cpu else near // 4 <= team <= near and matrix == "power_law"
+    return reservoir or not beside
 
 
 def _per(info: DeviceInfo) -> tuple[int, ...]:
@@ -111,8 +113,8 @@ def _per(info: DeviceInfo) -> tuple[int, ...]:
     BANDWIDTH,
     TIME,
     suite="compute",
-    source="Razzaq et al. 2016, sections IV-D2 and VI-H (B8); Bell & Garland 2009, Greathouse & Daga 2014, Kreutzer et al. 2014 "
-    "for the formats",
+    source="Razzaq et al. 2016, sections IV-D2 and VI-H (B8); for the formats Bell & Garland 2009, Greathouse & Daga 2014, "
+    "Kreutzer et al. 2014, Buluç et al. 2009",
     quick={
         "matrix": axis("reservoir"),
         "format": axis_of(lambda info: ("sell",) if info.kind == "cpu" else ("ell",)),
@@ -130,11 +132,10 @@ def _per(info: DeviceInfo) -> tuple[int, ...]:
     scaling=lambda info: {
         "matrix": "reservoir",
         "format": "sell" if info.kind == "cpu" else "ell",
-        "hints": "none",
+        "hints": _hints(info)[-1],
     },
     matrix=axis(*matrices.GENERATED, accepts=matrices.is_file),
     format=axis_of(_formats),
-    # builtins of Clang's come together
     hints=axis_of(_hints, needs={"ptx": ["ptx"], "prefetch": ["nontemporal"]}),
     order=axis_of(lambda info: ("blocked", "strided") if info.kind == "cpu" else ("strided",), tuning=True),
     team=axis_of(_teams, tuning=True),
@@ -167,7 +168,9 @@ def spmv(
         raise Skip(f"a work-group of {work_group} is over this device's largest, {info.max_work_group}")
     if format == "csr_team" and work_group % team:
         raise Skip(f"a work-group of {work_group} is not made of whole teams of {team}")
-    problem = _problem(matrix, device.seed % 2**32, info)
+    if format in WITHOUT[hints]:
+        raise Skip(f"{format} has no loads of its own with hints={hints}")
+    problem = problems.problem(matrix, device.seed % 2**32, info)
     a, lengths = problem.matrix, problem.matrix.row_lengths
     try:
         stored = _stored(info, a, format, hints, blocked, work_group, per, sigma)
@@ -196,7 +199,7 @@ def spmv(
         flops=2 * a.nonzeros,
         ops=1,
         outputs=((y, problem.y.nbytes),),
-        check=_check(device, y, problem),
+        check=problems.check_of(device, y, problem),
         busy=info.compute_units if info.kind == "cpu" else 0,
         notes=(TRAFFIC, f"{matrix}: {a.rows} rows, {a.nonzeros} nonzeros, {lengths.min()} to {lengths.max()} in a row"),
         facts={"stored_over_nonzeros": stored.entries / max(1, a.nonzeros), "conversion_s": stored.seconds},
@@ -220,78 +223,16 @@ def _stored(
         stored = formats.slabs(a, GROUPS * info.compute_units, (info.local_mem_bytes - RESERVED) // 8, True)
         return replace(stored, defines={**stored.defines, "PER": per})
     if format == "sell":
-        stored = formats.sell(a, CHUNK["blocked" if blocked else "strided"], sigma)
-        _refuse_padded("SELL", stored.entries, a)
-        return stored
+        return formats.sell(a, CHUNK["blocked" if blocked else "strided"], sigma)
     if format == "ell":
-        _refuse_padded("ELL", int(a.row_lengths.max()) * a.rows, a)
-        _refuse_large(info, a.rows, a.columns, int(a.row_lengths.max()) * a.rows)
+        formats.refuse_padded("ELL", int(a.row_lengths.max()) * a.rows, a)
+        problems.refuse_large(info, a.rows, a.columns, int(a.row_lengths.max()) * a.rows)
         stored = formats.ell(a)
         return replace(stored, defines={**stored.defines, "TILE": TILE, "STREAMS": STREAMS})
     return formats.Stored((a.values, a.indices, a.indptr), {}, a.nonzeros, a.rows)
-
-
-def _refuse_padded(format: str, stored: int, a: Csr) -> None:
-    """Raises Skip for a format that stores far more than the nonzeros: what it shows is its padding."""
-    if stored > MOST_PADDED * a.nonzeros:
-        rows = f"the longest row has {a.row_lengths.max()}, the mean {a.nonzeros / a.rows:.3g}"
-        raise Skip(f"{format} would store {stored / max(1, a.nonzeros):.3g} times the nonzeros: {rows}")
-
-
-@lru_cache(maxsize=1)
-def _cached_problem(matrix: str, seed: int, most: int) -> _Problem:
-    """Raises ValueError with what is wrong with the matrix."""
-    a = matrices.generate(matrix, seed, most) if matrix in matrices.GENERATED else matrices.read(matrix)
-    x = np.random.default_rng([seed, 1]).uniform(0.5, 1.5, a.columns)
-    y, magnitude = matrices.product(a, x), matrices.product(a, x, absolute=True)
-    if not np.isfinite(magnitude).all():
-        raise ValueError(f"{matrix}: products of its values and numbers about 1 overflow")
-    # Higham 2002, section 3.1: a sum of n products in any order is off by at most n u times the sum of their magnitudes; here
-    # both sides may be. Products below the normal numbers lose one step of the smallest ones each.
-    terms = a.row_lengths + 2.0
-    allowed = 2 * terms * (magnitude * 2.0**-53 + np.finfo(float).smallest_subnormal)
-    met = np.zeros(a.columns, dtype=bool)
-    met[a.indices] = True
-    return _Problem(a, x, y, allowed, int(met.sum()))
-
-
-def _problem(matrix: str, seed: int, info: DeviceInfo) -> _Problem:
-    """The problem, made once for all points of one matrix. Raises Skip where it would not fit, DeviceError for a file that
-    cannot be read: the user named it, so nothing measured is a failure."""
-    most = matrices.MOST if info.array_bytes is None else info.array_bytes // 8
-    try:
-        if matrix not in matrices.GENERATED:
-            promised = matrices.outline(matrix)
-            _refuse_large(info, promised.rows, promised.columns, promised.nonzeros)
-        problem = _cached_problem(matrix, seed, most)
-    except ValueError as error:
-        raise (Skip if matrix in matrices.GENERATED else DeviceError)(str(error)) from error
-    _refuse_large(info, problem.matrix.rows, problem.matrix.columns, problem.matrix.nonzeros)
-    return problem
-
-
-def _refuse_large(info: DeviceInfo, rows: int, columns: int, stored: int) -> None:
-    """Raises Skip for a matrix of that many stored entries that would not fit beside what the host makes it from."""
-    nbytes, largest = 12 * stored + 12 * rows + 8 * columns, 8 * max(stored, rows, columns)
-    host = 4 * nbytes > info.host_mem_bytes
-    if largest > info.max_alloc_bytes or 2 * nbytes > info.global_mem_bytes or host:
-        size, whose = f"{nbytes / 2**30:.2g} GiB of matrix and vectors", "host" if host else "device"
-        raise Skip(f"{size} are too much for this {whose}: lower --size, or take a smaller file")
 
 
 def _uploaded(device: Device, array: Array) -> Buffer:
     buffer = device.alloc(array.nbytes)
     device.upload(buffer, array)
     return buffer
-
-
-def _check(device: Device, y: Buffer, problem: _Problem) -> Callable[[], None]:
-    def check() -> None:
-        found = device.download(y, np.float64, len(problem.y))
-        wrong = np.flatnonzero(~(np.abs(found - problem.y) <= problem.allowed))  # a NaN is not within anything
-        if len(wrong):
-            row = wrong[0]
-            values = f"{float(found[row])!r} and not {float(problem.y[row])!r} within {problem.allowed[row]:.1e}"
-            raise AssertionError(f"{len(wrong)} of {len(found)} rows are wrong, the first is row {row}: {values}")
-
-    return check

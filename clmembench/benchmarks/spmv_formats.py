@@ -1,4 +1,4 @@
-"""The formats that spmv converts CSR to on the host: ELL, SELL-C-sigma, blocks of CSR, slabs; pure NumPy, and how long it took."""
+"""The formats that spmv converts CSR to on the host, and how long that took: ELL, SELL-C-sigma, blocks of CSR, slabs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from clmembench.matrices import Csr
 from clmembench.model import Array, Value
 
 ALIGN = 32  # rows: entries of ELL begin at whole lines
+MOST_PADDED = 3.0  # entries that ELL and SELL store over nonzeros
 RUN = 256  # entries of a slab that share a first column
 SHIFT = 28  # as in spmv_adaptive.cl
 ROUND = 12  # steps of a sum that a round's barrier costs
@@ -26,8 +27,8 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stored:
-    """A matrix as a kernel takes it: its arrays in the order of the kernel's arguments, what the kernel is built with, how many
-    entries it stores (padding is among them), over how many items the kernel loops, and the host's seconds from CSR to there."""
+    """A matrix as a kernel takes it: arrays in the order of the kernel's arguments, what the kernel is built with, how many
+    entries it stores (padding is among them), over how many items it loops, and the host's seconds from CSR to there."""
 
     arrays: tuple[Array, ...]
     defines: Mapping[str, Value]
@@ -68,8 +69,11 @@ def ell(a: Csr) -> Stored:
 @_kept
 def sell(a: Csr, chunk: int, sigma: int) -> Stored:
     """SELL-C-sigma (Kreutzer et al. 2014): rows sorted by length within windows of `sigma`, in chunks of `chunk` rows, each
-    padded to its longest. Arrays: values and indices, entry k of slot s at (begins[s // chunk] + k) * chunk + s % chunk; begins
-    (chunks + 1,); order (slots,), the row of each slot, those from `rows` on being none."""
+    padded to its longest. Raises Unsuited where that is far more.
+
+    Arrays: values and indices, entry k of slot s at (begins[s // chunk] + k) * chunk + s % chunk; begins (chunks + 1,); order
+    (slots,), the row of each slot, those from `rows` on being none.
+    """
     slots = -(-a.rows // chunk) * chunk
     lengths, begins_of = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
     lengths[: a.rows], begins_of[: a.rows] = a.row_lengths, a.indptr[:-1]
@@ -79,8 +83,7 @@ def sell(a: Csr, chunk: int, sigma: int) -> Stored:
         order = np.argsort(order // sigma * (longest + 1) + longest - lengths, kind="stable")
         lengths, begins_of = lengths[order], begins_of[order]
     begins = _ends(lengths.reshape(-1, chunk).max(axis=1))
-    if begins[-1] * chunk >= 2**31:
-        raise Unsuited(f"SELL would store {begins[-1] * chunk} entries, more than 32 bits count")
+    refuse_padded("SELL", int(begins[-1] - lengths.max()) * chunk, a)  # one chunk may be as it likes: few rows are no padding
     indices, values = np.zeros(begins[-1] * chunk, np.int32), np.zeros(begins[-1] * chunk)
     places = np.repeat(begins[:-1] * chunk, chunk) + np.arange(slots) % chunk
     for k, rows, at in _columns(lengths, begins_of):
@@ -106,7 +109,9 @@ def blocks(a: Csr, work_group: int, per: int) -> Stored:
     steps = []
     for shift in range(min(6, work_group.bit_length())):
         rounds = -(-rows * (1 << shift) // work_group)
-        steps.append(rounds * (ROUND if shift else 2) + (longest + (rounds - 1) * entries / rows) / (1 << shift) + rounds * shift)
+        steps.append(
+            rounds * (ROUND if shift else 2) + (longest + (rounds - 1) * entries / rows) / (1 << shift) + rounds * shift
+        )
     shift = np.argmin(steps, axis=0)
     table = np.stack([first, rows, ends[first], entries | shift << SHIFT], axis=1)
     most = LONG_TILES * tile
@@ -164,9 +169,18 @@ def slabs(a: Csr, least: int, most_sums: int, shared: bool) -> Stored:
     return Stored(arrays, {"COLUMN_BITS": bits, "RUN": RUN, "SUMS": int(room.max())}, values.size, len(rows))
 
 
+def refuse_padded(format: str, stored: int, a: Csr) -> None:
+    """Raises Unsuited for a format that would store far more than the nonzeros: what it showed would be its padding."""
+    if stored > MOST_PADDED * a.nonzeros or stored >= 2**31:
+        rows = f"the longest row has {a.row_lengths.max()}, the mean {a.nonzeros / a.rows:.3g}"
+        raise Unsuited(f"{format} would store {stored / max(1, a.nonzeros):.3g} times the nonzeros: {rows}")
+
+
 def _slab_begins(indptr: npt.NDArray[np.int32], before: Ints, least: int, most_sums: int) -> Ints:
     """The first row of each slab, and one past the last: a multiple of `least` slabs of about as many entries, enough of them
     for no slab to have more than `most_sums` sums. Raises Unsuited where no number of slabs is enough."""
+    if most_sums < 1:
+        raise Unsuited("there is no local memory for a slab's sums")
     rows, rounds = len(indptr) - 1, max(1, -(-int(before[-1]) // (least * most_sums)))
     while True:
         slabs = min(least * rounds, rows)
