@@ -90,7 +90,7 @@ kernel void csr_row(const global double* restrict values, const global int* rest
     const uint last = LAST, step = STEP;
     for (uint row = FIRST; row < last; row += step) {
         const int begin = indptr[row], end = indptr[row + 1];
-#if HINTS == 2
+#if AHEAD
         for (int k = begin; k < end; k += 8) {  // a line of values, half a line of indices
             PREFETCH(values + k);
             PREFETCH(indices + k);

@@ -77,8 +77,8 @@ double whole(const global double* restrict values, const global int* restrict in
 
 // Each work-group takes a block a round: its first row (of a part: where its sum goes), its rows (of a part: none), its first
 // entry, its entries and lanes.
-kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void csr_adaptive(
-    const global double* restrict values, const global int* restrict indices, const global int* restrict indptr,
+__attribute__((reqd_work_group_size(ITEMS, 1, 1)))
+kernel void csr_adaptive(const global double* restrict values, const global int* restrict indices, const global int* restrict indptr,
     const global uint4* restrict blocks, const global double* restrict x, global double* restrict y,
     global double* restrict parts, const uint count) {
     local double products[TILE], sums[2 * ITEMS];

@@ -1,9 +1,8 @@
-// How the kernels of SpMV load what they read once, entries of a matrix, so that caches are left to x. HINTS: 0 none; 1 NVIDIA's
-// PTX, which takes no line of L1; 2 prefetches AHEAD entries before they are due, for cores whose own prefetchers reach less far.
+// How the kernels of SpMV load what they read once, entries of a matrix. PTX: by NVIDIA's loads that take no line of L1, which is
+// left to x; AHEAD: prefetched that many entries before they are due, for cores whose own prefetchers reach less far.
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#define AHEAD 512
 
-#if HINTS == 1
+#if PTX
 double value_at(const global double* p) {
     double value;
     asm("ld.global.nc.L1::no_allocate.f64 %0, [%1];" : "=d"(value) : "l"(p));
@@ -21,7 +20,7 @@ int index_at(const global int* p) {
 #define INDEX(p) (*(p))
 #endif
 
-#if HINTS == 2
+#if AHEAD
 #define PREFETCH(p) __builtin_prefetch((const global char*)((p) + AHEAD), 0, 3)
 #else
 #define PREFETCH(p)

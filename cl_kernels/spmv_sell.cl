@@ -27,7 +27,7 @@ kernel void sell(const global double* restrict values, const global int* restric
         const int8 row = vload8(chunk, order);
         y[row.s0] = sum.s0, y[row.s1] = sum.s1, y[row.s2] = sum.s2, y[row.s3] = sum.s3;
         y[row.s4] = sum.s4, y[row.s5] = sum.s5, y[row.s6] = sum.s6, y[row.s7] = sum.s7;
-#elif HINTS == 2
+#elif NONTEMPORAL
         __builtin_nontemporal_store(sum, (global double8*)y + chunk);
 #else
         vstore8(sum, chunk, y);

@@ -30,7 +30,7 @@ kernel void slab(const global double* restrict values, const global uint* restri
 }
 
 #else
-#if HINTS == 1
+#if PTX
 void add(local double* sum, const double value) {
     asm volatile("{ .reg .u64 wide; .reg .u32 at; cvta.to.shared.u64 wide, %0; cvt.u32.u64 at, wide; red.shared.add.f64 [at], %1; }"
                  : : "l"(sum), "d"(value) : "memory");
@@ -49,8 +49,8 @@ void add(local double* sum, const double value) {
 
 // Each work-group takes a slab a round. A long row has several sums, so that neighbours seldom add to one: the first among the
 // rows', the others behind them.
-kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void slab(
-    const global double* restrict values, const global uint* restrict words, const global int* restrict bases,
+__attribute__((reqd_work_group_size(ITEMS, 1, 1)))
+kernel void slab(const global double* restrict values, const global uint* restrict words, const global int* restrict bases,
     const global int* restrict runs, const global int* restrict begins, const global int* restrict extra_begins,
     const global int* restrict extra_rows, const global double* restrict x, global double* restrict y, const uint slabs) {
     local double sums[SUMS];

@@ -21,7 +21,7 @@ BLOCKS = 64  # a compute unit: few enough to stream, many enough that long rows 
 STREAMS = 8  # that a core's prefetchers follow at a time
 TILE = 2048  # rows whose sums a core's first cache holds
 TRAFFIC = "bandwidth is of the traffic that no format can avoid, counted for CSR: padding, and reading x again, are not in it"
-HINTS = {"none": 0, "ptx": 1, "prefetch": 2}  # as in spmv_loads.cl
+AHEAD = 512  # entries: further than a core's prefetchers go, and some KiB of its first cache
 WITHOUT = {"none": (), "ptx": ("csr_row", "csr_team"), "prefetch": ("ell", "csr_team", "csr_adaptive")}  # formats
 CHUNK = {"blocked": 8, "strided": 32}  # rows of a chunk of SELL: a vector of doubles, a sub-group
 SIGMA = 1 << 16  # rows that SELL sorts: enough for a chunk's rows to be of one length
@@ -176,7 +176,8 @@ def spmv(
         stored = _stored(info, a, format, hints, blocked, work_group, per, sigma)
     except formats.Unsuited as reason:
         raise Skip(str(reason)) from reason
-    defines = {**stored.defines, "HINTS": HINTS[hints], "BLOCKED": blocked}
+    ahead = AHEAD if hints == "prefetch" else 0
+    defines = {**stored.defines, "PTX": hints == "ptx", "AHEAD": ahead, "NONTEMPORAL": ahead > 0, "BLOCKED": blocked}
     if format == "csr_team":
         defines["TEAM"] = team
     source = kernel_source("spmv_loads") + kernel_source({k: f"spmv_{v}" for k, v in FILES.items()}.get(format, "spmv"))

@@ -143,29 +143,33 @@ def slabs(a: Csr, least: int, most_sums: int, shared: bool) -> Stored:
     before = _ends(sums)
     begins = _slab_begins(a.indptr, before, least, most_sums)
     rows, room = np.diff(begins), np.diff(before[begins])
-    row, position, column = _by_column(a)
-    slab = np.repeat(np.arange(len(rows)), rows)[row]
-    order = np.argsort(slab.astype(np.uint16 if len(rows) < 2**16 else np.uint32), kind="stable")
-    row, position, column, slab = row[order], position[order], column[order], slab[order]
-    counts = np.bincount(slab, minlength=len(rows))
-    runs = _ends(-(-counts // RUN))
-    at = np.arange(len(slab)) + np.repeat(runs[:-1] * RUN - (np.cumsum(counts) - counts), counts)
-    # a row's entries go to its sums in turn; the first sum is at the row's place, the others behind those of all rows
-    turn = (position - a.indptr[row]) % sums[row]
-    further = rows[slab] + (before[row] - row) - (before[begins[slab]] - begins[slab]) + turn - 1
-    place = np.where(turn == 0, row - begins[slab], further)
-    bases = np.zeros(runs[-1], np.int64)
-    starts = at % RUN == 0
-    bases[at[starts] // RUN] = column[starts]
-    offset = column - bases[at // RUN]
     bits = 32 - max(1, int(room.max() - 1).bit_length())
-    if len(offset) and offset.max() >> bits:
-        raise Unsuited(f"{RUN} entries of a slab span {offset.max()} columns, more than the {bits} bits beside a row's hold")
+    row, position, column = _by_column(a)
+    slab_of = np.repeat(np.arange(len(rows)), rows).astype(
+        np.uint16 if len(rows) < 2**16 else np.uint32
+    )  # short ones sort fast
+    order = np.argsort(slab_of[row], kind="stable")
+    row, position, column = row[order], position[order], column[order]
+    # a row's entries go to its sums in turn; the first sum is at the row's place, the others behind those of all rows
+    place = (np.arange(a.rows) - np.repeat(begins[:-1], rows)).astype(np.uint32)[row]
+    several = np.flatnonzero((sums > 1)[row])
+    of = row[several]
+    turn = (position[several] - a.indptr[of]) % sums[of]
+    first_further = np.repeat(rows - before[begins[:-1]] + begins[:-1], rows) + before[:-1] - np.arange(a.rows) - 1
+    place[several] = np.where(turn == 0, place[several], first_further[of] + turn)
+    counts = np.diff(a.indptr[begins])
+    runs = _ends(-(-counts // RUN))
+    at = np.arange(len(row)) + np.repeat(runs[:-1] * RUN - (np.cumsum(counts) - counts), counts)
     values, words = np.zeros(runs[-1] * RUN), np.zeros(runs[-1] * RUN, np.uint32)
-    values[at], words[at] = a.values[position], place << bits | offset
+    values[at], words[at] = a.values[position], column
+    bases = words[::RUN].astype(np.int32)  # a run's first entry is never padding
+    column = column - np.repeat(bases, RUN)[at]
+    if len(column) and column.max() >> bits:
+        raise Unsuited(f"{RUN} entries of a slab span {column.max()} columns, more than the {bits} bits beside a row's hold")
+    words[at] = place << np.uint32(bits) | column.astype(np.uint32)
     extras = np.repeat(np.arange(a.rows), sums - 1) - np.repeat(begins[:-1], room - rows)
-    starts_of = [runs, begins, _ends(room - rows), extras]
-    arrays = (values, words, *(_some(part.astype(np.int32)) for part in (bases, *starts_of)))
+    small: list[Array] = [bases, runs, begins, _ends(room - rows), extras]
+    arrays = (values, words, *(_some(array.astype(np.int32)) for array in small))
     return Stored(arrays, {"COLUMN_BITS": bits, "RUN": RUN, "SUMS": int(room.max())}, values.size, len(rows))
 
 
@@ -194,13 +198,13 @@ def _slab_begins(indptr: npt.NDArray[np.int32], before: Ints, least: int, most_s
         rounds += 1
 
 
-def _by_column(a: Csr) -> tuple[Ints, Ints, Ints]:
-    """Row, place in CSR and column of every entry, column by column; rows ascend within one."""
+def _by_column(a: Csr) -> tuple[Array, Array, Array]:
+    """Row, place in CSR and column of every entry, column by column, all int32; rows ascend within one."""
     from scipy.sparse import csr_array
 
-    turned = csr_array((np.arange(a.nonzeros), a.indices, a.indptr), shape=(a.rows, a.columns)).tocsc()
-    columns = np.repeat(np.arange(a.columns), np.diff(turned.indptr))
-    return turned.indices.astype(np.int64), turned.data, columns
+    places = np.arange(a.nonzeros, dtype=np.int32)
+    turned = csr_array((places, a.indices, a.indptr), shape=(a.rows, a.columns)).tocsc()
+    return turned.indices, turned.data, np.repeat(np.arange(a.columns, dtype=np.int32), np.diff(turned.indptr))
 
 
 def _columns(lengths: npt.NDArray[Any], begins: npt.NDArray[Any]) -> Any:
