@@ -1,6 +1,5 @@
 // y = A x in double. TEAM: rows of CSR by teams of work-items; WIDTH: ELL; neither: rows of CSR by single work-items.
-// Any number of work-groups will do: all kernels loop over rows.
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+// Any number of work-groups will do: all kernels loop over rows. Comes after spmv_loads.cl.
 
 // A work-item's rows are one contiguous block (BLOCKED: what a CPU's core streams best) or every n-th one, n being all
 // work-items (neighbours read neighbouring addresses).
@@ -44,7 +43,8 @@ kernel void csr_team(const global double* restrict values, const global int* res
 }
 
 #elif defined WIDTH
-#define ENTRY(k, row) values[(size_t)(k) * PITCH + (row)] * x[indices[(size_t)(k) * PITCH + (row)]]
+#define AT(k, row) ((size_t)(k) * PITCH + (row))
+#define BATCH 8
 // Each work-item takes rows padded to WIDTH entries. Entry k of all rows lies together, PITCH apart from entry k + 1: neighbours
 // read neighbouring addresses. Where rows have more than STREAMS entries, a block goes through TILE rows entry by entry: few
 // streams at a time, and vectors of rows.
@@ -56,12 +56,28 @@ kernel void ell(const global double* restrict values, const global int* restrict
         const uint end = min(tile + TILE, last);
         for (uint row = tile; row < end; row++) y[row] = 0;
         for (uint k = 0; k < WIDTH; k++)
-            for (uint row = tile; row < end; row++) y[row] += ENTRY(k, row);
+            for (uint row = tile; row < end; row++) y[row] += values[AT(k, row)] * x[indices[AT(k, row)]];
+    }
+#elif BLOCKED
+    for (uint row = FIRST; row < last; row++) {
+        double sum = 0;
+        for (uint k = 0; k < WIDTH; k++) sum += values[AT(k, row)] * x[indices[AT(k, row)]];
+        y[row] = sum;
     }
 #else
     for (uint row = FIRST; row < last; row += STEP) {
         double sum = 0;
-        for (uint k = 0; k < WIDTH; k++) sum += ENTRY(k, row);
+        // a batch's loads are all under way before the first is needed
+        for (uint first = 0; first < WIDTH; first += BATCH) {
+            int column[BATCH];
+            double value[BATCH];
+#pragma unroll
+            for (uint i = 0; i < BATCH; i++) column[i] = first + i < WIDTH ? INDEX(&indices[AT(first + i, row)]) : 0;
+#pragma unroll
+            for (uint i = 0; i < BATCH; i++) value[i] = first + i < WIDTH ? VALUE(&values[AT(first + i, row)]) : 0;
+#pragma unroll
+            for (uint i = 0; i < BATCH; i++) sum += first + i < WIDTH ? value[i] * x[column[i]] : 0;
+        }
         y[row] = sum;
     }
 #endif
@@ -73,9 +89,15 @@ kernel void csr_row(const global double* restrict values, const global int* rest
                     const global double* restrict x, global double* restrict y, const uint rows) {
     const uint last = LAST, step = STEP;
     for (uint row = FIRST; row < last; row += step) {
-        const int end = indptr[row + 1];
+        const int begin = indptr[row], end = indptr[row + 1];
+#if AHEAD
+        for (int k = begin; k < end; k += 8) {  // a line of values, half a line of indices
+            PREFETCH(values + k);
+            PREFETCH(indices + k);
+        }
+#endif
         double sum = 0;
-        for (int k = indptr[row]; k < end; k++) sum += values[k] * x[indices[k]];
+        for (int k = begin; k < end; k++) sum += values[k] * x[indices[k]];
         y[row] = sum;
     }
 }

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clmembench import matrices, measure, plan
-from clmembench.benchmarks import discovered
+from clmembench.benchmarks import discovered, spmv_formats, spmv_problem
 from clmembench.matrices import Csr
 from clmembench.model import DeviceError, Skip
 from clmembench.runtimes import runtime
@@ -17,11 +17,20 @@ from clmembench.runtimes.fake import INFO, FakeDevice
 from clmembench.selection import Selection
 from tests.builders import walked
 
-SPMV = import_module("clmembench.benchmarks.spmv")
+SPMV = import_module("clmembench.benchmarks.spmv")  # its benchmark has the same name
 BENCHMARK = discovered()["spmv"]
 CPU = replace(INFO, kind="cpu", compute_units=2, shares_host_memory=True)
 SIZE = 1 << 18  # bytes of a generated matrix's values
-ROW = {"format": "csr_row", "order": "blocked", "team": 2, "work_group": 64}
+SMALL_TILE = {"team": 2, "work_group": 16, "per": 2}  # blocks of 32 entries: most rows below are parted, or alone
+
+
+def shape(format: str, hints: str = "none", **changes) -> dict[str, object]:
+    """A point's parameters but for the matrix."""
+    order = "blocked" if changes.get("work_group", 64) == 1 else "strided"
+    return {"format": format, "hints": hints, "order": order, "team": 2, "work_group": 64, "per": 1, "sigma": 1, **changes}
+
+
+ROW = shape("csr_row", order="blocked")
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +58,24 @@ MATRICES = {
     "rows around a team's size": whole([n for t in (2, 4, 8, 16, 32) for n in (t - 1, t, t + 1)], 64),
 }
 SHAPES = [
-    ("csr_row", "blocked", 2, 64),
-    ("csr_row", "strided", 2, 1),
-    ("csr_row", "strided", 2, 64),
-    ("ell", "blocked", 2, 64),
-    ("ell", "strided", 2, 128),
-    *(("csr_team", "strided", *s) for s in [(1, 32), (2, 64), (4, 96), (8, 64), (8, 256), (16, 96), (32, 32), (32, 256)]),
+    ROW,
+    shape("csr_row", "prefetch", order="blocked"),
+    shape("csr_row", work_group=1, order="strided"),
+    shape("csr_row"),
+    shape("ell", order="blocked"),
+    shape("ell", work_group=128),
+    shape("csr_adaptive", per=4, work_group=128),
+    shape("csr_adaptive", **SMALL_TILE),
+    shape("csr_adaptive", per=1, work_group=1, order="strided"),
+    shape("csr_adaptive", per=6),
+    *(shape("sell", hints, order="blocked", sigma=sigma) for hints in ("none", "prefetch") for sigma in (1, 64, 1 << 16)),
+    *(shape("sell", sigma=sigma, work_group=group) for sigma, group in ((1, 64), (7, 32), (1 << 16, 128))),
+    *(shape("slab", hints, order="blocked") for hints in ("none", "prefetch")),
+    *(shape("slab", per=per, work_group=group) for per, group in ((1, 256), (2, 64), (3, 7))),
+    *(shape("csr_team", team=t, work_group=g) for t, g in [(1, 32), (2, 64), (4, 96), (8, 64), (8, 256), (16, 96), (32, 32)]),
 ]
+NAMES = ["-".join(map(str, s.values())) for s in SHAPES]
+EACH = {s["format"]: s for s in SHAPES if s["order"] == "strided" and s["hints"] == "none"}  # one of each format
 
 
 def exact(monkeypatch, a: Csr) -> None:
@@ -63,36 +83,37 @@ def exact(monkeypatch, a: Csr) -> None:
     x = np.random.default_rng(2).integers(-9, 10, a.columns).astype(float)
     y = np.zeros(a.rows)
     np.add.at(y, np.repeat(np.arange(a.rows), a.row_lengths), a.values * x[a.indices])
-    monkeypatch.setattr(SPMV, "_cached_problem", lambda *_: SPMV._Problem(a, x, y, np.zeros(a.rows), a.columns))
-    monkeypatch.setattr(SPMV, "MOST_PADDED", 1e9)
+    problem = spmv_problem.Problem(a, x, y, np.zeros(a.rows), a.columns)
+    monkeypatch.setattr(spmv_problem, "made", lambda *_: problem)
+    monkeypatch.setattr(spmv_formats, "MOST_PADDED", 1e9)
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: "-".join(map(str, s)))
+@pytest.mark.parametrize("chosen", SHAPES, ids=NAMES)
 @pytest.mark.parametrize("name", MATRICES)
-def test_every_shape_gives_the_exact_product(device, monkeypatch, name, shape):
+def test_every_shape_gives_the_exact_product(device, monkeypatch, name, chosen):
     exact(monkeypatch, MATRICES[name])
-    work = BENCHMARK.prepare(device, "reservoir", *shape)
+    work = BENCHMARK.prepare(device, "reservoir", **chosen)
     assert measure.verify(device, work) == ""
 
 
 @pytest.mark.parametrize("groups", [1, 3])
-@pytest.mark.parametrize("shape", SHAPES[1:5] + SHAPES[-3:], ids=lambda s: "-".join(map(str, s)))
-def test_fewer_work_groups_take_all_rows_in_rounds(device, monkeypatch, shape, groups):
+@pytest.mark.parametrize("chosen", SHAPES, ids=NAMES)
+def test_fewer_work_groups_take_all_rows_in_rounds(device, monkeypatch, chosen, groups):
     monkeypatch.setattr(device, "info", replace(device.info, work_groups=groups))
     for name in ("tall", "one dense row"):
         exact(monkeypatch, MATRICES[name])
-        work = BENCHMARK.prepare(device, "reservoir", *shape)
+        work = BENCHMARK.prepare(device, "reservoir", **chosen)
         assert work.commands[0].global_size[0] == groups * work.commands[0].local_size[0]
         assert measure.verify(device, work) == ""
 
 
 @pytest.mark.parametrize("matrix", matrices.GENERATED)
-@pytest.mark.parametrize("shape", [SHAPES[0], SHAPES[4], ("csr_team", "strided", 8, 128)], ids=lambda s: s[0])
-def test_generated_matrices_pass_within_rounding(device, matrix, shape):
+@pytest.mark.parametrize("chosen", EACH.values(), ids=EACH)
+def test_generated_matrices_pass_within_rounding(device, matrix, chosen):
     try:
-        work = BENCHMARK.prepare(device, matrix, *shape)
+        work = BENCHMARK.prepare(device, matrix, **chosen)
     except Skip as skip:
-        assert (matrix, shape[0]) == ("power_law", "ell")
+        assert (matrix, chosen["format"]) == ("power_law", "ell")
         assert "times the nonzeros: the longest row has 10" in str(skip)
         return
     assert measure.verify(device, work) == ""
@@ -115,7 +136,7 @@ def test_a_damaged_result_is_wrong(device, damage):
 def test_amounts_are_those_of_csr_whatever_the_format(device, monkeypatch):
     a = MATRICES["wide"]
     exact(monkeypatch, a)
-    works = [BENCHMARK.prepare(device, "reservoir", *shape) for shape in (SHAPES[0], SHAPES[3], SHAPES[-1])]
+    works = [BENCHMARK.prepare(device, "reservoir", **chosen) for chosen in EACH.values()]
     assert {w.flops for w in works} == {2 * 202}
     assert {w.nbytes for w in works} == {12 * 202 + 4 * 6 + 8 * 70 + 8 * 5}
     assert {w.ops for w in works} == {1}
@@ -125,12 +146,12 @@ def test_amounts_are_those_of_csr_whatever_the_format(device, monkeypatch):
 def test_a_matrix_is_made_once_for_all_its_points(device, monkeypatch):
     made, whole_maker = [], matrices.generate
     monkeypatch.setattr(matrices, "generate", lambda *a: made.append(a) or whole_maker(*a))
-    SPMV._cached_problem.cache_clear()
-    for shape in SHAPES[:6]:
-        BENCHMARK.prepare(device, "banded", *shape)
+    spmv_problem.made.cache_clear()
+    for chosen in SHAPES[:6]:
+        BENCHMARK.prepare(device, "banded", **chosen)
     assert len(made) == 1
     monkeypatch.setattr(device, "seed", 7)
-    BENCHMARK.prepare(device, "banded", *SHAPES[0])
+    BENCHMARK.prepare(device, "banded", **ROW)
     assert [seed for _, seed, _ in made] == [0, 7]
 
 
@@ -138,8 +159,8 @@ def test_a_file_is_multiplied(device, tmp_path):
     path = tmp_path / "a.mtx"
     path.write_text("%%MatrixMarket matrix coordinate real symmetric\n3 3 3\n1 1 2.5\n2 1 -1\n3 3 1e-320\n")
     assert BENCHMARK.axes["matrix"].accepts(str(path))
-    for shape in SHAPES[:8]:
-        work = BENCHMARK.prepare(device, str(path), *shape)
+    for chosen in EACH.values():
+        work = BENCHMARK.prepare(device, str(path), **chosen)
         assert measure.verify(device, work) == ""
         assert work.flops == 2 * 4
 
@@ -159,27 +180,113 @@ def test_files_that_cannot_be_multiplied_fail_with_their_line(device, tmp_path):
         BENCHMARK.prepare(device, str(tmp_path / "none.mtx"), **ROW)
 
 
+GPU_ROW = shape("csr_row", work_group=128, team=8)
+
+
 @pytest.mark.parametrize(
-    ("info", "shape", "reason"),
+    ("info", "chosen", "reason"),
     [
-        (replace(INFO, max_alloc_bytes=1 << 20), ("csr_row", "strided", 8, 128), "too much for this device"),
-        (replace(INFO, global_mem_bytes=8 << 20), ("csr_row", "strided", 8, 128), "too much for this device"),
-        (replace(INFO, host_mem_bytes=8 << 20), ("csr_row", "strided", 8, 128), "too much for this host"),
-        (INFO, ("csr_row", "strided", 8, 2048), "work-group of 2048 is over"),
-        (INFO, ("csr_team", "strided", 24, 64), "64 is not made of whole teams of 24"),
-        (replace(INFO, array_bytes=100), ("csr_row", "strided", 8, 128), "too few"),
+        (replace(INFO, max_alloc_bytes=1 << 20), GPU_ROW, "too much for this device"),
+        (replace(INFO, global_mem_bytes=8 << 20), GPU_ROW, "too much for this device"),
+        (replace(INFO, host_mem_bytes=8 << 20), GPU_ROW, "too much for this host"),
+        (INFO, shape("csr_row", work_group=2048), "work-group of 2048 is over"),
+        (INFO, shape("csr_team", team=24), "64 is not made of whole teams of 24"),
+        (replace(INFO, array_bytes=100), GPU_ROW, "too few"),
+        (replace(INFO, features=INFO.features - {"int64_atomics"}), shape("slab"), "without 64-bit atomics"),
+        (replace(INFO, local_mem_bytes=SPMV.RESERVED), shape("slab"), "no local memory for a slab's sums"),
+        (INFO, shape("csr_row", "ptx"), "csr_row has no loads of its own with hints=ptx"),
     ],
 )
-def test_what_cannot_run_is_skipped_with_the_reason(info, shape, reason):
+def test_what_cannot_run_is_skipped_with_the_reason(info, chosen, reason):
     info = replace(info, array_bytes=info.array_bytes or 4 << 20)
     with pytest.raises(Skip, match=reason):
-        BENCHMARK.prepare(FakeDevice(info), "uniform", *shape)
+        BENCHMARK.prepare(FakeDevice(info), "uniform", **chosen)
+
+
+def test_facts_say_what_a_format_stores(device, monkeypatch):
+    a = MATRICES["wide"]  # rows of 40, 33, 0, 64, 65: 202 entries
+    exact(monkeypatch, a)
+    stored = {name: BENCHMARK.prepare(device, "reservoir", **chosen).facts for name, chosen in EACH.items()}
+    assert {name: facts["stored_over_nonzeros"] * 202 for name, facts in stored.items()} == pytest.approx(
+        {"csr_row": 202, "csr_team": 202, "csr_adaptive": 202, "ell": 65 * 32, "sell": 65 * 32, "slab": spmv_formats.RUN * 3}
+    )
+    assert all(facts["conversion_s"] >= 0 for facts in stored.values())
+
+
+def dense(stored: spmv_formats.Stored, a: Csr) -> np.ndarray:
+    """The matrix that slabs or SELL hold, entry by entry, as their kernels read them."""
+    found, d = np.zeros((a.rows + 32, a.columns)), stored.defines
+    if "CHUNK" in d:
+        values, indices, begins, order = stored.arrays
+        for slot in range(stored.items):
+            for k in range(begins[slot // d["CHUNK"]], begins[slot // d["CHUNK"] + 1]):
+                at = k * d["CHUNK"] + slot % d["CHUNK"]
+                found[order[slot], indices[at]] += values[at]
+        return found[: a.rows]
+    values, words, bases, runs, begins, extra_begins, extra_rows = stored.arrays
+    for slab in range(stored.items):
+        rows, bits = begins[slab + 1] - begins[slab], d["COLUMN_BITS"]
+        for at in range(runs[slab] * spmv_formats.RUN, runs[slab + 1] * spmv_formats.RUN):
+            place, column = int(words[at]) >> bits, bases[at // spmv_formats.RUN] + (int(words[at]) & ((1 << bits) - 1))
+            row = place if place < rows else extra_rows[extra_begins[slab] + place - rows]
+            found[begins[slab] + row, column] += values[at]
+    return found[: a.rows]
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_conversions_keep_every_entry(name):
+    a = MATRICES[name]
+    want = np.zeros((a.rows, a.columns))
+    np.add.at(want, (np.repeat(np.arange(a.rows), a.row_lengths), a.indices), a.values)
+    for chunk, sigma in ((8, 1), (8, 4), (32, 1 << 16)):
+        assert np.array_equal(dense(spmv_formats.sell(a, chunk, sigma), a), want)
+    for least, most, shared in ((1, 1 << 16, False), (4, 6000, True), (4, max(100, 5000 // 64 + 2), True)):
+        stored = spmv_formats.slabs(a, least, most, shared)
+        assert np.array_equal(dense(stored, a), want)
+        assert stored.defines["SUMS"] <= most
+
+
+def test_a_slab_goes_forwards_through_x_and_a_long_row_has_several_sums():
+    a = MATRICES["one dense row"]
+    stored = spmv_formats.slabs(a, 4, 6000, True)
+    _, words, bases, runs, _, extra_begins, _ = stored.arrays
+    assert extra_begins[-1] == -(-5000 // spmv_formats.SUM_ENTRIES) - 1
+    for slab in range(stored.items):
+        assert (np.diff(bases[runs[slab] : runs[slab + 1]]) >= 0).all()
+    assert np.bincount(words >> np.uint32(stored.defines["COLUMN_BITS"])).max() < 5000
+
+
+def test_blocks_take_whole_rows_of_a_tile_and_part_what_is_far_longer():
+    lengths = [3] * 20 + [0] * 100 + [40] + [2000] + [5]
+    a = whole(lengths, 2000)
+    stored = spmv_formats.blocks(a, 16, 2)
+    table = stored.arrays[3]
+    rows, entries = table[:, 1], table[:, 3] & ((1 << spmv_formats.SHIFT) - 1)
+    assert rows.sum() == len(lengths) - 1
+    assert entries.sum() == a.nonzeros
+    assert (entries[rows > 1] <= 32).all()
+    assert rows.max() <= 64
+    assert stored.parted.tolist() == [[121, 0, 8, 8]]
+    assert entries[rows == 0].tolist() == [256] * 7 + [2000 - 7 * 256]
+
+
+def test_a_row_that_needs_more_sums_than_fit_is_refused():
+    with pytest.raises(spmv_formats.Unsuited, match="over 70 sums, which is what local memory holds"):
+        spmv_formats.slabs(MATRICES["one dense row"], 4, 70, True)
+
+
+def test_columns_too_far_apart_for_a_slab_are_refused():
+    a = whole([2] * 3, 1 << 20)
+    wide = replace(a, rows=1 << 14, indptr=np.r_[a.indptr, np.full((1 << 14) - 3, 6)].astype(np.int32))
+    with pytest.raises(spmv_formats.Unsuited, match=r"columns, more than the 18 bits"):
+        spmv_formats.slabs(wide, 1, 1 << 16, False)
 
 
 def test_a_gpu_gets_a_work_item_or_a_team_a_row_or_the_groups_it_was_asked_for():
     def items(**changes):
         device = FakeDevice(replace(INFO, array_bytes=SIZE, **changes))
-        launches = [BENCHMARK.prepare(device, "banded", *s).commands[0] for s in (SHAPES[2], ("csr_team", "strided", 8, 128))]
+        chosen = (shape("csr_row"), shape("csr_team", team=8, work_group=128))
+        launches = [BENCHMARK.prepare(device, "banded", **s).commands[0] for s in chosen]
         return [launch.global_size[0] for launch in launches]
 
     rows = SIZE // 8 // 27
@@ -198,9 +305,10 @@ def test_trials_are_few_and_begin_with_what_wins(info):
     everything = asked(info, "all")
     assert len(everything) <= 70
     formats = {p["format"] for _, p in everything}
-    assert formats == {"csr_row", "csr_team", "ell"}
+    assert formats == set(BENCHMARK.axes["format"].values(info))
+    assert {p["hints"] for _, p in everything} == set(BENCHMARK.axes["hints"].values(info))
     assert dict(BENCHMARK.scaling(info)).items() <= quick[-1][1].items()
     if info.kind == "gpu":
         by_team = [p for _, p in everything if p["format"] == "csr_team"]
         teams = {m: {p["team"] for p in by_team if p["matrix"] == m} for m in SPMV.TEAM_NEAR}
-        assert teams == {"reservoir": {2, 4, 8}, "banded": {8, 16, 32}, "uniform": {4, 8, 16}, "power_law": {4, 8, 16}}
+        assert {m: t for m, t in teams.items() if t} == {"power_law": {4, 8, 16}}

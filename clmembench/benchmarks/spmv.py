@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from clmembench import matrices
 from clmembench.benchmarks import BANDWIDTH, axis, axis_of, benchmark
+from clmembench.benchmarks import spmv_formats as formats
+from clmembench.benchmarks import spmv_problem as problems
 from clmembench.data import kernel_source
 from clmembench.matrices import Csr
-from clmembench.model import Array, Buffer, Device, DeviceError, DeviceInfo, Launch, Metric, Skip, Value, Work
+from clmembench.model import Array, Buffer, Device, DeviceInfo, Launch, Metric, Skip, Work
 
 FLOP_RATE = Metric("flop_rate", "GFLOP/s", "flops", "rate", "higher")
 TIME = Metric("time", "us", "ops", "cost", "lower", scale=1e-3)
@@ -21,28 +20,14 @@ TEAM_NEAR = {"reservoir": 8, "banded": 32, "uniform": 16, "power_law": 16}  # th
 BLOCKS = 64  # a compute unit: few enough to stream, many enough that long rows even out
 STREAMS = 8  # that a core's prefetchers follow at a time
 TILE = 2048  # rows whose sums a core's first cache holds
-ALIGN = 32  # rows: entries of ELL begin at whole lines
 TRAFFIC = "bandwidth is of the traffic that no format can avoid, counted for CSR: padding, and reading x again, are not in it"
-MOST_PADDED = 3.0  # entries that ELL stores over nonzeros
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Problem:
-    """A matrix, a vector, their product, and by how much each row of a right result may differ from it."""
-
-    matrix: Csr
-    x: npt.NDArray[np.float64]
-    y: npt.NDArray[np.float64]
-    allowed: npt.NDArray[np.float64]
-    met: int  # columns that have an entry: the part of x that must be read
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Ell:
-    """A matrix by padded rows: entry k of row r at [k, r] of (width, pitch); padding is 0 times x[0]."""
-
-    indices: npt.NDArray[np.int32]
-    values: npt.NDArray[np.float64]
+AHEAD = 512  # entries: further than a core's prefetchers go, and some KiB of its first cache
+WITHOUT = {"none": (), "ptx": ("csr_row", "csr_team"), "prefetch": ("ell", "csr_team", "csr_adaptive")}  # formats
+CHUNK = {"blocked": 8, "strided": 32}  # rows of a chunk of SELL: a vector of doubles, a sub-group
+SIGMA = 1 << 16  # rows that SELL sorts: enough for a chunk's rows to be of one length
+CORE_SUMS = 1 << 16  # of a slab, for a core: half a MiB, which second caches hold and L1 does not need to
+GROUPS = 2  # work-groups of slabs a compute unit
+RESERVED = 1 << 10  # bytes of local memory that drivers may take
 
 
 def _teams(info: DeviceInfo) -> tuple[int, ...]:
@@ -51,20 +36,76 @@ def _teams(info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _work_groups(info: DeviceInfo) -> tuple[int, ...]:
-    return (64,) if info.kind == "cpu" else (128, 64, 256)
+    return (64,) if info.kind == "cpu" else (128, 64, 256, 1024, 512)
 
 
-def _where(info: DeviceInfo, matrix: str, format: str, order: str, team: int, work_group: int) -> bool:
-    if format == "csr_team":
-        return order == "strided"
-    # what a format does not have stays at its first value; a block is one work-item's
-    return team == _teams(info)[0] and (order != "blocked" or work_group == _work_groups(info)[0])
+# work-groups by format, the likely winner first; the others take the first three
+SHAPES = {"csr_adaptive": (128, 256), "ell": (128, 256), "sell": (128, 64), "slab": (1024, 512)}
+PER = {"csr_adaptive": (4, 6), "slab": (1, 2)}  # entries of a work-item under way
 
 
-def _thin(info: DeviceInfo, matrix: str, format: str, order: str, team: int, work_group: int) -> bool:
-    """Teams that have up to four entries a lane in a mean row."""
-    near = TEAM_NEAR[matrix]
-    return format != "csr_team" or info.kind == "cpu" or near // 4 <= team <= near
+def _formats(info: DeviceInfo) -> tuple[str, ...]:
+    if info.kind == "cpu":
+        return ("csr_row", "sell", "slab", "ell", "csr_team")
+    return ("csr_adaptive", "csr_team", "ell", "sell", "slab", "csr_row")
+
+
+def _hints(info: DeviceInfo) -> tuple[str, ...]:
+    """The portable one, and what helps here; Clang's builtins come together."""
+    if info.kind == "cpu":
+        return ("none", "prefetch") if "nontemporal" in info.features else ("none",)
+    return ("none", "ptx") if "ptx" in info.features else ("none",)
+
+
+def _where(
+    info: DeviceInfo, matrix: str, format: str, hints: str, order: str, team: int, work_group: int, per: int, sigma: int
+) -> bool:
+    """What a format does not have stays at its first value."""
+    blocked = order == "blocked"
+    if hints == "prefetch" and not blocked and format not in WITHOUT[hints]:
+        return False
+    if (blocked and format in ("csr_team", "csr_adaptive")) or (sigma > 1 and format != "sell"):
+        return False
+    if format != "csr_team" and team != _teams(info)[0]:
+        return False
+    if blocked:  # a block is one work-item's
+        return work_group == _work_groups(info)[0] and per == _per(info)[0]
+    if info.kind == "cpu":
+        return True
+    return work_group in SHAPES.get(format, _work_groups(info)[:3]) and per in PER.get(format, _per(info)[:1])
+
+
+def _thin(
+    info: DeviceInfo, matrix: str, format: str, hints: str, order: str, team: int, work_group: int, per: int, sigma: int
+) -> bool:
+    """What may win; beside it, on one matrix for each format, what does not, and the best format without its hints."""
+    cpu, reservoir = info.kind == "cpu", matrix == "reservoir"
+    beside = hints == "none" and len(_hints(info)) > 1
+    if format in WITHOUT[hints]:
+        return False
+    if cpu and order == "strided" and not reservoir:
+        return False
+    if format == "sell":
+        return (
+            (sigma > 1) == (matrix == "power_law")
+            and (reservoir or not beside)
+            and matrix != ("power_law" if cpu else "banded")
+            and matrix != "uniform"
+        )
+    if format == "slab":
+        return matrix == "power_law" or (matrix == "uniform" and not beside)
+    if format == "ell":
+        return reservoir or (matrix == "banded" and not (cpu or beside))
+    if format == "csr_row":
+        return reservoir or (cpu and (not beside or matrix == "power_law"))
+    if format == "csr_team":  # with up to four entries a lane in a mean row
+        near = TEAM_NEAR.get(matrix, team)
+        return reservoir if cpu else near // 4 <= team <= near and matrix == "power_law"
+    return reservoir or not beside
+
+
+def _per(info: DeviceInfo) -> tuple[int, ...]:
+    return (1,) if info.kind == "cpu" else (4, 6, 1, 2)
 
 
 @benchmark(
@@ -72,36 +113,54 @@ def _thin(info: DeviceInfo, matrix: str, format: str, order: str, team: int, wor
     BANDWIDTH,
     TIME,
     suite="compute",
-    source="Razzaq et al. 2016, sections IV-D2 and VI-H (B8); Bell & Garland 2009 for the formats",
+    source="Razzaq et al. 2016, sections IV-D2 and VI-H (B8); for the formats Bell & Garland 2009, Greathouse & Daga 2014, "
+    "Kreutzer et al. 2014, Buluç et al. 2009",
     quick={
         "matrix": axis("reservoir"),
-        "format": axis_of(lambda info: ("csr_row",) if info.kind == "cpu" else ("ell",)),
+        "format": axis_of(lambda info: ("sell",) if info.kind == "cpu" else ("ell",)),
+        "hints": axis_of(lambda info: _hints(info)[-1:]),
         "order": axis_of(lambda info: ("blocked",) if info.kind == "cpu" else ("strided",), tuning=True),
         "team": axis_of(lambda info: _teams(info)[:1], tuning=True),
         "work_group": axis_of(lambda info: _work_groups(info)[:2], tuning=True),
+        "per": axis_of(lambda info: _per(info)[:1], tuning=True),
+        "sigma": axis(1, tuning=True),
     },
     needs=["fp64"],
     where=_where,
     thin=_thin,
     x="matrix",
-    scaling=lambda info: {"matrix": "reservoir", "format": "csr_row" if info.kind == "cpu" else "ell"},
+    scaling=lambda info: {
+        "matrix": "reservoir",
+        "format": "sell" if info.kind == "cpu" else "ell",
+        "hints": _hints(info)[-1],
+    },
     matrix=axis(*matrices.GENERATED, accepts=matrices.is_file),
-    format=axis_of(lambda info: ("csr_row", "ell", "csr_team") if info.kind == "cpu" else ("csr_team", "ell", "csr_row")),
+    format=axis_of(_formats),
+    hints=axis_of(_hints, needs={"ptx": ["ptx"], "prefetch": ["nontemporal"]}),
     order=axis_of(lambda info: ("blocked", "strided") if info.kind == "cpu" else ("strided",), tuning=True),
     team=axis_of(_teams, tuning=True),
     work_group=axis_of(_work_groups, tuning=True),
+    per=axis_of(_per, tuning=True),
+    sigma=axis(1, SIGMA, tuning=True),
+    version=2,
 )
-def spmv(device: Device, matrix: str, format: str, order: str, team: int, work_group: int) -> Work:
-    """A sparse matrix times a vector in double: y = A x, by rows of CSR, by teams on rows of CSR, and by ELL.
+def spmv(
+    device: Device, matrix: str, format: str, hints: str, order: str, team: int, work_group: int, per: int, sigma: int
+) -> Work:
+    """A sparse matrix times a vector in double: y = A x, by CSR in rows, teams or blocks, by ELL, SELL-C-sigma and slabs.
 
     A is generated (a reservoir's 7-point system on SPE10's grid, a band, uniformly random, power-law rows) or read from a
     Matrix Market file; --size bounds the bytes of a generated matrix's values. 2 FLOP a nonzero. Bytes are the compulsory
     traffic of A in CSR, whatever the format, so that formats compare: each stored nonzero's value (8) and column (4) once, 4
-    for each of rows + 1 row pointers, x (8 a column that has an entry) and y (8 a row) once. Neither ELL's padding is counted
-    nor what reading x costs beyond once. Every row is compared with SciPy's product within the rounding error of a sum of its
-    length.
+    for each of rows + 1 row pointers, x (8 a column that has an entry) and y (8 a row) once. Neither a format's padding is
+    counted nor what reading x costs beyond once. `facts` say what the format stores over the nonzeros, and the host's seconds
+    from CSR to it, which are in no timed part. Every row is compared with SciPy's product within the rounding error of a sum
+    of its length.
 
-    Raises Skip for a matrix that does not fit into memory or has no small ELL and for work-groups that the device or the team
+    csr_adaptive keeps CSR and adds a list of blocks; slab sorts the entries of some thousand rows by column, for matrices whose
+    columns are random. `hints`: loads past L1 by NVIDIA's PTX, prefetches by hand on CPUs.
+
+    Raises Skip for a matrix that does not fit into memory or suit the format and for work-groups that the device or the team
     does not allow, DeviceError for a file that cannot be read.
     """
     info, blocked = device.info, order == "blocked"
@@ -109,114 +168,72 @@ def spmv(device: Device, matrix: str, format: str, order: str, team: int, work_g
         raise Skip(f"a work-group of {work_group} is over this device's largest, {info.max_work_group}")
     if format == "csr_team" and work_group % team:
         raise Skip(f"a work-group of {work_group} is not made of whole teams of {team}")
-    problem = _problem(matrix, device.seed % 2**32, info)
+    if format in WITHOUT[hints]:
+        raise Skip(f"{format} has no loads of its own with hints={hints}")
+    problem = problems.problem(matrix, device.seed % 2**32, info)
     a, lengths = problem.matrix, problem.matrix.row_lengths
-    arrays, defines = _stored(info, a, format, blocked, team, work_group)
-    kernel = device.build(kernel_source("spmv"), **defines)[format]
-    y = device.alloc(problem.y.nbytes)
-    buffers = [_uploaded(device, array) for array in (*arrays, problem.x)]
+    try:
+        stored = _stored(info, a, format, hints, blocked, work_group, per, sigma)
+    except formats.Unsuited as reason:
+        raise Skip(str(reason)) from reason
+    ahead = AHEAD if hints == "prefetch" else 0
+    defines = {**stored.defines, "PTX": hints == "ptx", "AHEAD": ahead, "NONTEMPORAL": ahead > 0, "BLOCKED": blocked}
+    if format == "csr_team":
+        defines["TEAM"] = team
+    source = kernel_source("spmv_loads") + kernel_source({k: f"spmv_{v}" for k, v in FILES.items()}.get(format, "spmv"))
+    kernels = device.build(source, ITEMS=work_group, **defines)
+    y = device.alloc(8 * (a.rows + max(CHUNK.values())))  # a chunk of SELL may end behind the last row
+    buffers = [_uploaded(device, array) for array in (*stored.arrays, problem.x)]
     group = 1 if blocked else work_group
-    rows_a_group = work_group // team if format == "csr_team" else group
-    groups = min(a.rows, info.compute_units * BLOCKS) if blocked else -(-a.rows // rows_a_group)
-    global_size = (info.work_groups or groups) * group
+    items_a_group = {"csr_team": work_group // team, "csr_adaptive": 1, "slab": 1}.get(format, group)
+    groups = min(stored.items, info.compute_units * BLOCKS) if blocked else -(-stored.items // items_a_group)
+    shape = ((info.work_groups or groups) * group,), (group,)
+    count = np.uint32(stored.items)
+    parts = [device.alloc(8 * max(1, stored.parts))] if format == "csr_adaptive" else []
+    commands = [Launch(kernels[format], (*buffers, y, *parts, count), *shape)]
+    if len(stored.parted):
+        rows = _uploaded(device, stored.parted)
+        commands.append(Launch(kernels["csr_parts"], (rows, *parts, y), (len(stored.parted),)))
     return Work(
-        commands=(Launch(kernel, (*buffers, y, np.uint32(a.rows)), (global_size,), (group,)),),
+        commands=tuple(commands),
         nbytes=12 * a.nonzeros + 4 * (a.rows + 1) + 8 * problem.met + 8 * a.rows,
         flops=2 * a.nonzeros,
         ops=1,
         outputs=((y, problem.y.nbytes),),
-        check=_check(device, y, problem),
+        check=problems.check_of(device, y, problem),
         busy=info.compute_units if info.kind == "cpu" else 0,
         notes=(TRAFFIC, f"{matrix}: {a.rows} rows, {a.nonzeros} nonzeros, {lengths.min()} to {lengths.max()} in a row"),
+        facts={"stored_over_nonzeros": stored.entries / max(1, a.nonzeros), "conversion_s": stored.seconds},
     )
 
 
+FILES = {"csr_adaptive": "adaptive", "sell": "sell", "slab": "slab"}  # formats with a file of their own
+
+
 def _stored(
-    info: DeviceInfo, a: Csr, format: str, blocked: bool, team: int, work_group: int
-) -> tuple[Sequence[Array], Mapping[str, Value]]:
-    """The arrays of the matrix as that format's kernel takes them, and what that kernel is built with."""
-    if format == "csr_team":
-        return (a.values, a.indices, a.indptr), {"TEAM": team, "ITEMS": work_group}
-    if format == "csr_row":
-        return (a.values, a.indices, a.indptr), {"BLOCKED": blocked}
-    longest, mean = int(a.row_lengths.max()), a.nonzeros / a.rows
-    if longest > MOST_PADDED * mean:
-        rows = f"the longest row has {longest}, the mean {mean:.3g}"
-        raise Skip(f"ELL would store {longest / mean:.3g} times the nonzeros: {rows}")
-    _refuse_large(info, a.rows, a.columns, longest * a.rows)
-    padded = _ell(a)
-    width, pitch = padded.values.shape
-    shape = {"WIDTH": width, "PITCH": pitch, "TILE": TILE, "STREAMS": STREAMS}
-    return (padded.values, padded.indices), {"BLOCKED": blocked, **shape}
-
-
-@lru_cache(maxsize=1)
-def _cached_problem(matrix: str, seed: int, most: int) -> _Problem:
-    """Raises ValueError with what is wrong with the matrix."""
-    a = matrices.generate(matrix, seed, most) if matrix in matrices.GENERATED else matrices.read(matrix)
-    x = np.random.default_rng([seed, 1]).uniform(0.5, 1.5, a.columns)
-    y, magnitude = matrices.product(a, x), matrices.product(a, x, absolute=True)
-    if not np.isfinite(magnitude).all():
-        raise ValueError(f"{matrix}: products of its values and numbers about 1 overflow")
-    # Higham 2002, section 3.1: a sum of n products in any order is off by at most n u times the sum of their magnitudes; here
-    # both sides may be. Products below the normal numbers lose one step of the smallest ones each.
-    terms = a.row_lengths + 2.0
-    allowed = 2 * terms * (magnitude * 2.0**-53 + np.finfo(float).smallest_subnormal)
-    met = np.zeros(a.columns, dtype=bool)
-    met[a.indices] = True
-    return _Problem(a, x, y, allowed, int(met.sum()))
-
-
-def _problem(matrix: str, seed: int, info: DeviceInfo) -> _Problem:
-    """The problem, made once for all points of one matrix. Raises Skip where it would not fit, DeviceError for a file that
-    cannot be read: the user named it, so nothing measured is a failure."""
-    most = matrices.MOST if info.array_bytes is None else info.array_bytes // 8
-    try:
-        if matrix not in matrices.GENERATED:
-            promised = matrices.outline(matrix)
-            _refuse_large(info, promised.rows, promised.columns, promised.nonzeros)
-        problem = _cached_problem(matrix, seed, most)
-    except ValueError as error:
-        raise (Skip if matrix in matrices.GENERATED else DeviceError)(str(error)) from error
-    _refuse_large(info, problem.matrix.rows, problem.matrix.columns, problem.matrix.nonzeros)
-    return problem
-
-
-def _refuse_large(info: DeviceInfo, rows: int, columns: int, stored: int) -> None:
-    """Raises Skip for a matrix of that many stored entries that would not fit beside what the host makes it from."""
-    nbytes, largest = 12 * stored + 12 * rows + 8 * columns, 8 * max(stored, rows, columns)
-    host = 4 * nbytes > info.host_mem_bytes
-    if largest > info.max_alloc_bytes or 2 * nbytes > info.global_mem_bytes or host:
-        size, whose = f"{nbytes / 2**30:.2g} GiB of matrix and vectors", "host" if host else "device"
-        raise Skip(f"{size} are too much for this {whose}: lower --size, or take a smaller file")
-
-
-@lru_cache(maxsize=1)
-def _ell(a: Csr) -> _Ell:
-    lengths = a.row_lengths
-    shape = int(lengths.max()), -(-a.rows // ALIGN) * ALIGN
-    indices, values = np.zeros(shape, np.int32), np.zeros(shape)
-    for k in range(shape[0]):
-        rows = np.flatnonzero(lengths > k)
-        at = a.indptr[rows] + k
-        indices[k, rows] = a.indices[at]
-        values[k, rows] = a.values[at]
-    return _Ell(indices, values)
+    info: DeviceInfo, a: Csr, format: str, hints: str, blocked: bool, work_group: int, per: int, sigma: int
+) -> formats.Stored:
+    """The matrix as that format's kernel takes it. Raises Skip and formats.Unsuited where it cannot."""
+    if format == "csr_adaptive":
+        return formats.blocks(a, work_group, per)
+    if format == "slab":
+        if not blocked and hints == "none" and "int64_atomics" not in info.features:
+            raise Skip("without 64-bit atomics in local memory, work-items cannot add up a slab")
+        if blocked:
+            return formats.slabs(a, info.compute_units, CORE_SUMS, False)
+        stored = formats.slabs(a, GROUPS * info.compute_units, (info.local_mem_bytes - RESERVED) // 8, True)
+        return replace(stored, defines={**stored.defines, "PER": per})
+    if format == "sell":
+        return formats.sell(a, CHUNK["blocked" if blocked else "strided"], sigma)
+    if format == "ell":
+        formats.refuse_padded("ELL", int(a.row_lengths.max()) * a.rows, a)
+        problems.refuse_large(info, a.rows, a.columns, int(a.row_lengths.max()) * a.rows)
+        stored = formats.ell(a)
+        return replace(stored, defines={**stored.defines, "TILE": TILE, "STREAMS": STREAMS})
+    return formats.Stored((a.values, a.indices, a.indptr), {}, a.nonzeros, a.rows)
 
 
 def _uploaded(device: Device, array: Array) -> Buffer:
     buffer = device.alloc(array.nbytes)
     device.upload(buffer, array)
     return buffer
-
-
-def _check(device: Device, y: Buffer, problem: _Problem) -> Callable[[], None]:
-    def check() -> None:
-        found = device.download(y, np.float64, len(problem.y))
-        wrong = np.flatnonzero(~(np.abs(found - problem.y) <= problem.allowed))  # a NaN is not within anything
-        if len(wrong):
-            row = wrong[0]
-            values = f"{float(found[row])!r} and not {float(problem.y[row])!r} within {problem.allowed[row]:.1e}"
-            raise AssertionError(f"{len(wrong)} of {len(found)} rows are wrong, the first is row {row}: {values}")
-
-    return check
