@@ -12,3 +12,15 @@ kernel void pattern(global uint* restrict out, const uint seed) {
 kernel void compare(const global uint* restrict in, const uint seed, global uint* restrict wrong) {
     if (in[get_global_id(0)] != ((uint)get_global_id(0) * 2654435761u ^ seed)) atomic_inc(wrong);
 }
+
+// One work-item an element: a chain of dependent operations, and its end.
+kernel void chain(global uint* restrict out, const uint steps, const uint factor, const uint addend) {
+    uint x = (uint)get_global_id(0);
+    for (uint i = 0; i < steps; i++) x = x * factor + addend;
+    out[get_global_id(0)] = x;
+}
+
+// One work-item 16 B: copy them.
+kernel void stream(const global uint4* restrict in, global uint4* restrict out) {
+    out[get_global_id(0)] = in[get_global_id(0)];
+}

@@ -81,15 +81,30 @@ def values_of(record: Record, metric: Metric) -> list[float]:
         ends = _ends(record, metric, 1.0)
         differences = [b - a for a, b in zip(*ends, strict=False)] if ends else []
         return differences if metric.form == "slope" else [metric.scale / d for d in differences if d > 0]
+    if metric.form == "overlap":
+        return _hidden(record, metric)
     if len(record.series) != 1:
         return []
     series = record.series[0]
     amount = _amount(record, series, metric) * series.passes
     if amount <= 0:
         return []
+    times = series.times_ns() if metric.part is None else series.part_ns(metric.part)
     if metric.form == "rate":
-        return [metric.scale * amount / t for t in series.times_ns() if t > 0]
-    return [metric.scale * t / amount for t in series.times_ns()]
+        return [metric.scale * amount / t for t in times if t > 0]
+    return [metric.scale * t / amount for t in times]
+
+
+def _hidden(record: Record, metric: Metric) -> list[float]:
+    """Of each sample the time that two Works saved by running at once, over that of the shorter one alone."""
+    if len(record.series) != 3:
+        return []
+    alone = [[t / s.passes for t in s.times_ns()] for s in record.series]
+    return [
+        metric.scale * (one + other - both) / min(one, other)
+        for one, other, both in zip(*alone, strict=False)
+        if min(one, other) > 0
+    ]
 
 
 def summarise(records: Sequence[Record], metric: Metric, in_cycles: bool = False) -> stats.Summary | None:

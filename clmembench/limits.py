@@ -191,7 +191,10 @@ def _check_series(where: str, series: Series, ok: bool) -> None:
             _check_times(where, stamps)
         elif stamps:
             _check_numbers(where, stamps, -MOST)  # a driver's stamps may be in no order: such a point is suspect
-    if any(times is not None and len(times) != samples for times in (series.device_ns, series.queue_ns, series.cpu_ns)):
+    if series.submit_ns:
+        _check_numbers(where, series.submit_ns, -MOST)
+    every = (series.device_ns, series.queue_ns, series.submit_ns, series.cpu_ns)
+    if any(times is not None and len(times) != samples for times in every):
         raise ValueError(f"{where}: not as many samples by each clock")
 
 

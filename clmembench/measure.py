@@ -15,6 +15,7 @@ from clmembench.model import (
     Device,
     Fill,
     Launch,
+    Overlap,
     Prepared,
     Reported,
     Series,
@@ -34,6 +35,7 @@ MOST_STEPS = 80_000
 BATCH_NS = 5e6  # of a library's passes back to back: the steps of its events are little beside it
 SURELY = 500  # times what a sample is to last, 10 ms and more: no hiccup makes such a pass of one that must be repeated
 ENOUGH = 4.0  # times what the ends of a slope are to lie apart
+LONGER = 1.1  # times as long as the one Work of an overlap, which the other should outlast
 POISON = 0xFF  # NaN as a float, -1 as an integer: no benchmark's right answer
 
 
@@ -82,7 +84,7 @@ class _End:
         work = self.work
         if not work.before:
             return device.time(work.commands, self.passes, work.clock)
-        total = Timing(0, 0, 0, 0)
+        total = Timing(0, 0, 0, 0, 0)
         for _ in range(self.passes):
             device.run(work.before)
             total = _add(total, device.time(work.commands, 1, work.clock))
@@ -111,6 +113,7 @@ class _End:
         work, timings = self.work, self.timings
         stamped = all(t.device_ns is not None for t in timings)
         queued = all(t.queue_ns is not None for t in timings)
+        submitted = all(t.submit_ns is not None for t in timings)
         return Series(
             nbytes=work.nbytes,
             flops=work.flops,
@@ -125,6 +128,7 @@ class _End:
             busy=work.busy,
             together=work.together,
             reads={name: Trace.pack(work.reads[name].unit, rows) for name, rows in self.reads.items()},
+            submit_ns=tuple(t.submit_ns or 0 for t in timings) if submitted and work.clock == "queue" else None,
         )
 
 
@@ -136,12 +140,14 @@ def measure(device: Device, prepared: Prepared, budget: Budget, quantum_ns: floa
     if isinstance(prepared, Reported):
         return _reported(prepared)
     slope = isinstance(prepared, Slope)
-    first = prepared.work(prepared.start) if isinstance(prepared, Slope) else prepared
+    first = _smallest(prepared)
     wrong = verify(device, first)
     if wrong:
         return Measured((), "check failed before sampling", True, first.notes, wrong, facts=first.facts)
     if isinstance(prepared, Slope):
         ends = _slope_ends(device, prepared, budget, quantum_ns)
+    elif isinstance(prepared, Overlap):
+        ends = _overlap_ends(device, prepared)
     else:
         ends = [_rate_end(device, prepared, budget, quantum_ns)]
     for end in ends:
@@ -178,6 +184,13 @@ def _reported(told: Reported) -> Measured:
     )
     stopped = f"as the program reports it: the mean of {told.averaged or 'several'}"
     return Measured((series,), stopped, told.checked, told.notes, facts=told.facts)
+
+
+def _smallest(prepared: Prepared) -> Work:
+    """What is checked before anything is timed."""
+    if isinstance(prepared, Slope):
+        return prepared.work(prepared.start)
+    return prepared.works(1)[-1] if isinstance(prepared, Overlap) else prepared
 
 
 def _warm_s(budget: Budget) -> float:
@@ -278,6 +291,18 @@ def _slope_ends(device: Device, slope: Slope, budget: Budget, quantum_ns: float)
         near, far = _End(slope.work(amount)), _End(slope.work(3 * amount))
 
 
+def _overlap_ends(device: Device, overlap: Overlap) -> list[_End]:
+    """As much of the other Work as lasts as long as the one: what hides is of the shorter, and should be all of the one."""
+    n = 1
+    while True:
+        one, other, both = (_End(work) for work in overlap.works(n))
+        one.sample(device), other.sample(device)  # warm: compiled, pages touched
+        wanted, took = (max(1, min(end.ns(end.sample(device)) for _ in range(2))) for end in (one, other))
+        if took >= wanted or n >= overlap.most:
+            return [one, other, both]
+        n = min(overlap.most, max(n + 1, int(n * min(64.0, LONGER * wanted / took))))
+
+
 def _sample(device: Device, ends: Sequence[_End], budget: Budget, slope: bool) -> str:
     """Sample all ends in turn; look at the noise only at doublings; say which rule stopped it."""
     started = time.monotonic()
@@ -300,13 +325,14 @@ def _sample(device: Device, ends: Sequence[_End], budget: Budget, slope: bool) -
 
 
 def _noise(ends: Sequence[_End], slope: bool) -> float:
-    """Of the samples, or for a slope of the difference of its ends."""
+    """Of the samples (of an overlap, those of both at once), or for a slope of the difference of its ends."""
     samples = [[float(end.ns(t)) for t in end.timings] for end in ends]
-    return stats.difference(samples[0], samples[1]).noise if slope else stats.summarise(samples[0]).noise
+    return stats.difference(samples[0], samples[1]).noise if slope else stats.summarise(samples[-1]).noise
 
 
 def _add(a: Timing, b: Timing) -> Timing:
     def both(x: int | None, y: int | None) -> int | None:
         return None if x is None or y is None else x + y
 
-    return Timing(a.host_ns + b.host_ns, both(a.device_ns, b.device_ns), both(a.queue_ns, b.queue_ns), a.cpu_ns + b.cpu_ns)
+    stamped = both(a.device_ns, b.device_ns), both(a.queue_ns, b.queue_ns)
+    return Timing(a.host_ns + b.host_ns, *stamped, a.cpu_ns + b.cpu_ns, both(a.submit_ns, b.submit_ns))

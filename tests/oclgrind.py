@@ -38,6 +38,7 @@ from clmembench.model import (
     Launch,
     Local,
     Metric,
+    Overlap,
     Prepared,
     Skip,
     Slope,
@@ -260,7 +261,10 @@ def sizes(benchmark: Benchmark, info: DeviceInfo, base: Mapping[str, Value], siz
 
 
 def ends(prepared: Prepared) -> list[Work]:
-    """The Work, or both ends of a Slope at small amounts: more would only do the same more often."""
+    """The Work, both ends of a Slope at small amounts, or what of an Overlap runs at once: more would only do the same more
+    often."""
+    if isinstance(prepared, Overlap):
+        return [prepared.works(1)[-1]]
     return [prepared.work(n * min(FEW, prepared.start)) for n in (1, 3)] if isinstance(prepared, Slope) else [prepared]
 
 

@@ -36,7 +36,7 @@ MAY = {  # besides model, itself and the package's version
 }  # fmt: skip
 LEAVES = {"model", "units", "stats", "data", "topology", "matrices", "shown", "cubes", "__init__"}
 LAZY = {"pandas", "scipy", "seaborn", "matplotlib"}
-OPENCL = {ROOT / "runtimes" / f"{name}.py" for name in ("opencl", "opencl_build", "opencl_info")}
+OPENCL = {ROOT / "runtimes" / f"{name}.py" for name in ("opencl", "opencl_build", "opencl_enqueue", "opencl_info")}
 
 
 RUNS_DATA = {"eval", "exec", "compile", "__import__"}  # as bare names: what a file says is never run

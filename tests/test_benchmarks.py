@@ -14,7 +14,7 @@ from clmembench import plan
 from clmembench.benchmarks import discovered, headline_bytes, line_bytes, named
 from clmembench.benchmarks.pchase import random_cycle
 from clmembench.benchmarks.stream import value
-from clmembench.model import Axis, Benchmark, Launch, Local, Map, Place, Skip, Slope, Work
+from clmembench.model import Axis, Benchmark, Launch, Local, Map, Metric, Overlap, Place, Skip, Slope, Work
 from clmembench.runtimes.fake import INFO, FakeDevice
 from clmembench.selection import Selection, suites
 from tests.builders import walked
@@ -46,6 +46,10 @@ CASES = [
 ]
 
 
+def metrics_of(benchmark: Benchmark, params) -> list[Metric]:
+    return [m for m in benchmark.metrics if m.applies(params)]
+
+
 @pytest.mark.parametrize(("name", "kind", "params"), CASES)
 def test_every_point_prepares_work_that_speaks_of_its_metrics(name, kind, params):
     benchmark, device = discovered()[name], FakeDevice(SMALL[kind])
@@ -54,8 +58,13 @@ def test_every_point_prepares_work_that_speaks_of_its_metrics(name, kind, params
     except Skip as skip:
         assert str(skip), "a Skip must say why"
         return
-    works = [prepared.work(n) for n in (prepared.start, 3 * prepared.start)] if isinstance(prepared, Slope) else [prepared]
-    metrics = [m for m in benchmark.metrics if m.applies(params)]
+    if isinstance(prepared, Overlap):
+        assert [m.form for m in metrics_of(benchmark, params)] == ["overlap"]
+        assert {c.queue for c in prepared.one.commands}.isdisjoint(c.queue for c in prepared.other(2).commands)
+        works = [prepared.works(n)[-1] for n in (1, 2)]
+    else:
+        works = [prepared.work(n) for n in (prepared.start, 3 * prepared.start)] if isinstance(prepared, Slope) else [prepared]
+    metrics = metrics_of(benchmark, params)
     assert metrics, "no metric speaks of this point"
     for work in works:
         assert isinstance(work, Work)

@@ -27,9 +27,9 @@ EXTREMES: dict[type, list[Any]] = {
     int: [0, 1, 2, 3, 6, -1, 1 << 31, (1 << 62) + 1, (1 << 63) - 1, -(1 << 63)],
     float: [0.0, 5e-324, 1e-9, 1.0, 1e12, 1e300, -1.0],
     str: [
-        "", "<script>", "$", "\\", "\u202e|\x1b[31m", "x" * 5000, "stream", "pchase", "array_bytes", "ns", "us", "GB/s", "op",
-        "n", "rate", "cost", "slope", "slope_rate", "nbytes", "flops", "ops", "device", "queue", "host", "gpu", "cpu",
-        "ok", "suspect", "wrong", "skipped", "failed", "timeout", "measure", "tune", "higher", "lower", "link",
+        "", "<script>", "$", "\\", "\u202e|\x1b[31m", "x" * 5000, "stream", "pchase", "array_bytes", "ns", "us", "GB/s",
+        "op", "n", "rate", "cost", "slope", "slope_rate", "overlap", "nbytes", "flops", "ops", "device", "queue", "host", "gpu",
+        "cpu", "ok", "suspect", "wrong", "skipped", "failed", "timeout", "measure", "tune", "higher", "lower", "link",
         "memory_bandwidth_gb_s", "NVIDIA H100 80GB HBM3",
     ],
     bool: [True, False],

@@ -15,7 +15,7 @@ from clmembench import measure, plan, probe
 from clmembench.benchmarks import discovered
 from clmembench.data import kernel_source
 from clmembench.measure import Budget
-from clmembench.model import BuildError, Copy, DeviceError, Fill, Launch, Local, Map, Skip, Slope
+from clmembench.model import BuildError, Copy, DeviceError, Fill, Launch, Local, Map, Overlap, Skip, Slope
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import INFO as GPU
 from clmembench.runtimes.opencl_build import first_error
@@ -182,7 +182,7 @@ def test_every_benchmark_is_verified_on_a_real_device(device, name):
         result = measure.measure(device, prepared, TINY, quantum_ns=50)
         assert not result.wrong, (params, result.wrong)
         assert result.checked
-        assert len(result.series) == (2 if isinstance(prepared, Slope) else 1)
+        assert len(result.series) == ({Slope: 2, Overlap: 3}.get(type(prepared), 1))
         measured += 1
     assert measured or device.info.compute_units == 1
 

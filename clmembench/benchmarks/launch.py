@@ -6,13 +6,18 @@ import numpy as np
 
 from clmembench.benchmarks import axis, axis_of, benchmark
 from clmembench.data import kernel_source
-from clmembench.model import Clock, Device, DeviceInfo, Launch, Metric, Prepared, Slope, Work
+from clmembench.model import Clock, Device, DeviceInfo, HostPart, Launch, Metric, Prepared, Slope, Work
 
 GROUP = 64
 TOKEN = 0x5EED
 ROUND_TRIP = Metric("round_trip", "ns", "ops", "cost", "lower")
 QUEUED_TO_START = Metric("queued_to_start", "ns", "ops", "cost", "lower")
+QUEUED_TO_SUBMITTED = Metric("queued_to_submitted", "ns", "ops", "cost", "lower", part="submit")
+SUBMITTED_TO_START = Metric("submitted_to_start", "ns", "ops", "cost", "lower", part="wait")
+START_TO_END = Metric("start_to_end", "ns", "ops", "cost", "lower", part="run")
 DISPATCH = Metric("dispatch", "ns", "ops", "slope", "lower")
+CALL = Metric("host_call", "ns", "ops", "slope", "lower", only={"of": ("one_more",)})
+SAMPLE = Metric("host_sample", "ns", "ops", "cost", "lower", only={"of": ("alone",)})
 
 
 def _groups(info: DeviceInfo) -> tuple[int, ...]:
@@ -40,25 +45,60 @@ _SOURCE = "Razzaq et al. 2016, section IV-B2 (B4): kernel launch with completion
 _QUICK = {"groups": axis(1)}
 
 
-@benchmark(ROUND_TRIP, suite="sync", source=_SOURCE, version=2, quick=_QUICK, groups=axis_of(_groups))
+@benchmark(ROUND_TRIP, suite="sync", source=_SOURCE, version=3, quick=_QUICK, groups=axis_of(_groups))
 def launch(device: Device, groups: int) -> Prepared:
     """Launch of a nearly empty kernel until the host knows that it ended, by the host's clock.
 
-    Arguments are set beforehand; what remains of Python in it is one enqueue and one finish call, 1 to 2 us.
+    Arguments are set beforehand, and no event is asked for. What remains of Python in it is what launch_call measures alone.
     """
     return _prepare(device, groups, "host")
 
 
-@benchmark(DISPATCH, suite="sync", source=_SOURCE, quick=_QUICK, groups=axis_of(_groups))
+@benchmark(DISPATCH, suite="sync", source=_SOURCE, version=2, quick=_QUICK, groups=axis_of(_groups))
 def launch_dispatch(device: Device, groups: int) -> Prepared:
     """Cost of one more launch among many enqueued back to back and waited for once, by the host's clock.
 
-    The slower of the host's enqueueing and the device's starting; one Python call a launch, under 2 us, is in it.
+    The slower of the host's enqueueing and the device's starting. launch_call's host_call is Python's part of the former.
     """
     return _prepare(device, groups, "host", many=True)
 
 
-@benchmark(QUEUED_TO_START, suite="sync", source=_SOURCE, version=2, quick=_QUICK, groups=axis_of(_groups))
+@benchmark(
+    QUEUED_TO_START,
+    QUEUED_TO_SUBMITTED,
+    SUBMITTED_TO_START,
+    START_TO_END,
+    suite="sync",
+    source=_SOURCE,
+    version=3,
+    quick=_QUICK,
+    groups=axis_of(_groups),
+)
 def launch_wait(device: Device, groups: int) -> Prepared:
-    """Time from a kernel's being queued to its start, by the driver's own event stamps: no Python in it."""
+    """Time from a kernel's being queued to its start, by the driver's own event stamps, and the parts of its way.
+
+    The library stamps a command as queued within the call that enqueues it; so the host's program up to that call is not in
+    it, but what it does between that call and the one that waits is, where the driver submits only then.
+    """
     return _prepare(device, groups, "queue")
+
+
+@benchmark(CALL, SAMPLE, suite="sync", source=_SOURCE, quick={"of": axis("one_more")}, of=axis("one_more", "alone"))
+def launch_call(device: Device, of: str) -> Prepared:
+    """What this program itself adds to a launch: the same call, with the same arguments, of a function that does nothing.
+
+    one_more: of each launch in a row, as launch_dispatch has it. alone: of one and the waiting for a queue with nothing in it,
+    as launch has it; the driver's own work on such a queue is in that.
+    """
+    kernel = device.build(kernel_source("launch"))["mark"]
+    done, group = device.alloc(4), min(GROUP, device.info.max_work_group)
+    part = HostPart(Launch(kernel, (done, np.uint32(TOKEN)), (group,), (group,)))
+
+    def check() -> None:
+        left = int(device.download(done, np.uint32, 1)[0])
+        assert left != TOKEN, "the kernel ran: it was launched, where only the host's part was asked for"
+
+    def work(count: int) -> Work:
+        return Work((part,) * count, ops=count, outputs=((done, 4),), check=check, clock="host")
+
+    return Slope(work, start=16, most=30_000) if of == "one_more" else work(1)

@@ -1,8 +1,9 @@
-"""B6: bandwidth of the host link, in either direction and both, from pageable, pinned and mapped memory."""
+"""B6: the host link: its bandwidth in either direction and both, and the latency of small copies."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,8 +16,12 @@ LINK = Metric(
     "link_bandwidth", "GB/s", "nbytes", "rate", "higher", peak="link_gb_s", only={"direction": ("to_device", "from_device")}
 )
 DUPLEX = Metric("duplex_bandwidth", "GB/s", "nbytes", "rate", "higher", peak="link_duplex_gb_s", only={"direction": ("both",)})
+LATENCY = Metric("transfer_latency", "us", "ops", "cost", "lower", scale=1e-3)
 ZERO_COPY = Metric("zero_copy_map", "ns", "ops", "cost", "lower")
 SEED = 0x2545F491
+BATCH_BYTES = 2 << 30  # of copies back to back: beside them what starting and waiting cost, some 10 us, is under 0.1%
+MOST_COPIES = 256
+WITHIN = "host and device share memory: this is a copy within it, not a link"
 IN_PLACE = "zero-copy: host and device share this memory, so mapping moves nothing"
 SHARED = "host and device share memory, at addresses of their own: what mapping moves is not known, so it has no bandwidth"
 DIRECTIONS = ("to_device", "from_device", "both")
@@ -30,7 +35,8 @@ def pattern(words: int, seed: int) -> Array:
 
 def _sizes(info: DeviceInfo) -> tuple[int, ...]:
     largest = min(256 * MIB, headline_bytes(info))
-    return (*(n for n in (4 * KIB, 64 * KIB, MIB, 16 * MIB) if n < largest), largest)
+    smaller = (MIB,) if info.shares_host_memory else (64 * KIB, MIB, 16 * MIB)
+    return (*(n for n in smaller if n < largest), largest)
 
 
 def _where(info: DeviceInfo, direction: str, memory: str, array_bytes: int) -> bool:
@@ -59,53 +65,103 @@ def zero_copy(device: Device) -> bool:
     },
     where=_where,
     x="array_bytes",
-    version=2,  # 1 waited for several small copies at once
+    version=3,  # 1 and 2 timed one copy, and so starting it and waiting for it too
     least_s=0.4,  # other devices of the host take their share of its links for tenths of seconds
     direction=axis(*DIRECTIONS),
     memory=axis(*MEMORIES),
     array_bytes=axis_of(_sizes),
 )
 def transfer(device: Device, direction: str, memory: str, array_bytes: int) -> Work:
-    """Bandwidth between host and device, one direction's bytes over the host's time for the whole copy.
+    """Bandwidth between host and device, one direction's bytes over the host's time until they have arrived.
 
-    Both directions run on two queues and count the bytes of both. Mapped memory is timed as map plus unmap; where host
-    and device share memory, its latency is the result instead of a bandwidth. Whole words of 4 B are moved.
+    From pinned memory to a device with memory of its own: as many copies back to back as make 2 GiB (at most 256), waited for
+    once; transfer_latency has what one alone takes. Otherwise one copy. Both directions run on two queues and count the bytes
+    of both. Mapped memory is timed as map plus unmap; where host and device share memory, its latency is the result instead of
+    a bandwidth. Whole words of 4 B are moved.
     """
     array_bytes = array_bytes // 4 * 4
     if memory == "mapped":
         return _mapped(device, direction, array_bytes)
-    kernels = device.build(kernel_source("transfer"))
-    words, seed = array_bytes // 4, SEED + device.seed
-    commands: list[Command] = []
-    incoming, outgoing = device.alloc(array_bytes), device.alloc(array_bytes)
-    source = device.host_array(array_bytes, memory == "pinned")
-    target = device.host_array(array_bytes, memory == "pinned")
-    source.view(np.uint32)[:] = pattern(words, seed)
-    fill = Launch(kernels["pattern"], (outgoing, np.uint32(seed + 1)), (words,))
-    device.run([fill])
     both = direction == "both"
     blocking = memory == "pageable" and not both  # two directions at once must not wait for each other
-    if direction != "from_device":
-        commands.append(Copy(incoming, source, array_bytes, blocking=blocking))
-    if direction != "to_device":
-        commands.append(Copy(target, outgoing, array_bytes, queue=int(both), blocking=blocking))
+    ways = DIRECTIONS[:2] if both else (direction,)
+    copies = [copied(device, way, memory == "pinned", array_bytes, queue, blocking) for queue, way in enumerate(ways)]
+    batch = 1 if device.info.shares_host_memory or memory != "pinned" else BATCH_BYTES // array_bytes
+    return _together(copies, max(1, min(MOST_COPIES, batch)))
+
+
+@benchmark(
+    LATENCY,
+    suite="link",
+    source="Hockney 1994, the start-up time of his model, by one copy alone",
+    quick={
+        "array_bytes": axis(4),
+        "direction": axis("to_device", "from_device"),
+        "memory": axis_of(lambda info: _plain(info)[:1]),
+    },
+    x="array_bytes",
+    direction=axis("to_device", "from_device"),
+    memory=axis_of(lambda info: _plain(info)),
+    array_bytes=axis(4, 1 * KIB, 16 * KIB, 64 * KIB),
+)
+def transfer_latency(device: Device, direction: str, memory: str, array_bytes: int) -> Work:
+    """Time of one small copy between host and device, until the host has it or may use its array again, by the host's clock.
+
+    One call that returns when the copy is done; Python's part is that of launch_call, once. Whole words of 4 B are moved.
+    """
+    array_bytes = array_bytes // 4 * 4
+    work = copied(device, direction, memory == "pinned", array_bytes, 0, blocking=True)
+    return replace(work, nbytes=0, ops=1)
+
+
+def _plain(info: DeviceInfo) -> tuple[str, ...]:
+    return ("pageable",) if info.shares_host_memory else ("pinned", "pageable")
+
+
+def copied(device: Device, direction: str, pinned: bool, nbytes: int, queue: int, blocking: bool) -> Work:
+    """One copy one way, of whole words, and the check that all of it arrived."""
+    kernels = device.build(kernel_source("transfer"))
+    words, seed = nbytes // 4, SEED + device.seed
+    buffer, array = device.alloc(nbytes), device.host_array(nbytes, pinned)
+    view = array.view(np.uint32)
+    if direction == "to_device":
+        view[:] = pattern(words, seed)
+        command = Copy(buffer, array, nbytes, queue, blocking)
+    else:
+        device.run([Launch(kernels["pattern"], (buffer, np.uint32(seed + 1)), (words,))])
+        command = Copy(array, buffer, nbytes, queue, blocking)
 
     def check() -> None:
-        if direction != "from_device":
-            assert _matches(device, kernels, incoming, words, seed), "the device did not receive what the host sent"
-        if direction != "to_device":
-            view = target.view(np.uint32)
-            assert np.array_equal(view, pattern(words, seed + 1)), "the host did not receive what the device sent"
-            view[:] = 0  # poison for the next check
+        if direction == "to_device":
+            assert matches(device, kernels, buffer, words, seed), "the device did not receive what the host sent"
+            return
+        assert np.array_equal(view, pattern(words, seed + 1)), "the host did not receive what the device sent"
+        view[:] = 0  # poison for the next check
 
-    shared = ("host and device share memory: this is a copy within it, not a link",) if device.info.shares_host_memory else ()
     return Work(
-        commands=tuple(commands),
-        nbytes=array_bytes * len(commands),
-        outputs=((incoming, array_bytes),) if direction != "from_device" else (),
-        check=_after_a_pass(device, tuple(commands), check),
+        commands=(command,),
+        nbytes=nbytes,
+        outputs=((buffer, nbytes),) if direction == "to_device" else (),
+        check=_after_a_pass(device, (command,), check),
         clock="host",
-        notes=shared,
+        notes=(WITHIN,) if device.info.shares_host_memory else (),
+    )
+
+
+def _together(copies: Sequence[Work], times: int) -> Work:
+    """So many of each, one of each in turn."""
+
+    def check() -> None:
+        for work in copies:
+            assert work.check is not None
+            work.check()
+
+    return replace(
+        copies[0],
+        commands=tuple(command for work in copies for command in work.commands) * times,
+        nbytes=times * sum(work.nbytes for work in copies),
+        outputs=tuple(output for work in copies for output in work.outputs),
+        check=check,
     )
 
 
@@ -121,7 +177,7 @@ def _mapped(device: Device, direction: str, array_bytes: int) -> Work:
         if direction == "to_device":
             with device.mapped(buffer, array_bytes, "write") as array:
                 array.view(np.uint32)[:] = pattern(words, seed)
-            assert _matches(device, kernels, buffer, words, seed), "the device does not see what the host wrote"
+            assert matches(device, kernels, buffer, words, seed), "the device does not see what the host wrote"
         else:
             device.run([Launch(kernels["pattern"], (buffer, np.uint32(seed)), (words,))])
             with device.mapped(buffer, array_bytes, "read") as array:
@@ -151,7 +207,8 @@ def _after_a_pass(device: Device, commands: tuple[Command, ...], check: Callable
     return again
 
 
-def _matches(device: Device, kernels: Mapping[str, Kernel], buffer: Buffer, words: int, seed: int) -> bool:
+def matches(device: Device, kernels: Mapping[str, Kernel], buffer: Buffer, words: int, seed: int) -> bool:
+    """Whether a buffer holds that many words of the pattern."""
     wrong = device.alloc(4)
     device.upload(wrong, np.zeros(1, np.uint32))
     device.run([Launch(kernels["compare"], (buffer, np.uint32(seed), wrong), (words,))])

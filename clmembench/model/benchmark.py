@@ -9,7 +9,8 @@ from typing import Literal
 from clmembench.model.device import DeviceInfo
 from clmembench.model.work import Prepared, Value
 
-Form = Literal["rate", "cost", "slope", "slope_rate"]
+Form = Literal["rate", "cost", "slope", "slope_rate", "overlap"]
+Part = Literal["submit", "wait", "run"]  # queued to submitted, submitted to started, started to ended
 Role = Literal["measure", "tune"]
 
 
@@ -18,8 +19,10 @@ class Metric:
     """How time becomes a value. Data, so that a stored run can be read without the benchmark's code.
 
     rate: amount per time, in `unit`; cost: time per amount; slope: the cost of the extra amount between two ends; slope_rate:
-    the rate of that extra amount. `times` names a parameter that the amount is multiplied by (operations of one work-item, of
-    all). `scale` turns amount/ns (rates) or ns/amount (cost, slope) into `unit`. `peak` names a figure of the spec sheet.
+    the rate of that extra amount; overlap: the share of the shorter of two Works that hides behind the other. `times` names a
+    parameter that the amount is multiplied by (operations of one work-item, of all). `scale` turns amount/ns (rates) or
+    ns/amount (cost, slope) into `unit`. `peak` names a figure of the spec sheet.
+    `part` is the part of the commands' way, by the event stamps, that a rate or cost is of, in place of the Work's own clock.
     """
 
     name: str
@@ -32,6 +35,7 @@ class Metric:
     times: str = ""
     cycles: bool = False  # also worth showing in cycles of the measured core clock
     only: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # the parameter values it speaks of; empty: all
+    part: Part | None = None
 
     def applies(self, params: Mapping[str, Value]) -> bool:
         """Whether a point with these parameters has this metric."""

@@ -57,13 +57,14 @@ class DeviceInfo:
 @dataclass(frozen=True, slots=True)
 class Timing:
     """One sample, in ns: host (enqueue to completion), device (sum over passes of first start to last end over all queues),
-    queue (queued to start, summed over passes) and CPU time of this process. device and queue are None where commands are
-    not stamped."""
+    queue and submit (of a pass's first command queued to start, and queued to submitted, summed over passes) and CPU time of
+    this process. What is stamped is None where commands are not."""
 
     host_ns: int
     device_ns: int | None
     queue_ns: int | None
     cpu_ns: int
+    submit_ns: int | None = None
 
 
 class Device(Protocol):

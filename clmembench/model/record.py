@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from clmembench.model.benchmark import Metric, Place, Point, Role
+from clmembench.model.benchmark import Metric, Part, Place, Point, Role
 from clmembench.model.device import DeviceInfo
 from clmembench.model.tuned import Tuned
 from clmembench.model.work import Array, Clock, Fact, Value
@@ -79,11 +79,20 @@ class Series:
     together: int = 0
     reads: Mapping[str, Trace] = field(default_factory=dict)
     averaged: int = 1  # a sample is the mean of that many, as another program reports it; 0: of it does not say how many
+    submit_ns: tuple[int, ...] | None = None
 
     def times_ns(self) -> tuple[int, ...]:
         """The samples of this series by its own clock."""
         chosen = {"device": self.device_ns, "queue": self.queue_ns, "host": self.host_ns}[self.clock]
         return chosen if chosen is not None else ()
+
+    def part_ns(self, part: Part) -> tuple[int, ...]:
+        """Of each sample the part of its commands' way that the event stamps give; empty where they do not."""
+        if part == "run" or self.submit_ns is None or self.queue_ns is None:
+            return self.device_ns or () if part == "run" else ()
+        if part == "submit":
+            return self.submit_ns
+        return tuple(a - b for a, b in zip(self.queue_ns, self.submit_ns, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

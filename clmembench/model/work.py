@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import numpy.typing as npt
@@ -112,7 +112,15 @@ class Batch:
     most: int = 100
 
 
-Command = Launch | Copy | Fill | Map | Call | Batch
+@dataclass(frozen=True, slots=True)
+class HostPart:
+    """What a launch costs the host's own program: a call with the same arguments, of a function that does nothing."""
+
+    launch: Launch
+    queue: int = 0
+
+
+Command = Launch | Copy | Fill | Map | Call | Batch | HostPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,4 +196,28 @@ class Reported:
     facts: Mapping[str, Value] = field(default_factory=dict)
 
 
-Prepared = Work | Slope | Reported
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Two Works on queues of their own, timed alone and at once in turn: how much of the shorter hides behind the longer.
+
+    The runner picks an n, at most `most`, with which `other(n)` lasts about as long as `one`. Both are by the host's clock.
+    """
+
+    one: Work
+    other: Callable[[int], Work]
+    most: int = 1 << 14
+
+    def works(self, n: int) -> tuple[Work, Work, Work]:
+        """The one, the other, and both: what was enqueued first may keep the other waiting, and is then in the time of both."""
+        one, other = self.one, self.other(n)
+
+        def check() -> None:
+            for work in (one, other):
+                if work.check is not None:
+                    work.check()
+
+        commands, outputs = (*one.commands, *other.commands), (*one.outputs, *other.outputs)
+        return one, other, replace(one, commands=commands, outputs=outputs, check=check)
+
+
+Prepared = Work | Slope | Overlap | Reported

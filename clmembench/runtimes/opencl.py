@@ -1,10 +1,10 @@
-"""OpenCL through pyopencl: opens a device, runs and times commands; opencl_build and opencl_info are parts of it."""
+"""OpenCL through pyopencl: opens a device, runs and times commands; opencl_build, _enqueue and _info are its parts."""
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ from clmembench.model import (
     DeviceError,
     DeviceInfo,
     Fill,
+    HostPart,
     ImageForm,
     Kernel,
     Launch,
@@ -31,12 +32,9 @@ from clmembench.model import (
     Timing,
     Value,
 )
+from clmembench.runtimes import opencl_enqueue as enqueue
 from clmembench.runtimes.opencl_build import OpenCLKernel, built, compiled
 from clmembench.runtimes.opencl_info import describe, installed
-
-Bound = Callable[[], Any]  # enqueues one command and returns its event
-
-STAMP_ATTEMPTS = 20
 
 _REMEDIES = {
     -4: "the device could not allocate memory: lower --size, or free memory on the device",
@@ -53,7 +51,7 @@ def _explained() -> Iterator[None]:
     """Turn the driver's errors into one line with a remedy."""
     try:
         yield
-    except cl.Error as error:
+    except (cl.Error, enqueue.Failure) as error:
         remedy = _REMEDIES.get(error.code, "")
         first_line = str(error).strip().splitlines()[0]
         raise DeviceError(f"{first_line}{': ' + remedy if remedy else ''}") from error
@@ -165,7 +163,11 @@ class OpenCLDevice:
         self.time(commands, 1, "host")
 
     def time(self, commands: Sequence[Command], passes: int, clock: Clock) -> Timing:
-        """One sample of `passes` passes. Events are stamped unless the host's clock is asked for."""
+        """One sample of `passes` passes. Events are stamped unless the host's clock is asked for.
+
+        Every call is made ready before the clocks start; what then runs is opencl_enqueue.run, whose cost a call the
+        benchmark launch_call measures.
+        """
         with _explained():
             if any(isinstance(c, Batch) for c in commands):
                 return _time_batch(commands, passes)
@@ -174,22 +176,23 @@ class OpenCLDevice:
             queues = self._plain if clock == "host" else self._stamped
             bound = self._bind(commands, queues)
             used = [queues[i] for i in sorted({c.queue for c in commands if not isinstance(c, Call | Batch)})]
-            events: list[list[Any]] = []
-            cpu, start = time.process_time_ns(), time.perf_counter_ns()
-            for _ in range(passes):
-                events.append([enqueue() for enqueue in bound])
-                if len(used) > 1:  # queues run beside each other within a pass, never across passes
-                    for queue in used:
-                        queue.flush()
-                    for queue in used:
-                        queue.finish()
-            if len(used) == 1:
-                used[0].finish()
-            host_ns = time.perf_counter_ns() - start
-            cpu_ns = time.process_time_ns() - cpu
-            if clock == "host":
-                return Timing(host_ns, None, None, cpu_ns)
-            return _stamped_timing(events, host_ns, cpu_ns)
+            events = None if clock == "host" else enqueue.Events(len(bound) * passes)
+            calls = _calls(bound, passes, used, events)
+            try:
+                cpu, start = time.process_time_ns(), time.perf_counter_ns()
+                enqueue.run(calls)
+                host_ns = time.perf_counter_ns() - start
+                cpu_ns = time.process_time_ns() - cpu
+                if events is None:
+                    return Timing(host_ns, None, None, cpu_ns)
+                return _stamped_timing(events, len(bound), passes, host_ns, cpu_ns)
+            except enqueue.Failure:
+                for queue in used:  # what was enqueued before may still use memory that its owner is about to give up
+                    enqueue.finish(queue)()
+                raise
+            finally:
+                if events is not None:
+                    events.release()
 
     def _time_calls(self, commands: Sequence[Command], passes: int) -> Timing:
         cpu, start = time.process_time_ns(), time.perf_counter_ns()
@@ -200,22 +203,28 @@ class OpenCLDevice:
                 command.function()
         return Timing(time.perf_counter_ns() - start, None, None, time.process_time_ns() - cpu)
 
-    def _bind(self, commands: Sequence[Command], queues: Sequence[Any]) -> list[Bound]:
+    def _bind(self, commands: Sequence[Command], queues: Sequence[Any]) -> list[enqueue.Ready]:
         """All that can be done before the clock starts: sizes checked, arguments set. A kernel with several sets of
         arguments has an object for each: setting them between launches would be Python within the sample."""
         sets: dict[int, list[int]] = {}
-        bound: dict[int, Bound] = {}
+        bound: dict[int, enqueue.Ready] = {}
         for command in commands:
             if id(command) in bound:
                 continue
-            if isinstance(command, Launch):
-                known = sets.setdefault(id(command.kernel), [])
-                if id(command.args) not in known:
-                    known.append(id(command.args))
-                handle = self._object(command.kernel.handle, known.index(id(command.args)))  # type: ignore[attr-defined]
-                bound[id(command)] = self._bind_launch(command, handle, queues[command.queue])
+            launch = command.launch if isinstance(command, HostPart) else command
+            if isinstance(launch, Launch):
+                known = sets.setdefault(id(launch.kernel), [])
+                if id(launch.args) not in known:
+                    known.append(id(launch.args))
+                kernel = self._object(launch.kernel.handle, known.index(id(launch.args)))  # type: ignore[attr-defined]
+                self._check_shape(launch)
+                kernel.set_args(*(cl.LocalMemory(a.nbytes) if isinstance(a, Local) else a for a in launch.args))
+                if launch is command:
+                    bound[id(command)] = enqueue.launch(launch, kernel, queues[launch.queue])
+                else:
+                    bound[id(command)] = enqueue.host_part(launch, kernel)
             else:
-                bound[id(command)] = self._bind_one(command, queues)
+                bound[id(command)] = _ready(command, queues)
         return [bound[id(command)] for command in commands]
 
     def _object(self, handle: Any, number: int) -> Any:
@@ -224,26 +233,6 @@ class OpenCLDevice:
         while len(objects) <= number:
             objects.append(cl.Kernel(handle.program, handle.function_name))
         return objects[number]
-
-    def _bind_one(self, command: Command, queues: Sequence[Any]) -> Bound:
-        if isinstance(command, Copy):
-            return _bind_copy(command, queues[command.queue])
-        if isinstance(command, Fill):
-            # some drivers write one pattern a work-item: the widest one that fits is up to 16 times faster
-            width = next(w for w in (16, 8, 4, 2, 1) if command.nbytes % w == 0)
-            queue, pattern = queues[command.queue], np.full(width, command.byte, dtype=np.uint8)
-            return lambda: cl.enqueue_fill_buffer(queue, command.buffer, pattern, 0, command.nbytes)
-        if isinstance(command, Map):
-            return _bind_map(command, queues[command.queue])
-        raise TypeError(f"{type(command).__name__} is no device command")
-
-    def _bind_launch(self, launch: Launch, handle: Any, queue: Any) -> Bound:
-        args = [cl.LocalMemory(a.nbytes) if isinstance(a, Local) else a for a in launch.args]
-        self._check_shape(launch)
-        handle.set_args(*args)
-        global_size, local_size = launch.global_size, launch.local_size
-        enqueue = cl.enqueue_nd_range_kernel
-        return lambda: enqueue(queue, handle, global_size, local_size)
 
     def _check_shape(self, launch: Launch) -> None:
         """Some drivers give no error for local memory or work-groups over their limit: they crash, or run on."""
@@ -266,46 +255,42 @@ def _time_batch(commands: Sequence[Command], passes: int) -> Timing:
     return Timing(max(0, host_ns - before_ns), device_ns, None, time.process_time_ns() - cpu)
 
 
-def _bind_copy(copy: Copy, queue: Any) -> Bound:
-    dst = copy.dst[: copy.nbytes] if isinstance(copy.dst, np.ndarray) else copy.dst
-    src = copy.src[: copy.nbytes] if isinstance(copy.src, np.ndarray) else copy.src
-    if not isinstance(dst, np.ndarray) and not isinstance(src, np.ndarray):
-        return lambda: cl.enqueue_copy(queue, dst, src, byte_count=copy.nbytes)
-    return lambda: cl.enqueue_copy(queue, dst, src, is_blocking=copy.blocking)
+def _ready(command: Command, queues: Sequence[Any]) -> enqueue.Ready:
+    if isinstance(command, Copy):
+        return enqueue.copy(command, queues[command.queue])
+    if isinstance(command, Fill):
+        return enqueue.fill(command, queues[command.queue])
+    if isinstance(command, Map):
+        return enqueue.map_and_unmap(command, queues[command.queue])
+    raise TypeError(f"{type(command).__name__} is no device command")
 
 
-def _bind_map(command: Map, queue: Any) -> Bound:
-    flags = cl.map_flags.READ if command.mode == "read" else cl.map_flags.WRITE_INVALIDATE_REGION
-    shape = (command.nbytes,)
-
-    def map_and_unmap() -> Any:
-        array, _ = cl.enqueue_map_buffer(queue, command.buffer, flags, 0, shape, np.uint8, is_blocking=True)
-        return array.base.release(queue)
-
-    return map_and_unmap
-
-
-def _stamped_timing(events: Sequence[Sequence[Any]], host_ns: int, cpu_ns: int) -> Timing:
-    device_ns = queue_ns = 0
-    for one_pass in events:
-        queued, starts, ends = zip(*(_stamps(event) for event in one_pass), strict=True)
-        device_ns += max(ends) - min(starts)
-        queue_ns += starts[0] - queued[0]
-    return Timing(host_ns, device_ns, queue_ns, cpu_ns)
+def _calls(
+    bound: Sequence[enqueue.Ready], passes: int, used: Sequence[Any], events: enqueue.Events | None
+) -> list[enqueue.Call]:
+    """Every call of a sample in its order. Queues run beside each other within a pass, never across passes."""
+    slots = events.slots() if events is not None else None
+    waits = [enqueue.finish(queue) for queue in used]
+    if len(used) > 1:
+        waits = [*map(enqueue.flush, used), *waits]
+    alike = [ready(None) for ready in bound] if slots is None else []
+    calls: list[enqueue.Call] = []
+    for number in range(passes):
+        first = number * len(bound)
+        calls += alike if slots is None else [ready(slots[first + n]) for n, ready in enumerate(bound)]
+        if len(used) > 1 or number == passes - 1:
+            calls += waits
+    return calls
 
 
-def _stamps(event: Any) -> tuple[int, int, int]:
-    """Queued, start and end of an event in ns. After a finished queue a driver may still be a moment late with them."""
-    for attempt in range(STAMP_ATTEMPTS):
-        try:
-            profile = event.profile
-            return profile.queued, profile.start, profile.end
-        except cl.RuntimeError as error:
-            if error.code != cl.status_code.PROFILING_INFO_NOT_AVAILABLE or attempt == STAMP_ATTEMPTS - 1:
-                raise
-            event.wait()
-            time.sleep(0.001)
-    raise AssertionError("not reached")
+def _stamped_timing(events: enqueue.Events, commands: int, passes: int, host_ns: int, cpu_ns: int) -> Timing:
+    """Of each pass: what its first command waited, and from the first start to the last end of all its commands."""
+    every, firsts = range(commands * passes), range(0, commands * passes, commands)
+    starts, ends = events.stamps(enqueue.STARTED, every), events.stamps(enqueue.ENDED, every)
+    queued, submitted = events.stamps(enqueue.QUEUED, firsts), events.stamps(enqueue.SUBMITTED, firsts)
+    device_ns = sum(max(ends[n : n + commands]) - min(starts[n : n + commands]) for n in firsts)
+    queue_ns = sum(starts[n] for n in firsts) - sum(queued)
+    return Timing(host_ns, device_ns, queue_ns, cpu_ns, sum(submitted) - sum(queued))
 
 
 class OpenCL:

@@ -1,0 +1,83 @@
+"""How much of a copy between host and device hides behind a kernel, or two such copies behind each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from clmembench.benchmarks import MIB, axis, axis_of, benchmark, headline_bytes, multiplied
+from clmembench.benchmarks.transfer import SEED, copied, matches
+from clmembench.data import kernel_source
+from clmembench.model import Device, DeviceInfo, Launch, Metric, Overlap, Work
+
+HIDDEN = Metric("hidden", "%", "nbytes", "overlap", "higher", scale=100)
+FACTOR, ADDEND = 1664525, 1013904223
+CHAIN = 1 << 6  # dependent operations of a work-item, which the runner multiplies
+GROUP = 256
+GROUPS = 8  # to a compute unit
+BEHIND = ("arithmetic", "streaming", "copy_back")
+
+
+def _bytes(info: DeviceInfo) -> int:
+    return min((64 if info.shares_host_memory else 256) * MIB, headline_bytes(info))
+
+
+@benchmark(
+    HIDDEN,
+    suite="link",
+    source="Gomez-Luna et al. 2012, transfers hidden behind kernels",
+    quick={"direction": axis("to_device"), "behind": axis("arithmetic"), "array_bytes": axis_of(lambda info: (_bytes(info),))},
+    direction=axis_of(lambda info: ("to_device",) if info.shares_host_memory else ("to_device", "from_device")),
+    behind=axis_of(lambda info: BEHIND[:1] if info.shares_host_memory else BEHIND),
+    array_bytes=axis_of(lambda info: (_bytes(info),)),
+)
+def transfer_overlap(device: Device, direction: str, behind: str, array_bytes: int) -> Overlap:
+    """Share of a pinned copy's time that passes while something else runs: the two alone, and both at once, in turn.
+
+    What they save by running at once over the time of the shorter one: 100% where it costs nothing, 0% where they run one
+    after the other, by the host's clock. Behind arithmetic: a kernel of dependent operations, on all compute units. Behind
+    streaming: kernels that copy device memory. Behind copy_back: copies the other way. So much of these as lasts about as long
+    as the copy. The copy is on a queue of its own, and is enqueued first.
+    """
+    array_bytes = array_bytes // 16 * 16
+    copy = copied(device, direction, True, array_bytes, 0, blocking=False)
+    if behind == "copy_back":
+        back = copied(device, "from_device" if direction == "to_device" else "to_device", True, array_bytes, 1, blocking=False)
+        return Overlap(copy, lambda n: replace(back, commands=back.commands * n, nbytes=n * back.nbytes))
+    if behind == "arithmetic":
+        return Overlap(copy, _arithmetic(device))
+    kernel = _streaming(device, array_bytes)
+    return Overlap(copy, lambda n: replace(kernel, commands=kernel.commands * n, nbytes=n * kernel.nbytes))
+
+
+def _arithmetic(device: Device) -> Callable[[int], Work]:
+    group = min(GROUP, device.info.max_work_group)
+    items = group * GROUPS * device.info.compute_units
+    kernel, out = device.build(kernel_source("transfer"))["chain"], device.alloc(4 * items)
+
+    def work(n: int) -> Work:
+        steps = n * CHAIN + device.seed % 7
+        numbers = (np.uint32(steps), np.uint32(FACTOR), np.uint32(ADDEND))
+
+        def check() -> None:
+            expected = multiplied(np.arange(items), FACTOR, ADDEND, steps)
+            assert np.array_equal(device.download(out, np.uint32, items), expected), "a chain of operations is wrong"
+
+        launch = Launch(kernel, (out, *numbers), (items,), (group,), queue=1)
+        return Work((launch,), ops=items * steps, outputs=((out, 4 * items),), check=check, clock="host")
+
+    return work
+
+
+def _streaming(device: Device, nbytes: int) -> Work:
+    kernels = device.build(kernel_source("transfer"))
+    source, target, seed = device.alloc(nbytes), device.alloc(nbytes), SEED + device.seed + 2
+    device.run([Launch(kernels["pattern"], (source, np.uint32(seed)), (nbytes // 4,))])
+    launch = Launch(kernels["stream"], (source, target), (nbytes // 16,), queue=1)
+
+    def check() -> None:
+        assert matches(device, kernels, target, nbytes // 4, seed), "what was copied on the device is wrong"
+
+    return Work((launch,), nbytes=2 * nbytes, outputs=((target, nbytes),), check=check, clock="host")

@@ -1,0 +1,191 @@
+"""Enqueues through the OpenCL library's own functions: one foreign call a command; part of the OpenCL runtime.
+
+pyopencl makes an event object for every command, and each call of it converts its arguments anew. Here the arguments are
+converted before the clock starts, and there is no event where nobody reads one: drivers spend time on each.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from clmembench.model import Copy, Fill, Launch, Map
+
+Call = Callable[[], int]  # one call of the library; returns its error code, 0 for none
+Ready = Callable[[ctypes.c_void_p | None], Call]  # a command, all but where its event goes
+
+NOT_AVAILABLE = -7  # CL_PROFILING_INFO_NOT_AVAILABLE
+STAMP_ATTEMPTS = 20
+QUEUED, SUBMITTED, STARTED, ENDED = range(0x1280, 0x1284)  # CL_PROFILING_COMMAND_*
+BLOCKING, PENDING = 1, 0
+NO_WAIT = (0, None)  # the number of events to wait for, and which
+
+_Pointer, _Size = ctypes.c_void_p, ctypes.c_size_t
+
+
+class Failure(Exception):
+    """A call of the library failed."""
+
+    def __init__(self, function: str, code: int) -> None:
+        super().__init__(f"{function} failed: {cl.status_code.to_string(code, 'error %d')}")
+        self.code = code
+
+
+@cache
+def library(held: bool = False) -> ctypes.CDLL:
+    """The OpenCL library that pyopencl itself has loaded: its handles are valid in no other. `held`: calls keep Python's lock,
+    which saves some 40 ns where a call does not wait."""
+    kind = ctypes.PyDLL if held else ctypes.CDLL
+    found = kind(cl._cl.__file__)  # a symbol that it does not have is looked up in what it is linked to
+    if not hasattr(found, "clFinish"):  # but not on Windows, where a library is known by its name alone
+        found = kind("OpenCL")
+    found.clEnqueueMapBuffer.restype = _Pointer
+    return found
+
+
+@cache
+def nothing() -> Any:
+    """A function of the C library that returns 0 when its first argument is 0, and does nothing else."""
+    return (ctypes.PyDLL("msvcrt") if sys.platform == "win32" else ctypes.PyDLL(None)).abs
+
+
+def handle(of: Any) -> ctypes.c_void_p:
+    """Of a queue, kernel or buffer of pyopencl's."""
+    return _Pointer(of.int_ptr)
+
+
+def run(calls: Iterable[Call]) -> None:
+    """Make the calls one after the other: this loop is what is timed. Raises Failure for the first that fails."""
+    for call in calls:
+        code = call()
+        if code:
+            raise Failure(getattr(getattr(call, "func", call), "__name__", "OpenCL"), code)
+
+
+def finish(queue: Any) -> Call:
+    """Wait until all that was enqueued has ended."""
+    return partial(library().clFinish, handle(queue))
+
+
+def flush(queue: Any) -> Call:
+    """Have the driver submit what was enqueued."""
+    return partial(library(held=True).clFlush, handle(queue))
+
+
+def launch(command: Launch, kernel: Any, queue: Any) -> Ready:
+    """`kernel` is the object whose arguments are the command's."""
+    return partial(_to, library(held=True).clEnqueueNDRangeKernel, handle(queue), handle(kernel), *_range(command))
+
+
+def host_part(command: Launch, kernel: Any) -> Ready:
+    """The call that a launch would be, with the same arguments, of a function that does nothing."""
+    return partial(_to, nothing(), _Pointer(0), handle(kernel), *_range(command))
+
+
+def _range(command: Launch) -> tuple[Any, ...]:
+    sizes = _Size * len(command.global_size)
+    local = None if command.local_size is None else sizes(*map(int, command.local_size))
+    return len(command.global_size), None, sizes(*map(int, command.global_size)), local
+
+
+def _to(function: Any, *args: Any) -> Call:
+    """The call of a function whose last argument, here the last of `args`, is where the event goes."""
+    return partial(function, *args[:-1], *NO_WAIT, args[-1])
+
+
+def copy(command: Copy, queue: Any) -> Ready:
+    """Raises ValueError where a host array is not `nbytes` of contiguous memory: the library would go on beyond it."""
+    nbytes, waits = _Size(command.nbytes), BLOCKING if command.blocking else PENDING
+    whose = library(held=not command.blocking)
+    if isinstance(command.src, np.ndarray):
+        there = _memory(command.src, command.nbytes)
+        return partial(_to, whose.clEnqueueWriteBuffer, handle(queue), handle(command.dst), waits, _Size(0), nbytes, there)
+    if isinstance(command.dst, np.ndarray):
+        there = _memory(command.dst, command.nbytes)
+        return partial(_to, whose.clEnqueueReadBuffer, handle(queue), handle(command.src), waits, _Size(0), nbytes, there)
+    buffers = handle(command.src), handle(command.dst)
+    return partial(_to, whose.clEnqueueCopyBuffer, handle(queue), *buffers, _Size(0), _Size(0), nbytes)
+
+
+def _memory(array: Any, nbytes: int) -> ctypes.c_void_p:
+    if not array.flags.c_contiguous or array.nbytes < nbytes:
+        raise ValueError(f"a host array of {array.nbytes} B is not {nbytes} B of contiguous memory")
+    return _Pointer(array.ctypes.data)
+
+
+def fill(command: Fill, queue: Any) -> Ready:
+    """Of any bytes."""
+    # some drivers write one pattern a work-item: the widest one that fits is up to 16 times faster
+    width = next(w for w in (16, 8, 4, 2, 1) if command.nbytes % w == 0)
+    pattern = (ctypes.c_uint8 * width)(*[command.byte] * width)
+    sizes = _Size(width), _Size(0), _Size(command.nbytes)
+    return partial(_to, library(held=True).clEnqueueFillBuffer, handle(queue), handle(command.buffer), pattern, *sizes)
+
+
+def map_and_unmap(command: Map, queue: Any) -> Ready:
+    """The event is the unmapping's."""
+    flags = cl.map_flags.READ if command.mode == "read" else cl.map_flags.WRITE_INVALIDATE_REGION
+    code, whose = ctypes.c_int32(), library()
+    area = ctypes.c_uint64(flags), _Size(0), _Size(command.nbytes)
+    mapping = partial(
+        whose.clEnqueueMapBuffer, handle(queue), handle(command.buffer), BLOCKING, *area, *NO_WAIT, None, ctypes.byref(code)
+    )
+    unmapping = partial(whose.clEnqueueUnmapMemObject, handle(queue), handle(command.buffer))
+
+    def ready(event: ctypes.c_void_p | None) -> Call:
+        def both() -> int:
+            there = mapping()
+            return code.value or unmapping(_Pointer(there), *NO_WAIT, event)
+
+        return both
+
+    return ready
+
+
+class Events:
+    """Room for that many events, and what is stamped on them. `release` gives them all up."""
+
+    def __init__(self, count: int) -> None:
+        self._slots = (_Pointer * count)()
+        self._stamp = ctypes.c_uint64()
+        self._ask = library(held=True).clGetEventProfilingInfo
+
+    def slots(self) -> list[ctypes.c_void_p]:
+        """Where each event goes."""
+        first, step = ctypes.addressof(self._slots), ctypes.sizeof(_Pointer)
+        return [_Pointer(first + step * n) for n in range(len(self._slots))]
+
+    def stamps(self, which: int, events: Sequence[int]) -> list[int]:
+        """One of the four stamps of these events, in ns. Raises Failure where the driver does not give one."""
+        stamp, ask, found = self._stamp, self._ask, []
+        size, there = _Size(8), ctypes.byref(stamp)
+        for number in events:
+            event = _Pointer(self._slots[number])
+            code = ask(event, which, size, there, None)
+            if code:
+                self._late(event, which, code)
+            found.append(stamp.value)
+        return found
+
+    def _late(self, event: ctypes.c_void_p, which: int, code: int) -> None:
+        """After a finished queue a driver may still be a moment late with the stamps."""
+        for _ in range(STAMP_ATTEMPTS):
+            if code != NOT_AVAILABLE:
+                break
+            time.sleep(0.001)
+            code = self._ask(event, which, _Size(8), ctypes.byref(self._stamp), None)
+            if not code:
+                return
+        raise Failure("clGetEventProfilingInfo", code)
+
+    def release(self) -> None:
+        for slot in self._slots:
+            if slot:
+                library(held=True).clReleaseEvent(_Pointer(slot))
