@@ -9,13 +9,13 @@
 #ifndef V
 typedef NAME(T, 8) T8;
 
-// Small whole numbers below `levels` for eight indices from i on, and a seed: sums of products stay exact, so results are compared
-// for equality. `levels` is at most 1024.
+// Small whole numbers below `levels`, a power of two up to 1024, for eight indices from i on, and a seed: sums of products stay exact,
+// so results are compared for equality.
 uint8 values(const ulong i, const uint seed, const uint levels) {
     const ulong8 at = i + (ulong8)(0, 1, 2, 3, 4, 5, 6, 7);
     uint8 h = convert_uint8((at ^ (at >> 32)) & 0xFFFFFFFFul) * 2654435761u ^ seed;
     h = (h ^ (h >> 15)) * 2246822519u;
-    return mul_hi(h ^ (h >> 13), (uint8)(levels));
+    return (h ^ (h >> 13)) & (levels - 1);
 }
 
 // One work-item eight elements, of n.

@@ -18,7 +18,7 @@ TERMS = {"copy": (1, 0, 0), "scale": (SCALAR, 0, 0), "add": (1, 1, 0), "triad": 
 READS = {"copy": 1, "scale": 1, "add": 2, "triad": 2, "write": 0, "dot": 2, "read": 1}  # arrays read
 SUMS = ("dot", "read")
 WIDTHS = (1, 2, 4, 8, 16)  # a vector of 3 takes the room of 4
-LEVELS = 1024  # input values are whole numbers below it, fewer where sums would not be exact
+LEVELS = 1024  # input values are whole numbers below it, or below a lower power of two where sums would not be exact
 SEEDS = (0x9E3779B9, 0x85EBCA6B)
 GROUPS = (256, 64, 1024)  # work-items of a work-group; of blocks, which have one, the first stands for all
 HELD_GROUP = 1024  # work-items of a work-group where their number is fixed
@@ -32,7 +32,7 @@ def value(index: Array, seed: int, levels: int) -> Array:
     i = index.astype(np.uint64)
     h = ((i ^ (i >> np.uint64(32))).astype(np.uint32) * np.uint32(2654435761)) ^ np.uint32(seed)
     h = (h ^ (h >> np.uint32(15))) * np.uint32(2246822519)
-    return ((h ^ (h >> np.uint32(13))).astype(np.uint64) * np.uint64(levels) >> np.uint64(32)).astype(np.uint32)
+    return (h ^ (h >> np.uint32(13))) % np.uint32(levels)
 
 
 def _where(
@@ -170,9 +170,9 @@ def _items(device: Device, order: str, group: int, vectors: int) -> int:
 
 
 def _exact_levels(scalar: np.dtype[np.generic], additions: int) -> int:
-    """How many input levels keep a lane's sum of products exact: at most 2**24 in float, 2**53 in double."""
+    """How many input levels, a power of two, keep a lane's sum of products exact: at most 2**24 in float, 2**53 in double."""
     largest = (2**24 if scalar.itemsize == 4 else 2**53) // max(1, additions)
-    return int(min(LEVELS, max(2, int(largest**0.5))))
+    return min(LEVELS, 1 << max(1, int(largest**0.5).bit_length() - 1))
 
 
 @dataclass(frozen=True, slots=True)
