@@ -46,55 +46,106 @@ kernel void init(global double* restrict a, const ulong n, const uint seed) {
     for (ulong e = n / WIDTH * WIDTH + k; e < n; e += m) a[e] = value(e, seed);
 }
 
-#if ATOMIC
-// Add to a double that others add to: try until nobody else was between the reading and the writing.
-void add(volatile global ulong* const sum, const double value) {
-    ulong seen = *sum, before;
-    do {
-        before = seen;
-        seen = atom_cmpxchg(sum, before, as_ulong(as_double(before) + value));
-    } while (seen != before);
-}
-#endif
-
-// Each work-item sums its share, its work-group adds up those sums in local memory, and its first work-item adds the group's
-// sum to the result (ATOMIC) or writes it to out[group]: of one group that is the result, of several it is reduced once more.
-#if ATOMIC
-kernel void reduce(const global double* restrict a, volatile global ulong* restrict out, const ulong n, local double* slot) {
-#else
-kernel void reduce(const global double* restrict a, global double* restrict out, const ulong n, local double* slot) {
-#endif
-    const global V* restrict b = (const global V*)a;
-    const ulong k = get_global_id(0), m = get_global_size(0);
-    SHARE(n / WIDTH, k, m)
-    // four sums, so that an addition need not wait for the one before it
-    V s0 = (V)(0), s1 = (V)(0), s2 = (V)(0), s3 = (V)(0);
-    ulong i = first;
-    for (; i + 3 * STEP < last; i += 4 * STEP) {
-        s0 += b[i];
-        s1 += b[i + STEP];
-        s2 += b[i + 2 * STEP];
-        s3 += b[i + 3 * STEP];
-    }
-    for (; i < last; i += STEP) s0 += b[i];
-    const V all = (s0 + s1) + (s2 + s3);
-    double sum = ACROSS(WIDTH, all);
-    for (ulong e = n / WIDTH * WIDTH + k; e < n; e += m) sum += a[e];
 #if GROUP > 1
-    const uint id = get_local_id(0);
-    slot[id] = sum;
+// Add up what the work-items of a group have in slot[0] to slot[GROUP - 1]; the sum is in slot[0], after a barrier.
+void add_up(local double* slot, const uint id) {
     barrier(CLK_LOCAL_MEM_FENCE);
     for (uint left = GROUP; left > 1; left = (left + 1) / 2) {
         const uint upper = (left + 1) / 2;
         if (id + upper < left) slot[id] += slot[id + upper];
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    if (id > 0) return;
+}
+#endif
+
+#if ATOMIC
+typedef ulong Shared;
+
+// Add to a double that others add to: guess what it is, and try until nobody else was between the reading and the writing.
+void hand_over(volatile global ulong* const sum, const double value) {
+    ulong seen = 0, before;
+    do {
+        before = seen;
+        seen = atom_cmpxchg(sum, before, as_ulong(as_double(before) + value));
+    } while (seen != before);
+}
+#else
+typedef uint2 Shared;
+
+// Write a double for another work-group to read: OpenCL 1.2 has but atomics for that, everywhere of 32 bits alone.
+void hand_over(volatile global uint2* const sum, const double value) {
+    volatile global uint* const words = (volatile global uint*)sum;
+    atomic_xchg(words, as_uint2(value).x);
+    atomic_xchg(words + 1, as_uint2(value).y);
+}
+
+double handed_over(volatile global uint2* const sum) {
+    volatile global uint* const words = (volatile global uint*)sum;
+    return as_double((uint2)(atomic_or(words, 0u), atomic_or(words + 1, 0u)));
+}
+#endif
+
+// Each work-item sums its share, its work-group adds up those sums in local memory, and its first work-item writes the group's sum
+// to sums[group], or adds it to sums[0] (ATOMIC). The group that ends last, of those counted in `ended`, adds up what the others
+// have left and sets the count, and ATOMIC's sum, to 0 again for the next launch. Both are 0 before the first one.
+kernel void reduce(const global double* restrict a, volatile global Shared* restrict sums, volatile global uint* restrict ended,
+                   global double* restrict out, const ulong n, local double* slot) {
+    const global V* restrict b = (const global V*)a;
+    const ulong k = get_global_id(0), m = get_global_size(0);
+    SHARE(n / WIDTH, k, m)
+    // Four streams of vectors `apart` from each other, as long as all four have one: of a block its quarters, since a core's prefetcher
+    // stops at the end of each page. Each has a sum, so that an addition need not wait for the one before it.
+    const ulong apart = BLOCKED ? (last - first) / 4 : m, next = BLOCKED ? 1 : 4 * m;
+    const ulong end = BLOCKED ? first + apart : last < 3 * m ? 0 : last - 3 * m;
+    V s0 = (V)(0), s1 = (V)(0), s2 = (V)(0), s3 = (V)(0);
+    ulong i = first;
+    for (; i < end; i += next) {
+        s0 += b[i];
+        s1 += b[i + apart];
+        s2 += b[i + 2 * apart];
+        s3 += b[i + 3 * apart];
+    }
+    for (i = BLOCKED ? first + 4 * apart : i; i < last; i += STEP) s0 += b[i];
+    const V all = (s0 + s1) + (s2 + s3);
+    double sum = ACROSS(WIDTH, all);
+    for (ulong e = n / WIDTH * WIDTH + k; e < n; e += m) sum += a[e];
+
+    const uint id = get_local_id(0), groups = get_num_groups(0);
+#if GROUP > 1
+    slot[id] = sum;
+    add_up(slot, id);
     sum = slot[0];
 #endif
-#if ATOMIC
-    add(out, sum);
+    if (groups == 1) {
+        if (id == 0) *out = sum;
+        return;
+    }
+#if GROUP > 1
+    local uint is_last;
 #else
-    out[get_group_id(0)] = sum;
+    uint is_last = 0;
 #endif
+    if (id == 0) {
+        hand_over(ATOMIC ? sums : sums + get_group_id(0), sum);
+        mem_fence(CLK_GLOBAL_MEM_FENCE);  // what is handed over is there before the group counts
+        is_last = atomic_inc(ended) + 1 == groups;
+    }
+#if GROUP > 1
+    barrier(CLK_LOCAL_MEM_FENCE);
+#endif
+    if (!is_last) return;
+    mem_fence(CLK_GLOBAL_MEM_FENCE);
+#if ATOMIC
+    if (id == 0) *out = as_double(atom_xchg(sums, 0));
+#else
+    sum = 0;
+    for (uint group = id; group < groups; group += GROUP) sum += handed_over(&sums[group]);
+#if GROUP > 1
+    slot[id] = sum;
+    add_up(slot, id);
+    sum = slot[0];
+#endif
+    if (id == 0) *out = sum;
+#endif
+    if (id == 0) atomic_xchg(ended, 0);
 }

@@ -1,7 +1,60 @@
-// STREAM and its relatives over arrays of T, moved as vectors V of W elements. OP selects what `stream` or `reduce` does.
+// STREAM and its relatives over arrays of T. With V, a vector of elements, it is one of the kernels that are measured: OP selects
+// what `stream` or `reduce` does. Without V it is what fills the inputs and says what the outputs must be, the same for all shapes.
 #ifdef FP64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
+#define JOIN(a, b) a##b
+#define NAME(a, b) JOIN(a, b)
+
+#ifndef V
+typedef NAME(T, 8) T8;
+
+// Small whole numbers below `levels`, a power of two up to 1024, for eight indices from i on, and a seed: sums of products stay exact,
+// so results are compared for equality.
+uint8 values(const ulong i, const uint seed, const uint levels) {
+    const ulong8 at = i + (ulong8)(0, 1, 2, 3, 4, 5, 6, 7);
+    uint8 h = convert_uint8((at ^ (at >> 32)) & 0xFFFFFFFFul) * 2654435761u ^ seed;
+    h = (h ^ (h >> 15)) * 2246822519u;
+    return (h ^ (h >> 13)) & (levels - 1);
+}
+
+// One work-item eight elements, of n.
+kernel void init(global T* restrict a, const ulong n, const uint seed, const uint levels) {
+    const ulong i = 8 * get_global_id(0);
+    const T8 v = NAME(convert_, NAME(T, 8))(values(i, seed, levels));
+    if (i + 8 <= n) {
+        vstore8(v, 0, a + i);
+    } else {
+        const T rest[8] = {v.s0, v.s1, v.s2, v.s3, v.s4, v.s5, v.s6, v.s7};
+        for (ulong e = i; e < n; e++) a[e] = rest[e - i];
+    }
+}
+
+// One work-item eight elements, of n: count those that are not times_b * b + times_c * c + plus, of the inputs' formula.
+kernel void verify(const global T* restrict a, const ulong n, const uint seed_b, const uint seed_c, const uint levels,
+                   const uint times_b, const uint times_c, const uint plus, global uint* restrict wrong) {
+    const ulong i = 8 * get_global_id(0);
+    const T8 want = NAME(convert_, NAME(T, 8))(times_b * values(i, seed_b, levels) + times_c * values(i, seed_c, levels) + plus);
+    if (i + 8 <= n && all(vload8(0, a + i) == want)) return;
+    const T wants[8] = {want.s0, want.s1, want.s2, want.s3, want.s4, want.s5, want.s6, want.s7};
+    for (ulong e = i; e < min(i + 8, n); e++)
+        if (!(a[e] == wants[e - i])) atomic_inc(wrong);
+}
+
+// Each work-item sums, in integers and from the inputs' formula alone, every m-th eight of n elements of b, or of b times c.
+kernel void expect(global ulong* restrict partial, const uint seed_b, const uint seed_c, const uint levels, const uint products,
+                   const ulong n) {
+    const ulong k = get_global_id(0), m = get_global_size(0);
+    ulong8 sums = 0;
+    for (ulong i = 8 * k; i + 8 <= n; i += 8 * m)
+        sums += convert_ulong8(values(i, seed_b, levels) * (products ? values(i, seed_c, levels) : (uint8)(1)));
+    ulong sum = sums.s0 + sums.s1 + sums.s2 + sums.s3 + sums.s4 + sums.s5 + sums.s6 + sums.s7;
+    if (k == 0)
+        for (ulong e = n / 8 * 8; e < n; e++) sum += values(e, seed_b, levels).s0 * (products ? values(e, seed_c, levels).s0 : 1u);
+    partial[k] = sum;
+}
+
+#else
 #define COPY 0
 #define SCALE 1
 #define ADD 2
@@ -9,18 +62,6 @@
 #define WRITE 4
 #define DOT 5
 #define READ 6
-
-// A small whole number for each index and seed: sums of products stay exact, so results are compared for equality.
-uint value(const ulong i, const uint seed, const uint levels) {
-    uint h = (uint)(i ^ (i >> 32)) * 2654435761u ^ seed;
-    h = (h ^ (h >> 15)) * 2246822519u;
-    return (h ^ (h >> 13)) % levels;
-}
-
-// One work-item an element.
-kernel void init(global T* restrict a, const uint seed, const uint levels) {
-    a[get_global_id(0)] = (T)value(get_global_id(0), seed, levels);
-}
 
 #if NONTEMPORAL
 #define STORE(v, p) __builtin_nontemporal_store((v), (p))
@@ -51,25 +92,6 @@ kernel void stream(global V* restrict a, const global V* restrict b, const globa
 #endif
 }
 
-// One work-item an element: count the elements that are not what the inputs' formula says.
-kernel void verify(const global T* restrict a, const uint seed_b, const uint seed_c, const uint levels, const uint s,
-                   global uint* restrict wrong) {
-    const size_t i = get_global_id(0);
-    const uint b = value(i, seed_b, levels), c = value(i, seed_c, levels);
-#if OP == COPY
-    const uint want = b;
-#elif OP == SCALE
-    const uint want = s * b;
-#elif OP == ADD
-    const uint want = b + c;
-#elif OP == TRIAD
-    const uint want = b + s * c;
-#else
-    const uint want = s;
-#endif
-    if (!(a[i] == (T)want)) atomic_inc(wrong);
-}
-
 #else
 #if OP == DOT
 #define TERM(i) (b[i] * c[i])
@@ -77,37 +99,28 @@ kernel void verify(const global T* restrict a, const uint seed_b, const uint see
 #define TERM(i) (b[i])
 #endif
 
-// Each work-item sums its share of n vectors: a contiguous block (BLOCKED: one core's stream) or every m-th vector (neighbours
-// read neighbouring addresses). Its sums stay a vector: the host adds them up.
+// Each work-item sums its share of n vectors. BLOCKED: a contiguous block, read as four streams side by side, since a core's
+// prefetcher stops at the end of each page; else every m-th vector, so that neighbours read neighbouring addresses. Its sums stay a
+// vector: the host adds them up.
 kernel void reduce(const global V* restrict b, const global V* restrict c, global V* restrict partial, const ulong n) {
     const ulong k = get_global_id(0), m = get_global_size(0);
 #if BLOCKED
-    const ulong first = n / m * k, last = k + 1 == m ? n : n / m * (k + 1), step = 1;
+    const ulong first = n / m * k, last = k + 1 == m ? n : n / m * (k + 1), apart = (last - first) / 4, end = first + apart;
 #else
-    const ulong first = k, last = n, step = m;
+    const ulong first = k, last = n, apart = m, end = n < 3 * m ? 0 : n - 3 * m;
 #endif
+    const ulong step = BLOCKED ? 1 : m, next = BLOCKED ? 1 : 4 * m;
     // four sums, so that an addition need not wait for the one before it
     V s0 = (V)(0), s1 = (V)(0), s2 = (V)(0), s3 = (V)(0);
     ulong i = first;
-    for (; i + 3 * step < last; i += 4 * step) {
+    for (; i < end; i += next) {
         s0 += TERM(i);
-        s1 += TERM(i + step);
-        s2 += TERM(i + 2 * step);
-        s3 += TERM(i + 3 * step);
+        s1 += TERM(i + apart);
+        s2 += TERM(i + 2 * apart);
+        s3 += TERM(i + 3 * apart);
     }
-    for (; i < last; i += step) s0 += TERM(i);
+    for (i = BLOCKED ? first + 4 * apart : i; i < last; i += step) s0 += TERM(i);
     partial[k] = (s0 + s1) + (s2 + s3);
 }
-
-// Each work-item sums, in integers and from the inputs' formula alone, every m-th of n elements.
-kernel void expect(global ulong* restrict partial, const uint seed_b, const uint seed_c, const uint levels, const ulong n) {
-    ulong sum = 0;
-    for (ulong i = get_global_id(0); i < n; i += get_global_size(0))
-#if OP == DOT
-        sum += value(i, seed_b, levels) * value(i, seed_c, levels);
-#else
-        sum += value(i, seed_b, levels);
 #endif
-    partial[get_global_id(0)] = sum;
-}
 #endif

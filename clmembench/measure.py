@@ -186,7 +186,7 @@ def _reported(told: Reported) -> Measured:
     return Measured((series,), stopped, told.checked, told.notes, facts=told.facts)
 
 
-def _smallest(prepared: Prepared) -> Work:
+def _smallest(prepared: Work | Slope | Overlap) -> Work:
     """What is checked before anything is timed."""
     if isinstance(prepared, Slope):
         return prepared.work(prepared.start)

@@ -1,6 +1,7 @@
-"""Triad of clmembench against a C/OpenMP triad compiled here (gcc -O3 -march=native), in turn, on the first CPU device.
+"""copy, triad, dot and sum of clmembench against C and OpenMP compiled here (gcc -O3 -march=native), in turn, on the first CPU.
 
-Prints both bandwidths of every round, CPU time over wall time of ours, and the ratio of medians.
+Prints the bandwidths of every round, CPU time over wall time of ours, and the ratio of medians. The peer of a sum is the dot:
+both only read.
 Usage: python scripts/against_openmp.py [rounds]
 """
 
@@ -11,62 +12,88 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from clmembench import derive, plan
-from clmembench.benchmarks import discovered, headline_bytes
-from clmembench.isolate import Child, Job
-from clmembench.model import Point
+from clmembench import derive
+from clmembench.benchmarks import BANDWIDTH, headline_bytes
+from clmembench.isolate import Child, Job, probed
+from clmembench.model import Point, Value
 from clmembench.runtimes import runtime
 from clmembench.selection import FULL
 
-SHAPES = {
-    "portable": {"order": "item", "nontemporal": 0, "width": 1, "work_group": 256},
-    "non-temporal": {"order": "item", "nontemporal": 1, "width": 4, "work_group": 256},
-}
+PEERS = ("copy", "triad", "dot")  # in the order of openmp_stream.c
+PORTABLE = {"order": "item", "nontemporal": 0, "width": 1, "work_group": 256}
+TUNED = {"order": "item", "nontemporal": 1, "width": 8, "work_group": 256}
+BLOCKS = {"order": "blocked", "nontemporal": 0, "width": 8, "work_group": 256}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One of ours: its name here, its benchmark and point but for the size, and the peer's operation."""
+
+    name: str
+    bench: str
+    params: Mapping[str, Value]
+    peer: str
+
+    def of(self, array_bytes: int) -> Mapping[str, Value]:
+        if self.bench == "reduction":
+            return {**self.params, "n": array_bytes // 8}
+        return {**self.params, "dtype": "double", "array_bytes": array_bytes}
+
+
+CASES = (
+    Case("copy, portable", "stream", {"op": "copy", **PORTABLE}, "copy"),
+    Case("copy, non-temporal", "stream", {"op": "copy", **TUNED}, "copy"),
+    Case("triad, portable", "stream", {"op": "triad", **PORTABLE}, "triad"),
+    Case("triad, non-temporal", "stream", {"op": "triad", **TUNED}, "triad"),
+    Case("dot", "stream", {"op": "dot", **BLOCKS}, "dot"),
+    Case("sum", "reduction", {"method": "loop", "groups_a_unit": 4, "width": 8, "work_group": 1}, "dot"),
+)
 
 
 def main(rounds: int) -> None:
     """Alternate the peer and ours; each of ours is a fresh process, as the peer is."""
     info = next(d for d in runtime("opencl").devices() if d.kind == "cpu")
-    found = plan.probe("opencl", info)
+    found = probed(Job("opencl", info))
     info = replace(info, features=found.features)
     array_bytes = headline_bytes(info)
-    bench = discovered()["stream"]
-    job = Job("opencl", info, "stream", budget=FULL, features=found.features, quantum_ns=found.quantum_ns)
-    ours: dict[str, list[float]] = {name: [] for name in SHAPES}
-    peer: list[float] = []
+    ours: dict[str, list[float]] = {}
+    peer: dict[str, list[float]] = {name: [] for name in PEERS}
     with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder) / "triad"
-        source = Path(__file__).with_name("triad.c")
+        program = Path(folder) / "openmp_stream"
+        source = Path(__file__).with_name("openmp_stream.c")
         subprocess.run(
             [shutil.which("gcc") or "gcc", "-O3", "-march=native", "-fopenmp", str(source), "-o", str(program)], check=True
         )
-        print(f"{info.name}, {info.platform} {info.driver}, three arrays of {array_bytes >> 20} MiB, double; GB/s")
+        print(f"{info.name}, {info.platform} {info.driver}, arrays of {array_bytes >> 20} MiB, double; GB/s")
         for number in range(rounds):
-            done = subprocess.run([str(program), str(array_bytes // 8), "20"], check=True, capture_output=True, text=True)
-            threads, gb_s = done.stdout.split()
-            peer.append(float(gb_s))
-            line = f"round {number + 1}: C/OpenMP ({threads} threads) {peer[-1]:.1f}"
-            for name, shape in SHAPES.items():
-                if shape["nontemporal"] and "nontemporal" not in found.features:
+            done = subprocess.run([str(program), str(array_bytes // 8), "12"], check=True, capture_output=True, text=True)
+            threads, *rates = done.stdout.split()
+            for name, gb_s in zip(PEERS, rates, strict=True):
+                peer[name].append(float(gb_s))
+            line = f"round {number + 1}: C/OpenMP ({threads} threads) " + ", ".join(f"{n} {r[-1]:.1f}" for n, r in peer.items())
+            for case in CASES:
+                if case.params.get("nontemporal") and "nontemporal" not in found.features:
                     continue
+                job = Job("opencl", info, case.bench, budget=FULL, features=found.features, quantum_ns=found.quantum_ns)
                 with Child(job) as child:
-                    params = {"op": "triad", "dtype": "double", "array_bytes": array_bytes, **shape}
-                    record = child.measure(Point("stream", params), 120)
-                summary = derive.summarise([record], bench.metrics[0])
+                    record = child.measure(Point(case.bench, case.of(array_bytes)), 120)
+                summary = derive.summarise([record], BANDWIDTH)
                 if record.status != "ok" or summary is None:
-                    sys.exit(f"{name}: {record.status}: {record.reason}")
+                    sys.exit(f"{case.name}: {record.status}: {record.reason}")
                 series = record.series[0]
-                ours[name].append(summary.median)
-                line += f"; {name} {summary.median:.1f} (CPU/wall {sum(series.cpu_ns) / sum(series.host_ns):.2f})"
+                ours.setdefault(case.name, []).append(summary.median)
+                line += f"; {case.name} {summary.median:.1f} (CPU/wall {sum(series.cpu_ns) / sum(series.host_ns):.2f})"
             print(line, flush=True)
-    for name, values in ours.items():
-        if values:
-            ratios = [a / b for a, b in zip(values, peer, strict=True)]
+    for case in CASES:
+        if case.name in ours:
+            ratios = [a / b for a, b in zip(ours[case.name], peer[case.peer], strict=True)]
             print(
-                f"{name} / C/OpenMP: ratio of medians {statistics.median(values) / statistics.median(peer):.3f}, "
+                f"{case.name} / C/OpenMP {case.peer}: ratio of medians "
+                f"{statistics.median(ours[case.name]) / statistics.median(peer[case.peer]):.3f}, "
                 f"rounds from {min(ratios):.3f} to {max(ratios):.3f}"
             )
 

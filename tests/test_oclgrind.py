@@ -41,7 +41,6 @@ CANNOT: dict[str, str] = {
 # plainly, and the compare-and-swap that follows decides whether what was read still held
 MEANT = {
     ("compete", "T seen = *cell, expected;"),
-    ("reduce", "ulong seen = *sum, before;"),
     ("slab", "ulong seen = *at, before;"),
 }
 

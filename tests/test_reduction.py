@@ -10,7 +10,7 @@ import pytest
 from clmembench import measure, plan
 from clmembench.benchmarks import discovered
 from clmembench.benchmarks.reduction import ALONE, FEWER, total, value
-from clmembench.model import Fill, Launch, Place, Skip
+from clmembench.model import Launch, Place, Skip
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import INFO, FakeDevice
 from clmembench.selection import Selection
@@ -92,13 +92,25 @@ def test_a_damaged_result_is_noticed(device, method, error):
         work.check()
 
 
-def test_a_missing_second_launch_and_a_missing_reset_are_noticed(device):
-    loop = prepared(device, 3 * ALONE)
-    assert len(loop.commands) == 2
-    assert "the sum is" in measure.verify(device, replace(loop, commands=loop.commands[:1]))
+@pytest.mark.parametrize(("method", "work_group"), SHAPES)
+def test_one_launch_leaves_its_count_as_it_found_it(device, method, work_group):
+    work = prepared(device, A_ROW_AND_TEN, method, 3, 4, work_group)
+    (launch,) = work.commands
+    groups = launch.global_size[0] // work_group
+    assert groups > 1
+    assert measure.verify(device, work) == ""
+    ended = launch.args[2]
+    assert device.download(ended, np.uint32, 1)[0] == 0
+    device.upload(ended, np.array([groups + 1], np.uint32))  # of a launch before that went wrong: nobody is the last one
+    assert "the sum is nan" in measure.verify(device, work)
+
+
+def test_what_a_launch_before_left_in_the_cell_is_noticed(device):
     atomic = prepared(device, A_ROW_AND_TEN, "atomic")
-    assert isinstance(atomic.commands[0], Fill)
-    assert "the sum is" in measure.verify(device, replace(atomic, commands=atomic.commands[1:]))
+    (launch,) = atomic.commands
+    device.upload(launch.args[1], np.array([1.0]))
+    assert "the sum is" in measure.verify(device, atomic)
+    assert measure.verify(device, atomic) == ""  # the last group has taken what was there
 
 
 @pytest.mark.parametrize("method", ["loop", "tree"])

@@ -8,16 +8,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from clmembench import measure
 from clmembench.benchmarks import MIB, discovered
 from clmembench.benchmarks.cache_read import FACTOR, expected_sums
 from clmembench.benchmarks.copied import arrays, words
 from clmembench.benchmarks.datatypes import DEVICE_COPY, TYPES
+from clmembench.benchmarks.stream import value
 from clmembench.model import Card, Copy, Skip
 from clmembench.plan import explore
 from clmembench.report import studies, study_figures
 from clmembench.report.figures import Shown
 from clmembench.report.rows import rows
 from clmembench.report.throughput import element_bytes
+from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import INFO, FakeDevice
 from clmembench.selection import Selection
 from clmembench.specs import Figure, Match, SpecSheet
@@ -27,6 +30,65 @@ from tests.test_saturation import CARDS, NBYTES, UNITS, copies
 KIB = 1 << 10
 SHEET = SpecSheet("Test sheet", "gpu", Match(), {"memory_bandwidth_gb_s": Figure(2500.0, "GB/s", "the data sheet")})
 READ = Card(1, "access", "Reads.", "", discovered()["cache_read"].metrics, x="set_bytes")
+
+
+ODD = 10_007 * 8  # bytes of an array: with work-groups of 7, a rest that is no eight elements
+
+
+@pytest.fixture(scope="module")
+def pocl():
+    found = [d for d in runtime("opencl").devices() if d.kind == "cpu"]
+    assert found, "no OpenCL CPU device: pip install 'clmembench[test]' brings PoCL"
+    return runtime("opencl").open(found[0])
+
+
+def streamed(device, op, dtype="double", width=1, work_group=7, order="item", nontemporal=0):
+    if op in ("dot", "read") and order == "item":
+        order = "blocked"
+    shape = {"order": order, "nontemporal": nontemporal, "width": width, "work_group": work_group}
+    return discovered()["stream"].prepare(device, op=op, dtype=dtype, array_bytes=ODD, **shape)
+
+
+@pytest.mark.parametrize("dtype", ["double", "float"])
+@pytest.mark.parametrize("op", ["copy", "scale", "add", "triad", "write", "dot", "read"])
+def test_stream_is_exact_at_odd_sizes_in_every_width(pocl, op, dtype):
+    for width in (1, 2, 4, 8, 16):
+        for order in ("blocked", "strided") if op in ("dot", "read") else ("item",):
+            work = streamed(pocl, op, dtype, width, order=order)
+            assert measure.verify(pocl, work) == ""
+
+
+@pytest.mark.parametrize("op", ["copy", "triad", "write"])
+@pytest.mark.parametrize("place", [0, 4321, -1])  # -1: in the rest behind the last eight
+def test_one_wrong_element_of_stream_is_noticed_wherever_it_is(pocl, op, place):
+    work = streamed(pocl, op)
+    assert measure.verify(pocl, work) == ""
+    out, nbytes = work.outputs[0]
+    values = pocl.download(out, np.float64, nbytes // 8)
+    values[place] += 1
+    pocl.upload(out, values)
+    with pytest.raises(AssertionError, match=f"1 of {nbytes // 8} elements"):
+        work.check()
+
+
+@pytest.mark.parametrize("op", ["copy", "triad", "dot", "read"])
+def test_what_lies_in_a_kept_input_is_written_anew_and_counts(pocl, op):
+    work = streamed(pocl, op)
+    launch = work.commands[0]
+    inputs = launch.args[:1] if op in ("dot", "read") else launch.args[1:2]
+    values = pocl.download(inputs[0], np.float64, 100)
+    pocl.upload(inputs[0], values + 1)  # as a point before, of other values, would leave it
+    assert measure.verify(pocl, work) != ""
+    assert measure.verify(pocl, streamed(pocl, op)) == ""
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+@pytest.mark.parametrize("levels", [1024, 4])
+def test_the_device_fills_stream_as_the_host_knows(pocl, monkeypatch, seed, levels):
+    monkeypatch.setattr(pocl, "seed", seed)
+    monkeypatch.setattr("clmembench.benchmarks.stream.LEVELS", levels)
+    buffer = streamed(pocl, "copy").commands[0].args[1]
+    assert np.array_equal(pocl.download(buffer, np.float64, 10_003), value(np.arange(10_003), 0x9E3779B9 + seed, levels))
 
 
 @pytest.mark.parametrize(("own", "factor"), [(True, 1), (False, 1), (False, 5)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,14 +11,19 @@ from clmembench.benchmarks import AFRESH, BANDWIDTH, MIB, axis, axis_of, benchma
 from clmembench.data import kernel_source
 from clmembench.model import Array, Buffer, Device, DeviceInfo, Kernel, Launch, Skip, Value, Work
 
+SCALAR = 3
 OPS = {"copy": 0, "scale": 1, "add": 2, "triad": 3, "write": 4, "dot": 5, "read": 6}
+# of OPS that write: how often b, c and 1 are in what they write, by the scalar or once
+TERMS = {"copy": (1, 0, 0), "scale": (SCALAR, 0, 0), "add": (1, 1, 0), "triad": (1, SCALAR, 0), "write": (0, 0, SCALAR)}
 READS = {"copy": 1, "scale": 1, "add": 2, "triad": 2, "write": 0, "dot": 2, "read": 1}  # arrays read
 SUMS = ("dot", "read")
 WIDTHS = (1, 2, 4, 8, 16)  # a vector of 3 takes the room of 4
-SCALAR = 3
+LEVELS = 1024  # input values are whole numbers below it, or below a lower power of two where sums would not be exact
 SEEDS = (0x9E3779B9, 0x85EBCA6B)
+GROUPS = (256, 64, 1024)  # work-items of a work-group; of blocks, which have one, the first stands for all
 HELD_GROUP = 1024  # work-items of a work-group where their number is fixed
 LARGE = 16 * MIB  # bytes of an array from which the launch's idle ends are little
+EIGHT = 8  # elements of a work-item that fills an array or looks at one
 WINDOW = 4096  # elements that the host compares by itself at each end of an array
 
 
@@ -36,17 +42,15 @@ def _where(
     if sums != (order != "item") or (sums and nontemporal):
         return False
     # one work-item a group: its size has no meaning
-    return not (order == "blocked" and (work_group != 64 or width > 4))
+    return not (order == "blocked" and work_group != GROUPS[0])
 
 
-def _thin(info: DeviceInfo, op: str, array_bytes: int, dtype: str, **_: Value) -> bool:
-    """Every operation over the largest arrays, and one that writes and one that reads over smaller ones."""
+def _thin(info: DeviceInfo, op: str, array_bytes: int, dtype: str, order: str, **_: Value) -> bool:
+    """Every operation over the largest arrays, and one that writes and one that reads over smaller ones. Sums in the order of
+    the kind: a core wants one contiguous block, a GPU's neighbours want neighbouring addresses, and the other way never won."""
+    if order == ("strided" if info.kind == "cpu" else "blocked"):
+        return False
     return array_bytes == headline_bytes(info) or (op in ("triad", "read") and dtype == "double")
-
-
-def _orders(info: DeviceInfo) -> tuple[str, ...]:
-    """The likely winner first: a core wants one contiguous block, a GPU's neighbours want neighbouring addresses."""
-    return ("item", "blocked", "strided") if info.kind == "cpu" else ("item", "strided", "blocked")
 
 
 def _stores(info: DeviceInfo) -> tuple[int, ...]:
@@ -56,7 +60,12 @@ def _stores(info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _widths(info: DeviceInfo) -> tuple[int, ...]:
-    return (4, 1, 8) if info.kind == "cpu" else (1, 2, 4)
+    """A CPU's line of doubles first; on GPUs the 16 bytes that a work-item can load at once, and more for sums."""
+    return (8, 4, 1) if info.kind == "cpu" else (2, 4, 1)
+
+
+def _work_groups(info: DeviceInfo) -> tuple[int, ...]:
+    return GROUPS[:2] if info.kind == "cpu" else GROUPS
 
 
 def _sizes(info: DeviceInfo) -> tuple[int, ...]:
@@ -82,9 +91,8 @@ def _scaling(info: DeviceInfo) -> dict[str, Value]:
         "op": axis("copy", "triad", "read"),
         "dtype": axis_of(lambda info: ("double",) if "fp64" in info.features else ("float",)),
         "array_bytes": axis_of(lambda info: (headline_bytes(info),)),
-        "order": axis_of(lambda info: _orders(info)[:2], tuning=True),
-        "width": axis_of(lambda info: _widths(info)[:2], tuning=True),
-        "work_group": axis(256, 64, tuning=True),  # 64 is also what blocks ask for, see _where
+        "width": axis_of(lambda info: _widths(info)[:1] if info.kind == "cpu" else _widths(info)[:2], tuning=True),
+        "work_group": axis(GROUPS[0], tuning=True),
     },
     where=_where,
     thin=_thin,
@@ -94,10 +102,10 @@ def _scaling(info: DeviceInfo) -> dict[str, Value]:
     op=axis(*OPS),
     dtype=axis("double", "float", needs={"double": ["fp64"]}),
     array_bytes=axis_of(_sizes),
-    order=axis_of(_orders, tuning=True),
+    order=axis("item", "blocked", "strided", tuning=True),
     nontemporal=axis_of(_stores, needs={1: ["nontemporal"]}, tuning=True),
     width=axis_of(_widths, tuning=True),
-    work_group=axis(256, 64, 1024, tuning=True),
+    work_group=axis_of(_work_groups, tuning=True),
 )
 def stream(
     device: Device, op: str, dtype: str, array_bytes: int, order: str, nontemporal: int, width: int, work_group: int
@@ -115,52 +123,42 @@ def stream(
         raise Skip(f"a work-group of {work_group} is over this device's largest, {device.info.max_work_group}")
     scalar = np.dtype("f8" if dtype == "double" else "f4")
     elements = array_bytes // scalar.itemsize // (width * work_group) * (width * work_group)
-    order_defines = {"FP64": 1} if dtype == "double" else {}
+    if elements == 0:
+        raise Skip(f"{array_bytes} B hold no work-group of {work_group} vectors of {width} {dtype}")
+    group, vectors = 1 if order == "blocked" else work_group, elements // width
+    items = _items(device, order, group, vectors)
+    lanes, sums = items * width, op in SUMS
+    if sums and elements // lanes > 2 ** (np.finfo(scalar).nmant + 1):
+        raise Skip(f"{elements // lanes} additions a lane are not exact in {dtype}: lower --size")
+    common: dict[str, Value] = {"T": dtype, "FP64": 1} if dtype == "double" else {"T": dtype}
     kernels = device.build(
         kernel_source("stream"),
-        T=dtype,
         V=dtype if width == 1 else f"{dtype}{width}",
         OP=OPS[op],
         NONTEMPORAL=nontemporal,
         BLOCKED=order == "blocked",
         LOOP=device.info.work_groups is not None,
-        **order_defines,
+        **common,
     )
-    group, vectors = 1 if order == "blocked" else work_group, elements // width
-    items = _items(device, order, group, vectors)
-    levels = 1024 if op not in SUMS else _exact_levels(scalar, elements // (items * width))
-    if elements == 0:
-        raise Skip(f"{array_bytes} B hold no work-group of {work_group} vectors of {width} {dtype}")
-    if op in SUMS and elements // (items * width) > 2 ** (np.finfo(scalar).nmant + 1):
-        raise Skip(f"{elements // (items * width)} additions a lane are not exact in {dtype}: lower --size")
-    inputs = [device.alloc(elements * scalar.itemsize) for _ in range(READS[op])]
-    for buffer, seed in zip(inputs, _seeds(device), strict=False):
-        device.run([Launch(kernels["init"], (buffer, np.uint32(seed), np.uint32(levels)), (elements,))])
-    b = inputs[0] if inputs else None
-    c = inputs[-1] if inputs else None
-    if op in SUMS:
-        out = device.alloc(items * width * scalar.itemsize)
+    levels = _exact_levels(scalar, elements // lanes) if sums else LEVELS
+    arrays = _Arrays(device, device.build(kernel_source("stream"), **common), scalar, elements, levels)
+    inputs = [arrays.filled(number) for number in range(READS[op])]
+    # kept from point to point: most of the time of a short one went into touching new pages
+    out = device.alloc(lanes * scalar.itemsize) if sums else device.kept("stream a", elements * scalar.itemsize)
+    b, c = (inputs[0], inputs[-1]) if inputs else (out, out)
+    if sums:
         launch = Launch(kernels["reduce"], (b, c, out, np.uint64(vectors)), (items,), (group,))
-        check = _check_sum(device, kernels, op, out, items * width, elements, levels, scalar)
     else:
-        out = device.alloc(elements * scalar.itemsize)
         shape = ((vectors if device.info.work_groups is None else items,), (group,))
-        launch = Launch(kernels["stream"], (out, b or out, c or out, scalar.type(SCALAR), np.uint64(vectors)), *shape)
-        check = _check_elements(device, kernels, op, out, elements, levels, scalar)
-    arrays = READS[op] + (op not in SUMS)
+        launch = Launch(kernels["stream"], (out, b, c, scalar.type(SCALAR), np.uint64(vectors)), *shape)
     return Work(
         commands=(launch,),
-        nbytes=arrays * elements * scalar.itemsize,
+        nbytes=(READS[op] + (not sums)) * elements * scalar.itemsize,
         flops={"copy": 0, "write": 0, "scale": 1, "add": 1, "triad": 2, "dot": 2, "read": 1}[op] * elements,
-        outputs=((out, items * width * scalar.itemsize if op in SUMS else elements * scalar.itemsize),),
-        check=check,
+        outputs=((out, (lanes if sums else elements) * scalar.itemsize),),
+        check=arrays.sum_check(op, out, lanes) if sums else arrays.check(op, out),
         busy=device.info.compute_units if device.info.kind == "cpu" and array_bytes >= LARGE else 0,
     )
-
-
-def _seeds(device: Device) -> tuple[int, int]:
-    """Of the two inputs, in this process."""
-    return tuple((seed + device.seed) % 2**32 for seed in SEEDS)  # type: ignore[return-value]
 
 
 def _items(device: Device, order: str, group: int, vectors: int) -> int:
@@ -172,63 +170,69 @@ def _items(device: Device, order: str, group: int, vectors: int) -> int:
 
 
 def _exact_levels(scalar: np.dtype[np.generic], additions: int) -> int:
-    """How many input levels keep a lane's sum of products exact: at most 2**24 in float, 2**53 in double."""
+    """How many input levels, a power of two, keep a lane's sum of products exact: at most 2**24 in float, 2**53 in double."""
     largest = (2**24 if scalar.itemsize == 4 else 2**53) // max(1, additions)
-    return int(min(1024, max(2, int(largest**0.5))))
+    return min(LEVELS, 1 << max(1, int(largest**0.5).bit_length() - 1))
 
 
-def _check_elements(
-    device: Device,
-    kernels: Mapping[str, Kernel],
-    op: str,
-    out: Buffer,
-    elements: int,
-    levels: int,
-    scalar: np.dtype[np.generic],
-) -> Callable[[], None]:
-    wrong = device.alloc(4)
+@dataclass(frozen=True, slots=True)
+class _Arrays:
+    """The inputs b and c, whose elements a formula says, and what outputs must be by that formula."""
 
-    def check() -> None:
-        device.upload(wrong, np.zeros(1, np.uint32))
-        first, second = _seeds(device)
-        seeds = [np.uint32(first), np.uint32(second if READS[op] > 1 else first)]
-        verify = kernels["verify"]
-        device.run([Launch(verify, (out, *seeds, np.uint32(levels), np.uint32(SCALAR), wrong), (elements,))])
-        count = int(device.download(wrong, np.uint32, 1)[0])
-        assert count == 0, f"{count} of {elements} elements of {op} are wrong"
-        # the device's own word is not enough: look at both ends from the host
-        size = min(WINDOW, elements)
-        for first in (0, elements - size):
-            index = np.arange(first, first + size)
-            b, c = (value(index, int(seed), levels).astype(scalar) for seed in seeds)
-            want = {"copy": b, "scale": SCALAR * b, "add": b + c, "triad": b + SCALAR * c, "write": 0 * b + SCALAR}[op]
-            found = device.download(out, scalar, size, first * scalar.itemsize)
-            assert np.array_equal(found, want), f"{op} from element {first} on is wrong, as the host sees it"
+    device: Device
+    kernels: Mapping[str, Kernel]
+    scalar: np.dtype[np.generic]
+    elements: int
+    levels: int
 
-    return check
+    def filled(self, number: int) -> Buffer:
+        """Input 0, which is b, or 1, which is c."""
+        buffer = self.device.kept(f"stream {'bc'[number]}", self.elements * self.scalar.itemsize)
+        args = (buffer, np.uint64(self.elements), self._seeds()[number], np.uint32(self.levels))
+        self.device.run([Launch(self.kernels["init"], args, self._eights())])
+        return buffer
 
+    def check(self, op: str, out: Buffer) -> Callable[[], None]:
+        """Compares every element of what was written, on the device, and both ends by the host."""
+        wrong = self.device.alloc(4)
+        times_b, times_c, plus = (np.uint32(times) for times in TERMS[op])
 
-def _check_sum(
-    device: Device,
-    kernels: Mapping[str, Kernel],
-    op: str,
-    out: Buffer,
-    lanes: int,
-    elements: int,
-    levels: int,
-    scalar: np.dtype[np.generic],
-) -> Callable[[], None]:
-    expected: list[int] = []
+        def check() -> None:
+            self.device.upload(wrong, np.zeros(1, np.uint32))
+            terms = (*self._seeds(), np.uint32(self.levels), times_b, times_c, plus)
+            self.device.run([Launch(self.kernels["verify"], (out, np.uint64(self.elements), *terms, wrong), self._eights())])
+            count = int(self.device.download(wrong, np.uint32, 1)[0])
+            assert count == 0, f"{count} of {self.elements} elements of {op} are wrong"
+            # the device's own word is not enough: look at both ends from the host
+            size = min(WINDOW, self.elements)
+            for first in (0, self.elements - size):
+                b, c = (value(np.arange(first, first + size), int(seed), self.levels) for seed in self._seeds())
+                found = self.device.download(out, self.scalar, size, first * self.scalar.itemsize)
+                same = np.array_equal(found, (times_b * b + times_c * c + plus).astype(self.scalar))
+                assert same, f"{op} from element {first} on is wrong, as the host sees it"
 
-    def check() -> None:
-        if not expected:
-            items = min(elements, device.info.compute_units * 1024)
-            partial = device.alloc(8 * items)
-            seeds = [np.uint32(seed) for seed in _seeds(device)]
-            args = (partial, *seeds, np.uint32(levels), np.uint64(elements))
-            device.run([Launch(kernels["expect"], args, (items,))])
-            expected.append(int(device.download(partial, np.uint64, items).sum()))
-        found = int(device.download(out, scalar, lanes).astype(np.float64).sum())
-        assert found == expected[0], f"the sum of {op} is {found}, not {expected[0]}"
+        return check
 
-    return check
+    def sum_check(self, op: str, out: Buffer, lanes: int) -> Callable[[], None]:
+        """Compares the sum of what all lanes have with the sum in integers of what the formula says."""
+        expected: list[int] = []
+
+        def check() -> None:
+            if not expected:
+                items = min(self.elements, self.device.info.compute_units * 1024)
+                partial = self.device.alloc(8 * items)
+                args = (partial, *self._seeds(), np.uint32(self.levels), np.uint32(op == "dot"), np.uint64(self.elements))
+                self.device.run([Launch(self.kernels["expect"], args, (items,))])
+                expected.append(int(self.device.download(partial, np.uint64, items).sum()))
+            found = int(self.device.download(out, self.scalar, lanes).astype(np.float64).sum())
+            assert found == expected[0], f"the sum of {op} is {found}, not {expected[0]}"
+
+        return check
+
+    def _seeds(self) -> tuple[np.uint32, np.uint32]:
+        """Of the two inputs, in this process."""
+        b, c = (np.uint32((seed + self.device.seed) % 2**32) for seed in SEEDS)
+        return b, c
+
+    def _eights(self) -> tuple[int]:
+        return (-(-self.elements // EIGHT),)
