@@ -43,9 +43,8 @@ MEANT = {
     ("reduce", "ulong seen = *sum, before;"),
 }
 
-OURS = [
-    name for name, benchmark in discovered().items() if benchmark.peer_of is None
-]  # other libraries have no kernels of ours
+# other libraries launch no kernels of ours
+OURS = [name for name, benchmark in discovered().items() if benchmark.peer_of is None]
 
 
 @dataclass(frozen=True, slots=True)
