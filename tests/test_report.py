@@ -633,6 +633,19 @@ def test_bars_show_each_line_at_its_own_largest_size():
     assert {"double, 1024", "float, 256"} <= set(labels) and "double, 256" not in labels
 
 
+def test_a_device_that_has_one_line_alone_is_drawn_beside_one_that_has_many():
+    card = Card(1, "sync", "Sums.", "somebody", (Metric("time", "ns", "ops", "cost", "lower"),), x="n")
+
+    def of(methods):
+        points = [
+            record("reduction", {"method": m, "n": n}, series([1000 + n] * 8, ops=1)) for m in methods for n in (1, 2, 4, 8)
+        ]
+        return run(points, header(cards={"reduction": card}))
+
+    page = document.as_html([of([f"m{i}" for i in range(9)]), of(["m3"])])
+    assert "Synthetic GPU #2" in page and "method=m3" in re.findall(r">([^<>]*)</text>", page)
+
+
 @pytest.mark.parametrize(("cores", "status"), [(1.0, "suspect"), (1.4, "suspect"), (1.6, "ok"), (2.0, "ok")])
 def test_work_groups_that_did_not_run_at_the_same_time_are_suspect(cores, status):
     # two threads on one core take turns: nobody competes, and the number looks fine

@@ -103,7 +103,8 @@ def _curves(card: Card, devices: Sequence[Shown]) -> Figure:
         figure, axes = subplots(len(devices), height=4.0)
         names = list(dict.fromkeys(params for _, params, _ in lines))  # one look for one name in every plot
         for axis, device in zip(axes, devices, strict=True):
-            for _, params, rows in _lines(card, [device]):
+            # named among all devices: of one alone what tells its lines apart may be less
+            for _, params, rows in (line for line in lines if line[0] == device.label):
                 _line(axis, card, rows, params, names.index(params))
             _labels(axis, card, device.label)
     legend(figure, axes)
