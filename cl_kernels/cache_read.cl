@@ -1,5 +1,6 @@
 // Reading a set again and again, by vectors V of LANES words. PATH says how loads go: PLAIN as the compiler makes them; CA and
-// CG, NVIDIA's loads that use the first cache and that leave it out.
+// CG, NVIDIA's loads that use the first cache and that leave it out. Of the loads of a batch every EVERY-th is summed up: with
+// more than 1 all are volatile, so that none is left out.
 #define PLAIN 0
 #define CA 1
 #define CG 2
@@ -41,19 +42,29 @@ kernel void cache_read(const global V* restrict data, global V* restrict sums, c
     const global V* const set = data + (own ? group * blocks * BLOCK : 0) + get_local_id(0);
     uint block = own ? 0 : (uint)(group * blocks / get_num_groups(0));
     V sum = (V)(0);
+#if EVERY > 1
+    V other = (V)(0);
+#endif
 #pragma unroll 1
     for (uint i = 0; i < batches; i++) {
         const global V* const p = set + (ulong)block * BLOCK;
+#if EVERY > 1
+#pragma unroll
+        for (uint n = 0; n < ILP; n++) {
+            const V got = ((const volatile global V*)p)[n * GROUP];
+            if (n % (2 * EVERY) == 0) sum += got;
+            if (n % (2 * EVERY) == EVERY) other += got;
+        }
+#else
         // all of a batch are on their way before the first is used
         const V a = READ(p), b = READ(p + GROUP), c = READ(p + 2 * GROUP), d = READ(p + 3 * GROUP);
-#if ILP == 8
-        const V e = READ(p + 4 * GROUP), f = READ(p + 5 * GROUP), g = READ(p + 6 * GROUP), h = READ(p + 7 * GROUP);
-        sum += ((a + b) + (c + d)) + ((e + f) + (g + h));
-#else
         sum += a + b;
         sum += c + d;
 #endif
         block = (block * factor + addend) & mask;
     }
+#if EVERY > 1
+    sum += other;
+#endif
     sums[get_global_id(0)] = sum;
 }

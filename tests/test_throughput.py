@@ -94,7 +94,8 @@ def test_the_device_fills_stream_as_the_host_knows(pocl, monkeypatch, seed, leve
 @pytest.mark.parametrize(("own", "factor"), [(True, 1), (False, 1), (False, 5)])
 @pytest.mark.parametrize(("groups", "group", "ilp", "lanes", "blocks", "batches"),
                          [(3, 4, 4, 4, 8, 5), (2, 1, 8, 16, 4, 11), (5, 2, 4, 4, 1, 7), (7, 2, 4, 4, 4, 8)])  # fmt: skip
-def test_the_sums_of_what_is_read_are_those_of_reading_it(own, factor, groups, group, ilp, lanes, blocks, batches):
+@pytest.mark.parametrize("every", [1, 2, 4])
+def test_the_sums_of_what_is_read_are_those_of_reading_it(own, factor, groups, group, ilp, lanes, blocks, batches, every):
     seed, block = 12345, ilp * group
     size = block * blocks * (groups if own else 1)
     data = (np.arange(size * lanes, dtype=np.uint64) * FACTOR + seed).astype(np.uint32).reshape(size, lanes)
@@ -103,13 +104,13 @@ def test_the_sums_of_what_is_read_are_those_of_reading_it(own, factor, groups, g
         at, seen = 0 if own else g * blocks // groups, []
         addend = 1 if factor == 1 else ((g * 2654435761) % 2**32 >> 7) | 1
         for _ in range(batches):
-            for j in range(ilp):
+            for j in range(0, ilp, every):
                 first = (g * blocks * block if own else 0) + at * block + j * group
                 sums[g] += data[first : first + group]
             seen.append(at)
             at = (at * factor + addend) % blocks
         assert len(set(seen[:blocks])) == min(blocks, batches), "a block came twice before all had come once"
-    found = expected_sums(groups, group, ilp, lanes, blocks, own, factor, batches, seed)
+    found = expected_sums(groups, group, ilp, lanes, blocks, own, factor, batches, seed, every)
     assert found.dtype == np.uint32 and np.array_equal(found, sums)
 
 

@@ -35,8 +35,8 @@ def _far(info: DeviceInfo) -> int:
 
 
 def _own(info: DeviceInfo) -> tuple[int, ...]:
-    """What a compute unit's first cache holds, and more."""
-    return (16 * KIB, 256 * KIB) if info.kind == "cpu" else tuple(n * KIB for n in (16, 32, 64, 128, 256))
+    """What a compute unit's first cache holds, and more; on CPUs its second, too, and more."""
+    return tuple(n * KIB for n in ((16, 32, 256, 1024, 4096) if info.kind == "cpu" else (16, 32, 64, 128, 256)))
 
 
 def _shared(info: DeviceInfo) -> tuple[int, ...]:
@@ -70,12 +70,13 @@ def _unit_items(info: DeviceInfo) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """How a set is read: work-groups, work-items of each, loads on their way at once, and words of a load."""
+    """How a set is read: work-groups, work-items of each, loads of a batch, words of a load, and which loads are summed."""
 
     groups: int
     group: int
     ilp: int
     lanes: int
+    every: int = 1
 
     @property
     def batch_bytes(self) -> int:
@@ -83,10 +84,11 @@ class _Shape:
 
 
 def _shape(info: DeviceInfo, own: bool, unit_items: int, set_bytes: int) -> _Shape:
-    """On CPUs one work-item a core with its widest vectors; on GPUs 16 bytes a load, a work-group a unit or, of a shared set,
-    as many as make `unit_items`; none larger than what reads the set in one batch."""
+    """On CPUs one work-item a core with its widest vectors, of which it sums one in four: additions take ports that wide loads
+    want (with one a load a Golden Cove reached 88 B/cycle, one in two 115, one in four 127, of 128). On GPUs 16 bytes a load, a
+    work-group a unit or, of a shared set, as many as make `unit_items`; none larger than what reads the set in one batch."""
     if info.kind == "cpu":
-        return _Shape(info.compute_units, 1, 8, 16)
+        return _Shape(info.compute_units, 1, 32, 16, 4)
     group = max(1, min(unit_items, info.max_work_group, 1024, set_bytes // (4 * 16)))
     return _Shape(info.compute_units * (1 if own else max(1, unit_items // group)), group, 4, 4)
 
@@ -109,10 +111,11 @@ def cache_read(device: Device, set: str, path: str, set_bytes: int, unit_items: 
     With sets of their `own` each work-group, one a compute unit, rereads `set_bytes`: what fits comes from its first cache. A
     `shared` set is read by all, each beginning elsewhere; on GPUs in blocks whose order is each work-group's own, since groups
     that follow each other through one order catch up, and a cache then answers them together. Groups that happen to ask for one
-    block at the same time still may be, least so with large sets. Vectors of 16 bytes a work-item (on CPUs 64), 4 (8) on their
-    way at once; `unit_items` work-items a compute unit. Path `plain` loads through all caches, `cg` leaves out the first
-    (NVIDIA's PTX). The slope of time over bytes. What was read is summed up, and the sums are compared exactly. Raises Skip
-    where a set is no power of two, holds no batch of its work-group or is over what one buffer holds.
+    block at the same time still may be, least so with large sets. Vectors of 16 bytes a work-item, 4 on their way at once (on
+    CPUs 64, 32 of them in a row); `unit_items` work-items a compute unit. Path `plain` loads through all caches, `cg` leaves
+    out the first (NVIDIA's PTX). The slope of time over bytes. What was read (on CPUs one load in four) is summed up, and the
+    sums are compared exactly. Raises Skip where a set is no power of two, holds no batch of its work-group or is over what one
+    buffer holds.
     """
     info, own = device.info, set == "own"
     shape = _shape(info, own, unit_items, set_bytes)
@@ -131,6 +134,7 @@ def cache_read(device: Device, set: str, path: str, set_bytes: int, unit_items: 
         V=f"uint{shape.lanes}",
         ILP=shape.ilp,
         GROUP=shape.group,
+        EVERY=shape.every,
         PATH=PATHS["ca" if path == "plain" and ptx else path],
     )
     data, sums_bytes = device.kept("cache_read data", data_bytes), shape.groups * shape.group * shape.lanes * 4
@@ -157,7 +161,9 @@ def _check(
     device: Device, sums: object, shape: _Shape, blocks: int, own: bool, factor: int, batches: int, seed: int
 ) -> Callable[[], None]:
     def check() -> None:
-        expected = expected_sums(shape.groups, shape.group, shape.ilp, shape.lanes, blocks, own, factor, batches, seed)
+        expected = expected_sums(
+            shape.groups, shape.group, shape.ilp, shape.lanes, blocks, own, factor, batches, seed, shape.every
+        )
         found = device.download(sums, np.uint32, expected.size).reshape(expected.shape)
         wrong = int((found != expected).sum())
         assert wrong == 0, f"{wrong} of {expected.size} sums are not those of what was to be read"
@@ -166,9 +172,10 @@ def _check(
 
 
 def expected_sums(
-    groups: int, group: int, ilp: int, lanes: int, blocks: int, own: bool, factor: int, batches: int, seed: int
+    groups: int, group: int, ilp: int, lanes: int, blocks: int, own: bool, factor: int, batches: int, seed: int, every: int = 1
 ) -> Array:
     """The sums that cache_read.cl leaves, from its words' formula alone: uint32 of shape (groups, group, lanes)."""
+    summed = range(0, ilp, every)  # loads of a batch
     number = np.arange(groups, dtype=np.int64)
     first = number * 0 if own else number * blocks // groups
     laps, rest = divmod(batches, blocks)
@@ -177,8 +184,8 @@ def expected_sums(
     if own:
         block_sum = block_sum + number.astype(np.uint64) * np.uint64(blocks * batches)
     # wrapping, as sums of 32 bits do
-    loads, vectors = np.uint64(batches * ilp), np.uint64(ilp * group)
-    base = block_sum * vectors * np.uint64(ilp) + np.uint64(batches * group * (ilp * (ilp - 1) // 2))
+    loads, vectors = np.uint64(batches * len(summed)), np.uint64(ilp * group)
+    base = block_sum * vectors * np.uint64(len(summed)) + np.uint64(batches * group * sum(summed))
     index = base[:, None] + loads * np.arange(group, dtype=np.uint64)[None, :]
     words = index[:, :, None] * np.uint64(lanes) + loads * np.arange(lanes, dtype=np.uint64)
     sums: Array = (words * np.uint64(FACTOR) + loads * np.uint64(seed)).astype(np.uint32)
