@@ -143,7 +143,7 @@ class Work:
     `check`, which raises AssertionError when a result is wrong and must hold after any number of passes. `reads` are
     downloaded after each sampled pass and stored with it; `own_clock` says that they tell the core's clock beside each, so that
     one that moves between samples spoils nothing. `notes` are facts about how this point was run that a reader of the
-    number must know; `facts` are what the compiler said of the kernel that is timed (Device.compiled).
+    number must know; `facts` are what the compiler said of the kernel that is timed (Device.compiled), or what its data cost.
     """
 
     commands: tuple[Command, ...]
