@@ -128,7 +128,7 @@ class _End:
             busy=work.busy,
             together=work.together,
             reads={name: Trace.pack(work.reads[name].unit, rows) for name, rows in self.reads.items()},
-            submit_ns=tuple(t.submit_ns or 0 for t in timings) if submitted and work.clock == "queue" else None,
+            submit_ns=tuple(t.submit_ns or 0 for t in timings) if submitted else None,
         )
 
 

@@ -66,7 +66,7 @@ def test_show_json_has_the_promised_fields_and_nothing_else_on_stdout(stored):
     shown = json.loads(cli("show", str(stored[0]), "--json").stdout)
     promised = {"benchmark", "params", "status", "reason", "metric", "unit", "median", "ci_low", "ci_high", "n", "processes"}
     assert all(promised | {"peak", "fraction_of_peak"} <= set(row) for row in shown)
-    assert {row["benchmark"] for row in shown} == {"launch", "launch_dispatch", "launch_wait", "transfer"}
+    assert {row["benchmark"] for row in shown} == {"launch", "launch_call", "launch_dispatch", "launch_wait", "transfer"}
     assert all(row["ci_low"] <= row["median"] <= row["ci_high"] for row in shown if row["status"] == "ok")
 
 

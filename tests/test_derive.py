@@ -43,6 +43,26 @@ def test_times_are_those_of_the_series_own_clock(chosen):
     assert values_of(record("x", {}, work), BANDWIDTH) == [{"host": 10.0, "device": 5.0, "queue": 2.0}[chosen]]
 
 
+@pytest.mark.parametrize(("part", "ns"), [("submit", [5.0, 40.0]), ("wait", [45.0, 10.0]), ("run", [20.0, 30.0])])
+def test_a_cost_may_be_of_a_part_of_the_way_by_the_stamps(part, ns):
+    work = series([1, 1], ops=1, clock="queue", device_ns=(20, 30), queue_ns=(50, 50), submit_ns=(5, 40))
+    assert values_of(record("x", {}, work), Metric("m", "ns", "ops", "cost", "lower", part=part)) == ns
+    unsaid = replace(work, submit_ns=None)
+    assert values_of(record("x", {}, unsaid), Metric("m", "ns", "ops", "cost", "lower", part=part)) == (
+        ns if part == "run" else []
+    )
+
+
+@pytest.mark.parametrize(("both", "hidden"), [(160, 100.0), (260, 0.0), (210, 50.0), (300, -40.0)])
+def test_what_hides_is_the_time_saved_over_the_shorter_of_the_two(both, hidden):
+    # 100 and 160 ns alone; two passes of the latter
+    works = series([100], nbytes=9), series([320], nbytes=9, passes=2), series([both], nbytes=9)
+    metric = Metric("hidden", "%", "nbytes", "overlap", "higher", scale=100)
+    assert values_of(record("x", {}, *works), metric) == [hidden]
+    assert values_of(record("x", {}, *works[:2]), metric) == []
+    assert values_of(record("x", {}, replace(works[0], device_ns=(0,)), *works[1:]), metric) == []
+
+
 def test_what_a_work_does_not_speak_of_has_no_value():
     one = series([100], nbytes=3000)
     assert values_of(record("x", {}, one), COST) == []  # no ops

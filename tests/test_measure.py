@@ -10,7 +10,7 @@ import pytest
 
 from clmembench import measure
 from clmembench.measure import Budget
-from clmembench.model import Fill, Launch, Read, Slope, Work
+from clmembench.model import Fill, Launch, Overlap, Read, Slope, Work
 from clmembench.runtimes.fake import FakeBuffer, FakeDevice, FakeKernel, by_arguments
 
 QUICK = Budget(least_s=0.0, most_s=0.05, noise=0.01, slope_ns=1e4)
@@ -119,6 +119,26 @@ def test_a_check_that_fails_only_after_sampling_voids_the_samples():
     found = measure.measure(FakeDevice(), Work((launch(0),), nbytes=1, check=check), QUICK, 1)
     assert found.wrong.startswith("after sampling: the output went stale")
     assert found.series == ()
+
+
+def test_an_overlap_has_as_much_of_the_other_work_as_lasts_as_long():
+    # 1000 ns a launch and 1 ns a unit: 50 us, and 2 us each
+    one = Work((launch(49_000),), nbytes=1, clock="host")
+    overlap = Overlap(one, lambda n: Work((launch(1000),) * n, nbytes=n, clock="host"))
+    found = measure.measure(FakeDevice(), overlap, QUICK, quantum_ns=1)
+    alone, other, both = (s.host_ns[0] for s in found.series)
+    assert alone <= other <= 1.3 * alone and both == alone + other
+    assert [s.passes for s in found.series] == [1, 1, 1]
+    few = measure.measure(FakeDevice(), replace(overlap, most=3), QUICK, quantum_ns=1)
+    assert few.series[1].nbytes == 3
+
+
+def test_both_works_of_an_overlap_are_checked_before_and_after():
+    seen = []
+    one = Work((launch(1),), nbytes=1, check=lambda: seen.append("one"), clock="host")
+    other = Work((launch(1),), nbytes=1, check=lambda: seen.append("other"), clock="host")
+    measure.measure(FakeDevice(), Overlap(one, lambda n: other), QUICK, quantum_ns=1)
+    assert seen == ["one", "other"] * 2
 
 
 def test_before_runs_untimed_before_every_pass():

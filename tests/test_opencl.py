@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
+import weakref
 from dataclasses import replace
 from importlib import import_module
 
@@ -24,6 +26,7 @@ from tests.builders import walked
 
 KIB, MIB = 1 << 10, 1 << 20
 PCHASE = import_module("clmembench.benchmarks.pchase")
+TRANSFER = import_module("clmembench.benchmarks.transfer")
 TINY = Budget(least_s=0.0, most_s=0.02, noise=1.0, slope_ns=1e4)
 
 
@@ -125,6 +128,100 @@ def test_timing_has_all_clocks_and_counts_passes(device):
     assert 0 < timing.device_ns <= timing.host_ns
     assert timing.queue_ns is not None
     assert device.time([launch], 1, "host").device_ns is None
+
+
+def test_the_way_of_a_launch_has_its_parts(device):
+    work = discovered()["launch_wait"].prepare(device, groups=1)
+    timing = device.time(work.commands, 1, "queue")
+    assert 0 <= timing.submit_ns <= timing.queue_ns
+    assert timing.queue_ns + timing.device_ns <= timing.host_ns
+
+
+def test_the_hosts_part_of_a_launch_runs_nothing(device):
+    work = discovered()["launch_call"].prepare(device, of="alone")
+    done = work.commands[0].launch.args[0]
+    device.upload(done, np.array([7], np.uint32))
+    device.time(work.commands * 3, 2, "host")
+    assert int(device.download(done, np.uint32, 1)[0]) == 7
+    device.run([work.commands[0].launch])
+    with pytest.raises(AssertionError, match="it was launched"):
+        work.check()
+
+
+def test_samples_that_are_the_same_run_again_and_others_between_keep_their_own_arguments(device):
+    mark = device.build(kernel_source("launch"))["mark"]
+    a, b = device.alloc(4), device.alloc(4)
+    first, second = (Launch(mark, (x, np.uint32(n)), (1,)) for x, n in ((a, 1), (b, 2)))
+    works, zero = ((first,), (second,), (first, second)), np.zeros(1, np.uint32)
+    for order in ((0, 0), (0, 1, 0), (2, 0, 2), (1, 1, 2)):
+        for clock in ("host", "device"):
+            for number in order:
+                for buffer in (a, b):
+                    device.upload(buffer, zero)
+                timing = device.time(works[number], 2, clock)
+                left = [int(device.download(x, np.uint32, 1)[0]) for x in (a, b)]
+                assert left == [[1, 0], [0, 2], [1, 2]][number]
+                assert clock == "host" or timing.device_ns > 0
+
+
+def test_a_list_of_commands_that_changed_is_not_taken_for_the_last_one(device):
+    mark = device.build(kernel_source("launch"))["mark"]
+    a, b = device.alloc(4), device.alloc(4)
+    commands = [Launch(mark, (a, np.uint32(1)), (1,))]
+    device.time(commands, 1, "host")
+    commands[0] = Launch(mark, (b, np.uint32(2)), (1,))
+    device.time(commands, 1, "host")
+    assert int(device.download(b, np.uint32, 1)[0]) == 2
+
+
+def test_a_sample_is_not_kept_beyond_the_next_allocation(device):
+    array = device.host_array(64, pinned=False)
+    device.time((Copy(device.alloc(64), array, 64),), 1, "host")
+    kept = weakref.ref(array)
+    del array
+    device.alloc(64)
+    gc.collect()
+    assert kept() is None
+
+
+def test_a_command_that_the_library_refuses_is_named_with_a_remedy(device):
+    mark = device.build(kernel_source("launch"))["mark"]
+    wrong = (Launch(mark, (device.alloc(4), np.uint32(1)), (3,), (2,)), Fill(device.alloc(4), 4, 1))
+    for clock in ("host", "device"):
+        with pytest.raises(DeviceError, match=r"clEnqueueNDRangeKernel failed: INVALID_WORK_GROUP_SIZE: the work-group size"):
+            device.time(wrong, 2, clock)
+    with pytest.raises(DeviceError, match="clEnqueueWriteBuffer failed"):
+        device.run([Copy(device.alloc(4), np.zeros(64, np.uint8), 64)])
+
+
+@pytest.mark.parametrize("array", [np.zeros(60, np.uint8), np.zeros(128, np.uint8)[::2]], ids=["short", "strided"])
+def test_a_copy_beyond_its_host_array_is_refused(device, array):
+    buffer = device.alloc(64)
+    for copy in (Copy(buffer, array, 64), Copy(array, buffer, 64)):
+        with pytest.raises(ValueError, match="of contiguous memory"):
+            device.run([copy])
+
+
+@pytest.mark.parametrize("words", [1, 5, (1 << 18) - 1, (1 << 18) + 3])
+def test_the_pattern_of_a_copy_is_the_kernels_and_one_wrong_word_is_seen(device, words):
+    kernel = device.build(kernel_source("transfer"))["pattern"]
+    buffer, view = device.alloc(4 * words), np.zeros(words, np.uint32)
+    device.run([Launch(kernel, (buffer, np.uint32(77)), (words,))])
+    TRANSFER.write(view, 77)
+    assert np.array_equal(view, device.download(buffer, np.uint32, words)) and TRANSFER.holds(view, 77)
+    view[words - 1] ^= 1
+    assert not TRANSFER.holds(view, 77)
+
+
+@pytest.mark.parametrize("behind", ["arithmetic", "streaming", "copy_back"])
+@pytest.mark.parametrize("direction", ["to_device", "from_device"])
+def test_a_copy_and_what_it_hides_behind_are_both_right_at_odd_sizes(device, direction, behind):
+    params = {"direction": direction, "behind": behind, "array_bytes": 100_003}
+    for missing in ("", "one", "other"):
+        overlap = discovered()["transfer_overlap"].prepare(device, **params)
+        one, other, both = overlap.works(3)
+        left = {"": both.commands, "one": other.commands, "other": one.commands}[missing]
+        assert bool(measure.verify(device, replace(both, commands=left))) == bool(missing), missing or "all ran"
 
 
 def test_build_failure_names_the_first_error_and_keeps_the_log(device):

@@ -1,4 +1,4 @@
-"""OpenCL through pyopencl: opens a device, runs and times commands; opencl_build, _enqueue and _info are its parts."""
+"""OpenCL through pyopencl: opens a device, runs and times commands; its parts are the modules opencl_*."""
 
 from __future__ import annotations
 
@@ -18,16 +18,13 @@ from clmembench.model import (
     Call,
     Clock,
     Command,
-    Copy,
     DeviceError,
     DeviceInfo,
-    Fill,
     HostPart,
     ImageForm,
     Kernel,
     Launch,
     Local,
-    Map,
     Place,
     Timing,
     Value,
@@ -35,6 +32,7 @@ from clmembench.model import (
 from clmembench.runtimes import opencl_enqueue as enqueue
 from clmembench.runtimes.opencl_build import OpenCLKernel, built, compiled
 from clmembench.runtimes.opencl_info import describe, installed
+from clmembench.runtimes.opencl_sample import Sample, other, ready, timed
 
 _REMEDIES = {
     -4: "the device could not allocate memory: lower --size, or free memory on the device",
@@ -72,10 +70,12 @@ class OpenCLDevice:
         self._kept: dict[str, Any] = {}
         self._built: list[str] = []
         self._programs: dict[str, Mapping[str, Kernel]] = {}
+        self._last: Sample | None = None
         self._objects: dict[int, list[Any]] = {}  # of each kernel, by the id of its first, which is kept in it
 
     def alloc(self, nbytes: int, kind: Literal["device", "mapped"] = "device") -> Any:
         """A buffer. Raises DeviceError, in bytes and before allocating, when it is over the device's limits."""
+        self._last = None  # it keeps the memory of the point before
         limit = self.info.max_alloc_bytes
         if nbytes > limit:
             raise DeviceError(
@@ -96,6 +96,7 @@ class OpenCLDevice:
 
     def image(self, texels: Array, form: ImageForm) -> Any:
         """A read-only image of 32-bit unsigned texels, of one channel or, where it is 2d, of four."""
+        self._last = None
         order = cl.channel_order.RGBA if form == "2d" else cl.channel_order.R
         texel = cl.ImageFormat(order, cl.channel_type.UNSIGNED_INT32)
         shape = texels.shape[1::-1] if form == "2d" else texels.shape
@@ -109,6 +110,7 @@ class OpenCLDevice:
 
     def host_array(self, nbytes: int, pinned: bool) -> Array:
         """Host memory of bytes: ordinary pages, all touched, or the driver's own (page-locked) through a mapping."""
+        self._last = None
         if not pinned:
             return np.full(nbytes, 1, dtype=np.uint8)
         buffer = self.alloc(nbytes, "mapped")
@@ -173,26 +175,23 @@ class OpenCLDevice:
                 return _time_batch(commands, passes)
             if any(isinstance(c, Call) for c in commands):
                 return self._time_calls(commands, passes)
-            queues = self._plain if clock == "host" else self._stamped
-            bound = self._bind(commands, queues)
-            used = [queues[i] for i in sorted({c.queue for c in commands if not isinstance(c, Call | Batch)})]
-            events = None if clock == "host" else enqueue.Events(len(bound) * passes)
-            calls = _calls(bound, passes, used, events)
             try:
-                cpu, start = time.process_time_ns(), time.perf_counter_ns()
-                enqueue.run(calls)
-                host_ns = time.perf_counter_ns() - start
-                cpu_ns = time.process_time_ns() - cpu
-                if events is None:
-                    return Timing(host_ns, None, None, cpu_ns)
-                return _stamped_timing(events, len(bound), passes, host_ns, cpu_ns)
+                return timed(self._sample(commands, passes, clock))
             except enqueue.Failure:
-                for queue in used:  # what was enqueued before may still use memory that its owner is about to give up
-                    enqueue.finish(queue)()
+                self._last = None
                 raise
-            finally:
-                if events is not None:
-                    events.release()
+
+    def _sample(self, commands: Sequence[Command], passes: int, clock: Clock) -> Sample:
+        """The calls of a sample: those of the last one where it is the same and nothing else was made ready since, so that
+        samples of microseconds follow each other closely and meet warm caches, as in a program that is not Python."""
+        last = self._last
+        if last is not None and last.commands is commands and (last.passes, last.clock) == (passes, clock):
+            return last
+        queues = self._plain if clock == "host" else self._stamped
+        used = [queues[i] for i in sorted({c.queue for c in commands if not isinstance(c, Call | Batch)})]
+        sample = ready(commands, passes, clock, self._bind(commands, queues), used)
+        self._last = sample if isinstance(commands, tuple) else None  # a list may be another when it comes again
+        return sample
 
     def _time_calls(self, commands: Sequence[Command], passes: int) -> Timing:
         cpu, start = time.process_time_ns(), time.perf_counter_ns()
@@ -224,7 +223,7 @@ class OpenCLDevice:
                 else:
                     bound[id(command)] = enqueue.host_part(launch, kernel)
             else:
-                bound[id(command)] = _ready(command, queues)
+                bound[id(command)] = other(command, queues)
         return [bound[id(command)] for command in commands]
 
     def _object(self, handle: Any, number: int) -> Any:
@@ -253,44 +252,6 @@ def _time_batch(commands: Sequence[Command], passes: int) -> Timing:
     device_ns, before_ns = command.function(passes)
     host_ns = time.perf_counter_ns() - start
     return Timing(max(0, host_ns - before_ns), device_ns, None, time.process_time_ns() - cpu)
-
-
-def _ready(command: Command, queues: Sequence[Any]) -> enqueue.Ready:
-    if isinstance(command, Copy):
-        return enqueue.copy(command, queues[command.queue])
-    if isinstance(command, Fill):
-        return enqueue.fill(command, queues[command.queue])
-    if isinstance(command, Map):
-        return enqueue.map_and_unmap(command, queues[command.queue])
-    raise TypeError(f"{type(command).__name__} is no device command")
-
-
-def _calls(
-    bound: Sequence[enqueue.Ready], passes: int, used: Sequence[Any], events: enqueue.Events | None
-) -> list[enqueue.Call]:
-    """Every call of a sample in its order. Queues run beside each other within a pass, never across passes."""
-    slots = events.slots() if events is not None else None
-    waits = [enqueue.finish(queue) for queue in used]
-    if len(used) > 1:
-        waits = [*map(enqueue.flush, used), *waits]
-    alike = [ready(None) for ready in bound] if slots is None else []
-    calls: list[enqueue.Call] = []
-    for number in range(passes):
-        first = number * len(bound)
-        calls += alike if slots is None else [ready(slots[first + n]) for n, ready in enumerate(bound)]
-        if len(used) > 1 or number == passes - 1:
-            calls += waits
-    return calls
-
-
-def _stamped_timing(events: enqueue.Events, commands: int, passes: int, host_ns: int, cpu_ns: int) -> Timing:
-    """Of each pass: what its first command waited, and from the first start to the last end of all its commands."""
-    every, firsts = range(commands * passes), range(0, commands * passes, commands)
-    starts, ends = events.stamps(enqueue.STARTED, every), events.stamps(enqueue.ENDED, every)
-    queued, submitted = events.stamps(enqueue.QUEUED, firsts), events.stamps(enqueue.SUBMITTED, firsts)
-    device_ns = sum(max(ends[n : n + commands]) - min(starts[n : n + commands]) for n in firsts)
-    queue_ns = sum(starts[n] for n in firsts) - sum(queued)
-    return Timing(host_ns, device_ns, queue_ns, cpu_ns, sum(submitted) - sum(queued))
 
 
 class OpenCL:

@@ -150,7 +150,7 @@ def map_and_unmap(command: Map, queue: Any) -> Ready:
 
 
 class Events:
-    """Room for that many events, and what is stamped on them. `release` gives them all up."""
+    """Room for that many events, and what is stamped on them. `release` gives them all up, and the room serves again."""
 
     def __init__(self, count: int) -> None:
         self._slots = (_Pointer * count)()
@@ -160,14 +160,14 @@ class Events:
     def slots(self) -> list[ctypes.c_void_p]:
         """Where each event goes."""
         first, step = ctypes.addressof(self._slots), ctypes.sizeof(_Pointer)
-        return [_Pointer(first + step * n) for n in range(len(self._slots))]
+        return list(map(_Pointer, range(first, first + step * len(self._slots), step)))
 
     def stamps(self, which: int, events: Sequence[int]) -> list[int]:
         """One of the four stamps of these events, in ns. Raises Failure where the driver does not give one."""
         stamp, ask, found = self._stamp, self._ask, []
-        size, there = _Size(8), ctypes.byref(stamp)
+        size, there, slots = _Size(8), ctypes.byref(stamp), self._slots
         for number in events:
-            event = _Pointer(self._slots[number])
+            event = _Pointer(slots[number])
             code = ask(event, which, size, there, None)
             if code:
                 self._late(event, which, code)
@@ -186,6 +186,8 @@ class Events:
         raise Failure("clGetEventProfilingInfo", code)
 
     def release(self) -> None:
-        for slot in self._slots:
-            if slot:
-                library(held=True).clReleaseEvent(_Pointer(slot))
+        give_up = library(held=True).clReleaseEvent
+        for number, event in enumerate(self._slots):
+            if event:
+                give_up(_Pointer(event))
+                self._slots[number] = None
