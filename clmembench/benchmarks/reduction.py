@@ -67,7 +67,7 @@ def _methods(info: DeviceInfo) -> tuple[str, ...]:
 
 def _groups(info: DeviceInfo) -> tuple[int, ...]:
     """A compute unit, so that fewer units, in a study over their number, have work-groups that they can share evenly too."""
-    return (4, 1) if info.kind == "cpu" else (8, 4)
+    return (4, 1) if info.kind == "cpu" else (4, 8)
 
 
 def _widths(info: DeviceInfo) -> tuple[int, ...]:
@@ -76,8 +76,9 @@ def _widths(info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _work_groups(info: DeviceInfo) -> tuple[int, ...]:
-    """1 is the loop's."""
-    return (1, 64, 1024) if info.kind == "cpu" else (256, 1024, 1)
+    """1 is the loop's. On GPUs the largest first: with more than a compute unit holds at a time, a slow one is given fewer."""
+    sizes = (1, 64, 1024) if info.kind == "cpu" else (1024, 256, 1)
+    return tuple(dict.fromkeys(min(size, info.max_work_group) for size in sizes))
 
 
 def _where(info: DeviceInfo, n: int, method: str, groups_a_unit: int, width: int, work_group: int) -> bool:
