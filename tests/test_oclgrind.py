@@ -44,8 +44,7 @@ MEANT = {
     ("slab", "ulong seen = *at, before;"),
 }
 
-# other libraries launch no kernels of ours
-OURS = [name for name, benchmark in discovered().items() if benchmark.peer_of is None]
+OURS = [name for name in discovered() if name in oclgrind.known()]
 
 
 @dataclass(frozen=True, slots=True)
