@@ -292,7 +292,7 @@ def test_a_run_is_compared_checked_and_made_a_baseline(stored, tmp_path):
     # everything ten times as slow
     for record in lines[1:]:
         for series in record["series"]:
-            for clock in ("host_ns", "device_ns", "queue_ns"):
+            for clock in ("host_ns", "device_ns", "queue_ns", "submit_ns"):
                 series[clock] = [10 * t for t in series[clock]] if series[clock] else series[clock]
     slow.write_text("\n".join(map(json.dumps, lines)) + "\n")
     done = cli("check", str(slow), "--baseline", str(base))

@@ -51,7 +51,7 @@ def peers(
         return
     info = devices.select(devices.listed(), device or "0")
     try:
-        chosen = _selection(budget, timeout, seed, processes)
+        chosen = _with_stored(_selection(budget, timeout, seed, processes), info)
     except ValueError as error:
         exits.stop(str(error), exits.USAGE)
     session.free(output, overwrite)
@@ -87,6 +87,15 @@ def _selection(budget: str | None, timeout: str | None, seed: int | None, proces
         budget_s=units.parse_seconds(budget) if budget else None,
         timeout_s=units.parse_seconds(timeout) if timeout else plain.timeout_s,
     )
+
+
+def _with_stored(selection: Selection, info: DeviceInfo) -> Selection:
+    """With the stored shapes of what is measured. Raises ValueError where the user's own file of them is damaged."""
+    from clmembench import peering
+    from clmembench.benchmarks import discovered
+    from clmembench.cli.tune import taken
+
+    return taken(info, selection, [discovered()[name] for name in peering.names(selection, info)], None)
 
 
 def _cards(selection: Selection, info: DeviceInfo) -> Mapping[str, Card]:

@@ -88,7 +88,7 @@ def roofline(
 def _kernels(values: Sequence[Derived], cards: Mapping[str, Card]) -> Iterator[tuple[Derived, Metric]]:
     """The headline value of every point on the whole device that computes in floating point, or should have; of our own kernels
     alone, since nobody says which instructions a library beside them has."""
-    own = {name for name, card in cards.items() if name != ARITHMETIC and not getattr(card, "peer_of", "")}
+    own = {name for name, card in cards.items() if name != ARITHMETIC and not card.peer_of}
     whole = [v for v in values if v.place.compute_units is None and v.benchmark in own]
     computing = {v.benchmark for v in whole if v.flops}
     computing |= {name for name, card in cards.items() if any(metric.amount == "flops" for metric in card.metrics)}
