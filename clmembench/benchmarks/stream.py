@@ -61,7 +61,7 @@ def _stores(info: DeviceInfo) -> tuple[int, ...]:
 
 def _widths(info: DeviceInfo) -> tuple[int, ...]:
     """A CPU's line of doubles first; on GPUs the 16 bytes that a work-item can load at once, and more for sums."""
-    return (8, 4, 1) if info.kind == "cpu" else (2, 4, 1)
+    return (8, 4) if info.kind == "cpu" else (2, 4, 1)
 
 
 def _work_groups(info: DeviceInfo) -> tuple[int, ...]:
