@@ -31,6 +31,7 @@ CHILD_S = 600
 # FILE.KERNEL of kernels that Oclgrind cannot run, and why
 CANNOT: dict[str, str] = {
     "clock.fenced_chain": "it reads a counter, and its fences are instructions of x86",
+    "dgemm_matrix.multiply": "its instructions and copies are PTX: run on PoCL with emulated ones, by test_dgemm",
     **{
         f"l2_map.{kernel}": "a compute unit tells its number and the time by PTX alone: run on PoCL without, by test_l2_map"
         for kernel in ("units", "own_addresses", "l2_map")
