@@ -33,7 +33,7 @@ HEADING = """# Shapes that `clmembench tune` found to be the best, by family of 
 Fits = Callable[[Mapping[str, Value]], bool]
 
 
-class TuningError(Exception):
+class TuningError(ValueError):
     """A file of stored shapes cannot be read or written; the message names it, and what to do."""
 
 

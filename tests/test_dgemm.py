@@ -1,4 +1,4 @@
-"""The product of dense matrices on PoCL, in both forms of its kernel; and what is pure in it."""
+"""The product of dense matrices on PoCL, in every form of its kernel, that by PTX emulated; and what is pure in it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ from clmembench.selection import Selection
 from tests.builders import walked
 
 DGEMM = import_module("clmembench.benchmarks.dgemm")
+CHECK = import_module("clmembench.benchmarks.gemm_check")
+SHAPE = import_module("clmembench.benchmarks.gemm_shape")
+MATRIX = import_module("clmembench.benchmarks.gemm_matrix")
 CPU = replace(INFO, kind="cpu", compute_units=2)
 TYPES = {"double": np.float64, "float": np.float32}
 UNASKED = [  # every shape that is tried unasked
@@ -25,7 +28,8 @@ UNASKED = [  # every shape that is tried unasked
     for info in (CPU, INFO)
     for dtype in TYPES
     for group, tile, depth in itertools.product(DGEMM._groups(info), DGEMM._tiles(info), DGEMM._depths(info))
-    if DGEMM._where(info, dtype, 1024, group, tile, depth) and DGEMM._thin(info, dtype, 1024, group, tile, depth)
+    for point in [(info, dtype, "portable", 1024, group, tile, depth)]
+    if DGEMM._where(*point) and DGEMM._thin(*point)
 ]
 ODD = [
     ("double", (1, "5x3", 7)),
@@ -43,9 +47,9 @@ def device():
     return runtime("opencl").open(found[0])
 
 
-def prepare(device, n=37, dtype="double", shape=(1, "6x8", 256)):
+def prepare(device, n=37, dtype="double", shape=(1, "6x8", 256), variant="portable"):
     group, tile, depth = shape
-    return discovered()["dgemm"].prepare(device, dtype=dtype, n=n, work_group=group, tile=tile, depth=depth)
+    return discovered()["dgemm"].prepare(device, dtype=dtype, variant=variant, n=n, work_group=group, tile=tile, depth=depth)
 
 
 def stored(device, work, dtype):
@@ -75,12 +79,12 @@ def test_any_number_of_work_groups_shares_the_tiles(device, monkeypatch, groups,
 
 @pytest.mark.parametrize("shape", [(1, "6x8", 64), (1, "12x16", 256), (64, "8x8", 8)], ids=str)
 def test_a_product_too_large_to_be_compared_whole_is_checked(device, shape):
-    n = DGEMM.WHOLE + 88  # more than one block of rows and of depth, and more than one band of tiles
+    n = CHECK.WHOLE + 88  # more than one block of rows and of depth, and more than one band of tiles
     work = prepare(device, n, "float", shape)
     assert measure.verify(device, work) == ""
-    first, second = (DGEMM.element(np.arange(n * n), seed + device.seed).reshape(n, n) for seed in DGEMM.SEEDS)
+    first, second = (CHECK.element(np.arange(n * n), seed + device.seed).reshape(n, n) for seed in CHECK.SEEDS)
     found = stored(device, work, "float")
-    wide = DGEMM._shape("float", shape[1], shape[2], shape[0]).tile[1]
+    wide = DGEMM._shape("portable", "float", shape[1], shape[2], shape[0]).tile[1]
     padded = -(-n // wide) * wide
     assert np.array_equal(found.reshape(-1, padded)[:n, :n], first @ second)
 
@@ -123,26 +127,26 @@ def test_inputs_are_what_the_host_computes_with_zeros_around_them(device, shape)
         prepare(device, n, "double", shape)
     finally:
         del device.run
-    for launch, seed in zip(launches, DGEMM.SEEDS, strict=True):
+    for launch, seed in zip(launches, CHECK.SEEDS, strict=True):
         buffer, stride = launch.args[0], int(launch.args[2])
         found = device.download(buffer, np.float64, int(launch.args[-1])).reshape(-1, stride)
         want = np.zeros_like(found)
-        want[:n, :n] = DGEMM.element(np.arange(n * n), seed + device.seed).reshape(n, n)
+        want[:n, :n] = CHECK.element(np.arange(n * n), seed + device.seed).reshape(n, n)
         assert np.array_equal(found, want)
-        assert set(want.ravel()) == set(range(-DGEMM.MOST, DGEMM.MOST + 1))
+        assert set(want.ravel()) == set(range(-CHECK.MOST, CHECK.MOST + 1))
 
 
 def test_another_seed_gives_other_matrices():
     index = np.arange(1000)
-    assert (DGEMM.element(index, 1) != DGEMM.element(index, 2)).mean() > 0.8
+    assert (CHECK.element(index, 1) != CHECK.element(index, 2)).mean() > 0.8
 
 
 def test_expected_vectors_are_those_of_the_whole_product():
     n, seeds = 50, (3, 4)
-    first, second = (DGEMM.element(np.arange(n * n), seed).reshape(n, n) for seed in seeds)
-    vectors, want = DGEMM._expected(n, seeds)
+    first, second = (CHECK.element(np.arange(n * n), seed).reshape(n, n) for seed in seeds)
+    vectors, want = CHECK.expected(n, seeds)
     assert np.array_equal(first @ second @ vectors, want)
-    assert np.array_equal(first @ second, DGEMM._product(n, seeds))
+    assert np.array_equal(first @ second, CHECK.product(n, seeds))
     assert vectors.min() >= 1
 
 
@@ -168,30 +172,117 @@ def test_what_cannot_run_is_skipped_with_a_reason(n, shape, info, reason):
         prepare(FakeDevice(info), n, "double", shape)
 
 
+@pytest.mark.parametrize(
+    ("shape", "info", "reason"),
+    [
+        ((128, "64x32", 16), INFO, "a depth of 8"),
+        ((64, "64x32", 8), INFO, "power of two from 128"),
+        ((384, "64x32", 8), INFO, "power of two from 128"),
+        ((2048, "64x32", 8), INFO, "power of two from 128 to this device's 1024"),
+        ((128, "48x32", 8), INFO, "rows in multiples of 32"),
+        ((128, "64x24", 8), INFO, "powers of two from 16 to 64"),
+        ((512, "32x16", 8), INFO, "powers of two from 32 to 64"),
+        ((128, "128x32", 8), INFO, "at most 2048 elements"),
+        ((512, "64x32", 8), INFO, "49160 B of local memory are not below this device's 49152 B"),
+    ],
+)
+def test_what_matrix_instructions_cannot_do_is_skipped_with_a_reason(shape, info, reason):
+    with pytest.raises(Skip, match=reason):
+        prepare(FakeDevice(info), 64, "double", shape, "ptx")
+
+
+def test_single_has_no_matrix_instructions_and_who_names_a_size_is_told_once():
+    with pytest.raises(Skip, match="doubles alone"):
+        prepare(FakeDevice(INFO), 64, "float", (128, "64x32", 8), "ptx")
+    tried = walked(plan.explore(discovered()["dgemm"], INFO, Selection(axes={"n": (64,)})))
+    assert sum(p.params["variant"] == "ptx" and p.params["dtype"] == "float" for p in tried) == 1
+
+
 @pytest.mark.parametrize(("info", "n"), [(CPU, 2048), (INFO, 8192)], ids=["cpu", "gpu"])
 def test_few_shapes_are_tried_unasked(info, n):
     # the first is the likely best, and each one costs a compilation
     tried = walked(plan.explore(discovered()["dgemm"], info, Selection()))
-    largest = [p for p in tried if p.params["n"] == n and p.params["dtype"] == "double"]
-    assert len(largest) <= 4
-    assert largest[0].params["tile"] in ("6x8", "8x8")
+    points = [p for p in tried if p.params["n"] == n and p.params["dtype"] == "double"]
+    likely = {"portable": ("6x8", "8x8"), "ptx": ("64x32",)}
+    variants = {v: [p for p in points if p.params["variant"] == v] for v in DGEMM._variants(info)}
+    assert sum(map(len, variants.values())) == len(points)
+    for variant, largest in variants.items():
+        assert 1 <= len(largest) <= 4
+        assert largest[0].params["tile"] in likely[variant]
+    largest = variants["portable"]
     assert max(sum(p.params == q.params | {"n": m} for p in tried for q in largest[:1]) for m in (512, n)) <= 2
+
+
+@pytest.mark.parametrize("suite", ["quick", "all"])
+def test_both_variants_of_double_are_measured_where_there_is_ptx(suite):
+    for features, wanted in ((INFO.features, {"portable", "ptx"}), (INFO.features - {"ptx"}, {"portable"})):
+        info = replace(INFO, features=features)
+        tried = walked(plan.explore(discovered()["dgemm"], info, Selection(suite=suite)))
+        assert {p.params["variant"] for p in tried if p.params["dtype"] == "double"} == wanted
+        assert {p.params["variant"] for p in tried if p.params["dtype"] == "float"} <= {"portable"}
+
+
+def test_each_variant_is_compared_with_the_peak_of_its_instructions():
+    peaks = {(m.only["dtype"], m.only["variant"]): m.peak for m in discovered()["dgemm"].metrics}
+    assert peaks == {
+        (("double",), ("portable",)): "fp64_vector_gflop_s",
+        (("double",), ("ptx",)): "fp64_matrix_gflop_s",
+        (("float",), ("portable",)): "fp32_vector_gflop_s",
+    }
+
+
+@pytest.mark.parametrize(
+    ("shape", "local_mem_bytes"),
+    [((128, "64x32", 8), 49152), ((256, "64x32", 8), 49152), ((256, "32x32", 8), 49152), ((128, "32x16", 8), 30000)],
+    ids=str,
+)
+@pytest.mark.parametrize("n", [1, 3, 17, 65, 129, 257])
+def test_the_kernel_for_matrix_instructions_is_right_where_they_are_emulated(device, monkeypatch, n, shape, local_mem_bytes):
+    features = device.info.features - {"ptx"}
+    monkeypatch.setattr(device, "info", replace(device.info, features=features, local_mem_bytes=local_mem_bytes))
+    work = prepare(device, n, "double", shape, "ptx")
+    assert work.flops == 2 * n**3
+    assert measure.verify(device, work) == ""
+    device.run(work.commands * 2)
+    work.check()
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_any_number_of_work_groups_shares_the_tiles_of_matrix_instructions(device, monkeypatch, groups):
+    monkeypatch.setattr(device, "info", replace(device.info, work_groups=groups, features=device.info.features - {"ptx"}))
+    work = prepare(device, 200, "double", (128, "32x16", 8), "ptx")  # 7 x 4 tiles of 32 x 64
+    assert work.commands[-1].global_size == (groups * 128,)
+    assert measure.verify(device, work) == ""
+
+
+@pytest.mark.parametrize(
+    ("shape", "local_mem_bytes", "stages"),
+    [
+        ((128, "64x32", 8), 49152, 3),  # four slabs would be the whole of local memory
+        ((256, "64x32", 8), 49152, 2),
+        ((128, "32x32", 8), 49152, 4),
+        ((128, "64x32", 8), 1 << 20, 4),
+    ],
+)
+def test_as_many_slabs_as_fit_below_local_memory_are_on_their_way(shape, local_mem_bytes, stages):
+    cut = DGEMM._shape("ptx", "double", shape[1], shape[2], shape[0])
+    assert cut.stages(replace(INFO, local_mem_bytes=local_mem_bytes)) == stages
 
 
 @pytest.mark.parametrize("local_mem_bytes", [40 << 10, 256 << 10, 1 << 20, 2 << 20])
 @pytest.mark.parametrize("units", [1, 2, 7, 96])
 @pytest.mark.parametrize("n", [1, 64, 1000, 2048])
 def test_a_cpus_tiles_are_enough_for_its_compute_units_fit_its_local_memory_and_cover_c(n, units, local_mem_bytes):
-    shape = DGEMM._shape("double", "6x8", 256, 1)
+    shape = DGEMM._shape("portable", "double", "6x8", 256, 1)
     panels = -(-n // 6), -(-n // 8)
     info = replace(CPU, compute_units=units, local_mem_bytes=local_mem_bytes)
-    high, wide = DGEMM._cached(shape, *panels, info)
+    high, wide = SHAPE.cached(shape, *panels, info)
     tiles = -(-panels[0] // high) * -(-panels[1] // wide)
     assert 1 <= high <= panels[0]
     assert 1 <= wide <= panels[1]
     assert tiles >= min(4 * units, panels[0] * panels[1])
-    assert high * 6 <= DGEMM.CACHED[0]
-    assert wide * 8 <= DGEMM.CACHED[1]
+    assert high * 6 <= SHAPE.CACHED[0]
+    assert wide * 8 <= SHAPE.CACHED[1]
     assert shape.local_bytes(high, wide) <= local_mem_bytes
 
 

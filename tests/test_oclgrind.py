@@ -32,6 +32,7 @@ CHILD_S = 600
 CANNOT: dict[str, str] = {
     "spmv_adaptive.csr_parts": "a row is parted from some thousand entries on, too many here: run on PoCL by test_spmv",
     "clock.fenced_chain": "it reads a counter, and its fences are instructions of x86",
+    "dgemm_matrix.multiply": "its instructions and copies are PTX: run on PoCL with emulated ones, by test_dgemm",
     **{
         f"l2_map.{kernel}": "a compute unit tells its number and the time by PTX alone: run on PoCL without, by test_l2_map"
         for kernel in ("units", "own_addresses", "l2_map")

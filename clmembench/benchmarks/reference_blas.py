@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from clmembench.benchmarks import axis, axis_of, behind, benchmark
-from clmembench.benchmarks.dgemm import MOST, SEEDS, element
+from clmembench.benchmarks.gemm_check import MOST, SEEDS, element
 from clmembench.model import Array, Batch, Call, Device, DeviceInfo, Metric, Skip, Value, Work
 from clmembench.topology import usable_cpus
 
