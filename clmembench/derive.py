@@ -184,7 +184,9 @@ def derive_point(records: Sequence[Record], card: Card) -> list[Derived]:
     best = wrong[0] if wrong else _usual(records)
     metrics = [metric for metric in card.metrics if metric.applies(best.params)]
     if not metrics:
-        return [_valueless(best, card.metrics[0], card, "failed", "no metric of this benchmark speaks of this point")]
+        measured = best.status in ("ok", "suspect")
+        why = ("failed", "no metric of this benchmark speaks of this point") if measured else (best.status, best.reason)
+        return [_valueless(best, card.metrics[0], card, *why)]
     usable = [r for r in records if r.status == best.status and r.status in ("ok", "suspect")]
     if not usable:
         return [_valueless(best, metrics[0], card, best.status, best.reason)]

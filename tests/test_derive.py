@@ -153,6 +153,13 @@ def test_a_point_that_no_metric_speaks_of_has_no_number():
     assert all(d.median is None for d in found)
 
 
+def test_a_skipped_point_that_no_metric_speaks_of_stays_skipped_with_its_reason():
+    only = replace(BANDWIDTH, only={"op": ("triad",)})
+    skipped = record("stream", {"op": "copy"}, status="skipped", reason="doubles alone")
+    (point,) = derive_point([skipped], replace(STREAM, metrics=(only,)))
+    assert (point.status, point.reason) == ("skipped", "doubles alone")
+
+
 def test_a_point_has_every_metric_its_works_speak_of():
     card = Card(1, "memory", "", "", (BANDWIDTH, COST))
     both, one = series([1000] * 8, nbytes=1000, ops=1), series([1000] * 8, ops=1)

@@ -38,10 +38,10 @@ class Plot:
         return [p for p in self.roofline.placed if p.precision == self.precision]
 
     def span(self) -> tuple[float, float]:
-        """The intensities drawn: all kernels', and where memory's roof meets the highest of arithmetic."""
-        ridges = [top.rate.value / self.memory.rate.value for top in self.roofline.arithmetic(self.precision)]
-        every = [p.intensity for p in self.placed] + ridges
-        return min(every) / 3, 4 * max(every)
+        """The intensities drawn: all kernels', and where levels' roofs meet those of arithmetic. Names need room, right."""
+        tops = [top.rate.value for top in self.roofline.arithmetic(self.precision)]
+        every = [p.intensity for p in self.placed] + [top / roof.rate.value for top in tops for roof in self.roofline.levels]
+        return min(every) / 8, 12 * max(every)
 
     @property
     def memory(self) -> Roof:
@@ -105,7 +105,8 @@ def _roofs(axis: Axes, plot: Plot) -> None:
         _line(axis, roof, (start, right), level=False)
         text = f"{roof.name} {format_value(roof.rate.value / 1e3)} TFLOP/s" if roof.rate.value >= 1e4 else (
             f"{roof.name} {format_value(roof.rate.value)} GFLOP/s")  # fmt: skip
-        axis.text(right, 1.04 * roof.rate.value, text + " ", ha="right", va="bottom", fontsize=FONT, color=MEASURED)
+        # where the roof begins: kernels that reach it do many operations a byte, far to the right
+        axis.text(1.45 * start, 1.04 * roof.rate.value, text, ha="left", va="bottom", fontsize=FONT, color=MEASURED)
     for roof in plot.roofline.levels:
         _line(axis, roof, (left, plot.top / roof.rate.value), level=True)
     for together in _beside(plot.roofline.levels):
@@ -179,7 +180,8 @@ def _names(axis: Axes, plot: Plot) -> None:
         )
 
     steps = [left * (right / left) ** (i / LINE_STEPS) for i in range(LINE_STEPS)]
-    in_way = [place(x, min(plot.top, plot.memory.rate.value * x)) for x in steps]
+    tops = [roof.rate.value for roof in plot.roofline.arithmetic(plot.precision)]
+    in_way = [place(x, min(top, plot.memory.rate.value * x)) for x in steps for top in tops]
     in_way += [place(p.intensity, p.gflop_s.value) for p in plot.placed]
     names = [_short(p) for p in fastest]
     dots = [place(p.intensity, p.gflop_s.value) for p in fastest]
