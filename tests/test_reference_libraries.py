@@ -82,7 +82,7 @@ def test_a_library_that_does_nothing_is_seen(pocl, name, params):
 
 
 def test_the_same_work_is_asked_of_both(pocl):
-    dgemm = {"work_group": 1, "tile": "6x8", "depth": 256}
+    dgemm = {"variant": "portable", "work_group": 1, "tile": "6x8", "depth": 256}
     for ours, theirs, params, own in (
         ("dgemm", "numpy_gemm", {"dtype": "double", "n": 67}, dgemm),
         ("spmv", "scipy_spmv", {"matrix": "reservoir"}, {"format": "csr_row", "order": "blocked", "team": 2, "work_group": 64}),

@@ -178,7 +178,7 @@ def _knee(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found
     if not curve:
         return
     settled = levels.settled(curve, levels.floor_bytes(run.header.device))
-    units = run.header.device.compute_units
+    units = max(1, run.header.device.compute_units)  # a file may say anything
     cards = run.header.benchmarks
     rates = [v for v in values if v.unit == "GB/s" and v.place.compute_units is None and cards[v.benchmark].suite != "link"]
     for name, line in _by_size(rates, lambda v: "array_bytes"):
