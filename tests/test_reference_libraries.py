@@ -83,10 +83,11 @@ def test_a_library_that_does_nothing_is_seen(pocl, name, params):
 
 def test_the_same_work_is_asked_of_both(pocl):
     dgemm = {"variant": "portable", "work_group": 1, "tile": "6x8", "depth": 256}
+    spmv = {"format": "csr_row", "hints": "none", "order": "blocked", "team": 2, "work_group": 64, "per": 1, "sigma": 1}
     for ours, theirs, params, own in (
         ("dgemm", "numpy_gemm", {"dtype": "double", "n": 67}, dgemm),
-        ("spmv", "scipy_spmv", {"matrix": "reservoir"}, {"format": "csr_row", "order": "blocked", "team": 2, "work_group": 64}),
-        ("spmv", "scipy_spmv", {"matrix": "power_law"}, {"format": "csr_row", "order": "blocked", "team": 2, "work_group": 64}),
+        ("spmv", "scipy_spmv", {"matrix": "reservoir"}, spmv),
+        ("spmv", "scipy_spmv", {"matrix": "power_law"}, spmv),
     ):
         works = [discovered()[ours].prepare(pocl, **params, **own), discovered()[theirs].prepare(pocl, **params)]
         assert works[0].flops == works[1].flops

@@ -61,7 +61,7 @@ def unit_of(run: Run, rows: Sequence[Row]) -> Unit:
     latency = Estimate(free.latency, free.low, free.high) if free and 0 < free.low <= free.latency <= free.high else None
     peak = next((row.peak for row in rows if row.peak is not None), None)
     if peak is not None:
-        return Unit(peak.value / info.compute_units, f"its sheet: {peak.source}", latency)
+        return Unit(peak.value / max(1, info.compute_units), f"its sheet: {peak.source}", latency)
     each = study(*accesses(values)).banks
     clocks = sorted(row.value.ghz for row in rows if row.value.ghz)
     if each is None or not clocks:
@@ -140,7 +140,7 @@ def _little(run: Run, good: Sequence[Row], unit: Unit) -> Section:
         allowed = allowed_sub_groups(TOGETHER, TOGETHER, COPIED * ilp * TOGETHER, info.local_mem_bytes)
         cells = (str(ilp), format_value(groups.value), f"{format_value(groups.low)} to {format_value(groups.high)}")
         rows.append(
-            (*cells, str(allowed.sub_groups), f"{reached / TOGETHER:g}", f"{top / info.compute_units / unit.theoretical:.0%}")
+            (*cells, str(allowed.sub_groups), f"{reached / TOGETHER:g}", f"{top / max(1, info.compute_units) / unit.theoretical:.0%}")
         )
     header = (
         "local_copy: ILP", "sub-groups needed", "95% interval", "local memory of one group allows", "best from", "of peak"
