@@ -139,9 +139,8 @@ def _little(run: Run, good: Sequence[Row], unit: Unit) -> Section:
         groups = needed_sub_groups(needed, 1, TOGETHER, COPIED, ilp)
         allowed = allowed_sub_groups(TOGETHER, TOGETHER, COPIED * ilp * TOGETHER, info.local_mem_bytes)
         cells = (str(ilp), format_value(groups.value), f"{format_value(groups.low)} to {format_value(groups.high)}")
-        rows.append(
-            (*cells, str(allowed.sub_groups), f"{reached / TOGETHER:g}", f"{top / max(1, info.compute_units) / unit.theoretical:.0%}")
-        )
+        share = top / max(1, info.compute_units) / unit.theoretical
+        rows.append((*cells, str(allowed.sub_groups), f"{reached / TOGETHER:g}", f"{share:.0%}"))
     header = (
         "local_copy: ILP", "sub-groups needed", "95% interval", "local memory of one group allows", "best from", "of peak"
     )  # fmt: skip
