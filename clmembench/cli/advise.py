@@ -86,10 +86,9 @@ def _selection(budget: str | None, timeout: str | None, seed: int | None) -> Sel
 
 def _cards(selection: Selection) -> Mapping[str, Card]:
     """What the file keeps of the benchmarks that are run."""
-    from clmembench import advising, plan
-    from clmembench.benchmarks import discovered
+    from clmembench import advising
 
-    return {name: plan.card(discovered()[name]) for name in advising.names(selection)}
+    return session.cards(advising.names(selection))
 
 
 def _stored(path: Path) -> Run:
@@ -109,12 +108,8 @@ def _stored(path: Path) -> Run:
 def show(run: Run, form: str) -> None:
     """Print what a run advises, in one of the forms."""
     from clmembench.report import advice, rows, text
-    from clmembench.specs import SpecError
 
-    try:
-        sheet = rows.sheet_of(run)
-    except SpecError as error:
-        exits.stop(str(error), exits.USAGE)
+    sheet = read.sheet_of(run)
     told = advice.told(run, rows.rows(run, sheet))
     if form == "json":
         print(advice.to_json(told))

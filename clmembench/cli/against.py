@@ -104,14 +104,9 @@ def check(
 
 def _judged(path: Path) -> Run:
     from clmembench.gates.whole import judged_run
-    from clmembench.report import rows
-    from clmembench.specs import SpecError
 
     run = read.load(path)
-    try:
-        return judged_run(run, rows.sheet_of(run))
-    except SpecError as error:
-        exits.stop(str(error), exits.USAGE)
+    return judged_run(run, read.sheet_of(run))
 
 
 def _compared(first: Run, second: Run, margin: float, force: bool) -> Comparison:

@@ -120,10 +120,8 @@ def _measured(
 def _cards() -> Mapping[str, Card]:
     """What the file keeps of the benchmarks that are run."""
     from clmembench import casestudy as study
-    from clmembench import plan
-    from clmembench.benchmarks import discovered
 
-    return {name: plan.card(discovered()[name]) for name in study.BENCHMARKS}
+    return session.cards(study.BENCHMARKS)
 
 
 def _selection(budget: str | None, timeout: str | None, seed: int | None) -> Selection:
@@ -163,13 +161,9 @@ def show(run: Run, form: str) -> None:
 
     from clmembench.gates.whole import judged_run
     from clmembench.report import mnf as report
-    from clmembench.report import mnf_data, rows, text
-    from clmembench.specs import SpecError
+    from clmembench.report import mnf_data, text
 
-    try:
-        sheet = rows.sheet_of(run)
-    except SpecError as error:
-        exits.stop(str(error), exits.USAGE)
+    sheet = read.sheet_of(run)
     run = judged_run(run, sheet)
     if form == "json":
         print(mnf_data.to_json(run))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -79,11 +80,8 @@ def _selection(budget: str | None, timeout: str | None, seed: int | None, proces
     from clmembench.selection import Selection
 
     plain = Selection(suite="peers", seed=seed or 0, processes=processes, reference=True)
-    return Selection(
-        suite=plain.suite,
-        seed=plain.seed,
-        processes=processes,
-        reference=True,
+    return replace(
+        plain,
         budget_s=units.parse_seconds(budget) if budget else None,
         timeout_s=units.parse_seconds(timeout) if timeout else plain.timeout_s,
     )
@@ -100,10 +98,9 @@ def _with_stored(selection: Selection, info: DeviceInfo) -> Selection:
 
 def _cards(selection: Selection, info: DeviceInfo) -> Mapping[str, Card]:
     """What the file keeps of the benchmarks that are run."""
-    from clmembench import peering, plan
-    from clmembench.benchmarks import discovered
+    from clmembench import peering
 
-    return {name: plan.card(discovered()[name]) for name in peering.names(selection, info)}
+    return session.cards(peering.names(selection, info))
 
 
 def _stored(path: Path) -> Run:
@@ -124,12 +121,8 @@ def show(run: Run, form: str) -> None:
     """Print the table of a run in one of the forms."""
     from clmembench.gates.whole import judged_run
     from clmembench.report import peer_table, rows, text
-    from clmembench.specs import SpecError
 
-    try:
-        sheet = rows.sheet_of(run)
-    except SpecError as error:
-        exits.stop(str(error), exits.USAGE)
+    sheet = read.sheet_of(run)
     run = judged_run(run, sheet)
     lines = peer_table.told(run, rows.rows(run, sheet))
     if form == "json":

@@ -16,6 +16,7 @@ from clmembench.shown import line
 if TYPE_CHECKING:
     from clmembench.model import Run
     from clmembench.report import fleet
+    from clmembench.specs import SpecSheet
 
 
 def load(path: Path, strict: bool = False) -> Run:
@@ -32,6 +33,17 @@ def load(path: Path, strict: bool = False) -> Run:
     return found
 
 
+def sheet_of(run: Run) -> SpecSheet | None:
+    """The spec sheet of a run's device, None where there is none. Ends the command where two match, or one is damaged."""
+    from clmembench.report import rows
+    from clmembench.specs import SpecError
+
+    try:
+        return rows.sheet_of(run)
+    except SpecError as error:
+        exits.stop(str(error), exits.USAGE)
+
+
 def show(
     path: Annotated[Path, typer.Argument(metavar="RUN", help="A results file.")],
     as_json: Annotated[bool, typer.Option("--json", help="A list with one object for each point and metric.")] = False,
@@ -43,15 +55,11 @@ def show(
     """Show a stored run: its summary, or every value as JSON, CSV, Markdown or LaTeX."""
     from clmembench.cli import topology
     from clmembench.report import roofline, rows, text
-    from clmembench.specs import SpecError
 
     if as_json + as_csv + as_md + as_latex > 1:
         exits.stop("choose one of --json, --csv, --md and --latex", exits.USAGE)
     found = load(path, strict)
-    try:
-        sheet = rows.sheet_of(found)
-    except SpecError as error:
-        exits.stop(str(error), exits.USAGE)
+    sheet = sheet_of(found)
     found, table = rows.judged_rows(found, sheet)
     if as_json:
         print(rows.to_json(table, roofline.by_point(found, table, sheet)))

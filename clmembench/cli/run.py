@@ -215,12 +215,10 @@ def _finish(path: Path, as_json: bool) -> int:
 
 def _cards(selection: Selection, info: DeviceInfo) -> Mapping[str, Card]:
     """What the file keeps of the benchmarks that are run, and of the references beside them."""
-    from clmembench import plan, references
-    from clmembench.benchmarks import discovered
+    from clmembench import references
     from clmembench.selection import selected
 
-    names = [*(benchmark.name for benchmark in selected(selection)), *references.names(selection, info)]
-    return {name: plan.card(discovered()[name]) for name in names}
+    return session.cards([*(benchmark.name for benchmark in selected(selection)), *references.names(selection, info)])
 
 
 def axes_of(given: list[str], matrices: list[Path]) -> Mapping[str, tuple[Value, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     Measured = Callable[[DeviceInfo, Found, Sequence[Record]], Iterator[Record]]
 
 BAD = ("failed", "wrong", "timeout")
+
+
+def cards(names: Iterable[str]) -> Mapping[str, Card]:
+    """What a file keeps of the benchmarks that are run."""
+    from clmembench import plan
+    from clmembench.benchmarks import discovered
+
+    return {name: plan.card(discovered()[name]) for name in names}
 
 
 def only_read(path: Path, asked: Mapping[str, object]) -> None:

@@ -107,11 +107,10 @@ def inferred(run: Run) -> Hierarchy:
 
 def _cards() -> Mapping[str, Card]:
     """What the file keeps of the benchmark that is run."""
-    from clmembench import dissection, plan
-    from clmembench.benchmarks import discovered
+    from clmembench import dissection
     from clmembench.model import CHASE
 
-    return {name: plan.card(discovered()[name]) for name in (CHASE, dissection.MAP)}
+    return session.cards((CHASE, dissection.MAP))
 
 
 def dissected(run: Run) -> Dissected | None:
@@ -175,13 +174,9 @@ def _spaces(text: str | None) -> tuple[str, ...]:
 def show(run: Run, form: str) -> None:
     """Print what a run tells of the hierarchy, in one of the forms."""
     from clmembench import claims
-    from clmembench.report import findings, hierarchy_json, rows, tree
-    from clmembench.specs import SpecError
+    from clmembench.report import findings, hierarchy_json, tree
 
-    try:
-        sheet = rows.sheet_of(run)
-    except SpecError as error:
-        exits.stop(str(error), exits.USAGE)
+    sheet = read.sheet_of(run)
     found = inferred(run)
     if form == "tree":
         info, bold = run.header.device, sys.stdout.isatty() and not os.environ.get("NO_COLOR")
