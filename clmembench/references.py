@@ -8,11 +8,10 @@ from dataclasses import replace
 
 from clmembench import derive
 from clmembench.benchmarks import discovered
-from clmembench.model import Benchmark, DeviceInfo, Place, Plan, Point, Record, Value
+from clmembench.model import PORTABLE, Benchmark, DeviceInfo, Place, Plan, Point, Record, Value
 from clmembench.selection import Selection, selected, takes
 
 LEADS = 0.85  # of the best: what is below is not the best in another process either
-PORTABLE = frozenset({"portable", "none"})  # values of ours that say that a kernel is OpenCL C alone
 ROUNDS = 3  # fresh processes of each, in turn: fewer do not tell how much processes differ
 
 

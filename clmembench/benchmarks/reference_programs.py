@@ -162,7 +162,7 @@ def _latency(device: Device, metric: str) -> Reported:
     told = _kept(_peaked(device.info, "kernel_launch_latency"))
     if told.unit != "us" or metric not in told.figures:
         raise Skip(f"clpeak has no {metric} for this device")
-    note = "clpeak's kernel is larger: as many of the largest work-groups as there are compute units, each item one load"
+    note = "clpeak's kernel is another: as many of the largest work-groups as there are compute units, each item one load"
     ns = max(1, round(1000 * told.figures[metric]))
     return Reported((ns,), 0, ops=1, notes=(note,), facts=_facts(told, metric))
 

@@ -2,6 +2,7 @@
 
 from clmembench.model.accesses import Accesses
 from clmembench.model.benchmark import (
+    PORTABLE,
     Axis,
     Benchmark,
     Form,
@@ -72,6 +73,7 @@ from clmembench.model.work import (
 )
 
 __all__ = [
+    "PORTABLE",
     "CHASE",
     "Array",
     "Batch",

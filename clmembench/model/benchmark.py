@@ -13,6 +13,8 @@ Form = Literal["rate", "cost", "slope", "slope_rate", "overlap"]
 Part = Literal["submit", "wait", "run"]  # queued to submitted, submitted to started, started to ended
 Role = Literal["measure", "tune"]
 
+PORTABLE = frozenset({"portable", "none"})  # values of an axis that say that a kernel is OpenCL C alone
+
 
 @dataclass(frozen=True, slots=True)
 class Metric:

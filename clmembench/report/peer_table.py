@@ -9,7 +9,7 @@ from typing import Any
 
 from clmembench.derive import Derived
 from clmembench.infer.peers import Beside, by_best
-from clmembench.model import Place, Run, Value
+from clmembench.model import PORTABLE, Place, Run, Value
 from clmembench.report.peers import CLOCKS, is_peer, label, methods, paired, peer_cells
 from clmembench.report.rows import Row, interval, percent
 from clmembench.report.section import Section
@@ -32,7 +32,6 @@ LINES: Mapping[str, tuple[str, ...]] = {
     "cache_read": ("set", "set_bytes"),
 }
 METRICS = {"spmv": "bandwidth", "reduction": "bandwidth"}  # that a line is of, where it is not the headline
-PORTABLE = frozenset({"portable", "none"})  # values that say that a kernel is OpenCL C alone: shown beside the best one
 
 
 @dataclass(frozen=True, slots=True)
