@@ -1,39 +1,35 @@
-"""Two runs, point by point: ratios with intervals, verdicts, and what keeps runs from being compared. Pure."""
+"""Two runs, point by point: ratios with intervals and verdicts, and what `check` makes of them. Pure."""
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from clmembench import stats
-from clmembench.derive import Derived, derive
-from clmembench.model import Record, Run, Value
+from clmembench import matching, noise, stats
+from clmembench.derive import Derived
+from clmembench.model import Card, Run, Value
 
 Verdict = Literal["faster", "slower", "same", "undecided"]
 
 MARGIN = 0.05  # what a user would not care about, and hosts do by themselves
-# Standard deviations of the logarithm, as docs/calibration.md measured them: of processes of one run, which is what is believed
-# where too few processes say it themselves, and of runs beyond that.
-# What the host's clock times, and kernels as short as a launch, depend on the host too, whatever the device.
-PROCESSES: Mapping[str, float] = {"cpu": 0.08, "gpu": 0.02, "accelerator": 0.05, "host": 0.1}
-RUNS: Mapping[str, float] = {"cpu": 0.03, "gpu": 0.01, "accelerator": 0.02, "host": 0.05}
-SHARED: Mapping[str, float] = {"cpu": 0.15, "host": 0.2}  # of runs on a CPU of a virtual machine, which has neighbours
-BUSY = 0.2  # of a CPU, that other processes used while it was measured
-NEIGHBOURS = 6  # processes of a run there that tell a change from what neighbours do
-WORK = 0.01  # of what a pass moves: tuned shapes round sizes by less
-SHORT_NS = 5e4  # of a pass: below, a launch's own jitter is much of it
-SEVERAL = 3  # processes of a point that say how much processes differ
+FALSE_SHARE = 0.01  # of what is called faster or slower: so much of it is expected to be false
+MAX_WORK_DIFFERENCE = 0.01  # of what a pass moves: tuned configurations round sizes by less
+CONTENTION = 2.0  # a pass that should have all CPUs may lose the square of the share that other programs left it
+MIN_OTHERS = 0.05  # of the CPUs, that other programs used: less is the accounting's own grain
+NOT_TOLD = "runs differ too much by themselves: use more --processes on a quiet host, or compare --live"
+CONTENDED = "other programs used the CPU, which may explain it: measure again when they do not"
+SUSPICIOUS = 0.5  # of the first run's speed: an undecided value that looks so slow is no ground to pass a check
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """One metric of one point in two runs. `ratio` is second over first, `gain` the same turned so that more is better; both
-    are None where either has no value. `reason` says which has none, or why a ratio does not tell a change."""
+    are None where either has no value. `reason` says which has none, or why a ratio is not decided. `smallest` is the factor of
+    the smallest slowdown that would have been called, alone among the others, in 80% of cases. `estimate` is the gain by the
+    medians alone, of suspect values too."""
 
     benchmark: str
     suite: str
@@ -48,177 +44,171 @@ class Change:
     gain: stats.Ratio | None = None
     reason: str = ""
     broken: bool = False  # the first run has a value, and the second failed or computed wrongly
+    smallest: float | None = None
+    estimate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Every common point of two runs, the points that only one has, and the geometric mean of the gains of each suite."""
+    """Every common point of two runs, the points that only one has, the geometric means of the gains, and the benchmarks that
+    could not be compared, each with its reason."""
 
     changes: tuple[Change, ...]
     only_first: tuple[str, ...]
     only_second: tuple[str, ...]
     means: Mapping[str, stats.Ratio]
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     def count(self, verdict: Verdict) -> int:
         """How many changes have that verdict."""
         return sum(change.verdict == verdict for change in self.changes)
 
 
-def objections(first: Run, second: Run) -> list[str]:
-    """Why the runs' common benchmarks are not to be compared: another version, another kernel, no point in common."""
-    found = []
-    cards = second.header.benchmarks
-    common = [name for name in first.header.benchmarks if name in cards and not cards[name].peer_of]
-    for name in common:
-        versions = [run.header.benchmarks[name].version for run in (first, second)]
-        if versions[0] != versions[1]:
-            found.append(f"{name} is of version {versions[0]} in the first and {versions[1]} in the second")
-    hashes = [_sources(run) for run in (first, second)]
-    changed = [point for point in hashes[0] if point in hashes[1] and not hashes[0][point] & hashes[1][point]]
-    found += [f"the kernels of {name} are not the same" for name in dict.fromkeys(name for name, _ in changed)]
-    keys = [{key[:2] for key in _keyed(derive(run), frozenset())} for run in (first, second)]
-    for name in common:
-        points = [{point for benchmark, point in of if benchmark == name} for of in keys]
-        if points[0] and points[1] and not points[0] & points[1]:
-            found.append(f"{name} has no parameters in common: {min(points[0])} in the first, {min(points[1])} in the second")
-    if not common:
-        found.append("they have no benchmark in common")
-    return found
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The values of one run, the kind of device they are of (noise.kind_of), and what identifies the device."""
+
+    values: Sequence[Derived]
+    kind: str
+    device: str
+    on_cpu: bool = False
 
 
-def pooled(runs: Sequence[Run], said: Sequence[str]) -> Run:
-    """One run of all runs' measured points, each run's processes counted on from those before, so that what changes between
-    runs is in its intervals; `said` takes the place of the command. Raises ValueError where they are of several devices."""
-    first = runs[0]
-    records: list[Record] = []
-    offset = 0
-    for run in runs:
+def compare(
+    first: Run, second: Run, margin: float = MARGIN, force: bool = False, table: noise.NoiseTable | None = None
+) -> Comparison:
+    """Both runs' values, judged before (gates). What one of them lacks is listed, not compared, and so are benchmarks whose
+    version or kernels changed, unless `force`."""
+    left_out = {} if force else matching.incomparable(first, second)
+    sides = []
+    for run in (first, second):
         device = run.header.device
-        if (device.name, device.driver) != (first.header.device.name, first.header.device.driver):
-            raise ValueError(f"{run.path} is of {device.name}, driver {device.driver}, and {first.path} is not")
-        measured = [r for r in run.records if r.role == "measure"]
-        records += [replace(r, process=r.process + offset) for r in measured]
-        offset += 1 + max((r.process for r in measured), default=0)
-    cards = {name: card for run in reversed(runs) for name, card in run.header.benchmarks.items()}
-    header = replace(first.header, benchmarks=cards, argv=tuple(said), processes=None)
-    return Run(first.path, header, tuple(records))
+        values = [v for v in matching.own_values(run) if v.benchmark not in left_out]
+        identity = f"{device.name} {device.uuid or device.pci}"
+        sides.append(Side(values, noise.kind_of(device, run.header.host), identity, device.kind == "cpu"))
+    found = compare_sides(sides[0], sides[1], second.header.benchmarks, margin, table or noise.calibrated())
+    if first.records and first.records == second.records:
+        changes = tuple(map(_identical, found.changes))
+        found = replace(found, changes=changes, means=_means(changes))
+    return replace(found, left_out=left_out)
 
 
-def compare(first: Run, second: Run, margin: float = MARGIN) -> Comparison:
-    """Both runs' values, judged before (gates). What one of them lacks is listed, not compared; other libraries' values, which
-    stand in a run beside ours, are none of either."""
-    values = [[v for v in derive(run) if not run.header.benchmarks[v.benchmark].peer_of] for run in (first, second)]
-    ambiguous = frozenset().union(*(_ambiguous(v) for v in values))
-    of = [_keyed(v, ambiguous) for v in values]
-    spreads = {group: _spread(first, second, values, group) for group in ("host", "device")}
-    cards, shared = second.header.benchmarks, _shared(first, second)
-    changes = []
-    for key, a in of[0].items():
-        b = of[1].get(key)
-        if b is not None and b.benchmark in cards:
-            card = cards[b.benchmark]
-            applying = [m.name for m in card.metrics if m.applies({**b.params, **b.tuning})]
-            change = _change(a, b, spreads["host" if "host" in (_group(a), _group(b)) else "device"], shared, margin)
-            changes.append(replace(change, suite=card.suite, headline=applying[:1] == [b.metric]))
+def _identical(change: Change) -> Change:
+    """A change between a run and itself: there is none, and no chance in it."""
+    if change.ratio is None:
+        return change
+    one = stats.Ratio(1.0, 1.0, 1.0)
+    return replace(change, verdict="same", ratio=one, gain=one, reason="")
+
+
+def compare_sides(first: Side, second: Side, cards: Mapping[str, Card], margin: float, table: noise.NoiseTable) -> Comparison:
+    """The same for values without their runs; `cards` say which suite and headline they belong to."""
+    told_apart = frozenset().union(*(matching.several_configurations(side.values) for side in (first, second)))
+    of = [matching.by_point(side.values, told_apart) for side in (first, second)]
+    own = [noise.host_factor(table, side.kind, side.values) for side in (first, second)]
+    if first.kind == second.kind:  # what one host is seen to do is the best guess for another of its kind
+        own = [factor or other for factor, other in zip(own, reversed(own), strict=True)]
+    factors = own[0] or 1.0, own[1] or 1.0
+    pairs = [(a, of[1][key]) for key, a in of[0].items() if key in of[1] and a.benchmark in cards]
+    pairs = [(a, b) for a, b in pairs if a.status != "skipped" or b.status != "skipped"]  # what neither can run is no value
+    plain = [_plain(a, b, cards[b.benchmark]) for a, b in pairs]
+    gains = [_gain(a, b, (first, second), factors, table) for a, b in pairs]
+    changes = _decided(plain, gains, [a.better == "higher" for a, _ in pairs], margin)
     only = [tuple(dict.fromkeys(_label(v) for k, v in of[i].items() if k not in of[1 - i])) for i in (0, 1)]
     return Comparison(tuple(changes), only[0], only[1], _means(changes))
 
 
-def _change(a: Derived, b: Derived, spread: tuple[float, float], shared: bool | None, margin: float) -> Change:
-    known = [v.median if v.status == "ok" else None for v in (a, b)]
-    plain = Change(a.benchmark, "", a.params, a.metric, a.unit, True, "undecided", known[0], known[1])
+def _plain(a: Derived, b: Derived, card: Card) -> Change:
+    """The change without a ratio, and the reason where there can be none."""
+    applying = [m.name for m in card.metrics if m.applies({**b.params, **b.tuning})]
+    values = [v.median if v.status == "ok" else None for v in (a, b)]
+    medians = [v.median or 0.0 for v in (a, b)]
+    estimate = medians[1] / medians[0] if min(medians) > 0 else None
+    if estimate is not None and a.better != "higher":
+        estimate = 1 / estimate
+    headline = applying[:1] == [b.metric]
+    plain = Change(
+        a.benchmark, card.suite, a.params, a.metric, a.unit, headline, "undecided", values[0], values[1], estimate=estimate
+    )
     for value, which in ((a, "first"), (b, "second")):
         if value.status != "ok" or not value.medians or min(value.medians) <= 0:
             reason = f"{value.status} in the {which}{': ' + value.reason if value.reason else ''}"
             broken = which == "second" and value.status in ("failed", "wrong", "timeout")
             return replace(plain, reason=reason, broken=broken)
-    if abs(a.nbytes - b.nbytes) > WORK * max(a.nbytes, b.nbytes) and min(a.pass_ns, b.pass_ns) > 0:
-        return replace(
-            plain, reason=f"not the same work: a pass moves {a.nbytes} B in the first and {b.nbytes} B in the second"
+    if abs(a.nbytes - b.nbytes) > MAX_WORK_DIFFERENCE * max(a.nbytes, b.nbytes) and min(a.pass_ns, b.pass_ns) > 0:
+        why = f"not the same work: a pass moves {a.nbytes} B in the first and {b.nbytes} B in the second"
+        return replace(plain, reason=why, estimate=None)
+    return plain
+
+
+def _gain(
+    a: Derived, b: Derived, sides: tuple[Side, Side], factors: tuple[float, float], table: noise.NoiseTable
+) -> noise.LogRatio | None:
+    """The second over the first, turned so that more is better; None where either has no value that counts."""
+    if any(v.status != "ok" or not v.medians or min(v.medians) <= 0 for v in (a, b)):
+        return None
+    typical = table.of(sides[0].kind, a), table.of(sides[1].kind, b)
+    found = noise.log_ratio(a.medians, b.medians, typical, table, sides[0].device == sides[1].device, factors)
+    # other programs on its CPU only slow a run down: undisturbed it may have been faster
+    slack = [_contention(v.others) if side.on_cpu else 0.0 for v, side in zip((a, b), sides, strict=True)]
+    return replace(found, log=found.log if a.better == "higher" else -found.log, low_slack=slack[0], high_slack=slack[1])
+
+
+def _contention(others: float) -> float:
+    """By how much, as a logarithm, other programs that used this share of the CPUs may have slowed a value down."""
+    return CONTENTION * -math.log(1 - min(0.9, others)) if others > MIN_OTHERS else 0.0
+
+
+def _decided(
+    plain: Sequence[Change], gains: Sequence[noise.LogRatio | None], higher: Sequence[bool], margin: float
+) -> list[Change]:
+    """Every change with its verdict. Faster and slower are called of all values together, so that at most FALSE_SHARE of the
+    calls is expected to be false however many values there are (Benjamini & Hochberg 1995); `same` is what has its interval
+    within the margin."""
+    usable = {i: gain for i, gain in enumerate(gains) if gain is not None and not plain[i].reason}
+    chances = {i: gain.chance(margin) for i, gain in usable.items()}
+    level = stats.benjamini_hochberg([min(1.0, 2 * min(pair)) for pair in chances.values()], FALSE_SHARE)
+    changes = list(plain)
+    for i, found in usable.items():
+        gain = found.ratio()
+        slower, faster = (2 * chance <= level for chance in chances[i])
+        said = gain.verdict(margin)
+        verdict: Verdict = "slower" if slower else "faster" if faster else "same" if said == "same" else "undecided"
+        reason = ""
+        if verdict == "undecided":
+            chance = f"one of {len(usable)} values may look so by chance: measure again"
+            reason = CONTENDED if found.low_slack or found.high_slack else NOT_TOLD if said == "undecided" else chance
+        changes[i] = replace(
+            plain[i],
+            verdict=verdict,
+            ratio=gain if higher[i] else stats.Ratio(1 / gain.value, 1 / gain.high, 1 / gain.low),
+            gain=gain,
+            reason=reason,
+            smallest=found.smallest_change(margin, FALSE_SHARE / 2 / len(usable)),
         )
-    ratio = stats.ratio(a.medians, b.medians, *spread)
-    gain = ratio if a.better == "higher" else stats.Ratio(1 / ratio.value, 1 / ratio.high, 1 / ratio.low)
-    said = gain.verdict(margin)
-    if shared is not None and max(a.others, b.others) > BUSY and said in ("more", "less"):
-        reason = f"other processes used {max(a.others, b.others):.0%} of the CPU: measure again when they do not"
-        return replace(plain, ratio=ratio, gain=gain, reason=reason)
-    if shared and said in ("more", "less") and min(len(a.medians), len(b.medians)) < NEIGHBOURS:
-        few = f"fewer than {NEIGHBOURS} processes do not tell a change from a virtual machine's neighbours"
-        reason = f"{few}: use --processes {NEIGHBOURS}"
-        return replace(plain, ratio=ratio, gain=gain, reason=reason)
-    verdict: Verdict = "faster" if said == "more" else "slower" if said == "less" else said
-    return replace(plain, verdict=verdict, ratio=ratio, gain=gain)
-
-
-def _group(value: Derived) -> str:
-    """Whose jitter a value has: of the host, or of the device alone."""
-    return "host" if value.clock != "device" or 0 < value.pass_ns < SHORT_NS else "device"
-
-
-def _spread(first: Run, second: Run, values: Sequence[Sequence[Derived]], group: str) -> tuple[float, float]:
-    """How much processes are expected to differ in values of a group, and runs beyond that: what points with several processes
-    say, the median over them, else what was seen on such devices."""
-    kinds = ["host"] if group == "host" else [run.header.device.kind for run in (first, second)]
-    seen = [
-        statistics.stdev(math.log(m) for m in v.medians)
-        for of in values
-        for v in of
-        if _group(v) == group and len(v.medians) >= SEVERAL and min(v.medians) > 0
-    ]
-    prior = statistics.median(seen) if len(seen) >= SEVERAL else max(PROCESSES[kind] for kind in kinds)
-    shared = _shared(first, second)
-    return prior, max((SHARED if shared else RUNS).get(kind, RUNS[kind]) for kind in kinds)
-
-
-def _shared(first: Run, second: Run) -> bool | None:
-    """Whether either ran on a CPU of a virtual machine; None where neither is of a CPU."""
-    hosts = [run.header.host for run in (first, second) if run.header.device.kind == "cpu"]
-    return any(host.get("virtual") for host in hosts) if hosts else None
+    return changes
 
 
 def _means(changes: Sequence[Change]) -> dict[str, stats.Ratio]:
-    """Geometric means of the headline gains. Points of one run share what changed between runs, so their intervals are taken to
-    err together: the mean of the ends, not narrower for more points."""
-    gains: dict[str, list[stats.Ratio]] = {}
+    """Geometric means of the headline gains by suite and kind of quantity; each benchmark has one weight, however many points.
+    Points share what changed between runs, so intervals are taken to err together: no narrower for more points."""
+    gains: dict[str, dict[str, list[stats.Ratio]]] = {}
     for change in changes:
         if change.gain is not None and change.headline:
-            gains.setdefault(change.suite, []).append(change.gain)
-    return {
-        suite: stats.Ratio(*(statistics.geometric_mean(getattr(g, end) for g in found) for end in ("value", "low", "high")))
-        for suite, found in gains.items()
-    }
+            gains.setdefault(f"{change.suite}, {_quantity(change.unit)}", {}).setdefault(change.benchmark, []).append(
+                change.gain
+            )
+    return {name: _mean([_mean(of_one) for of_one in benchmarks.values()]) for name, benchmarks in gains.items()}
 
 
-def _keyed(values: Sequence[Derived], ambiguous: frozenset[tuple[str, str, str]]) -> dict[tuple[str, str, str], Derived]:
-    """Values by benchmark, point and metric. The tuned shape is no part of a point, unless it alone tells points apart."""
-    found = {}
-    for value in values:
-        key = _key(value)
-        if key in ambiguous:
-            key = (key[0], key[1] + json.dumps(value.tuning, sort_keys=True), key[2])
-        found[key] = value
-    return found
+def _mean(gains: Sequence[stats.Ratio]) -> stats.Ratio:
+    return stats.Ratio(*(statistics.geometric_mean(getattr(g, end) for g in gains) for end in ("value", "low", "high")))
 
 
-def _key(value: Derived) -> tuple[str, str, str]:
-    return value.benchmark, json.dumps(dict(value.params), sort_keys=True), value.metric
-
-
-def _ambiguous(values: Sequence[Derived]) -> set[tuple[str, str, str]]:
-    return {key for key, count in Counter(map(_key, values)).items() if count > 1}
+def _quantity(unit: str) -> str:
+    """What a unit is of."""
+    return "time" if unit in ("ns", "us", "ms", "s", "cycles") else "bandwidth" if unit.endswith("B/s") else "rate"
 
 
 def _label(value: Derived) -> str:
     return " ".join([value.benchmark, *(f"{k}={v}" for k, v in value.params.items())])
-
-
-def _sources(run: Run) -> dict[tuple[str, str], set[str]]:
-    """The hashes of each point's sources, without build options: those differ by device and shape."""
-    found: dict[tuple[str, str], set[str]] = {}
-    for record in run.records:
-        alone, dash, _ = record.sources.partition("-")
-        if dash and record.benchmark in run.header.benchmarks:  # older files have one hash for sources and options together
-            tuning = run.header.benchmarks[record.benchmark].tuning
-            params = {k: v for k, v in record.params.items() if k not in tuning}
-            found.setdefault((record.benchmark, json.dumps(params, sort_keys=True)), set()).add(alone)
-    return found

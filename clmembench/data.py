@@ -21,6 +21,11 @@ def kernel_source(name: str) -> str:
     return (_folder("cl_kernels") / f"{name}.cl").read_text(encoding="utf-8")
 
 
+def noise_text() -> str:
+    """The TOML text of noise.toml: how much values differ where nothing was changed."""
+    return (_PACKAGE / "noise.toml").read_text(encoding="utf-8")
+
+
 def sheet_paths() -> list[Path]:
     """Every spec sheet, in order of name."""
     return sorted(_folder("platforms").glob("*.toml"))

@@ -189,7 +189,7 @@ def ratio(a: Sequence[float], b: Sequence[float], prior: float, between_runs: fl
     variance = (freedom * prior**2 + squares) / (freedom + known)
     # a median of three or more wanders by pi / 2 times the variance of a mean
     parts = sum((math.pi / 2 if len(x) > 2 else 1.0) * variance / len(x) for x in logs)
-    reach = _student(freedom + known) * math.sqrt(parts + 2 * between_runs**2)
+    reach = student(freedom + known) * math.sqrt(parts + 2 * between_runs**2)
     middle = float(np.median(logs[1]) - np.median(logs[0]))
     return Ratio(*(math.exp(min(MOST_LOG, max(-MOST_LOG, end))) for end in (middle, middle - reach, middle + reach)))
 
@@ -206,8 +206,8 @@ def paired_ratio(a: Sequence[float], b: Sequence[float], spread: float, freedom:
         raise ValueError("a ratio needs pairs of values above 0")
     logs = np.log(np.asarray(b, dtype=np.float64)) - np.log(np.asarray(a, dtype=np.float64))
     known, squares = len(logs) - 1, float(np.sum((logs - logs.mean()) ** 2))
-    shrunk = _student(freedom + known) * math.sqrt((freedom * spread**2 + squares) / (freedom + known))
-    own = _student(known) * math.sqrt(squares / known) if known else 0.0
+    shrunk = student(freedom + known) * math.sqrt((freedom * spread**2 + squares) / (freedom + known))
+    own = student(known) * math.sqrt(squares / known) if known else 0.0
     # a median of three or more wanders by pi / 2 times the variance of a mean
     reach = max(shrunk, own) * math.sqrt((math.pi / 2 if len(logs) > 2 else 1.0) / len(logs))
     middle = float(np.median(logs))
@@ -215,10 +215,34 @@ def paired_ratio(a: Sequence[float], b: Sequence[float], spread: float, freedom:
 
 
 @lru_cache(maxsize=256)
-def _student(freedom: float, level: float = 0.95) -> float:
+def student(freedom: float, level: float = 0.95) -> float:
+    """How many standard errors the two-sided interval of that level reaches from its middle, by Student's distribution."""
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, (1 + level) / 2))
+
+
+def student_tail(t: float, freedom: float) -> float:
+    """The probability that Student's t is over `t`."""
+    from scipy.special import stdtr
+
+    return float(stdtr(freedom, -t))
+
+
+@lru_cache(maxsize=256)
+def mean_log_chi2(freedom: float) -> float:
+    """The mean logarithm of a chi-squared variable over its degrees of freedom: below 0, the more so the fewer they are."""
+    from scipy.special import digamma
+
+    return float(digamma(freedom / 2)) - math.log(freedom / 2)
+
+
+def benjamini_hochberg(chances: Sequence[float], rate: float) -> float:
+    """The largest probability at which to call a discovery, so that at most `rate` of those called are expected to be false
+    (Benjamini & Hochberg 1995); with nothing to call `rate` over their number."""
+    ordered, n = sorted(chances), len(chances)
+    passing = [rate * (k + 1) / n for k, chance in enumerate(ordered) if chance <= rate * (k + 1) / n]
+    return passing[-1] if passing else rate / max(1, n)
 
 
 def outliers(samples: Sequence[float], limit: float = 14.8) -> list[int]:

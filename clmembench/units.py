@@ -71,6 +71,11 @@ def format_interval(low: float | None, high: float | None, unit: str, digits: in
     return f"{format_value(low / factor, digits)} to {format_value(high / factor, digits)} {larger}"
 
 
+def count(number: int, noun: str, nouns: str = "") -> str:
+    """A number of things: "1 run", "2 runs"; `nouns` is a plural that is not the noun with an s."""
+    return f"{number} {noun if number == 1 else nouns or noun + 's'}"
+
+
 def format_params(params: Mapping[str, object]) -> str:
     """Parameters on one line, sizes with units: "op=triad array_bytes=256 MiB"."""
     return " ".join(

@@ -1,27 +1,34 @@
 """How often intervals cover the truth, and how often runs of one device are called different: docs/calibration.md's figures.
 
 python scripts/calibrate.py coverage                      # simulated processes and samples with known truth
-python scripts/calibrate.py measure FOLDER [RUNS] [DEVICE]  # runs of one small suite, one after the other
-python scripts/calibrate.py pairs FOLDER                  # each run against the next one: verdicts where nothing changed
+python scripts/calibrate.py measure FOLDER RUNS DEVICE cpu|gpu [SECONDS]  # runs of one small suite, one after the other
+python scripts/calibrate.py digest OUT.csv FOLDER...      # the medians of their processes; a folder is a device
+python scripts/calibrate.py fit KIND-HOST.csv...          # what clmembench/noise.toml holds
+python scripts/calibrate.py pairs KIND-HOST.csv...        # verdicts on runs between which nothing changed, and the power
 """
 
 from __future__ import annotations
 
+import csv
+import dataclasses
+import json
 import math
 import statistics
 import subprocess
 import sys
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from clmembench import compare, results, stats
-from clmembench.derive import derive
+from clmembench import compare, noise, results, stats
+from clmembench.derive import Derived, derive
 from clmembench.gates.whole import judged_run
-from clmembench.model import Run
+from clmembench.model import Card, Place, Run
 from clmembench.report import rows
 
 TRIALS = 2000
@@ -29,11 +36,48 @@ PROCESSES = (0.0, 0.02, 0.1)  # standard deviation of the logarithm between proc
 SAMPLES = 0.02  # and within one
 PLANTED = (1.05, 1.1, 1.2, 1.5, 2.0)
 
-MICRO = (
-    *("-b", "pchase", "-b", "stream", "-a", "array_bytes=[16KiB,256KiB,4MiB,64MiB]", "-a", "spacing_bytes=line"),
-    *("-a", "op=[triad,copy]", "-a", "dtype=float", "-a", "order=item", "-a", "width=4", "-a", "nontemporal=0"),
-    *("-a", "work_group=64", "-b", "launch*", "-a", "groups=1", "--processes", "6"),
-)
+# One small suite in four parts, a results file each, since an axis means one thing in one run. What a search would find is
+# named, so that a run measures and does not search; every point in PROCESSES_A_RUN fresh processes.
+SUITES: Mapping[str, Mapping[str, str]] = {
+    "cpu": {
+        "memory": "-s quick -b pchase -b stream "
+        "-a array_bytes=[16KiB,256KiB,4MiB,64MiB] -a spacing_bytes=line -a op=[triad,copy] "
+        "-a dtype=float -a order=item -a width=4 -a nontemporal=0 -a work_group=64",
+        "sync": "-s quick "
+        "-b launch* -b barrier -b device_barrier -b atomic -a groups=2 -a work_items=64 -a op=add -a dtype=int "
+        "-a memory=global -a address=same -a result=used",
+        "compute": "-s quick -b reduction -b dgemm -b transfer -b transfer_latency -a n=[512,65536,4194304] -a method=loop "
+        "-a groups_a_unit=1 -a width=8 -a work_group=[1,64] -a dtype=double -a tile=6x16 -a depth=512 -a variant=portable "
+        "-a direction=to_device -a memory=[pinned,pageable] -a array_bytes=[16KiB,64MiB]",
+        "more": "-b spmv -b arithmetic -b cache_read -a matrix=banded -a format=csr_row -a hints=none -a order=blocked "
+        "-a work_group=64 -a per=1 -a dtype=double -a width=8 -a chains=8 -a set=own -a set_bytes=[16KiB,256KiB]",
+    },
+    "gpu": {
+        "memory": "-s quick -b pchase -b stream "
+        "-a array_bytes=[64KiB,4MiB,64MiB,2GiB] -a spacing_bytes=line -a op=[triad,copy] "
+        "-a dtype=double -a order=item -a width=2 -a nontemporal=0 -a work_group=256",
+        "sync": "-s quick "
+        "-b launch* -b barrier -b device_barrier -b atomic -a groups=128 -a work_items=256 -a op=add -a dtype=int "
+        "-a memory=global -a address=same -a result=used -a items=[1,256]",
+        "compute": "-s quick -b reduction -b dgemm -b transfer -b transfer_latency -a n=[4096,268435456] -a method=tree "
+        "-a groups_a_unit=4 -a width=4 -a work_group=256 -a dtype=double -a tile=8x8 -a depth=8 -a variant=portable "
+        "-a direction=[to_device,from_device] -a memory=[pinned,pageable] -a array_bytes=[64KiB,256MiB]",
+        "more": "-b spmv -b arithmetic -b cache_read -b local_read -a matrix=reservoir -a format=csr_team -a hints=none "
+        "-a order=strided -a team=16 -a work_group=128 -a per=4 -a sigma=1 -a dtype=double -a width=1 -a chains=8 "
+        "-a set=[own,shared] "
+        "-a set_bytes=[64KiB,16MiB] -a path=[plain,portable] -a unit_items=1024",
+    },
+}
+PROCESSES_A_RUN = 6
+MIN_VARIANCE = 1e-9  # of a logarithm: a coarse clock may show none
+MIN_RUN_RATIO = 0.1  # of variances: what few runs do not show is not absent
+FREEDOMS = (0.5, 30.0)
+RUN_FREEDOM, DEVICE_FREEDOM = 4.0, 3.0
+HEAD = f"""# How much values differ where nothing was changed, made by scripts/calibrate.py fit from reports/calibration.
+# Standard deviations are of logarithms; docs/calibration.md says what they mean.
+run_freedom = {RUN_FREEDOM}
+device_freedom = {DEVICE_FREEDOM}
+"""
 
 
 def coverage() -> None:
@@ -67,47 +111,218 @@ def _simulated(rng: np.random.Generator, processes: int, spread: float, truth: f
     return found
 
 
-def measure(folder: Path, runs: int, device: str) -> None:
-    """That many runs of the same small suite; those that are there already are kept."""
+def measure(folder: Path, runs: int, device: str, kind: str, seconds: float) -> None:
+    """That many runs of the suite of that kind of device, one after the other, none begun after so many seconds; parts that are
+    there already are kept."""
     folder.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
     for index in range(runs):
-        path = folder / f"{index:03}.jsonl"
-        if not path.exists():
-            command = [sys.executable, "-m", "clmembench", "run", "-d", device, *MICRO, "--seed", str(index), "-o", str(path)]
+        for part, options in SUITES[kind].items():
+            path = folder / f"{part}-{index:02}.jsonl"
+            if path.exists() or time.monotonic() - began > seconds:
+                continue
+            command = [sys.executable, "-P", "-m", "clmembench", "run", "-d", device, *options.split()]
+            command += ["--processes", str(PROCESSES_A_RUN), "--seed", str(index), "-o", str(path)]
             done = subprocess.run(command, capture_output=True, text=True)
-            print(f"{path}: exit code {done.returncode}", flush=True)
+            said = done.stderr.strip().splitlines()[-1:] if done.returncode else []
+            print(f"{path}: exit code {done.returncode}, {time.monotonic() - began:.0f} s", *said, flush=True)
 
 
-def pairs(folder: Path) -> None:
-    """Verdicts on pairs of runs between which nothing was changed, and on the same with a change planted."""
-    runs = [_judged(path) for path in sorted(folder.glob("*.jsonl"))]
-    print(f"{len(runs)} runs of {runs[0].header.device.name}; standard deviations of the logarithm, the median over points:")
-    print("between processes {:.2%}, between runs beyond that {:.2%}\n".format(*_spreads(runs)))
-    print("| processes a run | pairs | values | called different | rate | its 95% upper bound | undecided |")
-    print("|--:|--:|--:|--:|--:|--:|--:|")
-    for label, chosen in (("6", runs), ("3", [_first(run, 3) for run in runs]), ("1", [_first(run, 1) for run in runs])):
-        couples = list(zip(chosen[::2], chosen[1::2], strict=False))
-        said = Counter(change.verdict for a, b in couples for change in compare.compare(a, b).changes if change.ratio)
-        total, wrong = sum(said.values()), said["faster"] + said["slower"]
-        bound = _upper(wrong, total)
-        share = said["undecided"] / total
-        print(f"| {label} | {len(couples)} | {total} | {wrong} | {wrong / total:.2%} | {bound:.2%} | {share:.0%} |")
-        for a, b in couples:
-            for change in compare.compare(a, b).changes:
-                if change.verdict in ("faster", "slower") and change.ratio:
-                    print(f"  {a.path} {change.benchmark} {dict(change.params)} {change.ratio}", file=sys.stderr)
-    print("\n| planted | found with 6 processes | with 1 |\n|--:|--:|--:|")
-    for factor in PLANTED:
-        shares = []
-        for count in (6, 1):
-            chosen = [_first(run, count) for run in runs]
-            found = [
-                c
-                for a, b in zip(chosen[::2], chosen[1::2], strict=False)
-                for c in compare.compare(a, _slowed(b, factor)).changes
-            ]
-            shares.append(sum(c.verdict == "slower" for c in found if c.ratio) / len(found))
-        print(f"| {factor:.2f} times as slow | {shares[0]:.0%} | {shares[1]:.0%} |")
+FIELDS = (
+    "run",
+    "device",
+    "kind",
+    "benchmark",
+    "suite",
+    "params",
+    "metric",
+    "unit",
+    "better",
+    "clock",
+    "pass_ns",
+    "nbytes",
+    "others",
+    "medians",
+)
+
+
+def digest(folders: Sequence[Path], output: Path) -> None:
+    """What is committed of calibration runs: a line a value and run, with the median of each process; a folder is a device."""
+    with output.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(FIELDS)
+        for folder in folders:
+            for path in sorted(folder.glob("*-*.jsonl")):
+                run = _judged(path)
+                kind = noise.kind_of(run.header.device, run.header.host)
+                for value in derive(run):
+                    if value.status == "ok" and value.medians and min(value.medians) > 0:
+                        text = json.dumps(dict(value.params), sort_keys=True)
+                        medians = " ".join(f"{m:.6g}" for m in value.medians)
+                        plain = (value.benchmark, run.header.benchmarks[value.benchmark].suite, text, value.metric, value.unit)
+                        times = (value.better, value.clock, f"{value.pass_ns:.6g}", value.nbytes, value.others, medians)
+                        table.writerow((int(path.stem.rpartition("-")[2]), folder.name, kind, *plain, *times))
+
+
+def stored(path: Path) -> dict[tuple[str, int], list[Derived]]:
+    """The values of a digest by device and run."""
+    found: dict[tuple[str, int], list[Derived]] = {}
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            medians = tuple(map(float, row["medians"].split()))
+            value = Derived(
+                benchmark=row["benchmark"], params=json.loads(row["params"]), tuning={}, place=Place(), metric=row["metric"],
+                unit=row["unit"], better=row["better"], peak=None, status="ok", reason="", median=statistics.median(medians),
+                clock=row["clock"], pass_ns=float(row["pass_ns"]), nbytes=int(row["nbytes"]), others=float(row["others"]),
+                medians=medians, measured_in=tuple(range(len(medians))), processes=len(medians),
+            )  # fmt: skip
+            found.setdefault((row["device"], int(row["run"])), []).append(value)
+    return found
+
+
+# ---- fitting ------------------------------------------------------------------------------------------------------------
+
+Runs = Mapping[tuple[str, int], Sequence[Derived]]
+
+
+def fitted(runs: Runs) -> dict[str, noise.Noise]:
+    """The noise of every class of one kind of device: of each benchmark and duration, of each duration, and of all."""
+    points: dict[tuple[str, str, str], dict[tuple[str, int], Derived]] = {}
+    for run, values in runs.items():
+        for value in values:
+            points.setdefault((value.benchmark, json.dumps(dict(value.params)), value.metric), {})[run] = value
+    classes: dict[str, list[Mapping[tuple[str, int], Derived]]] = {}
+    for point in points.values():
+        value = next(iter(point.values()))
+        for name in (f"{value.benchmark}/{noise.duration_of(value)}", f"*/{noise.duration_of(value)}", "*"):
+            classes.setdefault(name, []).append(point)
+    return {name: found for name, of_class in sorted(classes.items()) if (found := _noise(of_class)) is not None}
+
+
+def _noise(points: Sequence[Mapping[tuple[str, int], Derived]]) -> noise.Noise | None:
+    """Of one class. The variances between processes are taken for draws round a common one (Smyth 2004, section 6.2)."""
+    variances, ratios, devices = [], [], []
+    for point in points:
+        by_device: dict[str, list[list[float]]] = {}
+        for (device, _), value in point.items():
+            logs = [math.log(m) for m in value.medians]
+            if len(logs) >= noise.MIN_PROCESSES:
+                variances.append((max(statistics.variance(logs), MIN_VARIANCE), len(logs) - 1))
+                by_device.setdefault(device, []).append(logs)
+        for of_device in by_device.values():
+            if len(of_device) > 1:
+                between = statistics.variance([statistics.median(logs) for logs in of_device])
+                within = max(statistics.mean(statistics.variance(logs) for logs in of_device), MIN_VARIANCE)
+                ratios.append((between / within - math.pi / 2 / len(of_device[0]), len(of_device) - 1))
+        middles = [statistics.mean(statistics.median(logs) for logs in of_device) for of_device in by_device.values()]
+        if len(middles) > 1:
+            devices.append(statistics.variance(middles))
+    if len(variances) < 2:
+        return None
+    middle, freedom = _common(variances)
+    weight = sum(n for _, n in ratios)
+    between = max(MIN_RUN_RATIO, sum(r * n for r, n in ratios) / weight) if weight else 1.0
+    device_sd = math.sqrt(statistics.mean(devices)) if devices else 0.0
+    return noise.Noise(float(f"{math.sqrt(middle):.3g}"), round(freedom, 1), round(between, 2), float(f"{device_sd:.2g}"))
+
+
+def _common(variances: Sequence[tuple[float, int]]) -> tuple[float, float]:
+    """The common variance and the degrees of freedom with which variances keep to it: Smyth's moments of their logarithms."""
+    from scipy.special import digamma, polygamma
+
+    logs = [math.log(v) - stats.mean_log_chi2(n) for v, n in variances]
+    excess = statistics.variance(logs) - statistics.mean(float(polygamma(1, n / 2)) for _, n in variances)
+    low, high = FREEDOMS
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if float(polygamma(1, middle / 2)) > excess else (low, middle)
+    freedom = math.sqrt(low * high)
+    return math.exp(statistics.mean(logs) + float(digamma(freedom / 2)) - math.log(freedom / 2)), freedom
+
+
+def fit(paths: Sequence[Path]) -> None:
+    """Print noise.toml as the digests of several hosts give it."""
+    print(HEAD, end="")
+    for kind, runs in _kinds(paths).items():
+        for name, entry in fitted(runs).items():
+            print(f'\n[kinds.{kind}."{name}"]')
+            for key, value in dataclasses.asdict(entry).items():
+                print(f"{key} = {value}")
+
+
+def _kinds(paths: Sequence[Path]) -> dict[str, dict[tuple[str, int], list[Derived]]]:
+    """The stored runs by kind, which the name of a file begins with: kind-....csv."""
+    kinds: dict[str, dict[tuple[str, int], list[Derived]]] = {}
+    for path in paths:
+        kinds.setdefault(path.stem.partition("-")[0], {}).update(stored(path))
+    return kinds
+
+
+# ---- what the fit is worth: pairs of runs between which nothing was changed, and with a change planted --------------------
+
+
+def pairs(paths: Sequence[Path]) -> None:
+    """False alarms and power. Each half of the runs is judged with the noise that the other half was fitted to."""
+    print("| kind of device | processes a run | values | called different | rate | its 95% upper bound | same | undecided |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|")
+    kinds = _kinds(paths)
+    for kind, runs in kinds.items():
+        for count in (6, 3, 1):
+            said = Counter(change.verdict for change in _null_changes(runs, count))
+            total, wrong = sum(said.values()), said["faster"] + said["slower"]
+            print(f"| {kind} | {count} | {total} | {wrong} | {wrong / total:.2%} | {_upper(wrong, total):.2%} ", end="")
+            print(f"| {said['same'] / total:.0%} | {said['undecided'] / total:.0%} |")
+    print(
+        "\nSmallest slowdown of one value alone that is called in 80% of cases, by processes a run; the median over values:\n"
+    )
+    print("| benchmark, duration of a pass | " + " | ".join(f"{kind}, {count}" for kind in kinds for count in (1, 3, 6)) + " |")
+    print("|---" + "|--:" * 3 * len(kinds) + "|")
+    powers = {(kind, count): _power(runs, count) for kind, runs in kinds.items() for count in (1, 3, 6)}
+    for name in dict.fromkeys(name for of in powers.values() for name in of):
+        cells = [f"{of[name]:.3g}x" if name in of else "–" for of in powers.values()]
+        print(f"| {name} | " + " | ".join(cells) + " |")
+
+
+def _halves(runs: Runs) -> Iterator[tuple[noise.NoiseTable, str, list[list[Derived]]]]:
+    """The noise of every second run, and the device and the runs that it did not see, by device; and the reverse."""
+    for half in (0, 1):
+        kind_table = fitted({key: values for key, values in runs.items() if key[1] % 2 == half})
+        table = noise.NoiseTable({"kind": kind_table}, RUN_FREEDOM, DEVICE_FREEDOM)
+        for device in dict.fromkeys(name for name, _ in runs):
+            numbers = sorted({n for name, n in runs if name == device and n % 2 != half})
+            yield table, device, [list(runs[device, n]) for n in numbers]
+
+
+def _null_changes(runs: Runs, processes: int) -> Iterator[compare.Change]:
+    """Every run of a half against each later one of the same device."""
+    for table, device, of_device in _halves(runs):
+        for i, a in enumerate(of_device):
+            for b in of_device[i + 1 :]:
+                sides = [compare.Side([_first(v, processes) for v in values], "kind", device) for values in (a, b)]
+                yield from compare.compare_sides(sides[0], sides[1], _cards(a), compare.MARGIN, table).changes
+
+
+def _power(runs: Runs, processes: int) -> dict[str, float]:
+    """By benchmark and duration the smallest slowdown that is called where one value alone is compared."""
+    found: dict[str, list[float]] = {}
+    for table, device, of_device in _halves(runs):
+        for a, b in pairwise(of_device):
+            sides = [compare.Side([_first(v, processes) for v in values], "kind", device) for values in (a, b)]
+            factors = [noise.host_factor(table, "kind", side.values) or 1.0 for side in sides]
+            others = {(v.benchmark, str(v.params), v.metric): v for v in sides[1].values}
+            for x in sides[0].values:
+                y = others.get((x.benchmark, str(x.params), x.metric))
+                if y is not None:
+                    typical = table.of("kind", x), table.of("kind", y)
+                    ratio = noise.log_ratio(x.medians, y.medians, typical, table, True, (factors[0], factors[1]))
+                    smallest = ratio.smallest_change(compare.MARGIN, compare.FALSE_SHARE / 2)
+                    found.setdefault(f"{x.benchmark}, {noise.duration_of(x)}", []).append(smallest)
+    return {name: statistics.median(values) for name, values in sorted(found.items())}
+
+
+def _cards(values: Sequence[Derived]) -> dict[str, Card]:
+    """Enough of each benchmark's card to compare its values."""
+    return {v.benchmark: Card(1, "calibration", "", "", ()) for v in values}
 
 
 def _judged(path: Path) -> Run:
@@ -115,43 +330,9 @@ def _judged(path: Path) -> Run:
     return judged_run(run, rows.sheet_of(run))
 
 
-def _first(run: Run, processes: int) -> Run:
-    return replace(run, records=tuple(r for r in run.records if r.process < processes))
-
-
-def _slowed(run: Run, factor: float) -> Run:
-    """The run with every time that much longer."""
-
-    def longer(times: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        return tuple(round(factor * t) for t in times) if times is not None else None
-
-    records = []
-    for record in run.records:
-        clocks = ("host_ns", "device_ns", "queue_ns")
-        changes = [{clock: longer(getattr(s, clock)) for clock in clocks} for s in record.series]
-        series = tuple(replace(s, **c) for s, c in zip(record.series, changes, strict=True))  # type: ignore[arg-type]
-        records.append(replace(record, series=series))
-    return replace(run, records=tuple(records))
-
-
-def _spreads(runs: Sequence[Run]) -> tuple[float, float]:
-    """Between processes, and between runs beyond what that explains; the median over points."""
-    logs: dict[object, list[list[float]]] = {}
-    for run in runs:
-        for value in derive(run):
-            if value.status == "ok" and len(value.medians) > 2 and min(value.medians) > 0:
-                logs.setdefault((value.benchmark, value.metric, str(value.params)), []).append(
-                    [math.log(m) for m in value.medians]
-                )
-    return tuple(statistics.median(column) for column in zip(*_each(logs.values()), strict=True))  # type: ignore[return-value]
-
-
-def _each(points: object) -> Iterator[tuple[float, float]]:
-    for of_runs in points:  # type: ignore[attr-defined]
-        if len(of_runs) > 2:
-            within = statistics.mean(statistics.variance(logs) for logs in of_runs)
-            between = statistics.variance([statistics.mean(logs) for logs in of_runs]) - within / len(of_runs[0])
-            yield math.sqrt(within), math.sqrt(max(0.0, between))
+def _first(value: Derived, processes: int) -> Derived:
+    medians = value.medians[:processes]
+    return replace(value, medians=medians, measured_in=value.measured_in[:processes], median=statistics.median(medians))
 
 
 def _upper(wrong: int, total: int) -> float:
@@ -165,10 +346,14 @@ def main(argv: Sequence[str]) -> None:
     """What the first word says."""
     if argv[:1] == ["coverage"]:
         coverage()
-    elif argv[:1] == ["measure"] and len(argv) > 1:
-        measure(Path(argv[1]), int(argv[2]) if len(argv) > 2 else 34, argv[3] if len(argv) > 3 else "0")
+    elif argv[:1] == ["measure"] and len(argv) > 4:
+        measure(Path(argv[1]), int(argv[2]), argv[3], argv[4], float(argv[5]) if len(argv) > 5 else math.inf)
+    elif argv[:1] == ["digest"] and len(argv) > 2:
+        digest([Path(name) for name in argv[2:]], Path(argv[1]))
+    elif argv[:1] == ["fit"] and len(argv) > 1:
+        fit([Path(name) for name in argv[1:]])
     elif argv[:1] == ["pairs"] and len(argv) > 1:
-        pairs(Path(argv[1]))
+        pairs([Path(name) for name in argv[1:]])
     else:
         sys.exit(__doc__)
 

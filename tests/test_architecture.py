@@ -19,7 +19,8 @@ MAY = {  # besides model, itself and the package's version
     "benchmarks": "data units matrices patterns windows cubes mnf topology", "runtimes": "",
     "environment": "topology",
     "probe": "data",
-    "hostload": "", "sensors": "", "claims": "specs", "audit": "gates infer specs units claims", "compare": "derive stats",
+    "hostload": "", "sensors": "", "claims": "specs", "audit": "gates infer specs units claims",
+    "noise": "data derive stats", "matching": "derive", "compare": "derive matching noise stats", "check": "compare units",
     "gates": "derive infer specs stats",
     "child": "measure runtimes benchmarks results probe topology gates hostload", "isolate": "child results runtimes",
     "tuning": "data limits specs", "choices": "selection tuning", "contest": "choices selection stats",
@@ -31,7 +32,7 @@ MAY = {  # besides model, itself and the package's version
     "selection": "benchmarks measure topology",
     "limits": "", "results": "limits", "specs": "data", "infer": "derive stats specs patterns",
     "models": "derive stats specs units",
-    "report": "results specs infer models derive stats units health gates compare shown claims",
+    "report": "results specs infer models derive stats units health gates check compare noise shown claims",
     "cli": " ".join(EVERYTHING), "__main__": "cli",
 }  # fmt: skip
 LEAVES = {"model", "units", "stats", "data", "topology", "matrices", "shown", "cubes", "__init__"}

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import io
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from clmembench import __version__
 from clmembench.cli import advise, against, casestudy, devices, doctor, exits, peers, read, run, topology, traces, tune
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 app = typer.Typer(
     name="clmembench",
@@ -54,29 +59,48 @@ app.add_typer(casestudy.casestudy, name="casestudy")
 
 
 def main() -> None:
-    """The entry point. A closed pipe (`clmembench show | head`) is no error; output to a full disk is one, in a line."""
+    """The entry point. A closed pipe (`clmembench show | head`) is no error and changes no exit code; output to a full disk is
+    an error, in a line."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # closed: the next file to be opened would take its place
             setattr(sys, name, Path(os.devnull).open("r+"))  # noqa: SIM115 - lives as long as the process
+    sys.stdout = _through_closed_pipes(sys.stdout)
     try:
         try:
             app()
         finally:
             sys.stdout.flush()  # while what goes wrong can still be said
-    except SystemExit as end:
-        if not isinstance(end.__context__, BrokenPipeError):  # typer's answer to one is exit code 1
-            raise
-        _drop_output()
-        sys.exit(exits.OK)
-    except BrokenPipeError:
-        _drop_output()
-        sys.exit(exits.OK)
     except OSError as error:
         if error.filename is not None or error.errno not in _FULL:
             raise
         _drop_output()
         print(f"clmembench: cannot write to standard output: {error.strerror}", file=sys.stderr)
         sys.exit(exits.INTERNAL)
+
+
+class _Output(io.FileIO):
+    """A file that takes, and drops, what is written after its reader has closed the pipe: a command that decides or measures
+    goes on to its own exit code."""
+
+    def write(self, data: Buffer, /) -> int | None:  # type: ignore[override]
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            with contextlib.suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+            return memoryview(data).nbytes
+
+
+def _through_closed_pipes(stream: TextIO) -> TextIO:
+    """The stream with an _Output under it; itself where it is no file of the system's, as under a test."""
+    try:
+        raw = _Output(stream.fileno(), "w", closefd=False)
+    except (OSError, ValueError, AttributeError):
+        return stream
+    stream.flush()
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw), encoding=stream.encoding, errors=stream.errors, line_buffering=stream.isatty()
+    )
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)

@@ -14,16 +14,19 @@ if TYPE_CHECKING:
     from clmembench.compare import Comparison
     from clmembench.model import Run
 
-Force = Annotated[bool, typer.Option("--force", help="Compare what is not comparable, with a warning.")]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Also compare benchmarks whose version or kernels changed, and other devices; warns."),
+]
 Margin = Annotated[
     str, typer.Option(help="What counts as the same: 5%; less is never called faster or slower.", metavar="PERCENT")
 ]
 
-baseline = typer.Typer(help="Make what `check` holds runs against.", no_args_is_help=True)
+baseline = typer.Typer(help="Create the baseline that `check` compares runs with.", no_args_is_help=True)
 
 
 def compare(
-    paths: Annotated[list[Path], typer.Argument(metavar="A B [C...]", help="Results files; all others are held against A.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="A B [C...]", help="Results files; each is compared with A.")],
     margin: Margin = "5%",
     force: Force = False,
     everything: Annotated[bool, typer.Option("--all", help="Also list what is the same.")] = False,
@@ -47,21 +50,21 @@ def create(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")] = False,
     force: Force = False,
 ) -> None:
-    """Make a baseline of one run or several: their measured points, with each run's processes beside the others'."""
-    from clmembench import compare, results
+    """Create a baseline of one run or several: their measured points, with each run's processes beside the others'."""
+    from clmembench import matching, results
 
     if output.is_file() and not overwrite:
         exits.stop(f"{output} exists: choose another -o, or say --overwrite", exits.USAGE)
     runs = [read.load(path) for path in paths]
     for run in runs[1:]:
-        _comparable(runs[0], run, force)
+        _poolable(runs[0], run, force)
     try:
-        made = compare.pooled(runs, ("baseline", "create", *map(str, paths)))
+        made = matching.pooled(runs, ("baseline", "create", *map(str, paths)))
         with results.Writer(output, made.header, overwrite) as writer:
             for record in made.records:
                 writer.write(record)
     except ValueError as error:
-        exits.stop(f"{error}: a baseline is of one device and driver", exits.USAGE)
+        exits.stop(str(error), exits.USAGE)
     except results.ResultsError as error:
         exits.stop(str(error), exits.INTERNAL)
     print(f"wrote {output}: {len(runs)} runs, {len(made.records)} records", file=sys.stderr)
@@ -76,11 +79,16 @@ def check(
     strict: Annotated[bool, typer.Option("--strict", help="Exit 6 where something is undecided or missing.")] = False,
     force: Force = False,
 ) -> None:
-    """Hold a run against a baseline: exit 5 where a value is slower or its point failed; with --strict 6 where one is undecided
-    or missing."""
+    """Compare a run with a baseline: PASS (exit 0), FAIL (5: a value is slower, or its point failed) or CANNOT DECIDE (6: no
+    value could be told, or one looks far slower and is not decided); with --strict 6 where any is undecided or missing."""
+    from clmembench.check import advice, judge
     from clmembench.report import changes
 
-    found = _compared(_judged(against), _judged(path), _fraction(margin), force)
+    margin_share = _fraction(margin)
+    first, second = _judged(against), _judged(path)
+    _same_device(first, second, force)
+    found = _compared(first, second, margin_share, force)
+    judged = judge(found, margin_share)
     if junit is not None:
         try:
             with junit.open("w" if overwrite else "x", encoding="utf-8") as file:
@@ -89,17 +97,14 @@ def check(
             exits.stop(f"{junit} exists: choose another --junit, or say --overwrite", exits.USAGE)
         except OSError as error:
             exits.stop(f"cannot write {junit}: {error.strerror}: choose another place with --junit", exits.INTERNAL)
+    print(changes.judgement_text(judged))
     print(changes.as_text([str(against), str(path)], [found], everything=False))
-    broken = sum(change.broken for change in found.changes)
-    if found.count("slower") or broken:
-        exits.stop(
-            f"{found.count('slower')} of {len(found.changes)} values are slower, and {broken} failed: "
-            "see in another run which of them stay so",
-            exits.REGRESSION,
-        )
-    undecided = found.count("undecided") + len(found.only_first)
-    if strict and undecided:
-        exits.stop(f"{undecided} values are undecided or missing: use --processes 6, on a quiet host", exits.INCONCLUSIVE)
+    if judged.outcome == "FAIL":
+        exits.stop(f"{judged.reason}: see in another run which of them stay so", exits.REGRESSION)
+    if judged.outcome == "CANNOT DECIDE":
+        exits.stop(f"{judged.reason}: {advice(judged)}", exits.INCONCLUSIVE)
+    if strict and judged.open:
+        exits.stop(f"{judged.open} values are undecided or missing: {advice(judged)}", exits.INCONCLUSIVE)
 
 
 def _judged(path: Path) -> Run:
@@ -110,22 +115,44 @@ def _judged(path: Path) -> Run:
 
 
 def _compared(first: Run, second: Run, margin: float, force: bool) -> Comparison:
-    from clmembench import compare
+    """The comparison; ends the command where no benchmark of the two can be compared."""
+    from clmembench import compare, matching
 
-    _comparable(first, second, force)
-    return compare.compare(first, second, margin)
+    objections = matching.objections(first, second)
+    found = compare.compare(first, second, margin, force)
+    if not found.changes and objections:
+        more = f", and {len(objections) - 1} more" if len(objections) > 1 else ""
+        code = exits.USAGE
+        exits.stop(f"{first.path} and {second.path} are not comparable: {objections[0]}{more}: see --force", code)
+    if force:
+        for objection in objections:
+            exits.say(f"warning: {objection}")
+    return found
 
 
-def _comparable(first: Run, second: Run, force: bool) -> None:
-    """Ends the command where two runs are not, or warns where that is wanted."""
-    from clmembench import compare
+def _poolable(first: Run, second: Run, force: bool) -> None:
+    """Ends the command where two runs have points of another version or kernel in common, or none; or warns where that is
+    wanted: a baseline is of one state of each benchmark."""
+    from clmembench import matching
 
-    objections = compare.objections(first, second)
+    objections = matching.objections(first, second)
     if objections and not force:
         more = f", and {len(objections) - 1} more" if len(objections) > 1 else ""
-        exits.stop(f"{first.path} and {second.path} are not comparable: {objections[0]}{more}: see --force", exits.USAGE)
+        exits.stop(f"{first.path} and {second.path} do not make one baseline: {objections[0]}{more}: see --force", exits.USAGE)
     for objection in objections:
         exits.say(f"warning: {objection}")
+
+
+def _same_device(first: Run, second: Run, force: bool) -> None:
+    """Ends the command where the baseline is of another model of device; two of one model are compared with a note."""
+    then, now = first.header.device, second.header.device
+    if then.name != now.name:
+        why = f"{first.path} is a baseline of {then.name} and {second.path} a run of {now.name}"
+        if not force:
+            exits.stop(f"{why}: create a baseline of this device, use `compare`, or say --force", exits.USAGE)
+        exits.say(f"warning: {why}")
+    elif then.uuid != now.uuid:
+        exits.say(f"note: the baseline is of another {now.name}: what two of them differ by is in the intervals")
 
 
 def _fraction(text: str) -> float:

@@ -8,32 +8,44 @@ from dataclasses import asdict
 from typing import Any
 from xml.etree import ElementTree as Xml
 
+from clmembench.check import Judgement
 from clmembench.compare import Change, Comparison, Verdict
 from clmembench.shown import line, printable
 from clmembench.stats import Ratio
-from clmembench.units import format_in, format_params
+from clmembench.units import count, format_in, format_params
 
 VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "undecided", "same")
 
 
 def as_text(names: Sequence[str], comparisons: Sequence[Comparison], everything: bool) -> str:
-    """Each further run against the first: geometric means by suite, then the points, worst first; those that are the same are
-    only counted unless `everything` is wanted."""
+    """Each further run against the first: geometric means of the gains, then the points, worst first; those that are the same
+    are only counted unless `everything` is wanted."""
     lines = []
     for name, found in zip(names[1:], comparisons, strict=True):
         lines.append(printable(f"{name} against {names[0]}"))
-        lines.append("  " + ", ".join(f"{found.count(v)} {v}" for v in VERDICTS) + f" of {len(found.changes)} values")
-        for suite, mean in found.means.items():
-            lines.append(f"  {printable(suite)}: geometric mean of the gains {_ratio(mean)}")
+        of = count(len(found.changes), "value")
+        lines.append("  " + ", ".join(f"{found.count(v)} {v}" for v in VERDICTS) + f" of {of}")
+        for group, mean in found.means.items():
+            lines.append(f"  {printable(group)}: geometric mean of the gains {_ratio(mean)}")
         shown = [c for v in VERDICTS for c in found.changes if c.verdict == v and (everything or v != "same")]
         lines += ["", *_table(shown)] if shown else []
-        said = dict.fromkeys(c.reason for c in found.changes if c.reason and c.ratio is not None)
-        lines += [f"  note: {reason}" for reason in said]
+        reasons = dict.fromkeys(c.reason for c in found.changes if c.reason and c.ratio is not None)
+        lines += [f"  note: undecided: {reason}" for reason in reasons]
+        lines += [f"  left out: {printable(reason)}: see --force" for reason in found.left_out.values()]
         for which, points in (("first", found.only_first), ("second", found.only_second)):
             if points:
-                lines.append(f"  only in the {which}: {len(points)} points, such as {printable(points[0])}")
+                lines.append(f"  only in the {which}: {count(len(points), 'point')}, such as {printable(points[0])}")
         lines.append("")
     return "\n".join(map(line, lines))
+
+
+def judgement_text(found: Judgement) -> str:
+    """The outcome of a check in a sentence or two."""
+    said = f"{found.outcome}: {found.reason}."
+    if found.smallest is not None and found.largest is not None:
+        worst = f", {found.largest:.3g} times at worst" if found.largest > found.smallest else ""
+        said += f" The smallest slowdown it would have called: {found.smallest:.3g} times in the median of the values{worst}."
+    return line(printable(said))
 
 
 def to_json(names: Sequence[str], comparisons: Sequence[Comparison]) -> str:
@@ -46,6 +58,7 @@ def to_json(names: Sequence[str], comparisons: Sequence[Comparison]) -> str:
             "changes": [_as_dict(change) for change in comparison.changes],
             "only_first": list(comparison.only_first),
             "only_second": list(comparison.only_second),
+            "left_out": dict(comparison.left_out),
         }
         for name, comparison in zip(names[1:], comparisons, strict=True)
     ]
@@ -100,18 +113,23 @@ def _said(change: Change) -> str:
 
 
 def _table(changes: Sequence[Change]) -> list[str]:
-    rows = [("", "value", "first", "second", "second / first")]
+    rows = [("", "value", "first", "second", "second / first (95% interval)", "would see")]
     for change in changes:
         name = printable(f"{change.benchmark} {format_params(dict(change.params))}".strip())
         said = _ratio(change.ratio) if change.ratio is not None else printable(change.reason)
-        rows.append(
-            (change.verdict, f"{name}: {change.metric}", _value(change, change.first), _value(change, change.second), said)
-        )
+        values = _value(change, change.first), _value(change, change.second)
+        sees = f"{change.smallest:.3g}x" if change.smallest is not None else ""
+        rows.append((change.verdict, f"{name}: {change.metric}", *values, said, sees))
+    numbers = [row for row, change in zip(rows[1:], changes, strict=True) if change.ratio is not None]
     widths = [max(len(row[i]) for row in rows) for i in range(4)]
+    widths.append(max(len(row[4]) for row in [rows[0], *numbers]))
     lines = []
-    for *row, last in rows:
-        cells = [cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))]
-        lines.append("  " + "  ".join([*cells, last]))
+    for row in rows:
+        cells = [
+            cell.rjust(w) if i in (2, 3, 5) else cell.ljust(w)
+            for i, (cell, w) in enumerate(zip(row, [*widths, 0], strict=True))
+        ]
+        lines.append(("  " + "  ".join(cells)).rstrip())
     return lines
 
 

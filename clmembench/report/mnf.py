@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from clmembench import stats
-from clmembench.compare import MARGIN, PROCESSES
+from clmembench.compare import MARGIN
 from clmembench.derive import Derived
 from clmembench.infer import mnf, versions
 from clmembench.infer.mnf import COVARIANCE, FILTER, HOST, STEPS, TRANSFORM, WHOLE, Hotspot, Way
 from clmembench.infer.versions import Gain, usable
 from clmembench.model import Card, Run
+from clmembench.noise import PROCESS_SD
 from clmembench.report.rows import Row, interval
 from clmembench.report.section import Section
 from clmembench.units import format_in, format_value
@@ -46,12 +47,12 @@ WHOLE_NOTES = (
 
 def gains(run: Run) -> list[Gain]:
     """Every version of every step; as calibrated on runs between which nothing was changed (compare)."""
-    return versions.gains(run, PROCESSES[run.header.device.kind], MARGIN)
+    return versions.gains(run, PROCESS_SD[run.header.device.kind], MARGIN)
 
 
 def ways(run: Run) -> list[Way]:
     """Every way to the whole, calibrated likewise."""
-    return mnf.ways(run, PROCESSES["host"])
+    return mnf.ways(run, PROCESS_SD["host"])
 
 
 def sections(run: Run) -> list[Section]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from clmembench.compare import PROCESSES
 from clmembench.derive import Derived
 from clmembench.infer.peers import Beside, Spreads, beside, grouped
 from clmembench.model import Run, Value
+from clmembench.noise import PROCESS_SD
 from clmembench.report.rows import Row
 from clmembench.report.section import Section
 from clmembench.units import format_in, format_params, format_value
@@ -38,8 +38,8 @@ def without_peers(run: Run, table: Sequence[Row]) -> list[Row]:
 
 def paired(run: Run, table: Sequence[Row]) -> list[Beside]:
     """Every value of ours with every reference's of its point; as calibrated on runs between which nothing was changed."""
-    device = PROCESSES[run.header.device.kind]
-    return beside([row.value for row in table], run.header.benchmarks, Spreads(device, PROCESSES["host"], SHORT_NS))
+    device = PROCESS_SD[run.header.device.kind]
+    return beside([row.value for row in table], run.header.benchmarks, Spreads(device, PROCESS_SD["host"], SHORT_NS))
 
 
 def section(run: Run, table: Sequence[Row]) -> Section | None:

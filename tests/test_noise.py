@@ -1,0 +1,153 @@
+"""How much values differ where nothing was changed: what is fitted, what it covers, and what it lets a comparison see."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import math
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clmembench import noise, stats
+from clmembench.compare import FALSE_SHARE, MARGIN, Side, compare_sides
+from clmembench.derive import Derived
+from clmembench.model import Place
+from clmembench.noise import Noise, NoiseTable
+from tests.builders import STREAM
+
+ROOT = Path(__file__).parents[1]
+DIGESTS = sorted((ROOT / "reports" / "calibration").glob("*.csv"))
+TABLE = NoiseTable({"gpu": {"*": Noise(0.02, 6.0, 0.5, 0.01)}}, 8.0, 3.0)
+
+
+def calibrate():
+    """scripts/calibrate.py as a module."""
+    spec = importlib.util.spec_from_file_location("calibrate", ROOT / "scripts" / "calibrate.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def value(medians, name="v", **changes):
+    plain = dict(  # noqa: C408
+        benchmark="stream", params={"name": name}, tuning={}, place=Place(), metric="bandwidth", unit="GB/s", better="higher",
+        peak=None, status="ok", reason="", median=float(np.median(medians)), clock="device", pass_ns=1e6, nbytes=100,
+        medians=tuple(medians), measured_in=tuple(range(len(medians))),
+    )  # fmt: skip
+    return Derived(**{**plain, **changes})
+
+
+def simulated(rng, processes, values=40, own=TABLE.kinds["gpu"]["*"], truth=100.0, scale=1.0):
+    """A run whose values have a variance of their own each, as the table says, and luck of the whole run on top."""
+    found = []
+    for index in range(values):
+        sd = scale * own.process_sd / math.sqrt(rng.chisquare(own.process_freedom) / own.process_freedom)
+        luck = rng.normal(0, sd * math.sqrt(own.run_ratio))
+        found.append(value(list(truth * np.exp(luck + rng.normal(0, sd, processes))), f"v{index}"))
+    return found
+
+
+def changes(a, b, table=TABLE, same=True, margin=MARGIN):
+    sides = [Side(a, "gpu", "one"), Side(b, "gpu", "one" if same else "other")]
+    return compare_sides(*sides, {"stream": STREAM}, margin, table).changes
+
+
+@pytest.mark.parametrize("processes", [1, 3, 6])
+def test_of_what_did_not_change_at_most_one_in_a_hundred_is_called(processes):
+    rng = np.random.default_rng(1)
+    called = Counter(c.verdict for _ in range(30) for c in changes(simulated(rng, processes), simulated(rng, processes)))
+    assert called["slower"] + called["faster"] <= 0.01 * called.total(), called
+
+
+@pytest.mark.parametrize("processes", [3, 6])
+def test_intervals_hold_the_truth(processes):
+    rng = np.random.default_rng(2)
+    found = [c.ratio for _ in range(20) for c in changes(simulated(rng, processes), simulated(rng, processes, truth=130.0))]
+    covered = sum(r.low <= 1.3 <= r.high for r in found) / len(found)
+    assert 0.93 <= covered <= 0.995
+
+
+def test_the_smallest_change_is_called_in_about_four_of_five_cases():
+    rng, called, asked = np.random.default_rng(3), 0, 0
+    for _ in range(400):
+        a = simulated(rng, 6, values=1)
+        smallest = changes(a, simulated(rng, 6, values=1))[0].smallest
+        (found,) = changes(a, simulated(rng, 6, values=1, truth=100.0 / smallest))
+        called, asked = called + (found.verdict == "slower"), asked + 1
+    assert 0.7 <= called / asked <= 0.97
+
+
+def test_a_host_quieter_or_noisier_than_those_calibrated_is_seen_in_its_own_processes():
+    rng = np.random.default_rng(4)
+    for scale in (0.1, 1.0, 5.0):
+        factor = noise.host_factor(TABLE, "gpu", simulated(rng, 6, scale=scale))
+        assert factor == pytest.approx(scale, rel=0.4)
+    assert noise.host_factor(TABLE, "gpu", simulated(rng, 6, values=3)) is None
+    assert noise.host_factor(TABLE, "gpu", simulated(rng, 1)) is None
+    quiet = [c.smallest for c in changes(simulated(rng, 6, scale=0.05), simulated(rng, 6, scale=0.05))]
+    plain = [c.smallest for c in changes(simulated(rng, 6), simulated(rng, 6))]
+    assert np.median(quiet) < 1.07 < np.median(plain)
+
+
+def test_two_devices_of_one_model_may_differ_by_more_than_two_runs_of_one():
+    rng = np.random.default_rng(5)
+    a, b = simulated(rng, 6), simulated(rng, 6)
+    one, two = ([math.log(c.ratio.high / c.ratio.low) for c in changes(a, b, same=same)] for same in (True, False))
+    assert all(x < y for x, y in zip(one, two, strict=True))
+
+
+def test_noise_is_looked_up_from_the_nearest_class_that_is_known():
+    known = {"stream/long": Noise(1, 1, 1), "*/long": Noise(2, 1, 1), "*": Noise(3, 1, 1)}
+    table = NoiseTable({"gpu": known, "virtual_cpu": {"*": Noise(4, 1, 1)}}, 8, 3)
+    assert table.of("gpu", value([1.0])).process_sd == 1
+    assert table.of("gpu", value([1.0], benchmark="other")).process_sd == 2
+    assert table.of("gpu", value([1.0], pass_ns=1e3)).process_sd == 3
+    assert table.of("accelerator", value([1.0])).process_sd == 4
+    assert [noise.duration_of(value([1.0], pass_ns=ns)) for ns in (0, 1e3, 1e5, 1e6)] == ["slope", "short", "medium", "long"]
+    assert noise.duration_of(value([1.0], clock="host")) == "long-host"
+
+
+def test_a_ratio_needs_values_above_0():
+    for a, b in (([], [1.0]), ([1.0], [0.0])):
+        with pytest.raises(ValueError, match="above 0"):
+            noise.log_ratio(a, b, (Noise(1, 1, 1),) * 2, TABLE, True)
+
+
+def test_discoveries_are_called_together():
+    assert stats.benjamini_hochberg([0.001, 0.008, 0.039, 0.041, 0.6], 0.05) == pytest.approx(0.02)
+    assert stats.benjamini_hochberg([0.5, 0.6], 0.05) == pytest.approx(0.025)
+    assert stats.benjamini_hochberg([], 0.05) == 0.05
+
+
+# ---- what is committed --------------------------------------------------------------------------------------------------
+
+
+def test_the_shipped_table_is_what_the_committed_calibration_gives():
+    script, said = calibrate(), io.StringIO()
+    with contextlib.redirect_stdout(said):
+        script.fit(DIGESTS)
+    assert said.getvalue() == (ROOT / "clmembench" / "noise.toml").read_text()
+
+
+@pytest.mark.parametrize("kind", sorted({path.stem.partition("-")[0] for path in DIGESTS}))
+def test_false_alarms_between_committed_runs_are_few(kind):
+    """Runs of one device between which nothing was changed, each half judged by the noise that the other half was fitted to."""
+    script = calibrate()
+    runs = script._kinds([path for path in DIGESTS if path.stem.startswith(f"{kind}-")])[kind]
+    for processes in (1, 3, 6):
+        called = Counter(change.verdict for change in script._null_changes(runs, processes))
+        assert called["slower"] + called["faster"] <= FALSE_SHARE * called.total(), (processes, called)
+
+
+def test_two_identical_gpus_have_the_same_bandwidth_within_one_percent():
+    runs = calibrate()._kinds([path for path in DIGESTS if path.stem.startswith("gpu-")])["gpu"]
+    devices = sorted({device for device, _ in runs})
+    assert len(devices) > 1
+    sides = [Side(runs[device, 0], "gpu", device) for device in devices[:2]]
+    found = compare_sides(*sides, {"stream": STREAM}, 0.01, noise.calibrated()).changes
+    large = [c for c in found if c.params.get("array_bytes") == 2 << 30]
+    assert large and {c.verdict for c in large} == {"same"}
