@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from clmembench import __version__
-from clmembench.cli import advise, against, casestudy, devices, doctor, exits, peers, read, run, topology, traces, tune
+from clmembench.cli import advise, against, casestudy, devices, doctor, exits, live, peers, read, run, topology, traces, tune
 
 app = typer.Typer(
     name="clmembench",
@@ -47,7 +47,7 @@ app.command("peers")(peers.peers)
 app.command("show")(read.show)
 app.command("report")(read.report)
 app.command("infer")(traces.infer)
-app.command("compare")(against.compare)
+app.command("compare", cls=live.Compare)(against.compare)
 app.command("check")(against.check)
 app.add_typer(against.baseline, name="baseline")
 app.add_typer(casestudy.casestudy, name="casestudy")
