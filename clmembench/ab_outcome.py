@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from clmembench.ab_rounds import DISTURBED, Case, medians
+from clmembench.ab_case import DISTURBED, Case, medians
 from clmembench.derive import Derived, derive
 from clmembench.interleaved import Outcome
 from clmembench.model import Run, Value
@@ -21,7 +21,8 @@ def outcomes(cases: Sequence[Case], runs: tuple[Run, Run], changes: Mapping[str,
     found = []
     for case in cases:
         for name in case.metrics:
-            if case.failed or case.pairs.get(name) or case.lost.get(name):
+            measured = {*case.pairs, *case.lost}  # a metric that its Works do not speak of is none of the point's
+            if name in measured or not measured:
                 params = (case.params, {**case.params, **changes})
                 keys = [(case.benchmark.name, tuple(sorted(of.items())), case.place) for of in params]
                 values = [of.get((key, name)) for of, key in zip(judged, keys, strict=True)]

@@ -1,4 +1,4 @@
-"""Builds of one kernel that are slower by construction: cache_read with loads in each batch that nobody counts."""
+"""Builds of one kernel that are slower by construction, or wrong: stream with loads that nobody counts."""
 
 from __future__ import annotations
 
@@ -6,26 +6,34 @@ from pathlib import Path
 
 from clmembench.data import kernel_source
 
-LOADS = 32  # of a batch on CPUs
-NEXT = "        block = (block * factor + addend) & mask;\n"
+PLAIN = "    const size_t i = get_global_id(0);\n    STORE(VALUE(i), &a[i]);\n"
+TRIAD = 3  # arrays that move; of them two are loaded once more by each extra load
 
 
 def slowed(folder: Path, share: float) -> Path:
-    """The folder, with a cache_read.cl that makes that share more loads than it should."""
-    text = kernel_source("cache_read")
-    assert text.count(NEXT) == 1
-    whole, fifths = divmod(round(5 * share * LOADS), 5)
-    more = f"#pragma unroll\n        for (uint n = 0; n < {whole}; n++) (void)((const volatile global V*)p)[n % ILP];\n"
-    more += f"        if (i % 5 < {fifths}) (void)((const volatile global V*)p)[0];\n"
-    folder.mkdir(exist_ok=True)
-    (folder / "cache_read.cl").write_text(text.replace(NEXT, more + NEXT))
-    return folder
+    """The folder, with a stream.cl whose triad, of a power of two of vectors, moves that share more data: in as
+    many of a hundred work-groups values of other places are loaded too, and their difference to themselves is added, which is 0
+    but for NaN, so that no compiler leaves it out."""
+    text = kernel_source("stream")
+    assert text.count(PLAIN) == 1
+    whole, rest = divmod(round(100 * share * TRIAD / 2), 100)
+    more = "    const size_t i = get_global_id(0);\n    V v = VALUE(i);\n"
+    for number in range(whole + 1):
+        least = rest if number == whole else 100
+        more += f"    if (get_group_id(0) % 100 < {least}) {{\n"
+        more += f"        const size_t j = (i + {number + 1} * (n / {whole + 2})) & (n - 1);\n"
+        more += "        const V w = VALUE(j);\n        v += w - w;\n    }\n"
+    return _written(folder, text.replace(PLAIN, more + "    STORE(v, &a[i]);\n"))
 
 
 def broken(folder: Path) -> Path:
-    """The folder, with a cache_read.cl whose sums are wrong."""
-    text = kernel_source("cache_read")
-    assert text.count("= sum;") == 1
+    """The folder, with a stream.cl whose results are wrong."""
+    text = kernel_source("stream")
+    assert text.count(PLAIN) == 1
+    return _written(folder, text.replace(PLAIN, PLAIN.replace("VALUE(i),", "VALUE(i) + (V)(1),")))
+
+
+def _written(folder: Path, text: str) -> Path:
     folder.mkdir(exist_ok=True)
-    (folder / "cache_read.cl").write_text(text.replace("= sum;", "= sum + (V)(1);"))
+    (folder / "stream.cl").write_text(text, encoding="utf-8")
     return folder

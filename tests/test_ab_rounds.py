@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from clmembench import ab_outcome, ab_rounds
-from clmembench.ab_rounds import Case, Side, cases_of, concluded, measured
+from clmembench.ab_case import WORK, Case, different_work
+from clmembench.ab_rounds import Side, cases_of, concluded, measured
 from clmembench.benchmarks import discovered
 from clmembench.child import Found
 from clmembench.model import Record
@@ -163,15 +164,15 @@ def test_a_round_without_a_good_value_is_lost_and_one_of_a_disturbed_host_is_not
 
 def test_work_that_is_not_the_same_is_not_compared():
     a = record("stream", {}, series([1] * 8, nbytes=1000))
-    assert ab_rounds.different_work(a, a, 0.0) == ""
+    assert different_work(a, a, 0.0) == ""
     b = record("stream", {}, series([1] * 8, nbytes=995))
-    assert "nbytes of a pass are 1000 in A and 995 in B" in ab_rounds.different_work(a, b, 0.0)
-    assert ab_rounds.different_work(a, b, ab_rounds.WORK) == ""
+    assert "nbytes of a pass are 1000 in A and 995 in B" in different_work(a, b, 0.0)
+    assert different_work(a, b, WORK) == ""
     # the ends of a slope are as long as they need be, but an operation of it is the same
     ends = [record("pchase", {}, series([1] * 8, ops=n), series([2] * 8, ops=3 * n)) for n in (100, 200)]
-    assert ab_rounds.different_work(ends[0], ends[1], 0.0) == ""
+    assert different_work(ends[0], ends[1], 0.0) == ""
     per = [record("x", {}, *(series([1] * 8, ops=n, nbytes=k * n) for n in (100, 300))) for k in (4, 8)]
-    assert "not the same work: ops" in ab_rounds.different_work(per[0], per[1], 0.0)
+    assert "not the same work: ops" in different_work(per[0], per[1], 0.0)
 
 
 def test_another_version_of_a_benchmark_is_another_measurement(script):

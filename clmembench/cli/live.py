@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from clmembench import units
-from clmembench.cli import devices, exits, read, session
-from clmembench.cli.progress import progress
+from clmembench.cli import devices, exits, session
+from clmembench.cli.live_run import Run, Wanted, end
 
 if TYPE_CHECKING:
-    from clmembench.ab_rounds import Case, Side
-    from clmembench.interleaved import Outcome
-    from clmembench.isolate import Start
-    from clmembench.model import Benchmark, DeviceInfo, Header, Value
-    from clmembench.report.interleaved import Setting
-    from clmembench.results import Writer
+    from clmembench.model import Benchmark, DeviceInfo
     from clmembench.selection import Selection
 
 DEFAULT_BUDGET = "2m"
@@ -44,17 +35,6 @@ class Compare(TyperCommand):
             app.command("compare")(live)
             return typer.main.get_command(app).make_context(info_name, args, parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
-
-
-class _Wanted(NamedTuple):
-    """A side as it was asked for: its start, its device, and what it is in words."""
-
-    start: Start
-    info: DeviceInfo
-    words: str
-    changes: dict[str, Value]
-    version: str
-    packages: dict[str, str]
 
 
 def live(
@@ -108,11 +88,12 @@ def live(
     except ValueError as error:
         exits.stop(str(error), exits.USAGE)
     files = _files(wanted[0].info, output, overwrite)
-    run = _Run(wanted, selection, chosen, share, began + seconds, seconds, files, overwrite)
+    _warn(*wanted)
+    run = Run(wanted, selection, chosen, share, began + seconds, seconds, files, overwrite)
     interrupted = run.measure()
     outcomes = run.outcomes()
     setting = run.setting(time.monotonic() - began)
-    _end(outcomes, setting, interrupted, as_json)
+    end(outcomes, setting, interrupted, as_json)
 
 
 def _sides(
@@ -121,7 +102,7 @@ def _sides(
     device: str,
     b_device: str | None,
     b_axis: list[str],
-) -> tuple[_Wanted, _Wanted]:
+) -> tuple[Wanted, Wanted]:
     """Both sides with their devices. Raises ValueError for options that cannot be meant."""
     from clmembench import ab_side
     from clmembench.cli.run import axes_of
@@ -147,21 +128,24 @@ def _sides(
         said += [f"{n}={v}" for n, v in start.environment.items()] + ([start.python] if start.python else [])
         own = {n: v[0] for n, v in changes.items()} if name == "B" else {}
         said += [f"{n}={v}" for n, v in own.items()]
-        found.append(_Wanted(start, info, ", ".join(said), own, there.version, dict(there.packages)))
-    if found[0].words == found[1].words:
-        exits.say("A and B are the same: whatever is called different is a false alarm")
-    if found[0].version != found[1].version:
-        exits.say(
-            f"warning: A is clmembench {found[0].version} and B {found[1].version}: their processes may not understand both"
-        )
+        found.append(Wanted(start, info, ", ".join(said), own, there.version, dict(there.packages)))
     return found[0], found[1]
 
 
+def _warn(a: Wanted, b: Wanted) -> None:
+    """Say what a user may not have meant."""
+    if a.words == b.words:
+        exits.say("A and B are the same: whatever is called different is a false alarm")
+    if a.version != b.version:
+        exits.say(f"warning: A is clmembench {a.version} and B {b.version}: their worker processes may not understand this one")
+
+
 def _selected(
-    wanted: tuple[_Wanted, _Wanted], bench: list[str], axis: list[str], timeout_s: float, seed: int
+    wanted: tuple[Wanted, Wanted], bench: list[str], axis: list[str], timeout_s: float, seed: int
 ) -> tuple[Selection, list[Benchmark]]:
     """What is measured. Raises ValueError where that is nothing, or no named points."""
     from clmembench import topology, tuning
+    from clmembench.ab_rounds import check_named
     from clmembench.cli.run import axes_of
     from clmembench.cli.tune import taken
     from clmembench.selection import PLACE, Selection, check_axes, selected
@@ -180,11 +164,11 @@ def _selected(
     for name in b.changes:
         if name in PLACE or not all(name in benchmark.axes for benchmark in chosen):
             raise ValueError(f"--b-axis {name}: not every benchmark chosen has this axis: name one by -b; see describe")
+        if len(selection.axes.get(name, ())) > 1:
+            raise ValueError(f"-a {name} has several values, which with --b-axis {name} are the same point of B: name one")
     check_axes(chosen, b.info, replace(selection, axes={name: (value,) for name, value in b.changes.items()}))
     for benchmark in chosen:
-        growing = [name for name, known in benchmark.axes.items() if known.per_octave and name not in selection.axes]
-        if growing:
-            raise ValueError(f"{benchmark.name} grows along {growing[0]}: name its values, as in -a {growing[0]}=1MiB")
+        check_named(benchmark, selection)
     try:
         return taken(a.info, selection, chosen, None), chosen
     except tuning.TuningError as error:
@@ -201,139 +185,3 @@ def _files(info: DeviceInfo, output: Path | None, overwrite: bool) -> tuple[Path
     for path in found:
         session.free(path, overwrite)
     return found
-
-
-class _Run:
-    """One A/B run: what is measured, into which files, and what came of it."""
-
-    def __init__(
-        self,
-        wanted: tuple[_Wanted, _Wanted],
-        selection: Selection,
-        chosen: Sequence[Benchmark],
-        margin: float,
-        until: float,
-        budget_s: float,
-        files: tuple[Path, Path],
-        overwrite: bool,
-    ) -> None:
-        self._wanted, self._selection, self._chosen, self._margin = wanted, selection, chosen, margin
-        self._until, self._budget_s, self._files, self._overwrite = until, budget_s, files, overwrite
-        self._cases: list[Case] = []
-        self._rounds = 0
-
-    def measure(self) -> bool:
-        """Hold the devices and measure; whether Ctrl-C ended it. Ends the command where nothing can be measured or written."""
-        from clmembench import ab_rounds, lock, results
-
-        try:
-            with ExitStack() as stack:
-                for info in {wanted.info.id: wanted.info for wanted in self._wanted}.values():
-                    stack.enter_context(lock.held(info))
-                sides = self._probed("A"), self._probed("B")
-                writers = [
-                    stack.enter_context(results.Writer(path, self._header(side, wanted), self._overwrite))
-                    for path, side, wanted in zip(self._files, sides, self._wanted, strict=True)
-                ]
-                shown = stack.enter_context(progress())
-                try:
-                    self._fill(sides, writers, shown)
-                except KeyboardInterrupt:
-                    return True
-                finally:
-                    ab_rounds.concluded(self._cases, self._margin)
-        except lock.HeldError as error:
-            exits.stop(str(error), exits.NO_DEVICE)
-        except results.ResultsError as error:
-            exits.stop(str(error), exits.INTERNAL)
-        except KeyboardInterrupt:
-            exits.stop("interrupted before anything was measured", exits.INTERRUPTED)
-        return False
-
-    def _probed(self, name: str) -> Side:
-        from clmembench import isolate
-        from clmembench.ab_rounds import Side
-        from clmembench.child import Job
-
-        wanted = self._wanted["AB".index(name)]
-        try:
-            with isolate.Child(Job("opencl", wanted.info), wanted.start) as child:
-                found = child.probe()
-        except isolate.ChildError as error:
-            said = f"; it last said: {error.log.strip().splitlines()[-1]}" if error.log.strip() else ""
-            exits.stop(f"{name}, {wanted.words}, cannot be used: {error}{said}", exits.FAILED)
-        return Side(name, replace(wanted.info, features=found.features), found, wanted.start, wanted.changes)
-
-    def _header(self, side: Side, wanted: _Wanted) -> Header:
-        head = session.header(side.info, self._selection, session.cards(benchmark.name for benchmark in self._chosen))
-        return replace(
-            head,
-            tool_version=wanted.version,
-            packages=wanted.packages,
-            environment={**head.environment, **side.start.environment},
-            budget_s=self._budget_s,
-            clock_step_ns=side.found.quantum_ns,
-            claimed=tuple(sorted(wanted.info.features)),
-        )
-
-    def _fill(self, sides: tuple[Side, Side], writers: Sequence[Writer], shown: Any) -> None:
-        """The search for A's shapes, then the rounds; every record is written as it comes."""
-        from clmembench import ab_rounds
-
-        searched = time.monotonic() + ab_rounds.SEARCH * (self._until - time.monotonic())
-        for benchmark in self._chosen:
-            search = ab_rounds.cases_of(benchmark, sides[0], self._selection, "opencl", searched)
-            while True:
-                try:
-                    record = next(search)
-                except StopIteration as end:
-                    self._cases += end.value
-                    break
-                writers[0].write(record)
-                shown.show(record)
-        rounds = ab_rounds.measured(self._cases, sides, self._selection, "opencl", self._margin, self._until)
-        try:
-            for which, record in rounds:
-                self._rounds = record.process + 1
-                writers[which].write(record)
-                shown.show(record)  # that it was measured, not how fast it was: who sees that stops when it pleases
-        finally:
-            rounds.close()  # type: ignore[attr-defined]
-
-    def outcomes(self) -> list[Outcome]:
-        """Every value, judged as any reader of the two files would judge it."""
-        from clmembench.ab_outcome import outcomes
-        from clmembench.data import KERNELS
-        from clmembench.gates.whole import judged_run
-
-        stored = [read.load(path) for path in self._files]
-        a, b = (judged_run(run, read.sheet_of(run)) for run in stored)
-        overlaid = any(KERNELS in wanted.start.environment for wanted in self._wanted)
-        return outcomes(self._cases, (a, b), self._wanted[1].changes, overlaid)
-
-    def setting(self, seconds: float) -> Setting:
-        from clmembench.interleaved import ERROR
-        from clmembench.report.interleaved import Setting
-
-        words, files = tuple(w.words for w in self._wanted), tuple(map(str, self._files))
-        return Setting(words, self._margin, ERROR, self._selection.seed, files, self._rounds, round(seconds, 1))  # type: ignore[arg-type]
-
-
-def _end(outcomes: Sequence[Outcome], setting: Setting, interrupted: bool, as_json: bool) -> None:
-    """Print the outcome, and end with its exit code."""
-    from clmembench.report import interleaved
-
-    try:
-        print(interleaved.to_json(outcomes, setting) if as_json else interleaved.as_text(outcomes, setting), flush=True)
-    except BrokenPipeError:  # whoever reads the exit code need not read the text
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    count = {verdict: sum(o.verdict == verdict for o in outcomes) for verdict in interleaved.ORDER}
-    if interrupted:
-        exits.stop("interrupted: the results files hold every record up to here", exits.INTERRUPTED)
-    if count["failed"] or not outcomes:
-        first = next((o.failed for o in outcomes if o.failed), "no benchmark has a point with these values; see describe")
-        exits.stop(f"{count['failed']} of {len(outcomes)} values have no verdict: {first}", exits.FAILED)
-    if count["slower"]:
-        exits.stop(f"{count['slower']} of {len(outcomes)} values are slower in B", exits.REGRESSION)
-    if count["undecided"]:
-        exits.stop(f"{count['undecided']} of {len(outcomes)} values are undecided: raise --budget", exits.INCONCLUSIVE)
