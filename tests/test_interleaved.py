@@ -68,7 +68,7 @@ def test_rounds_that_scatter_are_undecided_and_say_what_they_could_have_seen():
 
 
 def test_one_round_that_was_disturbed_does_not_hide_a_change():
-    logs = [math.log(0.9) + 0.001 * n for n in range(16)]
+    logs = [math.log(0.9) + 0.0005 * n for n in range(32)]
     assert interleaved.decide([*logs[:-1], 3.0], 0.05, interleaved.looks(1).tail).verdict == "slower"
 
 
