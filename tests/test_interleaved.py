@@ -89,3 +89,12 @@ def test_at_the_margin_itself_verdicts_err_no_oftener_than_said(host):
 def test_a_tenth_is_found_on_a_quiet_host_and_on_most_noisy_ones():
     assert Counter(decided("quiet", 1.1, run).verdict for run in range(100))["slower"] == 100
     assert Counter(decided("shared", 1.1, run).verdict for run in range(100))["slower"] >= 80
+
+
+def test_the_slowdown_that_could_be_seen_is_found_about_as_often_as_said():
+    rng, plan = np.random.default_rng(3), interleaved.looks(1)
+    noise = [[float(x) for x in rng.normal(0, 0.05, 32)] for _ in range(200)]
+    could = [interleaved.decide(logs, 0.05, plan.tail).smallest for logs in noise]
+    planted = math.log1p(float(np.median([x for x in could if x is not None])))
+    said = Counter(interleaved.decide([x - planted for x in logs], 0.05, plan.tail).verdict for logs in noise)
+    assert 0.7 <= said["slower"] / 200 <= 0.9
