@@ -1,10 +1,12 @@
-"""Finds the kernels (cl_kernels/), spec sheets and stored shapes (platforms/), in a wheel or in a checkout."""
+"""Finds kernels (cl_kernels/, or a folder of the user's), spec sheets and stored shapes (platforms/), in wheel or checkout."""
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from pathlib import Path
 
+KERNELS = "CLMEMBENCH_KERNELS"  # names a folder whose kernels take the place of those of the same name here
 _PACKAGE = Path(__file__).resolve().parent
 
 
@@ -17,13 +19,22 @@ def _folder(name: str) -> Path:
 
 @cache
 def kernel_source(name: str) -> str:
-    """The OpenCL C text of cl_kernels/<name>.cl. Raises FileNotFoundError when there is none."""
+    """The OpenCL C text of <name>.cl, of the folder that CLMEMBENCH_KERNELS names if it has it, else of cl_kernels/. Raises
+    FileNotFoundError when there is none."""
+    own = os.environ.get(KERNELS)
+    if own and (Path(own) / f"{name}.cl").is_file():
+        return (Path(own) / f"{name}.cl").read_text(encoding="utf-8")
     return (_folder("cl_kernels") / f"{name}.cl").read_text(encoding="utf-8")
 
 
 def noise_text() -> str:
     """The TOML text of noise.toml: how much values differ where nothing was changed."""
     return (_PACKAGE / "noise.toml").read_text(encoding="utf-8")
+
+
+def kernel_names() -> list[str]:
+    """The names of every kernel file, sorted."""
+    return sorted(path.stem for path in _folder("cl_kernels").glob("*.cl"))
 
 
 def sheet_paths() -> list[Path]:

@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from clmembench.child import Found, Job, Session, find
@@ -33,6 +35,23 @@ class ChildError(Exception):
         self.log = log
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How a child is started: by another interpreter than this one, with more in its environment."""
+
+    python: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def command(self, *arguments: str) -> list[str]:
+        """A command of the interpreter. Another's own packages are what it is to run: not those of the current folder."""
+        return [self.python, "-P", *arguments] if self.python else [sys.executable, *arguments]
+
+    def variables(self) -> dict[str, str]:
+        """The whole environment. What leads this interpreter to its packages would lead another one to them too."""
+        inherited = {name: value for name, value in os.environ.items() if not (self.python and name == "PYTHONPATH")}
+        return {**inherited, **self.environment}
+
+
 class Worker(Protocol):
     """What measures the points of one job."""
 
@@ -45,9 +64,9 @@ class Worker(Protocol):
 class Child:
     """One child process serving one job. Use as a context manager: leaving it ends the process."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, start: Start = Start()) -> None:
         """Raises ChildError when no process can be started."""
-        self.job = job
+        self.job, self.start = job, start
         try:
             self._start(job)
         except OSError as error:
@@ -59,10 +78,10 @@ class Child:
 
     def _start(self, job: Job) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
-        environment = {**os.environ, **runtime(job.runtime).environment(job.device, job.place)}
+        environment = {**self.start.variables(), **runtime(job.runtime).environment(job.device, job.place)}
         environment.pop("PYTHONOPTIMIZE", None)  # checks are assertions, and none may be left out
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "clmembench.child"],
+            self.start.command("-m", "clmembench.child"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

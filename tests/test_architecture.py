@@ -28,11 +28,14 @@ MAY = {  # besides model, itself and the package's version
     "plan": "choices infer derive selection tuning units", "drive": "choices plan isolate child selection references",
     "references": "benchmarks selection derive", "dissection": "answers infer",
     "advising": "drive selection child", "peering": "drive selection child references benchmarks",
+    "interleaved": "stats", "ab_side": "data isolate", "ab_case": "derive interleaved",
+    "ab_outcome": "ab_case derive interleaved",
+    "ab_rounds": "ab_case child choices interleaved isolate plan selection",
     "cubes": "", "mnf": "", "casestudy": "benchmarks cubes",
     "selection": "benchmarks measure topology",
     "limits": "", "results": "limits", "specs": "data", "infer": "derive stats specs patterns",
     "models": "derive stats specs units",
-    "report": "results specs infer models derive stats units health gates check compare noise shown claims",
+    "report": "results specs infer models derive stats units health gates check compare noise shown claims interleaved",
     "cli": " ".join(EVERYTHING), "__main__": "cli",
 }  # fmt: skip
 LEAVES = {"model", "units", "stats", "data", "topology", "matrices", "shown", "cubes", "__init__"}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from clmembench import __version__
-from clmembench.cli import advise, against, casestudy, devices, doctor, exits, peers, read, run, topology, traces, tune
+from clmembench.cli import advise, against, casestudy, devices, doctor, exits, live, peers, read, run, topology, traces, tune
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -52,7 +52,7 @@ app.command("peers")(peers.peers)
 app.command("show")(read.show)
 app.command("report")(read.report)
 app.command("infer")(traces.infer)
-app.command("compare")(against.compare)
+app.command("compare", cls=live.Compare)(against.compare)
 app.command("check")(against.check)
 app.add_typer(against.baseline, name="baseline")
 app.add_typer(casestudy.casestudy, name="casestudy")

@@ -31,6 +31,9 @@ def compare(
     force: Force = False,
     everything: Annotated[bool, typer.Option("--all", help="Also list what is the same.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="A list with one object for each run after the first.")] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Measure two builds, drivers or options interleaved: see compare --live --help.")
+    ] = False,
 ) -> None:
     """Compare runs: the ratio of medians with its 95% interval for every common point; faster, slower, same or undecided."""
     from clmembench.report import changes

@@ -1,0 +1,174 @@
+"""One run of `compare --live`: devices are held, both sides measured, every record kept, and the outcome printed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from clmembench.cli import exits, read, session
+from clmembench.cli.progress import progress
+
+if TYPE_CHECKING:
+    from clmembench.ab_case import Case
+    from clmembench.ab_rounds import Side
+    from clmembench.interleaved import Outcome
+    from clmembench.isolate import Start
+    from clmembench.model import Benchmark, DeviceInfo, Header, Value
+    from clmembench.report.interleaved import Setting
+    from clmembench.results import Writer
+    from clmembench.selection import Selection
+
+
+class Wanted(NamedTuple):
+    """A side as it was asked for: its start, its device, and what it is in words."""
+
+    start: Start
+    info: DeviceInfo
+    words: str
+    changes: dict[str, Value]
+    version: str
+    packages: dict[str, str]
+
+
+class Run:
+    """One A/B run: what is measured, into which files, and what came of it."""
+
+    def __init__(
+        self,
+        wanted: tuple[Wanted, Wanted],
+        selection: Selection,
+        chosen: Sequence[Benchmark],
+        margin: float,
+        until: float,
+        budget_s: float,
+        files: tuple[Path, Path],
+        overwrite: bool,
+    ) -> None:
+        self._wanted, self._selection, self._chosen, self._margin = wanted, selection, chosen, margin
+        self._until, self._budget_s, self._files, self._overwrite = until, budget_s, files, overwrite
+        self._cases: list[Case] = []
+        self._rounds = 0
+
+    def measure(self) -> bool:
+        """Hold the devices and measure; whether Ctrl-C ended it. Ends the command where nothing can be measured or written."""
+        from clmembench import ab_rounds, lock, results
+
+        try:
+            with ExitStack() as stack:
+                for info in {wanted.info.id: wanted.info for wanted in self._wanted}.values():
+                    stack.enter_context(lock.held(info))
+                sides = self._probed("A"), self._probed("B")
+                writers = [
+                    stack.enter_context(results.Writer(path, self._header(side, wanted), self._overwrite))
+                    for path, side, wanted in zip(self._files, sides, self._wanted, strict=True)
+                ]
+                shown = stack.enter_context(progress())
+                try:
+                    self._fill(sides, writers, shown)
+                except KeyboardInterrupt:
+                    return True
+                finally:
+                    ab_rounds.concluded(self._cases, self._margin)
+        except lock.HeldError as error:
+            exits.stop(str(error), exits.NO_DEVICE)
+        except results.ResultsError as error:
+            exits.stop(str(error), exits.INTERNAL)
+        except KeyboardInterrupt:
+            exits.stop("interrupted before anything was measured", exits.INTERRUPTED)
+        return False
+
+    def _probed(self, name: str) -> Side:
+        from clmembench import isolate
+        from clmembench.ab_rounds import Side
+        from clmembench.child import Job
+
+        wanted = self._wanted["AB".index(name)]
+        try:
+            with isolate.Child(Job("opencl", wanted.info), wanted.start) as child:
+                found = child.probe()
+        except isolate.ChildError as error:
+            said = f"; it last said: {error.log.strip().splitlines()[-1]}" if error.log.strip() else ""
+            exits.stop(f"{name}, {wanted.words}, cannot be used: {error}{said}", exits.FAILED)
+        return Side(name, replace(wanted.info, features=found.features), found, wanted.start, wanted.changes)
+
+    def _header(self, side: Side, wanted: Wanted) -> Header:
+        head = session.header(side.info, self._selection, session.cards(benchmark.name for benchmark in self._chosen))
+        return replace(
+            head,
+            tool_version=wanted.version,
+            packages=wanted.packages,
+            environment={**head.environment, **side.start.environment},
+            budget_s=self._budget_s,
+            clock_step_ns=side.found.quantum_ns,
+            claimed=tuple(sorted(wanted.info.features)),
+        )
+
+    def _fill(self, sides: tuple[Side, Side], writers: Sequence[Writer], shown: Any) -> None:
+        """The search for A's shapes, then the rounds; every record is written as it comes."""
+        from clmembench import ab_rounds
+
+        searched = time.monotonic() + ab_rounds.SEARCH * (self._until - time.monotonic())
+        for benchmark in self._chosen:
+            search = ab_rounds.cases_of(benchmark, sides[0], self._selection, "opencl", searched)
+            while True:
+                try:
+                    record = next(search)
+                except StopIteration as end:
+                    self._cases += end.value
+                    break
+                writers[0].write(record)
+                shown.show(record)
+        rounds = ab_rounds.measured(self._cases, sides, self._selection, "opencl", self._margin, self._until)
+        try:
+            for which, record in rounds:
+                self._rounds = record.process + 1
+                writers[which].write(record)
+                shown.show(record)  # that it was measured, not how fast it was: who sees that stops when it pleases
+        finally:
+            rounds.close()  # type: ignore[attr-defined]
+
+    def outcomes(self) -> list[Outcome]:
+        """Every value, judged as any reader of the two files would judge it."""
+        from clmembench.ab_outcome import outcomes
+        from clmembench.data import KERNELS
+        from clmembench.gates.whole import judged_run
+
+        stored = [read.load(path) for path in self._files]
+        a, b = (judged_run(run, read.sheet_of(run)) for run in stored)
+        overlaid = any(KERNELS in wanted.start.environment for wanted in self._wanted)
+        return outcomes(self._cases, (a, b), self._wanted[1].changes, overlaid)
+
+    def setting(self, seconds: float) -> Setting:
+        from clmembench.interleaved import ERROR
+        from clmembench.report.interleaved import Setting
+
+        words, files = tuple(w.words for w in self._wanted), tuple(map(str, self._files))
+        return Setting(words, self._margin, ERROR, self._selection.seed, files, self._rounds, round(seconds, 1))  # type: ignore[arg-type]
+
+
+def end(outcomes: Sequence[Outcome], setting: Setting, interrupted: bool, as_json: bool) -> None:
+    """Print the outcome, and end with its exit code."""
+    from clmembench.report import interleaved
+
+    try:
+        print(interleaved.to_json(outcomes, setting) if as_json else interleaved.as_text(outcomes, setting), flush=True)
+    except BrokenPipeError:  # whoever reads the exit code need not read the text
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    count = {verdict: sum(o.verdict == verdict for o in outcomes) for verdict in interleaved.ORDER}
+    if interrupted:
+        exits.stop("interrupted: the results files hold every record up to here", exits.INTERRUPTED)
+    if not outcomes:
+        exits.stop("nothing to measure: no benchmark has a point with all these values; see describe", exits.USAGE)
+    if count["failed"]:
+        first = next(o.failed for o in outcomes if o.failed)
+        exits.stop(f"{count['failed']} of {len(outcomes)} values have no verdict: {first}", exits.FAILED)
+    if count["slower"]:
+        exits.stop(f"{count['slower']} of {len(outcomes)} values are slower in B", exits.REGRESSION)
+    if count["undecided"]:
+        exits.stop(f"{count['undecided']} of {len(outcomes)} values are undecided: raise --budget", exits.INCONCLUSIVE)
