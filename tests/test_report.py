@@ -734,6 +734,16 @@ def test_a_page_draws_the_hierarchy_of_each_device():
         assert expected in text, expected
 
 
+def test_a_page_draws_paths_of_other_spaces_as_trees_of_their_own():
+    source = dissected_page(Dissected(hierarchies.gpu_with_other_spaces()))
+    path, others = source.split("Other paths, each of which begins at the compute unit")
+    path = path[path.index('<div class="path">') :]
+    assert "<b>DRAM</b>" in path and "readonly" not in path and "private" not in path
+    trees = others.split('<div class="branch">')[1:]
+    assert len(trees) == 5 and all("compute unit, one of 132" in tree for tree in trees)
+    assert "<b>readonly L1</b>" in trees[0] and "<b>private</b>" in trees[1]
+
+
 def test_a_page_has_a_row_for_every_finding():
     source = dissected_page(Dissected(hierarchies.cpu()))
     table = Page(source).tables[-1]
