@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from clmembench.model import Card
-from clmembench.report.drawing import MARKERS, colour, legend, plain, subplots, svg
+from clmembench.report.drawing import MARKERS, colour, legend, log_y, plain, subplots, svg
 from clmembench.report.figures import Shown
 from clmembench.report.rows import Row
 from clmembench.report.throughput import best_of_sets, good
@@ -64,9 +64,8 @@ def _little(devices: Sequence[tuple[str, list[Row]]]) -> str:
             line = [COPIED * end / away for end in ends]
             axis.plot(ends, line, color="#333333", linewidth=1.0, label="Little's law, at the shortest time any load took")
         _rate(axis, rows, f"{label}: a load takes {away:.0f} ns at least")
-        axis.set_yscale("log")
-        axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
         axis.set_ylim(bottom=0.7 * min(row.value.median or 0.0 for row in rows))
+        log_y(axis)
         axis.xaxis.set_major_formatter(lambda value, _: format_bytes(value))
         axis.tick_params(axis="x", rotation=30)
         axis.set_xlabel("bytes that all work-items load at once")
@@ -102,8 +101,6 @@ def _rate(axis: Axes, rows: Sequence[Row], title: str) -> None:
 
 def caches(card: Card, shown: Sequence[Shown]) -> str:
     """A plot for each device: read bandwidth over the size of the set, a line for each kind of set and path."""
-    from matplotlib.ticker import LogLocator
-
     devices = [(plain(s.label), best_of_sets(s.rows)) for s in shown]
     devices = [(label, rows) for label, rows in devices if len(rows) >= LEAST]
     if not devices:
@@ -116,11 +113,8 @@ def caches(card: Card, shown: Sequence[Shown]) -> str:
             name = f"{kind} set" + (", first cache left out" if path == "cg" else "")
             _line(axis, mine, "set_bytes", name, number)
         axis.set_xscale("log", base=2)
-        axis.set_yscale("log")
-        axis.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
+        log_y(axis)
         axis.xaxis.set_major_formatter(lambda value, _: format_bytes(value))
-        axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
-        axis.yaxis.set_minor_formatter("")
         axis.tick_params(axis="x", rotation=30)
         axis.set_xlabel("set that is reread, by each compute unit or by all")
         axis.set_ylabel("read bandwidth (GB/s)")
