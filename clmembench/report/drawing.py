@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 STEPS = ((1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8), tuple(n / 10 for n in range(10, 100)))  # of labels in a decade, finer and finer
 LABELS = (3, 12)  # of a logarithmic axis: fewer tell nothing of a scale, more have no room
+WIDE = 62  # letters of a name that half a figure's width has room for, in a legend
 LETTERS = 60  # of a name that a plot has room for
 MARKERS = "osD^vPX*<>hp"
 
@@ -96,4 +97,5 @@ def legend(figure: Figure, axes: Sequence[Axes]) -> None:
     """One legend below all plots, where it covers nothing; each label once."""
     found = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     if any(found):
-        figure.legend(found.values(), found.keys(), fontsize=8, frameon=False, ncols=2, loc="outside lower center")
+        columns = 2 if max(map(len, found)) <= WIDE else 1
+        figure.legend(found.values(), found.keys(), fontsize=8, frameon=False, ncols=columns, loc="outside lower center")

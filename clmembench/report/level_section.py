@@ -32,7 +32,7 @@ def levels_section(run: Run, name: str, card: Card, mine: Sequence[Row]) -> Sect
             rows.append((label, level, held, extent, cycles, f"{format_value(plateau.ns)} ns", spread))
         if curve and not settled:
             top = curve[-1]
-            sizes = [_held(top.array_bytes, stretch), format_bytes(top.array_bytes)]
+            sizes = [_held(top.array_bytes, stretch), format_bytes(top.array_bytes, 1)]
             spread = f"{format_value(top.low)} to {format_value(top.high)}"
             rows.append((label, "largest set", *sizes, cycles_cell(top.cycles), f"{format_value(top.ns)} ns", spread))
             notes.append(f"{label}: not settled at {format_bytes(top.array_bytes)}, so no plateau is called memory")
