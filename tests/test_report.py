@@ -923,3 +923,27 @@ def test_one_of_anything_is_no_plural():
     published = Published("pchase", "latency", 82.0, "cycles", "Somebody 2015, table 1", "table")
     page = document.as_html([ordinary()], [replace(SHEET, published=(published,))])
     assert "1 result<" in page and not re.search(r"\b1 (results|runs|points|values|devices|processes)\b|process\(es\)", page)
+
+
+def test_one_kind_of_set_looks_the_same_in_every_plot_and_one_point_is_drawn():
+    rate = Metric("read_bandwidth", "GB/s", "nbytes", "rate", "higher")
+    card = Card(1, "access", "Caches.", "somebody", (rate,), x="set_bytes")
+
+    def of(*kinds):
+        points = [
+            bandwidth({"set": kind, "path": "plain", "set_bytes": n, "unit_items": 64}, benchmark="cache_read")
+            for kind, n in kinds
+        ]
+        return run(points, header(cards={"cache_read": card}))
+
+    page = document.as_html([of(("shared", MIB)), of(("own", MIB), ("own", 2 * MIB), ("shared", MIB))])
+    (plot,) = re.findall(r"<svg.*?</svg>", page, re.S)
+    assert "Synthetic GPU #1" in plotted(page) and "Synthetic GPU #2" in plotted(page)
+    first, second = plot.split('<g id="axes_2">')
+    shades = [set(re.findall(r"stroke: (#[0-9a-f]{6}); stroke-width: 1\.4", part)) for part in (first, second)]
+    assert len(shades[1]) == 2 and shades[0] < shades[1], shades
+
+
+def test_a_device_of_one_compute_unit_has_no_plural():
+    alone = run([], header(device(compute_units=1), {}))
+    assert "1 compute unit " in text.as_text(alone, [], None) + " " and "1 compute units" not in text.as_text(alone, [], None)

@@ -10,7 +10,7 @@ import typer
 
 from clmembench.cli import exits
 from clmembench.shown import line
-from clmembench.units import format_bytes, format_param, format_value
+from clmembench.units import count, format_bytes, format_param, format_value
 
 if TYPE_CHECKING:
     from clmembench.model import Axis, DeviceInfo
@@ -92,7 +92,7 @@ def devices(
         return
     for index, d in enumerate(found):
         said = (
-            f"{index}  {d.name}  ({d.kind}, {d.platform} {d.driver}, {d.compute_units} compute units, "
+            f"{index}  {d.name}  ({d.kind}, {d.platform} {d.driver}, {count(d.compute_units, 'compute unit')}, "
             f"{format_bytes(d.global_mem_bytes)}, uuid:{d.uuid[:8]}{', pci:' + d.pci if d.pci else ''})"
         )
         print(line(said))

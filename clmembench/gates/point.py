@@ -63,7 +63,8 @@ def _samples(record: Record, metrics: Sequence[Metric]) -> str:
     if record.role != "measure" or not record.series:
         return ""
     samples = min(s.averaged * len(s.host_ns) if s.averaged else stats.MIN_SAMPLES for s in record.series)
-    return f"only {samples} samples: {record.stopped}; lower --size" if samples < stats.MIN_SAMPLES else ""
+    few = f"only {samples} sample{'s' if samples != 1 else ''}"
+    return f"{few}: {record.stopped}; lower --size" if samples < stats.MIN_SAMPLES else ""
 
 
 def _together(record: Record, metrics: Sequence[Metric]) -> str:

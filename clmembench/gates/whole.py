@@ -119,7 +119,8 @@ def _cores(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Foun
         if units is not None and value.busy == units and not USED[0] * units <= used <= USED[1] * units:
             yield (
                 value,
-                f"{units} compute units were asked for and {used:.2f} were used: quieten the host, and measure it again",
+                f"{units} compute unit{'s were' if units != 1 else ' was'} asked for and {used:.2f} were used: "
+                "quieten the host, and measure it again",
             )
         elif used < USED[0] * value.together:
             together = f"{value.together} work-groups were to run at the same time"

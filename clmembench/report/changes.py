@@ -11,7 +11,7 @@ from xml.etree import ElementTree as Xml
 from clmembench.compare import Change, Comparison, Verdict
 from clmembench.shown import line, printable
 from clmembench.stats import Ratio
-from clmembench.units import format_in, format_params
+from clmembench.units import count, format_in, format_params
 
 VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "undecided", "same")
 
@@ -22,7 +22,7 @@ def as_text(names: Sequence[str], comparisons: Sequence[Comparison], everything:
     lines = []
     for name, found in zip(names[1:], comparisons, strict=True):
         lines.append(printable(f"{name} against {names[0]}"))
-        lines.append("  " + ", ".join(f"{found.count(v)} {v}" for v in VERDICTS) + f" of {len(found.changes)} values")
+        lines.append("  " + ", ".join(f"{found.count(v)} {v}" for v in VERDICTS) + f" of {count(len(found.changes), 'value')}")
         for suite, mean in found.means.items():
             lines.append(f"  {printable(suite)}: geometric mean of the gains {_ratio(mean)}")
         shown = [c for v in VERDICTS for c in found.changes if c.verdict == v and (everything or v != "same")]
@@ -31,7 +31,7 @@ def as_text(names: Sequence[str], comparisons: Sequence[Comparison], everything:
         lines += [f"  note: {reason}" for reason in said]
         for which, points in (("first", found.only_first), ("second", found.only_second)):
             if points:
-                lines.append(f"  only in the {which}: {len(points)} points, such as {printable(points[0])}")
+                lines.append(f"  only in the {which}: {count(len(points), 'point')}, such as {printable(points[0])}")
         lines.append("")
     return "\n".join(map(line, lines))
 

@@ -183,7 +183,6 @@ def _benchmark(
         )
         for p in all_parts
     ]
-    svg, left_out = study_figures.drawn(name, card, shown) if name != CHASE else ("", [])
     tables = [
         {
             "label": p.label,
@@ -205,8 +204,8 @@ def _benchmark(
         else sorted({p.run.header.benchmarks[name].version for p in all_parts if name in p.run.header.benchmarks}),
         "source": card.source,
         # matplotlib escapes every text it draws
-        "svg": Markup(svg),  # noqa: S704
-        "left_out": left_out,
+        "svg": Markup(study_figures.drawn(name, card, shown) if name != CHASE else ""),  # noqa: S704
+        "left_out": study_figures.left_out(name, card, shown) if name != CHASE else [],
         "sections": tables,
         "published": [
             {**row, "device": other["name"]} for other in beside for row in other["rows"] if row["benchmark"] == name

@@ -34,6 +34,12 @@ def reasons(card: Card, shown: Sequence[Shown]) -> list[str]:
     return found
 
 
+def without_value(shown: Sequence[Shown]) -> list[str]:
+    """How many values of each device are no results, for figures that draw all that are."""
+    several = len([device for device in shown if device.rows]) > 1
+    return [line(f"{d.label}: {why}" if several else why) for d in shown for why in _without_value(d.rows)]
+
+
 def _without_value(rows: Sequence[Row]) -> list[str]:
     by_status = Counter(row.status for row in rows if row.status != "ok" or row.value.median is None)
     total = sum(by_status.values())

@@ -12,7 +12,7 @@ from clmembench.model import CacheLevel, DeviceInfo, Finding, Hierarchy
 from clmembench.report.findings import bounds, label, number, words
 from clmembench.report.paths import main_levels, other_paths
 from clmembench.shown import line
-from clmembench.units import format_bytes, format_value
+from clmembench.units import count, format_bytes, format_value
 
 Kind = Literal["ok", "undetermined", "inconsistent", "claim", "contradicted"]
 
@@ -130,7 +130,7 @@ def _title(info: DeviceInfo | None) -> str:
     if info is None:
         return ""
     memory = f"{format_bytes(info.global_mem_bytes, 1)} memory"
-    return line(f"{info.name} · {info.compute_units} compute units · {memory} · {info.platform} {info.driver}")
+    return line(f"{info.name} · {count(info.compute_units, 'compute unit')} · {memory} · {info.platform} {info.driver}")
 
 
 def _path(

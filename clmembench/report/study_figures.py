@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from clmembench.model import Card
 from clmembench.report import local_figures, mnf, subgroup_figures, throughput_figures
 from clmembench.report.figures import Shown, figure
-from clmembench.report.left_out import comparable, reasons
+from clmembench.report.left_out import comparable, reasons, without_value
 from clmembench.report.private_figures import registers_figure
 
 Drawing = Callable[[Card, Sequence[Shown]], str]  # inline SVG, "" where there is nothing to draw
@@ -23,11 +23,13 @@ FIGURES: Mapping[str, Drawing] = {
 }
 
 
-def drawn(name: str, card: Card, shown: Sequence[Shown]) -> tuple[str, list[str]]:
-    """The figures of one benchmark over all devices that were measured with the card's version of it, "" where a table says it
-    better; and what they leave out, with the reason."""
+def drawn(name: str, card: Card, shown: Sequence[Shown]) -> str:
+    """The figures of one benchmark over all devices that were measured with the card's version of it; "" where a table says it
+    better."""
+    return FIGURES.get(name, figure)(card, comparable(card, shown)[0])
+
+
+def left_out(name: str, card: Card, shown: Sequence[Shown]) -> list[str]:
+    """What these figures do not draw, each with its reason."""
     same, why = comparable(card, shown)
-    svg = FIGURES.get(name, figure)(card, same)
-    if name not in FIGURES:
-        why += reasons(card, same)
-    return svg, why
+    return why + (without_value(same) if name in FIGURES else reasons(card, same))

@@ -13,7 +13,7 @@ from clmembench.model import Finding, Run
 from clmembench.models import concurrency
 from clmembench.report.rows import Row, interval, percent
 from clmembench.report.section import Reasons, Section
-from clmembench.units import format_bytes, format_in, format_interval, format_value
+from clmembench.units import count, format_bytes, format_in, format_interval, format_value
 
 COPY_READS = 0.5  # of a copy's bytes
 ELEMENT_BYTES = {"char": 1, "short": 2, "int": 4, "float": 4, "double": 8}
@@ -69,7 +69,7 @@ def _figure12(run: Run, rows: Sequence[Row]) -> Section:
         lines.setdefault((int(p["work_group"]), int(p["ilp"])), {})[int(p["groups"])] = shown
     header = ("copy_grid: work-group", "ILP", *(f"{n} groups" for n in counts))
     cells = tuple((str(g), str(i), *(found.get(n, "") for n in counts)) for (g, i), found in sorted(lines.items()))
-    title = f"Throughput in GB/s over the number of work-groups ({units} compute units; Mei & Chu 2015, figure 12)."
+    title = f"Throughput in GB/s over the number of work-groups ({count(units, 'compute unit')}; Mei & Chu 2015, figure 12)."
     notes = dict.fromkeys(note for row in rows for note in row.value.notes)
     return Section(title, header, cells, (*_bad(rows), *notes), left=2)
 

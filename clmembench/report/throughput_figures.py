@@ -15,7 +15,6 @@ from clmembench.units import format_bytes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LEAST = 2  # points of a line
 COPIED = 2.0  # bytes copied for each that is loaded
 
 
@@ -28,7 +27,6 @@ def grid(card: Card, shown: Sequence[Shown]) -> str:
         for label, rows in devices
         for size in _values(rows, "work_group")
         for mine in [_of(rows, "work_group", size)]
-        if len(_values(mine, "groups")) >= LEAST
     ]
     if not plots:
         return ""
@@ -102,16 +100,18 @@ def _rate(axis: Axes, rows: Sequence[Row], title: str) -> None:
 def caches(card: Card, shown: Sequence[Shown]) -> str:
     """A plot for each device: read bandwidth over the size of the set, a line for each kind of set and path."""
     devices = [(plain(s.label), best_of_sets(s.rows)) for s in shown]
-    devices = [(label, rows) for label, rows in devices if len(rows) >= LEAST]
+    devices = [(label, rows) for label, rows in devices if rows]
     if not devices:
         return ""
     figure, axes = subplots(len(devices), height=3.6)
+    # one look for one kind of set in every plot
+    lines = sorted({(str(row.value.params["set"]), str(row.value.params["path"])) for _, rows in devices for row in rows})
     for axis, (label, rows) in zip(axes, devices, strict=True):
-        lines = sorted({(str(row.value.params["set"]), str(row.value.params["path"])) for row in rows})
         for number, (kind, path) in enumerate(lines):
             mine = [r for r in rows if (r.value.params["set"], r.value.params["path"]) == (kind, path)]
             name = f"{kind} set" + (", first cache left out" if path == "cg" else "")
-            _line(axis, mine, "set_bytes", name, number)
+            if mine:
+                _line(axis, mine, "set_bytes", name, number)
         axis.set_xscale("log", base=2)
         log_y(axis)
         axis.xaxis.set_major_formatter(lambda value, _: format_bytes(value))
