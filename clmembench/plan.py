@@ -10,7 +10,7 @@ from clmembench.choices import bases, chosen_axes, shapes, stored
 from clmembench.infer import levels
 from clmembench.model import Axis, Benchmark, Card, DeviceInfo, Place, Plan, Point, Record, Value
 from clmembench.selection import PLACE, Selection, placeable
-from clmembench.units import format_bytes, format_params
+from clmembench.units import format_param, format_params
 
 BETTER = 0.01  # a tuning trial must win by more than this to replace the default
 FAILED = ("failed", "timeout", "wrong")
@@ -199,7 +199,7 @@ def outlook(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> str
     axes = chosen_axes(benchmark, info, selection)
     parts = []
     for name, axis in axes.items():
-        values = [format_bytes(v) if isinstance(v, int) and name.endswith("_bytes") else str(v) for v in axis.values(info)]
+        values = [format_param(name, value) for value in axis.values(info)]
         if axis.per_octave:
             parts.append(f"{name} {values[0]} to at most {values[-1]}, {axis.per_octave} an octave until it settles")
         else:

@@ -76,12 +76,19 @@ def count(number: int, noun: str, nouns: str = "") -> str:
     return f"{number} {noun if number == 1 else nouns or noun + 's'}"
 
 
+def is_size(name: str) -> bool:
+    """Whether a parameter of that name is a number of bytes: a name declares its unit, as in array_bytes."""
+    return name == "bytes" or name.endswith("_bytes")
+
+
+def format_param(name: str, value: object) -> str:
+    """A parameter's value by the unit that its name declares: a size in IEC units, all else as it is, however large."""
+    return format_bytes(value) if is_size(name) and type(value) is int else str(value)
+
+
 def format_params(params: Mapping[str, object]) -> str:
     """Parameters on one line, sizes with units: "op=triad array_bytes=256 MiB"."""
-    return " ".join(
-        f"{name}={format_bytes(value) if name.endswith('_bytes') and isinstance(value, int) else value}"
-        for name, value in params.items()
-    )
+    return " ".join(f"{name}={format_param(name, value)}" for name, value in params.items())
 
 
 def _scaled(value: float | None, unit: str) -> tuple[float, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from clmembench.model import CacheLevel, DeviceInfo, Finding, Hierarchy, TlbLevel
 from tests.builders import device
 
@@ -78,6 +80,18 @@ def gpu() -> Hierarchy:
     patterns["P6"] = unknown("latency_P6", "no page-table context is ever switched on this device")
     notes = ("private: the compiler keeps private arrays in registers, so nothing was chased there",)
     return Hierarchy((l1, near, far, dram), tlb, local, constant, image, dict(sorted(patterns.items())), notes)
+
+
+def gpu_with_other_spaces() -> Hierarchy:
+    """The same as `inferred` makes it of an H100: what was reached through other spaces stands among the levels, last."""
+    known_gpu = gpu()
+    others = (
+        level("L1", "readonly", known("latency_cycles", 34.1, 34.0, 34.2)),
+        level("L2", "readonly", known("latency_cycles", 273.0, 260, 290)),
+        level("private", "private", known("latency_cycles", 36.2, 36.1, 36.3)),
+    )
+    arrays = (level("L1", "constant_array", known("latency_cycles", 27.0)),)
+    return replace(known_gpu, levels=(*known_gpu.levels, *others), constant=(*arrays, *known_gpu.constant))
 
 
 def gpu_device() -> DeviceInfo:

@@ -43,6 +43,14 @@ def test_import_of_the_command_line_brings_no_heavy_library():
     assert done.stdout.strip() == "[]"
 
 
+def test_describe_gives_an_axis_the_unit_that_its_name_declares():
+    counts = cli("describe", "dgemm").stdout + cli("describe", "spmv").stdout + cli("describe", "copy_grid").stdout
+    axes = dict(line.removeprefix("axis").strip().split(": ", 1) for line in counts.splitlines() if line.startswith("axis"))
+    assert {"1024", "2048"} <= set(axes["n"].split(" (")[0].split(", ")) and "1, 65536" in axes["sigma"]
+    assert not any("iB" in axes[name] for name in ("n", "sigma", "groups", "work_group"))
+    assert "array_bytes: 4 KiB" in cli("describe", "pchase").stdout
+
+
 def test_devices_as_json_have_the_promised_fields():
     listed = json.loads(cli("devices", "--json").stdout)
     assert listed

@@ -24,6 +24,20 @@ def test_every_finding_of_every_path_is_in_the_table_once():
     assert {e.space for e in entries} == {"global", "local", "constant", "image1d_buffer"}
 
 
+@pytest.mark.parametrize("form", [findings.to_markdown, findings.to_latex])
+def test_a_table_has_a_heading_before_each_path_that_is_not_the_one_to_memory(form):
+    lines = [line for line in form(hierarchies.gpu_with_other_spaces()).split("\n") if line.strip(" |&\\")]
+    firsts = [re.split(r"[|&]", line.strip("| "))[0].strip() for line in lines]
+    dram = max(n for n, first in enumerate(firsts) if first == "DRAM")
+    headings = [n for n, first in enumerate(firsts) if first.endswith("from the compute unit")]
+    assert [firsts[n].split(":")[0] for n in headings] == [
+        "Local memory", "Read-only global memory", "Private memory", "Constant arrays",
+        "Constant memory", "Images over a buffer",
+    ]  # fmt: skip
+    others = [n for n, line in enumerate(lines) if re.search(r"readonly|private|constant|image", line) and n not in headings]
+    assert dram < headings[0] < min(others)
+
+
 def test_csv_has_numbers_as_they_are():
     rows = list(csv.DictReader(io.StringIO(findings.to_csv(hierarchies.cpu()))))
     (size,) = [row for row in rows if (row["level"], row["property"]) == ("L3", "size_bytes")]

@@ -114,9 +114,69 @@ def rate(gb_s, op="copy", array_bytes=256 * MIB, footprint=None, **changes):
     return record("stream", {"op": op, "array_bytes": array_bytes}, times, **changes)
 
 
-@pytest.mark.parametrize(("gb_s", "gate"), [(90.0, ""), (101.0, ""), (103.0, "peak"), (9e4, "peak"), (0.05, "peak"), (0.2, "")])
-def test_no_rate_is_over_its_peak_nor_a_thousandth_of_it(gb_s, gate):
+@pytest.mark.parametrize(("gb_s", "gate"), [(90.0, ""), (101.0, ""), (103.0, "peak"), (9e4, "peak"), (0.2, "")])
+def test_no_rate_is_over_its_peak(gb_s, gate):
     assert gates_of(run([rate(gb_s)]), SHEET) == {256 * MIB: gate}
+
+
+@pytest.mark.parametrize("share_of_peak", [1e-2, 1e-4, 1e-6, 1e-9])
+def test_slowness_contradicts_nothing(share_of_peak):
+    # a matrix of which one row is dense keeps one work-item busy, and a transfer of 4 bytes moves next to nothing
+    assert gates_of(run([rate(100.0 * share_of_peak, array_bytes=MIB, footprint=256 * MIB)]), SHEET) == {MIB: ""}
+
+
+# ---- a clock that counts another unit ------------------------------------------------------------------------------------
+
+
+def counted(true_ns, factor, **changes):
+    """A series whose stamps say `factor` times the ns that its passes took, beside the host's clock, which counts ns."""
+    passes = changes.get("passes", 1)
+    host = (round(true_ns * passes) + 20_000,) * 8
+    return series([round(true_ns * passes * factor)] * 8, host_ns=host, **changes)
+
+
+def kinds(factor, ms=10.0):
+    """A record of each kind of point, whose event stamps count another unit; the shortest of its passes takes that long."""
+    ns = 1e6 * ms
+    stamps = (round(factor * ns),) * 8
+    of = {
+        "rate": [counted(ns, factor, nbytes=10**6)],
+        "several passes": [counted(ns / 16, factor, nbytes=10**6, passes=16)],
+        "slope": [counted(ns, factor, ops=1000), counted(3 * ns, factor, ops=3000)],
+        "overlap": [counted(ns, factor, nbytes=10**6)] * 2 + [counted(1.2 * ns, factor, nbytes=2 * 10**6)],
+        "queue": [replace(counted(ns, 1.0, ops=1), clock="queue", queue_ns=stamps, submit_ns=stamps)],
+    }
+    return {kind: record(kind, {"op": "copy"}, *works) for kind, works in of.items()}
+
+
+KINDS = ("rate", "several passes", "slope", "overlap", "queue")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("factor", [125 / 3, 1000.0, 1e6])  # ticks where 24 MHz are meant; ps; a thousandth of these
+def test_stamps_that_count_a_smaller_unit_than_ns_span_more_time_than_the_host_saw(kind, factor):
+    # this alone makes what is fast look slow, and it needs no peak
+    for ms in (0.1, 10.0):
+        assert gate_of(kinds(factor, ms)[kind], (replace(BANDWIDTH, peak=None),)) == "stamps"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "queue"])
+@pytest.mark.parametrize("factor", [3 / 125, 1e-3, 1e-6])
+def test_stamps_that_count_a_larger_unit_than_ns_span_far_less_time_than_the_host_waited(kind, factor):
+    assert gate_of(kinds(factor)[kind], (replace(BANDWIDTH, peak=None),)) == "stamps"
+
+
+@pytest.mark.parametrize("factor", [3 / 125, 1e-3, 125 / 3, 1e3])
+def test_the_chain_of_dependent_operations_tells_the_unit_beside_passes_that_are_short(factor):
+    # as its two readings are timed by the same stamps: 20 us a pass leave the host's launches in doubt
+    short = counted(20_000, factor, nbytes=10**6, passes=4)
+    told = clock(2.0 / factor)
+    assert gates_of(run([record("stream", {"op": "copy"}, short, core_clock=told)]))["copy"] in ("stamps", "clock")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_stamps_in_ns_pass_for_every_kind_of_point(kind):
+    assert gate_of(kinds(1.0)[kind], (replace(BANDWIDTH, peak=None),)) == ""
 
 
 def test_a_point_that_fails_a_gate_is_no_value_in_any_of_its_rows():

@@ -12,7 +12,7 @@ import pytest
 from clmembench import shown
 from clmembench.model import CHASE as CHASE_NAME
 from clmembench.model import CacheLevel, Card, Finding, Hierarchy, Metric, Place, TlbLevel
-from clmembench.report import document, text
+from clmembench.report import document, drawing, text
 from clmembench.report.anatomy import Dissected
 from clmembench.report.findings import entries
 from clmembench.report.hierarchy_figures import Classic
@@ -131,7 +131,8 @@ def test_a_suspect_value_is_not_shown_as_a_result():
     table = rows(odd, document.parts([odd])[0].sheet)
     assert [row.status for row in table] == ["suspect"]
     (section,) = sections(odd, table)
-    assert section.rows[0][1] == "suspect" and "over the theoretical peak" in section.rows[0][2]
+    assert section.rows[0][1:3] == ("suspect", "[1]")
+    assert section.notes[0].startswith("[1] ") and "over the theoretical peak" in section.notes[0]
     assert any("1 point is suspect" in warning for warning in warnings(odd, table, SHEET))
     (shown,) = [line for line in to_markdown(table).split("\n") if "op=copy" in line]
     cells = [cell.strip() for cell in shown.strip("|").split("|")]
@@ -208,6 +209,58 @@ def test_levels_are_named_only_as_far_as_they_are_known():
     (unsettled,) = sections(cut, rows(cut, SHEET))
     assert [r[1] for r in unsettled.rows] == ["L1", "plateau 2", "largest set"]
     assert any("not settled" in note for note in unsettled.notes)
+
+
+def spaced(line_bytes, spacing=256):
+    """A curve that ends at 64 KiB of the array, with nodes further apart than a line."""
+    points = [replace(r, params={"spacing_bytes": spacing, **r.params}) for r in staircase()]
+    return run(points, header(device(line_bytes=line_bytes), {"pchase": CHASE}))
+
+
+def test_a_level_ends_with_the_bytes_of_lines_that_are_touched_and_the_extent_of_the_array_stands_beside():
+    found = spaced(128)
+    (section,) = sections(found, rows(found, None))
+    assert section.header[2:4] == ("ends with lines of", "in an array of")
+    assert section.rows[0][1:4] == ("L1", "32 KiB to 45 KiB", "64 KiB to 90 KiB")
+    assert any("one line, of 128 B as the device reports" in note for note in section.notes)
+
+
+def test_where_no_line_is_reported_the_bytes_held_are_said_to_be_unknown():
+    for line_bytes in (0, 100):
+        found = spaced(line_bytes)
+        (section,) = sections(found, rows(found, None))
+        assert section.rows[0][1:4] == ("L1", "line not known", "64 KiB to 90 KiB")
+        assert any("reports no line" in note for note in section.notes)
+
+
+@pytest.mark.parametrize(("line_bytes", "spacing"), [(64, "line"), (64, 64), (128, 64), (0, "line")])
+def test_an_array_whose_every_line_is_touched_has_one_extent(line_bytes, spacing):
+    found = spaced(line_bytes, spacing)
+    (section,) = sections(found, rows(found, None))
+    if line_bytes:
+        assert section.header[2] == "ends between" and section.rows[0][2] == "64 KiB to 90 KiB"
+
+
+@pytest.mark.parametrize("status", ["suspect", "failed", "wrong", "timeout"])
+def test_a_reason_widens_no_column_and_stands_below_the_table(status):
+    reason = "so many words that they would take all the other rows' numbers off the page, were they a cell of it"
+    bad = [replace(bandwidth({"op": op}), status=status, reason=reason) for op in ("add", "dot")]
+    found = run([bandwidth({"op": "copy"}), *bad])
+    (section,) = sections(found, rows(found, None))
+    assert not any(reason in cell for row in section.rows for cell in row)
+    assert [row[1:3] for row in section.rows[1:]] == [(status, "[1]")] * 2
+    assert section.notes[0] == f"[1] {reason}"
+    lines = text.as_text(found, rows(found, None), None).split("\n")
+    table = [line for line in lines if line.split()[:1] in (["copy"], ["add"], ["dot"])]
+    assert max(map(len, table)) < 80
+    assert reason in " ".join(Page(document.as_html([found])).words)
+
+
+def test_the_reason_of_a_place_without_a_value_stands_below_the_table():
+    found = study()
+    slow = replace(found.records[1], status="failed", reason="a long story " * 10, series=())
+    _, scaling = sections(changed := replace(found, records=(found.records[0], slow, *found.records[2:])), rows(changed, None))
+    assert scaling.rows[0][2:4] == ("failed", "[1]") and "a long story" in scaling.notes[0]
 
 
 def test_warnings_say_what_to_do():
@@ -734,6 +787,16 @@ def test_a_page_draws_the_hierarchy_of_each_device():
         assert expected in text, expected
 
 
+def test_a_page_draws_paths_of_other_spaces_as_trees_of_their_own():
+    source = dissected_page(Dissected(hierarchies.gpu_with_other_spaces()))
+    path, others = source.split("Other paths, each of which begins at the compute unit")
+    path = path[path.index('<div class="path">') :]
+    assert "<b>DRAM</b>" in path and "readonly" not in path and "private" not in path
+    trees = others.split('<div class="branch">')[1:]
+    assert len(trees) == 5 and all("compute unit, one of 132" in tree for tree in trees)
+    assert "<b>readonly L1</b>" in trees[0] and "<b>private</b>" in trees[1]
+
+
 def test_a_page_has_a_row_for_every_finding():
     source = dissected_page(Dissected(hierarchies.cpu()))
     table = Page(source).tables[-1]
@@ -776,3 +839,111 @@ def test_chases_are_shown_as_what_they_tell_and_not_point_by_point():
     found = run(points, header(cards={CHASE_NAME: CHASE}))
     assert sections(found, rows(found, None)) == []
     assert "<svg" not in document.as_html([found])
+
+
+# ---- nothing vanishes from a figure without a word ----------------------------------------------------------------------
+
+
+def left_out(page):
+    return " ".join(re.findall(r"Not drawn: (.*?)</p>", page, re.S))
+
+
+def plotted(page):
+    return [word for plot in re.findall(r"<svg.*?</svg>", page, re.S) for word in re.findall(r">([^<>]*)</text>", plot)]
+
+
+TIMED = Card(1, "sync", "Barriers.", "somebody", (Metric("barrier", "ns", "ops", "cost", "lower"),), x="groups")
+
+
+def timed(ns_by_groups, **changes):
+    points = [record("barrier", {"groups": n, **changes}, series([ns] * 8, ops=1)) for n, ns in ns_by_groups.items()]
+    return run(points, header(cards={"barrier": TIMED}))
+
+
+def test_two_points_are_a_line_and_one_alone_is_said_to_be_none():
+    two = document.as_html([timed({2: 100, 4: 120})])
+    assert "barrier (ns)" in plotted(two) and "Not drawn" not in two
+    one = document.as_html([timed({2: 100})])
+    assert "<svg" not in one and "groups=2: one value of groups makes no line" in left_out(one)
+
+
+def test_records_of_an_older_version_are_said_to_be_left_out_of_a_figure():
+    # the later version's metrics speak of a parameter that the earlier one's points do not have
+    later = replace(TIMED, version=2, metrics=(replace(TIMED.metrics[0], only={"of": ("one",)}),))
+    new = timed({2: 100, 4: 120, 8: 130}, of="one")
+    new = replace(new, header=replace(new.header, device=device("New"), benchmarks={"barrier": later}))
+    old = timed({2: 300, 4: 320, 8: 330})
+    for runs in ([new, old], [old, new]):
+        page = document.as_html(runs)
+        assert "Synthetic GPU: measured with version 1 of this benchmark, and drawn is version 2" in left_out(page)
+        assert "New" in plotted(page) and "Synthetic GPU" not in plotted(page)
+    alone = document.as_html([old])
+    assert "barrier (ns)" in plotted(alone) and "Not drawn" not in alone
+
+
+def test_what_is_in_no_plot_is_said_with_the_reason():
+    mapping = Metric("zero_copy_map", "ns", "ops", "cost", "lower")
+    cards = {"stream": replace(STREAM, metrics=(STREAM.metrics[0], mapping))}
+    mapped = replace(bandwidth({"op": "map"}), series=(replace(bandwidth({}).series[0], nbytes=0, ops=1),))
+    failed = record("stream", {"op": "add"}, status="failed", reason="it crashed")
+    said = left_out(document.as_html([run([bandwidth({"op": "copy"}), mapped, failed], header(cards=cards))]))
+    assert "op=map: zero_copy_map in ns has no place on an axis of bandwidth in GB/s" in said
+    assert "1 value not to be shown (1 failed)" in said and "op=copy" not in said
+
+
+def test_every_logarithmic_axis_of_values_has_labels():
+    # from 1e-7 to 100 ns, as a barrier that a compiler removed beside one that is none
+    page = document.as_html([timed({2: 1_000_000_000, 4: 100_000, 8: 1})])
+    plots = re.findall(r'<g id="matplotlib.axis_2">.*?(?=<g id="patch_)', page, re.S)
+    labels = [word for plot in plots for word in re.findall(r">([^<>]*)</text>", plot)]
+    assert len(labels) >= 4, labels
+
+
+@pytest.mark.parametrize(("low", "high"), [(1e-9, 1e3), (1e-30, 1e30), (21, 49), (3, 30), (0.9, 1.1), (700, 6_000), (1e-3, 2)])
+def test_labels_of_a_logarithmic_axis_are_some_and_not_too_many(low, high):
+    found = drawing.log_labels(low, high)
+    assert 2 <= len(found) <= 24 and found == sorted(found)
+    assert all(low * (1 - 1e-6) <= value <= high * (1 + 1e-6) for value in found)
+
+
+def test_bars_name_large_numbers_as_powers_and_sizes_as_sizes():
+    card = replace(STREAM, x="")
+    points = [bandwidth({"n": n, "array_bytes": size}) for n, size in ((1 << 25, MIB), (1 << 10, 32 * MIB))]
+    words = plotted(document.as_html([run(points, header(cards={"stream": card}))]))
+    assert {"2^25, 1 MiB", "1024, 32 MiB"} <= set(words)
+
+
+def test_a_chase_is_drawn_over_the_lines_that_it_touches():
+    words = plotted(document.as_html([spaced(128)]))
+    assert "lines that are touched" in words and any("in an array 2 times as long" in word for word in words)
+    assert any("its line is not known" in word for word in plotted(document.as_html([spaced(0)])))
+
+
+def test_one_of_anything_is_no_plural():
+    published = Published("pchase", "latency", 82.0, "cycles", "Somebody 2015, table 1", "table")
+    page = document.as_html([ordinary()], [replace(SHEET, published=(published,))])
+    assert "1 result<" in page and not re.search(r"\b1 (results|runs|points|values|devices|processes)\b|process\(es\)", page)
+
+
+def test_one_kind_of_set_looks_the_same_in_every_plot_and_one_point_is_drawn():
+    rate = Metric("read_bandwidth", "GB/s", "nbytes", "rate", "higher")
+    card = Card(1, "access", "Caches.", "somebody", (rate,), x="set_bytes")
+
+    def of(*kinds):
+        points = [
+            bandwidth({"set": kind, "path": "plain", "set_bytes": n, "unit_items": 64}, benchmark="cache_read")
+            for kind, n in kinds
+        ]
+        return run(points, header(cards={"cache_read": card}))
+
+    page = document.as_html([of(("shared", MIB)), of(("own", MIB), ("own", 2 * MIB), ("shared", MIB))])
+    (plot,) = re.findall(r"<svg.*?</svg>", page, re.S)
+    assert "Synthetic GPU #1" in plotted(page) and "Synthetic GPU #2" in plotted(page)
+    first, second = plot.split('<g id="axes_2">')
+    shades = [set(re.findall(r"stroke: (#[0-9a-f]{6}); stroke-width: 1\.4", part)) for part in (first, second)]
+    assert len(shades[1]) == 2 and shades[0] < shades[1], shades
+
+
+def test_a_device_of_one_compute_unit_has_no_plural():
+    alone = run([], header(device(compute_units=1), {}))
+    assert "1 compute unit " in text.as_text(alone, [], None) + " " and "1 compute units" not in text.as_text(alone, [], None)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from clmembench.data import sheet_paths
-from clmembench.specs import Figure, Match, Peak, SpecError, SpecSheet, beside, find, load, peak
+from clmembench.specs import Figure, Match, Peak, SpecError, SpecSheet, beside, every, find, load, peak
 from tests.builders import device
 
 SHEETS = {path.name: load(path) for path in sheet_paths()}
@@ -217,3 +217,12 @@ def test_a_sheet_is_read_strictly_and_within_limits(tmp_path, damage, says):
 def test_a_name_beside_a_report_is_no_path(name):
     with pytest.raises(SpecError, match="choose from all"):
         beside([name])
+
+
+@pytest.mark.parametrize("sheet", every(), ids=lambda sheet: sheet.name)
+def test_a_sheet_that_states_double_precision_states_single_precision_too(sheet):
+    double, single = (sheet.figures.get(f"{kind}_vector_gflop_s") for kind in ("fp64", "fp32"))
+    assert (double is None) == (single is None), "a report says 'not known' of what the same source states"
+    if double is not None and single is not None:
+        assert (double.unit, double.scope) == (single.unit, single.scope)
+        assert 1.9 <= single.value / double.value <= 3.1

@@ -119,6 +119,15 @@ def test_generated_matrices_pass_within_rounding(device, matrix, chosen):
     assert measure.verify(device, work) == ""
 
 
+@pytest.mark.parametrize(
+    ("lengths", "even"),
+    [([4] * 20_000, True), ([2] * 10_000 + [5000] + [2] * 10_000, True), ([2] * 300 + [5000] + [2] * 300, False)],
+)
+def test_rows_that_cannot_be_shared_evenly_promise_no_busy_compute_units(lengths, even):
+    # by the gate on CPU time the promise would make a right and slow product suspect
+    assert SPMV._even(whole(lengths, 5000), 128, 2) == even
+
+
 @pytest.mark.parametrize("damage", ["nan", "last bits", "a neighbour's", "not written"])
 def test_a_damaged_result_is_wrong(device, damage):
     work = BENCHMARK.prepare(device, "reservoir", **ROW)

@@ -44,6 +44,39 @@ def test_levels_stand_from_the_compute_unit_outwards():
     assert {"L1 TLB", "L2 TLB", "constant L1", "constant L1.5", "image L1 (image1d_buffer)"} <= set(titles)
 
 
+def titles_below(text, heading):
+    """The titles of the boxes in the tree under a heading, which may stand in either of two columns."""
+    lines = text.split("\n")
+    (first,) = [n for n, line in enumerate(lines) if heading in line]
+    at = lines[first].index(heading)
+    column = [line[at:] for line in lines[first + 1 :]]
+    tree = column[: next((n for n, line in enumerate(column) if not line.strip()), len(column))]
+    assert tree[0].strip()[0] == "│", "the tree begins with a line from the compute unit"
+    return [found[1] for line in tree if (found := re.match(r"┌[─┴]+ (.*?) ─", line))]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
+def test_paths_of_other_spaces_are_trees_of_their_own_and_nothing_stands_below_memory(width):
+    text = drawn(hierarchies.gpu_with_other_spaces(), GPU[1], GPU[2], width)
+    main, others = text.split("Other paths, each of which begins at the compute unit")
+    titles = [title for title in re.findall(r"┌[─┴]+ (.*?) ─", main) if "TLB" not in title]
+    assert titles[-1] == "DRAM" and "readonly" not in main and "private" not in main
+    for heading, levels in {
+        "Read-only global memory": ["readonly L1", "readonly L2"], "Private memory": ["private"],
+        "Constant memory": ["constant L1", "constant L1.5"], "Constant arrays": ["constant L1 (constant_array)"],
+        "Images over a buffer": ["image L1 (image1d_buffer)"],
+    }.items():  # fmt: skip
+        found = titles_below(others, heading)
+        assert len(found) == len(levels), heading
+        assert all(level.startswith(title.removesuffix("…")) for level, title in zip(levels, found, strict=True)), found
+    assert max(map(columns, text.split("\n"))) <= width
+
+
+def test_the_one_path_that_was_looked_at_is_drawn_as_such():
+    text = drawn(Hierarchy((level("L1", "readonly", known("latency_cycles", 34.0)),)))
+    assert "Other paths" not in text and "L1 (readonly)" in text
+
+
 def test_values_stand_with_their_intervals_and_units():
     text = inside(drawn(*GPU))
     for words in (

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clmembench import units
 from clmembench.units import format_bytes, format_in, format_params, format_value, parse_bytes, parse_seconds
 
 
@@ -144,3 +145,23 @@ def test_parameters_show_sizes_with_units_and_the_rest_as_it_is():
         "op=triad array_bytes=256 MiB count=1024 x_bytes=all"
     )
     assert format_params({}) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("array_bytes", 33554432, "32 MiB"), ("spacing_bytes", "line", "line"), ("n", 33554432, "33554432"),
+        ("n", 1024, "1024"), ("groups", 4096, "4096"), ("items", 65536, "65536"), ("sigma", 1 << 16, "65536"),
+        ("shift_bytes", 0, "0 B"),
+        ("cold", True, "True"),
+    ],
+)  # fmt: skip
+def test_a_parameters_unit_is_what_its_name_declares(name, value, shown):
+    assert units.format_param(name, value) == shown
+    assert units.format_params({name: value}) == f"{name}={shown}"
+
+
+@pytest.mark.parametrize(("number", "words"), [(0, "0 runs"), (1, "1 run"), (2, "2 runs")])
+def test_one_thing_is_no_plural(number, words):
+    assert units.count(number, "run") == words
+    assert units.count(number, "process", "processes") == words.replace("runs", "processes").replace("run", "process")

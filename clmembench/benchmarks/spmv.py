@@ -201,10 +201,17 @@ def spmv(
         ops=1,
         outputs=((y, problem.y.nbytes),),
         check=problems.check_of(device, y, problem),
-        busy=info.compute_units if info.kind == "cpu" else 0,
+        busy=info.compute_units if info.kind == "cpu" and _even(a, groups, info.compute_units) else 0,
         notes=(TRAFFIC, f"{matrix}: {a.rows} rows, {a.nonzeros} nonzeros, {lengths.min()} to {lengths.max()} in a row"),
         facts={"stored_over_nonzeros": stored.entries / max(1, a.nonzeros), "conversion_s": stored.seconds},
     )
+
+
+def _even(a: Csr, groups: int, units: int) -> bool:
+    """Whether each work-group has at most a quarter of a compute unit's share of the entries, so that all units work
+    until about the end: one dense row holds up whoever has it, which is slow and right."""
+    largest = np.diff(a.indptr[np.linspace(0, a.rows, groups + 1).astype(np.int64)]).max()
+    return bool(4 * units * int(largest) <= a.nonzeros)
 
 
 FILES = {"csr_adaptive": "adaptive", "sell": "sell", "slab": "slab"}  # formats with a file of their own

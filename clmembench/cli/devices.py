@@ -10,7 +10,7 @@ import typer
 
 from clmembench.cli import exits
 from clmembench.shown import line
-from clmembench.units import format_bytes, format_value
+from clmembench.units import count, format_bytes, format_param, format_value
 
 if TYPE_CHECKING:
     from clmembench.model import Axis, DeviceInfo
@@ -92,7 +92,7 @@ def devices(
         return
     for index, d in enumerate(found):
         said = (
-            f"{index}  {d.name}  ({d.kind}, {d.platform} {d.driver}, {d.compute_units} compute units, "
+            f"{index}  {d.name}  ({d.kind}, {d.platform} {d.driver}, {count(d.compute_units, 'compute unit')}, "
             f"{format_bytes(d.global_mem_bytes)}, uuid:{d.uuid[:8]}{', pci:' + d.pci if d.pci else ''})"
         )
         print(line(said))
@@ -127,12 +127,12 @@ def describe(bench: Annotated[str, typer.Argument(help="A benchmark's name, as i
     for name, axis in found.axes.items():
         kind = "tuning, searched" if axis.tuning else "grows until the metric settles" if axis.per_octave else ""
         needs = "; ".join(f"{value} needs {', '.join(sorted(features))}" for value, features in axis.needs.items())
-        print(f"axis    {name}: {_values(axis)}{f' ({kind})' if kind else ''}{f' [{needs}]' if needs else ''}")
+        print(f"axis    {name}: {_values(name, axis)}{f' ({kind})' if kind else ''}{f' [{needs}]' if needs else ''}")
     print(f"source  {found.source}")
 
 
-def _values(axis: Axis) -> str:
-    """The values on the first device there is; without one they cannot be known."""
+def _values(name: str, axis: Axis) -> str:
+    """The values on the first device there is; without one they cannot be known. Their unit is what the axis' name declares."""
     from clmembench.runtimes import runtime
 
     try:
@@ -141,8 +141,5 @@ def _values(axis: Axis) -> str:
         infos = []
     if not infos:
         return "depends on the device"
-    values = [
-        format_bytes(v) if isinstance(v, int) and v >= 4096 else format_value(v) if isinstance(v, float) else str(v)
-        for v in axis.values(infos[0])
-    ]
+    values = [format_value(v) if isinstance(v, float) else format_param(name, v) for v in axis.values(infos[0])]
     return " to ".join(values) if axis.per_octave else ", ".join(values)

@@ -32,12 +32,18 @@ def judged(record: Record, metrics: Sequence[Metric]) -> Record:
 
 
 def _stamps(record: Record, metrics: Sequence[Metric]) -> str:
-    """Event time against the host's: kernels cannot take longer than the host waited, nor far less than it waited for them."""
+    """Event time against the host's: kernels cannot take longer than the host waited, nor far less than it waited for them.
+
+    Stamps that count a smaller unit than ns, which make all look slow, span more time than the host saw pass, however short a
+    pass is. Those that count a larger one span too little, which shows where passes outlast what launching explains.
+    """
     for series in record.series:
         if series.device_ns and min(series.device_ns) < 0:
             return "the driver's event stamps say that a kernel ended before it started"
         if series.clock == "queue" and min(series.times_ns(), default=1) <= 0:
             return "the driver's event stamps say that a kernel started before it was queued"
+        if series.clock == "queue" and series.passes == 1 and sum(series.times_ns()) > STAMPS * sum(series.host_ns):
+            return "the driver's event stamps say that a kernel was queued for more time than the host saw pass"
         if not series.device_ns:
             continue
         if sum(series.device_ns) > STAMPS * sum(series.host_ns):
@@ -57,7 +63,8 @@ def _samples(record: Record, metrics: Sequence[Metric]) -> str:
     if record.role != "measure" or not record.series:
         return ""
     samples = min(s.averaged * len(s.host_ns) if s.averaged else stats.MIN_SAMPLES for s in record.series)
-    return f"only {samples} samples: {record.stopped}; lower --size" if samples < stats.MIN_SAMPLES else ""
+    few = f"only {samples} sample{'s' if samples != 1 else ''}"
+    return f"{few}: {record.stopped}; lower --size" if samples < stats.MIN_SAMPLES else ""
 
 
 def _together(record: Record, metrics: Sequence[Metric]) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from clmembench import derive
-from clmembench.model import DeviceInfo, Metric, Record
+from clmembench.model import DeviceInfo, Metric, Record, Value
 
 FLAT = 0.10  # a plateau's values lie within this fraction of its own median
 OCTAVES = 1.0  # a plateau is at least this long
@@ -16,12 +16,13 @@ LEAST_TOLERANCE = 0.02  # below this, drift within a level is no knee
 SETTLED_OCTAVES = 2.0
 BEYOND_KNEE = 4.0
 DISTURBED = 0.5  # how much slower disturbances were seen to make a point
+LINES = (16, 1024)  # bytes: what a device may believably report as its line, a power of two
 NOISIER = 1.5  # how much noisier than ns a curve in cycles may be and still be the better one to compare
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One point of a curve: working set in bytes, latency with its 95% interval in ns, and in cycles where known."""
+    """One point of a curve: the array's extent in bytes, latency with its 95% interval in ns, and in cycles where known."""
 
     array_bytes: int
     ns: float
@@ -32,9 +33,10 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Plateau:
-    """A stretch of constant latency: medians over its points, least and greatest working set on it, and where it ends.
+    """A stretch of constant latency: medians over its points, least and greatest array on it, and where it ends.
 
-    The level ends between `last_bytes` (still on the plateau) and `next_bytes` (clearly off it; None: never clearly left).
+    The level ends between `last_bytes` (still on the plateau) and `next_bytes` (clearly off it; None: never clearly left). Both
+    are extents of the array; `extent_per_line_byte` says how many bytes of lines lie in them.
     """
 
     ns: float
@@ -60,6 +62,20 @@ def curve(records: Iterable[Record], metric: Metric, x: str) -> list[Sample]:
             cycles = derive.summarise(group, metric, in_cycles=True)
             samples.append(Sample(size, summary.median, summary.low, summary.high, cycles.median if cycles else None))
     return samples
+
+
+def extent_per_line_byte(params: Mapping[str, Value], line_bytes: int) -> float | None:
+    """Bytes of the array for each byte of the lines that a chase touches: 1 where nodes lie no further apart than a line.
+
+    `params` are a point's, whose spacing_bytes is a number of bytes or "line"; `line_bytes` is what the device reports. None
+    where nodes lie further apart than it may mean, and it reports no believable line.
+    """
+    spacing = params.get("spacing_bytes")
+    if not isinstance(spacing, int) or spacing <= LINES[0]:
+        return 1.0
+    if not LINES[0] <= line_bytes <= LINES[1] or line_bytes & (line_bytes - 1):
+        return None
+    return max(1.0, spacing / line_bytes)
 
 
 def plateaus(samples: Sequence[Sample]) -> list[Plateau]:

@@ -67,7 +67,7 @@ def _device(label: str, found: Dissected, info: DeviceInfo, sheet: SpecSheet | N
             for index, box in enumerate(sketch.path)
         ],
         "tlb": [_box(box) for box in sketch.tlb],
-        "branches": [[_box(box) for box in boxes] for _, boxes in sketch.branches],
+        "branches": [{"heading": heading, "levels": [_box(box) for box in boxes]} for heading, boxes in sketch.branches],
         "surprises": sketch.surprises,
         "footnotes": sketch.footnotes,
         "remarks": sketch.remarks,

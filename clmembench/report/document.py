@@ -17,7 +17,7 @@ from clmembench.report.rows import Row, interval, judged_rows, labels, percent, 
 from clmembench.report.summary import sections, warnings
 from clmembench.shown import markdown, printable
 from clmembench.specs import SpecSheet
-from clmembench.units import format_bytes, format_in, format_params
+from clmembench.units import count, format_bytes, format_in, format_params
 
 FP64_PEAK, FP32_PEAK = "fp64_vector_gflop_s", "fp32_vector_gflop_s"
 
@@ -65,7 +65,7 @@ def many_as_markdown(groups: Sequence[fleet.Group]) -> str:
     """Of many runs: their devices, the runs that stand apart, and of each device every point's spread over its runs."""
     page = fleet.as_page(groups)
     about = ["label", "runs", "driver", "units", "hosts", "when", "suites", "versions"]
-    lines = [f"## {page['runs']} runs", "", tables.markdown(
+    lines = [f"## {count(page['runs'], 'run')}", "", tables.markdown(
         ("device", "runs", "platform and driver", "compute units", "host CPUs", "from, to", "suites", "clmembench"),
         "lrlrllll", [[group[name] for name in about] for group in page["groups"]])]  # fmt: skip
     odd = [[row[name] for name in ("run", "file", "device", "points", "farthest")] for row in page["apart"]["rows"]]
@@ -127,6 +127,7 @@ def as_html(
 
     folder = FileSystemLoader(Path(__file__).parent / "templates")
     environment = Environment(loader=folder, autoescape=True, undefined=StrictUndefined, trim_blocks=True, finalize=_harmless)
+    environment.globals["count"] = count
     all_parts, beside = parts(runs), _published(others)
     shown = [(p.label, f, p.run.header.device, p.sheet) for p, f in zip(all_parts, dissected, strict=False) if f is not None]
     return environment.get_template("report.html.j2").render(
@@ -156,15 +157,15 @@ def _harmless(value: object) -> object:
 
 
 def _cards(all_parts: Sequence[Part]) -> dict[str, Card]:
-    """Every benchmark in any run, in order of first appearance; those without a row are left out, and references, which stand
-    beside what they are of."""
-    with_rows = {row.value.benchmark for part in all_parts for row in part.rows}
-    return {
-        name: card
-        for part in all_parts
-        for name, card in part.run.header.benchmarks.items()
-        if name in with_rows and not card.peer_of
-    }
+    """Every benchmark in any run, in order of first appearance, in its latest version that has a row; those without a row are
+    left out, and references, which stand beside what they are of."""
+    found: dict[str, Card] = {}
+    for part in all_parts:
+        with_rows = {row.value.benchmark for row in part.rows}
+        for name, card in part.run.header.benchmarks.items():
+            if name in with_rows and not card.peer_of and (name not in found or card.version >= found[name].version):
+                found[name] = card
+    return found
 
 
 def _benchmark(
@@ -173,7 +174,13 @@ def _benchmark(
     from markupsafe import Markup
 
     shown = [
-        figures.Shown(p.label, tuple(r for r in p.rows if r.value.benchmark == name), p.run.header.device.kind)
+        figures.Shown(
+            p.label,
+            tuple(r for r in p.rows if r.value.benchmark == name),
+            p.run.header.device.kind,
+            p.run.header.device.line_bytes,
+            p.run.header.benchmarks[name].version if name in p.run.header.benchmarks else 0,
+        )
         for p in all_parts
     ]
     tables = [
@@ -198,6 +205,7 @@ def _benchmark(
         "source": card.source,
         # matplotlib escapes every text it draws
         "svg": Markup(study_figures.drawn(name, card, shown) if name != CHASE else ""),  # noqa: S704
+        "left_out": study_figures.left_out(name, card, shown) if name != CHASE else [],
         "sections": tables,
         "published": [
             {**row, "device": other["name"]} for other in beside for row in other["rows"] if row["benchmark"] == name
@@ -228,7 +236,7 @@ def _cell(row: Row) -> dict[str, Any]:
     if value.median is None or row.status != "ok":
         return {"text": row.status, "title": printable(row.reason), "bad": row.status != "skipped"}
     share = f" ({percent(row.fraction)})" if row.fraction is not None else ""
-    title = f"95% interval {interval(value)}, n {value.n} in {value.processes} process(es)"
+    title = f"95% interval {interval(value)}, n {value.n} in {count(value.processes, 'process', 'processes')}"
     return {"text": f"{format_in(value.median, value.unit, 4)}{share}", "title": title, "bad": False}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 import warnings
 from collections.abc import Sequence
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+STEPS = ((1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8), tuple(n / 10 for n in range(10, 100)))  # of labels in a decade, finer and finer
+LABELS = (3, 12)  # of a logarithmic axis: fewer tell nothing of a scale, more have no room
+WIDE = 62  # letters of a name that half a figure's width has room for, in a legend
 LETTERS = 60  # of a name that a plot has room for
 MARKERS = "osD^vPX*<>hp"
 
@@ -43,6 +47,35 @@ def subplots(count: int, height: float, most_columns: int = 2) -> tuple[Figure, 
     return figure, axes[:count]
 
 
+def log_labels(low: float, high: float) -> list[float]:
+    """Where a logarithmic axis from `low` to `high`, both above 0, has labels: 1, 2 and 5 of each decade, more of them where
+    fewer than three lie on it, and whole decades where those would be too many."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    found: list[float] = []
+    for steps in STEPS:
+        found = [
+            m * 10.0**k for k in range(first, last + 1) for m in steps if low <= m * 10.0**k * (1 + 1e-9) <= high * (1 + 2e-9)
+        ]
+        if len(found) >= LABELS[0]:
+            break
+    if len(found) > LABELS[1]:
+        decades = [value for value in (10.0**k for k in range(first, last + 1)) if low <= value <= high]
+        found = decades if len(decades) > LABELS[0] else found
+        found = found[:: -(-len(found) // LABELS[1])]
+    return found
+
+
+def log_y(axis: Axes) -> None:
+    """A logarithmic axis of values, with labels for all that is drawn. To be called when everything is."""
+    from matplotlib.ticker import FixedLocator, NullFormatter
+
+    axis.set_yscale("log")
+    low, high = axis.get_ylim()
+    axis.yaxis.set_major_locator(FixedLocator(log_labels(low, high)))
+    axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    axis.yaxis.set_minor_formatter(NullFormatter())
+
+
 def colour(number: int) -> Any:
     """The colour of the line or bar of that number; they can be told apart by the colour-blind."""
     import seaborn
@@ -64,4 +97,5 @@ def legend(figure: Figure, axes: Sequence[Axes]) -> None:
     """One legend below all plots, where it covers nothing; each label once."""
     found = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     if any(found):
-        figure.legend(found.values(), found.keys(), fontsize=8, frameon=False, ncols=2, loc="outside lower center")
+        columns = 2 if max(map(len, found)) <= WIDE else 1
+        figure.legend(found.values(), found.keys(), fontsize=8, frameon=False, ncols=columns, loc="outside lower center")

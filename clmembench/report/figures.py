@@ -6,17 +6,18 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from clmembench.infer.levels import extent_per_line_byte
 from clmembench.model import Card
-from clmembench.report.drawing import MARKERS, colour, legend, plain, subplots, svg
+from clmembench.report.drawing import MARKERS, colour, legend, log_y, plain, subplots, svg
 from clmembench.report.rows import Row, labels
 from clmembench.report.summary import split
-from clmembench.units import format_bytes, format_in, format_params, format_value
+from clmembench.units import format_bytes, format_in, format_param, format_params, format_value, is_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-CURVE_POINTS = 3  # an axis with fewer values is shown as bars
+CURVE_POINTS = 2  # of a line; one point alone is none
 LINES = 8  # more in one plot cannot be told apart
 DECADES = 8.0  # of values; less is drawn on a linear scale from 0
 LONG_NS = 1e5  # from here on times are labelled in larger units
@@ -29,6 +30,8 @@ class Shown:
     label: str
     rows: tuple[Row, ...]
     kind: str = ""
+    line_bytes: int = 0  # as the device reports it; 0: it does not
+    version: int = 0  # of the benchmark, in the run that these are of; 0: not known
 
 
 def figure(card: Card, shown: Sequence[Shown]) -> str:
@@ -42,11 +45,26 @@ def figure(card: Card, shown: Sequence[Shown]) -> str:
     if not devices:
         return scaling
     if card.growing:
-        numbered = [Shown(s.label, rows, s.kind) for s in devices if (rows := _numbered(card, s))]
+        numbered = [replace(s, rows=rows) for s in devices if (rows := _numbered(card, s))]
         return (svg(_staircase(card, numbered)) if numbered else "") + scaling
     bars = svg(_bars(card, devices)) if card.metrics[0].form == "rate" else ""
-    lined = [Shown(s.label, rows) for s in devices if (rows := _of_lines(card, s))]
+    lined = [replace(s, rows=rows) for s in devices if (rows := _of_lines(card, s))]
     return bars + (svg(_curves(card, lined)) if lined else "") + scaling
+
+
+def drawn_rows(card: Card, device: Shown) -> tuple[list[Row], list[Row]]:
+    """A device's rows that are in any plot, and all that are of the metric drawn."""
+    whole, placed = _drawable(card, [device])
+    mine = [row for shown in whole for row in shown.rows]
+    scaled = [row for shown in placed for row in shown.rows]
+    parts = split([row for row in device.rows if row.status == "ok" and row.value.median is not None])
+    headline = mine + [row for row in parts[1] if row.value.metric == _headline(card, row)]
+    if not whole:
+        return scaled, headline
+    if card.growing:
+        return [*_numbered(card, whole[0]), *scaled], headline
+    bars = _largest(card, whole[0])[1] if card.metrics[0].form == "rate" else []
+    return [*bars, *_of_lines(card, whole[0]), *scaled], headline
 
 
 def _drawable(card: Card, shown: Sequence[Shown]) -> tuple[list[Shown], list[Shown]]:
@@ -58,7 +76,7 @@ def _drawable(card: Card, shown: Sequence[Shown]) -> tuple[list[Shown], list[Sho
         parts = split([r for r in rows if r.value.unit == card.metrics[0].unit and r.value.metric == _headline(card, r)])
         for found, part in zip((whole, placed), parts, strict=True):
             if part:
-                found.append(Shown(plain(device.label), tuple(part), device.kind))
+                found.append(replace(device, label=plain(device.label), rows=tuple(part)))
     return whole, [s for s in placed if len({r.value.place.compute_units for r in s.rows}) > 1]
 
 
@@ -112,9 +130,16 @@ def _curves(card: Card, devices: Sequence[Shown]) -> Figure:
 
 
 def _together(axis: Axes, card: Card, devices: Sequence[Shown]) -> None:
-    """A line for each device and its other parameters."""
+    """A line for each device and its other parameters; those of a chase over the bytes of the lines that it touches."""
+    lines_of = {device.label: device.line_bytes for device in devices}
     for number, (label, params, rows) in enumerate(_lines(card, devices)):
-        _line(axis, card, rows, f"{label}, {params}" if params else label, number)
+        name = f"{label}, {params}" if params else label
+        stretch = extent_per_line_byte(rows[0].value.params, lines_of[label]) if card.growing else 1.0
+        if stretch is None:
+            name += " (its line is not known: over the array's extent)"
+        elif stretch > 1:
+            name += f" (in an array {stretch:g} times as long)"
+        _line(axis, card, rows, name, number, stretch or 1.0)
     _labels(axis, card, "")
 
 
@@ -151,8 +176,13 @@ def _names(rows: Sequence[Row]) -> list[str]:
     """Short names of bars: the values alone, of the parameters that differ; the whole of what tells them apart if need be."""
     params = [r.value.params for r in rows]
     differing = [name for name in params[0] if len({str(p.get(name)) for p in params}) > 1]
-    short = [", ".join(str(p.get(name)) for name in differing) for p in params] if differing else []
+    short = [", ".join(_short(name, p.get(name)) for name in differing) for p in params] if differing else []
     return [plain(name) for name in (short if len(set(short)) == len(rows) else labels(rows))]
+
+
+def _short(name: str, value: object) -> str:
+    """A parameter's value as a name of a bar has room for it."""
+    return _number(value) if type(value) is int and not is_size(name) else format_param(name, value)
 
 
 def _lines(card: Card, devices: Sequence[Shown]) -> list[tuple[str, str, list[Row]]]:
@@ -187,8 +217,8 @@ def _numbered(card: Card, device: Shown) -> tuple[Row, ...]:
     return tuple(r for r in device.rows if type(r.value.params.get(x)) in (int, float) and float(r.value.params[x]) > 0)
 
 
-def _line(axis: Axes, card: Card, rows: Sequence[Row], label: str, number: int) -> None:
-    x = [float(r.value.params[_x(card)]) for r in rows]
+def _line(axis: Axes, card: Card, rows: Sequence[Row], label: str, number: int, stretch: float = 1.0) -> None:
+    x = [float(r.value.params[_x(card)]) / stretch for r in rows]
     y = [r.value.median or 0.0 for r in rows]
     low = [r.value.ci_low if r.value.ci_low is not None else m for r, m in zip(rows, y, strict=True)]
     high = [r.value.ci_high if r.value.ci_high is not None else m for r, m in zip(rows, y, strict=True)]
@@ -198,19 +228,18 @@ def _line(axis: Axes, card: Card, rows: Sequence[Row], label: str, number: int) 
 
 def _labels(axis: Axes, card: Card, title: str) -> None:
     import numpy as np
-    from matplotlib.ticker import LogLocator
 
     axis.set_xscale("log", base=2)
     values = [float(y) for line in axis.get_lines() for y in np.asarray(line.get_ydata(), dtype=float)]
     if max(values) > DECADES * min(values) > 0:
-        axis.set_yscale("log")
-        axis.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
-        axis.yaxis.set_minor_formatter("")
+        log_y(axis)
     else:
         axis.set_ylim(0, 1.15 * float(axis.dataLim.ymax))  # bands included
-    if _x(card).endswith("_bytes"):
+    if is_size(_x(card)):
         axis.xaxis.set_major_formatter(lambda value, _: format_bytes(value))
-        axis.set_xlabel("working set" if card.growing else plain(_x(card).removesuffix("_bytes").replace("_", " ")) + " size")
+        axis.set_xlabel(
+            "lines that are touched" if card.growing else plain(_x(card).removesuffix("_bytes").replace("_", " ")) + " size"
+        )
         axis.tick_params(axis="x", rotation=30)
     else:
         axis.xaxis.set_major_formatter(lambda value, _: _number(value))
@@ -240,7 +269,7 @@ def _largest(card: Card, device: Shown) -> tuple[str, list[Row]]:
     if len(sizes) > 1:
         return "", tops
     (size,) = sizes
-    return format_bytes(int(size)) if x.endswith("_bytes") else plain(f"{x} = {_number(size)}"), tops
+    return format_bytes(int(size)) if is_size(x) else plain(f"{x} = {_number(size)}"), tops
 
 
 def _params(row: Row, without: Collection[str]) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from clmembench import shown
 from clmembench.model import Finding, Hierarchy
 from clmembench.report import tables
+from clmembench.report.paths import main_levels, other_paths
 from clmembench.shown import line
 from clmembench.units import format_bytes, format_in, format_interval, format_value
 
@@ -21,24 +22,28 @@ NAMED = 3  # ids of records that a table for people has room for
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A finding and what it is of: a level and the memory space it was seen through."""
+    """A finding and what it is of: a level, the memory space it was seen through, and the heading of the path there (""
+    for that to memory itself)."""
 
     level: str
     space: str
     name: str
     finding: Finding
+    path: str = ""
 
 
 def entries(hierarchy: Hierarchy) -> list[Entry]:
-    """Every finding: global memory from the nearest level on, its TLBs, local memory, other paths, latency patterns."""
+    """Every finding: global memory from the nearest level on, its TLBs and latency patterns, local memory, then each other
+    path, under its heading."""
     local = [hierarchy.local] if hierarchy.local is not None else []
     found = [
-        *((level.name, level.space, level.findings) for level in hierarchy.levels),
-        *((level.name, "global", level.findings) for level in hierarchy.tlb),
-        *((level.name, level.space, level.findings) for level in (*local, *hierarchy.constant, *hierarchy.image)),
-        ("patterns", "global", hierarchy.patterns),
+        *((level.name, level.space, level.findings, "") for level in main_levels(hierarchy)),
+        *((level.name, "global", level.findings, "") for level in hierarchy.tlb),
+        ("patterns", "global", hierarchy.patterns, ""),
+        *((level.name, level.space, level.findings, "Local memory") for level in local),
+        *((level.name, level.space, level.findings, path.heading) for path in other_paths(hierarchy) for level in path.levels),
     ]
-    return [Entry(level, space, name, finding) for level, space, of in found for name, finding in of.items()]
+    return [Entry(level, space, name, finding, path) for level, space, of, path in found for name, finding in of.items()]
 
 
 def to_csv(hierarchy: Hierarchy) -> str:
@@ -54,13 +59,23 @@ def to_csv(hierarchy: Hierarchy) -> str:
 
 
 def to_markdown(hierarchy: Hierarchy) -> str:
-    """A table with one line a finding."""
-    return tables.markdown(COLUMNS, "lllrrllll", cells(hierarchy))
+    """A table with one line a finding, and one above each path that begins at the compute unit anew."""
+    return tables.markdown(COLUMNS, "lllrrllll", _with_headings(hierarchy))
 
 
 def to_latex(hierarchy: Hierarchy) -> str:
     """The same table for LaTeX with the package booktabs, without a float around it."""
-    return tables.latex(COLUMNS, "lllrrllll", cells(hierarchy))
+    return tables.latex(COLUMNS, "lllrrllll", _with_headings(hierarchy))
+
+
+def _with_headings(hierarchy: Hierarchy) -> Iterator[tuple[str, ...]]:
+    """The cells of each finding, and a row with its heading before the first of each other path."""
+    before = ""
+    for entry, row in zip(entries(hierarchy), cells(hierarchy), strict=True):
+        if entry.path != before:
+            yield (f"{entry.path}: from the compute unit", *[""] * (len(COLUMNS) - 1))
+        before = entry.path
+        yield row
 
 
 def cells(hierarchy: Hierarchy) -> Iterator[tuple[str, ...]]:

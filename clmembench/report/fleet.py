@@ -19,7 +19,7 @@ from clmembench.model import Card, DeviceInfo
 from clmembench.report.rows import judged_rows, labels, sheet_of
 from clmembench.shown import printable
 from clmembench.specs import SpecSheet
-from clmembench.units import format_in, format_value
+from clmembench.units import count, format_in, format_value
 
 MANY = 12  # runs: so many still have a column each, and plots of their own
 SHOWN = 9  # runs that speak for all in figures and summaries
@@ -119,7 +119,7 @@ def grouped(found: Iterable[Digest]) -> list[Group]:
     for group in ordered:
         if names[group.label] > 1:
             device = group.runs[0].device
-            group.label += f" ({printable(device.driver)}, {device.compute_units} compute units)"
+            group.label += f" ({printable(device.driver)}, {count(device.compute_units, 'compute unit')})"
     return ordered
 
 

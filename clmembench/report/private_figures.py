@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clmembench.infer.registers import placed
 from clmembench.model import Card
-from clmembench.report.drawing import MARKERS, colour, legend, plain, subplots, svg
+from clmembench.report.drawing import MARKERS, colour, legend, log_y, plain, subplots, svg
 from clmembench.report.figures import DECADES, Shown
 
 if TYPE_CHECKING:
@@ -72,16 +72,11 @@ def _line(axis: Axes, name: str, dots: Sequence[_Dot], number: int) -> None:
 
 
 def _labels(axis: Axes, pattern: str, named: Mapping[str, Sequence[_Dot]], unit: str) -> None:
-    from matplotlib.ticker import LogLocator
-
     costs = [dot.cost for dots in named.values() for dot in dots]
     axis.set_xscale("log", base=2)
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     if max(costs) > DECADES * min(costs) > 0:
-        axis.set_yscale("log")
-        axis.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
-        axis.yaxis.set_minor_formatter("")
-        axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        log_y(axis)
     else:
         axis.set_ylim(0, 1.15 * max(costs))
     axis.set_title(plain(pattern), fontsize=10)

@@ -9,7 +9,7 @@ from clmembench.infer.registers import COST, MEMORY, SPILLS, Kept, kept
 from clmembench.infer.width import Width, width
 from clmembench.model import Finding, Run
 from clmembench.report.rows import Row
-from clmembench.report.section import Section
+from clmembench.report.section import Reasons, Section
 from clmembench.units import format_value
 
 PUBLISHED = "published (Fang et al. 2017, table 3): sm_10: add 29, matmul 2*2, sort 0; sm_35: add 73, matmul 6*6, sort 0"
@@ -55,19 +55,22 @@ def width_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
 
 def _costs(found: Width, rows: Sequence[Row]) -> Section:
     ratios = {span: (low, high) for span, low, high in found.ratios}
-    lines = []
+    lines, reasons = [], Reasons()
     for row in rows:
         value, span = row.value, row.value.params.get("span")
         bounds = ratios.get(span) if isinstance(span, int) else None
         if row.status != "ok" or value.median is None or bounds is None:
-            lines.append((str(span), row.status, row.reason, ""))
+            lines.append((str(span), row.status, reasons.number(row.reason), ""))
             continue
         low, high = bounds
         cycles = "" if value.cycles is None else format_value(value.cycles)
         lines.append((str(span), f"{format_value(value.median)} {value.unit}", cycles, f"{low:.3f} to {high:.3f}"))
     header = ("divergence: neighbours that go the same way", "multiply-add", "cycles", "times that of the widest spans")
     return Section(
-        "Cost of a multiply-add of work-items that go two ways; in the last line all go one way.", header, tuple(lines)
+        "Cost of a multiply-add of work-items that go two ways; in the last line all go one way.",
+        header,
+        tuple(lines),
+        reasons.notes(),
     )
 
 

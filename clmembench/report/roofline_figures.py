@@ -11,7 +11,7 @@ from clmembench.models.roofline import Placed, Roofline
 from clmembench.models.roofs import MEMORY, Roof
 from clmembench.report.drawing import MARKERS, colour, legend, plain, subplots, svg
 from clmembench.report.labelling import offsets
-from clmembench.units import format_bytes, format_value
+from clmembench.units import format_param, format_value, is_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -196,7 +196,7 @@ def _names(axis: Axes, plot: Plot) -> None:
 def _short(p: Placed) -> str:
     """The benchmark and what it was given, but for its type, which the plot names."""
     values = {k: v for k, v in p.value.params.items() if k != "dtype"}
-    words = [format_bytes(v) if k.endswith("_bytes") and isinstance(v, int) else _power(k, v) for k, v in values.items()]
+    words = [format_param(k, v) if is_size(k) else _power(k, v) for k, v in values.items()]
     return plain(" ".join([p.value.benchmark, *words]))
 
 

@@ -10,8 +10,9 @@ from typing import Literal
 from clmembench.claims import Said, placed, verdict
 from clmembench.model import CacheLevel, DeviceInfo, Finding, Hierarchy
 from clmembench.report.findings import bounds, label, number, words
+from clmembench.report.paths import main_levels, other_paths
 from clmembench.shown import line
-from clmembench.units import format_bytes, format_value
+from clmembench.units import count, format_bytes, format_value
 
 Kind = Literal["ok", "undetermined", "inconsistent", "claim", "contradicted"]
 
@@ -67,8 +68,8 @@ class Bar:
 @dataclass(frozen=True, slots=True)
 class Sketch:
     """What is drawn, from the compute unit outwards: `near` is in it, `path` the levels of global memory, `tlb` beside them,
-    `branches` other paths by name. `surprises` are claims that are contradicted; `footnotes` say what is not known and why;
-    `remarks` what could not be looked at."""
+    `branches` other paths from it by their headings, each a tree of its own. `surprises` are claims that are contradicted;
+    `footnotes` say what is not known and why; `remarks` what could not be looked at."""
 
     title: str
     unit: str
@@ -103,14 +104,12 @@ def sketched(hierarchy: Hierarchy, info: DeviceInfo | None = None, claims: Seque
     """Everything that a drawing says, as plain text that is harmless on a terminal. Sizes are in IEC units."""
     notes, surprises = _Notes(), list[str]()
     near = [hierarchy.local] if hierarchy.local is not None else []
-    path = [*near, *hierarchy.levels]
-    said = placed(claims, path)
-    boxes = _path(path, said, notes, surprises)
+    path = [*near, *main_levels(hierarchy)]
+    boxes = _path(path, placed(claims, path), notes, surprises)
     tlb = tuple(_box(line(level.name), level.findings, (), notes, surprises) for level in hierarchy.tlb)
     branches = tuple(
-        (name, tuple(_path(levels, [[] for _ in levels], notes, surprises, name)))
-        for name, levels in (("constant", hierarchy.constant), ("image", hierarchy.image))
-        if levels
+        (other.heading, tuple(_path(other.levels, [[] for _ in other.levels], notes, surprises, other.group)))
+        for other in other_paths(hierarchy)
     )
     unit = "compute unit" if info is None else f"compute unit, one of {info.compute_units}"
     return Sketch(
@@ -131,7 +130,7 @@ def _title(info: DeviceInfo | None) -> str:
     if info is None:
         return ""
     memory = f"{format_bytes(info.global_mem_bytes, 1)} memory"
-    return line(f"{info.name} · {info.compute_units} compute units · {memory} · {info.platform} {info.driver}")
+    return line(f"{info.name} · {count(info.compute_units, 'compute unit')} · {memory} · {info.platform} {info.driver}")
 
 
 def _path(
@@ -141,7 +140,7 @@ def _path(
     made: list[Box] = []
     for index, (level, claims) in enumerate(zip(levels, said, strict=True)):
         own = level.space in ("global", level.name, branch)
-        title = " ".join(filter(None, (branch, level.name, "" if own else f"({level.space})")))
+        title = " ".join(filter(None, (branch if branch != level.name else "", level.name, "" if own else f"({level.space})")))
         before = levels[index - 1] if index and levels[index - 1].space == level.space else None
         times = _times(level, before) if before is not None else ""
         made.append(_box(line(title), level.findings, claims, notes, surprises, times))
@@ -193,7 +192,7 @@ def _fact(name: str, finding: Finding, where: str, notes: _Notes) -> Fact:
         count, _, span = text.partition(" ")
         text = f"{count} {one if finding.value == 1 else PLURALS.get(one, f'{one}s')} {span}".rstrip()
     elif called and name != "size_bytes":
-        text = f"{called} {text}"
+        text = f"{called.removesuffix(f' in {finding.unit}')} {text}"
     if finding.status == "inconsistent":
         return Fact(f"{text}, inconsistent", "inconsistent", notes.add(where, label(name), line(finding.reason)))
     return Fact(text)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from clmembench.model import Card
 from clmembench.report import local_figures, mnf, subgroup_figures, throughput_figures
 from clmembench.report.figures import Shown, figure
+from clmembench.report.left_out import comparable, reasons, without_value
 from clmembench.report.private_figures import registers_figure
 
 Drawing = Callable[[Card, Sequence[Shown]], str]  # inline SVG, "" where there is nothing to draw
@@ -23,5 +24,12 @@ FIGURES: Mapping[str, Drawing] = {
 
 
 def drawn(name: str, card: Card, shown: Sequence[Shown]) -> str:
-    """The figures of one benchmark over all devices; "" where a table says it better."""
-    return FIGURES.get(name, figure)(card, shown)
+    """The figures of one benchmark over all devices that were measured with the card's version of it; "" where a table says it
+    better."""
+    return FIGURES.get(name, figure)(card, comparable(card, shown)[0])
+
+
+def left_out(name: str, card: Card, shown: Sequence[Shown]) -> list[str]:
+    """What these figures do not draw, each with its reason."""
+    same, why = comparable(card, shown)
+    return why + (without_value(same) if name in FIGURES else reasons(card, same))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clmembench.infer import subgroup
 from clmembench.model import Card
-from clmembench.report.drawing import MARKERS, colour, legend, plain, subplots, svg
+from clmembench.report.drawing import MARKERS, colour, legend, log_y, plain, subplots, svg
 from clmembench.report.figures import Shown
 from clmembench.report.rows import Row
 from clmembench.report.subgroup_tables import NAMES
@@ -24,8 +24,6 @@ def drawn(card: Card, shown: Sequence[Shown]) -> str:
 
 
 def _device(device: Shown) -> str:
-    from matplotlib.ticker import LogLocator
-
     rows = [
         r for r in device.rows if r.status == "ok" and r.value.median is not None and r.value.params["memory"] != "register"
     ]
@@ -38,11 +36,8 @@ def _device(device: Shown) -> str:
         for number, (kind, label) in enumerate(KINDS.items()):
             _lines(axis, [r for r in rows if r.value.params["memory"] == memory and _kind(r, wide) == kind], label, number)
         axis.set_xscale("log", base=2)
-        axis.set_yscale("log")
-        axis.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
-        axis.yaxis.set_minor_formatter("")
+        log_y(axis)
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-        axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
         axis.tick_params(axis="x", rotation=30)
         axis.set_title(NAMES[memory], fontsize=10)
         axis.set_xlabel("work-items that load at the same time")

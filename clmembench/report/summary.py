@@ -7,16 +7,15 @@ from collections.abc import Sequence
 
 from clmembench import health
 from clmembench.gates.point import DRIFT
-from clmembench.infer import levels
-from clmembench.model import CHASE, Card, Record, Run
+from clmembench.model import CHASE, Card, Run
 from clmembench.report import peers, studies
+from clmembench.report.level_section import cycles_cell, levels_section
 from clmembench.report.rows import Row, interval, percent
-from clmembench.report.section import Section
+from clmembench.report.section import Reasons, Section
 from clmembench.specs import SpecSheet
-from clmembench.units import format_bytes, format_in, format_params, format_value
+from clmembench.units import count, format_bytes, format_in, format_param, format_params, format_value
 
 OTHERS = 0.05  # of all CPUs: what a host's own services take
-L1_FROM = 8 << 10  # bytes: a sweep that begins above may have left the first level out
 NOISY = 0.05
 CORES = 0.9
 LARGE = 64 << 20  # bytes that a pass moves: beside them a launch's idle ends are nothing
@@ -33,7 +32,7 @@ def sections(run: Run, table: Sequence[Row]) -> list[Section]:
         if everywhere and name in studies.SECTIONS:
             found += studies.SECTIONS[name](run, everywhere)
         elif everywhere:
-            found.append(_levels(run, name, card, everywhere) if card.growing else _points(name, card, everywhere))
+            found.append(levels_section(run, name, card, everywhere) if card.growing else _points(name, card, everywhere))
         if placed:
             found.append(_scaling(name, card, placed, run.header.device.kind))
     return found
@@ -45,49 +44,6 @@ def split(table: Sequence[Row]) -> tuple[list[Row], list[Row]]:
     whole = [row for row in table if row.value.place.compute_units is None]
     placed = [row for row in table if row.value.place.compute_units is not None]
     return (whole, placed) if whole else (placed, [])
-
-
-def _levels(run: Run, name: str, card: Card, mine: Sequence[Row]) -> Section:
-    """The plateaus of each curve. Only the first is called L1 and only a settled last one memory: what lies between may be a
-    cache or the reach of a TLB, and one curve cannot tell."""
-    rows: list[tuple[str, ...]] = []
-    notes: list[str] = []
-    metric = card.metrics[0]
-    records = [r for r in run.records if r.benchmark == name]
-    for others in _curves(records, card.growing):
-        curve = levels.curve([r for r in records if _others(r, card.growing) == others], metric, card.growing)
-        found = levels.plateaus(curve)
-        settled = levels.settled(curve, levels.floor_bytes(run.header.device))
-        label = format_params(dict(others))
-        for index, plateau in enumerate(found):
-            last = index == len(found) - 1
-            first = index == 0 and plateau.first_bytes <= L1_FROM
-            level = "L1" if first else "memory" if last and settled else f"plateau {index + 1}"
-            upper = plateau.next_bytes
-            ends = f"{format_bytes(plateau.last_bytes, 1)} to {format_bytes(upper, 1)}" if upper else "–"
-            if upper is None and plateau.last_bytes != curve[-1].array_bytes:
-                ends = f"from {format_bytes(plateau.last_bytes, 1)}"
-            cycles = format_value(plateau.cycles) if plateau.cycles else "–"
-            spread = f"{format_value(plateau.low)} to {format_value(plateau.high)}"
-            rows.append((label, level, ends, cycles, f"{format_value(plateau.ns)} ns", spread))
-        if curve and not settled:
-            top = curve[-1]
-            rows.append(
-                (
-                    label,
-                    "largest set",
-                    format_bytes(top.array_bytes),
-                    _cycles(top.cycles),
-                    f"{format_value(top.ns)} ns",
-                    f"{format_value(top.low)} to {format_value(top.high)}",
-                )
-            )
-            notes.append(f"{label}: not settled at {format_bytes(top.array_bytes)}, so no plateau is called memory")
-    bad = [row for row in mine if row.status not in ("ok",)]
-    if bad:
-        notes.append(f"{len(bad)} of {len(mine)} points have no value: {bad[0].status}: {bad[0].reason}")
-    header = (name, "level", "ends between", "cycles", "latency", "range over the level")
-    return Section(card.summary, header, tuple(rows), tuple(notes))
 
 
 def _points(name: str, card: Card, mine: Sequence[Row]) -> Section:
@@ -102,23 +58,23 @@ def _points(name: str, card: Card, mine: Sequence[Row]) -> Section:
     cycles = any(row.value.cycles for row in heads)
     fractions = any(row.fraction for row in heads)
     tuned = [n for n in card.tuning if any(n in row.value.tuning for row in heads)]
-    found = []
+    found, reasons = [], Reasons()
     for point in points:
         row, value = point[0], point[0].value
         cells = [_cell(n, value.params.get(n)) for n in varying]
         more = {r.value.metric: r for r in point[1:]}
         if value.median is None or row.status != "ok":
-            cells += [row.status, row.reason] + [""] * (cycles + fractions + len(others))
+            cells += [row.status, reasons.number(row.reason)] + [""] * (cycles + fractions + len(others))
         else:
             cells += [format_in(value.median, value.unit), interval(value)]
-            cells += [_cycles(value.cycles)] * cycles + [percent(row.fraction)] * fractions
+            cells += [cycles_cell(value.cycles)] * cycles + [percent(row.fraction)] * fractions
             cells += [_median(more.get(metric)) for metric in others]
         cells += ["/".join(str(value.tuning.get(n, "")) for n in tuned)] * bool(tuned)
         found.append(tuple(cells))
     header = [f"{name}: {varying[0]}" if varying[0] else name, *varying[1:], "median", "95% interval"]
     header += ["cycles"] * cycles + ["of peak"] * fractions + others + [f"best {'/'.join(tuned)}"] * bool(tuned)
     notes = dict.fromkeys(note for row in heads for note in row.value.notes)
-    return Section(title, tuple(header), tuple(found), tuple(notes), left=len(varying))
+    return Section(title, tuple(header), tuple(found), (*reasons.notes(), *notes), left=len(varying))
 
 
 def _scaling(name: str, card: Card, mine: Sequence[Row], kind: str) -> Section:
@@ -129,12 +85,12 @@ def _scaling(name: str, card: Card, mine: Sequence[Row], kind: str) -> Section:
     least = min(good, key=lambda row: row.value.place.compute_units or 0, default=None)
     dearer = any(m.form == "slope" for m in card.metrics if heads and m.name == heads[0].value.metric)
     named = any(row.value.place.placement for row in heads)
-    found = []
+    found, reasons = [], Reasons()
     for row in heads:
         value, place = row.value, row.value.place
         cells = [str(place.compute_units)] + [place.placement] * named
         if value.median is None or row.status != "ok" or least is None:
-            cells += [row.status, row.reason, ""]
+            cells += [row.status, reasons.number(row.reason), ""]
         else:
             assert least.value.median
             times = value.median / least.value.median
@@ -154,7 +110,7 @@ def _scaling(name: str, card: Card, mine: Sequence[Row], kind: str) -> Section:
     header = (f"{name}: {units}",) + ("placement",) * named
     header += ("median", "95% interval", ("cost ratio" if dearer else "speed-up") + over) + ("CPU/wall",) * (kind == "cpu")
     of = f": {format_params(params)}" if params else ""
-    return Section(f"{name} over {units}{of}.", header, tuple(found), left=1 + named)
+    return Section(f"{name} over {units}{of}.", header, tuple(found), reasons.notes(), left=1 + named)
 
 
 def _by_point(rows: Sequence[Row]) -> list[list[Row]]:
@@ -179,7 +135,7 @@ def _varying(summary: str, heads: Sequence[Row]) -> tuple[list[str], str]:
 
 
 def _cell(name: str, value: object) -> str:
-    return "" if value is None else format_bytes(value) if name.endswith("_bytes") and isinstance(value, int) else str(value)
+    return "" if value is None else format_param(name, value)
 
 
 def _median(row: Row | None) -> str:
@@ -203,24 +159,24 @@ def warnings(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[st
     ):
         hit = [point[0] for point in _by_point([row for row in table if row.status == status])]
         if hit:
-            points = "1 point is" if len(hit) == 1 else f"{len(hit)} points are"
+            points = f"{count(len(hit), 'point')} {'is' if len(hit) == 1 else 'are'}"
             where = f"{hit[0].value.benchmark} {format_params(dict(hit[0].value.params))}"
             why = ": ".join(filter(None, (hit[0].value.gate, hit[0].reason)))
             found.append(f"{points} {status} (first: {where}: {why}): {advice}")
     trials = [r for r in run.records if r.role == "tune" and r.status in ("wrong", "failed", "timeout")]
     if trials:
         where = f"{trials[0].benchmark} {format_params(dict(trials[0].params))}: {trials[0].status}: {trials[0].reason}"
-        found.append(f"{_count(len(trials), 'tuning trial')} gave no value (first: {where}): those shapes were not considered")
+        found.append(f"{count(len(trials), 'tuning trial')} gave no value (first: {where}): those shapes were not considered")
     moves = [r.core_clock.moved for r in run.records if r.core_clock is not None and r.core_clock.moved > DRIFT]
     if moves:
         found.append(
-            f"the core clock moved by over {DRIFT:.0%} during {_count(len(moves), 'measurement')} "
+            f"the core clock moved by over {DRIFT:.0%} during {count(len(moves), 'measurement')} "
             f"(at most {max(moves):.0%}): fix the clock or quieten the host; intervals there are as much wider"
         )
     found += _crowded(run)
     wide = [row for row in table if row.status == "ok" and row.value.ci_high is not None and _half_width(row) > NOISY]
     if wide:
-        points = _count(len(_by_point(wide)), "point")
+        points = count(len(_by_point(wide)), "point")
         found.append(f"{points} with a 95% interval wider than +-{NOISY:.0%}: quieten the host")
     found += _cores(run, table) if device.kind == "cpu" else []
     sizes = [row.value.params.get("array_bytes") for row in table if row.value.unit == "GB/s"]
@@ -258,7 +214,7 @@ def _cores(run: Run, table: Sequence[Row]) -> list[str]:
         return []
     least = min(slow, key=lambda value: value.cpu_over_wall or 0)
     return [
-        f"{_count(len(slow), 'point')} over large arrays used less than {CORES:.0%} of {units} compute units "
+        f"{count(len(slow), 'point')} over large arrays used less than {CORES:.0%} of {units} compute units "
         f"(least {least.cpu_over_wall:.2f}: {least.benchmark} {format_params(dict(least.params))}): "
         "other programs took the CPU, or the runtime did not use all threads"
     ]
@@ -282,25 +238,7 @@ def _crowded(run: Run) -> list[str]:
     ]
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _curves(records: Sequence[Record], growing: str) -> list[tuple[tuple[str, object], ...]]:
-    return list(dict.fromkeys(_others(r, growing) for r in records))
-
-
-def _others(record: Record, growing: str) -> tuple[tuple[str, object], ...]:
-    units = record.place.compute_units
-    placed = () if units is None else (("compute_units", units), ("placement", record.place.placement))
-    return (*sorted((k, v) for k, v in record.params.items() if k != growing), *placed)
-
-
 def _half_width(row: Row) -> float:
     value = row.value
     assert value.median is not None and value.ci_low is not None and value.ci_high is not None
     return (value.ci_high - value.ci_low) / 2 / abs(value.median)
-
-
-def _cycles(cycles: float | None) -> str:
-    return "–" if cycles is None else format_value(cycles)

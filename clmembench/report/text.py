@@ -11,7 +11,7 @@ from clmembench.report.section import Section
 from clmembench.report.summary import sections, warnings
 from clmembench.shown import line, markdown
 from clmembench.specs import SpecSheet
-from clmembench.units import format_bytes
+from clmembench.units import count, format_bytes
 
 LONGEST = 40  # letters of a cell that widen its column
 
@@ -21,7 +21,7 @@ def device_line(header: Header, sheet: SpecSheet | None) -> str:
     device = header.device
     facts = [
         device.name,
-        f"{device.compute_units} compute units",
+        count(device.compute_units, "compute unit"),
         f"{format_bytes(device.global_mem_bytes)} memory",
         f"{device.platform} {device.driver}",
         f"peaks of {sheet.name}" if sheet else "no spec sheet",

@@ -12,8 +12,8 @@ from clmembench.infer.saturation import least_element, memory_latency, saturatio
 from clmembench.model import Finding, Run
 from clmembench.models import concurrency
 from clmembench.report.rows import Row, interval, percent
-from clmembench.report.section import Section
-from clmembench.units import format_bytes, format_in, format_interval, format_value
+from clmembench.report.section import Reasons, Section
+from clmembench.units import count, format_bytes, format_in, format_interval, format_value
 
 COPY_READS = 0.5  # of a copy's bytes
 ELEMENT_BYTES = {"char": 1, "short": 2, "int": 4, "float": 4, "double": 8}
@@ -69,7 +69,7 @@ def _figure12(run: Run, rows: Sequence[Row]) -> Section:
         lines.setdefault((int(p["work_group"]), int(p["ilp"])), {})[int(p["groups"])] = shown
     header = ("copy_grid: work-group", "ILP", *(f"{n} groups" for n in counts))
     cells = tuple((str(g), str(i), *(found.get(n, "") for n in counts)) for (g, i), found in sorted(lines.items()))
-    title = f"Throughput in GB/s over the number of work-groups ({units} compute units; Mei & Chu 2015, figure 12)."
+    title = f"Throughput in GB/s over the number of work-groups ({count(units, 'compute unit')}; Mei & Chu 2015, figure 12)."
     notes = dict.fromkeys(note for row in rows for note in row.value.notes)
     return Section(title, header, cells, (*_bad(rows), *notes), left=2)
 
@@ -100,10 +100,12 @@ def _saturating(run: Run, rows: Sequence[Row]) -> Section:
         f"saturated: 95% of the best rate; bytes in flight are loads over all {run.header.device.compute_units} compute units",
         concurrency.METHOD,
     )
-    return Section(title, ("copy_grid: property", "value", "interval"), tuple(_told(n, f) for n, f in found.items()), notes)
+    reasons = Reasons()
+    cells = tuple(_told(name, finding, reasons) for name, finding in found.items())
+    return Section(title, ("copy_grid: property", "value", "interval"), cells, (*reasons.notes(), *notes))
 
 
-def _told(name: str, finding: Finding) -> tuple[str, str, str]:
+def _told(name: str, finding: Finding, reasons: Reasons) -> tuple[str, str, str]:
     label = NAMES.get(name, name)
     if isinstance(finding.value, int | float):
         low, high = finding.low, finding.high
@@ -117,18 +119,18 @@ def _told(name: str, finding: Finding) -> tuple[str, str, str]:
         value = f"{finding.value:g} {finding.unit}" if tried else format_in(finding.value, finding.unit).strip()
         return label, value, bounds
     more = "" if finding.low is None or finding.unit != "B" else f"more than {format_bytes(round(finding.low), 1)}"
-    return label, f"{finding.status}: {finding.reason}", more
+    return label, f"{finding.status} {reasons.number(finding.reason)}".strip(), more
 
 
 def types(run: Run, rows: Sequence[Row]) -> list[Section]:
     """Of datatypes: table 4 of Fang et al. 2017, each type beside the device's own copy, and the smallest that will do."""
     copy = next((row for row in good(rows) if row.value.params["dtype"] == DEVICE_COPY), None)
-    cells = []
+    cells, reasons = [], Reasons()
     for row in rows:
         value, name = row.value, str(row.value.params["dtype"])
         size = str(element_bytes(name)) if name != DEVICE_COPY else "–"
         if row not in good([row]):
-            cells.append((name, size, row.status, row.reason, "–", "–", "–"))
+            cells.append((name, size, row.status, reasons.number(row.reason), "–", "–", "–"))
             continue
         shape = "–" if name == DEVICE_COPY else " x ".join(str(value.tuning.get(n, "–")) for n in ("work_group", "elements"))
         ratio, bounds = _ratio(row, copy)
@@ -144,11 +146,11 @@ def types(run: Run, rows: Sequence[Row]) -> list[Section]:
     )
     title = "Copy in global memory by data type, each in its best shape (Fang et al. 2017, table 4)."
     least = smallest_element(run, rows)
-    name, found, bounds = _told(least.name, least)
+    name, found, bounds = _told(least.name, least, reasons)
     said = f"{name} with 95% of the best type's rate: {found}" + (
         f" ({bounds})" if bounds not in ("", "of those tried") else ""
     )
-    return [Section(title, header, tuple(cells), (said,), left=1)]
+    return [Section(title, header, tuple(cells), (said, *reasons.notes()), left=1)]
 
 
 def smallest_element(run: Run, rows: Sequence[Row]) -> Finding:
@@ -201,7 +203,7 @@ def caches(run: Run, rows: Sequence[Row]) -> list[Section]:
         need = concurrency.needed(_latency(curve, size, name[1]), _rate(row))
         given = format_bytes(int(p["unit_items"]) * IN_FLIGHT * units, 1) if kind != "cpu" else "the core decides"
         if need.value is not None:
-            law.append((*name, format_bytes(size), *_told(need.name, need)[1:], given))
+            law.append((*name, format_bytes(size), *_told(need.name, need, Reasons())[1:], given))
     header = ("cache_read: set", "path", "size", "bandwidth", "95% interval", "B/clock/unit", "work-items a unit")
     title = "Read bandwidth of all compute units together, by where the set lies."
     notes = (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from clmembench.model import Card
-from clmembench.report.drawing import MARKERS, colour, legend, plain, subplots, svg
+from clmembench.report.drawing import MARKERS, colour, legend, log_y, plain, subplots, svg
 from clmembench.report.figures import Shown
 from clmembench.report.rows import Row
 from clmembench.report.throughput import best_of_sets, good
@@ -15,7 +15,6 @@ from clmembench.units import format_bytes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LEAST = 2  # points of a line
 COPIED = 2.0  # bytes copied for each that is loaded
 
 
@@ -28,7 +27,6 @@ def grid(card: Card, shown: Sequence[Shown]) -> str:
         for label, rows in devices
         for size in _values(rows, "work_group")
         for mine in [_of(rows, "work_group", size)]
-        if len(_values(mine, "groups")) >= LEAST
     ]
     if not plots:
         return ""
@@ -64,9 +62,8 @@ def _little(devices: Sequence[tuple[str, list[Row]]]) -> str:
             line = [COPIED * end / away for end in ends]
             axis.plot(ends, line, color="#333333", linewidth=1.0, label="Little's law, at the shortest time any load took")
         _rate(axis, rows, f"{label}: a load takes {away:.0f} ns at least")
-        axis.set_yscale("log")
-        axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
         axis.set_ylim(bottom=0.7 * min(row.value.median or 0.0 for row in rows))
+        log_y(axis)
         axis.xaxis.set_major_formatter(lambda value, _: format_bytes(value))
         axis.tick_params(axis="x", rotation=30)
         axis.set_xlabel("bytes that all work-items load at once")
@@ -102,25 +99,22 @@ def _rate(axis: Axes, rows: Sequence[Row], title: str) -> None:
 
 def caches(card: Card, shown: Sequence[Shown]) -> str:
     """A plot for each device: read bandwidth over the size of the set, a line for each kind of set and path."""
-    from matplotlib.ticker import LogLocator
-
     devices = [(plain(s.label), best_of_sets(s.rows)) for s in shown]
-    devices = [(label, rows) for label, rows in devices if len(rows) >= LEAST]
+    devices = [(label, rows) for label, rows in devices if rows]
     if not devices:
         return ""
     figure, axes = subplots(len(devices), height=3.6)
+    # one look for one kind of set in every plot
+    lines = sorted({(str(row.value.params["set"]), str(row.value.params["path"])) for _, rows in devices for row in rows})
     for axis, (label, rows) in zip(axes, devices, strict=True):
-        lines = sorted({(str(row.value.params["set"]), str(row.value.params["path"])) for row in rows})
         for number, (kind, path) in enumerate(lines):
             mine = [r for r in rows if (r.value.params["set"], r.value.params["path"]) == (kind, path)]
             name = f"{kind} set" + (", first cache left out" if path == "cg" else "")
-            _line(axis, mine, "set_bytes", name, number)
+            if mine:
+                _line(axis, mine, "set_bytes", name, number)
         axis.set_xscale("log", base=2)
-        axis.set_yscale("log")
-        axis.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
+        log_y(axis)
         axis.xaxis.set_major_formatter(lambda value, _: format_bytes(value))
-        axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
-        axis.yaxis.set_minor_formatter("")
         axis.tick_params(axis="x", rotation=30)
         axis.set_xlabel("set that is reread, by each compute unit or by all")
         axis.set_ylabel("read bandwidth (GB/s)")

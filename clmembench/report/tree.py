@@ -32,7 +32,7 @@ def drawn(
     path = list(_path(sketch.path, width - beside - 2 * bool(beside), ink))
     lines += _columns(path, ["", *_stacked(sketch.tlb, beside, ink)], width - beside) if beside else path
     if sketch.branches:
-        lines += ["", ink.strong("Other paths from the compute unit")]
+        lines += ["", ink.strong("Other paths, each of which begins at the compute unit")]
         lines += _branches(sketch, width, ink)
     if sketch.bars:
         lines += ["", ink.strong("Global latency patterns (Mei & Chu 2015, figure 14)"), *_bars(sketch.bars, width)]
@@ -77,10 +77,13 @@ def _stacked(boxes: Sequence[Box], width: int, ink: _Ink) -> list[str]:
 
 
 def _branches(sketch: Sketch, width: int, ink: _Ink) -> list[str]:
-    """Two paths side by side."""
-    half = (width - 2) // 2
-    columns = [list(_stacked(boxes, half, ink)) for _, boxes in sketch.branches]
-    return _columns(columns[0], columns[1], half + 2) if len(columns) == 2 else columns[0]
+    """Each path as a tree of its own under its heading, two side by side; one alone has all the width."""
+    room = width if len(sketch.branches) == 1 else (width - 2) // 2
+    trees = [[*map(ink.strong, _wrapped(heading, room)), *_path(boxes, room, ink)] for heading, boxes in sketch.branches]
+    lines: list[str] = []
+    for first in range(0, len(trees), 2):
+        lines += ["", *_columns(trees[first], trees[first + 1] if first + 1 < len(trees) else (), room + 2)]
+    return lines
 
 
 def _columns(left: Sequence[str], right: Sequence[str], at: int) -> list[str]:
