@@ -26,8 +26,7 @@ def limits(info: DeviceInfo, spaces: Sequence[str] = ()) -> Limits:
     # on CPUs the text of a program is memory as any other, and a lap of it costs a compilation
     spaces = spaces or [s for s in get_args(Space) if info.kind != "cpu" or s != "constant_array"]
     usable = [s for s in get_args(Space) if NEEDS.get(s, "") in ("", *info.features) and s in spaces]
-    floor = min(levels.floor_bytes(info), most // 4)
-    return Limits(most, floor, frozenset(usable), max(64, info.line_bytes))
+    return Limits(most, levels.floor_bytes(info), frozenset(usable), max(64, info.line_bytes))
 
 
 def dissected(info: DeviceInfo, spaces: Sequence[str] = ()) -> Plan:

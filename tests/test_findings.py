@@ -95,14 +95,14 @@ def test_hostile_text_stays_text(evil):
     ("finding", "words"),
     [
         (Finding("n", None, None, None, "B", "undetermined", ""), ""),
-        (Finding("n", 5, 5, 5, "", "ok", ""), ""),
-        (Finding("n", 5, 4.5, 6, "", "ok", ""), "4.50 to 6"),
-        (Finding("n", 5.0, 4.5, 6, "ns", "ok", ""), "4.50 to 6.00"),
+        (Finding("n", 5, 5, 5, "", "ok", "", ("chase:2",)), ""),
+        (Finding("n", 5, 4.5, 6, "", "ok", "", ("chase:2",)), "4.50 to 6"),
+        (Finding("n", 5.0, 4.5, 6, "ns", "ok", "", ("chase:2",)), "4.50 to 6.00"),
         (Finding("n", None, None, 64, "B", "undetermined", ""), "at most 64 B"),
         (Finding("n", None, -math.inf, math.inf, "B", "undetermined", ""), ""),
-        (Finding("n", 4096, 1024, 1 << 30, "B", "ok", ""), "1 KiB to 1 GiB"),
-        (Finding("n", 16384, 16384, 16416, "B", "ok", ""), "16 to 16.03 KiB"),
-        (Finding("n", 16384, 16416, 16416, "B", "ok", ""), "16 KiB"),
+        (Finding("n", 4096, 1024, 1 << 30, "B", "ok", "", ("chase:2",)), "1 KiB to 1 GiB"),
+        (Finding("n", 16384, 16384, 16416, "B", "ok", "", ("chase:2",)), "16 to 16.03 KiB"),
+        (Finding("n", 16384, 16416, 16416, "B", "ok", "", ("chase:2",)), "16 KiB"),
     ],
 )
 def test_an_interval_in_words(finding, words):

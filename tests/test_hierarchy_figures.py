@@ -75,7 +75,7 @@ def test_no_pattern_is_no_figure():
 
 @pytest.mark.parametrize("low", [None, 90.0, float("-inf"), 120.0])
 def test_an_interval_that_is_open_or_does_not_hold_its_value_is_no_error(low):
-    assert "100" in words(patterns([("A", {"P1": Finding("p", 100.0, low, None, "cycles", "ok", "m")})]))
+    assert "100" in words(patterns([("A", {"P1": Finding("p", 100.0, low, None, "cycles", "ok", "m", ("chase:6",))})]))
 
 
 # ---- the classic methods ------------------------------------------------------------------------------------------------
@@ -117,8 +117,8 @@ def test_a_flat_curve_is_drawn_whole():
 
 @pytest.mark.parametrize("evil", HOSTILE)
 def test_hostile_names_in_figures_are_text(evil):
-    found = Finding(evil, evil, None, None, evil, "ok", evil)
-    number = Finding(evil, 3.0, 2.0, 4.0, evil, "ok", evil)
+    found = Finding(evil, evil, None, None, evil, "ok", evil, (evil,))
+    number = Finding(evil, 3.0, 2.0, 4.0, evil, "ok", evil, (evil,))
     whole = Classic(evil, texture().strides, texture().sizes, {evil: found}, {evil: number})
     for svg in (regions(np.eye(3), evil, evil, evil), patterns([(evil, {evil: number})]), classic(whole)):
         words(svg)

@@ -16,7 +16,7 @@ def size(value=16384.0, low=16384, high=math.inf):
 
 
 def test_a_level_has_every_property_and_what_is_beyond():
-    bits = Finding("set_bits", "7-11", None, None, "", "ok", "mapping")
+    bits = Finding("set_bits", "7-11", None, None, "", "ok", "mapping", ("chase:3",))
     hierarchy = Hierarchy(levels=(CacheLevel("L1", "global", {"set_bits": bits, "size_bytes": size(np.int64(16384))}),))
     (level,) = json.loads(hierarchy_json.to_json(hierarchy))["levels"]
     assert (level.pop("name"), level.pop("space")) == ("L1", "global")
@@ -38,7 +38,7 @@ def test_every_part_is_there_where_nothing_was_found():
 
 
 def test_tlb_local_patterns_and_notes():
-    cycles = Finding("latency_cycles", 28.5, 28.0, 29.0, "cycles", "ok", "chase")
+    cycles = Finding("latency_cycles", 28.5, 28.0, 29.0, "cycles", "ok", "chase", ("chase:5",))
     hierarchy = Hierarchy(
         tlb=(TlbLevel("L1 TLB", {}),), local=CacheLevel("local", "local", {"latency_cycles": cycles}),
         patterns={"P1": cycles}, notes=("no images",),

@@ -55,7 +55,7 @@ def test_a_slope_over_the_chip_is_no_partition():
     """Latency that grows with distance from 200 to 500 cycles, with no gap."""
     rng = np.random.default_rng(1)
     cycles = 200 + 300 * np.abs(rng.random((UNITS, 1)) - rng.random((1, LINES)))
-    found = partitions(Map(cycles, tuple(range(UNITS)))).findings["partitions"]
+    found = partitions(Map(cycles, tuple(range(UNITS)), ("run:1",))).findings["partitions"]
     assert found.value is None and "one group" in found.reason
 
 
@@ -88,7 +88,7 @@ def test_a_unit_near_to_both_belongs_to_neither():
 
 @pytest.mark.parametrize("shape", [(0, 0), (1, 256), (132, 1)])
 def test_a_map_of_nothing_tells_nothing(shape):
-    found = partitions(Map(np.full(shape, 270.0), tuple(range(shape[0]))))
+    found = partitions(Map(np.full(shape, 270.0), tuple(range(shape[0])), ("run:1",)))
     assert found.findings["partitions"].value is None and len(found.of_unit) == shape[0]
     assert all("undetermined" in text for text in lines_of(found))
 

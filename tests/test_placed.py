@@ -21,8 +21,8 @@ def level(name: str, cycles: float | None, space: str = "global") -> CacheLevel:
         name,
         space,
         {
-            "latency_cycles": measured("latency_cycles", cycles, "whole laps", (), *ends),
-            "latency_ns": measured("latency_ns", cycles / 2, "whole laps", (), ends[0] / 2, ends[1] / 2),
+            "latency_cycles": measured("latency_cycles", cycles, "whole laps", ("chase:9",), *ends),
+            "latency_ns": measured("latency_ns", cycles / 2, "whole laps", ("chase:9",), ends[0] / 2, ends[1] / 2),
         },
     )
 
@@ -31,7 +31,7 @@ def mapped(monkeypatch, first: float, last: float, levels, image=()) -> Hierarch
     """A hierarchy with a map of units whose means rise from `first` to `last`."""
     cycles = np.repeat(np.linspace(first, last, UNITS)[:, None], LINES, axis=1)
     records = [type("Kept", (), {"benchmark": "l2_map", "params": {"access": "load"}})()]
-    monkeypatch.setattr(placed.partitions, "measured", lambda record: Map(cycles, tuple(range(UNITS))))
+    monkeypatch.setattr(placed.partitions, "measured", lambda record: Map(cycles, tuple(range(UNITS)), ("l2_map:3:0",)))
     return placed.placed(Hierarchy(levels=tuple(levels), image=tuple(image)), records).hierarchy
 
 

@@ -29,6 +29,9 @@ def walk(lines, count, seed):
     return np.random.default_rng(seed).integers(0, lines, count).tolist()
 
 
+IDS = ("chase:7", "chase:8")
+
+
 def noisy(flags, seed, share=0.001):
     random = np.random.default_rng(seed)
     return [bool(f) and random.random() >= share for f in flags]  # outliers look like misses
@@ -38,13 +41,13 @@ def noisy(flags, seed, share=0.001):
 @pytest.mark.parametrize("name", DETERMINISTIC)
 def test_a_deterministic_policy_is_named(name, ways):
     lines = walk(ways + 2, 1500, 7)
-    assert policy(ways, [(lines, noisy(hits(DETERMINISTIC[name][0], ways, lines), 1))]).value == name
+    assert policy(ways, [(lines, noisy(hits(DETERMINISTIC[name][0], ways, lines), 1))], IDS).value == name
 
 
 @pytest.mark.parametrize("form", range(4))
 def test_every_form_of_nru_is_nru(form):
     lines = walk(10, 2000, 3)
-    assert policy(8, [(lines, hits(DETERMINISTIC["NRU"][form], 8, lines))]).value == "NRU"
+    assert policy(8, [(lines, hits(DETERMINISTIC["NRU"][form], 8, lines))], IDS).value == "NRU"
 
 
 @pytest.mark.parametrize("ways", [4, 6, 8])
@@ -53,7 +56,7 @@ def test_random_is_named(ways):
     for seed in range(8):
         lines = walk(ways + 1, 300, seed)
         observations.append((lines, noisy(drawn([1 / ways] * ways, lines, seed), seed)))
-    found = policy(ways, observations)
+    found = policy(ways, observations, IDS)
     assert found.value in ("random", None)
     assert found.status == ("ok" if found.value else "undetermined")
     assert ways > 4 or found.value == "random"
@@ -61,14 +64,14 @@ def test_random_is_named(ways):
 
 def test_fermis_victims_are_found_with_their_probabilities():
     lines = [line for _ in range(300) for line in range(5)]
-    found, victims = policy_and_victims(4, [(lines, noisy(drawn(FERMI, lines, seed), seed)) for seed in range(2)])
+    found, victims = policy_and_victims(4, [(lines, noisy(drawn(FERMI, lines, seed), seed)) for seed in range(2)], IDS)
     assert found.value == "way-weighted"
     assert victims == pytest.approx(FERMI, abs=0.06)
 
 
 def test_a_lap_cannot_tell_lru_from_fifo():
     lines = list(range(5)) * 40
-    found = policy(4, [(lines, hits(DETERMINISTIC["LRU"][0], 4, lines))])
+    found = policy(4, [(lines, hits(DETERMINISTIC["LRU"][0], 4, lines))], IDS)
     assert (found.status, found.value) == ("undetermined", None)
     assert "LRU" in found.reason
     assert "FIFO" in found.reason
@@ -77,19 +80,19 @@ def test_a_lap_cannot_tell_lru_from_fifo():
 
 def test_two_ways_leave_lru_plru_and_nru_the_same():
     lines = walk(4, 800, 5)
-    found = policy(2, [(lines, hits(DETERMINISTIC["LRU"][0], 2, lines))])
+    found = policy(2, [(lines, hits(DETERMINISTIC["LRU"][0], 2, lines))], IDS)
     assert found.status == "undetermined"
 
 
 def test_what_no_policy_explains_is_not_named():
     lines = walk(6, 1000, 1)
     flags = (np.random.default_rng(2).random(1000) < 0.5).tolist()
-    assert policy(4, [(lines, flags)]).status == "undetermined"
+    assert policy(4, [(lines, flags)], IDS).status == "undetermined"
 
 
 @pytest.mark.parametrize(("ways", "lines"), [(1, [0, 1, 0, 1]), (8, [0, 1, 2] * 9)])
 def test_what_has_no_choice_says_so(ways, lines):
-    found = policy(ways, [(lines, hits(DETERMINISTIC["LRU"][0], ways, lines))])
+    found = policy(ways, [(lines, hits(DETERMINISTIC["LRU"][0], ways, lines))], IDS)
     assert (found.status, found.value) == ("undetermined", None)
     assert found.reason
 
@@ -107,7 +110,7 @@ def laps(ways, number, visits=12):
 def test_rates_of_random_laps_tell_a_policy(name):
     make = DETERMINISTIC[name][0]
     rates = [(lap, steady_misses(make, 8, lap, 64)) for lap in [*laps(8, 12), list(range(9)), list(range(10))]]
-    found = policy_from_rates(8, [(lap, rate + 0.002, rate - 0.01, rate + 0.01) for lap, rate in rates])
+    found = policy_from_rates(8, [(lap, rate + 0.002, rate - 0.01, rate + 0.01) for lap, rate in rates], IDS)
     assert found.value in (name, None)
     assert found.status == ("ok" if found.value else "undetermined")
 
@@ -117,10 +120,10 @@ def test_rates_tell_random_from_lru_by_a_lap():
     random = np.random.default_rng(0)
     seen = [list(range(5)), list(range(6)), list(range(7)), list(range(8)), *laps(4, 10)]
     rates = [(lap, float(sampled_misses(weights, lap, 60, random).mean())) for lap in seen]
-    assert policy_from_rates(4, [(lap, r, r - 0.005, r + 0.005) for lap, r in rates]).value in ("random", None)
-    assert policy_from_rates(4, [(list(range(5)), 1.0, 0.99, 1.0)]).status == "undetermined"
+    assert policy_from_rates(4, [(lap, r, r - 0.005, r + 0.005) for lap, r in rates], IDS).value in ("random", None)
+    assert policy_from_rates(4, [(list(range(5)), 1.0, 0.99, 1.0)], IDS).status == "undetermined"
 
 
 def test_rates_that_nothing_explains_are_not_named():
-    found = policy_from_rates(4, [(lap, 0.95 * (n % 2), 0.0, 0.01) for n, lap in enumerate(laps(4, 8))])
+    found = policy_from_rates(4, [(lap, 0.95 * (n % 2), 0.0, 0.01) for n, lap in enumerate(laps(4, 8))], IDS)
     assert found.status == "undetermined"

@@ -190,7 +190,11 @@ def test_what_is_not_known_stays_so():
 
 
 def test_a_settled_curve_has_a_latency_of_memory():
-    curve = [Sample(size, ns, 0.99 * ns, 1.01 * ns) for k in range(40) for size in [int(4096 * 2 ** (k / 2))]
-             for ns in [20.0 if size <= 128 << 10 else 600.0]]  # fmt: skip
+    sizes = [int(4096 * 2 ** (k / 2)) for k in range(40)]
+    latencies = [20.0 if size <= 128 << 10 else 600.0 for size in sizes]
+    curve = [
+        Sample(size, ns, 0.99 * ns, 1.01 * ns, None, (f"pchase:{k}:0",))
+        for k, (size, ns) in enumerate(zip(sizes, latencies, strict=True))
+    ]
     found_ = memory_latency(curve, INFO)
     assert found_.status == "ok" and found_.value == 600 and found_.unit == "ns"

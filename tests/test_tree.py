@@ -97,9 +97,9 @@ def test_values_stand_with_their_intervals_and_units():
         (known("size_bytes", 32 * KIB), "32 KiB"),
         (known("size_bytes", MIB, 0.97 * MIB, 1.02 * MIB), "1 MiB (0.97 to 1.02 MiB)"),
         (known("size_bytes", MIB, 512 * KIB, 1.5 * MIB), "1 MiB (0.5 to 1.5 MiB)"),
-        (Finding("size_bytes", 8 * MIB, 6 * MIB, None, "B", "ok", "m"), "8 MiB (at least 6 MiB)"),
-        (Finding("size_bytes", 8 * MIB, 6 * MIB, float("inf"), "B", "ok", "m"), "8 MiB (at least 6 MiB)"),
-        (Finding("size_bytes", 8 * MIB, None, None, "B", "ok", "m"), "8 MiB"),
+        (Finding("size_bytes", 8 * MIB, 6 * MIB, None, "B", "ok", "m", ("chase:4",)), "8 MiB (at least 6 MiB)"),
+        (Finding("size_bytes", 8 * MIB, 6 * MIB, float("inf"), "B", "ok", "m", ("chase:4",)), "8 MiB (at least 6 MiB)"),
+        (Finding("size_bytes", 8 * MIB, None, None, "B", "ok", "m", ("chase:4",)), "8 MiB"),
         (unknown("size_bytes", "why", 64 * MIB), "size ? (at least 64 MiB) [1]"),
         (unknown("ways", "why", 2, 8), "ways ? (2 to 8) [1]"),
         (unknown("policy", "why"), "policy ? [1]"),
@@ -183,7 +183,7 @@ def test_bold_adds_codes_and_nothing_else():
 @pytest.mark.parametrize("evil", EVIL)
 def test_whatever_a_file_says_stays_in_its_box(evil):
     found = Finding("size_bytes", 4096, 4096, 4096, evil, "inconsistent", evil, (evil,), evil)
-    word = Finding(evil, evil, None, None, "", "ok", evil)
+    word = Finding(evil, evil, None, None, "", "ok", evil, ("chase:0", evil))
     one = CacheLevel(evil, evil, {"size_bytes": found, evil: word, "ways": unknown("ways", evil)})
     hierarchy = Hierarchy(
         (one, one), (TlbLevel(evil, {"reach_bytes": found}),), one, (one,), (one,), {evil: found, "P1": word}, (evil,)

@@ -98,7 +98,7 @@ def report(
             groups = fleet.grouped(_noted(fleet.digests(paths, strict, len(usable_cpus()))))
             paths = fleet.speakers(groups)
         runs = [load(path, strict) for path in paths]
-        dissected = list(map(topology.dissected, runs))
+        runs, dissected = topology.consistent(runs, list(map(topology.dissected, runs)))
         if form == "html":
             made = document.as_html(runs, others, dissected, groups)
         else:

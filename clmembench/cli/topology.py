@@ -99,10 +99,13 @@ def _measured(info: DeviceInfo, found: Found, selection: Selection, spaces: Sequ
 
 
 def inferred(run: Run) -> Hierarchy:
-    """What the chases of a stored run tell of the hierarchy."""
+    """What the chases of a stored run tell of the hierarchy, held against what else the run measured."""
     from clmembench import dissection
+    from clmembench.gates import consistency
 
-    return dissection.inferred(run).hierarchy
+    (found,) = consistency.across([run], [dissection.inferred(run).hierarchy])[1]
+    assert found is not None
+    return found
 
 
 def _cards() -> Mapping[str, Card]:
@@ -122,6 +125,20 @@ def dissected(run: Run) -> Dissected | None:
         return None
     found = dissection.inferred(run)
     return Dissected(found.hierarchy, found.regions)
+
+
+def consistent(runs: Sequence[Run], found: Sequence[Dissected | None]) -> tuple[list[Run], list[Dissected | None]]:
+    """Runs and what was found of them, with what commands say of one device held against each other."""
+    from dataclasses import replace
+
+    from clmembench.gates import consistency, whole
+
+    if not any(found):
+        return list(runs), list(found)
+    judged = [whole.judged_run(run, read.sheet_of(run)) for run in runs]
+    judged, hierarchies = consistency.across(judged, [None if one is None else one.hierarchy for one in found])
+    held = zip(found, hierarchies, strict=True)
+    return judged, [None if one is None or here is None else replace(one, hierarchy=here) for one, here in held]
 
 
 def is_chased(run: Run) -> bool:

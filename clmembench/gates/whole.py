@@ -24,6 +24,8 @@ SHORTER = 0.7  # of the time of work half as much or less
 KNEE = 1.5  # a fall of bandwidth between two footprints, with which latency rises
 FLAT = 1.15  # the least such rise
 
+READS = "cache_read"
+
 Key = tuple[object, ...]
 Found = Iterator[tuple[Derived, str]]
 
@@ -180,11 +182,14 @@ def _knee(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found
     units = max(1, run.header.device.compute_units)  # a file may say anything
     cards = run.header.benchmarks
     rates = [v for v in values if v.unit == "GB/s" and v.place.compute_units is None and cards[v.benchmark].suite != "link"]
-    for name, line in _by_size(rates, lambda v: "array_bytes"):
+    for name, line in _by_size(rates, _footprint_axis):
         for small, large in pairwise(line):
             # a compute unit's share of the small footprint is what its own caches may hold
-            near = [s.ns for s in curve if s.array_bytes <= small.nbytes // units] or [curve[0].ns]
-            far = [s.ns for s in curve if s.array_bytes >= large.nbytes] or ([curve[-1].ns] if settled else [])
+            share, whole = _size(small, name), units * _size(large, name)
+            if name == "array_bytes":
+                share, whole = small.nbytes // units, large.nbytes
+            near = [s.ns for s in curve if s.array_bytes <= share] or [curve[0].ns]
+            far = [s.ns for s in curve if s.array_bytes >= whole] or ([curve[-1].ns] if settled else [])
             low, high = _interval(small), _interval(large)
             if far and low[0] > KNEE * high[1] and far[0] < FLAT * near[-1]:
                 yield (
@@ -192,6 +197,14 @@ def _knee(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found
                     f"{small.median:.4g} GB/s, and {large.median:.4g} {_at_size(large, name)}: "
                     "latency says that both lie in the same level",
                 )
+
+
+def _footprint_axis(value: Derived) -> str:
+    """The parameter that a footprint grows with: of cache_read the set that each compute unit reads for itself, through all
+    caches, as the chase does."""
+    if value.benchmark != READS:
+        return "array_bytes"
+    return "set_bytes" if (value.params.get("set"), value.params.get("path")) == ("own", "plain") else ""
 
 
 def latency_curve(run: Run) -> list[levels.Sample]:

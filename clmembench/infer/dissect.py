@@ -20,21 +20,28 @@ BLOCK = 128 * KIB  # visited as a whole, so that translation is paid once for ma
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What may be asked: the largest working set, that beyond which a flat end is memory, and the spaces there are."""
+    """What may be asked: the largest working set, that beyond which a flat end is memory, and the spaces there are. Where the
+    former is less than the latter, memory is not seen."""
 
     most_bytes: int
     floor_bytes: int
     spaces: frozenset[Space] = frozenset({"global"})
     line_bytes: int = 64  # as the device claims
 
+    @property
+    def enough_bytes(self) -> int:
+        """From where on a flat curve needs no larger sets: what shows memory, or where that cannot be asked for a quarter."""
+        return self.floor_bytes if self.floor_bytes <= self.most_bytes else self.most_bytes // 4
+
 
 def dissect(limits: Limits) -> Inquiry[Hierarchy]:
     """Global memory through all its levels and its translation. What cannot be found is `undetermined` and says why."""
     asked = Asked()
     chase = Chase(block_bytes=BLOCK)
-    node = yield from strides.longest_unit(asked, "global", limits.floor_bytes, limits.line_bytes)
-    farthest = max(LEAST_FARTHEST * limits.floor_bytes, min(FARTHEST * limits.floor_bytes, LARGE))
-    curve = yield from steps.curve(asked, chase, node, 16 * node, min(limits.most_bytes, farthest), limits.floor_bytes)
+    enough = limits.enough_bytes
+    node = yield from strides.longest_unit(asked, "global", enough, limits.line_bytes)
+    farthest = max(LEAST_FARTHEST * enough, min(FARTHEST * enough, LARGE))
+    curve = yield from steps.curve(asked, chase, node, 16 * node, min(limits.most_bytes, farthest), enough)
     if curve is None:
         return Hierarchy(notes=("no chase through global memory gave an answer",))
     noise = max(LEAST_NOISE, curve.steps[0].noise if curve.steps else curve.noise)
@@ -73,13 +80,21 @@ def dissect(limits: Limits) -> Inquiry[Hierarchy]:
     local = (yield from spaces.own(asked, "local")) if "local" in limits.spaces else None
     private = (yield from spaces.own(asked, "private")) if "private" in limits.spaces else None
     whole = Hierarchy(
-        levels=(*levels, *steps.memory(curve, bool(sure)), *paths.get("readonly", ()), *((private,) if private else ())),
+        levels=(
+            *levels,
+            *steps.memory(curve, bool(sure), limits.floor_bytes),
+            *paths.get("readonly", ()),
+            *((private,) if private else ()),
+        ),
         tlb=tuple(translations),
         local=local,
         constant=spaces.named(paths, "constant_array", "constant"),
         image=spaces.named(paths, "image1d_buffer", "image1d", "image2d"),
     )
-    met = yield from latency_patterns.inquire(latency_experiment.known(whole), curve.ghz, "global", limits.most_bytes)
+    geometry = latency_experiment.known(whole)
+    if curve.sizes[-1] < limits.floor_bytes:
+        geometry = replace(geometry, last_bytes=None)  # a larger cache may lie beyond all sets that were asked for
+    met = yield from latency_patterns.inquire(geometry, curve.ghz, "global", limits.most_bytes)
     whole = replace(whole, patterns=latency_patterns.as_findings(met))
     if len(curve.steps) < 2:
         return whole

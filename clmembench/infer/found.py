@@ -16,12 +16,13 @@ def measured(
     name: str,
     value: float | str,
     method: str,
-    evidence: tuple[str, ...] = (),
+    evidence: tuple[str, ...],
     low: float | None = None,
     high: float | None = None,
     unit: str = "",
 ) -> Finding:
-    """A value that can be relied on, in the unit its name says; without bounds it is exact."""
+    """A value that can be relied on, in the unit its name says; without bounds it is exact. `evidence` are ids of the records
+    that it rests on. Raises ValueError where there are none."""
     exact = value if isinstance(value, int | float) else None
     return Finding(
         name,

@@ -38,6 +38,11 @@ class Known:
     all_pages: int | None = None  # of the L2 TLB
     last_bytes: int | None = None  # of the largest cache
 
+    @property
+    def translates(self) -> bool:
+        """Whether a TLB was found: its page is what is first known of one."""
+        return self.page_bytes is not None or self.near_pages is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:

@@ -15,6 +15,7 @@ NAMES = ("P1", "P2", "P3", "P4", "P5", "P6")
 TRACE, LAPS = "non-uniform strides, access by access", "a lap of its own"
 LESS, MORE = 0.25, 32.0  # how much shorter hits may be in a trace than in a lap, as a fraction, and how much longer
 LONGER = 1.08  # an access to a far page that takes longer than most may be a change of page-table context
+NO_TLB = "no TLB was found on this device, so that what first accesses to far pages miss beside the caches is not known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,8 @@ def inquire(
 
 
 def agreed(answers: Sequence[Answer]) -> Answer:
-    """The median of variants of one lap, which another must be within 5% of: else one without a value, and why."""
+    """The median of variants of one lap, which another must be within 5% of: else one without a value, and why. Where one of
+    them is further off, the reason says so beside the value."""
     told = sorted((a for a in answers if a.value is not None), key=lambda a: a.value or 0.0)
     if not told:
         return answers[0]
@@ -60,7 +62,9 @@ def agreed(answers: Sequence[Answer]) -> Answer:
     values = [a.value or 0.0 for a in told]
     near = sum(abs(v - (middle.value or 0.0)) <= SURE * (middle.value or 0.0) for v in values)
     if near > 1 and (len(told) < 3 or near > len(told) // 2):
-        return replace(middle, evidence=tuple(e for a in told for e in a.evidence))
+        others = ", ".join(f"{v:.4g}" for v in values if abs(v - (middle.value or 0.0)) > SURE * (middle.value or 0.0))
+        off = f"{len(told) - near} of {len(told)} laps that should be alike takes {others}" if others else ""
+        return replace(middle, evidence=tuple(e for a in told for e in a.evidence), reason=off)
     why = f"laps that should be alike take {values[0]:.4g} to {values[-1]:.4g}"
     return replace(middle, value=None, low=None, high=None, reason=why)
 
@@ -82,7 +86,7 @@ def read(asked: Experiment, answer: Answer, ghz: float | None = None, lap: Answe
     """
     if answer.latencies is None:
         why = answer.reason or "no latencies of single accesses"
-        return {name: _told(Typical(why=why), name, answer, ghz) for name in NAMES}
+        return {name: _told(Typical(why=why), name, answer, TRACE, ghz) for name in NAMES}
     latencies = np.median(answer.latencies, axis=0)  # over repeats: what disturbs one is not in the others
     cut = Reader(latencies, clock_step(answer.latencies))
     near = _accesses(asked, "P1")
@@ -91,9 +95,9 @@ def read(asked: Experiment, answer: Answer, ghz: float | None = None, lap: Answe
         raw = cut.mean(near)
         if not -LESS * lap.value <= raw - lap.value <= max(MORE, LESS * lap.value):
             why = f"hits take {raw:.4g} on their own and {lap.value:.4g} in a lap: single accesses are not timed right"
-            return {name: _told(Typical(why=why), name, answer, ghz) for name in NAMES}
+            return {name: _told(Typical(why=why), name, answer, TRACE, ghz) for name in NAMES}
         cut = replace(cut, latencies=latencies - (raw - lap.value), own_cost=lap.high - lap.low)
-        hit = Typical(lap.value, lap.low, lap.high, near)
+        hit = Typical(lap.value, lap.low, lap.high, near, said=lap.reason)
     far = _accesses(asked, "far")
     laps = [(s.pages, cut.of(s.counted)) for s in asked.stages if s.role == "lap"]
     second, third = _tlb_misses(asked, hit, laps)
@@ -101,11 +105,13 @@ def read(asked: Experiment, answer: Answer, ghz: float | None = None, lap: Answe
     if miss.sure and hit.sure and miss.value < hit.value * (1 + TYPICAL):
         miss = Typical(why="lines that were not used before take no longer: the caches were not empty")
     walk, context = _far(cut, far, asked) if far else (cut.of(_accesses(asked, "touch")), Typical(why="the array is too small"))
-    if walk.sure and miss.sure and walk.high < miss.low:
-        walk = Typical(why="new pages take less time than new lines of used ones")
-    found = dict(zip(NAMES, (hit, second, third, miss, walk, context), strict=True))
-    of_lap = {"P1": LAPS} if lap is not None else {}
-    return {name: _told(f, name, answer, ghz, of_lap.get(name, TRACE)) for name, f in found.items()}
+    if not (asked.known.translates or second.sure or third.sure):
+        walk, context = (_without_tlb(f) for f in (walk, context))
+    found = dict(zip(NAMES, (hit, second, third, miss, _beyond_cache(miss, walk), context), strict=True))
+    # the lap is P1's value, and what the clock costs by itself is known from it for all others
+    whole = answer if lap is None else replace(answer, evidence=tuple(dict.fromkeys((*answer.evidence, *lap.evidence))))
+    first = (answer, TRACE) if lap is None else (replace(answer, evidence=lap.evidence, reason=lap.reason), LAPS)
+    return {name: _told(f, name, *(first if name == "P1" else (whole, TRACE)), ghz) for name, f in found.items()}
 
 
 def read_laps(
@@ -121,10 +127,11 @@ def read_laps(
         elif answer is None or answer.value is None or answer.low is None or answer.high is None:
             found[name] = Typical(why=(answer.reason if answer else "") or "its lap was not measured")
         else:
-            found[name] = Typical(answer.value, answer.low, answer.high)
+            found[name] = Typical(answer.value, answer.low, answer.high, said=answer.reason)
     found["P2"], found["P3"] = _beyond_tlbs(found["P1"], found["P2"], found["P3"])
+    found["P5"] = _beyond_cache(found["P4"], found["P5"])
     nothing = next(iter(answers.values()))
-    return {name: _told(found[name], name, answers.get(name, nothing), ghz, LAPS) for name in NAMES}
+    return {name: _told(found[name], name, answers.get(name, nothing), LAPS, ghz) for name in NAMES}
 
 
 def _tlb_misses(asked: Experiment, hit: Typical, laps: Sequence[tuple[int, Typical]]) -> tuple[Typical, Typical]:
@@ -183,34 +190,57 @@ def _swept(asked: Experiment, hit: Typical, laps: Sequence[tuple[int, Typical]])
 
 
 def _far(cut: Reader, far: Sequence[int], asked: Experiment) -> tuple[Typical, Typical]:
-    """P5 and P6 among first accesses to far pages: most of them, and those that at regular distances take longer."""
+    """P5 and P6 among first accesses to far pages: those that at regular distances take longer are P6 and the others P5. Where
+    some take longer at no regular distance, nothing says which of them met what, and P5 rests on all."""
     values = cut.latencies[list(far)]
     longer = values > LONGER * np.median(values)
-    usual = cut.of([n for n, slow in zip(far, longer, strict=True) if not slow])
+    every = cut.of(far)
     spanned = len(far) * FAR_BYTES >> 20
     if not longer.any():
-        return usual, Typical(
+        return every, Typical(
             why=f"not present: of {len(far)} first accesses over {spanned} MiB none takes longer than the others"
         )
     places = np.flatnonzero(longer)
     gaps = np.diff(places)
     if len(places) < LEAST or gaps.min() < 2 or (gaps % gaps.min()).any():
         why = f"{len(places)} of {len(far)} first accesses over {spanned} MiB take longer, at no regular distance"
-        return usual, Typical(why=why)
+        return every, Typical(why=why)
+    usual = cut.of([n for n, slow in zip(far, longer, strict=True) if not slow])
     return usual, cut.of([n for n, slow in zip(far, longer, strict=True) if slow])
 
 
-def _told(found: Typical, name: str, answer: Answer, ghz: float | None, method: str = TRACE) -> Latency:
-    """In cycles and in ns."""
+def _beyond_cache(miss: Typical, walk: Typical) -> Typical:
+    """P5, only where it is no less than P4: both miss the caches, and one of them its translation too."""
+    if not (walk.sure and miss.sure) or walk.high >= miss.low:
+        return walk
+    spans = f"{walk.low:.4g} to {walk.high:.4g} against {miss.low:.4g} to {miss.high:.4g}"
+    return Typical(why=f"new pages take less time than new lines of used ones, {spans}")
+
+
+def _without_tlb(found: Typical) -> Typical:
+    """A pattern that misses TLBs, where none was found: only that it is not there can be said, or what was seen instead."""
+    if not found.sure:
+        return found
+    return Typical(why=f"{NO_TLB}: {len(found.accesses)} of them take {found.value:.4g} ({found.low:.4g} to {found.high:.4g})")
+
+
+def _told(found: Typical, name: str, answer: Answer, method: str, ghz: float | None) -> Latency:
+    """In cycles and in ns, from the records that the answer names."""
+    method = f"{method}; {found.said}" if found.said else method
     ratio = ghz or (answer.value / answer.ns if answer.unit == "cycles" and answer.value and answer.ns else None)
+
+    def ends(scale: float) -> tuple[float | None, float | None]:
+        low, high = (scale * v if np.isfinite(v) else None for v in (found.low, found.high))
+        return low, high
 
     def finding(unit: str) -> Finding:
         own, label = answer.unit == unit, f"latency_{name}" + ("_ns" if unit == "ns" else "")
         if not found.sure or (not own and ratio is None):
             why = found.why if not found.sure else f"the core's clock is not known, so {answer.unit} cannot be told in {unit}"
-            return Finding(label, None, None, None, unit, "undetermined", method, answer.evidence, why)
+            low, high = ends(1.0) if own else (None, None)
+            return Finding(label, None, low, high, unit, "undetermined", method, answer.evidence, why)
         scale = 1.0 if own or ratio is None else (1 / ratio if unit == "ns" else ratio)
-        value, low, high = (scale * v for v in (found.value, found.low, found.high))
+        value, (low, high) = scale * found.value, ends(scale)
         return Finding(label, value, low, high, unit, "ok", method, answer.evidence)
 
     return Latency(finding("cycles"), finding("ns"), found.accesses)

@@ -54,15 +54,16 @@ def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inq
     method = "plateau of whole laps over growing working sets"
     sure = step.flat and (yield from _unhelped(asked, chase, step, around))
     reason = HELPED if step.flat else why
-    latencies = latency(step.hit if sure else None, step.hit_ns if sure else None, curve, method, reason, step.noise)
+    plateau = curve.plateau(around.number)
+    latencies = latency(step.hit if sure else None, step.hit_ns if sure else None, curve, method, reason, plateau, step.noise)
     # a block's pages are translated once each, for all their lines
     beyond = around.penalty * around.node_bytes / max(PAGE, around.page_bytes) if step.over_bytes > around.reach_bytes else 0.0
     contrast = Contrast(step.hit, step.miss, (step.noise or around.noise) * step.hit, beyond)
     if sure and not all(before.flat for before in curve.steps[: around.number]):
         sure, reason = False, NUMBERLESS
-        latencies = latency(None, None, curve, method, reason, low=step.hit, low_ns=step.hit_ns)
+        latencies = latency(None, None, curve, method, reason, plateau, low=step.hit, low_ns=step.hit_ns)
     if not sure:
-        bounds = undetermined("size_bytes", reason, method, (), step.fits_bytes, step.gone_bytes)
+        bounds = undetermined("size_bytes", reason, method, plateau, step.fits_bytes, step.gone_bytes)
         none = {n: undetermined(n, reason) for n in GEOMETRY}
         return CacheLevel(name, chase.space, {"size_bytes": bounds, **none, **latencies})
     asked.cited()
@@ -137,7 +138,7 @@ def _soft(curve: Curve, around: Around, first: int) -> dict[str, Finding]:
     )
     names = ("line_bytes", "ways", "sets", "policy")
     found = {name: undetermined(name, why) for name in names}
-    ramp = None
+    ramp, evidence = None, curve.cited(step.fits_bytes, step.gone_bytes)
     if around.page_bytes and step.miss < HIDDEN * step.hit:
         points = [
             (size, (value - step.hit) / (step.miss - step.hit))
@@ -148,12 +149,12 @@ def _soft(curve: Curve, around: Around, first: int) -> dict[str, Finding]:
     method = "share of misses over growing working sets, as of pages in random frames"
     if ramp is None:
         reason = "misses begin there and grow slowly, not as they do of pages in random frames alone"
-        size = undetermined("size_bytes", reason, method, (), first, step.gone_bytes)
+        size = undetermined("size_bytes", reason, method, evidence, first, step.gone_bytes)
     elif ramp.high - ramp.low > CLOSE * ramp.high:
         reason = f"the share of misses suits sizes from {ramp.low:.0f} to {ramp.high:.0f} B"
-        size = undetermined("size_bytes", reason, method, (), ramp.low, ramp.high)
+        size = undetermined("size_bytes", reason, method, evidence, ramp.low, ramp.high)
     else:
-        size = measured("size_bytes", ramp.best, method, (), ramp.low, ramp.high)
+        size = measured("size_bytes", ramp.best, method, evidence, ramp.low, ramp.high)
     return {"size_bytes": size, **found}
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from clmembench import derive
 from clmembench.model import DeviceInfo, Metric, Record, Value
 
+MIB = 1 << 20
 FLAT = 0.10  # a plateau's values lie within this fraction of its own median
 OCTAVES = 1.0  # a plateau is at least this long
 SIGMAS = 4.0  # of the curve's own noise: what lies further off a plateau's median at its ends is not on it
@@ -22,13 +23,15 @@ NOISIER = 1.5  # how much noisier than ns a curve in cycles may be and still be 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One point of a curve: the array's extent in bytes, latency with its 95% interval in ns, and in cycles where known."""
+    """One point of a curve: the array's extent in bytes, latency with its 95% interval in ns, and in cycles where known;
+    `evidence` are ids of its records."""
 
     array_bytes: int
     ns: float
     low: float
     high: float
     cycles: float | None = None
+    evidence: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,8 @@ class Plateau:
     """A stretch of constant latency: medians over its points, least and greatest array on it, and where it ends.
 
     The level ends between `last_bytes` (still on the plateau) and `next_bytes` (clearly off it; None: never clearly left). Both
-    are extents of the array; `extent_per_line_byte` says how many bytes of lines lie in them.
+    are extents of the array; `extent_per_line_byte` says how many bytes of lines lie in them. `evidence` are ids of its points'
+    records.
     """
 
     ns: float
@@ -46,6 +50,7 @@ class Plateau:
     first_bytes: int
     last_bytes: int
     next_bytes: int | None
+    evidence: tuple[str, ...] = ()
 
 
 def curve(records: Iterable[Record], metric: Metric, x: str) -> list[Sample]:
@@ -60,7 +65,8 @@ def curve(records: Iterable[Record], metric: Metric, x: str) -> list[Sample]:
         summary = derive.summarise(group, metric)
         if summary is not None and summary.low > 0 and math.isfinite(summary.high):
             cycles = derive.summarise(group, metric, in_cycles=True)
-            samples.append(Sample(size, summary.median, summary.low, summary.high, cycles.median if cycles else None))
+            ids = tuple(map(derive.id_of, group))
+            samples.append(Sample(size, summary.median, summary.low, summary.high, cycles.median if cycles else None, ids))
     return samples
 
 
@@ -103,20 +109,32 @@ def plateaus(samples: Sequence[Sample]) -> list[Plateau]:
 
 
 def settled(samples: Sequence[Sample], floor_bytes: int) -> bool:
-    """Whether the last plateau is two octaves long, and the working set exceeds four times the last knee and `floor_bytes`.
-
-    The floor is there because a large last-level cache is a long plateau too: it must exceed what such a cache can hold. A
-    curve without a knee has not settled: every memory has at least one cache before it, or the sweep has not left it yet.
-    """
+    """Whether the last plateau is memory, by `not_memory`: it reaches to the largest set, and a knee lies before it. A curve
+    without a knee has not settled: every memory has at least one cache before it, or the sweep has not left it yet."""
     found = plateaus(samples)
     if len(found) < 2 or found[-1].last_bytes != samples[-1].array_bytes:
         return False
     last = found[-1]
-    return (
-        math.log2(last.last_bytes / last.first_bytes) >= SETTLED_OCTAVES - 0.01
-        and last.last_bytes >= BEYOND_KNEE * found[-2].last_bytes
-        and last.last_bytes >= floor_bytes
-    )
+    return not not_memory(found[-2].last_bytes, last.first_bytes, last.last_bytes, floor_bytes)
+
+
+def not_memory(knee_bytes: float, first_bytes: float, last_bytes: float, floor_bytes: int) -> str:
+    """Why the level at the end of a latency curve may not be called memory, "" where it may: the one rule for every command.
+
+    It is flat from `first_bytes` to `last_bytes`, the largest working set there is, for two octaves; that is four times the
+    last size on the level before, `knee_bytes`; and `floor_bytes`, since a large last cache is a long plateau too: the sets
+    must exceed what such a cache can hold.
+    """
+    if last_bytes < floor_bytes:
+        return (
+            f"the largest working set is {last_bytes / MIB:.4g} MiB, which the caches that the device claims or may have could "
+            f"hold: {floor_bytes / MIB:.4g} MiB would show memory"
+        )
+    if math.log2(last_bytes / first_bytes) < SETTLED_OCTAVES - 0.01:
+        return f"its latency is the same for less than {SETTLED_OCTAVES:.0f} octaves of working sets"
+    if last_bytes < BEYOND_KNEE * knee_bytes:
+        return f"the largest working set is less than {BEYOND_KNEE:.0f} times what the level before holds"
+    return ""
 
 
 def floor_bytes(info: DeviceInfo) -> int:
@@ -125,7 +143,7 @@ def floor_bytes(info: DeviceInfo) -> int:
     Claims can be far too small (GPUs' leave out their last level), so it is also at least 512 MiB on GPUs, twice the largest
     last level there is (256 MiB), and 128 MiB on CPUs, whose claims come from the operating system.
     """
-    return max(4 * info.cache_bytes, (128 if info.kind == "cpu" else 512) << 20)
+    return max(4 * info.cache_bytes, (128 if info.kind == "cpu" else 512) * MIB)
 
 
 def _noise(values: Sequence[float]) -> float:
@@ -208,4 +226,5 @@ def _plateau(samples: Sequence[Sample], values: Sequence[float], off: float, sta
         first_bytes=part[0].array_bytes,
         last_bytes=part[-1].array_bytes,
         next_bytes=samples[left].array_bytes if left is not None else None,
+        evidence=tuple(name for s in part for name in s.evidence),
     )

@@ -51,13 +51,14 @@ def _from_all_units(hierarchy: Hierarchy, loads: partitions.Map | None) -> Hiera
     least = (1 - AMONG) * own
 
     def wider(levels: Sequence[CacheLevel]) -> tuple[CacheLevel, ...]:
-        return tuple(_widened(level, below, above, least) for level in levels)
+        return tuple(_widened(level, below, above, least, loads.evidence) for level in levels)
 
     return replace(hierarchy, levels=wider(hierarchy.levels), image=wider(hierarchy.image), constant=wider(hierarchy.constant))
 
 
-def _widened(level: CacheLevel, below: float, above: float, least: float) -> CacheLevel:
-    """The level with so many cycles' more room on either side of its latency, if that is at least so many."""
+def _widened(level: CacheLevel, below: float, above: float, least: float, evidence: tuple[str, ...]) -> CacheLevel:
+    """The level with so many cycles' more room on either side of its latency, as the records `evidence` say, if that is at
+    least so many."""
     cycles = level.findings.get("latency_cycles")
     if cycles is None or not isinstance(cycles.value, int | float) or cycles.value < least:
         return level
@@ -67,7 +68,9 @@ def _widened(level: CacheLevel, below: float, above: float, least: float) -> Cac
         if old is not None and isinstance(old.value, int | float) and old.low is not None and old.high is not None:
             scale = old.value / cycles.value
             method = f"{old.method}; interval: all compute units"
-            found[name] = replace(old, low=old.low + scale * below, high=old.high + scale * above, method=method)
+            ids = tuple(dict.fromkeys((*old.evidence, *evidence)))
+            ends = old.low + scale * below, old.high + scale * above
+            found[name] = replace(old, low=ends[0], high=ends[1], method=method, evidence=ids)
     return replace(level, findings=found)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -23,6 +24,7 @@ UNEVEN = 2.0  # victims drawn this unevenly are what an answer of "random" has t
 MOST_WEIGHTED_WAYS = 16
 
 Victims = tuple[float, ...]
+Named = tuple[str | None, str, str, Victims]  # policy, method, why there is none, victims' probabilities
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +37,37 @@ class Candidate:
     victims: Victims = ()
 
 
-def policy(ways: int, observations: Sequence[Observation]) -> Finding:
-    """The policy of sets of `ways` ways. Each observation is one set from empty on: the lines accessed, and which of them hit.
+def policy(ways: int, observations: Sequence[Observation], evidence: Sequence[str]) -> Finding:
+    """The policy of sets of `ways` ways. Each observation is one set from empty on: the lines accessed, and which of them hit;
+    `evidence` are ids of the records that they are from.
 
     One of LRU, FIFO, tree-PLRU, NRU, random, way-weighted, where all others are less likely by a factor of exp(10) and it
     explains the flags; `undetermined` with the evidence that is missing otherwise. Mei & Chu 2015, section 4.5, are who found
     victims drawn unevenly; likelihoods instead of a reading by eye, because a lap cannot tell LRU from FIFO.
     """
-    return policy_and_victims(ways, observations)[0]
+    return policy_and_victims(ways, observations, evidence)[0]
 
 
-def policy_and_victims(ways: int, observations: Sequence[Observation]) -> tuple[Finding, Victims]:
+def policy_and_victims(ways: int, observations: Sequence[Observation], evidence: Sequence[str]) -> tuple[Finding, Victims]:
     """As `policy`, and if way-weighted each way's probability to be the victim, in the order in which they are filled."""
+    named, method, reason, victims = _named(ways, observations)
+    return policy_finding(named, method, reason, evidence), victims
+
+
+def policy_finding(name: str | None, method: str, reason: str, evidence: Sequence[str]) -> Finding:
+    """A policy by its name; None: undetermined for that reason."""
+    status: Literal["ok", "undetermined"] = "undetermined" if name is None else "ok"
+    return Finding("policy", name, None, None, "", status, method, tuple(dict.fromkeys(evidence)), reason)
+
+
+def _named(ways: int, observations: Sequence[Observation]) -> Named:
+    """The policy's name or why there is none, and its victims' probabilities."""
     telling = different([o for o in observations if len(set(o[0])) > ways], set())
     count = sum(len(lines) for lines, _ in telling)
     if ways < 2:
-        return _undetermined("a set of one way has no choice of a victim", count), ()
+        return _unnamed("a set of one way has no choice of a victim", count)
     if not telling:
-        return _undetermined("no set was given more lines than it has ways: access random sequences over ways + 2 lines", 0), ()
+        return _unnamed("no set was given more lines than it has ways: access random sequences over ways + 2 lines", 0)
     exact = [_exact(name, ways, telling) for name in DETERMINISTIC if makers(name, ways)]
     best = max(exact, key=lambda c: c.loglik)
     for most in (MOST_DRAWN // 8, MOST_DRAWN // 2, MOST_DRAWN):
@@ -133,7 +148,7 @@ def _least_uneven(ways: int, observations: Sequence[Observation]) -> Candidate:
     return Candidate("way-weighted", max(tries), False)
 
 
-def _decided(candidates: Sequence[Candidate], count: int) -> tuple[Finding, Victims]:
+def _decided(candidates: Sequence[Candidate], count: int) -> Named:
     """The candidate that explains the flags by a margin over every other; drawn evenly is preferred to unevenly."""
     likeliest: dict[str, Candidate] = {}
     for c in candidates:
@@ -148,14 +163,14 @@ def _decided(candidates: Sequence[Candidate], count: int) -> tuple[Finding, Vict
     else:
         rivals = [c for c in ranked if c is not best]
     if not best.explains:
-        return _undetermined(f"{UNEXPLAINED} explains which accesses hit and which missed", count), ()
+        return _unnamed(f"{UNEXPLAINED} explains which accesses hit and which missed", count)
     close = sorted({c.name for c in rivals if c.loglik > best.loglik - MARGIN})
     if close:
         names = " or ".join([best.name, *close])
-        return _undetermined(f"{names} explain what was seen equally well; {_missing(best.name, close)}", count), ()
+        return _unnamed(f"{names} explain what was seen equally well; {_missing(best.name, close)}", count)
     margin = best.loglik - max((c.loglik for c in rivals), default=-math.inf)
     method = f"likelihood of {count} accesses under six policies, ahead by {min(margin, 1e6):.0f}"
-    return Finding("policy", best.name, None, None, "", "ok", method), best.victims
+    return best.name, method, "", best.victims
 
 
 def _missing(best: str, close: Sequence[str]) -> str:
@@ -164,14 +179,8 @@ def _missing(best: str, close: Sequence[str]) -> str:
     return "missing are random sequences over ways + 2 lines of one set"
 
 
-def _undetermined(reason: str, count: int) -> Finding:
-    method = f"likelihood of {count} accesses under six policies"
-    return Finding("policy", None, None, None, "", "undetermined", method, reason=reason)
-
-
-def with_evidence(finding: Finding, evidence: Sequence[str]) -> Finding:
-    """The same finding with the ids of what it is from."""
-    return replace(finding, evidence=tuple(dict.fromkeys(evidence)))
+def _unnamed(reason: str, count: int) -> Named:
+    return None, f"likelihood of {count} accesses under six policies", reason, ()
 
 
 def seeded(ways: int) -> np.random.Generator:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from clmembench.infer.policies import MARGIN, _undetermined, seeded
+from clmembench.infer.policies import MARGIN, policy_finding, seeded
 from clmembench.infer.replacement import DETERMINISTIC, makers, sampled_misses, steady_misses
 from clmembench.model import Array, Finding
 
@@ -14,23 +14,26 @@ SYSTEMATIC = 0.02  # of a miss rate that is made from a mean latency: both plate
 LAPS = 64
 SAMPLES = 64  # sets simulated for each assignment of probabilities
 MOST_STEPS = 6_000  # of the simulation of drawn victims, for each lap that was measured
+METHOD = "miss rates of {} laps against six policies simulated"
 UNEVEN = (1.5, 2.0, 3.0, 5.0, 10.0)  # how much more often one way is the victim than each other
 
 RateObservation = tuple[Sequence[int], float, float, float]
 
 
-def policy_from_rates(ways: int, observations: Sequence[RateObservation]) -> Finding:
+def policy_from_rates(ways: int, observations: Sequence[RateObservation], evidence: Sequence[str]) -> Finding:
     """The policy of a set of `ways` ways from steady-state miss rates.
 
     Each observation is one lap of line numbers in one set, the rate at which its accesses miss when it is repeated for ever,
     and that rate's 95% interval. Answers only with a log-likelihood margin of 10 over every other policy, and where the best
-    is within what noise explains; a lap over ways + 2 lines in random order, some visits each, tells most apart.
+    is within what noise explains; a lap over ways + 2 lines in random order, some visits each, tells most apart. `evidence` are
+    ids of the records of the laps.
     """
     telling = [o for o in observations if len(set(o[0])) > ways]
     if ways < 2:
-        return _undetermined("a set of one way has no choice of a victim", 0)
+        return policy_finding(None, METHOD.format(0), "a set of one way has no choice of a victim", evidence)
     if not telling:
-        return _undetermined("no lap had more lines of a set than it has ways: chase random laps over ways + 2 lines", 0)
+        why = "no lap had more lines of a set than it has ways: chase random laps over ways + 2 lines"
+        return policy_finding(None, METHOD.format(0), why, evidence)
     seen = np.array([[rate, max((high - low) / 3.92, 0.0)] for _, rate, low, high in telling])
     sigma = np.hypot(seen[:, 1], SYSTEMATIC)
     logliks: dict[str, float] = {}
@@ -45,7 +48,7 @@ def policy_from_rates(ways: int, observations: Sequence[RateObservation]) -> Fin
     logliks["random"] = each[0]
     clearly = [value for value, row in zip(each, weights, strict=True) if row.max() >= 2 * row.min()]
     logliks["way-weighted"] = max(clearly)
-    return _decided(logliks, len(telling))
+    return policy_finding(*_decided(logliks, len(telling)), evidence)
 
 
 def _loglik(seen: Array, said: Array, sigma: Array) -> float:
@@ -73,15 +76,15 @@ def _drawn_rates(weights: Array, lap: Sequence[int]) -> Array:
     return means
 
 
-def _decided(logliks: dict[str, float], count: int) -> Finding:
+def _decided(logliks: dict[str, float], count: int) -> tuple[str | None, str, str]:
+    """The policy or None, the method, and why there is none."""
     ranked = sorted(logliks, key=lambda name: -logliks[name])
     best = ranked[0]
     close = [name for name in ranked[1:] if logliks[name] > logliks[best] - MARGIN]
     if -2 * logliks[best] > count + 4 * np.sqrt(2 * count) + 4:
-        return _undetermined("no policy that is known explains the miss rates of these laps", count)
+        return None, METHOD.format(count), "no policy that is known explains the miss rates of these laps"
     if close:
         names = " or ".join([best, *close])
         missing = "missing are more laps in random order over ways + 2 lines of one set, or each access's latency"
-        return _undetermined(f"{names} explain the miss rates equally well; {missing}", count)
-    method = f"miss rates of {count} laps against six policies simulated, ahead by {logliks[best] - logliks[ranked[1]]:.0f}"
-    return Finding("policy", best, None, None, "", "ok", method)
+        return None, METHOD.format(count), f"{names} explain the miss rates equally well; {missing}"
+    return best, f"{METHOD.format(count)}, ahead by {logliks[best] - logliks[ranked[1]]:.0f}", ""

@@ -9,7 +9,7 @@ from typing import Literal
 from clmembench.infer.geometry import Setting
 from clmembench.infer.hypothesis import Hypothesis, per_set
 from clmembench.infer.modes import Mode
-from clmembench.infer.policies import UNEXPLAINED, policy_and_victims, with_evidence
+from clmembench.infer.policies import UNEXPLAINED, policy_and_victims
 from clmembench.infer.uneven import uneven
 from clmembench.model import Finding
 
@@ -115,7 +115,7 @@ def latency(name: str, mode: Mode, evidence: Sequence[str]) -> Finding:
     """The centre of a mode, in the unit of the trace."""
     low, high = mode.centre - 2 * mode.error, mode.centre + 2 * mode.error
     method = "mean of the mode of latencies, without outliers"
-    if mode.mixed:
+    if mode.mixed or not evidence:
         reason = (
             "several latencies may be hidden in this one, or it may be another level's; missing is a finer clock, or less noise"
         )
@@ -153,8 +153,7 @@ def _policy(near: Sequence[Hypothesis], given: Setting, evidence: Sequence[str])
         if "random" in names:
             if sectored and any(s.stride_bytes < best.mapping.line_bytes for s in given.visits):
                 return undetermined("policy", "", "victims are drawn, and in sectored lines it is not seen of which"), ()
-            finding, victims = policy_and_victims(best.ways, observations)
-            return with_evidence(finding, evidence), victims
+            return policy_and_victims(best.ways, observations, evidence)
         return Finding("policy", names[0], None, None, "", "ok", METHOD, tuple(evidence)), ()
     reason = (
         f"{' or '.join(names)} explain the traces equally well; missing are random sequences over ways + 2 lines of one set"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from clmembench.infer.asking import Asked, Chase, Contrast
 from clmembench.infer.found import undetermined
-from clmembench.infer.policies import policy_and_victims, with_evidence
+from clmembench.infer.policies import policy_and_victims
 from clmembench.infer.policy_rates import policy_from_rates
 from clmembench.model import Answer, Finding, Inquiry, Pattern, Probe
 from clmembench.patterns import offsets
@@ -56,23 +56,29 @@ def replaced(
     reason = (
         "a nearer cache answers some accesses of a lap itself: single accesses would tell, which need a clock in the kernel"
     )
-    found = undetermined("policy", reason) if nearer else policy_from_rates(ways, rates)
     evidence = asked.cited()
+    found = undetermined("policy", reason, evidence=evidence) if nearer else policy_from_rates(ways, rates, evidence)
     traced = yield from _traced(asked, chase, contrast, ways, walks, laps, [a.value for a in answers], nearer)
     if traced is not None:
         named, victims, empty = traced
         if found.status == "ok" and named.status == "ok" and found.value != named.value:
             reason = f"whole laps say {found.value}, single accesses say {named.value}"
-            return {"policy": Finding("policy", None, None, None, "", "inconsistent", found.method, evidence, reason)}
+            ids = tuple(dict.fromkeys((*evidence, *named.evidence)))
+            return {"policy": Finding("policy", None, None, None, "", "inconsistent", found.method, ids, reason)}
         if named.value == "random" and ways > FEW_WAYS:
-            named = undetermined("policy", f"drawn evenly or unevenly cannot be told apart for {ways} ways")
+            named = _unsure(named, f"drawn evenly or unevenly cannot be told apart for {ways} ways")
         if named.value == "random" and not empty:
-            named = undetermined("policy", "drawn evenly or unevenly can be told apart from an empty cache on alone")
+            named = _unsure(named, "drawn evenly or unevenly can be told apart from an empty cache on alone")
         if named.status == "ok":
             chances = ", ".join(f"{v:.3f}" for v in victims)
-            more = {"victim_probabilities": Finding("victim_probabilities", chances, None, None, "", "ok", named.method)}
-            return {"policy": with_evidence(named, asked.cited()), **(more if victims else {})}
-    return {"policy": with_evidence(found, evidence)}
+            more = {"victim_probabilities": replace(named, name="victim_probabilities", value=chances)}
+            return {"policy": named, **(more if victims else {})}
+    return {"policy": found}
+
+
+def _unsure(named: Finding, reason: str) -> Finding:
+    """The same policy without its name."""
+    return replace(named, value=None, status="undetermined", reason=reason)
 
 
 def _rate(lap: list[int], answer: Answer, less: float, contrast: Contrast) -> tuple[list[int], float, float, float]:
@@ -120,4 +126,4 @@ def _traced(
             ]
             observations.append(([line for line, _ in reached], [hit for _, hit in reached]))
     empty = not any(flags[lines.index(line)] for lines, flags in observations for line in set(lines))
-    return *policy_and_victims(ways, observations), empty
+    return *policy_and_victims(ways, observations, asked.cited()), empty

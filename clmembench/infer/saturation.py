@@ -190,4 +190,4 @@ def memory_latency(curve: Sequence[levels.Sample], info: DeviceInfo) -> Finding:
     if not levels.settled(curve, levels.floor_bytes(info)):
         return replace(undetermined("latency_ns", "the latency curve has not settled at memory", method), unit="ns")
     last = levels.plateaus(curve)[-1]
-    return measured("latency_ns", last.ns, method, (), last.low, last.high, "ns")
+    return measured("latency_ns", last.ns, method, last.evidence, last.low, last.high, "ns")

@@ -65,15 +65,18 @@ def along(asked: Asked, space: Space, node: int, longest: int) -> Inquiry[tuple[
             )
         else:
             # no upper bound: what disturbs a lap ends a plateau early, and a coarse curve is measured once
-            findings["size_bytes"] = undetermined("size_bytes", "seen on the curve only", "curve", (), step.fits_bytes)
+            reason = "seen on the curve only"
+            findings["size_bytes"] = undetermined("size_bytes", reason, "curve", curve.plateau(number), step.fits_bytes)
         spread = SIGMAS * noise * step.hit
-        findings |= _latency(step.hit, step.hit_ns, step.hit - spread, step.hit + spread, curve.unit, ())
+        ends = step.hit - spread, step.hit + spread
+        findings |= _latency(step.hit, step.hit_ns, *ends, curve.unit, curve.plateau(number))
         levels.append(CacheLevel(f"L{number + 1}", space, findings))
     tail = curve.values[-3:]
     if max(tail) - min(tail) <= 2 * SIGMAS * noise * tail[-1]:
         # what the path leads to at the largest set that was asked for: the next level, whichever it is
-        end = _latency(tail[-1], curve.ns[-1], min(tail), max(tail), curve.unit, ())
-        end["size_bytes"] = undetermined("size_bytes", "no larger set can be asked for", "curve", (), curve.sizes[-1], None)
+        evidence, reason = curve.cited(curve.sizes[-3], curve.sizes[-1]), "no larger set can be asked for"
+        end = _latency(tail[-1], curve.ns[-1], min(tail), max(tail), curve.unit, evidence)
+        end["size_bytes"] = undetermined("size_bytes", reason, "curve", evidence, curve.sizes[-1], None)
         levels.append(CacheLevel(f"L{len(levels) + 1}", space, end))
     return tuple(levels)
 
@@ -95,7 +98,7 @@ def _latency(
     if unit == "cycles":
         found["latency_cycles"] = measured("latency_cycles", value, method, evidence, low, high)
     else:
-        found["latency_cycles"] = undetermined("latency_cycles", NO_CYCLES, method)
+        found["latency_cycles"] = undetermined("latency_cycles", NO_CYCLES, method, evidence)
     if ns is not None:
         found["latency_ns"] = measured("latency_ns", ns, method, evidence, low * ns / value, high * ns / value)
     return found

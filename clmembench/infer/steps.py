@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from clmembench.infer.asking import LEAST_NOISE, SIGMAS, Asked, Chase
 from clmembench.infer.found import NO_CYCLES, measured, undetermined
+from clmembench.infer.levels import SETTLED_OCTAVES, not_memory
 from clmembench.model import Answer, CacheLevel, Finding, Inquiry
 
 VALLEY = 0.3  # of the lower of two rises: what rises less between them parts two levels
@@ -27,8 +28,8 @@ BENT = 0.02  # how much slower than a larger working set a point must be to be m
 DEAR = 24 << 20  # bytes: beyond it half as many points an octave, and measured again but once, and only where far off
 MORE_BENT = 0.1
 AGAIN = 3  # times, each in another order
-SETTLED_OCTAVES = 2.0
 TAIL_OCTAVES = 3.0  # of a curve, whose noise is that of memory
+MOST_CITED = 8  # records that are named of a plateau
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class Curve:
     noise: float  # relative, of one lap
     unit: str = "cycles"
     memory_noise: float = 0.0  # the same, beyond the last cache
+    records: tuple[tuple[str, ...], ...] = ()  # ids of those that each value is from
 
     @property
     def ghz(self) -> float | None:
@@ -70,6 +72,21 @@ class Curve:
             return None
         ratios = sorted(v / n for v, n in zip(self.values, self.ns, strict=True) if n)
         return ratios[len(ratios) // 2]
+
+    def cited(self, first_bytes: float, last_bytes: float) -> tuple[str, ...]:
+        """Ids of the records of working sets between two sizes, both inclusive: those of the largest, MOST_CITED at most."""
+        inside = [of for size, of in zip(self.sizes, self.records, strict=False) if first_bytes <= size <= last_bytes]
+        return tuple(dict.fromkeys(name for of in inside for name in of))[-MOST_CITED:]
+
+    def plateau(self, number: int) -> tuple[str, ...]:
+        """Ids of the records of a step's plateau: from where most accesses miss the level before it, to the step."""
+        step = self.steps[number]
+        first = min(self.steps[number - 1].gone_bytes, step.fits_bytes) if number else 0
+        return self.cited(first, step.fits_bytes)
+
+    def tail(self) -> tuple[str, ...]:
+        """Ids of the records of the octaves whose flatness ends the curve."""
+        return self.cited(_tail(self.sizes), self.sizes[-1])
 
 
 def curve(
@@ -113,6 +130,7 @@ def curve(
         noise,
         best[sizes[0]].unit,
         tail,
+        tuple(best[s].evidence for s in sizes),
     )
 
 
@@ -209,8 +227,13 @@ def _ended(sizes: Sequence[int], values: Sequence[float], floor: int) -> bool:
     if sizes[-1] < floor:
         return False
     smooth = _rising(values)
-    tail = [v for s, v in zip(sizes, smooth, strict=True) if s >= sizes[-1] / 2**SETTLED_OCTAVES * 1.001]
+    tail = [v for s, v in zip(sizes, smooth, strict=True) if s >= _tail(sizes)]
     return tail[-1] / tail[0] - 1 < FLAT and smooth[0] < tail[0] / (1 + LEAST_STEP)
+
+
+def _tail(sizes: Sequence[int]) -> float:
+    """Where the octaves begin whose flatness ends a curve; a little before, since sizes are whole numbers of nodes."""
+    return sizes[-1] / 2**SETTLED_OCTAVES * 0.99
 
 
 def _least(values: Sequence[float]) -> list[float]:
@@ -283,15 +306,22 @@ def unhelped(
     return True
 
 
-def memory(found: Curve, sure: bool) -> tuple[CacheLevel, ...]:
-    """The level beyond all caches, as far as the curve shows it; `sure`: no prefetcher helped there."""
+def memory(found: Curve, sure: bool, floor_bytes: int) -> tuple[CacheLevel, ...]:
+    """The level beyond all caches, as far as the curve shows it; `sure`: no prefetcher helped there. By the rule of
+    `levels.not_memory` it must lie beyond `floor_bytes`; else its latency is at least that of the largest sets."""
     method = "whole laps far beyond the last cache, in blocks whose pages the TLB holds"
     if not found.steps:
         return ()
+    value, ns, noise = found.memory, found.memory_ns, found.memory_noise
+    least = least_ns = None
     why = "the latency still grows at the largest working set, or a prefetcher helps"
-    findings = latency(
-        found.memory if sure else None, found.memory_ns if sure else None, found, method, why, found.memory_noise
-    )
+    if value is not None and ns is not None and sure:
+        why = not_memory(found.steps[-1].fits_bytes, found.steps[-1].gone_bytes, found.sizes[-1], floor_bytes)
+        below = 1 - SIGMAS * max(LEAST_NOISE, noise)
+        least, least_ns = value * below, ns * below
+    if why:
+        value = ns = None
+    findings = latency(value, ns, found, method, why, found.tail(), noise, least, least_ns)
     return (CacheLevel("DRAM", "global", findings),)
 
 
@@ -301,17 +331,19 @@ def latency(
     curve: Curve,
     method: str,
     why: str,
+    evidence: tuple[str, ...],
     noise: float = 0.0,
     low: float | None = None,
     low_ns: float | None = None,
 ) -> dict[str, Finding]:
-    """latency_cycles and latency_ns as Findings: none where the curve has no such plateau, for the reason `why`, and no
-    cycles where the core's clock is not known. `low`, `low_ns`: what it is at least where there is none."""
+    """latency_cycles and latency_ns as Findings from the records `evidence`: none where the curve has no such plateau, for
+    the reason `why`, and no cycles where the core's clock is not known. `low`, `low_ns`: its bounds where there is none."""
     spread, found = SIGMAS * max(LEAST_NOISE, noise or curve.noise), {}
     for name, number in (("latency_cycles", value if curve.unit == "cycles" else None), ("latency_ns", ns)):
         if number is None:
             reason = NO_CYCLES if name == "latency_cycles" and curve.unit != "cycles" else why
-            found[name] = undetermined(name, reason, method, (), low if name == "latency_cycles" else low_ns)
+            least = low_ns if name == "latency_ns" else low if curve.unit == "cycles" else None
+            found[name] = undetermined(name, reason, method, evidence, least)
         else:
-            found[name] = measured(name, number, method, (), number * (1 - spread), number * (1 + spread))
+            found[name] = measured(name, number, method, evidence, number * (1 - spread), number * (1 + spread))
     return found

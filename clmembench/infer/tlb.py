@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from clmembench.infer.asking import LEAST_NOISE, SIGMAS, Asked, Bound, Chase, Contrast, bound
 from clmembench.infer.strides import CLEAR, Sets, Unit, consistent, growing, sets_and_ways
@@ -36,6 +36,17 @@ class Tlb:
     tags: Bound | None
     sets: Sets | None
     dearest: float = 0.0  # what a miss costs at most
+    sources: Sources = field(default_factory=lambda: Sources())
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Ids of the records that tell a level's penalty, its page, how many pages fit, and its sets."""
+
+    penalty: tuple[str, ...] = ()
+    page: tuple[str, ...] = ()
+    entries: tuple[str, ...] = ()
+    sets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,26 +163,33 @@ def _level(asked: Asked, chase: Chase, stride: int, seen: tuple[int, int], floor
         return None
     penalties: list[float] = []
     hazy = [rough - floor]
+    asked.cited()
     for count in (2 * pages.fits, pages.fits * 5 // 2, 3 * pages.fits, 4 * pages.fits):
         value = yield from chase.mean(asked, count, stride)
         if value is not None:
             (penalties if field.clear(count) else hazy).append(value - floor)
+    cost_from = asked.cited()
     # too high a cost of a miss would hide single misses
     contrast = Contrast(floor, floor + max(penalties, default=max(field.of(over), min(hazy))), field.of(over))
     pages = yield from bound(asked, chase, contrast, stride, over, (pages.fits,))
     if pages.fits < 1 or pages.over is None or not field.clear(pages.over):
         return None
+    pages_from = asked.cited(4)
     page = yield from _page(asked, chase, contrast, stride * pages.fits, field)
+    page_from = asked.cited()
     tags = sets = None
+    tags_from: tuple[str, ...] = ()
     if page.nbytes is not None:
         entries = max(1, pages.fits * stride // page.nbytes) if stride < page.nbytes else pages.fits
         # odd multiples of the page use all sets
         tags = yield from bound(asked, chase, contrast, 3 * page.nbytes, 2 * entries + 2, (entries,))
+        tags_from = asked.cited(4)
         sets = yield from sets_and_ways(
             asked, chase, contrast, page.nbytes, max(1, tags.fits), field.most_bytes, MOST_PAGES, field.most_bytes
         )
     dearest = floor + max(penalties, default=rough - floor)
-    return Tlb(contrast, pages, stride, tuple(penalties), page, tags, sets, dearest)
+    sources = Sources(cost_from, page_from, tuple(dict.fromkeys((*pages_from, *tags_from))), asked.cited())
+    return Tlb(contrast, pages, stride, tuple(penalties), page, tags, sets, dearest, sources)
 
 
 def _page(asked: Asked, chase: Chase, contrast: Contrast, reach: int, field: Field) -> Inquiry[Unit]:

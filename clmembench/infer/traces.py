@@ -6,7 +6,7 @@ is tried, and an answer only where all that explain the traces agree.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -60,7 +60,7 @@ def _levels(seen: Stages, first: Sequence[Stream], traces: Sequence[Accesses]) -
     asked = list(first)
     fetched = 0  # bytes that the cache before brings in at once; 0: not known
     for number, mode in enumerate(seen.levels):
-        evidence = _where(seen.served, number, traces)
+        evidence = _most(traces, seen.served, number)
         hidden = any(m.mixed for m in seen.levels[: number + 1]) or (number > 0 and not seen.told)
         if number and number == len(seen.levels) - 1:
             levels.append(CacheLevel("DRAM", "global", with_latency({}, replace(mode, mixed=hidden), evidence)))
@@ -130,6 +130,7 @@ def _tlbs(seen: Stages, asked: Sequence[Stream], data: Sequence[Stream]) -> list
     if not any((s.served > 0).any() for s in asked):
         return []
     levels: list[TlbLevel] = []
+    whole = asked
     behind_l1 = []
     for stream, of in zip(asked, data, strict=True):
         kept = passed(of, SMALLEST_STRIDE)
@@ -146,7 +147,8 @@ def _tlbs(seen: Stages, asked: Sequence[Stream], data: Sequence[Stream]) -> list
                 found = replace(found, near=[*found.near, *late.near])
         findings = tlb(found.near, found.given, found.filled)
         least = found.filled[0] or least  # what is behind a TLB cannot give it less than it keeps
-        levels.append(TlbLevel(f"L{number + 1} TLB", {**findings, **_penalty(seen, number, findings)}))
+        paid = _most(whole, [s.served for s in whole], number + 1)
+        levels.append(TlbLevel(f"L{number + 1} TLB", {**findings, **_penalty(seen, number, paid)}))
         if found.given.unit_bytes:
             asked = [behind(stream, found.given.unit_bytes) for stream in asked]
     return levels
@@ -170,16 +172,17 @@ def _tlb(asked: Sequence[Stream], least: int) -> _Found:
     return _Found(hypotheses(given, [page], pages, paged=True), given, (low if low == high else 0, high))
 
 
-def _penalty(seen: Stages, number: int, findings: Mapping[str, Finding]) -> dict[str, Finding]:
-    """What a miss in this TLB adds to what the one before adds."""
+def _penalty(seen: Stages, number: int, evidence: tuple[str, ...]) -> dict[str, Finding]:
+    """What a miss in this TLB adds to what the one before adds; `evidence`: traces in which it did."""
     nanoseconds = undetermined("penalty_ns", "ns", "the unit of the latencies is not known to be ns")
-    if number >= len(seen.penalties):
+    if number >= len(seen.penalties) or not evidence:
         reason = "what is added by translation differs with the level that serves the data, or several explanations fit"
+        if number < len(seen.penalties):
+            reason = "it is seen only in traces that start in an unknown state"
         return {"penalty_cycles": undetermined("penalty_cycles", "as recorded", reason), "penalty_ns": nanoseconds}
     before = seen.penalties[number - 1] if number else 0.0
     value, error = seen.penalties[number] - before, seen.penalty_errors[number]
     method = "difference of the modes of latencies with and without translation at hand"
-    evidence = findings["page_bytes"].evidence
     found = Finding(
         "penalty_cycles",
         round(value, 4),
@@ -217,8 +220,8 @@ def _strided(seen: Stages, first: Sequence[Stream], notes: tuple[str, ...]) -> H
     return Hierarchy(levels=levels, notes=(*notes, missing))
 
 
-def _where(numbers: Sequence[Array], wanted: int, traces: Sequence[Accesses]) -> tuple[str, ...]:
-    """Ids of the traces with most accesses of a level."""
+def _most(named: Sequence[Accesses] | Sequence[Stream], numbers: Sequence[Array], wanted: int) -> tuple[str, ...]:
+    """Ids of the three traces that have most accesses of a number, without those that have none."""
     counts = [int((n == wanted).sum()) for n in numbers]
-    best = sorted(range(len(traces)), key=lambda i: -counts[i])[:3]
-    return tuple(traces[i].id for i in best if counts[i])
+    best = sorted(range(len(named)), key=lambda i: -counts[i])[:3]
+    return tuple(named[i].id for i in best if counts[i])

@@ -16,10 +16,12 @@ def tlb_level(asked: Asked, chase: Chase, number: int, tlb: Tlb, ghz: float | No
     """Entries, page, reach, ways, sets, policy and penalty of one level. `ghz` turns the latencies' cycles into ns; None:
     they are ns."""
     findings: dict[str, Finding] = {}
-    method = "one line a page"
+    method, paged, counted, of_sets = "one line a page", tlb.sources.page, tlb.sources.entries, tlb.sources.sets
     page = tlb.page.nbytes
     findings["page_bytes"] = (
-        measured("page_bytes", page, "pairs of accesses") if page else undetermined("page_bytes", tlb.page.reason)
+        measured("page_bytes", page, "pairs of accesses", paged)
+        if page
+        else undetermined("page_bytes", tlb.page.reason, evidence=paged)
     )
     agrees = agreed(tlb)
     if page and tlb.tags is not None and tlb.tags.sharp:
@@ -30,24 +32,25 @@ def tlb_level(asked: Asked, chase: Chase, number: int, tlb: Tlb, ghz: float | No
         if number and not agrees:
             # the nearer level may answer some that miss here, so that those first to miss are not seen
             reason = f"about {entries}: a nearer TLB holds some of them, and sets times ways would have to confirm it"
-            findings["entries"] = undetermined("entries", reason, method, (), None, None)
-            findings["reach_bytes"] = undetermined("reach_bytes", reason, method, (), None, None)
+            findings["entries"] = undetermined("entries", reason, method, counted, None, None)
+            findings["reach_bytes"] = undetermined("reach_bytes", reason, method, counted, None, None)
         elif abs(dense - reach) > (page if tlb.stride_bytes < page else 0):
             reason = f"{tlb.pages.fits} places {tlb.stride_bytes} B apart fit, and {entries} at an odd stride"
-            findings["entries"] = undetermined("entries", reason, method, (), entries, None)
-            findings["reach_bytes"] = undetermined("reach_bytes", reason, method, (), min(dense, reach), None)
+            findings["entries"] = undetermined("entries", reason, method, counted, entries, None)
+            findings["reach_bytes"] = undetermined("reach_bytes", reason, method, counted, min(dense, reach), None)
         else:
-            findings["entries"] = measured("entries", entries, f"{method}, at two strides")
-            findings["reach_bytes"] = measured("reach_bytes", reach, f"{method}, at two strides")
+            findings["entries"] = measured("entries", entries, f"{method}, at two strides", counted)
+            findings["reach_bytes"] = measured("reach_bytes", reach, f"{method}, at two strides", counted)
     else:
         reason = tlb.page.reason or "a single page too many would not have been seen"
         low = tlb.pages.fits * tlb.stride_bytes
         high = tlb.pages.over * tlb.stride_bytes if tlb.pages.over else None
-        findings["entries"] = undetermined("entries", reason, method, (), low / page if page else None, None)
-        findings["reach_bytes"] = undetermined("reach_bytes", reason, method, (), low, high)
+        findings["entries"] = undetermined("entries", reason, method, counted, low / page if page else None, None)
+        findings["reach_bytes"] = undetermined("reach_bytes", reason, method, counted, low, high)
     if tlb.sets is not None and tlb.sets.ways is not None and agrees:
-        findings["ways"] = measured("ways", tlb.sets.ways, "pages that fit at strides of powers of two")
-        findings["sets"] = measured("sets", tlb.sets.sets, "pages that fit at strides of powers of two")
+        method = "pages that fit at strides of powers of two"
+        findings["ways"] = measured("ways", tlb.sets.ways, method, of_sets)
+        findings["sets"] = measured("sets", tlb.sets.sets, method, of_sets)
         assert page is not None
         stride = max(page, tlb.sets.way_bytes)
         if _whole(tlb):
@@ -56,24 +59,24 @@ def tlb_level(asked: Asked, chase: Chase, number: int, tlb: Tlb, ghz: float | No
             findings["policy"] = undetermined("policy", "what a miss costs is not known")
     else:
         reason = (tlb.sets.reason if tlb.sets else tlb.page.reason) or "sets times ways is not the number of entries"
-        findings |= {name: undetermined(name, reason) for name in ("ways", "sets", "policy")}
+        findings |= {name: undetermined(name, reason, evidence=of_sets) for name in ("ways", "sets", "policy")}
     findings |= penalty(tlb, ghz)
     return TlbLevel(f"L{number + 1} TLB", findings)
 
 
 def penalty(tlb: Tlb, ghz: float | None) -> dict[str, Finding]:
     """What a miss adds to an access, in cycles where those are known, and in ns."""
-    method, found = "latency beyond the TLB less that of as many neighbouring lines", {}
+    method, found, evidence = "latency beyond the TLB less that of as many neighbouring lines", {}, tlb.sources.penalty
     low, high = min(tlb.penalties, default=0.0), max(tlb.penalties, default=0.0)
     spread, whole = SIGMAS * tlb.contrast.noise, _whole(tlb)
     for name, scale in (("penalty_cycles", 1.0 if ghz else None), ("penalty_ns", 1 / ghz if ghz else 1.0)):
         if scale is None:
-            found[name] = undetermined(name, NO_CYCLES, method)
+            found[name] = undetermined(name, NO_CYCLES, method, evidence)
         elif not whole:
             reason = "it is not the same at several times as many pages as fit, or within the noise"
-            found[name] = undetermined(name, reason, method, (), scale * low or None, None)
+            found[name] = undetermined(name, reason, method, evidence, scale * low or None, None)
         else:
-            found[name] = measured(name, scale * high, method, (), scale * (low - spread), scale * (high + spread))
+            found[name] = measured(name, scale * high, method, evidence, scale * (low - spread), scale * (high + spread))
     return found
 
 

@@ -158,8 +158,9 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An inferred value, a number or a word, with its interval and the evidence for it (ids of records); what cannot be said is
-    `undetermined`, and two methods that disagree make it `inconsistent`, both named in `reason`."""
+    """An inferred value, a number or a word, with its interval and the evidence for it (ids of records, or of traces); what
+    cannot be said is `undetermined`, and two methods that disagree make it `inconsistent`, both named in `reason`. Raises
+    ValueError for one that is ok and names no evidence."""
 
     name: str
     value: float | str | None
@@ -170,6 +171,10 @@ class Finding:
     method: str
     evidence: tuple[str, ...] = ()
     reason: str = ""
+
+    def __post_init__(self) -> None:
+        if self.status == "ok" and not any(name.strip(" -") for name in self.evidence):
+            raise ValueError(f"{self.name}: a finding that is ok names the records that it rests on, its evidence")
 
 
 @dataclass(frozen=True, slots=True)

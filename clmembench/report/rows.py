@@ -108,8 +108,12 @@ def labels(table: Sequence[Row]) -> list[str]:
 
 
 def to_json(table: Sequence[Row], roofline: Mapping[int, Mapping[str, Any]] | None = None) -> str:
-    """A list with one object a row; `roofline` has, by the row's number, its place under the run's roofs, where it has some."""
-    told = [as_dict(row) | ({"roofline": roofline.get(index)} if roofline else {}) for index, row in enumerate(table)]
+    """A list with one object a row, `evidence` the ids of its records; `roofline` has, by the row's number, its place under the
+    run's roofs, where it has some."""
+    told = [
+        as_dict(row) | {"evidence": list(row.value.evidence)} | ({"roofline": roofline.get(index)} if roofline else {})
+        for index, row in enumerate(table)
+    ]
     return json.dumps(told, indent=1, allow_nan=False)
 
 

@@ -221,7 +221,7 @@ def caches(run: Run, rows: Sequence[Row]) -> list[Section]:
 
 def _rate(row: Row) -> Finding:
     v = row.value
-    return Finding("bandwidth_gb_s", v.median, v.ci_low, v.ci_high, "GB/s", "ok", "slope of time over bytes")
+    return Finding("bandwidth_gb_s", v.median, v.ci_low, v.ci_high, "GB/s", "ok", "slope of time over bytes", v.evidence)
 
 
 def _latency(curve: Mapping[int, Sample], set_bytes: int, path: str) -> Finding:
@@ -230,4 +230,4 @@ def _latency(curve: Mapping[int, Sample], set_bytes: int, path: str) -> Finding:
     if set_bytes not in curve or (path == "cg" and set_bytes < 1 << 20):
         return replace(undetermined(name, "no latency of such a set in this run", method), unit="ns")
     s = curve[set_bytes]
-    return Finding(name, s.ns, s.low, s.high, "ns", "ok", method)
+    return Finding(name, s.ns, s.low, s.high, "ns", "ok", method, s.evidence)
