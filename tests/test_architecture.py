@@ -21,7 +21,7 @@ MAY = {  # besides model, itself and the package's version
     "probe": "data",
     "hostload": "", "sensors": "", "claims": "specs", "audit": "gates infer specs units claims", "compare": "derive stats",
     "gates": "derive infer specs stats",
-    "child": "measure runtimes benchmarks results probe topology gates hostload", "isolate": "child results runtimes",
+    "child": "measure runtimes benchmarks results limits probe topology gates hostload", "isolate": "child results runtimes",
     "tuning": "data limits specs", "choices": "selection tuning", "contest": "choices selection stats",
     "search": "child contest derive drive selection stats",
     "plan": "choices infer derive selection tuning units", "drive": "choices plan isolate child selection references",

@@ -18,9 +18,10 @@ from clmembench.benchmarks import discovered
 from clmembench.data import kernel_source
 from clmembench.measure import Budget
 from clmembench.model import BuildError, Copy, DeviceError, Fill, Launch, Local, Map, Overlap, Skip, Slope
-from clmembench.runtimes import runtime
+from clmembench.runtimes import opencl_enqueue, opencl_sample, runtime
 from clmembench.runtimes.fake import INFO as GPU
 from clmembench.runtimes.opencl_build import first_error
+from clmembench.runtimes.opencl_sample import Sample
 from clmembench.selection import Selection
 from tests.builders import walked
 
@@ -362,3 +363,35 @@ def test_a_fixed_number_of_work_groups_is_launched_and_does_all_the_work(device,
     assert measure.verify(device, work) == ""
     launch = next(c for c in work.commands if isinstance(c, Launch))
     assert launch.global_size[0] == groups * launch.local_size[0]
+
+
+class Stamps:
+    """Events of one launch a pass, which have these stamps."""
+
+    def __init__(self, **stamps: list[int]) -> None:
+        self.known = {getattr(opencl_enqueue, name): values for name, values in stamps.items()}
+
+    def stamps(self, which, events):
+        return [self.known[which][n] for n in events]
+
+
+BELOW = 2**64 - 1000  # 1000 ns below zero
+
+
+@pytest.mark.parametrize(
+    ("stamps", "expected"),
+    [
+        # queued, submitted, started, ended; then start to end, queued to start, queued to submitted
+        ((10, 20, 30, 70), (40, 20, 10)),
+        ((10, 20, 30, BELOW), (-1030, 20, 10)),
+        ((10, 20, BELOW, 70), (1070, -1010, 10)),
+        ((10, BELOW, 30, 70), (40, 20, -1010)),
+        ((BELOW, 20, 30, 70), (40, 1030, 1020)),
+    ],
+)
+def test_a_stamp_below_zero_is_an_earlier_one_and_not_one_in_584_years(stamps, expected):
+    queued, submitted, started, ended = ([stamp] for stamp in stamps)
+    events = Stamps(QUEUED=queued, SUBMITTED=submitted, STARTED=started, ENDED=ended)
+    sample = Sample([None], 1, "queue", [], None, [])
+    timing = opencl_sample._stamped(sample, events, 100, 100)
+    assert (timing.device_ns, timing.queue_ns, timing.submit_ns) == expected

@@ -156,7 +156,7 @@ def _line(cells: Sequence[str], elements: int, item_bytes: int, times: int) -> L
         raise OutputError(f"a line of its table has no numbers: {','.join(cells)[:100]}") from error
     if asked != [times, elements, item_bytes]:
         raise OutputError(f"its table is of another run: {','.join(cells)[:100]}")
-    if not all(map(math.isfinite, (rate, least, most, mean))) or not 0 < least <= mean <= most:
+    if not all(map(math.isfinite, (rate, least, most, mean))) or not 0 < least <= mean <= most <= LIMIT_S:
         raise OutputError(f"its times are no times: {','.join(cells)[:100]}")
     nbytes = ARRAYS.get(cells[0], 0) * elements * item_bytes
     if nbytes and abs(rate * 1e6 * least - nbytes) > AGREE * nbytes:

@@ -38,6 +38,10 @@ def _stamps(record: Record, metrics: Sequence[Metric]) -> str:
             return "the driver's event stamps say that a kernel ended before it started"
         if series.clock == "queue" and min(series.times_ns(), default=1) <= 0:
             return "the driver's event stamps say that a kernel started before it was queued"
+        if series.clock == "queue" and sum(series.times_ns()) > STAMPS * series.passes * sum(series.host_ns):
+            return "the driver's event stamps say that kernels were queued for more time than the host saw pass"
+        if series.submit_ns and series.queue_ns and not _in_order(series.submit_ns, series.queue_ns):
+            return "the driver's event stamps say that a kernel was submitted before it was queued, or after it started"
         if not series.device_ns:
             continue
         if sum(series.device_ns) > STAMPS * sum(series.host_ns):
@@ -51,6 +55,11 @@ def _stamps(record: Record, metrics: Sequence[Metric]) -> str:
                 "they may count another unit of time"
             )
     return ""
+
+
+def _in_order(submit_ns: Sequence[int], queue_ns: Sequence[int]) -> bool:
+    """Whether each submission lies between a command's being queued and its start."""
+    return all(0 <= submitted <= started for submitted, started in zip(submit_ns, queue_ns, strict=True))
 
 
 def _samples(record: Record, metrics: Sequence[Metric]) -> str:
