@@ -1,6 +1,6 @@
 """The child process: a fresh interpreter that opens the device, measures the points it is handed and answers with records.
 
-`python -m clmembench.child` reads a Job and then points, one a line, and answers with one record a line on what was its
+It reads a Job and then points, one a line, and answers with one record a line on what was its
 standard output; anything that a driver prints goes to standard error, which the parent (isolate.py) keeps for the reason.
 """
 

@@ -9,11 +9,11 @@ import os
 import selectors
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from typing import Any, Protocol
 
+from clmembench import fresh_interpreter
 from clmembench.child import Found, Job, Session, find
 from clmembench.model import BuildError, DeviceError, Place, Point, Record
 from clmembench.results import decode_record
@@ -59,10 +59,11 @@ class Child:
 
     def _start(self, job: Job) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
-        environment = {**os.environ, **runtime(job.runtime).environment(job.device, job.place)}
+        variables = {**os.environ, **runtime(job.runtime).environment(job.device, job.place)}
+        environment = fresh_interpreter.environment(variables)
         environment.pop("PYTHONOPTIMIZE", None)  # checks are assertions, and none may be left out
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "clmembench.child"],
+            fresh_interpreter.command("clmembench.child"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

@@ -73,8 +73,8 @@ def measure(folder: Path, runs: int, device: str) -> None:
     for index in range(runs):
         path = folder / f"{index:03}.jsonl"
         if not path.exists():
-            command = [sys.executable, "-m", "clmembench", "run", "-d", device, *MICRO, "--seed", str(index), "-o", str(path)]
-            done = subprocess.run(command, capture_output=True, text=True)
+            command = ["clmembench", "run", "-d", device, *MICRO, "--seed", str(index), "-o", str(path)]
+            done = subprocess.run([sys.executable, "-P", "-m", *command], capture_output=True, text=True)
             print(f"{path}: exit code {done.returncode}", flush=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import shutil
 import subprocess
@@ -50,8 +51,10 @@ class Stream:
 
 
 def found(name: str) -> str | None:
-    """The path of a program; None where PATH has none of that name."""
-    return shutil.which(name)
+    """The path of a program; None where PATH has none of that name. Folders that PATH has as relative to the current one are
+    passed over: which programs a run meets there is chance, or somebody's trap."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return shutil.which(name, path=os.pathsep.join(folder for folder in folders if Path(folder).is_absolute()))
 
 
 def output(program: str, *arguments: str) -> str:

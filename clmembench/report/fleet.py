@@ -14,7 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from clmembench import results, specs
+from clmembench import fresh_interpreter, results, specs
 from clmembench.model import Card, DeviceInfo
 from clmembench.report.rows import judged_rows, labels, sheet_of
 from clmembench.shown import printable
@@ -103,8 +103,11 @@ def digests(paths: Sequence[Path], strict: bool, workers: int) -> Iterator[Diges
     if workers < 2:
         yield from map(one, paths)
         return
-    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        yield from pool.map(one, paths, chunksize=4)
+    with fresh_interpreter.inherited():
+        pool = ProcessPoolExecutor(workers, get_context("spawn"))
+        found = pool.map(one, paths, chunksize=4)
+    with pool:
+        yield from found
 
 
 def grouped(found: Iterable[Digest]) -> list[Group]:
