@@ -51,7 +51,8 @@ class Writer:
         except OSError as error:
             if isinstance(error, FileExistsError) and path.is_file():
                 raise ResultsError(f"{path} exists: choose another -o, or say --overwrite") from error
-            raise ResultsError(f"cannot write {path}: {error.strerror}: choose another place with -o") from error
+            why = "it is a folder" if path.is_dir() else error.strerror
+            raise ResultsError(f"cannot write {path}: {why}: choose another place with -o") from error
         try:
             self._line(encode(header))
         except ResultsError:
