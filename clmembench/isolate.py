@@ -116,6 +116,7 @@ class Child:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(GRACE_S)
                 break
+        self._end_group()
         if self._process.stdout:
             self._process.stdout.close()
         self._errors.close()
@@ -126,10 +127,14 @@ class Child:
             os.killpg(self._process.pid, signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(GRACE_S)
-                return
+        self._end_group()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # a driver's call may hold even a killed process
+            self._process.wait(GRACE_S)
+
+    def _end_group(self) -> None:
+        """Kill what is left of all that the child has started, which would run beside what is measured next."""
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-            with contextlib.suppress(subprocess.TimeoutExpired):  # a driver's call may hold even a killed process
-                self._process.wait(GRACE_S)
 
     def _send(self, line: str) -> None:
         # a child that is gone is noticed when it does not answer
@@ -162,6 +167,7 @@ class Child:
         except subprocess.TimeoutExpired:
             self.kill()
             return "its process closed its answers and did not end"
+        self._end_group()
         if code >= 0:
             return f"its process ended with exit code {code}"
         try:

@@ -109,6 +109,8 @@ def report(
             made = (document.many_as_markdown(groups) if groups else "") + document.as_markdown(runs, others, dissected)
     except (specs.SpecError, results.ResultsError) as error:
         exits.stop(str(error), exits.USAGE)
+    except fleet.WorkerError as error:
+        exits.stop(str(error), exits.INTERNAL)
     if output is None:
         print(made)
         return
