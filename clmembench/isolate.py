@@ -21,6 +21,7 @@ from clmembench.runtimes import runtime
 
 GRACE_S = 2.0  # between TERM and KILL
 START_S = 60.0  # for a child to open its device and say so
+LOOK_S = 0.25  # between two looks at a child that starts
 LOST = b'{"lost":'  # how a child's last answer begins where its device answers nothing any more
 
 
@@ -77,18 +78,18 @@ class Child:
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    def probe(self) -> Found:
-        """Raises ChildError when the device cannot even be opened and probed."""
-        answer = json.loads(self._answer(START_S))
+    def probe(self, stopped_s: float = START_S) -> Found:
+        """Raises ChildError when the device cannot even be opened and probed, or the child is stopped for that long."""
+        answer = json.loads(self._answer(START_S, stopped_s))
         if "error" in answer:
             raise ChildError(answer["error"], False, answer.get("log", ""))
         return Found(**_typed(answer))
 
     def measure(self, point: Point, timeout_s: float) -> Record:
-        """The record of one point, whose time begins when the child is ready. Raises ChildError when there will be none; the
-        child is then gone."""
+        """The record of one point, whose time begins when the child is ready; one that is stopped meanwhile has as long. Raises
+        ChildError when there will be none; the child is then gone."""
         if not self._ready:
-            answer = json.loads(self._answer(START_S))
+            answer = json.loads(self._answer(START_S, timeout_s))
             if "error" in answer:
                 raise ChildError(f"the device cannot be opened: {answer['error']}", False, answer.get("log", ""))
             self._ready = True
@@ -143,15 +144,17 @@ class Child:
             self._process.stdin.write(line.encode() + b"\n")
             self._process.stdin.flush()
 
-    def _answer(self, timeout_s: float) -> bytes:
-        """The next line. Raises ChildError when the child dies first or the time passes."""
+    def _answer(self, timeout_s: float, stopped_s: float | None = None) -> bytes:
+        """The next line, and what is in the pipe counts however late it is: this process itself may have been stopped. Raises
+        ChildError when the child dies first, the time passes, or, where `stopped_s` is given, it is stopped for so long."""
         assert self._process.stdout is not None
         descriptor, deadline = self._process.stdout.fileno(), time.monotonic() + timeout_s
         with selectors.DefaultSelector() as selector:
             selector.register(descriptor, selectors.EVENT_READ)
             while b"\n" not in self._buffer:
-                left = deadline - time.monotonic()
-                if left <= 0 or not selector.select(left):
+                if self._buffer:  # the rest of a long answer comes as the pipe is read
+                    deadline = max(deadline, time.monotonic() + GRACE_S)
+                if not self._readable(selector, deadline, stopped_s):
                     self.kill()
                     raise ChildError(f"no answer within {timeout_s:g} s; its process was ended", True, self._log())
                 chunk = os.read(descriptor, 1 << 20)
@@ -160,6 +163,29 @@ class Child:
                 self._buffer += chunk
         line, self._buffer = self._buffer.split(b"\n", 1)
         return line
+
+    def _readable(self, selector: selectors.BaseSelector, deadline: float, stopped_s: float | None) -> bool:
+        """Whether something is there to be read by the deadline. Only while the child starts, where `stopped_s` is given, is it
+        looked at whether it is stopped: beside a measurement, this process sleeps."""
+        since: float | None = None
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            if selector.select(left if stopped_s is None else min(left, LOOK_S)):
+                return True
+            if stopped_s is None or time.monotonic() >= deadline:
+                return False
+            since = (since or time.monotonic()) if self._stopped() else None
+            if since is not None and time.monotonic() - since > stopped_s:
+                self.kill()
+                reason = f"no answer within {stopped_s:g} s: its process was stopped by a signal, and was ended"
+                raise ChildError(reason, True, self._log())
+
+    def _stopped(self) -> bool:
+        """Whether the child is stopped, as by SIGSTOP, rather than slow."""
+        try:
+            return os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
+        except (ChildProcessError, AttributeError):  # gone, or a system without
+            return False
 
     def _death(self) -> str:
         try:
@@ -206,11 +232,11 @@ class Here:
         """Nothing to end: what the device holds goes with the session."""
 
 
-def probed(job: Job, isolated: bool = True) -> Found:
-    """What a device can do. Raises ChildError when it cannot be opened."""
+def probed(job: Job, isolated: bool = True, stopped_s: float = START_S) -> Found:
+    """What a device can do. Raises ChildError when it cannot be opened, or the child is stopped for that long."""
     if isolated:
         with Child(job) as child:
-            return child.probe()
+            return child.probe(stopped_s)
     try:
         return Found(**_typed(find(runtime(job.runtime).open(job.device))))
     except (DeviceError, BuildError) as error:

@@ -61,7 +61,7 @@ def kept(
 
     try:
         with lock.held(info):
-            found = isolate.probed(Job("opencl", info), selection.isolated)
+            found = isolate.probed(Job("opencl", info), selection.isolated, selection.timeout_s)
             claimed, info = info, replace(info, features=found.features)
             head = earlier.header if earlier else header(info, selection, cards)
             head = replace(head, clock_step_ns=found.quantum_ns, claimed=tuple(sorted(claimed.features)))
