@@ -13,7 +13,8 @@ FILES = sorted(ROOT.rglob("*.py"))
 EVERYTHING = {p.name.removesuffix(".py") for p in ROOT.iterdir() if p.suffix == ".py" or (p / "__init__.py").is_file()}
 MAY = {  # besides model, itself and the package's version
     "__init__": "", "model": "", "units": "", "stats": "", "data": "", "topology": "", "health": "",
-    "matrices": "shown", "lock": "shown file_lock", "shown": "", "patterns": "", "tracefile": "", "answers": "derive stats windows",
+    "matrices": "shown", "lock": "shown file_lock", "shown": "",
+    "patterns": "", "tracefile": "", "answers": "derive stats windows",
     "windows": "",
     "derive": "stats", "measure": "stats",
     "benchmarks": "data units matrices patterns windows cubes mnf topology fresh_interpreter", "runtimes": "",
