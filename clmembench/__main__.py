@@ -1,11 +1,13 @@
 """`python -m clmembench` is the same as `clmembench`."""
 
+import os
 import sys
 
 
 def main() -> None:
     """The entry point of both. Loading takes a moment, in which Ctrl-C ends it as it does later on: without a traceback."""
     try:
+        _leave_current_folder()
         from clmembench import cli
 
         cli.main()
@@ -14,5 +16,21 @@ def main() -> None:
         sys.exit(130)
 
 
+def _leave_current_folder() -> None:
+    """Import nothing from the folder that the user is in, unless PYTHONPATH names it: an empty entry there, as a path that was
+    put together from nothing has, means that folder, in which a file of any name may lie."""
+    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    here = os.path.abspath("")  # noqa: PTH100 - modules that are not loaded yet might come from there
+    if "" in named and here not in named:
+        sys.path[:] = [entry for entry in sys.path if entry not in ("", here)]
+    from clmembench.fresh_interpreter import ROOT
+
+    if ROOT not in sys.path:  # the package itself may lie there: what lies beside it hides nothing of Python's own
+        packages = [number for number, entry in enumerate(sys.path) if entry.endswith("-packages")]
+        sys.path.insert(min(packages, default=len(sys.path)), ROOT)
+
+
 if __name__ == "__main__":
+    if not sys.flags.safe_path:
+        del sys.path[0]  # where -m has put the current folder
     main()

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from clmembench import data
+from clmembench import data, fresh_interpreter
 from clmembench.isolate import Start
 from clmembench.model import DeviceInfo
 
@@ -86,9 +86,9 @@ def installation(side: str, start: Start) -> Installation:
     if not start.python:  # -P keeps the current folder from being code, and with it a checkout that is not installed
         own = str(Path(__file__).resolve().parent.parent)
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [own, environment.get("PYTHONPATH")]))
-    command = [start.python or sys.executable, "-P", "-c", _LIST]
+    command, safe = [start.python or sys.executable, "-P", "-c", _LIST], fresh_interpreter.environment(environment)
     try:
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=LIST_S)
+        done = subprocess.run(command, capture_output=True, text=True, env=safe, timeout=LIST_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SideError(f"{side} cannot be started: {error}") from error
     try:

@@ -1,6 +1,6 @@
 """The child process: a fresh interpreter that opens the device, measures the points it is handed and answers with records.
 
-`python -m clmembench.child` reads a Job and then points, one a line, and answers with one record a line on what was its
+It reads a Job and then points, one a line, and answers with one record a line on what was its
 standard output; anything that a driver prints goes to standard error, which the parent (isolate.py) keeps for the reason.
 """
 
@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from clmembench import hostload, measure, probe, topology
+from clmembench import hostload, limits, measure, probe, topology
 from clmembench.benchmarks import named
 from clmembench.gates.point import DRIFT, judged
 from clmembench.model import (
@@ -138,13 +138,14 @@ class Session:
             record = dataclasses.replace(record, reason=reason, log=traceback.format_exc())
         seconds = round(time.monotonic() - begun, 3)
         used = hostload.between(load, hostload.read(), os.cpu_count() or 0)
-        return dataclasses.replace(
+        record = dataclasses.replace(
             record,
             sources=self.device.sources(),
             seconds=seconds,
             cpu_others=used.others if used else None,
             cpu_stolen=used.stolen if used else None,
         )
+        return _storable(record)
 
     def lost(self) -> bool:
         """Whether the device refuses even the chain that gives its clock: then no other point can succeed in this process."""
@@ -174,6 +175,18 @@ class Session:
                 return measured, reading, "; not taken again although the core clock moved: too many points here were"
             self._again += 1
             said = f"; taken a second time, since the core clock moved by {reading.moved:.0%} the first"
+
+
+def _storable(record: Record) -> Record:
+    """The record, or one that failed where no results file may hold it: the parent would take it for no record at all."""
+    try:
+        limits.check_record(record)
+    except ValueError as error:
+        reason = f"what was measured cannot be stored: {error}"
+        return dataclasses.replace(
+            record, status="failed", gate="", reason=reason, series=(), core_clock=None, facts={}, notes=(), log=""
+        )
+    return record
 
 
 def _called(prepared: Prepared) -> bool:

@@ -13,6 +13,7 @@ from clmembench import topology
 from clmembench.model import Fact
 
 _VARIABLES = re.compile(r"(POCL|OCL|CLMEMBENCH|OMP|GPU)_\w+|CUDA_VISIBLE_DEVICES|CUDA_CACHE_\w+")
+_UNHEARD = {"CLMEMBENCH_LOCKS"}  # which says where a lock lies
 _PACKAGES = ("pyopencl", "pocl-binary-distribution", "numpy", "scipy", "nvidia-ml-py")
 
 
@@ -80,7 +81,7 @@ def packages() -> dict[str, str]:
 
 def variables() -> dict[str, str]:
     """Environment variables that change what is measured; no others are kept."""
-    return {name: value for name, value in sorted(os.environ.items()) if _VARIABLES.fullmatch(name)}
+    return {name: value for name, value in sorted(os.environ.items()) if _VARIABLES.fullmatch(name) and name not in _UNHEARD}
 
 
 def _text(path: str) -> str | None:

@@ -9,13 +9,13 @@ import os
 import selectors
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from clmembench import fresh_interpreter
 from clmembench.child import Found, Job, Session, find
 from clmembench.model import BuildError, DeviceError, Place, Point, Record
 from clmembench.results import decode_record
@@ -23,6 +23,7 @@ from clmembench.runtimes import runtime
 
 GRACE_S = 2.0  # between TERM and KILL
 START_S = 60.0  # for a child to open its device and say so
+LOOK_S = 0.25  # between two looks at a child that starts
 LOST = b'{"lost":'  # how a child's last answer begins where its device answers nothing any more
 
 
@@ -42,9 +43,9 @@ class Start:
     python: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def command(self, *arguments: str) -> list[str]:
-        """A command of the interpreter. Another's own packages are what it is to run: not those of the current folder."""
-        return [self.python, "-P", *arguments] if self.python else [sys.executable, *arguments]
+    def command(self, module: str) -> list[str]:
+        """What runs a module: this very package's, or of another interpreter's own packages; never the current folder's."""
+        return [self.python, "-P", "-m", module] if self.python else fresh_interpreter.command(module)
 
     def variables(self) -> dict[str, str]:
         """The whole environment. What leads this interpreter to its packages would lead another one to them too."""
@@ -78,10 +79,11 @@ class Child:
 
     def _start(self, job: Job) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
-        environment = {**self.start.variables(), **runtime(job.runtime).environment(job.device, job.place)}
+        variables = {**self.start.variables(), **runtime(job.runtime).environment(job.device, job.place)}
+        environment = fresh_interpreter.environment(variables)
         environment.pop("PYTHONOPTIMIZE", None)  # checks are assertions, and none may be left out
         self._process = subprocess.Popen(
-            self.start.command("-m", "clmembench.child"),
+            self.start.command("clmembench.child"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -95,18 +97,18 @@ class Child:
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    def probe(self) -> Found:
-        """Raises ChildError when the device cannot even be opened and probed."""
-        answer = json.loads(self._answer(START_S))
+    def probe(self, stopped_s: float = START_S) -> Found:
+        """Raises ChildError when the device cannot even be opened and probed, or the child is stopped for that long."""
+        answer = json.loads(self._answer(START_S, stopped_s))
         if "error" in answer:
             raise ChildError(answer["error"], False, answer.get("log", ""))
         return Found(**_typed(answer))
 
     def measure(self, point: Point, timeout_s: float) -> Record:
-        """The record of one point, whose time begins when the child is ready. Raises ChildError when there will be none; the
-        child is then gone."""
+        """The record of one point, whose time begins when the child is ready; one that is stopped meanwhile has as long. Raises
+        ChildError when there will be none; the child is then gone."""
         if not self._ready:
-            answer = json.loads(self._answer(START_S))
+            answer = json.loads(self._answer(START_S, timeout_s))
             if "error" in answer:
                 raise ChildError(f"the device cannot be opened: {answer['error']}", False, answer.get("log", ""))
             self._ready = True
@@ -134,6 +136,7 @@ class Child:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(GRACE_S)
                 break
+        self._end_group()
         if self._process.stdout:
             self._process.stdout.close()
         self._errors.close()
@@ -144,10 +147,14 @@ class Child:
             os.killpg(self._process.pid, signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(GRACE_S)
-                return
+        self._end_group()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # a driver's call may hold even a killed process
+            self._process.wait(GRACE_S)
+
+    def _end_group(self) -> None:
+        """Kill what is left of all that the child has started, which would run beside what is measured next."""
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-            with contextlib.suppress(subprocess.TimeoutExpired):  # a driver's call may hold even a killed process
-                self._process.wait(GRACE_S)
 
     def _send(self, line: str) -> None:
         # a child that is gone is noticed when it does not answer
@@ -156,15 +163,17 @@ class Child:
             self._process.stdin.write(line.encode() + b"\n")
             self._process.stdin.flush()
 
-    def _answer(self, timeout_s: float) -> bytes:
-        """The next line. Raises ChildError when the child dies first or the time passes."""
+    def _answer(self, timeout_s: float, stopped_s: float | None = None) -> bytes:
+        """The next line, and what is in the pipe counts however late it is: this process itself may have been stopped. Raises
+        ChildError when the child dies first, the time passes, or, where `stopped_s` is given, it is stopped for so long."""
         assert self._process.stdout is not None
         descriptor, deadline = self._process.stdout.fileno(), time.monotonic() + timeout_s
         with selectors.DefaultSelector() as selector:
             selector.register(descriptor, selectors.EVENT_READ)
             while b"\n" not in self._buffer:
-                left = deadline - time.monotonic()
-                if left <= 0 or not selector.select(left):
+                if self._buffer:  # the rest of a long answer comes as the pipe is read
+                    deadline = max(deadline, time.monotonic() + GRACE_S)
+                if not self._readable(selector, deadline, stopped_s):
                     self.kill()
                     raise ChildError(f"no answer within {timeout_s:g} s; its process was ended", True, self._log())
                 chunk = os.read(descriptor, 1 << 20)
@@ -174,12 +183,36 @@ class Child:
         line, self._buffer = self._buffer.split(b"\n", 1)
         return line
 
+    def _readable(self, selector: selectors.BaseSelector, deadline: float, stopped_s: float | None) -> bool:
+        """Whether something is there to be read by the deadline. Only while the child starts, where `stopped_s` is given, is it
+        looked at whether it is stopped: beside a measurement, this process sleeps."""
+        since: float | None = None
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            if selector.select(left if stopped_s is None else min(left, LOOK_S)):
+                return True
+            if stopped_s is None or time.monotonic() >= deadline:
+                return False
+            since = (since or time.monotonic()) if self._stopped() else None
+            if since is not None and time.monotonic() - since > stopped_s:
+                self.kill()
+                reason = f"no answer within {stopped_s:g} s: its process was stopped by a signal, and was ended"
+                raise ChildError(reason, True, self._log())
+
+    def _stopped(self) -> bool:
+        """Whether the child is stopped, as by SIGSTOP, rather than slow."""
+        try:
+            return os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
+        except (ChildProcessError, AttributeError):  # gone, or a system without
+            return False
+
     def _death(self) -> str:
         try:
             code = self._process.wait(GRACE_S)
         except subprocess.TimeoutExpired:
             self.kill()
             return "its process closed its answers and did not end"
+        self._end_group()
         if code >= 0:
             return f"its process ended with exit code {code}"
         try:
@@ -218,11 +251,11 @@ class Here:
         """Nothing to end: what the device holds goes with the session."""
 
 
-def probed(job: Job, isolated: bool = True) -> Found:
-    """What a device can do. Raises ChildError when it cannot be opened."""
+def probed(job: Job, isolated: bool = True, stopped_s: float = START_S) -> Found:
+    """What a device can do. Raises ChildError when it cannot be opened, or the child is stopped for that long."""
     if isolated:
         with Child(job) as child:
-            return child.probe()
+            return child.probe(stopped_s)
     try:
         return Found(**_typed(find(runtime(job.runtime).open(job.device))))
     except (DeviceError, BuildError) as error:

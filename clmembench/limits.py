@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import date
 from typing import Any
 
-from clmembench.model import Card, ClockReading, Header, Place, Record, Series, Trace, Tuned
+from clmembench.model import MOST_NS, Card, ClockReading, Header, Place, Record, Series, Trace, Tuned
 
 FILE_BYTES = 1 << 30  # a full suite on a large device is 4 MB
 LINE_BYTES = 64 << 20  # a record with traces; one line is in memory at once
@@ -29,7 +29,7 @@ ENTRIES = 10_000  # of what a header lists: benchmarks, axes, packages, variable
 VALUES = 100_000  # of an axis, and arguments: a shell gives thousands of files for a *
 METRICS = 100
 PROCESSES = 10_000
-MOST = 2**63 - 1  # of a time in ns (292 years) and of an amount: what 64 bits hold
+MOST = MOST_NS  # of an amount too
 CYCLES = 1e9  # that one operation takes
 GHZ = 1e3  # of a core clock: beyond, one of the numbers that give it is made up
 SCALE = 1e18  # from a unit to another: SI's prefixes in common use

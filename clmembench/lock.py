@@ -1,30 +1,36 @@
-"""One run on a device at a time: two would measure each other. The lock names who holds it and ends with its process."""
+"""One run on a device at a time: two would measure each other. The lock names who holds it and ends with its process.
+
+It lies where every process of this host looks, not in the folder for temporary files, which a batch system gives each job for
+itself; CLMEMBENCH_LOCKS names another folder where that place itself is each job's own.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import stat
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from clmembench import shown
+from clmembench import file_lock, shown
 from clmembench.model import DeviceInfo
 
 MOST_BYTES = 4096  # that are read of a file which anybody may have written
+FOLDER = "/tmp"  # noqa: S108 - the same for all users, who may all write there; links are not followed
+VARIABLE = "CLMEMBENCH_LOCKS"  # names another folder
 
 
 class HeldError(Exception):
-    """Another run holds the device; the message says which."""
+    """Another run holds the device, or what stands in its lock's place is no lock; the message says which."""
 
 
 def path_of(info: DeviceInfo) -> Path:
     """The device's lock file, the same for all users of this host."""
-    return Path(tempfile.gettempdir()) / f"clmembench-{''.join(c for c in info.id if c.isalnum())}.lock"
+    return Path(os.environ.get(VARIABLE) or FOLDER) / f"clmembench-{''.join(c for c in info.id if c.isalnum())}.lock"
 
 
 @contextmanager
@@ -39,7 +45,8 @@ def held(info: DeviceInfo) -> Iterator[None]:
         yield
         return
     try:
-        if not _taken(descriptor):
+        _check(descriptor, path_of(info))
+        if not file_lock.take(descriptor):
             raise HeldError(
                 f"{info.name} is in use by another run: {_holder(descriptor)}: wait for it, or choose another device"
             )
@@ -57,9 +64,9 @@ def held(info: DeviceInfo) -> Iterator[None]:
 
 def _opened(info: DeviceInfo) -> int | None:
     """A descriptor that no child inherits, or None. Links are not followed: the folder is anybody's."""
-    flags = os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+    flags = os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    path = path_of(info)
     try:
-        path = path_of(info)  # there may be no folder for temporary files at all
         try:
             return os.open(path, flags)  # some systems let nobody create a file anew that another user made
         except FileNotFoundError:
@@ -71,17 +78,13 @@ def _opened(info: DeviceInfo) -> int | None:
     return descriptor
 
 
-def _taken(descriptor: int) -> bool:
-    """Whether the lock is now ours; True, too, where there are no locks."""
-    try:
-        import fcntl
-
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except (ImportError, OSError):  # no such module, or a file system without locks
-        return True
-    return True
+def _check(descriptor: int, path: Path) -> None:
+    """Raises HeldError for what is no lock: a FIFO cannot be locked, and a file with another name is somebody's, whose content
+    would be lost."""
+    about = os.fstat(descriptor)
+    what = "no ordinary file" if not stat.S_ISREG(about.st_mode) else "a file with several names" if about.st_nlink > 1 else ""
+    if what:
+        raise HeldError(shown.line(f"{path}, where the device's lock should be, is {what}: remove it", 300))
 
 
 def _holder(descriptor: int) -> str:
@@ -89,6 +92,6 @@ def _holder(descriptor: int) -> str:
     try:
         said = json.loads(os.pread(descriptor, MOST_BYTES, 0))
         text = f"process {int(said['pid'])} since {said['started']}, clmembench {' '.join(map(str, said['argv']))}"
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return "it does not say which"
     return shown.line(text, 300)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from clmembench import stats
 from clmembench.model import (
+    MOST_NS,
     Array,
     Batch,
     ClockReading,
@@ -35,6 +36,7 @@ MOST_STEPS = 80_000
 BATCH_NS = 5e6  # of a library's passes back to back: the steps of its events are little beside it
 SURELY = 500  # times what a sample is to last, 10 ms and more: no hiccup makes such a pass of one that must be repeated
 ENOUGH = 4.0  # times what the ends of a slope are to lie apart
+LEAP_NS = 1e9  # by which stamps span more than the host saw pass: more than the step of any event clock
 LONGER = 1.1  # times as long as the one Work of an overlap, which the other should outlast
 POISON = 0xFF  # NaN as a float, -1 as an integer: no benchmark's right answer
 
@@ -92,7 +94,7 @@ class _End:
 
     def ns(self, timing: Timing) -> int:
         chosen = {"host": timing.host_ns, "device": timing.device_ns, "queue": timing.queue_ns}[self.work.clock]
-        return timing.host_ns if chosen is None else chosen
+        return timing.host_ns if chosen is None else _storable(chosen)
 
     def warm(self, device: Device, limit_s: float) -> None:
         """Sample in blocks of three until two blocks' medians agree or the limit has passed; the samples are kept, marked."""
@@ -122,13 +124,13 @@ class _End:
             passes=self.passes,
             warmups_ns=tuple(self.warmups_ns),
             host_ns=tuple(t.host_ns for t in timings),
-            device_ns=tuple(t.device_ns or 0 for t in timings) if stamped else None,
-            queue_ns=tuple(t.queue_ns or 0 for t in timings) if queued else None,
+            device_ns=tuple(_storable(t.device_ns or 0) for t in timings) if stamped else None,
+            queue_ns=tuple(_storable(t.queue_ns or 0) for t in timings) if queued else None,
             cpu_ns=tuple(t.cpu_ns for t in timings),
             busy=work.busy,
             together=work.together,
             reads={name: Trace.pack(work.reads[name].unit, rows) for name, rows in self.reads.items()},
-            submit_ns=tuple(t.submit_ns or 0 for t in timings) if submitted else None,
+            submit_ns=tuple(_storable(t.submit_ns or 0) for t in timings) if submitted else None,
         )
 
 
@@ -238,7 +240,7 @@ class CoreClock:
     def read(self, device: Device, times: int = 5) -> float:
         """ns of 2 * steps more steps: least time of a long chain less that of a short one, since disturbances only add."""
         near, far = (
-            min(t.device_ns or t.host_ns for t in [device.time(self.chain(n), 1, "device") for _ in range(times)])
+            min(_run_ns(t) for t in [device.time(self.chain(n), 1, "device") for _ in range(times)])
             for n in (self.steps, 3 * self.steps)
         )
         return float(far - near)
@@ -249,9 +251,25 @@ class CoreClock:
 
 def clock_step_ns(timings: Sequence[Timing]) -> float:
     """The step of the device's event clock in ns: the greatest common divisor of the differences of durations."""
-    times = [t.device_ns if t.device_ns is not None else t.host_ns for t in timings]
+    times = [t.host_ns if t.device_ns is None else t.device_ns for t in timings if not _leapt(t)]
     differences = [abs(t - times[0]) for t in times if t != times[0]]
     return float(max(1, math.gcd(*differences))) if differences else 1.0
+
+
+def _leapt(timing: Timing) -> bool:
+    """Whether the stamps cannot be true: an end before its start, or far more time between them than the host saw pass."""
+    return timing.device_ns is not None and not 0 <= timing.device_ns <= timing.host_ns + LEAP_NS
+
+
+def _run_ns(timing: Timing) -> int:
+    """How long a sample ran, by its stamps; by the host's clock where it has none, or such as cannot be true."""
+    return timing.host_ns if _leapt(timing) else timing.device_ns or timing.host_ns
+
+
+def _storable(stamped_ns: int) -> int:
+    """A time by event stamps within what a results file holds: stamps that leap may be any distance apart, and the record of
+    such a point is suspect but must be kept."""
+    return max(-MOST_NS, min(MOST_NS, stamped_ns))
 
 
 def _rate_end(device: Device, work: Work, budget: Budget, quantum_ns: float) -> _End:

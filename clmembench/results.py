@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
-from clmembench import limits
+from clmembench import file_lock, limits
 from clmembench.model import Header, Record, Run
 
 if TYPE_CHECKING:
@@ -47,11 +47,16 @@ class Writer:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file: TextIO = path.open("w" if overwrite else "x", encoding="utf-8")
+            # nothing is cut off before the lock is had
+            self._file: TextIO = path.open("a" if overwrite else "x", encoding="utf-8")
+            self._take()
+            if overwrite and path.is_file():
+                self._file.truncate(0)
         except OSError as error:
             if isinstance(error, FileExistsError) and path.is_file():
                 raise ResultsError(f"{path} exists: choose another -o, or say --overwrite") from error
-            raise ResultsError(f"cannot write {path}: {error.strerror}: choose another place with -o") from error
+            why = "it is a folder" if path.is_dir() else error.strerror
+            raise ResultsError(f"cannot write {path}: {why}: choose another place with -o") from error
         try:
             self._line(encode(header))
         except ResultsError:
@@ -69,6 +74,8 @@ class Writer:
         writer.path = path
         try:
             read(path)
+            writer._file = path.open("a", encoding="utf-8")
+            writer._take()
             with path.open("r+b") as file:
                 size = file.seek(0, os.SEEK_END)
                 before = file.seek(max(0, size - limits.LINE_BYTES - 1))
@@ -79,10 +86,15 @@ class Writer:
                         file.truncate(before + len(content) - len(last))
                     else:
                         file.write(b"\n")
-            writer._file = path.open("a", encoding="utf-8")
         except OSError as error:
             raise ResultsError(f"cannot go on with {path}: {error.strerror}") from error
         return writer
+
+    def _take(self) -> None:
+        """Hold the file until it is closed. Raises ResultsError where another process writes it."""
+        if not file_lock.take(self._file.fileno()):
+            self._file.close()
+            raise ResultsError(f"{self.path} is being written by another run: wait for it, or choose another -o")
 
     def write(self, record: Record) -> None:
         """Append one record. Raises ResultsError when the disk is full or gone; what was written before stays whole."""

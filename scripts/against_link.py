@@ -74,8 +74,8 @@ def ours(device: str, overlap: bool) -> Found:
     for axes in runs:
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "r.jsonl")
-            command = [sys.executable, "-m", "clmembench", "run", "-d", device, *axes, "--no-isolate", "--json", "-o", path]
-            done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=90)
+            command = ["-P", "-m", "clmembench", "run", "-d", device, *axes, "--no-isolate", "--json", "-o", path]
+            done = subprocess.run([sys.executable, *command], check=False, capture_output=True, text=True, timeout=90)
         if done.returncode:
             print(f"ours: {done.stderr.strip()[-500:]}", flush=True)
             continue

@@ -80,7 +80,7 @@ def _slowed(record: dict[str, Any], speed: float) -> dict[str, Any]:
 def watched(arguments: list[str]) -> tuple[float, int, int]:
     """Seconds, the most KiB that the command and its children had resident, and its exit code."""
     begun, peak = time.monotonic(), 0
-    process = subprocess.Popen([sys.executable, "-m", "clmembench", *arguments])
+    process = subprocess.Popen([sys.executable, "-P", "-m", "clmembench", *arguments])
     while process.poll() is None:
         peak = max(peak, sum(_resident_kib(pid) for pid in _family(process.pid)))
         time.sleep(0.05)

@@ -10,9 +10,9 @@ import pytest
 @pytest.fixture(autouse=True, scope="session")
 def own_folders(tmp_path_factory):
     folder, home = (str(tmp_path_factory.mktemp(name)) for name in ("tmp", "home"))
-    names = ("TMPDIR", "XDG_DATA_HOME", "CLMEMBENCH_TUNING")
+    names = ("TMPDIR", "XDG_DATA_HOME", "CLMEMBENCH_TUNING", "CLMEMBENCH_LOCKS")
     before = {name: os.environ.pop(name, None) for name in names}, tempfile.tempdir
-    os.environ["TMPDIR"], tempfile.tempdir = folder, folder
+    os.environ["TMPDIR"] = os.environ["CLMEMBENCH_LOCKS"] = tempfile.tempdir = folder
     os.environ["XDG_DATA_HOME"] = home
     yield
     tempfile.tempdir = before[1]

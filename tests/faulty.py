@@ -48,7 +48,8 @@ class Command:
 
     def __enter__(self) -> Command:
         (self.folder / "tmp").mkdir(parents=True, exist_ok=True)
-        env = {**os.environ, "PYTHONPATH": str(self.tree), "TMPDIR": str(self.folder / "tmp"), MARK: self.mark}
+        env = {**os.environ, "PYTHONPATH": str(self.tree), MARK: self.mark}
+        env |= dict.fromkeys(("TMPDIR", "CLMEMBENCH_LOCKS"), str(self.folder / "tmp"))
         self.errors = self.folder / f"stderr-{self.mark}"
         with self.errors.open("wb") as errors:
             self.process = subprocess.Popen(

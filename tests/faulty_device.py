@@ -18,6 +18,14 @@ from clmembench.model import BuildError, Clock, Command, DeviceError, DeviceInfo
 from clmembench.runtimes.fake import INFO, FakeBuffer, FakeDevice
 
 HOUR_NS = 3_600_000_000_000
+# what is added to the time on the device and in the queue; stamps may be any number of 64 bits
+LEAPS = {
+    "ahead": (HOUR_NS, HOUR_NS),
+    "back": (-HOUR_NS, -HOUR_NS),
+    "wrapped": (HOUR_NS - 2**64, HOUR_NS - 2**64),
+    "beyond": (2**64 - HOUR_NS, 2**64 - HOUR_NS),
+    "queued": (0, HOUR_NS),
+}
 MEMORY = "clCreateBuffer failed: MEM_OBJECT_ALLOCATION_FAILURE: the device could not allocate memory: lower --size"
 
 
@@ -53,8 +61,8 @@ class FaultyDevice(FakeDevice):
             return Timing(host_ns, None, None, device_ns)
         # every tenth sample: what a clock that was set meanwhile leaves
         self.samples += 1
-        leap = {"ahead": HOUR_NS, "back": -HOUR_NS}.get(_fault()[0], 0) if self.samples % 10 == 9 else 0
-        return Timing(host_ns, device_ns + leap, queue_ns + leap, device_ns)
+        leap, late = LEAPS.get(_fault()[0], (0, 0)) if self.samples % 10 == 9 else (0, 0)
+        return Timing(host_ns, device_ns + leap, queue_ns + late, device_ns)
 
     def _mark(self, launch: Launch) -> None:
         kind, groups = _fault()

@@ -13,32 +13,39 @@ FILES = sorted(ROOT.rglob("*.py"))
 EVERYTHING = {p.name.removesuffix(".py") for p in ROOT.iterdir() if p.suffix == ".py" or (p / "__init__.py").is_file()}
 MAY = {  # besides model, itself and the package's version
     "__init__": "", "model": "", "units": "", "stats": "", "data": "", "topology": "", "health": "",
-    "matrices": "shown", "lock": "shown", "shown": "", "patterns": "", "tracefile": "", "answers": "derive stats windows",
+    "matrices": "shown", "lock": "shown file_lock", "shown": "",
+    "patterns": "", "tracefile": "", "answers": "derive stats windows",
     "windows": "",
     "derive": "stats", "measure": "stats",
-    "benchmarks": "data units matrices patterns windows cubes mnf topology", "runtimes": "",
+    "benchmarks": "data units matrices patterns windows cubes mnf topology fresh_interpreter", "runtimes": "",
     "environment": "topology",
     "probe": "data",
     "hostload": "", "sensors": "", "claims": "specs", "audit": "gates infer specs units claims",
     "noise": "data derive stats", "matching": "derive", "compare": "derive matching noise stats", "check": "compare units",
     "gates": "derive infer specs stats",
-    "child": "measure runtimes benchmarks results probe topology gates hostload", "isolate": "child results runtimes",
+    "child": "measure runtimes benchmarks results limits probe topology gates hostload",
+    "isolate": "child results runtimes fresh_interpreter",
     "tuning": "data limits specs", "choices": "selection tuning", "contest": "choices selection stats",
     "search": "child contest derive drive selection stats",
     "plan": "choices infer derive selection tuning units", "drive": "choices plan isolate child selection references",
     "references": "benchmarks selection derive", "dissection": "answers infer",
     "advising": "drive selection child", "peering": "drive selection child references benchmarks",
-    "interleaved": "stats", "ab_side": "data isolate", "ab_case": "derive interleaved",
+    "interleaved": "stats", "ab_side": "data isolate fresh_interpreter", "ab_case": "derive interleaved",
     "ab_outcome": "ab_case derive interleaved",
     "ab_rounds": "ab_case child choices interleaved isolate plan selection",
+    "fresh_interpreter": "", "program_guard": "", "file_lock": "",
     "cubes": "", "mnf": "", "casestudy": "benchmarks cubes",
     "selection": "benchmarks measure topology",
-    "limits": "", "results": "limits", "specs": "data", "infer": "derive stats specs patterns",
+    "limits": "", "results": "limits file_lock", "specs": "data", "infer": "derive stats specs patterns",
     "models": "derive stats specs units",
-    "report": "results specs infer models derive stats units health gates check compare noise shown claims interleaved",
-    "cli": " ".join(EVERYTHING), "__main__": "cli",
+    "report": "results specs infer models derive stats units health gates check compare noise shown claims interleaved "
+    "fresh_interpreter",
+    "cli": " ".join(EVERYTHING), "__main__": "cli fresh_interpreter",
 }  # fmt: skip
-LEAVES = {"model", "units", "stats", "data", "topology", "matrices", "shown", "cubes", "__init__"}
+LEAVES = {
+    "model", "units", "stats", "data", "topology", "matrices", "shown", "cubes", "fresh_interpreter", "program_guard",
+    "file_lock", "__init__",
+}  # fmt: skip
 LAZY = {"pandas", "scipy", "seaborn", "matplotlib"}
 OPENCL = {ROOT / "runtimes" / f"{name}.py" for name in ("opencl", "opencl_build", "opencl_enqueue", "opencl_info")}
 

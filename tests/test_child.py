@@ -14,6 +14,7 @@ from clmembench.hostload import Load, Reading
 from clmembench.isolate import ChildError, Here
 from clmembench.measure import Budget, CoreClock
 from clmembench.model import DeviceError, Place, Point
+from clmembench.results import decode_record, encode
 from clmembench.runtimes.fake import INFO
 
 FAST = Budget(least_s=0.0, most_s=0.01, noise=0.5, slope_ns=1e3)
@@ -137,3 +138,17 @@ def test_what_the_host_does_is_not_held_against_another_devices_clock(moving, mo
         moving[:] = [1e6, 1.01e6]
         record = session.record({"groups": 1}, "measure")
         assert record.status == "ok" and (record.core_clock is None) == (kind == "gpu") and len(moving) == 2 - clocks
+
+
+@pytest.mark.parametrize("amounts", [{"ops": 2**63}, {"ops": 1, "facts": {"library": "x" * 2**21}}, {"nbytes": -1}])
+def test_what_cannot_be_stored_is_a_failed_point_and_not_a_lost_process(moving, monkeypatch, amounts):
+    from clmembench.benchmarks import discovered
+    from clmembench.model import Work
+
+    odd = replace(
+        discovered()["launch"], name="moves", prepare=lambda device, groups: Work(commands=(), clock="host", **amounts)
+    )
+    monkeypatch.setattr(child, "named", {"moves": odd}.__getitem__)
+    record = Session(JOB).record({"groups": 1}, "measure")
+    assert record.status == "failed" and "cannot be stored" in record.reason
+    assert decode_record(encode(record)) == record

@@ -384,10 +384,10 @@ LEAPING = """
 int clock_gettime(clockid_t id, struct timespec *t) {
     static int (*real)(clockid_t, struct timespec *);
     static long calls;
-    const char *leaping = getenv("LEAPING_CLOCK");
+    const char *leaping = getenv("LEAPING_CLOCK"), *seconds = getenv("LEAPING_S");
     if (!real) real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
     int code = real(id, t);
-    if (leaping && id == atoi(leaping) && ++calls % 100 >= 50) t->tv_sec -= 3600;
+    if (leaping && id == atoi(leaping) && ++calls % 100 >= 50) t->tv_sec -= seconds ? atol(seconds) : 3600;
     return code;
 }
 """
@@ -395,7 +395,8 @@ int clock_gettime(clockid_t id, struct timespec *t) {
 
 @pytest.fixture(scope="module")
 def leaping(tmp_path_factory) -> Path:
-    """A library to be loaded first, in which a clock goes back by an hour and forward again after every 50 readings."""
+    """A library to be loaded first, in which a clock goes back, by an hour unless told otherwise, and forward again after every
+    50 readings."""
     folder = tmp_path_factory.mktemp("clock")
     (folder / "leaping.c").write_text(LEAPING)
     compiler = shutil.which("cc") or shutil.which("gcc")
@@ -416,7 +417,14 @@ def test_a_wall_clock_that_leaps_changes_nothing(pocl, tmp_path, leaping):
 
 
 @pytest.mark.parametrize(
-    ("fault", "says"), [("ahead", "span more time than the host saw"), ("back", "ended before it started")]
+    ("fault", "says"),
+    [
+        ("ahead", "span more time than the host saw"),
+        ("back", "ended before it started"),
+        ("wrapped", "ended before it started"),
+        ("beyond", "span more time than the host saw"),
+        ("queued", "queued for more time than the host saw"),
+    ],
 )
 def test_event_stamps_that_leap_are_suspect(fake, tmp_path, fault, says):
     args = ("run", "-b", "launch_wait", "-a", "groups=1", "-o", str(tmp_path / "r.jsonl"))
@@ -425,9 +433,14 @@ def test_event_stamps_that_leap_are_suspect(fake, tmp_path, fault, says):
     assert (code, status) == (0, "suspect") and says in reason
 
 
-def test_the_clock_of_pocls_event_stamps_leaps_and_the_point_is_suspect(pocl, tmp_path, leaping):
+@pytest.mark.parametrize("below_zero", [False, True])
+def test_the_clock_of_pocls_event_stamps_leaps_and_the_point_is_suspect(pocl, tmp_path, leaping, below_zero):
+    """That clock counts from the start of the host: back by more than that and a stamp, of 64 bits without a sign, is huge."""
+    uptime_s = int(time.clock_gettime(time.CLOCK_MONOTONIC_RAW))
+    back_s = uptime_s + 3600 if below_zero else max(1, uptime_s // 2)
     args = ("run", "-b", "launch_wait", "-a", "groups=1", "-o", str(tmp_path / "r.jsonl"))
-    environment = {"LD_PRELOAD": str(leaping), "LEAPING_CLOCK": str(time.CLOCK_MONOTONIC_RAW)}
+    clock = {"LEAPING_CLOCK": str(time.CLOCK_MONOTONIC_RAW), "LEAPING_S": str(back_s)}
+    environment = {"LD_PRELOAD": str(leaping), **clock}
     code, _ = ended(pocl, tmp_path, *args, environment=environment)
     ((status, reason),) = outcomes(tmp_path).values()
     if status == "ok":

@@ -46,6 +46,10 @@ clean = series([10**7] * 8, nbytes=10**8, host_ns=(10**7 + 20_000,) * 8)
         (replace(clean, device_ns=(36_000,) * 8, host_ns=(3_600_000,) * 8, passes=4), "stamps"),  # short, and a hundredth
         (replace(clean, clock="queue", queue_ns=(5,) * 8), ""),
         (replace(clean, clock="queue", queue_ns=(-5,) * 8), "stamps"),
+        (replace(clean, clock="queue", queue_ns=(10**7,) * 7 + (3600 * 10**9,)), "stamps"),
+        (replace(clean, clock="queue", queue_ns=(9,) * 8, submit_ns=(4,) * 8), ""),
+        (replace(clean, clock="queue", queue_ns=(9,) * 8, submit_ns=(4,) * 7 + (-1,)), "stamps"),
+        (replace(clean, clock="queue", queue_ns=(9,) * 8, submit_ns=(4,) * 7 + (10,)), "stamps"),
         (replace(clean, host_ns=clean.host_ns[:5], device_ns=clean.device_ns[:5]), "samples"),
     ],
 )

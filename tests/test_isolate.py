@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import selectors
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +15,13 @@ from pathlib import Path
 import pytest
 
 from clmembench import drive as driving
+from clmembench import isolate
 from clmembench.child import Found, Job, pin
 from clmembench.drive import SPENT, drive
 from clmembench.isolate import Child, ChildError
 from clmembench.measure import Budget
 from clmembench.model import Place, Point
+from clmembench.results import decode_record
 from clmembench.runtimes.fake import INFO
 from clmembench.selection import Selection
 
@@ -225,3 +229,60 @@ def test_workers_are_held_to_a_cpu_each_where_they_are_as_many(monkeypatch):
     pin((4, 6), {100, 101, 102})
     pin((), set())
     assert held == {}
+
+
+def test_an_answer_that_is_there_counts_however_late_it_is_read():
+    """As after Ctrl-Z and fg: the run stood still for longer than --timeout, and its child did not."""
+    with Child(job()) as child:
+        child.measure(POINT, 60)
+        child._send('{"params": {"groups": 2}, "role": "measure"}')
+        selector = selectors.DefaultSelector()
+        selector.register(child._process.stdout, selectors.EVENT_READ)
+        assert selector.select(60)
+        assert decode_record(child._answer(0.0)).params == {"groups": 2}
+        # and the child lives on
+        assert child.measure(POINT, 60).params == {"groups": 1}
+
+
+LONG = "print('{' + 'x' * (1 << 20) + '}', flush=True); import time; time.sleep(600)"
+
+
+def test_a_late_answer_that_fills_the_pipe_is_read_to_its_end():
+    with Child(job()) as child:
+        own = child._process
+        other = subprocess.Popen([sys.executable, "-c", LONG], stdout=subprocess.PIPE, start_new_session=True)
+        try:
+            child._process = other
+            selector = selectors.DefaultSelector()
+            selector.register(other.stdout, selectors.EVENT_READ)
+            assert selector.select(60)
+            assert len(child._answer(0.0)) == (1 << 20) + 2
+        finally:
+            child._process = own
+            other.kill()
+            other.wait()
+            other.stdout.close()
+
+
+def test_without_an_answer_the_limit_holds():
+    with Child(job()) as child:
+        child.measure(POINT, 60)
+        with pytest.raises(ChildError, match=r"no answer within 0\.2 s"):
+            child._answer(0.2)
+
+
+@pytest.mark.parametrize("ask", [lambda child: child.measure(POINT, 0.5), lambda child: child.probe(0.5)])
+def test_a_child_that_is_stopped_while_it_starts_costs_no_more_than_a_points_time(monkeypatch, ask):
+    monkeypatch.setattr(isolate, "START_S", 10_000.0)  # which a child that works may take
+    with Child(job()) as child:
+        os.kill(child._process.pid, signal.SIGSTOP)
+        with pytest.raises(ChildError, match=r"no answer within 0\.5 s: its process was stopped") as error:
+            ask(child)
+        assert error.value.timed_out and child._process.poll() is not None
+
+
+def test_a_child_that_is_stopped_and_goes_on_measures():
+    with Child(job()) as child:
+        os.kill(child._process.pid, signal.SIGSTOP)
+        threading.Timer(0.5, os.kill, (child._process.pid, signal.SIGCONT)).start()
+        assert child.measure(POINT, 60).params == {"groups": 1}

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from clmembench import lock
+from clmembench import environment, lock
+from clmembench.results import ResultsError, Writer, read
 from clmembench.runtimes.fake import INFO
+from tests.builders import header, record
 
 HOLD = """
 import sys, time
@@ -80,7 +82,10 @@ def test_a_child_does_not_inherit_the_lock():
         child.wait()
 
 
-@pytest.mark.parametrize("content", [b"", b"no json", b"[]", b'{"pid": "x"}', b"\xff\xfe", b'{"pid": 1}'])
+HOSTILE = [b'{"pid": 1e999, "started": "", "argv": []}', b"[" * 4000, b'{"a":' * 700]
+
+
+@pytest.mark.parametrize("content", [b"", b"no json", b"[]", b'{"pid": "x"}', b"\xff\xfe", b'{"pid": 1}', *HOSTILE])
 def test_what_stands_in_the_file_need_not_make_sense(other, content):
     path = lock.path_of(INFO)
     path.write_bytes(content)
@@ -96,9 +101,9 @@ def test_hostile_text_in_the_file_cannot_steer_a_terminal(other):
 
 
 def test_without_a_folder_to_write_or_behind_a_link_a_run_goes_on_without_a_lock(monkeypatch, tmp_path):
-    monkeypatch.setattr(lock.tempfile, "gettempdir", lambda: str(tmp_path / "none"))
+    monkeypatch.setenv(lock.VARIABLE, str(tmp_path / "none"))
     assert free() and not (tmp_path / "none").exists()
-    monkeypatch.setattr(lock.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setenv(lock.VARIABLE, str(tmp_path))
     target = tmp_path / "precious"
     target.write_text("kept")
     lock.path_of(INFO).symlink_to(target)
@@ -123,3 +128,72 @@ def test_the_command_line_refuses_the_second_of_two_runs(tmp_path):
         first.send_signal(signal.SIGINT)
         first.wait(60)
         first.stderr.close()
+
+
+def test_jobs_with_temporary_folders_of_their_own_exclude_each_other(other, monkeypatch, tmp_path):
+    """Batch systems give each job one; locks lie elsewhere."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    assert not free() and list(tmp_path.iterdir()) == []
+    monkeypatch.delenv(lock.VARIABLE)
+    assert lock.path_of(INFO) == Path("/tmp") / lock.path_of(INFO).name
+
+
+def test_the_folder_of_locks_does_not_make_another_run_of_it(monkeypatch, tmp_path):
+    before = environment.variables()
+    monkeypatch.setenv(lock.VARIABLE, str(tmp_path))
+    assert environment.variables() == before and lock.VARIABLE not in before
+
+
+@pytest.mark.parametrize("kind", ["fifo", "hard link"])
+def test_what_is_no_lock_is_said_and_kept(monkeypatch, tmp_path, kind):
+    monkeypatch.setenv(lock.VARIABLE, str(tmp_path))
+    precious = tmp_path / "precious"
+    precious.write_text("kept")
+    if kind == "fifo":
+        os.mkfifo(lock.path_of(INFO))
+    else:
+        lock.path_of(INFO).hardlink_to(precious)
+    says = f"{lock.path_of(INFO).name}, where .* is (no ordinary file|a file with several names): remove it"
+    with pytest.raises(lock.HeldError, match=says), lock.held(INFO):
+        pass
+    assert precious.read_text() == "kept"
+
+
+# ---- results files ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("again", [lambda p: Writer(p, header(), overwrite=True), Writer.going_on])
+def test_a_file_that_is_being_written_is_no_other_runs(tmp_path, again):
+    path = tmp_path / "r.jsonl"
+    with Writer(path, header()) as writer:
+        writer.write(record())
+        before = path.read_bytes()
+        with pytest.raises(ResultsError, match="is being written by another run: wait for it, or choose another -o"):
+            again(path)
+        assert path.read_bytes() == before
+        writer.write(record())
+    assert len(read(path).records) == 2
+    with again(path):
+        pass
+    assert len(read(path).records) == (2 if again == Writer.going_on else 0)
+
+
+def test_a_run_that_goes_on_holds_its_file_and_a_killed_one_frees_it(tmp_path):
+    path = tmp_path / "r.jsonl"
+    with Writer(path, header()) as writer:
+        writer.write(record())
+    code = "import sys, time; from pathlib import Path; from clmembench.results import Writer\n"
+    code += "w = Writer.going_on(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"
+    other = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(ResultsError, match="being written"):
+            Writer.going_on(path)
+    finally:
+        other.kill()
+        other.wait()
+        other.stdout.close()
+    with Writer.going_on(path) as writer:
+        writer.write(record())
+    assert len(read(path).records) == 2

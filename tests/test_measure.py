@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 
 from clmembench import measure
+from clmembench.benchmarks import discovered
+from clmembench.gates.point import judged
 from clmembench.measure import Budget
 from clmembench.model import Fill, Launch, Overlap, Read, Slope, Work
+from clmembench.results import decode_record, encode
 from clmembench.runtimes.fake import FakeBuffer, FakeDevice, FakeKernel, by_arguments
+from tests.builders import record
 
 QUICK = Budget(least_s=0.0, most_s=0.05, noise=0.01, slope_ns=1e4)
 
@@ -213,3 +217,54 @@ def test_a_slopes_limit_is_kept_to():
 
     measure.measure(FakeDevice(), Slope(work, start=1, most=1000), QUICK, 1.0)
     assert max(amounts) <= 1000 and max(amounts) > 900
+
+
+STAMPED = 2**64 - 3_600_000_000_000  # what is left of a stamp an hour below zero, of 64 bits without a sign
+
+
+class Leaping(FakeDevice):
+    """Every tenth sample's stamps are off by so much."""
+
+    leap, taken = 0, 0
+
+    def time(self, commands, passes, clock):
+        timing = FakeDevice.time(self, commands, passes, clock)
+        self.taken += 1
+        if self.taken % 10 != 9 or timing.device_ns is None:
+            return timing
+        return replace(timing, device_ns=timing.device_ns + self.leap, queue_ns=timing.queue_ns + self.leap)
+
+
+def leaping(leap: int) -> Leaping:
+    device = Leaping()
+    device.leap = leap
+    return device
+
+
+@pytest.mark.parametrize("leap", [STAMPED, -STAMPED, 2**64, -(2**64), 2**63, -(2**63)])
+@pytest.mark.parametrize("clock", ["device", "queue"])
+@pytest.mark.parametrize("before", [(), (launch(1),)])
+def test_stamps_beyond_64_bits_with_a_sign_are_a_suspect_record_that_can_be_stored(leap, clock, before):
+    work = Work((launch(0),), nbytes=64, clock=clock, before=before)
+    found = measure.measure(leaping(leap), work, replace(QUICK, most_s=1), quantum_ns=1)
+    core = measure.CoreClock(lambda steps: [launch(steps)], 1, 1.0, "test")
+    reading = core.reading(core.read(leaping(leap)), core.read(leaping(leap)))
+    measured = record("launch_wait", {"groups": 1}, *found.series, core_clock=reading)
+    suspect = judged(measured, discovered()["launch_wait"].metrics)
+    assert (suspect.status, suspect.gate) == ("suspect", "stamps")
+    assert decode_record(encode(suspect)) == suspect
+
+
+@pytest.mark.parametrize("leap", [STAMPED, -STAMPED, -3_600_000_000_000, 3_600_000_000_000])
+def test_the_core_clock_is_read_from_stamps_that_did_not_leap(leap):
+    core = measure.CoreClock(lambda steps: [launch(steps)], 1, 1.0, "test", steps=100)
+    device = leaping(leap)
+    assert {core.read(device) for _ in range(9)} == {core.read(FakeDevice())}
+
+
+@pytest.mark.parametrize("leap", [2**64, -STAMPED])
+def test_the_step_of_a_clock_is_not_that_of_a_leap(leap):
+    timings = [FakeDevice().time([launch(n)], 1, "device") for n in (20, 40, 60)]
+    late = replace(timings[0], device_ns=timings[0].device_ns + leap + 1)
+    assert measure.clock_step_ns([*timings, late]) == measure.clock_step_ns(timings)
+    assert measure.clock_step_ns([late, late]) == 1.0

@@ -119,6 +119,7 @@ GOOD = table(100)
         "\n".join([*GOOD[:2], "Mul,11,100,8,10000,-1,-1,-1", *GOOD[3:]]),
         "\n".join([*GOOD[:2], "Mul,11,100,8,10000,1.6e-7,1e-7,1.2e-7", *GOOD[3:]]),  # a largest below the least
         "\n".join([*GOOD[:2], "Mul,11,100,8,10000,fast,1,1", *GOOD[3:]]),
+        "\n".join([*GOOD[:2], "Mul,11,100,8,10000,1.6e-7,1e300,1e300", *GOOD[3:]]),  # a time that no run of it has
     ],
 )
 def test_what_is_no_table_of_babelstream_is_no_value(text):
@@ -289,3 +290,17 @@ def test_a_clpeak_of_before_or_with_another_unit_has_no_value(on_path):
     on_path("clpeak", clpeak(peaks(entry("local_memory_bandwidth", "float", "furlongs", 1.0))))
     with pytest.raises(DeviceError, match="no rate"):
         discovered()["clpeak_local"].prepare(FakeDevice(GPU))
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "told", "says"),
+    [
+        ("clpeak_arithmetic", {"dtype": "double"}, entry(DP, "double", "gflops", 1e300), "no device does"),
+        ("clpeak_arithmetic", {"dtype": "double"}, entry(DP, "double", "tflops", 1e308), "no device does"),
+        ("clpeak_launch", {"groups": 1024}, entry("kernel_launch_latency", "roundtrip", "us", 1e300), "more than it ran"),
+    ],
+)
+def test_a_figure_that_cannot_be_is_no_value(on_path, name, params, told, says):
+    on_path("clpeak", clpeak(peaks(told)))
+    with pytest.raises(DeviceError, match=says):
+        discovered()[name].prepare(FakeDevice(GPU), **params)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from clmembench import fresh_interpreter
 from clmembench.model import DeviceInfo, Skip
 
 LIMIT_S = 100.0  # of one run of a program; a point's own limit may end it sooner
@@ -50,25 +54,52 @@ class Stream:
 
 
 def found(name: str) -> str | None:
-    """The path of a program; None where PATH has none of that name."""
-    return shutil.which(name)
+    """The path of a program; None where PATH has none of that name. Folders that PATH has as relative to the current one are
+    passed over: which programs a run meets there is chance, or somebody's trap."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return shutil.which(name, path=os.pathsep.join(folder for folder in folders if Path(folder).is_absolute()))
 
 
 def output(program: str, *arguments: str) -> str:
     """What a program prints. Raises OutputError where it cannot be run, fails or says that its results are wrong."""
     try:
-        done = subprocess.run(
-            [program, *arguments], check=False, capture_output=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL
-        )
+        code, text, errors = _ended(program, *arguments)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise OutputError(f"it did not run: {type(error).__name__}") from error
-    text, errors = (raw[:OUTPUT_BYTES].decode(errors="replace") for raw in (done.stdout, done.stderr))
     if re.search(r"validation failed|failed validation", text + errors, re.IGNORECASE):
         raise AssertionError("its own check says that its results are wrong")
-    if done.returncode:
+    if code:
         last = [line.strip() for line in errors.splitlines() if line.strip()][-1:]
-        raise OutputError(f"it ended with exit code {done.returncode}{': ' + last[0][:200] if last else ''}")
+        raise OutputError(f"it ended with exit code {code}{': ' + last[0][:200] if last else ''}")
     return text
+
+
+def _ended(program: str, *arguments: str) -> tuple[int, str, str]:
+    """Exit code, output and errors of a program of which nothing runs on, whatever ends it or this process: what is measured
+    next would be measured beside it. Raises OSError, and TimeoutExpired after LIMIT_S."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            [*fresh_interpreter.command("clmembench.program_guard"), program, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=out,
+            stderr=errors,
+            env=fresh_interpreter.environment(os.environ),
+            start_new_session=True,  # and with it a process group, which what the program starts belongs to
+        )
+        try:
+            code = process.wait(LIMIT_S)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            assert process.stdin is not None
+            process.stdin.close()
+        return code, _read(out), _read(errors)
+
+
+def _read(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read(OUTPUT_BYTES).decode(errors="replace")
 
 
 # ---- BabelStream ------------------------------------------------------------------------------------------------------
@@ -156,7 +187,7 @@ def _line(cells: Sequence[str], elements: int, item_bytes: int, times: int) -> L
         raise OutputError(f"a line of its table has no numbers: {','.join(cells)[:100]}") from error
     if asked != [times, elements, item_bytes]:
         raise OutputError(f"its table is of another run: {','.join(cells)[:100]}")
-    if not all(map(math.isfinite, (rate, least, most, mean))) or not 0 < least <= mean <= most:
+    if not all(map(math.isfinite, (rate, least, most, mean))) or not 0 < least <= mean <= most <= LIMIT_S:
         raise OutputError(f"its times are no times: {','.join(cells)[:100]}")
     nbytes = ARRAYS.get(cells[0], 0) * elements * item_bytes
     if nbytes and abs(rate * 1e6 * least - nbytes) > AGREE * nbytes:

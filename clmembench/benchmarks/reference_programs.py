@@ -17,6 +17,7 @@ TIMES = 11  # runs of each operation by BabelStream, which leaves out the first
 LEAST_BYTES = 16 << 20  # of an array: with less the host's clock, which it uses, times the launch
 SECOND_NS = 10**9
 TESTS = {"double": "double_precision_compute", "float": "single_precision_compute", "int": "integer_compute"}
+MOST_A_SECOND = 1e18  # operations or bytes: a thousand times any device's
 SCALES = {"gflops": 1e9, "tflops": 1e12, "gops": 1e9, "tops": 1e12, "gbps": 1e9}
 
 
@@ -119,7 +120,10 @@ def _rate(device: Device, test: str) -> tuple[int, Mapping[str, Value]]:
     if told.unit not in SCALES:
         raise DeviceError(f"clpeak: {test} is in {told.unit!r}, which is no rate")
     best = max(told.figures, key=lambda name: told.figures[name])
-    return round(told.figures[best] * SCALES[told.unit]), _facts(told, best)
+    rate = told.figures[best] * SCALES[told.unit]
+    if rate > MOST_A_SECOND:
+        raise DeviceError(f"clpeak: {test} is {rate:.3g} a second, which no device does")
+    return round(rate), _facts(told, best)
 
 
 @benchmark(
@@ -162,6 +166,8 @@ def _latency(device: Device, metric: str) -> Reported:
     told = _kept(_peaked(device.info, "kernel_launch_latency"))
     if told.unit != "us" or metric not in told.figures:
         raise Skip(f"clpeak has no {metric} for this device")
+    if told.figures[metric] > programs.LIMIT_S * 1e6:
+        raise DeviceError(f"clpeak: {metric} is {told.figures[metric]:.3g} us, which is more than it ran")
     note = "clpeak's kernel is another: as many of the largest work-groups as there are compute units, each item one load"
     ns = max(1, round(1000 * told.figures[metric]))
     return Reported((ns,), 0, ops=1, notes=(note,), facts=_facts(told, metric))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import exits, read
+from clmembench.cli import exits, output_file, read
 
 if TYPE_CHECKING:
     from clmembench.compare import Comparison
@@ -56,8 +56,8 @@ def create(
     """Create a baseline of one run or several: their measured points, with each run's processes beside the others'."""
     from clmembench import matching, results
 
-    if output.is_file() and not overwrite:
-        exits.stop(f"{output} exists: choose another -o, or say --overwrite", exits.USAGE)
+    output_file.check(output, overwrite, name="baseline.jsonl")
+    output_file.differs(output, paths)
     runs = [read.load(path) for path in paths]
     for run in runs[1:]:
         _poolable(runs[0], run, force)
@@ -88,18 +88,15 @@ def check(
     from clmembench.report import changes
 
     margin_share = _fraction(margin)
+    if junit is not None:
+        output_file.check(junit, overwrite, "--junit", "check.xml")
+        output_file.differs(junit, (path, against), "--junit")
     first, second = _judged(against), _judged(path)
     _same_device(first, second, force)
     found = _compared(first, second, margin_share, force)
     judged = judge(found, margin_share)
     if junit is not None:
-        try:
-            with junit.open("w" if overwrite else "x", encoding="utf-8") as file:
-                file.write(changes.to_junit(found))
-        except FileExistsError:
-            exits.stop(f"{junit} exists: choose another --junit, or say --overwrite", exits.USAGE)
-        except OSError as error:
-            exits.stop(f"cannot write {junit}: {error.strerror}: choose another place with --junit", exits.INTERNAL)
+        output_file.write(junit, changes.to_junit(found), overwrite, "--junit")
     print(changes.judgement_text(judged))
     print(changes.as_text([str(against), str(path)], [found], everything=False))
     if judged.outcome == "FAIL":

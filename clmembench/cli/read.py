@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from clmembench.cli import exits
+from clmembench.cli import exits, output_file
 from clmembench.shown import line
 
 if TYPE_CHECKING:
@@ -91,6 +91,10 @@ def report(
     from clmembench.report import document, fleet
     from clmembench.topology import usable_cpus
 
+    if output is not None:
+        output_file.check(output, overwrite, name=f"report.{form}")
+        output_file.differs(output, paths)
+        output_file.check_writable(output)
     groups: list[fleet.Group] = []
     try:
         others = specs.beside(beside or [])
@@ -105,16 +109,12 @@ def report(
             made = (document.many_as_markdown(groups) if groups else "") + document.as_markdown(runs, others, dissected)
     except (specs.SpecError, results.ResultsError) as error:
         exits.stop(str(error), exits.USAGE)
+    except fleet.WorkerError as error:
+        exits.stop(str(error), exits.INTERNAL)
     if output is None:
         print(made)
         return
-    try:
-        with output.open("w" if overwrite else "x", encoding="utf-8") as file:
-            file.write(made)
-    except FileExistsError:
-        exits.stop(f"{output} exists: choose another -o, or say --overwrite", exits.USAGE)
-    except OSError as error:
-        exits.stop(f"cannot write {output}: {error.strerror}: choose another place with -o", exits.INTERNAL)
+    output_file.write(output, made, overwrite)
     print(line(f"wrote {output}"), file=sys.stderr)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clmembench import __version__
-from clmembench.cli import exits
+from clmembench.cli import exits, output_file
 from clmembench.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ def only_read(path: Path, asked: Mapping[str, object]) -> None:
         exits.stop(f"{path} is a stored run, which is read and not measured: leave out RUN or {', '.join(given)}", exits.USAGE)
 
 
-def free(output: Path | None, overwrite: bool) -> None:
-    """Ends the command where a results file stands where a new one is to be."""
-    if output is not None and output.is_file() and not overwrite:
-        exits.stop(f"{output} exists: choose another -o, or say --overwrite", exits.USAGE)
+def free(output: Path | None, overwrite: bool, option: str = "-o") -> None:
+    """Ends the command where no new results file can be made of that name."""
+    if output is not None:
+        output_file.check(output, overwrite, option)
 
 
 def kept(
@@ -61,7 +61,7 @@ def kept(
 
     try:
         with lock.held(info):
-            found = isolate.probed(Job("opencl", info), selection.isolated)
+            found = isolate.probed(Job("opencl", info), selection.isolated, selection.timeout_s)
             claimed, info = info, replace(info, features=found.features)
             head = earlier.header if earlier else header(info, selection, cards)
             head = replace(head, clock_step_ns=found.quantum_ns, claimed=tuple(sorted(claimed.features)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clmembench import units
-from clmembench.cli import devices, exits, session
+from clmembench.cli import devices, exits, output_file, session
 from clmembench.shown import line
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ def tune(
 
     info = devices.select(devices.listed(), device or "0")
     path = output or tuning.own_path()
+    if output is not None:
+        output_file.check(output, overwrite=True, name="shapes.toml")  # what is there is added to
     try:
         seconds = units.parse_seconds(budget)
         chosen = _tunable(bench or ["*"])
@@ -57,7 +59,7 @@ def tune(
             raise ValueError("nothing to tune: no point has several shapes with all these values; see describe")
     except (ValueError, specs.SpecError, tuning.TuningError) as error:
         exits.stop(str(error), exits.USAGE)
-    session.free(records, overwrite=False)
+    session.free(records, False, "--records")
     told: list[tuple[Benchmark, Sequence[Outcome]]] = []
 
     def measured(info: DeviceInfo, found: Found, known: Sequence[Record]) -> Iterator[Record]:

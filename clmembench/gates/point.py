@@ -48,6 +48,10 @@ def _stamps(record: Record, metrics: Sequence[Metric]) -> str:
             continue
         if sum(series.device_ns) > STAMPS * sum(series.host_ns):
             return "the driver's event stamps span more time than the host saw pass"
+        if series.clock == "queue" and sum(series.times_ns()) > STAMPS * series.passes * sum(series.host_ns):
+            return "the driver's event stamps say that kernels were queued for more time than the host saw pass"
+        if series.submit_ns and series.queue_ns and not _in_order(series.submit_ns, series.queue_ns):
+            return "the driver's event stamps say that a kernel was submitted before it was queued, or after it started"
         waited = statistics.median(series.host_ns) - WAIT_NS - LAUNCH_NS * series.passes
         stamped = statistics.median(series.device_ns)
         if stamped < LEAST * waited:
@@ -57,6 +61,11 @@ def _stamps(record: Record, metrics: Sequence[Metric]) -> str:
                 "they may count another unit of time"
             )
     return ""
+
+
+def _in_order(submit_ns: Sequence[int], queue_ns: Sequence[int]) -> bool:
+    """Whether each submission lies between a command's being queued and its start."""
+    return all(0 <= submitted <= started for submitted, started in zip(submit_ns, queue_ns, strict=True))
 
 
 def _samples(record: Record, metrics: Sequence[Metric]) -> str:

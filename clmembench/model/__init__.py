@@ -21,6 +21,7 @@ from clmembench.model.chase import (
     Space,
 )
 from clmembench.model.device import (
+    MOST_NS,
     Device,
     DeviceInfo,
     ImageForm,
@@ -104,6 +105,7 @@ __all__ = [
     "ImageForm",
     "Runtime",
     "Timing",
+    "MOST_NS",
     "Axis",
     "Benchmark",
     "Form",

@@ -54,6 +54,9 @@ class DeviceInfo:
     sub_group_items: int = 0  # where the driver says how wide all sub-groups are; else 0
 
 
+MOST_NS = 2**63 - 1  # of a time, 292 years: what 64 bits hold with a sign
+
+
 @dataclass(frozen=True, slots=True)
 class Timing:
     """One sample, in ns: host (enqueue to completion), device (sum over passes of first start to last end over all queues),

@@ -32,9 +32,10 @@ def plain(text: str) -> str:
 def subplots(count: int, height: float, most_columns: int = 2) -> tuple[Figure, list[Axes]]:
     """Up to so many plots a row; figures are not pyplot's, so nothing lives on after them."""
     import seaborn
-    from matplotlib import rcParams
+    from matplotlib import rcdefaults, rcParams
     from matplotlib.figure import Figure as MatplotlibFigure
 
+    rcdefaults()  # not what a file matplotlibrc says, which is looked for in the current folder first
     seaborn.set_theme(style="whitegrid", rc={"svg.fonttype": "none", "svg.hashsalt": "clmembench", "font.size": 9})
     rcParams["font.family"] = "sans-serif"
     columns = min(most_columns, count)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 import statistics
+import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context, parent_process
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-from clmembench import results, specs
+from clmembench import fresh_interpreter, results, specs
 from clmembench.model import Card, DeviceInfo
 from clmembench.report.rows import judged_rows, labels, sheet_of
 from clmembench.shown import printable
@@ -27,6 +32,11 @@ TAIL = 20  # runs from which on the ends of a spread are its 5th and 95th percen
 LEAST, APART, FAR = 5, 0.10, 5.0  # runs that tell what is usual; by how much, and how many deviations, one is off
 LISTED = 50  # runs that stand apart
 SIGMA = 1.4826  # times the median absolute deviation, of normal numbers
+
+
+class WorkerError(Exception):
+    """A process that read runs is gone; the message says what to do."""
+
 
 Key = tuple[str, str, str]  # benchmark, parameters, metric
 
@@ -98,13 +108,42 @@ def _in_its_unit(card: Card) -> Card:
 
 
 def digests(paths: Sequence[Path], strict: bool, workers: int) -> Iterator[Digest]:
-    """Of all runs, in their order, by that many processes; none is held longer than its digest takes."""
+    """Of all runs, in their order, by that many processes; none is held longer than its digest takes. Raises ResultsError and
+    SpecError, and WorkerError where such a process was ended from outside."""
     one = partial(digest, strict=strict, sheets=specs.every())
     if workers < 2:
         yield from map(one, paths)
         return
-    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        yield from pool.map(one, paths, chunksize=4)
+    before = set(active_children())
+    with fresh_interpreter.inherited():
+        pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_end_with_parent)
+        found = pool.map(one, paths, chunksize=4)
+    mine = set(active_children()) - before
+    try:
+        yield from found
+    except BrokenProcessPool as error:
+        why = "perhaps because the host ran out of memory: report fewer runs at once"
+        raise WorkerError(f"a process that read the runs was ended from outside, {why}") from error
+    except BaseException:  # Ctrl-C, or a file that is none: what the others are at is wanted no more
+        for worker in mine:
+            worker.kill()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """In a worker: end as soon as the process that asked for it does, which else would leave it waiting for ever; Ctrl-C is
+    that one's to handle."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def grouped(found: Iterable[Digest]) -> list[Group]:

@@ -79,7 +79,13 @@ def _stamped(sample: Sample, events: enqueue.Events, host_ns: int, cpu_ns: int) 
     every, firsts = range(commands * sample.passes), range(0, commands * sample.passes, commands)
     starts, ends = events.stamps(enqueue.STARTED, every), events.stamps(enqueue.ENDED, every)
     queued = events.stamps(enqueue.QUEUED, firsts)
-    submit_ns = sum(events.stamps(enqueue.SUBMITTED, firsts)) - sum(queued) if sample.clock == "queue" else None
-    device_ns = sum(max(ends[n : n + commands]) - min(starts[n : n + commands]) for n in firsts)
-    queue_ns = sum(starts[n] for n in firsts) - sum(queued)
+    submit_ns = _signed(sum(events.stamps(enqueue.SUBMITTED, firsts)) - sum(queued)) if sample.clock == "queue" else None
+    device_ns = _signed(sum(max(ends[n : n + commands]) - min(starts[n : n + commands]) for n in firsts))
+    queue_ns = _signed(sum(starts[n] for n in firsts) - sum(queued))
     return Timing(host_ns, device_ns, queue_ns, cpu_ns, submit_ns)
+
+
+def _signed(difference: int) -> int:
+    """A difference of stamps as 64 bits with a sign: stamps have none, and a clock that was set back to before its zero gives
+    one of nearly 2^64."""
+    return (difference + (1 << 63)) % (1 << 64) - (1 << 63)

@@ -1,0 +1,78 @@
+"""Where a command writes to: looked at before anything is measured or read, so that a mistake costs no minute."""
+
+from __future__ import annotations
+
+import contextlib
+import stat
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from clmembench.cli import exits
+
+
+def check(path: Path, overwrite: bool, option: str = "-o", name: str = "run.jsonl") -> None:
+    """Ends the command where no ordinary file can be made of that name, with what to do; says which folder will be new.
+
+    A folder is made where only it is missing; one in a folder that is missing too is more likely a slip of the pen. `name`
+    is what such a file may be called. Whether the folder can be written is not tried: see `check_writable`.
+    """
+    try:
+        kind = path.stat().st_mode
+    except FileNotFoundError:
+        if path.is_symlink():
+            exits.stop(f"{path} is a link to a file that is not there: choose another {option}", exits.USAGE)
+        _check_folder(path, option)
+        return
+    except OSError as error:
+        exits.stop(f"cannot write {path}: {error.strerror}: choose another place with {option}", exits.USAGE)
+    if stat.S_ISDIR(kind):
+        exits.stop(f"{path} is a folder: name a file in it, such as {option} {path / name}", exits.USAGE)
+    if not stat.S_ISREG(kind):
+        exits.stop(f"{path} is no ordinary file: choose another {option}", exits.USAGE)
+    if not overwrite:
+        exits.stop(f"{path} exists: choose another {option}, or say --overwrite", exits.USAGE)
+
+
+def differs(path: Path, inputs: Iterable[Path], option: str = "-o") -> None:
+    """Ends the command where what it writes would take the place of a file that it reads."""
+    for one in inputs:
+        with contextlib.suppress(OSError):
+            if one.samefile(path):
+                exits.stop(f"{path} is read by this command: choose another {option}", exits.USAGE)
+
+
+def write(path: Path, text: str, overwrite: bool, option: str = "-o") -> None:
+    """Write a file, in a new folder where `check` said so. Ends the command where it cannot be."""
+    try:
+        path.parent.mkdir(exist_ok=True)
+        with path.open("w" if overwrite else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        exits.stop(f"{path} exists: choose another {option}, or say --overwrite", exits.USAGE)
+    except OSError as error:
+        exits.stop(f"cannot write {path}: {error.strerror}: choose another place with {option}", exits.INTERNAL)
+
+
+def _check_folder(path: Path, option: str) -> None:
+    folder = path.parent
+    if folder.is_dir():
+        return
+    if folder.exists() or folder.is_symlink():
+        exits.stop(f"cannot write {path}: {folder} is no folder: choose another place with {option}", exits.USAGE)
+    elif not folder.parent.is_dir():
+        exits.stop(f"cannot write {path}: there is no folder {folder.parent}: make it, or choose another {option}", exits.USAGE)
+    else:
+        exits.say(f"{folder} is not there: a new folder of that name will be made")
+
+
+def check_writable(path: Path, option: str = "-o") -> None:
+    """Ends the command where no file can be made in that folder, which nothing is left in: for commands that write only when
+    all is done."""
+    if not path.parent.is_dir():
+        return
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        exits.stop(f"cannot write {path}: {error.strerror}: choose another place with {option}", exits.INTERNAL)

@@ -1,0 +1,178 @@
+"""Nothing that a command has started outlives it, or runs beside what is measured next: other people's programs, workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from clmembench import results
+from clmembench.benchmarks import programs
+from clmembench.results import Writer
+from tests.builders import STREAM, device, header, record, series
+from tests.faulty import Command, kill, tree, within
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+# clpeak as a script that starts another process, says so and does not end; one of them takes no notice of TERM
+HANGS = """#!/bin/sh
+sh -c 'trap "" TERM; while :; do sleep 0.1; done' &
+trap "" TERM
+echo $$ >> {folder}/started
+while :; do sleep 0.1; done
+"""
+
+
+@pytest.fixture(scope="module")
+def fake(tmp_path_factory) -> Path:
+    return tree(tmp_path_factory.mktemp("fake"))
+
+
+def program(folder: Path, text: str, name: str = "clpeak") -> Path:
+    path = folder / name
+    path.write_text(text.format(folder=folder))
+    path.chmod(path.stat().st_mode | stat.S_IEXEC)
+    return path
+
+
+@pytest.fixture
+def measuring(fake, tmp_path):
+    """A run that waits for a program of somebody else's, which has started another one."""
+    program(tmp_path, HANGS)
+    path = f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin"
+    args = ("run", "-b", "launch", "-a", "groups=1024", "--reference", "--processes", "1", "-o", str(tmp_path / "r.jsonl"))
+    with Command(fake, args, tmp_path, environment={"PATH": path}) as command:
+        assert within(60, lambda: (tmp_path / "started").exists()), command.said()
+        yield command
+
+
+def others(command: Command) -> list[int]:
+    """The processes of the program: those that run no Python."""
+    return [pid for pid in command.alive() if "python" not in name(pid)]
+
+
+def name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/exe").resolve().name
+    except OSError:
+        return "python, or gone"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_run_leaves_no_program_behind(measuring, number):
+    assert len(others(measuring)) >= 2
+    measuring.process.send_signal(number)
+    measuring.process.wait()
+    assert measuring.gone(), measuring.alive()
+
+
+def test_an_interrupted_run_leaves_no_program_behind(measuring):
+    measuring.interrupt()
+    assert measuring.wait(60) == 130 and measuring.gone()
+
+
+def test_a_child_that_dies_leaves_no_program_behind_for_what_is_measured_next(measuring, tmp_path):
+    (worker,) = (pid for pid in measuring.workers() if parent(pid) == measuring.process.pid)
+    programs_of_it = others(measuring)
+    kill(worker, signal.SIGKILL)
+    assert within(60, lambda: not set(programs_of_it) & set(measuring.alive()))
+    assert measuring.wait(60) == 0 and measuring.gone()
+    outcome = {r.benchmark: r for r in results.read(tmp_path / "r.jsonl").records}
+    assert outcome["launch"].status == "ok" and "SIGKILL" in outcome["clpeak_launch"].reason
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
+def test_a_point_whose_time_is_up_leaves_no_program_behind(fake, tmp_path):
+    program(tmp_path, HANGS)
+    args = ("run", "-b", "launch", "-a", "groups=1024", "--reference", "--processes", "1", "--timeout", "1s")
+    path = f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin"
+    with Command(fake, (*args, "-o", str(tmp_path / "r.jsonl")), tmp_path, environment={"PATH": path}) as command:
+        assert command.wait(60) == 0 and command.gone()
+    outcome = {r.benchmark: r.status for r in results.read(tmp_path / "r.jsonl").records}
+    assert outcome == {"launch": "ok", "clpeak_launch": "timeout"}
+
+
+def test_what_a_program_leaves_running_is_ended_and_not_waited_for(tmp_path):
+    path = program(tmp_path, "#!/bin/sh\nsleep 600 &\necho $! > {folder}/left\necho said; echo odd >&2\n")
+    assert programs.output(str(path)) == "said\n"
+    left = int((tmp_path / "left").read_text())
+    assert within(10, lambda: not Path(f"/proc/{left}").exists() or state(left) == "Z")
+
+
+def state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return "Z"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("#!/bin/sh\nkill -SEGV $$\n", "exit code 139"),
+        ("#!/nowhere/sh\n", "exit code 127: FileNotFoundError"),
+        ("\x7fELF", "exit code 127: OSError: Exec format error"),
+    ],
+)
+def test_a_program_that_cannot_run_or_crashes_says_so(tmp_path, text, says):
+    with pytest.raises(programs.OutputError, match=says):
+        programs.output(str(program(tmp_path, text)))
+
+
+# ---- report's workers -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def reporting(fake, tmp_path):
+    """A report of many runs, of which its workers wait for one that never comes."""
+    slow = tree(tmp_path / "slow")
+    with (slow / "clmembench" / "report" / "fleet.py").open("a") as file:
+        file.write("\n\ndef sheet_of(run, sheets):\n    import time\n    time.sleep(600)\n")
+    paths = []
+    for number in range(14):
+        paths.append(str(tmp_path / f"{number}.jsonl"))
+        with Writer(Path(paths[-1]), header(device(), cards={"stream": STREAM}, run_id=f"RUN{number:023d}")) as writer:
+            writer.write(record("stream", {"op": "copy"}, series([1000, 1001] * 8, nbytes=1_000_000)))
+    with Command(slow, ("report", *paths, "-o", str(tmp_path / "r.html")), tmp_path) as command:
+        assert within(60, lambda: len(workers(command)) >= 2), command.said()
+        yield command
+
+
+def workers(command: Command) -> list[int]:
+    """Of multiprocessing, but not its tracker of resources."""
+    found = []
+    for pid in command.workers():
+        try:
+            found += [pid] * (b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU has no workers")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_report_that_is_killed_leaves_no_worker_behind(reporting, number):
+    reporting.process.send_signal(number)
+    reporting.process.wait()
+    assert reporting.gone(), reporting.alive()
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU has no workers")
+def test_a_report_that_is_interrupted_waits_for_no_worker(reporting):
+    reporting.interrupt()
+    assert reporting.wait(60) == 130 and reporting.gone()
+    assert "Traceback" not in reporting.said()
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU has no workers")
+def test_a_worker_that_is_killed_is_an_error_of_one_line(reporting):
+    kill(workers(reporting)[0], signal.SIGKILL)
+    assert reporting.wait(60) == 1 and reporting.gone()
+    assert reporting.said().startswith("clmembench: a process that read the runs was ended from outside")
+    assert reporting.said().count("\n") == 1
