@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -13,11 +14,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from clmembench import limits
 from clmembench.model import Header, Record, Run
+from clmembench.untrusted import open_new, sync
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 SCHEMA = 1
+SYNC_S = 5.0  # between two waits for the disk: one takes some milliseconds
+KEPT_OF_LOG = 20_000  # letters of a record that is else too long for a line
 MOST_NOTES = 20  # on bad lines; a file of another kind would have as many as it has lines
 
 
@@ -31,29 +35,65 @@ def encode(value: Header | Record) -> str:
     return line.encode("utf-8", errors="replace").decode()
 
 
+def encode_record(record: Record) -> str:
+    """As `encode`, and no longer than a line may be: of a longer record the log is cut, and one that is still longer has failed
+    and says so in the place of its samples."""
+    line = encode(record)
+    if _fits(line):
+        return line
+    record = dataclasses.replace(record, log=record.log[-KEPT_OF_LOG:])
+    if _fits(cut := encode(record)):
+        return cut
+    size, most = len(line) >> 20, limits.LINE_BYTES >> 20
+    reason = f"its record takes {size} MiB, over the {most} MiB of a line: measure a smaller point"
+    return encode(
+        dataclasses.replace(record, status="failed", reason=reason, series=(), notes=(), log="", stopped="", checked=False)
+    )
+
+
+def _fits(line: str) -> bool:
+    return len(line) < limits.LINE_BYTES // 4 or len(line.encode()) < limits.LINE_BYTES  # a letter takes up to four bytes
+
+
 def decode_record(line: str | bytes) -> Record:
     """The record on a line; unknown fields are ignored. Raises ValueError where it is none, or is over a limit."""
-    limits.check_line(line if isinstance(line, bytes) else line.encode())
-    record: Record = _adapter(Record).validate_json(line, strict=True)
+    record: Record = _decoded(Record, line if isinstance(line, bytes) else line.encode())
     limits.check_record(record)
     return record
 
 
+def _decoded(kind: type, line: bytes) -> Any:
+    """What a line says of a dataclass, parsed once. Raises ValueError."""
+    from pydantic import ValidationError
+
+    limits.check_line(line)  # before anything is made of it
+    try:
+        return _adapter(kind).validate_json(line, strict=True)
+    except ValidationError as error:
+        if error.errors(include_input=False, include_url=False)[0]["type"] == "json_invalid":
+            raise ValueError("this is no JSON") from error
+        raise
+
+
 class Writer:
-    """Writes one run. Each record is flushed, so a kill costs at most the line being written."""
+    """Writes one run. Each record is flushed, so a kill costs at most the line being written; and it is on the disk, between
+    points and in no measured time, as often as a power cut may not cost more than SYNC_S of measuring."""
 
     def __init__(self, path: Path, header: Header, overwrite: bool = False) -> None:
         """Raises ResultsError when the file exists (unless `overwrite`) or cannot be made."""
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file: TextIO = path.open("w" if overwrite else "x", encoding="utf-8")
+            self._file: TextIO = open_new(path, overwrite, regular=True)
         except OSError as error:
             if isinstance(error, FileExistsError) and path.is_file():
                 raise ResultsError(f"{path} exists: choose another -o, or say --overwrite") from error
-            raise ResultsError(f"cannot write {path}: {error.strerror}: choose another place with -o") from error
+            why = "it is no regular file" if isinstance(error, FileExistsError) else error.strerror
+            raise ResultsError(f"cannot write {path}: {why}: choose another place with -o") from error
+        self._synced = -SYNC_S
         try:
             self._line(encode(header))
+            sync(path.parent)
         except ResultsError:
             if path.is_file():  # no run, and in the way of the next one
                 path.unlink()
@@ -68,6 +108,8 @@ class Writer:
         writer = cls.__new__(cls)
         writer.path = path
         try:
+            if path.exists() and not path.is_file():  # on a pipe a reader would wait
+                raise ResultsError(f"cannot go on with {path}: it is no regular file")
             read(path)
             with path.open("r+b") as file:
                 size = file.seek(0, os.SEEK_END)
@@ -80,18 +122,22 @@ class Writer:
                     else:
                         file.write(b"\n")
             writer._file = path.open("a", encoding="utf-8")
+            writer._synced = -SYNC_S
         except OSError as error:
             raise ResultsError(f"cannot go on with {path}: {error.strerror}") from error
         return writer
 
     def write(self, record: Record) -> None:
         """Append one record. Raises ResultsError when the disk is full or gone; what was written before stays whole."""
-        self._line(encode(record))
+        self._line(encode_record(record))
 
     def _line(self, text: str) -> None:
         try:
             self._file.write(text + "\n")
             self._file.flush()
+            if time.monotonic() - self._synced >= SYNC_S:
+                os.fsync(self._file.fileno())
+                self._synced = time.monotonic()
         except OSError as error:
             raise ResultsError(
                 f"cannot write {self.path}: {error.strerror}: records before this one are kept; free space and run again"
@@ -127,8 +173,6 @@ def read(path: Path, strict: bool = False) -> Run:
             header = _header(path, next(lines, b""))
             for number, line in enumerate(lines, start=2):
                 try:
-                    if len(line) > limits.LINE_BYTES:
-                        raise ValueError(f"over {limits.LINE_BYTES} bytes")
                     records.append(decode_record(line))
                 except ValueError as error:
                     torn = not line.endswith(b"\n") and len(line) <= limits.LINE_BYTES
@@ -206,22 +250,42 @@ def _is_record(line: bytes) -> bool:
     return True
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Versioned:
+    """What a header of any schema has."""
+
+    schema: object
+
+
 def _header(path: Path, line: bytes) -> Header:
     try:
-        raw: Any = json.loads(line)
-        schema = raw["schema"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ResultsError(f"{path} is no results file of clmembench: its first line is no header") from error
+        header: Header = _decoded(Header, line)
+        schema: object = header.schema
+        limits.check_header(header)
+        problem = ""
+    except ValueError as error:
+        schema, problem = _schema(path, line), _first_problem(error)
     if type(schema) is not int or not 1 <= schema <= SCHEMA:
         shown = json.dumps(schema)[:20]
         raise ResultsError(f"{path} has schema {shown}, and this version reads 1 to {SCHEMA}: upgrade clmembench")
+    if problem:
+        raise ResultsError(f"{path}:1: the header is damaged: {problem}")
+    return header
+
+
+def _schema(path: Path, line: bytes) -> object:
+    """What a first line that is no header of ours calls its schema; 1 where it names one and is over a limit. Raises
+    ResultsError where it is no header at all."""
     try:
         limits.check_line(line)
-        header: Header = _adapter(Header).validate_json(line, strict=True)
-        limits.check_header(header)
-        return header
+    except ValueError:
+        if b'"schema"' in line:
+            return SCHEMA
+    try:
+        found: object = _decoded(_Versioned, line).schema
     except ValueError as error:
-        raise ResultsError(f"{path}:1: the header is damaged: {_first_problem(error)}") from error
+        raise ResultsError(f"{path} is no results file of clmembench: its first line is no header") from error
+    return found
 
 
 def _first_problem(error: ValueError) -> str:

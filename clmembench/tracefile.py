@@ -49,6 +49,8 @@ def _table(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     try:
+        if path.exists() and not path.is_file():  # it is read twice, and on a pipe a reader would wait
+            raise TraceError(f"{path}: it is no regular file: write the traces into one")
         size = path.stat().st_size
         if size > FILE_BYTES:
             raise TraceError(f"{path}: {size} bytes are over the limit of {FILE_BYTES}: split the file")

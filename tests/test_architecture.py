@@ -21,20 +21,21 @@ MAY = {  # besides model, itself and the package's version
     "probe": "data",
     "hostload": "", "sensors": "", "claims": "specs", "audit": "gates infer specs units claims", "compare": "derive stats",
     "gates": "derive infer specs stats",
-    "child": "measure runtimes benchmarks results probe topology gates hostload", "isolate": "child results runtimes",
-    "tuning": "data limits specs", "choices": "selection tuning", "contest": "choices selection stats",
+    "child": "measure runtimes benchmarks results probe topology gates hostload", "isolate": "child limits results runtimes",
+    "tuning": "data limits specs untrusted", "choices": "selection tuning", "contest": "choices selection stats",
     "search": "child contest derive drive selection stats",
     "plan": "choices infer derive selection tuning units", "drive": "choices plan isolate child selection references",
     "references": "benchmarks selection derive", "dissection": "answers infer",
     "advising": "drive selection child", "peering": "drive selection child references benchmarks",
     "cubes": "", "mnf": "", "casestudy": "benchmarks cubes",
     "selection": "benchmarks measure topology",
-    "limits": "", "results": "limits", "specs": "data", "infer": "derive stats specs patterns",
+    "untrusted": "", "limits": "", "results": "limits untrusted", "specs": "data untrusted",
+    "infer": "derive stats specs patterns",
     "models": "derive stats specs units",
     "report": "results specs infer models derive stats units health gates compare shown claims",
     "cli": " ".join(EVERYTHING), "__main__": "cli",
 }  # fmt: skip
-LEAVES = {"model", "units", "stats", "data", "topology", "matrices", "shown", "cubes", "__init__"}
+LEAVES = {"untrusted", "model", "units", "stats", "data", "topology", "matrices", "shown", "cubes", "__init__"}
 LAZY = {"pandas", "scipy", "seaborn", "matplotlib"}
 OPENCL = {ROOT / "runtimes" / f"{name}.py" for name in ("opencl", "opencl_build", "opencl_enqueue", "opencl_info")}
 

@@ -79,11 +79,12 @@ def check(
     """Hold a run against a baseline: exit 5 where a value is slower or its point failed; with --strict 6 where one is undecided
     or missing."""
     from clmembench.report import changes
+    from clmembench.untrusted import open_new
 
     found = _compared(_judged(against), _judged(path), _fraction(margin), force)
     if junit is not None:
         try:
-            with junit.open("w" if overwrite else "x", encoding="utf-8") as file:
+            with open_new(junit, overwrite) as file:
                 file.write(changes.to_junit(found))
         except FileExistsError:
             exits.stop(f"{junit} exists: choose another --junit, or say --overwrite", exits.USAGE)

@@ -90,6 +90,7 @@ def report(
     from clmembench.cli import topology
     from clmembench.report import document, fleet
     from clmembench.topology import usable_cpus
+    from clmembench.untrusted import open_new
 
     groups: list[fleet.Group] = []
     try:
@@ -109,7 +110,7 @@ def report(
         print(made)
         return
     try:
-        with output.open("w" if overwrite else "x", encoding="utf-8") as file:
+        with open_new(output, overwrite) as file:
             file.write(made)
     except FileExistsError:
         exits.stop(f"{output} exists: choose another -o, or say --overwrite", exits.USAGE)

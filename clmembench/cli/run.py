@@ -161,6 +161,8 @@ def _earlier(path: Path) -> tuple[DeviceInfo, Selection, Run]:
     from clmembench import results
     from clmembench.selection import Selection
 
+    if path.exists() and not path.is_file():  # on a pipe a reader would wait
+        exits.stop(f"cannot go on with {path}: it is no regular file", exits.USAGE)
     try:
         earlier = results.read(path)
     except results.ResultsError as error:

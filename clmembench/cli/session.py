@@ -40,7 +40,9 @@ def only_read(path: Path, asked: Mapping[str, object]) -> None:
 
 
 def free(output: Path | None, overwrite: bool) -> None:
-    """Ends the command where a results file stands where a new one is to be."""
+    """Ends the command where a results file stands where a new one is to be, or what can be none."""
+    if output is not None and output.exists() and not output.is_file():
+        exits.stop(f"cannot write {output}: it is no regular file: choose another -o", exits.USAGE)
     if output is not None and output.is_file() and not overwrite:
         exits.stop(f"{output} exists: choose another -o, or say --overwrite", exits.USAGE)
 
