@@ -147,7 +147,8 @@ def check_header(header: Header) -> None:
         _check_texts(name, texts, NAME)
     for name, facts in (("host", header.host), ("sensors", header.sensors)):
         _check_params(name, {key: value for key, value in facts.items() if value is not None})
-    for name, words in (("packages", header.packages), ("environment", header.environment)):
+    _check_texts("source_revision", [header.source_revision], NAME)
+    for name, words in (("packages", header.packages), ("environment", header.environment), ("inputs", header.inputs)):
         _check_params(name, words)
     _check_count("axes", header.axes, ENTRIES)
     for name, values in header.axes.items():

@@ -236,8 +236,8 @@ _WANTED = {
 
 
 class _Checked:
-    """The bytes of a file for SciPy's reader, which (in 1.17) reads 1,5 as 1, 0x10 as 0 and nothing of further columns, and ends
-    the process at a zero byte and at text after the last number of a last line without an end; no more than `most` of them,
+    """The bytes of a file for SciPy's reader, which (in 1.17) reads 1,5 as 1, 0x10 as 0 and no further columns, and ends the
+    process at a zero byte and at text after the last number of a last line without an end; no more than `most` of them,
     unpacked: SciPy keeps comments, and looks for a line's end, without a limit. With a `field` the entries are checked."""
 
     def __init__(self, file: BinaryIO, most: int, field: str = "") -> None:

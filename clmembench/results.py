@@ -84,11 +84,11 @@ class Writer:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file: TextIO = open_new(path, overwrite, regular=True)
+            self._file: TextIO = open_new(path, overwrite, pipe=False)
         except OSError as error:
             if isinstance(error, FileExistsError) and path.is_file():
                 raise ResultsError(f"{path} exists: choose another -o, or say --overwrite") from error
-            why = "it is no regular file" if isinstance(error, FileExistsError) else error.strerror
+            why = "it is no file" if isinstance(error, FileExistsError) else error.strerror
             raise ResultsError(f"cannot write {path}: {why}: choose another place with -o") from error
         self._synced = -SYNC_S
         try:
@@ -217,14 +217,24 @@ def _over(path: Path, limit: str) -> str:
 def mismatch(then: Header, now: Header) -> tuple[str, object, object] | None:
     """What keeps two headers from being of one run, as it is called, in the first and in the second; None where nothing does.
 
-    Memory sizes that a driver reports are left out, since some report another each time.
+    Memory sizes that a driver reports are left out, since some report another each time, and so is what an older file does not
+    say (`unsaid`).
     """
+    left = unsaid(then)
     for what, take in _OF_A_RUN.items():
-        if take(then) != take(now):
+        if what not in left and take(then) != take(now):
             return what, take(then), take(now)
     return None
 
 
+def unsaid(then: Header) -> tuple[str, ...]:
+    """What of a run's identity its header does not say, since an older version wrote it."""
+    if then.source_revision:
+        return ()
+    return (REVISION, INPUTS) if then.axes.get("matrix") else (REVISION,)
+
+
+REVISION, INPUTS = "revision of clmembench", "content of the input files"
 _SAME_HOST = ("cpu", "logical_cpus", "usable_cpus", "memory_bytes")
 _OF_A_RUN: Mapping[str, Callable[[Header], object]] = {
     "version": lambda h: h.tool_version,
@@ -232,13 +242,17 @@ _OF_A_RUN: Mapping[str, Callable[[Header], object]] = {
     "driver": lambda h: h.device.driver,
     "number of compute units": lambda h: h.device.compute_units,
     "host": lambda h: ", ".join(str(h.host.get(name)) for name in _SAME_HOST),
-    "environment": lambda h: dict(h.environment),
+    # what variables of our own say of options is in the header by itself
+    "environment": lambda h: {name: value for name, value in h.environment.items() if not name.startswith("CLMEMBENCH_")},
+    REVISION: lambda h: h.source_revision,
+    "set of package versions": lambda h: ", ".join(f"{name} {version}" for name, version in sorted(h.packages.items())),
     "suite": lambda h: h.suite,
     "benchmarks": lambda h: ", ".join(h.benchmarks),
     "choice of values": lambda h: dict(h.axes),
     "number of processes": lambda h: h.processes,
     "seed": lambda h: h.seed,
     "size": lambda h: h.device.array_bytes,
+    INPUTS: lambda h: ", ".join(f"{name} {hashed}" for name, hashed in sorted(h.inputs.items())),
 }
 
 

@@ -8,7 +8,7 @@ import re
 import stat
 import tomllib
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 PARTS = 16  # of a dotted key in TOML: a sheet's have three, and a reader's time grows with the square of their number
 
@@ -21,21 +21,29 @@ _TEXTS = re.compile(
 _DOTTED = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{PARTS}}}")
 
 
-def read_regular(path: Path, most: int) -> bytes:
-    """The bytes of a regular file. Raises OSError where it cannot be read or is a pipe or a device, on which a reader would
-    wait, and ValueError where it has over `most` bytes."""
+def open_regular(path: Path) -> BinaryIO:
+    """A regular file to read. Raises OSError where it cannot be read or is a pipe or a device, on which a reader would wait."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         _check_regular(descriptor)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """The bytes of a regular file. Raises OSError as `open_regular`, and ValueError where it has over `most` bytes."""
+    with open_regular(path) as file:
         content = file.read(most + 1)
     if len(content) > most:
         raise ValueError(f"over {most} bytes")
     return content
 
 
-def open_new(path: Path, overwrite: bool = False, regular: bool = False) -> TextIO:
+def open_new(path: Path, overwrite: bool = False, pipe: bool = True) -> TextIO:
     """A file to write UTF-8 into. Raises OSError: FileExistsError where there is one and it is not to be overwritten; for a
-    pipe that nobody reads, on which a writer would wait; with `regular` for whatever is no regular file."""
+    pipe that nobody reads, on which a writer would wait; without `pipe` for any, which cannot be read again."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)
     try:
         descriptor = os.open(path, flags | (os.O_TRUNC if overwrite else os.O_EXCL), 0o666)
@@ -44,8 +52,8 @@ def open_new(path: Path, overwrite: bool = False, regular: bool = False) -> Text
             raise OSError(errno.ENXIO, "it is a pipe that nobody reads", str(path)) from error
         raise
     try:
-        if regular:
-            _check_regular(descriptor)
+        if not pipe and stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is a pipe", str(path))
         os.set_blocking(descriptor, True)
         return os.fdopen(descriptor, "w", encoding="utf-8")
     except BaseException:

@@ -29,7 +29,7 @@ MAY = {  # besides model, itself and the package's version
     "advising": "drive selection child", "peering": "drive selection child references benchmarks",
     "cubes": "", "mnf": "", "casestudy": "benchmarks cubes",
     "selection": "benchmarks measure topology",
-    "untrusted": "", "limits": "", "results": "limits untrusted", "specs": "data untrusted",
+    "untrusted": "", "limits": "", "results": "limits untrusted", "content_hash": "data untrusted", "specs": "data untrusted",
     "infer": "derive stats specs patterns",
     "models": "derive stats specs units",
     "report": "results specs infer models derive stats units health gates compare shown claims",

@@ -6,11 +6,12 @@ import errno
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from clmembench import __version__
+from clmembench import __version__, shown
 from clmembench.cli import advise, against, casestudy, devices, doctor, exits, peers, read, run, topology, traces, tune
 
 app = typer.Typer(
@@ -30,7 +31,10 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, allow_from_autoenv=False, help="Print the version."),
+    ] = False,
 ) -> None:
     """Options of every command."""
 
@@ -53,11 +57,39 @@ app.add_typer(against.baseline, name="baseline")
 app.add_typer(casestudy.casestudy, name="casestudy")
 
 
+class _Command(TyperCommand):
+    """A command that the environment cannot make print its help in the place of its work."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        return _asked_only(super().get_help_option(ctx))
+
+
+class _Group(TyperGroup):
+    """As `_Command`, for the commands' groups."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        return _asked_only(super().get_help_option(ctx))
+
+
+def _asked_only(option: Any) -> Any:
+    if option is not None:
+        option.allow_from_autoenv = False
+    return option
+
+
+for _group in (app, against.baseline, casestudy.casestudy):
+    _group.info.cls = _Group
+    for _one in _group.registered_commands:
+        _one.cls = _Command
+
+
 def main() -> None:
     """The entry point. A closed pipe (`clmembench show | head`) is no error; output to a full disk is one, in a line."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # closed: the next file to be opened would take its place
             setattr(sys, name, Path(os.devnull).open("r+"))  # noqa: SIM115 - lives as long as the process
+    shown.write_anywhere(sys.stdout)
+    shown.write_anywhere(sys.stderr)
     try:
         try:
             app()

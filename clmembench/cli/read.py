@@ -107,7 +107,7 @@ def report(
     except (specs.SpecError, results.ResultsError) as error:
         exits.stop(str(error), exits.USAGE)
     if output is None:
-        print(made)
+        print(made if form == "md" else _in_any_encoding(made))
         return
     try:
         with open_new(output, overwrite) as file:
@@ -125,6 +125,13 @@ def _noted(found: Iterable[fleet.Digest]) -> Iterator[fleet.Digest]:
         for note in one.notes:
             exits.say(note)
         yield one
+
+
+def _in_any_encoding(page: str) -> str:
+    """A page that says its letters are UTF-8: where standard output's are others, those beyond ASCII by their numbers."""
+    if (sys.stdout.encoding or "").lower().replace("-", "") == "utf8":
+        return page
+    return page.encode("ascii", "xmlcharrefreplace").decode()
 
 
 def _no_color() -> bool:
