@@ -29,8 +29,9 @@ class ResultsError(Exception):
     """A results file cannot be written or read; the message says which, where and what to do."""
 
 
-def encode(value: Header | Record) -> str:
-    """One line of JSON, without its newline. Text that is no Unicode, as in a file name or a log, has ? for what is not."""
+def encode(value: object) -> str:
+    """One line of JSON for a dataclass such as Header or Record, without its newline. What is no Unicode, as in a file name
+    or a log, has ? for what is not."""
     line = json.dumps(value, default=_plain, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     return line.encode("utf-8", errors="replace").decode()
 

@@ -32,7 +32,7 @@ MAY = {  # besides model, itself and the package's version
     "untrusted": "", "limits": "", "results": "limits untrusted", "content_hash": "data untrusted", "specs": "data untrusted",
     "infer": "derive stats specs patterns",
     "models": "derive stats specs units",
-    "report": "results specs infer models derive stats units health gates compare shown claims",
+    "report": "content_hash limits untrusted results specs infer models derive stats units health gates compare shown claims",
     "cli": " ".join(EVERYTHING), "__main__": "cli",
 }  # fmt: skip
 LEAVES = {"untrusted", "model", "units", "stats", "data", "topology", "matrices", "shown", "cubes", "__init__"}
