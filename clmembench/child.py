@@ -39,7 +39,7 @@ from clmembench.model import (
     Skip,
     Work,
 )
-from clmembench.results import encode
+from clmembench.results import encode_record
 from clmembench.runtimes import runtime
 
 AGAIN = 3  # points of a process that are measured again at once where the clock moved, and one more in AGAIN_OF
@@ -234,7 +234,7 @@ def serve() -> None:
         if record.status == "failed" and session.lost():
             answer(json.dumps({"lost": record.reason}))
             return
-        answer(encode(record))
+        answer(encode_record(record))
         del record
         gc.collect()
 

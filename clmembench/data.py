@@ -17,6 +17,16 @@ def _folder(name: str) -> Path:
     raise FileNotFoundError(f"no folder {name}/ beside or inside {_PACKAGE}: reinstall clmembench")
 
 
+def package_folder() -> Path:
+    """Where the program's modules are."""
+    return _PACKAGE
+
+
+def folders() -> tuple[Path, ...]:
+    """The kernels' folder, and that of spec sheets and stored shapes."""
+    return _folder("cl_kernels"), _folder("platforms")
+
+
 @cache
 def kernel_source(name: str) -> str:
     """The OpenCL C text of <name>.cl, of the folder that CLMEMBENCH_KERNELS names if it has it, else of cl_kernels/. Raises

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from clmembench import fresh_interpreter
 from clmembench.child import Found, Job, Session, find
+from clmembench.limits import LINE_BYTES, check_line
 from clmembench.model import BuildError, DeviceError, Place, Point, Record
 from clmembench.results import decode_record
 from clmembench.runtimes import runtime
@@ -99,30 +100,47 @@ class Child:
 
     def probe(self, stopped_s: float = START_S) -> Found:
         """Raises ChildError when the device cannot even be opened and probed, or the child is stopped for that long."""
-        answer = json.loads(self._answer(START_S, stopped_s))
+        answer = self._reply(self._answer(START_S, stopped_s))
         if "error" in answer:
-            raise ChildError(answer["error"], False, answer.get("log", ""))
-        return Found(**_typed(answer))
+            raise ChildError(str(answer["error"]), False, str(answer.get("log", "")))
+        try:
+            return Found(**_typed(answer))
+        except (KeyError, TypeError) as error:
+            raise self._no_answer(repr(answer)) from error
 
     def measure(self, point: Point, timeout_s: float) -> Record:
         """The record of one point, whose time begins when the child is ready; one that is stopped meanwhile has as long. Raises
         ChildError when there will be none; the child is then gone."""
         if not self._ready:
-            answer = json.loads(self._answer(START_S, timeout_s))
+            answer = self._reply(self._answer(START_S, timeout_s))
             if "error" in answer:
-                raise ChildError(f"the device cannot be opened: {answer['error']}", False, answer.get("log", ""))
+                raise ChildError(f"the device cannot be opened: {answer['error']}", False, str(answer.get("log", "")))
             self._ready = True
         self._send(json.dumps({"params": dict(point.params), "role": point.role}))
         line = self._answer(timeout_s)
         if line.startswith(LOST):
             log = self._log()
             self.end()
-            raise ChildError(f"the device was lost: {json.loads(line)['lost']}", False, log)
+            raise ChildError(f"the device was lost: {self._reply(line)['lost']}", False, log)
         try:
             return decode_record(line)
         except ValueError as error:
-            self.end()
-            raise ChildError("its process answered with something that is no record", False, repr(line[:2000])) from error
+            raise self._no_answer(repr(line[:2000]), "record") from error
+
+    def _reply(self, line: bytes) -> dict[str, Any]:
+        """An answer that is no record. Raises ChildError for what is no object of JSON."""
+        try:
+            check_line(line)
+            answer = json.loads(line)
+            if isinstance(answer, dict):
+                return answer
+        except (ValueError, RecursionError):
+            pass
+        raise self._no_answer(repr(line[:2000]))
+
+    def _no_answer(self, text: str, wanted: str = "answer") -> ChildError:
+        self.end()
+        return ChildError(f"its process answered with something that is no {wanted}", False, text)
 
     def end(self) -> None:
         """Close its input, which ends it; TERM and then KILL where that is not enough."""
@@ -180,6 +198,8 @@ class Child:
                 if not chunk:
                     raise ChildError(self._death(), False, self._log())
                 self._buffer += chunk
+                if len(self._buffer) > LINE_BYTES + 1 and b"\n" not in self._buffer[: LINE_BYTES + 1]:
+                    raise self._no_answer(f"over {LINE_BYTES} bytes in one line")
         line, self._buffer = self._buffer.split(b"\n", 1)
         return line
 

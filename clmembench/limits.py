@@ -10,17 +10,19 @@ import re
 import zlib
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date
-from typing import Any
 
 from clmembench.model import MOST_NS, Card, ClockReading, Header, Place, Record, Series, Trace, Tuned
 
 FILE_BYTES = 1 << 30  # a full suite on a large device is 4 MB
-LINE_BYTES = 64 << 20  # a record with traces; one line is in memory at once
+LINE_BYTES = 8 << 20  # a record with traces is 1.1 MB; a parser takes up to a hundred times as much memory
+BRACKETS = 50_000  # lists and objects of a line: a record has some hundred, a header with stored shapes some thousand
+TEXTS = 250_000  # of a line, keys among them: the notes, arguments or names of a list are up to 100,000
+ITEMS = 1_500_000  # of a line, counted by its commas: a second's samples by five clocks are some hundred thousand
 LINES = 1_000_000  # a full suite has some thousand points; each costs the reader a kilobyte and more
 DEPTH = 32  # of nesting; a record's own is 6
 NAME = 8192  # letters of a name, which may be a file's: Linux has 4096 bytes for one
 TEXT = 1 << 20  # letters of a reason, a note or an argument of the command line, which has 128 KiB on Linux
-LOG = 16 << 20  # letters that a compiler said
+LOG = 2 << 20  # letters that a compiler said: as bytes of UTF-8, and escaped, they still go on one line
 SERIES = 256  # Works of a point: the ends of a slope are 2
 SAMPLES = 1_000_000  # of a series: sampling ends after seconds
 READS = 64  # traces of a series
@@ -34,45 +36,72 @@ CYCLES = 1e9  # that one operation takes
 GHZ = 1e3  # of a core clock: beyond, one of the numbers that give it is made up
 SCALE = 1e18  # from a unit to another: SI's prefixes in common use
 
-_NUMBERS = re.compile(rb"\[[-+0-9.eE, ]*\]")
-_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[{\]}]', re.DOTALL)
+_COLON, _QUOTE, _BRACE = b':"{'
+_TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"(?:\s*+:)?)?'  # to the end of a line where it has no end; a key with its colon
+_TEXTS = re.compile(_TEXT, re.DOTALL)
+_TOKENS = re.compile(_TEXT + rb"|\[|\{|\]|\}|N|I", re.DOTALL)
 
 
 def check_line(line: bytes) -> None:
-    """Raises ValueError for JSON that is nested too deeply, names one key twice, or has a number that JSON has not.
+    """Raises ValueError for a line of JSON that is too long, is nested too deeply, holds too many values, names one key twice,
+    or has a number that JSON has not.
 
-    Lists of numbers, most of a line, cannot have the last two, and are passed over; what is no JSON is another's to say.
+    Nothing is made of the line but its texts, so that a parser is handed no more than it can hold. What is no JSON is the
+    parser's to say.
     """
-    if line.count(b"[") + line.count(b"{") > DEPTH:
-        _check_depth(line)
-    # an escape could spell a bracket, so that a key would be taken for a list
-    text = line if b"\\" in line else _NUMBERS.sub(b"[]", line)
-    try:
-        json.loads(text, object_pairs_hook=_no_twins, parse_constant=_no_number)
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError("this is no JSON") from error
+    if len(line) > LINE_BYTES:
+        raise ValueError(f"over {LINE_BYTES} bytes")
+    commas = line.count(b",")
+    if commas > ITEMS and commas - sum(text[0].count(b",") for text in _TEXTS.finditer(line)) > ITEMS:
+        raise ValueError(f"over {ITEMS} values")
+    if sum(map(line.count, (b'"', b"[", b"{"))) <= BRACKETS:
+        _check_tokens(_TOKENS.findall(line))
+    else:
+        _check_tokens(token[0] for token in _TOKENS.finditer(line))  # one at a time: there may be millions
 
 
-def _check_depth(line: bytes) -> None:
-    depth = 0
-    for token in _TOKENS.finditer(line):
-        first = token[0][:1]
-        depth += (first in b"[{") - (first in b"]}")
-        if depth > DEPTH:
-            raise ValueError(f"nested more than {DEPTH} deep")
+def _check_tokens(tokens: Iterable[bytes]) -> None:
+    objects: list[set[bytes] | None] = []  # the keys of each object that is open, None for a list
+    brackets = texts = 0
+    for token in tokens:
+        last = token[-1]
+        if last == _COLON:
+            texts += 1
+            if texts > TEXTS:
+                raise ValueError(f"over {TEXTS} texts")
+            if objects and (keys := objects[-1]) is not None:
+                key = token if token[-2] == _QUOTE and b"\\" not in token else _plain_key(token)
+                if key in keys:
+                    raise ValueError(f"{key[1:-2].decode(errors='replace')[:40]!r} is there twice")
+                keys.add(key)
+        elif token == b"{" or token == b"[":
+            brackets += 1
+            if brackets > BRACKETS:
+                raise ValueError(f"over {BRACKETS} lists and objects")
+            objects.append(set() if last == _BRACE else None)
+            if len(objects) > DEPTH:
+                raise ValueError(f"nested more than {DEPTH} deep")
+        elif token == b"]" or token == b"}":
+            if objects:
+                objects.pop()
+        elif last == _QUOTE:
+            texts += 1
+            if texts > TEXTS:
+                raise ValueError(f"over {TEXTS} texts")
+        elif token == b"N" or token == b"I":
+            raise ValueError("NaN and Infinity are no numbers of JSON")
 
 
-def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        seen: set[str] = set()
-        twin = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"{twin[:40]!r} is there twice")
-    return found
-
-
-def _no_number(word: str) -> float:
-    raise ValueError(f"{word} is no number of JSON")
+def _plain_key(token: bytes) -> bytes:
+    """A key with its colon as it is meant, whichever way its letters are written. Raises ValueError for an escape that JSON has
+    not."""
+    text = token[: token.rindex(b'"') + 1]
+    if b"\\" in text:
+        try:
+            text = b'"%b"' % str(json.loads(text)).encode("utf-8", "surrogatepass")
+        except ValueError as error:  # JSONDecodeError and UnicodeDecodeError are such
+            raise ValueError("this is no JSON") from error
+    return text + b":"
 
 
 def check_record(record: Record) -> None:
@@ -118,7 +147,8 @@ def check_header(header: Header) -> None:
         _check_texts(name, texts, NAME)
     for name, facts in (("host", header.host), ("sensors", header.sensors)):
         _check_params(name, {key: value for key, value in facts.items() if value is not None})
-    for name, words in (("packages", header.packages), ("environment", header.environment)):
+    _check_texts("source_revision", [header.source_revision], NAME)
+    for name, words in (("packages", header.packages), ("environment", header.environment), ("inputs", header.inputs)):
         _check_params(name, words)
     _check_count("axes", header.axes, ENTRIES)
     for name, values in header.axes.items():

@@ -59,6 +59,7 @@ class Outline:
     rows: int
     columns: int
     nonzeros: int
+    field: str = "real"  # or integer, pattern
 
 
 def product(matrix: Csr, x: npt.NDArray[np.float64], absolute: bool = False) -> npt.NDArray[np.float64]:
@@ -199,7 +200,7 @@ def outline(path: str) -> Outline:
         raise _wrong(path, f"{rows} by {columns} with up to {nonzeros} nonzeros is over {MOST}, the most that 32 bits count")
     if 4 * entries > size * (SHRINKS_MOST if path.endswith(".gz") else 1) + 1:  # an entry has two digits, a blank and an end
         raise _wrong(path, f"the header promises {entries} entries, more than a file of {size} bytes can hold")
-    return Outline(rows, columns, nonzeros)
+    return Outline(rows, columns, nonzeros, field)
 
 
 def read(path: str) -> Csr:
@@ -209,8 +210,9 @@ def read(path: str) -> Csr:
     """
     from scipy.io import mmread
 
-    most = HEADER_BYTES + ENTRY_BYTES * outline(path).nonzeros
-    matrix = _from_scipy(path, mmread, most).astype(np.float64).tocsr()
+    promised = outline(path)
+    most = HEADER_BYTES + ENTRY_BYTES * promised.nonzeros
+    matrix = _from_scipy(path, mmread, most, field=promised.field).astype(np.float64).tocsr()
     matrix.sum_duplicates()
     infinite = np.flatnonzero(~np.isfinite(matrix.data))
     if len(infinite):
@@ -221,16 +223,33 @@ def read(path: str) -> Csr:
     return Csr(rows, columns, matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data)
 
 
-class _Checked:
-    """The bytes of a file for SciPy's reader, which (in 1.17) ends the process at a zero byte and at text after the last number
-    of a last line without an end; no more than `most` of them, unpacked: SciPy keeps comments, and looks for a line's end,
-    without a limit."""
+# What SciPy's reader makes a number of, it may be one at its beginning only; what it refuses itself is left to it.
+_INDEX = rb"(?:\d++(?!\S)|[^\s\d]\S*+)"
+_REAL = rb"(?:-?(?:\d++(?:\.\d*+)?|\.\d++)(?:e[-+]?\d++)?+(?!\S)|-?(?:nan|inf(?:inity)?+)(?!\S)|[^\s\d.ni-]\S*+)"
+_WHOLE = rb"(?:-?\d++(?!\S)|[^\s\d-]\S*+)"
+_VALUES = {"real": rb"(?:[ \t]++" + _REAL + rb")?+", "integer": rb"(?:[ \t]++" + _WHOLE + rb")?+", "pattern": b""}
+_WANTED = {
+    "real": "row, column and a number such as -1.5e3",
+    "integer": "row, column and a whole number",
+    "pattern": "row and column alone",
+}
 
-    def __init__(self, file: BinaryIO, most: int) -> None:
+
+class _Checked:
+    """The bytes of a file for SciPy's reader, which (in 1.17) reads 1,5 as 1, 0x10 as 0 and no further columns, and ends the
+    process at a zero byte and at text after the last number of a last line without an end; no more than `most` of them,
+    unpacked: SciPy keeps comments, and looks for a line's end, without a limit. With a `field` the entries are checked."""
+
+    def __init__(self, file: BinaryIO, most: int, field: str = "") -> None:
         self._file = file
         self._left = most
         self._lines = 0
         self._last = b"\n"
+        self._field = field
+        self._begun = b""  # of a line whose end is not read yet
+        self._sized = False  # whether the line with the sizes was read
+        end = rb"[ \t]*+(?:" + _INDEX + rb"(?:[ \t]++" + _INDEX + _VALUES.get(field, b"") + rb")?+)?+[ \t\r]*+\n"
+        self._entries = re.compile(rb"(?:" + end + rb")*+", re.IGNORECASE)
 
     def read(self, size: int = -1) -> bytes:
         chunk = self._file.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
@@ -244,23 +263,42 @@ class _Checked:
             raise ValueError(f"Line {line}: a zero byte: this is no text")
         if not chunk and self._last != b"\n":
             chunk = b"\n"
+        if self._field in _VALUES:
+            self._check(chunk)
         self._lines += chunk.count(b"\n")
         self._last = chunk[-1:] or self._last
         return chunk
 
+    def _check(self, chunk: bytes) -> None:
+        """Raises ValueError for an entry of which SciPy would read only a part."""
+        text = self._begun + chunk
+        whole = text.rfind(b"\n") + 1
+        self._begun = text[whole:]
+        at, number = 0, self._lines + 1
+        while not self._sized and at < whole:
+            end = text.index(b"\n", at) + 1
+            line = text[at:end].strip()
+            self._sized = bool(line) and not line.startswith(b"%")
+            at, number = end, number + 1
+        found = self._entries.match(text, at, whole)
+        if found is not None and self._sized and found.end() < whole:
+            bad = text[found.end() : text.index(b"\n", found.end())].strip()[:60].decode(errors="replace")
+            number += text.count(b"\n", at, found.end())
+            raise ValueError(f"Line {number}: {bad!r} is no entry: write {_WANTED[self._field]}")
 
-def _from_scipy(path: str, function: Callable[[Any], Any], most: int, subject: str = "") -> Any:
+
+def _from_scipy(path: str, function: Callable[[Any], Any], most: int, subject: str = "", field: str = "") -> Any:
     """What a reader of SciPy's returns of the first `most` bytes; its complaints become one line with the file and, where it
     names one, the line.
 
-    `subject` is what a complaint without a line is about.
+    `subject` is what a complaint without a line is about; with a `field` entries are read strictly.
     """
     opened: Callable[..., Any] = gzip.open if path.endswith(".gz") else open
     try:
         if Path(path).exists() and not Path(path).is_file():
             raise OSError("not a regular file")
         with opened(path, "rb") as file:
-            return function(_Checked(file, most))
+            return function(_Checked(file, most, field))
     except (OSError, EOFError, zlib.error) as error:
         raise _wrong(path, getattr(error, "strerror", None) or str(error)) from error
     except (ValueError, OverflowError) as error:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import codecs
 import re
+from typing import TextIO
 
 LINE = 2000  # letters of one line on a terminal: no honest one is longer, and one of a megabyte hides all others
 FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # what a spreadsheet takes for a formula's start, full width too
 
 _MARKDOWN = re.compile(r"[\\|`<*\[\]!~$&]|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.", re.IGNORECASE)
+_ALIKE = {
+    "\u2013": "-", "\u2026": "...", "\xb7": "-", "\xb5": "u", "\u03bc": "u", "\xd7": "x", "\xb1": "+-", "\u2265": ">=",
+    "\u2264": "<=", "\u2212": "-", "\u2500": "-", "\u2502": "|", "\u250c": "+", "\u2510": "+", "\u2514": "+", "\u2518": "+",
+    "\u2534": "+", "\u252c": "+", "\u2587": "#",
+}  # fmt: skip
 _BLOCK = re.compile(r"\s*(?:[#>]|[-+=](?=[-+=\s]|$)|[0-9]+(?=[.)](?:\s|$)))")  # what at a line's start is no longer text
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
@@ -15,6 +22,20 @@ _LATEX = {
     # after a row's end these would be an argument of it
     "[": "{[}", "]": "{]}", "*": "{*}",
 }  # fmt: skip
+
+
+def write_anywhere(stream: TextIO) -> None:
+    """Have a stream write letters that its encoding lacks, as on a terminal of ASCII or Latin-1, by others: ours by ones that
+    look alike, those of files and drivers as ?."""
+    codecs.register_error("clmembench", _alike)
+    reconfigure = getattr(stream, "reconfigure", None)  # of a stream that a program put in the place of its own there is none
+    if reconfigure is not None:
+        reconfigure(errors="clmembench")
+
+
+def _alike(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return "".join(_ALIKE.get(c, "?") for c in error.object[error.start : error.end]), error.end
 
 
 def printable(text: str, instead: str = "?") -> str:

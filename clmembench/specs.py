@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from clmembench.data import sheet_paths
 from clmembench.model import DeviceInfo
+from clmembench.untrusted import parse_toml, read_regular
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -87,11 +87,7 @@ class Peak:
 def load(path: Path) -> SpecSheet:
     """The sheet in a file. Raises SpecError when it is no TOML, too large, or lacks a field or has one of another type."""
     try:
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise ValueError(f"over {MOST_BYTES} bytes")
-        raw: dict[str, Any] = tomllib.loads(content.decode())
+        raw = parse_toml(read_regular(path, MOST_BYTES))
         # as JSON, where a list stands for a tuple and nothing else for another type; a date is none of a sheet's
         sheet = _adapter().validate_json(json.dumps(raw, allow_nan=False), strict=True)
         _check(sheet)

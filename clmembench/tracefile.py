@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ FILE_BYTES = 1 << 30  # 5 million rows are some 200 MB
 ROWS = 20_000_000
 TRACES = 100_000
 MOST = 2**53  # of a size, an offset and a step: what a number with a fraction still holds exactly
+FAR_DIGITS = 300  # of a whole number: what a float still holds
 MOST_LATENCY = 1e15
 ID = 200  # letters of a trace's name
 
@@ -49,6 +51,8 @@ def _table(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     try:
+        if path.exists() and not path.is_file():  # it is read twice, and on a pipe a reader would wait
+            raise TraceError(f"{path}: it is no regular file: write the traces into one")
         size = path.stat().st_size
         if size > FILE_BYTES:
             raise TraceError(f"{path}: {size} bytes are over the limit of {FILE_BYTES}: split the file")
@@ -85,7 +89,8 @@ def _numbers(path: Path, table: pd.DataFrame, name: str) -> Any:
 
     column = table[name]
     if column.dtype == object or column.dtype == bool or str(column.dtype) in ("str", "string"):
-        values = pd.to_numeric(column, errors="coerce")
+        # whole numbers beyond 64 bits come as such, and those beyond a float are an error where other text is none
+        values = pd.to_numeric(column.map(lambda said: math.inf if _is_far(said) else said), errors="coerce")
         values = values.where(~column.astype(str).str.strip().str.lower().isin(("true", "false")))
     else:
         values = column
@@ -95,6 +100,13 @@ def _numbers(path: Path, table: pd.DataFrame, name: str) -> Any:
         what = "nothing" if said is None or said != said else repr(str(said)[:40])
         raise TraceError(f"{path}, row {bad[0] + 2}: {name} is {what}, no number: correct it, or leave the trace out")
     return values.to_numpy()
+
+
+def _is_far(said: object) -> bool:
+    if isinstance(said, str):  # as an older pandas leaves it
+        digits = said.strip().lstrip("+-")
+        return len(digits) > FAR_DIGITS and digits.isdecimal()
+    return isinstance(said, int) and abs(said) >= 10**FAR_DIGITS
 
 
 def _whole(path: Path, name: str, values: Any) -> None:

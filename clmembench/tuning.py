@@ -8,7 +8,6 @@ import math
 import os
 import re
 import tempfile
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 from clmembench import limits, specs
 from clmembench.data import sheet_paths, tuning_paths
 from clmembench.model import Benchmark, DeviceInfo, Tuned, Value
+from clmembench.untrusted import parse_toml, read_regular, sync
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -92,11 +92,7 @@ def load(path: Path, origin: str = OWN) -> tuple[Tuned, ...]:
     """The stored shapes in a file; unknown fields are ignored. Raises TuningError where it cannot be read, is damaged or is of
     a newer schema."""
     try:
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise ValueError(f"over {MOST_BYTES} bytes")
-        raw = tomllib.loads(content.decode())
+        raw = parse_toml(read_regular(path, MOST_BYTES))
         schema = raw.get("schema")
         if type(schema) is int and schema > SCHEMA:
             raise ValueError(f"schema {schema}, and this version reads up to {SCHEMA}: upgrade clmembench")
@@ -144,6 +140,7 @@ def save(path: Path, found: Sequence[Tuned]) -> None:
                 os.fsync(file.fileno())
                 Path(file.name).chmod(0o644)
                 Path(file.name).replace(path)
+                sync(path.parent)
             except BaseException:
                 Path(file.name).unlink(missing_ok=True)
                 raise

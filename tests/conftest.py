@@ -5,6 +5,10 @@ import os
 import tempfile
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("clmembench", deadline=None)  # how long an example takes says more of the host than of the code
+settings.load_profile("clmembench")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -24,8 +24,8 @@ MAY = {  # besides model, itself and the package's version
     "noise": "data derive stats", "matching": "derive", "compare": "derive matching noise stats", "check": "compare units",
     "gates": "derive infer specs stats",
     "child": "measure runtimes benchmarks results limits probe topology gates hostload",
-    "isolate": "child results runtimes fresh_interpreter",
-    "tuning": "data limits specs", "choices": "selection tuning", "contest": "choices selection stats",
+    "isolate": "child limits results runtimes fresh_interpreter",
+    "tuning": "data limits specs untrusted", "choices": "selection tuning", "contest": "choices selection stats",
     "search": "child contest derive drive selection stats",
     "plan": "choices infer derive selection tuning units", "drive": "choices plan isolate child selection references",
     "references": "benchmarks selection derive", "dissection": "answers infer",
@@ -36,15 +36,16 @@ MAY = {  # besides model, itself and the package's version
     "fresh_interpreter": "", "program_guard": "", "file_lock": "",
     "cubes": "", "mnf": "", "casestudy": "benchmarks cubes",
     "selection": "benchmarks measure topology",
-    "limits": "", "results": "limits file_lock", "specs": "data", "infer": "derive stats specs patterns",
+    "untrusted": "", "limits": "", "results": "limits untrusted file_lock", "content_hash": "data untrusted",
+    "specs": "data untrusted", "infer": "derive stats specs patterns",
     "models": "derive stats specs units",
-    "report": "results specs infer models derive stats units health gates check compare noise shown claims interleaved "
-    "fresh_interpreter",
+    "report": "content_hash limits untrusted results specs infer models derive stats units health gates check compare noise "
+    "shown claims interleaved fresh_interpreter",
     "cli": " ".join(EVERYTHING), "__main__": "cli fresh_interpreter",
 }  # fmt: skip
 LEAVES = {
-    "model", "units", "stats", "data", "topology", "matrices", "shown", "cubes", "fresh_interpreter", "program_guard",
-    "file_lock", "__init__",
+    "untrusted", "model", "units", "stats", "data", "topology", "matrices", "shown", "cubes", "fresh_interpreter",
+    "program_guard", "file_lock", "__init__",
 }  # fmt: skip
 LAZY = {"pandas", "scipy", "seaborn", "matplotlib"}
 OPENCL = {ROOT / "runtimes" / f"{name}.py" for name in ("opencl", "opencl_build", "opencl_enqueue", "opencl_info")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from clmembench import results
+from clmembench import content_hash, results, shown
 from clmembench.cli.run import _sized
 from tests.builders import device
 
@@ -34,6 +35,48 @@ def stored(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess[str]]:
 def test_help_and_version():
     assert "run" in cli("--help").stdout
     assert cli("--version").stdout.startswith("clmembench ")
+
+
+@pytest.mark.parametrize("name", ["VERSION", "HELP", "SUITES_HELP", "DEVICES_HELP"])
+def test_the_environment_makes_no_command_print_something_else(name):
+    done = cli("suites", **{f"CLMEMBENCH_{name}": "1"})
+    assert done.returncode == 0 and done.stdout.startswith("quick: "), done.stdout
+
+
+ROOT = Path(__file__).parent.parent
+SPEAKS = [
+    ("show", "RUN"), ("show", "RUN", "--md"), ("show", "RUN", "--latex"), ("show", "RUN", "--csv"), ("topology", "RUN"),
+    ("report", "RUN"), ("report", "RUN", "-f", "md"), ("compare", "RUN", "RUN", "--all"), ("infer", "TRACES"), ("suites",),
+    ("devices",), ("describe", "pchase"), ("show", "missing-\u2013-\u20ac.jsonl"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.parametrize("command", SPEAKS, ids=lambda command: " ".join(command))
+def test_output_goes_to_a_terminal_of_any_encoding(tmp_path, command, encoding):
+    run = tmp_path / "r.jsonl"
+    if "RUN" in command:
+        stored = (ROOT / "tests" / "golden" / "schema1.jsonl").read_text(encoding="utf-8")
+        run.write_text(stored.replace('"name":"', '"name":"\u20ac \u2013 ', 1), encoding="utf-8")
+    traces = tmp_path / "t.csv"
+    traces.write_text("trace_id,array_bytes,stride_bytes,step,offset_bytes,latency\na,64,8,0,0,4\n", encoding="utf-8")
+    names = {"RUN": str(run), "TRACES": str(traces)}
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": encoding}
+    words = [names.get(word, word) for word in command]
+    done = subprocess.run(
+        [sys.executable, "-m", "clmembench", *words], capture_output=True, encoding=encoding, env=env, timeout=240
+    )
+    assert "Traceback" not in done.stderr and "codec" not in done.stderr
+    assert done.returncode in ((2,) if command[-1].startswith("missing") or command[0] == "topology" else (0,)), done.stderr
+    assert done.stdout.isascii() or encoding != "ascii"
+
+
+def test_letters_that_a_terminal_lacks_are_written_by_ones_that_look_alike():
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    shown.write_anywhere(stream)
+    stream.write("5 \xb5s \u2013 \u2502 \u20ac \udc80")
+    stream.flush()
+    assert stream.buffer.getvalue().decode("latin-1") == "5 \xb5s - | ? ?"
 
 
 def test_import_of_the_command_line_brings_no_heavy_library():
@@ -210,12 +253,68 @@ def test_a_run_goes_on_where_it_was_cut_off(tmp_path):
     whole = results.read(path)
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:2]) + lines[2][:40])
-    done = cli("run", "--resume", str(path))
+    given = {
+        "CLMEMBENCH_RUN_DEVICE": "0",
+        "CLMEMBENCH_RUN_SIZE": "1MiB",
+        "CLMEMBENCH_RUN_SUITE": "link",
+        "CLMEMBENCH_RUN_OVERWRITE": "1",
+    }
+    done = cli("run", "--resume", str(path), **given)  # defaults of the user's, of which the file knows better
     assert done.returncode == 0, done.stderr
     again = results.read(path)
     assert again.header == whole.header and again.records[0] == whole.records[0]
     assert [r.params for r in again.records] == [r.params for r in whole.records]
     assert again.records[1].started > whole.records[1].started
+
+
+def cut_off(path: Path, *arguments: str) -> None:
+    """A run of two points whose second was lost."""
+    assert cli("run", "-d", "0", *arguments, "-o", str(path)).returncode == 0
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:2]))
+
+
+def matrix_file(path: Path, value: str) -> Path:
+    path.write_text(f"%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 {value}\n2 2 1\n")
+    return path
+
+
+def test_a_run_does_not_go_on_with_another_matrix_of_the_same_name(tmp_path):
+    path, matrix = tmp_path / "r.jsonl", matrix_file(tmp_path / "a.mtx", "1.5")
+    cut_off(path, "-b", "spmv", "--matrix", str(matrix), "-a", "format=csr_row")
+    whole = path.read_bytes()
+    matrix_file(matrix, "2.5")
+    done = cli("run", "--resume", str(path))
+    assert done.returncode == 2 and "is of another content of the input files" in done.stderr
+    assert path.read_bytes() == whole
+    matrix_file(matrix, "1.5")
+    assert cli("run", "--resume", str(path)).returncode == 0
+    assert results.read(path).header.inputs == {str(matrix): content_hash.of_file(matrix)}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("source_revision", "sha256:0", "another revision of clmembench"),
+        ("packages", {"numpy": "0.1"}, "another set of package versions"),
+    ],
+)
+def test_a_run_does_not_go_on_with_another_program(stored, tmp_path, name, value, said):
+    first, _, rest = stored[0].read_text().partition("\n")
+    path = tmp_path / "r.jsonl"
+    path.write_text(json.dumps({**json.loads(first), name: value}) + "\n" + rest)
+    done = cli("run", "--resume", str(path))
+    assert done.returncode == 2 and said in done.stderr
+
+
+def test_an_older_file_goes_on_with_a_warning_of_what_it_does_not_say(stored, tmp_path):
+    first, _, rest = stored[0].read_text().partition("\n")
+    head = {name: value for name, value in json.loads(first).items() if name not in ("source_revision", "inputs")}
+    path = tmp_path / "r.jsonl"
+    path.write_text(json.dumps(head) + "\n" + rest)
+    done = cli("run", "--resume", str(path))
+    assert done.returncode == 0, done.stderr
+    assert "does not say its revision of clmembench: whether they are the same is not known" in done.stderr
 
 
 @pytest.mark.parametrize("said", [("-d", "0"), ("-s", "quick"), ("-a", "groups=1"), ("--seed", "5"), ("--processes", "2")])

@@ -126,6 +126,30 @@ def test_a_child_that_is_killed_from_outside_is_a_failed_point():
             child.measure(POINT, 60)
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import sys; sys.stdout.write('x' * (9 << 20)); sys.stdout.flush(); sys.stdin.read()",
+        "import sys; print('[' * 100000); sys.stdout.flush(); sys.stdin.read()",
+        "import sys; print('[1]'); sys.stdout.flush(); sys.stdin.read()",
+        "import sys; print('{\"features\": []}'); sys.stdout.flush(); sys.stdin.read()",
+        "import sys; print('nothing'); sys.stdout.flush(); sys.stdin.read()",
+    ],
+    ids=["endless", "deep", "a list", "half", "a word"],
+)
+def test_what_is_no_answer_is_a_child_error_and_ends_the_child(monkeypatch, code):
+    start = subprocess.Popen
+
+    def other(command, **options):
+        return start([sys.executable, "-c", code], **options)
+
+    monkeypatch.setattr(subprocess, "Popen", other)
+    child = Child(Job("fake", INFO))
+    with pytest.raises(ChildError, match="something that is no answer"):
+        child.probe()
+    assert child._process.poll() is not None
+
+
 def test_a_missing_feature_is_skipped_without_a_child():
     found = Found(frozenset(), None, "", 1.0)
     selection = Selection(globs=("stream",), axes={"op": ("write",), "dtype": ("double",), "order": ("item",)})

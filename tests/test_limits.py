@@ -156,6 +156,61 @@ def test_any_line_is_let_through_or_a_value_error(line):
     pytest.fail("a random line is a record")
 
 
+OVER = {
+    "bytes": b'{"a":"' + b"x" * (8 << 20) + b'"}',
+    "objects": b'{"a":[' + b"{}," * 100_000 + b"{}]}",
+    "objects with keys": b'{"a":[' + b'{"b":1},' * 100_000 + b"{}]}",
+    "lists": b'{"a":[' + b"[]," * 100_000 + b"[]]}",
+    "keys": b"{" + b",".join(b'"%d":1' % n for n in range(300_000)) + b"}",
+    "texts": b'{"a":[' + b'"",' * 1_000_000 + b"1]}",
+    "numbers": b'{"a":[' + b"1," * 2_000_000 + b"1]}",
+    "quotes without an end": b'"\\"' * 1_000_000,
+}
+
+
+@pytest.mark.parametrize("what", OVER)
+def test_a_line_that_would_take_a_hundred_times_its_size_is_refused_before_it_is_parsed(monkeypatch, what):
+    def parsed(kind):
+        pytest.fail("it was parsed")
+
+    monkeypatch.setattr(results, "_adapter", parsed)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="over "):
+            decode_record(OVER[what])
+        assert tracemalloc.get_traced_memory()[1] < 80 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_header_of_many_objects_is_refused_before_it_is_parsed(tmp_path, monkeypatch):
+    path = tmp_path / "r.jsonl"
+    path.write_text(encode(header())[:-1] + ',"a":[' + "{}," * limits.BRACKETS + "{}]}\n")
+    monkeypatch.setattr(results, "_adapter", lambda kind: pytest.fail("it was parsed"))
+    with pytest.raises(ResultsError, match="the header is damaged: over "):
+        read(path)
+
+
+def test_brackets_and_commas_in_a_text_count_for_nothing():
+    log = "[{,}]" * (limits.LOG // 10)
+    one = replace(GOOD, log=log, notes=("{[,:",) * 1000)
+    assert decode_record(encode(one)) == one
+
+
+def test_a_record_too_long_for_a_line_is_written_as_one_that_failed_and_a_log_is_cut_first(tmp_path):
+    path = tmp_path / "r.jsonl"
+    logged = replace(GOOD, log="\x01" * limits.LOG)  # six bytes each, as JSON writes it
+    traced = replace(GOOD, notes=("\x01" * limits.TEXT,) * 2)
+    with Writer(path, header()) as writer:
+        for one in (GOOD, logged, traced):
+            writer.write(one)
+    good, cut, failed = read(path, strict=True).records
+    assert good == GOOD
+    assert cut == replace(logged, log="\x01" * results.KEPT_OF_LOG)
+    assert failed.status == "failed" and failed.series == () and failed.params == GOOD.params
+    assert "its record takes 12 MiB, over the 8 MiB of a line" in failed.reason
+
+
 # ---- traces ---------------------------------------------------------------------------------------------------------------
 
 

@@ -235,7 +235,7 @@ def peak(text: bytes, info: DeviceInfo, test: str) -> Peak:
             and _plain(e["platform"]) == _plain(info.platform)
         ]
         good = [(str(e["metric"]), float(e["value"]), str(e["unit"])) for e in mine if "value" in e]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise OutputError("its results are not clpeak's JSON") from error
     figures = {metric: value for metric, value, _ in good}
     if not figures:

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
+from typer.core import TyperCommand
 
-from clmembench import __version__
+from clmembench import __version__, shown
 from clmembench.cli import advise, against, casestudy, devices, doctor, exits, live, peers, read, run, topology, traces, tune
+from clmembench.cli.command import Command, Group
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -35,7 +37,10 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, allow_from_autoenv=False, help="Print the version."),
+    ] = False,
 ) -> None:
     """Options of every command."""
 
@@ -58,6 +63,12 @@ app.add_typer(against.baseline, name="baseline")
 app.add_typer(casestudy.casestudy, name="casestudy")
 
 
+for _group in (app, against.baseline, casestudy.casestudy):
+    _group.info.cls = Group
+    for _one in _group.registered_commands:
+        _one.cls = Command if _one.cls in (None, TyperCommand) else _one.cls
+
+
 def main() -> None:
     """The entry point. A closed pipe (`clmembench show | head`) is no error and changes no exit code; output to a full disk is
     an error, in a line."""
@@ -65,6 +76,8 @@ def main() -> None:
         if getattr(sys, name) is None:  # closed: the next file to be opened would take its place
             setattr(sys, name, Path(os.devnull).open("r+"))  # noqa: SIM115 - lives as long as the process
     sys.stdout = _through_closed_pipes(sys.stdout)
+    shown.write_anywhere(sys.stdout)
+    shown.write_anywhere(sys.stderr)
     try:
         try:
             app()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 def advise(
+    context: typer.Context,
     path: Annotated[
         Path | None, typer.Argument(metavar="RUN", help="A results file with suite access: advise from it, measure nothing.")
     ] = None,
@@ -40,8 +41,7 @@ def advise(
         exits.stop("choose one of --json and --md", exits.USAGE)
     form = "json" if as_json else "md" if as_md else "text"
     if path is not None:
-        said = {"-d": device, "--budget": budget, "--timeout": timeout, "--seed": seed, "-o": output}
-        session.only_read(path, {**said, "--overwrite": overwrite})
+        session.only_read(path, context)
         show(_stored(path), form)
         return
     info = devices.select(devices.listed(), device or "0")

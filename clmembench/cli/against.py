@@ -89,7 +89,7 @@ def check(
 
     margin_share = _fraction(margin)
     if junit is not None:
-        output_file.check(junit, overwrite, "--junit", "check.xml")
+        output_file.check(junit, overwrite, "--junit", "check.xml", pipe=True)
         output_file.differs(junit, (path, against), "--junit")
     first, second = _judged(against), _judged(path)
     _same_device(first, second, force)

@@ -31,6 +31,7 @@ def _several() -> None:
 
 @casestudy.command("mnf")
 def mnf(
+    context: typer.Context,
     path: Annotated[
         Path | None, typer.Argument(metavar="RUN", help="A results file of this command: read it, measure nothing.")
     ] = None,
@@ -65,15 +66,7 @@ def mnf(
         exits.stop("choose one of --json, --csv, --md and --latex", exits.USAGE)
     form = "json" if as_json else "csv" if as_csv else "md" if as_md else "latex" if as_latex else "text"
     if path is not None:
-        said: dict[str, object] = {
-            "-d": device,
-            "--size": size,
-            "--processes": processes,
-            "--budget": budget,
-            "--timeout": timeout,
-        }
-        said |= {"--seed": seed, "-o": output}
-        session.only_read(path, {**said, "--overwrite": overwrite})
+        session.only_read(path, context)
         show(_studied(path), form)
         return
     info = devices.select(devices.listed(), device or "0")

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from clmembench import units
 from clmembench.cli import devices, exits, session
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 DEFAULT_BUDGET = "2m"
 
 
-class Compare(TyperCommand):
+class Compare(Command):
     """`compare`: with --live the command below, which has options of its own; each refuses what only the other one has."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:

@@ -9,13 +9,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from clmembench.cli import exits
+from clmembench.untrusted import open_new
 
 
-def check(path: Path, overwrite: bool, option: str = "-o", name: str = "run.jsonl") -> None:
+def check(path: Path, overwrite: bool, option: str = "-o", name: str = "run.jsonl", pipe: bool = False) -> None:
     """Ends the command where no ordinary file can be made of that name, with what to do; says which folder will be new.
 
     A folder is made where only it is missing; one in a folder that is missing too is more likely a slip of the pen. `name`
-    is what such a file may be called. Whether the folder can be written is not tried: see `check_writable`.
+    is what such a file may be called; with `pipe` a pipe or a terminal may be overwritten, too. Whether the folder can be written is not tried: see `check_writable`.
     """
     try:
         kind = path.stat().st_mode
@@ -28,6 +29,8 @@ def check(path: Path, overwrite: bool, option: str = "-o", name: str = "run.json
         exits.stop(f"cannot write {path}: {error.strerror}: choose another place with {option}", exits.USAGE)
     if stat.S_ISDIR(kind):
         exits.stop(f"{path} is a folder: name a file in it, such as {option} {path / name}", exits.USAGE)
+    if pipe and overwrite and (stat.S_ISFIFO(kind) or stat.S_ISCHR(kind)):
+        return
     if not stat.S_ISREG(kind):
         exits.stop(f"{path} is no ordinary file: choose another {option}", exits.USAGE)
     if not overwrite:
@@ -46,7 +49,7 @@ def write(path: Path, text: str, overwrite: bool, option: str = "-o") -> None:
     """Write a file, in a new folder where `check` said so. Ends the command where it cannot be."""
     try:
         path.parent.mkdir(exist_ok=True)
-        with path.open("w" if overwrite else "x", encoding="utf-8") as file:
+        with open_new(path, overwrite) as file:
             file.write(text)
     except FileExistsError:
         exits.stop(f"{path} exists: choose another {option}, or say --overwrite", exits.USAGE)

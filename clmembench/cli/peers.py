@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 def peers(
+    context: typer.Context,
     path: Annotated[
         Path | None, typer.Argument(metavar="RUN", help="A results file with references: show it, measure nothing.")
     ] = None,
@@ -46,8 +47,7 @@ def peers(
         exits.stop("choose one of --json and --md", exits.USAGE)
     form = "json" if as_json else "md" if as_md else "text"
     if path is not None:
-        said: dict[str, object] = {"-d": device, "--processes": processes, "--budget": budget, "--timeout": timeout}
-        session.only_read(path, {**said, "--seed": seed, "-o": output, "--overwrite": overwrite})
+        session.only_read(path, context)
         show(_stored(path), form)
         return
     info = devices.select(devices.listed(), device or "0")

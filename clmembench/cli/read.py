@@ -92,7 +92,7 @@ def report(
     from clmembench.topology import usable_cpus
 
     if output is not None:
-        output_file.check(output, overwrite, name=f"report.{form}")
+        output_file.check(output, overwrite, name=f"report.{form}", pipe=True)
         output_file.differs(output, paths)
         output_file.check_writable(output)
     groups: list[fleet.Group] = []
@@ -112,7 +112,7 @@ def report(
     except fleet.WorkerError as error:
         exits.stop(str(error), exits.INTERNAL)
     if output is None:
-        print(made)
+        print(made if form == "md" else _in_any_encoding(made))
         return
     output_file.write(output, made, overwrite)
     print(line(f"wrote {output}"), file=sys.stderr)
@@ -124,6 +124,13 @@ def _noted(found: Iterable[fleet.Digest]) -> Iterator[fleet.Digest]:
         for note in one.notes:
             exits.say(note)
         yield one
+
+
+def _in_any_encoding(page: str) -> str:
+    """A page that says its letters are UTF-8: where standard output's are others, those beyond ASCII by their numbers."""
+    if (sys.stdout.encoding or "").lower().replace("-", "") == "utf8":
+        return page
+    return page.encode("ascii", "xmlcharrefreplace").decode()
 
 
 def _no_color() -> bool:

@@ -20,10 +20,15 @@ if TYPE_CHECKING:
     from clmembench.model import Card, DeviceInfo, Run, Value
     from clmembench.selection import Selection
 
+IN_THE_FILE = (
+    "device", "suite", "bench", "axis", "matrix", "processes", "seed", "size", "output", "reference", "stored", "no_tuning",
+    "overwrite",
+)  # fmt: skip
 ARRAYS = 3  # the most of one size that a benchmark holds
 
 
 def run(
+    context: typer.Context,
     device: Annotated[
         str | None, typer.Option("-d", "--device", help="INDEX (0 if not given), P:D, name~TEXT, uuid:HEX or pci:ADDRESS.")
     ] = None,
@@ -78,10 +83,9 @@ def run(
     from clmembench.selection import Selection, check_axes, selected
 
     if resume is not None:
-        own = (reference or None, stored, no_tuning or None, overwrite or None)
-        said = (device, suite, bench, axis, matrix, processes, seed, size, output, *own)
-        if any(option is not None for option in said):
+        if session.on_command_line(context, IN_THE_FILE):
             exits.stop("--resume FILE says device, suite, axes, seed, size and tuning by itself: leave them out", exits.USAGE)
+        size = None  # which the environment may say
         info, selection, earlier = _earlier(resume)
     else:
         info, earlier = devices.select(devices.listed(), device or "0"), None
@@ -161,6 +165,8 @@ def _earlier(path: Path) -> tuple[DeviceInfo, Selection, Run]:
     from clmembench import results
     from clmembench.selection import Selection
 
+    if path.exists() and not path.is_file():  # on a pipe a reader would wait
+        exits.stop(f"cannot go on with {path}: it is no regular file", exits.USAGE)
     try:
         earlier = results.read(path)
     except results.ResultsError as error:
@@ -195,6 +201,9 @@ def _same(earlier: Run, info: DeviceInfo, selection: Selection) -> None:
     if found is not None:
         what, then, now = found
         exits.stop(f"{earlier.path} is of another {what}, {then}, not {now}: start a new run", exits.USAGE)
+    left = results.unsaid(earlier.header)
+    if left:
+        exits.say(f"warning: {earlier.path} does not say its {' and '.join(left)}: whether they are the same is not known")
 
 
 def _finish(path: Path, as_json: bool) -> int:

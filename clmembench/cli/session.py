@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import typer
 
 from clmembench import __version__
 from clmembench.cli import exits, output_file
@@ -15,7 +17,7 @@ from clmembench.cli.progress import progress
 
 if TYPE_CHECKING:
     from clmembench.child import Found
-    from clmembench.model import Card, DeviceInfo, Header, Record, Run
+    from clmembench.model import Card, DeviceInfo, Header, Record, Run, Value
     from clmembench.selection import Selection
 
     # the device with the features that were found, what probing found, and the records that there are already
@@ -32,9 +34,26 @@ def cards(names: Iterable[str]) -> Mapping[str, Card]:
     return {name: plan.card(discovered()[name]) for name in names}
 
 
-def only_read(path: Path, asked: Mapping[str, object]) -> None:
-    """Ends the command where options that measure, by name, were given with a stored run; None and False are not given."""
-    given = [name for name, value in asked.items() if value is not None and value is not False]
+READ_ONLY = ("path", "as_json", "as_csv", "as_md", "as_latex")  # what commands that measure also take with a stored run
+
+
+def on_command_line(context: typer.Context, names: Collection[str] | None = None, but: Collection[str] = ()) -> list[str]:
+    """The options given on the command line, all or these of them, as they are written there. What the environment says is a
+    default of the user's, and contradicts nothing."""
+    return [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name is not None
+        and (names is None or parameter.name in names)
+        and parameter.name not in but
+        and (source := context.get_parameter_source(parameter.name)) is not None
+        and source.name == "COMMANDLINE"
+    ]
+
+
+def only_read(path: Path, context: typer.Context) -> None:
+    """Ends the command where options that measure were given with a stored run."""
+    given = on_command_line(context, but=READ_ONLY)
     if given:
         exits.stop(f"{path} is a stored run, which is read and not measured: leave out RUN or {', '.join(given)}", exits.USAGE)
 
@@ -114,7 +133,7 @@ def header(info: DeviceInfo, selection: Selection, cards: Mapping[str, Card]) ->
     """The first line of a results file: what is about to run, on what, with which tool."""
     from ulid import ULID
 
-    from clmembench import environment, results, sensors
+    from clmembench import content_hash, environment, results, sensors
     from clmembench.model import Header
 
     return Header(
@@ -140,7 +159,23 @@ def header(info: DeviceInfo, selection: Selection, cards: Mapping[str, Card]) ->
         timeout_s=selection.timeout_s,
         benchmark_s=selection.benchmark_s,
         tuning=selection.tuning,
+        source_revision=content_hash.of_sources(),
+        inputs=_inputs(selection.axes),
     )
+
+
+def _inputs(axes: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+    """The files among the values of axes, and hashes of them: of the same name there may be another tomorrow. Ends the command
+    where one cannot be read."""
+    from clmembench import content_hash, matrices
+
+    try:
+        files = [value for values in axes.values() for value in values if isinstance(value, str) and matrices.is_file(value)]
+        return {name: content_hash.of_file(Path(name)) for name in files}
+    except ValueError as error:
+        exits.stop(str(error), exits.USAGE)
+    except OSError as error:
+        exits.stop(f"cannot read {error.filename}: {error.strerror}", exits.USAGE)
 
 
 def reread(path: Path) -> Run:

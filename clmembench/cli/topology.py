@@ -25,6 +25,7 @@ WIDTH = (80, 110)  # columns of a drawing on a terminal; 100 where there is none
 
 
 def topology(
+    context: typer.Context,
     path: Annotated[
         Path | None, typer.Argument(metavar="RUN", help="A results file of this command: infer from it, measure nothing.")
     ] = None,
@@ -53,8 +54,7 @@ def topology(
         exits.stop("choose one of --json, --csv, --md and --latex", exits.USAGE)
     form = "json" if as_json else "csv" if as_csv else "md" if as_md else "latex" if as_latex else "tree"
     if path is not None:
-        said = {"-d": device, "--spaces": spaces, "--budget": budget, "--timeout": timeout, "--seed": seed, "-o": output}
-        session.only_read(path, {**said, "--overwrite": overwrite})
+        session.only_read(path, context)
         show(_chased(path), form)
         return
     info = devices.select(devices.listed(), device or "0")

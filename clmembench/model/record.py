@@ -220,6 +220,8 @@ class Header:
     clock_step_ns: float | None = None  # of the device's event clock, as measured
     claimed: tuple[str, ...] = ()  # features before they were probed
     tuning: tuple[Tuned, ...] = ()  # stored shapes that the run takes or begins its searches with
+    source_revision: str = ""  # a hash of the program's own files; "" in files that are older than this field
+    inputs: Mapping[str, str] = field(default_factory=dict)  # the user's files that are measured with, and hashes of them
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from typing import Any
 
 from clmembench import fresh_interpreter, results, specs
 from clmembench.model import Card, DeviceInfo
+from clmembench.report import digest_cache
 from clmembench.report.rows import judged_rows, labels, sheet_of
 from clmembench.shown import printable
 from clmembench.specs import SpecSheet
@@ -107,10 +108,22 @@ def _in_its_unit(card: Card) -> Card:
     return replace(card, metrics=tuple(replace(metric, cycles=False) for metric in card.metrics))
 
 
+def kept_digest(path: Path, strict: bool, sheets: Sequence[SpecSheet], key: bytes | None) -> Digest:
+    """As `digest`, from beside the run where it is kept there. One of a file with bad lines is not: it names them."""
+    entry = digest_cache.entry(path, key)
+    found: Digest | None = entry.read(Digest) if entry is not None else None
+    if found is not None:
+        return replace(found, path=str(path))
+    made = digest(path, strict, sheets)
+    if entry is not None and not made.notes:
+        entry.write(made)
+    return made
+
+
 def digests(paths: Sequence[Path], strict: bool, workers: int) -> Iterator[Digest]:
     """Of all runs, in their order, by that many processes; none is held longer than its digest takes. Raises ResultsError and
     SpecError, and WorkerError where such a process was ended from outside."""
-    one = partial(digest, strict=strict, sheets=specs.every())
+    one = partial(kept_digest, strict=strict, sheets=specs.every(), key=digest_cache.user_key())
     if workers < 2:
         yield from map(one, paths)
         return
