@@ -94,11 +94,13 @@ def run(command: Sequence[str], folder: Path, given: Mapping[str, str]) -> subpr
     return subprocess.Popen(command, cwd=folder, env=env, stdout=pipe, stderr=subprocess.STDOUT, text=True)
 
 
-def by_oclgrind(benchmark: str, folder: Path) -> str:
-    """The first thing that Oclgrind or the check of a point finds, and nothing where all points are clean."""
+def by_oclgrind(check: str, folder: Path) -> str:
+    """The first thing that Oclgrind or the check of a point finds, and nothing where all points are clean. `check` is a
+    benchmark, or "benchmark: kind" for its points on one kind of device."""
+    benchmark, _, kind = check.partition(": ")
     log = folder / "oclgrind.log"
     log.unlink(missing_ok=True)
-    process, points, said = run([sys.executable, "-m", "tests.oclgrind", benchmark], folder, environment(log)), 0, []
+    process, points, said = run([sys.executable, "-m", "tests.oclgrind", benchmark, kind], folder, environment(log)), 0, []
     assert process.stdout is not None
     alarm = threading.Timer(LIMIT_S, process.kill)
     alarm.start()
@@ -158,7 +160,7 @@ def table(rows: Sequence[tuple[Fault, Mapping[str, str]]], kinds: Sequence[str])
     lines = ["| kernel | fault | " + " | ".join(kinds) + " | why none can |", "|---" * (len(kinds) + 3) + "|"]
     for fault, found in rows:
         name = fault.name.replace("|", "\\|")
-        cells = [found[kind] or (NOT_FOUND if not fault.reason else "–") for kind in kinds]
+        cells = [found.get(kind, "not run there") or (NOT_FOUND if not fault.reason else "–") for kind in kinds]
         lines.append(f"| `{fault.file}.cl:{fault.line}` | {name} | " + " | ".join(cells) + f" | {fault.reason} |")
     return "\n".join(lines)
 
@@ -201,7 +203,7 @@ def main() -> int:
             path = folder / "cl_kernels" / f"{fault.file}.cl"
             kept = path.read_text(encoding="utf-8")
             path.write_text(fault.text, encoding="utf-8")
-            found = {kind: finding(kind, checks[kind], folder) for kind in given.checks}
+            found = {kind: finding(kind, checks[kind], folder) for kind in given.checks if checks[kind]}
             path.write_text(kept, encoding="utf-8")
             rows.append((fault, found))
             print(f"{fault.file}.cl:{fault.line} {fault.name}: {found} ({time.monotonic() - started:.0f} s)", file=sys.stderr)
