@@ -61,18 +61,20 @@ void stream(const global double* restrict values, const global int* restrict ind
     }
 }
 
-// The sum of `entries` products, by all work-items; only the first has it.
+// The sum of `entries` products, by all work-items of a group of any size; only the first has it. The others
+// do not read it, since the first may still be writing.
 double whole(const global double* restrict values, const global int* restrict indices, const global double* restrict x,
              const int begin, const int entries, local double* sums) {
     const uint item = get_local_id(0);
     double sum = 0;
     for (int k = begin + item; k < begin + entries; k += ITEMS) sum += VALUE(&values[k]) * x[INDEX(&indices[k])];
     sums[item] = sum;
-    for (uint apart = ITEMS / 2; apart > 0; apart /= 2) {
+    for (uint left = ITEMS; left > 1; left = (left + 1) / 2) {
+        const uint apart = (left + 1) / 2;
         barrier(CLK_LOCAL_MEM_FENCE);
-        if (item < apart) sums[item] += sums[item + apart];
+        if (item + apart < left) sums[item] += sums[item + apart];
     }
-    return sums[0];
+    return item == 0 ? sums[0] : 0;
 }
 
 // Each work-group takes a block a round: its first row (of a part: where its sum goes), its rows (of a part: none), its first

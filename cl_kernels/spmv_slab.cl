@@ -78,8 +78,8 @@ kernel void slab(const global double* restrict values, const global uint* restri
         barrier(CLK_LOCAL_MEM_FENCE);
         for (uint i = item; i < extras; i += ITEMS) add(sums + extra_rows[extra_begins[s] + i], sums[rows + i]);
         barrier(CLK_LOCAL_MEM_FENCE);
+        // no barrier here: the sums that a work-item reads are those that it sets to 0 itself for the next slab
         for (uint i = item; i < rows; i += ITEMS) y[begins[s] + i] = sums[i];
-        barrier(CLK_LOCAL_MEM_FENCE);
     }
 }
 #endif

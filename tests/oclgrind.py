@@ -60,12 +60,13 @@ ARRAY_BYTES = (8 << 10) + 24  # --size: some work-groups of most shapes, and a r
 # several work-groups
 LEAST, ODD, MORE = 1, 17, 33
 MOST_FLOPS = 1 << 20  # of a pass: some seconds
+FEW_STAGED = 8  # bands that mnf_transform stages at once: fewer than a cube has here, so that it has several rounds
 FEW = 2  # operations of a slope's near end
 UNITS = 2  # compute units that it claims
 # definitions that ask for what only some processors have: not tried, since Oclgrind ends the process that does
 PROCESSORS = {"TICKS": "in-kernel counters are read by PTX or by a builtin of CPUs"}
 # points of benchmarks that are planned, by what each has besides the first value of every axis
-SMALL_CUBE = "13x9x18"  # two tiles of bands, and no group of pixels that is full
+SMALL_CUBE = "13x9x18"  # two tiles of bands, three rounds of staged ones, and no group of pixels that is full
 FEW_BANDS = "13x9x6"
 FILLED = {"order": "segments", "segments": "8:32:4:2;0:64:3:1"}
 PLANNED: dict[str, list[dict[str, Value]]] = {
@@ -79,7 +80,7 @@ PLANNED: dict[str, list[dict[str, Value]]] = {
     "mnf_filter": [{"variant": variant} for variant in mnf_kernels.FILTERS],
     "mnf_covariance": [{"variant": "V4"}]
     + [{"variant": v, "of": of, "size": SMALL_CUBE} for v in mnf_kernels.COVARIANCES for of in ("noise", "data")],
-    "mnf_transform": [{"variant": variant} for variant in mnf_kernels.TRANSFORMS],
+    "mnf_transform": [{"variant": variant, "size": SMALL_CUBE} for variant in mnf_kernels.TRANSFORMS],
     "mnf": [{"filter": "V3", "covariance": "V4"}]
     + [
         {"filter": f, "covariance": c, "transform": t, "memory": memory, "size": FEW_BANDS}
@@ -93,8 +94,35 @@ PLANNED: dict[str, list[dict[str, Value]]] = {
     ],
     "mnf_host": [{"library": of, "step": step} for of in mnf_host.LIBRARIES for step in ("whole", *mnf_host.steps_of(of))],
 }
+# points besides those, on a GPU that is held to one work-group: there are more tiles, slabs or blocks than work-groups. What a
+# round still reads in local memory while the next one writes there is seen at no point of one round only
+ONE_GROUP = "gpu, 1 work-group"
+# nonzeros of each row of their matrix: with tiles of 32 entries the row of 40 is summed by a whole work-group and those of 300
+# and 600 by several; with tiles of 384 a block has six rounds of rows and the row of 600 is summed by a whole work-group; in
+# slabs long rows have several sums, and 192 entries at a time leave a rest
+ROWS = (*[1] * 100, 300, *[1] * 84, *[0] * 5, 40, 600, *[3] * 20)
+COLUMNS = 700
+MATRIX = "rows.mtx"
+STRIDED = {"matrix": MATRIX, "hints": "none", "order": "strided", "team": 2, "sigma": 1}
+ROUNDS: dict[str, list[dict[str, Value]]] = {
+    # an even number of slabs: the last one's operands are in the half that the next tile begins with
+    "dgemm": [{"dtype": "double", "variant": "portable", "n": 9, "work_group": 4, "tile": "4x4", "depth": 8}],
+    "spmv": [
+        {**STRIDED, "format": format, "work_group": work_group, "per": per}
+        for format, work_group, per in (("csr_adaptive", 16, 2), ("csr_adaptive", 64, 6), ("slab", 96, 2))
+    ],
+}
 # benchmarks whose work-groups wait for each other: Oclgrind runs one after the other, and they would never meet
 ALONE = ("device_barrier",)
+
+
+def environment(log: Path) -> dict[str, str]:
+    """The environment of a process whose findings Oclgrind is to append to a file."""
+    # built without optimisation: nothing is optimised away, and Oclgrind 21.10 crashes on shuffles that optimisation makes
+    settings = {"DATA_RACES": "1", "UNINITIALIZED": "1", "MAX_ERRORS": "1000000", "BUILD_OPTIONS": "-cl-opt-disable"}
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("OCLGRIND_", "OCL_ICD_", "PYTHONOPTIMIZE"))}
+    given = {f"OCLGRIND_{k}": v for k, v in settings.items()} | {"OCLGRIND_LOG": str(log)}
+    return {**clean, **given, "PYOPENCL_NO_CACHE": "1"}
 
 
 class Checked(OpenCLDevice):
@@ -209,6 +237,16 @@ def devices(name: str, claims: DeviceInfo) -> dict[str, DeviceInfo]:
     return {"cpu": cpu, "gpu": gpu, **held}
 
 
+def rounds(name: str, claims: DeviceInfo, folder: Path) -> tuple[DeviceInfo, list[dict[str, Value]]]:
+    """The device that the points of ROUNDS are for, and those of a benchmark; a matrix of theirs is written into the folder."""
+    own = [{k: str(folder / MATRIX) if v == MATRIX else v for k, v in params.items()} for params in ROUNDS.get(name, ())]
+    if any("matrix" in params for params in own):
+        lines = [f"{r} {(r + k) % COLUMNS + 1} {1 + (r + 2 * k) % 9}" for r, n in enumerate(ROWS, 1) for k in range(n)]
+        head = f"%%MatrixMarket matrix coordinate integer general\n{len(ROWS)} {COLUMNS} {len(lines)}\n"
+        (folder / MATRIX).write_text(head + "\n".join(lines) + "\n")
+    return replace(devices(name, claims)["gpu"], work_groups=1), own
+
+
 def points(benchmark: Benchmark, info: DeviceInfo) -> Iterator[dict[str, Value]]:
     """Every combination of values, but for two kinds of axes: of those that are tuned each value once with each combination of
     the others, and of that for the size those that `sizes` chooses."""
@@ -283,9 +321,11 @@ def ran(device: Device, benchmark: Benchmark, params: Mapping[str, Value]) -> tu
     return "ok", ""
 
 
-def main(name: str) -> None:
+def main(name: str, kind: str = "") -> None:
+    """Run the points of a benchmark, or those of one kind of device (as `devices` and ONE_GROUP name them)."""
     chase.flush_bytes = lambda info: 4 << 10
     spaces.ARENA_BYTES = 4 << 10
+    mnf_kernels.TRANSFORM_DEPTH = FEW_STAGED
     log = Path(os.environ["OCLGRIND_LOG"])
     info, handle = simulators()[0]
 
@@ -301,15 +341,19 @@ def main(name: str) -> None:
     features = probe.probe(device).features
     device.run(probe.chain(device)[0](1))
     report(device, {"point": "probe", "status": "ok", "reason": "", "features": sorted(features)})
-    for kind, claims in devices(name, replace(info, features=features)).items():
-        for params in points(known()[name], claims):
-            say({"trying": f"{kind}: {params}"})
-            device = Checked(claims, handle)
-            status, reason = ran(device, known()[name], params)
-            report(device, {"point": f"{kind}: {params}", "params": params, "status": status, "reason": reason})
-            del device
-            gc.collect()  # a device is large here: a byte or more for each byte of its buffers
+    info = replace(info, features=features)
+    one, own = rounds(name, info, log.parent)
+    tried = ((of, claims, p) for of, claims in devices(name, info).items() for p in points(known()[name], claims))
+    for of, claims, params in itertools.chain(tried, ((ONE_GROUP, one, params) for params in own)):
+        if kind and kind != of:
+            continue
+        say({"trying": f"{of}: {params}"})
+        device = Checked(claims, handle)
+        status, reason = ran(device, known()[name], params)
+        report(device, {"point": f"{of}: {params}", "params": params, "status": status, "reason": reason})
+        del device
+        gc.collect()  # a device is large here: a byte or more for each byte of its buffers
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -1,9 +1,13 @@
-"""benchmarks.barrier: what a host that stops work-groups in the middle costs."""
+"""benchmarks.barrier: how many barriers are timed, and what a host that stops work-groups in the middle costs."""
+
+import re
 
 import numpy as np
 import pytest
 
 from clmembench.benchmarks import discovered
+from clmembench.benchmarks.barrier import BARRIERS_A_BLOCK
+from clmembench.data import kernel_source
 from clmembench.measure import Budget, measure
 from clmembench.model import Skip
 from clmembench.runtimes.fake import FakeDevice
@@ -23,3 +27,12 @@ def test_work_groups_that_stop_running_together_are_skipped_and_no_failure_of_th
     device = Stops()
     with pytest.raises(Skip, match="stopped running at the same time while it was measured: close other programs"):
         measure(device, discovered()["device_barrier"].prepare(device, groups=2), Budget(0.0, 0.01), 1.0)
+
+
+def test_a_block_of_the_kernel_has_as_many_barriers_as_its_time_is_divided_by():
+    # no result depends on them, so that one too few would only be a barrier that seems cheaper
+    text = kernel_source("barrier")
+    macro = re.search(r"#define FOUR_BARRIERS(.*?)\n\n", text, re.DOTALL)[1]
+    block = re.search(r"kernel void group_barrier\(.*?\n    for (.*?)\n    }", text, re.DOTALL)[1]
+    assert macro.count("barrier(") * block.count("FOUR_BARRIERS") + block.count("barrier(") == BARRIERS_A_BLOCK
+    assert f"met += {BARRIERS_A_BLOCK};" in block

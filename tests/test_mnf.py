@@ -25,7 +25,8 @@ from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import INFO, FakeDevice
 from tests.builders import record, series, walked
 
-ODD = ("37x7x5", "131x5x18", "23x31x17")  # pixels and bands that no group, tile or slice divides
+# pixels and bands that no group, tile or slice divides; at last more bands than the transformation stages at once
+ODD = ("37x7x5", "131x5x18", "23x31x17", "13x7x41")
 CPU = replace(INFO, kind="cpu", compute_units=2, shares_host_memory=True)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -17,7 +16,9 @@ from typing import Any
 import pytest
 
 from clmembench.benchmarks import discovered
+from clmembench.cubes import parse_size
 from clmembench.runtimes import runtime
+from clmembench.runtimes.fake import FakeDevice
 from clmembench.runtimes.opencl_info import simulators
 from clmembench.topology import usable_cpus
 from tests import oclgrind
@@ -30,9 +31,8 @@ CHILD_S = 600
 
 # FILE.KERNEL of kernels that Oclgrind cannot run, and why
 CANNOT: dict[str, str] = {
-    "spmv_adaptive.csr_parts": "a row is parted from some thousand entries on, too many here: run on PoCL by test_spmv",
-    "clock.fenced_chain": "it reads a counter, and its fences are instructions of x86",
     "dgemm_matrix.multiply": "its instructions and copies are PTX: run on PoCL with emulated ones, by test_dgemm",
+    "clock.fenced_chain": "it reads a counter, and its fences are instructions of x86",
     **{
         f"l2_map.{kernel}": "a compute unit tells its number and the time by PTX alone: run on PoCL without, by test_l2_map"
         for kernel in ("units", "own_addresses", "l2_map")
@@ -58,13 +58,9 @@ class Outcome:
 
 def checked(name: str, folder: Path) -> Outcome:
     """Run a benchmark's points in a child."""
-    # built without optimisation: nothing is optimised away, and Oclgrind 21.10 crashes on shuffles that optimisation makes
-    settings = {"DATA_RACES": "1", "UNINITIALIZED": "1", "MAX_ERRORS": "1000000", "BUILD_OPTIONS": "-cl-opt-disable"}
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("OCLGRIND_", "OCL_ICD_", "PYTHONOPTIMIZE"))}
-    given = {f"OCLGRIND_{k}": v for k, v in settings.items()} | {"OCLGRIND_LOG": str(folder / f"{name}.log")}
     command, ended = [sys.executable, "-m", "tests.oclgrind", name], ""
     with (folder / f"{name}.out").open("w+") as out, (folder / f"{name}.err").open("w+") as err:
-        environment = {**clean, **given, "PYOPENCL_NO_CACHE": "1"}
+        environment = oclgrind.environment(folder / f"{name}.log")
         try:
             code = subprocess.run(
                 command, stdout=out, stderr=err, env=environment, cwd=Path(__file__).parent.parent, timeout=CHILD_S
@@ -137,6 +133,21 @@ def test_every_value_of_an_axis_is_run(outcome, name):
     wanted = {(n, v) for n, v in wanted if benchmark.axes[n].needs.get(v, frozenset()) <= info.features}
     assert any(p["status"] == "ok" for p in points[1:])
     assert wanted - ran == set()
+
+
+@pytest.mark.parametrize("name", oclgrind.ROUNDS)
+def test_at_the_points_that_are_to_have_several_rounds_a_work_group_has_them(outcome, name, tmp_path):
+    ran = {p["point"]: p["status"] for p in outcome(name).points if p["point"].startswith(oclgrind.ONE_GROUP)}
+    assert list(ran.values()) == ["ok"] * len(oclgrind.ROUNDS[name])
+    held, own = oclgrind.rounds(name, simulators()[0][0], tmp_path)
+    for params in own:
+        work = discovered()[name].prepare(FakeDevice(replace(held, work_groups=None)), **params)
+        assert work.commands[0].global_size[0] // work.commands[0].local_size[0] > held.work_groups, params
+
+
+def test_a_cube_that_is_transformed_has_several_rounds_of_bands(outcome):
+    sizes = {p["params"]["size"] for p in outcome("mnf_transform").points[1:]}
+    assert sizes and all(parse_size(size).bands > 2 * oclgrind.FEW_STAGED for size in sizes)
 
 
 def test_every_kernel_is_launched_or_it_is_said_why_not(outcome):

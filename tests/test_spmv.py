@@ -68,6 +68,7 @@ SHAPES = [
     shape("csr_adaptive", **SMALL_TILE),
     shape("csr_adaptive", per=1, work_group=1, order="strided"),
     shape("csr_adaptive", per=6),
+    shape("csr_adaptive", per=1, work_group=96),  # no power of two
     *(shape("sell", hints, order="blocked", sigma=sigma) for hints in ("none", "prefetch") for sigma in (1, 64, 1 << 16)),
     *(shape("sell", sigma=sigma, work_group=group) for sigma, group in ((1, 64), (7, 32), (1 << 16, 128))),
     *(shape("slab", hints, order="blocked") for hints in ("none", "prefetch")),

@@ -1,0 +1,220 @@
+"""Plants one fault at a time in a copy of the kernels and prints which check finds it, as a Markdown table.
+
+The faults are the removal of each barrier and of each memory fence in cl_kernels/, and those listed in kernel_faults.toml,
+which also says what checks a kernel file: benchmarks whose points run it under Oclgrind, and tests that run it on PoCL. Each
+check has to pass with the kernels as they are. The working tree is not changed: package, kernels and tests are copied.
+Exit code 1 when a fault is not found and no reason is given there, or is found although one is.
+Usage: python scripts/plant_kernel_faults.py [FILE ...] [--only TEXT] [--checks oclgrind pocl] [--table FILE]
+       FILE is the name of a kernel file without .cl; --only takes the faults with TEXT in their description
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.faulty import ROOT, tree
+from tests.oclgrind import environment
+from tests.test_oclgrind import Outcome, problems
+
+LIST = Path(__file__).with_name("kernel_faults.toml")
+REMOVED = {"barrier": r"\bbarrier\([^)]*\);?", "fence": r"\b(?:read_|write_)?mem_fence\([^)]*\);?"}
+LIMIT_S = 900.0  # of a check: several times what the slowest takes without a fault
+PYTEST_FAILED = 1  # its exit code where tests ran and some failed; others mean that they could not run
+NOT_FOUND = "NOT FOUND"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The text of a kernel file with one fault in it, the line where it is, and why no check can find it, if none can."""
+
+    file: str
+    line: int
+    name: str
+    text: str
+    reason: str = ""
+
+
+class BrokenCheck(Exception):
+    """A check that fails without a fault, or a fault that does not compile: what it would say is worth nothing."""
+
+
+def removals(file: str, text: str, reasons: Mapping[str, str]) -> Iterator[Fault]:
+    """A fault for each barrier and each fence of a kernel file; `reasons` by kind and number, as in "barrier 1"."""
+    for kind, pattern in REMOVED.items():
+        found = [m for m in re.finditer(pattern, text) if "//" not in text[text.rfind("\n", 0, m.start()) + 1 : m.start()]]
+        for number, match in enumerate(found, 1):
+            kept = text[: match.start()] + (";" if match[0].endswith(";") else "") + text[match.end() :]
+            line = text.count("\n", 0, match.start()) + 1
+            yield Fault(file, line, f"{kind} {number} of {len(found)} removed", kept, reasons.get(f"{kind} {number}", ""))
+
+
+def edits(file: str, text: str, listed: Sequence[Mapping[str, str]]) -> Iterator[Fault]:
+    """The faults that are listed for a kernel file. Raises ValueError where the text that one replaces is not there once."""
+    for fault in listed:
+        if fault["file"] != file:
+            continue
+        if text.count(fault["old"]) != 1:
+            raise ValueError(f"{file}.cl has {text.count(fault['old'])} times {fault['old']!r}, not once: mend {LIST.name}")
+        line = text[: text.index(fault["old"])].count("\n") + 1
+        name = f"{fault['kind']}: `{' '.join(fault['old'].split())}`"
+        yield Fault(file, line, name, text.replace(fault["old"], fault["new"]), fault.get("reason", ""))
+
+
+def faults(kernels: Path, listed: Mapping[str, Any]) -> list[Fault]:
+    """Every fault of every kernel file, file by file."""
+    made: list[Fault] = []
+    for path in sorted(kernels.glob("*.cl")):
+        text = path.read_text(encoding="utf-8")
+        made += removals(path.stem, text, listed["unseen"].get(path.stem, {}))
+        made += edits(path.stem, text, listed["fault"])
+    return made
+
+
+def run(command: Sequence[str], folder: Path, given: Mapping[str, str]) -> subprocess.Popen[str]:
+    """A process in the copy, which finds the copy's modules before all others."""
+    env = {**given, "PYTHONPATH": str(folder), "PYOPENCL_NO_CACHE": "1"}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=folder, env=env, stdout=pipe, stderr=subprocess.STDOUT, text=True)
+
+
+def by_oclgrind(check: str, folder: Path) -> str:
+    """The first thing that Oclgrind or the check of a point finds, and nothing where all points are clean. `check` is a
+    benchmark, or "benchmark: kind" for its points on one kind of device."""
+    benchmark, _, kind = check.partition(": ")
+    log = folder / "oclgrind.log"
+    log.unlink(missing_ok=True)
+    process, points, said = run([sys.executable, "-m", "tests.oclgrind", benchmark, kind], folder, environment(log)), 0, []
+    assert process.stdout is not None
+    alarm = threading.Timer(LIMIT_S, process.kill)
+    alarm.start()
+    try:
+        for line in process.stdout:
+            point = json.loads(line) if line.startswith("{") else {}
+            said += [] if point else [line.strip()]
+            points += "point" in point
+            found = problems(Outcome((point,), "")) if "point" in point else []
+            if found and "BuildError" in found[0]:
+                raise BrokenCheck(found[0])
+            if found:
+                first = re.sub(r" address 0x\w+.*", "", found[0].partition(":\n")[2] or "wrong result").splitlines()[0]
+                return f"{benchmark}: {first}"
+        code = process.wait()
+    finally:
+        alarm.cancel()
+        process.kill()
+        process.wait()
+    if code or not points:
+        return f"{benchmark}: its process ended with {code} ({' '.join(said)[-80:]})"
+    return ""
+
+
+def by_pocl(tests: str, folder: Path) -> str:
+    """The first test that fails, and nothing where all pass. Raises BrokenCheck where they cannot run."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *shlex.split(tests)]
+    process = run(command, folder, os.environ)
+    try:
+        output, _ = process.communicate(timeout=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return f"{tests}: no end within {LIMIT_S:.0f} s"
+    if process.returncode == 0:
+        return ""
+    failed = re.search(r"^(?:FAILED|ERROR) tests/(\w+)\.py::(\w+)", output, re.MULTILINE)
+    if "error: " in output and "BuildError" in output:
+        raise BrokenCheck(output[-2000:])
+    if process.returncode == PYTEST_FAILED and failed:
+        return f"{failed[1]}: {failed[2]}"
+    if process.returncode < 0:
+        return f"{tests}: died of signal {-process.returncode}"
+    raise BrokenCheck(f"{tests}: exit code {process.returncode}\n{output[-2000:]}")
+
+
+CHECKS = {"oclgrind": by_oclgrind, "pocl": by_pocl}
+
+
+def finding(kind: str, wanted: Sequence[str], folder: Path) -> str:
+    """What the first of the checks of one kind finds that finds anything."""
+    return next((found for check in wanted if (found := CHECKS[kind](check, folder))), "")
+
+
+def table(rows: Sequence[tuple[Fault, Mapping[str, str]]], kinds: Sequence[str]) -> str:
+    """A row for each fault and a column for each kind of check."""
+    lines = ["| kernel | fault | " + " | ".join(kinds) + " | why none can |", "|---" * (len(kinds) + 3) + "|"]
+    for fault, found in rows:
+        name = fault.name.replace("|", "\\|")
+        cells = [found.get(kind, "not run there") or (NOT_FOUND if not fault.reason else "–") for kind in kinds]
+        lines.append(f"| `{fault.file}.cl:{fault.line}` | {name} | " + " | ".join(cells) + f" | {fault.reason} |")
+    return "\n".join(lines)
+
+
+def copy(folder: Path) -> Path:
+    """The package, its kernels and its tests, which then run from there."""
+    tree(folder, fake=False)
+    shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line's."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("files", nargs="*", help="kernel files without .cl; all when none is named")
+    parser.add_argument("--only", default="", help="faults with this text in their description")
+    parser.add_argument("--checks", nargs="+", choices=[*CHECKS], default=[*CHECKS])
+    parser.add_argument("--table", type=Path, help="also write the table into this file, after each fault")
+    return parser.parse_args(arguments)
+
+
+def main() -> int:
+    """Plant the faults one by one; the exit code."""
+    given, listed = options(), tomllib.loads(LIST.read_text(encoding="utf-8"))
+    planted = [f for f in faults(ROOT / "cl_kernels", listed) if f.file in (given.files or [f.file]) and given.only in f.name]
+    rows: list[tuple[Fault, Mapping[str, str]]] = []
+    clean: dict[tuple[str, ...], str] = {}
+    with tempfile.TemporaryDirectory(prefix="kernel-faults-") as name:
+        folder = copy(Path(name))
+        for fault in planted:
+            checks, started = listed["checks"][fault.file], time.monotonic()
+            for kind in given.checks:
+                for check in checks[kind]:
+                    if (kind, check) not in clean:
+                        clean[kind, check] = CHECKS[kind](check, folder)
+                    if clean[kind, check]:
+                        raise BrokenCheck(f"without a fault: {clean[kind, check]}")
+            path = folder / "cl_kernels" / f"{fault.file}.cl"
+            kept = path.read_text(encoding="utf-8")
+            path.write_text(fault.text, encoding="utf-8")
+            found = {kind: finding(kind, checks[kind], folder) for kind in given.checks if checks[kind]}
+            path.write_text(kept, encoding="utf-8")
+            rows.append((fault, found))
+            print(f"{fault.file}.cl:{fault.line} {fault.name}: {found} ({time.monotonic() - started:.0f} s)", file=sys.stderr)
+            if given.table:
+                given.table.write_text(table(rows, given.checks) + "\n", encoding="utf-8")
+    print(table(rows, given.checks))
+    missed = [fault for fault, found in rows if not any(found.values()) and not fault.reason]
+    idle = [fault for fault, found in rows if any(found.values()) and fault.reason]
+    print(f"{len(rows)} faults; {len(missed)} not found and no reason given, {len(idle)} found against theirs", file=sys.stderr)
+    return 1 if missed or idle else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
