@@ -43,7 +43,8 @@ def read_regular(path: Path, most: int) -> bytes:
 
 def open_new(path: Path, overwrite: bool = False, pipe: bool = True, truncate: bool = True) -> TextIO:
     """A file to write UTF-8 into. Raises OSError: FileExistsError where there is one and it is not to be overwritten; for a
-    pipe that nobody reads, on which a writer would wait; without `pipe` for any, which cannot be read again. Without `truncate` what stands in an overwritten file is still there."""
+    pipe that nobody reads, on which a writer would wait; without `pipe` for any, which cannot be read again. Without `truncate`
+    what stands in an overwritten file is still there."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)
     try:
         descriptor = os.open(path, flags | (os.O_EXCL if not overwrite else os.O_TRUNC if truncate else 0), 0o666)

@@ -11,6 +11,7 @@ import typer
 
 from clmembench import units
 from clmembench.cli import devices, exits, session
+from clmembench.cli.command import Command
 from clmembench.cli.live_run import Run, Wanted, end
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ def check(path: Path, overwrite: bool, option: str = "-o", name: str = "run.json
     """Ends the command where no ordinary file can be made of that name, with what to do; says which folder will be new.
 
     A folder is made where only it is missing; one in a folder that is missing too is more likely a slip of the pen. `name`
-    is what such a file may be called; with `pipe` a pipe or a terminal may be overwritten, too. Whether the folder can be written is not tried: see `check_writable`.
+    is what such a file may be called; with `pipe` a pipe or a terminal may be written to, too. Whether the folder can be
+    written is not tried: see `check_writable`.
     """
     try:
         kind = path.stat().st_mode
