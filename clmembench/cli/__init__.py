@@ -8,7 +8,7 @@ import io
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperCommand
@@ -16,9 +16,6 @@ from typer.core import TyperCommand
 from clmembench import __version__, shown
 from clmembench.cli import advise, against, casestudy, devices, doctor, exits, live, peers, read, run, topology, traces, tune
 from clmembench.cli.command import Command, Group
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
 
 app = typer.Typer(
     name="clmembench",
@@ -95,7 +92,7 @@ class _Output(io.FileIO):
     """A file that takes, and drops, what is written after its reader has closed the pipe: a command that decides or measures
     goes on to its own exit code."""
 
-    def write(self, data: Buffer, /) -> int | None:  # type: ignore[override]
+    def write(self, data: Any, /) -> int:
         try:
             return super().write(data)
         except BrokenPipeError:

@@ -33,7 +33,8 @@ def check(path: Path, overwrite: bool, option: str = "-o", name: str = "run.json
     if pipe and overwrite and (stat.S_ISFIFO(kind) or stat.S_ISCHR(kind)):
         return
     if not stat.S_ISREG(kind):
-        exits.stop(f"{path} is no ordinary file: choose another {option}", exits.USAGE)
+        what = "a pipe" if stat.S_ISFIFO(kind) else "a device or socket"
+        exits.stop(f"{path} is no ordinary file ({what}): choose another {option}", exits.USAGE)
     if not overwrite:
         exits.stop(f"{path} exists: choose another {option}, or say --overwrite", exits.USAGE)
 
