@@ -1,7 +1,7 @@
 """How often intervals cover the truth, and how often runs of one device are called different: docs/calibration.md's figures.
 
 python scripts/calibrate.py coverage                      # simulated processes and samples with known truth
-python scripts/calibrate.py measure FOLDER RUNS DEVICE cpu|gpu [SECONDS]  # runs of one small suite, one after the other
+python scripts/calibrate.py measure FOLDER RUNS DEVICE cpu|gpu [SECONDS [PROCESSES [PART...]]]  # runs of one small suite
 python scripts/calibrate.py digest OUT.csv FOLDER...      # the medians of their processes; a folder is a device
 python scripts/calibrate.py fit KIND-HOST.csv...          # what clmembench/noise.toml holds
 python scripts/calibrate.py pairs KIND-HOST.csv...        # verdicts on runs between which nothing changed, and the power
@@ -111,7 +111,7 @@ def _simulated(rng: np.random.Generator, processes: int, spread: float, truth: f
     return found
 
 
-def measure(folder: Path, runs: int, device: str, kind: str, seconds: float) -> None:
+def measure(folder: Path, runs: int, device: str, kind: str, seconds: float, processes: int, parts: Sequence[str]) -> None:
     """That many runs of the suite of that kind of device, one after the other, none begun after so many seconds; parts that are
     there already are kept."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -119,10 +119,10 @@ def measure(folder: Path, runs: int, device: str, kind: str, seconds: float) -> 
     for index in range(runs):
         for part, options in SUITES[kind].items():
             path = folder / f"{part}-{index:02}.jsonl"
-            if path.exists() or time.monotonic() - began > seconds:
+            if part not in (parts or SUITES[kind]) or path.exists() or time.monotonic() - began > seconds:
                 continue
             command = [sys.executable, "-P", "-m", "clmembench", "run", "-d", device, *options.split()]
-            command += ["--processes", str(PROCESSES_A_RUN), "--seed", str(index), "-o", str(path)]
+            command += ["--processes", str(processes), "--seed", str(index), "-o", str(path)]
             done = subprocess.run(command, capture_output=True, text=True)
             said = done.stderr.strip().splitlines()[-1:] if done.returncode else []
             print(f"{path}: exit code {done.returncode}, {time.monotonic() - began:.0f} s", *said, flush=True)
@@ -347,7 +347,8 @@ def main(argv: Sequence[str]) -> None:
     if argv[:1] == ["coverage"]:
         coverage()
     elif argv[:1] == ["measure"] and len(argv) > 4:
-        measure(Path(argv[1]), int(argv[2]), argv[3], argv[4], float(argv[5]) if len(argv) > 5 else math.inf)
+        seconds, processes = (float(argv[5]) if len(argv) > 5 else math.inf), int(argv[6]) if len(argv) > 6 else PROCESSES_A_RUN
+        measure(Path(argv[1]), int(argv[2]), argv[3], argv[4], seconds, processes, argv[7:])
     elif argv[:1] == ["digest"] and len(argv) > 2:
         digest([Path(name) for name in argv[2:]], Path(argv[1]))
     elif argv[:1] == ["fit"] and len(argv) > 1:
