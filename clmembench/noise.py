@@ -32,22 +32,23 @@ MAX_LOG = 300.0  # of a ratio; its exponential is still a number
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Of the logarithm of a value: the typical standard deviation between processes of one run, the degrees of freedom with
-    which values of the class keep to it (Smyth 2004), the variance between runs over that between processes, and the standard
-    deviation between devices of one model."""
+    """Of the logarithm of a value: the typical standard deviation between processes of one run; the degrees of freedom with
+    which values of the class keep to it (Smyth 2004); the standard deviation between runs beyond that, and between devices of
+    one model. What changes between runs, as a CPU's clock does, is not seen in one run's processes, and no share of theirs.
+    """
 
     process_sd: float
     process_freedom: float
-    run_ratio: float
+    run_sd: float
     device_sd: float = 0.0
 
 
-NOTHING_KNOWN = Noise(0.2, 2.0, 1.0)
+NOTHING_KNOWN = Noise(0.2, 2.0, 0.2)
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseTable:
-    """Noise by kind of device and class of value; the degrees of freedom with which `run_ratio` and `device_sd` are known."""
+    """Noise by kind of device and class of value; the degrees of freedom with which `run_sd` and `device_sd` are known."""
 
     kinds: Mapping[str, Mapping[str, Noise]]
     run_freedom: float
@@ -143,9 +144,9 @@ def log_ratio(
     """median(b) / median(a), each a value above 0 from each process of a run, with all that differs where nothing changed.
 
     The process is the unit. The variance between processes is estimated in each run from its own, drawn towards `noise` times
-    the host's factor (an empirical Bayes variance, Smyth 2004); that between runs is `run_ratio` times it, and devices of one
-    model differ by `device_sd` beyond that, unless it is the same device. Degrees of freedom are Welch and Satterthwaite's.
-    Raises ValueError for values that are not above 0, or none.
+    the host's factor (an empirical Bayes variance, Smyth 2004); runs differ by `run_sd` beyond that, and devices of one model
+    by `device_sd`, unless it is the same device. Degrees of freedom are Welch and Satterthwaite's. Raises ValueError for values
+    that are not above 0, or none.
     """
     if not a or not b or min(*a, *b) <= 0:
         raise ValueError("a ratio needs values above 0")
@@ -156,7 +157,7 @@ def log_ratio(
         variance = (own.process_freedom * prior + known * _variance(values)) / freedom
         # a median of three or more wanders by pi / 2 times the variance of a mean
         parts.append((variance * (math.pi / 2 if known > 1 else 1.0) / len(values), freedom))
-        parts.append((variance * own.run_ratio, min(freedom, table.run_freedom)))
+        parts.append((own.run_sd**2, table.run_freedom))
         if not same_device:
             parts.append((own.device_sd**2, table.device_freedom))
     total = sum(variance for variance, _ in parts)

@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -70,7 +70,7 @@ SUITES: Mapping[str, Mapping[str, str]] = {
 }
 PROCESSES_A_RUN = 6
 MIN_VARIANCE = 1e-9  # of a logarithm: a coarse clock may show none
-MIN_RUN_RATIO = 0.1  # of variances: what few runs do not show is not absent
+MIN_RUN_SHARE = 0.1  # of the variance between processes: what few runs do not show is not absent
 FREEDOMS = (0.5, 30.0)
 RUN_FREEDOM, DEVICE_FREEDOM = 4.0, 3.0
 HEAD = f"""# How much values differ where nothing was changed, made by scripts/calibrate.py fit from reports/calibration.
@@ -201,7 +201,7 @@ def fitted(runs: Runs) -> dict[str, noise.Noise]:
 
 def _noise(points: Sequence[Mapping[tuple[str, int], Derived]]) -> noise.Noise | None:
     """Of one class. The variances between processes are taken for draws round a common one (Smyth 2004, section 6.2)."""
-    variances, ratios, devices = [], [], []
+    variances, runs, devices = [], [], []
     for point in points:
         by_device: dict[str, list[list[float]]] = {}
         for (device, _), value in point.items():
@@ -212,18 +212,21 @@ def _noise(points: Sequence[Mapping[tuple[str, int], Derived]]) -> noise.Noise |
         for of_device in by_device.values():
             if len(of_device) > 1:
                 between = statistics.variance([statistics.median(logs) for logs in of_device])
-                within = max(statistics.mean(statistics.variance(logs) for logs in of_device), MIN_VARIANCE)
-                ratios.append((between / within - math.pi / 2 / len(of_device[0]), len(of_device) - 1))
+                within = statistics.mean(statistics.variance(logs) for logs in of_device)
+                runs.append((between - within * math.pi / 2 / len(of_device[0]), len(of_device) - 1))
         middles = [statistics.mean(statistics.median(logs) for logs in of_device) for of_device in by_device.values()]
         if len(middles) > 1:
             devices.append(statistics.variance(middles))
     if len(variances) < 2:
         return None
     middle, freedom = _common(variances)
-    weight = sum(n for _, n in ratios)
-    between = max(MIN_RUN_RATIO, sum(r * n for r, n in ratios) / weight) if weight else 1.0
+    weight = sum(n for _, n in runs)
+    between = sum(variance * n for variance, n in runs) / weight if weight else middle
+    run_sd = math.sqrt(max(between, MIN_RUN_SHARE * middle))
     device_sd = math.sqrt(statistics.mean(devices)) if devices else 0.0
-    return noise.Noise(float(f"{math.sqrt(middle):.3g}"), round(freedom, 1), round(between, 2), float(f"{device_sd:.2g}"))
+    rounded = (float(f"{sd:.3g}") for sd in (math.sqrt(middle), run_sd, device_sd))
+    process_sd, run_sd, device_sd = rounded
+    return noise.Noise(process_sd, round(freedom, 1), run_sd, device_sd)
 
 
 def _common(variances: Sequence[tuple[float, int]]) -> tuple[float, float]:
@@ -262,61 +265,63 @@ def _kinds(paths: Sequence[Path]) -> dict[str, dict[tuple[str, int], list[Derive
 
 
 def pairs(paths: Sequence[Path]) -> None:
-    """False alarms and power. Each half of the runs is judged with the noise that the other half was fitted to."""
-    print("| kind of device | processes a run | values | called different | rate | its 95% upper bound | same | undecided |")
+    """False alarms and power, host by host. Every two runs are judged with the noise that all others were fitted to."""
+    print("| host | processes a run | values | called different | rate | its 95% upper bound | same | undecided |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|")
     kinds = _kinds(paths)
-    for kind, runs in kinds.items():
+    hosts = {path.stem.partition("-")[2]: left_out(kinds[path.stem.partition("-")[0]], stored(path)) for path in paths}
+    for host, of_host in hosts.items():
         for count in (6, 3, 1):
-            said = Counter(change.verdict for change in _null_changes(runs, count))
+            said = Counter(change.verdict for change in null_changes(of_host, count))
             total, wrong = sum(said.values()), said["faster"] + said["slower"]
-            print(f"| {kind} | {count} | {total} | {wrong} | {wrong / total:.2%} | {_upper(wrong, total):.2%} ", end="")
+            print(f"| {host} | {count} | {total} | {wrong} | {wrong / total:.2%} | {_upper(wrong, total):.2%} ", end="")
             print(f"| {said['same'] / total:.0%} | {said['undecided'] / total:.0%} |")
     print(
         "\nSmallest slowdown of one value alone that is called in 80% of cases, by processes a run; the median over values:\n"
     )
-    print("| benchmark, duration of a pass | " + " | ".join(f"{kind}, {count}" for kind in kinds for count in (1, 3, 6)) + " |")
-    print("|---" + "|--:" * 3 * len(kinds) + "|")
-    powers = {(kind, count): _power(runs, count) for kind, runs in kinds.items() for count in (1, 3, 6)}
-    for name in dict.fromkeys(name for of in powers.values() for name in of):
-        cells = [f"{of[name]:.3g}x" if name in of else "–" for of in powers.values()]
+    print("| benchmark, duration of a pass | " + " | ".join(f"{host}, {n}" for host in hosts for n in (1, 3, 6)) + " |")
+    print("|---" + "|--:" * 3 * len(hosts) + "|")
+    powers = [_power(of_host, count) for of_host in hosts.values() for count in (1, 3, 6)]
+    for name in sorted({name for of in powers for name in of}):
+        cells = [f"{of[name]:.3g}x" if name in of else "–" for of in powers]
         print(f"| {name} | " + " | ".join(cells) + " |")
 
 
-def _halves(runs: Runs) -> Iterator[tuple[noise.NoiseTable, str, list[list[Derived]]]]:
-    """The noise of every second run, and the device and the runs that it did not see, by device; and the reverse."""
-    for half in (0, 1):
-        kind_table = fitted({key: values for key, values in runs.items() if key[1] % 2 == half})
-        table = noise.NoiseTable({"kind": kind_table}, RUN_FREEDOM, DEVICE_FREEDOM)
-        for device in dict.fromkeys(name for name, _ in runs):
-            numbers = sorted({n for name, n in runs if name == device and n % 2 != half})
-            yield table, device, [list(runs[device, n]) for n in numbers]
+Pair = tuple[noise.NoiseTable, str, Sequence[Derived], Sequence[Derived]]
 
 
-def _null_changes(runs: Runs, processes: int) -> Iterator[compare.Change]:
-    """Every run of a half against each later one of the same device."""
-    for table, device, of_device in _halves(runs):
-        for i, a in enumerate(of_device):
-            for b in of_device[i + 1 :]:
-                sides = [compare.Side([_first(v, processes) for v in values], "kind", device) for values in (a, b)]
-                yield from compare.compare_sides(sides[0], sides[1], _cards(a), compare.MARGIN, table).changes
+def left_out(kind: Runs, host: Runs, step: int = 1) -> list[Pair]:
+    """Every two runs of one device of a host (or every `step`-th pair), with the noise that all other runs of the kind give."""
+    same = [(a, b) for a, b in combinations(sorted(host), 2) if a[0] == b[0]]
+    found = []
+    for pair in same[::step]:
+        others = fitted({key: values for key, values in kind.items() if key not in pair})
+        table = noise.NoiseTable({"cpu": others}, RUN_FREEDOM, DEVICE_FREEDOM)
+        found.append((table, pair[0][0], host[pair[0]], host[pair[1]]))
+    return found
 
 
-def _power(runs: Runs, processes: int) -> dict[str, float]:
+def null_changes(of_host: Sequence[Pair], processes: int) -> Iterator[compare.Change]:
+    """The changes between two runs each, between which nothing was changed."""
+    for table, device, a, b in of_host:
+        sides = [compare.Side([_first(v, processes) for v in values], "cpu", device) for values in (a, b)]
+        yield from compare.compare_sides(sides[0], sides[1], _cards(a), compare.MARGIN, table).changes
+
+
+def _power(of_host: Sequence[Pair], processes: int) -> dict[str, float]:
     """By benchmark and duration the smallest slowdown that is called where one value alone is compared."""
     found: dict[str, list[float]] = {}
-    for table, device, of_device in _halves(runs):
-        for a, b in pairwise(of_device):
-            sides = [compare.Side([_first(v, processes) for v in values], "kind", device) for values in (a, b)]
-            factors = [noise.host_factor(table, "kind", side.values) or 1.0 for side in sides]
-            others = {(v.benchmark, str(v.params), v.metric): v for v in sides[1].values}
-            for x in sides[0].values:
-                y = others.get((x.benchmark, str(x.params), x.metric))
-                if y is not None:
-                    typical = table.of("kind", x), table.of("kind", y)
-                    ratio = noise.log_ratio(x.medians, y.medians, typical, table, True, (factors[0], factors[1]))
-                    smallest = ratio.smallest_change(compare.MARGIN, compare.FALSE_SHARE / 2)
-                    found.setdefault(f"{x.benchmark}, {noise.duration_of(x)}", []).append(smallest)
+    for table, _, a, b in of_host:
+        sides = [[_first(v, processes) for v in values] for values in (a, b)]
+        factors = [noise.host_factor(table, "cpu", side) or 1.0 for side in sides]
+        others = {(v.benchmark, str(v.params), v.metric): v for v in sides[1]}
+        for x in sides[0]:
+            y = others.get((x.benchmark, str(x.params), x.metric))
+            if y is not None:
+                typical = table.of("cpu", x), table.of("cpu", y)
+                ratio = noise.log_ratio(x.medians, y.medians, typical, table, True, (factors[0], factors[1]))
+                smallest = ratio.smallest_change(compare.MARGIN, compare.FALSE_SHARE / 2)
+                found.setdefault(f"{x.benchmark}, {noise.duration_of(x)}", []).append(smallest)
     return {name: statistics.median(values) for name, values in sorted(found.items())}
 
 
