@@ -214,7 +214,7 @@ def test_points_of_the_suite_are_few_and_tell_banks():
     for p in points:
         banks = MAXWELL if p["word_bytes"] == 4 else HALVES
         true = tabled(GTX980)(banks.passes(**p)) * rng.uniform(0.999, 1.001)
-        accesses.append(Access(p["stride"], p["word_bytes"], p["items"], true, 0.999 * true, 1.001 * true))
+        accesses.append(Access(p["stride"], p["word_bytes"], p["items"], true, 0.999 * true, 1.001 * true, "banks:0:0"))
     found = study(accesses, "cycles")
     assert found.banks is not None
     assert shape(found.banks) == (32, 4, 4)

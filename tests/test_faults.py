@@ -334,23 +334,24 @@ def test_a_second_ctrl_c_does_not_wait(fake, tmp_path):
 
 
 ENDED_MEANWHILE = """
-import shutil
+import os, shutil
 _held = held
 def held(info):
-    shutil.copy("whole.jsonl", "r.jsonl")
+    if os.path.exists("whole.jsonl"):
+        shutil.copy("whole.jsonl", "r.jsonl")
     return _held(info)
 """
 
 
-def test_what_another_run_did_until_the_lock_was_free_is_not_repeated(fake, tmp_path):
-    args = launches(tmp_path, "1,2")
-    assert ended(fake, tmp_path, *args)[0] == 0
-    whole = (tmp_path / "r.jsonl").read_bytes()
-    (tmp_path / "whole.jsonl").write_bytes(whole)
-    (tmp_path / "r.jsonl").write_bytes(b"".join(whole.splitlines(keepends=True)[:2]))
+def test_what_another_run_did_until_the_lock_was_free_is_not_repeated(tmp_path):
     late = tree(tmp_path / "late")
     with (late / "clmembench" / "lock.py").open("a") as file:
         file.write(ENDED_MEANWHILE)
+    args = launches(tmp_path, "1,2")
+    assert ended(late, tmp_path, *args)[0] == 0
+    whole = (tmp_path / "r.jsonl").read_bytes()
+    (tmp_path / "whole.jsonl").write_bytes(whole)
+    (tmp_path / "r.jsonl").write_bytes(b"".join(whole.splitlines(keepends=True)[:2]))
     assert ended(late, tmp_path, *resumed(tmp_path))[0] == 0
     assert (tmp_path / "r.jsonl").read_bytes() == whole
 

@@ -92,6 +92,8 @@ class _Output(io.FileIO):
     """A file that takes, and drops, what is written after its reader has closed the pipe: a command that decides or measures
     goes on to its own exit code."""
 
+    beneath: TextIO
+
     def write(self, data: Any, /) -> int:
         try:
             return super().write(data)
@@ -108,6 +110,7 @@ def _through_closed_pipes(stream: TextIO) -> TextIO:
     except (OSError, ValueError, AttributeError):
         return stream
     stream.flush()
+    raw.beneath = stream  # which would close the file were it let go
     return io.TextIOWrapper(
         io.BufferedWriter(raw), encoding=stream.encoding, errors=stream.errors, line_buffering=stream.isatty()
     )

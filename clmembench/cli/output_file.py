@@ -16,8 +16,8 @@ def check(path: Path, overwrite: bool, option: str = "-o", name: str = "run.json
     """Ends the command where no ordinary file can be made of that name, with what to do; says which folder will be new.
 
     A folder is made where only it is missing; one in a folder that is missing too is more likely a slip of the pen. `name`
-    is what such a file may be called; with `pipe` a pipe or a terminal may be written to, too. Whether the folder can be
-    written is not tried: see `check_writable`.
+    is what such a file may be called; a device such as a terminal may be written to, with `pipe` a pipe too. Whether the
+    folder can be written is not tried: see `check_writable`.
     """
     try:
         kind = path.stat().st_mode
@@ -30,7 +30,7 @@ def check(path: Path, overwrite: bool, option: str = "-o", name: str = "run.json
         exits.stop(f"cannot write {path}: {error.strerror}: choose another place with {option}", exits.USAGE)
     if stat.S_ISDIR(kind):
         exits.stop(f"{path} is a folder: name a file in it, such as {option} {path / name}", exits.USAGE)
-    if pipe and overwrite and (stat.S_ISFIFO(kind) or stat.S_ISCHR(kind)):
+    if overwrite and (stat.S_ISCHR(kind) or (pipe and stat.S_ISFIFO(kind))):
         return
     if not stat.S_ISREG(kind):
         what = "a pipe" if stat.S_ISFIFO(kind) else "a device or socket"

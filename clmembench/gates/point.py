@@ -42,12 +42,12 @@ def _stamps(record: Record, metrics: Sequence[Metric]) -> str:
             return "the driver's event stamps say that a kernel ended before it started"
         if series.clock == "queue" and min(series.times_ns(), default=1) <= 0:
             return "the driver's event stamps say that a kernel started before it was queued"
+        if series.device_ns and sum(series.device_ns) > STAMPS * sum(series.host_ns):
+            return "the driver's event stamps span more time than the host saw pass"
         if series.clock == "queue" and sum(series.times_ns()) > STAMPS * series.passes * sum(series.host_ns):
             return "the driver's event stamps say that a kernel was queued for more time than the host saw pass"
         if not series.device_ns:
             continue
-        if sum(series.device_ns) > STAMPS * sum(series.host_ns):
-            return "the driver's event stamps span more time than the host saw pass"
         if series.submit_ns and series.queue_ns and not _in_order(series.submit_ns, series.queue_ns):
             return "the driver's event stamps say that a kernel was submitted before it was queued, or after it started"
         waited = statistics.median(series.host_ns) - WAIT_NS - LAUNCH_NS * series.passes
