@@ -80,8 +80,7 @@ PLANNED: dict[str, list[dict[str, Value]]] = {
     "mnf_filter": [{"variant": variant} for variant in mnf_kernels.FILTERS],
     "mnf_covariance": [{"variant": "V4"}]
     + [{"variant": v, "of": of, "size": SMALL_CUBE} for v in mnf_kernels.COVARIANCES for of in ("noise", "data")],
-    "mnf_transform": [{"variant": mnf_kernels.TRANSFORMS[-1]}]
-    + [{"variant": variant, "size": SMALL_CUBE} for variant in mnf_kernels.TRANSFORMS],
+    "mnf_transform": [{"variant": "V2"}] + [{"variant": variant, "size": SMALL_CUBE} for variant in mnf_kernels.TRANSFORMS],
     "mnf": [{"filter": "V3", "covariance": "V4"}]
     + [
         {"filter": f, "covariance": c, "transform": t, "memory": memory, "size": FEW_BANDS}

@@ -65,10 +65,14 @@ def _check_folder(path: Path, option: str) -> None:
         return
     if folder.exists() or folder.is_symlink():
         exits.stop(f"cannot write {path}: {folder} is no folder: choose another place with {option}", exits.USAGE)
-    elif not folder.parent.is_dir():
+    if not folder.parent.is_dir():
         exits.stop(f"cannot write {path}: there is no folder {folder.parent}: make it, or choose another {option}", exits.USAGE)
-    else:
-        exits.say(f"{folder} is not there: a new folder of that name will be made")
+    try:
+        folder.mkdir()  # tried now, and made when there is something to keep
+        folder.rmdir()
+    except OSError as error:
+        exits.stop(f"cannot write {path}: {error.strerror}: choose another place with {option}", exits.INTERNAL)
+    exits.say(f"{folder} is not there: a new folder of that name will be made")
 
 
 def check_writable(path: Path, option: str = "-o") -> None:

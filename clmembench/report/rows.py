@@ -76,6 +76,7 @@ def as_dict(row: Row) -> dict[str, Any]:
         "n": value.n,
         "processes": value.processes,
         "process_medians": list(value.medians),
+        "evidence": list(value.evidence),
         "outliers": value.outliers,
         "peak": row.peak.value if row.peak else None,
         "peak_source": row.peak.source if row.peak else None,
@@ -110,10 +111,7 @@ def labels(table: Sequence[Row]) -> list[str]:
 def to_json(table: Sequence[Row], roofline: Mapping[int, Mapping[str, Any]] | None = None) -> str:
     """A list with one object a row, `evidence` the ids of its records; `roofline` has, by the row's number, its place under the
     run's roofs, where it has some."""
-    told = [
-        as_dict(row) | {"evidence": list(row.value.evidence)} | ({"roofline": roofline.get(index)} if roofline else {})
-        for index, row in enumerate(table)
-    ]
+    told = [as_dict(row) | ({"roofline": roofline.get(index)} if roofline else {}) for index, row in enumerate(table)]
     return json.dumps(told, indent=1, allow_nan=False)
 
 
@@ -124,7 +122,7 @@ def to_csv(table: Sequence[Row]) -> str:
         fields = as_dict(row)
         params, tuning, facts = fields.pop("params"), fields.pop("tuning"), fields.pop("facts")
         fields["notes"] = "; ".join(fields["notes"])
-        for several in ("cpus", "process_medians"):
+        for several in ("cpus", "process_medians", "evidence"):
             fields[several] = " ".join(map(str, fields[several]))
         named = {f"param.{k}": v for k, v in params.items()} | {f"tuning.{k}": v for k, v in tuning.items()}
         told = {f"fact.{k}": v for k, v in facts.items()}
