@@ -10,7 +10,7 @@ import math
 import statistics
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from clmembench import stats
@@ -41,6 +41,7 @@ class Noise:
     process_freedom: float
     run_sd: float
     device_sd: float = 0.0
+    run_scales: bool = False  # run_sd is of another kind of device, and taken to differ from this one's as processes do
 
 
 NOTHING_KNOWN = Noise(0.2, 2.0, 0.2)
@@ -60,7 +61,9 @@ class NoiseTable:
         classes = self.kinds[known]
         duration = duration_of(value)
         names = (f"{value.benchmark}/{duration}", f"*/{duration}", "*")
-        return next((classes[name] for name in names if name in classes), NOTHING_KNOWN)
+        found = next((classes[name] for name in names if name in classes), NOTHING_KNOWN)
+        # a CPU without neighbours is nowhere calibrated: what changes between its runs changes between their processes, too
+        return found if known == kind else replace(found, run_scales=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +160,7 @@ def log_ratio(
         variance = (own.process_freedom * prior + known * _variance(values)) / freedom
         # a median of three or more wanders by pi / 2 times the variance of a mean
         parts.append((variance * (math.pi / 2 if known > 1 else 1.0) / len(values), freedom))
-        parts.append((own.run_sd**2, table.run_freedom))
+        parts.append(((own.run_sd * (factor if own.run_scales else 1.0)) ** 2, table.run_freedom))
         if not same_device:
             parts.append((own.device_sd**2, table.device_freedom))
     total = sum(variance for variance, _ in parts)

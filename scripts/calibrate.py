@@ -249,7 +249,7 @@ def fit(paths: Sequence[Path]) -> None:
     for kind, runs in _kinds(paths).items():
         for name, entry in fitted(runs).items():
             print(f'\n[kinds.{kind}."{name}"]')
-            for key, value in dataclasses.asdict(entry).items():
+            for key, value in list(dataclasses.asdict(entry).items())[:4]:
                 print(f"{key} = {value}")
 
 
