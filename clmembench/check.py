@@ -1,4 +1,4 @@
-"""What `check` makes of a comparison with a baseline: PASS, FAIL or CANNOT DECIDE, and what it could have seen. Pure."""
+"""Outcome of a check against a baseline: PASS, FAIL or CANNOT DECIDE, and the smallest slowdown it could see. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two runs, point by point: ratios with intervals and verdicts, and what `check` makes of them. Pure."""
+"""Comparison of two runs point by point: ratios with intervals, and verdicts. Pure."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class LogRatio:
 
 
 def kind_of(device: DeviceInfo, host: Mapping[str, Fact]) -> str:
-    """The kind of device that noise is told by: gpu, accelerator, cpu, or virtual_cpu, which has neighbours."""
+    """The kind of device whose noise applies: gpu, accelerator, cpu, or virtual_cpu (a virtual machine, with neighbours)."""
     return "virtual_cpu" if device.kind == "cpu" and host.get("virtual") else device.kind
 
 
