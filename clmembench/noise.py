@@ -34,13 +34,14 @@ MAX_LOG = 300.0  # of a ratio; its exponential is still a number
 class Noise:
     """Of the logarithm of a value: the typical standard deviation between processes of one run; the degrees of freedom with
     which values of the class keep to it (Smyth 2004); the standard deviation between runs beyond that, and between devices of
-    one model. What changes between runs, as a CPU's clock does, is not seen in one run's processes, and no share of theirs.
+    one model, None where no two of a model were calibrated. What changes between runs, as a CPU's clock does, is not seen in
+    one run's processes, and no share of theirs.
     """
 
     process_sd: float
     process_freedom: float
     run_sd: float
-    device_sd: float = 0.0
+    device_sd: float | None = None
     run_scales: bool = False  # run_sd is of another kind of device, and taken to differ from this one's as processes do
 
 
@@ -61,7 +62,9 @@ class NoiseTable:
         classes = self.kinds[known]
         duration = duration_of(value)
         names = (f"{value.benchmark}/{duration}", f"*/{duration}", "*")
-        found = next((classes[name] for name in names if name in classes), NOTHING_KNOWN)
+        of_value = [classes[name] for name in names if name in classes]
+        found = of_value[0] if of_value else NOTHING_KNOWN
+        found = replace(found, device_sd=next((entry.device_sd for entry in of_value if entry.device_sd is not None), None))
         # a CPU without neighbours is nowhere calibrated: what changes between its runs changes between their processes, too
         return found if known == kind else replace(found, run_scales=True)
 
@@ -147,9 +150,9 @@ def log_ratio(
     """median(b) / median(a), each a value above 0 from each process of a run, with all that differs where nothing changed.
 
     The process is the unit. The variance between processes is estimated in each run from its own, drawn towards `noise` times
-    the host's factor (an empirical Bayes variance, Smyth 2004); runs differ by `run_sd` beyond that, and devices of one model
-    by `device_sd`, unless it is the same device. Degrees of freedom are Welch and Satterthwaite's. Raises ValueError for values
-    that are not above 0, or none.
+    the host's factor (an empirical Bayes variance, Smyth 2004); runs differ by `run_sd` beyond that, and, unless it is the same
+    device, devices of one model by `device_sd`: where that is not known, as runs do. Degrees of freedom are Welch and
+    Satterthwaite's. Raises ValueError for values that are not above 0, or none.
     """
     if not a or not b or min(*a, *b) <= 0:
         raise ValueError("a ratio needs values above 0")
@@ -160,9 +163,10 @@ def log_ratio(
         variance = (own.process_freedom * prior + known * _variance(values)) / freedom
         # a median of three or more wanders by pi / 2 times the variance of a mean
         parts.append((variance * (math.pi / 2 if known > 1 else 1.0) / len(values), freedom))
-        parts.append(((own.run_sd * (factor if own.run_scales else 1.0)) ** 2, table.run_freedom))
+        between_runs = (own.run_sd * (factor if own.run_scales else 1.0)) ** 2, table.run_freedom
+        parts.append(between_runs)
         if not same_device:
-            parts.append((own.device_sd**2, table.device_freedom))
+            parts.append(between_runs if own.device_sd is None else (own.device_sd**2, table.device_freedom))
     total = sum(variance for variance, _ in parts)
     freedom = total**2 / sum(variance**2 / known for variance, known in parts)
     log = math.log(statistics.median(b)) - math.log(statistics.median(a))

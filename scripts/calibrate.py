@@ -2,7 +2,7 @@
 
 python scripts/calibrate.py coverage                      # simulated processes and samples with known truth
 python scripts/calibrate.py measure FOLDER RUNS DEVICE cpu|gpu [SECONDS [PROCESSES [PART...]]]  # runs of one small suite
-python scripts/calibrate.py digest OUT.csv FOLDER...      # the medians of their processes; a folder is a device
+python scripts/calibrate.py digest OUT.csv FOLDER...      # the medians of their processes; a folder is a device, all of one model
 python scripts/calibrate.py fit KIND-HOST.csv...          # what clmembench/noise.toml holds
 python scripts/calibrate.py pairs KIND-HOST.csv...        # verdicts on runs between which nothing changed, and the power
 """
@@ -165,7 +165,7 @@ def digest(folders: Sequence[Path], output: Path) -> None:
 
 
 def stored(path: Path) -> dict[tuple[str, int], list[Derived]]:
-    """The values of a digest by device and run."""
+    """The values of a digest by device, named with its model (the digest's own name), and run."""
     found: dict[tuple[str, int], list[Derived]] = {}
     with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
@@ -176,7 +176,7 @@ def stored(path: Path) -> dict[tuple[str, int], list[Derived]]:
                 clock=row["clock"], pass_ns=float(row["pass_ns"]), nbytes=int(row["nbytes"]), others=float(row["others"]),
                 medians=medians, measured_in=tuple(range(len(medians))), processes=len(medians),
             )  # fmt: skip
-            found.setdefault((row["device"], int(row["run"])), []).append(value)
+            found.setdefault((f"{path.stem} {row['device']}", int(row["run"])), []).append(value)
     return found
 
 
@@ -214,19 +214,23 @@ def _noise(points: Sequence[Mapping[tuple[str, int], Derived]]) -> noise.Noise |
                 between = statistics.variance([statistics.median(logs) for logs in of_device])
                 within = statistics.mean(statistics.variance(logs) for logs in of_device)
                 runs.append((between - within * math.pi / 2 / len(of_device[0]), len(of_device) - 1))
-        middles = [statistics.mean(statistics.median(logs) for logs in of_device) for of_device in by_device.values()]
-        if len(middles) > 1:
-            devices.append(statistics.variance(middles))
+        of_model: dict[str, list[float]] = {}  # by model: what differs between models is no noise
+        for device, of_device in by_device.items():
+            middle = statistics.mean(statistics.median(logs) for logs in of_device)
+            of_model.setdefault(device.partition(" ")[0], []).append(middle)
+        devices += [statistics.variance(middles) for middles in of_model.values() if len(middles) > 1]
     if len(variances) < 2:
         return None
     middle, freedom = _common(variances)
     weight = sum(n for _, n in runs)
     between = sum(variance * n for variance, n in runs) / weight if weight else middle
     run_sd = math.sqrt(max(between, MIN_RUN_SHARE * middle))
-    device_sd = math.sqrt(statistics.mean(devices)) if devices else 0.0
-    rounded = (float(f"{sd:.3g}") for sd in (math.sqrt(middle), run_sd, device_sd))
-    process_sd, run_sd, device_sd = rounded
-    return noise.Noise(process_sd, round(freedom, 1), run_sd, device_sd)
+    device_sd = _rounded(math.sqrt(statistics.mean(devices))) if devices else None
+    return noise.Noise(_rounded(math.sqrt(middle)), round(freedom, 1), _rounded(run_sd), device_sd)
+
+
+def _rounded(deviation: float) -> float:
+    return float(f"{deviation:.3g}")
 
 
 def _common(variances: Sequence[tuple[float, int]]) -> tuple[float, float]:
@@ -250,7 +254,8 @@ def fit(paths: Sequence[Path]) -> None:
         for name, entry in fitted(runs).items():
             print(f'\n[kinds.{kind}."{name}"]')
             for key, value in list(dataclasses.asdict(entry).items())[:4]:
-                print(f"{key} = {value}")
+                if value is not None:
+                    print(f"{key} = {value}")
 
 
 def _kinds(paths: Sequence[Path]) -> dict[str, dict[tuple[str, int], list[Derived]]]:

@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from clmembench import noise, stats
-from clmembench.compare import FALSE_SHARE, MARGIN, Side, compare_sides
+from clmembench import noise, results, stats
+from clmembench.compare import FALSE_SHARE, MARGIN, Side, compare, compare_sides
 from clmembench.derive import Derived
+from clmembench.gates.whole import judged_run
 from clmembench.model import Place
 from clmembench.noise import Noise, NoiseTable
+from clmembench.report import rows
 from tests.builders import STREAM
 
 ROOT = Path(__file__).parents[1]
@@ -101,6 +103,33 @@ def test_two_devices_of_one_model_may_differ_by_more_than_two_runs_of_one():
     assert all(x < y for x, y in zip(one, two, strict=True))
 
 
+def test_devices_whose_spread_nobody_calibrated_differ_as_runs_do():
+    rng = np.random.default_rng(5)
+    a, b = simulated(rng, 6), simulated(rng, 6)
+    (of_one,) = TABLE.kinds["gpu"].values()
+    as_runs = NoiseTable({"gpu": {"*": Noise(of_one.process_sd, of_one.process_freedom, of_one.run_sd)}}, 8.0, 3.0)
+    widths = {
+        known: [math.log(c.ratio.high / c.ratio.low) for c in changes(a, b, table, same)]
+        for known, table, same in (("same", as_runs, True), ("unknown", as_runs, False), ("known", TABLE, False))
+    }
+    assert all(x < y < z for x, y, z in zip(*widths.values(), strict=True))
+
+
+def test_a_class_without_two_devices_of_a_model_takes_the_spread_of_its_durations():
+    classes = {"stream/long": Noise(0.1, 4, 0.1), "*/long": Noise(0.2, 4, 0.2, 0.3), "*": Noise(0.3, 4, 0.3, 0.5)}
+    found = NoiseTable({"gpu": classes}, 8, 3).of("gpu", value([1.0]))
+    assert (found.process_sd, found.device_sd) == (0.1, 0.3)
+
+
+def test_what_differs_between_models_is_no_noise():
+    """Two hosts of one kind, each with a digest of its own, one ten times as fast: no two devices of one model."""
+    rng = np.random.default_rng(6)
+    runs = {(f"{host} a", run): simulated(rng, 6, truth=truth) for host, truth in (("x", 10.0), ("y", 100.0)) for run in (0, 1)}
+    assert {entry.device_sd for entry in calibrate().fitted(runs).values()} == {None}
+    both = {**runs, **{("x b", run): simulated(rng, 6, truth=11.0) for run in (0, 1)}}
+    assert 0.05 < calibrate().fitted(both)["*"].device_sd < 0.09  # log(1.1) / sqrt(2)
+
+
 def test_noise_is_looked_up_from_the_nearest_class_that_is_known():
     known = {"stream/long": Noise(1, 1, 1), "*/long": Noise(2, 1, 1), "*": Noise(3, 1, 1)}
     table = NoiseTable({"gpu": known, "virtual_cpu": {"*": Noise(4, 1, 1)}}, 8, 3)
@@ -158,3 +187,13 @@ def test_two_identical_gpus_have_the_same_bandwidth_within_one_percent():
     found = compare_sides(*sides, {"stream": STREAM}, 0.01, noise.calibrated()).changes
     large = [c for c in found if c.params.get("array_bytes") == 2 << 30]
     assert large and {c.verdict for c in large} == {"same"}
+
+
+@pytest.mark.parametrize("other", ["epyc-2-cores-pocl", "xeon-16-cores-pocl"])
+def test_a_gpu_and_a_cpu_that_differ_by_factors_are_decided(other):
+    """The committed H100 against CPUs: a value is left undecided where the ratio is near 1, not since the verdict is idle."""
+    runs = [results.read(ROOT / "reports" / f"{name}.jsonl") for name in ("h100-sxm", other)]
+    found = compare(*(judged_run(run, rows.sheet_of(run)) for run in runs))
+    far = [c for c in found.changes if c.ratio is not None and abs(math.log(c.ratio.value)) > math.log(2)]
+    assert len(far) >= 80
+    assert sum(c.verdict in ("faster", "slower") for c in far) >= 0.9 * len(far), Counter(c.verdict for c in far)
