@@ -2,7 +2,7 @@
 
 python scripts/calibrate.py coverage                      # simulated processes and samples with known truth
 python scripts/calibrate.py measure FOLDER RUNS DEVICE cpu|gpu [SECONDS [PROCESSES [PART...]]]  # runs of one small suite
-python scripts/calibrate.py digest OUT.csv FOLDER...      # the medians of their processes; a folder is a device, all of one model
+python scripts/calibrate.py digest OUT.csv FOLDER...      # the medians of their processes; a folder is a device, all of a model
 python scripts/calibrate.py fit KIND-HOST.csv...          # what clmembench/noise.toml holds
 python scripts/calibrate.py pairs KIND-HOST.csv...        # verdicts on runs between which nothing changed, and the power
 """
