@@ -66,12 +66,13 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The values of one run, the kind of device they are of (noise.kind_of), and what identifies the device."""
+    """The values of one run, the kind of device they are of (noise.kind_of), what identifies the device, and its model."""
 
     values: Sequence[Derived]
     kind: str
     device: str
     on_cpu: bool = False
+    model: str = ""
 
 
 def compare(
@@ -85,7 +86,7 @@ def compare(
         device = run.header.device
         values = [v for v in matching.own_values(run) if v.benchmark not in left_out]
         identity = f"{device.name} {device.uuid or device.pci}"
-        sides.append(Side(values, noise.kind_of(device, run.header.host), identity, device.kind == "cpu"))
+        sides.append(Side(values, noise.kind_of(device, run.header.host), identity, device.kind == "cpu", device.name))
     found = compare_sides(sides[0], sides[1], second.header.benchmarks, margin, table or noise.calibrated())
     if first.records and first.records == second.records:
         changes = tuple(map(_identical, found.changes))
@@ -148,7 +149,8 @@ def _gain(
     if any(v.status != "ok" or not v.medians or min(v.medians) <= 0 for v in (a, b)):
         return None
     typical = table.of(sides[0].kind, a), table.of(sides[1].kind, b)
-    found = noise.log_ratio(a.medians, b.medians, typical, table, sides[0].device == sides[1].device, factors)
+    units = sides[0].device != sides[1].device and sides[0].model == sides[1].model
+    found = noise.log_ratio(a.medians, b.medians, typical, table, units, factors)
     # other programs on its CPU only slow a run down: undisturbed it may have been faster
     slack = [_contention(v.others) if side.on_cpu else 0.0 for v, side in zip((a, b), sides, strict=True)]
     return replace(found, log=found.log if a.better == "higher" else -found.log, low_slack=slack[0], high_slack=slack[1])

@@ -144,15 +144,16 @@ def log_ratio(
     b: Sequence[float],
     noise: tuple[Noise, Noise],
     table: NoiseTable,
-    same_device: bool,
+    two_of_a_model: bool,
     factors: tuple[float, float] = (1.0, 1.0),
 ) -> LogRatio:
     """median(b) / median(a), each a value above 0 from each process of a run, with all that differs where nothing changed.
 
     The process is the unit. The variance between processes is estimated in each run from its own, drawn towards `noise` times
-    the host's factor (an empirical Bayes variance, Smyth 2004); runs differ by `run_sd` beyond that, and, unless it is the same
-    device, devices of one model by `device_sd`: where that is not known, as runs do. Degrees of freedom are Welch and
-    Satterthwaite's. Raises ValueError for values that are not above 0, or none.
+    the host's factor (an empirical Bayes variance, Smyth 2004); runs differ by `run_sd` beyond that, and two devices of one
+    model by `device_sd`: where that is not known, as runs do. Between devices of different models the ratio is of these two
+    devices, and others of their models are not spoken of. Degrees of freedom are Welch and Satterthwaite's. Raises ValueError
+    for values that are not above 0, or none.
     """
     if not a or not b or min(*a, *b) <= 0:
         raise ValueError("a ratio needs values above 0")
@@ -165,7 +166,7 @@ def log_ratio(
         parts.append((variance * (math.pi / 2 if known > 1 else 1.0) / len(values), freedom))
         between_runs = (own.run_sd * (factor if own.run_scales else 1.0)) ** 2, table.run_freedom
         parts.append(between_runs)
-        if not same_device:
+        if two_of_a_model:
             parts.append(between_runs if own.device_sd is None else (own.device_sd**2, table.device_freedom))
     total = sum(variance for variance, _ in parts)
     freedom = total**2 / sum(variance**2 / known for variance, known in parts)

@@ -147,10 +147,16 @@ FIELDS = (
 
 
 def digest(folders: Sequence[Path], output: Path) -> None:
-    """What is committed of calibration runs: a line a value and run, with the median of each process; a folder is a device."""
+    """What is committed of calibration runs: a line a value and run, with the median of each process; a folder is a device.
+    Devices that the file has already are kept, unless they are among the folders."""
+    kept: list[dict[str, str]] = []
+    if output.exists():
+        with output.open(encoding="utf-8", newline="") as file:
+            kept = [row for row in csv.DictReader(file) if row["device"] not in {folder.name for folder in folders}]
     with output.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)
         table.writerow(FIELDS)
+        table.writerows([row[name] for name in FIELDS] for row in kept)
         for folder in folders:
             for path in sorted(folder.glob("*-*.jsonl")):
                 run = _judged(path)
@@ -324,7 +330,7 @@ def _power(of_host: Sequence[Pair], processes: int) -> dict[str, float]:
             y = others.get((x.benchmark, str(x.params), x.metric))
             if y is not None:
                 typical = table.of("cpu", x), table.of("cpu", y)
-                ratio = noise.log_ratio(x.medians, y.medians, typical, table, True, (factors[0], factors[1]))
+                ratio = noise.log_ratio(x.medians, y.medians, typical, table, False, (factors[0], factors[1]))
                 smallest = ratio.smallest_change(compare.MARGIN, compare.FALSE_SHARE / 2)
                 found.setdefault(f"{x.benchmark}, {noise.duration_of(x)}", []).append(smallest)
     return {name: statistics.median(values) for name, values in sorted(found.items())}

@@ -54,8 +54,8 @@ def simulated(rng, processes, values=40, own=TABLE.kinds["gpu"]["*"], truth=100.
     return found
 
 
-def changes(a, b, table=TABLE, same=True, margin=MARGIN):
-    sides = [Side(a, "gpu", "one"), Side(b, "gpu", "one" if same else "other")]
+def changes(a, b, table=TABLE, same=True, margin=MARGIN, model=""):
+    sides = [Side(a, "gpu", "one"), Side(b, "gpu", "one" if same else "other", model=model)]
     return compare_sides(*sides, {"stream": STREAM}, margin, table).changes
 
 
@@ -99,8 +99,10 @@ def test_a_host_quieter_or_noisier_than_those_calibrated_is_seen_in_its_own_proc
 def test_two_devices_of_one_model_may_differ_by_more_than_two_runs_of_one():
     rng = np.random.default_rng(5)
     a, b = simulated(rng, 6), simulated(rng, 6)
-    one, two = ([math.log(c.ratio.high / c.ratio.low) for c in changes(a, b, same=same)] for same in (True, False))
+    how = ({"same": True}, {"same": False}, {"same": False, "model": "another model"})
+    one, two, models = ([math.log(c.ratio.high / c.ratio.low) for c in changes(a, b, **which)] for which in how)
     assert all(x < y for x, y in zip(one, two, strict=True))
+    assert models == one  # of these two devices, whatever others of their models do
 
 
 def test_devices_whose_spread_nobody_calibrated_differ_as_runs_do():
@@ -144,7 +146,7 @@ def test_noise_is_looked_up_from_the_nearest_class_that_is_known():
 def test_a_ratio_needs_values_above_0():
     for a, b in (([], [1.0]), ([1.0], [0.0])):
         with pytest.raises(ValueError, match="above 0"):
-            noise.log_ratio(a, b, (Noise(1, 1, 1),) * 2, TABLE, True)
+            noise.log_ratio(a, b, (Noise(1, 1, 1),) * 2, TABLE, False)
 
 
 def test_discoveries_are_called_together():
