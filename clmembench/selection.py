@@ -146,8 +146,11 @@ def selected(selection: Selection) -> list[Benchmark]:
 
 def takes(axis: Axis, info: DeviceInfo, value: Value) -> bool:
     """Whether an axis can take a user's value: one of its words, a number no lower than 1 or than it goes itself where it has
-    numbers (users look where the defaults do not), or what it accepts besides. Raises ValueError as its `accepts` does."""
-    known = axis.values(info)
+    numbers (users look where the defaults do not), or what it accepts besides. Raises ValueError as its `accepts` does.
+
+    Features that only a probe tells are not known yet: a value that needs them is taken, and skipped where they are missing.
+    """
+    known = axis.values(replace(info, features=info.features | axis.needs.get(value, frozenset())))
     numbers = [v for v in known if not isinstance(v, str)]
     if value in known or (numbers and not isinstance(value, str) and value >= min(1, *numbers)):
         return True

@@ -10,6 +10,7 @@ import pytest
 from clmembench import choices, plan
 from clmembench.benchmarks import BANDWIDTH, LATENCY, axis, axis_of, benchmark, discovered, growing
 from clmembench.child import Job
+from clmembench.choices import missing
 from clmembench.drive import _Attempts, _ordered
 from clmembench.model import Place, Point, Record, Series, Skip, Work
 from clmembench.runtimes.fake import INFO
@@ -337,6 +338,21 @@ def test_two_benchmarks_with_an_axis_of_one_name_each_take_their_own_words():
     assert drive(other, Selection(axes={"op": ("copy",)}), lambda p: rate(p, 1.0)) == []
     with pytest.raises(ValueError, match="'jump' is not one of copy, sum, read, write"):
         check_axes([thinned, other], INFO, Selection(axes={"op": ("jump",)}))
+
+
+def test_a_value_whose_feature_only_a_probe_tells_is_taken_and_skipped_where_it_is_missing():
+    """As spmv's hints=ptx is: what was listed of the device does not say so."""
+
+    def hints(info):
+        return ("none", "ptx") if "ptx" in info.features else ("none",)
+
+    probed = replace(thinned, axes={"op": axis_of(hints, needs={"ptx": ["ptx"]}), "n": axis(1)}, thin=None)
+    unprobed, named = replace(INFO, features=frozenset()), Selection(axes={"op": ("ptx",)})
+    check_axes([probed], unprobed, named)
+    (asked,) = drive(probed, named, lambda p: rate(p, 1.0), unprobed)
+    assert asked.params == {"op": "ptx", "n": 1} and missing(probed, asked.params, unprobed.features) == ["ptx"]
+    with pytest.raises(ValueError, match="'other' is not one of none"):
+        check_axes([probed], unprobed, Selection(axes={"op": ("other",)}))
 
 
 def test_a_place_knows_how_many_cores_its_threads_are_of():

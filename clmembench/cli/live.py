@@ -182,6 +182,7 @@ def _files(info: DeviceInfo, output: Path | None, overwrite: bool) -> tuple[Path
     stem = output or session.default_path(info, str(ULID()))
     stem = stem.with_suffix("") if stem.suffix == ".jsonl" else stem
     found = stem.with_name(f"{stem.name}-a.jsonl"), stem.with_name(f"{stem.name}-b.jsonl")
-    for path in found:
-        session.free(path, overwrite)
+    session.free(found[0], overwrite)
+    if found[0].parent.is_dir():  # in a folder that is not there yet, which has been said, nothing is in the way
+        session.free(found[1], overwrite)
     return found
