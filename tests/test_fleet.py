@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+import time
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
+from multiprocessing import active_children
 
 import pytest
 from typer.testing import CliRunner
@@ -116,3 +120,18 @@ def test_up_to_that_many_runs_have_a_column_each(many):
     found = [run([record("stream", COPY, series([1000] * 8, nbytes=10**6))])] * 2
     assert "fleet" not in document.as_html(found)
     assert fleet.MANY >= 9, "the stored runs are shown side by side"
+
+
+def test_a_worker_that_dies_while_others_are_started_leaves_none_behind(monkeypatch, tmp_path):
+    """As one that is killed before the last has its work: the pool does not know that one yet, and would wait for it."""
+
+    class Broken(ProcessPoolExecutor):
+        def map(self, *args, **options):
+            self.submit(time.sleep, 600)
+            raise BrokenProcessPool("a worker died")
+
+    monkeypatch.setattr(fleet, "ProcessPoolExecutor", Broken)
+    before = set(active_children())
+    with pytest.raises(fleet.WorkerError, match="ended from outside"):
+        list(fleet.digests([tmp_path / "r.jsonl"], False, 2))
+    assert set(active_children()) == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import stat
 import sys
@@ -168,6 +169,15 @@ def test_a_report_that_is_interrupted_waits_for_no_worker(reporting):
     reporting.interrupt()
     assert reporting.wait(60) == 130 and reporting.gone()
     assert "Traceback" not in reporting.said()
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU has no workers")
+def test_a_worker_gets_no_ctrl_c_however_young_it_is(reporting):
+    for pid in workers(reporting):
+        blocked = re.search(r"^SigBlk:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+        assert int(blocked[1], 16) >> (signal.SIGINT - 1) & 1
+    text = Path(f"/proc/{reporting.process.pid}/status").read_text()
+    assert not int(re.search(r"^SigBlk:\s*(\w+)", text, re.MULTILINE)[1], 16) >> (signal.SIGINT - 1) & 1
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU has no workers")

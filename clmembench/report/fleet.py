@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from multiprocessing import active_children, get_context, parent_process
+from multiprocessing import active_children, get_context, parent_process, resource_tracker
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
@@ -130,25 +131,35 @@ def digests(paths: Sequence[Path], strict: bool, workers: int) -> Iterator[Diges
     before = set(active_children())
     with fresh_interpreter.inherited():
         pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_end_with_parent)
-        found = pool.map(one, paths, chunksize=4)
-    mine = set(active_children()) - before
     try:
+        with fresh_interpreter.inherited(), _ctrl_c_held():
+            found = pool.map(one, paths, chunksize=4)
         yield from found
-    except BrokenProcessPool as error:
-        why = "perhaps because the host ran out of memory: report fewer runs at once"
-        raise WorkerError(f"a process that read the runs was ended from outside, {why}") from error
-    except BaseException:  # Ctrl-C, or a file that is none: what the others are at is wanted no more
-        for worker in mine:
+    except BaseException as error:  # a worker died, Ctrl-C, or a file that is none: what the others are at is wanted no more
+        for worker in set(active_children()) - before:
             worker.kill()
+        if isinstance(error, BrokenProcessPool):
+            why = "perhaps because the host ran out of memory: report fewer runs at once"
+            raise WorkerError(f"a process that read the runs was ended from outside, {why}") from error
         raise
     finally:
         pool.shutdown(cancel_futures=True)
 
 
+@contextmanager
+def _ctrl_c_held() -> Iterator[None]:
+    """While the block runs, Ctrl-C waits, and processes that it starts never get one: it is this one's to handle, and one that
+    is still importing would end in a traceback."""
+    resource_tracker.ensure_running()  # else it is started with the first worker, and lets Ctrl-C through from there on
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _end_with_parent() -> None:
-    """In a worker: end as soon as the process that asked for it does, which else would leave it waiting for ever; Ctrl-C is
-    that one's to handle."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """In a worker: end as soon as the process that asked for it does, which else would leave it waiting for ever."""
     parent = parent_process()
     assert parent is not None
 
