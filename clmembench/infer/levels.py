@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -184,14 +185,13 @@ def _stretches(
 
 def _flat_until(values: Sequence[float], start: int, stop: int) -> int:
     """The last index from `start` up to which all values stay within FLAT of their own median."""
-    end = start
-    for after in range(start + 2, stop + 1):
-        part = sorted(values[start:after])
+    part = [values[start]]  # in order
+    for end in range(start + 1, stop):
+        insort(part, values[end])
         median = part[len(part) // 2]
         if part[0] < median * (1 - FLAT) or part[-1] > median * (1 + FLAT):
-            break
-        end = after - 1
-    return end
+            return end - 1
+    return stop - 1
 
 
 def _trimmed(values: Sequence[float], start: int, end: int, tolerance: float) -> tuple[int, int]:
