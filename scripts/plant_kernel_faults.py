@@ -30,7 +30,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.faulty import ROOT, tree
-from tests.oclgrind import environment
+from tests.oclgrind import EVERY, environment
 from tests.test_oclgrind import Outcome, problems
 
 LIST = Path(__file__).with_name("kernel_faults.toml")
@@ -100,7 +100,11 @@ def by_oclgrind(check: str, folder: Path) -> str:
     benchmark, _, kind = check.partition(": ")
     log = folder / "oclgrind.log"
     log.unlink(missing_ok=True)
-    process, points, said = run([sys.executable, "-m", "tests.oclgrind", benchmark, kind], folder, environment(log)), 0, []
+    process, points, said = (
+        run([sys.executable, "-m", "tests.oclgrind", benchmark, kind, EVERY], folder, environment(log)),
+        0,
+        [],
+    )
     assert process.stdout is not None
     alarm = threading.Timer(LIMIT_S, process.kill)
     alarm.start()

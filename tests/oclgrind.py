@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -52,7 +52,7 @@ from clmembench.runtimes.opencl import OpenCLDevice, OpenCLKernel
 from clmembench.runtimes.opencl_info import simulators
 from clmembench.selection import placeable
 
-chase = import_module("clmembench.benchmarks.chase")  # its benchmark has the same name
+chase, atomic, arithmetic = (import_module(f"clmembench.benchmarks.{name}") for name in ("chase", "atomic", "arithmetic"))
 mnf_host = import_module("clmembench.benchmarks.mnf_host")
 KERNELS = Path(__file__).parent.parent / "cl_kernels"
 ARRAY_BYTES = (8 << 10) + 24  # --size: some work-groups of most shapes, and a rest
@@ -63,6 +63,7 @@ MOST_FLOPS = 1 << 20  # of a pass: some seconds
 FEW_STAGED = 8  # bands that mnf_transform stages at once: fewer than a cube has here, so that it has several rounds
 FEW = 2  # operations of a slope's near end
 UNITS = 2  # compute units that it claims
+EVERY = "every"  # point, as the third argument
 # definitions that ask for what only some processors have: not tried, since Oclgrind ends the process that does
 PROCESSORS = {"TICKS": "in-kernel counters are read by PTX or by a builtin of CPUs"}
 # points of benchmarks that are planned, by what each has besides the first value of every axis
@@ -112,6 +113,7 @@ ROUNDS: dict[str, list[dict[str, Value]]] = {
         for format, work_group, per in (("csr_adaptive", 16, 2), ("csr_adaptive", 64, 6), ("slab", 96, 2))
     ],
 }
+LARGE = ("stream", "subgroup", "atomic", "spmv")  # benchmarks with more points than those in which each two values meet
 # benchmarks whose work-groups wait for each other: Oclgrind runs one after the other, and they would never meet
 ALONE = ("device_barrier",)
 
@@ -247,27 +249,38 @@ def rounds(name: str, claims: DeviceInfo, folder: Path) -> tuple[DeviceInfo, lis
     return replace(devices(name, claims)["gpu"], work_groups=1), own
 
 
-def points(benchmark: Benchmark, info: DeviceInfo) -> Iterator[dict[str, Value]]:
-    """Every combination of values, but for two kinds of axes: of those that are tuned each value once with each combination of
-    the others, and of that for the size those that `sizes` chooses."""
+def points(benchmark: Benchmark, info: DeviceInfo, every: bool) -> Iterator[dict[str, Value]]:
+    """The points that are tried: combinations of values in which each two values of two axes meet that can, unless both are
+    tuned; `every`: of axes that are not tuned every combination, with each value of those that are. Of the axis for the size
+    those that `sizes` chooses."""
     if benchmark.planned:
         first = {n: a.values(info)[0] for n, a in benchmark.axes.items()}
         yield from ({**first, **own} for own in PLANNED[benchmark.name])
         return
     size = sized(benchmark, info)
-    plain = {n: a.values(info) for n, a in benchmark.axes.items() if n != size and not a.tuning}
-    tuning = {n: a.values(info) for n, a in benchmark.axes.items() if a.tuning}
-    for values in itertools.product(*plain.values()):
-        base = dict(zip(plain, values, strict=True))
-        shapes = [dict(zip(tuning, choice, strict=True)) for choice in itertools.product(*tuning.values())]
-        found = [(s, sizes(benchmark, info, {**base, **s}, size)) for s in shapes]
-        left = [(set(shape.items()), chosen) for shape, chosen in found if chosen]
-        seen: set[tuple[str, Value]] = set()
-        while left:
-            best = max(left, key=lambda candidate: len(candidate[0] - seen))
-            yield from best[1]
-            seen |= best[0]
-            left = [candidate for candidate in left if candidate[0] - seen]
+    axes = {n: a.values(info) for n, a in benchmark.axes.items() if n != size}
+    combinations = (dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values()))
+    tried = [(base, chosen) for base in combinations if (chosen := sizes(benchmark, info, base, size))]
+    tuned = {n for n, a in benchmark.axes.items() if a.tuning}
+    left = [(_thorough(base, tuned) if every else _pairs(base, tuned), chosen) for base, chosen in tried]
+    seen: set[Any] = set()
+    while left:
+        best = max(left, key=lambda candidate: len(candidate[0] - seen))
+        yield from best[1]
+        seen |= best[0]
+        left = [candidate for candidate in left if candidate[0] - seen]
+
+
+def _pairs(base: Mapping[str, Value], tuned: Set[str]) -> frozenset[Any]:
+    """Each two values of a point that are not both tuned; one alone is a pair with itself."""
+    pairs = itertools.combinations_with_replacement(sorted(base.items()), 2)
+    return frozenset((a, b) for a, b in pairs if a == b or not {a[0], b[0]} <= tuned)
+
+
+def _thorough(base: Mapping[str, Value], tuned: Set[str]) -> frozenset[Any]:
+    """Each tuned value of a point beside all values that are not tuned."""
+    plain = frozenset((n, v) for n, v in base.items() if n not in tuned)
+    return frozenset({(plain, one) for one in base.items() if one[0] in tuned} | {(plain, None)})
 
 
 def sized(benchmark: Benchmark, info: DeviceInfo) -> str:
@@ -321,11 +334,12 @@ def ran(device: Device, benchmark: Benchmark, params: Mapping[str, Value]) -> tu
     return "ok", ""
 
 
-def main(name: str, kind: str = "") -> None:
-    """Run the points of a benchmark, or those of one kind of device (as `devices` and ONE_GROUP name them)."""
+def main(name: str, kind: str = "", every: str = "") -> None:
+    """Run the points of a benchmark, or those of one kind of device (as `devices` and ONE_GROUP name them); with EVERY all."""
     chase.flush_bytes = lambda info: 4 << 10
     spaces.ARENA_BYTES = 4 << 10
     mnf_kernels.TRANSFORM_DEPTH = FEW_STAGED
+    atomic.TABLE, atomic.LOCAL_TABLE, arithmetic.GROUPS_A_UNIT = 1 << 10, 1 << 6, 1
     log = Path(os.environ["OCLGRIND_LOG"])
     info, handle = simulators()[0]
 
@@ -343,7 +357,9 @@ def main(name: str, kind: str = "") -> None:
     report(device, {"point": "probe", "status": "ok", "reason": "", "features": sorted(features)})
     info = replace(info, features=features)
     one, own = rounds(name, info, log.parent)
-    tried = ((of, claims, p) for of, claims in devices(name, info).items() for p in points(known()[name], claims))
+    tried = (
+        (of, claims, p) for of, claims in devices(name, info).items() for p in points(known()[name], claims, every == EVERY)
+    )
     for of, claims, params in itertools.chain(tried, ((ONE_GROUP, one, params) for params in own)):
         if kind and kind != of:
             continue

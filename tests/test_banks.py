@@ -123,6 +123,7 @@ def test_too_few_latencies_say_nothing():
     assert "too few" in study([Access(1, 4, 32, 1, 1, 1)] * 3, "ns").findings["memory"].reason
 
 
+@pytest.mark.slow
 def test_the_cost_of_a_way_lies_in_its_interval_nineteen_times_of_twenty():
     inside = free = 0
     for seed in range(60):
@@ -140,6 +141,7 @@ def test_the_cost_of_a_way_lies_in_its_interval_nineteen_times_of_twenty():
     assert free >= 52
 
 
+@pytest.mark.slow
 def test_random_devices_are_told_or_undetermined_and_hardly_ever_wrong():
     rng = np.random.default_rng(11)
     told = wrong = 0

@@ -83,6 +83,7 @@ def test_bits_that_are_not_above_the_offset_are_found():
     assert (told["line_bytes"], told["sets"], told["ways"], told["set_bits"]) == (32, 4, 24, "7,8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "true"),
     [
@@ -99,6 +100,7 @@ def test_the_l1_of_fermi_is_recovered_whatever_maps_its_sets(name, true):
         assert "set_bits" not in told
 
 
+@pytest.mark.slow
 def test_what_is_told_of_noisy_physical_pages_is_true_or_bounded():
     device = machine(
         Cache(plain(64, 8, 64), 64, 4.0), Cache(plain(512, 16, 64), 64, 20.0, frame_bytes=4096), memory=200.0,

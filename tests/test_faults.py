@@ -511,6 +511,7 @@ def test_every_test_that_the_table_names_is_there_and_every_row_names_one():
             assert name in {node.name for node in parsed.body if isinstance(node, ast.FunctionDef)}, (module, name)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (ROOT / "scripts").is_dir(), reason="no scripts beside the tests")
 def test_a_small_storm_passes(tmp_path):
     environment = {**os.environ, "TMPDIR": str(tmp_path)}

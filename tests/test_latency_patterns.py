@@ -159,6 +159,7 @@ def test_a_lap_that_is_not_like_two_others_is_named_beside_the_value():
     assert agreed(answers).reason == ""
 
 
+@pytest.mark.slow
 def test_two_groups_are_seen_and_one_is_not_called_two():
     rng = np.random.default_rng(1)
     one = [two_groups(rng.normal(500, 20, n)) for n in (12, 32, 47, 200) for _ in range(500)]

@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -56,9 +56,9 @@ class Outcome:
     died: str
 
 
-def checked(name: str, folder: Path) -> Outcome:
+def checked(name: str, folder: Path, every: str = "") -> Outcome:
     """Run a benchmark's points in a child."""
-    command, ended = [sys.executable, "-m", "tests.oclgrind", name], ""
+    command, ended = [sys.executable, "-m", "tests.oclgrind", name, "", every], ""
     with (folder / f"{name}.out").open("w+") as out, (folder / f"{name}.err").open("w+") as err:
         environment = oclgrind.environment(folder / f"{name}.log")
         try:
@@ -75,15 +75,23 @@ def checked(name: str, folder: Path) -> Outcome:
     return Outcome(tuple(s for s in said if "point" in s), ended)
 
 
-@pytest.fixture(scope="module")
-def outcome(tmp_path_factory) -> Iterator[Callable[[str], Outcome]]:
+def outcomes(names: Sequence[str], folder: Path, every: str = "") -> Iterator[Callable[[str], Outcome]]:
     """The outcome of a benchmark; all children are started at once, as many at a time as there are CPUs."""
-    folder = tmp_path_factory.mktemp("oclgrind")
     pool = ThreadPoolExecutor(len(usable_cpus()))
     # the last first: dgemm takes long and is near the end
-    running = {name: pool.submit(checked, name, folder) for name in reversed(oclgrind.known())}
+    running = {name: pool.submit(checked, name, folder, every) for name in reversed(names)}
     yield lambda name: running[name].result()
     pool.shutdown(cancel_futures=True)
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory) -> Iterator[Callable[[str], Outcome]]:
+    yield from outcomes(list(oclgrind.known()), tmp_path_factory.mktemp("oclgrind"))
+
+
+@pytest.fixture(scope="module")
+def every_outcome(tmp_path_factory) -> Iterator[Callable[[str], Outcome]]:
+    yield from outcomes(oclgrind.LARGE, tmp_path_factory.mktemp("oclgrind_every"), oclgrind.EVERY)
 
 
 def findings(point: Mapping[str, Any]) -> list[str]:
@@ -119,6 +127,21 @@ def problems(found: Outcome) -> list[str]:
 def test_no_point_of_a_benchmark_has_a_finding(outcome, name):
     found = problems(outcome(name))
     assert not found, f"{len(found)} findings in {name}, the first ones:\n" + "\n\n".join(found[:3])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", oclgrind.LARGE)
+def test_no_combination_of_values_has_a_finding(every_outcome, name):
+    found = problems(every_outcome(name))
+    assert not found, f"{len(found)} findings in {name}, the first ones:\n" + "\n\n".join(found[:3])
+
+
+def test_benchmarks_with_further_combinations_are_named(outcome):
+    for name in set(OURS) - set(oclgrind.LARGE):
+        info = replace(simulators()[0][0], features=frozenset(outcome(name).points[0]["features"]))
+        for claims in oclgrind.devices(name, info).values():
+            few, every = ([*oclgrind.points(discovered()[name], claims, every)] for every in (False, True))
+            assert all(point in few for point in every), name
 
 
 @pytest.mark.parametrize("name", OURS)

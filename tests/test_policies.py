@@ -50,7 +50,7 @@ def test_every_form_of_nru_is_nru(form):
     assert policy(8, [(lines, hits(DETERMINISTIC["NRU"][form], 8, lines))], IDS).value == "NRU"
 
 
-@pytest.mark.parametrize("ways", [4, 6, 8])
+@pytest.mark.parametrize("ways", [4, *(pytest.param(ways, marks=pytest.mark.slow) for ways in (6, 8))])
 def test_random_is_named(ways):
     observations = []
     for seed in range(8):
