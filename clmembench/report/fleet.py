@@ -128,17 +128,17 @@ def digests(paths: Sequence[Path], strict: bool, workers: int) -> Iterator[Diges
         yield from map(one, paths)
         return
     before = set(active_children())
-    with fresh_interpreter.inherited():
+    with fresh_interpreter.inherited():  # for Python's tracker of resources
         pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_end_with_parent)
-        found = pool.map(one, paths, chunksize=4)
-    mine = set(active_children()) - before
     try:
+        with fresh_interpreter.inherited():  # for the workers, which are started as work is handed out
+            found = pool.map(one, paths, chunksize=4)
         yield from found
     except BrokenProcessPool as error:
         why = "perhaps because the host ran out of memory: report fewer runs at once"
         raise WorkerError(f"a process that read the runs was ended from outside, {why}") from error
     except BaseException:  # Ctrl-C, or a file that is none: what the others are at is wanted no more
-        for worker in mine:
+        for worker in set(active_children()) - before:
             worker.kill()
         raise
     finally:
