@@ -123,7 +123,10 @@ def main() -> int:
     parser.add_argument("--fault", default="", help="only faults with this text in their names")
     asked = parser.parse_args()
     faults = [name for name in FAULTS if asked.fault in name and (name != "no temporary folder" or mountable())]
-    print(f"seed {asked.seed}; to repeat run N: --seed {asked.seed} --pocl {asked.pocl} --only N", flush=True)
+    if set(faults) <= FAKE_ONLY:
+        asked.pocl = 0
+    again = f" --fault '{asked.fault}'" if asked.fault else ""
+    print(f"seed {asked.seed}; to repeat run N: --seed {asked.seed} --pocl {asked.pocl}{again} --only N", flush=True)
     numbers = range(asked.runs) if asked.only is None else [asked.only]
     folder = Path(tempfile.mkdtemp(prefix="fault-storm-"))
     on = stages(folder, any(n < asked.pocl for n in numbers))
