@@ -23,6 +23,10 @@ for tenth in $(seq {tenths}); do sleep 0.1; done
 """
 ENDLESS = 6000  # tenths of a second
 REFUSALS = "is in use by another run|is being written by another run|exists: choose another|is no results file|cannot read"
+SLOW, SLOW_POINT_S = (
+    {"FAULTY_DEVICE": "slow:0"},
+    1.0,
+)  # points of the fake device that take long enough to be stopped within one
 GRACES_S = 6.0  # that a child has until it is killed: for the end of its input, for TERM, for KILL
 SLACK_S = 5.0  # of a busy host
 WORKER_ENDED = "clmembench: a process that read the runs was ended from outside"
@@ -159,12 +163,8 @@ def _job(trial: Trial, number: int, locks_apart: bool) -> Mapping[str, str]:
 
 def _stopped_parent(trial: Trial) -> None:
     """As by Ctrl-Z and fg: longer than a point may take."""
-    with trial.running() as command:
-        if trial.rng.random() < 0.5:  # when it measures, which is a small part of it
-            within(trial.stage.limit_s, lambda: trial.file.exists() or command.process.poll() is not None)
-            time.sleep(trial.rng.uniform(0.0, 0.5 * trial.stage.whole_s))
-        else:
-            trial.moment()
+    with trial.running(environment=SLOW) as command:
+        _begun_or_moment(trial, command)
         kill(command.process.pid, signal.SIGSTOP)
         time.sleep(trial.stage.timeout_s + trial.rng.uniform(0.2, 1.0))
         kill(command.process.pid, signal.SIGCONT)
@@ -174,8 +174,9 @@ def _stopped_parent(trial: Trial) -> None:
 
 
 def _stopped_child(trial: Trial) -> None:
-    with trial.running() as command:
-        trial.moment()
+    """Until it is killed: as long as a point may take."""
+    with trial.running(environment=SLOW) as command:
+        _begun_or_moment(trial, command)
         child = _child(command)
         if child is not None:
             kill(child, signal.SIGSTOP)
@@ -183,13 +184,23 @@ def _stopped_child(trial: Trial) -> None:
         command.wait(trial.stage.limit_s)
         took_s = time.monotonic() - since
     trial.harmed(command, OK, FAILED, NO_DEVICE)
-    limit_s = trial.stage.timeout_s + 2 * trial.stage.whole_s + GRACES_S + SLACK_S
+    points = len(trial.groups) * trial.processes
+    limit_s = trial.stage.timeout_s + GRACES_S + 2 * (trial.stage.whole_s + points * SLOW_POINT_S) + SLACK_S
     if took_s > limit_s:
         trial.found["hang"].append(f"a stopped child cost {took_s:.1f} s, over {limit_s:.1f} s")
     wanted = {FAILED: 1, OK: 0}.get(command.process.returncode)
     statuses = _statuses(trial)
     if wanted is not None and (statuses.count("timeout"), statuses.count("ok")) != (wanted, len(statuses) - wanted):
         trial.found["other"].append(f"exit code {command.process.returncode} with records that are {statuses}")
+
+
+def _begun_or_moment(trial: Trial, command: Command) -> None:
+    """Wait for a moment while points are measured, or for any."""
+    if trial.rng.random() < 0.7:
+        within(trial.stage.limit_s, lambda: trial.file.exists() or command.process.poll() is not None)
+        time.sleep(trial.rng.uniform(0.0, trial.stage.whole_s if trial.stage.on_pocl else len(trial.groups) * SLOW_POINT_S))
+    else:
+        trial.moment()
 
 
 def _statuses(trial: Trial) -> list[str]:
