@@ -68,7 +68,7 @@ def _reported(stage: Stage, folder: Path) -> Stage:
     for number in range(RUNS_OF_A_REPORT):
         runs.append(folder / f"run-of-a-report-{number}.jsonl")
         runs[-1].write_text(tried.read_text().replace(run_id, f"RUN{number:023d}", 1))
-    trial = _plain_trial(stage, folder / "try-report")
+    trial = _plain_trial(dataclasses.replace(stage, report_s=stage.limit_s), folder / "try-report")  # which may take long
     started = time.monotonic()
     with trial.ending(report_args(trial, runs), environment=report_environment(trial)) as command:
         pass

@@ -23,12 +23,9 @@ for tenth in $(seq {tenths}); do sleep 0.1; done
 """
 ENDLESS = 6000  # tenths of a second
 REFUSALS = "is in use by another run|is being written by another run|exists: choose another|is no results file|cannot read"
-SLOW, SLOW_POINT_S = (
-    {"FAULTY_DEVICE": "slow:0"},
-    1.0,
-)  # points of the fake device that take long enough to be stopped within one
+SLOW, SLOW_POINT_S = {"FAULTY_DEVICE": "slow:0"}, 0.6  # so that a run or its child is stopped within a point
 GRACES_S = 6.0  # that a child has until it is killed: for the end of its input, for TERM, for KILL
-SLACK_S = 5.0  # of a busy host
+SLACK_S = 15.0  # of a busy host
 WORKER_ENDED = "clmembench: a process that read the runs was ended from outside"
 
 

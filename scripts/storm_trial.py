@@ -20,6 +20,7 @@ from tests.faulty import Command, whole_lines
 
 OK, INTERNAL, USAGE, NO_DEVICE, FAILED, INTERRUPTED = 0, 1, 2, 3, 4, 130
 GONE_S = 10.0  # for the processes of a run that ended
+REPORTS = 10  # times a report's time are a report's limit
 COLUMNS = ("lost", "hang", "traceback", "orphan", "left", "other")
 
 
@@ -35,7 +36,7 @@ class Stage:
     whole_s: float = 2.0
     whole_bytes: int = 8000
     runs: tuple[Path, ...] = ()  # results files for a report
-    report_s: float = 5.0
+    report_s: float = 0.0
 
     @property
     def on_pocl(self) -> bool:
@@ -92,8 +93,9 @@ class Trial:
         """A command whose end is waited for, and whose processes and words are looked at."""
         with self.command(*args, **rest) as command:  # type: ignore[arg-type]
             yield command
-            if command.wait(self.stage.limit_s) is None:
-                self.found["hang"].append(f"{shlex.join(args)} did not end within {self.stage.limit_s:g} s")
+            limit_s = max(self.stage.limit_s, REPORTS * self.stage.report_s)  # of a host that may since have more to do
+            if command.wait(limit_s) is None:
+                self.found["hang"].append(f"{shlex.join(args)} did not end within {limit_s:g} s")
             elif not command.gone(GONE_S):
                 self.found["orphan"].append(f"processes {command.alive()} are left of {command.process.pid}")
             if "Traceback" in command.said():

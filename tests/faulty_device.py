@@ -120,8 +120,8 @@ def _chatter(device: FaultyDevice) -> None:
 
 
 def _slow(device: FaultyDevice) -> None:
-    """Its points take about a second, in the place of some hundredths."""
-    time.sleep(0.001)
+    """Its points take some tenths of a second, in the place of a hundredth."""
+    time.sleep(0.02)
 
 
 FAULTS: Mapping[str, Callable[[FaultyDevice], None]] = {
