@@ -204,15 +204,18 @@ class Child:
         return line
 
     def _readable(self, selector: selectors.BaseSelector, deadline: float, stopped_s: float | None) -> bool:
-        """Whether something is there to be read by the deadline. Only while the child starts, where `stopped_s` is given, is it
-        looked at whether it is stopped: beside a measurement, this process sleeps."""
+        """Whether something is there to be read by the deadline, or when this process, stopped meanwhile, next looks. Only
+        while the child starts, where `stopped_s` is given, is it looked at whether it is stopped: beside a measurement, this
+        process sleeps."""
         since: float | None = None
         while True:
-            left = max(0.0, deadline - time.monotonic())
-            if selector.select(left if stopped_s is None else min(left, LOOK_S)):
+            left = deadline - time.monotonic()
+            if selector.select(max(0.0, left if stopped_s is None else min(left, LOOK_S))):
                 return True
-            if stopped_s is None or time.monotonic() >= deadline:
+            if left <= 0:  # a wait within which this process was stopped ends with nothing, whatever there is: look once more
                 return False
+            if stopped_s is None:
+                continue
             since = (since or time.monotonic()) if self._stopped() else None
             if since is not None and time.monotonic() - since > stopped_s:
                 self.kill()

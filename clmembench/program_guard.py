@@ -17,7 +17,7 @@ def main(command: list[str]) -> int:
     """Run the command and wait for it; its exit code, or 127 where it cannot be run."""
     threading.Thread(target=_end_with_asker, daemon=True).start()
     try:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, close_fds=False)  # what was passed to this one is for it
     except OSError as error:
         print(f"{type(error).__name__}: {error.strerror}", file=sys.stderr)
         return 127

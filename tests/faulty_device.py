@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -118,6 +119,11 @@ def _chatter(device: FaultyDevice) -> None:
     os.write(1, b"a driver's word on standard output\n")
 
 
+def _slow(device: FaultyDevice) -> None:
+    """Its points take some tenths of a second, in the place of a hundredth."""
+    time.sleep(0.02)
+
+
 FAULTS: Mapping[str, Callable[[FaultyDevice], None]] = {
     "segfault": _segfault,
     "abort": _abort,
@@ -128,6 +134,7 @@ FAULTS: Mapping[str, Callable[[FaultyDevice], None]] = {
     "memory": _memory,
     "lost": _lose,
     "chatter": _chatter,
+    "slow": _slow,
 }
 
 

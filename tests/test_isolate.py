@@ -268,6 +268,32 @@ def test_an_answer_that_is_there_counts_however_late_it_is_read():
         assert child.measure(POINT, 60).params == {"groups": 1}
 
 
+STOPPED = """
+from tests.test_isolate import *
+with Child(job()) as child:
+    own = child._process
+    late = "import time; time.sleep(1); print('late', flush=True); time.sleep(600)"
+    child._process = subprocess.Popen([sys.executable, "-c", late], stdout=subprocess.PIPE, start_new_session=True)
+    print("asks", flush=True)
+    try:
+        print(child._answer(2.0), flush=True)
+    finally:
+        child._process.kill()
+        child._process = own
+"""
+
+
+def test_an_answer_that_comes_while_this_process_is_stopped_counts():
+    """The system then says that the time to wait is up, and not that there is something to be read."""
+    asker = subprocess.Popen([sys.executable, "-c", STOPPED], stdout=subprocess.PIPE, text=True)
+    assert asker.stdout.readline() == "asks\n"
+    time.sleep(0.3)
+    asker.send_signal(signal.SIGSTOP)
+    time.sleep(2.5)
+    asker.send_signal(signal.SIGCONT)
+    assert asker.communicate(timeout=60)[0] == "b'late'\n"
+
+
 LONG = "print('{' + 'x' * (1 << 20) + '}', flush=True); import time; time.sleep(600)"
 
 

@@ -68,6 +68,7 @@ def test_a_killed_run_leaves_no_program_behind(measuring, number):
     measuring.process.send_signal(number)
     measuring.process.wait()
     assert measuring.gone(), measuring.alive()
+    assert [path.name for path in (measuring.folder / "tmp").iterdir() if path.suffix != ".lock"] == []
 
 
 def test_an_interrupted_run_leaves_no_program_behind(measuring):

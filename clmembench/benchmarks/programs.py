@@ -60,10 +60,11 @@ def found(name: str) -> str | None:
     return shutil.which(name, path=os.pathsep.join(folder for folder in folders if Path(folder).is_absolute()))
 
 
-def output(program: str, *arguments: str) -> str:
-    """What a program prints. Raises OutputError where it cannot be run, fails or says that its results are wrong."""
+def output(program: str, *arguments: str, files: Sequence[int] = ()) -> str:
+    """What a program prints that has these descriptors open. Raises OutputError where it cannot be run, fails or says that its
+    results are wrong."""
     try:
-        code, text, errors = _ended(program, *arguments)
+        code, text, errors = _ended(program, *arguments, files=files)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise OutputError(f"it did not run: {type(error).__name__}") from error
     if re.search(r"validation failed|failed validation", text + errors, re.IGNORECASE):
@@ -74,7 +75,7 @@ def output(program: str, *arguments: str) -> str:
     return text
 
 
-def _ended(program: str, *arguments: str) -> tuple[int, str, str]:
+def _ended(program: str, *arguments: str, files: Sequence[int]) -> tuple[int, str, str]:
     """Exit code, output and errors of a program of which nothing runs on, whatever ends it or this process: what is measured
     next would be measured beside it. Raises OSError, and TimeoutExpired after LIMIT_S."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
@@ -84,6 +85,7 @@ def _ended(program: str, *arguments: str) -> tuple[int, str, str]:
             stdout=out,
             stderr=errors,
             env=fresh_interpreter.environment(os.environ),
+            pass_fds=files,
             start_new_session=True,  # and with it a process group, which what the program starts belongs to
         )
         try:
@@ -210,15 +212,13 @@ class Peak:
 def clpeak(program: str, info: DeviceInfo, test: str) -> Peak:
     """One test of clpeak 2 on its OpenCL back end. Raises Skip where it does not see the device or has no figure of that test,
     OutputError for output that is not clpeak's."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "clpeak.json"
-        chosen = f"--{test.replace('_', '-')}"
-        output(program, "--opencl", chosen, "--max-time", str(CLPEAK_MS), "--json-file", str(path))
-        try:
-            with path.open("rb") as file:
-                text = file.read(OUTPUT_BYTES)
-        except OSError as error:
-            raise OutputError("it wrote no results: version 2 or later is needed") from error
+    with tempfile.TemporaryFile() as file:  # without a name, so that nothing is left of it where this process is killed
+        chosen, path = f"--{test.replace('_', '-')}", f"/dev/fd/{file.fileno()}"
+        output(program, "--opencl", chosen, "--max-time", str(CLPEAK_MS), "--json-file", path, files=(file.fileno(),))
+        file.seek(0)
+        text = file.read(OUTPUT_BYTES)
+    if not text:
+        raise OutputError("it wrote no results: version 2 or later is needed")
     return peak(text, info, test)
 
 

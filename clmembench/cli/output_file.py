@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from clmembench.cli import exits
-from clmembench.untrusted import open_new
+from clmembench.untrusted import write_whole
 
 
 def check(path: Path, overwrite: bool, option: str = "-o", name: str = "run.jsonl", pipe: bool = False) -> None:
@@ -48,11 +48,10 @@ def differs(path: Path, inputs: Iterable[Path], option: str = "-o") -> None:
 
 
 def write(path: Path, text: str, overwrite: bool, option: str = "-o") -> None:
-    """Write a file, in a new folder where `check` said so. Ends the command where it cannot be."""
+    """Write a file, whole or not at all, in a new folder where `check` said so. Ends the command where it cannot be."""
     try:
         path.parent.mkdir(exist_ok=True)
-        with open_new(path, overwrite) as file:
-            file.write(text)
+        write_whole(path, text, overwrite)
     except FileExistsError:
         exits.stop(f"{path} exists: choose another {option}, or say --overwrite", exits.USAGE)
     except OSError as error:

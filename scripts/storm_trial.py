@@ -1,0 +1,192 @@
+"""One run of the fault storm: the commands of a trial, what is looked at while they run, and what must be there at its end."""
+
+from __future__ import annotations
+
+import collections
+import fcntl
+import os
+import random
+import shlex
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from clmembench import results
+from clmembench.model import Value
+from tests.faulty import Command, whole_lines
+
+OK, INTERNAL, USAGE, NO_DEVICE, FAILED, INTERRUPTED = 0, 1, 2, 3, 4, 130
+GONE_S = 10.0  # for the processes of a run that ended
+REPORTS = 10  # times a report's time are a report's limit
+COLUMNS = ("lost", "hang", "traceback", "orphan", "left", "other")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The environment of runs: a tree of the package, how long a whole run takes there, and how many bytes it writes."""
+
+    name: str
+    tree: Path
+    timeout: str  # of a point
+    limit_s: float  # of a command: every point timed out, and grace
+    environment: Mapping[str, str]
+    whole_s: float = 2.0
+    whole_bytes: int = 8000
+    runs: tuple[Path, ...] = ()  # results files for a report
+    report_s: float = 0.0
+
+    @property
+    def on_pocl(self) -> bool:
+        return self.name == "PoCL"
+
+    @property
+    def timeout_s(self) -> float:
+        return float(self.timeout.removesuffix("s"))
+
+
+@dataclass(slots=True)
+class Trial:
+    """One run: its random choices, its file, and what was seen to go wrong."""
+
+    number: int
+    stage: Stage
+    folder: Path
+    rng: random.Random
+    groups: list[int] = field(default_factory=list)
+    processes: int = 1
+    reference: str = ""  # a program that is measured beside the points of 1024 groups
+    environment: dict[str, str] = field(default_factory=dict)  # of all its commands, besides the stage's
+    overwritten: bool = False  # whether another run may replace the file of one that has ended
+    to_finish: bool = True  # whether there is a run to go on with
+    seen: bytes = b""  # every complete line that was ever in the file
+    codes: list[int | None] = field(default_factory=list)  # of the commands that were harmed
+    found: dict[str, list[str]] = field(default_factory=lambda: collections.defaultdict(list))
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "r.jsonl"
+
+    def args(self, *more: str) -> tuple[str, ...]:
+        groups = ",".join(map(str, self.groups))
+        plan = ("-b", "launch", "-a", f"groups=[{groups}]", "--processes", str(self.processes), "--timeout", self.stage.timeout)
+        if "--resume" in more:
+            return ("run", *more, str(self.file))
+        beside = ("--reference",) if self.reference else ()
+        return ("run", "-d", "0", *plan, *beside, "-o", str(self.file), *more)
+
+    def command(self, *args: str, environment: Mapping[str, str] | None = None, **rest: object) -> Command:
+        """A command of this trial's stage, to be entered."""
+        env = {**self.stage.environment, **self.environment, **(environment or {})}
+        return Command(self.stage.tree, args, self.folder, env, **rest)  # type: ignore[arg-type]
+
+    @contextmanager
+    def running(self, *more: str, **rest: object) -> Iterator[Command]:
+        """A run of these points while it goes on. Its end is waited for, and what it leaves looked at."""
+        with self.watched(), self.ending(self.args(*more), **rest) as command:
+            yield command
+
+    @contextmanager
+    def ending(self, args: tuple[str, ...], **rest: object) -> Iterator[Command]:
+        """A command whose end is waited for, and whose processes and words are looked at."""
+        with self.command(*args, **rest) as command:  # type: ignore[arg-type]
+            yield command
+            limit_s = max(self.stage.limit_s, REPORTS * self.stage.report_s)  # of a host that may since have more to do
+            if command.wait(limit_s) is None:
+                self.found["hang"].append(f"{shlex.join(args)} did not end within {limit_s:g} s")
+            elif not command.gone(GONE_S):
+                self.found["orphan"].append(f"processes {command.alive()} are left of {command.process.pid}")
+            if "Traceback" in command.said():
+                self.found["traceback"].append(command.said()[-3000:])
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """While the block runs, the results file is read again and again; after it, what is left is looked for."""
+        done = threading.Event()
+        watcher = threading.Thread(target=self._watch, args=(done,))
+        watcher.start()
+        try:
+            yield
+        finally:
+            done.set()
+            watcher.join()
+        self._look()
+        self._left()
+
+    def harmed(self, command: Command, *allowed: int) -> None:
+        """Note the exit code of a command that has ended."""
+        code = command.process.returncode
+        self.codes.append(code)
+        if code not in allowed and code is not None:
+            self.found["other"].append(f"exit code {code}, not of {allowed}: {command.said()[-600:]}")
+
+    def moment(self, part: float = 1.0) -> None:
+        """Let a random part of the time pass that a run takes."""
+        time.sleep(self.rng.uniform(0.1, part * self.stage.whole_s))
+
+    def cut(self, byte: int) -> None:
+        """Tear the file there; what is before stays to be kept."""
+        os.truncate(self.file, byte)
+        self.seen = whole_lines(self.file)
+
+    def finish(self) -> None:
+        """Go on to the end, and compare what is then there with what should be."""
+        if not self.to_finish:
+            return
+        if not self.seen:
+            if self.file.exists():
+                with self.running("--resume") as command:
+                    pass
+                if command.process.returncode != USAGE or "Traceback" in command.said():
+                    self.found["other"].append(f"resumed without a header: {command.process.returncode} {command.said()}")
+            more: tuple[str, ...] = ("--overwrite",)
+        else:
+            more = ("--resume",)
+        with self.running(*more) as command:
+            pass
+        if command.process.returncode not in (OK, FAILED):
+            self.found["other"].append(f"the end of it: exit code {command.process.returncode}: {command.said()[-600:]}")
+            return
+        try:
+            run = results.read(self.file)
+        except results.ResultsError as error:
+            self.found["other"].append(str(error))
+            return
+        points = collections.Counter((r.benchmark, r.params["groups"], r.process) for r in run.records)
+        wanted = self.wanted()
+        if points != wanted or run.notes:
+            self.found["other"].append(f"{wanted - points} are missing, {points - wanted} too many; notes {run.notes}")
+
+    def wanted(self) -> collections.Counter[tuple[str, Value, int]]:
+        """Every point of the plan, which a whole run has once."""
+        ours: list[tuple[str, Value]] = [("launch", groups) for groups in self.groups]
+        theirs: list[tuple[str, Value]] = [(f"{self.reference}_launch", 1024)] if self.reference else []
+        return collections.Counter((name, groups, p) for name, groups in ours + theirs for p in range(self.processes))
+
+    def _watch(self, done: threading.Event) -> None:
+        while not done.wait(0.01):
+            self._look()
+
+    def _look(self) -> None:
+        content = whole_lines(self.file)
+        ended = self.seen.count(b"\n") > self.wanted().total()  # a header and all records
+        if content.startswith(self.seen) or (self.overwritten and ended):
+            self.seen = content
+        else:
+            was, now = self.seen.splitlines(), content.splitlines()
+            gone = [n for n, line in enumerate(was, start=1) if now[n - 1 : n] != [line]]
+            self.found["lost"].append(f"of {len(was)} lines {gone} changed or went")
+            self.seen = content
+
+    def _left(self) -> None:
+        for path in self.folder.glob("tmp*/*"):
+            if not path.name.endswith(".lock"):
+                self.found["left"].append(f"temporary file {path.name}")
+                continue
+            with path.open("r+b") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    self.found["left"].append(f"lock {path.name} is held")
