@@ -68,7 +68,11 @@ EVERY = "every"  # point, as the third argument
 PROCESSORS = {"TICKS": "in-kernel counters are read by PTX or by a builtin of CPUs"}
 # points of benchmarks that are planned, by what each has besides the first value of every axis
 SMALL_CUBE = "13x9x18"  # two tiles of bands, three rounds of staged ones, and no group of pixels that is full
+FEW_PIXELS = "7x6x18"  # two tiles of bands; a slice has three rounds of staged pixels, the last one of few pixels
+TILED, ONE_A_PAIR = ("V3", "V4"), "7x6x3"  # of other covariances a work-group is for one pair of bands
+STAGED_PIXELS = 8  # pixels that mnf_covariance stages at once
 FEW_BANDS = "13x9x6"
+FULL_GROUP = "17x17x2"  # four work-groups of a filter a band, one of them full
 FILLED = {"order": "segments", "segments": "8:32:4:2;0:64:3:1"}
 PLANNED: dict[str, list[dict[str, Value]]] = {
     "chase": [
@@ -78,9 +82,9 @@ PLANNED: dict[str, list[dict[str, Value]]] = {
         *({"space": space, **trace} for space in typing.get_args(Space) for trace in ({}, {"mode": "trace", "record": 70})),
         {"mode": "trace", "record": 40, "skip": 100, "cold": True},
     ],
-    "mnf_filter": [{"variant": variant} for variant in mnf_kernels.FILTERS],
+    "mnf_filter": [{"variant": variant, "size": FULL_GROUP} for variant in mnf_kernels.FILTERS],
     "mnf_covariance": [{"variant": "V4"}]
-    + [{"variant": v, "of": of, "size": SMALL_CUBE} for v in mnf_kernels.COVARIANCES for of in ("noise", "data")],
+    + [{"variant": v, "of": of, "size": FEW_PIXELS if v in TILED else ONE_A_PAIR} for v in mnf_kernels.COVARIANCES for of in ("noise", "data")],
     "mnf_transform": [{"variant": "V2"}] + [{"variant": variant, "size": SMALL_CUBE} for variant in mnf_kernels.TRANSFORMS],
     "mnf": [{"filter": "V3", "covariance": "V4"}]
     + [
@@ -338,7 +342,8 @@ def main(name: str, kind: str = "", every: str = "") -> None:
     """Run the points of a benchmark, or those of one kind of device (as `devices` and ONE_GROUP name them); with EVERY all."""
     chase.flush_bytes = lambda info: 4 << 10
     spaces.ARENA_BYTES = 4 << 10
-    mnf_kernels.TRANSFORM_DEPTH = FEW_STAGED
+    mnf_kernels.TRANSFORM_DEPTH, mnf_kernels.DEPTH = FEW_STAGED, STAGED_PIXELS
+    mnf_kernels.GROUPS_A_UNIT = dict.fromkeys(mnf_kernels.GROUPS_A_UNIT, 2)
     atomic.TABLE, atomic.LOCAL_TABLE, arithmetic.GROUPS_A_UNIT = 1 << 10, 1 << 6, 1
     log = Path(os.environ["OCLGRIND_LOG"])
     info, handle = simulators()[0]
