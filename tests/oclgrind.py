@@ -84,7 +84,11 @@ PLANNED: dict[str, list[dict[str, Value]]] = {
     ],
     "mnf_filter": [{"variant": variant, "size": FULL_GROUP} for variant in mnf_kernels.FILTERS],
     "mnf_covariance": [{"variant": "V4"}]
-    + [{"variant": v, "of": of, "size": FEW_PIXELS if v in TILED else ONE_A_PAIR} for v in mnf_kernels.COVARIANCES for of in ("noise", "data")],
+    + [
+        {"variant": v, "of": of, "size": FEW_PIXELS if v in TILED else ONE_A_PAIR}
+        for v in mnf_kernels.COVARIANCES
+        for of in ("noise", "data")
+    ],
     "mnf_transform": [{"variant": "V2"}] + [{"variant": variant, "size": SMALL_CUBE} for variant in mnf_kernels.TRANSFORMS],
     "mnf": [{"filter": "V3", "covariance": "V4"}]
     + [
