@@ -82,7 +82,7 @@ PLANNED: dict[str, list[dict[str, Value]]] = {
         *({"space": space, **trace} for space in typing.get_args(Space) for trace in ({}, {"mode": "trace", "record": 70})),
         {"mode": "trace", "record": 40, "skip": 100, "cold": True},
     ],
-    "mnf_filter": [{"variant": variant, "size": FULL_GROUP} for variant in mnf_kernels.FILTERS],
+    "mnf_filter": [{"variant": "V3"}] + [{"variant": variant, "size": FULL_GROUP} for variant in mnf_kernels.FILTERS],
     "mnf_covariance": [{"variant": "V4"}]
     + [
         {"variant": v, "of": of, "size": FEW_PIXELS if v in TILED else ONE_A_PAIR}
