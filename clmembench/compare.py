@@ -86,7 +86,8 @@ def compare(
         device = run.header.device
         values = [v for v in matching.own_values(run) if v.benchmark not in left_out]
         identity = f"{device.name} {device.uuid or device.pci}"
-        sides.append(Side(values, noise.kind_of(device, run.header.host), identity, device.kind == "cpu", device.name))
+        model = f"{device.name}, {device.compute_units}"  # CPUs of any number of cores go by one name
+        sides.append(Side(values, noise.kind_of(device, run.header.host), identity, device.kind == "cpu", model))
     found = compare_sides(sides[0], sides[1], second.header.benchmarks, margin, table or noise.calibrated())
     if first.records and first.records == second.records:
         changes = tuple(map(_identical, found.changes))
@@ -149,8 +150,8 @@ def _gain(
     if any(v.status != "ok" or not v.medians or min(v.medians) <= 0 for v in (a, b)):
         return None
     typical = table.of(sides[0].kind, a), table.of(sides[1].kind, b)
-    units = sides[0].device != sides[1].device and sides[0].model == sides[1].model
-    found = noise.log_ratio(a.medians, b.medians, typical, table, units, factors)
+    two_of_a_model = sides[0].device != sides[1].device and sides[0].model == sides[1].model
+    found = noise.log_ratio(a.medians, b.medians, typical, table, two_of_a_model, factors)
     # other programs on its CPU only slow a run down: undisturbed it may have been faster
     slack = [_contention(v.others) if side.on_cpu else 0.0 for v, side in zip((a, b), sides, strict=True)]
     return replace(found, log=found.log if a.better == "higher" else -found.log, low_slack=slack[0], high_slack=slack[1])

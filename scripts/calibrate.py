@@ -10,7 +10,6 @@ python scripts/calibrate.py pairs KIND-HOST.csv...        # verdicts on runs bet
 from __future__ import annotations
 
 import csv
-import dataclasses
 import json
 import math
 import statistics
@@ -259,8 +258,8 @@ def fit(paths: Sequence[Path]) -> None:
     for kind, runs in _kinds(paths).items():
         for name, entry in fitted(runs).items():
             print(f'\n[kinds.{kind}."{name}"]')
-            for key, value in list(dataclasses.asdict(entry).items())[:4]:
-                if value is not None:
+            for key in ("process_sd", "process_freedom", "run_sd", "device_sd"):
+                if (value := getattr(entry, key)) is not None:
                     print(f"{key} = {value}")
 
 

@@ -100,11 +100,8 @@ def by_oclgrind(check: str, folder: Path) -> str:
     benchmark, _, kind = check.partition(": ")
     log = folder / "oclgrind.log"
     log.unlink(missing_ok=True)
-    process, points, said = (
-        run([sys.executable, "-m", "tests.oclgrind", benchmark, kind, EVERY], folder, environment(log)),
-        0,
-        [],
-    )
+    command = [sys.executable, "-m", "tests.oclgrind", benchmark, kind, EVERY]
+    process, points, said = run(command, folder, environment(log)), 0, []
     assert process.stdout is not None
     alarm = threading.Timer(LIMIT_S, process.kill)
     alarm.start()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -106,24 +105,6 @@ def test_the_command_reports_many_by_several_processes_as_by_one(many, tmp_path)
     out = tmp_path / "report.html"
     assert CliRunner().invoke(app, ["report", *map(str, many), "-o", str(out)]).exit_code == 0
     assert "34 runs of 2 devices" in out.read_text(encoding="utf-8")
-
-
-class DyingPool(ProcessPoolExecutor):
-    """One whose processes are killed as soon as they are there, while work is still handed out."""
-
-    def submit(self, *args, **kwargs):
-        future = super().submit(*args, **kwargs)
-        for worker in active_children():
-            worker.kill()
-        with contextlib.suppress(BrokenProcessPool):
-            future.result(60)
-        return future
-
-
-def test_a_process_that_dies_while_work_is_handed_out_is_said_like_any_other(many, monkeypatch):
-    monkeypatch.setattr(fleet, "ProcessPoolExecutor", DyingPool)
-    with pytest.raises(fleet.WorkerError, match="was ended from outside"):
-        list(fleet.digests(many, False, 2))
 
 
 def test_a_file_that_is_none_ends_the_command(many, tmp_path):
