@@ -16,12 +16,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from clmembench import derive
+from clmembench.analysis import derive
 from clmembench.benchmarks import BANDWIDTH, headline_bytes
-from clmembench.isolate import Child, Job, probed
+from clmembench.measure.worker_process import Child, Job, probed
 from clmembench.model import Point, Value
+from clmembench.plan.selection import FULL
 from clmembench.runtimes import runtime
-from clmembench.selection import FULL
 
 PEERS = ("copy", "triad", "dot")  # in the order of openmp_stream.c
 PORTABLE = {"order": "item", "nontemporal": 0, "width": 1, "work_group": 256}

@@ -3,7 +3,7 @@
 python scripts/calibrate.py coverage                      # simulated processes and samples with known truth
 python scripts/calibrate.py measure FOLDER RUNS DEVICE cpu|gpu [SECONDS [PROCESSES [PART...]]]  # runs of one small suite
 python scripts/calibrate.py digest OUT.csv FOLDER...      # the medians of their processes; a folder is a device, all of a model
-python scripts/calibrate.py fit KIND-HOST.csv...          # what clmembench/noise.toml holds
+python scripts/calibrate.py fit KIND-HOST.csv...          # what clmembench/analysis/noise.toml holds
 python scripts/calibrate.py pairs KIND-HOST.csv...        # verdicts on runs between which nothing changed, and the power
 """
 
@@ -24,11 +24,12 @@ from pathlib import Path
 
 import numpy as np
 
-from clmembench import compare, noise, results, stats
-from clmembench.derive import Derived, derive
+from clmembench.analysis import compare, noise, stats
+from clmembench.analysis.derive import Derived, derive
 from clmembench.gates.whole import judged_run
 from clmembench.model import Card, Place, Run
 from clmembench.report import rows
+from clmembench.results import jsonl
 
 TRIALS = 2000
 PROCESSES = (0.0, 0.02, 0.1)  # standard deviation of the logarithm between processes
@@ -341,7 +342,7 @@ def _cards(values: Sequence[Derived]) -> dict[str, Card]:
 
 
 def _judged(path: Path) -> Run:
-    run = results.read(path)
+    run = jsonl.read(path)
     return judged_run(run, rows.sheet_of(run))
 
 

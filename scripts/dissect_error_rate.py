@@ -20,9 +20,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from clmembench.dissection import replayed
-from clmembench.infer.dissect import Limits, dissect
+from clmembench.infer.hierarchy.dissect import Limits, dissect
 from clmembench.model import Answer, Probe
+from clmembench.plan.hierarchy import replayed
 from scripts.trace_error_rate import Row, outcomes, table, tried, true_cache, true_tlb
 from tests.hierarchies import random_hierarchy
 

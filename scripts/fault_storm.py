@@ -22,7 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from clmembench import results
+from clmembench.results import jsonl
 from scripts.storm_faults import RUN_FAULTS
 from scripts.storm_process_faults import PROCESS_FAULTS, report_args, report_environment
 from scripts.storm_trial import COLUMNS, OK, Stage, Trial
@@ -63,7 +63,7 @@ def _tried(stage: Stage, folder: Path) -> Stage:
 def _reported(stage: Stage, folder: Path) -> Stage:
     """The stage with the runs for a report, copies of the one that was tried, and the time that the report takes."""
     tried = folder / f"try-{stage.name}-1" / "r.jsonl"
-    run_id = results.read(tried).header.run_id
+    run_id = jsonl.read(tried).header.run_id
     runs = []
     for number in range(RUNS_OF_A_REPORT):
         runs.append(folder / f"run-of-a-report-{number}.jsonl")

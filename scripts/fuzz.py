@@ -47,21 +47,22 @@ VALUES = ("op=[triad,copy]", "array_bytes=64MiB", "array_bytes=['4 KiB',1.5GB]",
 
 def results_target(path: Path) -> Callable[[bytes], None]:
     """Read a run, derive from it, and show it in every form of text."""
-    from clmembench import results, specs
-    from clmembench.data import sheet_paths
-    from clmembench.report import rows, text
+    from clmembench.report import rows, terminal
+    from clmembench.resources import sheet_paths
+    from clmembench.results import jsonl
+    from clmembench.specs import sheets as specs
 
     sheets = [specs.load(sheet) for sheet in sheet_paths()]  # once: they are not what is fuzzed
 
     def run(data: bytes) -> None:
         path.write_bytes(data)
-        with contextlib.suppress(results.ResultsError, specs.SpecError):
-            found = results.read(path)
+        with contextlib.suppress(jsonl.ResultsError, specs.SpecError):
+            found = jsonl.read(path)
             sheet = specs.find(found.header.device, sheets)
             table = rows.rows(found, sheet)
             for form in (rows.to_json, rows.to_csv, rows.to_latex):
                 form(table)
-            made = text.as_text(found, table, sheet) + text.as_markdown(found, table, sheet) + rows.to_markdown(table)
+            made = terminal.as_text(found, table, sheet) + terminal.as_markdown(found, table, sheet) + rows.to_markdown(table)
             assert all(c.isprintable() or c == "\n" for c in made), "an unprintable character"
 
     return run
@@ -71,7 +72,7 @@ def matrix_target(path: Path) -> Callable[[bytes], None]:
     """Read a Matrix Market file, and hold what it gives against what a CSR matrix is."""
     import numpy as np
 
-    from clmembench import matrices
+    from clmembench.benchmarks.spmv import matrices
 
     def run(data: bytes) -> None:
         packed = data[:2] == b"\x1f\x8b"

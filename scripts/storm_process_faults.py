@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from clmembench import results
+from clmembench.results import jsonl
 from scripts.storm_trial import FAILED, GONE_S, INTERNAL, NO_DEVICE, OK, USAGE, Trial
 from tests.faulty import Command, kill, within
 
@@ -78,7 +78,7 @@ def _child(command: Command) -> int | None:
 
     def look() -> bool:
         mine = (pid for pid in command.workers() if _parent(pid) == command.process.pid)
-        found[:] = [pid for pid in mine if b"clmembench.child" in _command_line(pid)]
+        found[:] = [pid for pid in mine if b"clmembench.measure.worker" in _command_line(pid)]
         return bool(found) or command.process.poll() is not None
 
     within(10, look)
@@ -201,7 +201,7 @@ def _begun_or_moment(trial: Trial, command: Command) -> None:
 
 
 def _statuses(trial: Trial) -> list[str]:
-    return [r.status for r in results.read(trial.file).records] if trial.file.exists() else []
+    return [r.status for r in jsonl.read(trial.file).records] if trial.file.exists() else []
 
 
 # ---- a report's workers ---------------------------------------------------------------------------------------------

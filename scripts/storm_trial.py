@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from clmembench import results
 from clmembench.model import Value
+from clmembench.results import jsonl
 from tests.faulty import Command, whole_lines
 
 OK, INTERNAL, USAGE, NO_DEVICE, FAILED, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -150,8 +150,8 @@ class Trial:
             self.found["other"].append(f"the end of it: exit code {command.process.returncode}: {command.said()[-600:]}")
             return
         try:
-            run = results.read(self.file)
-        except results.ResultsError as error:
+            run = jsonl.read(self.file)
+        except jsonl.ResultsError as error:
             self.found["other"].append(str(error))
             return
         points = collections.Counter((r.benchmark, r.params["groups"], r.process) for r in run.records)

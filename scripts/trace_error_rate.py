@@ -23,7 +23,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from clmembench.infer.traces import infer
+from clmembench.infer.trace.traces import infer
 from clmembench.model import Accesses, Finding
 from tests.hierarchies import random_trace_set
 from tests.simulated import Cache, Tlb

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clmembench.infer.bank_mappings import Banks
-from clmembench.infer.banks import Access, study
+from clmembench.infer.access.bank_mappings import Banks
+from clmembench.infer.access.banks import Access, study
 
 STRIDES = tuple(range(65))
 WIDE = (0, 1, 2, 3, 4, 5, 6, 8, 12, 16, 17, 24, 31, 32, 33, 64)

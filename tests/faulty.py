@@ -26,7 +26,7 @@ def tree(folder: Path, *, fake: bool = True, kernels: Mapping[str, str] | None =
     for part in PARTS:
         shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
     if fake:
-        shutil.copy(ROOT / "tests" / "faulty_device.py", folder / "clmembench" / "runtimes" / "opencl.py")
+        shutil.copy(ROOT / "tests" / "faulty_device.py", folder / "clmembench" / "runtimes" / "opencl" / "__init__.py")
     for name, text in (kernels or {}).items():
         (folder / "cl_kernels" / f"{name}.cl").write_text(text)
     return folder

@@ -18,11 +18,11 @@ from typing import Any, Literal
 import numpy as np
 import pyopencl as cl
 
-from clmembench import probe
-from clmembench.benchmarks import axis, benchmark, discovered, mnf_kernels, spaces
-from clmembench.choices import missing
-from clmembench.data import kernel_source
-from clmembench.measure import POISON, verify
+from clmembench.benchmarks import axis, benchmark, discovered
+from clmembench.benchmarks.chase import spaces
+from clmembench.benchmarks.mnf import mnf_kernels
+from clmembench.measure import probe
+from clmembench.measure.sampling import POISON, verify
 from clmembench.model import (
     Array,
     Benchmark,
@@ -47,13 +47,15 @@ from clmembench.model import (
     Value,
     Work,
 )
+from clmembench.plan.configurations import missing
+from clmembench.plan.selection import placeable
+from clmembench.resources import kernel_source
 from clmembench.runtimes.fake import FakeDevice
-from clmembench.runtimes.opencl import OpenCLDevice, OpenCLKernel
-from clmembench.runtimes.opencl_info import simulators
-from clmembench.selection import placeable
+from clmembench.runtimes.opencl.device import OpenCLDevice, OpenCLKernel
+from clmembench.runtimes.opencl.info import simulators
 
 chase, atomic, arithmetic = (import_module(f"clmembench.benchmarks.{name}") for name in ("chase", "atomic", "arithmetic"))
-mnf_host = import_module("clmembench.benchmarks.mnf_host")
+mnf_host = import_module("clmembench.benchmarks.mnf.mnf_host")
 KERNELS = Path(__file__).parent.parent / "cl_kernels"
 ARRAY_BYTES = (8 << 10) + 24  # --size: some work-groups of most shapes, and a rest
 # tried on axes of sizes besides their own values, as a user may: the least and an odd one; and one that may be the first with

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from clmembench import interleaved
+from clmembench.analysis import ab_decision
 
 MOST = 88  # rounds that a budget of two minutes has of a short point
 
@@ -34,11 +34,11 @@ def logs(host: str, slowdown: float, run: int, rounds: int = MOST) -> list[float
     return [float(x) for x in a - b - math.log(slowdown)]
 
 
-def decided(host: str, slowdown: float, run: int, margin: float = 0.05, most: int = MOST) -> interleaved.Decision:
+def decided(host: str, slowdown: float, run: int, margin: float = 0.05, most: int = MOST) -> ab_decision.Decision:
     """What the run ends in: looks as they are planned, and one more when its rounds are over."""
-    found, plan = logs(host, slowdown, run, most), interleaved.looks(1)
+    found, plan = logs(host, slowdown, run, most), ab_decision.looks(1)
     for rounds in (*(n for n in plan.rounds if n < most), most):
-        decision = interleaved.decide(found[:rounds], margin, plan.tail)
+        decision = ab_decision.decide(found[:rounds], margin, plan.tail)
         if decision.verdict != "undecided":
             break
     return decision

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from clmembench.model import Answer, Pattern, Probe
-from clmembench.patterns import footprint, offsets
+from clmembench.model.address_patterns import footprint, offsets
 from tests.hierarchy import KIB, MIB, Cache, Path, Sets, Simulation, Tlb, latencies_of, plain, set_bits
 
 __all__ = ["KIB", "MIB", "Cache", "Machine", "Noise", "Path", "Sets", "Simulation", "Tlb", "plain", "trace_rows", "write_csv"]

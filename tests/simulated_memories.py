@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clmembench import plan
+from clmembench.analysis.derive import Derived
 from clmembench.benchmarks import discovered
-from clmembench.derive import Derived
 from clmembench.model import DeviceInfo, Place
+from clmembench.plan import sweep
+from clmembench.plan.selection import Selection
 from clmembench.runtimes.fake import INFO
-from clmembench.selection import Selection
 from tests.builders import walked
 
 WIDE = 32
@@ -76,7 +76,7 @@ def values(rules: Mapping[str, Rule], kind: str = "gpu", noise: float = 0.0, see
     info: DeviceInfo = replace(INFO, kind=kind, compute_units=13 if kind == "gpu" else 2, sub_group_items=wide)
     found = []
     for benchmark in ("subgroup", "step_latency"):
-        for point in walked(plan.explore(discovered()[benchmark], info, Selection())):
+        for point in walked(sweep.explore(discovered()[benchmark], info, Selection())):
             memory = str(point.params["memory"])
             if point.place == Place() and memory in rules:
                 cycles = _cycles(dict(point.params), rules[memory], kind, wide) * (1 + noise * rng.uniform(-0.5, 0.5))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from clmembench.data import kernel_source
+from clmembench.resources import kernel_source
 
 PLAIN = "    const size_t i = get_global_id(0);\n    STORE(VALUE(i), &a[i]);\n"
 TRIAD = 3  # arrays that move; of them two are loaded once more by each extra load

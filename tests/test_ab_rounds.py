@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from clmembench import ab_outcome, ab_rounds
-from clmembench.ab_case import WORK, Case, different_work
-from clmembench.ab_rounds import Side, cases_of, concluded, measured
+from clmembench.analysis import ab_outcome
+from clmembench.analysis.ab_case import WORK, Case, different_work
 from clmembench.benchmarks import discovered
-from clmembench.child import Found
+from clmembench.measure import ab_rounds
+from clmembench.measure.ab_rounds import Side, cases_of, concluded, measured
+from clmembench.measure.worker import Found
 from clmembench.model import Record
+from clmembench.plan.selection import Selection
 from clmembench.runtimes.fake import INFO
-from clmembench.selection import Selection
 from tests.builders import header, record, run, series
 
 FOUND = Found(INFO.features, 1.0, "test", 1.0)

@@ -5,12 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench import advising, plan, results
 from clmembench.benchmarks import discovered
-from clmembench.cli import app, exits, session
+from clmembench.cli import app, exit_codes, session
 from clmembench.model import Metric
-from clmembench.report import advice, rows
-from clmembench.selection import Selection
+from clmembench.plan import advise, sweep
+from clmembench.plan.selection import Selection
+from clmembench.report import rows
+from clmembench.report.sections import advice_table
+from clmembench.results import jsonl
 from tests import builders
 from tests.builders import clock, device, header, record, slope
 
@@ -22,8 +24,8 @@ LOADS = {"local": 23.0, "global": 41.0}
 def stored(tmp_path):
     """A run that holds one work-item's loads from two memories, and those of a sub-group."""
     path = tmp_path / "access.jsonl"
-    cards = {"subgroup": plan.card(discovered()["subgroup"])}
-    with results.Writer(path, header(device(), cards)) as writer:
+    cards = {"subgroup": sweep.card(discovered()["subgroup"])}
+    with jsonl.Writer(path, header(device(), cards)) as writer:
         for memory, cycles in {**LOADS, "register": 4.0}.items():
             for items, degree in ((1, 1), (32, 1), (32, 32)):
                 params = {**ALONE, "memory": memory, "items": items, "degree": degree}
@@ -52,7 +54,7 @@ def call(capsys, *args):
 )
 def test_what_cannot_be_done_is_one_line_that_names_the_remedy(stored, tmp_path, capsys, args, code, says):
     other = tmp_path / "other.jsonl"
-    with results.Writer(other, header()) as writer:
+    with jsonl.Writer(other, header()) as writer:
         writer.write(record())
     before = stored.read_bytes()
     done, out, err = call(capsys, *(str(arg).format(stored=stored, other=other) for arg in args))
@@ -70,7 +72,7 @@ def test_a_stored_run_is_a_list_of_guidelines_with_evidence_in_the_file(stored, 
     assert by["S5"]["low"] <= by["S5"]["effect"] <= by["S5"]["high"]
     assert by["S2"]["verdict"] == "holds"
     assert by["C3"]["verdict"] == "undetermined" and by["C3"]["reason"]
-    ids = {f"{r.benchmark}:{r.index}:{r.process}" for r in results.read(stored).records}
+    ids = {f"{r.benchmark}:{r.index}:{r.process}" for r in jsonl.read(stored).records}
     assert set(by["S5"]["evidence"]) <= ids and by["S5"]["evidence"]
 
 
@@ -86,7 +88,7 @@ def test_text_and_markdown_name_every_guideline(stored, capsys):
 
 def test_what_it_measures_is_what_its_guidelines_are_of():
     chosen = Selection(suite="advise")
-    names = advising.names(chosen)
+    names = advise.names(chosen)
     assert {"subgroup", "step_latency", "banks", "datatypes", "copy_grid", "private_array", "pchase", "atomic"} <= set(names)
     assert len(names) == len(set(names))
     assert all(not discovered()[name].planned for name in names)
@@ -97,7 +99,7 @@ def test_a_small_budget_leaves_the_rest_undetermined_and_keeps_the_file(tmp_path
     code, out, _ = call(capsys, "-d", "0", "--budget", "1s", "-o", path)
     assert code == 0
     assert f"Results: {path}" in out
-    kept = results.read(path)
+    kept = jsonl.read(path)
     assert kept.header.suite == "advise"
     assert any("budget" in r.reason for r in kept.records if r.status == "skipped")
     assert "undetermined" in out
@@ -107,25 +109,25 @@ def test_what_ends_before_the_first_record_advises_nothing_and_keeps_the_file(tm
     path = tmp_path / "new.jsonl"
 
     def kept(*_):
-        results.Writer(path, header()).__enter__().__exit__(None, None, None)
+        jsonl.Writer(path, header()).__enter__().__exit__(None, None, None)
         return path, 0, True
 
     monkeypatch.setattr(session, "kept", kept)
     for form in ((), ("--json",), ("--md",)):
         path.unlink(missing_ok=True)
         code, out, err = call(capsys, "-d", "0", *form)
-        assert code == exits.INTERRUPTED and "interrupted" in err and path.is_file()
+        assert code == exit_codes.INTERRUPTED and "interrupted" in err and path.is_file()
         assert out == "" if form else "undetermined" not in out and str(path) in out
 
 
 def test_metrics_of_what_is_measured_are_metrics():
     # a card without any would leave all its records without a value
-    assert all(isinstance(m, Metric) for name in advising.names(Selection()) for m in discovered()[name].metrics)
+    assert all(isinstance(m, Metric) for name in advise.names(Selection()) for m in discovered()[name].metrics)
 
 
 def test_a_summary_shows_what_the_run_speaks_of_and_counts_the_rest(stored):
-    run = results.read(stored)
-    section = advice.section(run, rows.rows(run, None))
+    run = jsonl.read(stored)
+    section = advice_table.section(run, rows.rows(run, None))
     shown = {row[0] for row in section.rows}
     assert {"S2", "S5"} <= shown
     assert not {"S1", "G2", "X1"} & shown
@@ -136,4 +138,4 @@ def test_a_summary_shows_what_the_run_speaks_of_and_counts_the_rest(stored):
 
 def test_a_run_of_other_benchmarks_has_no_guidelines():
     other = builders.run([record()])
-    assert advice.section(other, rows.rows(other, None)) is None
+    assert advice_table.section(other, rows.rows(other, None)) is None

@@ -9,10 +9,10 @@ import pytest
 
 from clmembench.benchmarks import multiplied
 from clmembench.benchmarks.arithmetic import FACTOR, arithmetic
-from clmembench.measure import verify
+from clmembench.measure.sampling import verify
 from clmembench.model import BuildError, Skip
 from clmembench.runtimes.fake import INFO, FakeDevice
-from clmembench.runtimes.opencl import RUNTIME
+from clmembench.runtimes.opencl.device import RUNTIME
 
 
 @pytest.fixture(scope="module", params=["cpu", "gpu"])

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from clmembench.benchmarks.atomic import LINE_BYTES, TABLE, _contest, atomic
-from clmembench.measure import verify
+from clmembench.measure.sampling import verify
 from clmembench.model import Skip
 from clmembench.runtimes.fake import INFO, FakeDevice
-from clmembench.runtimes.opencl import RUNTIME
+from clmembench.runtimes.opencl.device import RUNTIME
 
 CPU = replace(INFO, kind="cpu", compute_units=2)
 DEFAULT = {"op": "add", "dtype": "int", "memory": "global", "address": "same", "result": "used"}

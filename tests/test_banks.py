@@ -10,9 +10,9 @@ import pytest
 
 from clmembench.benchmarks import discovered
 from clmembench.benchmarks.banks import SUB_GROUP
-from clmembench.infer.bank_mappings import Banks
-from clmembench.infer.banks import Access, study
-from clmembench.infer.ways import line
+from clmembench.infer.access.bank_mappings import Banks
+from clmembench.infer.access.banks import Access, study
+from clmembench.infer.access.conflict_fit import line
 from clmembench.model import Skip
 from clmembench.runtimes.fake import INFO, FakeDevice
 from tests import banked

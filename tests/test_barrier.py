@@ -7,9 +7,10 @@ import pytest
 
 from clmembench.benchmarks import discovered
 from clmembench.benchmarks.barrier import BARRIERS_A_BLOCK
-from clmembench.data import kernel_source
-from clmembench.measure import Budget, measure
+from clmembench.measure.sampling import measure
 from clmembench.model import Skip
+from clmembench.plan.budget import Budget
+from clmembench.resources import kernel_source
 from clmembench.runtimes.fake import FakeDevice
 
 

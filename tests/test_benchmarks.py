@@ -10,13 +10,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench import plan
 from clmembench.benchmarks import discovered, headline_bytes, line_bytes, named
-from clmembench.benchmarks.pchase import random_cycle
+from clmembench.benchmarks.chase.pchase import random_cycle
 from clmembench.benchmarks.stream import value
 from clmembench.model import Axis, Benchmark, Launch, Local, Map, Metric, Overlap, Place, Skip, Slope, Work
+from clmembench.plan import sweep
+from clmembench.plan.selection import Selection, suites
 from clmembench.runtimes.fake import INFO, FakeDevice
-from clmembench.selection import Selection, suites
 from tests.builders import walked
 
 MIB = 1 << 20
@@ -90,8 +90,8 @@ def test_every_benchmark_has_points_a_summary_a_source_and_a_suite(name, info):
     assert benchmark.summary.endswith(".")
     assert benchmark.source
     assert benchmark.suite in suites()
-    assert benchmark.planned or next(plan.explore(benchmark, info, Selection()))
-    assert plan.outlook(benchmark, info, Selection(suite="quick"))
+    assert benchmark.planned or next(sweep.explore(benchmark, info, Selection()))
+    assert sweep.outlook(benchmark, info, Selection(suite="quick"))
 
 
 @pytest.mark.parametrize("suite", ["quick", "all"])
@@ -103,7 +103,7 @@ def test_every_value_of_an_axis_is_a_point_of_its_suite(name, info, suite):
     axes = {**benchmark.axes, **((benchmark.quick or {}) if suite == "quick" else {})}
     plain = {n: set(a.values(info)) for n, a in axes.items() if not a.tuning and not a.per_octave}
     info = replace(info, features=info.features | {"nontemporal"})
-    asked = [p for p in walked(plan.explore(benchmark, info, Selection(suite=suite))) if p.place == Place()]
+    asked = [p for p in walked(sweep.explore(benchmark, info, Selection(suite=suite))) if p.place == Place()]
     assert {n: {p.params[n] for p in asked} for n in plain} == plain
 
 
@@ -210,6 +210,6 @@ def test_one_benchmark_is_found_by_its_name_without_the_others():
         named("no_such")
     with pytest.raises(KeyError):
         named("stream.evil")
-    code = "import sys, clmembench.benchmarks as b; b.named('launch'); print('clmembench.benchmarks.mnf' in sys.modules)"
+    code = "import sys, clmembench.benchmarks as b; b.named('launch'); print('clmembench.benchmarks.mnf.mnf' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"

@@ -9,17 +9,19 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from clmembench import answers, measure, probe
-from clmembench.benchmarks import discovered, spaces
-from clmembench.child import Job, Session
-from clmembench.measure import Budget
+from clmembench.analysis import chase_latency
+from clmembench.benchmarks import discovered
+from clmembench.benchmarks.chase import spaces
+from clmembench.measure import probe, sampling
+from clmembench.measure.worker import Job, Session
 from clmembench.model import Launch, Local, Order, Pattern, Probe, Skip, Slope, Space
-from clmembench.patterns import offsets
+from clmembench.model.address_patterns import offsets
+from clmembench.plan.budget import Budget
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import INFO, FakeDevice
 
 KIB, MIB = 1 << 10, 1 << 20
-CHASE = import_module("clmembench.benchmarks.chase")
+CHASE = import_module("clmembench.benchmarks.chase.chase")
 RANDOM = Pattern("random", 64, 64, seed=3)
 TINY = Budget(least_s=0.0, most_s=0.02, noise=1.0, slope_ns=1e4, patience=100)
 HERE = [space for space in get_args(Space) if space != "global_cg"]  # which PTX alone can say
@@ -58,7 +60,7 @@ def steps(device) -> tuple[int, int]:
 @pytest.mark.parametrize("pattern", ORDERS.values(), ids=ORDERS)
 def test_a_lap_of_every_order_is_followed_in_order(device, pattern):
     slope = prepared(device, Probe(pattern))
-    assert isinstance(slope, Slope) and measure.verify(device, slope.work(slope.start)) == ""
+    assert isinstance(slope, Slope) and sampling.verify(device, slope.work(slope.start)) == ""
     lap = offsets(pattern)
     for _ in range(3):
         before, work = steps(device), slope.work(1)
@@ -76,10 +78,10 @@ def test_every_order_is_among_these():
 def test_every_space_has_a_lap_and_a_trace_that_are_verified(device, space):
     slope = prepared(device, Probe(RANDOM, space))
     for work in (slope.work(slope.start), slope.work(3 * slope.start)):
-        assert measure.verify(device, work) == ""
+        assert sampling.verify(device, work) == ""
         assert ("numbers" in " ".join(work.notes)) is (space in spaces.BY_NUMBER)
     work = prepared(device, Probe(RANDOM, space, "trace", skip=5, record=100))
-    assert measure.verify(device, work) == ""
+    assert sampling.verify(device, work) == ""
     visited = device.download(work.reads["visited"].buffer, np.uint32, 100)
     assert np.array_equal(visited, np.resize(np.roll(offsets(RANDOM), -6), 100))
 
@@ -89,7 +91,7 @@ def test_a_chain_that_is_not_the_lap_is_noticed(device, space):
     """Each launch follows the lap as it was uploaded: one that holds a node twice is no chain of any space."""
     slope = prepared(device, Probe(RANDOM, space))
     work, words = slope.work(slope.start), device.kept("chase lap", 8)
-    assert measure.verify(device, work) == ""
+    assert sampling.verify(device, work) == ""
     lap = device.download(words, np.uint32, 64)
     lap[9] = lap[30]
     device.upload(words, lap)
@@ -101,7 +103,7 @@ def test_a_damaged_node_is_noticed_and_not_followed(device):
     pattern = Pattern("random", 5000, 64)
     slope = prepared(device, Probe(pattern))
     work, arena = slope.work(slope.start), device.kept("chase arena", 8)
-    assert measure.verify(device, work) == ""
+    assert sampling.verify(device, work) == ""
     whole = device.download(arena, np.uint64, (5000 * 64 + spaces.ALIGNMENT) // 8)
     words = (offsets(pattern) // 8).astype(np.uint64)
     first = np.arange(spaces.ALIGNMENT // 8, dtype=np.uint64)  # where the base may be
@@ -119,18 +121,18 @@ def test_a_damaged_node_is_noticed_and_not_followed(device):
 def test_windows_read_what_one_launch_does(device, monkeypatch):
     asked = Probe(RANDOM, mode="trace", skip=10, record=200)
     whole = prepared(device, asked)
-    assert measure.verify(device, whole) == "" and len(whole.commands) == 1
+    assert sampling.verify(device, whole) == "" and len(whole.commands) == 1
     visited = device.download(whole.reads["visited"].buffer, np.uint32, 200)
     monkeypatch.setattr(CHASE, "WINDOW_BYTES", 8 * 48)
     parts = prepared(device, asked)
-    assert measure.verify(device, parts) == "" and len(parts.commands) == 5
+    assert sampling.verify(device, parts) == "" and len(parts.commands) == 5
     assert np.array_equal(device.download(parts.reads["visited"].buffer, np.uint32, 200), visited)
     assert parts.ops > whole.ops
 
 
 def test_a_trace_that_left_the_lap_is_noticed(device):
     work = prepared(device, Probe(RANDOM, mode="trace", record=50))
-    assert measure.verify(device, work) == ""
+    assert sampling.verify(device, work) == ""
     read = work.reads["visited"]
     visited = device.download(read.buffer, read.dtype, read.count)
     visited[20] += 64
@@ -143,7 +145,7 @@ def test_a_trace_that_left_the_lap_is_noticed(device):
 def test_a_cold_trace_empties_caches_before_every_launch(device, monkeypatch):
     monkeypatch.setattr(CHASE, "WINDOW_BYTES", 8 * 48)
     work = prepared(device, Probe(RANDOM, mode="trace", record=90, cold=True))
-    assert measure.verify(device, work) == ""
+    assert sampling.verify(device, work) == ""
     order = [c.kernel.name for c in (*work.before, *work.commands)]
     assert order == ["flush_write", "flush_read", "trace"] * 2
 
@@ -211,10 +213,10 @@ def test_a_probe_becomes_a_record_and_an_answer(device, mode):
     asked = Probe(RANDOM, mode=mode, skip=64 if mode == "trace" else 0, record=32 if mode == "trace" else 0)
     record = session.record(asked.params(), "measure")
     assert record.checked and record.status in ("ok", "suspect"), record.reason  # a busy host's clock may move
-    found = answers.answer(replace(record, status="ok"), asked)
+    found = chase_latency.answer(replace(record, status="ok"), asked)
     assert found.evidence == ("chase:0",) and found.unit == "cycles"
     if mode == "trace":
         assert found.latencies.shape[1] == 32 and len(found.latencies) >= 6
-        assert answers.quantum(record) >= 1
+        assert chase_latency.quantum(record) >= 1
     else:
         assert found.reason or found.low <= found.value <= found.high

@@ -2,10 +2,10 @@
 
 import pytest
 
-from clmembench import specs
-from clmembench.claims import FIRST, LARGEST, Said, placed, said, verdict
-from clmembench.data import sheet_paths
 from clmembench.model import Finding
+from clmembench.resources import sheet_paths
+from clmembench.specs import sheets
+from clmembench.specs.claims import FIRST, LARGEST, Said, placed, said, verdict
 from tests import found_hierarchies as hierarchies
 from tests.builders import device
 from tests.found_hierarchies import KIB, MIB, known, level, unknown
@@ -50,7 +50,7 @@ def test_a_driver_says_what_it_does_not_leave_at_0():
 
 
 def test_a_sheet_says_the_sizes_it_prints():
-    sheet = specs.find(hierarchies.gpu_device(), [specs.load(path) for path in sheet_paths()])
+    sheet = sheets.find(hierarchies.gpu_device(), [sheets.load(path) for path in sheet_paths()])
     printed = {c.level: c.value for c in said(hierarchies.gpu_device(), sheet) if c.source == "the sheet"}
     assert printed == {"L1": 256 * KIB, "L2": 50 * MIB, "local": 227 * KIB}
 

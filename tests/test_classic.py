@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from clmembench.infer.classic import read_saavedra, read_wong, saavedra, wong
+from clmembench.infer.classic.saavedra_wong import read_saavedra, read_wong, saavedra, wong
 from clmembench.model import Answer, Probe
-from clmembench.patterns import offsets
+from clmembench.model.address_patterns import offsets
 
 
 @dataclass(frozen=True)

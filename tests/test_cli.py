@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from clmembench import content_hash, results, shown
+from clmembench import sanitize
 from clmembench.cli.run import _sized
+from clmembench.results import content_hash, jsonl
 from tests.builders import device
 
 
@@ -73,7 +74,7 @@ def test_output_goes_to_a_terminal_of_any_encoding(tmp_path, command, encoding):
 
 def test_letters_that_a_terminal_lacks_are_written_by_ones_that_look_alike():
     stream = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
-    shown.write_anywhere(stream)
+    sanitize.write_anywhere(stream)
     stream.write("5 \xb5s \u2013 \u2502 \u20ac \udc80")
     stream.flush()
     assert stream.buffer.getvalue().decode("latin-1") == "5 \xb5s - | ? ?"
@@ -108,7 +109,7 @@ def test_a_run_ends_in_a_summary_and_a_file(stored):
     assert "Launch of a nearly empty kernel" in done.stdout
     assert str(path) in done.stdout
     assert "launch: 1 point," in done.stderr
-    run = results.read(path)
+    run = jsonl.read(path)
     assert {r.status for r in run.records} == {"ok"}
     assert all(r.checked for r in run.records)
 
@@ -200,7 +201,7 @@ def test_arrays_that_the_memory_does_not_hold_are_refused():
 def test_no_opencl_at_all_says_how_to_get_it(tmp_path):
     # an absolute library as the only vendor, which is none: the loader finds no platform
     hidden = "import pyopencl as cl, sys\ndef none(): raise cl.LogicError('clGetPlatformIDs', -1001)\n"
-    hidden += "from clmembench.runtimes import opencl_info\n"
+    hidden += "from clmembench.runtimes.opencl import info as opencl_info\n"
     hidden += "opencl_info.cl = type('cl', (), {'get_platforms': staticmethod(lambda: []), 'LogicError': cl.LogicError})\n"
     hidden += "from clmembench.cli import main\nsys.argv = ['clmembench', 'devices']\nmain()\n"
     done = subprocess.run([sys.executable, "-c", hidden], capture_output=True, text=True)
@@ -241,7 +242,7 @@ def test_ctrl_c_leaves_a_valid_file_and_exits_130(tmp_path):
     assert running.returncode == 130
     assert "interrupted" in errors
     assert "Traceback" not in errors
-    run = results.read(path)
+    run = jsonl.read(path)
     assert len(run.records) >= 2
     assert run.notes == ()
 
@@ -250,7 +251,7 @@ def test_a_run_goes_on_where_it_was_cut_off(tmp_path):
     path = tmp_path / "r.jsonl"
     command = ("run", "-d", "0", "-b", "launch", "-a", "groups=[1,2]", "-o", str(path))
     assert cli(*command).returncode == 0
-    whole = results.read(path)
+    whole = jsonl.read(path)
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:2]) + lines[2][:40])
     given = {
@@ -261,7 +262,7 @@ def test_a_run_goes_on_where_it_was_cut_off(tmp_path):
     }
     done = cli("run", "--resume", str(path), **given)  # defaults of the user's, of which the file knows better
     assert done.returncode == 0, done.stderr
-    again = results.read(path)
+    again = jsonl.read(path)
     assert again.header == whole.header and again.records[0] == whole.records[0]
     assert [r.params for r in again.records] == [r.params for r in whole.records]
     assert again.records[1].started > whole.records[1].started
@@ -289,7 +290,7 @@ def test_a_run_does_not_go_on_with_another_matrix_of_the_same_name(tmp_path):
     assert path.read_bytes() == whole
     matrix_file(matrix, "1.5")
     assert cli("run", "--resume", str(path)).returncode == 0
-    assert results.read(path).header.inputs == {str(matrix): content_hash.of_file(matrix)}
+    assert jsonl.read(path).header.inputs == {str(matrix): content_hash.of_file(matrix)}
 
 
 @pytest.mark.parametrize(
@@ -332,7 +333,7 @@ def test_resume_needs_a_run_of_a_device_that_is_here(stored, tmp_path):
     path, _ = stored
     other = tmp_path / "other.jsonl"
     header, _, rest = path.read_text().partition("\n")
-    device = results.read(path).header.device
+    device = jsonl.read(path).header.device
     other.write_text(header.replace(f'"id":"{device.id}"', '"id":"of another host"') + "\n" + rest)
     done = cli("run", "--resume", str(other))
     assert done.returncode == 3 and "which is not here" in done.stderr
@@ -364,14 +365,14 @@ def test_a_run_that_was_killed_leaves_whole_records_no_orphan_and_goes_on(tmp_pa
     children = Path(f"/proc/{first.pid}/task/{first.pid}/children").read_text().split()
     first.kill()
     first.communicate()
-    before = results.read(path).records
+    before = jsonl.read(path).records
     assert before and all(r.status == "ok" for r in before)
     while any(Path(f"/proc/{child}").exists() for child in children):
         assert time.monotonic() < deadline, "a child outlived its run"
         time.sleep(0.05)
     done = cli("run", "--resume", str(path))
     assert done.returncode == 0, done.stderr
-    after = results.read(path)
+    after = jsonl.read(path)
     assert after.records[: len(before)] == before and after.notes == ()
     points = [(r.benchmark, *r.params.values()) for r in after.records]
     assert len(points) == len(set(points)) > len(before)
@@ -403,7 +404,7 @@ def test_a_run_is_compared_checked_and_made_a_baseline(stored, tmp_path):
     for run, factor in zip(runs, (0.9, 0.94, 0.98, 1.02, 1.06, 1.1), strict=True):
         run.write_text("\n".join(map(json.dumps, [lines[0], *(slowed(record, factor) for record in lines[1:])])) + "\n")
     assert cli("baseline", "create", *map(str, runs), "-o", str(base)).returncode == 0
-    assert {r.process for r in results.read(base).records} == set(range(6))
+    assert {r.process for r in jsonl.read(base).records} == set(range(6))
     lines = [json.loads(line) for line in base.read_text().splitlines()]
     assert cli("baseline", "create", str(path), "-o", str(base)).returncode == 2  # never replaced unasked
     done = cli("check", str(path), "--baseline", str(base), "--junit", str(junit), "--margin", "90%")
@@ -445,7 +446,7 @@ def test_a_check_keeps_its_exit_code_and_its_verdict_when_its_output_is_not_read
 
 def test_a_baseline_of_another_device_is_refused_unless_told(stored, tmp_path):
     path, other = stored[0], tmp_path / "other.jsonl"
-    name = json.dumps(results.read(path).header.device.name)
+    name = json.dumps(jsonl.read(path).header.device.name)
     other.write_text(path.read_text().replace(name, '"Another device"', 1))
     done = cli("check", str(path), "--baseline", str(other))
     assert done.returncode == 2 and "a baseline of Another device" in done.stderr and "--force" in done.stderr
@@ -496,12 +497,12 @@ def test_a_run_without_isolation_and_one_whose_benchmark_ran_out_of_time(tmp_pat
     command = ("run", "-b", "launch", "-a", "groups=[1,4]")
     done = cli(*command, "--no-isolate", "-o", str(path))
     assert done.returncode == 0, done.stderr
-    assert [r.status for r in results.read(path).records] == ["ok", "ok"]
+    assert [r.status for r in jsonl.read(path).records] == ["ok", "ok"]
     for more in (("--processes", "2"), ("-a", "compute_units=1")):
         done = cli(*command, "--no-isolate", *more, "-o", str(tmp_path / "two.jsonl"))
         assert done.returncode == 2 and "--no-isolate" in done.stderr
     done = cli(*command, "--benchmark-timeout", "1ms", "-o", str(short))
-    statuses = {r.status for r in results.read(short).records}
+    statuses = {r.status for r in jsonl.read(short).records}
     assert done.returncode in (0, 4) and statuses <= {"skipped", "timeout"}
     # what was skipped for want of time is measured when there is more
     assert cli("run", "--resume", str(short), "--benchmark-timeout", "100s").returncode in (0, 4)
@@ -510,7 +511,7 @@ def test_a_run_without_isolation_and_one_whose_benchmark_ran_out_of_time(tmp_pat
 def test_strict_tells_of_what_is_suspect(stored, tmp_path, monkeypatch):
     # a sample may take no time, so there are too few of them
     path = tmp_path / "few.jsonl"
-    few = "from clmembench import stats, measure\nstats.MIN_SAMPLES = 10**6\n"
+    few = "from clmembench.analysis import stats\nstats.MIN_SAMPLES = 10**6\n"
     few += "from clmembench.cli import main\nimport sys\nsys.argv = ['clmembench', *sys.argv[1:]]\nmain()\n"
     command = [sys.executable, "-c", few, "run", "-b", "launch", "-a", "groups=1", "--strict", "-o", str(path), "--no-isolate"]
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}

@@ -4,17 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench import results
+from clmembench.analysis.derive import derive
 from clmembench.cli import app, topology
-from clmembench.derive import derive
-from clmembench.dissection import limits, replayed
 from clmembench.gates.consistency import across, conflicts, same_device
 from clmembench.gates.whole import judged_run
-from clmembench.infer import levels, steps
-from clmembench.infer.dissect import Limits, dissect
-from clmembench.infer.found import measured
+from clmembench.infer import plateaus
+from clmembench.infer.findings import measured
+from clmembench.infer.hierarchy import curve_steps
+from clmembench.infer.hierarchy.dissect import Limits, dissect
 from clmembench.model import CacheLevel, Card, Hierarchy, Metric, TlbLevel
-from clmembench.report.anatomy import Dissected
+from clmembench.plan.hierarchy import limits, replayed
+from clmembench.report.hierarchy.section import Dissected
+from clmembench.results import jsonl
 from tests.builders import CHASE, clock, device, header, record, run, series, slope
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, plain
 
@@ -97,7 +98,7 @@ def test_memory_of_62_ns_and_chases_of_210_contradict_each_other():
 
 def test_a_walk_that_was_measured_explains_a_slow_chase():
     seen = replace(hierarchy(62.0), patterns={"P5_ns": measured("latency_P5_ns", 200.0, "", IDS, 190.0, 212.0, "ns")})
-    assert not conflicts(seen, levels.curve(chased(stepped(230.0)).records, CHASE.metrics[0], "array_bytes"))
+    assert not conflicts(seen, plateaus.curve(chased(stepped(230.0)).records, CHASE.metrics[0], "array_bytes"))
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def test_sizes_and_latencies_that_a_chase_excludes_are_inconsistent(ns_of, wrong
 
 def test_a_set_of_unknown_translation_is_not_held_against_a_cache():
     slow = chased(lambda size: stepped(100.0)(size) + (9.0 if size > 128 * KIB else 0.0))
-    assert not conflicts(hierarchy(100.0), levels.curve(slow.records, CHASE.metrics[0], "array_bytes"))
+    assert not conflicts(hierarchy(100.0), plateaus.curve(slow.records, CHASE.metrics[0], "array_bytes"))
 
 
 def test_bandwidth_that_falls_within_a_level_excludes_its_size():
@@ -149,7 +150,7 @@ def test_the_committed_runs_of_one_device_agree():
     from tests.test_evidence import RUNS
 
     paths = {path.stem: path for path in RUNS}
-    chases, points = (results.read(paths[name]) for name in ("h100-sxm-topology", "h100-sxm"))
+    chases, points = (jsonl.read(paths[name]) for name in ("h100-sxm-topology", "h100-sxm"))
     alike = replace(points, header=replace(points.header, device=chases.header.device))
     (_, kept), (found, _) = across([chases, alike], [topology.inferred(chases), None])
     assert found == topology.inferred(chases) and kept == alike
@@ -157,10 +158,10 @@ def test_the_committed_runs_of_one_device_agree():
 
 def test_a_report_holds_its_runs_against_each_other(tmp_path, capsys, monkeypatch):
     first, second = tmp_path / "chased.jsonl", tmp_path / "points.jsonl"
-    with results.Writer(first, header(CPU, {"chase": CHASE})) as writer:
+    with jsonl.Writer(first, header(CPU, {"chase": CHASE})) as writer:
         writer.write(replace(slope({"order": "random", "count": 64}, [2.0] * 8), benchmark="chase"))
     points = chased(stepped(210.0))
-    with results.Writer(second, points.header) as writer:
+    with jsonl.Writer(second, points.header) as writer:
         for one in points.records:
             writer.write(one)
     seen = Dissected(hierarchy(62.0, 3.0))
@@ -177,7 +178,7 @@ def test_both_commands_ask_for_the_same_sets_before_they_speak_of_memory():
     for claimed in (0, 32 * MIB, 300 * MIB, 480 * MIB):
         for kind in ("cpu", "gpu"):
             info = replace(CPU, kind=kind, cache_bytes=claimed)
-            assert limits(info).floor_bytes == levels.floor_bytes(info)
+            assert limits(info).floor_bytes == plateaus.floor_bytes(info)
 
 
 def dissected(device, most_bytes, floor_bytes):
@@ -201,10 +202,10 @@ def two_levels(last, knee, unit="cycles"):
     sizes = [int(4096 * 2 ** (n / 4)) for n in range(100) if 4096 * 2 ** (n / 4) <= last]
     ns = [5.0 if size <= knee else 90.0 for size in sizes]
     held = max(n for n, size in enumerate(sizes) if size <= knee)
-    step = steps.Step(10.0, 5.0, 180.0, sizes[held], sizes[held + 1], sizes[held + 1])
+    step = curve_steps.Step(10.0, 5.0, 180.0, sizes[held], sizes[held + 1], sizes[held + 1])
     ids = tuple((f"chase:{n}",) for n in range(len(sizes)))
     values = tuple(2 * v for v in ns) if unit == "cycles" else tuple(ns)
-    return steps.Curve(tuple(sizes), values, tuple(ns), (step,), values[-1], ns[-1], 0.001, unit, 0.001, ids)
+    return curve_steps.Curve(tuple(sizes), values, tuple(ns), (step,), values[-1], ns[-1], 0.001, unit, 0.001, ids)
 
 
 @pytest.mark.parametrize("knee", [32 * KIB, 700 * KIB, 12 * MIB])
@@ -212,14 +213,14 @@ def two_levels(last, knee, unit="cycles"):
 @pytest.mark.parametrize("floor", [0, 4 * MIB, 128 * MIB])
 def test_topology_calls_memory_what_pchase_does(knee, octaves, floor):
     curve = two_levels(knee << octaves, knee)
-    same = [levels.Sample(s, v, 0.99 * v, 1.01 * v) for s, v in zip(curve.sizes, curve.ns, strict=True)]
-    (memory,) = steps.memory(curve, True, floor)
-    assert (memory.findings["latency_ns"].status == "ok") == levels.settled(same, floor)
+    same = [plateaus.Sample(s, v, 0.99 * v, 1.01 * v) for s, v in zip(curve.sizes, curve.ns, strict=True)]
+    (memory,) = curve_steps.memory(curve, True, floor)
+    assert (memory.findings["latency_ns"].status == "ok") == plateaus.settled(same, floor)
 
 
 def test_what_is_not_surely_memory_has_a_least_latency_in_the_unit_that_is_known():
-    (memory,) = steps.memory(two_levels(MIB, 32 * KIB, "ns"), True, 4 * MIB)
+    (memory,) = curve_steps.memory(two_levels(MIB, 32 * KIB, "ns"), True, 4 * MIB)
     assert memory.findings["latency_ns"].low == pytest.approx(90.0, rel=0.01)
     assert memory.findings["latency_cycles"].low is None
-    (helped,) = steps.memory(two_levels(MIB, 32 * KIB), False, 0)
+    (helped,) = curve_steps.memory(two_levels(MIB, 32 * KIB), False, 0)
     assert helped.findings["latency_ns"].status == "undetermined" and helped.findings["latency_ns"].low is None

@@ -7,7 +7,8 @@ import os
 
 import pytest
 
-from clmembench import content_hash, data
+from clmembench import resources
+from clmembench.results import content_hash
 
 
 def laid_out(folder, inside):
@@ -55,7 +56,7 @@ def test_what_python_and_editors_leave_is_no_part_of_a_revision(tmp_path):
 
 
 def test_the_revision_of_this_program_is_of_its_own_files():
-    assert content_hash.of_sources() == content_hash.of_parts(data.package_folder(), *data.folders())
+    assert content_hash.of_sources() == content_hash.of_parts(resources.package_folder(), *resources.folders())
     assert content_hash.of_sources().startswith("sha256:") and len(content_hash.of_sources()) == 71
 
 

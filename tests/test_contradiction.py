@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench.infer.classic import read_saavedra, read_wong, saavedra, wong
-from clmembench.infer.contradiction import is_miss, overflow, read_overflow, resolve, side_by_side
+from clmembench.infer.classic.contradiction import is_miss, overflow, read_overflow, resolve, side_by_side
+from clmembench.infer.classic.saavedra_wong import read_saavedra, read_wong, saavedra, wong
 from clmembench.model import Answer, Probe
 from tests.simulated import Cache, Machine, Noise, Path, Sets, plain
 from tests.test_classic import asked, values

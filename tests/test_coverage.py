@@ -7,7 +7,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from clmembench.stats import difference, summarise
+from clmembench.analysis.stats import difference, summarise
 
 TRIALS = 1000  # their share is within 0.02 of its expectation, by over 2.9 standard errors
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from clmembench import fresh_interpreter
-from clmembench.benchmarks import programs
-from clmembench.child import Job
-from clmembench.isolate import probed
+from clmembench.benchmarks.peers import programs
+from clmembench.host import fresh_interpreter
+from clmembench.measure.worker import Job
+from clmembench.measure.worker_process import probed
 from clmembench.report import fleet
-from clmembench.results import Writer
+from clmembench.results.jsonl import Writer
 from clmembench.runtimes.fake import INFO
 from tests.builders import STREAM, device, header, record, series
 from tests.faulty import ROOT, Command, tree
@@ -160,7 +160,7 @@ def test_programs_are_looked_for_in_absolute_folders_only(planted, monkeypatch, 
 
 def test_figures_take_no_settings_from_the_current_folder(planted, tmp_path):
     """matplotlib reads a file matplotlibrc there, which can, for one, have every text set by a program."""
-    code = "from clmembench.report import drawing; f, (a,) = drawing.subplots(1, 3); a.set_title('x'); print(drawing.svg(f))"
+    code = "from clmembench.report.figures import style; f, (a,) = style.subplots(1, 3); a.set_title('x'); print(style.svg(f))"
     pages = []
     for rc in (None, "text.usetex: True\naxes.titlecolor: red\nlines.linewidth: 20\nsvg.image_inline: False\n"):
         if rc is not None:

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.derive import derive, derive_point, values_of
+from clmembench.analysis.derive import derive, derive_point, values_of
 from clmembench.model import Card, Metric, Place, Run
 from tests.builders import BANDWIDTH, CHASE, COST, LATENCY, STREAM, clock, device, header, record, run, series, slope
 

@@ -9,18 +9,19 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from clmembench import measure, plan
 from clmembench.benchmarks import discovered
+from clmembench.measure import sampling
 from clmembench.model import Local, Skip
+from clmembench.plan import sweep
+from clmembench.plan.selection import Selection
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import INFO, FakeDevice
-from clmembench.selection import Selection
 from tests.builders import walked
 
-DGEMM = import_module("clmembench.benchmarks.dgemm")
-CHECK = import_module("clmembench.benchmarks.gemm_check")
-SHAPE = import_module("clmembench.benchmarks.gemm_shape")
-MATRIX = import_module("clmembench.benchmarks.gemm_matrix")
+DGEMM = import_module("clmembench.benchmarks.dgemm.dgemm")
+CHECK = import_module("clmembench.benchmarks.dgemm.gemm_check")
+SHAPE = import_module("clmembench.benchmarks.dgemm.gemm_shape")
+MATRIX = import_module("clmembench.benchmarks.dgemm.gemm_matrix")
 CPU = replace(INFO, kind="cpu", compute_units=2)
 TYPES = {"double": np.float64, "float": np.float32}
 UNASKED = [  # every shape that is tried unasked
@@ -63,7 +64,7 @@ def test_every_shape_is_right_at_any_size_and_after_any_number_of_passes(device,
     for n in (1, 37, 130):
         work = prepare(device, n, dtype, shape)
         assert work.flops == 2 * n**3
-        assert measure.verify(device, work) == ""
+        assert sampling.verify(device, work) == ""
         device.run(work.commands * 2)
         work.check()
 
@@ -74,14 +75,14 @@ def test_any_number_of_work_groups_shares_the_tiles(device, monkeypatch, groups,
     monkeypatch.setattr(device, "info", replace(device.info, work_groups=groups))
     work = prepare(device, 300, "double", shape)  # 5 x 5 tiles of 64 x 64, in bands
     assert work.commands[-1].global_size == (groups * shape[0],)
-    assert measure.verify(device, work) == ""
+    assert sampling.verify(device, work) == ""
 
 
 @pytest.mark.parametrize("shape", [(1, "6x8", 64), (1, "12x16", 256), (64, "8x8", 8)], ids=str)
 def test_a_product_too_large_to_be_compared_whole_is_checked(device, shape):
     n = CHECK.WHOLE + 88  # more than one block of rows and of depth, and more than one band of tiles
     work = prepare(device, n, "float", shape)
-    assert measure.verify(device, work) == ""
+    assert sampling.verify(device, work) == ""
     first, second = (CHECK.element(np.arange(n * n), seed + device.seed).reshape(n, n) for seed in CHECK.SEEDS)
     found = stored(device, work, "float")
     wide = DGEMM._shape("portable", "float", shape[1], shape[2], shape[0]).tile[1]
@@ -94,7 +95,7 @@ def test_a_product_too_large_to_be_compared_whole_is_checked(device, shape):
 @pytest.mark.parametrize("shape", [(1, "6x8", 256), (64, "8x8", 8)], ids=str)
 def test_one_wrong_element_is_noticed_wherever_it_is(device, n, dtype, shape):
     work = prepare(device, n, dtype, shape)
-    assert measure.verify(device, work) == ""
+    assert sampling.verify(device, work) == ""
     whole = stored(device, work, dtype)
     columns = -(-n // (64 if shape[0] > 1 else 8)) * (64 if shape[0] > 1 else 8)
     for row, column in ((0, 0), (n // 2, n // 3), (n - 1, n - 1)):
@@ -109,7 +110,7 @@ def test_one_wrong_element_is_noticed_wherever_it_is(device, n, dtype, shape):
 
 def test_two_wrong_elements_that_cancel_in_the_sum_of_a_row_are_noticed(device):
     work = prepare(device, 600)
-    assert measure.verify(device, work) == ""
+    assert sampling.verify(device, work) == ""
     damaged = stored(device, work, "double")
     damaged[10] += 1
     damaged[11] -= 1
@@ -194,14 +195,14 @@ def test_what_matrix_instructions_cannot_do_is_skipped_with_a_reason(shape, info
 def test_single_has_no_matrix_instructions_and_who_names_a_size_is_told_once():
     with pytest.raises(Skip, match="doubles alone"):
         prepare(FakeDevice(INFO), 64, "float", (128, "64x32", 8), "ptx")
-    tried = walked(plan.explore(discovered()["dgemm"], INFO, Selection(axes={"n": (64,)})))
+    tried = walked(sweep.explore(discovered()["dgemm"], INFO, Selection(axes={"n": (64,)})))
     assert sum(p.params["variant"] == "ptx" and p.params["dtype"] == "float" for p in tried) == 1
 
 
 @pytest.mark.parametrize(("info", "n"), [(CPU, 2048), (INFO, 8192)], ids=["cpu", "gpu"])
 def test_few_shapes_are_tried_unasked(info, n):
     # the first is the likely best, and each one costs a compilation
-    tried = walked(plan.explore(discovered()["dgemm"], info, Selection()))
+    tried = walked(sweep.explore(discovered()["dgemm"], info, Selection()))
     points = [p for p in tried if p.params["n"] == n and p.params["dtype"] == "double"]
     likely = {"portable": ("6x8", "8x8"), "ptx": ("64x32",)}
     variants = {v: [p for p in points if p.params["variant"] == v] for v in DGEMM._variants(info)}
@@ -217,7 +218,7 @@ def test_few_shapes_are_tried_unasked(info, n):
 def test_both_variants_of_double_are_measured_where_there_is_ptx(suite):
     for features, wanted in ((INFO.features, {"portable", "ptx"}), (INFO.features - {"ptx"}, {"portable"})):
         info = replace(INFO, features=features)
-        tried = walked(plan.explore(discovered()["dgemm"], info, Selection(suite=suite)))
+        tried = walked(sweep.explore(discovered()["dgemm"], info, Selection(suite=suite)))
         assert {p.params["variant"] for p in tried if p.params["dtype"] == "double"} == wanted
         assert {p.params["variant"] for p in tried if p.params["dtype"] == "float"} <= {"portable"}
 
@@ -242,7 +243,7 @@ def test_the_kernel_for_matrix_instructions_is_right_where_they_are_emulated(dev
     monkeypatch.setattr(device, "info", replace(device.info, features=features, local_mem_bytes=local_mem_bytes))
     work = prepare(device, n, "double", shape, "ptx")
     assert work.flops == 2 * n**3
-    assert measure.verify(device, work) == ""
+    assert sampling.verify(device, work) == ""
     device.run(work.commands * 2)
     work.check()
 
@@ -252,7 +253,7 @@ def test_any_number_of_work_groups_shares_the_tiles_of_matrix_instructions(devic
     monkeypatch.setattr(device, "info", replace(device.info, work_groups=groups, features=device.info.features - {"ptx"}))
     work = prepare(device, 200, "double", (128, "32x16", 8), "ptx")  # 7 x 4 tiles of 32 x 64
     assert work.commands[-1].global_size == (groups * 128,)
-    assert measure.verify(device, work) == ""
+    assert sampling.verify(device, work) == ""
 
 
 @pytest.mark.parametrize(
@@ -291,4 +292,4 @@ def test_a_cpu_with_little_local_memory_computes_the_same(device, monkeypatch, l
     monkeypatch.setattr(device, "info", replace(device.info, local_mem_bytes=local_mem_bytes))
     work = prepare(device, 300, "double", (1, "12x16", 128))
     assert sum(arg.nbytes for arg in work.commands[-1].args if isinstance(arg, Local)) <= local_mem_bytes
-    assert measure.verify(device, work) == ""
+    assert sampling.verify(device, work) == ""

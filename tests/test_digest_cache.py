@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from clmembench import content_hash, specs
 from clmembench.report import digest_cache, fleet
-from clmembench.results import encode
+from clmembench.results import content_hash
+from clmembench.results.jsonl import encode
+from clmembench.specs import sheets
 from tests.builders import STREAM, record, series
 from tests.test_fleet import COPY, stored
 
@@ -38,7 +39,7 @@ def read(run: Path, key, monkeypatch, made: bool) -> fleet.Digest:
     one = fleet.digest
     with monkeypatch.context() as patch:
         patch.setattr(fleet, "digest", lambda *given: calls.append(given) or one(*given))
-        found = fleet.kept_digest(run, False, specs.every(), key)
+        found = fleet.kept_digest(run, False, sheets.every(), key)
     assert bool(calls) is made
     return found
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from clmembench.dissection import replayed
-from clmembench.infer import soft, steps
-from clmembench.infer.asking import Asked, Bound, Chase, Contrast, bound
-from clmembench.infer.dissect import Limits, dissect
+from clmembench.infer.hierarchy import curve_steps, random_pages
+from clmembench.infer.hierarchy.dissect import Limits, dissect
+from clmembench.infer.hierarchy.probing import Asked, Bound, Chase, Contrast, bound
 from clmembench.model import Answer, Pattern, Probe
+from clmembench.plan.hierarchy import replayed
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
 from tests.truths import TRUTHS
 
@@ -191,8 +191,8 @@ def test_a_rise_with_a_flat_step_in_it_is_one_level_and_two_rises_are_two():
     sizes = [1024 * 2**k for k in range(12)]
     one = [4.0, 4.0, 4.0, 6.0, 6.0, 9.0, 12.0, 12.0, 12.0, 12.0, 12.0, 12.0]
     two = [4.0, 4.0, 4.0, 12.0, 12.0, 12.0, 12.0, 40.0, 40.0, 40.0, 40.0, 40.0]
-    assert [(s.hit, s.miss) for s in steps.steps(sizes, one, one, 0.001)] == [(4.0, 12.0)]
-    assert [(s.hit, s.miss) for s in steps.steps(sizes, two, two, 0.001)] == [(4.0, 12.0), (12.0, 40.0)]
+    assert [(s.hit, s.miss) for s in curve_steps.steps(sizes, one, one, 0.001)] == [(4.0, 12.0)]
+    assert [(s.hit, s.miss) for s in curve_steps.steps(sizes, two, two, 0.001)] == [(4.0, 12.0), (12.0, 40.0)]
 
 
 def test_pages_in_random_frames_miss_by_the_binomial_law():
@@ -201,14 +201,14 @@ def test_pages_in_random_frames_miss_by_the_binomial_law():
         drawn = random.integers(colours, size=(4000, pages))
         held = np.stack([np.bincount(row, minlength=colours) for row in drawn])
         share = np.where(held > ways, held, 0).sum() / drawn.size
-        assert soft.missing(colours * ways * 4096, ways, 4096, pages * 4096) == pytest.approx(share, abs=0.01)
+        assert random_pages.missing(colours * ways * 4096, ways, 4096, pages * 4096) == pytest.approx(share, abs=0.01)
 
 
 def test_a_ramp_gives_bounds_around_the_true_size_and_none_where_it_is_another_law():
-    points = [(int(s * MIB), soft.missing(MIB, 8, 4096, s * MIB)) for s in (0.4, 0.5, 0.6, 0.7, 0.85, 1.0, 1.2)]
-    ramp = soft.fitted(points, 4096, 256 * KIB, 4 * MIB)
+    points = [(int(s * MIB), random_pages.missing(MIB, 8, 4096, s * MIB)) for s in (0.4, 0.5, 0.6, 0.7, 0.85, 1.0, 1.2)]
+    ramp = random_pages.fitted(points, 4096, 256 * KIB, 4 * MIB)
     assert ramp.low <= MIB <= ramp.high and ramp.high < 1.3 * ramp.low
-    assert soft.fitted([(k * MIB, 0.5) for k in (1, 2, 4, 8, 16)], 4096, 256 * KIB, 4 * MIB) is None
+    assert random_pages.fitted([(k * MIB, 0.5) for k in (1, 2, 4, 8, 16)], 4096, 256 * KIB, 4 * MIB) is None
 
 
 def test_a_probe_is_asked_once():

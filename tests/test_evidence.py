@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from clmembench import results
 from clmembench.cli import app
 from clmembench.model import Finding
+from clmembench.results import jsonl
 
 RUNS = sorted((Path(__file__).parents[1] / "reports").glob("*.jsonl"))
 READERS = (("show",), ("topology",), ("advise",), ("casestudy", "mnf"))
@@ -57,7 +57,7 @@ def test_no_committed_run_has_an_answer_without_evidence(command, run):
     if called.exit_code:
         assert any(says in " ".join(called.output.split()) for says in NONE), called.output
         return
-    records = {f"{r.benchmark}:{r.index}" for r in results.read(run).records}
+    records = {f"{r.benchmark}:{r.index}" for r in jsonl.read(run).records}
     found = list(findings_of(json.loads(called.stdout)))
     bare = [f for f in found if is_sure(f) and not f["evidence"]]
     assert not bare

@@ -17,9 +17,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from clmembench.model import Place, Run
-from clmembench.report import document, rows, text
-from clmembench.results import ResultsError, encode, read
-from clmembench.specs import SpecError
+from clmembench.report import page as document
+from clmembench.report import rows, terminal
+from clmembench.results.jsonl import ResultsError, encode, read
+from clmembench.specs.sheets import SpecError
 from tests.builders import CHASE, STREAM, clock, device, header, record, run, series, slope
 
 KIB = 1 << 10
@@ -157,7 +158,9 @@ def test_whatever_is_read_is_derived_and_shown_as_text(folder, content):
         assert row["median"] is None or row["ci_low"] is None or row["ci_low"] <= row["median"] <= row["ci_high"]
     head, *lines = csv.reader(io.StringIO(rows.to_csv(table))) if table else [[]]
     assert [len(line) for line in lines] == [len(head)] * len(table)
-    shown = text.as_text(found, table, sheet) + rows.to_markdown(table) + rows.to_latex(table) + document.as_markdown([found])
+    shown = (
+        terminal.as_text(found, table, sheet) + rows.to_markdown(table) + rows.to_latex(table) + document.as_markdown([found])
+    )
     assert [c for c in shown if not c.isprintable() and c != "\n"] == []
 
 

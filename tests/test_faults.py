@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from clmembench import results
+from clmembench.results import jsonl
 from tests.faulty import BAD_LAUNCH, ROOT, WITHOUT_TEMPORARY, Command, mountable, tree, whole_lines, within
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
@@ -59,7 +59,7 @@ def ended(package: Path, tmp_path: Path, *args: str, **rest) -> tuple[int | None
 
 
 def outcomes(tmp_path: Path) -> dict[object, tuple[str, str]]:
-    run = results.read(tmp_path / "r.jsonl")
+    run = jsonl.read(tmp_path / "r.jsonl")
     assert run.notes == ()
     return {r.params["groups"]: (r.status, r.reason) for r in run.records}
 
@@ -93,20 +93,20 @@ def test_a_fault_costs_its_point_and_no_other(fake, tmp_path, fault, status, say
     )
     found = outcomes(tmp_path)
     assert code == 4
-    assert found.pop(2)[0] == status and says in results.read(tmp_path / "r.jsonl").records[1].reason
+    assert found.pop(2)[0] == status and says in jsonl.read(tmp_path / "r.jsonl").records[1].reason
     assert found == {1: ("ok", ""), 4: ("ok", "")}
 
 
 def test_a_device_that_is_lost_twice_is_not_tried_again_for_that_benchmark(fake, tmp_path):
     args = ("run", "-b", "launch", "-b", "launch_wait", "-a", "groups=[1,2,4]", "-o", str(tmp_path / "r.jsonl"))
     code, _ = ended(fake, tmp_path, *args, environment={"FAULTY_DEVICE": "lost:0"})
-    reasons = [r.reason for r in results.read(tmp_path / "r.jsonl").records if r.benchmark == "launch"]
+    reasons = [r.reason for r in jsonl.read(tmp_path / "r.jsonl").records if r.benchmark == "launch"]
     assert code == 4
     # a process in which it was lost would say DEVICE_NOT_AVAILABLE: the second point had a new one
     assert all("the device was lost: clFinish failed: OUT_OF_RESOURCES" in reason for reason in reasons[:2])
     assert "not tried: launch has ended its process 2 times" in reasons[2]
-    assert results.read(tmp_path / "r.jsonl").records[3].benchmark == "launch_wait"
-    assert "was lost" in results.read(tmp_path / "r.jsonl").records[3].reason
+    assert jsonl.read(tmp_path / "r.jsonl").records[3].benchmark == "launch_wait"
+    assert "was lost" in jsonl.read(tmp_path / "r.jsonl").records[3].reason
 
 
 def test_a_kernels_bad_access_and_its_bad_instruction_on_pocl(pocl, tmp_path):
@@ -136,7 +136,7 @@ def test_memory_that_the_driver_cannot_have_costs_its_point_on_pocl(pocl, tmp_pa
     )
     before = ("sh", "-c", 'ulimit -v 1000000; exec "$@"', "sh")
     code, _ = ended(pocl, tmp_path, *args, "-o", str(tmp_path / "r.jsonl"), before=before)
-    small, large = results.read(tmp_path / "r.jsonl").records
+    small, large = jsonl.read(tmp_path / "r.jsonl").records
     assert code == 4
     assert (small.status, small.params["array_bytes"]) == ("ok", 1 << 20)
     assert large.status == "failed" and large.reason and not large.series
@@ -196,7 +196,7 @@ def test_a_disk_that_fills_up_keeps_what_was_written(fake, tmp_path):
     code, said = ended(fake, tmp_path, *args, before=("unshare", "-rm", "sh", "-c", SMALL_DISK, "sh"))
     assert code == 1
     assert "cannot write disk/r.jsonl: No space left on device" in said and "free space" in said
-    assert results.read(tmp_path / "kept").records[0].status == "ok"
+    assert jsonl.read(tmp_path / "kept").records[0].status == "ok"
     assert (tmp_path / "kept").stat().st_size == 32 << 10
 
 
@@ -209,7 +209,7 @@ def test_a_limit_on_the_files_size_is_met_and_later_gone_on_from(fake, tmp_path)
     assert 1 < kept.count(b"\n") < 6 and len(kept) <= 80 * 512
     assert ended(fake, tmp_path, *resumed(tmp_path))[0] == 0
     assert (tmp_path / "r.jsonl").read_bytes().startswith(kept)
-    assert [r.params["groups"] for r in results.read(tmp_path / "r.jsonl").records] == [1, 2, 3, 4, 5]
+    assert [r.params["groups"] for r in jsonl.read(tmp_path / "r.jsonl").records] == [1, 2, 3, 4, 5]
 
 
 def test_a_place_where_nobody_may_write(fake, tmp_path):
@@ -249,7 +249,7 @@ def test_a_folder_that_goes_during_a_run(fake, tmp_path, moved):
     assert "Traceback" not in command.said()
     if moved:
         # the run's file is where the folder now is
-        assert [r.status for r in results.read(there / "r.jsonl").records] == ["ok", "timeout", "ok"]
+        assert [r.status for r in jsonl.read(there / "r.jsonl").records] == ["ok", "timeout", "ok"]
 
 
 # ---- the run is ended -----------------------------------------------------------------------------------------------
@@ -290,7 +290,7 @@ def test_a_run_that_is_ended_within_an_endless_kernel_leaves_nothing_and_goes_on
     assert ended(fake, tmp_path, *resumed(tmp_path))[0] == 0
     assert (tmp_path / "r.jsonl").read_bytes().startswith(kept)
     assert outcomes(tmp_path) == dict.fromkeys((1, 2, 4), ("ok", ""))
-    assert len(results.read(tmp_path / "r.jsonl").records) == 3
+    assert len(jsonl.read(tmp_path / "r.jsonl").records) == 3
 
 
 @pytest.mark.parametrize(("end", "code"), [ENDS[0], ENDS[2]])
@@ -345,7 +345,7 @@ def held(info):
 
 def test_what_another_run_did_until_the_lock_was_free_is_not_repeated(tmp_path):
     late = tree(tmp_path / "late")
-    with (late / "clmembench" / "lock.py").open("a") as file:
+    with (late / "clmembench" / "host" / "device_lock.py").open("a") as file:
         file.write(ENDED_MEANWHILE)
     args = launches(tmp_path, "1,2")
     assert ended(late, tmp_path, *args)[0] == 0
@@ -365,7 +365,7 @@ def test_a_file_that_was_cut_at_any_byte_is_gone_on_with(fake, tmp_path):
     for cut in sorted({*range(ends[0], len(whole), 401), *(n for n in around if ends[0] <= n < len(whole))}):
         path = tmp_path / "cut.jsonl"
         path.write_bytes(whole[:cut])
-        with results.Writer.going_on(path):
+        with jsonl.Writer.going_on(path):
             pass
         # complete lines stay, and so does a last one that lacks but its newline
         assert path.read_bytes() == whole[: max(end for end in ends if end - 1 <= cut)]
@@ -413,7 +413,7 @@ def test_a_wall_clock_that_leaps_changes_nothing(pocl, tmp_path, leaping):
     code, said = ended(pocl, tmp_path, *launches(tmp_path, "1,2"), environment=environment)
     assert code == 0 and outcomes(tmp_path) == {1: ("ok", ""), 2: ("ok", "")}
     assert 0 < float(re.search(r"launch: 2 points, ([-0-9.]+) s", said)[1]) < LIMIT_S
-    for record in results.read(tmp_path / "r.jsonl").records:
+    for record in jsonl.read(tmp_path / "r.jsonl").records:
         assert 0 < record.seconds < LIMIT_S and all(0 < ns < 1e9 for s in record.series for ns in s.host_ns)
 
 
@@ -488,7 +488,7 @@ def test_nobody_reading_the_progress_is_no_reason_to_stop(fake, tmp_path):
     args = ("run", "-b", "launch", "-b", "launch_wait", "-a", "groups=1", "-o", str(tmp_path / "r.jsonl"))
     torn = 'exec 2>&-; exec "$@" 2>/dev/full'
     code, _ = ended(fake, tmp_path, *args, before=("sh", "-c", torn, "sh"))
-    assert code == 0 and [r.status for r in results.read(tmp_path / "r.jsonl").records] == ["ok", "ok"]
+    assert code == 0 and [r.status for r in jsonl.read(tmp_path / "r.jsonl").records] == ["ok", "ok"]
 
 
 def test_closed_descriptors_are_not_taken_for_files(fake, tmp_path):

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from clmembench.model import CacheLevel, Finding, Hierarchy, TlbLevel
-from clmembench.report import findings
+from clmembench.report import finding_tables
 from tests import found_hierarchies as hierarchies
 from tests.found_hierarchies import KIB, known, level, unknown
 
@@ -18,13 +18,13 @@ EVIL = ["=1+cmd|' /C calc'!A0", "a|b", "<script>", "\x1b[31mred\n", "\u202eleft"
 def test_every_finding_of_every_path_is_in_the_table_once():
     hierarchy = hierarchies.gpu()
     paths = (*hierarchy.levels, *hierarchy.tlb, hierarchy.local, *hierarchy.constant, *hierarchy.image)
-    entries = findings.entries(hierarchy)
+    entries = finding_tables.entries(hierarchy)
     assert len(entries) == sum(len(of.findings) for of in paths) + len(hierarchy.patterns)
     assert len({(e.level, e.space, e.name) for e in entries}) == len(entries)
     assert {e.space for e in entries} == {"global", "local", "constant", "image1d_buffer"}
 
 
-@pytest.mark.parametrize("form", [findings.to_markdown, findings.to_latex])
+@pytest.mark.parametrize("form", [finding_tables.to_markdown, finding_tables.to_latex])
 def test_a_table_has_a_heading_before_each_path_that_is_not_the_one_to_memory(form):
     lines = [line for line in form(hierarchies.gpu_with_other_spaces()).split("\n") if line.strip(" |&\\")]
     firsts = [re.split(r"[|&]", line.strip("| "))[0].strip() for line in lines]
@@ -39,7 +39,7 @@ def test_a_table_has_a_heading_before_each_path_that_is_not_the_one_to_memory(fo
 
 
 def test_csv_has_numbers_as_they_are():
-    rows = list(csv.DictReader(io.StringIO(findings.to_csv(hierarchies.cpu()))))
+    rows = list(csv.DictReader(io.StringIO(finding_tables.to_csv(hierarchies.cpu()))))
     (size,) = [row for row in rows if (row["level"], row["property"]) == ("L3", "size_bytes")]
     assert (float(size["value"]), float(size["low"]), size["unit"]) == (8388608, 6.7 * 1024 * KIB, "B")
     assert (size["status"], size["evidence"]) == ("inconsistent", "chase-40")
@@ -48,7 +48,7 @@ def test_csv_has_numbers_as_they_are():
 
 
 def test_tables_for_people_have_units_and_no_value_for_what_is_not_known():
-    lines = findings.to_markdown(hierarchies.gpu()).split("\n")
+    lines = finding_tables.to_markdown(hierarchies.gpu()).split("\n")
     assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
     assert "| L1 | global | size | 233 KiB | 205 to 256 KiB | ok |" in lines[2]
     (entries,) = [line for line in lines if line.startswith("| L2 TLB | global | entries |")]
@@ -58,19 +58,19 @@ def test_tables_for_people_have_units_and_no_value_for_what_is_not_known():
 
 
 def test_a_latency_in_a_unit_of_its_own_is_not_called_one_in_cycles():
-    assert "| L1 | global | latency | 88.0 as recorded |" in findings.to_markdown(hierarchies.traces())
-    assert "| L1 | global | latency in ns | 1.11 ns |" in findings.to_markdown(hierarchies.cpu())
+    assert "| L1 | global | latency | 88.0 as recorded |" in finding_tables.to_markdown(hierarchies.traces())
+    assert "| L1 | global | latency in ns | 1.11 ns |" in finding_tables.to_markdown(hierarchies.cpu())
 
 
 def test_long_evidence_is_counted_for_people_and_whole_in_csv():
     ids = tuple(f"chase-{n}" for n in range(40))
     hierarchy = Hierarchy((level("L1", "global", Finding("ways", 8, 8, 8, "", "ok", "sets", ids)),))
-    assert "chase-0, chase-1, chase-2 and 37 more" in findings.to_markdown(hierarchy)
-    assert " ".join(ids) in findings.to_csv(hierarchy)
+    assert "chase-0, chase-1, chase-2 and 37 more" in finding_tables.to_markdown(hierarchy)
+    assert " ".join(ids) in finding_tables.to_csv(hierarchy)
 
 
 def test_latex_is_a_whole_table():
-    text = findings.to_latex(hierarchies.cpu())
+    text = finding_tables.to_latex(hierarchies.cpu())
     assert text.startswith(r"\begin{tabular}{lllrrllll}") and text.endswith(r"\end{tabular}")
     rows = [line for line in text.split("\n") if line.endswith(r"\\")]
     assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {8}
@@ -80,13 +80,13 @@ def test_latex_is_a_whole_table():
 def test_hostile_text_stays_text(evil):
     found = Finding(evil, evil, None, None, evil, "inconsistent", evil, (evil,), evil)
     hierarchy = Hierarchy((CacheLevel(evil, evil, {evil: found}),), (TlbLevel(evil, {evil: found}),), patterns={evil: found})
-    for line in csv.reader(io.StringIO(findings.to_csv(hierarchy))):
-        assert len(line) == len(findings.FIELDS)
+    for line in csv.reader(io.StringIO(finding_tables.to_csv(hierarchy))):
+        assert len(line) == len(finding_tables.FIELDS)
         assert not any(cell.startswith(("=", "+", "-", "@")) for cell in line)
-    markdown = findings.to_markdown(hierarchy)
+    markdown = finding_tables.to_markdown(hierarchy)
     assert len({len(re.findall(r"(?<!\\)\|", line)) for line in markdown.split("\n")}) == 1
     assert not re.search(r"(?<!\\)<[a-z/]", markdown)
-    latex = findings.to_latex(hierarchy)
+    latex = finding_tables.to_latex(hierarchy)
     assert r"\input" not in latex
     assert [c for c in markdown + latex if c != "\n" and not c.isprintable()] == []
 
@@ -106,7 +106,7 @@ def test_hostile_text_stays_text(evil):
     ],
 )
 def test_an_interval_in_words(finding, words):
-    assert findings.bounds(finding) == words
+    assert finding_tables.bounds(finding) == words
 
 
 @pytest.mark.parametrize(
@@ -114,9 +114,9 @@ def test_an_interval_in_words(finding, words):
     [("line_bytes", "line"), ("latency_ns", "latency in ns"), ("bandwidth_gb_s", "bandwidth"), ("set_bits", "set bits")],
 )
 def test_a_property_has_a_name_for_people(name, words):
-    assert findings.label(name) == words
+    assert finding_tables.label(name) == words
 
 
 def test_words_of_a_finding():
-    assert findings.words(known("size_bytes", 233 * KIB, 205 * KIB, 256 * KIB)) == "233 KiB (205 to 256 KiB)"
-    assert findings.words(unknown("ways", "why", 2, 8)) == "undetermined, 2 to 8"
+    assert finding_tables.words(known("size_bytes", 233 * KIB, 205 * KIB, 256 * KIB)) == "233 KiB (205 to 256 KiB)"
+    assert finding_tables.words(unknown("ways", "why", 2, 8)) == "undetermined, 2 to 8"

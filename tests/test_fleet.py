@@ -12,10 +12,11 @@ from multiprocessing import active_children
 import pytest
 from typer.testing import CliRunner
 
-from clmembench import results
 from clmembench.cli import app
-from clmembench.report import document, fleet
-from clmembench.results import ResultsError, Writer
+from clmembench.report import fleet
+from clmembench.report import page as document
+from clmembench.results import jsonl
+from clmembench.results.jsonl import ResultsError, Writer
 from tests.builders import STREAM, device, header, record, run, series
 
 COPY = {"op": "copy", "dtype": "double", "array_bytes": 1 << 30}
@@ -90,7 +91,7 @@ def test_devices_with_many_kinds_of_runs_leave_room_for_others(tmp_path):
 def test_the_page_has_a_column_a_device_and_escapes_what_files_say(many, tmp_path):
     odd = stored(tmp_path, 200, name="<script>alert(1)</script>")
     groups = fleet.grouped(fleet.digests([*many, odd], False, 1))
-    runs = [results.read(path) for path in fleet.speakers(groups)]
+    runs = [jsonl.read(path) for path in fleet.speakers(groups)]
     page = document.as_html(runs, groups=groups)
     assert "35 runs of 3 devices" in page and "Runs that stand apart" in page and f"RUN{7:023d}" in page
     assert "<script" not in page and "&lt;script&gt;" in page

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.derive import derive
+from clmembench.analysis.derive import derive
 from clmembench.gates.point import GATES, judged
 from clmembench.gates.whole import AMONG, SINGLE, judged_run
 from clmembench.model import Card, Place
 from clmembench.report.rows import as_dict, rows
-from clmembench.specs import Figure, Match, SpecSheet
+from clmembench.specs.sheets import Figure, Match, SpecSheet
 from tests.builders import BANDWIDTH, CHASE, COST, LATENCY, STREAM, clock, device, header, record, run, series, slope
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -224,10 +224,10 @@ def test_latency_never_falls_as_the_working_set_grows(ns, suspect):
 
 
 def test_a_level_does_not_count_what_failed_a_gate():
-    from clmembench.infer import levels
+    from clmembench.infer import plateaus
 
     found = judged_run(chase(1, 1, 8, 4, 4, 15, 15, 100, 100), None)
-    assert 16 * KIB not in [s.array_bytes for s in levels.curve(found.records, LATENCY, "array_bytes")]
+    assert 16 * KIB not in [s.array_bytes for s in plateaus.curve(found.records, LATENCY, "array_bytes")]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from clmembench.model import Answer, Finding, Pattern, Probe
-from clmembench.report.hierarchy_figures import Classic, classic, disagreements, patterns, regions
+from clmembench.report.hierarchy.latency_figures import Classic, classic, disagreements, patterns, regions
 from tests.found_hierarchies import KIB, known, unknown
 from tests.test_report import HOSTILE, SVG_ATTRIBUTES, SVG_TAGS, Page
 

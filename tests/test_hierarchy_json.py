@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from clmembench.model import CacheLevel, Finding, Hierarchy, TlbLevel
-from clmembench.report import hierarchy_json
+from clmembench.report.hierarchy import hierarchy_json
 
 PARTS = {"value", "low", "high", "unit", "status", "method", "evidence", "reason"}
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from clmembench.cli import app, exits
-from clmembench.report import hierarchy_json
-from clmembench.tracefile import COLUMNS, TraceError, read
+from clmembench.cli import app, exit_codes
+from clmembench.report.hierarchy import hierarchy_json
+from clmembench.results.trace_csv import COLUMNS, TraceError, read
 
 GOOD = "trace_id,array_bytes,stride_bytes,step,offset_bytes,latency\n" + "".join(
     f"a,256,64,{step},{step % 4 * 64},{200 if step < 4 else 30}\n" for step in range(12)
@@ -45,7 +45,7 @@ def lru_csv(tmp_path):
 
 def test_json_has_the_levels_with_a_finding_for_each_property(tmp_path):
     result = CliRunner().invoke(app, ["infer", str(lru_csv(tmp_path)), "--json"])
-    assert result.exit_code == exits.OK
+    assert result.exit_code == exit_codes.OK
     whole = json.loads(result.stdout)
     assert list(whole) == ["levels", "tlb", "local", "constant", "image", "patterns", "notes"]
     assert [(level["name"], level["space"]) for level in whole["levels"]] == [("L1", "global"), ("DRAM", "global")]
@@ -63,12 +63,12 @@ def test_json_has_the_levels_with_a_finding_for_each_property(tmp_path):
 
 def test_the_drawing_names_levels_and_reasons(tmp_path):
     result = CliRunner().invoke(app, ["infer", str(lru_csv(tmp_path))])
-    assert result.exit_code == exits.OK
+    assert result.exit_code == exit_codes.OK
     assert "L1" in result.stdout
     assert "4 KiB" in result.stdout
     assert "4 ways" in result.stdout
     result = CliRunner().invoke(app, ["infer", str(written(tmp_path, GOOD, "short.csv"))])
-    assert result.exit_code == exits.OK
+    assert result.exit_code == exit_codes.OK
     assert "Not known, and why" in result.stdout
 
 
@@ -102,7 +102,7 @@ def test_the_drawing_names_levels_and_reasons(tmp_path):
 )
 def test_what_is_no_file_of_traces_is_refused_in_a_line(tmp_path, text, says):
     result = CliRunner().invoke(app, ["infer", str(written(tmp_path, text))])
-    assert result.exit_code == exits.USAGE
+    assert result.exit_code == exit_codes.USAGE
     assert result.stdout == ""
     assert says in result.stderr
     assert result.stderr.count("\n") == 1
@@ -111,7 +111,7 @@ def test_what_is_no_file_of_traces_is_refused_in_a_line(tmp_path, text, says):
 
 def test_a_file_that_is_not_there(tmp_path):
     result = CliRunner().invoke(app, ["infer", str(tmp_path / "none.csv")])
-    assert result.exit_code == exits.USAGE
+    assert result.exit_code == exit_codes.USAGE
     assert "none.csv" in result.stderr
 
 
@@ -129,6 +129,6 @@ def test_columns_in_any_order_others_ignored_and_traces_between_one_another(tmp_
 
 
 def test_too_large_a_file_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("clmembench.tracefile.FILE_BYTES", 10)
+    monkeypatch.setattr("clmembench.results.trace_csv.FILE_BYTES", 10)
     with pytest.raises(TraceError, match="over the limit of 10: split"):
         read(written(tmp_path, GOOD))

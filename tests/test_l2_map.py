@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.benchmarks.l2_map import LINES, SPREAD_BYTES, mapped, scattered
-from clmembench.measure import Budget, measure, verify
+from clmembench.benchmarks.chase.l2_map import LINES, SPREAD_BYTES, mapped, scattered
+from clmembench.measure.sampling import measure, verify
 from clmembench.model import Device, Skip
+from clmembench.plan.budget import Budget
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import INFO, FakeDevice
 

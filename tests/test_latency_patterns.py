@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench.infer.latency_experiment import Known, experiment, known, laps, variants
-from clmembench.infer.latency_patterns import NAMES, agreed, as_findings, inquire, lines_of, read, read_laps
-from clmembench.infer.typical import two_groups
+from clmembench.infer.hierarchy.latency_experiment import Known, experiment, known, laps, variants
+from clmembench.infer.hierarchy.latency_patterns import NAMES, agreed, as_findings, inquire, lines_of, read, read_laps
+from clmembench.infer.hierarchy.typical_latency import two_groups
 from clmembench.model import CacheLevel, Finding, Hierarchy, Probe, TlbLevel
-from clmembench.patterns import footprint, offsets
+from clmembench.model.address_patterns import footprint, offsets
 from tests.simulated import Cache, Machine, Noise, Path, Sets, Tlb, plain
 from tests.test_classic import asked
 

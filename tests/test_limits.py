@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clmembench import limits, results
-from clmembench.cli import read as commands
-from clmembench.limits import check_line
+from clmembench.cli.stored import load
 from clmembench.model import Trace
-from clmembench.results import MOST_NOTES, ResultsError, Writer, decode_record, encode, read
+from clmembench.results import jsonl, limits
+from clmembench.results.jsonl import MOST_NOTES, ResultsError, Writer, decode_record, encode, read
+from clmembench.results.limits import check_line
 from tests.builders import CHASE, STREAM, clock, device, header, record, series
 
 GOOD = record("stream", {"op": "copy"}, series([100, 101, 99, 100, 102, 98], nbytes=1000), core_clock=clock(2.0))
@@ -173,7 +173,7 @@ def test_a_line_that_would_take_a_hundred_times_its_size_is_refused_before_it_is
     def parsed(kind):
         pytest.fail("it was parsed")
 
-    monkeypatch.setattr(results, "_adapter", parsed)
+    monkeypatch.setattr(jsonl, "_adapter", parsed)
     tracemalloc.start()
     try:
         with pytest.raises(ValueError, match="over "):
@@ -186,7 +186,7 @@ def test_a_line_that_would_take_a_hundred_times_its_size_is_refused_before_it_is
 def test_a_header_of_many_objects_is_refused_before_it_is_parsed(tmp_path, monkeypatch):
     path = tmp_path / "r.jsonl"
     path.write_text(encode(header())[:-1] + ',"a":[' + "{}," * limits.BRACKETS + "{}]}\n")
-    monkeypatch.setattr(results, "_adapter", lambda kind: pytest.fail("it was parsed"))
+    monkeypatch.setattr(jsonl, "_adapter", lambda kind: pytest.fail("it was parsed"))
     with pytest.raises(ResultsError, match="the header is damaged: over "):
         read(path)
 
@@ -206,7 +206,7 @@ def test_a_record_too_long_for_a_line_is_written_as_one_that_failed_and_a_log_is
             writer.write(one)
     good, cut, failed = read(path, strict=True).records
     assert good == GOOD
-    assert cut == replace(logged, log="\x01" * results.KEPT_OF_LOG)
+    assert cut == replace(logged, log="\x01" * jsonl.KEPT_OF_LOG)
     assert failed.status == "failed" and failed.series == () and failed.params == GOOD.params
     assert "its record takes 12 MiB, over the 8 MiB of a line" in failed.reason
 
@@ -391,7 +391,7 @@ def test_strict_on_the_command_line_is_a_usage_error_of_one_harmless_line(tmp_pa
     lenient = CliRunner().invoke(app, [command, str(path), *(["-f", "md"] if command == "report" else [])])
     assert lenient.exit_code == 0 and lenient.stderr.removesuffix("\n").isprintable() and "r.jsonl:3:" in lenient.stderr
     with pytest.raises(typer.Exit):
-        commands.load(path, strict=True)
+        load(path, strict=True)
 
 
 @pytest.mark.parametrize("kind", ["reports/*.jsonl", "tests/golden/*.jsonl"])
@@ -413,4 +413,4 @@ def test_whatever_is_written_is_read_again(tmp_path):
     with Writer(tmp_path / "r.jsonl", header(cards={"stream": STREAM, "pchase": CHASE}, argv=("x" * 100_000,) * 10)) as writer:
         writer.write(large)
     assert read(tmp_path / "r.jsonl", strict=True).records == (large,)
-    assert results.SCHEMA == 1
+    assert jsonl.SCHEMA == 1

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from clmembench import results
+from clmembench.results import jsonl
 from tests.faulty import ROOT
 from tests.slowed_kernels import broken, slowed
 from tests.test_cli import cli
@@ -51,7 +51,7 @@ def test_a_build_that_moves_seven_times_the_data_is_slower_and_exits_with_5(slow
 
 def test_both_sides_were_measured_in_each_round_and_which_was_first_was_drawn(slower_build):
     done, *files = slower_build
-    runs = [results.read(path) for path in files]
+    runs = [jsonl.read(path) for path in files]
     rounds = json.loads(done.stdout)["rounds"]
     started = [{r.process: r.started for r in run.records} for run in runs]
     assert list(started[0]) == list(started[1]) == list(range(rounds))
@@ -63,7 +63,7 @@ def test_both_sides_were_measured_in_each_round_and_which_was_first_was_drawn(sl
 
 def test_the_files_are_runs_like_others_and_say_what_differed(slower_build):
     _, *files = slower_build
-    runs = [results.read(path) for path in files]
+    runs = [jsonl.read(path) for path in files]
     assert all(run.notes == () and all(r.checked for r in run.records) for run in runs)
     assert runs[1].header.environment["CLMEMBENCH_KERNELS"].endswith("/k")
     assert "CLMEMBENCH_KERNELS" not in runs[0].header.environment
@@ -79,7 +79,7 @@ def test_a_build_that_computes_wrongly_is_no_speed_and_exits_with_4(tmp_path):
     done = live(*POINT, "--b-kernels", str(broken(tmp_path / "k")), "-o", str(tmp_path / "r"))
     assert done.returncode == 4
     assert "wrong in B:" in done.stderr and "of triad are wrong" in done.stderr
-    assert {r.process for r in results.read(tmp_path / "r-b.jsonl").records} == {0}
+    assert {r.process for r in jsonl.read(tmp_path / "r-b.jsonl").records} == {0}
 
 
 def test_a_budget_that_ends_before_the_first_look_is_undecided_and_exits_with_6(tmp_path):
@@ -102,7 +102,7 @@ def test_a_side_whose_driver_is_not_there_is_a_failure_in_one_line(tmp_path):
 def test_an_environment_reaches_only_its_side(tmp_path):
     done = live(*POINT, "--budget", "1s", "--b-env", "POCL_MAX_PTHREAD_COUNT=1", "-o", str(tmp_path / "r"))
     assert done.returncode in (4, 6), done.stderr  # another number of compute units may be other work
-    heads = [results.read(tmp_path / f"r-{side}.jsonl").header for side in "ab"]
+    heads = [jsonl.read(tmp_path / f"r-{side}.jsonl").header for side in "ab"]
     assert [head.environment.get("POCL_MAX_PTHREAD_COUNT") for head in heads] == [None, "1"]
     assert heads[1].device.compute_units == 1
 
@@ -120,7 +120,7 @@ def test_ctrl_c_leaves_two_whole_files_and_no_process(tmp_path):
         out, err = running.communicate(timeout=60)
     assert running.returncode == 130, err
     assert "interrupted" in err and "undecided" in out
-    assert all(results.read(f).notes == () and results.read(f).records for f in files)
+    assert all(jsonl.read(f).notes == () and jsonl.read(f).records for f in files)
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,13 @@ import pytest
 from clmembench.benchmarks import discovered
 from clmembench.benchmarks.local_memory import UNIT_ITEMS, UNROLLED, expected
 from clmembench.model import Card, Skip
-from clmembench.plan import card
-from clmembench.report import local_figures, studies
-from clmembench.report.figures import Shown
+from clmembench.plan.sweep import card
+from clmembench.report import studies
+from clmembench.report.figures import local_curves
+from clmembench.report.figures.curves import Shown
 from clmembench.report.rows import rows
 from clmembench.runtimes.fake import INFO, FakeDevice
-from clmembench.specs import Figure, Match, SpecSheet
+from clmembench.specs.sheets import Figure, Match, SpecSheet
 from tests import banked, builders
 from tests.banked import HALVES, MAXWELL, straight
 
@@ -91,7 +92,7 @@ def test_ordinary_memory_has_no_table_of_ways():
 
 
 def test_findings_name_their_records():
-    from clmembench.infer.banks import accesses, study
+    from clmembench.infer.access.banks import accesses, study
 
     run = simulated()
     mine, _ = shown(run, "banks")
@@ -137,14 +138,14 @@ def test_a_run_without_values_says_why(name):
     run = builders.run([failed], builders.header(cards=CARDS))
     _, sections = shown(run, name)
     assert "no room" in sections[0].rows[0][1]
-    drawing = {"banks": local_figures.banks, "local_copy": local_figures.local_copy}.get(name)
+    drawing = {"banks": local_curves.banks, "local_copy": local_curves.local_copy}.get(name)
     assert drawing is None or drawing(CARDS[name], [Shown("x", tuple(rows(run, None)))]) == ""
 
 
 @pytest.mark.parametrize("name", ["banks", "local_copy"])
 def test_figures_draw_what_was_measured_beside_what_was_inferred(name):
     mine, _ = shown(simulated(), name)
-    drawn = {"banks": local_figures.banks, "local_copy": local_figures.local_copy}[name](CARDS[name], [Shown("x", tuple(mine))])
+    drawn = {"banks": local_curves.banks, "local_copy": local_curves.local_copy}[name](CARDS[name], [Shown("x", tuple(mine))])
     said = {"banks": "4-byte words, 32 banks of 4 B", "local_copy": "theoretical peak"}[name]
     assert drawn.startswith("<svg")
     assert said in drawn

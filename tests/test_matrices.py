@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from clmembench import matrices
-from clmembench.matrices import GENERATED, MOST, Csr
+from clmembench.benchmarks.spmv import matrices
+from clmembench.benchmarks.spmv.matrices import GENERATED, MOST, Csr
 
 HEAD = "%%MatrixMarket matrix coordinate real general\n"
 GOOD = HEAD + "% a comment\n2 3 3\n1 1 1.5\n2 3 -2e0\n2 1 4\n"

@@ -12,15 +12,17 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from clmembench import casestudy, cubes, measure, mnf
 from clmembench.benchmarks import discovered
-from clmembench.benchmarks.mnf_host import STEPS, Parallel, Serial, steps_of
-from clmembench.benchmarks.mnf_kernels import COVARIANCES, DEPTH, FILTERS, TRANSFORMS, sliced
-from clmembench.benchmarks.mnf_steps import cube_of, noise_of, size_of
-from clmembench.cubes import Size, parse_size
-from clmembench.data import kernel_source
-from clmembench.infer.versions import CHANGES
+from clmembench.benchmarks.mnf import cubes, numpy_mnf
+from clmembench.benchmarks.mnf.cubes import Size, parse_size
+from clmembench.benchmarks.mnf.mnf_host import STEPS, Parallel, Serial, steps_of
+from clmembench.benchmarks.mnf.mnf_kernels import COVARIANCES, DEPTH, FILTERS, TRANSFORMS, sliced
+from clmembench.benchmarks.mnf.mnf_steps import cube_of, noise_of, size_of
+from clmembench.infer.casestudy.versions import CHANGES
+from clmembench.measure import sampling
 from clmembench.model import Skip
+from clmembench.plan import casestudy
+from clmembench.resources import kernel_source
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import INFO, FakeDevice
 from tests.builders import record, series, walked
@@ -42,8 +44,8 @@ def covariances():
     """Of the noise and of the data of a small cube, and its rotation."""
     size = Size(40, 30, 12)
     cube = cubes.cube(size, 3)
-    noise, data = (mnf.covariance(*mnf.sums(x), size.pixels) for x in (mnf.noise(cube, "mean"), cube))
-    return noise, data, mnf.rotation(noise, data)
+    noise, data = (numpy_mnf.covariance(*numpy_mnf.sums(x), size.pixels) for x in (numpy_mnf.noise(cube, "mean"), cube))
+    return noise, data, numpy_mnf.rotation(noise, data)
 
 
 # ---- cubes -------------------------------------------------------------------------------------------------------------
@@ -108,19 +110,19 @@ def test_the_size_follows_the_device():
 @pytest.mark.parametrize("shape", [(2, 3, 3), (3, 17, 5), (2, 6, 41)])
 def test_filters_are_those_of_scipy(shape):
     cube = np.random.default_rng(5).integers(0, 256, shape).astype(np.uint8)
-    for band, found in zip(cube, mnf.noise(cube, "median"), strict=True):
+    for band, found in zip(cube, numpy_mnf.noise(cube, "median"), strict=True):
         assert np.array_equal(band - found, ndimage.median_filter(band.astype(int), size=3, mode="nearest"))
-    for band, found in zip(cube, mnf.noise(cube, "mean"), strict=True):
+    for band, found in zip(cube, numpy_mnf.noise(cube, "mean"), strict=True):
         sums = ndimage.correlate(band.astype(int), np.ones((3, 3), int), mode="nearest")
         assert np.array_equal(band - found, np.floor(sums / 9 + 0.5))
 
 
 def test_covariances_are_exact():
     values = np.random.default_rng(6).integers(-255, 256, (4, 3, 301)).astype(np.int16)
-    totals, products = mnf.sums(values)
+    totals, products = numpy_mnf.sums(values)
     flat = values.reshape(4, -1).astype(object)  # Python's whole numbers
     assert (totals == flat.sum(axis=1)).all() and (products == flat @ flat.T).all()
-    assert np.allclose(mnf.covariance(totals, products, 903), np.cov(flat.astype(float)), rtol=1e-12, atol=0)
+    assert np.allclose(numpy_mnf.covariance(totals, products, 903), np.cov(flat.astype(float)), rtol=1e-12, atol=0)
 
 
 def test_sums_of_the_largest_cube_stay_exact_in_64_bits():
@@ -135,7 +137,7 @@ def test_a_noise_subspace_that_is_known_is_found():
     mixing = rng.normal(size=(bands, bands))
     noise = mixing @ mixing.T
     data = mixing @ np.diag([*(1 + strengths), *np.ones(bands - 3)]) @ mixing.T
-    found = mnf.rotation(noise, data)
+    found = numpy_mnf.rotation(noise, data)
     assert np.allclose(found.values, [*(1 + strengths), *np.ones(bands - 3)], rtol=1e-9)
     assert np.allclose(found.vectors.T @ noise @ found.vectors, np.eye(bands), atol=1e-9)
     # of what the components were mixed from, the first three have the sources alone and the others noise alone
@@ -145,18 +147,18 @@ def test_a_noise_subspace_that_is_known_is_found():
 
 def test_two_ways_to_the_eigenspaces_agree(covariances):
     noise, data, found = covariances
-    assert max(mnf.deviation(found, mnf.reference(noise, data), noise)) < 1e-10
+    assert max(numpy_mnf.deviation(found, numpy_mnf.reference(noise, data), noise)) < 1e-10
 
 
 def test_signs_and_the_basis_of_equal_eigenvalues_do_not_count(covariances):
     noise, _, found = covariances
-    flipped = mnf.Rotation(found.values, found.vectors * np.where(np.arange(12) % 2, -1, 1))
-    assert max(mnf.deviation(flipped, found, noise)) < 1e-10
+    flipped = numpy_mnf.Rotation(found.values, found.vectors * np.where(np.arange(12) % 2, -1, 1))
+    assert max(numpy_mnf.deviation(flipped, found, noise)) < 1e-10
     equal = np.array([9.0, 4.0, *np.ones(10)])
     turn = np.eye(12)
     turn[2:, 2:] = np.linalg.qr(np.random.default_rng(8).normal(size=(10, 10)))[0]
-    one, other = mnf.Rotation(equal, found.vectors), mnf.Rotation(equal, found.vectors @ turn)
-    assert max(mnf.deviation(other, one, noise)) < 1e-10
+    one, other = numpy_mnf.Rotation(equal, found.vectors), numpy_mnf.Rotation(equal, found.vectors @ turn)
+    assert max(numpy_mnf.deviation(other, one, noise)) < 1e-10
 
 
 @pytest.mark.parametrize("wrong", ["noise", "data", "turned", "swapped", "shrunk", "value"])
@@ -166,7 +168,7 @@ def test_what_is_wrong_is_seen(covariances, wrong):
     if wrong in bad:
         bad[wrong][2, 5] *= 1.01
         bad[wrong][5, 2] = bad[wrong][2, 5]
-        found = mnf.rotation(bad["noise"], bad["data"])
+        found = numpy_mnf.rotation(bad["noise"], bad["data"])
     else:
         values, vectors = right.values.copy(), right.vectors.copy()
         if wrong == "turned":
@@ -179,13 +181,13 @@ def test_what_is_wrong_is_seen(covariances, wrong):
             vectors[:, 3] *= 1 - 1e-5
         else:
             values[7] *= 1 + 1e-5
-        found = mnf.Rotation(values, vectors)
-    assert max(mnf.deviation(found, right, noise)) > 1e-6
+        found = numpy_mnf.Rotation(values, vectors)
+    assert max(numpy_mnf.deviation(found, right, noise)) > 1e-6
 
 
 def test_bands_without_noise_have_no_rotation():
     with pytest.raises(ValueError, match="no noise"):
-        mnf.rotation(np.diag([1.0, 0.0, 2.0]), np.eye(3))
+        numpy_mnf.rotation(np.diag([1.0, 0.0, 2.0]), np.eye(3))
 
 
 # ---- the kernels -------------------------------------------------------------------------------------------------------
@@ -201,7 +203,7 @@ def points():
 def test_every_version_is_right_at_odd_sizes_and_after_any_number_of_passes(device, name, params):
     for size in ODD:
         work = discovered()[name].prepare(device, size=size, **params)
-        assert measure.verify(device, work) == ""
+        assert sampling.verify(device, work) == ""
         device.run(work.commands * 2)
         work.check()
 
@@ -224,20 +226,22 @@ def test_extreme_values_do_not_overflow(device, monkeypatch):
     # a chessboard of 0 and 255 has the largest noise there is, and its sums of products are the largest
     size = Size(131, 5, 18)
     board = np.broadcast_to(255 * (np.indices((5, 131)).sum(axis=0) % 2), (18, 5, 131)).astype(np.uint8)
-    steps = import_module("clmembench.benchmarks.mnf_steps")
+    steps = import_module("clmembench.benchmarks.mnf.mnf_steps")
     monkeypatch.setattr(steps, "cube_of", lambda *_: board)
-    monkeypatch.setattr(steps, "noise_of", lambda s, seed, kind: mnf.noise(board, kind))
-    monkeypatch.setattr(steps, "sums_of", lambda s, seed, of: mnf.sums(board if of == "data" else mnf.noise(board, of)))
-    assert np.abs(mnf.noise(board, "median")).max() == 255
+    monkeypatch.setattr(steps, "noise_of", lambda s, seed, kind: numpy_mnf.noise(board, kind))
+    monkeypatch.setattr(
+        steps, "sums_of", lambda s, seed, of: numpy_mnf.sums(board if of == "data" else numpy_mnf.noise(board, of))
+    )
+    assert np.abs(numpy_mnf.noise(board, "median")).max() == 255
     for name, params in points():
-        assert measure.verify(device, discovered()[name].prepare(device, size=str(size), **params)) == ""
+        assert sampling.verify(device, discovered()[name].prepare(device, size=str(size), **params)) == ""
 
 
 @pytest.mark.parametrize("memory", ["device", "host"])
 @pytest.mark.parametrize("variants", [casestudy.FIRST, casestudy.LAST], ids=["first", "last"])
 def test_the_whole_is_right(device, variants, memory):
     work = discovered()["mnf"].prepare(device, memory=memory, size=ODD[2], **variants)
-    assert measure.verify(device, work) == ""
+    assert sampling.verify(device, work) == ""
     device.run(work.commands)
     work.check()
 
@@ -247,13 +251,13 @@ def test_the_host_is_right_at_every_step(device, library):
     assert set(steps_of("blas")) == set(STEPS[1:]) and set(STEPS[1:]) - set(steps_of("serial")) == {"convert"}
     for step in ("whole", *steps_of(library)):
         work = discovered()["mnf_host"].prepare(device, library=library, step=step, size=ODD[2])
-        assert measure.verify(device, work) == ""
+        assert sampling.verify(device, work) == ""
 
 
 @pytest.mark.parametrize("library", ["blas", "serial"])
 @pytest.mark.parametrize("wrong", [np.nan, 1.0])
 def test_one_wrong_component_in_the_last_chunk_of_pixels_is_seen(device, monkeypatch, library, wrong):
-    monkeypatch.setattr(mnf, "CHUNK", 64)
+    monkeypatch.setattr(numpy_mnf, "CHUNK", 64)
     made = {"blas": Parallel, "serial": Serial}[library]
     transform = made.transform
 
@@ -263,22 +267,22 @@ def test_one_wrong_component_in_the_last_chunk_of_pixels_is_seen(device, monkeyp
 
     monkeypatch.setattr(made, "transform", broken)
     work = discovered()["mnf_host"].prepare(device, library=library, step="transform", size=ODD[0])
-    assert "1 components differ" in measure.verify(device, work)
+    assert "1 components differ" in sampling.verify(device, work)
 
 
 def test_threads_share_out_every_band_and_pixel_once(monkeypatch):
     size = Size(67, 31, 21)  # several chunks, blocks and threads, none of which divides it
     cube = cubes.cube(size, 4)
-    host = import_module("clmembench.benchmarks.mnf_host")
+    host = import_module("clmembench.benchmarks.mnf.mnf_host")
     monkeypatch.setattr(host, "CHUNK", 500)
     monkeypatch.setattr(host, "BLOCK", 3 * size.pixels - 1)
-    monkeypatch.setattr(mnf, "cores", lambda: 5)
+    monkeypatch.setattr(numpy_mnf, "cores", lambda: 5)
     found = Parallel(cube)
     assert found.group == 3 and found.chunks == 5 and len(found.scratch) == 5
     for _ in range(2):  # a pass leaves nothing behind that the next one adds to
         for step in steps_of("blas"):
             getattr(found, step)()
-    noise, flat = mnf.noise(cube, "mean"), cube.reshape(21, -1).astype(float)
+    noise, flat = numpy_mnf.noise(cube, "mean"), cube.reshape(21, -1).astype(float)
     assert np.array_equal(found.noise, noise)
     for one, values in zip(found.covariances, (noise.reshape(21, -1).astype(float), flat), strict=True):
         assert np.allclose(one, np.cov(values), rtol=1e-4, atol=1e-4)
@@ -290,7 +294,7 @@ def test_the_serial_program_does_each_product_once_and_right():
     found = Serial(cubes.cube(size, 4))
     for step in steps_of("serial"):
         getattr(found, step)()
-    assert np.array_equal(found.noise, mnf.noise(found.cube, "median"))
+    assert np.array_equal(found.noise, numpy_mnf.noise(found.cube, "median"))
     for one, values in zip(found.covariances, (found.noise.reshape(7, -1), found.flat), strict=True):
         assert np.allclose(one, np.cov(values.astype(float)), rtol=1e-12)
     asked = []
@@ -322,14 +326,14 @@ def test_the_blas_has_one_thread_wherever_times_are_taken(device, name):
 def test_a_cube_that_is_not_brought_or_components_that_are_not_are_seen(device, monkeypatch):
     params = {**casestudy.LAST, "memory": "host", "size": ODD[2]}
     work = discovered()["mnf"].prepare(device, **params)
-    assert measure.verify(device, work) == ""
+    assert sampling.verify(device, work) == ""
     own = device.upload
     cube = cube_of(parse_size(ODD[2]), device.seed)
     monkeypatch.setattr(device, "upload", lambda buffer, array: None if array is cube else own(buffer, array), raising=False)
     with pytest.raises(AssertionError, match="not those of"):
-        assert measure.verify(device, work) == ""
+        assert sampling.verify(device, work) == ""
     monkeypatch.undo()
-    assert measure.verify(device, work) == ""
+    assert sampling.verify(device, work) == ""
     back = device.download
 
     def blank(buffer, dtype, count, offset_bytes=0):
@@ -337,7 +341,7 @@ def test_a_cube_that_is_not_brought_or_components_that_are_not_are_seen(device, 
         return found * np.nan if np.dtype(dtype) == np.float32 else found
 
     monkeypatch.setattr(device, "download", blank, raising=False)
-    assert "components differ" in measure.verify(device, work)
+    assert "components differ" in sampling.verify(device, work)
 
 
 def test_versions_differ_in_what_they_are_named_for():
@@ -393,7 +397,7 @@ def test_versions_of_the_covariance_are_told_apart_by_their_tree_their_sum_and_t
 
 def test_the_median_by_exchanges_is_that_of_numpy():
     written = re.findall(r"EXCHANGE\((\d), (\d)\)", kernel_source("mnf_filter"))
-    assert [(int(a), int(b)) for a, b in written] == list(mnf.NETWORK)
+    assert [(int(a), int(b)) for a, b in written] == list(numpy_mnf.NETWORK)
 
 
 def test_what_the_compiler_says_of_a_filter_is_kept():
@@ -408,8 +412,8 @@ def test_everything_between_two_launches_is_poisoned(device):
         assert len(poisoned) == 4
         # what a launch writes for the next: of parts that are left out sums are wrong
         kept = [c for c in work.commands if c.kernel.name != "covariance"]
-        assert measure.verify(device, replace(work, commands=tuple(kept))) != ""
-        assert measure.verify(device, work) == ""
+        assert sampling.verify(device, replace(work, commands=tuple(kept))) != ""
+        assert sampling.verify(device, work) == ""
 
 
 @pytest.fixture(scope="module")
@@ -423,7 +427,7 @@ def narrow():
 def test_every_version_is_right_where_work_groups_are_small(narrow, name, params):
     work = discovered()[name].prepare(narrow, size=ODD[0], **params)
     assert all(math.prod(c.local_size) <= 128 for c in work.commands if c.local_size)
-    assert measure.verify(narrow, work) == ""
+    assert sampling.verify(narrow, work) == ""
 
 
 def test_slices_cover_all_pixels_and_give_every_compute_unit_work():

@@ -12,13 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clmembench import noise, results, stats
-from clmembench.compare import FALSE_SHARE, MARGIN, Side, compare, compare_sides
-from clmembench.derive import Derived
+from clmembench.analysis import noise, stats
+from clmembench.analysis.compare import FALSE_SHARE, MARGIN, Side, compare, compare_sides
+from clmembench.analysis.derive import Derived
+from clmembench.analysis.noise import Noise, NoiseTable
 from clmembench.gates.whole import judged_run
 from clmembench.model import Place
-from clmembench.noise import Noise, NoiseTable
 from clmembench.report import rows
+from clmembench.results import jsonl
 from tests.builders import STREAM
 
 ROOT = Path(__file__).parents[1]
@@ -165,11 +166,13 @@ def test_the_shipped_table_is_what_the_committed_calibration_gives():
     script, said = calibrate(), io.StringIO()
     with contextlib.redirect_stdout(said):
         script.fit(DIGESTS)
-    assert said.getvalue() == (ROOT / "clmembench" / "noise.toml").read_text()
+    assert said.getvalue() == (ROOT / "clmembench" / "analysis" / "noise.toml").read_text()
 
 
 @pytest.mark.parametrize(
-    ("path", "step"), [(path, 6 if "xeon-2-cores" in path.stem else 1) for path in DIGESTS], ids=lambda x: getattr(x, "stem", "")
+    ("path", "step"),
+    [(path, 6 if "xeon-2-cores" in path.stem else 1) for path in DIGESTS],
+    ids=lambda x: getattr(x, "stem", ""),
 )
 def test_false_alarms_between_committed_runs_are_few(path, step):
     """Runs of one device between which nothing was changed, judged with the noise that the other runs of its kind were fitted
@@ -195,7 +198,7 @@ def test_two_identical_gpus_have_the_same_bandwidth_within_one_percent():
 @pytest.mark.parametrize("other", ["epyc-2-cores-pocl", "xeon-16-cores-pocl"])
 def test_a_gpu_and_a_cpu_that_differ_by_factors_are_decided(other):
     """The committed H100 against CPUs: a value is left undecided where the ratio is near 1, not since the verdict is idle."""
-    runs = [results.read(ROOT / "reports" / f"{name}.jsonl") for name in ("h100-sxm", other)]
+    runs = [jsonl.read(ROOT / "reports" / f"{name}.jsonl") for name in ("h100-sxm", other)]
     found = compare(*(judged_run(run, rows.sheet_of(run)) for run in runs))
     far = [c for c in found.changes if c.ratio is not None and abs(math.log(c.ratio.value)) > math.log(2)]
     assert len(far) >= 80

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.cubes import parse_size
+from clmembench.benchmarks.mnf.cubes import parse_size
+from clmembench.host.cpu_topology import usable_cpus
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FakeDevice
-from clmembench.runtimes.opencl_info import simulators
-from clmembench.topology import usable_cpus
+from clmembench.runtimes.opencl.info import simulators
 from tests import oclgrind
 
 pytestmark = [

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from clmembench import results
-from clmembench.benchmarks import programs
-from clmembench.results import Writer
+from clmembench.benchmarks.peers import programs
+from clmembench.results import jsonl
+from clmembench.results.jsonl import Writer
 from tests.builders import STREAM, device, header, record, series
 from tests.faulty import Command, kill, tree, within
 
@@ -82,7 +82,7 @@ def test_a_child_that_dies_leaves_no_program_behind_for_what_is_measured_next(me
     kill(worker, signal.SIGKILL)
     assert within(60, lambda: not set(programs_of_it) & set(measuring.alive()))
     assert measuring.wait(60) == 0 and measuring.gone()
-    outcome = {r.benchmark: r for r in results.read(tmp_path / "r.jsonl").records}
+    outcome = {r.benchmark: r for r in jsonl.read(tmp_path / "r.jsonl").records}
     assert outcome["launch"].status == "ok" and "SIGKILL" in outcome["clpeak_launch"].reason
 
 
@@ -96,7 +96,7 @@ def test_a_point_whose_time_is_up_leaves_no_program_behind(fake, tmp_path):
     path = f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin"
     with Command(fake, (*args, "-o", str(tmp_path / "r.jsonl")), tmp_path, environment={"PATH": path}) as command:
         assert command.wait(60) == 0 and command.gone()
-    outcome = {r.benchmark: r.status for r in results.read(tmp_path / "r.jsonl").records}
+    outcome = {r.benchmark: r.status for r in jsonl.read(tmp_path / "r.jsonl").records}
     assert outcome == {"launch": "ok", "clpeak_launch": "timeout"}
 
 

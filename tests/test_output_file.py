@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from clmembench.cli import app, devices, output_file
-from clmembench.results import ResultsError, Writer
+from clmembench.results.jsonl import ResultsError, Writer
 from clmembench.runtimes.fake import INFO
 from tests.builders import STREAM, device, header, record, series
 
@@ -24,7 +24,7 @@ def run(tmp_path, monkeypatch) -> str:
     def measured(*args, **named):
         raise AssertionError("it began to measure")
 
-    monkeypatch.setattr("clmembench.isolate.probed", measured)
+    monkeypatch.setattr("clmembench.measure.worker_process.probed", measured)
     path = tmp_path / "stored.jsonl"
     with Writer(path, header(device(), cards={"stream": STREAM})) as writer:
         writer.write(record("stream", {"op": "copy"}, series([1000, 1001] * 8, nbytes=1_000_000)))
@@ -115,7 +115,7 @@ def test_a_report_looks_at_its_place_before_it_reads(run, tmp_path, monkeypatch)
     def full(**named):
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("clmembench.cli.read.load", read)
+    monkeypatch.setattr("clmembench.cli.stored.load", read)
     monkeypatch.setattr("tempfile.TemporaryFile", full)
     code, said = ended(("report", "RUN"), run, "-o", str(tmp_path / "r.html"))
     assert code == 1 and f"cannot write {tmp_path / 'r.html'}: Read-only file system: choose another place with -o" in said

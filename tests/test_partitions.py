@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench.infer.partitions import Map, by_core, lines_of, measured, partitions
+from clmembench.infer.hierarchy.partitions import Map, by_core, lines_of, measured, partitions
 from clmembench.model import Place, Series, Trace
 from tests.builders import LATENCY, record, slope
 

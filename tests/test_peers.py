@@ -8,16 +8,18 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench import peering, plan, results
+from clmembench.analysis.derive import derive
+from clmembench.analysis.peers import Spreads, beside, by_best
 from clmembench.benchmarks import discovered
-from clmembench.cli import app, exits
-from clmembench.derive import derive
+from clmembench.cli import app, exit_codes
 from clmembench.gates.whole import judged_run
-from clmembench.infer.peers import Spreads, beside, by_best
 from clmembench.model import Card, Metric
-from clmembench.report import peer_table, peers, rows, summary
-from clmembench.selection import Selection, selected
-from clmembench.specs import Figure, Match, SpecSheet
+from clmembench.plan import peers, sweep
+from clmembench.plan.selection import Selection, selected
+from clmembench.report import rows, summary
+from clmembench.report.sections import peer_table, peer_values
+from clmembench.results import jsonl
+from clmembench.specs.sheets import Figure, Match, SpecSheet
 from tests.builders import device, header, record, run, series
 
 RATE = Metric("performance", "GFLOP/s", "flops", "rate", "higher", peak="fp64_vector_gflop_s")
@@ -98,7 +100,7 @@ def test_rounds_that_contradict_each_other_tell_nothing():
     made = several((10.0, 30.0), (30.0, 10.0))
     (pair,) = pairs(made)
     assert pair.ratio is not None and pair.ratio.low < 0.01 and pair.ratio.high > 100
-    assert peers.peer_cells(pair)[2:] == ("undetermined", "too few rounds for their noise")
+    assert peer_values.peer_cells(pair)[2:] == ("undetermined", "too few rounds for their noise")
 
 
 def test_only_rounds_that_measured_both_count():
@@ -119,7 +121,7 @@ def test_what_has_no_value_has_no_ratio(status, whose):
         made = [replace(r, series=()) if r.benchmark == whose else r for r in made]
     (pair,) = pairs(made)
     assert pair.ratio is None and status in pair.reason and "off by one" in pair.reason
-    section = peers.section(held(made), rows.rows(held(made), SHEET))
+    section = peer_values.section(held(made), rows.rows(held(made), SHEET))
     if (status, whose) == ("skipped", "dgemm"):  # what this device does not have, no library is held against
         assert section is None
         return
@@ -236,7 +238,7 @@ def test_references_are_no_benchmarks_of_ours_in_a_summary():
 
 def test_a_run_without_references_has_no_section():
     mine = held([product("dgemm", 40.0, 0, "ptx")])
-    assert peers.section(mine, rows.rows(mine, SHEET)) is None
+    assert peer_values.section(mine, rows.rows(mine, SHEET)) is None
 
 
 # ---- the command ------------------------------------------------------------------------------------------------------
@@ -261,10 +263,10 @@ def call(capsys, *args):
 )
 def test_what_cannot_be_done_is_one_line_that_names_the_remedy(tmp_path, capsys, args, code, says):
     stored, other = tmp_path / "stored.jsonl", tmp_path / "other.jsonl"
-    with results.Writer(stored, header(device(), CARDS)) as writer:
+    with jsonl.Writer(stored, header(device(), CARDS)) as writer:
         for one in several((30.0,) * 3, (30.0,) * 3):
             writer.write(one)
-    with results.Writer(other, header(cards={"pchase": plan.card(discovered()["pchase"])})) as writer:
+    with jsonl.Writer(other, header(cards={"pchase": sweep.card(discovered()["pchase"])})) as writer:
         writer.write(record("pchase", {}))
     done, out, err = call(capsys, *(str(arg).format(stored=stored, other=other) for arg in args))
     assert done == code and says in err and err.count("\n") == 1 and out == ""
@@ -273,21 +275,21 @@ def test_what_cannot_be_done_is_one_line_that_names_the_remedy(tmp_path, capsys,
 @pytest.mark.parametrize("kind", ["cpu", "gpu", "accelerator"])
 @pytest.mark.parametrize("features", [frozenset(), frozenset({"fp64", "ptx"})])
 def test_what_it_measures_are_points_of_its_benchmarks(kind, features):
-    from clmembench.selection import check_axes
+    from clmembench.plan.selection import check_axes
 
     info = device(kind=kind, features=features, shares_host_memory=kind == "cpu", cache_bytes=32 << 20)
-    chosen = peering.selections(Selection(suite="peers"), info)
+    chosen = peers.selections(Selection(suite="peers"), info)
     names = [b.name for selection in chosen for b in selected(selection)]
     assert len(names) == len(set(names)) and set(names) == set(peer_table.LINES) - ({"transfer"} if kind == "cpu" else set())
     for selection in chosen:
         assert selection.reference and selection.suite == "all"
         check_axes(selected(selection), info, selection)
-        assert next(plan.explore(selected(selection)[0], info, selection))
+        assert next(sweep.explore(selected(selection)[0], info, selection))
 
 
 def test_a_small_budget_leaves_lines_out_and_keeps_the_file(tmp_path, capsys):
     path = tmp_path / "new.jsonl"
     code, out, _ = call(capsys, "-d", "0", "--budget", "1s", "--processes", "1", "-o", path)
-    assert code == exits.OK and f"Results: {path}" in out
-    kept = results.read(path)
+    assert code == exit_codes.OK and f"Results: {path}" in out
+    kept = jsonl.read(path)
     assert kept.header.suite == "peers" and any("budget" in r.reason for r in kept.records)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from clmembench.infer.policies import policy, policy_and_victims
-from clmembench.infer.policy_rates import policy_from_rates
-from clmembench.infer.replacement import DETERMINISTIC, hits, sampled_misses, steady_misses
+from clmembench.infer.replacement.cache_set import DETERMINISTIC, hits, sampled_misses, steady_misses
+from clmembench.infer.replacement.policies import policy, policy_and_victims
+from clmembench.infer.replacement.policy_rates import policy_from_rates
 
 FERMI = (1 / 6, 1 / 2, 1 / 6, 1 / 6)  # Mei & Chu 2015, section 4.5
 

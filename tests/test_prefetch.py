@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench.infer.prefetch import ahead, prefetch
-from clmembench.patterns import offsets
+from clmembench.infer.hierarchy.prefetch import ahead, prefetch
+from clmembench.model.address_patterns import offsets
 from tests.simulated import Cache, Machine, Noise, Path, Tlb, plain
 from tests.test_classic import asked
 

@@ -11,12 +11,14 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from clmembench import measure
 from clmembench.benchmarks import discovered
+from clmembench.measure import sampling
 from clmembench.model import Kernel, Launch, Skip, Slope, Work
-from clmembench.results import decode_record, encode
-from clmembench.runtimes import opencl_build, runtime
+from clmembench.plan.budget import Budget
+from clmembench.results.jsonl import decode_record, encode
+from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import INFO, FakeDevice
+from clmembench.runtimes.opencl import build as opencl_build
 from tests.builders import record
 
 PRIVATE = import_module("clmembench.benchmarks.private_array")
@@ -73,9 +75,9 @@ def test_steps_are_counted_as_they_are_done(words):
 def test_a_wrong_element_is_noticed_on_a_real_device(pocl, pattern, indexing):
     prepared = discovered()["private_array"].prepare(pocl, pattern=pattern, indexing=indexing, words=9)
     for rounds in (1, 2, 3):
-        assert measure.verify(pocl, prepared.work(rounds)) == ""
+        assert sampling.verify(pocl, prepared.work(rounds)) == ""
         two = prepared.work(rounds)
-        assert "elements are not what" in measure.verify(pocl, replace(two, commands=prepared.work(rounds + 1).commands))
+        assert "elements are not what" in sampling.verify(pocl, replace(two, commands=prepared.work(rounds + 1).commands))
 
 
 def test_arrays_that_a_pattern_cannot_have_are_refused():
@@ -108,10 +110,10 @@ def test_each_way_leaves_what_its_multiply_adds_leave(span):
 
 def test_a_way_not_taken_is_noticed_on_a_real_device(pocl):
     work = discovered()["divergence"].prepare(pocl, span=2).work(16)
-    assert measure.verify(pocl, work) == ""
+    assert sampling.verify(pocl, work) == ""
     (launch,) = work.commands
     other = replace(launch, args=(launch.args[0], np.uint32(64), *launch.args[2:]))
-    assert "64 of 128" in measure.verify(pocl, replace(work, commands=(other,)))
+    assert "64 of 128" in sampling.verify(pocl, replace(work, commands=(other,)))
 
 
 def fake_slope(device: FakeDevice, check) -> Slope:
@@ -121,13 +123,13 @@ def fake_slope(device: FakeDevice, check) -> Slope:
 
 
 def test_facts_go_from_the_work_into_what_is_measured_right_or_wrong():
-    device, budget = FakeDevice(facts=FACTS), measure.Budget(0.0, 0.01)
-    assert measure.measure(device, fake_slope(device, lambda: None), budget, 1.0).facts == FACTS
+    device, budget = FakeDevice(facts=FACTS), Budget(0.0, 0.01)
+    assert sampling.measure(device, fake_slope(device, lambda: None), budget, 1.0).facts == FACTS
 
     def wrong() -> None:
         raise AssertionError("wrong")
 
-    assert measure.measure(device, fake_slope(device, wrong), budget, 1.0).facts == FACTS
+    assert sampling.measure(device, fake_slope(device, wrong), budget, 1.0).facts == FACTS
 
 
 def test_facts_are_kept_in_a_line_and_a_line_without_them_is_read():

@@ -7,13 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench import measure, plan
 from clmembench.benchmarks import discovered
 from clmembench.benchmarks.reduction import ALONE, FEWER, total, value
+from clmembench.measure import sampling
 from clmembench.model import Launch, Place, Skip
+from clmembench.plan import sweep
+from clmembench.plan.selection import Selection
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import INFO, FakeDevice
-from clmembench.selection import Selection
 from tests.builders import walked
 
 MIB = 1 << 20
@@ -53,21 +54,21 @@ def lengths(info) -> tuple:
 def test_every_method_is_exact(device, method, work_group, n):
     for width in (1, 4):
         work = prepared(device, n, method, 3, width, work_group)
-        assert measure.verify(device, work) == ""
+        assert sampling.verify(device, work) == ""
         assert (work.ops, work.nbytes, work.flops) == (1, 8 * n, n - 1)
 
 
 @pytest.mark.parametrize("method", ["loop", "tree"])
 def test_every_width_is_exact_with_a_tail(device, method):
     for width in (2, 8, 16):
-        assert measure.verify(device, prepared(device, 100_003, method, 5, width)) == ""
+        assert sampling.verify(device, prepared(device, 100_003, method, 5, width)) == ""
 
 
 @pytest.mark.parametrize("method", ["loop", "tree", "atomic"])
 def test_many_rows_are_exact_after_any_number_of_passes(device, method):
     work = prepared(device, 3 * ALONE + 5, method, 4)
     for _ in range(3):
-        assert measure.verify(device, work) == ""
+        assert sampling.verify(device, work) == ""
         device.run(work.commands)
         work.check()
 
@@ -79,14 +80,14 @@ def test_as_many_work_groups_as_a_place_asks_for(device, monkeypatch, method):
     launch = next(c for c in work.commands if isinstance(c, Launch))
     assert launch.global_size[0] == 6 * launch.local_size[0]
     assert not work.notes
-    assert measure.verify(device, work) == ""
+    assert sampling.verify(device, work) == ""
 
 
 @pytest.mark.parametrize("method", ["loop", "tree", "atomic"])
 @pytest.mark.parametrize("error", [1.0, -1.0, float("nan")])
 def test_a_damaged_result_is_noticed(device, method, error):
     work = prepared(device, A_ROW_AND_TEN, method)
-    assert measure.verify(device, work) == ""
+    assert sampling.verify(device, work) == ""
     device.upload(result(work), device.download(result(work), np.float64, 1) + error)
     with pytest.raises(AssertionError, match="the sum is"):
         work.check()
@@ -98,19 +99,19 @@ def test_one_launch_leaves_its_count_as_it_found_it(device, method, work_group):
     (launch,) = work.commands
     groups = launch.global_size[0] // work_group
     assert groups > 1
-    assert measure.verify(device, work) == ""
+    assert sampling.verify(device, work) == ""
     ended = launch.args[2]
     assert device.download(ended, np.uint32, 1)[0] == 0
     device.upload(ended, np.array([groups + 1], np.uint32))  # of a launch before that went wrong: nobody is the last one
-    assert "the sum is nan" in measure.verify(device, work)
+    assert "the sum is nan" in sampling.verify(device, work)
 
 
 def test_what_a_launch_before_left_in_the_cell_is_noticed(device):
     atomic = prepared(device, A_ROW_AND_TEN, "atomic")
     (launch,) = atomic.commands
     device.upload(launch.args[1], np.array([1.0]))
-    assert "the sum is" in measure.verify(device, atomic)
-    assert measure.verify(device, atomic) == ""  # the last group has taken what was there
+    assert "the sum is" in sampling.verify(device, atomic)
+    assert sampling.verify(device, atomic) == ""  # the last group has taken what was there
 
 
 @pytest.mark.parametrize("method", ["loop", "tree"])
@@ -122,9 +123,9 @@ def test_an_element_left_out_or_added_twice_is_noticed(device, method):
         damaged = values.copy()
         damaged[12_345] *= damage
         device.upload(elements, damaged)
-        assert "the sum is" in measure.verify(device, work)
+        assert "the sum is" in sampling.verify(device, work)
     device.upload(elements, values)
-    assert measure.verify(device, work) == ""
+    assert sampling.verify(device, work) == ""
 
 
 @pytest.mark.parametrize("seed", [0, 7])
@@ -189,7 +190,7 @@ def test_lengths_are_every_fourth_power_of_two_and_the_largest():
 
 def asked_in(info, suite="all") -> list:
     """Every point of a suite, with its trials."""
-    return walked(plan.explore(REDUCTION, info, Selection(suite=suite)))
+    return walked(sweep.explore(REDUCTION, info, Selection(suite=suite)))
 
 
 @pytest.mark.parametrize("info", [INFO, CPU], ids=["gpu", "cpu"])

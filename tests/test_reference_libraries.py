@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench import measure
-from clmembench.benchmarks import behind, discovered
-from clmembench.measure import Budget
+from clmembench.benchmarks import discovered
+from clmembench.benchmarks.peers import cuda_timing
+from clmembench.measure import sampling
 from clmembench.model import Batch, Call, DeviceError, Skip, Work
+from clmembench.plan.budget import Budget
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import INFO as GPU
 from tests import fake_cupy
@@ -63,7 +64,7 @@ def cupy(monkeypatch):
 def test_the_hosts_libraries_are_right_and_say_what_they_are(pocl, name, params):
     benchmark = discovered()[name]
     work = benchmark.prepare(pocl, **params)
-    done = measure.measure(pocl, work, TINY, 1.0)
+    done = sampling.measure(pocl, work, TINY, 1.0)
     assert (done.wrong, done.checked) == ("", True)
     assert all(done.facts[key] for key in ("library", "version", "threads", "timed"))
     assert done.series[0].clock == "host" and min(done.series[0].host_ns) > 0
@@ -77,7 +78,7 @@ def replaced(work: Work) -> Work:
 
 @pytest.mark.parametrize(("name", "params"), HOST)
 def test_a_library_that_does_nothing_is_seen(pocl, name, params):
-    done = measure.measure(pocl, replaced(discovered()[name].prepare(pocl, **params)), TINY, 1.0)
+    done = sampling.measure(pocl, replaced(discovered()[name].prepare(pocl, **params)), TINY, 1.0)
     assert done.wrong and not done.series
 
 
@@ -98,7 +99,7 @@ def test_the_same_work_is_asked_of_both(pocl):
 def test_cudas_libraries_are_checked_and_timed_by_their_own_clock(gpu, cupy, name, params):
     benchmark = discovered()[name]
     work = benchmark.prepare(gpu, **params)
-    done = measure.measure(gpu, work, TINY, 1.0)
+    done = sampling.measure(gpu, work, TINY, 1.0)
     assert (done.wrong, done.checked) == ("", True)
     assert all(done.facts[key] for key in ("library", "version", "cupy", "timed"))
     series = done.series[0]
@@ -112,7 +113,7 @@ def test_cudas_libraries_are_checked_and_timed_by_their_own_clock(gpu, cupy, nam
 @pytest.mark.parametrize(("name", "params"), CUDA)
 def test_a_wrong_result_of_a_cuda_library_is_wrong(gpu, cupy, name, params):
     cupy.wrong = True
-    done = measure.measure(gpu, discovered()[name].prepare(gpu, **params), TINY, 1.0)
+    done = sampling.measure(gpu, discovered()[name].prepare(gpu, **params), TINY, 1.0)
     assert done.wrong and not done.series
 
 
@@ -126,7 +127,7 @@ def test_versions_are_read_as_each_library_counts_them(gpu, cupy):
         "cuda_copy": "13.0.0",
         "cuda_transfer": "13.0.0",
     }
-    assert behind.facts(fake_cupy.modules()["cupy"], "x", lambda: 1 // 0, 10)["version"] == "unknown"
+    assert cuda_timing.facts(fake_cupy.modules()["cupy"], "x", lambda: 1 // 0, 10)["version"] == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -143,10 +144,10 @@ def test_versions_are_read_as_each_library_counts_them(gpu, cupy):
 def test_another_gpu_is_not_taken_for_this_one(cupy, changes, same):
     info = replace(GPU, **changes)
     if same:
-        assert behind.cupy_on(info)
+        assert cuda_timing.cupy_on(info)
     else:
         with pytest.raises(Skip, match="does not see this GPU"):
-            behind.cupy_on(info)
+            cuda_timing.cupy_on(info)
 
 
 def test_a_cupy_that_does_not_work_is_a_reason(cupy, monkeypatch):
@@ -155,11 +156,11 @@ def test_a_cupy_that_does_not_work_is_a_reason(cupy, monkeypatch):
 
     monkeypatch.setattr(__import__("cupy").cuda.runtime, "getDeviceCount", broken)
     with pytest.raises(Skip, match=r"CuPy does not work here: CUDA driver version is insufficient$"):
-        behind.cupy_on(SAME)
+        cuda_timing.cupy_on(SAME)
 
 
 def test_a_host_that_falls_behind_waits_longer_and_is_not_timed(cupy):
-    passes = behind.batch(behind.cupy_on(SAME), lambda: setattr(cupy, "calls", cupy.calls + 1))
+    passes = cuda_timing.batch(cuda_timing.cupy_on(SAME), lambda: setattr(cupy, "calls", cupy.calls + 1))
     cupy.behind = 2
     assert passes(7) == (7 * fake_cupy.CALL_NS, 2 * 7 * fake_cupy.CALL_NS)
     assert len(cupy.spins) == 3 and cupy.spins == sorted(cupy.spins) and cupy.spins[2] >= 4 * cupy.spins[0]
@@ -199,7 +200,7 @@ def test_references_speak_of_their_benchmarks_axes_and_metrics():
 
 def test_what_is_not_here_is_not_there(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(behind, "find_spec", lambda name: None)
+    monkeypatch.setattr(cuda_timing, "find_spec", lambda name: None)
     here = {b.name for b in discovered().values() if b.peer_of and b.here is not None and b.here(GPU)}
     assert here == set()
     cpu = replace(GPU, kind="cpu")
@@ -218,7 +219,7 @@ def test_the_gpus_matrix_is_compared_with_the_hosts(gpu, cupy, monkeypatch):
 
 
 def test_a_number_that_never_was_written_is_wrong():
-    from clmembench.benchmarks.reference_blas import _same
+    from clmembench.benchmarks.peers.reference_blas import _same
 
     with pytest.raises(AssertionError, match="1 rows"):
         _same(np.array([[1.0], [np.nan]]), np.array([[1.0], [2.0]]))

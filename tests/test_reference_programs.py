@@ -9,13 +9,14 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench import measure
-from clmembench.benchmarks import discovered, programs, reference_programs
-from clmembench.benchmarks.programs import OutputError
-from clmembench.benchmarks.reference_programs import TIMES
+from clmembench.benchmarks import discovered
+from clmembench.benchmarks.peers import programs, reference_programs
+from clmembench.benchmarks.peers.programs import OutputError
+from clmembench.benchmarks.peers.reference_programs import TIMES
 from clmembench.gates.point import judged
-from clmembench.measure import Budget
+from clmembench.measure import sampling
 from clmembench.model import DeviceError, Reported, Skip
+from clmembench.plan.budget import Budget
 from clmembench.runtimes.fake import INFO as GPU
 from clmembench.runtimes.fake import FakeDevice
 from tests.builders import record
@@ -71,7 +72,7 @@ def test_a_babelstream_is_a_record_with_its_version_and_its_mean(on_path):
     on_path("omp-stream", stream(NL.join(table(2 * MIB))))
     told = prepared("omp_stream")
     assert isinstance(told, Reported) and told.checked and told.averaged == TIMES - 1
-    done = measure.measure(FakeDevice(CPU), told, Budget(), 1.0)
+    done = sampling.measure(FakeDevice(CPU), told, Budget(), 1.0)
     assert done.series[0].nbytes / done.series[0].host_ns[0] == pytest.approx(8.0, rel=1e-4)
     assert done.facts["library"] == "BabelStream OpenMP" and done.facts["version"] == "5.0"
     assert done.facts["best_gb_s"] == pytest.approx(10.0, rel=1e-4)
@@ -253,8 +254,8 @@ ALL = peaks(
 def test_clpeaks_best_figure_of_the_device_is_a_record(on_path, name, params, value):
     on_path("clpeak", clpeak(ALL))
     told = discovered()[name].prepare(FakeDevice(GPU), **params)
-    done = measure.measure(FakeDevice(GPU), told, Budget(), 1.0)
-    from clmembench.derive import values_of
+    done = sampling.measure(FakeDevice(GPU), told, Budget(), 1.0)
+    from clmembench.analysis.derive import values_of
 
     metric = next(m for m in discovered()[name].metrics if m.applies(params))
     good = record(name, params, *done.series)

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.derive import derive
-from clmembench.infer.registers import COST, MEMORY, SPILLS, Kept, kept
+from clmembench.analysis.derive import derive
+from clmembench.infer.access.registers import COST, MEMORY, SPILLS, Kept, kept
 from clmembench.model import Card, Metric, Record, Value
-from clmembench.report.figures import Shown
-from clmembench.report.private_study import PUBLISHED, registers_sections
+from clmembench.report.figures.curves import Shown
 from clmembench.report.rows import rows
+from clmembench.report.sections.private_arrays import PUBLISHED, registers_sections
 from clmembench.report.study_figures import drawn
 from tests.builders import clock, header, record, run, series
 

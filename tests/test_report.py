@@ -9,16 +9,18 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from clmembench import shown
+from clmembench import sanitize
 from clmembench.model import CHASE as CHASE_NAME
 from clmembench.model import CacheLevel, Card, Finding, Hierarchy, Metric, Place, TlbLevel
-from clmembench.report import document, drawing, text
-from clmembench.report.anatomy import Dissected
-from clmembench.report.findings import entries
-from clmembench.report.hierarchy_figures import Classic
+from clmembench.report import page as document
+from clmembench.report import terminal
+from clmembench.report.figures import style
+from clmembench.report.finding_tables import entries
+from clmembench.report.hierarchy.latency_figures import Classic
+from clmembench.report.hierarchy.section import Dissected
 from clmembench.report.rows import as_dict, rows, to_csv, to_json, to_markdown
 from clmembench.report.summary import sections, warnings
-from clmembench.specs import Figure, Match, Published, SpecSheet
+from clmembench.specs.sheets import Figure, Match, Published, SpecSheet
 from tests import found_hierarchies as hierarchies
 from tests.builders import BANDWIDTH, CHASE, COST, STREAM, clock, device, header, record, run, series, slope
 
@@ -185,7 +187,7 @@ def test_nothing_makes_an_empty_report_and_no_error():
     assert json.loads(to_json([])) == []
     assert len(to_markdown([]).split("\n")) == 2
     assert "<html" in document.as_html([empty]) and to_csv([]).strip() == ""
-    assert "Synthetic GPU" in text.as_text(empty, [], None)
+    assert "Synthetic GPU" in terminal.as_text(empty, [], None)
 
 
 # ---- summary and text ---------------------------------------------------------------------------------------------------
@@ -250,7 +252,7 @@ def test_a_reason_widens_no_column_and_stands_below_the_table(status):
     assert not any(reason in cell for row in section.rows for cell in row)
     assert [row[1:3] for row in section.rows[1:]] == [(status, "[1]")] * 2
     assert section.notes[0] == f"[1] {reason}"
-    lines = text.as_text(found, rows(found, None), None).split("\n")
+    lines = terminal.as_text(found, rows(found, None), None).split("\n")
     table = [line for line in lines if line.split()[:1] in (["copy"], ["add"], ["dot"])]
     assert max(map(len, table)) < 80
     assert reason in " ".join(Page(document.as_html([found])).words)
@@ -291,9 +293,9 @@ def test_warnings_say_what_to_do():
 
 def test_text_is_aligned_and_plain():
     found = ordinary()
-    shown = text.as_text(found, rows(found, SHEET), SHEET)
+    shown = terminal.as_text(found, rows(found, SHEET), SHEET)
     assert "\x1b" not in shown and "peaks of Test sheet" in shown
-    assert "\x1b[1m" in text.as_text(found, rows(found, SHEET), SHEET, bold=True)
+    assert "\x1b[1m" in terminal.as_text(found, rows(found, SHEET), SHEET, bold=True)
     copy, triad = (line for line in shown.split("\n") if line.split()[:1] in (["copy"], ["triad"]))
     assert copy.index("50.0 GB/s") == triad.index("50.0 GB/s")
 
@@ -301,7 +303,7 @@ def test_text_is_aligned_and_plain():
 @pytest.mark.parametrize("evil", HOSTILE)
 def test_hostile_names_cannot_steer_a_terminal(evil):
     found = hostile(evil)
-    shown = text.as_text(found, rows(found, None), None)
+    shown = terminal.as_text(found, rows(found, None), None)
     assert [c for c in shown if c != "\n" and not c.isprintable()] == []
 
 
@@ -314,7 +316,7 @@ def test_markdown_tables_keep_their_columns(evil):
     table = rows(found, None)
     assert len(to_markdown(table).split("\n")) == 2 + len(table)
     assert_tables_are_rectangular(to_markdown(table))
-    assert_tables_are_rectangular(text.as_markdown(found, table, None))
+    assert_tables_are_rectangular(terminal.as_markdown(found, table, None))
     assert_tables_are_rectangular(document.as_markdown([found, ordinary()]))
 
 
@@ -331,7 +333,7 @@ def test_markdown_has_no_live_markup_from_names(evil):
     [("a|b", "a\\|b"), ("a\\b", "a\\\\b"), ("a\\|b", "a\\\\\\|b"), ("<b>", "\\<b>"), ("a\nb", "a b"), ("op=copy", "op=copy")],
 )
 def test_markdown_is_escaped(name, escaped):
-    assert shown.markdown(name) == escaped
+    assert sanitize.markdown(name) == escaped
 
 
 # ---- HTML ---------------------------------------------------------------------------------------------------------------
@@ -448,7 +450,7 @@ def test_output_is_the_same_twice(two):
     table = rows(runs[0], SHEET)
     for form in (to_json, to_csv, to_markdown):
         assert form(table) == form(rows(runs[0], SHEET))
-    assert text.as_text(runs[0], table, SHEET) == text.as_text(runs[0], rows(runs[0], SHEET), SHEET)
+    assert terminal.as_text(runs[0], table, SHEET) == terminal.as_text(runs[0], rows(runs[0], SHEET), SHEET)
 
 
 def test_the_order_of_other_runs_does_not_change_a_figure():
@@ -469,7 +471,7 @@ def test_a_benchmark_known_only_from_the_file_is_shown_everywhere(card):
     assert [row.value.benchmark for row in table] == [name] * len(points)
     (section,) = sections(found, table)
     assert section.header[0].split(":")[0] == name and section.rows
-    assert name in text.as_text(found, table, None)
+    assert name in terminal.as_text(found, table, None)
     words = " ".join(Page(document.as_html([found])).words)
     assert name in words and "What nobody knows yet." in words and "Somebody 2030" in words
 
@@ -901,7 +903,7 @@ def test_every_logarithmic_axis_of_values_has_labels():
 
 @pytest.mark.parametrize(("low", "high"), [(1e-9, 1e3), (1e-30, 1e30), (21, 49), (3, 30), (0.9, 1.1), (700, 6_000), (1e-3, 2)])
 def test_labels_of_a_logarithmic_axis_are_some_and_not_too_many(low, high):
-    found = drawing.log_labels(low, high)
+    found = style.log_labels(low, high)
     assert 2 <= len(found) <= 24 and found == sorted(found)
     assert all(low * (1 - 1e-6) <= value <= high * (1 + 1e-6) for value in found)
 
@@ -946,4 +948,6 @@ def test_one_kind_of_set_looks_the_same_in_every_plot_and_one_point_is_drawn():
 
 def test_a_device_of_one_compute_unit_has_no_plural():
     alone = run([], header(device(compute_units=1), {}))
-    assert "1 compute unit " in text.as_text(alone, [], None) + " " and "1 compute units" not in text.as_text(alone, [], None)
+    assert "1 compute unit " in terminal.as_text(alone, [], None) + " " and "1 compute units" not in terminal.as_text(
+        alone, [], None
+    )

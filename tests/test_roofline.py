@@ -10,12 +10,15 @@ from dataclasses import replace
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.models.roofline import COMPULSORY
-from clmembench.plan import card
-from clmembench.report import document, roofline, roofline_figures, text
-from clmembench.report.labelling import offsets
+from clmembench.perfmodel.roofline import COMPULSORY
+from clmembench.plan.sweep import card
+from clmembench.report import page as document
+from clmembench.report import terminal
+from clmembench.report.figures import roofline_chart
+from clmembench.report.figures.label_placement import offsets
 from clmembench.report.rows import rows, to_json
-from clmembench.specs import Figure, Match, SpecSheet
+from clmembench.report.sections import roofline_tables
+from clmembench.specs.sheets import Figure, Match, SpecSheet
 from tests.builders import device, header, record, run, series
 
 NAMES = ("arithmetic", "stream", "cache_read", "local_read", "dgemm", "spmv", "reduction", "launch")
@@ -67,7 +70,7 @@ def dgemm(gflop_s, n=4096, dtype="double", variant="portable"):
 def made(records, sheet=SHEET, **changes):
     found = run(records, header(device(cache_bytes=4 << 20, **changes), cards=CARDS), judged=True)
     table = rows(found, sheet)
-    return found, table, roofline.found(found, table, sheet)
+    return found, table, roofline_tables.found(found, table, sheet)
 
 
 def test_a_kernel_is_bound_by_the_lower_of_its_roofs():
@@ -98,7 +101,7 @@ def test_a_kernel_is_held_against_the_roof_of_its_instructions():
     ):
         records = [*roofs(matrix=20_000.0), dgemm(8000.0, variant=variant)]
         found = run(records, header(device(), cards=CARDS | {"dgemm": of_dgemm}), judged=True)
-        (placed,) = (p for p in roofline.found(found, rows(found, None), None).placed if p.value.benchmark == "dgemm")
+        (placed,) = (p for p in roofline_tables.found(found, rows(found, None), None).placed if p.value.benchmark == "dgemm")
         assert placed.bound.name == wanted
 
 
@@ -106,8 +109,8 @@ def test_what_is_over_memory_s_roof_is_said_to_be_in_a_cache_and_not_clipped():
     _, table, found = made([*roofs(), triad(3000.0, array_bytes=1 << 20)])
     small = next(p for p in found.placed if p.value.params["array_bytes"] == 1 << 20)
     assert small.over and small.cached and small.share.value == pytest.approx(3.0, rel=1e-3)
-    assert roofline.remark(small) == "over the memory roof: its data, 3 MiB, fit a cache"
-    kernels = roofline.tables(found, table)[1]
+    assert roofline_tables.remark(small) == "over the memory roof: its data, 3 MiB, fit a cache"
+    kernels = roofline_tables.tables(found, table)[1]
     assert [row[4] for row in kernels.rows if "fit a cache" in row[-1]] == ["a cache"]
     assert [f"{float(row[6][:-1]):.0f}%" for row in kernels.rows if "fit a cache" in row[-1]] == ["300%"]
 
@@ -115,9 +118,9 @@ def test_what_is_over_memory_s_roof_is_said_to_be_in_a_cache_and_not_clipped():
 def test_what_is_over_memory_s_roof_and_fits_no_cache_is_said_to_be_off():
     _, _, found = made([*roofs(memory=1000.0), spmv(200.0)])
     large = next(p for p in found.placed if p.value.benchmark == "spmv")
-    assert large.over and not large.cached and "one of them is off" in roofline.remark(large)
+    assert large.over and not large.cached and "one of them is off" in roofline_tables.remark(large)
     _, _, found = made([*roofs(double=4000.0), dgemm(8000.0)])
-    assert roofline.remark(found.placed[-1]) == "over the FP64 vector roof: one of the two is off"
+    assert roofline_tables.remark(found.placed[-1]) == "over the FP64 vector roof: one of the two is off"
 
 
 def test_only_good_values_are_placed_and_the_rest_is_counted():
@@ -127,7 +130,7 @@ def test_only_good_values_are_placed_and_the_rest_is_counted():
     _, table, found = made([*roofs(), spmv(120.0), *bad])
     assert [p.value.params["matrix"] for p in found.placed if p.value.benchmark == "spmv"] == ["banded"]
     assert found.left == {"suspect": 1, "wrong": 1, "skipped": 1}
-    notes = roofline.tables(found, table)[1].notes
+    notes = roofline_tables.tables(found, table)[1].notes
     assert "3 points have no place: 1 skipped, 1 suspect, 1 wrong" in notes
 
 
@@ -176,11 +179,11 @@ def test_levels_of_a_gpu_are_those_that_sets_surely_lie_in():
 
 def test_memory_s_roof_of_arrays_that_a_cache_may_hold_says_so():
     _, table, found = made(roofs(), sheet=None)
-    assert not any("partly a cache's" in note for note in roofline.tables(found, table)[0].notes)
+    assert not any("partly a cache's" in note for note in roofline_tables.tables(found, table)[0].notes)
     changed = run(roofs(), header(device(cache_bytes=GIB), cards=CARDS), judged=True)
     table = rows(changed, None)
-    found = roofline.found(changed, table, None)
-    assert any("partly a cache's" in note for note in roofline.tables(found, table)[0].notes)
+    found = roofline_tables.found(changed, table, None)
+    assert any("partly a cache's" in note for note in roofline_tables.tables(found, table)[0].notes)
 
 
 def test_a_time_becomes_a_rate_of_flop():
@@ -189,15 +192,15 @@ def test_a_time_becomes_a_rate_of_flop():
     cards = CARDS | {"launch": replace(CARDS["launch"], metrics=(metric,))}
     own = rate("launch", {"dtype": "double"}, 1000, nbytes=8000, flops=4000, ops=2)
     found = run([*roofs(), own], header(device(), cards=cards), judged=True)
-    (placed,) = (p for p in roofline.found(found, rows(found, None), None).placed if p.value.benchmark == "launch")
+    (placed,) = (p for p in roofline_tables.found(found, rows(found, None), None).placed if p.value.benchmark == "launch")
     assert placed.gflop_s.value == pytest.approx(4.0) and placed.intensity == pytest.approx(0.5)
 
 
 def test_summaries_and_json_and_pages_have_it():
     found, table, _ = made([*roofs(), spmv(120.0), dgemm(8000.0)])
-    shown = text.as_text(found, table, SHEET)
-    assert roofline.ROOFS in shown and roofline.KERNELS in shown and "FP64 vector" in shown
-    told = json.loads(to_json(table, roofline.by_point(found, table, SHEET)))
+    shown = terminal.as_text(found, table, SHEET)
+    assert roofline_tables.ROOFS in shown and roofline_tables.KERNELS in shown and "FP64 vector" in shown
+    told = json.loads(to_json(table, roofline_tables.by_point(found, table, SHEET)))
     placed = {row["benchmark"]: row["roofline"] for row in told if row["roofline"]}
     assert placed["spmv"]["bound_by"] == "memory" and placed["dgemm"]["bytes_are"] == COMPULSORY
     assert "arithmetic" not in placed and len(told) == len(table)
@@ -209,8 +212,8 @@ def test_summaries_and_json_and_pages_have_it():
 def test_a_figure_has_every_kernel_and_names_the_fastest():
     kernels = [spmv(120.0), dgemm(8000.0), dgemm(7000.0, n=512), triad(3000.0, array_bytes=1 << 20)]
     found, _, line = made([*roofs(double=10_500.0), *kernels])
-    drawn = roofline_figures.drawn([("$x$ <b>", line)])
-    assert drawn == roofline_figures.drawn([("$x$ <b>", line)]) and "<b>" not in drawn
+    drawn = roofline_chart.drawn([("$x$ <b>", line)])
+    assert drawn == roofline_chart.drawn([("$x$ <b>", line)]) and "<b>" not in drawn
     for name in (
         "dgemm portable n=4096",
         "spmv banded ell",
@@ -220,7 +223,7 @@ def test_a_figure_has_every_kernel_and_names_the_fastest():
     ):
         assert name in drawn
     assert "dgemm portable n=512" not in drawn and len(re.findall("<use", drawn)) >= len(kernels)
-    assert roofline_figures.drawn([("none", replace(line, placed=()))]) == "" == roofline_figures.drawn([])
+    assert roofline_chart.drawn([("none", replace(line, placed=()))]) == "" == roofline_chart.drawn([])
     assert found.judged
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from clmembench.analysis.derive import derive
 from clmembench.benchmarks.datatypes import TYPES
-from clmembench.derive import derive
-from clmembench.infer.levels import Sample
-from clmembench.infer.saturation import least_element, memory_latency, saturation
+from clmembench.infer.access.saturation import least_element, memory_latency, saturation
+from clmembench.infer.plateaus import Sample
 from clmembench.model import Card, Finding
-from clmembench.models.concurrency import against, needed
+from clmembench.perfmodel.concurrency import against, needed
 from tests.builders import BANDWIDTH, device, header, record, run, series
 
 UNITS = 100

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench import contest, search
 from clmembench.benchmarks import BANDWIDTH, axis, benchmark
-from clmembench.contest import Contest, Outcome
 from clmembench.model import Metric, Place, Point, Record, Series, Tuned, Work
+from clmembench.plan.selection import Selection
 from clmembench.runtimes.fake import INFO
-from clmembench.selection import Selection
+from clmembench.tune import candidates, search
+from clmembench.tune.candidates import Contest, Outcome
 
 TIME = Metric("time", "ns", "ops", "cost", "lower")
 
@@ -63,7 +63,7 @@ def tuned(
 ) -> tuple[list[Outcome], list[tuple[Point, int]]]:
     """The outcomes, and every point in each of its processes, in an order that is not the plan's."""
     clock = clock or Clock()
-    found = points or contest.contests(bench, INFO, Selection(axes={"op": ("copy",), "n": (10,)}), {})
+    found = points or candidates.contests(bench, INFO, Selection(axes={"op": ("copy",), "n": (10,)}), {})
     plan = search.searched(bench, found, 0, seconds, clock)
     asked: list[tuple[Point, int]] = []
     answers: list[Record] | None = None
@@ -112,7 +112,7 @@ def test_what_looked_best_by_chance_is_not_kept():
 
 def test_in_hundreds_of_searches_without_a_difference_few_winners_are_kept():
     noise = random.Random(5)
-    points = contest.contests(shaped, INFO, Selection(axes={"op": ("copy",), "n": (10,), "depth": (1,)}), {})
+    points = candidates.contests(shaped, INFO, Selection(axes={"op": ("copy",), "n": (10,), "depth": (1,)}), {})
     kept = proved = 0
     for _ in range(300):
         fresh = [Contest(c.params, c.shapes) for c in points]
@@ -181,16 +181,16 @@ def test_a_climb_is_enough_where_the_time_is_short():
     uphill = by(lambda params: params["width"] + 0.1 * params["depth"] + (params["order"] == "item"))
     (outcome,), asked = tuned(uphill, seconds=18.0)
     assert outcome.best == {"width": 8, "order": "item", "depth": 3} and outcome.tried < ALL
-    assert {process for p, process in asked if p.role == "measure"} == set(range(contest.FEWEST))
+    assert {process for p, process in asked if p.role == "measure"} == set(range(candidates.FEWEST))
 
 
 def test_points_share_the_time_and_those_it_does_not_reach_are_said():
-    points = contest.contests(shaped, INFO, COPIES, {})
+    points = candidates.contests(shaped, INFO, COPIES, {})
     assert [c.params for c in points] == [{"op": "copy", "n": 10}, {"op": "copy", "n": 100}]
     outcomes, asked = tuned(by(hill), seconds=40.0, points=points)
     trials = [p.params["n"] for p, process in asked if p.role == "tune" and process == 0]
     assert trials.count(10) == pytest.approx(trials.count(100), abs=2) and len(trials) <= 26
-    outcomes, asked = tuned(by(hill), seconds=0.0, points=contest.contests(shaped, INFO, COPIES, {}))
+    outcomes, asked = tuned(by(hill), seconds=0.0, points=candidates.contests(shaped, INFO, COPIES, {}))
     assert asked == [] and [o.reason for o in outcomes] == ["it was not begun: raise --budget"] * 2
 
 
@@ -221,18 +221,18 @@ def test_less_is_better_where_the_metric_says_so():
 
 
 def test_points_that_are_worth_their_time_are_tuned_in_all_shapes_that_the_device_can_do():
-    found = contest.contests(shaped, INFO, Selection(), {})
+    found = candidates.contests(shaped, INFO, Selection(), {})
     # no sums: the device has none; at n=100 a run would search one depth only
     assert [(c.params, len(c.shapes)) for c in found] == [({"op": "copy", "n": n}, ALL) for n in (10, 100)]
     assert all(c.shapes[0] == {"width": 1, "order": "item", "depth": 1} for c in found)
-    found = contest.contests(shaped, replace(INFO, features=frozenset()), Selection(), {})
+    found = candidates.contests(shaped, replace(INFO, features=frozenset()), Selection(), {})
     assert [len(c.shapes) for c in found] == [12, 12]
 
 
 def test_values_named_on_a_tuning_axis_are_all_that_is_tried():
-    found = contest.contests(shaped, INFO, COPIES, {"width": (4, 8), "unheard_of": (1,)})
+    found = candidates.contests(shaped, INFO, COPIES, {"width": (4, 8), "unheard_of": (1,)})
     assert all(len(c.shapes) == 2 * 2 * 3 and {s["width"] for s in c.shapes} == {4, 8} for c in found)
-    assert contest.contests(shaped, INFO, COPIES, {"width": (4,), "order": ("item",), "depth": (1,)}) == []
+    assert candidates.contests(shaped, INFO, COPIES, {"width": (4,), "order": ("item",), "depth": (1,)}) == []
 
 
 def test_the_second_climb_begins_at_a_stored_shape():
@@ -240,7 +240,7 @@ def test_the_second_climb_begins_at_a_stored_shape():
         device="f", platform="p", compute_units=8, benchmark="shaped", version=1, params={"op": "copy", "n": 40},
         tuning={"width": 8, "order": "block", "depth": 2}, date="2026-11-22", tool_version="0", driver="1",
     )  # fmt: skip
-    found = contest.contests(shaped, INFO, replace(COPIES, tuning=(stored,)), {})
+    found = candidates.contests(shaped, INFO, replace(COPIES, tuning=(stored,)), {})
     assert [c.shapes[c.start] for c in found] == [stored.tuning] * 2
     # nothing is better than the first choice, so the climb from it tries its neighbours alone
     _, asked = tuned(by(lambda params: 1.0), points=found[:1])

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clmembench.benchmarks import discovered
-from clmembench.cli.run import axes_of
+from clmembench.cli.options import axes_of
+from clmembench.plan.selection import Selection, check_axes, selected, suites
 from clmembench.runtimes.fake import INFO
-from clmembench.selection import Selection, check_axes, selected, suites
 
 words = st.text() | st.sampled_from([*suites(), *discovered(), "*", "[", "[!", "p*", "***", "\0"])
 names = st.sampled_from(sorted({axis for b in discovered().values() for axis in b.axes} | {"compute_units", "placement"}))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clmembench import sensors
-from clmembench.health import complaints
+from clmembench.host import sensors
+from clmembench.host.checks import complaints
 from tests.builders import device
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clmembench.model import Pattern, Probe
-from clmembench.patterns import offsets
+from clmembench.model.address_patterns import offsets
 from tests import cachesim
 from tests.hierarchy import latencies_of
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Simulation, Tlb, plain, trace_rows, write_csv

@@ -8,16 +8,18 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from clmembench import matrices, measure, plan
-from clmembench.benchmarks import discovered, spmv_formats, spmv_problem
-from clmembench.matrices import Csr
+from clmembench.benchmarks import discovered
+from clmembench.benchmarks.spmv import matrices, spmv_formats, spmv_problem
+from clmembench.benchmarks.spmv.matrices import Csr
+from clmembench.measure import sampling
 from clmembench.model import DeviceError, Skip
+from clmembench.plan import sweep
+from clmembench.plan.selection import Selection
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import INFO, FakeDevice
-from clmembench.selection import Selection
 from tests.builders import walked
 
-SPMV = import_module("clmembench.benchmarks.spmv")  # its benchmark has the same name
+SPMV = import_module("clmembench.benchmarks.spmv.spmv")  # its benchmark has the same name
 BENCHMARK = discovered()["spmv"]
 CPU = replace(INFO, kind="cpu", compute_units=2, shares_host_memory=True)
 SIZE = 1 << 18  # bytes of a generated matrix's values
@@ -94,7 +96,7 @@ def exact(monkeypatch, a: Csr) -> None:
 def test_every_shape_gives_the_exact_product(device, monkeypatch, name, chosen):
     exact(monkeypatch, MATRICES[name])
     work = BENCHMARK.prepare(device, "reservoir", **chosen)
-    assert measure.verify(device, work) == ""
+    assert sampling.verify(device, work) == ""
 
 
 @pytest.mark.parametrize("groups", [1, 3])
@@ -105,7 +107,7 @@ def test_fewer_work_groups_take_all_rows_in_rounds(device, monkeypatch, chosen, 
         exact(monkeypatch, MATRICES[name])
         work = BENCHMARK.prepare(device, "reservoir", **chosen)
         assert work.commands[0].global_size[0] == groups * work.commands[0].local_size[0]
-        assert measure.verify(device, work) == ""
+        assert sampling.verify(device, work) == ""
 
 
 @pytest.mark.parametrize("matrix", matrices.GENERATED)
@@ -117,7 +119,7 @@ def test_generated_matrices_pass_within_rounding(device, matrix, chosen):
         assert (matrix, chosen["format"]) == ("power_law", "ell")
         assert "times the nonzeros: the longest row has 10" in str(skip)
         return
-    assert measure.verify(device, work) == ""
+    assert sampling.verify(device, work) == ""
 
 
 @pytest.mark.parametrize(
@@ -132,7 +134,7 @@ def test_rows_that_cannot_be_shared_evenly_promise_no_busy_compute_units(lengths
 @pytest.mark.parametrize("damage", ["nan", "last bits", "a neighbour's", "not written"])
 def test_a_damaged_result_is_wrong(device, damage):
     work = BENCHMARK.prepare(device, "reservoir", **ROW)
-    assert measure.verify(device, work) == ""
+    assert sampling.verify(device, work) == ""
     buffer, nbytes = work.outputs[0]
     y, row = device.download(buffer, np.float64, nbytes // 8), 1234
     bad = {"nan": np.nan, "last bits": y[row] * (1 + 1e-12), "a neighbour's": y[row + 1], "not written": 0.0}[damage]
@@ -171,7 +173,7 @@ def test_a_file_is_multiplied(device, tmp_path):
     assert BENCHMARK.axes["matrix"].accepts(str(path))
     for chosen in EACH.values():
         work = BENCHMARK.prepare(device, str(path), **chosen)
-        assert measure.verify(device, work) == ""
+        assert sampling.verify(device, work) == ""
         assert work.flops == 2 * 4
 
 
@@ -305,7 +307,7 @@ def test_a_gpu_gets_a_work_item_or_a_team_a_row_or_the_groups_it_was_asked_for()
 
 
 def asked(info, suite: str) -> list[tuple[str, dict[str, object]]]:
-    return [(p.role, dict(p.params)) for p in walked(plan.explore(BENCHMARK, info, Selection(suite=suite)))]
+    return [(p.role, dict(p.params)) for p in walked(sweep.explore(BENCHMARK, info, Selection(suite=suite)))]
 
 
 @pytest.mark.parametrize("info", [INFO, CPU], ids=["gpu", "cpu"])

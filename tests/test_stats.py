@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clmembench import stats
-from clmembench.stats import MIN_SAMPLES, agree, difference, median_ranks, outliers, pool, pool_differences, summarise
+from clmembench.analysis import stats
+from clmembench.analysis.stats import MIN_SAMPLES, agree, difference, median_ranks, outliers, pool, pool_differences, summarise
 
 finite = st.floats(-1e12, 1e12)
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from clmembench.benchmarks.subgroup import MEMORIES, WORDS, after, laid_out, step_latency, subgroup
-from clmembench.measure import verify
+from clmembench.measure.sampling import verify
 from clmembench.model import Skip
-from clmembench.runtimes.opencl import RUNTIME
+from clmembench.runtimes.opencl.device import RUNTIME
 
 PLAIN = {"pattern": "consecutive", "degree": 1, "shift_bytes": 0, "items": 32, "groups": 2}
 

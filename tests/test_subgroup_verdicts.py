@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.infer import subgroup
+from clmembench.infer.access import subgroup
 from clmembench.infer.effect import Ratio, impact, ratio, support
 from tests.simulated_memories import CPU, K20C, by_line, flat, serial, value, values
 

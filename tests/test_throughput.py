@@ -8,22 +8,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench import measure
 from clmembench.benchmarks import MIB, discovered
 from clmembench.benchmarks.cache_read import FACTOR, expected_sums
-from clmembench.benchmarks.copied import arrays, words
+from clmembench.benchmarks.copy_check import arrays, words
 from clmembench.benchmarks.datatypes import DEVICE_COPY, TYPES
 from clmembench.benchmarks.stream import value
+from clmembench.measure import sampling
 from clmembench.model import Card, Copy, Skip
-from clmembench.plan import explore
+from clmembench.plan.selection import Selection
+from clmembench.plan.sweep import explore
 from clmembench.report import studies, study_figures
-from clmembench.report.figures import Shown
+from clmembench.report.figures.curves import Shown
 from clmembench.report.rows import rows
-from clmembench.report.throughput import element_bytes
+from clmembench.report.sections.throughput_tables import element_bytes
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import INFO, FakeDevice
-from clmembench.selection import Selection
-from clmembench.specs import Figure, Match, SpecSheet
+from clmembench.specs.sheets import Figure, Match, SpecSheet
 from tests.builders import CHASE, clock, device, header, record, run, series, slope, walked
 from tests.test_saturation import CARDS, NBYTES, UNITS, copies
 
@@ -55,14 +55,14 @@ def test_stream_is_exact_at_odd_sizes_in_every_width(pocl, op, dtype):
     for width in (1, 2, 4, 8, 16):
         for order in ("blocked", "strided") if op in ("dot", "read") else ("item",):
             work = streamed(pocl, op, dtype, width, order=order)
-            assert measure.verify(pocl, work) == ""
+            assert sampling.verify(pocl, work) == ""
 
 
 @pytest.mark.parametrize("op", ["copy", "triad", "write"])
 @pytest.mark.parametrize("place", [0, 4321, -1])  # -1: in the rest behind the last eight
 def test_one_wrong_element_of_stream_is_noticed_wherever_it_is(pocl, op, place):
     work = streamed(pocl, op)
-    assert measure.verify(pocl, work) == ""
+    assert sampling.verify(pocl, work) == ""
     out, nbytes = work.outputs[0]
     values = pocl.download(out, np.float64, nbytes // 8)
     values[place] += 1
@@ -78,8 +78,8 @@ def test_what_lies_in_a_kept_input_is_written_anew_and_counts(pocl, op):
     inputs = launch.args[:1] if op in ("dot", "read") else launch.args[1:2]
     values = pocl.download(inputs[0], np.float64, 100)
     pocl.upload(inputs[0], values + 1)  # as a point before, of other values, would leave it
-    assert measure.verify(pocl, work) != ""
-    assert measure.verify(pocl, streamed(pocl, op)) == ""
+    assert sampling.verify(pocl, work) != ""
+    assert sampling.verify(pocl, streamed(pocl, op)) == ""
 
 
 @pytest.mark.parametrize("seed", [0, 7])

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench import results
 from clmembench.cli import app, topology
+from clmembench.results import jsonl
 from tests import found_hierarchies as hierarchies
 from tests.builders import CHASE, device, header, record, slope
 
@@ -15,7 +15,7 @@ from tests.builders import CHASE, device, header, record, slope
 def stored(tmp_path):
     """A results file with two chases on a device."""
     path = tmp_path / "chased.jsonl"
-    with results.Writer(path, header(hierarchies.gpu_device(), {"chase": CHASE})) as writer:
+    with jsonl.Writer(path, header(hierarchies.gpu_device(), {"chase": CHASE})) as writer:
         for count in (64, 128):
             writer.write(replace(slope({"order": "random", "count": count}, [2.0] * 8), benchmark="chase"))
     return path
@@ -73,7 +73,7 @@ def command(capsys, *args):
 )
 def test_what_cannot_be_done_is_one_line_that_names_the_remedy(stored, tmp_path, capsys, args, code, says):
     other = tmp_path / "other.jsonl"
-    with results.Writer(other, header()) as writer:
+    with jsonl.Writer(other, header()) as writer:
         writer.write(record())
     before = stored.read_bytes()
     done, out, err = call(capsys, *(str(arg).format(stored=stored, other=other) for arg in args))
@@ -108,7 +108,7 @@ def test_what_is_measured_is_kept_and_inferred_from_the_file(measuring, inferred
     args = ("-d", "0", "--spaces", "local, global", "--budget", "2m", "--timeout", "5s", "--seed", "7", "-o", path)
     code, out, err = call(capsys, *args)
     assert code == 0 and f"Results: {path}" in out and "chase: 1 point" in err
-    kept = results.read(path)
+    kept = jsonl.read(path)
     assert [r.params for r in kept.records] == [{"order": "random"}] == [r.params for r in inferred[0].records]
     assert (kept.header.seed, kept.header.budget_s, kept.header.timeout_s, kept.header.suite) == (7, 120.0, 5.0, "topology")
     info, _, spaces = measuring[1].asked
@@ -119,7 +119,7 @@ def test_without_a_name_the_file_is_among_the_reports(measuring, tmp_path, monke
     monkeypatch.chdir(tmp_path)
     assert call(capsys)[0] == 0
     (path,) = (tmp_path / "reports").glob("*.jsonl")
-    assert len(results.read(path).records) == 1
+    assert len(jsonl.read(path).records) == 1
 
 
 @pytest.mark.parametrize("status", ["failed", "wrong", "timeout"])
@@ -133,7 +133,7 @@ def test_ctrl_c_keeps_what_was_measured_and_shows_it(measuring, tmp_path, capsys
     measuring[0].append(KeyboardInterrupt())
     code, out, err = call(capsys, "-o", tmp_path / "new.jsonl")
     assert code == 130 and "─ L1 ─" in out and "interrupted" in err
-    assert len(results.read(tmp_path / "new.jsonl").records) == 1
+    assert len(jsonl.read(tmp_path / "new.jsonl").records) == 1
 
 
 def test_ctrl_c_before_the_first_record_draws_nothing(measuring, inferred, tmp_path, capsys):
@@ -144,8 +144,8 @@ def test_ctrl_c_before_the_first_record_draws_nothing(measuring, inferred, tmp_p
 
 def test_a_results_file_is_replaced_only_where_that_was_said(stored, measuring, capsys):
     assert call(capsys, "-o", stored, "--overwrite")[0] == 0
-    assert results.read(stored).header.device != hierarchies.gpu_device()
-    assert results.read(stored).header.device != device()
+    assert jsonl.read(stored).header.device != hierarchies.gpu_device()
+    assert jsonl.read(stored).header.device != device()
 
 
 def test_show_and_report_have_the_hierarchy_of_a_run_that_was_dissected(stored, inferred, tmp_path, capsys):
@@ -157,7 +157,7 @@ def test_show_and_report_have_the_hierarchy_of_a_run_that_was_dissected(stored, 
 
 def test_show_and_report_of_other_runs_infer_nothing(tmp_path, inferred, capsys):
     other = tmp_path / "other.jsonl"
-    with results.Writer(other, header()) as writer:
+    with jsonl.Writer(other, header()) as writer:
         writer.write(record())
     assert "compute unit, one of" not in command(capsys, "show", other)[1]
     assert "Memory hierarchy" not in command(capsys, "report", other, "-f", "md")[1]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from clmembench.infer.traces import infer
+from clmembench.infer.trace.traces import infer
 from clmembench.model import Accesses
 from tests.hierarchy import Cache, Path, Sets, Tlb, plain
 from tests.simulated import MIB, Machine, Noise, trace_rows

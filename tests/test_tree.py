@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.claims import Said, said
 from clmembench.model import CacheLevel, Finding, Hierarchy, TlbLevel
-from clmembench.report.tree import columns, drawn
+from clmembench.report.hierarchy.tree import columns, drawn
+from clmembench.specs.claims import Said, said
 from tests import found_hierarchies as hierarchies
 from tests.found_hierarchies import KIB, MIB, known, level, unknown
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from clmembench import results, tuning
 from clmembench.model import Tuned
+from clmembench.results import jsonl
+from clmembench.results import tuned as tuning
 from clmembench.runtimes import runtime
 from tests.faulty import ROOT, Command, mountable, within
 from tests.test_cli import cli
@@ -45,7 +46,7 @@ def forced(tuned, tmp_path) -> Iterator[tuple[Path, Tuned]]:
 
 
 def version(records: Path) -> int:
-    return results.read(records).header.benchmarks["reduction"].version
+    return jsonl.read(records).header.benchmarks["reduction"].version
 
 
 def test_tune_says_what_it_found_of_each_point_and_keeps_every_record(tuned):
@@ -53,7 +54,7 @@ def test_tune_says_what_it_found_of_each_point_and_keeps_every_record(tuned):
     assert done.returncode == 0, done.stderr
     assert re.search(r"^reduction n=4096 method=loop: .*; 2 of 2 shapes tried$", done.stdout, re.MULTILINE)
     assert str(shapes) in done.stdout and str(records) in done.stdout
-    run = results.read(records)
+    run = jsonl.read(records)
     assert run.notes == () and run.header.suite == "tune"
     assert {(r.params["groups_a_unit"], r.params["width"]) for r in run.records} == {(1, 8), (4, 8)}
     assert {r.status for r in run.records} <= {"ok", "suspect"} and all(r.checked for r in run.records)
@@ -71,7 +72,7 @@ def test_a_run_takes_a_stored_shape_without_a_search_and_says_so(forced, tmp_pat
     path, entry = forced
     done = cli("run", "-b", "reduction", *SUM, "--tuning", str(path), "-o", str(tmp_path / "r.jsonl"))
     assert done.returncode == 0, done.stderr
-    run = results.read(tmp_path / "r.jsonl")
+    run = jsonl.read(tmp_path / "r.jsonl")
     assert [(r.role, r.params["width"], r.params["groups_a_unit"]) for r in run.records] == [("measure", 4, 1)]
     assert "tuned: own 2026-11-22" in run.records[0].notes and "note: tuned: own 2026-11-22" in done.stdout
     assert [(dict(t.tuning), t.origin) for t in run.header.tuning][:1] == [(dict(entry.tuning), "own")]
@@ -80,7 +81,7 @@ def test_a_run_takes_a_stored_shape_without_a_search_and_says_so(forced, tmp_pat
 def test_without_stored_shapes_a_run_searches(forced, tmp_path):
     done = cli("run", "-b", "reduction", *SUM, "--no-tuning", "-o", str(tmp_path / "r.jsonl"), CLMEMBENCH_TUNING=str(forced[0]))
     assert done.returncode == 0, done.stderr
-    run = results.read(tmp_path / "r.jsonl")
+    run = jsonl.read(tmp_path / "r.jsonl")
     assert run.header.tuning == () and {r.role for r in run.records} == {"measure", "tune"}
 
 
@@ -96,7 +97,7 @@ def test_a_run_that_is_gone_on_with_takes_the_shapes_it_began_with(forced, tmp_p
     tuning.save(path, [tuning.replace(entry, tuning={"groups_a_unit": 4, "width": 8, "work_group": 1})])
     done = cli("run", "--resume", str(whole), CLMEMBENCH_TUNING=str(path))
     assert done.returncode == 0, done.stderr
-    run = results.read(whole)
+    run = jsonl.read(whole)
     assert [(r.role, r.params["width"], r.params["groups_a_unit"]) for r in run.records] == [("measure", 4, 1)] * 2
     assert {r.params["n"] for r in run.records} == {2048, 4096}
     for option in (("--tuning", str(path)), ("--no-tuning",)):
@@ -175,7 +176,7 @@ def test_ctrl_c_keeps_what_there_is_and_exits_130(tmp_path):
         assert command.wait(30) == 130 and time.monotonic() - began < 30
         assert command.gone()
     assert "interrupted: " in command.said() and "Traceback" not in command.said()
-    assert results.read(records).notes == () and not (tmp_path / "t.toml").exists()
+    assert jsonl.read(records).notes == () and not (tmp_path / "t.toml").exists()
     assert not list(tmp_path.glob("tmp??*.toml"))
 
 

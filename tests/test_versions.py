@@ -11,15 +11,17 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench import casestudy, plan, results, stats
+from clmembench.analysis import stats
 from clmembench.benchmarks import discovered
 from clmembench.cli import app
-from clmembench.infer import mnf, versions
-from clmembench.report import mnf as report
-from clmembench.report import mnf_data
+from clmembench.infer.casestudy import mnf_whole, versions
+from clmembench.plan import casestudy, sweep
+from clmembench.report.sections import mnf_data
+from clmembench.report.sections import mnf_tables as report
+from clmembench.results import jsonl
 from tests.builders import device, header, record, run, series
 
-CARDS = {name: plan.card(discovered()[name]) for name in casestudy.BENCHMARKS}
+CARDS = {name: sweep.card(discovered()[name]) for name in casestudy.BENCHMARKS}
 MS = 1_000_000
 SIZE = "614x1087x224"
 
@@ -200,7 +202,7 @@ def whole():
 
 
 def test_the_ways_to_the_whole_are_compared_like_with_like():
-    *kernels, numpy = mnf.ways(study(whole()), 0.1)
+    *kernels, numpy = mnf_whole.ways(study(whole()), 0.1)
     assert numpy.kernels == {} and numpy.over_numpy is None
     told = {(w.kernels["filter"], w.memory): w for w in kernels}
     last = told["V3", "host"]
@@ -212,7 +214,7 @@ def test_the_ways_to_the_whole_are_compared_like_with_like():
 
 
 def test_hotspots_are_shares_and_the_eigenproblems_do_not_grow():
-    spots = {(s.library, s.step): s for s in mnf.hotspots(study(whole()))}
+    spots = {(s.library, s.step): s for s in mnf_whole.hotspots(study(whole()))}
     assert spots["serial", "covariance"].share == pytest.approx(0.75, rel=0.01)
     times = 1087 / 13
     wanted = 300 * times / (350 * times + 50)
@@ -233,7 +235,7 @@ def test_without_every_step_there_are_no_shares_and_the_reason_is_told(how):
 
     lost = {"status": "timeout", "series": (), "reason": "took too long"}
     records = [replace(r, **lost) if is_lost(r) else r for r in whole() if how != "absent" or not is_lost(r)]
-    found = {(s.library, s.step): s for s in mnf.hotspots(study(records))}
+    found = {(s.library, s.step): s for s in mnf_whole.hotspots(study(records))}
     assert all(s.share is None and s.scaled_share is None for s in found.values() if s.library == "serial")
     assert found["blas", "filter"].share == pytest.approx(1000 / 1850, rel=0.01)
     (section,) = report.SECTIONS["mnf_host"](study(records), ())
@@ -333,7 +335,7 @@ def command(capsys, *args):
 @pytest.fixture
 def stored(tmp_path):
     path = tmp_path / "mnf.jsonl"
-    with results.Writer(path, header(device(kind="gpu"), CARDS, suite="casestudy")) as writer:
+    with jsonl.Writer(path, header(device(kind="gpu"), CARDS, suite="casestudy")) as writer:
         for each in whole():
             writer.write(each)
     return path
@@ -356,7 +358,7 @@ def stored(tmp_path):
 )
 def test_what_cannot_be_done_is_one_line_that_names_the_remedy(stored, tmp_path, capsys, args, code, says):
     other = tmp_path / "other.jsonl"
-    with results.Writer(other, header()) as writer:
+    with jsonl.Writer(other, header()) as writer:
         writer.write(record())
     before = stored.read_bytes()
     done, out, err = command(capsys, "casestudy", "mnf", *(str(arg).format(stored=stored, other=other) for arg in args))
@@ -384,7 +386,7 @@ def test_a_small_cube_is_measured_kept_and_told(tmp_path, capsys):
     path = tmp_path / "new.jsonl"
     args = ("-d", "0", "--size", "61x7x18", "--processes", "1", "--seed", "5", "--json", "-o", path)
     code, out, _ = command(capsys, "casestudy", "mnf", *args)
-    kept = results.read(path)
+    kept = jsonl.read(path)
     bad = [(r.benchmark, r.params, r.reason) for r in kept.records if r.status not in ("ok", "suspect")]
     assert code == 0 and not bad
     assert {r.benchmark for r in kept.records} == set(casestudy.BENCHMARKS) and kept.header.seed == 5

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from clmembench.benchmarks import axis, axis_of, benchmark, multiplied
-from clmembench.data import kernel_source
 from clmembench.model import BuildError, Device, DeviceInfo, Kernel, Launch, Metric, Skip, Slope, Value, Work
+from clmembench.resources import kernel_source
 
 STEPS_A_ROUND = 16  # as unrolled in arithmetic.cl
 MATRIX = "double_matrix"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from clmembench.benchmarks import axis, axis_of, benchmark
-from clmembench.data import kernel_source
 from clmembench.model import Array, Device, DeviceInfo, Fill, Launch, Metric, Skip, Slope, Value, Work
+from clmembench.resources import kernel_source
 
 TIME = Metric("time", "ns", "ops", "slope", "lower", cycles=True)
 THROUGHPUT = Metric("throughput", "Gop/s", "ops", "slope_rate", "higher", times="items")

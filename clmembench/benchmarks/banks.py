@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from clmembench.benchmarks import LATENCY, axis, axis_of, benchmark
-from clmembench.benchmarks.spaces import SPARE_BYTES
-from clmembench.data import kernel_source
+from clmembench.benchmarks.chase.spaces import SPARE_BYTES
 from clmembench.model import Device, DeviceInfo, Launch, Skip, Slope, Value, Work
+from clmembench.resources import kernel_source
 
 STEPS_A_BLOCK = 16  # as unrolled in banks.cl
 SUB_GROUP = 32  # work-items: what GPUs of most vendors run together; drivers that have no cl_khr_subgroups do not tell

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from clmembench.benchmarks import axis_of, benchmark
-from clmembench.data import kernel_source
 from clmembench.model import Device, DeviceInfo, Fill, Kernel, Launch, Local, Metric, Skip, Slope, Work
+from clmembench.resources import kernel_source
 
 BARRIERS_A_BLOCK = 16  # as unrolled in barrier.cl
 # looks at the counter before a group gives up: over 0.1 s, far over any scheduling delay; on GPUs under any watchdog's limit

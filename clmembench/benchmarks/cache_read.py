@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from clmembench.benchmarks import MIB, axis, axis_of, benchmark, headline_bytes
-from clmembench.data import kernel_source
 from clmembench.model import Array, Device, DeviceInfo, Launch, Metric, Skip, Slope, Work
+from clmembench.resources import kernel_source
 
 READ = Metric("read_bandwidth", "GB/s", "nbytes", "slope_rate", "higher")
 KIB = 1 << 10

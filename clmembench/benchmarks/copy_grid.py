@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from clmembench.benchmarks import BANDWIDTH, axis_of, benchmark
-from clmembench.benchmarks.copied import arrays, copied_bytes
-from clmembench.data import kernel_source
+from clmembench.benchmarks.copy_check import arrays, copied_bytes
 from clmembench.model import Device, DeviceInfo, Launch, Skip, Value, Work
+from clmembench.resources import kernel_source
 
 ILPS = (1, 2, 4, 8)  # as copy_grid.cl has them
 A_UNIT = (1, 2, 4, 8, 16, 32)  # work-groups for each compute unit of a GPU

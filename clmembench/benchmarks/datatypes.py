@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from clmembench.benchmarks import BANDWIDTH, axis, axis_of, benchmark
-from clmembench.benchmarks.copied import arrays, copied_bytes
-from clmembench.data import kernel_source
+from clmembench.benchmarks.copy_check import arrays, copied_bytes
 from clmembench.model import Command, Copy, Device, DeviceInfo, Launch, Skip, Value, Work
+from clmembench.resources import kernel_source
 
 SCALARS = {"char": 1, "short": 2, "int": 4, "float": 4, "double": 8}  # bytes
 WIDTHS = {"char": (1, 2, 4, 8, 16), "short": (1, 2, 4), "int": (1, 2, 4), "float": (1, 2, 4), "double": (1, 2, 4)}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from clmembench.benchmarks import axis_of, benchmark
-from clmembench.data import kernel_source
 from clmembench.model import Array, Device, DeviceInfo, Launch, Metric, Skip, Slope, Work
+from clmembench.resources import kernel_source
 
 STEP = Metric("multiply_add", "ns", "ops", "slope", "lower", cycles=True)
 GROUP = 128  # work-items, where a device allows it: twice the widest sub-groups in common use

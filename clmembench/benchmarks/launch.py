@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from clmembench.benchmarks import axis, axis_of, benchmark
-from clmembench.data import kernel_source
 from clmembench.model import Clock, Device, DeviceInfo, HostPart, Launch, Metric, Prepared, Slope, Work
+from clmembench.resources import kernel_source
 
 GROUP = 64
 TOKEN = 0x5EED

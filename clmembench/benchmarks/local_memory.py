@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from clmembench.benchmarks import axis, axis_of, benchmark
-from clmembench.benchmarks.spaces import SPARE_BYTES
-from clmembench.data import kernel_source
+from clmembench.benchmarks.chase.spaces import SPARE_BYTES
 from clmembench.model import Array, Device, DeviceInfo, Launch, Metric, Skip, Slope, Value, Work
+from clmembench.resources import kernel_source
 
 THROUGHPUT = Metric("throughput", "GB/s", "nbytes", "slope_rate", "higher", peak="local_memory_bandwidth_gb_s")
 READING = Metric("bandwidth", "GB/s", "nbytes", "slope_rate", "higher", peak="local_memory_bandwidth_gb_s")

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from clmembench.benchmarks import axis, axis_of, benchmark
-from clmembench.data import kernel_source
 from clmembench.model import Array, Device, DeviceInfo, Launch, Metric, Skip, Slope, Value, Work
+from clmembench.resources import kernel_source
 
 STEP = Metric("step", "ns", "ops", "slope", "lower", cycles=True)
 PATTERNS = {"add": 0, "matmul": 1, "sort": 2}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from clmembench.benchmarks import BANDWIDTH, MIB, axis_of, benchmark
-from clmembench.data import kernel_source
 from clmembench.model import Array, Device, DeviceInfo, Launch, Local, Metric, Skip, Value, Work
+from clmembench.resources import kernel_source
 from clmembench.units import format_bytes
 
 TIME = Metric("time", "ns", "ops", "cost", "lower")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from clmembench.benchmarks import AFRESH, BANDWIDTH, MIB, axis, axis_of, benchmark, headline_bytes
-from clmembench.data import kernel_source
 from clmembench.model import Array, Buffer, Device, DeviceInfo, Kernel, Launch, Skip, Value, Work
+from clmembench.resources import kernel_source
 
 SCALAR = 3
 OPS = {"copy": 0, "scale": 1, "add": 2, "triad": 3, "write": 4, "dot": 5, "read": 6}

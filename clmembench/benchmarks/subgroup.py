@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from clmembench.benchmarks import LATENCY, axis, axis_of, benchmark, multiplied
-from clmembench.benchmarks.pchase import random_cycle
-from clmembench.data import kernel_source
+from clmembench.benchmarks.chase.pchase import random_cycle
 from clmembench.model import Array, Device, DeviceInfo, Launch, Local, Skip, Slope, Value, Work
+from clmembench.resources import kernel_source
 
 WORDS = 2048  # of the table: 8 KiB, as in Fang et al., section 3.2
 PRIVATE_WORDS = 512  # of a work-item's own copy of it, of which drivers set one aside for every work-item that may run

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from clmembench.benchmarks import MIB, axis, axis_of, benchmark, headline_bytes
-from clmembench.data import kernel_source
 from clmembench.model import Array, Buffer, Command, Copy, Device, DeviceInfo, Kernel, Launch, Map, Metric, Work
+from clmembench.resources import kernel_source
 
 KIB = 1024
 LINK = Metric(

@@ -9,8 +9,8 @@ import numpy as np
 
 from clmembench.benchmarks import MIB, axis_of, benchmark, headline_bytes, multiplied
 from clmembench.benchmarks.transfer import SEED, copied, matches
-from clmembench.data import kernel_source
 from clmembench.model import Device, DeviceInfo, Launch, Metric, Overlap, Work
+from clmembench.resources import kernel_source
 
 HIDDEN = Metric("hidden", "%", "nbytes", "overlap", "higher", scale=100)
 FACTOR, ADDEND = 1664525, 1013904223

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from clmembench.benchmarks import BANDWIDTH, axis, axis_of, benchmark, headline_bytes
-from clmembench.data import kernel_source
 from clmembench.model import Device, DeviceInfo, Launch, Metric, Skip, Work
+from clmembench.resources import kernel_source
 
 TILE = 32  # words of a tile's side
 ROWS = 8  # of work-items of a work-group

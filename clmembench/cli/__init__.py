@@ -13,8 +13,22 @@ from typing import Annotated, Any, TextIO
 import typer
 from typer.core import TyperCommand
 
-from clmembench import __version__, shown
-from clmembench.cli import advise, against, casestudy, devices, doctor, exits, live, peers, read, run, topology, traces, tune
+from clmembench import __version__, sanitize
+from clmembench.cli import (
+    advise,
+    casestudy,
+    compare,
+    devices,
+    doctor,
+    exit_codes,
+    infer,
+    live,
+    peers,
+    run,
+    show,
+    topology,
+    tune,
+)
 from clmembench.cli.command import Command, Group
 
 app = typer.Typer(
@@ -51,16 +65,16 @@ app.command("tune")(tune.tune)
 app.command("topology")(topology.topology)
 app.command("advise")(advise.advise)
 app.command("peers")(peers.peers)
-app.command("show")(read.show)
-app.command("report")(read.report)
-app.command("infer")(traces.infer)
-app.command("compare", cls=live.Compare)(against.compare)
-app.command("check")(against.check)
-app.add_typer(against.baseline, name="baseline")
+app.command("show")(show.show)
+app.command("report")(show.report)
+app.command("infer")(infer.infer)
+app.command("compare", cls=live.Compare)(compare.compare)
+app.command("check")(compare.check)
+app.add_typer(compare.baseline, name="baseline")
 app.add_typer(casestudy.casestudy, name="casestudy")
 
 
-for _group in (app, against.baseline, casestudy.casestudy):
+for _group in (app, compare.baseline, casestudy.casestudy):
     _group.info.cls = Group
     for _one in _group.registered_commands:
         _one.cls = Command if _one.cls in (None, TyperCommand) else _one.cls
@@ -73,8 +87,8 @@ def main() -> None:
         if getattr(sys, name) is None:  # closed: the next file to be opened would take its place
             setattr(sys, name, Path(os.devnull).open("r+"))  # noqa: SIM115 - lives as long as the process
     sys.stdout = _through_closed_pipes(sys.stdout)
-    shown.write_anywhere(sys.stdout)
-    shown.write_anywhere(sys.stderr)
+    sanitize.write_anywhere(sys.stdout)
+    sanitize.write_anywhere(sys.stderr)
     try:
         try:
             app()
@@ -85,7 +99,7 @@ def main() -> None:
             raise
         _drop_output()
         print(f"clmembench: cannot write to standard output: {error.strerror}", file=sys.stderr)
-        sys.exit(exits.INTERNAL)
+        sys.exit(exit_codes.INTERNAL)
 
 
 class _Output(io.FileIO):

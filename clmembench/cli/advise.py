@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clmembench import units
-from clmembench.cli import devices, exits, read, session
-from clmembench.shown import line
+from clmembench.cli import devices, exit_codes, session, stored
+from clmembench.sanitize import line
 
 if TYPE_CHECKING:
-    from clmembench.child import Found
+    from clmembench.measure.worker import Found
     from clmembench.model import Card, DeviceInfo, Record, Run
-    from clmembench.selection import Selection
+    from clmembench.plan.selection import Selection
 
 
 def advise(
@@ -38,7 +38,7 @@ def advise(
 ) -> None:
     """Guidelines for kernels on this device: which of the published ones hold here, what each is worth, and what to do."""
     if as_json and as_md:
-        exits.stop("choose one of --json and --md", exits.USAGE)
+        exit_codes.stop("choose one of --json and --md", exit_codes.USAGE)
     form = "json" if as_json else "md" if as_md else "text"
     if path is not None:
         session.only_read(path, context)
@@ -48,32 +48,32 @@ def advise(
     try:
         chosen = _selection(budget, timeout, seed)
     except ValueError as error:
-        exits.stop(str(error), exits.USAGE)
+        exit_codes.stop(str(error), exit_codes.USAGE)
     session.free(output, overwrite)
 
     def measured(info: DeviceInfo, found: Found, known: Sequence[Record]) -> Iterator[Record]:
-        from clmembench import advising
+        from clmembench.plan import advise
 
-        return advising.measured("opencl", info, found, chosen)
+        return advise.measured("opencl", info, found, chosen)
 
-    from clmembench.report import advice
+    from clmembench.report.sections import advice_table
 
     kept, bad, interrupted = session.kept(info, chosen, _cards(chosen), measured, output, overwrite)
     run = session.reread(kept)
-    if advice.speaks(run):
+    if advice_table.speaks(run):
         show(run, form)
     if form == "text":
         name = line(str(kept))
         print(f"Results: {name}\nMore: clmembench show {name} --md; clmembench report {name} -o report.html")
     if interrupted:
-        exits.stop(f"interrupted: {kept} holds every record up to here", exits.INTERRUPTED)
+        exit_codes.stop(f"interrupted: {kept} holds every record up to here", exit_codes.INTERRUPTED)
     if bad:
-        raise typer.Exit(exits.FAILED)
+        raise typer.Exit(exit_codes.FAILED)
 
 
 def _selection(budget: str | None, timeout: str | None, seed: int | None) -> Selection:
     """Raises ValueError for what is no duration."""
-    from clmembench.selection import Selection
+    from clmembench.plan.selection import Selection
 
     plain = Selection(suite="advise", seed=seed or 0)
     return Selection(
@@ -86,35 +86,36 @@ def _selection(budget: str | None, timeout: str | None, seed: int | None) -> Sel
 
 def _cards(selection: Selection) -> Mapping[str, Card]:
     """What the file keeps of the benchmarks that are run."""
-    from clmembench import advising
+    from clmembench.plan import advise
 
-    return session.cards(advising.names(selection))
+    return session.cards(advise.names(selection))
 
 
 def _stored(path: Path) -> Run:
     """A stored run that guidelines can be derived from. Ends the command where it holds nothing for them."""
-    from clmembench.report import advice
+    from clmembench.report.sections import advice_table
 
-    run = read.load(path)
-    if not advice.speaks(run):
-        exits.stop(
+    run = stored.load(path)
+    if not advice_table.speaks(run):
+        exit_codes.stop(
             f"{path} holds nothing that guidelines are derived from: measure it with clmembench advise -d DEVICE, or with "
             "clmembench run --suite access",
-            exits.USAGE,
+            exit_codes.USAGE,
         )
     return run
 
 
 def show(run: Run, form: str) -> None:
     """Print what a run advises, in one of the forms."""
-    from clmembench.report import advice, rows, text
+    from clmembench.report import rows, terminal
+    from clmembench.report.sections import advice_table
 
-    sheet = read.sheet_of(run)
-    told = advice.told(run, rows.rows(run, sheet))
+    sheet = stored.sheet_of(run)
+    told = advice_table.told(run, rows.rows(run, sheet))
     if form == "json":
-        print(advice.to_json(told))
+        print(advice_table.to_json(told))
     elif form == "md":
-        print(advice.to_markdown(told))
+        print(advice_table.to_markdown(told))
     else:
-        print(line(text.device_line(run.header, sheet)), end="\n\n")
-        print(advice.to_text(told))
+        print(line(terminal.device_line(run.header, sheet)), end="\n\n")
+        print(advice_table.to_text(told))

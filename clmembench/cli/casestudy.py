@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clmembench import units
-from clmembench.cli import devices, exits, read, session
-from clmembench.shown import line
+from clmembench.cli import devices, exit_codes, session, stored
+from clmembench.sanitize import line
 
 if TYPE_CHECKING:
-    from clmembench.child import Found
-    from clmembench.cubes import Size
+    from clmembench.benchmarks.mnf.cubes import Size
+    from clmembench.measure.worker import Found
     from clmembench.model import Card, DeviceInfo, Record, Run
-    from clmembench.selection import Selection
+    from clmembench.plan.selection import Selection
 
 casestudy = typer.Typer(help="Programs in the versions that a paper optimised them by: what each version gains here.")
 
@@ -63,7 +63,7 @@ def mnf(
 ) -> None:
     """Maximum noise fraction of a hyperspectral cube: every version of its kernels, verified, and the whole against NumPy."""
     if as_json + as_csv + as_md + as_latex > 1:
-        exits.stop("choose one of --json, --csv, --md and --latex", exits.USAGE)
+        exit_codes.stop("choose one of --json, --csv, --md and --latex", exit_codes.USAGE)
     form = "json" if as_json else "csv" if as_csv else "md" if as_md else "latex" if as_latex else "text"
     if path is not None:
         session.only_read(path, context)
@@ -73,7 +73,7 @@ def mnf(
     try:
         chosen, cube = _selection(budget, timeout, seed), _size(size)
     except ValueError as error:
-        exits.stop(str(error), exits.USAGE)
+        exit_codes.stop(str(error), exit_codes.USAGE)
     session.free(output, overwrite)
 
     def measured(info: DeviceInfo, found: Found, known: Sequence[Record]) -> Iterator[Record]:
@@ -86,9 +86,9 @@ def mnf(
     if form == "text":
         print(line(f"Results: {kept}"))
     if interrupted:
-        exits.stop(f"interrupted: {kept} holds every record up to here", exits.INTERRUPTED)
+        exit_codes.stop(f"interrupted: {kept} holds every record up to here", exit_codes.INTERRUPTED)
     if bad:
-        raise typer.Exit(exits.FAILED)
+        raise typer.Exit(exit_codes.FAILED)
 
 
 def _measured(
@@ -97,30 +97,30 @@ def _measured(
     """Every record of the study, as it is measured: the steps first, since the whole is made of their quickest versions."""
     import time
 
-    from clmembench import casestudy as study
-    from clmembench import drive
     from clmembench.benchmarks import discovered
+    from clmembench.measure import runner
+    from clmembench.plan import casestudy as study
 
     deadline = time.monotonic() + selection.budget_s if selection.budget_s else None
     known: list[Record] = []
     for name in study.BENCHMARKS:
         plan = study.plan(name, info, size, processes, tuple(known))
-        for record in drive.follow(plan, discovered()[name], "opencl", info, found, selection, deadline=deadline):
+        for record in runner.follow(plan, discovered()[name], "opencl", info, found, selection, deadline=deadline):
             known.append(record)
             yield record
 
 
 def _cards() -> Mapping[str, Card]:
     """What the file keeps of the benchmarks that are run."""
-    from clmembench import casestudy as study
+    from clmembench.plan import casestudy as study
 
     return session.cards(study.BENCHMARKS)
 
 
 def _selection(budget: str | None, timeout: str | None, seed: int | None) -> Selection:
     """Raises ValueError for what is no duration."""
-    from clmembench import casestudy as study
-    from clmembench.selection import Selection
+    from clmembench.plan import casestudy as study
+    from clmembench.plan.selection import Selection
 
     return Selection(
         suite="casestudy",
@@ -133,18 +133,20 @@ def _selection(budget: str | None, timeout: str | None, seed: int | None) -> Sel
 
 def _size(text: str | None) -> Size | None:
     """Raises ValueError for what is no cube."""
-    from clmembench import casestudy as study
+    from clmembench.plan import casestudy as study
 
     return study.parsed(text)
 
 
 def _studied(path: Path) -> Run:
     """A stored run of this study. Ends the command where it is none."""
-    from clmembench.report import mnf as report
+    from clmembench.report.sections import mnf_tables as report
 
-    run = read.load(path)
+    run = stored.load(path)
     if not any(record.benchmark in report.TITLES for record in run.records):
-        exits.stop(f"{path} holds no records of MNF: measure them with clmembench casestudy mnf -d DEVICE", exits.USAGE)
+        exit_codes.stop(
+            f"{path} holds no records of MNF: measure them with clmembench casestudy mnf -d DEVICE", exit_codes.USAGE
+        )
     return run
 
 
@@ -153,19 +155,20 @@ def show(run: Run, form: str) -> None:
     import os
 
     from clmembench.gates.whole import judged_run
-    from clmembench.report import mnf as report
-    from clmembench.report import mnf_data, text
+    from clmembench.report import terminal
+    from clmembench.report.sections import mnf_data
+    from clmembench.report.sections import mnf_tables as report
 
-    sheet = read.sheet_of(run)
+    sheet = stored.sheet_of(run)
     run = judged_run(run, sheet)
     if form == "json":
         print(mnf_data.to_json(run))
     elif form == "csv":
         print(mnf_data.to_csv(run), end="")
     elif form == "md":
-        print("\n".join(text.in_markdown(report.sections(run))))
+        print("\n".join(terminal.in_markdown(report.sections(run))))
     elif form == "latex":
-        print("\n".join(text.in_latex(report.sections(run))))
+        print("\n".join(terminal.in_latex(report.sections(run))))
     else:
         bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        print("\n".join([text.device_line(run.header, sheet), "", *text.aligned(report.sections(run), bold)]))
+        print("\n".join([terminal.device_line(run.header, sheet), "", *terminal.aligned(report.sections(run), bold)]))

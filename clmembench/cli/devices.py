@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from clmembench.cli import exits
-from clmembench.shown import line
+from clmembench.cli import exit_codes
+from clmembench.sanitize import line
 from clmembench.units import count, format_bytes, format_param, format_value
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ def listed() -> list[DeviceInfo]:
     try:
         found = runtime("opencl").devices()
     except ImportError as error:
-        exits.stop(f"pyopencl does not load ({error}): pip install --force-reinstall pyopencl", exits.NO_DEVICE)
+        exit_codes.stop(f"pyopencl does not load ({error}): pip install --force-reinstall pyopencl", exit_codes.NO_DEVICE)
     if not found:
-        exits.stop(exits.NO_OPENCL, exits.NO_DEVICE)
+        exit_codes.stop(exit_codes.NO_OPENCL, exit_codes.NO_DEVICE)
     return found
 
 
@@ -53,9 +53,9 @@ def select(found: Sequence[DeviceInfo], text: str) -> DeviceInfo:
 def _refuse(found: Sequence[DeviceInfo], text: str, several: bool) -> NoReturn:
     known = "; ".join(f"{i} {d.name}" for i, d in enumerate(found))
     problem = "matches several devices" if several else "matches no device"
-    exits.stop(
+    exit_codes.stop(
         f"--device {text!r} {problem}: give an index, P:D, name~TEXT, uuid:HEX or pci:ADDRESS. There is: {known}",
-        exits.USAGE if several else exits.NO_DEVICE,
+        exit_codes.USAGE if several else exit_codes.NO_DEVICE,
     )
 
 
@@ -101,7 +101,7 @@ def devices(
 def suites() -> None:
     """List the suites and the benchmarks in each."""
     from clmembench.benchmarks import discovered
-    from clmembench.selection import suites as known
+    from clmembench.plan.selection import suites as known
 
     for name, members in known().items():
         print(f"{name}: {', '.join(members)}")
@@ -118,7 +118,7 @@ def describe(bench: Annotated[str, typer.Argument(help="A benchmark's name, as i
 
     known = discovered()
     if bench not in known:
-        exits.stop(f"no benchmark {bench!r}: choose from {', '.join(known)}", exits.USAGE)
+        exit_codes.stop(f"no benchmark {bench!r}: choose from {', '.join(known)}", exit_codes.USAGE)
     found = known[bench]
     print(f"{found.name} (suite {found.suite}, version {found.version})\n")
     print(f"{inspect.getdoc(found.prepare)}\n")

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from clmembench.cli import devices, exits, read
+from clmembench.cli import devices, exit_codes
+from clmembench.cli.stored import load, sheet_of
 
 
 def doctor(
@@ -26,11 +27,11 @@ def doctor(
     chosen = [devices.select(found, device)] if device is not None else found
     answers = [_examined(found.index(info), info) for info in chosen]
     if as_json:
-        from clmembench import environment
+        from clmembench.host import environment
 
         print(json.dumps({"host": environment.host(), "devices": answers, "claims": claims}, indent=1))
         return
-    from clmembench.shown import line
+    from clmembench.sanitize import line
 
     for answer in answers:
         good = "" if answer["complaints"] else "nothing to complain of"
@@ -44,29 +45,30 @@ def doctor(
 
 
 def _examined(index: int, info: Any) -> dict[str, Any]:
-    from clmembench import environment, health, lock, sensors, specs
+    from clmembench.host import checks, device_lock, environment, sensors
+    from clmembench.specs import sheets
 
-    found = health.complaints(info, environment.host(), sensors.read(info))
+    found = checks.complaints(info, environment.host(), sensors.read(info))
     try:
-        with lock.held(info):
+        with device_lock.held(info):
             pass
-    except lock.HeldError as error:
+    except device_lock.HeldError as error:
         what, _, remedy = str(error).rpartition(": ")
-        found.append(health.Complaint(what, remedy))
+        found.append(checks.Complaint(what, remedy))
     try:
-        if specs.find(info) is None:
-            found.append(health.Complaint("no spec sheet matches, so there is no fraction of peak", "add one to platforms/"))
-    except specs.SpecError as error:
-        exits.stop(str(error), exits.USAGE)
+        if sheets.find(info) is None:
+            found.append(checks.Complaint("no spec sheet matches, so there is no fraction of peak", "add one to platforms/"))
+    except sheets.SpecError as error:
+        exit_codes.stop(str(error), exit_codes.USAGE)
     return {"index": index, "device": info.name, "complaints": [{"what": c.what, "remedy": c.remedy} for c in found]}
 
 
 def _audited(path: Path) -> list[dict[str, str]]:
     from dataclasses import asdict
 
-    from clmembench.audit import audit
+    from clmembench.gates.claims_audit import audit
     from clmembench.gates.whole import judged_run
 
-    stored = read.load(path)
-    sheet = read.sheet_of(stored)
+    stored = load(path)
+    sheet = sheet_of(stored)
     return [asdict(claim) for claim in audit(judged_run(stored, sheet), sheet)]

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clmembench import units
-from clmembench.cli import devices, exits, session
+from clmembench.cli import devices, exit_codes, session
 from clmembench.cli.command import Command
 from clmembench.cli.live_run import Run, Wanted, end
 
 if TYPE_CHECKING:
     from clmembench.model import Benchmark, DeviceInfo
-    from clmembench.selection import Selection
+    from clmembench.plan.selection import Selection
 
 DEFAULT_BUDGET = "2m"
 
@@ -29,7 +29,7 @@ class Compare(Command):
         if "--live" not in args:
             sides = [arg for arg in args if arg.startswith(("--a-", "--b-"))]
             if sides:
-                exits.stop(f"{sides[0]} is of a measurement: add --live, and leave out results files", exits.USAGE)
+                exit_codes.stop(f"{sides[0]} is of a measurement: add --live, and leave out results files", exit_codes.USAGE)
         else:
             app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
             app.command("compare")(live)
@@ -76,17 +76,17 @@ def live(
 
     B is A but for what --b-... changes. Exits with 5 where a value is slower, 6 where one is undecided, 4 where a side failed.
     """
-    from clmembench.cli.against import _fraction
+    from clmembench.cli.compare import _fraction
 
     if paths:
-        exits.stop(f"--live measures and reads no file: leave out {' '.join(paths)}, or --live", exits.USAGE)
+        exit_codes.stop(f"--live measures and reads no file: leave out {' '.join(paths)}, or --live", exit_codes.USAGE)
     began, share = time.monotonic(), _fraction(margin)
     try:
         seconds, timeout_s = units.parse_seconds(budget), units.parse_seconds(timeout)
         wanted = _sides((a_env, a_kernels, a_python), (b_env, b_kernels, b_python), device, b_device, b_axis or [])
         selection, chosen = _selected(wanted, bench or [], axis or [], timeout_s, seed)
     except ValueError as error:
-        exits.stop(str(error), exits.USAGE)
+        exit_codes.stop(str(error), exit_codes.USAGE)
     files = _files(wanted[0].info, output, overwrite)
     _warn(*wanted)
     run = Run(wanted, selection, chosen, share, began + seconds, seconds, files, overwrite)
@@ -104,8 +104,8 @@ def _sides(
     b_axis: list[str],
 ) -> tuple[Wanted, Wanted]:
     """Both sides with their devices. Raises ValueError for options that cannot be meant."""
-    from clmembench import ab_side
-    from clmembench.cli.run import axes_of
+    from clmembench.cli.options import axes_of
+    from clmembench.measure import ab_side
 
     changes = axes_of(b_axis, [])
     for name, values in changes.items():
@@ -118,9 +118,10 @@ def _sides(
             try:
                 there = ab_side.installation(name, start)
             except ab_side.SideError as error:
-                exits.stop(str(error), exits.FAILED)
+                exit_codes.stop(str(error), exit_codes.FAILED)
         else:
-            from clmembench import __version__, environment
+            from clmembench import __version__
+            from clmembench.host import environment
 
             there = ab_side.Installation(__version__, environment.packages(), devices.listed())
         info = devices.select(there.devices, selector)
@@ -135,20 +136,23 @@ def _sides(
 def _warn(a: Wanted, b: Wanted) -> None:
     """Say what a user may not have meant."""
     if a.words == b.words:
-        exits.say("A and B are the same: whatever is called different is a false alarm")
+        exit_codes.say("A and B are the same: whatever is called different is a false alarm")
     if a.version != b.version:
-        exits.say(f"warning: A is clmembench {a.version} and B {b.version}: their worker processes may not understand this one")
+        exit_codes.say(
+            f"warning: A is clmembench {a.version} and B {b.version}: their worker processes may not understand this one"
+        )
 
 
 def _selected(
     wanted: tuple[Wanted, Wanted], bench: list[str], axis: list[str], timeout_s: float, seed: int
 ) -> tuple[Selection, list[Benchmark]]:
     """What is measured. Raises ValueError where that is nothing, or no named points."""
-    from clmembench import topology, tuning
-    from clmembench.ab_rounds import check_named
-    from clmembench.cli.run import axes_of
+    from clmembench.cli.options import axes_of
     from clmembench.cli.tune import taken
-    from clmembench.selection import PLACE, Selection, check_axes, selected
+    from clmembench.host import cpu_topology
+    from clmembench.measure.ab_rounds import check_named
+    from clmembench.plan.selection import PLACE, Selection, check_axes, selected
+    from clmembench.results import tuned
 
     a, b = wanted
     selection = Selection(
@@ -157,7 +161,7 @@ def _selected(
         axes=axes_of(axis, []),
         timeout_s=timeout_s,
         seed=seed,
-        topology=topology.read() if a.info.kind == "cpu" else (),
+        topology=cpu_topology.read() if a.info.kind == "cpu" else (),
     )
     chosen = selected(selection)
     check_axes(chosen, a.info, selection)
@@ -171,7 +175,7 @@ def _selected(
         check_named(benchmark, selection)
     try:
         return taken(a.info, selection, chosen, None), chosen
-    except tuning.TuningError as error:
+    except tuned.TuningError as error:
         raise ValueError(str(error)) from error
 
 

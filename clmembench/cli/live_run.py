@@ -11,18 +11,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from clmembench.cli import exits, read, session
+from clmembench.cli import exit_codes, session
 from clmembench.cli.progress import progress
+from clmembench.cli.stored import load, sheet_of
 
 if TYPE_CHECKING:
-    from clmembench.ab_case import Case
-    from clmembench.ab_rounds import Side
-    from clmembench.interleaved import Outcome
-    from clmembench.isolate import Start
+    from clmembench.analysis.ab_case import Case
+    from clmembench.analysis.ab_decision import Outcome
+    from clmembench.measure.ab_rounds import Side
+    from clmembench.measure.worker_process import Start
     from clmembench.model import Benchmark, DeviceInfo, Header, Value
-    from clmembench.report.interleaved import Setting
-    from clmembench.results import Writer
-    from clmembench.selection import Selection
+    from clmembench.plan.selection import Selection
+    from clmembench.report.ab_result import Setting
+    from clmembench.results.jsonl import Writer
 
 
 class Wanted(NamedTuple):
@@ -57,15 +58,17 @@ class Run:
 
     def measure(self) -> bool:
         """Hold the devices and measure; whether Ctrl-C ended it. Ends the command where nothing can be measured or written."""
-        from clmembench import ab_rounds, lock, results
+        from clmembench.host import device_lock
+        from clmembench.measure import ab_rounds
+        from clmembench.results import jsonl
 
         try:
             with ExitStack() as stack:
                 for info in {wanted.info.id: wanted.info for wanted in self._wanted}.values():
-                    stack.enter_context(lock.held(info))
+                    stack.enter_context(device_lock.held(info))
                 sides = self._probed("A"), self._probed("B")
                 writers = [
-                    stack.enter_context(results.Writer(path, self._header(side, wanted), self._overwrite))
+                    stack.enter_context(jsonl.Writer(path, self._header(side, wanted), self._overwrite))
                     for path, side, wanted in zip(self._files, sides, self._wanted, strict=True)
                 ]
                 shown = stack.enter_context(progress())
@@ -75,26 +78,26 @@ class Run:
                     return True
                 finally:
                     ab_rounds.concluded(self._cases, self._margin)
-        except lock.HeldError as error:
-            exits.stop(str(error), exits.NO_DEVICE)
-        except results.ResultsError as error:
-            exits.stop(str(error), exits.INTERNAL)
+        except device_lock.HeldError as error:
+            exit_codes.stop(str(error), exit_codes.NO_DEVICE)
+        except jsonl.ResultsError as error:
+            exit_codes.stop(str(error), exit_codes.INTERNAL)
         except KeyboardInterrupt:
-            exits.stop("interrupted before anything was measured", exits.INTERRUPTED)
+            exit_codes.stop("interrupted before anything was measured", exit_codes.INTERRUPTED)
         return False
 
     def _probed(self, name: str) -> Side:
-        from clmembench import isolate
-        from clmembench.ab_rounds import Side
-        from clmembench.child import Job
+        from clmembench.measure import worker_process
+        from clmembench.measure.ab_rounds import Side
+        from clmembench.measure.worker import Job
 
         wanted = self._wanted["AB".index(name)]
         try:
-            with isolate.Child(Job("opencl", wanted.info), wanted.start) as child:
+            with worker_process.Child(Job("opencl", wanted.info), wanted.start) as child:
                 found = child.probe()
-        except isolate.ChildError as error:
+        except worker_process.ChildError as error:
             said = f"; it last said: {error.log.strip().splitlines()[-1]}" if error.log.strip() else ""
-            exits.stop(f"{name}, {wanted.words}, cannot be used: {error}{said}", exits.FAILED)
+            exit_codes.stop(f"{name}, {wanted.words}, cannot be used: {error}{said}", exit_codes.FAILED)
         return Side(name, replace(wanted.info, features=found.features), found, wanted.start, wanted.changes)
 
     def _header(self, side: Side, wanted: Wanted) -> Header:
@@ -111,7 +114,7 @@ class Run:
 
     def _fill(self, sides: tuple[Side, Side], writers: Sequence[Writer], shown: Any) -> None:
         """The search for A's shapes, then the rounds; every record is written as it comes."""
-        from clmembench import ab_rounds
+        from clmembench.measure import ab_rounds
 
         searched = time.monotonic() + ab_rounds.SEARCH * (self._until - time.monotonic())
         for benchmark in self._chosen:
@@ -135,18 +138,18 @@ class Run:
 
     def outcomes(self) -> list[Outcome]:
         """Every value, judged as any reader of the two files would judge it."""
-        from clmembench.ab_outcome import outcomes
-        from clmembench.data import KERNELS
+        from clmembench.analysis.ab_outcome import outcomes
         from clmembench.gates.whole import judged_run
+        from clmembench.resources import KERNELS
 
-        stored = [read.load(path) for path in self._files]
-        a, b = (judged_run(run, read.sheet_of(run)) for run in stored)
+        stored = [load(path) for path in self._files]
+        a, b = (judged_run(run, sheet_of(run)) for run in stored)
         overlaid = any(KERNELS in wanted.start.environment for wanted in self._wanted)
         return outcomes(self._cases, (a, b), self._wanted[1].changes, overlaid)
 
     def setting(self, seconds: float) -> Setting:
-        from clmembench.interleaved import ERROR
-        from clmembench.report.interleaved import Setting
+        from clmembench.analysis.ab_decision import ERROR
+        from clmembench.report.ab_result import Setting
 
         words, files = tuple(w.words for w in self._wanted), tuple(map(str, self._files))
         return Setting(words, self._margin, ERROR, self._selection.seed, files, self._rounds, round(seconds, 1))  # type: ignore[arg-type]
@@ -154,21 +157,23 @@ class Run:
 
 def end(outcomes: Sequence[Outcome], setting: Setting, interrupted: bool, as_json: bool) -> None:
     """Print the outcome, and end with its exit code."""
-    from clmembench.report import interleaved
+    from clmembench.report import ab_result
 
     try:
-        print(interleaved.to_json(outcomes, setting) if as_json else interleaved.as_text(outcomes, setting), flush=True)
+        print(ab_result.to_json(outcomes, setting) if as_json else ab_result.as_text(outcomes, setting), flush=True)
     except BrokenPipeError:  # whoever reads the exit code need not read the text
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    count = {verdict: sum(o.verdict == verdict for o in outcomes) for verdict in interleaved.ORDER}
+    count = {verdict: sum(o.verdict == verdict for o in outcomes) for verdict in ab_result.ORDER}
     if interrupted:
-        exits.stop("interrupted: the results files hold every record up to here", exits.INTERRUPTED)
+        exit_codes.stop("interrupted: the results files hold every record up to here", exit_codes.INTERRUPTED)
     if not outcomes:
-        exits.stop("nothing to measure: no benchmark has a point with all these values; see describe", exits.USAGE)
+        exit_codes.stop("nothing to measure: no benchmark has a point with all these values; see describe", exit_codes.USAGE)
     if count["failed"]:
         first = next(o.failed for o in outcomes if o.failed)
-        exits.stop(f"{count['failed']} of {len(outcomes)} values have no verdict: {first}", exits.FAILED)
+        exit_codes.stop(f"{count['failed']} of {len(outcomes)} values have no verdict: {first}", exit_codes.FAILED)
     if count["slower"]:
-        exits.stop(f"{count['slower']} of {len(outcomes)} values are slower in B", exits.REGRESSION)
+        exit_codes.stop(f"{count['slower']} of {len(outcomes)} values are slower in B", exit_codes.REGRESSION)
     if count["undecided"]:
-        exits.stop(f"{count['undecided']} of {len(outcomes)} values are undecided: raise --budget", exits.INCONCLUSIVE)
+        exit_codes.stop(
+            f"{count['undecided']} of {len(outcomes)} values are undecided: raise --budget", exit_codes.INCONCLUSIVE
+        )

@@ -8,8 +8,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from clmembench.cli import exits
-from clmembench.untrusted import write_whole
+from clmembench.cli import exit_codes
+from clmembench.sanitize import write_whole
 
 
 def check(path: Path, overwrite: bool, option: str = "-o", name: str = "run.jsonl", pipe: bool = False) -> None:
@@ -23,20 +23,20 @@ def check(path: Path, overwrite: bool, option: str = "-o", name: str = "run.json
         kind = path.stat().st_mode
     except FileNotFoundError:
         if path.is_symlink():
-            exits.stop(f"{path} is a link to a file that is not there: choose another {option}", exits.USAGE)
+            exit_codes.stop(f"{path} is a link to a file that is not there: choose another {option}", exit_codes.USAGE)
         _check_folder(path, option)
         return
     except OSError as error:
-        exits.stop(f"cannot write {path}: {error.strerror}: choose another place with {option}", exits.USAGE)
+        exit_codes.stop(f"cannot write {path}: {error.strerror}: choose another place with {option}", exit_codes.USAGE)
     if stat.S_ISDIR(kind):
-        exits.stop(f"{path} is a folder: name a file in it, such as {option} {path / name}", exits.USAGE)
+        exit_codes.stop(f"{path} is a folder: name a file in it, such as {option} {path / name}", exit_codes.USAGE)
     if overwrite and (stat.S_ISCHR(kind) or (pipe and stat.S_ISFIFO(kind))):
         return
     if not stat.S_ISREG(kind):
         what = "a pipe" if stat.S_ISFIFO(kind) else "a device or socket"
-        exits.stop(f"{path} is no ordinary file ({what}): choose another {option}", exits.USAGE)
+        exit_codes.stop(f"{path} is no ordinary file ({what}): choose another {option}", exit_codes.USAGE)
     if not overwrite:
-        exits.stop(f"{path} exists: choose another {option}, or say --overwrite", exits.USAGE)
+        exit_codes.stop(f"{path} exists: choose another {option}, or say --overwrite", exit_codes.USAGE)
 
 
 def differs(path: Path, inputs: Iterable[Path], option: str = "-o") -> None:
@@ -44,7 +44,7 @@ def differs(path: Path, inputs: Iterable[Path], option: str = "-o") -> None:
     for one in inputs:
         with contextlib.suppress(OSError):
             if one.samefile(path):
-                exits.stop(f"{path} is read by this command: choose another {option}", exits.USAGE)
+                exit_codes.stop(f"{path} is read by this command: choose another {option}", exit_codes.USAGE)
 
 
 def write(path: Path, text: str, overwrite: bool, option: str = "-o") -> None:
@@ -53,9 +53,9 @@ def write(path: Path, text: str, overwrite: bool, option: str = "-o") -> None:
         path.parent.mkdir(exist_ok=True)
         write_whole(path, text, overwrite)
     except FileExistsError:
-        exits.stop(f"{path} exists: choose another {option}, or say --overwrite", exits.USAGE)
+        exit_codes.stop(f"{path} exists: choose another {option}, or say --overwrite", exit_codes.USAGE)
     except OSError as error:
-        exits.stop(f"cannot write {path}: {error.strerror}: choose another place with {option}", exits.INTERNAL)
+        exit_codes.stop(f"cannot write {path}: {error.strerror}: choose another place with {option}", exit_codes.INTERNAL)
 
 
 def _check_folder(path: Path, option: str) -> None:
@@ -63,15 +63,17 @@ def _check_folder(path: Path, option: str) -> None:
     if folder.is_dir():
         return
     if folder.exists() or folder.is_symlink():
-        exits.stop(f"cannot write {path}: {folder} is no folder: choose another place with {option}", exits.USAGE)
+        exit_codes.stop(f"cannot write {path}: {folder} is no folder: choose another place with {option}", exit_codes.USAGE)
     if not folder.parent.is_dir():
-        exits.stop(f"cannot write {path}: there is no folder {folder.parent}: make it, or choose another {option}", exits.USAGE)
+        exit_codes.stop(
+            f"cannot write {path}: there is no folder {folder.parent}: make it, or choose another {option}", exit_codes.USAGE
+        )
     try:
         folder.mkdir()  # tried now, and made when there is something to keep
         folder.rmdir()
     except OSError as error:
-        exits.stop(f"cannot write {path}: {error.strerror}: choose another place with {option}", exits.INTERNAL)
-    exits.say(f"{folder} is not there: a new folder of that name will be made")
+        exit_codes.stop(f"cannot write {path}: {error.strerror}: choose another place with {option}", exit_codes.INTERNAL)
+    exit_codes.say(f"{folder} is not there: a new folder of that name will be made")
 
 
 def check_writable(path: Path, option: str = "-o") -> None:
@@ -83,4 +85,4 @@ def check_writable(path: Path, option: str = "-o") -> None:
         with tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as error:
-        exits.stop(f"cannot write {path}: {error.strerror}: choose another place with {option}", exits.INTERNAL)
+        exit_codes.stop(f"cannot write {path}: {error.strerror}: choose another place with {option}", exit_codes.INTERNAL)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clmembench import units
-from clmembench.cli import devices, exits, read, session
-from clmembench.shown import line
+from clmembench.cli import devices, exit_codes, session, stored
+from clmembench.sanitize import line
 
 if TYPE_CHECKING:
-    from clmembench.child import Found
+    from clmembench.measure.worker import Found
     from clmembench.model import Card, DeviceInfo, Record, Run
-    from clmembench.selection import Selection
+    from clmembench.plan.selection import Selection
 
 
 def peers(
@@ -44,7 +44,7 @@ def peers(
 ) -> None:
     """Ours beside this host's libraries (BLAS, SciPy, CuPy's, BabelStream, clpeak) and the theoretical limit, in one table."""
     if as_json and as_md:
-        exits.stop("choose one of --json and --md", exits.USAGE)
+        exit_codes.stop("choose one of --json and --md", exit_codes.USAGE)
     form = "json" if as_json else "md" if as_md else "text"
     if path is not None:
         session.only_read(path, context)
@@ -54,13 +54,13 @@ def peers(
     try:
         chosen = _with_stored(_selection(budget, timeout, seed, processes), info)
     except ValueError as error:
-        exits.stop(str(error), exits.USAGE)
+        exit_codes.stop(str(error), exit_codes.USAGE)
     session.free(output, overwrite)
 
     def measured(info: DeviceInfo, found: Found, known: Sequence[Record]) -> Iterator[Record]:
-        from clmembench import peering
+        from clmembench.plan import peers
 
-        return peering.measured("opencl", info, found, chosen)
+        return peers.measured("opencl", info, found, chosen)
 
     kept, bad, interrupted = session.kept(info, chosen, _cards(chosen, info), measured, output, overwrite)
     run = session.reread(kept)
@@ -70,14 +70,14 @@ def peers(
         name = line(str(kept))
         print(f"Results: {name}\nMore: clmembench show {name}; clmembench report {name} -o report.html")
     if interrupted:
-        exits.stop(f"interrupted: {kept} holds every record up to here", exits.INTERRUPTED)
+        exit_codes.stop(f"interrupted: {kept} holds every record up to here", exit_codes.INTERRUPTED)
     if bad:
-        raise typer.Exit(exits.FAILED)
+        raise typer.Exit(exit_codes.FAILED)
 
 
 def _selection(budget: str | None, timeout: str | None, seed: int | None, processes: int | None) -> Selection:
     """Raises ValueError for what is no duration."""
-    from clmembench.selection import Selection
+    from clmembench.plan.selection import Selection
 
     plain = Selection(suite="peers", seed=seed or 0, processes=processes, reference=True)
     return replace(
@@ -89,30 +89,30 @@ def _selection(budget: str | None, timeout: str | None, seed: int | None, proces
 
 def _with_stored(selection: Selection, info: DeviceInfo) -> Selection:
     """With the stored shapes of what is measured. Raises ValueError where the user's own file of them is damaged."""
-    from clmembench import peering
     from clmembench.benchmarks import discovered
     from clmembench.cli.tune import taken
+    from clmembench.plan import peers
 
-    return taken(info, selection, [discovered()[name] for name in peering.names(selection, info)], None)
+    return taken(info, selection, [discovered()[name] for name in peers.names(selection, info)], None)
 
 
 def _cards(selection: Selection, info: DeviceInfo) -> Mapping[str, Card]:
     """What the file keeps of the benchmarks that are run."""
-    from clmembench import peering
+    from clmembench.plan import peers
 
-    return session.cards(peering.names(selection, info))
+    return session.cards(peers.names(selection, info))
 
 
 def _stored(path: Path) -> Run:
     """A stored run that the table has a line for. Ends the command where it holds nothing for it."""
-    from clmembench.report import peer_table
+    from clmembench.report.sections import peer_table
 
-    run = read.load(path)
+    run = stored.load(path)
     if not peer_table.speaks(run):
-        exits.stop(
+        exit_codes.stop(
             f"{path} holds nothing that this table is of: measure it with clmembench peers -d DEVICE, or with "
             "clmembench run --reference",
-            exits.USAGE,
+            exit_codes.USAGE,
         )
     return run
 
@@ -120,16 +120,17 @@ def _stored(path: Path) -> Run:
 def show(run: Run, form: str) -> None:
     """Print the table of a run in one of the forms."""
     from clmembench.gates.whole import judged_run
-    from clmembench.report import peer_table, rows, text
+    from clmembench.report import rows, terminal
+    from clmembench.report.sections import peer_table
 
-    sheet = read.sheet_of(run)
+    sheet = stored.sheet_of(run)
     run = judged_run(run, sheet)
     lines = peer_table.told(run, rows.rows(run, sheet))
     if form == "json":
         print(peer_table.to_json(run, lines))
     elif form == "md":
-        print("\n".join(text.in_markdown([peer_table.as_section(run, lines)])))
+        print("\n".join(terminal.in_markdown([peer_table.as_section(run, lines)])))
     else:
         bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        made = text.aligned([peer_table.as_section(run, lines)], bold)
-        print("\n".join([line(text.device_line(run.header, sheet)), "", *made]))
+        made = terminal.aligned([peer_table.as_section(run, lines)], bold)
+        print("\n".join([line(terminal.device_line(run.header, sheet)), "", *made]))

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
 from clmembench import units
-from clmembench.shown import line
+from clmembench.sanitize import line
 
 if TYPE_CHECKING:
     from clmembench.model import Record

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clmembench import units
-from clmembench.cli import devices, exits, session
-from clmembench.shown import line
+from clmembench.cli import devices, exit_codes, options, session
+from clmembench.sanitize import line
 
 if TYPE_CHECKING:
-    from clmembench.model import Card, DeviceInfo, Run, Value
-    from clmembench.selection import Selection
+    from clmembench.model import Card, DeviceInfo, Run
+    from clmembench.plan.selection import Selection
 
 IN_THE_FILE = (
     "device", "suite", "bench", "axis", "matrix", "processes", "seed", "size", "output", "reference", "stored", "no_tuning",
@@ -77,14 +76,19 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be measured and end.")] = False,
 ) -> None:
     """Measure a device: every record is kept as it is made, and the end is a summary for people."""
-    from clmembench import plan, references, specs, topology, tuning
     from clmembench.cli.tune import taken
-    from clmembench.drive import drive
-    from clmembench.selection import Selection, check_axes, selected
+    from clmembench.host import cpu_topology
+    from clmembench.measure.runner import drive
+    from clmembench.plan import interleave, sweep
+    from clmembench.plan.selection import Selection, check_axes, selected
+    from clmembench.results import tuned
+    from clmembench.specs import sheets
 
     if resume is not None:
         if session.on_command_line(context, IN_THE_FILE):
-            exits.stop("--resume FILE says device, suite, axes, seed, size and tuning by itself: leave them out", exits.USAGE)
+            exit_codes.stop(
+                "--resume FILE says device, suite, axes, seed, size and tuning by itself: leave them out", exit_codes.USAGE
+            )
         size = None  # which the environment may say
         info, selection, earlier = _earlier(resume)
     else:
@@ -94,7 +98,7 @@ def run(
             selection = Selection(
                 suite=suite or ("all" if bench else "quick"),
                 globs=tuple(bench or ()),
-                axes=axes_of(axis or [], matrix or []),
+                axes=options.axes_of(axis or [], matrix or []),
                 processes=processes,
                 seed=seed or 0,
                 reference=reference,
@@ -102,7 +106,7 @@ def run(
         selection = replace(
             selection,
             isolated=selection.isolated and not no_isolate,
-            topology=topology.read() if info.kind == "cpu" else (),
+            topology=cpu_topology.read() if info.kind == "cpu" else (),
             budget_s=units.parse_seconds(budget) if budget else selection.budget_s,
             timeout_s=units.parse_seconds(timeout) if timeout else selection.timeout_s,
             benchmark_s=units.parse_seconds(benchmark_timeout) if benchmark_timeout else selection.benchmark_s,
@@ -112,11 +116,11 @@ def run(
         check_axes(chosen, info, selection)
         if earlier is None and not no_tuning:
             selection = taken(info, selection, chosen, stored)
-        specs.find(info)  # two sheets that match, or a damaged one, are better known before than after
-        if not any(next(plan.explore(benchmark, info, selection), None) for benchmark in chosen):
+        sheets.find(info)  # two sheets that match, or a damaged one, are better known before than after
+        if not any(next(sweep.explore(benchmark, info, selection), None) for benchmark in chosen):
             raise ValueError("nothing to measure: no benchmark has a point with all these values; see describe")
-    except (ValueError, specs.SpecError, tuning.TuningError) as error:
-        exits.stop(str(error), exits.USAGE)
+    except (ValueError, sheets.SpecError, tuned.TuningError) as error:
+        exit_codes.stop(str(error), exit_codes.USAGE)
     if earlier is not None:
         _same(earlier, info, selection)
         info = earlier.header.device
@@ -124,9 +128,9 @@ def run(
         session.free(output, overwrite)
     if dry_run:
         for benchmark in chosen:
-            print(line(f"{benchmark.name}: {plan.outlook(benchmark, info, selection)}"))
+            print(line(f"{benchmark.name}: {sweep.outlook(benchmark, info, selection)}"))
         if selection.reference:
-            print(line(f"references here: {', '.join(references.names(selection, info)) or 'none'}"))
+            print(line(f"references here: {', '.join(interleave.names(selection, info)) or 'none'}"))
         return
     path, bad, interrupted = session.kept(
         info,
@@ -139,11 +143,11 @@ def run(
     )
     suspect = _finish(path, as_json)
     if interrupted:
-        exits.stop(f"interrupted: {path} holds every record up to here", exits.INTERRUPTED)
+        exit_codes.stop(f"interrupted: {path} holds every record up to here", exit_codes.INTERRUPTED)
     if bad:
-        raise typer.Exit(exits.FAILED)
+        raise typer.Exit(exit_codes.FAILED)
     if strict and suspect:
-        exits.stop(f"{suspect} of the values above are suspect", exits.INCONCLUSIVE)
+        exit_codes.stop(f"{suspect} of the values above are suspect", exit_codes.INCONCLUSIVE)
 
 
 def _sized(info: DeviceInfo, array_bytes: int) -> DeviceInfo:
@@ -162,19 +166,21 @@ def _sized(info: DeviceInfo, array_bytes: int) -> DeviceInfo:
 def _earlier(path: Path) -> tuple[DeviceInfo, Selection, Run]:
     """The device as it is now, what was to be measured, and the run to go on with; ends the command where there is
     none, or no such device."""
-    from clmembench import results
-    from clmembench.selection import Selection
+    from clmembench.plan.selection import Selection
+    from clmembench.results import jsonl
 
     if path.exists() and not path.is_file():  # on a pipe a reader would wait
-        exits.stop(f"cannot go on with {path}: it is no regular file", exits.USAGE)
+        exit_codes.stop(f"cannot go on with {path}: it is no regular file", exit_codes.USAGE)
     try:
-        earlier = results.read(path)
-    except results.ResultsError as error:
-        exits.stop(str(error), exits.USAGE)
+        earlier = jsonl.read(path)
+    except jsonl.ResultsError as error:
+        exit_codes.stop(str(error), exit_codes.USAGE)
     then = earlier.header
     info = next((d for d in devices.listed() if d.id == then.device.id), None)
     if info is None:
-        exits.stop(f"{path} is of {then.device.name} ({then.device.id}), which is not here: see devices", exits.NO_DEVICE)
+        exit_codes.stop(
+            f"{path} is of {then.device.name} ({then.device.id}), which is not here: see devices", exit_codes.NO_DEVICE
+        )
     selection = Selection(
         suite=then.suite,
         globs=tuple(name for name, card in then.benchmarks.items() if not card.peer_of),
@@ -189,34 +195,35 @@ def _earlier(path: Path) -> tuple[DeviceInfo, Selection, Run]:
         reference=any(card.peer_of for card in then.benchmarks.values()),
     )
     for note in earlier.notes:
-        exits.say(note)
+        exit_codes.say(note)
     return replace(info, array_bytes=then.device.array_bytes), selection, earlier
 
 
 def _same(earlier: Run, info: DeviceInfo, selection: Selection) -> None:
     """Ends with a usage error where this is not the tool, device, driver, host or environment of the earlier part."""
-    from clmembench import results
+    from clmembench.results import jsonl
 
-    found = results.mismatch(earlier.header, session.header(info, selection, _cards(selection, info)))
+    found = jsonl.mismatch(earlier.header, session.header(info, selection, _cards(selection, info)))
     if found is not None:
         what, then, now = found
-        exits.stop(f"{earlier.path} is of another {what}, {then}, not {now}: start a new run", exits.USAGE)
-    left = results.unsaid(earlier.header)
+        exit_codes.stop(f"{earlier.path} is of another {what}, {then}, not {now}: start a new run", exit_codes.USAGE)
+    left = jsonl.unsaid(earlier.header)
     if left:
-        exits.say(f"warning: {earlier.path} does not say its {' and '.join(left)}: whether they are the same is not known")
+        exit_codes.say(f"warning: {earlier.path} does not say its {' and '.join(left)}: whether they are the same is not known")
 
 
 def _finish(path: Path, as_json: bool) -> int:
     """Read the file back, as anybody else would, and print what it says. The number of suspect values."""
-    from clmembench.report import roofline, rows, text
+    from clmembench.report import rows, terminal
+    from clmembench.report.sections import roofline_tables
 
     stored = session.reread(path)
     sheet = rows.sheet_of(stored)
     stored, table = rows.judged_rows(stored, sheet)
     if as_json:
-        print(rows.to_json(table, roofline.by_point(stored, table, sheet)))
+        print(rows.to_json(table, roofline_tables.by_point(stored, table, sheet)))
     else:
-        print(text.as_text(stored, table, sheet, bold=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
+        print(terminal.as_text(stored, table, sheet, bold=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
         name = line(str(path))
         print(f"Results: {name}\nMore: clmembench show {name} --md; clmembench report {name} -o report.html")
     return sum(row.status == "suspect" for row in table)
@@ -224,31 +231,7 @@ def _finish(path: Path, as_json: bool) -> int:
 
 def _cards(selection: Selection, info: DeviceInfo) -> Mapping[str, Card]:
     """What the file keeps of the benchmarks that are run, and of the references beside them."""
-    from clmembench import references
-    from clmembench.selection import selected
+    from clmembench.plan import interleave
+    from clmembench.plan.selection import selected
 
-    return session.cards([*(benchmark.name for benchmark in selected(selection)), *references.names(selection, info)])
-
-
-def axes_of(given: list[str], matrices: list[Path]) -> Mapping[str, tuple[Value, ...]]:
-    """name=value or name=[value,value], and files as values of axis matrix. Raises ValueError for anything else."""
-    axes: dict[str, tuple[Value, ...]] = {}
-    for text in given:
-        name, equals, values = text.partition("=")
-        values = values.strip().removeprefix("[").removesuffix("]")
-        if not equals or not name.strip() or not values.strip():
-            raise ValueError(f"-a {text!r}: write name=value or name=[value,value]")
-        axes[name.strip()] = tuple(_value(name.strip(), part.strip().strip("\"'")) for part in values.split(","))
-    if matrices:
-        axes["matrix"] = (*axes.get("matrix", ()), *map(str, matrices))
-    return axes
-
-
-def _value(name: str, text: str) -> Value:
-    if re.fullmatch(r"-?[0-9]+", text):
-        if len(text) > 19:
-            raise ValueError(f"-a {name}: {text[:30]} is beyond 64 bits")
-        return int(text)
-    if name.endswith("_bytes") and text[:1].isdigit():
-        return units.parse_bytes(text)
-    return text
+    return session.cards([*(benchmark.name for benchmark in selected(selection)), *interleave.names(selection, info)])

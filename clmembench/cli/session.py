@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from clmembench import __version__
-from clmembench.cli import exits, output_file
+from clmembench.cli import exit_codes, output_file
 from clmembench.cli.progress import progress
 
 if TYPE_CHECKING:
-    from clmembench.child import Found
+    from clmembench.measure.worker import Found
     from clmembench.model import Card, DeviceInfo, Header, Record, Run, Value
-    from clmembench.selection import Selection
+    from clmembench.plan.selection import Selection
 
     # the device with the features that were found, what probing found, and the records that there are already
     Measured = Callable[[DeviceInfo, Found, Sequence[Record]], Iterator[Record]]
@@ -28,10 +28,10 @@ BAD = ("failed", "wrong", "timeout")
 
 def cards(names: Iterable[str]) -> Mapping[str, Card]:
     """What a file keeps of the benchmarks that are run."""
-    from clmembench import plan
     from clmembench.benchmarks import discovered
+    from clmembench.plan import sweep
 
-    return {name: plan.card(discovered()[name]) for name in names}
+    return {name: sweep.card(discovered()[name]) for name in names}
 
 
 READ_ONLY = ("path", "as_json", "as_csv", "as_md", "as_latex")  # what commands that measure also take with a stored run
@@ -55,7 +55,9 @@ def only_read(path: Path, context: typer.Context) -> None:
     """Ends the command where options that measure were given with a stored run."""
     given = on_command_line(context, but=READ_ONLY)
     if given:
-        exits.stop(f"{path} is a stored run, which is read and not measured: leave out RUN or {', '.join(given)}", exits.USAGE)
+        exit_codes.stop(
+            f"{path} is a stored run, which is read and not measured: leave out RUN or {', '.join(given)}", exit_codes.USAGE
+        )
 
 
 def free(output: Path | None, overwrite: bool, option: str = "-o") -> None:
@@ -75,33 +77,35 @@ def kept(
 ) -> tuple[Path, int, bool]:
     """Hold the device, probe it and measure it: the results file, the number of bad records, and whether Ctrl-C ended it early.
     Ends the command where the device cannot be had or the file cannot be written."""
-    from clmembench import isolate, lock, results
-    from clmembench.child import Job
+    from clmembench.host import device_lock
+    from clmembench.measure import worker_process
+    from clmembench.measure.worker import Job
+    from clmembench.results import jsonl
 
     try:
-        with lock.held(info):
-            found = isolate.probed(Job("opencl", info), selection.isolated, selection.timeout_s)
+        with device_lock.held(info):
+            found = worker_process.probed(Job("opencl", info), selection.isolated, selection.timeout_s)
             claimed, info = info, replace(info, features=found.features)
             head = earlier.header if earlier else header(info, selection, cards)
             head = replace(head, clock_step_ns=found.quantum_ns, claimed=tuple(sorted(claimed.features)))
             path = output or default_path(info, head.run_id)
-            writer = results.Writer.going_on(path) if earlier else results.Writer(path, head, overwrite)
-            known = results.read(path).records if earlier else ()  # again: until the lock was ours another run may have gone on
+            writer = jsonl.Writer.going_on(path) if earlier else jsonl.Writer(path, head, overwrite)
+            known = jsonl.read(path).records if earlier else ()  # again: until the lock was ours another run may have gone on
             return path, *_measure(writer, measured(info, found, known), known)
-    except lock.HeldError as error:
-        exits.stop(str(error), exits.NO_DEVICE)
-    except isolate.ChildError as error:
+    except device_lock.HeldError as error:
+        exit_codes.stop(str(error), exit_codes.NO_DEVICE)
+    except worker_process.ChildError as error:
         said = f"; it last said: {error.log.strip().splitlines()[-1]}" if error.log.strip() else ""
-        exits.stop(f"{info.name} cannot be used: {error}{said}", exits.NO_DEVICE)
-    except results.ResultsError as error:
-        exits.stop(str(error), exits.INTERNAL)
+        exit_codes.stop(f"{info.name} cannot be used: {error}{said}", exit_codes.NO_DEVICE)
+    except jsonl.ResultsError as error:
+        exit_codes.stop(str(error), exit_codes.INTERNAL)
     except KeyboardInterrupt:
-        exits.stop("interrupted before anything was measured", exits.INTERRUPTED)
+        exit_codes.stop("interrupted before anything was measured", exit_codes.INTERRUPTED)
 
 
 def _measure(writer: object, records: Iterator[Record], known: Sequence[Record]) -> tuple[int, bool]:
     """Number of bad records, those known before among them, and whether Ctrl-C ended it early."""
-    from clmembench.results import Writer
+    from clmembench.results.jsonl import Writer
 
     assert isinstance(writer, Writer)
     bad = sum(is_bad(record) for record in known)
@@ -133,11 +137,12 @@ def header(info: DeviceInfo, selection: Selection, cards: Mapping[str, Card]) ->
     """The first line of a results file: what is about to run, on what, with which tool."""
     from ulid import ULID
 
-    from clmembench import content_hash, environment, results, sensors
+    from clmembench.host import environment, sensors
     from clmembench.model import Header
+    from clmembench.results import content_hash, jsonl
 
     return Header(
-        schema=results.SCHEMA,
+        schema=jsonl.SCHEMA,
         tool_version=__version__,
         run_id=str(ULID()),
         started=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -167,25 +172,26 @@ def header(info: DeviceInfo, selection: Selection, cards: Mapping[str, Card]) ->
 def _inputs(axes: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
     """The files among the values of axes, and hashes of them: of the same name there may be another tomorrow. Ends the command
     where one cannot be read."""
-    from clmembench import content_hash, matrices
+    from clmembench.benchmarks.spmv import matrices
+    from clmembench.results import content_hash
 
     try:
         files = [value for values in axes.values() for value in values if isinstance(value, str) and matrices.is_file(value)]
         return {name: content_hash.of_file(Path(name)) for name in files}
     except ValueError as error:
-        exits.stop(str(error), exits.USAGE)
+        exit_codes.stop(str(error), exit_codes.USAGE)
     except OSError as error:
-        exits.stop(f"cannot read {error.filename}: {error.strerror}", exits.USAGE)
+        exit_codes.stop(f"cannot read {error.filename}: {error.strerror}", exit_codes.USAGE)
 
 
 def reread(path: Path) -> Run:
     """The file that was just written, read as anybody else would. Ends the command where it is gone."""
-    from clmembench import results
+    from clmembench.results import jsonl
 
     try:
-        return results.read(path)
-    except results.ResultsError as error:
-        exits.stop(f"{error}: it was there when the run began", exits.INTERNAL)
+        return jsonl.read(path)
+    except jsonl.ResultsError as error:
+        exit_codes.stop(f"{error}: it was there when the run began", exit_codes.INTERNAL)
 
 
 def default_path(info: DeviceInfo, run_id: str) -> Path:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from clmembench import units
-from clmembench.cli import devices, exits, read, session
-from clmembench.shown import line
+from clmembench.cli import devices, exit_codes, session, stored
+from clmembench.sanitize import line
 
 if TYPE_CHECKING:
-    from clmembench.child import Found
+    from clmembench.measure.worker import Found
     from clmembench.model import Card, DeviceInfo, Hierarchy, Record, Run
-    from clmembench.report.anatomy import Dissected
-    from clmembench.selection import Selection
+    from clmembench.plan.selection import Selection
+    from clmembench.report.hierarchy.section import Dissected
 
 WIDTH = (80, 110)  # columns of a drawing on a terminal; 100 where there is none
 
@@ -51,7 +51,7 @@ def topology(
 ) -> None:
     """Dissect the memory hierarchy: levels, sizes, lines, sets, policy, TLBs, every memory space; drawn as a tree."""
     if as_json + as_csv + as_md + as_latex > 1:
-        exits.stop("choose one of --json, --csv, --md and --latex", exits.USAGE)
+        exit_codes.stop("choose one of --json, --csv, --md and --latex", exit_codes.USAGE)
     form = "json" if as_json else "csv" if as_csv else "md" if as_md else "latex" if as_latex else "tree"
     if path is not None:
         session.only_read(path, context)
@@ -61,7 +61,7 @@ def topology(
     try:
         chosen, wanted = _selection(budget, timeout, seed), _spaces(spaces)
     except ValueError as error:
-        exits.stop(str(error), exits.USAGE)
+        exit_codes.stop(str(error), exit_codes.USAGE)
     session.free(output, overwrite)
 
     def measured(info: DeviceInfo, found: Found, known: Sequence[Record]) -> Iterator[Record]:
@@ -74,9 +74,9 @@ def topology(
     if form == "tree":
         print(line(f"Results: {kept}"))
     if interrupted:
-        exits.stop(f"interrupted: {kept} holds every record up to here", exits.INTERRUPTED)
+        exit_codes.stop(f"interrupted: {kept} holds every record up to here", exit_codes.INTERRUPTED)
     if bad:
-        raise typer.Exit(exits.FAILED)
+        raise typer.Exit(exit_codes.FAILED)
 
 
 def _measured(info: DeviceInfo, found: Found, selection: Selection, spaces: Sequence[str]) -> Iterator[Record]:
@@ -84,46 +84,47 @@ def _measured(info: DeviceInfo, found: Found, selection: Selection, spaces: Sequ
     and limits of the selection."""
     import time
 
-    from clmembench import dissection, drive
     from clmembench.benchmarks import discovered
+    from clmembench.host.cpu_topology import usable_cpus
+    from clmembench.measure import runner
     from clmembench.model import CHASE
-    from clmembench.topology import usable_cpus
+    from clmembench.plan import hierarchy
 
     deadline = time.monotonic() + selection.budget_s if selection.budget_s else None
-    plan = dissection.dissected(info, spaces)
-    yield from drive.follow(plan, discovered()[CHASE], "opencl", info, found, selection, deadline=deadline)
+    plan = hierarchy.dissected(info, spaces)
+    yield from runner.follow(plan, discovered()[CHASE], "opencl", info, found, selection, deadline=deadline)
     if not spaces or "global" in spaces:
         cpus = sorted(usable_cpus()) if info.kind == "cpu" else []
-        plan = dissection.mapped(info, cpus)
-        yield from drive.follow(plan, discovered()[dissection.MAP], "opencl", info, found, selection, deadline=deadline)
+        plan = hierarchy.mapped(info, cpus)
+        yield from runner.follow(plan, discovered()[hierarchy.MAP], "opencl", info, found, selection, deadline=deadline)
 
 
 def inferred(run: Run) -> Hierarchy:
     """What the chases of a stored run tell of the hierarchy, held against what else the run measured."""
-    from clmembench import dissection
     from clmembench.gates import consistency
+    from clmembench.plan import hierarchy
 
-    (found,) = consistency.across([run], [dissection.inferred(run).hierarchy])[1]
+    (found,) = consistency.across([run], [hierarchy.inferred(run).hierarchy])[1]
     assert found is not None
     return found
 
 
 def _cards() -> Mapping[str, Card]:
     """What the file keeps of the benchmark that is run."""
-    from clmembench import dissection
     from clmembench.model import CHASE
+    from clmembench.plan import hierarchy
 
-    return session.cards((CHASE, dissection.MAP))
+    return session.cards((CHASE, hierarchy.MAP))
 
 
 def dissected(run: Run) -> Dissected | None:
     """What a report shows of a run's memory hierarchy; None where it holds nothing of it."""
-    from clmembench import dissection
-    from clmembench.report.anatomy import Dissected
+    from clmembench.plan import hierarchy
+    from clmembench.report.hierarchy.section import Dissected
 
     if not is_chased(run):
         return None
-    found = dissection.inferred(run)
+    found = hierarchy.inferred(run)
     return Dissected(found.hierarchy, found.regions)
 
 
@@ -135,7 +136,7 @@ def consistent(runs: Sequence[Run], found: Sequence[Dissected | None]) -> tuple[
 
     if not any(found):
         return list(runs), list(found)
-    judged = [whole.judged_run(run, read.sheet_of(run)) for run in runs]
+    judged = [whole.judged_run(run, stored.sheet_of(run)) for run in runs]
     judged, hierarchies = consistency.across(judged, [None if one is None else one.hierarchy for one in found])
     held = zip(found, hierarchies, strict=True)
     return judged, [None if one is None or here is None else replace(one, hierarchy=here) for one, here in held]
@@ -152,12 +153,12 @@ def _chased(path: Path) -> Run:
     """A stored run that holds chases. Ends the command where there is none."""
     from clmembench.model import CHASE
 
-    run = read.load(path)
+    run = stored.load(path)
     if not is_chased(run):
-        exits.stop(
+        exit_codes.stop(
             f"{path} holds no records of {CHASE}, from which a hierarchy is inferred: measure them with "
             "clmembench topology -d DEVICE",
-            exits.USAGE,
+            exit_codes.USAGE,
         )
     return run
 
@@ -165,7 +166,7 @@ def _chased(path: Path) -> Run:
 def _selection(budget: str | None, timeout: str | None, seed: int | None) -> Selection:
     """Raises ValueError for what is no duration."""
     from clmembench.model import CHASE
-    from clmembench.selection import Selection
+    from clmembench.plan.selection import Selection
 
     plain = Selection(suite="topology", globs=(CHASE,), seed=seed or 0)
     return Selection(
@@ -190,18 +191,19 @@ def _spaces(text: str | None) -> tuple[str, ...]:
 
 def show(run: Run, form: str) -> None:
     """Print what a run tells of the hierarchy, in one of the forms."""
-    from clmembench import claims
-    from clmembench.report import findings, hierarchy_json, tree
+    from clmembench.report import finding_tables
+    from clmembench.report.hierarchy import hierarchy_json, tree
+    from clmembench.specs import claims
 
-    sheet = read.sheet_of(run)
+    sheet = stored.sheet_of(run)
     found = inferred(run)
     if form == "tree":
         info, bold = run.header.device, sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         print(tree.drawn(found, info, claims.said(info, sheet), _width(), bold), end="\n\n")
     elif form == "csv":
-        print(findings.to_csv(found), end="")
+        print(finding_tables.to_csv(found), end="")
     else:
-        print({"json": hierarchy_json.to_json, "md": findings.to_markdown, "latex": findings.to_latex}[form](found))
+        print({"json": hierarchy_json.to_json, "md": finding_tables.to_markdown, "latex": finding_tables.to_latex}[form](found))
 
 
 def _width() -> int:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clmembench import units
-from clmembench.cli import devices, exits, output_file, session
-from clmembench.shown import line
+from clmembench.cli import devices, exit_codes, output_file, session
+from clmembench.sanitize import line
 
 if TYPE_CHECKING:
-    from clmembench.child import Found
-    from clmembench.contest import Outcome
+    from clmembench.measure.worker import Found
     from clmembench.model import Benchmark, DeviceInfo, Record, Value
-    from clmembench.selection import Selection
+    from clmembench.plan.selection import Selection
+    from clmembench.tune.candidates import Outcome
 
 Among = Mapping[str, tuple["Value", ...]]
 
@@ -41,46 +41,49 @@ def tune(
     records: Annotated[Path | None, typer.Option("--records", help="Results file of all trials; default in ./reports.")] = None,
 ) -> None:
     """Search the best shapes of benchmarks on this device, prove them beside the first choice, and store them for `run`."""
-    from clmembench import contest, plan, search, specs, tuning
+    from clmembench.plan import sweep
+    from clmembench.results import tuned
+    from clmembench.specs import sheets
+    from clmembench.tune import candidates, search
 
     info = devices.select(devices.listed(), device or "0")
-    path = output or tuning.own_path()
+    path = output or tuned.own_path()
     if output is not None:
         output_file.check(output, overwrite=True, name="shapes.toml")  # what is there is added to
     try:
         seconds = units.parse_seconds(budget)
         chosen = _tunable(bench or ["*"])
         selection, among = _selection(chosen, info, axis or [], units.parse_seconds(timeout), seed)
-        family = tuning.family(info)
+        family = tuned.family(info)
         if path.exists():
-            tuning.load(path)  # a damaged one is better known before than after
+            tuned.load(path)  # a damaged one is better known before than after
         selection = taken(info, selection, chosen, None)
-        if not any(contest.contests(benchmark, info, selection, among) for benchmark in chosen):
+        if not any(candidates.contests(benchmark, info, selection, among) for benchmark in chosen):
             raise ValueError("nothing to tune: no point has several shapes with all these values; see describe")
-    except (ValueError, specs.SpecError, tuning.TuningError) as error:
-        exits.stop(str(error), exits.USAGE)
+    except (ValueError, sheets.SpecError, tuned.TuningError) as error:
+        exit_codes.stop(str(error), exit_codes.USAGE)
     session.free(records, False, "--records")
     told: list[tuple[Benchmark, Sequence[Outcome]]] = []
 
     def measured(info: DeviceInfo, found: Found, known: Sequence[Record]) -> Iterator[Record]:
         def store(benchmark: Benchmark, outcomes: Sequence[Outcome]) -> None:
             told.append((benchmark, outcomes))
-            tuning.save(path, [t for o in outcomes if (t := search.entry(o, benchmark, info, family)) is not None])
+            tuned.save(path, [t for o in outcomes if (t := search.entry(o, benchmark, info, family)) is not None])
 
-        wanted = [(benchmark, contest.contests(benchmark, info, selection, among)) for benchmark in chosen]
+        wanted = [(benchmark, candidates.contests(benchmark, info, selection, among)) for benchmark in chosen]
         return search.measured("opencl", info, found, selection, [w for w in wanted if w[1]], seconds, store)
 
     try:
-        tuning.ready(path)
-        cards = {benchmark.name: plan.card(benchmark) for benchmark in chosen}
+        tuned.ready(path)
+        cards = {benchmark.name: sweep.card(benchmark) for benchmark in chosen}
         kept, bad, interrupted = session.kept(info, selection, cards, measured, records)
-    except tuning.TuningError as error:
-        exits.stop(str(error), exits.INTERNAL)
+    except tuned.TuningError as error:
+        exit_codes.stop(str(error), exit_codes.INTERNAL)
     _say(told, path, kept)
     if interrupted:
-        exits.stop(f"interrupted: {path} holds what was decided up to here, {kept} every record", exits.INTERRUPTED)
+        exit_codes.stop(f"interrupted: {path} holds what was decided up to here, {kept} every record", exit_codes.INTERRUPTED)
     if bad:
-        raise typer.Exit(exits.FAILED)
+        raise typer.Exit(exit_codes.FAILED)
 
 
 def taken(info: DeviceInfo, selection: Selection, chosen: Sequence[Benchmark], path: Path | None) -> Selection:
@@ -88,14 +91,14 @@ def taken(info: DeviceInfo, selection: Selection, chosen: Sequence[Benchmark], p
     with what to do; of a shipped one it is said on standard error."""
     from dataclasses import replace
 
-    from clmembench import tuning
+    from clmembench.results import tuned
 
     try:
-        found, complaints = tuning.in_use(info, chosen, path)
-    except tuning.TuningError as error:
-        raise tuning.TuningError(f"{error}: repair or remove it; run goes on without stored shapes by --no-tuning") from error
+        found, complaints = tuned.in_use(info, chosen, path)
+    except tuned.TuningError as error:
+        raise tuned.TuningError(f"{error}: repair or remove it; run goes on without stored shapes by --no-tuning") from error
     for complaint in complaints:
-        exits.say(f"warning: {complaint}")
+        exit_codes.say(f"warning: {complaint}")
     return replace(selection, tuning=found)
 
 
@@ -114,8 +117,8 @@ def _selection(
     chosen: Sequence[Benchmark], info: DeviceInfo, axis: list[str], timeout_s: float, seed: int
 ) -> tuple[Selection, Among]:
     """What is tuned, and the values that the user named on tuning axes. Raises ValueError for one that is on no such axis."""
-    from clmembench.cli.run import axes_of
-    from clmembench.selection import Selection, check_axes
+    from clmembench.cli.options import axes_of
+    from clmembench.plan.selection import Selection, check_axes
 
     given = axes_of(axis, [])
     names = {name for benchmark in chosen for name, known in benchmark.axes.items() if known.tuning}

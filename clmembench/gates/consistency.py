@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 
-from clmembench import derive
-from clmembench.derive import Derived
+from clmembench.analysis import derive
+from clmembench.analysis.derive import Derived
 from clmembench.gates.whole import FASTER, KNEE, READS, latency_curve
-from clmembench.infer.levels import BEYOND_KNEE, Sample
+from clmembench.infer.plateaus import BEYOND_KNEE, Sample
 from clmembench.model import CacheLevel, DeviceInfo, Finding, Hierarchy, Record, Run
 
 GATE = "consistency"

@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from clmembench import stats
-from clmembench.derive import MOVED
+from clmembench.analysis import stats
+from clmembench.analysis.derive import MOVED
 from clmembench.model import Metric, Record, Series
 
 STAMPS = 1.05  # event time over host time: more is no rounding

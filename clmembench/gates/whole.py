@@ -7,12 +7,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from clmembench import derive, specs
-from clmembench.derive import Derived
+from clmembench.analysis import derive
+from clmembench.analysis.derive import Derived
 from clmembench.gates import point
-from clmembench.infer import levels
+from clmembench.infer import plateaus
 from clmembench.model import DeviceInfo, Record, Run
-from clmembench.specs import Peak, SpecSheet
+from clmembench.specs import sheets
+from clmembench.specs.sheets import Peak, SpecSheet
 
 MEMORY_PEAK = "memory_bandwidth_gb_s"
 USED = (0.75, 1.15)  # of the compute units asked for: what work that is not quite even and a launch's idle ends explain
@@ -82,7 +83,7 @@ def peak_of(value: Derived, run: Run, sheet: SpecSheet | None) -> Peak | None:
     sockets, known = host.get("sockets"), host.get("cores")
     whole = int(sockets) if isinstance(sockets, int) and not host.get("virtual") else None
     cores = value.place.cores or (known if isinstance(known, int) else None)
-    return specs.peak(sheet, value.peak, _used(value, device), value.ghz, whole, cores)
+    return sheets.peak(sheet, value.peak, _used(value, device), value.ghz, whole, cores)
 
 
 def _used(value: Derived, device: DeviceInfo) -> DeviceInfo:
@@ -178,7 +179,7 @@ def _knee(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found
     curve = latency_curve(run)
     if not curve:
         return
-    settled = levels.settled(curve, levels.floor_bytes(run.header.device))
+    settled = plateaus.settled(curve, plateaus.floor_bytes(run.header.device))
     units = max(1, run.header.device.compute_units)  # a file may say anything
     cards = run.header.benchmarks
     rates = [v for v in values if v.unit == "GB/s" and v.place.compute_units is None and cards[v.benchmark].suite != "link"]
@@ -207,7 +208,7 @@ def _footprint_axis(value: Derived) -> str:
     return "set_bytes" if (value.params.get("set"), value.params.get("path")) == ("own", "plain") else ""
 
 
-def latency_curve(run: Run) -> list[levels.Sample]:
+def latency_curve(run: Run) -> list[plateaus.Sample]:
     """The first latency curve there is."""
     for name, card in run.header.benchmarks.items():
         metric = card.metrics[0]
@@ -215,7 +216,7 @@ def latency_curve(run: Run) -> list[levels.Sample]:
             records = [r for r in run.records if r.benchmark == name and r.place.compute_units is None]
             others = [{k: v for k, v in r.params.items() if k != card.growing} for r in records]
             first = [r for r, other in zip(records, others, strict=True) if other == others[0]]
-            return levels.curve(first, metric, card.growing)
+            return plateaus.curve(first, metric, card.growing)
     return []
 
 

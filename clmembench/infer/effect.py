@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from clmembench.derive import Derived
+from clmembench.analysis.derive import Derived
 from clmembench.model import Value
 
 SUPPORTED, NOT_SUPPORTED = 1.10, 1.25  # many over one: up to, and from

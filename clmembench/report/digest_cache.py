@@ -18,8 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clmembench import content_hash, limits, results
-from clmembench.untrusted import read_regular
+from clmembench.results import content_hash, jsonl, limits
+from clmembench.sanitize import read_regular
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -72,7 +72,7 @@ class Entry:
     def write(self, digest: object) -> None:
         """Keep a digest, unless its run has changed since or the folder cannot be written."""
         try:
-            text = results.encode(digest).encode()
+            text = jsonl.encode(digest).encode()
             limits.check_line(text)
             if content_hash.of_file(self.run) != self.content or self.path.parent.is_symlink():
                 return

@@ -20,12 +20,14 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-from clmembench import fresh_interpreter, results, specs
+from clmembench.host import fresh_interpreter
 from clmembench.model import Card, DeviceInfo
 from clmembench.report import digest_cache
 from clmembench.report.rows import judged_rows, labels, sheet_of
-from clmembench.shown import printable
-from clmembench.specs import SpecSheet
+from clmembench.results import jsonl
+from clmembench.sanitize import printable
+from clmembench.specs import sheets
+from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_in, format_value
 
 MANY = 12  # runs: so many still have a column each, and plots of their own
@@ -89,7 +91,7 @@ class Group:
 
 def digest(path: Path, strict: bool = False, sheets: Sequence[SpecSheet] | None = None) -> Digest:
     """One run, read, judged and derived, in short. Raises ResultsError and SpecError."""
-    run = results.read(path, strict)
+    run = jsonl.read(path, strict)
     cards = {name: _in_its_unit(card) for name, card in run.header.benchmarks.items()}
     run, table = judged_rows(replace(run, header=replace(run.header, benchmarks=cards)), sheet_of(run, sheets))
     header = run.header
@@ -124,7 +126,7 @@ def kept_digest(path: Path, strict: bool, sheets: Sequence[SpecSheet], key: byte
 def digests(paths: Sequence[Path], strict: bool, workers: int) -> Iterator[Digest]:
     """Of all runs, in their order, by that many processes; none is held longer than its digest takes. Raises ResultsError and
     SpecError, and WorkerError where such a process was ended from outside."""
-    one = partial(kept_digest, strict=strict, sheets=specs.every(), key=digest_cache.user_key())
+    one = partial(kept_digest, strict=strict, sheets=sheets.every(), key=digest_cache.user_key())
     if workers < 2:
         yield from map(one, paths)
         return

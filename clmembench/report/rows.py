@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clmembench import shown, specs
-from clmembench.derive import Derived
+from clmembench import sanitize
+from clmembench.analysis.derive import Derived
 from clmembench.gates.whole import judged_values, peak_of
 from clmembench.model import Run
-from clmembench.report import tables
-from clmembench.specs import Peak, SpecSheet
+from clmembench.report import markup_tables
+from clmembench.specs import sheets as specs
+from clmembench.specs.sheets import Peak, SpecSheet
 from clmembench.units import format_in, format_interval, format_params
 
 COLUMNS = ("benchmark", "parameters", "metric", "value", "95% interval", "of peak", "n", "status")  # for people
@@ -130,19 +131,19 @@ def to_csv(table: Sequence[Row]) -> str:
     columns = list(dict.fromkeys(name for fields in flat for name in fields))
     out = io.StringIO()
     writer = csv.DictWriter(out, columns, lineterminator="\n")
-    writer.writerow({name: shown.csv_cell(name) for name in columns})
-    writer.writerows({k: shown.csv_cell(v) for k, v in fields.items()} for fields in flat)
+    writer.writerow({name: sanitize.csv_cell(name) for name in columns})
+    writer.writerows({k: sanitize.csv_cell(v) for k, v in fields.items()} for fields in flat)
     return out.getvalue()
 
 
 def to_markdown(table: Sequence[Row]) -> str:
     """A table with one line a row."""
-    return tables.markdown(COLUMNS, "lllrlrrl", _cells(table))
+    return markup_tables.markdown(COLUMNS, "lllrlrrl", _cells(table))
 
 
 def to_latex(table: Sequence[Row]) -> str:
     """The same table for LaTeX with the package booktabs, without a float around it."""
-    return tables.latex(COLUMNS, "lllrlrrl", _cells(table))
+    return markup_tables.latex(COLUMNS, "lllrlrrl", _cells(table))
 
 
 def _cells(table: Sequence[Row]) -> Iterator[tuple[str, ...]]:

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from clmembench.model import Card
-from clmembench.report import local_figures, mnf, subgroup_figures, throughput_figures
-from clmembench.report.figures import Shown, figure
-from clmembench.report.left_out import comparable, reasons, without_value
-from clmembench.report.private_figures import registers_figure
+from clmembench.report.figures import local_curves, subgroup_curves, throughput_curves
+from clmembench.report.figures.curves import Shown, figure
+from clmembench.report.figures.left_out import comparable, reasons, without_value
+from clmembench.report.figures.private_curves import registers_figure
+from clmembench.report.sections import mnf_tables
 
 Drawing = Callable[[Card, Sequence[Shown]], str]  # inline SVG, "" where there is nothing to draw
 
 FIGURES: Mapping[str, Drawing] = {
-    "subgroup": subgroup_figures.drawn,
-    "copy_grid": throughput_figures.grid,
-    "cache_read": throughput_figures.caches,
+    "subgroup": subgroup_curves.drawn,
+    "copy_grid": throughput_curves.grid,
+    "cache_read": throughput_curves.caches,
     "private_array": registers_figure,
-    "banks": local_figures.banks,
-    "local_copy": local_figures.local_copy,
-    **dict.fromkeys(mnf.SECTIONS, mnf.no_figure),  # their tables say it better
+    "banks": local_curves.banks,
+    "local_copy": local_curves.local_copy,
+    **dict.fromkeys(mnf_tables.SECTIONS, mnf_tables.no_figure),  # their tables say it better
 }
 
 

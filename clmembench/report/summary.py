@@ -5,14 +5,15 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from clmembench import health
 from clmembench.gates.point import DRIFT
+from clmembench.host import checks
 from clmembench.model import CHASE, Card, Run
-from clmembench.report import peers, studies
-from clmembench.report.level_section import cycles_cell, levels_section
+from clmembench.report import studies
 from clmembench.report.rows import Row, interval, percent
 from clmembench.report.section import Reasons, Section
-from clmembench.specs import SpecSheet
+from clmembench.report.sections import peer_values
+from clmembench.report.sections.level_table import cycles_cell, levels_section
+from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_bytes, format_in, format_param, format_params, format_value
 
 OTHERS = 0.05  # of all CPUs: what a host's own services take
@@ -148,7 +149,7 @@ def _median(row: Row | None) -> str:
 def warnings(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[str]:
     """What makes this run's numbers weaker than they look, each with what to do about it."""
     device, host = run.header.device, run.header.host
-    table = peers.without_peers(run, table)  # what is odd about another library stands beside its values
+    table = peer_values.without_peers(run, table)  # what is odd about another library stands beside its values
     found: list[str] = list(run.notes)
     for status, advice in (
         ("failed", "see show --json for each reason"),
@@ -186,7 +187,7 @@ def warnings(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[st
             f"the largest arrays, {format_bytes(max(arrays))}, are under four times the claimed cache of "
             f"{format_bytes(device.cache_bytes)}: bandwidth may be partly the cache's; raise --size"
         )
-    found += [f"at the start: {complaint}" for complaint in health.complaints(device, host, run.header.sensors)]
+    found += [f"at the start: {complaint}" for complaint in checks.complaints(device, host, run.header.sensors)]
     if sheet is None:
         found.append(f"no spec sheet matches {device.name}: no fraction of peak; add one to platforms/")
     few = min((row.value.processes for row in table if row.value.processes > 1), default=6)

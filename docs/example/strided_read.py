@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from clmembench.benchmarks import MIB, axis, benchmark
-from clmembench.data import kernel_source
 from clmembench.model import Device, Launch, Metric, Work
+from clmembench.resources import kernel_source
 
 USEFUL = Metric("useful_bandwidth", "GB/s", "nbytes", "rate", "higher")
 ITEMS = 4 * MIB

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from clmembench.derive import Derived
+from clmembench.analysis.derive import Derived
 from clmembench.infer.guidelines import beyond, constant_memory, global_memory, image_memory, local_memory, private_memory
 from clmembench.infer.guidelines.advice import Advice, Guidelines, Known
 from clmembench.model import DeviceInfo, Finding

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from clmembench.derive import Derived
+from clmembench.analysis.derive import Derived
+from clmembench.infer.access.subgroup import ALONE, BENCHMARK, NO_MEMORY, Memory, memories, turns, width_of
 from clmembench.infer.effect import Ratio, pick
-from clmembench.infer.subgroup import ALONE, BENCHMARK, NO_MEMORY, Memory, memories, turns, width_of
 from clmembench.model import DeviceInfo, Finding, Value
 
 Verdict = Literal["holds", "does not hold", "undetermined", "not applicable"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from clmembench.derive import Derived
+from clmembench.analysis.derive import Derived
+from clmembench.infer.access.saturation import FIRST, REACHED
 from clmembench.infer.effect import picked, ratio
 from clmembench.infer.guidelines.advice import Advice, Known, at_most, inapplicable, judged, times, unknown
-from clmembench.infer.saturation import FIRST, REACHED
 from clmembench.model import Finding, Value
 
 GRID = "the run has no copies over a grid of shapes: run benchmark copy_grid"

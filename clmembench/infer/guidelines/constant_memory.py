@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from clmembench.derive import Derived
+from clmembench.analysis.derive import Derived
+from clmembench.infer.access.subgroup import each_more
 from clmembench.infer.effect import Ratio, ratio
 from clmembench.infer.guidelines.advice import (
     MATTERS,
@@ -19,7 +20,6 @@ from clmembench.infer.guidelines.advice import (
     times,
     unknown,
 )
-from clmembench.infer.subgroup import each_more
 
 RUN = "run suite access"
 KINDS = {"constant_array": "an array of the program in constant memory", "constant": "a buffer in constant memory"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from clmembench.derive import Derived
-from clmembench.infer.banks import accesses, study
+from clmembench.analysis.derive import Derived
+from clmembench.infer.access.banks import accesses, study
 from clmembench.infer.effect import Ratio, ratio
 from clmembench.infer.guidelines.advice import (
     AGAIN,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from clmembench.derive import Derived
+from clmembench.analysis.derive import Derived
+from clmembench.infer.access.registers import ARRAYS, Kept, kept
 from clmembench.infer.effect import Ratio, pick, ratio
 from clmembench.infer.guidelines.advice import Advice, Known, cycles, judged, times, unknown
-from clmembench.infer.registers import ARRAYS, Kept, kept
 
 RUN = "the run has no private arrays: run benchmark private_array"
 BEFORE, OLDER = 73, "a K20c (sm_35)"  # words of a streaming addition: Fang et al. 2017, table 3

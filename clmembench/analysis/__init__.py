@@ -1,0 +1,1 @@
+"""Records to values: pure functions over what was measured."""

@@ -1,0 +1,159 @@
+"""From records of `chase` to answers: the latency of an access with its interval, and those of single accesses. Pure."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from clmembench.analysis import derive, quiet_windows, stats
+from clmembench.analysis.stats import Summary
+from clmembench.model import Answer, Array, ClockReading, Metric, Probe, Record, Series
+
+LATENCY = Metric("latency", "ns", "ops", "slope", "lower")
+CLEAN = 3.0  # an empty bracket of over that many medians was interrupted
+
+QUARTERS = 4  # of the samples, each looked at by itself
+ALIKE = 0.005  # relative: what samples that nothing disturbed differ by
+FEW, LEAST_FEW = 10, 3  # one of so many samples, and no fewer than so many, that agree are undisturbed
+OTHER_CLOCK = 0.03  # relative
+SLOPES_ALONE = ("drift", "grows")  # gates that say nothing against windows
+
+
+def answer(record: Record, probe: Probe) -> Answer:
+    """What a record of `chase` says of a probe: in cycles where the core's clock is known, else in ns.
+
+    The interval is the 95% one of the samples, widened by half of what the core's clock moved by. Of a trace the value is the
+    median of the samples' means over its accesses, and `latencies` are ticks less what a bracket without an access takes; where
+    the counter's steps are coarse, a single one may be below 0. A mean that cannot be told from 0 is no latency. A record that
+    is not ok has no value, and its reason.
+    """
+    evidence = f"{record.benchmark}:{record.index}" + (f"/{record.process}" if record.process else "")
+    clock = record.core_clock
+    nothing = Answer(probe, unit="cycles" if clock is not None and clock.ghz else "ns", evidence=(evidence,))
+    if record.status != "ok":
+        return replace(nothing, reason=record.reason or record.status)
+    if probe.mode == "trace":
+        return _trace(record, nothing)
+    summary = derive.summarise([record], LATENCY)
+    return replace(nothing, reason="no samples were kept") if summary is None else _answered(nothing, clock, summary)
+
+
+def quantum(record: Record) -> int:
+    """The step of the counter in ticks: the greatest common divisor of all that a trace read. Raises ValueError where there is
+    no trace."""
+    reads = [trace for series in record.series for name, trace in series.reads.items() if name in ("ticks", "cost")]
+    if not reads:
+        raise ValueError("a record without a trace")
+    return math.gcd(*(int(value) for trace in reads for value in np.unique(trace.unpack())))
+
+
+def _trace(record: Record, nothing: Answer) -> Answer:
+    clock = record.core_clock
+    if len(record.series) != 1 or not {"ticks", "cost", "chain"} <= record.series[0].reads.keys():
+        return replace(nothing, reason="no trace was kept")
+    if clock is None or min(clock.before_ns, clock.after_ns) <= 0:
+        return replace(nothing, reason="what a tick is cannot be told: no reading of the core's clock")
+    ns = _latencies_ns(record.series[0], clock)
+    found = _answered(nothing, clock, stats.summarise(ns.mean(axis=1).tolist()))
+    return replace(found, latencies=(clock.ghz or 1.0) * ns)
+
+
+def _latencies_ns(series: Series, clock: ClockReading) -> Array:
+    """Of each access of each sample, (samples, record), in ns. The chain of operations that the trace timed by its counter says
+    what a tick is, since the clock's reading beside it says what an operation takes."""
+    costs = series.reads["cost"].unpack().astype(np.float64)
+    cost = float(costs[costs <= CLEAN * np.median(costs)].mean())
+    chain = series.reads["chain"].unpack().astype(np.float64)
+    ns_an_op = (clock.before_ns + clock.after_ns) / 2 / clock.ops
+    ns_a_tick = ns_an_op * float(np.median(chain[:, 0] / np.maximum(chain[:, 1] - cost, 1.0)))
+    latencies: Array = (series.reads["ticks"].unpack().astype(np.float64) - cost) * ns_a_tick
+    return latencies
+
+
+def _answered(nothing: Answer, clock: ClockReading | None, ns: Summary) -> Answer:
+    """A summary in ns, in the answer's unit."""
+    if ns.low <= 0:
+        span = f"{ns.low:.2g} and {ns.high:.2g} ns"
+        return replace(nothing, reason=f"cannot be told from 0: it lies between {span}")
+    factor = clock.ghz or 1.0 if clock is not None else 1.0
+    moved = clock.moved / 2 if clock is not None else 0.0
+    low, high = factor * ns.low * max(0.0, 1 - moved), factor * ns.high * (1 + moved)
+    return replace(nothing, value=factor * ns.median, low=low, high=high, ns=ns.median)
+
+
+def usual(record: Record, probe: Probe, ghz: float | None) -> Answer:
+    """As `answer`, but of a lap from the least times that some samples agree on, at both ends: for telling structure.
+
+    What interrupts a chase or evicts its lines for a while adds to some samples, even to most; those left alone agree closely,
+    and it is they that count. Where none do, as beyond the private caches of a busy host, some are faster than the rest since
+    part of the lap still lay in a shared cache: there it is the median.
+    Where launches were timed in windows, each of a lap or more, it is the windows that were left alone: of lines too many at
+    least one misses in every window, so that a few fast ones are enough.
+    In cycles of `ghz`, the clock of the whole run, unless the record's own says that the core ran at another (by over 3%, with
+    readings that agree); readings of a chain are noisier than what they are held against. The interval spans what quarters of
+    the samples say by themselves. A record that is suspect for its clock's readings alone is used, and one whose ends
+    did not meet the same where it has windows.
+    """
+    found = answer(record, probe)
+    if probe.mode != "lap" or len(record.series) != 2 or not (record.status == "ok" or record.gate in SLOPES_ALONE):
+        return found
+    near, far = sorted(record.series, key=lambda s: s.ops)
+    steps = far.ops - near.ops
+    ends = [[t / s.passes for t in s.times_ns()] for s in (near, far)]
+    count = min(map(len, ends))
+    if steps <= 0 or count < QUARTERS:
+        return found
+    own = _ghz(record)
+    clock = own if own and ghz and abs(own / ghz - 1) > OTHER_CLOCK and _steady(record) else ghz or own
+    if clock:
+        alone = quiet_windows.undisturbed(record, clock * statistics.median(ends[1]) / far.ops)
+        if alone is not None:
+            value, low, high, share = alone
+            return replace(found, value=value, low=low, high=high, ns=value / clock, unit="cycles", reason="", alone=share)
+    if record.status != "ok" and record.gate != "drift":
+        return found
+    ns = (_agreed(ends[1]) - _agreed(ends[0])) / steps
+    if ns <= 0:
+        return replace(found, value=None, low=None, high=None, reason="cannot be told from 0")
+    cuts = [count * k // QUARTERS for k in range(QUARTERS + 1)]
+    parts = [(_agreed(ends[1][a:b]) - _agreed(ends[0][a:b])) / steps for a, b in pairwise(cuts)]
+    spread = (max(parts) - min(parts)) / 2
+    factor = clock or 1.0
+    return replace(
+        found,
+        value=factor * ns,
+        low=factor * max(0.0, ns - spread),
+        high=factor * (ns + spread),
+        ns=ns,
+        unit="cycles" if clock else "ns",
+        reason="",
+    )
+
+
+def _agreed(times: Sequence[float]) -> float:
+    """The least time that others confirm, else the median."""
+    ordered = sorted(times)
+    few = max(LEAST_FEW, len(ordered) // FEW)
+    for first, last in zip(ordered, ordered[few - 1 :], strict=False):
+        if last - first <= ALIKE * first:
+            return statistics.median([time for time in ordered if first <= time <= first * (1 + ALIKE)])
+    return statistics.median(ordered)
+
+
+def clock_of(records: Sequence[Record]) -> float | None:
+    """The core's clock in cycles a ns, the median of the records that know it."""
+    known = sorted(ghz for record in records if (ghz := _ghz(record)))
+    return known[len(known) // 2] if known else None
+
+
+def _ghz(record: Record) -> float | None:
+    return record.core_clock.ghz if record.core_clock is not None else None
+
+
+def _steady(record: Record) -> bool:
+    return record.core_clock is not None and record.core_clock.moved <= OTHER_CLOCK

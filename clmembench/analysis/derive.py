@@ -1,0 +1,334 @@
+"""Records to values: applies each benchmark's metrics to raw samples and pools processes. Pure; needs the file alone."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from clmembench.analysis import stats
+from clmembench.model import Card, Metric, Place, Record, Run, Series, Value
+
+# From best to worst: a group of processes shows its best status, and the first reason with it; but wrong where one is wrong.
+_ORDER = ("ok", "suspect", "timeout", "failed", "skipped")
+
+
+MOVED = 0.03  # of the core's clock, beside what was measured: less is a reading's own noise
+SEVERAL = 3  # processes whose differences speak for what changes between them
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """One metric of one point, processes pooled. `status` is a record's status, or "undetermined" for a slope whose interval
+    contains 0. Numbers are None unless status is ok or suspect. `cycles` and `ghz` use the core clock measured beside it.
+    Among `params` are, where a Place asked for them, compute_units and placement (work_groups where the device is no CPU);
+    `nbytes` is what one pass moves, `flops` what it computes, `work` what it does of the metric's amount and `pass_ns` how long
+    it takes by `clock` (of a slope 0), `busy` and `together` how many compute units it should use, and must use at once.
+    `medians` has one of each process of `measured_in`; `outliers` are counted, never dropped. `others` is the share of the
+    host's CPUs that other processes used. `gate` names the gate that a suspect value failed, `key` the point as `key_of` does;
+    `evidence` are the ids of the records, and `facts` what the compiler said."""
+
+    benchmark: str
+    params: Mapping[str, Value]
+    tuning: Mapping[str, Value]
+    place: Place
+    metric: str
+    unit: str
+    better: str
+    peak: str | None
+    status: str
+    reason: str
+    median: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    q1: float | None = None
+    q3: float | None = None
+    least: float | None = None
+    n: int = 0
+    processes: int = 0
+    cycles: float | None = None
+    cycles_low: float | None = None
+    cycles_high: float | None = None
+    ghz: float | None = None
+    clock_origin: str = ""
+    cpu_over_wall: float | None = None
+    busy: int = 0
+    together: int = 0
+    nbytes: int = 0
+    flops: int = 0
+    work: int = 0
+    pass_ns: float = 0.0
+    clock: str = "device"
+    others: float = 0.0
+    gate: str = ""
+    medians: tuple[float, ...] = ()
+    measured_in: tuple[int, ...] = ()
+    outliers: int = 0
+    key: tuple[object, ...] = ()
+    checked: bool = False
+    stopped: str = ""
+    notes: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    facts: Mapping[str, Value] = field(default_factory=dict)
+
+
+def values_of(record: Record, metric: Metric) -> list[float]:
+    """One value a sample, in the metric's unit; empty where the record's Works have none of the metric's amount."""
+    if metric.form in ("slope", "slope_rate"):
+        ends = _ends(record, metric, 1.0)
+        differences = [b - a for a, b in zip(*ends, strict=False)] if ends else []
+        return differences if metric.form == "slope" else [metric.scale / d for d in differences if d > 0]
+    if metric.form == "overlap":
+        return _hidden(record, metric)
+    if len(record.series) != 1:
+        return []
+    series = record.series[0]
+    amount = _amount(record, series, metric) * series.passes
+    if amount <= 0:
+        return []
+    times = series.times_ns() if metric.part is None else series.part_ns(metric.part)
+    if metric.form == "rate":
+        return [metric.scale * amount / t for t in times if t > 0]
+    return [metric.scale * t / amount for t in times]
+
+
+def _hidden(record: Record, metric: Metric) -> list[float]:
+    """Of each sample the time that two Works saved by running at once, over that of the shorter one alone."""
+    if len(record.series) != 3:
+        return []
+    alone = [[t / s.passes for t in s.times_ns()] for s in record.series]
+    return [
+        metric.scale * (one + other - both) / min(one, other)
+        for one, other, both in zip(*alone, strict=False)
+        if min(one, other) > 0
+    ]
+
+
+def summarise(records: Sequence[Record], metric: Metric, in_cycles: bool = False) -> stats.Summary | None:
+    """Summary of a metric over records, one a process; None where none has samples of it.
+
+    In cycles, each process counts by its own clock, so that one that ran at another frequency does not mix in; records without
+    a known clock are left out.
+    """
+    if in_cycles:
+        records = [r for r in records if r.core_clock is not None and r.core_clock.ghz]
+    factors = [r.core_clock.ghz or 1.0 if in_cycles and r.core_clock is not None else 1.0 for r in records]
+    if metric.form in ("slope", "slope_rate"):
+        ends = [_ends(r, metric, f) for r, f in zip(records, factors, strict=True)]
+        usable = [pair for pair in ends if pair is not None]
+        slope = stats.pool_differences(usable) if usable else None
+        if slope is None or metric.form == "slope":
+            return slope
+        rates = [v for r in records for v in values_of(r, metric)]
+        return replace(_inverted(slope, metric.scale), least=min(rates, default=math.nan))
+    values = [[f * v for v in values_of(r, metric)] for r, f in zip(records, factors, strict=True)]
+    return stats.pool(values) if any(values) else None
+
+
+def _ends(record: Record, metric: Metric, factor: float) -> tuple[list[float], list[float]] | None:
+    """The samples of a slope's two ends, scaled so that their difference is the metric's value, or for a slope_rate the time of
+    one of its amount; None where there are not two of different amounts, or no samples."""
+    if len(record.series) != 2:
+        return None
+    near, far = sorted(record.series, key=lambda s: _amount(record, s, metric))
+    extra = _amount(record, far, metric) - _amount(record, near, metric)
+    if extra <= 0 or not near.times_ns() or not far.times_ns():
+        return None
+    scale = factor * (metric.scale if metric.form == "slope" else 1.0) / extra
+    return [scale * t / near.passes for t in near.times_ns()], [scale * t / far.passes for t in far.times_ns()]
+
+
+def _inverted(slope: stats.Summary, scale: float) -> stats.Summary:
+    """Rates of a slope's times. A slope that may be 0 has no largest rate, and one that is not above 0 has none at all."""
+
+    def rate(time: float) -> float:
+        return scale / time if time > 0 else math.inf
+
+    low, high = rate(slope.high), rate(slope.low)
+    # the least rate is that of the largest time, which a summary does not have
+    return stats.Summary(rate(slope.median), low, high, rate(slope.q3), rate(slope.q1), math.nan, slope.n, slope.processes)
+
+
+def derive(run: Run) -> list[Derived]:
+    """Every metric of every measured point, in file order; tuning trials are left out (their winners were measured again)."""
+    groups: dict[tuple[object, ...], dict[int, Record]] = defaultdict(dict)
+    for record in run.records:
+        if record.role == "measure" and record.benchmark in run.header.benchmarks:
+            # a run that went on after its budget was spent has a later record for what was skipped
+            groups[key_of(record)][record.process] = record
+    derived: list[Derived] = []
+    # processes measure in an order of their own; people read points in that of the axes
+    for processes in sorted(groups.values(), key=lambda processes: min(r.index for r in processes.values())):
+        records = list(processes.values())
+        points = derive_point(records, run.header.benchmarks[records[0].benchmark])
+        derived.extend(points if run.header.device.kind == "cpu" else map(_by_work_groups, points))
+    return derived
+
+
+def key_of(record: Record) -> tuple[object, ...]:
+    """What tells a record's point from others, whichever process measured it."""
+    return record.benchmark, tuple(sorted(record.params.items())), record.place
+
+
+def id_of(record: Record) -> str:
+    """What names a record in the evidence of findings: benchmark, place in the plan, process."""
+    return f"{record.benchmark}:{record.index}:{record.process}"
+
+
+def derive_point(records: Sequence[Record], card: Card) -> list[Derived]:
+    """The metrics of one point from its records, one a process. Metrics its Works do not speak of are absent."""
+    wrong = [r for r in records if r.status == "wrong"]  # a device that is right most of the time is not right
+    best = wrong[0] if wrong else _usual(records)
+    metrics = [metric for metric in card.metrics if metric.applies(best.params)]
+    if not metrics:
+        measured = best.status in ("ok", "suspect")
+        why = ("failed", "no metric of this benchmark speaks of this point") if measured else (best.status, best.reason)
+        return [_valueless(best, card.metrics[0], card, *why)]
+    usable = [r for r in records if r.status == best.status and r.status in ("ok", "suspect")]
+    if not usable:
+        return [_valueless(best, metrics[0], card, best.status, best.reason)]
+    lost = len(records) - len(usable)
+    summaries = [(metric, summarise(usable, metric)) for metric in metrics]
+    found = [_pooled(usable, lost, metric, card, summary) for metric, summary in summaries if summary is not None]
+    return found or [_valueless(best, metrics[0], card, "failed", "no samples were kept")]
+
+
+def _usual(records: Sequence[Record]) -> Record:
+    """A record that speaks for all: a good one where at least half of those that were measured are, since one survivor among
+    failures is no evidence; else one of the commonest status."""
+    tried = [r for r in records if r.status != "skipped"] or records
+    counts = Counter(r.status for r in tried)
+    if 2 * counts["ok"] >= len(tried):
+        return next(r for r in tried if r.status == "ok")
+    return min((r for r in tried if r.status != "ok"), key=lambda r: (-counts[r.status], _ORDER.index(r.status)))
+
+
+def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, summary: stats.Summary) -> Derived:
+    """One metric of records that have values; `lost` others of this point have none."""
+    first = records[0]
+    common: dict[str, Any] = {
+        "cpu_over_wall": _cpu_over_wall(records),
+        "evidence": tuple(map(id_of, records)),
+        "stopped": first.stopped,
+        "checked": all(r.checked for r in records),
+        "notes": first.notes + ((f"{lost} of {lost + len(records)} processes gave no value",) if lost else ()),
+        "n": summary.n,
+        "processes": summary.processes,
+        "nbytes": first.series[0].nbytes,
+        "flops": first.series[0].flops,
+        "work": _amount(first, first.series[0], metric),
+        "clock": first.series[0].clock,
+        "others": _median([r.cpu_others for r in records if r.cpu_others is not None]),
+        "busy": first.series[0].busy,
+        "together": first.series[0].together,
+        "pass_ns": _pass_ns(records) if len(first.series) == 1 else 0.0,
+    }
+    steep = summarise(records, replace(metric, form="slope")) if metric.form == "slope_rate" else summary
+    if metric.form in ("slope", "slope_rate") and steep is not None and steep.low <= 0:
+        unit = metric.unit if metric.form == "slope" else "ns a unit"
+        reason = f"cannot be told from 0: the slope lies between {steep.low:.2g} and {steep.high:.2g} {unit}"
+        if first.gate == "grows":
+            return _valueless(first, metric, card, "suspect", first.reason, **common)
+        return _valueless(first, metric, card, "undetermined", reason, **common)
+    alone = [summarise([r], metric) for r in records] if len(records) > 1 else [summary]
+    each = {r.process: one.median for r, one in zip(records, alone, strict=True) if one and math.isfinite(one.median)}
+    finite = math.isfinite(summary.low)
+    moved = _moved(records)
+    cycles = summarise(records, metric, in_cycles=True) if metric.cycles else None
+    finite_cycles = cycles is not None and math.isfinite(cycles.low)
+    clock = first.core_clock
+    clocks = [r.core_clock.ghz for r in records if r.core_clock is not None and r.core_clock.ghz]
+    return Derived(
+        **_identity(first, metric, card),
+        status=first.status,
+        reason=first.reason,
+        median=summary.median,
+        ci_low=summary.low * max(0.0, 1 - moved) if finite else None,
+        ci_high=_possible(summary.high * (1 + moved)) if finite else None,
+        q1=_possible(summary.q1),
+        q3=_possible(summary.q3),
+        least=_possible(summary.least),
+        cycles=cycles.median if cycles else None,
+        cycles_low=cycles.low if cycles and finite_cycles else None,
+        cycles_high=cycles.high if cycles and finite_cycles else None,
+        medians=tuple(each.values()),
+        measured_in=tuple(each),
+        outliers=sum(len(stats.outliers(values_of(r, metric))) for r in records),
+        ghz=_median(clocks) if clocks else None,
+        clock_origin=clock.origin if clock is not None else "",
+        **common,
+    )
+
+
+def _moved(records: Sequence[Record]) -> float:
+    """Half of what the core's clock moved by, which samples of one process do not show; several show it by themselves."""
+    moved = [r.core_clock.moved for r in records if r.core_clock is not None]
+    return max(moved) / 2 if moved and len(records) < SEVERAL and max(moved) > MOVED else 0.0
+
+
+def _possible(value: float) -> float | None:
+    """A quartile or extreme of differences may be none of a time, or of a rate: below 0, or without bound."""
+    return value if math.isfinite(value) and value >= 0 else None
+
+
+def _cpu_over_wall(records: Iterable[Record]) -> float | None:
+    """CPU time over the time that kernels took by the series' own clock: how many cores a process really used, the median of
+    the records. Of a slope that of its extra amount, so that what both ends share, such as waking threads, is not in it."""
+    ratios = []
+    for record in records:
+        ends = sorted((_median(s.times_ns()), _median(s.cpu_ns)) for s in record.series)
+        wall, cpu = ends[-1] if ends else (0.0, 0.0)
+        if len(ends) == 2:
+            wall, cpu = wall - ends[0][0], cpu - ends[0][1]
+        if wall > 0:
+            ratios.append(cpu / wall)
+    return _median(ratios) if ratios else None
+
+
+def _pass_ns(records: Sequence[Record]) -> float:
+    return _median([_median(s.times_ns()) / s.passes for record in records for s in record.series])
+
+
+def _median(numbers: Sequence[float]) -> float:
+    return statistics.median(numbers) if numbers else 0.0
+
+
+def _identity(record: Record, metric: Metric, card: Card) -> dict[str, Any]:
+    return {
+        "benchmark": record.benchmark,
+        "params": {k: v for k, v in record.params.items() if k not in card.tuning} | _placed(record.place),
+        "tuning": {k: v for k, v in record.params.items() if k in card.tuning},
+        "place": record.place,
+        "metric": metric.name,
+        "unit": metric.unit,
+        "better": metric.better,
+        "peak": metric.peak,
+        "gate": record.gate,
+        "facts": record.facts,
+        "key": key_of(record),
+    }
+
+
+def _valueless(record: Record, metric: Metric, card: Card, status: str, reason: str, **common: Any) -> Derived:
+    return Derived(**_identity(record, metric, card), status=status, reason=reason, **common)
+
+
+def _by_work_groups(point: Derived) -> Derived:
+    """On what is no CPU a place is a number of work-groups, and called so."""
+    names = {"compute_units": "work_groups"} if point.place.compute_units is not None else {}
+    return replace(point, params={names.get(k, k): v for k, v in point.params.items()})
+
+
+def _placed(place: Place) -> dict[str, Value]:
+    """A Place as parameters, so that points which differ in it alone are told apart like any others."""
+    units: dict[str, Value] = {} if place.compute_units is None else {"compute_units": place.compute_units}
+    return units | ({"placement": place.placement} if place.placement else {})
+
+
+def _amount(record: Record, series: Series, metric: Metric) -> int:
+    """What one pass does of the metric's amount; 0 where a parameter that it is multiplied by is no number."""
+    times = record.params.get(metric.times, 0) if metric.times else 1
+    return int(getattr(series, metric.amount)) * (times if isinstance(times, int) else 0)

@@ -1,0 +1,143 @@
+"""Which values of two runs are of one point, which benchmarks cannot be compared, and several runs as one baseline. Pure."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+from clmembench.analysis.derive import Derived, derive
+from clmembench.model import Record, Run
+
+Key = tuple[str, str, str]  # benchmark, parameters, metric
+
+
+def own_values(run: Run) -> list[Derived]:
+    """A run's values; what other libraries gave on the same problems is none of its own."""
+    return [v for v in derive(run) if not run.header.benchmarks[v.benchmark].peer_of]
+
+
+def incomparable(first: Run, second: Run) -> dict[str, str]:
+    """The common benchmarks that cannot be compared, each with the reason: another version, or other kernels."""
+    found = {}
+    for name in common(first, second):
+        versions = [run.header.benchmarks[name].version for run in (first, second)]
+        if versions[0] != versions[1]:
+            found[name] = f"{name} is of version {versions[0]} in the first and {versions[1]} in the second"
+    hashes = [_sources(run) for run in (first, second)]
+    for name, point in hashes[0]:
+        if (name, point) in hashes[1] and not hashes[0][name, point] & hashes[1][name, point]:
+            found.setdefault(name, f"the kernels of {name} are not the same")
+    return found
+
+
+def objections(first: Run, second: Run) -> list[str]:
+    """Why benchmarks are not to be compared: another version, other kernels, no parameters in common; or none is common."""
+    found = list(incomparable(first, second).values())
+    keys = [{key[:2] for key in by_point(own_values(run))} for run in (first, second)]
+    for name in common(first, second):
+        points = [{point for benchmark, point in of if benchmark == name} for of in keys]
+        if points[0] and points[1] and not points[0] & points[1]:
+            found.append(f"{name} has no parameters in common: {min(points[0])} in the first, {min(points[1])} in the second")
+    if not common(first, second):
+        found.append("they have no benchmark in common")
+    return found
+
+
+def common(first: Run, second: Run) -> list[str]:
+    """The benchmarks of both runs, in the order of the first."""
+    cards = second.header.benchmarks
+    return [name for name in first.header.benchmarks if name in cards and not cards[name].peer_of]
+
+
+def pooled(runs: Sequence[Run], argv: Sequence[str]) -> Run:
+    """One run of all runs' measured points, each run's processes counted on from those before, so that what changes between
+    runs is in its intervals; `argv` takes the place of the command. Raises ValueError where they are of several devices or
+    drivers, or one run is given twice: it would count as another that agrees."""
+    first = runs[0]
+    for one, other in combinations(runs, 2):
+        if one.records and one.records == other.records:
+            raise ValueError(f"{one.path} and {other.path} are one run, which is counted once")
+    records: list[Record] = []
+    offset = 0
+    for run in runs:
+        device = run.header.device
+        if (device.name, device.driver) != (first.header.device.name, first.header.device.driver):
+            said = f"{run.path} is of {device.name}, driver {device.driver}, and {first.path} is not"
+            raise ValueError(f"{said}: create a baseline of each")
+        measured = [r for r in run.records if r.role == "measure"]
+        records += [replace(r, process=r.process + offset) for r in measured]
+        offset += 1 + max((r.process for r in measured), default=0)
+    cards = {name: card for run in reversed(runs) for name, card in run.header.benchmarks.items()}
+    header = replace(first.header, benchmarks=cards, argv=tuple(argv), processes=None)
+    return Run(first.path, header, tuple(records))
+
+
+def by_point(values: Sequence[Derived], told_apart: frozenset[Key] = frozenset()) -> dict[Key, Derived]:
+    """Values by point. The tuned configuration is no part of a point: where processes, as of the runs of a baseline, took
+    different ones, they are pooled. Where one process measured several, or `told_apart` says so, the configuration tells points
+    apart."""
+    groups: dict[Key, list[Derived]] = defaultdict(list)
+    for value in values:
+        groups[_key(value)].append(value)
+    found: dict[Key, Derived] = {}
+    for key, group in groups.items():
+        if key in told_apart or _overlap(group):
+            for value in group:
+                found[key[0], key[1] + json.dumps(value.tuning, sort_keys=True), key[2]] = value
+        else:
+            found[key] = _one(group)
+    return found
+
+
+def several_configurations(values: Sequence[Derived]) -> frozenset[Key]:
+    """The points of which one process measured several configurations."""
+    groups: dict[Key, list[Derived]] = defaultdict(list)
+    for value in values:
+        groups[_key(value)].append(value)
+    return frozenset(key for key, group in groups.items() if _overlap(group))
+
+
+def _overlap(group: Sequence[Derived]) -> bool:
+    """Whether one process measured two of them; what gave no value may have been measured anywhere."""
+    seen = [process for value in group for process in (value.measured_in or (None,))]
+    return len(group) > 1 and len(set(seen)) < len(seen)
+
+
+def _one(group: Sequence[Derived]) -> Derived:
+    """The values of one point in several configurations as one, over all their processes; the good ones where there are any."""
+    good = [v for v in group if v.status == "ok"] or list(group)
+    if len(good) == 1:
+        return good[0]
+    medians = tuple(m for v in good for m in v.medians)
+    return replace(
+        good[0],
+        median=statistics.median(medians) if medians else good[0].median,
+        medians=medians,
+        measured_in=tuple(p for v in good for p in v.measured_in),
+        processes=sum(v.processes for v in good),
+        n=sum(v.n for v in good),
+        others=max(v.others for v in good),
+        pass_ns=statistics.median(v.pass_ns for v in good),
+        evidence=tuple(e for v in good for e in v.evidence),
+        notes=(*good[0].notes, f"pooled over {len(good)} tuned configurations"),
+    )
+
+
+def _key(value: Derived) -> Key:
+    return value.benchmark, json.dumps(dict(value.params), sort_keys=True), value.metric
+
+
+def _sources(run: Run) -> Mapping[tuple[str, str], set[str]]:
+    """The hashes of each point's sources, without build options: those differ by device and configuration."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for record in run.records:
+        alone, dash, _ = record.sources.partition("-")
+        if dash and record.benchmark in run.header.benchmarks:  # older files have one hash for sources and options together
+            tuning = run.header.benchmarks[record.benchmark].tuning
+            params = {k: v for k, v in record.params.items() if k not in tuning}
+            found.setdefault((record.benchmark, json.dumps(params, sort_keys=True)), set()).add(alone)
+    return found

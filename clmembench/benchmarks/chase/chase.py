@@ -1,0 +1,228 @@
+"""One probe of a memory hierarchy: the latency of a lap of addresses, by a chase through any memory space."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from clmembench.analysis.quiet_windows import CHAINS, NOTED
+from clmembench.benchmarks import LATENCY, MIB, axis, benchmark, line_bytes
+from clmembench.benchmarks.chase.spaces import Chain, laid_out
+from clmembench.model import Command, Device, DeviceInfo, Launch, Local, Metric, Prepared, Probe, Read, Skip, Slope, Value, Work
+from clmembench.model.address_patterns import NODE_BYTES
+
+STEPS_A_BLOCK = 16  # as unrolled in chase.cl
+FULL_LAPS_TO = 1 << 13  # nodes; up to here both ends are whole laps, so that an L1 that a launch finds empty cancels
+PART_LAP = 1 << 11  # steps of the near end where the set is larger than any L1
+ALONE_TO = 64 * MIB  # bytes of lines, or twice the cache that the device claims: one work-item warms what its core may keep
+COUNTERS = {"ptx": 1, "tsc": 2}  # feature: TICKS in chase.cl
+WINDOWS = 64  # a launch is timed in, where a counter is read between fences: what disturbs a CPU leaves some of them alone
+SHORT, LONG = 1 << 11, 5 << 11  # dependent operations: such chains beside the windows tell what a tick is
+COSTS = 32  # empty brackets a launch
+CHAIN_OPS = 1 << 14  # dependent operations that say how many ticks a cycle of the core is
+WINDOW_BYTES = 14 << 10  # of local memory for what is recorded: where it is cut from L1, no more than the least cut
+LEAST_FLUSH = 64 * MIB
+GPU_FLUSH = 256 * MIB
+
+MEAN = replace(LATENCY, only={"mode": ("lap",)})
+TRACED = Metric("traced_pass", "ns", "ops", "cost", "lower", only={"mode": ("trace",)})
+
+
+@benchmark(
+    MEAN,
+    TRACED,
+    suite="memory",
+    source="Mei & Chu 2015, section 4; Razzaq et al. 2016, section IV-A1",
+    planned=True,
+    order=axis("random", "sequential", "blocks", "pairs", "walk", "segments"),
+    count=axis(64),
+    stride_bytes=axis(64),
+    shift_bytes=axis(0),
+    block_bytes=axis(0),
+    visits=axis(1),
+    segments=axis("", accepts=lambda value: isinstance(value, str)),
+    seed=axis(0),
+    space=axis(
+        "global",
+        "global_cg",
+        "readonly",
+        "image1d_buffer",
+        "image1d",
+        "image2d",
+        "constant",
+        "constant_array",
+        "local",
+        "private",
+        needs={"global_cg": ["ptx"], **{image: ["images"] for image in ("image1d_buffer", "image1d", "image2d")}},
+    ),
+    mode=axis("lap", "trace"),
+    skip=axis(0),
+    record=axis(0),
+    cold=axis(False, True),
+)
+def chase(device: Device, **params: Value) -> Prepared:
+    """Latency of a memory space, where and in the order that a probe says: asked by plans, not by a grid.
+
+    One work-item follows a lap, a chain in which each node holds where the next one is: in global and local memory its absolute
+    address, from a base aligned to 2 MiB, elsewhere its number, so that the latency includes what makes an address of it. A
+    private array, and local memory, are filled by each launch.
+
+    mode lap: the slope of time over steps in the steady state; each launch resumes where the last one ended, after a whole warm
+    lap. Where fences keep a core from running ahead of the counter, a launch is also timed in windows of at least a lap each:
+    on a busy host some of them are left alone. `windows` has the steps of one, by how many operations short and long chains
+    differ, the ticks of such chains in turn, before and after, and then those of each window.
+
+    mode trace: the ticks of each of `record` accesses after the first `skip`, kept in local memory, where a store of what was
+    loaded comes before the second reading of the counter, and fences around both where cores run ahead; with them the cost of a
+    bracket without an access (`cost`), the offset that each access led to, modulo 4 GiB (`visited`), and the ticks of dependent
+    operations (`chain`: how many, and ticks). Where local memory is too small for all, later launches skip more. Its metric is
+    the time of a pass over its accesses, launches and readings of the counter included, and no latency.
+
+    cold: before, more than any cache holds is written and read. All probes of a process use one buffer, and so the same pages,
+    until one needs a larger one. Raises Skip for a space that the device has not, or a lap that does not fit into it.
+    """
+    probe = Probe.of(params)
+    return _trace(device, probe) if probe.mode == "trace" else _lap(device, probe)
+
+
+def _lap(device: Device, probe: Probe) -> Slope:
+    if probe.cold or probe.skip or probe.record:
+        raise Skip("a mean over laps is of the steady state: cold, skip and record are for traces")
+    chain = laid_out(device, probe, **_defines(device.info))
+    nodes = chain.lap.size
+    state = device.kept("chase state", 24)
+    device.upload(state, np.array([chain.lap[0], 0], np.uint64))
+
+    windowed, fenced = _windowed(device, chain), bool(_defines(device.info)["FENCE"])
+
+    def work(steps: int) -> Work:
+        laps = -(-steps // nodes)
+        blocks = -(-(laps * nodes if nodes <= FULL_LAPS_TO else steps) // STEPS_A_BLOCK)
+        args, reads = windowed(blocks)
+        part = (f"near end {blocks * STEPS_A_BLOCK / nodes:.2g} of a lap, after a whole warm lap",) if steps < nodes else ()
+        return Work(
+            commands=(chain.launch("chase", state, np.uint32(blocks), *args),),
+            ops=blocks * STEPS_A_BLOCK,
+            reads=reads,
+            own_clock=fenced,
+            check=check,
+            notes=(*chain.notes, *part),
+        )
+
+    checked: list[bool] = []
+
+    def check() -> None:
+        """Where the chase is after so many steps; and, but for the first time, when caches are to stay as they are, whether
+        the chain is still whole."""
+        word, steps = (int(n) for n in device.download(state, np.uint64, 2))
+        wanted = int(chain.lap[steps % nodes])
+        assert word == wanted, f"after {steps} steps the chase is at word {word}, not at {wanted}"
+        if checked:
+            chain.follow()
+        checked.append(True)
+
+    if nodes * line_bytes(device.info) <= max(ALONE_TO, 2 * device.info.cache_bytes):
+        blocks = -(-nodes // STEPS_A_BLOCK)
+        device.run([chain.launch("chase", state, np.uint32(blocks), *windowed(blocks)[0])])
+    return Slope(work, start=nodes if nodes <= FULL_LAPS_TO else PART_LAP, most=STEPS_A_BLOCK << 31)
+
+
+def _windowed(device: Device, chain: Chain) -> Callable[[int], tuple[tuple[Any, ...], Mapping[str, Read]]]:
+    """What else the kernel is given, by the number of blocks of a launch, to time it in windows, and what is read of them:
+    nothing where the device has no fence, or where a launch is no two laps."""
+    if not _defines(device.info)["FENCE"]:
+        return lambda blocks: ((), {})
+    noted = device.kept("chase windows", 4 * (NOTED + CHAINS + WINDOWS + 1))
+    a_lap = -(-chain.lap.size // STEPS_A_BLOCK)
+
+    def windowed(blocks: int) -> tuple[tuple[Any, ...], Mapping[str, Read]]:
+        inner = max(a_lap, -(-blocks // WINDOWS))
+        args = (np.uint32(inner), noted, np.uint32(0x9E3779B9), np.uint32(1))
+        reads = {"windows": Read(noted, "uint32", NOTED + CHAINS + blocks // inner, "steps, operations, ticks")}
+        return args, reads if blocks >= 2 * inner else {}
+
+    return windowed
+
+
+def _trace(device: Device, probe: Probe) -> Work:
+    info, record = device.info, probe.record
+    defines = _defines(info)
+    if not defines["TICKS"]:
+        raise Skip("no counter that a kernel can read was seen to work here: only means over laps can be had")
+    if record < 1:
+        raise Skip("a trace of no accesses: say how many to record")
+    chain = laid_out(device, probe, **defines)
+    seen_bytes = 8 if probe.space == "image2d" else 4
+    window = _window(info, record, seen_bytes + 4, chain.local_bytes)
+    ticks, visited = device.kept("chase ticks", 4 * record), device.kept("chase visited", 4 * record)
+    costs, steps = device.kept("chase costs", 4 * COSTS), device.kept("chase chain", 16)
+    device.upload(steps, np.array([CHAIN_OPS, 0], np.uint64))
+    kept = max(window, COSTS)
+    flush = _flush(device, chain) if probe.cold else ()
+
+    def launch(first: int) -> Launch:
+        local = (Local(seen_bytes * kept), Local(4 * kept))
+        numbers = (0x9E3779B9, 1, first, probe.skip + first, min(window, record - first))
+        return chain.launch("trace", *local, ticks, visited, costs, steps, *(np.uint32(n) for n in numbers))
+
+    def check() -> None:
+        """Every access led to the node that follows."""
+        found = device.download(visited, np.uint32, record)
+        index = (probe.skip + 1 + np.arange(record)) % chain.lap.size
+        wrong = found != (NODE_BYTES * chain.lap[index]).astype(np.uint32)
+        assert not wrong.any(), f"{int(wrong.sum())} of {record} accesses did not lead to the node that follows"
+
+    firsts = range(0, record, window)
+    commands: list[Command] = []
+    for first in firsts:
+        commands += [*(flush if first else ()), launch(first)]
+    notes = [f"in {len(firsts)} launches, each from the lap's start"] * (len(firsts) > 1)
+    if info.kind == "cpu" and not defines["FENCE"]:
+        notes.append("no fence was seen to work: a core that runs ahead reads too few ticks")
+    return Work(
+        commands=tuple(commands),
+        ops=sum(probe.skip + min(first + window, record) for first in firsts),
+        before=flush,
+        reads={
+            "ticks": Read(ticks, "uint32", record, "ticks"),
+            "visited": Read(visited, "uint32", record, "bytes"),
+            "cost": Read(costs, "uint32", COSTS, "ticks"),
+            "chain": Read(steps, "uint64", 2, "operations, ticks"),
+        },
+        outputs=((ticks, 4 * record), (visited, 4 * record), (costs, 4 * COSTS)),
+        check=check,
+        notes=(*chain.notes, *notes),
+    )
+
+
+def _defines(info: DeviceInfo) -> dict[str, Value]:
+    """The same for laps and traces, so that both are compiled once."""
+    counter = next((number for name, number in COUNTERS.items() if name in info.features), 0)
+    own = {"COSTS": COSTS, "CHAINS": CHAINS, "SHORT": SHORT, "LONG": LONG}
+    return {"TICKS": counter, "FENCE": "fence" in info.features, **own}
+
+
+def _window(info: DeviceInfo, record: int, access_bytes: int, taken: int) -> int:
+    """How many accesses a launch records."""
+    room = min(WINDOW_BYTES, info.local_mem_bytes - 1024 - taken) // access_bytes
+    if room < COSTS:
+        raise Skip(f"{taken} B of local memory for the chain leave too little for what is recorded")
+    return min(record, room)
+
+
+def flush_bytes(info: DeviceInfo) -> int:
+    """More than any cache holds: on CPUs four times what the last one is claimed to be."""
+    wanted = max(LEAST_FLUSH, 4 * info.cache_bytes) if info.kind == "cpu" else GPU_FLUSH
+    return min(wanted, info.max_alloc_bytes)
+
+
+def _flush(device: Device, chain: Chain) -> tuple[Command, ...]:
+    """Write and read more than any cache holds, by all compute units."""
+    nbytes = flush_bytes(device.info)
+    words, out = device.kept("chase flush", nbytes), device.kept("chase never", 8)
+    items = (nbytes // NODE_BYTES,)
+    write = Launch(chain.kernels["flush_write"], (words,), items)
+    return write, Launch(chain.kernels["flush_read"], (words, out, np.uint64(2**64 - 1)), items)

@@ -1,0 +1,141 @@
+"""Where lines lie in the last-level cache: latency from each compute unit to each line; on CPUs from one core."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clmembench.benchmarks import LATENCY, MIB, axis_of, benchmark, line_bytes
+from clmembench.benchmarks.chase.pchase import random_cycle
+from clmembench.model import Array, Command, Device, DeviceInfo, Fill, Launch, Read, Skip, Slope, Value, Work
+from clmembench.resources import kernel_source
+
+LINES = 256
+SPREAD_BYTES = 16 * MIB  # eight pages of 2 MiB: no TLB is left
+SPACING = 128  # no two nodes in one line
+STEPS = 4  # accesses to a line at the near end
+MOST_STEPS = 1 << 16  # at the far end: a unit's row is a launch, and must not keep the device for seconds
+PATIENCE = 20_000
+GROUPS_A_UNIT = 8  # more than enough that each unit gets one, few enough that all run at once
+NOWHERE = 0xFF  # fills the unit of a row that no work-group was there to measure
+LEAST_CACHE = 4 * MIB  # of a CPU: less is what the cores' own caches hold
+MOST_SET = 16 * MIB  # of a CPU: more than a core's own caches, and no laps of seconds
+STEPS_A_BLOCK = 16  # as unrolled in pchase.cl
+SEED = 20170101
+
+
+def scattered(seed: int, array_bytes: int = SPREAD_BYTES, lines: int = LINES) -> Array:
+    """Offsets in bytes of lines at random places, in order, shape (lines,), uint32: no two in one line, none preferred by a
+    stride that a hash of addresses could turn into one slice."""
+    places = np.random.default_rng(seed).choice(array_bytes // SPACING, lines, replace=False)
+    return (np.sort(places) * SPACING).astype(np.uint32)
+
+
+def _accesses(info: DeviceInfo) -> tuple[str, ...]:
+    return ("load",) if info.kind == "cpu" else ("load", "atomic")
+
+
+def _defines(access: str, ptx: int = 1) -> dict[str, Value]:
+    return {"LINES": LINES, "PATIENCE": PATIENCE, "PTX": ptx, "ATOMIC": int(access == "atomic")}
+
+
+@benchmark(
+    LATENCY,
+    suite="memory",
+    source="Mei & Chu 2015, section 4.6 (L2), seen from each compute unit by %smid of NVIDIA's PTX",
+    access=axis_of(_accesses, needs={"atomic": ["ptx"]}),
+)
+def l2_map(device: Device, access: str) -> Slope:
+    """Latency of last-level cache hits from every compute unit to each of 256 lines, and from where to where it is near.
+
+    On NVIDIA one work-item at a time, on each compute unit in turn, accesses each line `ops / units / lines` times, L1 left
+    out: nothing else runs meanwhile, so no access waits for another's. Kept are the ticks of each line (rows: compute units,
+    the number of each in `unit`); the metric is the mean over all by the device's own clock. `atomic` asks where the line is
+    at home: a load may find a copy nearer by. On CPUs the metric is the latency of the core that the process is held to, over
+    a set as large as half of the last cache, 16 MiB at most. Raises Skip where there is neither.
+    """
+    if device.info.kind == "cpu":
+        return _core(device)
+    if "ptx" not in device.info.features:
+        raise Skip("no inline PTX: OpenCL C does not say on which compute unit a work-item runs, nor what time it is there")
+    return mapped(device, access)
+
+
+def mapped(device: Device, access: str, ptx: int = 1) -> Slope:
+    """The map of a device whose compute units tell their number; with `ptx` 0, in tests, work-groups stand for units."""
+    kernels = device.build(kernel_source("l2_map"), **_defines(access, ptx))
+    groups = GROUPS_A_UNIT * device.info.compute_units
+    targets = np.unique(_seen(device, groups, kernels["units"]))
+    rows = targets.size
+    memory, offset = device.alloc(SPREAD_BYTES), device.alloc(4 * LINES)
+    unit, wrong = device.alloc(4 * rows), device.alloc(4 * rows)
+    arrived, claimed = device.alloc(4 * rows), device.alloc(4 * rows)
+    ticks = device.alloc(4 * rows * LINES)
+    device.upload(offset, scattered(SEED + device.seed))
+    device.run([Launch(kernels["own_addresses"], (memory, offset), (LINES,))])
+    args = (memory, offset, unit, ticks, arrived, claimed, wrong)
+    reset: tuple[Command, ...] = (Fill(unit, 4 * rows, NOWHERE), Fill(arrived, 4 * rows), Fill(claimed, 4 * rows))
+
+    def check() -> None:
+        """Rows that no work-group measured are left out by who reads them; not most of them."""
+        ran = device.download(unit, np.uint32, rows)
+        lost = device.download(wrong, np.uint32, rows)
+        measured = ran == targets
+        assert measured.mean() > 0.5, f"only {measured.sum()} of {rows} compute units were met again"
+        assert not lost[measured].any(), f"{lost[measured].sum()} accesses did not lead to their own line"
+
+    def work(steps: int) -> Work:
+        launches = [
+            Launch(kernels["l2_map"], (*args, np.uint32(row), np.uint32(target), np.uint32(steps)), (groups,), (1,))
+            for row, target in enumerate(targets)
+        ]
+        return Work(
+            commands=tuple(launches),
+            ops=rows * LINES * steps,
+            before=reset,
+            reads={"ticks": Read(ticks, "uint32", rows * LINES, "cycles"), "unit": Read(unit, "uint32", rows, "")},
+            check=check,
+        )
+
+    return Slope(work, start=STEPS, most=MOST_STEPS)
+
+
+def _seen(device: Device, groups: int, kernel: object) -> Array:
+    """The number of the compute unit that each of `groups` work-groups ran on, uint32."""
+    unit, arrived = device.alloc(4 * groups), device.alloc(4)
+    device.upload(arrived, np.zeros(1, np.uint32))
+    device.run([Launch(kernel, (unit, arrived), (groups,), (1,))])  # type: ignore[arg-type]
+    return device.download(unit, np.uint32, groups)
+
+
+def _core(device: Device) -> Slope:
+    """The core that this process is held to: a random cycle over half of the last cache or 16 MiB, more than its own hold."""
+    info = device.info
+    if info.array_bytes is None and info.cache_bytes < LEAST_CACHE:
+        raise Skip(
+            f"the last cache is said to have {info.cache_bytes} B, which may be a core's own: name half of its size by --size"
+        )
+    spacing = line_bytes(info)
+    nodes = max(STEPS_A_BLOCK, (info.array_bytes or min(info.cache_bytes // 2, MOST_SET)) // spacing)
+    kernels = device.build(kernel_source("pchase"))
+    chain, cursor = device.alloc(nodes * spacing), device.alloc(8)
+    successor, result = device.alloc(4 * nodes), device.alloc(8)
+    device.upload(successor, random_cycle(nodes, SEED + device.seed)[1])
+    device.run([Launch(kernels["build_chain"], (chain, successor, cursor, np.uint64(spacing)), (nodes,))])
+    blocks = -(-nodes // STEPS_A_BLOCK)
+    held = () if info.compute_units == 1 else ("held to no core: the latency of whichever core it ran on",)
+    notes = (f"over {nodes * spacing} B in lines of {spacing} B", *held)
+
+    def check() -> None:
+        device.upload(result, np.zeros(8, np.uint8))
+        device.run([Launch(kernels["compare"], (chain, successor, result, np.uint64(spacing)), (nodes,))])
+        wrong = int(device.download(result, np.uint32, 1)[0])
+        assert wrong == 0, f"{wrong} of {nodes} nodes of the chain are damaged"
+        device.run(
+            [Launch(kernels["chase"], (cursor, np.uint32(blocks)), (1,), (1,))]
+        )  # a lap, so that the cache holds it again
+
+    def work(laps: int) -> Work:
+        chase = Launch(kernels["chase"], (cursor, np.uint32(laps * blocks)), (1,), (1,))
+        return Work(commands=(chase,), ops=laps * blocks * STEPS_A_BLOCK, check=check, notes=notes)
+
+    return Slope(work, start=1, most=1 << 16)

@@ -1,0 +1,105 @@
+"""B1: load-to-use latency of global memory by pointer chase, over working sets from 4 KiB up."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clmembench.benchmarks import AFRESH, LATENCY, MIB, axis, axis_of, benchmark, growing, headline_bytes, line_bytes
+from clmembench.model import Array, Device, DeviceInfo, Launch, Skip, Slope, Work
+from clmembench.resources import kernel_source
+
+KIB = 1024
+STEPS_A_BLOCK = 16  # as unrolled in pchase.cl
+FULL_LAPS_TO = 1 << 13  # nodes; up to here both ends are whole laps, so that an L1 that a launch finds empty cancels
+PART_LAP = 1 << 11  # steps of the near end where the set is larger than any L1
+WALKERS = 1024  # share the warm lap of a set that no core's own cache holds: one alone would take 8 s over 2 GiB
+ALONE_TO = 128 * MIB  # bytes, or twice the cache that the device claims: one work-item warms what its core may keep
+SEED = 20160131
+
+
+def random_cycle(nodes: int, seed: int) -> tuple[Array, Array]:
+    """One cycle through all nodes in random order (uniform over cycles, as Sattolo's algorithm gives).
+
+    Returns the nodes in the cycle's order and each node's successor, both (nodes,), uint32. Random order is what keeps
+    prefetchers from foreseeing the next address.
+    """
+    order = np.random.default_rng(seed).permutation(nodes).astype(np.uint32)
+    successor = np.empty(nodes, dtype=np.uint32)
+    successor[order] = np.roll(order, -1)
+    return order, successor
+
+
+def _processes(info: DeviceInfo, array_bytes: int, spacing_bytes: int | str) -> int:
+    """Which pages a process gets decides what fits into a cache that is indexed by their addresses: lines are chased in
+    several, at one size an octave, in its middle, since most caches end at a power of two."""
+    steps = round(4 * np.log2(array_bytes / (4 * KIB)))
+    return AFRESH if spacing_bytes == "line" and steps % 4 == 2 else 1
+
+
+@benchmark(
+    LATENCY,
+    suite="memory",
+    source="Razzaq et al. 2016, section IV-A1 (B1); Mei & Chu 2015, section 4",
+    quick={
+        "array_bytes": growing(4 * KIB, lambda info: min(headline_bytes(info), 512 * MIB), per_octave=2),
+        "spacing_bytes": axis("line"),
+    },
+    x="array_bytes",
+    processes=_processes,
+    array_bytes=growing(4 * KIB, headline_bytes, per_octave=4),
+    spacing_bytes=axis_of(lambda info: ("line", 256)),
+)
+def pchase(device: Device, array_bytes: int, spacing_bytes: int | str) -> Slope:
+    """Load-to-use latency of global memory as the working set outgrows each cache.
+
+    One work-item follows a random cycle of absolute addresses, one node each `spacing_bytes`. The metric is the slope of time
+    over steps. Latency includes address translation. Each launch resumes where the last one ended. Raises Skip when the set
+    holds too few nodes, or they would overlap.
+    """
+    spacing = line_bytes(device.info) if spacing_bytes == "line" else int(spacing_bytes)
+    if spacing < 8 or spacing % 8:
+        raise Skip(f"nodes {spacing} B apart cannot hold addresses of 8 B: choose a multiple of 8")
+    nodes = array_bytes // spacing
+    if nodes < STEPS_A_BLOCK:
+        raise Skip(f"{array_bytes} B hold only {nodes} nodes at a spacing of {spacing} B")
+    kernels = device.build(kernel_source("pchase"))
+    chain, cursor = device.alloc(nodes * spacing), device.alloc(8)
+    successor, result = device.alloc(4 * nodes), device.alloc(8)
+    order, successors = random_cycle(nodes, SEED + device.seed)
+    device.upload(successor, successors)
+    alone = array_bytes <= max(ALONE_TO, 2 * device.info.cache_bytes)
+    # where each walker of a lap begins and ends
+    corners = np.linspace(0, nodes, (1 if alone else WALKERS) + 1).astype(np.int64)
+    starts, walked = device.alloc(4 * corners.size), device.alloc(8 * (corners.size - 1))
+    device.upload(starts, order[corners % nodes])
+    segments = np.diff(corners)
+    del order, successors
+    build = Launch(kernels["build_chain"], (chain, successor, cursor, np.uint64(spacing)), (nodes,))
+    device.run([build])
+
+    lapped: list[bool] = []
+
+    def check() -> None:
+        """A whole lap visits every node once, which warms the caches too; later checks only look for damage."""
+        if not lapped:
+            args = (chain, starts, walked, np.uint64(spacing), np.uint64(nodes + 1))
+            device.run([Launch(kernels["lap"], args, (segments.size,), (1,))])
+            steps = device.download(walked, np.uint64, segments.size)
+            assert np.array_equal(steps, segments), f"a lap takes {steps.sum()} steps, not {nodes}, or not in the order built"
+            lapped.append(True)
+        device.upload(result, np.zeros(8, np.uint8))
+        device.run([Launch(kernels["compare"], (chain, successor, result, np.uint64(spacing)), (nodes,))])
+        wrong = int(device.download(result, np.uint32, 1)[0])
+        assert wrong == 0, f"{wrong} of {nodes} nodes of the chain are damaged"
+
+    def work(steps: int) -> Work:
+        blocks = -(-steps // STEPS_A_BLOCK)
+        notes = (f"near end {blocks * STEPS_A_BLOCK / nodes:.2g} of a lap, after a whole warm lap",) if steps < nodes else ()
+        return Work(
+            commands=(Launch(kernels["chase"], (cursor, np.uint32(blocks)), (1,), (1,)),),
+            ops=blocks * STEPS_A_BLOCK,
+            check=check,
+            notes=notes,
+        )
+
+    return Slope(work, start=nodes if nodes <= FULL_LAPS_TO else PART_LAP, most=STEPS_A_BLOCK << 31)

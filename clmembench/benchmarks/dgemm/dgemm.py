@@ -1,0 +1,203 @@
+"""B7: floating-point rate of the product of two dense matrices, in double and single."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from clmembench.benchmarks import axis, axis_of, benchmark
+from clmembench.benchmarks.dgemm.gemm_check import MOST, SEEDS, checked
+from clmembench.benchmarks.dgemm.gemm_matrix import MatrixShape
+from clmembench.benchmarks.dgemm.gemm_shape import PACKED, Shape, cached
+from clmembench.model import Buffer, Device, DeviceInfo, Launch, Local, Metric, Skip, Value, Work
+from clmembench.resources import kernel_source
+from clmembench.units import format_bytes
+
+PORTABLE, PTX = "portable", "ptx"
+# of the peak of the instructions that the kernel uses: matrix instructions have one of their own
+VECTOR, MATRIX, SINGLE = (
+    Metric("performance", "GFLOP/s", "flops", "rate", "higher", peak=peak, only={"dtype": (dtype,), "variant": (variant,)})
+    for dtype, variant, peak in (
+        ("double", PORTABLE, "fp64_vector_gflop_s"),
+        ("double", PTX, "fp64_matrix_gflop_s"),
+        ("float", PORTABLE, "fp32_vector_gflop_s"),
+    )
+)
+INIT_GROUP = 64
+# register tiles, the likely best first. On CPUs the columns are one or two cache lines: of 12 AVX2 registers, of 24 of AVX-512
+CORE_TILES = {"double": ("6x8", "12x16"), "float": ("6x16", "12x32")}
+GROUP_TILES = {"double": ("8x8", "8x4"), "float": ("16x8", "8x8")}
+MATRIX_TILES = ("64x32", "32x32")  # of a sub-group
+MATRIX_GROUPS, MATRIX_DEPTHS = (128, 256), (8,)
+LARGE = 512  # from this n on the launches' idle ends are little
+DEEPEST = 1 << 16
+
+
+def _shape(variant: str, dtype: str, tile: str, depth: int, work_group: int) -> Shape | MatrixShape:
+    """Raises Skip where `tile` is not written as ROWSxCOLUMNS, and where the variant has not that type."""
+    found = re.fullmatch(r"(\d+)x(\d+)", str(tile))
+    if found is None:
+        raise Skip(f"{tile} is no tile: write rows x columns of a work-item, such as 8x8")
+    rows, columns = int(found[1]), int(found[2])
+    if variant == PTX:
+        if dtype != "double":
+            raise Skip(f"variant {PTX} multiplies doubles alone")
+        return MatrixShape(rows, columns, depth, work_group)
+    return Shape(np.dtype("f8" if dtype == "double" else "f4"), rows, columns, depth, work_group)
+
+
+def _variants(info: DeviceInfo) -> tuple[str, ...]:
+    return (PORTABLE, *([PTX] if info.kind != "cpu" and {"ptx", "fp64"} <= info.features else []))
+
+
+def _tiles(info: DeviceInfo) -> tuple[str, ...]:
+    if info.kind == "cpu":
+        return tuple(t for tiles in CORE_TILES.values() for t in tiles)
+    tiles = [t for tiles in GROUP_TILES.values() for t in tiles] + list(MATRIX_TILES if PTX in _variants(info) else ())
+    return tuple(dict.fromkeys(tiles))
+
+
+def _depths(info: DeviceInfo) -> tuple[int, ...]:
+    return (512, 256) if info.kind == "cpu" else (8, 16)
+
+
+def _groups(info: DeviceInfo) -> tuple[int, ...]:
+    return (1,) if info.kind == "cpu" else (128, 256, 64)
+
+
+def _sizes(info: DeviceInfo) -> tuple[int, ...]:
+    if info.kind == "cpu":
+        return (64, 256, 512, 1024, 2048, *((4096,) if info.compute_units >= 16 else ()))
+    return (256, 512, 1024, 2048, 4096, 8192)
+
+
+def _where(info: DeviceInfo, dtype: str, variant: str, n: int, work_group: int, tile: str, depth: int) -> bool:
+    """What a user names is tried, so that it is skipped with a reason; of what is tried unasked, all but what cannot run."""
+    if work_group not in _groups(info) or tile not in _tiles(info) or depth not in _depths(info):
+        return True
+    if (tile in MATRIX_TILES) != (variant == PTX):
+        return False
+    if variant == PTX and (work_group not in MATRIX_GROUPS or depth not in MATRIX_DEPTHS):
+        return False
+    if variant == PTX and dtype != "double":  # one shape, to be skipped with a reason
+        return (work_group, tile) == (MATRIX_GROUPS[0], MATRIX_TILES[0])
+    return not _shape(variant, dtype, tile, depth, work_group).obstacle(info)
+
+
+def _thin(info: DeviceInfo, dtype: str, variant: str, n: int, work_group: int, tile: str, depth: int) -> bool:
+    """Single at few sizes; the tiles meant for a type; and the largest product, which takes long, in fewer shapes."""
+    cpu = info.kind == "cpu"
+    if variant == PTX and dtype != "double":
+        return False
+    if dtype == "float" and "fp64" in info.features and n not in ((1024,) if cpu else (1024, 4096)):
+        return False
+    tiles = MATRIX_TILES if variant == PTX else (CORE_TILES if cpu else GROUP_TILES)[dtype]
+    if cpu or (dtype == "double" and n < 8192):
+        return tile in tiles
+    return tile == tiles[0] and depth == _depths(info)[0]
+
+
+def _dtype(info: DeviceInfo) -> str:
+    return "double" if "fp64" in info.features else "float"
+
+
+def _quick_tiles(info: DeviceInfo) -> tuple[str, ...]:
+    own = CORE_TILES[_dtype(info)] if info.kind == "cpu" else GROUP_TILES[_dtype(info)][:1]
+    return own + (MATRIX_TILES[:1] if PTX in _variants(info) else ())
+
+
+def _scaling(info: DeviceInfo) -> Mapping[str, Value]:
+    return {"dtype": _dtype(info), "variant": PORTABLE, "n": 1024 if info.kind == "cpu" else 2048}
+
+
+@benchmark(
+    VECTOR,
+    MATRIX,
+    SINGLE,
+    suite="compute",
+    source="Razzaq et al. 2016, section IV-D1 (B7); blocking after Goto & van de Geijn 2008",
+    quick={
+        "dtype": axis_of(lambda info: (_dtype(info),)),
+        "n": axis_of(lambda info: (512 if info.kind == "cpu" else 2048,)),
+        "work_group": axis_of(lambda info: _groups(info)[:2], tuning=True),
+        "tile": axis_of(_quick_tiles, tuning=True),
+        "depth": axis_of(lambda info: _depths(info)[:1], tuning=True),
+    },
+    where=_where,
+    thin=_thin,
+    x="n",
+    scaling=_scaling,
+    version=2,
+    dtype=axis("double", "float", needs={"double": ["fp64"]}),
+    variant=axis_of(_variants, needs={PTX: ["ptx", "fp64"]}),
+    n=axis_of(_sizes),
+    work_group=axis_of(_groups, tuning=True),
+    tile=axis_of(_tiles, tuning=True),
+    depth=axis_of(_depths, tuning=True),
+)
+def dgemm(device: Device, dtype: str, variant: str, n: int, work_group: int, tile: str, depth: int) -> Work:
+    """Floating-point rate of C = A B, dense n x n, row-major, in double and single.
+
+    2 n^3 FLOP. Variant portable is OpenCL C alone and uses vector FMA: its fraction is of the vector peak. Variant ptx uses
+    NVIDIA's FP64 matrix instructions (m16n8k8) and asynchronous copies, by PTX: its fraction is of the peak of matrix
+    instructions. Matrices are stored padded with zeros to whole tiles; the padding is not counted. `tile` is the rows x columns
+    of C that a work-item keeps in registers, with ptx a sub-group. A work-group of one suits CPUs: B is packed into panels
+    (timed, too), `depth` of k is multiplied at once, with rows of A and the sums of a tile of C in local memory, as a rule a
+    CPU's second level of cache. Larger ones suit GPUs: slabs `depth` deep pass through local memory. Small products show what
+    launches cost. Elements are small whole numbers, so that results are exact: C is compared with Freivalds' check, and whole
+    up to n = 512. Raises Skip for shapes that cannot run, without such instructions, and for matrices that do not fit.
+    """
+    shape = _shape(variant, dtype, tile, depth, work_group)
+    if depth > DEEPEST:
+        raise Skip(f"a depth of {depth} is over {DEEPEST}")
+    reason = shape.obstacle(device.info) or ("" if n >= 1 else f"n is {n}: matrices have at least one element")
+    if reason:
+        raise Skip(reason)
+    down, along = (-(-n // size) for size in shape.tile)  # tiles
+    rows, columns, inner = down * shape.tile[0], along * shape.tile[1], -(-n // shape.multiple) * shape.multiple
+    sizes = [count * shape.scalar.itemsize for count in (rows * inner, inner * columns, rows * columns)]
+    _fits(device.info, n, sizes + (sizes[1:2] if work_group == 1 else []))
+    a, b, c = (device.alloc(size) for size in sizes)
+    seeds = ((SEEDS[0] + device.seed) % 2**32, (SEEDS[1] + device.seed) % 2**32)
+    for matrix, stride, lines, seed in ((a, inner, rows, seeds[0]), (b, columns, inner, seeds[1])):
+        _fill(device, dtype, n, matrix, stride, lines, seed)
+    numbers = [np.uint32(x) for x in (down, along, inner)]
+    commands: list[Launch] = []
+    args: tuple[object, ...] = (a, b, c, *numbers)
+    tiles = down * along
+    if isinstance(shape, MatrixShape):
+        multiply = shape.kernel(device)
+    else:
+        kernels = shape.kernels(device)
+        multiply = kernels["multiply"]
+        if work_group == 1:
+            b_packed, (high, wide) = device.alloc(sizes[1]), cached(shape, down, along, device.info)
+            tiles, chunks = -(-down // high) * -(-along // wide), -(-along // PACKED) * -(-inner // depth)
+            commands = [Launch(kernels["pack"], (b, b_packed, *numbers[1:]), (chunks,), (1,))]
+            local = [Local(high * shape.rows * count * shape.scalar.itemsize) for count in (depth, wide * shape.columns)]
+            args = (a, b_packed, c, *numbers, np.uint32(high), np.uint32(wide), *local)
+    items = (device.info.work_groups or tiles) * work_group
+    commands.append(Launch(multiply, args, (items,), (work_group,)))
+    check = checked(device, c, shape.scalar, n, columns, seeds)
+    busy = device.info.compute_units if device.info.kind == "cpu" and n >= LARGE else 0
+    return Work(tuple(commands), flops=2 * n**3, outputs=((c, sizes[2]),), check=check, busy=busy)
+
+
+def _fill(device: Device, dtype: str, n: int, matrix: Buffer, stride: int, lines: int, seed: int) -> None:
+    """`lines` rows of `stride` elements: n x n of that seed, and zeros around them."""
+    init = device.build(kernel_source("dgemm_init"), T=dtype, **({"FP64": 1} if dtype == "double" else {}))["init"]
+    args = (matrix, *(np.uint32(x) for x in (n, stride, seed, MOST)), np.uint64(lines * stride))
+    group = min(INIT_GROUP, device.info.max_work_group)  # the same for every n: some drivers compile a kernel for each
+    device.run([Launch(init, args, (-(-lines * stride // group) * group,), (group,))])
+
+
+def _fits(info: DeviceInfo, n: int, sizes: list[int]) -> None:
+    """Raises Skip where one buffer is over the largest allocation, or all are over the device's memory."""
+    for needed, limit, what in (
+        (max(sizes), info.max_alloc_bytes, "largest buffer"),
+        (sum(sizes), info.global_mem_bytes, "memory"),
+    ):
+        if needed > limit:
+            raise Skip(f"n={n} needs {format_bytes(needed)}, over this device's {what}, {format_bytes(limit)}: lower n")

@@ -1,0 +1,126 @@
+"""MNF as a whole: on a device, with its eigenproblems on the host."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from clmembench.benchmarks import axis, benchmark
+from clmembench.benchmarks.mnf import numpy_mnf
+from clmembench.benchmarks.mnf.cubes import Size
+from clmembench.benchmarks.mnf.mnf_kernels import (
+    COMPONENTS,
+    COVARIANCES,
+    FILTERS,
+    TRANSFORMS,
+    covarying,
+    filtering,
+    transforming,
+)
+from clmembench.benchmarks.mnf.mnf_steps import SIZE, SOURCE, TIME, check_components, check_noise, cube_of, sized, sums_of
+from clmembench.model import Array, Call, Device, Launch, Skip, Work
+
+EXACT = 1e-8  # of eigenvalues and eigenspaces, where both sides have them from exact sums
+PATIENCE_S = 60.0
+AS_ARRAY = {variant for variant, (place, _) in TRANSFORMS.items() if place == 2}
+RUN_TIME = tuple(variant for variant in TRANSFORMS if variant not in AS_ARRAY)
+
+
+@lru_cache(maxsize=2)
+def covariances_of(size: Size, seed: int, kind: numpy_mnf.Filter) -> tuple[Array, Array]:
+    """Covariance of the noise and of the data by NumPy, from exact sums."""
+    return (
+        numpy_mnf.covariance(*sums_of(size, seed, kind), size.pixels),
+        numpy_mnf.covariance(*sums_of(size, seed, "data"), size.pixels),
+    )
+
+
+@lru_cache(maxsize=2)
+def reference_of(size: Size, seed: int, kind: numpy_mnf.Filter) -> numpy_mnf.Rotation:
+    """The rotation by NumPy and SciPy, as one generalised eigenproblem. Raises Skip where it is not defined."""
+    noise, data = covariances_of(size, seed, kind)
+    try:
+        numpy_mnf.rotation(noise, data)
+    except ValueError as error:
+        raise Skip(str(error)) from error
+    return numpy_mnf.reference(noise, data)
+
+
+def check_rotation(found: numpy_mnf.Rotation, size: Size, seed: int, kind: numpy_mnf.Filter, most: float) -> None:
+    """Compare eigenvalues and eigenspaces with those of NumPy in double."""
+    values, spaces = numpy_mnf.deviation(found, reference_of(size, seed, kind), covariances_of(size, seed, kind)[0])
+    assert values <= most, f"eigenvalues differ from NumPy's by {values:.2g} of them, over {most:g}"
+    assert spaces <= most, f"eigenspaces differ from NumPy's by {spaces:.2g}, weighted by their gaps, over {most:g}"
+
+
+@benchmark(
+    TIME,
+    suite="compute",
+    source=SOURCE + ".3, table 8",
+    planned=True,
+    patience_s=PATIENCE_S,
+    filter=axis(*FILTERS),
+    covariance=axis(*COVARIANCES),
+    transform=axis(*RUN_TIME),
+    memory=axis("device", "host"),
+    size=SIZE,
+)
+def mnf(device: Device, filter: str, covariance: str, transform: str, memory: str, size: str) -> Work:
+    """Time of the whole of MNF by the host's clock: noise, two covariances, eigenproblems on the host, 32 components.
+
+    The cube and its components lie in the device's memory; with memory=host in the host's, and their way there and back over
+    pageable memory is timed, too. Programs are built before: T comes from the data, so that it cannot be an array of a program.
+    The noise and all sums are compared exactly, eigenvalues and eigenspaces with those of a generalised eigenproblem, and the
+    components within the bound of sums in float.
+    """
+    numpy_mnf.one_thread_each()
+    shape = sized(size)
+    kind = FILTERS[filter].kind
+    reference_of(shape, device.seed, kind)
+    cube = cube_of(shape, device.seed)
+    components = min(COMPONENTS, shape.bands)
+    x, f, z = (device.alloc(n) for n in (cube.nbytes, 2 * cube.nbytes, 4 * components * shape.pixels))
+    matrix = device.alloc(4 * shape.bands * components)
+    device.upload(x, cube)
+    noise = covarying(device, covariance, f, np.dtype(np.int16), shape)
+    data = covarying(device, covariance, x, np.dtype(np.uint8), shape)
+    first = (filtering(device, filter, x, f, shape), *noise.commands, *data.commands)
+    blank = np.zeros((components, shape.bands), np.float32)
+    last = transforming(device, transform, x, matrix, blank, z, shape)
+    held: dict[str, Any] = {}
+
+    def rotate() -> None:
+        held.clear()
+        if memory == "host":
+            device.upload(x, cube)
+        device.run(first)
+        sums = [part.read(device) for part in (noise, data)]
+        try:
+            found = numpy_mnf.rotation(*(numpy_mnf.covariance(*part, shape.pixels) for part in sums))
+        except ValueError as error:  # those of NumPy's sums have one
+            raise AssertionError(f"the sums are not those of NumPy: {error}") from error
+        held["rotation"], held["matrix"] = found, np.ascontiguousarray(found.vectors[:, :components].T, np.float32)
+        device.upload(matrix, held["matrix"])
+        device.run([last])
+        if memory == "host":
+            held["components"] = device.download(z, np.float32, components * shape.pixels)
+
+    def check() -> None:
+        check_noise(device, f, shape, device.seed, kind)
+        for part, of in ((noise, kind), (data, "data")):
+            wanted = sums_of(shape, device.seed, of)
+            same = [np.array_equal(a, b) for a, b in zip(part.read(device), wanted, strict=True)]
+            assert all(same), f"sums of the {of} are not those of NumPy"
+        check_rotation(held["rotation"], shape, device.seed, kind, EXACT)
+        brought = held["components"] if memory == "host" else device.download(z, np.float32, components * shape.pixels)
+        check_components(brought, held["matrix"].T, shape, device.seed)
+
+    outputs = ((f, 2 * cube.nbytes), *noise.outputs, *data.outputs, (z, 4 * components * shape.pixels))
+    outputs += ((x, cube.nbytes),) if memory == "host" else ()  # its way there is part of the pass
+    return Work((Call(rotate),), ops=1, outputs=outputs, check=check, clock="host", notes=_notes(first))
+
+
+def _notes(commands: tuple[Launch, ...]) -> tuple[str, ...]:
+    return (f"{len(commands) + 1} launches, four read-backs of sums and one write of T, all within the time",)

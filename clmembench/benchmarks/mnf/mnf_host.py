@@ -1,0 +1,234 @@
+"""MNF on the host alone by NumPy: on all cores with its BLAS, and serially without one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from clmembench.benchmarks import axis, benchmark
+from clmembench.benchmarks.mnf import numpy_mnf
+from clmembench.benchmarks.mnf.mnf import PATIENCE_S, check_rotation, reference_of
+from clmembench.benchmarks.mnf.mnf_kernels import COMPONENTS
+from clmembench.benchmarks.mnf.mnf_steps import SIZE, SOURCE, TIME, check_components, cube_of, noise_of, sized
+from clmembench.model import Array, Call, Device, Work
+
+STEPS = ("whole", "filter", "convert", "covariance", "eigen", "transform")
+LIBRARIES: Mapping[str, numpy_mnf.Filter] = {"blas": "mean", "serial": "median"}
+DOUBLE = 1e-5  # of eigenvalues and eigenspaces of a pipeline in double
+# of one whose products a BLAS adds in float: rounding of the data, thousands of times the noise, is in the noise's eigenvalues
+SINGLE = 1e-3
+CHUNK = 4096  # pixels of all bands that a thread takes at once: megabytes, as its cache has
+BLOCK = 1 << 22  # values of whole bands that it takes at once, at least: threads wait for the interpreter after each operation
+
+
+class Host:
+    """The steps of MNF, each of which takes what the ones before it left. All that they fill is allocated before."""
+
+    def __init__(self, cube: Array) -> None:
+        self.cube, self.flat = cube, cube.reshape(len(cube), -1)
+        self.noise = np.empty(cube.shape, np.int16)
+        self.covariances: list[npt.NDArray[np.float64]] = []
+        self.components = min(COMPONENTS, len(cube))
+
+    def eigen(self) -> None:
+        self.rotation = numpy_mnf.rotation(*self.covariances)
+
+    @property
+    def vectors(self) -> Array:
+        """T, shape (bands, components)."""
+        return self.rotation.vectors[:, : self.components]
+
+
+class Serial(Host):
+    """The median by vector operations, and loops in double; all on one thread."""
+
+    def __init__(self, cube: Array) -> None:
+        super().__init__(cube)
+        self.doubles = np.empty(self.flat.shape)
+        self.z = np.empty((self.components, self.flat.shape[1]))
+
+    def filter(self) -> None:
+        numpy_mnf.noise(self.cube, "median", self.noise)
+
+    def covariance(self) -> None:
+        self.covariances = [self._products(values) for values in (self.noise.reshape(self.flat.shape), self.flat)]
+
+    def _products(self, values: Array) -> npt.NDArray[np.float64]:
+        """Of every two bands i <= j, as the kernels do them."""
+        np.subtract(values, values.mean(axis=1)[:, None], out=self.doubles)
+        found = np.zeros((len(values), len(values)))
+        for band, own in enumerate(self.doubles):
+            found[band, band:] = np.einsum("p,jp->j", own, self.doubles[band:])
+        return np.asarray((found + np.triu(found, 1).T) / (values.shape[1] - 1))
+
+    def transform(self) -> None:
+        np.copyto(self.doubles, self.flat)
+        np.einsum("kb,bp->kp", self.vectors.T, self.doubles, out=self.z)
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """What one thread works in: bands with a rim, sums of three values, sums of nine, and products of all bands."""
+
+    rim: npt.NDArray[np.int16]
+    rows: npt.NDArray[np.int16]
+    usual: npt.NDArray[np.int16]
+    product: npt.NDArray[np.float32]
+    sums: npt.NDArray[np.float64]
+
+
+class Parallel(Host):
+    """The mean, and the BLAS in float: a thread a core takes bands or chunks of pixels, and the BLAS has one thread a call.
+
+    Left to itself a BLAS makes a product of so few rows by one thread, however many pixels they have.
+    """
+
+    def __init__(self, cube: Array) -> None:
+        super().__init__(cube)
+        bands, height, width = cube.shape
+        pixels, threads = self.flat.shape[1], numpy_mnf.cores()
+        self.floats = [np.empty(self.flat.shape, np.float32) for _ in range(2)]  # of the noise and of the data
+        self.means = np.zeros((2, bands))
+        self.z = np.empty((self.components, pixels), np.float32)
+        self.group = min(-(-BLOCK // pixels), -(-bands // threads))
+        self.chunk = min(CHUNK, -(-pixels // threads))
+        self.chunks = -(-pixels // self.chunk)
+        self.scratch = [
+            Scratch(
+                np.empty((self.group, height + 2, width + 2), np.int16),
+                np.empty((self.group, height, width + 2), np.int16),
+                np.empty((self.group, height, width), np.int16),
+                np.empty((bands, bands), np.float32),
+                np.empty((2, bands, bands)),
+            )
+            for _ in range(threads)
+        ]
+        self.pool = ThreadPoolExecutor(threads)
+
+    def share(self, work: Callable[[int, Scratch], None], tasks: int) -> None:
+        """Do numbered tasks on all threads, each of which takes the next one that is left."""
+        left = iter(range(tasks))  # one step under the interpreter's lock, so that no number is taken twice
+
+        def take(scratch: Scratch) -> None:
+            for task in left:
+                work(task, scratch)
+
+        list(self.pool.map(take, self.scratch))
+
+    def by_bands(self, work: Callable[[slice, Scratch], None]) -> None:
+        group = self.group
+        self.share(lambda task, scratch: work(slice(task * group, (task + 1) * group), scratch), -(-len(self.flat) // group))
+
+    def filter(self) -> None:
+        self.by_bands(self._filter)
+
+    def _filter(self, bands: slice, scratch: Scratch) -> None:
+        values = self.cube[bands]
+        rim, rows, usual = (part[: len(values)] for part in (scratch.rim, scratch.rows, scratch.usual))
+        rim[:, 1:-1, 1:-1] = values
+        rim[:, 0], rim[:, -1] = rim[:, 1], rim[:, -2]  # the edges repeat, and the corners with them
+        rim[:, :, 0], rim[:, :, -1] = rim[:, :, 1], rim[:, :, -2]
+        np.add(rim[:, :-2], rim[:, 1:-1], out=rows)
+        np.add(rows, rim[:, 2:], out=rows)
+        np.add(rows[:, :, :-2], rows[:, :, 1:-1], out=usual)
+        np.add(usual, rows[:, :, 2:], out=usual)
+        np.add(usual, np.int16(4), out=usual)
+        whole = usual.view(np.uint16)  # none is below 0, and NumPy divides such faster
+        np.floor_divide(whole, np.uint16(9), out=whole)
+        np.subtract(rim[:, 1:-1, 1:-1], usual, out=self.noise[bands])
+
+    def convert(self) -> None:
+        """To float, less the mean: what a BLAS needs, which knows no integers."""
+        self.by_bands(self._convert)
+
+    def _convert(self, bands: slice, scratch: Scratch) -> None:
+        for made, means, values in zip(self.floats, self.means, (self.noise, self.cube), strict=True):
+            floats = made.reshape(values.shape)[bands]
+            np.copyto(floats, values[bands])
+            lines = floats.sum(axis=2)  # exact in float up to 65,793 pixels
+            mean = (lines.sum(axis=1, dtype=np.float64) / self.flat.shape[1]).astype(np.float32)
+            np.subtract(floats, mean[:, None, None], out=floats)
+            means[bands] = mean
+
+    def covariance(self) -> None:
+        for scratch in self.scratch:
+            scratch.sums[:] = 0
+        self.share(self._products, 2 * self.chunks)
+        sums = sum(scratch.sums for scratch in self.scratch)
+        self.covariances = list(np.asarray(sums) / (self.flat.shape[1] - 1))
+
+    def _products(self, task: int, scratch: Scratch) -> None:
+        """NumPy sees that both factors are one matrix, and has the BLAS make half of the product (syrk)."""
+        chunk, of = divmod(task, 2)
+        part = self.floats[of][:, chunk * self.chunk : (chunk + 1) * self.chunk]
+        np.matmul(part, part.T, out=scratch.product)
+        np.add(scratch.sums[of], scratch.product, out=scratch.sums[of])
+
+    def transform(self) -> None:
+        """Of data less their mean, which are there, and of the means."""
+        rotation = np.ascontiguousarray(self.vectors.T, np.float32)
+        offset = (self.vectors.T @ self.means[1]).astype(np.float32)
+
+        def part(task: int, scratch: Scratch) -> None:
+            pixels = slice(task * self.chunk, (task + 1) * self.chunk)
+            np.matmul(rotation, self.floats[1][:, pixels], out=self.z[:, pixels])
+            np.add(self.z[:, pixels], offset[:, None], out=self.z[:, pixels])
+
+        self.share(part, self.chunks)
+
+
+def steps_of(library: str) -> tuple[str, ...]:
+    """The steps of a program, in order."""
+    return tuple(step for step in STEPS[1:] if (library, step) != ("serial", "convert"))
+
+
+@benchmark(
+    TIME,
+    suite="compute",
+    source=SOURCE + ".1 and 8.4",
+    planned=True,
+    patience_s=PATIENCE_S,
+    where=lambda info, library, step, size: step == "whole" or step in steps_of(library),
+    library=axis(*LIBRARIES),
+    step=axis(*STEPS),
+    size=SIZE,
+)
+def mnf_host(device: Device, library: str, step: str, size: str) -> Work:
+    """Time of MNF on the host alone, whole and by steps: by NumPy with its BLAS on all cores, and serially without one.
+
+    blas: the mean filter by vector operations of NumPy, data and noise converted to float and centred (a step of its own),
+    symmetric products and the transformation by the BLAS in float; a thread a core, each with bands or pixels of its own.
+    serial: the median filter by vector operations on one thread, products i <= j and transformation by loops in double
+    (einsum), as a program without a library has them. Both leave eigenproblems to SciPy, on one thread, and allocate nothing
+    large. Eigenvalues and eigenspaces are compared with those from exact sums: within 1e-5 in double, 1e-3 in float; and all
+    components with those in double from the same T, within the bound of their sums.
+    """
+    numpy_mnf.one_thread_each()
+    shape = sized(size)
+    kind = LIBRARIES[library]
+    reference_of(shape, device.seed, kind)
+    host: Any = (Parallel if library == "blas" else Serial)(cube_of(shape, device.seed))
+    steps = [getattr(host, name) for name in steps_of(library)]
+
+    def whole() -> None:
+        for each in steps:
+            each()
+
+    whole()  # every step has what it takes
+
+    def check() -> None:
+        wanted = noise_of(shape, device.seed, kind)
+        assert np.array_equal(host.noise, wanted), "the noise is not that of the reference"
+        check_rotation(host.rotation, shape, device.seed, kind, SINGLE if library == "blas" else DOUBLE)
+        if library == "blas":  # beside the products: T and data less their mean are rounded, and the means' part is added
+            bound, beside = numpy_mnf.float_bound(shape.bands + 4), np.abs(host.vectors).T @ host.means[1]
+        else:  # in double, as what they are compared with
+            bound, beside = 2 * numpy_mnf.float_bound(shape.bands + 1, 2.0**-53), None
+        check_components(host.z, host.vectors, shape, device.seed, bound, beside)
+
+    return Work((Call(whole if step == "whole" else getattr(host, step)),), ops=1, check=check, clock="host")

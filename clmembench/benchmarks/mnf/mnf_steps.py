@@ -1,0 +1,218 @@
+"""The steps of MNF as kernels, in the versions of Fang et al.: noise filter, covariance, transformation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import numpy as np
+
+from clmembench.benchmarks import axis, benchmark
+from clmembench.benchmarks.mnf import cubes, numpy_mnf
+from clmembench.benchmarks.mnf.cubes import Size
+from clmembench.benchmarks.mnf.mnf_kernels import (
+    COMPONENTS,
+    COVARIANCES,
+    FILTERS,
+    TRANSFORMS,
+    covarying,
+    filtering,
+    transforming,
+)
+from clmembench.model import Array, Axis, Device, DeviceInfo, Metric, Skip, Value, Work
+
+TIME = Metric("time", "ms", "ops", "cost", "lower", scale=1e-6)
+SOURCE = "Fang et al. 2017, section 8"
+PAPER = Size(614, 1087, 224)  # image 1 there
+PATIENCE_S = 20.0
+LINES_A_CORE = 2  # of a cube on a CPU
+FEWEST_LINES = 4
+FEW_BANDS = 17  # of a cube that is too small for 224
+
+
+def size_of(info: DeviceInfo) -> Size:
+    """The cube of image 1 in the paper on what is no CPU, and on CPUs as many of its lines as take some tenths of a second;
+    fewer where its noise does not fit into half of the device's largest buffer; or as many bytes as the user says (--size)."""
+    if info.array_bytes is not None:
+        bands = PAPER.bands if info.array_bytes >= PAPER.bands << 10 else FEW_BANDS
+        pixels = max(2 * bands + 30, info.array_bytes // bands)
+        width = max(3, int((pixels * 9 / 16) ** 0.5))
+        return Size(width, pixels // width, bands)
+    lines = min(PAPER.height, LINES_A_CORE * info.compute_units) if info.kind == "cpu" else PAPER.height
+    most = info.max_alloc_bytes // 2 // (2 * PAPER.bands * PAPER.width)
+    return Size(PAPER.width, max(FEWEST_LINES, min(lines, most)), PAPER.bands)
+
+
+def _sizes(info: DeviceInfo) -> tuple[str, ...]:
+    return (str(size_of(info)),)
+
+
+def is_size(value: Value) -> bool:
+    """Whether an axis takes it as a cube's size. Raises ValueError as cubes.parse_size does."""
+    return isinstance(value, str) and bool(cubes.parse_size(value))
+
+
+def sized(text: str) -> Size:
+    """Raises Skip for what is no size."""
+    try:
+        return cubes.parse_size(text)
+    except ValueError as error:
+        raise Skip(str(error)) from error
+
+
+@lru_cache(maxsize=1)
+def cube_of(size: Size, seed: int) -> Array:
+    """The cube, made once in a process."""
+    return cubes.cube(size, seed)
+
+
+@lru_cache(maxsize=2)
+def noise_of(size: Size, seed: int, kind: numpy_mnf.Filter) -> Array:
+    """Its noise by NumPy."""
+    return numpy_mnf.noise(cube_of(size, seed), kind)
+
+
+@lru_cache(maxsize=3)
+def sums_of(size: Size, seed: int, of: str) -> tuple[Array, Array]:
+    """Exact sums of the cube ("data"), or of its noise by "median" or "mean"."""
+    return numpy_mnf.sums(cube_of(size, seed) if of == "data" else noise_of(size, seed, "median" if of == "median" else "mean"))
+
+
+def check_noise(device: Device, noise: object, size: Size, seed: int, kind: numpy_mnf.Filter) -> None:
+    """Compare all of the device's noise with NumPy's, exactly."""
+    wanted = noise_of(size, seed, kind)
+    for band in range(size.bands):
+        found = device.download(noise, np.int16, size.pixels, 2 * size.pixels * band)
+        wrong = int(np.count_nonzero(found != wanted[band].ravel()))
+        assert wrong == 0, f"{wrong} of {size.pixels} values of band {band} are not those of the {kind} filter in NumPy"
+
+
+def check_components(
+    found: Array, rotation: Array, size: Size, seed: int, bound: float | None = None, beside: Array | None = None
+) -> None:
+    """Compare all components, shape (components, pixels), with those in double from the same T, shape (bands, components).
+
+    They may differ by `bound` times the sum of their terms' absolute values, to which `beside`, shape (components,), is added;
+    without it by the bound of sums in float.
+    """
+    flat = cube_of(size, seed).reshape(size.bands, -1)
+    bound = numpy_mnf.float_bound(size.bands + 1) if bound is None else bound
+    found = found.reshape(rotation.shape[1], -1)
+    more = 0.0 if beside is None else beside[:, None]
+    for first in range(0, size.pixels, numpy_mnf.CHUNK):
+        part = flat[:, first : first + numpy_mnf.CHUNK]
+        wanted, most = numpy_mnf.transformed(rotation, part), numpy_mnf.transformed(np.abs(rotation), part) + more
+        off = ~(np.abs(found[:, first : first + numpy_mnf.CHUNK] - wanted) <= bound * most)  # NaN is off, too
+        assert not off.any(), f"{off.sum()} components differ from those in double by over {bound:.2g} of their terms' sum"
+
+
+SIZE = Axis(_sizes, accepts=is_size)
+
+
+@benchmark(
+    TIME,
+    suite="compute",
+    source=SOURCE + ".2.1, table 5",
+    planned=True,
+    patience_s=PATIENCE_S,
+    variant=axis(*FILTERS),
+    size=SIZE,
+)
+def mnf_filter(device: Device, variant: str, size: str) -> Work:
+    """Time of the noise filter of MNF, by version.
+
+    V0 takes the median, in a private array that is sorted; V0n the same by exchanges whose places are constants, so that the
+    array can lie in registers (L3); V1 the mean, another filter; V2 stages pieces of rows in local memory (S5); V3 tiles with
+    their rims, so that each staged value serves up to nine (S6). The noise, of 16 bits, is compared exactly.
+    """
+    numpy_mnf.one_thread_each()
+    shape = sized(size)
+    cube = cube_of(shape, device.seed)
+    kind = FILTERS[variant].kind
+    source, noise = device.alloc(cube.nbytes), device.alloc(2 * cube.nbytes)
+    device.upload(source, cube)
+    launch = filtering(device, variant, source, noise, shape)
+    return Work(
+        commands=(launch,),
+        ops=1,
+        nbytes=3 * cube.nbytes,
+        outputs=((noise, 2 * cube.nbytes),),
+        check=lambda: check_noise(device, noise, shape, device.seed, kind),
+        facts=device.compiled(launch.kernel),
+    )
+
+
+@benchmark(
+    TIME,
+    suite="compute",
+    source=SOURCE + ".2.2, table 6",
+    planned=True,
+    patience_s=PATIENCE_S,
+    variant=axis(*COVARIANCES),
+    of=axis("noise", "data"),
+    size=SIZE,
+)
+def mnf_covariance(device: Device, variant: str, of: str, size: str) -> Work:
+    """Time of the sums that a covariance matrix is made of, by version, of the noise (16 bits) and of the data (8 bits).
+
+    V0 has a work-group a pair of bands, whose tree of partial sums lies in global memory; V1 in local memory (S5); V2 names the
+    running sum a register, where compilers keep those of V0 and V1, too; V3 has a work-item a pair, and tiles of both bands in
+    local memory (S5, S6); V4 pads their rows against bank conflicts (S1). All sums are of 64-bit integers and are compared
+    exactly. The bands' own sums are timed with them, in every version alike.
+    """
+    numpy_mnf.one_thread_each()
+    shape = sized(size)
+    rows = cube_of(shape, device.seed) if of == "data" else noise_of(shape, device.seed, "mean")
+    source = device.alloc(rows.nbytes)
+    device.upload(source, rows)
+    sums = covarying(device, variant, source, rows.dtype, shape)
+
+    def check() -> None:
+        totals, products = sums.read(device)
+        wanted = sums_of(shape, device.seed, "data" if of == "data" else "mean")
+        assert np.array_equal(totals, wanted[0]), "sums of bands are not those of NumPy"
+        wrong = int(np.count_nonzero(products != wanted[1]))
+        assert wrong == 0, f"{wrong} sums of products are not those of NumPy"
+
+    return Work(commands=sums.commands, ops=1, outputs=sums.outputs, check=check)
+
+
+@benchmark(
+    TIME,
+    suite="compute",
+    source=SOURCE + ".2.3, table 7",
+    planned=True,
+    patience_s=PATIENCE_S,
+    variant=axis(*TRANSFORMS),
+    size=SIZE,
+)
+def mnf_transform(device: Device, variant: str, size: str) -> Work:
+    """Time of the transformation of MNF into 32 components, by version.
+
+    V0 reads T from global memory; V1 from constant memory (C2), an array of the program with its values in the text; V2 stages
+    X in local memory, too (S5, S6). V1p and V2p reach constant memory by a pointer, as a program has to that is built once.
+    Sums are in float, and compared with those in double within n u / (1 - n u) of the sum of their terms' absolute values.
+    """
+    numpy_mnf.one_thread_each()
+    shape = sized(size)
+    cube = cube_of(shape, device.seed)
+    components = min(COMPONENTS, shape.bands)
+    values = components * shape.pixels
+    rotation = np.random.default_rng([device.seed, 1]).standard_normal((components, shape.bands)).astype(np.float32)
+    source, matrix, z = device.alloc(cube.nbytes), device.alloc(rotation.nbytes), device.alloc(4 * values)
+    device.upload(source, cube)
+    device.upload(matrix, rotation)
+    return Work(
+        commands=(transforming(device, variant, source, matrix, rotation, z, shape),),
+        ops=1,
+        flops=2 * shape.bands * values,
+        outputs=((z, 4 * values),),
+        check=lambda: check_components(device.download(z, np.float32, values), rotation.T, shape, device.seed),
+    )
+
+
+STEPS: Mapping[str, tuple[str, ...]] = {
+    "mnf_filter": tuple(FILTERS),
+    "mnf_covariance": tuple(COVARIANCES),
+    "mnf_transform": tuple(TRANSFORMS),
+}

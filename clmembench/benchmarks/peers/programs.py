@@ -1,0 +1,248 @@
+"""Other people's benchmarks as programs on PATH: running BabelStream and clpeak, and reading strictly what they print."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from clmembench.host import fresh_interpreter
+from clmembench.model import DeviceInfo, Skip
+
+LIMIT_S = 100.0  # of one run of a program; a point's own limit may end it sooner
+OUTPUT_BYTES = 1 << 20  # that are looked at
+COLUMNS = ("function", "num_times", "n_elements", "sizeof", "max_rate", "min_runtime", "max_runtime", "avg_runtime")
+ARRAYS = {"Copy": 2, "Mul": 2, "Add": 3, "Triad": 3, "Dot": 2}  # that an operation counts
+CLPEAK_MS = 150  # of each of clpeak's kernels, a third of what it takes unasked
+SMALL = 1 << 18  # elements of a run that is only to say what the program is
+AGREE = 0.01  # of the rate that a line states and its time
+KINDS = {"OpenCL": ("cpu", "gpu", "accelerator"), "OpenMP": ("cpu",), "CUDA": ("gpu",), "HIP": ("gpu",)}  # a build's devices
+ELSEWHERE = ("gpu", "offload", "target")  # of an OpenMP that is not the host's
+
+
+class OutputError(Exception):
+    """A program's output is not what it should be; the message says in what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """BabelStream's times of one operation, in seconds: least, largest and mean of `count` after the first."""
+
+    count: int
+    least_s: float
+    most_s: float
+    mean_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What a BabelStream says of itself and of each operation."""
+
+    version: str
+    implementation: str
+    lines: Mapping[str, Line]
+
+
+def found(name: str) -> str | None:
+    """The path of a program; None where PATH has none of that name. Folders that PATH has as relative to the current one are
+    passed over: which programs a run meets there is chance, or somebody's trap."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return shutil.which(name, path=os.pathsep.join(folder for folder in folders if Path(folder).is_absolute()))
+
+
+def output(program: str, *arguments: str, files: Sequence[int] = ()) -> str:
+    """What a program prints that has these descriptors open. Raises OutputError where it cannot be run, fails or says that its
+    results are wrong."""
+    try:
+        code, text, errors = _ended(program, *arguments, files=files)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise OutputError(f"it did not run: {type(error).__name__}") from error
+    if re.search(r"validation failed|failed validation", text + errors, re.IGNORECASE):
+        raise AssertionError("its own check says that its results are wrong")
+    if code:
+        last = [line.strip() for line in errors.splitlines() if line.strip()][-1:]
+        raise OutputError(f"it ended with exit code {code}{': ' + last[0][:200] if last else ''}")
+    return text
+
+
+def _ended(program: str, *arguments: str, files: Sequence[int]) -> tuple[int, str, str]:
+    """Exit code, output and errors of a program of which nothing runs on, whatever ends it or this process: what is measured
+    next would be measured beside it. Raises OSError, and TimeoutExpired after LIMIT_S."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            [*fresh_interpreter.command("clmembench.host.program_guard"), program, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=out,
+            stderr=errors,
+            env=fresh_interpreter.environment(os.environ),
+            pass_fds=files,
+            start_new_session=True,  # and with it a process group, which what the program starts belongs to
+        )
+        try:
+            code = process.wait(LIMIT_S)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            assert process.stdin is not None
+            process.stdin.close()
+        return code, _read(out), _read(errors)
+
+
+def _read(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read(OUTPUT_BYTES).decode(errors="replace")
+
+
+# ---- BabelStream ------------------------------------------------------------------------------------------------------
+
+
+def babelstream(program: str, info: DeviceInfo, elements: int, single: bool, times: int) -> Stream:
+    """One run of a BabelStream over arrays of that many elements on that device, each operation `times` times.
+
+    Raises Skip where the program is for other devices or does not see this one, OutputError for output that is not
+    BabelStream's, and AssertionError where its own check fails.
+    """
+    device = _index(program, info)
+    about = output(program, *device, "-s", str(SMALL), "-n", "2")
+    version, implementation = identity(about)
+    if not _suits(implementation, info):
+        raise Skip(f"this BabelStream is for {implementation}, not for this device")
+    if implementation == "OpenCL" and not device:
+        raise Skip("this BabelStream does not list the OpenCL devices it sees")
+    kind = ("--float",) if single else ()
+    text = output(program, *device, "-s", str(elements), "-n", str(times), "--csv", *kind)
+    return Stream(version, implementation, csv(text, elements, 4 if single else 8, times))
+
+
+def _suits(implementation: str, info: DeviceInfo) -> bool:
+    word = implementation.partition(" ")[0]
+    if word == "OpenMP" and any(part in implementation.lower() for part in ELSEWHERE):
+        return info.kind == "gpu"
+    return info.kind in KINDS.get(word, ("cpu",))  # threads, TBB, the language's own parallelism
+
+
+def identity(text: str) -> tuple[str, str]:
+    """Version and implementation, of what BabelStream prints for people. Raises OutputError where it does not say."""
+    version = re.search(r"^Version: (\S.*)$", text, re.MULTILINE)
+    implementation = re.search(r"^Implementation: (\S.*)$", text, re.MULTILINE)
+    if not text.lstrip().startswith("BabelStream") or version is None or implementation is None:
+        raise OutputError("it does not say that it is BabelStream, and which")
+    return version[1].strip()[:50], implementation[1].strip()[:50]
+
+
+def _index(program: str, info: DeviceInfo) -> tuple[str, ...]:
+    """The option that chooses the device, by its name; none where the program lists no devices by name, as OpenMP's does not.
+    Raises Skip where the name is not there, or not once."""
+    listed = re.findall(r"^\s*(\d+): (.+)$", output(program, "--list"), re.MULTILINE)
+    if not listed:
+        return ()
+    mine = [number for number, name in listed if _plain(name) == _plain(info.name)]
+    if len(mine) != 1:
+        if info.kind == "cpu" and len(listed) == 1:
+            return ()  # the host, by whatever name
+        raise Skip(f"BabelStream lists {len(mine)} devices of this name" if mine else "BabelStream does not see this device")
+    return ("--device", mine[0])
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\s+", " ", name).strip()
+
+
+def csv(text: str, elements: int, item_bytes: int, times: int) -> Mapping[str, Line]:
+    """The operations of BabelStream's CSV. Raises OutputError where a line is missing, malformed or contradicts what was asked
+    for or itself."""
+    rows = [line.strip() for line in text.splitlines()]
+    heads = [number for number, row in enumerate(rows) if row.startswith("function,")]
+    if len(heads) != 1:
+        raise OutputError("it printed no table of operations")
+    names = re.sub(r"max_(mbytes|MB)_per_sec", "max_rate", rows[heads[0]]).split(",")
+    if tuple(names) != COLUMNS:
+        raise OutputError(f"its table has other columns: {rows[heads[0]][:100]}")
+    lines = {}
+    for row in filter(None, rows[heads[0] + 1 :]):
+        cells = row.split(",")
+        if len(cells) != len(COLUMNS) or cells[0] in lines:
+            raise OutputError(f"a line of its table is none: {row[:100]}")
+        lines[cells[0]] = _line(cells, elements, item_bytes, times)
+    missing = [name for name in ARRAYS if name not in lines]
+    if missing:
+        raise OutputError(f"its table lacks {', '.join(missing)}")
+    return {name: lines[name] for name in ARRAYS}
+
+
+def _line(cells: Sequence[str], elements: int, item_bytes: int, times: int) -> Line:
+    try:
+        asked = [int(cell) for cell in cells[1:4]]
+        rate, least, most, mean = (float(cell) for cell in cells[4:])
+    except ValueError as error:
+        raise OutputError(f"a line of its table has no numbers: {','.join(cells)[:100]}") from error
+    if asked != [times, elements, item_bytes]:
+        raise OutputError(f"its table is of another run: {','.join(cells)[:100]}")
+    if not all(map(math.isfinite, (rate, least, most, mean))) or not 0 < least <= mean <= most <= LIMIT_S:
+        raise OutputError(f"its times are no times: {','.join(cells)[:100]}")
+    nbytes = ARRAYS.get(cells[0], 0) * elements * item_bytes
+    if nbytes and abs(rate * 1e6 * least - nbytes) > AGREE * nbytes:
+        raise OutputError(f"its rate is not that of its time: {','.join(cells)[:100]}")
+    return Line(times - 1, least, most, mean)
+
+
+# ---- clpeak -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """clpeak's version, and its figures of one test by the names it gives them, in its unit."""
+
+    version: str
+    unit: str
+    figures: Mapping[str, float]
+
+
+def clpeak(program: str, info: DeviceInfo, test: str) -> Peak:
+    """One test of clpeak 2 on its OpenCL back end. Raises Skip where it does not see the device or has no figure of that test,
+    OutputError for output that is not clpeak's."""
+    with tempfile.TemporaryFile() as file:  # without a name, so that nothing is left of it where this process is killed
+        chosen, path = f"--{test.replace('_', '-')}", f"/dev/fd/{file.fileno()}"
+        output(program, "--opencl", chosen, "--max-time", str(CLPEAK_MS), "--json-file", path, files=(file.fileno(),))
+        file.seek(0)
+        text = file.read(OUTPUT_BYTES)
+    if not text:
+        raise OutputError("it wrote no results: version 2 or later is needed")
+    return peak(text, info, test)
+
+
+def peak(text: bytes, info: DeviceInfo, test: str) -> Peak:
+    """The figures of one test on one device in clpeak's JSON. Raises as `clpeak`."""
+    try:
+        told: Any = json.loads(text)
+        version, entries = str(told["clpeak_version"])[:50], list(told["entries"])
+        mine = [
+            e
+            for e in entries
+            if (e["backend"], e["test"]) == ("OpenCL", test)
+            and _plain(e["device"]) == _plain(info.name)
+            and _plain(e["platform"]) == _plain(info.platform)
+        ]
+        good = [(str(e["metric"]), float(e["value"]), str(e["unit"])) for e in mine if "value" in e]
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        raise OutputError("its results are not clpeak's JSON") from error
+    figures = {metric: value for metric, value, _ in good}
+    if not figures:
+        raise Skip(f"clpeak has no figure of {test} for this device")
+    units = {unit for _, _, unit in good}
+    if len(figures) != len(good):
+        raise Skip("clpeak sees several devices of this name")
+    if len(units) != 1 or not all(math.isfinite(value) and value > 0 for value in figures.values()):
+        raise OutputError("its figures are no positive numbers in one unit")
+    return Peak(version, units.pop(), figures)

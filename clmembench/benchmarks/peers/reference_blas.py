@@ -1,0 +1,167 @@
+"""References of dgemm: the product of two dense matrices by the host's BLAS through NumPy, and by cuBLAS through CuPy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from clmembench.benchmarks import axis, axis_of, benchmark
+from clmembench.benchmarks.dgemm.gemm_check import MOST, SEEDS, element
+from clmembench.benchmarks.peers import cuda_timing
+from clmembench.host.cpu_topology import usable_cpus
+from clmembench.model import Array, Batch, Call, Device, DeviceInfo, Metric, Skip, Value, Work
+
+RATE = Metric("performance", "GFLOP/s", "flops", "rate", "higher")
+VECTORS = 4  # of Freivalds' check
+SAMPLED = 4096  # elements of a matrix made on a GPU that the host compares
+ROUNDS = 4  # of values that fit beside what is multiplied
+NAMES = {"openblas": "OpenBLAS", "mkl": "MKL", "blis": "BLIS", "flexiblas": "FlexiBLAS"}
+HOST_TIMED = "one call at a time by the host's clock"
+# a matrix as dgemm.cl makes it, and the product of each row with a few vectors: nothing of the library that is measured
+CUDA = """
+__device__ int element(unsigned long long i, unsigned seed, unsigned most) {
+    unsigned h = ((unsigned)(i ^ (i >> 32)) * 2654435761u) ^ seed;
+    h = (h ^ (h >> 15)) * 2246822519u;
+    return (int)((h ^ (h >> 13)) % (2 * most + 1)) - (int)most;
+}
+extern "C" __global__ void fill(SCALAR *a, unsigned seed, unsigned most, unsigned long long n) {
+    unsigned long long i = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;
+    if (i < n) a[i] = element(i, seed, most);
+}
+extern "C" __global__ void times(const SCALAR *a, const double *x, double *y, unsigned long long n, unsigned vectors) {
+    unsigned long long row = blockIdx.x;
+    double sum[VECTORS] = {0};
+    for (unsigned long long k = threadIdx.x; k < n; k += blockDim.x)
+        for (int v = 0; v < VECTORS; ++v) sum[v] += a[row * n + k] * x[k * vectors + v];
+    for (int v = 0; v < VECTORS; ++v) atomicAdd(&y[row * vectors + v], sum[v]);
+}
+"""
+
+
+def blas(info: DeviceInfo) -> Mapping[str, Value]:
+    """Give NumPy's BLAS a thread for each CPU of this process; what a record keeps of it."""
+    from threadpoolctl import ThreadpoolController
+
+    pools = ThreadpoolController()
+    pools.limit(limits=len(usable_cpus()), user_api="blas")
+    found = [pool for pool in pools.info() if pool["user_api"] == "blas"]
+    # SciPy brings one of its own
+    mine = next((pool for pool in found if "numpy" in str(pool.get("filepath"))), found[0] if found else {})
+    return {
+        "library": NAMES.get(mine.get("internal_api", ""), "a BLAS"),
+        "version": f"{mine.get('version') or 'of unknown version'} (NumPy {np.__version__})",
+        "threads": int(mine.get("num_threads", 1)),
+        "timed": HOST_TIMED,
+    }
+
+
+def _fits(needed: int, limit: int, what: str) -> None:
+    if ROUNDS * needed > limit:
+        raise Skip(f"three matrices and what checks them do not fit into this {what}'s memory: lower n")
+
+
+@benchmark(
+    RATE,
+    suite="compute",
+    source="the host's BLAS, as NumPy has it",
+    peer_of="dgemm",
+    here=lambda info: info.kind == "cpu",
+    x="n",
+    dtype=axis("double", "float"),
+    n=axis_of(lambda info: (512, 1024, 2048)),
+)
+def numpy_gemm(device: Device, dtype: str, n: int) -> Work:
+    """Rate of C = A B by NumPy's BLAS on all cores, of the same matrices as dgemm's.
+
+    2 n^3 FLOP. A thread for each CPU; `numpy.dot` into an array that is there. Compared exactly by Freivalds' check. Raises
+    Skip for matrices that do not fit the host.
+    """
+    scalar = np.dtype("f8" if dtype == "double" else "f4")
+    _fits(8 * n * n, device.info.host_mem_bytes, "host")
+    seeds = [(seed + device.seed) % 2**32 for seed in SEEDS]
+    a, b = (element(np.arange(n * n), seed).reshape(n, n).astype(scalar) for seed in seeds)
+    c = np.full((n, n), np.nan, scalar)
+    vectors = np.random.default_rng(device.seed).integers(1, 17, (n, VECTORS)).astype(np.float64)
+    wanted = _plain(a, _plain(b, vectors))
+
+    def check() -> None:
+        _same(_plain(c, vectors), wanted)
+
+    return Work((Call(lambda: np.dot(a, b, out=c)),), flops=2 * n**3, check=check, clock="host", facts=blas(device.info))
+
+
+def _plain(matrix: Array, vectors: Array) -> Array:
+    """Their product without the BLAS: sums of whole numbers below 2**53, exact in any order."""
+    with np.errstate(all="ignore"):  # what was never written may be anything
+        return np.stack([(matrix * column).sum(axis=1, dtype=np.float64) for column in vectors.T], axis=1)
+
+
+def _same(found: Array, wanted: Array) -> None:
+    rows = np.flatnonzero((found != wanted).any(axis=1))
+    assert rows.size == 0, f"{rows.size} rows of the library's product are wrong, the first one row {rows[:1].sum()}"
+
+
+@benchmark(
+    RATE,
+    suite="compute",
+    source="NVIDIA's cuBLAS, as CuPy has it",
+    peer_of="dgemm",
+    here=cuda_timing.here,
+    x="n",
+    dtype=axis("double", "float"),
+    n=axis_of(lambda info: (1024, 4096, 8192)),
+)
+def cublas_gemm(device: Device, dtype: str, n: int) -> Work:
+    """Rate of C = A B by cuBLAS, of the same matrices as dgemm's.
+
+    2 n^3 FLOP; in double by whatever instructions it chooses, in single without TF32. Passes are queued behind a kernel that
+    keeps the GPU busy, between two CUDA events. Compared exactly by Freivalds' check, whose products are of a kernel of their
+    own. Raises Skip where CuPy does not work or does not see this GPU, and for matrices that do not fit it.
+    """
+    cupy = cuda_timing.cupy_on(device.info)
+    scalar = np.dtype("f8" if dtype == "double" else "f4")
+    _fits(scalar.itemsize * n * n, device.info.global_mem_bytes, "device")
+    kernels = _kernels(cupy, "double" if dtype == "double" else "float")
+    seeds = [(seed + device.seed) % 2**32 for seed in SEEDS]
+    a, b = (_made(cupy, kernels, scalar, n, seed) for seed in seeds)
+    c = cupy.full((n, n), np.nan, scalar)
+    vectors = np.random.default_rng(device.seed).integers(1, 17, (n, VECTORS)).astype(np.float64)
+    wanted = cupy.asnumpy(_times(cupy, kernels, a, _times(cupy, kernels, b, cupy.asarray(vectors))))
+
+    def check() -> None:
+        _same(cupy.asnumpy(_times(cupy, kernels, c, cupy.asarray(vectors))), wanted)
+
+    def multiply() -> object:
+        return cupy.matmul(a, b, out=c)
+
+    cublas = cupy.cuda.cublas
+    facts = cuda_timing.facts(cupy, "cuBLAS", lambda: cublas.getVersion(cupy.cuda.device.get_cublas_handle()), 10_000)
+    return Work((Batch(cuda_timing.batch(cupy, multiply)),), flops=2 * n**3, check=check, facts=facts)
+
+
+@cache
+def _kernels(cupy: Any, scalar: str) -> Any:
+    return cupy.RawModule(code=f"#define SCALAR {scalar}\n#define VECTORS {VECTORS}\n{CUDA}")
+
+
+def _made(cupy: Any, kernels: Any, scalar: np.dtype[np.generic], n: int, seed: int) -> Any:
+    """The matrix of that seed, made on the GPU; some of its elements are compared with the host's. Raises AssertionError."""
+    matrix = cupy.empty((n, n), scalar)
+    group = 256
+    arguments = (matrix, np.uint32(seed), np.uint32(MOST), np.uint64(n * n))
+    kernels.get_function("fill")((-(-n * n // group),), (group,), arguments)
+    index = np.random.default_rng(seed).integers(0, n * n, SAMPLED)
+    found = cupy.asnumpy(matrix.ravel()[cupy.asarray(index)]).astype(np.float64)
+    assert np.array_equal(found, element(index, seed)), "the GPU's matrix is not that of dgemm"
+    return matrix
+
+
+def _times(cupy: Any, kernels: Any, matrix: Any, vectors: Any) -> Any:
+    """The product of a matrix and some vectors, shape (n, VECTORS): exact sums of whole numbers."""
+    n = matrix.shape[0]
+    found = cupy.zeros((n, VECTORS))
+    kernels.get_function("times")((n,), (256,), (matrix, vectors, found, np.uint64(n), np.uint32(VECTORS)))
+    return found

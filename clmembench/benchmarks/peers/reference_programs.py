@@ -1,0 +1,213 @@
+"""References that are programs of their own: BabelStream beside stream; clpeak beside arithmetic, local memory and launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import TypeVar
+
+from clmembench.benchmarks import axis, axis_of, benchmark, headline_bytes
+from clmembench.benchmarks.peers import programs
+from clmembench.benchmarks.peers.programs import OutputError, Peak, Stream
+from clmembench.model import Benchmark, Device, DeviceError, DeviceInfo, Metric, Reported, Skip, Value
+
+BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
+OPS = {"copy": "Copy", "scale": "Mul", "add": "Add", "triad": "Triad", "dot": "Dot"}
+ITEM_BYTES = {"double": 8, "float": 4}
+TIMES = 11  # runs of each operation by BabelStream, which leaves out the first
+LEAST_BYTES = 16 << 20  # of an array: with less the host's clock, which it uses, times the launch
+SECOND_NS = 10**9
+TESTS = {"double": "double_precision_compute", "float": "single_precision_compute", "int": "integer_compute"}
+MOST_A_SECOND = 1e18  # operations or bytes: a thousand times any device's
+SCALES = {"gflops": 1e9, "tflops": 1e12, "gops": 1e9, "tops": 1e12, "gbps": 1e9}
+
+
+def _has(name: str, *kinds: str) -> Callable[[DeviceInfo], bool]:
+    return lambda info: (not kinds or info.kind in kinds) and programs.found(name) is not None
+
+
+def _path(name: str) -> str:
+    path = programs.found(name)
+    if path is None:
+        raise Skip(f"no {name} is on PATH")
+    return path
+
+
+Told = TypeVar("Told")
+Trouble = Skip | DeviceError | AssertionError
+
+
+def _kept(told: Told | Trouble) -> Told:
+    """What a program said; or the reason why not is raised, which is kept too: no program is run twice for one answer."""
+    if isinstance(told, Trouble):
+        raise told
+    return told
+
+
+@lru_cache(maxsize=8)
+def _streamed(name: str, info: DeviceInfo, elements: int, single: bool) -> Stream | Trouble:
+    """One run for all operations of a process."""
+    try:
+        return programs.babelstream(_path(name), info, elements, single, TIMES)
+    except OutputError as error:
+        return DeviceError(f"{name}: {error}")
+    except (Skip, AssertionError) as error:
+        return error
+
+
+def _babelstream(name: str, of: str, *kinds: str) -> Benchmark:
+    """The reference that is a program of BabelStream; `of` is what it is a build for."""
+
+    def prepare(device: Device, op: str, dtype: str, array_bytes: int) -> Reported:
+        item = ITEM_BYTES[dtype]
+        elements = array_bytes // item
+        told = _kept(_streamed(name, device.info, elements, dtype == "float"))
+        line, nbytes = told.lines[OPS[op]], programs.ARRAYS[OPS[op]] * elements * item
+        facts: Mapping[str, Value] = {
+            "library": f"BabelStream {told.implementation}",
+            "version": told.version,
+            "timed": f"the program's own host clock, mean of {line.count} after the first",
+            "best_gb_s": round(nbytes / line.least_s / 1e9, 3),  # what it prints itself
+        }
+        return Reported((max(1, round(1e9 * line.mean_s)),), line.count, nbytes=nbytes, checked=True, facts=facts)
+
+    prepare.__name__ = name.replace("-", "_")
+    prepare.__doc__ = f"""Bandwidth by BabelStream{of}, the program {name} on PATH: its five operations.
+
+    Over arrays as large as stream's; bytes are counted as stream's. It is run once in each process, {TIMES} times each
+    operation; the value is of the mean time of all but the first, as it reports it, and `best_gb_s` of the least, which it
+    prints as its result. It times a launch with its completion by the host's clock, and checks its results within rounding.
+    Raises Skip where it is for other devices or does not see this one, DeviceError where it fails.
+    """
+    return benchmark(
+        BANDWIDTH,
+        suite="memory",
+        source="BabelStream (Deakin et al. 2018)",
+        peer_of="stream",
+        here=_has(name, *kinds),
+        where=lambda info, op, dtype, array_bytes: array_bytes >= LEAST_BYTES,
+        x="array_bytes",
+        op=axis(*OPS),
+        dtype=axis("double", "float"),
+        array_bytes=axis_of(lambda info: (headline_bytes(info),)),
+    )(prepare)
+
+
+babelstream = _babelstream("babelstream", "")
+omp_stream = _babelstream("omp-stream", " with OpenMP", "cpu")
+ocl_stream = _babelstream("ocl-stream", " with OpenCL")
+cuda_stream = _babelstream("cuda-stream", " with CUDA", "gpu")
+
+
+@lru_cache(maxsize=8)
+def _peaked(info: DeviceInfo, test: str) -> Peak | Trouble:
+    try:
+        return programs.clpeak(_path("clpeak"), info, test)
+    except OutputError as error:
+        return DeviceError(f"clpeak: {error}")
+    except (Skip, AssertionError) as error:
+        return error
+
+
+def _facts(told: Peak, metric: str) -> Mapping[str, Value]:
+    timed = f"by clpeak itself, its mean ({metric} of its kernels)"
+    return {"library": "clpeak OpenCL", "version": told.version, "timed": timed}
+
+
+def _rate(device: Device, test: str) -> tuple[int, Mapping[str, Value]]:
+    """What clpeak's best kernel of a test does in a second, and what a record keeps of it. Raises DeviceError for a figure in
+    an unknown unit."""
+    told = _kept(_peaked(device.info, test))
+    if told.unit not in SCALES:
+        raise DeviceError(f"clpeak: {test} is in {told.unit!r}, which is no rate")
+    best = max(told.figures, key=lambda name: told.figures[name])
+    rate = told.figures[best] * SCALES[told.unit]
+    if rate > MOST_A_SECOND:
+        raise DeviceError(f"clpeak: {test} is {rate:.3g} a second, which no device does")
+    return round(rate), _facts(told, best)
+
+
+@benchmark(
+    Metric("flop_rate", "GFLOP/s", "flops", "rate", "higher", only={"dtype": ("double", "float")}),
+    Metric("operation_rate", "Gop/s", "flops", "rate", "higher", only={"dtype": ("int",)}),
+    suite="compute",
+    source="clpeak (Bhat)",
+    peer_of="arithmetic",
+    here=_has("clpeak"),
+    x="dtype",
+    dtype=axis(*TESTS),
+)
+def clpeak_arithmetic(device: Device, dtype: str) -> Reported:
+    """Rate of multiply-adds in registers by clpeak's OpenCL kernels: the best of its vector widths.
+
+    It does not check its results. Raises Skip where it does not see this device, DeviceError where it fails.
+    """
+    flops, facts = _rate(device, TESTS[dtype])
+    return Reported((SECOND_NS,), 0, flops=flops, facts=facts)
+
+
+@benchmark(
+    Metric("bandwidth", "GB/s", "nbytes", "rate", "higher"),
+    suite="access",
+    source="clpeak (Bhat)",
+    peer_of="local_read",
+    here=_has("clpeak"),
+)
+def clpeak_local(device: Device) -> Reported:
+    """Bandwidth of local memory by clpeak's OpenCL kernels: the best of its vector widths.
+
+    It writes and reads; it does not check its results. Raises Skip where it does not see this device, DeviceError where it
+    fails.
+    """
+    nbytes, facts = _rate(device, "local_memory_bandwidth")
+    return Reported((SECOND_NS,), 0, nbytes=nbytes, facts=facts)
+
+
+def _latency(device: Device, metric: str) -> Reported:
+    told = _kept(_peaked(device.info, "kernel_launch_latency"))
+    if told.unit != "us" or metric not in told.figures:
+        raise Skip(f"clpeak has no {metric} for this device")
+    if told.figures[metric] > programs.LIMIT_S * 1e6:
+        raise DeviceError(f"clpeak: {metric} is {told.figures[metric]:.3g} us, which is more than it ran")
+    note = "clpeak's kernel is another: as many of the largest work-groups as there are compute units, each item one load"
+    ns = max(1, round(1000 * told.figures[metric]))
+    return Reported((ns,), 0, ops=1, notes=(note,), facts=_facts(told, metric))
+
+
+def _several(info: DeviceInfo, groups: int) -> bool:
+    """What clpeak launches has a work-group of the largest size for each compute unit: of ours the nearest."""
+    return groups == 1024
+
+
+@benchmark(
+    Metric("round_trip", "ns", "ops", "cost", "lower"),
+    suite="sync",
+    source="clpeak (Bhat)",
+    peer_of="launch",
+    here=_has("clpeak"),
+    where=_several,
+    groups=axis(1024),
+)
+def clpeak_launch(device: Device, groups: int) -> Reported:
+    """Launch of a small kernel until the host knows that it ended, by clpeak.
+
+    Raises Skip where clpeak does not see this device, DeviceError where it fails.
+    """
+    return _latency(device, "roundtrip")
+
+
+@benchmark(
+    Metric("queued_to_start", "ns", "ops", "cost", "lower"),
+    suite="sync",
+    source="clpeak (Bhat)",
+    peer_of="launch_wait",
+    here=_has("clpeak"),
+    where=_several,
+    groups=axis(1024),
+)
+def clpeak_wait(device: Device, groups: int) -> Reported:
+    """Time from a kernel's being queued to its start, by the driver's stamps, as clpeak reads them (its `dispatch`).
+
+    Raises Skip where clpeak does not see this device, DeviceError where it fails.
+    """
+    return _latency(device, "dispatch")

@@ -1,0 +1,140 @@
+"""References of spmv: a sparse matrix in CSR times a vector by SciPy, and by cuSPARSE through CuPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from clmembench.benchmarks import axis, benchmark
+from clmembench.benchmarks.peers import cuda_timing
+from clmembench.benchmarks.peers.reference_blas import HOST_TIMED
+from clmembench.benchmarks.spmv import matrices
+from clmembench.benchmarks.spmv.matrices import Csr
+from clmembench.model import Array, Batch, Call, Device, DeviceError, DeviceInfo, Metric, Skip, Value, Work
+
+BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
+FORMAT = "csr"  # that both take
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Problem:
+    """The matrix and vector of spmv's point, what their product is, and by how much each row of it may be off."""
+
+    matrix: Csr
+    x: npt.NDArray[np.float64]
+    y: npt.NDArray[np.float64]
+    allowed: npt.NDArray[np.float64]
+    nbytes: int  # that any format must move, as spmv counts them
+
+
+@lru_cache(maxsize=1)
+def _made(matrix: str, seed: int, most: int) -> _Problem:
+    """Raises ValueError with what is wrong with the matrix."""
+    a = matrices.generate(matrix, seed, most) if matrix in matrices.GENERATED else matrices.read(matrix)
+    x = np.random.default_rng([seed, 1]).uniform(0.5, 1.5, a.columns)
+    rows = np.repeat(np.arange(a.rows), a.row_lengths)
+    terms = a.values * x[a.indices]
+    # by no library that is measured
+    y, magnitude = (np.bincount(rows, of, a.rows).astype(np.float64) for of in (terms, np.abs(terms)))
+    # Higham 2002, section 3.1, for both sides: see spmv
+    allowed = 2 * (a.row_lengths + 2.0) * (magnitude * 2.0**-53 + np.finfo(float).smallest_subnormal)
+    met = np.zeros(a.columns, dtype=bool)
+    met[a.indices] = True
+    return _Problem(a, x, y, allowed, 12 * a.nonzeros + 4 * (a.rows + 1) + 8 * int(met.sum()) + 8 * a.rows)
+
+
+def _problem(matrix: str, seed: int, info: DeviceInfo) -> _Problem:
+    """Raises Skip for a generated matrix that cannot be had, DeviceError for a file that cannot be read."""
+    try:
+        return _made(matrix, seed % 2**32, matrices.MOST if info.array_bytes is None else info.array_bytes // 8)
+    except ValueError as error:
+        raise (Skip if matrix in matrices.GENERATED else DeviceError)(str(error)) from error
+
+
+def _check(problem: _Problem, product: Callable[[], Array]) -> Callable[[], None]:
+    def check() -> None:
+        found = product()
+        wrong = np.flatnonzero(~(np.abs(found - problem.y) <= problem.allowed))  # a NaN is not within anything
+        assert not len(wrong), (
+            f"{len(wrong)} of {len(found)} rows of the library's product are wrong, first row {wrong[:1].sum()}"
+        )
+
+    return check
+
+
+@benchmark(
+    BANDWIDTH,
+    suite="compute",
+    source="SciPy's csr_array",
+    peer_of="spmv",
+    here=lambda info: info.kind == "cpu",
+    x="matrix",
+    matrix=axis(*matrices.GENERATED, accepts=matrices.is_file),
+)
+def scipy_spmv(device: Device, matrix: str) -> Work:
+    """A sparse matrix in CSR times a vector by SciPy, on one thread; the same matrix and vector as spmv's.
+
+    Bytes are spmv's, those that any format must move. SciPy makes the array of its result anew each time. Every row is compared
+    within the rounding error of a sum of its length. Raises Skip and DeviceError as spmv does.
+    """
+    import scipy
+    from scipy.sparse import csr_array
+
+    problem = _problem(matrix, device.seed, device.info)
+    a = problem.matrix
+    stored = csr_array((a.values, a.indices, a.indptr), shape=(a.rows, a.columns))
+    found: dict[str, Array] = {"y": np.full(a.rows, np.nan)}
+
+    def multiply() -> None:
+        found["y"] = np.asarray(stored @ problem.x)
+
+    facts: Mapping[str, Value] = {
+        "library": "SciPy",
+        "version": scipy.__version__,
+        "threads": 1,
+        "timed": HOST_TIMED,
+        "format": FORMAT,
+    }
+    check = _check(problem, lambda: found["y"])
+    return Work((Call(multiply),), problem.nbytes, 2 * a.nonzeros, 1, check=check, clock="host", facts=facts)
+
+
+@benchmark(
+    BANDWIDTH,
+    suite="compute",
+    source="NVIDIA's cuSPARSE, as CuPy has it",
+    peer_of="spmv",
+    here=cuda_timing.here,
+    x="matrix",
+    matrix=axis(*matrices.GENERATED, accepts=matrices.is_file),
+)
+def cusparse_spmv(device: Device, matrix: str) -> Work:
+    """A sparse matrix in CSR times a vector by cuSPARSE; the same matrix and vector as spmv's.
+
+    Bytes are spmv's, those that any format must move. Entries that a row has twice are added up first, as CuPy asks: the
+    generated power_law has a few. Passes are queued behind a kernel that keeps the GPU busy, between two CUDA events. Every row
+    is compared within the rounding error of a sum of its length. Raises Skip where CuPy does not work or does not see this GPU.
+    """
+    cupy = cuda_timing.cupy_on(device.info)
+    from cupyx import cusparse
+    from cupyx.scipy.sparse import csr_matrix
+
+    problem = _problem(matrix, device.seed, device.info)
+    a = problem.matrix
+    parts = tuple(cupy.asarray(part) for part in (a.values, a.indices, a.indptr))
+    stored = csr_matrix(parts, shape=(a.rows, a.columns))
+    stored.sum_duplicates()
+    x, y = cupy.asarray(problem.x), cupy.full(a.rows, np.nan)
+
+    def multiply() -> object:
+        return cusparse.spmv(stored, x, y, alpha=1.0, beta=0.0)
+
+    library = cupy.cuda.cusparse
+    facts = cuda_timing.facts(cupy, "cuSPARSE", lambda: library.getVersion(cupy.cuda.device.get_cusparse_handle()), 1000)
+    check = _check(problem, lambda: np.asarray(cupy.asnumpy(y)))
+    commands = (Batch(cuda_timing.batch(cupy, multiply)),)
+    return Work(commands, problem.nbytes, 2 * a.nonzeros, 1, check=check, facts={**facts, "format": FORMAT})

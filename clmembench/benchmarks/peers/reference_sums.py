@@ -1,0 +1,86 @@
+"""References of reduction: the sum of n doubles by NumPy, and by CUB through CuPy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from clmembench.benchmarks import axis_of, benchmark
+from clmembench.benchmarks.peers import cuda_timing
+from clmembench.benchmarks.peers.reference_blas import HOST_TIMED
+from clmembench.benchmarks.reduction import ROW_BITS, SEED, mixed, total
+from clmembench.model import Array, Batch, Call, Device, DeviceInfo, Metric, Skip, Value, Work
+
+BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
+LEAST = 1 << 20  # elements: with fewer a call from Python is much of the time
+
+
+def _long(info: DeviceInfo, n: int) -> bool:
+    return n >= LEAST
+
+
+def _parts(n: int, seed: int) -> tuple[Array, Array]:
+    """What reduction's elements are sums of: 1 and a number of the row, (rows, 1), and one of the column, (1, columns)."""
+    columns, rows = 1 << ROW_BITS, -(-n // (1 << ROW_BITS))
+    row = 1 + mixed(np.arange(rows), seed ^ 0xFFFFFFFF).astype(np.float64)
+    return row[:, None], mixed(np.arange(columns), seed).astype(np.float64)[None, :]
+
+
+def _check(found: Any, n: int, seed: int) -> None:
+    wanted = total(n, seed)
+    assert float(found) == wanted, f"the library's sum is {float(found)!r}, not {wanted}"
+
+
+@benchmark(
+    BANDWIDTH,
+    suite="sync",
+    source="NumPy's sum",
+    peer_of="reduction",
+    here=lambda info: info.kind == "cpu",
+    where=_long,
+    x="n",
+    n=axis_of(lambda info: (1 << 20, 1 << 25)),
+)
+def numpy_sum(device: Device, n: int) -> Work:
+    """The sum of n doubles by NumPy, on one thread; the same elements as reduction's, from a million of them on.
+
+    Bytes are those of the n doubles. The sum is compared exactly. Raises Skip where they do not fit the host.
+    """
+    if 4 * 8 * n > device.info.host_mem_bytes:
+        raise Skip("the elements do not fit into this host's memory: lower n")
+    seed = (SEED + device.seed) % 2**32
+    elements = np.add(*_parts(n, seed)).ravel()[:n]
+    found = np.full(1, np.nan)
+    facts: Mapping[str, Value] = {"library": "NumPy", "version": np.__version__, "threads": 1, "timed": HOST_TIMED}
+    call = Call(lambda: np.sum(elements, out=found[0:1].reshape(())))
+    return Work((call,), nbytes=8 * n, flops=n - 1, ops=1, check=lambda: _check(found[0], n, seed), clock="host", facts=facts)
+
+
+@benchmark(
+    BANDWIDTH,
+    suite="sync",
+    source="NVIDIA's CUB, as CuPy has it",
+    peer_of="reduction",
+    here=cuda_timing.here,
+    where=_long,
+    x="n",
+    n=axis_of(lambda info: (1 << 24, 1 << 28)),
+)
+def cub_sum(device: Device, n: int) -> Work:
+    """The sum of n doubles by CUB, to one double in device memory; the same elements as reduction's, from a million of them on.
+
+    Bytes are those of the n doubles. Passes are queued behind a kernel that keeps the GPU busy, between two CUDA events. The
+    sum is compared exactly. Raises Skip where CuPy does not work or does not see this GPU, or where the elements do not fit.
+    """
+    if 3 * 8 * n > device.info.global_mem_bytes:
+        raise Skip("the elements do not fit into this device's memory: lower n")
+    cupy = cuda_timing.cupy_on(device.info)
+    cupy._core.set_reduction_accelerators(["cub"])
+    seed = (SEED + device.seed) % 2**32
+    elements = cupy.add(*map(cupy.asarray, _parts(n, seed))).ravel()[:n]
+    found = cupy.full((), np.nan)
+    facts = cuda_timing.facts(cupy, "CUB", lambda: int(cupy.cuda.cub.get_build_version()), 100_000)
+    batch = Batch(cuda_timing.batch(cupy, lambda: cupy.sum(elements, out=found)))
+    return Work((batch,), nbytes=8 * n, flops=n - 1, ops=1, check=lambda: _check(found, n, seed), facts=facts)

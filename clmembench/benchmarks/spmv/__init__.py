@@ -1,0 +1,1 @@
+"""A sparse matrix times a vector."""

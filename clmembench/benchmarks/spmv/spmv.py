@@ -1,0 +1,246 @@
+"""B8: a sparse matrix times a vector, in double: what is left of memory's bandwidth when one operand is gathered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from clmembench.benchmarks import BANDWIDTH, axis, axis_of, benchmark
+from clmembench.benchmarks.spmv import matrices
+from clmembench.benchmarks.spmv import spmv_formats as formats
+from clmembench.benchmarks.spmv import spmv_problem as problems
+from clmembench.benchmarks.spmv.matrices import Csr
+from clmembench.model import Array, Buffer, Device, DeviceInfo, Launch, Metric, Skip, Work
+from clmembench.resources import kernel_source
+
+FLOP_RATE = Metric("flop_rate", "GFLOP/s", "flops", "rate", "higher")
+TIME = Metric("time", "us", "ops", "cost", "lower", scale=1e-3)
+TEAM_NEAR = {"reservoir": 8, "banded": 32, "uniform": 16, "power_law": 16}  # the power of two from the mean row up
+BLOCKS = 64  # a compute unit: few enough to stream, many enough that long rows even out
+STREAMS = 8  # that a core's prefetchers follow at a time
+TILE = 2048  # rows whose sums a core's first cache holds
+TRAFFIC = "bandwidth is of the traffic that no format can avoid, counted for CSR: padding, and reading x again, are not in it"
+AHEAD = 512  # entries: further than a core's prefetchers go, and some KiB of its first cache
+WITHOUT = {"none": (), "ptx": ("csr_row", "csr_team"), "prefetch": ("ell", "csr_team", "csr_adaptive")}  # formats
+CHUNK = {"blocked": 8, "strided": 32}  # rows of a chunk of SELL: a vector of doubles, a sub-group
+SIGMA = 1 << 16  # rows that SELL sorts: enough for a chunk's rows to be of one length
+CORE_SUMS = 1 << 16  # of a slab, for a core: half a MiB, which second caches hold and L1 does not need to
+GROUPS = 2  # work-groups of slabs a compute unit
+RESERVED = 1 << 10  # bytes of local memory that drivers may take
+
+
+def _teams(info: DeviceInfo) -> tuple[int, ...]:
+    """Lanes of one core take turns, so that a team's only cost it time."""
+    return (2, 4) if info.kind == "cpu" else (8, 16, 4, 32, 2)
+
+
+def _work_groups(info: DeviceInfo) -> tuple[int, ...]:
+    return (64,) if info.kind == "cpu" else (128, 64, 256, 1024, 512)
+
+
+# work-groups by format, the likely winner first; the others take the first three
+SHAPES = {"csr_adaptive": (128, 256), "ell": (128, 256), "sell": (128, 64), "slab": (1024, 512)}
+PER = {"csr_adaptive": (4, 6), "slab": (1, 2)}  # entries of a work-item under way
+
+
+def _formats(info: DeviceInfo) -> tuple[str, ...]:
+    if info.kind == "cpu":
+        return ("csr_row", "sell", "slab", "ell", "csr_team")
+    return ("csr_adaptive", "csr_team", "ell", "sell", "slab", "csr_row")
+
+
+def _hints(info: DeviceInfo) -> tuple[str, ...]:
+    """The portable one, and what helps here; Clang's builtins come together."""
+    if info.kind == "cpu":
+        return ("none", "prefetch") if "nontemporal" in info.features else ("none",)
+    return ("none", "ptx") if "ptx" in info.features else ("none",)
+
+
+def _where(
+    info: DeviceInfo, matrix: str, format: str, hints: str, order: str, team: int, work_group: int, per: int, sigma: int
+) -> bool:
+    """What a format does not have stays at its first value."""
+    blocked = order == "blocked"
+    if hints == "prefetch" and not blocked and format not in WITHOUT[hints]:
+        return False
+    if (blocked and format in ("csr_team", "csr_adaptive")) or (sigma > 1 and format != "sell"):
+        return False
+    if format != "csr_team" and team != _teams(info)[0]:
+        return False
+    if blocked:  # a block is one work-item's
+        return work_group == _work_groups(info)[0] and per == _per(info)[0]
+    if info.kind == "cpu":
+        return True
+    return work_group in SHAPES.get(format, _work_groups(info)[:3]) and per in PER.get(format, _per(info)[:1])
+
+
+def _thin(
+    info: DeviceInfo, matrix: str, format: str, hints: str, order: str, team: int, work_group: int, per: int, sigma: int
+) -> bool:
+    """What may win; beside it, on one matrix for each format, what does not, and the best format without its hints."""
+    cpu, reservoir = info.kind == "cpu", matrix == "reservoir"
+    beside = hints == "none" and len(_hints(info)) > 1
+    if format in WITHOUT[hints]:
+        return False
+    if cpu and order == "strided" and not reservoir:
+        return False
+    if format == "sell":
+        return (
+            (sigma > 1) == (matrix == "power_law")
+            and (reservoir or not beside)
+            and matrix != ("power_law" if cpu else "banded")
+            and matrix != "uniform"
+        )
+    if format == "slab":
+        return matrix == "power_law" or (matrix == "uniform" and not beside)
+    if format == "ell":
+        return reservoir or (matrix == "banded" and not (cpu or beside))
+    if format == "csr_row":
+        return reservoir or (cpu and (not beside or matrix == "power_law"))
+    if format == "csr_team":  # with up to four entries a lane in a mean row
+        near = TEAM_NEAR.get(matrix, team)
+        return reservoir if cpu else near // 4 <= team <= near and matrix == "power_law"
+    return reservoir or not beside
+
+
+def _per(info: DeviceInfo) -> tuple[int, ...]:
+    return (1,) if info.kind == "cpu" else (4, 6, 1, 2)
+
+
+@benchmark(
+    FLOP_RATE,
+    BANDWIDTH,
+    TIME,
+    suite="compute",
+    source="Razzaq et al. 2016, sections IV-D2 and VI-H (B8); for the formats Bell & Garland 2009, Greathouse & Daga 2014, "
+    "Kreutzer et al. 2014, Buluç et al. 2009",
+    quick={
+        "matrix": axis("reservoir"),
+        "format": axis_of(lambda info: ("sell",) if info.kind == "cpu" else ("ell",)),
+        "hints": axis_of(lambda info: _hints(info)[-1:]),
+        "order": axis_of(lambda info: ("blocked",) if info.kind == "cpu" else ("strided",), tuning=True),
+        "team": axis_of(lambda info: _teams(info)[:1], tuning=True),
+        "work_group": axis_of(lambda info: _work_groups(info)[:2], tuning=True),
+        "per": axis_of(lambda info: _per(info)[:1], tuning=True),
+        "sigma": axis(1, tuning=True),
+    },
+    needs=["fp64"],
+    where=_where,
+    thin=_thin,
+    x="matrix",
+    scaling=lambda info: {
+        "matrix": "reservoir",
+        "format": "sell" if info.kind == "cpu" else "ell",
+        "hints": _hints(info)[-1],
+    },
+    matrix=axis(*matrices.GENERATED, accepts=matrices.is_file),
+    format=axis_of(_formats),
+    hints=axis_of(_hints, needs={"ptx": ["ptx"], "prefetch": ["nontemporal"]}),
+    order=axis_of(lambda info: ("blocked", "strided") if info.kind == "cpu" else ("strided",), tuning=True),
+    team=axis_of(_teams, tuning=True),
+    work_group=axis_of(_work_groups, tuning=True),
+    per=axis_of(_per, tuning=True),
+    sigma=axis(1, SIGMA, tuning=True),
+    version=2,
+)
+def spmv(
+    device: Device, matrix: str, format: str, hints: str, order: str, team: int, work_group: int, per: int, sigma: int
+) -> Work:
+    """A sparse matrix times a vector in double: y = A x, by CSR in rows, teams or blocks, by ELL, SELL-C-sigma and slabs.
+
+    A is generated (a reservoir's 7-point system on SPE10's grid, a band, uniformly random, power-law rows) or read from a
+    Matrix Market file; --size bounds the bytes of a generated matrix's values. 2 FLOP a nonzero. Bytes are the compulsory
+    traffic of A in CSR, whatever the format, so that formats compare: each stored nonzero's value (8) and column (4) once, 4
+    for each of rows + 1 row pointers, x (8 a column that has an entry) and y (8 a row) once. Neither a format's padding is
+    counted nor what reading x costs beyond once. `facts` say what the format stores over the nonzeros, and the host's seconds
+    from CSR to it, which are in no timed part. Every row is compared with SciPy's product within the rounding error of a sum
+    of its length.
+
+    csr_adaptive keeps CSR and adds a list of blocks; slab sorts the entries of some thousand rows by column, for matrices whose
+    columns are random. `hints`: loads past L1 by NVIDIA's PTX, prefetches by hand on CPUs.
+
+    Raises Skip for a matrix that does not fit into memory or suit the format and for work-groups that the device or the team
+    does not allow, DeviceError for a file that cannot be read.
+    """
+    info, blocked = device.info, order == "blocked"
+    if work_group > info.max_work_group:
+        raise Skip(f"a work-group of {work_group} is over this device's largest, {info.max_work_group}")
+    if format == "csr_team" and work_group % team:
+        raise Skip(f"a work-group of {work_group} is not made of whole teams of {team}")
+    if format in WITHOUT[hints]:
+        raise Skip(f"{format} has no loads of its own with hints={hints}")
+    problem = problems.problem(matrix, device.seed % 2**32, info)
+    a, lengths = problem.matrix, problem.matrix.row_lengths
+    try:
+        stored = _stored(info, a, format, hints, blocked, work_group, per, sigma)
+    except formats.Unsuited as reason:
+        raise Skip(str(reason)) from reason
+    ahead = AHEAD if hints == "prefetch" else 0
+    defines = {**stored.defines, "PTX": hints == "ptx", "AHEAD": ahead, "NONTEMPORAL": ahead > 0, "BLOCKED": blocked}
+    if format == "csr_team":
+        defines["TEAM"] = team
+    source = kernel_source("spmv_loads") + kernel_source({k: f"spmv_{v}" for k, v in FILES.items()}.get(format, "spmv"))
+    kernels = device.build(source, ITEMS=work_group, **defines)
+    y = device.alloc(8 * (a.rows + max(CHUNK.values())))  # a chunk of SELL may end behind the last row
+    buffers = [_uploaded(device, array) for array in (*stored.arrays, problem.x)]
+    group = 1 if blocked else work_group
+    items_a_group = {"csr_team": work_group // team, "csr_adaptive": 1, "slab": 1}.get(format, group)
+    groups = min(stored.items, info.compute_units * BLOCKS) if blocked else -(-stored.items // items_a_group)
+    shape = ((info.work_groups or groups) * group,), (group,)
+    count = np.uint32(stored.items)
+    parts = [device.alloc(8 * max(1, stored.parts))] if format == "csr_adaptive" else []
+    commands = [Launch(kernels[format], (*buffers, y, *parts, count), *shape)]
+    if len(stored.parted):
+        rows = _uploaded(device, stored.parted)
+        commands.append(Launch(kernels["csr_parts"], (rows, *parts, y), (len(stored.parted),)))
+    return Work(
+        commands=tuple(commands),
+        nbytes=12 * a.nonzeros + 4 * (a.rows + 1) + 8 * problem.met + 8 * a.rows,
+        flops=2 * a.nonzeros,
+        ops=1,
+        outputs=((y, problem.y.nbytes),),
+        check=problems.check_of(device, y, problem),
+        busy=info.compute_units if info.kind == "cpu" and _even(a, groups, info.compute_units) else 0,
+        notes=(TRAFFIC, f"{matrix}: {a.rows} rows, {a.nonzeros} nonzeros, {lengths.min()} to {lengths.max()} in a row"),
+        facts={"stored_over_nonzeros": stored.entries / max(1, a.nonzeros), "conversion_s": stored.seconds},
+    )
+
+
+def _even(a: Csr, groups: int, units: int) -> bool:
+    """Whether each work-group has at most a quarter of a compute unit's share of the entries, so that all units work
+    until about the end: one dense row holds up whoever has it, which is slow and right."""
+    largest = np.diff(a.indptr[np.linspace(0, a.rows, groups + 1).astype(np.int64)]).max()
+    return bool(4 * units * int(largest) <= a.nonzeros)
+
+
+FILES = {"csr_adaptive": "adaptive", "sell": "sell", "slab": "slab"}  # formats with a file of their own
+
+
+def _stored(
+    info: DeviceInfo, a: Csr, format: str, hints: str, blocked: bool, work_group: int, per: int, sigma: int
+) -> formats.Stored:
+    """The matrix as that format's kernel takes it. Raises Skip and formats.Unsuited where it cannot."""
+    if format == "csr_adaptive":
+        return formats.blocks(a, work_group, per)
+    if format == "slab":
+        if not blocked and hints == "none" and "int64_atomics" not in info.features:
+            raise Skip("without 64-bit atomics in local memory, work-items cannot add up a slab")
+        if blocked:
+            return formats.slabs(a, info.compute_units, CORE_SUMS, False)
+        stored = formats.slabs(a, GROUPS * info.compute_units, (info.local_mem_bytes - RESERVED) // 8, True)
+        return replace(stored, defines={**stored.defines, "PER": per})
+    if format == "sell":
+        return formats.sell(a, CHUNK["blocked" if blocked else "strided"], sigma)
+    if format == "ell":
+        formats.refuse_padded("ELL", int(a.row_lengths.max()) * a.rows, a)
+        problems.refuse_large(info, a.rows, a.columns, int(a.row_lengths.max()) * a.rows)
+        stored = formats.ell(a)
+        return replace(stored, defines={**stored.defines, "TILE": TILE, "STREAMS": STREAMS})
+    return formats.Stored((a.values, a.indices, a.indptr), {}, a.nonzeros, a.rows)
+
+
+def _uploaded(device: Device, array: Array) -> Buffer:
+    buffer = device.alloc(array.nbytes)
+    device.upload(buffer, array)
+    return buffer

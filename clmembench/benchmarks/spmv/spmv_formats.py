@@ -1,0 +1,226 @@
+"""The formats that spmv converts CSR to on the host, and how long that took: ELL, SELL-C-sigma, blocks of CSR, slabs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from clmembench.benchmarks.spmv.matrices import Csr
+from clmembench.model import Array, Value
+
+ALIGN = 32  # rows: entries of ELL begin at whole lines
+MOST_PADDED = 3.0  # entries that ELL and SELL store over nonzeros
+RUN = 256  # entries of a slab that share a first column
+SHIFT = 28  # as in spmv_adaptive.cl
+ROUND = 12  # steps of a sum that a round's barrier costs
+LONG_TILES = 8  # tiles, from which on a row is parted among work-groups
+SUM_ENTRIES = 64  # of a row, that one of a slab's sums takes where many work-items add to it
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stored:
+    """A matrix as a kernel takes it: arrays in the order of the kernel's arguments, what the kernel is built with, how many
+    entries it stores (padding is among them), over how many items it loops, and the host's seconds from CSR to there."""
+
+    arrays: tuple[Array, ...]
+    defines: Mapping[str, Value]
+    entries: int
+    items: int
+    seconds: float = 0.0
+    parts: int = 0  # of rows that several work-groups share
+    parted: Array = field(default_factory=lambda: np.zeros((0, 4), np.uint32))  # row, first part, parts of each such row
+
+
+class Unsuited(Exception):
+    """A matrix that a format cannot hold; the message says why."""
+
+
+def _kept(convert: Callable[..., Stored]) -> Callable[..., Stored]:
+    """The last conversion is kept for the next point, with its time. That is no measurement: a note beside one."""
+
+    @lru_cache(maxsize=1)
+    def timed(*args: Any) -> Stored:
+        started = time.perf_counter()
+        stored = convert(*args)
+        return replace(stored, seconds=time.perf_counter() - started)
+
+    return timed
+
+
+@_kept
+def ell(a: Csr) -> Stored:
+    """Padded rows (Bell & Garland 2009): entry k of row r at [k, r] of (width, pitch); padding is 0 times x[0]."""
+    shape = int(a.row_lengths.max()), -(-a.rows // ALIGN) * ALIGN
+    indices, values = np.zeros(shape, np.int32), np.zeros(shape)
+    for k, rows, at in _columns(a.row_lengths, a.indptr[:-1]):
+        indices[k, rows] = a.indices[at]
+        values[k, rows] = a.values[at]
+    return Stored((values, indices), {"WIDTH": shape[0], "PITCH": shape[1]}, values.size, a.rows)
+
+
+@_kept
+def sell(a: Csr, chunk: int, sigma: int) -> Stored:
+    """SELL-C-sigma (Kreutzer et al. 2014): rows sorted by length within windows of `sigma`, in chunks of `chunk` rows, each
+    padded to its longest. Raises Unsuited where that is far more.
+
+    Arrays: values and indices, entry k of slot s at (begins[s // chunk] + k) * chunk + s % chunk; begins (chunks + 1,); order
+    (slots,), the row of each slot, those from `rows` on being none.
+    """
+    slots = -(-a.rows // chunk) * chunk
+    lengths, begins_of = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
+    lengths[: a.rows], begins_of[: a.rows] = a.row_lengths, a.indptr[:-1]
+    order = np.arange(slots)
+    if sigma > 1:
+        longest = int(lengths.max())
+        order = np.argsort(order // sigma * (longest + 1) + longest - lengths, kind="stable")
+        lengths, begins_of = lengths[order], begins_of[order]
+    begins = _ends(lengths.reshape(-1, chunk).max(axis=1))
+    refuse_padded("SELL", int(begins[-1] - lengths.max()) * chunk, a)  # one chunk may be as it likes: few rows are no padding
+    indices, values = np.zeros(begins[-1] * chunk, np.int32), np.zeros(begins[-1] * chunk)
+    places = np.repeat(begins[:-1] * chunk, chunk) + np.arange(slots) % chunk
+    for k, rows, at in _columns(lengths, begins_of):
+        to = places[rows] + k * chunk
+        indices[to] = a.indices[at]
+        values[to] = a.values[at]
+    arrays = (values, indices, begins.astype(np.int32), order.astype(np.int32))
+    return Stored(arrays, {"CHUNK": chunk, "SORTED": sigma > 1}, values.size, slots)
+
+
+@_kept
+def blocks(a: Csr, work_group: int, per: int) -> Stored:
+    """CSR and blocks of it (Greathouse & Daga 2014; Daga & Greathouse 2015): whole rows of up to work_group * per entries, a
+    longer row by itself, a much longer one in parts. Blocks are (blocks, 4) of uint32: see spmv_adaptive.cl. How many lanes
+    add up a row is what takes a block the fewest steps, given its longest row."""
+    tile = work_group * per
+    ends, begins = a.indptr.astype(np.int64), [0]
+    while begins[-1] < a.rows:
+        fits = int(np.searchsorted(ends, ends[begins[-1]] + tile, side="right")) - 1
+        begins.append(min(max(fits, begins[-1] + 1), begins[-1] + 4 * work_group))
+    first, rows = np.array(begins[:-1]), np.diff(begins)
+    entries, longest = ends[first + rows] - ends[first], np.maximum.reduceat(a.row_lengths, first)
+    steps = []
+    for shift in range(min(6, work_group.bit_length())):
+        rounds = -(-rows * (1 << shift) // work_group)
+        steps.append(
+            rounds * (ROUND if shift else 2) + (longest + (rounds - 1) * entries / rows) / (1 << shift) + rounds * shift
+        )
+    shift = np.argmin(steps, axis=0)
+    table = np.stack([first, rows, ends[first], entries | shift << SHIFT], axis=1)
+    most = LONG_TILES * tile
+    huge = np.flatnonzero(entries > most)
+    counts = -(-entries[huge] // most)
+    table[huge, 1] = 0
+    parted = np.stack([first[huge], np.cumsum(counts) - counts, counts, counts], axis=1)
+    parts = np.repeat(huge, counts)
+    number = np.arange(len(parts)) - np.repeat(parted[:, 1], counts)
+    pieces = np.zeros((len(parts), 4), np.int64)
+    pieces[:, 0], pieces[:, 2] = np.arange(len(parts)), ends[first[parts]] + number * most
+    pieces[:, 3] = np.minimum(ends[first[parts] + 1] - pieces[:, 2], most)
+    table = np.concatenate([pieces, np.delete(table, huge, axis=0)]).astype(np.uint32)
+    arrays = (a.values, a.indices, a.indptr, table)
+    return Stored(arrays, {"PER": per}, a.nonzeros, len(table), parts=len(parts), parted=parted.astype(np.uint32))
+
+
+@_kept
+def slabs(a: Csr, least: int, most_sums: int, shared: bool) -> Stored:
+    """Slabs of rows with about as many entries each, a multiple of `least` of them where there are rows enough; the entries of
+    each by column. A slab has at most `most_sums` sums: one a row, and where a work-group shares them further ones of rows
+    with over SUM_ENTRIES entries. Like the blocks of Buluç et al. 2009 as wide as the matrix.
+
+    Arrays: values; words, a sum above a column within its run; the first column of each run; the first run, row and further sum
+    of each slab (slabs + 1,); the row of each further sum within its slab. Raises Unsuited where 32 bits cannot hold a word.
+    """
+    lengths = a.row_lengths.astype(np.int64)
+    sums = np.maximum(1, -(-lengths // SUM_ENTRIES)) if shared else np.ones(a.rows, np.int64)
+    before = _ends(sums)
+    begins = _slab_begins(a.indptr, before, least, most_sums)
+    rows, room = np.diff(begins), np.diff(before[begins])
+    bits = 32 - max(1, int(room.max() - 1).bit_length())
+    row, position, column = _by_column(a)
+    slab_of = np.repeat(np.arange(len(rows)), rows).astype(
+        np.uint16 if len(rows) < 2**16 else np.uint32
+    )  # short ones sort fast
+    order = np.argsort(slab_of[row], kind="stable")
+    row, position, column = row[order], position[order], column[order]
+    # a row's entries go to its sums in turn; the first sum is at the row's place, the others behind those of all rows
+    place = (np.arange(a.rows) - np.repeat(begins[:-1], rows)).astype(np.uint32)[row]
+    several = np.flatnonzero((sums > 1)[row])
+    of = row[several]
+    turn = (position[several] - a.indptr[of]) % sums[of]
+    first_further = np.repeat(rows - before[begins[:-1]] + begins[:-1], rows) + before[:-1] - np.arange(a.rows) - 1
+    place[several] = np.where(turn == 0, place[several], first_further[of] + turn)
+    counts = np.diff(a.indptr[begins])
+    runs = _ends(-(-counts // RUN))
+    at = np.arange(len(row)) + np.repeat(runs[:-1] * RUN - (np.cumsum(counts) - counts), counts)
+    values, words = np.zeros(runs[-1] * RUN), np.zeros(runs[-1] * RUN, np.uint32)
+    values[at], words[at] = a.values[position], column
+    bases = words[::RUN].astype(np.int32)  # a run's first entry is never padding
+    column = column - np.repeat(bases, RUN)[at]
+    if len(column) and column.max() >> bits:
+        raise Unsuited(f"{RUN} entries of a slab span {column.max()} columns, more than the {bits} bits beside a row's hold")
+    words[at] = place << np.uint32(bits) | column.astype(np.uint32)
+    extras = np.repeat(np.arange(a.rows), sums - 1) - np.repeat(begins[:-1], room - rows)
+    small: list[Array] = [bases, runs, begins, _ends(room - rows), extras]
+    arrays = (values, words, *(_some(array.astype(np.int32)) for array in small))
+    return Stored(arrays, {"COLUMN_BITS": bits, "RUN": RUN, "SUMS": int(room.max())}, values.size, len(rows))
+
+
+def refuse_padded(format: str, stored: int, a: Csr) -> None:
+    """Raises Unsuited for a format that would store far more than the nonzeros: what it showed would be its padding."""
+    if stored > MOST_PADDED * a.nonzeros or stored >= 2**31:
+        rows = f"the longest row has {a.row_lengths.max()}, the mean {a.nonzeros / a.rows:.3g}"
+        raise Unsuited(f"{format} would store {stored / max(1, a.nonzeros):.3g} times the nonzeros: {rows}")
+
+
+def _slab_begins(indptr: npt.NDArray[np.int32], before: Ints, least: int, most_sums: int) -> Ints:
+    """The first row of each slab, and one past the last: a multiple of `least` slabs of about as many entries, enough of them
+    for no slab to have more than `most_sums` sums. Raises Unsuited where no number of slabs is enough."""
+    if most_sums < 1:
+        raise Unsuited("there is no local memory for a slab's sums")
+    rows, rounds = len(indptr) - 1, max(1, -(-int(before[-1]) // (least * most_sums)))
+    while True:
+        slabs = min(least * rounds, rows)
+        begins = np.searchsorted(indptr, int(indptr[-1]) * np.arange(slabs + 1, dtype=np.int64) // slabs).astype(np.int64)
+        begins[0], begins[-1] = 0, rows
+        begins = np.unique(begins)
+        if np.diff(before[begins]).max() <= most_sums:
+            return begins
+        if slabs == rows or rounds > 64:
+            raise Unsuited(f"a slab would have over {most_sums} sums, which is what local memory holds")
+        rounds += 1
+
+
+def _by_column(a: Csr) -> tuple[Array, Array, Array]:
+    """Row, place in CSR and column of every entry, column by column, all int32; rows ascend within one."""
+    from scipy.sparse import csr_array
+
+    places = np.arange(a.nonzeros, dtype=np.int32)
+    turned = csr_array((places, a.indices, a.indptr), shape=(a.rows, a.columns)).tocsc()
+    return turned.indices, turned.data, np.repeat(np.arange(a.columns, dtype=np.int32), np.diff(turned.indptr))
+
+
+def _columns(lengths: npt.NDArray[Any], begins: npt.NDArray[Any]) -> Any:
+    """For every k: k, the rows that have an entry k, and the places of these entries in CSR."""
+    rows = np.arange(len(lengths))
+    for k in range(int(lengths.max(initial=0))):
+        rows = rows[lengths[rows] > k]
+        yield k, rows, begins[rows] + k
+
+
+def _ends(counts: npt.NDArray[Any]) -> Ints:
+    ends = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=ends[1:])
+    return ends
+
+
+def _some(array: Array) -> Array:
+    """A device's buffer cannot be empty."""
+    return array if len(array) else np.zeros(1, array.dtype)

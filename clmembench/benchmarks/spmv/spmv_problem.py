@@ -1,0 +1,80 @@
+"""What spmv multiplies, whether it fits, and whether a product is right; made once for all points of one matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from clmembench.benchmarks.spmv import matrices
+from clmembench.benchmarks.spmv.matrices import Csr
+from clmembench.model import Buffer, Device, DeviceError, DeviceInfo, Skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """A matrix, a vector, their product, and by how much each row of a right result may differ from it."""
+
+    matrix: Csr
+    x: npt.NDArray[np.float64]
+    y: npt.NDArray[np.float64]
+    allowed: npt.NDArray[np.float64]
+    met: int  # columns that have an entry: the part of x that must be read
+
+
+@lru_cache(maxsize=1)
+def made(matrix: str, seed: int, most: int) -> Problem:
+    """Raises ValueError with what is wrong with the matrix."""
+    a = matrices.generate(matrix, seed, most) if matrix in matrices.GENERATED else matrices.read(matrix)
+    x = np.random.default_rng([seed, 1]).uniform(0.5, 1.5, a.columns)
+    y, magnitude = matrices.product(a, x), matrices.product(a, x, absolute=True)
+    if not np.isfinite(magnitude).all():
+        raise ValueError(f"{matrix}: products of its values and numbers about 1 overflow")
+    # Higham 2002, section 3.1: a sum of n products in any order is off by at most n u times the sum of their magnitudes; here
+    # both sides may be. Products below the normal numbers lose one step of the smallest ones each.
+    terms = a.row_lengths + 2.0
+    allowed = 2 * terms * (magnitude * 2.0**-53 + np.finfo(float).smallest_subnormal)
+    met = np.zeros(a.columns, dtype=bool)
+    met[a.indices] = True
+    return Problem(a, x, y, allowed, int(met.sum()))
+
+
+def problem(matrix: str, seed: int, info: DeviceInfo) -> Problem:
+    """The problem, made once for all points of one matrix. Raises Skip where it would not fit, DeviceError for a file that
+    cannot be read: the user named it, so nothing measured is a failure."""
+    most = matrices.MOST if info.array_bytes is None else info.array_bytes // 8
+    try:
+        if matrix not in matrices.GENERATED:
+            promised = matrices.outline(matrix)
+            refuse_large(info, promised.rows, promised.columns, promised.nonzeros)
+        found = made(matrix, seed, most)
+    except ValueError as error:
+        raise (Skip if matrix in matrices.GENERATED else DeviceError)(str(error)) from error
+    refuse_large(info, found.matrix.rows, found.matrix.columns, found.matrix.nonzeros)
+    return found
+
+
+def refuse_large(info: DeviceInfo, rows: int, columns: int, stored: int) -> None:
+    """Raises Skip for a matrix of that many stored entries that would not fit beside what the host makes it from."""
+    nbytes, largest = 12 * stored + 12 * rows + 8 * columns, 8 * max(stored, rows, columns)
+    host = 4 * nbytes > info.host_mem_bytes
+    if largest > info.max_alloc_bytes or 2 * nbytes > info.global_mem_bytes or host:
+        size, whose = f"{nbytes / 2**30:.2g} GiB of matrix and vectors", "host" if host else "device"
+        raise Skip(f"{size} are too much for this {whose}: lower --size, or take a smaller file")
+
+
+def check_of(device: Device, y: Buffer, problem: Problem) -> Callable[[], None]:
+    """A check of y against the problem's product, for Work; it raises AssertionError with the first wrong row."""
+
+    def check() -> None:
+        found = device.download(y, np.float64, len(problem.y))
+        wrong = np.flatnonzero(~(np.abs(found - problem.y) <= problem.allowed))  # a NaN is not within anything
+        if len(wrong):
+            row = wrong[0]
+            values = f"{float(found[row])!r} and not {float(problem.y[row])!r} within {problem.allowed[row]:.1e}"
+            raise AssertionError(f"{len(wrong)} of {len(found)} rows are wrong, the first is row {row}: {values}")
+
+    return check

@@ -1,0 +1,168 @@
+"""`compare`, `baseline` and `check`: runs held against each other."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clmembench.cli import exit_codes, output_file, stored
+
+if TYPE_CHECKING:
+    from clmembench.analysis.compare import Comparison
+    from clmembench.model import Run
+
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Also compare benchmarks whose version or kernels changed, and other devices; warns."),
+]
+Margin = Annotated[
+    str, typer.Option(help="What counts as the same: 5%; less is never called faster or slower.", metavar="PERCENT")
+]
+
+baseline = typer.Typer(help="Create the baseline that `check` compares runs with.", no_args_is_help=True)
+
+
+def compare(
+    paths: Annotated[list[Path], typer.Argument(metavar="A B [C...]", help="Results files; each is compared with A.")],
+    margin: Margin = "5%",
+    force: Force = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also list what is the same.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="A list with one object for each run after the first.")] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Measure two builds, drivers or options interleaved: see compare --live --help.")
+    ] = False,
+) -> None:
+    """Compare runs: the ratio of medians with its 95% interval for every common point; faster, slower, same or undecided."""
+    from clmembench.report import comparison
+
+    if len(paths) < 2:
+        exit_codes.stop("compare needs two runs or more", exit_codes.USAGE)
+    first, *others = (_judged(path) for path in paths)
+    found = [_compared(first, other, _fraction(margin), force) for other in others]
+    names = [str(path) for path in paths]
+    print(comparison.to_json(names, found) if as_json else comparison.as_text(names, found, everything))
+
+
+@baseline.command("create")
+def create(
+    paths: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs of one device: several show how they differ.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The baseline, a results file.")] = Path("baseline.jsonl"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")] = False,
+    force: Force = False,
+) -> None:
+    """Create a baseline of one run or several: their measured points, with each run's processes beside the others'."""
+    from clmembench.analysis import matching
+    from clmembench.results import jsonl
+
+    output_file.check(output, overwrite, name="baseline.jsonl")
+    output_file.differs(output, paths)
+    runs = [stored.load(path) for path in paths]
+    for run in runs[1:]:
+        _poolable(runs[0], run, force)
+    try:
+        made = matching.pooled(runs, ("baseline", "create", *map(str, paths)))
+        with jsonl.Writer(output, made.header, overwrite) as writer:
+            for record in made.records:
+                writer.write(record)
+    except ValueError as error:
+        exit_codes.stop(str(error), exit_codes.USAGE)
+    except jsonl.ResultsError as error:
+        exit_codes.stop(str(error), exit_codes.INTERNAL)
+    print(f"wrote {output}: {len(runs)} runs, {len(made.records)} records", file=sys.stderr)
+
+
+def check(
+    path: Annotated[Path, typer.Argument(metavar="RUN", help="A results file.")],
+    against: Annotated[Path, typer.Option("--baseline", help="What `baseline create` made, or any results file.")],
+    junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Also write JUnit XML.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of --junit.")] = False,
+    margin: Margin = "5%",
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 6 where something is undecided or missing.")] = False,
+    force: Force = False,
+) -> None:
+    """Compare a run with a baseline: PASS (exit 0), FAIL (5: a value is slower, or its point failed) or CANNOT DECIDE (6: no
+    value could be told, or one looks far slower and is not decided); with --strict 6 where any is undecided or missing."""
+    from clmembench.analysis.baseline_check import advice, judge
+    from clmembench.report import comparison
+
+    margin_share = _fraction(margin)
+    if junit is not None:
+        output_file.check(junit, overwrite, "--junit", "check.xml", pipe=True)
+        output_file.differs(junit, (path, against), "--junit")
+    first, second = _judged(against), _judged(path)
+    _same_device(first, second, force)
+    found = _compared(first, second, margin_share, force)
+    judged = judge(found, margin_share)
+    if junit is not None:
+        output_file.write(junit, comparison.to_junit(found), overwrite, "--junit")
+    print(comparison.judgement_text(judged))
+    print(comparison.as_text([str(against), str(path)], [found], everything=False))
+    if judged.outcome == "FAIL":
+        exit_codes.stop(f"{judged.reason}: see in another run which of them stay so", exit_codes.REGRESSION)
+    if judged.outcome == "CANNOT DECIDE":
+        exit_codes.stop(f"{judged.reason}: {advice(judged)}", exit_codes.INCONCLUSIVE)
+    if strict and judged.open:
+        exit_codes.stop(f"{judged.open} values are undecided or missing: {advice(judged)}", exit_codes.INCONCLUSIVE)
+
+
+def _judged(path: Path) -> Run:
+    from clmembench.gates.whole import judged_run
+
+    run = stored.load(path)
+    return judged_run(run, stored.sheet_of(run))
+
+
+def _compared(first: Run, second: Run, margin: float, force: bool) -> Comparison:
+    """The comparison; ends the command where no benchmark of the two can be compared."""
+    from clmembench.analysis import compare, matching
+
+    objections = matching.objections(first, second)
+    found = compare.compare(first, second, margin, force)
+    if not found.changes and objections:
+        more = f", and {len(objections) - 1} more" if len(objections) > 1 else ""
+        code = exit_codes.USAGE
+        exit_codes.stop(f"{first.path} and {second.path} are not comparable: {objections[0]}{more}: see --force", code)
+    if force:
+        for objection in objections:
+            exit_codes.say(f"warning: {objection}")
+    return found
+
+
+def _poolable(first: Run, second: Run, force: bool) -> None:
+    """Ends the command where two runs have points of another version or kernel in common, or none; or warns where that is
+    wanted: a baseline is of one state of each benchmark."""
+    from clmembench.analysis import matching
+
+    objections = matching.objections(first, second)
+    if objections and not force:
+        more = f", and {len(objections) - 1} more" if len(objections) > 1 else ""
+        exit_codes.stop(
+            f"{first.path} and {second.path} do not make one baseline: {objections[0]}{more}: see --force", exit_codes.USAGE
+        )
+    for objection in objections:
+        exit_codes.say(f"warning: {objection}")
+
+
+def _same_device(first: Run, second: Run, force: bool) -> None:
+    """Ends the command where the baseline is of another model of device; two of one model are compared with a note."""
+    then, now = first.header.device, second.header.device
+    if then.name != now.name:
+        why = f"{first.path} is a baseline of {then.name} and {second.path} a run of {now.name}"
+        if not force:
+            exit_codes.stop(f"{why}: create a baseline of this device, use `compare`, or say --force", exit_codes.USAGE)
+        exit_codes.say(f"warning: {why}")
+    elif then.uuid != now.uuid:
+        exit_codes.say(f"note: the baseline is of another {now.name}: what two of them differ by is in the intervals")
+
+
+def _fraction(text: str) -> float:
+    try:
+        value = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1:
+        exit_codes.stop(f"--margin {text!r} is no share: write 5% or 0.05", exit_codes.USAGE)
+    return value

@@ -1,0 +1,35 @@
+"""Exit codes, and how a command ends with one: a single line on standard error."""
+
+from __future__ import annotations
+
+import sys
+from typing import NoReturn
+
+import typer
+
+from clmembench.sanitize import line
+
+OK = 0
+INTERNAL = 1
+USAGE = 2
+NO_DEVICE = 3
+FAILED = 4
+REGRESSION = 5
+INCONCLUSIVE = 6
+INTERRUPTED = 130
+
+NO_OPENCL = (
+    "no OpenCL device found. For this CPU: pip install 'clmembench[pocl]' (or a system PoCL: apt install pocl-opencl-icd). "
+    "For a GPU: install its vendor's OpenCL driver, or register it with a file in /etc/OpenCL/vendors. See README.md, Runtimes"
+)
+
+
+def say(message: str) -> None:
+    """One line on standard error, harmless whatever a file or a driver put into it."""
+    print(line(f"clmembench: {message}"), file=sys.stderr)
+
+
+def stop(message: str, code: int) -> NoReturn:
+    """End the command with one line on standard error."""
+    say(message)
+    raise typer.Exit(code)

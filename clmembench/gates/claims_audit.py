@@ -1,0 +1,93 @@
+"""A device's claims against what a run measured and what its sheet says. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from clmembench.gates.whole import CLOCK, latency_curve
+from clmembench.infer import plateaus
+from clmembench.model import Run
+from clmembench.specs.claims import NEAR, Verdict
+from clmembench.specs.sheets import SpecSheet
+from clmembench.units import format_bytes, format_value
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a driver says of one thing, what is known of it, and whether they agree; `found` says from where."""
+
+    what: str
+    claimed: str
+    found: str
+    verdict: Verdict
+
+
+def audit(run: Run, sheet: SpecSheet | None) -> list[Claim]:
+    """Every claim that this run, judged before (gates), or the sheet can say something of."""
+    return [*_cache(run, sheet), *_local_memory(run, sheet), *_clock(run), *_timer(run), *_features(run)]
+
+
+def _cache(run: Run, sheet: SpecSheet | None) -> Iterator[Claim]:
+    """The largest cache, against the last knee of a latency curve that settled behind it."""
+    claimed = run.header.device.cache_bytes
+    said = format_bytes(claimed, 1) if claimed else "none"
+    figures = sheet.figures if sheet is not None else {}
+    last_level = figures.get("l3_bytes") or (figures.get("l2_bytes") if run.header.device.kind != "cpu" else None)
+    if last_level is not None:
+        agrees = last_level.value / NEAR <= claimed <= last_level.value * NEAR
+        found = f"{format_bytes(int(last_level.value), 1)} by the sheet"
+        yield Claim("largest cache", said, found, "agrees" if agrees else "contradicted")
+    curve = latency_curve(run)
+    if not plateaus.settled(curve, plateaus.floor_bytes(run.header.device)):
+        return
+    last = plateaus.plateaus(curve)[-2]
+    fits, off = last.last_bytes, last.next_bytes or last.last_bytes
+    until = f"latency leaves its last plateau before memory between {format_bytes(fits, 1)} and {format_bytes(off, 1)}"
+    if claimed < fits / NEAR:
+        yield Claim("largest cache", said, until, "contradicted")
+    elif claimed > off * NEAR:
+        # the reach of a TLB, a share of a cache, or neighbours end a plateau before a cache does
+        yield Claim("largest cache", said, until, "not confirmed")
+    else:
+        yield Claim("largest cache", said, until, "agrees")
+
+
+def _local_memory(run: Run, sheet: SpecSheet | None) -> Iterator[Claim]:
+    figure = sheet.figures.get("local_memory_bytes") if sheet is not None else None
+    claimed = run.header.device.local_mem_bytes
+    if figure is not None:
+        agrees = claimed >= figure.value / NEAR
+        found = f"{format_bytes(int(figure.value), 1)} a work-group by the sheet; OpenCL gives a kernel no more than the claim"
+        yield Claim("local memory", format_bytes(claimed, 1), found, "agrees" if agrees else "contradicted")
+
+
+def _clock(run: Run) -> Iterator[Claim]:
+    claimed = run.header.device.max_clock_mhz / 1000
+    clocks = [ghz for r in run.records if r.core_clock is not None and (ghz := r.core_clock.ghz) is not None]
+    if clocks:
+        seen = statistics.median(clocks)
+        found = f"{format_value(seen)} GHz, the median over {len(clocks)} readings of a chain of dependent operations"
+        if claimed <= 0:
+            yield Claim("core clock", "none", found, "contradicted")
+            return
+        if claimed / NEAR <= seen <= claimed * NEAR:
+            verdict: Verdict = "agrees"
+        else:  # a boost goes beyond what some drivers claim, and an idle or capped clock stays below it
+            verdict = "not confirmed" if CLOCK[0] * claimed <= seen <= CLOCK[1] * claimed else "contradicted"
+        yield Claim("core clock", f"{format_value(claimed)} GHz", found, verdict)
+
+
+def _timer(run: Run) -> Iterator[Claim]:
+    claimed, seen = run.header.device.timer_resolution_ns, run.header.clock_step_ns
+    if seen is not None:
+        agrees = seen / 2 <= claimed <= 2 * seen
+        found = f"{format_value(seen)} ns, the step of the durations measured"
+        yield Claim("step of the event clock", f"{claimed} ns", found, "agrees" if agrees else "contradicted")
+
+
+def _features(run: Run) -> Iterator[Claim]:
+    """Features that a driver names and that did not work when they were tried."""
+    for name in sorted(set(run.header.claimed) - set(run.header.features)):
+        yield Claim(name, "yes", "it did not work when it was tried", "contradicted")

@@ -1,0 +1,91 @@
+"""What this host reports of itself, for the run header: facts a reader needs to believe a number."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import time
+from pathlib import Path
+
+from clmembench.host import cpu_topology
+from clmembench.model import Fact
+
+_VARIABLES = re.compile(r"(POCL|OCL|CLMEMBENCH|OMP|GPU)_\w+|CUDA_VISIBLE_DEVICES|CUDA_CACHE_\w+")
+_UNHEARD = {"CLMEMBENCH_LOCKS"}  # which says where a lock lies
+_PACKAGES = ("pyopencl", "pocl-binary-distribution", "numpy", "scipy", "nvidia-ml-py")
+
+
+def host() -> dict[str, Fact]:
+    """Facts of this host; None where it does not say."""
+    cpuinfo = _text("/proc/cpuinfo") or ""
+    model = re.search(r"^model name\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    return {
+        "system": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "cpu": model.group(1).strip() if model else (platform.processor() or None),
+        "logical_cpus": os.cpu_count(),
+        "usable_cpus": len(cpu_topology.usable_cpus()),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "sockets": len(set(re.findall(r"^physical id\s*:\s*(\d+)$", cpuinfo, re.MULTILINE))) or None,
+        "steal": _stolen(),
+        "cpu_limit": _cpu_limit(),
+        "cores": len({(thread.socket, thread.core) for thread in cpu_topology.read()}),
+        "virtual": bool(re.search(r"^flags\s*:.*\bhypervisor\b", cpuinfo, re.MULTILINE)),
+        "governor": _text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "load_1min": round(load, 2) if load is not None else None,
+    }
+
+
+def _stolen() -> float | None:
+    """Share of this host's CPU time that the hypervisor gave to others, over a moment; None where the system does not say."""
+
+    def read() -> tuple[int, int] | None:
+        fields = ((_text("/proc/stat") or "").splitlines() or [""])[0].split()[1:9]
+        return (int(fields[7]), sum(map(int, fields))) if len(fields) == 8 else None
+
+    before = read()
+    time.sleep(0.2 if before else 0)
+    after = read()
+    if before is None or after is None or after[1] <= before[1]:
+        return None
+    return round((after[0] - before[0]) / (after[1] - before[1]), 4)
+
+
+def _cpu_limit(root: Path = Path("/sys/fs/cgroup")) -> float | None:
+    """CPUs that control groups allow this process in all, by either version of them; None where there is no limit."""
+    limit = (_text(str(root / "cpu.max")) or "").split()
+    if not limit:
+        quota, period = (_text(str(root / "cpu" / f"cpu.cfs_{name}_us")) for name in ("quota", "period"))
+        limit = [quota or "max", period or ""]
+    try:
+        allowed = int(limit[0]) / int(limit[1])
+    except (ValueError, IndexError, ZeroDivisionError):  # "max"
+        return None
+    return round(allowed, 2) if allowed > 0 else None
+
+
+def packages() -> dict[str, str]:
+    """Versions of the packages that a result depends on, where installed."""
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def variables() -> dict[str, str]:
+    """Environment variables that change what is measured; no others are kept."""
+    return {name: value for name, value in sorted(os.environ.items()) if _VARIABLES.fullmatch(name) and name not in _UNHEARD}
+
+
+def _text(path: str) -> str | None:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError:
+        return None

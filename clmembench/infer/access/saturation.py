@@ -1,0 +1,193 @@
+"""How much a device needs on its way at once to reach its memory's bandwidth, as copies over a grid of shapes show. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from clmembench.analysis.derive import Derived
+from clmembench.infer import plateaus
+from clmembench.infer.findings import measured, undetermined
+from clmembench.model import DeviceInfo, Finding
+
+REACHED = 0.95  # of the best rate
+BEYOND = 1.5  # times what seems enough: the bytes in flight at which no more is gained, or nothing was saturated
+LEAST_SHAPES = 8
+WORD_BYTES = 4
+FIRST = "; the smallest that was tried"
+METHOD = f"copies over work-groups, their size and ILP: the least with {REACHED:.0%} of the best rate"
+CROWDED = 0.1  # of a host's CPUs, used by other programs: points of a CPU then differ by when they were measured
+NOT_SATURATED = "not saturated: see saturating_bytes"
+LOOPS = "on CPUs a work-group is a loop on a core: its work-items are not on their way at once"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One copy: how it was launched, its rate in GB/s with its interval, and bytes that its work-items load at once over the
+    whole device: at most, and at least, since nobody says how many work-groups a compute unit holds at once."""
+
+    groups: int
+    work_group: int
+    ilp: int
+    rate: float
+    low: float
+    high: float
+    most_bytes: int
+    least_bytes: float
+    evidence: tuple[str, ...]
+
+
+def shapes(values: Sequence[Derived], compute_units: int) -> list[Shape]:
+    """The good points of copy_grid that have an interval.
+
+    At least one work-group of each point is on its way on every compute unit that has one; and of more, as many as their rate
+    shows: n times the rate at the same latency, or a longer one, takes n times the bytes in flight (Little's law).
+    """
+    found = []
+    for v in values:
+        if v.benchmark != "copy_grid" or v.status != "ok" or v.median is None or v.ci_low is None or v.ci_high is None:
+            continue
+        groups, size, ilp = (int(v.params[name]) for name in ("groups", "work_group", "ilp"))
+        most, least = groups * size * ilp * WORD_BYTES, min(groups, compute_units) * size * ilp * WORD_BYTES
+        found.append(Shape(groups, size, ilp, v.median, v.ci_low, v.ci_high, most, least, v.evidence))
+    return [replace(s, least_bytes=min(s.most_bytes, s.least_bytes * _held(s, found, compute_units))) for s in found]
+
+
+def _held(shape: Shape, among: Sequence[Shape], compute_units: int) -> float:
+    """How many such work-groups were on their way on each compute unit, at least: as copies of any ILP by that many of them
+    were faster than by one a unit."""
+    alone = {s.ilp: s for s in among if s.work_group == shape.work_group and s.groups == compute_units}
+    several = [s for s in among if s.work_group == shape.work_group and compute_units < s.groups <= shape.groups]
+    return max((s.low / alone[s.ilp].high for s in several if s.ilp in alone), default=1.0)
+
+
+def saturation(values: Sequence[Derived], info: DeviceInfo) -> dict[str, Finding]:
+    """What reaches REACHED of the best rate of copy_grid: by name, a Finding each.
+
+    best_gb_s; saturating_bytes, the least bytes in flight over the whole device (loads: as many are stored after), between what
+    was surely too little and what is surely enough; saturating_work_group, _ilp and _groups_per_unit, the smallest of those
+    tried, whatever the others are then; shown_bytes, what the device had on its way at once, at least. Where the rate still
+    grows with the most that was tried, nothing was saturated and they are undetermined. Source: Mei & Chu 2015, section 5.1.
+    """
+    tried = shapes(values, info.compute_units)
+    names = {"saturating_bytes": "B", "saturating_work_group": "work-items", "saturating_ilp": "words",
+             "saturating_groups_per_unit": "work-groups"}  # fmt: skip
+    if len(tried) < LEAST_SHAPES:
+        reason = f"{len(tried)} of copy_grid's points have a value: at least {LEAST_SHAPES} are needed"
+        return {name: replace(undetermined(name, reason, METHOD), unit=unit) for name, unit in names.items()}
+    cpu, best = info.kind == "cpu", max(tried, key=lambda s: s.rate)
+    text, ids = "the fastest copy of the grid, reads and writes", _ids([best])
+    found = {"best_gb_s": measured("best_gb_s", best.rate, text, ids, best.low, best.high, "GB/s")}
+    why = "" if cpu else _grew(tried, best)
+    found["saturating_bytes"] = _bytes(tried, best, LOOPS if cpu else why, info.compute_units)
+    each: dict[str, Callable[[Shape], float]] = {
+        "saturating_work_group": lambda s: s.work_group,
+        "saturating_ilp": lambda s: s.ilp,
+        "saturating_groups_per_unit": lambda s: s.groups / info.compute_units,
+    }
+    unsure = (NOT_SATURATED if why else "") or (_crowded(values) if cpu else "")
+    for name, of in each.items():
+        found[name] = _smallest(name, of, tried, best, unsure)
+    if not cpu:
+        most = max(tried, key=lambda s: s.least_bytes)
+        text, ids = (
+            "bytes that work-items load at once, by the work-groups that their rate shows on their way",
+            _ids([most]),
+        )
+        found["shown_bytes"] = Finding("shown_bytes", most.least_bytes, most.least_bytes, None, "B", "ok", text, ids)
+    return {name: replace(f, unit=names.get(name, f.unit)) for name, f in found.items()}
+
+
+def _crowded(values: Sequence[Derived]) -> str:
+    """Why a CPU's points cannot be held against each other, "" where they can."""
+    others = max((v.others for v in values if v.benchmark == "copy_grid"), default=0.0)
+    return f"other programs used up to {others:.0%} of the CPUs meanwhile: stop them" if others > CROWDED else ""
+
+
+def _grew(tried: Sequence[Shape], best: Shape) -> str:
+    """Why no plateau was seen, "" where one was."""
+    enough, most = _enough(tried, best).most_bytes, max(s.least_bytes for s in tried)
+    if most >= BEYOND * enough:
+        return ""
+    return (
+        f"not saturated: {REACHED:.0%} of the best rate takes up to {enough / 1e6:.3g} MB in flight, and no more than "
+        f"{most / 1e6:.3g} MB were shown to be: the rate may still grow; name a larger ilp or work_group"
+    )
+
+
+def _enough(tried: Sequence[Shape], best: Shape) -> Shape:
+    """Of the shapes that reach, that with the fewest bytes in flight."""
+    return min((s for s in tried if s.rate >= REACHED * best.rate), key=lambda s: s.most_bytes)
+
+
+def _surely(shape: Shape, best: Shape) -> bool:
+    return shape is best or shape.low >= REACHED * best.high
+
+
+def _possibly(shape: Shape, best: Shape) -> bool:
+    return shape is best or shape.high >= REACHED * best.low
+
+
+def _bytes(tried: Sequence[Shape], best: Shape, why: str, compute_units: int) -> Finding:
+    """Between the most bytes in flight that were surely too few and the fewest that surely are enough. Too few were those of
+    shapes that use every compute unit: fewer units fail for other reasons."""
+    name = "saturating_bytes"
+    least = min(s.least_bytes for s in tried if _possibly(s, best))
+    failed = [s for s in tried if not _possibly(s, best) and s.groups >= compute_units and s.least_bytes < least]
+    low = max((s.least_bytes for s in failed), default=0.0)
+    enough = _enough(tried, best)
+    sure = min((s for s in tried if _surely(s, best)), key=lambda s: s.most_bytes)
+    ids = _ids([enough, sure, best, *(s for s in failed if s.least_bytes == low)])
+    if why:
+        return undetermined(name, why, METHOD, ids, None if why == LOOPS else low)
+    return measured(name, float(enough.most_bytes), METHOD, ids, low, float(sure.most_bytes), "B")
+
+
+def _smallest(name: str, of: Callable[[Shape], float], tried: Sequence[Shape], best: Shape, why: str) -> Finding:
+    """The smallest value that was tried with which a shape reaches; the interval spans what noise leaves open."""
+    reached = min((s for s in tried if s.rate >= REACHED * best.rate), key=of)
+    sure, possible = (min((s for s in tried if test(s, best)), key=of) for test in (_surely, _possibly))
+    ids = _ids([reached, sure, possible, best])
+    if why:
+        return undetermined(name, why, METHOD, ids)
+    first = of(reached) == min(map(of, tried))
+    shape = f"; with {reached.work_group} x {reached.ilp} x {reached.groups}" if reached.groups else ""
+    method = f"{METHOD}{FIRST * first}{shape}"
+    return measured(name, of(reached), method, ids, of(possible), of(sure))
+
+
+def _ids(points: Iterable[Shape]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for s in points for name in s.evidence))
+
+
+def least_element(values: Sequence[Derived], sizes: Mapping[str, int]) -> Finding:
+    """The fewest bytes a work-item whose copy in benchmark datatypes reaches REACHED of the best type's; `sizes` are those of
+    types by name. Source: Fang et al. 2017, section 6.3."""
+    name, method = "saturating_element_bytes", f"copies by data type: the least with {REACHED:.0%} of the best"
+    good = [v for v in values if v.benchmark == "datatypes" and v.status == "ok" and v.params["dtype"] in sizes]
+    tried = [v for v in good if v.median is not None and v.ci_low is not None and v.ci_high is not None]
+    if len(tried) < 2:
+        return replace(undetermined(name, "fewer than two types have a value", method), unit="B")
+    rows = [
+        Shape(0, 0, 0, v.median or 0.0, v.ci_low or 0.0, v.ci_high or 0.0, _moved(v, sizes), 0.0, v.evidence) for v in tried
+    ]
+    best = max(rows, key=lambda s: s.rate)
+    return replace(_smallest(name, lambda s: s.most_bytes, rows, best, ""), method=method, unit="B")
+
+
+def _moved(value: Derived, sizes: Mapping[str, int]) -> int:
+    """Bytes that a work-item of it copies: of as many elements as were best."""
+    elements = value.tuning.get("elements", 1)
+    return sizes[str(value.params["dtype"])] * (elements if isinstance(elements, int) else 1)
+
+
+def memory_latency(curve: Sequence[plateaus.Sample], info: DeviceInfo) -> Finding:
+    """Load-to-use latency of memory in ns, from a latency curve over working sets; undetermined where there is none, or it has
+    not come to memory."""
+    method = "pointer chase, the settled end of its curve"
+    if not curve:
+        return replace(undetermined("latency_ns", "no latency in this run: run pchase too", method), unit="ns")
+    if not plateaus.settled(curve, plateaus.floor_bytes(info)):
+        return replace(undetermined("latency_ns", "the latency curve has not settled at memory", method), unit="ns")
+    last = plateaus.plateaus(curve)[-1]
+    return measured("latency_ns", last.ns, method, last.evidence, last.low, last.high, "ns")

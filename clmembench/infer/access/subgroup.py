@@ -1,0 +1,177 @@
+"""What each memory does for work-items side by side: broadcast, parallel access, alignment, consecutive access. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from clmembench.analysis.derive import Derived
+from clmembench.infer.effect import Ratio, impact, pick, picked, ratio, support
+from clmembench.infer.findings import measured, undetermined
+from clmembench.model import Finding, Value
+
+BENCHMARK = "subgroup"
+SOURCE = "Fang et al. 2017, sections 4.2 and 4.3"
+TURNS = 0.8  # of as many times as long as there are work-items: they take turns, whatever they do
+ALONE: Mapping[str, Value] = {"pattern": "consecutive", "degree": 1, "shift_bytes": 0, "items": 1, "groups": 1}
+PASSES = 2.0  # times as long: fewer, and one pass serves a sub-group
+NO_MEMORY = "work-items take turns here"
+ORDER = ("register", "private", "local", "constant", "constant_array", "global", "global_cg", "image")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One memory's answers. `one`, `many` and `all_same` are what one work-item, a sub-group's on words of their own and on one
+    word waited for a load. `verdicts` are findings by name: broadcast, parallel, and what it costs not to keep to aligned and
+    consecutive words, in one group and, as aligned_loaded and consecutive_loaded, in several at the same time."""
+
+    name: str
+    one: Derived | None
+    many: Derived | None
+    all_same: Derived | None
+    verdicts: Mapping[str, Finding]
+
+
+def width_of(values: Sequence[Derived]) -> int:
+    """Work-items that a run looked at as a sub-group; 0 where it holds no such points."""
+    return max((int(v.params["degree"]) for v in values if v.benchmark == BENCHMARK), default=0)
+
+
+def memories(values: Sequence[Derived]) -> list[Memory]:
+    """Fang's table 2 for the device of these values, a memory at a time, nearest first; those without any value are left out.
+
+    Where a register's operation takes a sub-group's work-items as many times as long as one of them, work-items take turns, and
+    what a memory does for several at a time has no meaning: broadcast and parallel access are then `not applicable`.
+    """
+    wide = width_of(values)
+    if wide < 2:
+        return []
+    taking = turns(values, wide)
+    return [found for name in ORDER if (found := _memory(values, name, wide, taking)) is not None]
+
+
+def takes_turns(values: Sequence[Derived]) -> Ratio | None:
+    """How many times as long a sub-group's work-items take for an operation on registers as one; None where it is not known."""
+    wide = width_of(values)
+    return ratio(_point(values, "register", wide), _point(values, "register", 1))
+
+
+def turns(values: Sequence[Derived], wide: int) -> tuple[bool | None, Ratio | None]:
+    """Whether a sub-group's work-items take turns, None where that cannot be said, and the ratio that says so."""
+    found = takes_turns(values)
+    if found is None:
+        return None, None
+    if found.low >= TURNS * wide:
+        return True, found
+    return (False if found.high < PASSES else None), found
+
+
+def _point(values: Sequence[Derived], memory: str, items: int, **changes: Value) -> Derived | None:
+    return pick(values, BENCHMARK, memory=memory, **{**ALONE, "items": items, **changes})
+
+
+def _memory(values: Sequence[Derived], name: str, wide: int, taking: tuple[bool | None, Ratio | None]) -> Memory | None:
+    one, many = _point(values, name, 1), _point(values, name, wide)
+    if not picked(values, BENCHMARK, memory=name):
+        return None
+    same = _point(values, name, wide, degree=wide)
+    verdicts = {}
+    if name != "register":
+        # copies of an array of each work-item's own lie side by side where all use the same index
+        own = same if name == "private" else many
+        verdicts["parallel"] = _served("parallel", ratio(own, one), taking)
+        if name != "private":
+            verdicts["broadcast"] = _served("broadcast", ratio(same, one), taking)
+            for kept, patterns in (("aligned", ("shifted", "permuted")), ("consecutive", ("scattered",))):
+                pairs = list(_pairs(values, name, wide, patterns))
+                verdicts[kept] = _cost(kept, [pair[1:] for pair in pairs if pair[0] == 1])
+                verdicts[f"{kept}_loaded"] = _cost(f"{kept}_loaded", [pair[1:] for pair in pairs if pair[0] > 1])
+    return Memory(name, one, many, same, verdicts)
+
+
+def _served(name: str, found: Ratio | None, both: tuple[bool | None, Ratio | None]) -> Finding:
+    """Whether many are served like one."""
+    taking, register = both
+    method = f"{name}: a sub-group's time for a load over one work-item's"
+    if taking:
+        assert register is not None
+        reason = f"{NO_MEMORY}: without any memory they take {register.value:.3g} times as long as one"
+        return measured(name, "not applicable", f"{method}; {reason}", register.evidence)
+    if found is None:
+        return undetermined(name, "a point that it needs has no value in this run", method)
+    said = support(found)
+    reason = ""
+    if taking is None and said != "supported":
+        said, reason = "undetermined", "whether work-items take turns is not known here, which would say the same"
+    elif said == "undetermined":
+        reason = f"{found.low:.3g} to {found.high:.3g} times: a quieter run, or more samples, would tell"
+    return _finding(name, said, found, method, reason)
+
+
+def _pairs(values: Sequence[Derived], name: str, wide: int, patterns: Sequence[str]) -> Iterator[tuple[int, str, Ratio]]:
+    """Points of these patterns over consecutive ones of as many work-items: number of groups, name and ratio."""
+    for point in picked(values, BENCHMARK, memory=name):
+        pattern, items, groups = (point.params[n] for n in ("pattern", "items", "groups"))
+        if pattern in patterns and isinstance(items, int) and isinstance(groups, int) and items >= wide:
+            plain = pick(values, BENCHMARK, memory=name, **{**ALONE, "items": items, "groups": groups})
+            found = ratio(point, plain)
+            if found is not None:
+                yield groups, f"{pattern}, {items} work-items x {groups}", found
+
+
+def _cost(name: str, pairs: Sequence[tuple[str, Ratio]]) -> Finding:
+    """The worst of several comparisons: none only where all are."""
+    method = f"{name}: time of a load over that of a consecutive, aligned one by as many work-items; the worst of {len(pairs)}"
+    if not pairs:
+        return undetermined(name, "no pair of points that it needs has values in this run", method)
+    said = {label: impact(found) for label, found in pairs}
+    label, worst = max(pairs, key=lambda pair: pair[1].low)
+    method = f"{method}: {label}"
+    if said[label] == "large":
+        return _finding(name, "large", worst, method)
+    label, worst = max(pairs, key=lambda pair: pair[1].high)
+    method = f"{method.rpartition(': ')[0]}: {label}"
+    if "undetermined" in said.values():
+        return _finding(name, "undetermined", worst, method, f"{label}: {worst.low:.3g} to {worst.high:.3g} times")
+    kind = next((kind for kind in ("small", "at most small") if kind in said.values()), "none")
+    return _finding(name, kind, worst, method)
+
+
+def _finding(name: str, said: str, found: Ratio, method: str, reason: str = "") -> Finding:
+    """A verdict with the ratio it is from as its bounds."""
+    method = f"{method}; {found.value:.3g} times"
+    if said == "undetermined":
+        return undetermined(name, reason, method, found.evidence, found.low, found.high)
+    return measured(name, said, method, found.evidence, found.low, found.high)
+
+
+def exponent(values: Sequence[Derived], memory: str) -> Ratio | None:
+    """Slope of the logarithm of a sub-group's time on that of the distinct words it reads, over their last two doublings.
+
+    0 where all are served at once, 1 where one comes after the other; None where it has fewer than four work-items.
+    """
+    wide = width_of(values)
+    plain = picked(values, BENCHMARK, memory=memory, items=wide, groups=1, pattern="consecutive")
+    points = {wide // int(v.params["degree"]): v for v in plain}
+    few, most = wide // 4, wide
+    grown = ratio(points.get(most), points.get(few))
+    if grown is None or few < 1:
+        return None
+    steps = math.log(most / few)
+    ends = tuple(math.log(max(n, 1e-9)) / steps for n in (grown.value, grown.low, grown.high))
+    return Ratio(ends[0], ends[1], ends[2], grown.evidence)
+
+
+def each_more(values: Sequence[Derived], memory: str) -> Ratio | None:
+    """Cycles that every further distinct word adds to a sub-group's time for a load; None where the clock is not known."""
+    wide = width_of(values)
+    most, one = _point(values, memory, wide), _point(values, memory, wide, degree=wide)
+    if most is None or one is None:
+        return None
+    told = [most.cycles, one.cycles, most.cycles_low, one.cycles_high, most.cycles_high, one.cycles_low]
+    if any(n is None for n in told):
+        return None
+    a = [float(n) for n in told if n is not None]
+    n = wide - 1
+    return Ratio((a[0] - a[1]) / n, (a[2] - a[3]) / n, (a[4] - a[5]) / n, (*most.evidence, *one.evidence))

@@ -1,0 +1,1 @@
+"""Whether each optimisation of a case study paid off."""

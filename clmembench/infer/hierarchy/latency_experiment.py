@@ -1,0 +1,204 @@
+"""What to chase for the global latency patterns P1 to P6: one trace of non-uniform strides, or laps one by one. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from clmembench.model import CacheLevel, Finding, Hierarchy, Pattern, Probe, Space
+from clmembench.model.address_patterns import NODE_BYTES
+
+SOURCE_PAGE = 2 << 20  # where a page's size is not known: spacings that are multiples of every usual size
+FAR_BYTES = 64 << 20  # eighth of the 512 MiB that Kepler's page-table context spans
+FAR_MOST = 48
+LEAST_FAR = 8
+MISSES = 8  # rounds of new lines in pages that the L1 TLB holds
+P4_PAGES = 4
+ASIDE = 5  # lines by which places in neighbouring pages are apart within their pages: odd, and more than usually share a set
+P1_LINES, P1_NODES = 4, 8  # few: where neighbours share a set, more would not all hit; of a lap, in 64 B
+SWEPT = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # pages gone round where a reach is not known
+FILLED = 0.65  # of the data cache's lines that may be in use: more would not all hit
+SPARSE = 0.25  # of the data cache that a lap may use: a mean does not show which lines met in a set
+APART, IN_A_PAGE = 33, 32  # lines between places of P4's lap, so far that prefetchers do not follow; places in a page
+SURELY = 4  # times a TLB's entries: of so many pages in turn 2% hit even where victims are random
+LONGEST = 256  # bytes that places of P5's lap are apart at least: further levels may have longer lines
+BEYOND_CACHE, BEYOND_TLB = 8, 32  # how many times what should miss is larger than what could hold it
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a hierarchy is known to be: bytes of the data cache nearest to the core, of its lines and sectors, of a page, and
+    how many pages each TLB holds; None where that is not known."""
+
+    line_bytes: int = 128
+    sector_bytes: int = 32
+    cache_bytes: int | None = None
+    page_bytes: int | None = None
+    near_pages: int | None = None  # of the L1 TLB
+    all_pages: int | None = None  # of the L2 TLB
+    last_bytes: int | None = None  # of the largest cache
+
+    @property
+    def translates(self) -> bool:
+        """Whether a TLB was found: its page is what is first known of one."""
+        return self.page_bytes is not None or self.near_pages is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stretch of the trace: accesses `first` to `first + count` go through `pages` pages to do what `role` says: far, touch
+    (new pages), P4, lap (pages gone round again) or P1; those of `counted`, by their number in the trace, are looked at."""
+
+    role: str
+    pages: int
+    first: int
+    count: int
+    counted: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """One trace that meets the patterns, its stages, and why a pattern cannot be met."""
+
+    probe: Probe
+    stages: tuple[Stage, ...]
+    known: Known
+    unmet: Mapping[str, str] = field(default_factory=dict)
+
+
+def known(hierarchy: Hierarchy, space: Space = "global") -> Known:
+    """What the inference was sure of, of the level nearest to the core and of the TLBs."""
+    levels = [level for level in hierarchy.levels if level.space == space and level.name != "DRAM"]
+    cache = levels[0] if levels else CacheLevel("", space, {})
+    tlbs = [level.findings for level in hierarchy.tlb]
+    line = _number(cache.findings, "line_bytes") or Known().line_bytes
+    return Known(
+        line_bytes=line,
+        sector_bytes=_number(cache.findings, "sector_bytes") or min(line, Known().sector_bytes),
+        cache_bytes=_number(cache.findings, "size_bytes"),
+        page_bytes=next((n for f in tlbs if (n := _number(f, "page_bytes"))), None),
+        near_pages=_number(tlbs[0], "entries") if tlbs else None,
+        all_pages=_number(tlbs[1], "entries") if len(tlbs) > 1 else None,
+        last_bytes=_number(levels[-1].findings, "size_bytes") if levels else None,
+    )
+
+
+def experiment(known: Known, space: Space = "global", most_bytes: int = 4 << 30) -> Experiment:
+    """The trace, after Mei & Chu 2015, section 5.2 and figure 13.
+
+    Far pages first, 64 MiB apart (P5, and P6 where one in so many takes longer); then new lines of a few pages that have just
+    been used (P4); then pages gone round, a line each: more than the L1 TLB and fewer than the L2 TLB holds (P2), more than
+    either (P3), the first round warming the cache; at last the lines of one page again and again (P1). Pages lie a page and
+    five lines apart, so that their lines do not meet in one cache set. Without a TLB's reach many numbers of pages are tried.
+    """
+    page, line = known.page_bytes or SOURCE_PAGE, known.line_bytes
+    spacing = page + ASIDE * line
+    rounds, unmet = _rounds(known)
+    visits = max(1, min(3, known.sector_bytes // NODE_BYTES - 1))  # a visit lies 8 B behind the last, within the sector
+    new = _up(max(rounds, default=0) * spacing + page, page)  # where P4's pages begin
+    gap = _gap(page, line)
+    again = _up(new + P4_PAGES * spacing + page, page)
+    end = again + page
+    far = _up(end, FAR_BYTES)
+    count = min(FAR_MOST, max(0, (most_bytes - far) // (FAR_BYTES + line)))
+    parts: list[tuple[str, int, str, int, int]] = []  # role, pages, segment, accesses, of them not counted
+    if count >= LEAST_FAR:
+        parts.append(("far", count, f"{far}:{FAR_BYTES + line}:{count}:1", count, 1))
+    parts.append(("touch", P4_PAGES, f"{new}:{spacing}:{P4_PAGES}:1", P4_PAGES, 0 if count < LEAST_FAR else P4_PAGES))
+    parts += [("P4", P4_PAGES, f"{new + n * gap}:{spacing}:{P4_PAGES}:1", P4_PAGES, 0) for n in range(1, MISSES + 1)]
+    for number, pages in enumerate(rounds):
+        parts.append(("lap", pages, f"{2 * number * line}:{spacing}:{pages}:{1 + visits}", pages * (1 + visits), pages))
+    parts.append(("P1", 1, f"{again}:{5 * line}:{P1_LINES}:{1 + visits}", P1_LINES * (1 + visits), P1_LINES))
+    stages, at = [], 0
+    for role, pages, _, accesses, warm in parts:
+        stages.append(Stage(role, pages, at, accesses, tuple(range(at + warm, at + accesses))))
+        at += accesses
+    probe = Probe(Pattern("segments", segments=";".join(p[2] for p in parts)), space, "trace", 0, at, cold=True)
+    return Experiment(probe, tuple(stages), known, unmet)
+
+
+def laps(known: Known, space: Space = "global", most_bytes: int = 4 << 30) -> Mapping[str, Probe | str]:
+    """The patterns one by one as laps in random order, for devices without a clock inside kernels; or why one cannot be.
+
+    P1: 64 B. P2: a line of each of four times as many pages as the L1 TLB has entries. P4: four times the lines of the last
+    cache, 33 lines apart, block by block, each within half the L1 TLB's reach. P5: lines at random over eight times the last
+    cache and 32 times the L2 TLB's reach. P3 and a change of page-table context (P6) cannot be told from a mean. Some accesses
+    of a lap meet other patterns: in P5's one page in 32 may be in a TLB, in P4's the first of each page is not.
+    """
+    page, line = known.page_bytes, known.line_bytes
+    found: dict[str, Probe | str] = {
+        "P1": Probe(Pattern("random", P1_NODES, NODE_BYTES), space),
+        "P6": "single accesses of a change of page-table context cannot be told from a lap's mean",
+    }
+    if page is None or known.near_pages is None or known.all_pages is None or known.last_bytes is None:
+        why = "page size, the TLBs' reaches and the largest cache must be known for laps that meet it"
+        return found | dict.fromkeys(("P2", "P3", "P4", "P5"), why)
+    _, unmet = _rounds(known)
+    pages = SURELY * known.near_pages
+    if "P2" in unmet:
+        found["P2"] = unmet["P2"]
+    elif pages > known.all_pages // 2 or known.cache_bytes is None or pages * line > SPARSE * known.cache_bytes:
+        found["P2"] = f"{pages} pages, which miss {known.near_pages} entries whatever their policy, do not surely hit all else"
+    else:
+        found["P2"] = Probe(Pattern("random", pages, page, ASIDE * line), space)
+    found["P3"] = "so many lines of so many pages may meet in sets of the data cache, which a lap's mean does not show"
+    count = BEYOND_CACHE * known.last_bytes // line
+    span = _up(max(BEYOND_TLB * known.all_pages * page, count * LONGEST), count * LONGEST)
+    large = "needs an array of {} B, over the limit of " + f"{most_bytes} B"
+    found["P5"] = Probe(Pattern("random", count, span // count), space) if span <= most_bytes else large.format(span)
+    block, apart, fewer = max(page, known.near_pages * page // 2), APART * line, SURELY * known.last_bytes // line
+    if page < IN_A_PAGE * apart:
+        found["P4"] = f"pages of {page} B are too small for lines that no prefetcher foresees, each page used often enough"
+    elif fewer * apart > most_bytes:
+        found["P4"] = large.format(fewer * apart)
+    else:
+        found["P4"] = Probe(Pattern("blocks", fewer, apart, block_bytes=block), space)
+    return found
+
+
+def variants(lap: Probe) -> list[Probe]:
+    """A lap in three orders, and where pages are a line and a bit apart in three layouts: one may be disturbed, or have lines
+    that meet in a set."""
+    pattern = lap.pattern
+    shifts = [pattern.shift_bytes // ASIDE * n for n in (ASIDE, ASIDE + 2, ASIDE + 4)]
+    return [replace(lap, pattern=replace(pattern, seed=n, shift_bytes=s)) for n, s in enumerate(shifts)]
+
+
+def _rounds(known: Known) -> tuple[list[int], dict[str, str]]:
+    """How many pages to go round, and which patterns cannot be met that way and why."""
+    most = int(FILLED * known.cache_bytes / known.line_bytes) if known.cache_bytes else SWEPT[-1]
+    near, every = known.near_pages, known.all_pages
+    if near is None or every is None:
+        least = next((n for n in SWEPT if n > (near or 0)), SWEPT[-1])
+        swept = [n for n in SWEPT if least // 4 <= n <= most // 2]
+        return swept, {} if swept else {"P2": f"{most} lines are too few for pages that a TLB could miss"}
+    rounds, unmet = [], {}
+    second = min(4 * near, max(every // 2, min(int(0.75 * every), 2 * near)), most)  # its sets may not fill evenly
+    if second >= 1.25 * near:
+        rounds.append(second)
+    else:
+        unmet["P2"] = f"no number of pages lies clear between {near} and {every} and has its lines in the data cache"
+    third = min(4 * every, max(most // 3, 3 * every // 2), most)
+    if third >= 1.2 * every:
+        rounds.append(third)
+    else:
+        unmet["P3"] = (
+            f"cannot be met: more than {every} pages have more lines than the {known.cache_bytes} B of the data cache hold"
+        )
+    return rounds, unmet
+
+
+def _gap(page: int, line: int) -> int:
+    """The distance of new lines within a page: an odd number of lines, at most 8 KiB, all rounds within the page."""
+    lines = min((8 << 10) // line, (page // line - ASIDE * P4_PAGES) // (MISSES + 1))
+    return line * max(1, lines - 1 + lines % 2)
+
+
+def _number(findings: Mapping[str, Finding], name: str) -> int | None:
+    found = findings.get(name)
+    usable = found is not None and found.status == "ok" and isinstance(found.value, int | float)
+    return round(float(found.value)) if usable and found is not None and found.value is not None else None
+
+
+def _up(size: int, unit: int) -> int:
+    return -(-size // unit) * unit

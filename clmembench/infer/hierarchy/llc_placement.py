@@ -1,0 +1,109 @@
+"""Where the last cache sits: its partitions, seen from each compute unit, joined with the levels that a chase found. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from clmembench.infer.hierarchy import partitions
+from clmembench.model import Array, CacheLevel, Hierarchy, Record
+
+AMONG = 0.2  # relative: a plateau that is that close to what far lines cost is the cache's far part
+MOST_REGIONS = 48  # lines that a figure shows
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A hierarchy with what is known of its last cache's place, and latency in cycles by (compute unit, region), or None."""
+
+    hierarchy: Hierarchy
+    regions: Array | None = None
+
+
+def placed(hierarchy: Hierarchy, records: Sequence[Record]) -> Placed:
+    """The hierarchy with the partitions that records of `l2_map` tell; as it is where there are none."""
+    maps = {}
+    for record in records:
+        found = partitions.measured(record) if record.benchmark == "l2_map" else None
+        if found is not None:
+            maps[record.params.get("access")] = found
+    # an atomic goes to where the line is at home; a load may find a copy nearer by
+    chosen = maps.get("atomic") or maps.get("load")
+    if chosen is None:
+        return Placed(hierarchy)
+    told = partitions.partitions(chosen)
+    shown = chosen.cycles[:, _ordered(told.of_line)][:, :: max(1, chosen.cycles.shape[1] // MOST_REGIONS)]
+    whole = replace(hierarchy, levels=_joined(hierarchy.levels, told))
+    return Placed(_from_all_units(whole, maps.get("load")), shown)
+
+
+def _from_all_units(hierarchy: Hierarchy, loads: partitions.Map | None) -> Hierarchy:
+    """The same with intervals, of the second level and all slower ones, as wide as what compute units differ by: a chase runs
+    on one of them, and a launch does not choose which."""
+    second = next((level for level in _caches(hierarchy.levels)[1:]), None)
+    own = second.findings["latency_cycles"].value if second is not None else None
+    if loads is None or not isinstance(own, int | float) or not loads.cycles.size:
+        return hierarchy
+    means = loads.cycles.mean(axis=1)
+    below, above = min(0.0, float(means.min()) - own), max(0.0, float(means.max()) - own)
+    if not above - below < AMONG * own:  # not what the chase measured
+        return hierarchy
+    least = (1 - AMONG) * own
+
+    def wider(levels: Sequence[CacheLevel]) -> tuple[CacheLevel, ...]:
+        return tuple(_widened(level, below, above, least, loads.evidence) for level in levels)
+
+    return replace(hierarchy, levels=wider(hierarchy.levels), image=wider(hierarchy.image), constant=wider(hierarchy.constant))
+
+
+def _widened(level: CacheLevel, below: float, above: float, least: float, evidence: tuple[str, ...]) -> CacheLevel:
+    """The level with so many cycles' more room on either side of its latency, as the records `evidence` say, if that is at
+    least so many."""
+    cycles = level.findings.get("latency_cycles")
+    if cycles is None or not isinstance(cycles.value, int | float) or cycles.value < least:
+        return level
+    found = dict(level.findings)
+    for name in ("latency_cycles", "latency_ns"):
+        old = found.get(name)
+        if old is not None and isinstance(old.value, int | float) and old.low is not None and old.high is not None:
+            scale = old.value / cycles.value
+            method = f"{old.method}; interval: all compute units"
+            ids = tuple(dict.fromkeys((*old.evidence, *evidence)))
+            ends = old.low + scale * below, old.high + scale * above
+            found[name] = replace(old, low=ends[0], high=ends[1], method=method, evidence=ids)
+    return replace(level, findings=found)
+
+
+def _caches(levels: Sequence[CacheLevel]) -> list[CacheLevel]:
+    return [level for level in levels if level.name != "DRAM" and level.space.startswith("global")]
+
+
+def _ordered(of_line: Sequence[int]) -> list[int]:
+    """Lines by their partition, so that a figure shows each as one stretch."""
+    return sorted(range(len(of_line)), key=lambda line: of_line[line])
+
+
+def _joined(levels: Sequence[CacheLevel], told: partitions.Partitions) -> tuple[CacheLevel, ...]:
+    """The levels, the second with the partitions' findings; a third whose latency is that of far lines is its far part."""
+    caches = _caches(levels)
+    if len(caches) < 2:
+        return tuple(levels)
+    second = caches[1]
+    found = {**second.findings, **told.findings}
+    far = told.findings.get("far_cycles")
+    third = caches[2] if len(caches) > 2 else None
+    latency = third.findings.get("latency_cycles") if third is not None else None
+    if (
+        third is not None
+        and latency is not None
+        and far is not None
+        and isinstance(latency.value, int | float)
+        and isinstance(far.value, int | float)
+        and abs(latency.value - far.value) <= AMONG * far.value
+    ):
+        # a unit's own partition holds copies of what it reads, until it is full; then what is at home in the far one is fetched
+        found["near_bytes"] = replace(second.findings["size_bytes"], name="near_bytes")
+        found["size_bytes"] = third.findings["size_bytes"]
+        found["latency_far_cycles"] = replace(latency, name="latency_far_cycles")
+        levels = [level for level in levels if level is not third]
+    return tuple(replace(second, findings=found) if level is second else level for level in levels)

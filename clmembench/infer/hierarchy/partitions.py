@@ -1,0 +1,200 @@
+"""Partitions of a last-level cache, from the latency of each compute unit to each line: who is near to what. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from clmembench.analysis import derive
+from clmembench.model import Array, Finding, Metric, Record
+
+METHOD = "latency of each line from each compute unit, lines and units grouped by what is near"
+INTERVAL = "median; interval: the middle 95% of latencies"
+APART = 1.15  # far over near: less is how lines of one partition differ by their place on the chip
+VALLEY = 0.05  # of all latencies may lie in the middle third between near and far
+ALIKE = 0.25  # of units that may see two lines of one partition differently
+MIXED = 0.2  # of a partition's lines may look far from a unit that is near it
+LEAST_LINES = 0.03  # of all lines: fewer that look alike are outliers, not a partition
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """Latency in cycles, shape (units, lines), NaN where none was measured; the number of each unit; where it is from."""
+
+    cycles: Array
+    units: tuple[int, ...]
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """What a map tells: `findings` partitions, near_cycles and far_cycles, units_each and lines_each (counts, as 66 + 66);
+    and the partition of each unit and each line, numbered from 0, -1 for none."""
+
+    findings: Mapping[str, Finding]
+    of_unit: tuple[int, ...]
+    of_line: tuple[int, ...]
+
+
+def measured(record: Record) -> Map | None:
+    """The map that a record of `l2_map` holds: ticks a further access, medians over samples; None where it holds none.
+
+    The longer series less the shorter, over the accesses that it has more, so that reading the clock cancels. Rows that no
+    work-group was there to measure are left out. Raises ValueError where the kept reads are damaged.
+    """
+    if record.status not in ("ok", "suspect") or len(record.series) != 2 or any("ticks" not in s.reads for s in record.series):
+        return None
+    near, far = sorted(record.series, key=lambda s: s.ops)
+    rows = near.reads["unit"].count
+    times, seen = [], []
+    for series in (near, far):
+        seen.append(series.reads["unit"].unpack())
+        ticks = series.reads["ticks"].unpack().astype(np.float64)
+        times.append(ticks.reshape(len(ticks), rows, -1))
+    lines = times[0].shape[2]
+    more = (far.ops - near.ops) / (rows * lines)
+    numbers = np.minimum(seen[0].min(axis=0), seen[1].min(axis=0))
+    medians = []
+    for ticks, ran in zip(times, seen, strict=True):
+        there = np.broadcast_to((ran == numbers)[:, :, None], ticks.shape)
+        medians.append(np.nanmedian(np.where(there, ticks, np.nan), axis=0) if len(ticks) else np.full((rows, lines), np.nan))
+    cycles = (medians[1] - medians[0]) / more
+    known = (numbers != np.iinfo(np.uint32).max) & np.isfinite(cycles).all(axis=1)
+    name = derive.id_of(record)
+    return Map(cycles[known], tuple(int(n) for n in numbers[known]), (name,))
+
+
+def partitions(found: Map) -> Partitions:
+    """Near and far plateaus and the partitions behind them; undetermined where all latencies are of one group.
+
+    Two groups of lines are two partitions only where some units are near the one and far from the other and other units the
+    reverse: lines that are far from all units are just slow, and units that are far from all lines just distant.
+    """
+    cycles = found.cycles
+    if cycles.ndim != 2 or min(cycles.shape) < 2:
+        return _none(found, "a map needs two compute units and two lines")
+    if not np.isfinite(cycles).all():
+        return _none(found, "some latencies of the map are missing")
+    near, far, between = _plateaus(cycles)
+    if far <= APART * near or between > VALLEY:
+        middle = f"all latencies lie around {np.nanmedian(cycles):.4g} cycles"
+        why = f"{between:.0%} of them lie between {near:.4g} and {far:.4g}" if far > APART * near else "no second plateau"
+        return _none(found, f"one group: {middle}, {why}")
+    distant = cycles > np.sqrt(near * far)
+    labels = _alike(distant.T)
+    groups = [labels == n for n in range(labels.max() + 1) if (labels == n).mean() >= LEAST_LINES]
+    shares = np.array([distant[:, group].mean(axis=1) for group in groups])  # (groups, units)
+    homes = [g for g, share in enumerate(shares) if (share <= MIXED).any()]
+    if len(homes) < 2:
+        return _none(
+            found, "one group of lines is near to compute units: others are far from all of them, which is no partition"
+        )
+    if not _two_sided(shares[homes]):
+        return _none(found, "one-sided: some lines are slower, but for no compute unit are they the nearer ones")
+    of_line = np.full(cycles.shape[1], -1)
+    for number, group in enumerate(homes):
+        of_line[groups[group]] = number
+    close = shares[homes] <= MIXED
+    of_unit = np.where(close.sum(axis=0) == 1, close.argmax(axis=0), -1)
+    return _partitioned(found, of_unit, of_line, len(homes))
+
+
+def by_core(records: Sequence[Record], metric: Metric) -> Mapping[int, Finding]:
+    """Latency in ns of each core that a process was held to, by the number of its CPU."""
+    cores: dict[int, list[Record]] = {}
+    for record in records:
+        if record.status == "ok" and len(record.place.cpus) == 1:
+            cores.setdefault(record.place.cpus[0], []).append(record)
+    found = {}
+    for cpu, group in sorted(cores.items()):
+        summary = derive.summarise(group, metric)
+        evidence = tuple(map(derive.id_of, group))
+        name = f"core_{cpu}_ns"
+        if summary is None or summary.low <= 0:
+            why = "no samples, or a slope whose interval contains 0"
+            found[cpu] = Finding(name, None, None, None, "ns", "undetermined", "slope over steps", evidence, why)
+        else:
+            ends = summary.median, summary.low, summary.high
+            found[cpu] = Finding(name, *ends, "ns", "ok", "slope over steps", evidence)
+    return found
+
+
+def lines_of(found: Partitions) -> list[str]:
+    """A map's findings as text, one a line."""
+    said = []
+    for name, f in found.findings.items():
+        value = f"{f.value:.4g}" if isinstance(f.value, int | float) else f.value
+        ends = f" ({f.low:.4g} to {f.high:.4g})" if f.low is not None and f.high is not None and f.low < f.high else ""
+        said.append(f"{name}: {value} {f.unit}".rstrip() + ends if value is not None else f"{name}: {f.status}: {f.reason}")
+    return said
+
+
+def _plateaus(cycles: Array) -> tuple[float, float, float]:
+    """Medians of the lower and the upper group of latencies, split where the variance within both is least (Otsu 1979), and
+    the share of latencies in the middle third between them."""
+    values = np.sort(cycles[np.isfinite(cycles)])
+    inner = values[int(0.005 * values.size) : values.size - int(0.005 * values.size)]
+    below = np.arange(1, inner.size)
+    sums = np.cumsum(inner)[:-1]
+    apart = sums / below - (inner.sum() - sums) / (inner.size - below)
+    split = int(np.argmax(below * (inner.size - below) * apart**2)) + 1
+    near, far = float(np.median(inner[:split])), float(np.median(inner[split:]))
+    third = (far - near) / 3
+    return near, far, float(((values > near + third) & (values < far - third)).mean())
+
+
+def _alike(rows: Array) -> Array:
+    """Group rows of truth values that differ in at most a quarter of their columns: the number of each row's group.
+
+    Rows join the nearest group's majority or found one; then once more, so that the first row of a group does not decide.
+    """
+    centres: list[Array] = []
+    for row in rows:
+        if all((row != centre).mean() > ALIKE for centre in centres):
+            centres.append(row)
+    labels = np.zeros(len(rows), dtype=int)
+    for _ in range(3):
+        labels = np.array([int(np.argmin([(row != centre).mean() for centre in centres])) for row in rows])
+        centres = [rows[labels == n].mean(axis=0) > 0.5 for n in range(len(centres)) if (labels == n).any()]
+        labels = np.array([int(np.argmin([(row != centre).mean() for centre in centres])) for row in rows])
+    return labels
+
+
+def _two_sided(shares: Array) -> bool:
+    """Whether each group is, for some unit, near where each other one is far."""
+    near, far = shares <= MIXED, shares >= 1 - MIXED
+    pairs = [(a, b) for a in range(len(shares)) for b in range(len(shares)) if a != b]
+    return all((near[a] & far[b]).any() for a, b in pairs)
+
+
+def _partitioned(found: Map, of_unit: Array, of_line: Array, count: int) -> Partitions:
+    own = of_unit[:, None] == of_line[None, :]
+    told = (of_unit >= 0)[:, None] & (of_line >= 0)[None, :]
+
+    def finding(name: str, value: float | str, unit: str = "", values: Array | None = None) -> Finding:
+        low, high = np.percentile(values, (2.5, 97.5)).tolist() if values is not None else (None, None)
+        method = METHOD if values is None else f"{METHOD}; {INTERVAL}"
+        return Finding(name, value, low, high, unit, "ok", method, found.evidence)
+
+    near, far = found.cycles[own & told], found.cycles[~own & told]
+    each = {name: [int((of == n).sum()) for n in range(count)] for name, of in (("units", of_unit), ("lines", of_line))}
+    findings = {
+        "partitions": replace(finding("partitions", count), low=count, high=count),
+        "near_cycles": finding("near_cycles", float(np.median(near)), "cycles", near),
+        "far_cycles": finding("far_cycles", float(np.median(far)), "cycles", far),
+        **{f"{name}_each": finding(f"{name}_each", " + ".join(map(str, counts))) for name, counts in each.items()},
+    }
+    return Partitions(findings, tuple(map(int, of_unit)), tuple(map(int, of_line)))
+
+
+def _none(found: Map, why: str) -> Partitions:
+    units = {"near_cycles": "cycles", "far_cycles": "cycles"}
+    names = ("partitions", "near_cycles", "far_cycles", "units_each", "lines_each")
+    findings = {
+        name: Finding(name, None, None, None, units.get(name, ""), "undetermined", METHOD, found.evidence, why)
+        for name in names
+    }
+    nothing = found.cycles.shape if found.cycles.ndim == 2 else (0, 0)
+    return Partitions(findings, (-1,) * nothing[0], (-1,) * nothing[1])

@@ -1,0 +1,129 @@
+"""Which line a full set gives up: random walks over two lines more than it holds, as whole laps or access by access. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from clmembench.infer.findings import undetermined
+from clmembench.infer.hierarchy.probing import Asked, Chase, Contrast
+from clmembench.infer.replacement.policies import policy_and_victims
+from clmembench.infer.replacement.policy_rates import policy_from_rates
+from clmembench.model import Answer, Finding, Inquiry, Pattern, Probe
+from clmembench.model.address_patterns import offsets
+
+WALKS = 16
+MORE = 2  # lines than a set has ways
+CERTAIN = 0.04  # relative: what a miss costs is known
+LAPS = 12  # of a walk that is recorded access by access
+MOST_WAYS = 128
+FEW_WAYS = 4  # up to so many, unevenly drawn victims are told from evenly drawn ones
+AGREE = 0.25  # relative: by how much a trace's mean may differ from the same lap's
+
+
+def replaced(
+    asked: Asked, chase: Chase, contrast: Contrast, ways: int, way_bytes: int, unit: int, nearer: float = 0.0
+) -> Inquiry[dict[str, Finding]]:
+    """The policy of a set of `ways` ways, all of whose lines are multiples of `way_bytes` apart, and its victims'
+    probabilities.
+
+    `unit`: bytes that a miss brings in, within which a line can be visited again. `nearer`: a hit's latency in a level that
+    stands before this one and answers some accesses itself: then only single accesses can tell.
+    """
+    if ways < 2 or ways > MOST_WAYS:
+        reason = "a set of one way has no choice" if ways < 2 else f"sets of over {MOST_WAYS} ways are not looked at"
+        return {"policy": undetermined("policy", reason)}
+    asked.cited()
+    visits = max(1, min(8, unit // 8))
+    walks = [
+        Pattern("walk", ways + MORE, way_bytes, chase.shift_bytes, visits=visits, seed=seed) for seed in range(1, 1 + WALKS)
+    ]
+    laps = [_places(walk, way_bytes) for walk in walks]
+    answers = yield from asked.all([Probe(walk, chase.space) for walk in walks])
+    base = [0.0] * WALKS
+    if chase.control_bytes:  # the same walks where the level looked at cannot matter
+        controls = [replace(walk, stride_bytes=chase.control_bytes, shift_bytes=0) for walk in walks]
+        base = [a.value or 0.0 for a in (yield from asked.all([Probe(walk, chase.space) for walk in controls]))]
+    crowd = yield from asked.one(Probe(Pattern("random", ways + MORE, way_bytes, chase.shift_bytes), chase.space))
+    missing = next((a.reason for a in answers if a.value is None), "")
+    if missing:
+        return {"policy": undetermined("policy", missing)}
+    if crowd.value is None or crowd.value - base[0] > (1 + CERTAIN) * contrast.miss:
+        reason = (
+            f"{ways + MORE} lines of one set take {crowd.value:.4g} on average, more than the {contrast.miss:.4g} of a miss"
+        )
+        return {"policy": undetermined("policy", reason)}
+    rates = [_rate(lap, answer, less, contrast) for lap, answer, less in zip(laps, answers, base, strict=True)]
+    reason = (
+        "a nearer cache answers some accesses of a lap itself: single accesses would tell, which need a clock in the kernel"
+    )
+    evidence = asked.cited()
+    found = undetermined("policy", reason, evidence=evidence) if nearer else policy_from_rates(ways, rates, evidence)
+    traced = yield from _traced(asked, chase, contrast, ways, walks, laps, [a.value for a in answers], nearer)
+    if traced is not None:
+        named, victims, empty = traced
+        if found.status == "ok" and named.status == "ok" and found.value != named.value:
+            reason = f"whole laps say {found.value}, single accesses say {named.value}"
+            ids = tuple(dict.fromkeys((*evidence, *named.evidence)))
+            return {"policy": Finding("policy", None, None, None, "", "inconsistent", found.method, ids, reason)}
+        if named.value == "random" and ways > FEW_WAYS:
+            named = _unsure(named, f"drawn evenly or unevenly cannot be told apart for {ways} ways")
+        if named.value == "random" and not empty:
+            named = _unsure(named, "drawn evenly or unevenly can be told apart from an empty cache on alone")
+        if named.status == "ok":
+            chances = ", ".join(f"{v:.3f}" for v in victims)
+            more = {"victim_probabilities": replace(named, name="victim_probabilities", value=chances)}
+            return {"policy": named, **(more if victims else {})}
+    return {"policy": found}
+
+
+def _unsure(named: Finding, reason: str) -> Finding:
+    """The same policy without its name."""
+    return replace(named, value=None, status="undetermined", reason=reason)
+
+
+def _rate(lap: list[int], answer: Answer, less: float, contrast: Contrast) -> tuple[list[int], float, float, float]:
+    """A lap's miss rate with its interval, from its mean latency less the control's."""
+
+    def rate(latency: float) -> float:
+        return (latency - less - contrast.hit) / (contrast.miss - contrast.hit)
+
+    assert answer.value is not None
+    ends = (answer.low if answer.low is not None else answer.value, answer.high if answer.high is not None else answer.value)
+    return lap, rate(answer.value), rate(ends[0]), rate(ends[1])
+
+
+def _places(walk: Pattern, way_bytes: int) -> list[int]:
+    return [int(offset) // way_bytes for offset in offsets(walk)]
+
+
+def _traced(
+    asked: Asked,
+    chase: Chase,
+    contrast: Contrast,
+    ways: int,
+    walks: list[Pattern],
+    laps: list[list[int]],
+    means: list[float | None],
+    nearer: float,
+) -> Inquiry[tuple[Finding, tuple[float, ...], bool] | None]:
+    """The same from the latency of each access, and whether the traces began in an empty cache; None where there is no clock,
+    or it does not agree with the whole laps."""
+    record = LAPS * len(laps[0])
+    answers = yield from asked.all([Probe(walk, chase.space, "trace", 0, record) for walk in walks[:4]])
+    observations = []
+    middle = (contrast.hit + contrast.miss) / 2
+    for lap, answer, mean in zip(laps, answers, means, strict=False):
+        if answer.latencies is None or mean is None:
+            return None
+        steady = float(answer.latencies[:, record // 2 :].mean())
+        if abs(steady - mean) > AGREE * mean:
+            return None
+        for row in answer.latencies[:1]:
+            reached = [
+                (line, bool(v < middle))
+                for line, v in zip(lap * LAPS, row, strict=True)
+                if v > (nearer + contrast.hit) / 2 * bool(nearer)
+            ]
+            observations.append(([line for line, _ in reached], [hit for _, hit in reached]))
+    empty = not any(flags[lines.index(line)] for lines, flags in observations for line in set(lines))
+    return *policy_and_victims(ways, observations, asked.cited()), empty

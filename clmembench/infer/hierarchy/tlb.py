@@ -1,0 +1,225 @@
+"""Address translation from whole laps over one line a page: reach, page, entries, ways of each TLB level. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+from clmembench.infer.hierarchy.probing import LEAST_NOISE, SIGMAS, Asked, Bound, Chase, Contrast, bound
+from clmembench.infer.hierarchy.strides import CLEAR, Sets, Unit, consistent, growing, sets_and_ways
+from clmembench.model import Inquiry, Pattern, Probe
+
+KIB, MIB = 1 << 10, 1 << 20
+STRIDES = (4 * KIB, 64 * KIB, 2 * MIB, 32 * MIB)  # places are looked at that far apart, until a TLB overflows
+MOST_PAGES = 1 << 13
+BASE = 64  # lines, whose latency is what an access costs where nothing overflows
+INSIDE = 256  # bytes: in the same page for all but a few of the places that are moved within it
+MOST_ENTRIES = 1 << 10  # of a first level; a page is looked for from that part of the reach on
+FURTHER = 2  # times the pages of the first level, before a second is believed
+COUNTED_TWICE = 1.1  # times the pages of a nearer level: what fits beyond is this one's
+MORE = 5  # quarters of the pages that fit: most of them miss, whatever is replaced
+SCATTERED = 37  # places in a page, at none of which shorter pages of any power of two begin all alike
+COUNTED = 0.15  # relative: two counts of the pages that fit differ by no more
+DEARER = 1.3  # times the penalty of the first level, before a second is looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Tlb:
+    """One level: how many pages fit, what a miss costs beyond a hit (and at two to four times as many pages, which
+    tells whether it is the whole cost), the page, its sets; None and why where that is not known."""
+
+    contrast: Contrast
+    pages: Bound
+    stride_bytes: int  # at which pages were counted
+    penalties: tuple[float, ...]
+    page: Unit
+    tags: Bound | None
+    sets: Sets | None
+    dearest: float = 0.0  # what a miss costs at most
+    sources: Sources = field(default_factory=lambda: Sources())
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Ids of the records that tell a level's penalty, its page, how many pages fit, and its sets."""
+
+    penalty: tuple[str, ...] = ()
+    page: tuple[str, ...] = ()
+    entries: tuple[str, ...] = ()
+    sets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Where pages may be counted: the largest working set, and numbers of lines, first to last, at which the caches
+    themselves go from hits to misses, so that the control and what it controls may differ in that."""
+
+    most_bytes: int
+    noise: float
+    hazy: tuple[tuple[int, int], ...] = ()
+    spread: float = 0.0  # between single lines
+
+    def of(self, count: int) -> float:
+        """The noise of the difference between so many pages and as many neighbouring lines."""
+        return math.hypot(self.noise, math.sqrt(2 / count) * self.spread)
+
+    def clear(self, count: int) -> bool:
+        """Whether so many lines are far from any cache's capacity."""
+        return not any(first <= count <= last for first, last in self.hazy)
+
+
+def levels(asked: Asked, chase: Chase, field: Field) -> Inquiry[list[Tlb]]:
+    """The levels found, at most two. The field's noise is relative, of one lap."""
+    few = [BASE >> k for k in range(5)]
+    bases = yield from asked.all([Probe(Pattern("random", n, chase.control_bytes), chase.space) for n in few])
+    values = [base.value for base in bases if base.value is not None]
+    if len(values) < len(few):
+        return []
+    # where lines differ among themselves, as in an L2 that is nearer to some, means over few of them differ too
+    spread = math.sqrt(sum((v - values[0]) ** 2 * n for v, n in zip(values[1:], few[1:], strict=True)) / (len(few) - 1))
+    own = field.noise * values[0]  # of the difference of two laps
+    field = replace(field, noise=math.sqrt(2) * own, spread=spread if spread > 2 * SIGMAS * own else 0.0)
+    for stride in STRIDES:
+        if 64 * stride > field.most_bytes:
+            return []
+        seen = yield from _jump(asked, chase, stride, 4, 0.0, field)
+        if seen is None:
+            continue
+        first = yield from _level(asked, chase, stride, seen, 0.0, field)
+        if first is None or not _counted(first) or not (yield from _paged(asked, chase, first)):
+            continue  # something else rose there
+        step = max(stride, first.page.nbytes or stride)
+        entries = max(1, first.pages.fits * stride // step)
+        floor = first.contrast.miss
+        further = yield from _jump(asked, chase, step, 4 * entries, floor, field)
+        if further and further[0]:  # as many misses of the first as just before the second's begin
+            floor = (yield from chase.mean(asked, further[0], step)) or floor
+        second = (yield from _level(asked, chase, step, further, floor, field)) if further else None
+        if second is None or not _counted(second) or second.pages.fits < FURTHER * entries:
+            return [first]
+        if not (yield from _paged(asked, chase, second)):
+            return [first]
+        return [first, _beyond(second, entries)]
+    return []
+
+
+def _beyond(tlb: Tlb, nearer: int) -> Tlb:
+    """The same level without sets that were told from no more pages than the `nearer` one holds itself."""
+    if tlb.sets is None or tlb.sets.ways is None or tlb.sets.ways > COUNTED_TWICE * nearer:
+        return tlb
+    reason = f"a nearer TLB holds {tlb.sets.ways} pages itself"
+    return replace(tlb, sets=replace(tlb.sets, ways=None, reason=reason))
+
+
+def _counted(tlb: Tlb) -> bool:
+    """Whether its page was found, and as many pages fit at odd strides as the first count says."""
+    if tlb.page.nbytes is None or tlb.tags is None:
+        return False
+    expected = tlb.pages.fits * min(1.0, tlb.stride_bytes / tlb.page.nbytes)
+    return abs(tlb.tags.fits - expected) <= max(1.0, COUNTED * expected)
+
+
+def _paged(asked: Asked, chase: Chase, tlb: Tlb) -> Inquiry[bool]:
+    """Whether as many pages miss where places are scattered within them. Of shorter pages that lie so far apart that they fall
+    into the same sets, more fit then. Where there is no answer, as in a run stored before this was asked, nothing speaks
+    against it."""
+    if tlb.page.nbytes is None or tlb.tags is None or tlb.page.nbytes <= STRIDES[0]:
+        return True
+    page, line = tlb.page.nbytes, max(1, chase.shift_bytes)
+    count = max(tlb.tags.fits + 2, MORE * tlb.tags.fits // 4)
+    plain = yield from chase.mean(asked, count, page)
+    scattered = yield from replace(chase, shift_bytes=page // SCATTERED // line * line).mean(asked, count, page)
+    if plain is None or scattered is None:
+        return True
+    return scattered - tlb.contrast.hit >= (plain - tlb.contrast.hit) / 2
+
+
+def _jump(asked: Asked, chase: Chase, stride: int, first: int, floor: float, field: Field) -> Inquiry[tuple[int, int] | None]:
+    """(count that fits, count that does not) where latency beyond the control first rises over `floor`, and stays there."""
+    counts = [n for n in growing(first, min(MOST_PAGES, field.most_bytes // stride), 2) if field.clear(n)]
+    last, risen = 0, 0
+    while counts:
+        count = counts.pop(0)
+        value = yield from chase.mean(asked, count, stride)
+        if value is None:
+            continue
+        if value <= floor + max(2 * SIGMAS * field.of(count), (DEARER - 1) * floor):
+            last, risen = count, 0
+        elif risen:
+            return last, risen
+        else:
+            risen, little = count, count * 6 // 5
+            if (not counts or counts[0] > 2 * count) and field.clear(little):
+                counts.insert(0, little)  # a cache's capacity is near
+    return None
+
+
+def _level(asked: Asked, chase: Chase, stride: int, seen: tuple[int, int], floor: float, field: Field) -> Inquiry[Tlb | None]:
+    fit, over = seen
+    rough = yield from chase.mean(asked, over, stride)
+    assert rough is not None
+    pages = yield from bound(asked, chase, Contrast(floor, max(rough, floor), field.of(over)), stride, over, (fit,))
+    if pages.fits < 1 or pages.over is None or not field.clear(pages.over):
+        return None
+    penalties: list[float] = []
+    hazy = [rough - floor]
+    asked.cited()
+    for count in (2 * pages.fits, pages.fits * 5 // 2, 3 * pages.fits, 4 * pages.fits):
+        value = yield from chase.mean(asked, count, stride)
+        if value is not None:
+            (penalties if field.clear(count) else hazy).append(value - floor)
+    cost_from = asked.cited()
+    # too high a cost of a miss would hide single misses
+    contrast = Contrast(floor, floor + max(penalties, default=max(field.of(over), min(hazy))), field.of(over))
+    pages = yield from bound(asked, chase, contrast, stride, over, (pages.fits,))
+    if pages.fits < 1 or pages.over is None or not field.clear(pages.over):
+        return None
+    pages_from = asked.cited(4)
+    page = yield from _page(asked, chase, contrast, stride * pages.fits, field)
+    page_from = asked.cited()
+    tags = sets = None
+    tags_from: tuple[str, ...] = ()
+    if page.nbytes is not None:
+        entries = max(1, pages.fits * stride // page.nbytes) if stride < page.nbytes else pages.fits
+        # odd multiples of the page use all sets
+        tags = yield from bound(asked, chase, contrast, 3 * page.nbytes, 2 * entries + 2, (entries,))
+        tags_from = asked.cited(4)
+        sets = yield from sets_and_ways(
+            asked, chase, contrast, page.nbytes, max(1, tags.fits), field.most_bytes, MOST_PAGES, field.most_bytes
+        )
+    dearest = floor + max(penalties, default=rough - floor)
+    sources = Sources(cost_from, page_from, tuple(dict.fromkeys((*pages_from, *tags_from))), asked.cited())
+    return Tlb(contrast, pages, stride, tuple(penalties), page, tags, sets, dearest, sources)
+
+
+def _page(asked: Asked, chase: Chase, contrast: Contrast, reach: int, field: Field) -> Inquiry[Unit]:
+    """The least power of two at which an access that far behind one that missed misses too. Places are twice that apart, so
+    that each lies near the start of a page, and span twice the reach."""
+    distance = max(4 * KIB, 1 << (reach // MOST_ENTRIES).bit_length())
+    first = True
+    while True:
+        count, span = max(16, 2 * reach // (2 * distance) + 1), 2 * distance
+        if count * span > field.most_bytes or distance > reach:
+            return Unit(None, f"no page up to {distance // 2} B was found within the limit of memory")
+        probes = [Probe(Pattern("pairs", count, span, chase.shift_bytes, d, seed=1), chase.space) for d in (INSIDE, distance)]
+        inside, across = yield from asked.all(probes)
+        if inside.value is None or across.value is None:
+            return Unit(None, inside.reason or across.reason)
+        gap = (contrast.miss - contrast.hit) / 2
+        noise = max(LEAST_NOISE * inside.value, field.noise) + field.spread / math.sqrt(count)
+        noise = max(noise, *((a.high - a.low) / 4 for a in (inside, across) if a.high is not None and a.low is not None))
+        if 2 * SIGMAS * noise > gap:
+            return Unit(None, f"what a miss costs is within the noise of pairs, {noise:.2g} of {inside.value:.4g}")
+        rise = (across.value - inside.value) / gap
+        if rise > 1 - CLEAR:
+            if first and distance > 4 * KIB:
+                return Unit(None, f"pages are shorter than {distance} B: more than {MOST_ENTRIES} of them fit")
+            return Unit(distance)
+        if abs(rise) > CLEAR:
+            return Unit(None, f"accesses {distance} B behind one that missed neither hit nor miss")
+        distance, first = 2 * distance, False
+
+
+def agreed(tlb: Tlb) -> bool:
+    """Whether sets times ways is the number of entries that odd strides found."""
+    return tlb.sets is not None and tlb.tags is not None and consistent(tlb.sets, tlb.tags)

@@ -1,0 +1,126 @@
+"""One latency from accesses that should be alike: its median, how sure it is, and whether it is longer than another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from clmembench.analysis import stats
+from clmembench.model import Array
+
+SAME = 0.015  # latencies that differ by less are one
+TYPICAL, SHARE = 0.20, 0.75  # most accesses of a pattern lie that close to their median: a cache in slices spreads that far
+LEAST = 3  # accesses that make a latency
+FEWEST = 0.1  # of the accesses of a pattern that are a second group: fewer are outliers
+APART = 4.0  # standard deviations within two groups that their means are apart; of one Gaussian's halves 2.7, a uniform's 3.5
+SCATTER = 6.0  # of so many accesses these halves may be twice as far apart by chance
+STEP = 0.2  # of a latency that the clock's step may be
+SURE = 0.05  # half of an interval, as a fraction of the latency: a wider one is no number
+ABSENT = "the trace has no such access"
+
+
+@dataclass(frozen=True, slots=True)
+class Typical:
+    """A latency in the answer's unit with its interval, NaN where there is none for the reason `why`; the interval may still
+    bound it. `said`: which of the accesses it rests on, where not all agree."""
+
+    value: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
+    accesses: tuple[int, ...] = ()
+    why: str = ""
+    said: str = ""
+
+    @property
+    def sure(self) -> bool:
+        return bool(np.isfinite(self.value))
+
+    def above(self, other: Typical) -> bool:
+        """Whether this is a longer latency for certain."""
+        return self.low > other.high and self.value > other.value * (1 + SAME)
+
+    def like(self, other: Typical) -> bool:
+        return abs(self.value - other.value) <= SAME * other.value
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Latencies of a trace, and by how much the clock they were read from steps."""
+
+    latencies: Array
+    clock_step: float
+    own_cost: float = 0.0  # how wide the interval of what was taken off is
+
+    def mean(self, accesses: Sequence[int]) -> float:
+        """Of those within TYPICAL of their median."""
+        values = self.latencies[list(accesses)]
+        middle = float(np.median(values))
+        return float(values[np.abs(values - middle) <= max(TYPICAL * middle, 3.0, self.clock_step)].mean())
+
+    def of(self, accesses: Sequence[int]) -> Typical:
+        """The latency of accesses that should be alike: none where they fall into two groups far apart of which neither has
+        SHARE of them, or where fewer than SHARE lie close to their median. What a few others take is said beside it."""
+        values = self.latencies[list(accesses)]
+        if len(values) < LEAST:
+            return Typical(why=ABSENT)
+        summary = stats.summarise(values.tolist())
+        spread = max(TYPICAL * summary.median, 3.0)
+        close = np.abs(values - summary.median) <= spread
+        if self.clock_step > STEP * summary.median:
+            return Typical(why=f"the clock inside the kernel steps by {self.clock_step:g}, too much to tell a latency")
+        parted = two_groups(values, self.clock_step)
+        even = parted is not None and min(map(len, parted)) > (1 - SHARE) * len(values)
+        if parted is not None and even and float(parted[1].mean() - parted[0].mean()) / 2 > SURE * summary.median:
+            return Typical(low=float(values.min()), high=float(values.max()), why=f"two latencies: {told(parted)}")
+        if close.mean() < SHARE:
+            why = f"only {close.mean():.0%} of its {len(values)} accesses lie within {TYPICAL:.0%} of their median"
+            return Typical(why=why)
+        half = (self.clock_step + self.own_cost) / 2
+        # a median of whole steps is a whole step; their mean is not, since an access begins anywhere between two
+        value = float(values[close].mean()) if self.clock_step else summary.median
+        # of fewer than 6 accesses the range
+        ends = (summary.low, summary.high) if np.isfinite(summary.low) else (float(values.min()), float(values.max()))
+        if parted is not None and even:  # neither group is the whole
+            ends = min(ends[0], float(parted[0].mean())), max(ends[1], float(parted[1].mean()))
+        low, high = min(value, ends[0]) - half, max(value, ends[1]) + half
+        if not (high - low) / 2 <= SURE * value:
+            steps = f", by a clock that steps by {self.clock_step:g}" if self.clock_step else ""
+            return Typical(low=low, high=high, why=f"between {low:.4g} and {high:.4g}, which is no number{steps}")
+        said = f"two groups: {told(parted)}" if parted is not None else ""
+        off = int((~close).sum())
+        if not said and off:
+            said = f"{off} of {len(values)} accesses lie further than {TYPICAL:.0%} from their median"
+        return Typical(value, low, high, tuple(accesses), said=said)
+
+
+def two_groups(values: Array, step: float = 0.0) -> tuple[Array, Array] | None:
+    """The faster and the slower of two groups that latencies fall into, split where they vary least within; None where they are
+    one group, by a clock whose steps are `step`. A group is at least FEWEST of them, and LEAST."""
+    ordered = np.sort(values)
+    least = max(LEAST, int(np.ceil(FEWEST * ordered.size)))
+    best: tuple[float, int] | None = None
+    for place in range(least, ordered.size - least + 1):
+        spread = float(ordered[:place].var() * place + ordered[place:].var() * (ordered.size - place))
+        if best is None or spread < best[0]:
+            best = spread, place
+    if best is None:
+        return None
+    near, far = ordered[: best[1]], ordered[best[1] :]
+    gap, within = float(far.mean() - near.mean()), float(np.sqrt(best[0] / ordered.size))
+    # one latency falls on two neighbouring steps of a clock
+    if gap <= max(APART * (1 + SCATTER / ordered.size) * within, SAME * float(np.median(ordered)), 2 * step):
+        return None
+    return near, far
+
+
+def told(parted: tuple[Array, Array]) -> str:
+    """Two groups as text: how many accesses take how long."""
+    return " and ".join(f"{part.size} accesses of {part[0]:.4g} to {part[-1]:.4g}" for part in parted)
+
+
+def clock_step(latencies: Array) -> float:
+    """The least difference of two latencies, where there are so few different ones that the clock must be coarse."""
+    distinct = np.unique(latencies)
+    return float(np.diff(distinct).min()) if 1 < distinct.size < latencies.size / 4 else 0.0

@@ -1,0 +1,90 @@
+"""Which replacement policy explains the mean miss rates of laps repeated for ever, where single accesses were not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from clmembench.infer.replacement.cache_set import DETERMINISTIC, makers, sampled_misses, steady_misses
+from clmembench.infer.replacement.policies import MARGIN, policy_finding, seeded
+from clmembench.model import Array, Finding
+
+SYSTEMATIC = 0.02  # of a miss rate that is made from a mean latency: both plateaus are known to about this
+LAPS = 64
+SAMPLES = 64  # sets simulated for each assignment of probabilities
+MOST_STEPS = 6_000  # of the simulation of drawn victims, for each lap that was measured
+METHOD = "miss rates of {} laps against six policies simulated"
+UNEVEN = (1.5, 2.0, 3.0, 5.0, 10.0)  # how much more often one way is the victim than each other
+
+RateObservation = tuple[Sequence[int], float, float, float]
+
+
+def policy_from_rates(ways: int, observations: Sequence[RateObservation], evidence: Sequence[str]) -> Finding:
+    """The policy of a set of `ways` ways from steady-state miss rates.
+
+    Each observation is one lap of line numbers in one set, the rate at which its accesses miss when it is repeated for ever,
+    and that rate's 95% interval. Answers only with a log-likelihood margin of 10 over every other policy, and where the best
+    is within what noise explains; a lap over ways + 2 lines in random order, some visits each, tells most apart. `evidence` are
+    ids of the records of the laps.
+    """
+    telling = [o for o in observations if len(set(o[0])) > ways]
+    if ways < 2:
+        return policy_finding(None, METHOD.format(0), "a set of one way has no choice of a victim", evidence)
+    if not telling:
+        why = "no lap had more lines of a set than it has ways: chase random laps over ways + 2 lines"
+        return policy_finding(None, METHOD.format(0), why, evidence)
+    seen = np.array([[rate, max((high - low) / 3.92, 0.0)] for _, rate, low, high in telling])
+    sigma = np.hypot(seen[:, 1], SYSTEMATIC)
+    logliks: dict[str, float] = {}
+    for name in DETERMINISTIC:
+        if not makers(name, ways):
+            continue
+        forms = [np.array([steady_misses(make, ways, lap, LAPS) for lap, *_ in telling]) for make in makers(name, ways)]
+        logliks[name] = max(_loglik(seen[:, 0], rates, sigma) for rates in forms)
+    weights = _assignments(ways)
+    drawn = np.stack([_drawn_rates(weights, lap) for lap, *_ in telling])
+    each = [_loglik(seen[:, 0], rates, sigma) for rates in drawn.T]
+    logliks["random"] = each[0]
+    clearly = [value for value, row in zip(each, weights, strict=True) if row.max() >= 2 * row.min()]
+    logliks["way-weighted"] = max(clearly)
+    return policy_finding(*_decided(logliks, len(telling)), evidence)
+
+
+def _loglik(seen: Array, said: Array, sigma: Array) -> float:
+    """Of Gaussian errors, up to a constant: 0 is a perfect fit."""
+    return float(-0.5 * (((seen - said) / sigma) ** 2).sum())
+
+
+def _assignments(ways: int) -> Array:
+    """Probabilities of victims that are tried, shape (tries, ways): all alike first, then some ways more often than others.
+    In the steady state only how often matters, not which."""
+    rows = [np.ones(ways)]
+    for often in UNEVEN:
+        for number in sorted({1, ways // 2} - {0}):
+            rows.append(np.where(np.arange(ways) < number, often, 1.0))
+    table = np.stack(rows)
+    shares: Array = table / table.sum(axis=1, keepdims=True)
+    return shares
+
+
+def _drawn_rates(weights: Array, lap: Sequence[int]) -> Array:
+    """Steady-state miss rate of each assignment, shape (tries,)."""
+    laps = max(8, min(LAPS, MOST_STEPS // len(lap)))
+    rates = sampled_misses(np.repeat(weights, SAMPLES, axis=0), lap, laps, seeded(weights.shape[1]))
+    means: Array = rates.reshape(weights.shape[0], SAMPLES).mean(axis=1)
+    return means
+
+
+def _decided(logliks: dict[str, float], count: int) -> tuple[str | None, str, str]:
+    """The policy or None, the method, and why there is none."""
+    ranked = sorted(logliks, key=lambda name: -logliks[name])
+    best = ranked[0]
+    close = [name for name in ranked[1:] if logliks[name] > logliks[best] - MARGIN]
+    if -2 * logliks[best] > count + 4 * np.sqrt(2 * count) + 4:
+        return None, METHOD.format(count), "no policy that is known explains the miss rates of these laps"
+    if close:
+        names = " or ".join([best, *close])
+        missing = "missing are more laps in random order over ways + 2 lines of one set, or each access's latency"
+        return None, METHOD.format(count), f"{names} explain the miss rates equally well; {missing}"
+    return best, f"{METHOD.format(count)}, ahead by {logliks[best] - logliks[ranked[1]]:.0f}", ""

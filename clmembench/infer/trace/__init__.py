@@ -1,0 +1,1 @@
+"""Caches and TLBs inferred from traces of accesses."""

@@ -1,0 +1,181 @@
+"""Line, ways, sets and policy together: every hypothesis is simulated and held against what hit and what missed. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from clmembench.infer.replacement.policies import MARGIN
+from clmembench.infer.trace.hypothesis import Hypothesis, Spent, drawn, exact, parts
+from clmembench.infer.trace.set_mappings import Footprint, Possible, footprint, hashed, mappings, plausible, uneven_misses
+from clmembench.infer.trace.streams import Stream
+
+MOST_VISITS = 20_000  # of a trace that are simulated
+MOST_ALL = 120_000  # of all traces
+MOST_DRAWN = 400  # of a trace, where victims are drawn
+MOST_ALL_DRAWN = 1_500
+MOST_MAPPINGS = 32
+EXACT_BUDGET = 1_200_000  # visits simulated for one cache: what is not tried until then is not excluded, and nothing is said
+DRAWN_BUDGET = 16_000
+MOST_TRACES = 64
+MOST_UNITS = 60_000  # of all traces together
+WAYS_TRIED = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What hypotheses are held against: streams of visits at a unit, and their footprints."""
+
+    unit_bytes: int
+    visits: tuple[Stream, ...]
+    footprints: tuple[Footprint, ...]
+
+
+def setting(found: Sequence[Stream], unit_bytes: int) -> Setting:
+    """Streams at a unit's grain, the most telling: at each stride around the largest that fits."""
+    visits = [s.visits(unit_bytes) for s in found]
+    feet = [footprint(s) for s in visits]
+    by_stride: dict[int, list[int]] = {}
+    for number, (stream, foot) in enumerate(zip(visits, feet, strict=True)):
+        if foot.visited.sum() > 0:
+            by_stride.setdefault(stream.stride_bytes, []).append(number)
+    ranked: list[tuple[int, int, int]] = []
+    for numbers in by_stride.values():
+        fitting = sorted((n for n in numbers if feet[n].fits), key=lambda n: -feet[n].units.size)
+        over = sorted((n for n in numbers if not feet[n].fits), key=lambda n: feet[n].units.size)
+        ranked += [(rank, feet[n].units.size, n) for rank, n in enumerate(fitting)]
+        ranked += [(rank // 2, feet[n].units.size, n) for rank, n in enumerate(over)]
+    chosen: list[int] = []
+    left = MOST_UNITS
+    for _, size, n in sorted(ranked):
+        if len(chosen) < MOST_TRACES and (size <= left or not chosen):
+            chosen.append(n)
+            left -= size
+    return Setting(unit_bytes, tuple(visits[n] for n in chosen), tuple(feet[n] for n in chosen))
+
+
+def hypotheses(given: Setting, sectors: Sequence[int], lines: Sequence[int], paged: bool) -> list[Hypothesis]:
+    """All hypotheses that explain the data about as well as the best one does; none where none explains it. `sectors` and
+    `lines` are the sizes in bytes that are tried."""
+    if not given.visits or all(foot.fits for foot in given.footprints):
+        return []
+    span = max(int(foot.units[-1]) + given.unit_bytes for foot in given.footprints)
+    order = sorted(given.footprints, key=lambda foot: foot.units.size)
+    for tried in (mappings(lines, span, paged), () if paged else hashed(lines, span)):
+        possible = plausible(list(tried), order, max(sectors), MOST_MAPPINGS)
+        for search in (_near_exact, _near_drawn):
+            near = search(given, sectors, possible)
+            if near is None:
+                return []
+            if near and all(h.explains for h in near):
+                return near
+    return []
+
+
+def _near_exact(given: Setting, sectors: Sequence[int], possible: Sequence[Possible]) -> list[Hypothesis] | None:
+    """The likeliest hypotheses with a deterministic policy, and those about as likely; None where not all could be tried."""
+    cut = _cut(given.visits, [MOST_VISITS] * len(given.visits), MOST_ALL)
+    best = -math.inf
+    found: list[tuple[Possible, Hypothesis]] = []
+    spent = Spent(EXACT_BUDGET)
+    for one, ways, sector in _all(possible, sectors):
+        for h in exact(sector, one.mappings[0], ways, cut, best - MARGIN, spent):
+            best = max(best, h.loglik)
+            found.append((one, h))
+        if spent.left < 0:
+            return None
+    return _each(found, best - MARGIN)
+
+
+def _all(possible: Sequence[Possible], sectors: Sequence[int]) -> list[tuple[Possible, int, int]]:
+    """Mappings with each number of ways and each sector that goes into the line of any of them."""
+    return [
+        (one, ways, sector)
+        for one in possible
+        for ways in _tried(one)
+        for sector in sectors
+        if any(sector <= mapping.line_bytes for mapping in one.mappings)
+    ]
+
+
+def _near_drawn(given: Setting, sectors: Sequence[int], possible: Sequence[Possible]) -> list[Hypothesis] | None:
+    """The same with victims drawn: on few accesses first, then those that are left on as many more as they can be."""
+    tried = _all(possible, sectors)
+    whole, given = given, _begun(given)
+    if not given.visits:
+        return []
+    lengths = [MOST_DRAWN] * len(given.visits)
+    found: list[tuple[Possible, Hypothesis]] = []
+    best = -math.inf
+    spent = Spent(DRAWN_BUDGET)
+    for together in (MOST_ALL_DRAWN, 3 * MOST_ALL_DRAWN):
+        cut = _cut(given.visits, lengths, together if together == MOST_ALL_DRAWN else MOST_ALL)
+        found, best = [], -math.inf
+        for one, ways, sector in tried:
+            uneven = uneven_misses(one.mappings[0], ways, whole.footprints)
+            h = drawn(sector, one.mappings[0], ways, cut, best - 2 * MARGIN, spent, -uneven)
+            if spent.left < 0:
+                return None
+            if h is not None:
+                best = max(best, h.loglik)
+                found.append((one, h))
+        left = [(one, h.ways, h.unit_bytes) for one, h in found if h.loglik >= best - 2 * MARGIN]
+        if len(left) <= 1 or not any(h.explains for _, h in found):
+            break
+        tried, before = left, lengths
+        lengths = _lengths(given, tried, 3 * together)
+        if sum(lengths) <= sum(min(length, s.served.size) for length, s in zip(before, given.visits, strict=True)):
+            break
+    return _each(found, best - MARGIN)
+
+
+def _begun(given: Setting) -> Setting:
+    """Of traces that were recorded from early on: what a set holds after a long time unseen, victims drawn, is anything."""
+    early = [n for n, s in enumerate(given.visits) if int(np.argmax(s.served >= 0)) <= 0.2 * s.served.size]
+    return replace(given, visits=tuple(given.visits[n] for n in early), footprints=tuple(given.footprints[n] for n in early))
+
+
+def _lengths(given: Setting, tried: Sequence[tuple[Possible, int, int]], most: int) -> list[int]:
+    """How much of each stream to take so that over-full sets of any hypothesis get no more visits than so many in all."""
+    counts = [
+        max(parts(sector, one.mappings[0], ways, stream)[0].size for one, ways, sector in tried) for stream in given.visits
+    ]
+    lengths = [0] * len(counts)
+    waiting = len(counts)
+    for number in sorted(range(len(counts)), key=lambda n: counts[n]):  # what short ones leave is for long ones
+        part = min(counts[number], most // waiting)
+        lengths[number] = (
+            int(given.visits[number].addresses.size * part / max(counts[number], 1)) if counts[number] else MOST_VISITS
+        )
+        most, waiting = most - part, waiting - 1
+    return lengths
+
+
+def _each(found: Sequence[tuple[Possible, Hypothesis]], least: float) -> list[Hypothesis] | None:
+    """The hypotheses that are likely enough, one for each mapping that stands for the same sets; None where between their ways
+    some were left out."""
+    near = [(one, h) for one, h in found if h.loglik >= least]
+    if any(one.most_ways - one.least_ways >= WAYS_TRIED for one, _ in near):
+        return None
+    return [replace(h, mapping=m) for one, h in near for m in one.mappings if h.unit_bytes <= m.line_bytes]
+
+
+def _tried(one: Possible) -> list[int]:
+    low, high = one.least_ways, one.most_ways
+    return sorted({round(float(w)) for w in np.linspace(low, high, min(WAYS_TRIED, high - low + 1))})
+
+
+def _cut(visits: Sequence[Stream], most: Sequence[int], together: int) -> list[Stream]:
+    """The starts of streams, with all that was not seen before them."""
+    cut, left = [], together
+    for stream, length in zip(visits, most, strict=True):
+        unseen = int(np.argmax(stream.served >= 0))
+        part = stream.cut(unseen + min(length, left))
+        left -= part.addresses.size - unseen // 2  # those are simulated too
+        cut.append(part)
+        if left <= 0:
+            break
+    return cut

@@ -1,0 +1,165 @@
+"""One cache that may be: what it does with all streams, and how likely what was seen is under it. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from clmembench.infer.replacement.cache_set import DETERMINISTIC, Maker, makers
+from clmembench.infer.replacement.policies import MARGIN, WRONG_FLAGS
+from clmembench.infer.replacement.random_victims import ERROR, Observation, different, fit
+from clmembench.infer.trace.set_mappings import Mapping
+from clmembench.infer.trace.streams import Stream
+from clmembench.model import Array
+
+MOST_SURPRISE = 8.0  # standard deviations, of victims drawn evenly where they may be drawn otherwise
+MOST_NOISE = 0.004  # of flags in sets that are not over-full, which nothing but outliers can make wrong
+ODD_LOG = math.log(ERROR)
+EVEN_LOG = math.log(1 - ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """A cache: sectors of `unit_bytes` in lines, mapped to sets of `ways` ways, with a policy; how likely all flags are."""
+
+    unit_bytes: int
+    mapping: Mapping
+    ways: int
+    policy: str
+    loglik: float
+    explains: bool
+
+    @property
+    def size_bytes(self) -> int:
+        return self.mapping.line_bytes * self.mapping.sets * self.ways
+
+
+@dataclass(slots=True)
+class Spent:
+    """Visits that may still be simulated."""
+
+    left: int
+
+
+def parts(unit_bytes: int, mapping: Mapping, ways: int, stream: Stream) -> tuple[Array, Array, int, int]:
+    """Visits to over-full sets in order of set and time, their sets; and of all others how many flags there are, and wrong."""
+    sets = mapping.of(stream.addresses)
+    lines = stream.addresses // mapping.line_bytes
+    _, first = np.unique(lines, return_index=True)  # all of a line is in one set
+    held = np.bincount(sets[first], minlength=mapping.sets)
+    over = held[sets] > ways
+    unit = stream.addresses // unit_bytes
+    cold = np.zeros(unit.size, dtype=bool)
+    cold[np.unique(unit, return_index=True)[1]] = True
+    plain = ~over & (stream.missed >= 0)
+    wrong = int((cold[plain] != (stream.missed[plain] == 1)).sum())
+    at = np.flatnonzero(over)
+    return at[np.argsort(sets[at], kind="stable")], sets, int(plain.sum()), wrong
+
+
+def exact(unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream], least: float, spent: Spent) -> list[Hypothesis]:
+    """Hypotheses with each deterministic policy that explains the flags and is no less likely than `least`."""
+    split = [parts(unit_bytes, mapping, ways, s) for s in cut]
+    total = sum(int((s.missed >= 0).sum()) for s in cut)
+    start = sum(wrong for *_, wrong in split)
+    plain = sum(seen for *_, seen, _ in split)
+    if start > max(3.0, MOST_NOISE * plain):
+        return []
+    most = start + 3.0 + WRONG_FLAGS * (total - plain)
+    if math.isfinite(least):
+        most = min(most, (total * EVEN_LOG - least) / (EVEN_LOG - ODD_LOG))
+    found = []
+    for name in DETERMINISTIC:
+        for maker in makers(name, ways):
+            wrong = start
+            for stream, (at, sets, _, _) in zip(cut, split, strict=True):
+                if wrong > most:
+                    break
+                wrong += _wrong(unit_bytes, mapping.line_bytes, ways, maker, stream, at, sets)
+                spent.left -= at.size
+            if wrong <= most:
+                loglik = (total - wrong) * EVEN_LOG + wrong * ODD_LOG
+                found.append(Hypothesis(unit_bytes, mapping, ways, name, loglik, True))
+                most = min(most, wrong + MARGIN / (EVEN_LOG - ODD_LOG))
+    return found
+
+
+def _wrong(unit_bytes: int, line_bytes: int, ways: int, maker: Maker, stream: Stream, at: Array, sets: Array) -> int:
+    """How many flags of visits to over-full sets are not what the policy does."""
+    wrong = 0
+    last = -1
+    one = maker(ways)
+    sectors: dict[int, set[int]] = {}
+    a = stream.addresses[at]
+    for address, number, flag in zip(a.tolist(), sets[at].tolist(), stream.missed[at].tolist(), strict=True):
+        if number != last:
+            one, last, sectors = maker(ways), number, {}
+        line, unit = address // line_bytes, address // unit_bytes
+        if one.access(line):
+            hit = unit in sectors[line]
+            sectors[line].add(unit)
+        else:
+            hit = False
+            sectors[line] = {unit}
+        wrong += flag >= 0 and hit == (flag == 1)
+    return wrong
+
+
+def per_set(unit_bytes: int, mapping: Mapping, ways: int, stream: Stream) -> tuple[list[Observation], int, int]:
+    """What each over-full set was asked, line by line without repeats, and what hit. Of the other sectors of a line that is
+    visited, which do as the first of them did or were never there: how many flags there are, and how many are otherwise."""
+    at, sets, _, _ = parts(mapping.line_bytes, mapping, ways, stream)
+    lines = stream.addresses // mapping.line_bytes
+    sectors = stream.addresses // unit_bytes
+    cold = np.zeros(lines.size, dtype=bool)
+    cold[np.unique(sectors, return_index=True)[1]] = True
+    missed = stream.missed
+    found: list[Observation] = []
+    rest = wrong = 0
+    starts = np.unique(np.r_[0, np.flatnonzero(np.diff(sets[at])) + 1, at.size])
+    for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        own = at[begin:end]
+        run = np.r_[True, lines[own][1:] != lines[own][:-1]]
+        flags = missed[own][run]
+        found.append((lines[own][run].tolist(), [None if flag < 0 else flag == 0 for flag in flags.tolist()]))
+        same = np.r_[False, sectors[own][1:] == sectors[own][:-1]]
+        other = ~run & (missed[own] >= 0)
+        said = ~same & (cold[own] | (flags[np.cumsum(run) - 1] == 1))
+        rest += int(other.sum())
+        wrong += int(((missed[own] == 1) != said)[other].sum())
+    return found, rest, wrong
+
+
+def drawn(
+    unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream], least: float, spent: Spent, loglik: float
+) -> Hypothesis | None:
+    """The hypothesis with victims drawn evenly, on fewer accesses; None as soon as it is less likely than `least`. `loglik`:
+    what is known of it before."""
+    explains = loglik > -MARGIN
+    above = variance = 0.0
+    wrong_all = total = 0
+    known: set[bytes] = set()
+    for stream in cut:
+        _, _, seen, wrong = parts(unit_bytes, mapping, ways, stream)
+        observations, rest, others = per_set(unit_bytes, mapping, ways, stream)
+        wrong_all += wrong + others
+        total += seen + rest
+        loglik += (wrong + others) * ODD_LOG + (seen + rest - wrong - others) * EVEN_LOG
+        if loglik < least:
+            return None
+        observations = different(observations, known)
+        if observations:
+            spent.left -= sum(len(lines) for lines, _ in observations)
+            if spent.left < 0:
+                return None
+            found = fit([1 / ways] * ways, observations)
+            loglik += found.loglik
+            above, variance = above + found.above, variance + found.variance
+            wrong_all, total = wrong_all + found.odd, total + found.certain
+    if loglik < least:
+        return None
+    explains &= wrong_all <= max(3.0, WRONG_FLAGS * total) and abs(above) <= MOST_SURPRISE * math.sqrt(max(variance, 1.0))
+    return Hypothesis(unit_bytes, mapping, ways, "random", loglik, explains)

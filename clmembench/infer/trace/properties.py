@@ -1,0 +1,214 @@
+"""From hypotheses that explain the data to findings: what they agree on is said, what they do not is undetermined. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from clmembench.infer.replacement.policies import UNEXPLAINED, policy_and_victims
+from clmembench.infer.trace.geometry import Setting
+from clmembench.infer.trace.hypothesis import Hypothesis, per_set
+from clmembench.infer.trace.latency_modes import Mode
+from clmembench.infer.trace.unequal_sets import uneven
+from clmembench.model import Finding
+
+EVIDENCE = 5
+METHOD = "simulation of plain, uneven and fully associative mappings against which accesses missed"
+CACHE_UNITS = {"size_bytes": "B", "line_bytes": "B", "sector_bytes": "B", "ways": "", "sets": "", "policy": ""}
+Value = float | str
+OVERFLOWS = "arrays a little larger than the cache"
+
+
+def undetermined(name: str, unit: str, reason: str, low: float | None = None, high: float | None = None) -> Finding:
+    """A finding that says what is missing; the value may still be bounded."""
+    return Finding(name, None, low, high, unit, "undetermined", METHOD, reason=reason)
+
+
+def cache(near: Sequence[Hypothesis], given: Setting, filled: tuple[int, int], paged: bool = False) -> dict[str, Finding]:
+    """Findings of a cache level by name. `filled`: least and greatest bytes that a miss brings in, which in a TLB (`paged`) are
+    also what is tagged."""
+    evidence = evidence_of(given)
+    if not near:
+        return _uneven(given, filled, paged) or _unexplained(given, filled)
+    say = _Agreement(near, evidence)
+    found = {
+        "size_bytes": say("size_bytes", "B", lambda h: h.size_bytes, "arrays of more sizes around the capacity"),
+        "line_bytes": say(
+            "line_bytes", "B", lambda h: h.mapping.line_bytes, "strides below a line at sizes above the capacity"
+        ),
+        "sector_bytes": say("sector_bytes", "B", lambda h: h.unit_bytes, "first accesses at strides below and above it"),
+        "ways": say("ways", "", lambda h: h.ways, "strides that fill single sets, or arrays of a few lines more than fit"),
+        "sets": say(
+            "sets", "", lambda h: h.mapping.sets, "strides that fill single sets, or arrays of a few lines more than fit"
+        ),
+    }
+    found["policy"], victims = _policy(near, given, evidence)
+    if found["policy"].reason.startswith(UNEXPLAINED):
+        return _unexplained(given, filled)
+    bits = {h.mapping.bits for h in near}
+    if len(bits) == 1 and (text := bits.pop()):
+        found["set_bits"] = Finding("set_bits", text, None, None, "", "ok", METHOD, evidence)
+    hashes = sorted({h.mapping.hash for h in near})
+    if all(hashes):
+        status: Literal["ok", "undetermined"] = "ok" if len(hashes) == 1 else "undetermined"
+        reason = f"{' or '.join(hashes[:4])} explain the traces equally well" if len(hashes) > 1 else ""
+        value = hashes[0] if len(hashes) == 1 else None
+        found["set_hash"] = Finding("set_hash", value, None, None, "", status, METHOD, evidence, reason)
+    if victims:
+        text = ", ".join(f"{v:.2f}" for v in victims)
+        found["victim_probabilities"] = Finding(
+            "victim_probabilities", text, None, None, "", "ok", "expectation maximisation over what the sets may hold", evidence
+        )
+    return found
+
+
+def tlb(near: Sequence[Hypothesis], given: Setting, filled: tuple[int, int]) -> dict[str, Finding]:
+    """Findings of a TLB level by name."""
+    as_cache = cache(near, given, filled, paged=True)
+    evidence = evidence_of(given)
+    page = sector(
+        filled, evidence, "page_bytes", "accesses in a row within a page at strides below its size, from an empty TLB on"
+    )
+    found: dict[str, Finding] = {"page_bytes": page, **{name: as_cache[name] for name in ("ways", "sets", "policy")}}
+    if near:
+        say = _Agreement(near, evidence)
+        found["entries"] = say(
+            "entries", "", lambda h: h.ways * h.mapping.sets, "traces of a few pages more and fewer than it holds"
+        )
+        found["reach_bytes"] = say(
+            "reach_bytes", "B", lambda h: h.size_bytes, "traces of a few pages more and fewer than it holds"
+        )
+    elif as_cache["size_bytes"].status == "ok" and page.status == "ok":
+        size = as_cache["size_bytes"]
+        found["reach_bytes"] = replace(size, name="reach_bytes")
+        count = float(size.value or 0) // given.unit_bytes
+        found["entries"] = replace(size, name="entries", value=count, low=count, high=count, unit="")
+    else:
+        size = as_cache["size_bytes"]
+        found["reach_bytes"] = undetermined("reach_bytes", "B", size.reason, size.low, size.high)
+        found["entries"] = undetermined("entries", "", size.reason)
+    return found
+
+
+def evidence_of(given: Setting) -> tuple[str, ...]:
+    """Ids of the traces around the knee: the largest that fit and the smallest that do not."""
+    numbers = range(len(given.visits))
+    fit = sorted((n for n in numbers if given.footprints[n].fits), key=lambda n: -given.footprints[n].units.size)
+    over = sorted((n for n in numbers if not given.footprints[n].fits), key=lambda n: given.footprints[n].units.size)
+    return tuple(dict.fromkeys(given.visits[n].id for n in [*fit[:2], *over[:3]]))[:EVIDENCE]
+
+
+def sector(filled: tuple[int, int], evidence: Sequence[str], name: str = "sector_bytes", missing: str = "") -> Finding:
+    """The bytes that a miss brings in, where least and greatest meet."""
+    low, high = filled
+    method = "what follows a miss within 2^k bytes hits or misses"
+    if low and low == high:
+        return Finding(name, low, low, high, "B", "ok", method, tuple(evidence))
+    missing = missing or "first accesses at strides below and above it, one after the other"
+    return Finding(
+        name, None, low or None, high or None, "B", "undetermined", method, tuple(evidence), f"missing are {missing}"
+    )
+
+
+def latency(name: str, mode: Mode, evidence: Sequence[str]) -> Finding:
+    """The centre of a mode, in the unit of the trace."""
+    low, high = mode.centre - 2 * mode.error, mode.centre + 2 * mode.error
+    method = "mean of the mode of latencies, without outliers"
+    if mode.mixed or not evidence:
+        reason = (
+            "several latencies may be hidden in this one, or it may be another level's; missing is a finer clock, or less noise"
+        )
+        return Finding(name, None, mode.low, mode.high, "as recorded", "undetermined", method, tuple(evidence), reason)
+    return Finding(name, round(mode.centre, 4), round(low, 4), round(high, 4), "as recorded", "ok", method, tuple(evidence))
+
+
+class _Agreement:
+    """What hypotheses say of a property: one value, or what they differ in and what would tell."""
+
+    def __init__(self, near: Sequence[Hypothesis], evidence: Sequence[str]) -> None:
+        self.near = near
+        self.evidence = tuple(evidence)
+
+    def __call__(self, name: str, unit: str, value: Callable[[Hypothesis], int], missing: str) -> Finding:
+        values = sorted({value(h) for h in self.near})
+        if len(values) == 1:
+            return Finding(name, values[0], values[0], values[0], unit, "ok", METHOD, self.evidence)
+        some = ", ".join(map(str, values[:4])) + (", ..." if len(values) > 4 else "")
+        reason = f"{some} explain the traces equally well; missing are {missing}"
+        return Finding(name, None, values[0], values[-1], unit, "undetermined", METHOD, self.evidence, reason)
+
+
+def _policy(near: Sequence[Hypothesis], given: Setting, evidence: Sequence[str]) -> tuple[Finding, tuple[float, ...]]:
+    names = sorted({h.policy for h in near})
+    ways = {h.ways for h in near}
+    if max(ways) == 1:
+        return undetermined("policy", "", "a set of one way has no choice of a victim"), ()
+    if "random" in names or len(names) == 1:
+        if len({(h.mapping.line_bytes, h.mapping.sets, h.ways) for h in near}) > 1 and "random" in names:
+            return undetermined("policy", "", "victims are drawn, but of sets and ways several explain the traces"), ()
+        best = max(near, key=lambda h: h.loglik)
+        sectored = best.mapping.line_bytes > best.unit_bytes
+        observations = [o for s in given.visits for o in per_set(best.unit_bytes, best.mapping, best.ways, s)[0]]
+        if "random" in names:
+            if sectored and any(s.stride_bytes < best.mapping.line_bytes for s in given.visits):
+                return undetermined("policy", "", "victims are drawn, and in sectored lines it is not seen of which"), ()
+            return policy_and_victims(best.ways, observations, evidence)
+        return Finding("policy", names[0], None, None, "", "ok", METHOD, tuple(evidence)), ()
+    reason = (
+        f"{' or '.join(names)} explain the traces equally well; missing are random sequences over ways + 2 lines of one set"
+    )
+    return undetermined("policy", "", reason), ()
+
+
+def _uneven(given: Setting, filled: tuple[int, int], paged: bool) -> dict[str, Finding]:
+    """Findings where sets of unequal ways were seen to overflow one after the other; none where not."""
+    sets = uneven(given.visits, given.footprints, given.unit_bytes)
+    if sets is None or not filled[0] or filled[0] != filled[1]:
+        return {}
+    method = "which lines miss in laps of one line more each: ways + 1 of every set that overflows"
+    size, count = float(sum(sets.ways) * given.unit_bytes), float(len(sets.ways))
+
+    def ok(name: str, value: Value, unit: str = "") -> Finding:
+        number = value if isinstance(value, float) else None
+        return Finding(name, value, number, number, unit, "ok", method, sets.evidence)
+
+    reason = "laps alone tell not LRU from FIFO; missing are random sequences over ways + 2 lines of one set"
+    ways: Value = sets.text if len(set(sets.ways)) > 1 else float(sets.ways[0])
+    tagged = paged or len(sets.ways) > 1  # the next unit is in another set, so it is another line
+    line = "a larger unit may be tagged than is brought in; missing are strides below a line at sizes above the capacity"
+    untold = {
+        "line_bytes": undetermined("line_bytes", "B", line, given.unit_bytes),
+        "ways": undetermined("ways", "", line, None, float(max(sets.ways))),
+    }
+    return {
+        "size_bytes": ok("size_bytes", size, "B"),
+        "sector_bytes": sector(filled, sets.evidence),
+        **({"line_bytes": ok("line_bytes", float(given.unit_bytes), "B"), "ways": ok("ways", ways)} if tagged else untold),
+        "sets": ok("sets", count),
+        "policy": undetermined("policy", "", reason),
+    }
+
+
+def _unexplained(given: Setting, filled: tuple[int, int]) -> dict[str, Finding]:
+    """Bounds alone: nothing overflowed, or nothing that is tried explains what did."""
+    fitting = [foot.units.size * given.unit_bytes for foot in given.footprints if foot.fits]
+    low = float(max(fitting, default=0)) or None
+    over = any(not foot.fits for foot in given.footprints)
+    if over:
+        reason = (
+            "no mapping of plain bits, uneven sets or one set with a known policy explains which lines miss: the sets may be "
+            "hashed, or the addresses not those that index them; missing is the mapping"
+        )
+    else:
+        reason = f"nothing that was visited again missed; missing are {OVERFLOWS}"
+    found = {name: undetermined(name, unit, reason) for name, unit in CACHE_UNITS.items()}
+    found["size_bytes"] = undetermined("size_bytes", "B", reason, low)
+    found["sector_bytes"] = sector(filled, evidence_of(given))
+    return found
+
+
+def with_latency(found: Mapping[str, Finding], mode: Mode, evidence: Sequence[str]) -> dict[str, Finding]:
+    """The same findings and the level's latency."""
+    nanoseconds = undetermined("latency_ns", "ns", "the unit of the latencies is not known to be ns")
+    return {**found, "latency_cycles": latency("latency_cycles", mode, evidence), "latency_ns": nanoseconds}

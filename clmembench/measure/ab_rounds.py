@@ -1,0 +1,189 @@
+"""Interleaved A/B measurement: both sides of each point in fresh worker processes, round by round, until all is decided."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from clmembench.analysis.ab_case import BAD, Case, absorb
+from clmembench.analysis.ab_decision import Decision, Looks, looks
+from clmembench.measure.worker import Found, Job
+from clmembench.measure.worker_process import Child, ChildError, Start
+from clmembench.model import Benchmark, DeviceInfo, Place, Point, Record, Role, Value
+from clmembench.plan.configurations import missing
+from clmembench.plan.selection import Selection
+from clmembench.plan.sweep import card, explore
+
+SEARCH = 0.3  # of the budget, that the search for A's shapes may take
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A or B: its device with the features that were found, how its worker processes start, and the parameters that are not
+    those of A."""
+
+    name: str
+    info: DeviceInfo
+    found: Found
+    start: Start = Start()
+    changes: Mapping[str, Value] = field(default_factory=dict)
+
+
+def cases_of(
+    benchmark: Benchmark, side: Side, selection: Selection, runtime: str, until: float, clock: Clock = time.monotonic
+) -> Generator[Record, None, list[Case]]:
+    """The points of a benchmark, in the shapes that A's stored ones or a search on A's side give; every trial of the search is
+    yielded, of which none begins after `until`. Raises ValueError for an axis that grows: a curve is no point."""
+    check_named(benchmark, selection)
+    wanted = set(selection.places(side.info))
+    plan, answers, points = explore(benchmark, side.info, selection), None, list[Point]()
+    process = _Process(_job(benchmark, side, selection, runtime, Place(), 0), side, selection.timeout_s)
+    try:
+        while True:
+            try:
+                asked = next(plan) if answers is None else plan.send(answers)
+            except StopIteration:
+                break
+            answers = []
+            for point in asked:
+                if point.role == "measure":
+                    points += [point] if point.place in wanted else []
+                elif clock() < until:
+                    answers.append(process.measure(benchmark, point.params, point.place, "tune"))
+                    yield answers[-1]
+    finally:
+        process.end()
+    return [_case(benchmark, point, index) for index, point in enumerate(points)]
+
+
+def check_named(benchmark: Benchmark, selection: Selection) -> None:
+    """Raises ValueError for an axis that grows of which no values are named."""
+    growing = [name for name, axis in benchmark.axes.items() if axis.per_octave and name not in selection.axes]
+    if growing:
+        raise ValueError(f"{benchmark.name} grows along {growing[0]}: name its values, as in -a {growing[0]}=1MiB")
+
+
+def _case(benchmark: Benchmark, point: Point, index: int) -> Case:
+    metrics = {m.name: m for m in benchmark.metrics if m.applies(point.params)}
+    decisions = {name: Decision("undecided", None, 0) for name in metrics}
+    return Case(benchmark, point.params, point.place, index, metrics, decisions=decisions, failed=point.reason)
+
+
+def measured(
+    cases: Sequence[Case],
+    sides: tuple[Side, Side],
+    selection: Selection,
+    runtime: str,
+    margin: float,
+    until: float,
+    clock: Clock = time.monotonic,
+) -> Iterator[tuple[int, Record]]:
+    """Rounds of all cases that are open, each record with the number of its side; `process` is the round. The first is always
+    measured, since it shows what fails; no later one begins that would end after `until` if it took as long as the last one.
+    What is undecided then is looked at by `concluded`."""
+    plan, last = planned(cases), 0.0
+    for number in range(plan.most):
+        begun = clock()
+        if (number and begun + last > until) or not any(case.open for case in cases):
+            return
+        for group in _groups(cases):
+            yield from _round(group, sides, selection, runtime, number)
+        if number + 1 in plan.rounds:
+            for case in cases:
+                case.look(margin, plan.tail)
+        last = clock() - begun
+
+
+def planned(cases: Sequence[Case]) -> Looks:
+    """When these cases are looked at."""
+    return looks(sum(len(case.metrics) for case in cases))
+
+
+def concluded(cases: Sequence[Case], margin: float) -> None:
+    """The last look, after what has ended the rounds."""
+    for case in cases:
+        case.look(margin, planned(cases).tail)
+
+
+def _groups(cases: Sequence[Case]) -> list[list[Case]]:
+    """The open cases, those of one benchmark at one Place together: they share a worker process."""
+    groups: dict[tuple[str, Place], list[Case]] = {}
+    for case in cases:
+        if case.open:
+            groups.setdefault((case.benchmark.name, case.place), []).append(case)
+    return list(groups.values())
+
+
+def _round(
+    group: Sequence[Case], sides: tuple[Side, Side], selection: Selection, runtime: str, number: int
+) -> Iterator[tuple[int, Record]]:
+    """Both sides of these cases, one right after the other; which is first, a fair coin says: on that the test rests."""
+    benchmark, place = group[0].benchmark, group[0].place
+    draw = random.Random(f"{selection.seed} {number} {benchmark.name} {place}")  # noqa: S311 - of results, not of secrets
+    order = draw.choice(((0, 1), (1, 0)))
+    shuffled = draw.sample(group, len(group))
+    found: dict[int, dict[int, Record]] = {0: {}, 1: {}}
+    for which in order:
+        side = sides[which]
+        process = _Process(_job(benchmark, side, selection, runtime, place, number), side, selection.timeout_s)
+        try:
+            for case in shuffled:
+                other = found[1 - which].get(case.index)
+                if other is not None and other.status in BAD:
+                    continue
+                record = process.measure(benchmark, {**case.params, **side.changes}, place, "measure")
+                found[which][case.index] = replace(record, index=case.index)
+                yield which, found[which][case.index]
+        finally:
+            process.end()
+    for case in group:
+        absorb(case, found[0].get(case.index), found[1].get(case.index), bool(sides[1].changes), card(benchmark))
+
+
+def _job(benchmark: Benchmark, side: Side, selection: Selection, runtime: str, place: Place, process: int) -> Job:
+    return Job(
+        runtime,
+        side.info,
+        benchmark.name,
+        place=place,
+        process=process,
+        seed=selection.seed,
+        budget=selection.budget_in(benchmark, 1),  # as a further process of a run has: many short rounds tell more
+        features=side.found.features,
+        cycles_per_op=side.found.cycles_per_op,
+        origin=side.found.origin,
+        quantum_ns=side.found.quantum_ns,
+    )
+
+
+class _Process:
+    """A worker process of one side, started when the first point asks for it, and again after it died."""
+
+    def __init__(self, job: Job, side: Side, timeout_s: float) -> None:
+        self._job, self._side, self._timeout_s = job, side, timeout_s
+        self._child: Child | None = None
+
+    def measure(self, benchmark: Benchmark, params: Mapping[str, Value], place: Place, role: Role) -> Record:
+        """The record of a point; a process that dies, or a feature that is missing, is its status and reason."""
+        plain = Record(benchmark.name, benchmark.version, params, place, self._job.process, "failed", role=role)
+        lacking = missing(benchmark, params, self._job.features)
+        if lacking:
+            return replace(plain, status="skipped", reason=f"device has no {', '.join(lacking)}")
+        if self._job.place != place:
+            self.end()
+            self._job = replace(self._job, place=place)
+        try:
+            self._child = self._child or Child(self._job, self._side.start)
+            return self._child.measure(Point(benchmark.name, params, place, role=role), self._timeout_s)
+        except ChildError as error:
+            self.end()
+            said = f"; it last said: {error.log.strip().splitlines()[-1]}" if error.log.strip() else ""
+            return replace(plain, status="timeout" if error.timed_out else "failed", reason=f"{error}{said}", log=error.log)
+
+    def end(self) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            child.end()

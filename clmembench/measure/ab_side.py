@@ -1,0 +1,105 @@
+"""The sides of an interleaved A/B run: interpreters, environments, kernels, and the devices that these have."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from clmembench import resources
+from clmembench.host import fresh_interpreter
+from clmembench.measure.worker_process import Start
+from clmembench.model import DeviceInfo
+
+LIST_S = 60.0  # for an interpreter to start and its drivers to say what devices there are
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LIST = """
+import dataclasses, json, clmembench
+from clmembench.host import environment
+from clmembench.runtimes import runtime
+found = [dataclasses.asdict(info) for info in runtime("opencl").devices()]
+print("\\n" + json.dumps([clmembench.__version__, environment.packages(), found], default=sorted))
+"""
+
+
+class SideError(Exception):
+    """A side cannot be had; the message says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What an interpreter in an environment has: clmembench's version, packages, and devices."""
+
+    version: str
+    packages: Mapping[str, str]
+    devices: Sequence[DeviceInfo]
+
+
+def start_of(side: str, environment: Sequence[str], kernels: Path | None, python: Path | None) -> Start:
+    """How the worker processes of a side start, from NAME=VALUE texts, a folder of kernels and an interpreter or a virtual
+    environment. Raises ValueError for what is none of these, or is said twice."""
+    option, variables = f"--{side.lower()}", dict[str, str]()
+    for text in environment:
+        name, equals, value = text.partition("=")
+        if not equals or not _NAME.fullmatch(name):
+            raise ValueError(f"{option}-env {text!r}: write NAME=VALUE")
+        if name in variables:
+            raise ValueError(f"{option}-env sets {name} twice: say it once")
+        if name in ("PYTHONPATH", "PYTHONHOME"):
+            raise ValueError(f"{option}-env {name}: another clmembench is chosen by {option}-python")
+        variables[name] = value
+    if kernels is not None:
+        if resources.KERNELS in variables:
+            raise ValueError(f"{option}-env {resources.KERNELS} and {option}-kernels say the same: leave out one of them")
+        if python is not None:
+            raise ValueError(f"{option}-python has kernels of its own: leave out {option}-kernels, or change them there")
+        variables[resources.KERNELS] = str(_kernels(f"{option}-kernels", kernels))
+    return Start(str(_interpreter(f"{option}-python", python)) if python is not None else "", variables)
+
+
+def _kernels(option: str, folder: Path) -> Path:
+    found = sorted(path.stem for path in folder.glob("*.cl")) if folder.is_dir() else []
+    if not found:
+        raise ValueError(f"{option} {folder} has no .cl files: name a folder with changed copies of those in cl_kernels/")
+    unknown = [name for name in found if name not in resources.kernel_names()]
+    if unknown:
+        raise ValueError(
+            f"{option}: {unknown[0]}.cl is no kernel file of clmembench: choose from {', '.join(resources.kernel_names())}"
+        )
+    return folder.resolve()
+
+
+def _interpreter(option: str, path: Path) -> Path:
+    path = path / "bin" / "python" if path.is_dir() else path
+    if not (path.is_file() and os.access(path, os.X_OK)):
+        raise ValueError(f"{option} {path} is no interpreter: name a virtual environment that has clmembench, or its python")
+    return path.absolute()  # a link leads out of its virtual environment
+
+
+def installation(side: str, start: Start) -> Installation:
+    """What a side's interpreter has. Raises SideError where it does not say."""
+    environment = start.variables()
+    if not start.python:  # -P keeps the current folder from being code, and with it a checkout that is not installed
+        own = str(Path(__file__).resolve().parent.parent)
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [own, environment.get("PYTHONPATH")]))
+    command, safe = [start.python or sys.executable, "-P", "-c", _LIST], fresh_interpreter.environment(environment)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, env=safe, timeout=LIST_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SideError(f"{side} cannot be started: {error}") from error
+    try:
+        version, packages, found = json.loads(done.stdout.splitlines()[-1])
+        known = {field.name for field in fields(DeviceInfo)}
+        devices = [
+            DeviceInfo(**{**{k: v for k, v in one.items() if k in known}, "features": frozenset(one["features"])})
+            for one in found
+        ]
+        return Installation(str(version), dict(packages), devices)
+    except (ValueError, TypeError, KeyError, IndexError) as error:
+        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise SideError(f"{side} does not say which devices it has: {last}") from error

@@ -1,0 +1,65 @@
+"""The clock of a device's cores, by a chain of dependent operations, and the step of its event clock."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from clmembench.model import ClockReading, Device, Launch, Timing
+
+READING_NS = 5e5  # a launch's jitter, up to some 20 us on CPU runtimes, is little beside it
+MOST_STEPS = 80_000
+LEAP_NS = 1e9  # by which stamps span more than the host saw pass: more than the step of any event clock
+
+
+@dataclass(slots=True)
+class CoreClock:
+    """A chain of dependent operations that reads the core's clock beside the samples.
+
+    `chain(steps)` is its launches; `ops_per_step` dependent operations a step, each of `cycles_per_op` cycles (None: unknown).
+    A reading is the time of 2 * `steps` more steps, which `settle` makes long enough for the device's jitter.
+    """
+
+    chain: Callable[[int], Sequence[Launch]]
+    ops_per_step: int
+    cycles_per_op: float | None
+    origin: str
+    steps: int = 5_000
+
+    def settle(self, device: Device, least_s: float) -> None:
+        """Keep the device busy for `least_s`, so that its clock leaves the idle state; then find how many steps to read."""
+        started = time.monotonic()
+        while time.monotonic() - started < least_s:
+            device.run(self.chain(20_000))
+        while self.steps < MOST_STEPS and self.read(device) < READING_NS:
+            self.steps *= 2
+
+    def read(self, device: Device, times: int = 5) -> float:
+        """ns of 2 * steps more steps: least time of a long chain less that of a short one, since disturbances only add."""
+        near, far = (
+            min(_run_ns(t) for t in [device.time(self.chain(n), 1, "device") for _ in range(times)])
+            for n in (self.steps, 3 * self.steps)
+        )
+        return float(far - near)
+
+    def reading(self, before_ns: float, after_ns: float) -> ClockReading:
+        return ClockReading(2 * self.steps * self.ops_per_step, before_ns, after_ns, self.cycles_per_op, self.origin)
+
+
+def clock_step_ns(timings: Sequence[Timing]) -> float:
+    """The step of the device's event clock in ns: the greatest common divisor of the differences of durations."""
+    times = [t.host_ns if t.device_ns is None else t.device_ns for t in timings if not _leapt(t)]
+    differences = [abs(t - times[0]) for t in times if t != times[0]]
+    return float(max(1, math.gcd(*differences))) if differences else 1.0
+
+
+def _leapt(timing: Timing) -> bool:
+    """Whether the stamps cannot be true: an end before its start, or far more time between them than the host saw pass."""
+    return timing.device_ns is not None and not 0 <= timing.device_ns <= timing.host_ns + LEAP_NS
+
+
+def _run_ns(timing: Timing) -> int:
+    """How long a sample ran, by its stamps; by the host's clock where it has none, or such as cannot be true."""
+    return timing.host_ns if _leapt(timing) else timing.device_ns or timing.host_ns

@@ -1,0 +1,201 @@
+"""Drives Plans: hands their points to children, gets records, and asks each plan for the next points."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+from clmembench.measure.worker import Found, Job
+from clmembench.measure.worker_process import Child, ChildError, Here, Worker
+from clmembench.model import Benchmark, DeviceInfo, Place, Plan, Point, Record, Value
+from clmembench.plan.configurations import missing
+from clmembench.plan.interleave import beside, present
+from clmembench.plan.selection import Selection, selected
+from clmembench.plan.sweep import explore
+
+DEADLY = ("its process ", "the device was lost", "no answer within")  # how the reasons of a child's death begin
+DEATHS = 2  # a benchmark that ends its process this often is not tried again
+SPENT = "the run's --budget was spent"
+SPENT_HERE = "the time that --benchmark-timeout gives one benchmark was spent"
+
+
+def drive(runtime: str, info: DeviceInfo, found: Found, selection: Selection, known: Sequence[Record] = ()) -> Iterator[Record]:
+    """Every record of a selection, as it is measured. `info` holds the features that were found. `known` are the records of the
+    part of this run that was measured before: they answer for their points, which are neither measured nor given again."""
+    deadline = time.monotonic() + selection.budget_s if selection.budget_s else None
+    for benchmark in selected(selection):
+        plan = explore(benchmark, info, selection)
+        others = present(benchmark, info) if selection.reference else ()
+        if others:
+            plan = beside(plan, benchmark, others, info, selection)
+        yield from follow(plan, benchmark, runtime, info, found, selection, known, deadline, others)
+
+
+def follow(
+    plan: Plan,
+    benchmark: Benchmark,
+    runtime: str,
+    info: DeviceInfo,
+    found: Found,
+    selection: Selection,
+    known: Sequence[Record] = (),
+    deadline: float | None = None,
+    others: Sequence[Benchmark] = (),
+) -> Iterator[Record]:
+    """Every record that one benchmark's plan asks for. `deadline`, of the monotonic clock, is when later points are skipped;
+    `others` are the references whose points the plan asks for too."""
+    job = Job(
+        runtime,
+        info,
+        benchmark.name,
+        seed=selection.seed,
+        features=found.features,
+        cycles_per_op=found.cycles_per_op,
+        origin=found.origin,
+        quantum_ns=found.quantum_ns,
+    )
+    names = {b.name for b in (benchmark, *others)}
+    mine = [r for r in known if r.benchmark in names]
+    done = [r for r in mine if r.reason not in (SPENT, SPENT_HERE)]
+    answered = {_identity(r.benchmark, r.params, r.place, r.role, r.process): r for r in done}
+    with ExitStack() as stack:
+        attempts = {b.name: stack.enter_context(_attempts(b, job, selection, deadline, mine)) for b in (benchmark, *others)}
+        answers: list[Record] | None = None
+        count = 0
+        measuring = benchmark.name
+        while True:
+            try:
+                points = next(plan) if answers is None else plan.send(answers)
+            except StopIteration:
+                break
+            answers = []
+            for index, point, process in _ordered(points, count, selection.seed):
+                record = answered.get(_identity(point.benchmark, point.params, point.place, point.role, process))
+                if record is None:
+                    if point.benchmark != measuring:  # no child idles while another measures
+                        attempts[measuring].rest()
+                        measuring = point.benchmark
+                    record = replace(attempts[measuring].record(point, process), index=index)
+                    record = replace(record, notes=(*record.notes, point.note)) if point.note else record
+                    yield record
+                answers.append(record)
+            count += len(points)
+
+
+def _attempts(
+    benchmark: Benchmark, job: Job, selection: Selection, deadline: float | None, known: Sequence[Record]
+) -> _Attempts:
+    mine = [record for record in known if record.benchmark == benchmark.name]
+    return _Attempts(benchmark, replace(job, benchmark=benchmark.name), selection, deadline, mine)
+
+
+def _identity(benchmark: str, params: Mapping[str, Value], place: Place, role: str, process: int) -> tuple[object, ...]:
+    return (benchmark, tuple(sorted(params.items())), place, role, process)
+
+
+def _ordered(points: Sequence[Point], count: int, seed: int) -> Iterator[tuple[int, Point, int]]:
+    """Each point in each of its processes, with its place in the plan, process by process, so that a child is used for all its
+    points; of one benchmark after the other, at one Place in an order of its own in each process, so that what changes with
+    time does not follow an axis."""
+    places = list(dict.fromkeys((point.benchmark, point.place) for point in points))
+    for process in range(max((p.processes for p in points), default=0)):
+        mine = [(count + i, point) for i, point in enumerate(points) if point.first <= process < point.processes]
+        # of results, not of secrets
+        random.Random(f"{seed} {process} {count}").shuffle(mine)  # noqa: S311
+        mine.sort(key=lambda pair: places.index((pair[1].benchmark, pair[1].place)))
+        for index, point in mine:
+            yield index, point, process
+
+
+class _Attempts:
+    """Measures points in a child, with a new one for each Place and process index and after each death."""
+
+    def __init__(
+        self, benchmark: Benchmark, job: Job, selection: Selection, deadline: float | None, known: Sequence[Record] = ()
+    ) -> None:
+        self._benchmark = benchmark
+        self._job = job
+        self._selection = selection
+        self._deadline = deadline
+        self._own_deadline = time.monotonic() + selection.benchmark_s if selection.benchmark_s else None
+        self._child: Worker | None = None
+        dead = [r for r in known if r.status in ("failed", "timeout") and r.reason.startswith(DEADLY)]
+        self._deaths = sum(r.role == "measure" for r in dead)
+        # shapes whose trial ended its process
+        self._deadly: list[Mapping[str, Value]] = [self._shape(r.params) for r in dead if r.role == "tune"]
+
+    def __enter__(self) -> _Attempts:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def rest(self) -> None:
+        """End the child, so that another benchmark's may measure."""
+        self._end()
+
+    def record(self, point: Point, process: int) -> Record:
+        benchmark, now = self._benchmark, time.monotonic()
+        if point.reason:
+            return self._unmeasured(point, process, "skipped", point.reason)
+        lacking = missing(benchmark, point.params, self._job.features)
+        if lacking:
+            return self._unmeasured(point, process, "skipped", f"device has no {', '.join(lacking)}")
+        shape = self._shape(point.params)
+        if point.role == "tune" and shape in self._deadly:
+            return self._unmeasured(point, process, "failed", "not tried: this shape has ended its process")
+        if self._deaths >= DEATHS:
+            reason = f"not tried: {benchmark.name} has ended its process {DEATHS} times"
+            return self._unmeasured(point, process, "failed", reason)
+        if self._deadline is not None and now > self._deadline:
+            return self._unmeasured(point, process, "skipped", SPENT)
+        if self._own_deadline is not None and now > self._own_deadline:
+            return self._unmeasured(point, process, "skipped", SPENT_HERE)
+        try:
+            return self._started(point.place, process).measure(point, self._limit_s(now))
+        except ChildError as error:
+            if point.role == "tune":
+                self._deadly.append(shape)
+            else:
+                self._deaths += 1
+            self._end()
+            status = "timeout" if error.timed_out else "failed"
+            record = self._unmeasured(point, process, status, str(error))
+            return replace(record, log=error.log)
+
+    def _shape(self, params: Mapping[str, Value]) -> Mapping[str, Value]:
+        return {name: value for name, value in params.items() if self._benchmark.axes[name].tuning}
+
+    def _limit_s(self, now: float) -> float:
+        """For one point: its own, or what is left to the benchmark."""
+        left = self._own_deadline - now if self._own_deadline is not None else self._selection.timeout_s
+        return max(0.0, min(self._selection.timeout_s, left))
+
+    def _started(self, place: Place, process: int) -> Worker:
+        if self._child is not None and (self._child.job.place, self._child.job.process) != (place, process):
+            self._end()
+        if self._child is None:
+            budget = self._selection.budget_in(self._benchmark, process)
+            job = replace(self._job, place=place, process=process, budget=budget)
+            self._child = Child(job) if self._selection.isolated else Here(job)
+        return self._child
+
+    def _end(self) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            child.end()
+
+    def _unmeasured(self, point: Point, process: int, status: str, reason: str) -> Record:
+        return Record(
+            benchmark=self._benchmark.name,
+            version=self._benchmark.version,
+            params=point.params,
+            place=point.place,
+            process=process,
+            status=status,  # type: ignore[arg-type]
+            reason=reason,
+            role=point.role,
+        )

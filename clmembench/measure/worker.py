@@ -1,0 +1,296 @@
+"""The child process: a fresh interpreter that opens the device, measures the points it is handed and answers with records.
+
+It reads a Job and then points, one a line, and answers with one record a line on what was its
+standard output; anything that a driver prints goes to standard error, which the parent (worker_process.py) keeps for the reason.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gc
+import json
+import os
+import select
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from clmembench.benchmarks import named
+from clmembench.gates.point import DRIFT, judged
+from clmembench.host import cpu_load, cpu_topology
+from clmembench.measure import probe, sampling
+from clmembench.measure.core_clock import CoreClock, clock_step_ns
+from clmembench.model import (
+    BuildError,
+    Call,
+    ClockReading,
+    Device,
+    DeviceError,
+    DeviceInfo,
+    Place,
+    Prepared,
+    Record,
+    Reported,
+    Skip,
+    Work,
+)
+from clmembench.plan.budget import Budget
+from clmembench.results import limits
+from clmembench.results.jsonl import encode_record
+from clmembench.runtimes import runtime
+
+AGAIN = 3  # points of a process that are measured again at once where the clock moved, and one more in AGAIN_OF
+AGAIN_OF = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a child needs to know before its first point. A job without a benchmark probes the device and ends."""
+
+    runtime: str
+    device: DeviceInfo
+    benchmark: str = ""
+    place: Place = Place()
+    process: int = 0
+    seed: int = 0
+    budget: Budget = Budget()
+    trial: Budget = Budget(0.0, 0.25, 0.05, 3e5, trial=True)
+    features: frozenset[str] = frozenset()
+    cycles_per_op: float | None = None
+    origin: str = ""
+    quantum_ns: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What probing a device gave: features by behaviour, the chain's cycles per operation, the step of its clocks in ns."""
+
+    features: frozenset[str]
+    cycles_per_op: float | None
+    origin: str
+    quantum_ns: float
+
+
+class Session:
+    """An open device and what every point measured on it shares. Raises DeviceError or BuildError where it cannot be opened."""
+
+    def __init__(self, job: Job) -> None:
+        # once probed, what the device was seen to do replaces what its driver says
+        claimed = dataclasses.replace(job.device, features=job.features or job.device.features)
+        info = job.place.seen(claimed)
+        before = _threads()
+        self._job = job
+        self.device = runtime(job.runtime).open(info)
+        self.device.seed = job.seed + job.process
+        launches, _ = probe.chain(self.device)
+        usable = tuple(sorted(cpu_topology.usable_cpus())) if info.kind == "cpu" else ()
+        pin(job.place.cpus or usable, _threads() - before)
+        self._clock = CoreClock(launches, probe.OPS_PER_STEP, job.cycles_per_op, job.origin)
+        self._points = self._again = 0
+
+    def settle(self) -> None:
+        """Leave the idle state."""
+        self._clock.settle(self.device, 0.05)
+
+    def record(self, params: Mapping[str, Any], role: Any) -> Record:
+        """Prepare and measure one point; whatever goes wrong becomes the record's status and reason."""
+        benchmark, job, begun = named(self._job.benchmark), self._job, time.monotonic()
+        record = Record(
+            benchmark=benchmark.name,
+            version=benchmark.version,
+            params=params,
+            place=job.place,
+            process=job.process,
+            status="failed",
+            role=role,
+            started=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        )
+        self.device.sources()
+        load = cpu_load.read()
+        try:
+            prepared = benchmark.prepare(self.device, **params)
+            measured, reading, why = self._steady(prepared, role)
+            record = dataclasses.replace(
+                record,
+                status="wrong" if measured.wrong else "ok",
+                reason=measured.wrong,
+                series=measured.series,
+                core_clock=reading,
+                stopped=f"{measured.stopped}{why}",
+                checked=measured.checked,
+                notes=measured.notes,
+                facts=measured.facts,
+            )
+            record = judged(record, benchmark.metrics)
+        except Skip as skip:
+            record = dataclasses.replace(record, status="skipped", reason=str(skip))
+        except BuildError as error:
+            record = dataclasses.replace(record, reason=str(error), log=error.log)
+        except (DeviceError, MemoryError) as error:
+            record = dataclasses.replace(record, reason=str(error) or "the host is out of memory: lower --size")
+        except AssertionError as error:
+            record = dataclasses.replace(record, status="wrong", reason=str(error))
+        except Exception as error:  # a bug in a benchmark must not cost the run
+            reason = f"internal error in {benchmark.name}: {type(error).__name__}: {error}"
+            record = dataclasses.replace(record, reason=reason, log=traceback.format_exc())
+        seconds = round(time.monotonic() - begun, 3)
+        used = cpu_load.between(load, cpu_load.read(), os.cpu_count() or 0)
+        record = dataclasses.replace(
+            record,
+            sources=self.device.sources(),
+            seconds=seconds,
+            cpu_others=used.others if used else None,
+            cpu_stolen=used.stolen if used else None,
+        )
+        return _storable(record)
+
+    def lost(self) -> bool:
+        """Whether the device refuses even the chain that gives its clock: then no other point can succeed in this process."""
+        try:
+            self._clock.read(self.device, 1)
+        except DeviceError:
+            return True
+        return False
+
+    def _steady(self, prepared: Any, role: str) -> tuple[sampling.Measured, ClockReading | None, str]:
+        """Measure between two readings of the core's clock. Where it moved, what was sampled is void and is taken once more; on
+        a host whose clock never rests only for some points, since it would cost all of them twice their time. Also what to say
+        of that behind why sampling stopped. What is the host's own work is not held against the clock of another device, nor
+        what another program has measured against any."""
+        job, said = self._job, ""
+        budget = job.trial if role == "tune" else job.budget
+        self._points += role == "measure"
+        if isinstance(prepared, Reported) or (job.device.kind != "cpu" and _called(prepared)):
+            return sampling.measure(self.device, prepared, budget, job.quantum_ns), None, said
+        while True:
+            before_ns = self._clock.read(self.device)
+            measured = sampling.measure(self.device, prepared, budget, job.quantum_ns)
+            reading = self._clock.reading(before_ns, self._clock.read(self.device))
+            if reading.moved <= DRIFT or role != "measure" or said or measured.wrong or measured.own_clock:
+                return measured, reading, said
+            if self._again >= AGAIN + self._points // AGAIN_OF:
+                return measured, reading, "; not taken again although the core clock moved: too many points here were"
+            self._again += 1
+            said = f"; taken a second time, since the core clock moved by {reading.moved:.0%} the first"
+
+
+def _storable(record: Record) -> Record:
+    """The record, or one that failed where no results file may hold it: the parent would take it for no record at all."""
+    try:
+        limits.check_record(record)
+    except ValueError as error:
+        reason = f"what was measured cannot be stored: {error}"
+        return dataclasses.replace(
+            record, status="failed", gate="", reason=reason, series=(), core_clock=None, facts={}, notes=(), log=""
+        )
+    return record
+
+
+def _called(prepared: Prepared) -> bool:
+    return isinstance(prepared, Work) and bool(prepared.commands) and all(isinstance(c, Call) for c in prepared.commands)
+
+
+def find(device: Device) -> dict[str, Any]:
+    """Probe an open device; the dict is Found's, as JSON."""
+    probed = probe.probe(device)
+    launches, _ = probe.chain(device)
+    step = clock_step_ns([device.time(launches(n), 1, "device") for n in range(20, 84)])
+    return {**dataclasses.asdict(probed), "features": sorted(probed.features), "quantum_ns": step}
+
+
+def serve() -> None:
+    """Read the job, then points until the input ends; answer each with one line."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # drivers print to standard output: keep that out of the answers
+    _end_with_parent()
+    job = _job(json.loads(sys.stdin.readline()))
+    if job.place.cpus and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, job.place.cpus)  # before the driver makes its threads, which inherit it
+
+    def answer(text: str) -> None:
+        answers.write(text + "\n")
+        answers.flush()
+
+    try:
+        if not job.benchmark:
+            answer(json.dumps(find(runtime(job.runtime).open(job.device))))
+            return
+        session = Session(job)
+    except (DeviceError, BuildError) as error:
+        answer(json.dumps({"error": str(error), "log": getattr(error, "log", "")}))
+        return
+    named(job.benchmark)  # its modules are no part of a point's time, nor of what follows on leaving the idle state
+    session.settle()
+    answer(json.dumps({"ready": True}))
+    gc.disable()  # not within a sample; between points instead
+    gc.collect()
+    gc.freeze()  # what is there now stays, and need not be looked through after each point
+    for line in sys.stdin:
+        point = json.loads(line)
+        record = session.record(point["params"], point["role"])
+        if record.status == "failed" and session.lost():
+            answer(json.dumps({"lost": record.reason}))
+            return
+        answer(encode_record(record))
+        del record
+        gc.collect()
+
+
+def _job(raw: dict[str, Any]) -> Job:
+    claims, place = raw.pop("device"), raw.pop("place")
+    return Job(
+        device=DeviceInfo(**{**claims, "features": frozenset(claims["features"])}),
+        place=Place(place["compute_units"], tuple(place["cpus"]), place["placement"], place["cores"]),
+        budget=Budget(**raw.pop("budget")),
+        trial=Budget(**raw.pop("trial")),
+        features=frozenset(raw.pop("features")),
+        **raw,
+    )
+
+
+def _threads() -> set[int]:
+    """The ids of this process's threads; empty where the system does not say."""
+    try:
+        return {int(path.name) for path in Path("/proc/self/task").iterdir()}
+    except OSError:
+        return set()
+
+
+def pin(cpus: tuple[int, ...], workers: set[int]) -> None:
+    """Hold the driver's threads to one CPU each, in the order they were made: left alone, two of them have been seen to share
+    one CPU for a whole process. Where the driver's threads are not as many as the CPUs, they stay free."""
+    if len(workers) == len(cpus) and hasattr(os, "sched_setaffinity"):
+        for thread, cpu in zip(sorted(workers), cpus, strict=True):
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(thread, {cpu})
+
+
+def _end_with_parent() -> None:
+    """Have the kernel end this process when its parent dies; only Linux can."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+        # a parent that died before this call sends nothing any more, but nobody holds the other end of standard input
+        other_end = select.poll()
+        other_end.register(0, 0)
+        if other_end.poll(0):
+            sys.exit("the parent has ended")
+
+
+if __name__ == "__main__":
+    ended = 1
+    try:
+        serve()
+        ended = 0
+    except BaseException:  # the parent has what is printed as the log
+        traceback.print_exc()
+    sys.stderr.flush()
+    os._exit(ended)  # nothing is left to be saved, and drivers take their time to leave

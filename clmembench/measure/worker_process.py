@@ -1,0 +1,289 @@
+"""Isolation: points are measured in child processes, whose death or silence costs one point; or, for debugging, in this one."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from clmembench.host import fresh_interpreter
+from clmembench.measure.worker import Found, Job, Session, find
+from clmembench.model import BuildError, DeviceError, Place, Point, Record
+from clmembench.results.jsonl import decode_record
+from clmembench.results.limits import LINE_BYTES, check_line
+from clmembench.runtimes import runtime
+
+GRACE_S = 2.0  # between TERM and KILL
+START_S = 60.0  # for a child to open its device and say so
+LOOK_S = 0.25  # between two looks at a child that starts
+LOST = b'{"lost":'  # how a child's last answer begins where its device answers nothing any more
+
+
+class ChildError(Exception):
+    """The child died, or said nothing in time; the message is a reason for people."""
+
+    def __init__(self, reason: str, timed_out: bool, log: str) -> None:
+        super().__init__(reason)
+        self.timed_out = timed_out
+        self.log = log
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How a child is started: by another interpreter than this one, with more in its environment."""
+
+    python: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def command(self, module: str) -> list[str]:
+        """What runs a module: this very package's, or of another interpreter's own packages; never the current folder's."""
+        return [self.python, "-P", "-m", module] if self.python else fresh_interpreter.command(module)
+
+    def variables(self) -> dict[str, str]:
+        """The whole environment. What leads this interpreter to its packages would lead another one to them too."""
+        inherited = {name: value for name, value in os.environ.items() if not (self.python and name == "PYTHONPATH")}
+        return {**inherited, **self.environment}
+
+
+class Worker(Protocol):
+    """What measures the points of one job."""
+
+    @property
+    def job(self) -> Job: ...
+    def measure(self, point: Point, timeout_s: float) -> Record: ...
+    def end(self) -> None: ...
+
+
+class Child:
+    """One child process serving one job. Use as a context manager: leaving it ends the process."""
+
+    def __init__(self, job: Job, start: Start = Start()) -> None:
+        """Raises ChildError when no process can be started."""
+        self.job, self.start = job, start
+        try:
+            self._start(job)
+        except OSError as error:
+            reason = f"no process could be started: {error.strerror}: free memory, or space for temporary files"
+            raise ChildError(reason, False, "") from error
+        self._buffer = b""
+        self._ready = False
+        self._send(json.dumps(dataclasses.asdict(job), default=sorted))
+
+    def _start(self, job: Job) -> None:
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
+        variables = {**self.start.variables(), **runtime(job.runtime).environment(job.device, job.place)}
+        environment = fresh_interpreter.environment(variables)
+        environment.pop("PYTHONOPTIMIZE", None)  # checks are assertions, and none may be left out
+        self._process = subprocess.Popen(
+            self.start.command("clmembench.measure.worker"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env=environment,
+            start_new_session=True,  # Ctrl-C is the parent's to handle
+        )
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def probe(self, stopped_s: float = START_S) -> Found:
+        """Raises ChildError when the device cannot even be opened and probed, or the child is stopped for that long."""
+        answer = self._reply(self._answer(START_S, stopped_s))
+        if "error" in answer:
+            raise ChildError(str(answer["error"]), False, str(answer.get("log", "")))
+        try:
+            return Found(**_typed(answer))
+        except (KeyError, TypeError) as error:
+            raise self._no_answer(repr(answer)) from error
+
+    def measure(self, point: Point, timeout_s: float) -> Record:
+        """The record of one point, whose time begins when the child is ready; one that is stopped meanwhile has as long. Raises
+        ChildError when there will be none; the child is then gone."""
+        if not self._ready:
+            answer = self._reply(self._answer(START_S, timeout_s))
+            if "error" in answer:
+                raise ChildError(f"the device cannot be opened: {answer['error']}", False, str(answer.get("log", "")))
+            self._ready = True
+        self._send(json.dumps({"params": dict(point.params), "role": point.role}))
+        line = self._answer(timeout_s)
+        if line.startswith(LOST):
+            log = self._log()
+            self.end()
+            raise ChildError(f"the device was lost: {self._reply(line)['lost']}", False, log)
+        try:
+            return decode_record(line)
+        except ValueError as error:
+            raise self._no_answer(repr(line[:2000]), "record") from error
+
+    def _reply(self, line: bytes) -> dict[str, Any]:
+        """An answer that is no record. Raises ChildError for what is no object of JSON."""
+        try:
+            check_line(line)
+            answer = json.loads(line)
+            if isinstance(answer, dict):
+                return answer
+        except (ValueError, RecursionError):
+            pass
+        raise self._no_answer(repr(line[:2000]))
+
+    def _no_answer(self, text: str, wanted: str = "answer") -> ChildError:
+        self.end()
+        return ChildError(f"its process answered with something that is no {wanted}", False, text)
+
+    def end(self) -> None:
+        """Close its input, which ends it; TERM and then KILL where that is not enough."""
+        with contextlib.suppress(OSError):
+            if self._process.stdin:
+                self._process.stdin.close()
+        for stop in (None, signal.SIGTERM, signal.SIGKILL):
+            if stop is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, stop)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(GRACE_S)
+                break
+        self._end_group()
+        if self._process.stdout:
+            self._process.stdout.close()
+        self._errors.close()
+
+    def kill(self) -> None:
+        """TERM, and KILL after a grace: an endless kernel ignores Ctrl-C but not these."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(GRACE_S)
+        self._end_group()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # a driver's call may hold even a killed process
+            self._process.wait(GRACE_S)
+
+    def _end_group(self) -> None:
+        """Kill what is left of all that the child has started, which would run beside what is measured next."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _send(self, line: str) -> None:
+        # a child that is gone is noticed when it does not answer
+        with contextlib.suppress(BrokenPipeError):
+            assert self._process.stdin is not None
+            self._process.stdin.write(line.encode() + b"\n")
+            self._process.stdin.flush()
+
+    def _answer(self, timeout_s: float, stopped_s: float | None = None) -> bytes:
+        """The next line, and what is in the pipe counts however late it is: this process itself may have been stopped. Raises
+        ChildError when the child dies first, the time passes, or, where `stopped_s` is given, it is stopped for so long."""
+        assert self._process.stdout is not None
+        descriptor, deadline = self._process.stdout.fileno(), time.monotonic() + timeout_s
+        with selectors.DefaultSelector() as selector:
+            selector.register(descriptor, selectors.EVENT_READ)
+            while b"\n" not in self._buffer:
+                if self._buffer:  # the rest of a long answer comes as the pipe is read
+                    deadline = max(deadline, time.monotonic() + GRACE_S)
+                if not self._readable(selector, deadline, stopped_s):
+                    self.kill()
+                    raise ChildError(f"no answer within {timeout_s:g} s; its process was ended", True, self._log())
+                chunk = os.read(descriptor, 1 << 20)
+                if not chunk:
+                    raise ChildError(self._death(), False, self._log())
+                self._buffer += chunk
+                if len(self._buffer) > LINE_BYTES + 1 and b"\n" not in self._buffer[: LINE_BYTES + 1]:
+                    raise self._no_answer(f"over {LINE_BYTES} bytes in one line")
+        line, self._buffer = self._buffer.split(b"\n", 1)
+        return line
+
+    def _readable(self, selector: selectors.BaseSelector, deadline: float, stopped_s: float | None) -> bool:
+        """Whether something is there to be read by the deadline, or when this process, stopped meanwhile, next looks. Only
+        while the child starts, where `stopped_s` is given, is it looked at whether it is stopped: beside a measurement, this
+        process sleeps."""
+        since: float | None = None
+        while True:
+            left = deadline - time.monotonic()
+            if selector.select(max(0.0, left if stopped_s is None else min(left, LOOK_S))):
+                return True
+            if left <= 0:  # a wait within which this process was stopped ends with nothing, whatever there is: look once more
+                return False
+            if stopped_s is None:
+                continue
+            since = (since or time.monotonic()) if self._stopped() else None
+            if since is not None and time.monotonic() - since > stopped_s:
+                self.kill()
+                reason = f"no answer within {stopped_s:g} s: its process was stopped by a signal, and was ended"
+                raise ChildError(reason, True, self._log())
+
+    def _stopped(self) -> bool:
+        """Whether the child is stopped, as by SIGSTOP, rather than slow."""
+        try:
+            return os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
+        except (ChildProcessError, AttributeError):  # gone, or a system without
+            return False
+
+    def _death(self) -> str:
+        try:
+            code = self._process.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return "its process closed its answers and did not end"
+        self._end_group()
+        if code >= 0:
+            return f"its process ended with exit code {code}"
+        try:
+            name = signal.Signals(-code).name
+            # what Linux does to a process when memory runs out
+            why = ": killed from outside, perhaps because the host ran out of memory: lower --size" if name == "SIGKILL" else ""
+            return f"its process died of {name}{why}"
+        except ValueError:
+            return f"its process died of signal {-code}"
+
+    def _log(self) -> str:
+        self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, self._errors.tell() - 20_000))
+        return self._errors.read().decode(errors="replace")
+
+
+class Here:
+    """The same without a child, for debugging: a crash ends the run and nothing ends an endless kernel. Raises ChildError where
+    the device cannot be opened, or the job needs a process of its own."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        if job.place != Place() or job.process > 0:
+            raise ChildError("it needs a process of its own: leave out --no-isolate", False, "")
+        try:
+            self._session = Session(job)
+        except (DeviceError, BuildError) as error:
+            raise ChildError(f"the device cannot be opened: {error}", False, getattr(error, "log", "")) from error
+        self._session.settle()
+
+    def measure(self, point: Point, timeout_s: float) -> Record:
+        """The record of one point, however long that takes."""
+        return self._session.record(point.params, point.role)
+
+    def end(self) -> None:
+        """Nothing to end: what the device holds goes with the session."""
+
+
+def probed(job: Job, isolated: bool = True, stopped_s: float = START_S) -> Found:
+    """What a device can do. Raises ChildError when it cannot be opened, or the child is stopped for that long."""
+    if isolated:
+        with Child(job) as child:
+            return child.probe(stopped_s)
+    try:
+        return Found(**_typed(find(runtime(job.runtime).open(job.device))))
+    except (DeviceError, BuildError) as error:
+        raise ChildError(str(error), False, getattr(error, "log", "")) from error
+
+
+def _typed(answer: dict[str, object]) -> dict[str, Any]:
+    return {**answer, "features": frozenset(answer["features"])}  # type: ignore[call-overload]

@@ -1,0 +1,1 @@
+"""Plans: which points are measured, and in which order."""

@@ -1,0 +1,95 @@
+"""A dissection as a plan: an inquiry's probes become points of `chase`, and a stored run's records answer it again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import get_args
+
+from clmembench.analysis.chase_latency import clock_of, usual
+from clmembench.infer import plateaus
+from clmembench.infer.hierarchy.dissect import Limits, dissect
+from clmembench.infer.hierarchy.llc_placement import Placed, placed
+from clmembench.model import CHASE, Answer, DeviceInfo, Hierarchy, Inquiry, Place, Plan, Point, Probe, Record, Run, Space, Value
+
+MAP = "l2_map"
+MOST_CORES = 8  # of a CPU that are mapped
+GIB = 1 << 30
+NEEDS: dict[Space, str] = {"global_cg": "ptx"}  # features of the device, by space
+
+
+def limits(info: DeviceInfo, spaces: Sequence[str] = ()) -> Limits:
+    """What may be asked of a device: half of its largest buffer and an eighth of the host's memory at most, in these spaces
+    (empty: all)."""
+    most = min(info.max_alloc_bytes // 2, GIB if info.kind == "cpu" else 16 * GIB)
+    if info.kind == "cpu":
+        most = min(most, info.host_mem_bytes // 8)
+    # on CPUs the text of a program is memory as any other, and a lap of it costs a compilation
+    spaces = spaces or [s for s in get_args(Space) if info.kind != "cpu" or s != "constant_array"]
+    usable = [s for s in get_args(Space) if NEEDS.get(s, "") in ("", *info.features) and s in spaces]
+    return Limits(most, plateaus.floor_bytes(info), frozenset(usable), max(64, info.line_bytes))
+
+
+def dissected(info: DeviceInfo, spaces: Sequence[str] = ()) -> Plan:
+    """The points of a dissection, chosen as records come in."""
+    inquiry, ghz = dissect(limits(info, spaces)), None
+    try:
+        probes = next(inquiry)
+        while True:
+            records = yield [Point(CHASE, probe.params()) for probe in probes]
+            ghz = ghz or clock_of(records)  # of the first that were asked, as a reader of the file finds it too
+            kept = {_key(record): record for record in records}  # whatever order they came in
+            probes = inquiry.send([usual(kept[_asked(probe)], probe, ghz) for probe in probes])
+    except StopIteration:
+        return
+
+
+def mapped(info: DeviceInfo, cpus: Sequence[int]) -> Plan:
+    """The points of the last cache's map: on CPUs one a core, as far as they can be held to it."""
+    if info.kind == "cpu":
+        places = [Place(1, (cpu,), "compact", 1) for cpu in cpus[:MOST_CORES]]
+        yield [Point(MAP, {"access": "load"}, place) for place in places]
+    elif "ptx" in info.features:
+        yield [Point(MAP, {"access": access}) for access in ("load", "atomic")]
+
+
+def inferred(run: Run) -> Placed:
+    """What a stored run tells: the same inquiry, answered by its records, and the map of its last cache. What is asked for
+    and the run has not, such as in a memory space that was left out, is answered by saying so."""
+    kept: dict[tuple[tuple[str, Value], ...], Record] = {}
+    for record in run.records:
+        if record.benchmark == CHASE:
+            kept[_key(record)] = record
+    spaces = {str(record.params.get("space", "global")) for record in kept.values()}
+
+    ghz: list[float | None] = []
+
+    def said(probes: Sequence[Probe]) -> list[Answer]:
+        records = [kept.get(_asked(probe)) for probe in probes]
+        if not any(ghz):
+            ghz[:] = [clock_of([record for record in records if record is not None])]
+        nothing = "this run has no answer to it"
+        return [
+            Answer(probe, reason=nothing) if record is None else usual(record, probe, ghz[0])
+            for probe, record in zip(probes, records, strict=True)
+        ]
+
+    return placed(replayed(dissect(limits(run.header.device, sorted(spaces))), said), run.records)
+
+
+def replayed(inquiry: Inquiry[Hierarchy], said: Callable[[Sequence[Probe]], list[Answer]]) -> Hierarchy:
+    """What an inquiry finds when `said`, a function from probes to their answers, is asked."""
+    try:
+        probes = next(inquiry)
+        while True:
+            probes = inquiry.send(said(probes))
+    except StopIteration as found:
+        result: Hierarchy = found.value
+        return result
+
+
+def _key(record: Record) -> tuple[tuple[str, Value], ...]:
+    return tuple(sorted(record.params.items()))
+
+
+def _asked(probe: Probe) -> tuple[tuple[str, Value], ...]:
+    return tuple(sorted(probe.params().items()))

@@ -1,0 +1,121 @@
+"""References beside our points: what of a host's libraries and programs measures them too, and in which order."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+
+from clmembench.analysis import derive
+from clmembench.benchmarks import discovered
+from clmembench.model import PORTABLE, Benchmark, DeviceInfo, Place, Plan, Point, Record, Value
+from clmembench.plan.selection import Selection, selected, takes
+
+LEADS = 0.85  # of the best: what is below is not the best in another process either
+ROUNDS = 3  # fresh processes of each, in turn: fewer do not tell how much processes differ
+
+
+def present(benchmark: Benchmark, info: DeviceInfo) -> tuple[Benchmark, ...]:
+    """The references of a benchmark that this host seems to have for that device; whether they work is known once they run."""
+    return tuple(b for b in discovered().values() if b.peer_of == benchmark.name and (b.here is None or b.here(info)))
+
+
+def names(selection: Selection, info: DeviceInfo) -> tuple[str, ...]:
+    """The references of all benchmarks of a selection; none where it does not ask for them."""
+    if not selection.reference:
+        return ()
+    return tuple(other.name for benchmark in selected(selection) for other in present(benchmark, info))
+
+
+def beside(plan: Plan, benchmark: Benchmark, others: Sequence[Benchmark], info: DeviceInfo, selection: Selection) -> Plan:
+    """The plan, with every reference's points after those of ours that they are of, process by process, so that a ratio is of
+    what was measured one after the other: ours, references, ours, references ...
+
+    Points that have a reference are measured in ROUNDS processes at least, or as many as the user said. The tuned shape is
+    found before. A reference that is skipped in the first process is not asked again; nor, where the selection is of leaders,
+    is what the first process shows to be no match for another of ours.
+    """
+    asked: set[tuple[object, ...]] = set()
+    answers: list[Record] | None = None
+    while True:
+        try:
+            points = next(plan) if answers is None else plan.send(answers)
+        except StopIteration:
+            return
+        theirs: list[Point] = []
+        for point in points:
+            for peer in _peers(point, others, info):
+                if _key(peer) not in asked:
+                    asked.add(_key(peer))
+                    theirs.append(peer)
+        if not theirs:
+            answers = yield points
+            continue
+        found = yield [*(replace(p, processes=min(p.processes, 1)) for p in points), *theirs]
+        here = {_key(r) for r in found if r.status != "skipped"}
+        again = [replace(p, processes=_rounds(p, selection)) for p in theirs if _key(p) in here]
+        kept = _leaders(points, found, benchmark, others, info) if selection.leaders else points
+        mine = [
+            replace(p, processes=_rounds(p, selection)) if any(_key(peer) in here for peer in _peers(p, others, info)) else p
+            for p in kept
+        ]
+        later = [replace(p, first=max(p.first, 1)) for p in (*mine, *again) if p.processes > 1]
+        rest = (yield later) if later else []
+        answers = [r for r in (*found, *rest) if r.benchmark == benchmark.name]
+
+
+def _rounds(point: Point, selection: Selection) -> int:
+    wanted = selection.processes or (ROUNDS if selection.isolated else 1)
+    return max(point.processes, wanted)
+
+
+def _leaders(
+    points: Sequence[Point], found: Sequence[Record], benchmark: Benchmark, others: Sequence[Benchmark], info: DeviceInfo
+) -> list[Point]:
+    """Of our points that have the same references those within LEADS of the best, the best that is portable, and the best in a
+    reference's own format; and all points without a reference or without a value, for which one process says enough."""
+    formats = {(name, value) for r in found if r.benchmark != benchmark.name for name, value in r.facts.items()}
+    scores = {_key(r): _score(r, benchmark) for r in found if r.benchmark == benchmark.name}
+    groups: dict[tuple[object, ...], list[Point]] = {}
+    for point in points:
+        groups.setdefault(tuple(_key(peer) for peer in _peers(point, others, info)), []).append(point)
+    kept: list[Point] = []
+    for peers, mine in groups.items():
+        mine = sorted(mine, key=lambda p: -scores.get(_key(p), 0.0))
+        best = scores.get(_key(mine[0]), 0.0)
+        portable = [p for p in mine if set(p.params.values()) & PORTABLE][:1]
+        like = [p for p in mine if any(str(p.params.get(n, "")).startswith(str(v)) for n, v in formats)][:1]
+        near = [p for p in mine if scores.get(_key(p), 0.0) >= LEADS * best]
+        kept += [p for p in mine if not peers or p in near or p in portable or p in like]
+    return [p for p in points if p in kept]
+
+
+def _score(record: Record, benchmark: Benchmark) -> float:
+    """The headline metric's median, turned so that more is better; 0 where there is none."""
+    metric = next((m for m in benchmark.metrics if m.applies(record.params)), None)
+    values = derive.values_of(record, metric) if record.status == "ok" and metric is not None else []
+    median = statistics.median(values) if values else 0.0
+    return median if median <= 0 or metric is None or metric.better == "higher" else 1 / median
+
+
+def _peers(point: Point, others: Sequence[Benchmark], info: DeviceInfo) -> list[Point]:
+    """The point of each reference that measures that point of ours: on the whole device, with those of its parameters that the
+    reference knows."""
+    if point.role != "measure" or point.place != Place() or point.reason:
+        return []
+    found = []
+    for other in others:
+        if all(name in point.params for name in other.axes):
+            params = {name: point.params[name] for name in other.axes}
+            if _taken(other, info, params):
+                found.append(Point(other.name, params))
+    return found
+
+
+def _taken(other: Benchmark, info: DeviceInfo, params: dict[str, Value]) -> bool:
+    known = all(takes(axis, info, params[name]) for name, axis in other.axes.items())
+    return known and (other.where is None or other.where(info, **params))
+
+
+def _key(of: Point | Record) -> tuple[object, ...]:
+    return of.benchmark, tuple(sorted(of.params.items()))

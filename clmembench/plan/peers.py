@@ -1,0 +1,86 @@
+"""What `peers` measures: the points at which the host's libraries are strong, each with every reference there is here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from clmembench.benchmarks import MIB, discovered, headline_bytes
+from clmembench.measure.runner import drive
+from clmembench.measure.worker import Found
+from clmembench.model import DeviceInfo, Record, Value
+from clmembench.plan import interleave
+from clmembench.plan.selection import Selection, selected, takes
+
+Axes = Mapping[str, tuple[Value, ...]]
+
+PRODUCTS = {"cpu": (512, 1024, 2048), "gpu": (1024, 4096, 8192), "accelerator": (1024, 4096)}  # n of dense products
+MATRICES = ("reservoir", "power_law")
+OPS = ("copy", "triad", "dot", "read")
+ELEMENTS = {"cpu": 1 << 25, "gpu": 1 << 28, "accelerator": 1 << 26}  # of a sum, where they fit
+ARRAY_BYTES = 1024 * MIB  # of a GPU's streams at most: many times its caches, and programs check theirs on the host
+LINK_BYTES = 256 * MIB
+GROUPS = (1, 1024)  # of a launch: the least, and what clpeak's is like
+OWN, SHARED = (16 << 10, 64 << 10), 16 * MIB  # sets of a GPU's compute units, and one that its shared cache holds
+
+
+def _fp64(info: DeviceInfo) -> tuple[str, ...]:
+    return ("double", "float") if "fp64" in info.features else ("float",)
+
+
+def _points(info: DeviceInfo) -> Mapping[str, Axes]:
+    """The values of each benchmark's axes; of an axis that is not named, all."""
+    most = discovered()["reduction"].axes["n"].values(info)[-1]
+    array = headline_bytes(info) if info.kind == "cpu" else min(ARRAY_BYTES, headline_bytes(info))
+    link: Axes = {
+        "direction": ("to_device", "from_device"),
+        "memory": ("pinned",),
+        "array_bytes": (min(LINK_BYTES, headline_bytes(info)),),
+    }
+    cached: Axes = {} if info.kind == "cpu" else {"set_bytes": (*OWN, SHARED), "path": ("plain",), "unit_items": (1024, 2048)}
+    return {
+        "stream": {"op": OPS, "dtype": _fp64(info)[:1], "array_bytes": (array,)},
+        "reduction": {"n": (min(int(most), ELEMENTS[info.kind]),)},
+        "dgemm": {"dtype": _fp64(info), "n": PRODUCTS[info.kind]},
+        "spmv": {"matrix": MATRICES},
+        **({} if info.shares_host_memory else {"transfer": link}),
+        "launch": {"groups": GROUPS},
+        "launch_wait": {"groups": GROUPS},
+        "launch_dispatch": {"groups": GROUPS[:1]},
+        "arithmetic": {},
+        "local_read": {},
+        "cache_read": cached,
+    }
+
+
+def selections(plain: Selection, info: DeviceInfo) -> tuple[Selection, ...]:
+    """What is measured one after the other, with the limits of the user's selection."""
+    known = discovered()
+    found = []
+    for name, axes in _points(info).items():
+        # a value that an axis does not have, or an axis that a benchmark has no more, is left out
+        kept = {
+            axis: tuple(value for value in values if takes(known[name].axes[axis], info, value))
+            for axis, values in axes.items()
+            if axis in known[name].axes
+        }
+        named = {axis: values for axis, values in kept.items() if values}
+        found.append(replace(plain, suite="all", globs=(name,), axes=named, reference=True, leaders=True))
+    return tuple(found)
+
+
+def names(plain: Selection, info: DeviceInfo) -> tuple[str, ...]:
+    """The benchmarks of all that is measured, and their references."""
+    found = []
+    for selection in selections(plain, info):
+        found += [*(b.name for b in selected(selection)), *interleave.names(selection, info)]
+    return tuple(found)
+
+
+def measured(runtime: str, info: DeviceInfo, found: Found, plain: Selection) -> Iterator[Record]:
+    """Every record, as it is measured. Its time is the user's --budget for all of it."""
+    began = time.monotonic()
+    for selection in selections(plain, info):
+        left = None if plain.budget_s is None else max(0.001, plain.budget_s - (time.monotonic() - began))
+        yield from drive(runtime, info, found, replace(selection, budget_s=left))

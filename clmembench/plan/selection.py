@@ -1,0 +1,198 @@
+"""What a run is to measure: suites, benchmarks and values that a user named, checked before anything is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+from clmembench.benchmarks import discovered
+from clmembench.host.cpu_topology import PLACEMENTS, HardwareThread, cpus, placements
+from clmembench.model import Axis, Benchmark, DeviceInfo, Place, Tuned, Value
+from clmembench.plan.budget import Budget
+
+PLACE = ("compute_units", "placement")  # named like axes, but a property of the process that measures
+GROUPS_A_UNIT = (2, 4, 8)  # a GPU's compute unit hides latency with several work-groups
+FURTHER = 4  # parts of its budget that a point may take in each process but the first
+QUICK = Budget(least_s=0.03, most_s=0.3, noise=0.02, slope_ns=3e5)
+FULL = Budget(least_s=0.05, most_s=0.8, noise=0.01, slope_ns=1e6)
+# a plan asks hundreds of points, of which some few are slow
+PLANNED = Budget(least_s=0.0, most_s=0.05, noise=0.003, slope_ns=5e5, patience=20)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a run is to measure: a suite, benchmark names (globs), values for axes, and its limits in time: for all, for a
+    point, for a benchmark. `topology` is the host's, for placing the threads of a device that is this host's CPU; empty
+    where it is not. `processes` is for every point; None leaves it to the benchmarks. `tuning` are the stored shapes for this
+    family of devices."""
+
+    suite: str = "all"
+    globs: tuple[str, ...] = ()
+    axes: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    processes: int | None = None
+    seed: int = 0
+    budget_s: float | None = None
+    timeout_s: float = 120.0
+    benchmark_s: float | None = None
+    isolated: bool = True
+    topology: tuple[HardwareThread, ...] = ()
+    tuning: tuple[Tuned, ...] = ()
+    reference: bool = False  # also what libraries and programs of this host make of the same points
+    leaders: bool = False  # of points that a reference cannot tell apart, later rounds measure those alone that lead
+
+    def budget_of(self, benchmark: Benchmark) -> Budget:
+        """How long each of its points may sample."""
+        if benchmark.planned and benchmark.peer_of is None:
+            return replace(PLANNED, patience=max(PLANNED.patience, benchmark.patience_s / PLANNED.most_s))
+        budget = QUICK if self.suite == "quick" else FULL
+        least_s = max(budget.least_s, benchmark.least_s)
+        return replace(budget, least_s=least_s, most_s=max(budget.most_s, least_s))
+
+    def budget_in(self, benchmark: Benchmark, process: int) -> Budget:
+        """That of a further process, where the benchmark asks for several: what differs between them is more than what a longer
+        look at one of them would tell."""
+        budget = self.budget_of(benchmark)
+        if process == 0 or self.processes is not None:
+            return budget
+        return replace(budget, most_s=max(budget.least_s, budget.most_s / FURTHER))
+
+    def processes_of(self, benchmark: Benchmark, info: DeviceInfo, params: Mapping[str, Value]) -> int:
+        """In how many fresh processes a point is measured: as many as the user said, else as its benchmark wants in full."""
+        if self.processes is not None:
+            return self.processes
+        if not self.isolated:
+            return 1
+        if self.suite == "quick" or benchmark.processes is None:
+            return 1
+        return benchmark.processes(info, **params)
+
+    def places(self, info: DeviceInfo) -> list[Place]:
+        """Where the user asked for every point to be measured; one Place that asks for nothing where they named none."""
+        if not set(PLACE) & set(self.axes):
+            return [Place()]
+        return self.sweep(info)
+
+    def sweep(self, info: DeviceInfo) -> list[Place]:
+        """Places of a study over compute units: the numbers and placements that the user named, or those worth their time.
+
+        On CPUs each number under every placement that differs from the others in the CPUs used. OpenCL gives no hold on which
+        thread runs which work-group, so an order alone makes no difference.
+        """
+        counts = [int(n) for n in self.axes.get("compute_units", _counts(info, self.topology))]
+        wanted = tuple(str(p) for p in self.axes.get("placement", PLACEMENTS))
+        if info.kind != "cpu" or len(self.topology) != info.compute_units:
+            return [Place(n) for n in counts]
+        found: dict[tuple[int, frozenset[int]], Place] = {}
+        for count in counts:
+            for placement in wanted if "placement" in self.axes else placements(self.topology, count):
+                chosen = cpus(self.topology, count, placement)
+                cores = len({(t.socket, t.core) for t in self.topology if t.cpu in chosen})
+                found.setdefault((count, frozenset(chosen)), Place(count, chosen, placement, cores))
+        return list(found.values())
+
+
+def _counts(info: DeviceInfo, topology: Sequence[HardwareThread]) -> list[int]:
+    """On CPUs all up to 8, then powers of two, whole sockets, one thread a core, and all; on other devices 1, 4, 16 ... and
+    several a compute unit."""
+    units = info.compute_units
+    counts = {n for n in range(1, units + 1) if n <= 8 or n & (n - 1) == 0} | {units}
+    if units > 8:
+        counts -= {3, 5, 6, 7}
+    if info.kind != "cpu":
+        counts = {n for n in counts if n.bit_length() % 2 and n & (n - 1) == 0}  # every other power of two
+        return sorted(counts | {n * units for n in (1, *GROUPS_A_UNIT)})
+    if len(topology) == units:
+        counts |= {len({(t.socket, t.core) for t in topology}), sum(t.socket == topology[0].socket for t in topology)}
+    return sorted(counts)
+
+
+def suites() -> dict[str, tuple[str, ...]]:
+    """Every suite's benchmarks: quick and all, and one suite for each kind of benchmark there is."""
+    known = {name: b for name, b in discovered().items() if not b.planned}
+    kinds = dict.fromkeys(b.suite for b in known.values())
+    return {
+        "quick": tuple(b.name for b in known.values() if b.quick is not None),
+        **{kind: tuple(b.name for b in known.values() if b.suite == kind) for kind in kinds},
+        "all": tuple(known),
+    }
+
+
+def selected(selection: Selection) -> list[Benchmark]:
+    """The benchmarks of a selection. Raises ValueError naming what there is when nothing matches."""
+    known, all_suites = discovered(), suites()
+    if selection.suite not in all_suites:
+        raise ValueError(f"no suite {selection.suite!r}: choose from {', '.join(all_suites)}")
+    for glob in selection.globs:
+        if not any(fnmatchcase(name, glob) for name in known):
+            raise ValueError(f"no benchmark matches {glob!r}: choose from {', '.join(all_suites['all'])}")
+        if all(b.planned for b in known.values() if fnmatchcase(b.name, glob)):
+            raise ValueError(
+                f"{glob} has a plan of its own and is not run by itself: choose from {', '.join(all_suites['all'])}"
+            )
+    chosen = [
+        known[name]
+        for name in all_suites[selection.suite]
+        if not selection.globs or any(fnmatchcase(name, glob) for glob in selection.globs)
+    ]
+    if not chosen:
+        raise ValueError(f"suite {selection.suite} has none of {', '.join(selection.globs)}: leave out --suite")
+    axes = {name for benchmark in chosen for name in benchmark.axes}
+    for name in selection.axes:
+        if name not in axes and name not in PLACE:
+            raise ValueError(f"no axis {name!r} here: choose from {', '.join(sorted(axes))}, {', '.join(PLACE)}")
+    return chosen
+
+
+def takes(axis: Axis, info: DeviceInfo, value: Value) -> bool:
+    """Whether an axis can take a user's value: one of its words, a number no lower than 1 or than it goes itself where it has
+    numbers (users look where the defaults do not), or what it accepts besides. Raises ValueError as its `accepts` does.
+
+    Features that only a probe tells are not known yet: a value that needs them is taken, and skipped where they are missing.
+    """
+    known = axis.values(replace(info, features=info.features | axis.needs.get(value, frozenset())))
+    numbers = [v for v in known if not isinstance(v, str)]
+    if value in known or (numbers and not isinstance(value, str) and value >= min(1, *numbers)):
+        return True
+    return axis.accepts is not None and axis.accepts(value)
+
+
+def check_axes(chosen: Sequence[Benchmark], info: DeviceInfo, selection: Selection) -> None:
+    """Raises ValueError for a value that no chosen benchmark takes on its axis, saying what they take."""
+    _check_places(chosen, info, selection)
+    for name, values in selection.axes.items():
+        axes = [b.axes[name] for b in chosen if name in b.axes]
+        for value in values:
+            if name in PLACE or any(takes(axis, info, value) for axis in axes):
+                continue
+            known = [v for axis in axes for v in axis.values(info)]
+            numbers = [v for v in known if not isinstance(v, str)]
+            words = ", ".join(dict.fromkeys(str(v) for v in known if isinstance(v, str)))
+            number = f"a number from {min(1, *numbers)} up" if numbers else ""
+            file = "a file that it reads (see describe)" if any(axis.accepts for axis in axes) else ""
+            wanted = " or ".join(filter(None, [number, f"one of {words}" if words else "", file]))
+            raise ValueError(f"-a {name}: {value!r} is not {wanted}")
+
+
+def placeable(benchmark: Benchmark, info: DeviceInfo) -> bool:
+    """Whether its points can be held to some compute units: any on a CPU, on others those that loop over a number of groups."""
+    return info.kind == "cpu" or (benchmark.scaling is not None and bool(benchmark.scaling(info)))
+
+
+def _check_places(chosen: Sequence[Benchmark], info: DeviceInfo, selection: Selection) -> None:
+    """Raises ValueError where one process is all there is, for compute units that the device has not, a placement that is none,
+    or one where none can be had."""
+    if not selection.isolated and (set(PLACE) & set(selection.axes) or (selection.processes or 1) > 1):
+        raise ValueError("--no-isolate measures in one process: leave out --processes, compute_units and placement")
+    for placement in selection.axes.get("placement", ()):
+        if placement not in PLACEMENTS:
+            raise ValueError(f"-a placement: {placement!r} is not one of {', '.join(PLACEMENTS)}")
+        if info.kind != "cpu" or len(selection.topology) != info.compute_units:
+            raise ValueError("-a placement: only threads of this host's CPUs can be placed: use -a compute_units alone")
+    for count in selection.axes.get("compute_units", ()):
+        if isinstance(count, str) or count < 1 or (info.kind == "cpu" and count > info.compute_units):
+            limit = f" to {info.compute_units}" if info.kind == "cpu" else " up, of work-groups"
+            raise ValueError(f"-a compute_units: {count!r} is not a number from 1{limit}")
+    if "compute_units" in selection.axes and not any(placeable(b, info) for b in chosen):
+        able = ", ".join(b.name for b in discovered().values() if placeable(b, info))
+        raise ValueError(f"-a compute_units: on this device only {able} can be held to a number of work-groups")

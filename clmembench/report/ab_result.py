@@ -1,0 +1,75 @@
+"""The outcome of an interleaved A/B run as text for people and as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from clmembench.analysis.ab_decision import Outcome
+from clmembench.sanitize import line, printable
+from clmembench.units import format_in, format_params
+
+ORDER = ("failed", "slower", "faster", "undecided", "same")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a run was asked: its sides in words, margin, error and seed; its results files, rounds and seconds."""
+
+    sides: tuple[str, str]
+    margin: float
+    error: float
+    seed: int
+    files: tuple[str, str]
+    rounds: int
+    seconds: float
+
+
+def as_text(outcomes: Sequence[Outcome], setting: Setting) -> str:
+    """Verdicts, those first that most need a look; then how they were made."""
+    rows: list[tuple[str, ...]] = [("", "value", "A", "B", "B / A", "rounds", "could see")]
+    shown = [o for verdict in ORDER for o in outcomes if o.verdict == verdict]
+    for o in shown:
+        name = printable(f"{o.benchmark} {format_params(dict(o.params))}".strip())
+        ratio, found = o.ratio, o.decision
+        said = f"{ratio.value:.3f} ({ratio.low:.3f} to {ratio.high:.3f})" if ratio else "–"
+        sees = f"{found.smallest:.1%} slower" if found.smallest is not None else "–"
+        values = [format_in(v, o.unit, 4) if v is not None else "–" for v in (o.a, o.b)]
+        rows.append((o.verdict, f"{name}: {o.metric}", *values, said, str(found.rounds), sees))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+    for o in shown:
+        lines += [f"note: {o.benchmark} {o.metric}: {said}" for said in (o.failed, o.decision.reason, *o.notes) if said]
+    lines += [
+        "",
+        *(f"{name}: {said}" for name, said in zip("AB", setting.sides, strict=True)),
+        f"{setting.rounds} rounds in {setting.seconds:.0f} s, margin {setting.margin:.1%}, "
+        f"probability of a false verdict at most {setting.error:.0%}",
+        f"Results: {setting.files[0]} {setting.files[1]}",
+    ]
+    return "\n".join(line(text) for text in dict.fromkeys(lines) if text or text == "")
+
+
+def to_json(outcomes: Sequence[Outcome], setting: Setting) -> str:
+    """One object: what was asked, and a list of values."""
+    values = [
+        {
+            "benchmark": o.benchmark,
+            "params": dict(o.params),
+            "metric": o.metric,
+            "unit": o.unit,
+            "better": o.better,
+            "verdict": o.verdict,
+            "a": o.a,
+            "b": o.b,
+            "ratio": asdict(o.ratio) if o.ratio else None,
+            "gain": asdict(o.decision.gain) if o.decision.gain else None,
+            "rounds": o.decision.rounds,
+            "smallest_slowdown": o.decision.smallest,
+            "reason": o.failed or o.decision.reason,
+            "notes": list(o.notes),
+        }
+        for o in outcomes
+    ]
+    return json.dumps({**asdict(setting), "values": values}, indent=1, allow_nan=False)

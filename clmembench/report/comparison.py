@@ -1,0 +1,141 @@
+"""Comparisons as text for people, JSON for programs and JUnit XML for what runs tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+from xml.etree import ElementTree as Xml
+
+from clmembench.analysis.baseline_check import Judgement
+from clmembench.analysis.compare import Change, Comparison, Verdict
+from clmembench.analysis.stats import Ratio
+from clmembench.sanitize import line, printable
+from clmembench.units import count, format_in, format_params
+
+VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "undecided", "same")
+
+
+def as_text(names: Sequence[str], comparisons: Sequence[Comparison], everything: bool) -> str:
+    """Each further run against the first: geometric means of the gains, then the points, worst first; those that are the same
+    are only counted unless `everything` is wanted."""
+    lines = []
+    for name, found in zip(names[1:], comparisons, strict=True):
+        lines.append(printable(f"{name} against {names[0]}"))
+        of = count(len(found.changes), "value")
+        lines.append("  " + ", ".join(f"{found.count(v)} {v}" for v in VERDICTS) + f" of {of}")
+        for group, mean in found.means.items():
+            lines.append(f"  {printable(group)}: geometric mean of the gains {_ratio(mean)}")
+        shown = [c for v in VERDICTS for c in found.changes if c.verdict == v and (everything or v != "same")]
+        lines += ["", *_table(shown)] if shown else []
+        reasons = dict.fromkeys(c.reason for c in found.changes if c.reason and c.ratio is not None)
+        lines += [f"  note: undecided: {reason}" for reason in reasons]
+        lines += [f"  left out: {printable(reason)}: see --force" for reason in found.left_out.values()]
+        for which, points in (("first", found.only_first), ("second", found.only_second)):
+            if points:
+                lines.append(f"  only in the {which}: {count(len(points), 'point')}, such as {printable(points[0])}")
+        lines.append("")
+    return "\n".join(map(line, lines))
+
+
+def judgement_text(found: Judgement) -> str:
+    """The outcome of a check in a sentence or two."""
+    said = f"{found.outcome}: {found.reason}."
+    if found.smallest is not None and found.largest is not None:
+        worst = f", {found.largest:.3g} times at worst" if found.largest > found.smallest else ""
+        said += f" The smallest slowdown it would have called: {found.smallest:.3g} times in the median of the values{worst}."
+    return line(printable(said))
+
+
+def to_json(names: Sequence[str], comparisons: Sequence[Comparison]) -> str:
+    """A list with one object for each further run, its changes among them."""
+    found = [
+        {
+            "first": names[0],
+            "second": name,
+            "geometric_means": {suite: asdict(mean) for suite, mean in comparison.means.items()},
+            "changes": [_as_dict(change) for change in comparison.changes],
+            "only_first": list(comparison.only_first),
+            "only_second": list(comparison.only_second),
+            "left_out": dict(comparison.left_out),
+        }
+        for name, comparison in zip(names[1:], comparisons, strict=True)
+    ]
+    return json.dumps(found, indent=1, allow_nan=False)
+
+
+def to_junit(found: Comparison) -> str:
+    """A test case for each value: a failure where it is slower or broke, skipped where nothing can be said."""
+    suites = Xml.Element("testsuites")
+    by_benchmark: dict[str, list[Change]] = {}
+    for change in found.changes:
+        by_benchmark.setdefault(change.benchmark, []).append(change)
+    for benchmark, changes in by_benchmark.items():
+        failures = sum(c.verdict == "slower" or c.broken for c in changes)
+        skipped = sum(c.verdict == "undecided" and not c.broken for c in changes)
+        suite = Xml.SubElement(
+            suites,
+            "testsuite",
+            name=printable(benchmark),
+            tests=str(len(changes)),
+            failures=str(failures),
+            skipped=str(skipped),
+            errors="0",
+        )
+        for change in changes:
+            name = printable(f"{format_params(dict(change.params))} {change.metric}".strip())
+            case = Xml.SubElement(suite, "testcase", classname=printable(f"clmembench.{benchmark}"), name=name)
+            said = printable(_said(change))
+            if change.verdict == "slower" or change.broken:
+                Xml.SubElement(case, "failure", message=said)
+            elif change.verdict == "undecided":
+                Xml.SubElement(case, "skipped", message=said)
+    if found.only_first:
+        gone = str(len(found.only_first))
+        suite = Xml.SubElement(suites, "testsuite", name="missing", tests=gone, failures="0", skipped=gone, errors="0")
+        for point in found.only_first:
+            case = Xml.SubElement(suite, "testcase", classname="clmembench.missing", name=printable(point))
+            Xml.SubElement(case, "skipped", message="only in the baseline")
+    return Xml.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _as_dict(change: Change) -> dict[str, Any]:
+    return {**asdict(change), "params": dict(change.params)}
+
+
+def _said(change: Change) -> str:
+    if change.ratio is None:
+        return change.reason
+    return (
+        f"{change.verdict}: {_value(change, change.first)} before, {_value(change, change.second)} now, {_ratio(change.ratio)}"
+    )
+
+
+def _table(changes: Sequence[Change]) -> list[str]:
+    rows = [("", "value", "first", "second", "second / first (95% interval)", "would see")]
+    for change in changes:
+        name = printable(f"{change.benchmark} {format_params(dict(change.params))}".strip())
+        said = _ratio(change.ratio) if change.ratio is not None else printable(change.reason)
+        values = _value(change, change.first), _value(change, change.second)
+        sees = f"{change.smallest:.3g}x" if change.smallest is not None else ""
+        rows.append((change.verdict, f"{name}: {change.metric}", *values, said, sees))
+    numbers = [row for row, change in zip(rows[1:], changes, strict=True) if change.ratio is not None]
+    widths = [max(len(row[i]) for row in rows) for i in range(4)]
+    widths.append(max(len(row[4]) for row in [rows[0], *numbers]))
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(w) if i in (2, 3, 5) else cell.ljust(w)
+            for i, (cell, w) in enumerate(zip(row, [*widths, 0], strict=True))
+        ]
+        lines.append(("  " + "  ".join(cells)).rstrip())
+    return lines
+
+
+def _value(change: Change, value: float | None) -> str:
+    return "–" if value is None else format_in(value, change.unit, 4)
+
+
+def _ratio(ratio: Ratio) -> str:
+    return f"{ratio.value:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"

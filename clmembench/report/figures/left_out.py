@@ -1,0 +1,74 @@
+"""What a benchmark's figure does not draw, and why, in a line for people: nothing vanishes from a report without a word."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from clmembench.model import Card
+from clmembench.report.figures import curves
+from clmembench.report.figures.curves import Shown
+from clmembench.report.rows import Row
+from clmembench.sanitize import line
+from clmembench.units import count, format_params
+
+
+def comparable(card: Card, shown: Sequence[Shown]) -> tuple[list[Shown], list[str]]:
+    """The devices that the card's version of the benchmark was measured on, and why the others are not drawn beside them."""
+    same = [device for device in shown if device.version in (0, card.version)]
+    why = [
+        line(f"{device.label}: measured with version {device.version} of this benchmark, and drawn is version {card.version}")
+        for device in shown
+        if device not in same and device.rows
+    ]
+    return same, why
+
+
+def reasons(card: Card, shown: Sequence[Shown]) -> list[str]:
+    """Why points of these devices are in none of the benchmark's plots; points of a metric that is drawn only."""
+    found = []
+    several = len([device for device in shown if device.rows]) > 1
+    for device in shown:
+        told = [*_without_value(device.rows), *_not_drawn(card, device)]
+        found += [line(f"{device.label}: {why}" if several else why) for why in told]
+    return found
+
+
+def without_value(shown: Sequence[Shown]) -> list[str]:
+    """How many values of each device are no results, for figures that draw all that are."""
+    several = len([device for device in shown if device.rows]) > 1
+    return [line(f"{d.label}: {why}" if several else why) for d in shown for why in _without_value(d.rows)]
+
+
+def _without_value(rows: Sequence[Row]) -> list[str]:
+    by_status = Counter(row.status for row in rows if row.status != "ok" or row.value.median is None)
+    total = sum(by_status.values())
+    kinds = ", ".join(f"{number} {status}" for status, number in sorted(by_status.items()))
+    return [f"{count(total, 'value')} not to be shown ({kinds})"] if total else []
+
+
+def _not_drawn(card: Card, device: Shown) -> list[str]:
+    """Points with a value in none of the plots, by what keeps them out."""
+    good = [row for row in device.rows if row.status == "ok" and row.value.median is not None]
+    drawn, headline = curves.drawn_rows(card, device)
+    kept = {id(row) for row in drawn}
+    points = {repr((row.value.params, row.value.tuning)) for row in drawn}
+    left = [row for row in good if id(row) not in kept and repr((row.value.params, row.value.tuning)) not in points]
+    alone = [row for row in left if any(row is one for one in headline)]
+    told = {repr((row.value.params, row.value.tuning)) for row in alone}
+    other = [row for row in left if repr((row.value.params, row.value.tuning)) not in told]
+    found = []
+    if other:
+        metrics = ", ".join(dict.fromkeys(f"{row.value.metric} in {row.value.unit}" for row in other))
+        found.append(f"{_points(other)}: {metrics} has no place on an axis of {card.metrics[0].name} in {card.metrics[0].unit}")
+    if alone:
+        x = card.x or card.growing
+        numbers = all(type(row.value.params.get(x)) in (int, float) for row in alone)
+        why = f"one value of {x} makes no line" if numbers else f"{x} is no number" if x else "there is no axis to draw it over"
+        found.append(f"{_points(alone)}: {why}")
+    return found
+
+
+def _points(rows: Sequence[Row]) -> str:
+    names = list(dict.fromkeys(format_params(row.value.params) for row in rows))
+    return names[0] if len(names) == 1 else f"{len(names)} points, such as {names[0]}"

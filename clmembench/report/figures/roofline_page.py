@@ -1,0 +1,29 @@
+"""The rooflines of a report's page: one figure of all devices that have one, and their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from clmembench.model import Run
+from clmembench.report.figures import roofline_chart
+from clmembench.report.rows import Row
+from clmembench.report.sections import roofline_tables
+from clmembench.specs.sheets import SpecSheet
+
+
+def as_page(runs: Sequence[tuple[str, Run, Sequence[Row], SpecSheet | None]]) -> dict[str, Any]:
+    """What the page's template has of all runs, with their labels; no devices where none has a roofline."""
+    from markupsafe import Markup
+
+    found = [
+        (label, table, made)
+        for label, run, table, sheet in runs
+        if (made := roofline_tables.found(run, table, sheet)) is not None
+    ]
+    return {
+        "source": roofline_tables.SOURCE,
+        # matplotlib escapes every text it draws
+        "svg": Markup(roofline_chart.drawn([(label, made) for label, _, made in found])),  # noqa: S704
+        "devices": [{"label": label, "tables": roofline_tables.tables(made, table)} for label, table, made in found],
+    }

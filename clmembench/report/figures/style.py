@@ -1,0 +1,102 @@
+"""What all figures share: how they look, what text in them may be, and how they become part of a page."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from clmembench.sanitize import printable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+STEPS = ((1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8), tuple(n / 10 for n in range(10, 100)))  # of labels in a decade, finer and finer
+LABELS = (3, 12)  # of a logarithmic axis: fewer tell nothing of a scale, more have no room
+WIDE = 62  # letters of a name that half a figure's width has room for, in a legend
+LETTERS = 60  # of a name that a plot has room for
+MARKERS = "osD^vPX*<>hp"
+
+
+def plain(text: str) -> str:
+    """Text as matplotlib draws it: printable, no wider than a plot, and without dollars that would start a formula."""
+    # what tells names apart, such as a file's, is more often at their end
+    short = text if len(text) <= LETTERS else text[: LETTERS // 3] + "…" + text[-(LETTERS - LETTERS // 3 - 1) :]
+    return printable(short).replace("$", r"\$")
+
+
+def subplots(count: int, height: float, most_columns: int = 2) -> tuple[Figure, list[Axes]]:
+    """Up to so many plots a row; figures are not pyplot's, so nothing lives on after them."""
+    import seaborn
+    from matplotlib import rcdefaults, rcParams
+    from matplotlib.figure import Figure as MatplotlibFigure
+
+    rcdefaults()  # not what a file matplotlibrc says, which is looked for in the current folder first
+    seaborn.set_theme(style="whitegrid", rc={"svg.fonttype": "none", "svg.hashsalt": "clmembench", "font.size": 9})
+    rcParams["font.family"] = "sans-serif"
+    columns = min(most_columns, count)
+    lines = -(-count // columns)
+    figure = MatplotlibFigure(figsize=(10, height * lines), layout="constrained")
+    grid: Any = figure.subplots(lines, columns, squeeze=False)
+    axes = [axis for line in grid for axis in line]
+    for spare in axes[count:]:
+        spare.set_visible(False)
+    return figure, axes[:count]
+
+
+def log_labels(low: float, high: float) -> list[float]:
+    """Where a logarithmic axis from `low` to `high`, both above 0, has labels: 1, 2 and 5 of each decade, more of them where
+    fewer than three lie on it, and whole decades where those would be too many."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    found: list[float] = []
+    for steps in STEPS:
+        found = [
+            m * 10.0**k for k in range(first, last + 1) for m in steps if low <= m * 10.0**k * (1 + 1e-9) <= high * (1 + 2e-9)
+        ]
+        if len(found) >= LABELS[0]:
+            break
+    if len(found) > LABELS[1]:
+        decades = [value for value in (10.0**k for k in range(first, last + 1)) if low <= value <= high]
+        found = decades if len(decades) > LABELS[0] else found
+        found = found[:: -(-len(found) // LABELS[1])]
+    return found
+
+
+def log_y(axis: Axes) -> None:
+    """A logarithmic axis of values, with labels for all that is drawn. To be called when everything is."""
+    from matplotlib.ticker import FixedLocator, NullFormatter
+
+    axis.set_yscale("log")
+    low, high = axis.get_ylim()
+    axis.yaxis.set_major_locator(FixedLocator(log_labels(low, high)))
+    axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    axis.yaxis.set_minor_formatter(NullFormatter())
+
+
+def colour(number: int) -> Any:
+    """The colour of the line or bar of that number; they can be told apart by the colour-blind."""
+    import seaborn
+
+    return seaborn.color_palette("colorblind")[number % 10]
+
+
+def svg(figure: Figure) -> str:
+    """The figure as an element of a page: without a document's header, metadata or namespaces, which would be URLs in it."""
+    out = io.StringIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of names that have no room or no glyph here; tables have them whole
+        figure.savefig(out, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    text = out.getvalue()
+    return re.sub(r' xmlns(:xlink)?="[^"]*"', "", text[text.index("<svg") :])
+
+
+def legend(figure: Figure, axes: Sequence[Axes]) -> None:
+    """One legend below all plots, where it covers nothing; each label once."""
+    found = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    if any(found):
+        columns = 2 if max(map(len, found)) <= WIDE else 1
+        figure.legend(found.values(), found.keys(), fontsize=8, frameon=False, ncols=columns, loc="outside lower center")

@@ -1,0 +1,146 @@
+"""Findings in words that people read, and as a table of every finding of a hierarchy: CSV, Markdown or LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from clmembench import sanitize
+from clmembench.model import Finding, Hierarchy
+from clmembench.report import markup_tables
+from clmembench.report.memory_paths import main_levels, other_paths
+from clmembench.sanitize import line
+from clmembench.units import format_bytes, format_in, format_interval, format_value
+
+COLUMNS = ("level", "space", "property", "value", "interval", "status", "method", "evidence", "why")  # for people
+FIELDS = ("level", "space", "property", "value", "low", "high", "unit", "status", "method", "evidence", "reason")  # of CSV
+NAMED = 3  # ids of records that a table for people has room for
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A finding and what it is of: a level, the memory space it was seen through, and the heading of the path there (""
+    for that to memory itself)."""
+
+    level: str
+    space: str
+    name: str
+    finding: Finding
+    path: str = ""
+
+
+def entries(hierarchy: Hierarchy) -> list[Entry]:
+    """Every finding: global memory from the nearest level on, its TLBs and latency patterns, local memory, then each other
+    path, under its heading."""
+    local = [hierarchy.local] if hierarchy.local is not None else []
+    found = [
+        *((level.name, level.space, level.findings, "") for level in main_levels(hierarchy)),
+        *((level.name, "global", level.findings, "") for level in hierarchy.tlb),
+        ("patterns", "global", hierarchy.patterns, ""),
+        *((level.name, level.space, level.findings, "Local memory") for level in local),
+        *((level.name, level.space, level.findings, path.heading) for path in other_paths(hierarchy) for level in path.levels),
+    ]
+    return [Entry(level, space, name, finding, path) for level, space, of, path in found for name, finding in of.items()]
+
+
+def to_csv(hierarchy: Hierarchy) -> str:
+    """One line a finding, numbers as they are; ids of records are joined by spaces."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(FIELDS)
+    for entry in entries(hierarchy):
+        f = entry.finding
+        numbers = (f.value, f.low, f.high, f.unit, f.status, f.method, " ".join(f.evidence), f.reason)
+        writer.writerow(map(sanitize.csv_cell, (entry.level, entry.space, entry.name, *numbers)))
+    return out.getvalue()
+
+
+def to_markdown(hierarchy: Hierarchy) -> str:
+    """A table with one line a finding, and one above each path that begins at the compute unit anew."""
+    return markup_tables.markdown(COLUMNS, "lllrrllll", _with_headings(hierarchy))
+
+
+def to_latex(hierarchy: Hierarchy) -> str:
+    """The same table for LaTeX with the package booktabs, without a float around it."""
+    return markup_tables.latex(COLUMNS, "lllrrllll", _with_headings(hierarchy))
+
+
+def _with_headings(hierarchy: Hierarchy) -> Iterator[tuple[str, ...]]:
+    """The cells of each finding, and a row with its heading before the first of each other path."""
+    before = ""
+    for entry, row in zip(entries(hierarchy), cells(hierarchy), strict=True):
+        if entry.path != before:
+            yield (f"{entry.path}: from the compute unit", *[""] * (len(COLUMNS) - 1))
+        before = entry.path
+        yield row
+
+
+def cells(hierarchy: Hierarchy) -> Iterator[tuple[str, ...]]:
+    """What a table for people has of each finding, by COLUMNS. What is not sure shows no value, unless two methods gave one."""
+    for entry in entries(hierarchy):
+        finding = entry.finding
+        more = len(finding.evidence) - NAMED
+        evidence = ", ".join(finding.evidence[:NAMED]) + (f" and {more} more" if more > 0 else "")
+        value = "–" if finding.value is None else words(finding, interval=False)
+        exact = finding.value is not None and finding.value == finding.low == finding.high
+        told = (value, "exact" if exact else bounds(finding) or "–", finding.status, finding.method, evidence, finding.reason)
+        called = label(entry.name)
+        called = called if called.endswith(f" in {finding.unit}") else called.partition(" in ")[0]  # latencies as recorded
+        yield (entry.level, entry.space, called, *told)
+
+
+def words(finding: Finding, interval: bool = True) -> str:
+    """The value of a finding with its interval, in units that people read; "undetermined" with its bounds where it is that."""
+    value, span = finding.value, bounds(finding) if interval else ""
+    if isinstance(value, str):
+        return line(value)
+    if value is None:
+        return f"{finding.status}{f', {span}' if span else ''}"
+    text = _one(value, finding.unit)
+    return f"{text} ({span})" if span else text
+
+
+def bounds(finding: Finding) -> str:
+    """The interval of a finding; "at least" or "at most" where one end is open, "" where it says nothing more than the value.
+    The unit stands with what is open and with sizes; that of other values is the value's."""
+    low, high, unit = (*(None if end is None or math.isinf(end) else end for end in (finding.low, finding.high)), finding.unit)
+    if low is None or high is None:
+        end = low if low is not None else high
+        return "" if end is None else f"at {'least' if high is None else 'most'} {_one(end, unit)}"
+    if low == high == finding.value:
+        return ""
+    if low == high:
+        return _one(low, unit)
+    if unit == "B":
+        return _sizes(low, high)
+    return f"{number(low)} to {number(high)}" if not unit else line(format_interval(low, high, unit)).removesuffix(f" {unit}")
+
+
+def label(name: str) -> str:
+    """What a property is called for people: line_bytes is "line", latency_ns is "latency in ns"."""
+    stem = name.removesuffix("_bytes").removesuffix("_gb_s")
+    for unit in ("cycles", "ns"):
+        stem = f"{stem.removesuffix(f'_{unit}')} in {unit}" if stem.endswith(f"_{unit}") else stem
+    return line(stem.replace("_", " "))
+
+
+def number(value: float) -> str:
+    """A number without a unit: whole ones as they are."""
+    return str(int(value)) if float(value).is_integer() and abs(value) < 1e7 else format_value(value)
+
+
+def _one(value: float, unit: str) -> str:
+    return format_bytes(value, 1) if unit == "B" else number(value) if not unit else line(format_in(value, unit))
+
+
+def _sizes(low: float, high: float) -> str:
+    """Two sizes in the larger one's unit, with as many digits as tell them apart; each in its own where they are far apart."""
+    if high >= 1024 * low:
+        return f"{format_bytes(low, 1)} to {format_bytes(high, 1)}"
+    scale = 1024.0 ** max(p for p in range(5) if p == 0 or high >= 1024**p)
+    digits = next((d for d in range(1, 7) if f"{low / scale:.{d}f}" != f"{high / scale:.{d}f}"), 6)
+    first = f"{low / scale:.{digits}f}".rstrip("0").rstrip(".")
+    return f"{first} to {format_bytes(high, digits)}"

@@ -1,0 +1,1 @@
+"""A memory hierarchy for people and programs: drawing, tree, figures and JSON."""

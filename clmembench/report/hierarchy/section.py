@@ -1,0 +1,84 @@
+"""The section "Memory hierarchy" of a report: each device's drawing, its figures and all its findings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clmembench import sanitize
+from clmembench.model import DeviceInfo, Hierarchy
+from clmembench.model.work import Array
+from clmembench.report import finding_tables
+from clmembench.report.hierarchy import latency_figures, tree
+from clmembench.report.hierarchy.latency_figures import Classic
+from clmembench.report.hierarchy.layout import Box, sketched
+from clmembench.specs import claims
+from clmembench.specs.sheets import SpecSheet
+
+NARROWEST = 84  # per cent of the width that the nearest level has: what is further out is drawn wider
+Device = tuple[str, "Dissected", DeviceInfo, SpecSheet | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Dissected:
+    """What was found of one run's device. `regions` is the latency in cycles from each compute unit to each region of the last
+    cache, of shape (units, regions); `classic` what the classic methods were answered, a space each."""
+
+    hierarchy: Hierarchy
+    regions: Array | None = None
+    classic: tuple[Classic, ...] = ()
+
+
+def as_markdown(found: Dissected, info: DeviceInfo, sheet: SpecSheet | None) -> str:
+    """The drawing as it is on a terminal, and a table of every finding."""
+    drawing = tree.drawn(found.hierarchy, info, claims.said(info, sheet))
+    block = "\n".join(f"    {line}".rstrip() for line in drawing.split("\n"))  # indented: nothing in it can end it
+    return f"### Memory hierarchy\n\n{block}\n\n{finding_tables.to_markdown(found.hierarchy)}\n"
+
+
+def as_page(devices: Sequence[Device]) -> dict[str, Any]:
+    """What the page's template has of all devices; the latency patterns are side by side."""
+    from markupsafe import Markup
+
+    side = latency_figures.patterns([(label, found.hierarchy.patterns) for label, found, _, _ in devices])
+    # matplotlib escapes every text it draws
+    return {"devices": [_device(*device) for device in devices], "patterns": Markup(side)}  # noqa: S704
+
+
+def _device(label: str, found: Dissected, info: DeviceInfo, sheet: SpecSheet | None) -> dict[str, Any]:
+    from markupsafe import Markup
+
+    sketch = sketched(found.hierarchy, info, claims.said(info, sheet))
+    levels = max(1, len(sketch.path) - 1)
+    figures = [
+        {
+            "title": f"The two classic methods through {classic.space} memory",
+            "svg": Markup(latency_figures.classic(classic)),  # noqa: S704
+            "fine": ", ".join(f"{finding_tables.label(n)} {finding_tables.words(f)}" for n, f in (classic.fine or {}).items()),
+            "disagreements": latency_figures.disagreements(classic),
+        }
+        for classic in found.classic
+    ]
+    return {
+        "label": label,
+        "unit": sketch.unit,
+        "near": [_box(box) for box in sketch.near],
+        "path": [
+            {**_box(box), "width": round(NARROWEST + (100 - NARROWEST) * index / levels)}
+            for index, box in enumerate(sketch.path)
+        ],
+        "tlb": [_box(box) for box in sketch.tlb],
+        "branches": [{"heading": heading, "levels": [_box(box) for box in boxes]} for heading, boxes in sketch.branches],
+        "surprises": sketch.surprises,
+        "footnotes": sketch.footnotes,
+        "remarks": sketch.remarks,
+        "regions": Markup(latency_figures.regions(found.regions)) if found.regions is not None else "",  # noqa: S704
+        "classic": figures,
+        "header": finding_tables.COLUMNS,
+        "findings": [[sanitize.printable(cell) for cell in row] for row in finding_tables.cells(found.hierarchy)],
+    }
+
+
+def _box(box: Box) -> dict[str, Any]:
+    return {"title": box.title, "head": box.head, "latency": box.latency, "facts": box.facts, "times": box.times}

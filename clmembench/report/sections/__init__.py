@@ -1,0 +1,1 @@
+"""Sections of a summary or a page: titled tables."""

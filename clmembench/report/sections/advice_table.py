@@ -1,0 +1,140 @@
+"""What a run advises the author of a kernel: guidelines with verdict, effect and advice, as text, Markdown, JSON or cells."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from clmembench.infer.access.subgroup import BENCHMARK
+from clmembench.infer.guidelines import advised
+from clmembench.infer.guidelines.advice import Advice
+from clmembench.model import Run
+from clmembench.report import markup_tables
+from clmembench.report.rows import Row
+from clmembench.report.section import Section
+from clmembench.report.sections import throughput_tables
+from clmembench.sanitize import line
+from clmembench.units import format_value
+
+COLUMNS = ("id", "guideline", "verdict", "effect", "advice")
+NAMED = 3  # ids of records that a table for people has room for
+WIDTH = 100
+_wrapped = partial(textwrap.wrap, break_on_hyphens=False)
+SPEAK = (BENCHMARK, "banks", "datatypes", "copy_grid", "private_array")  # of what guidelines are about
+GROUPS = {
+    "L": "Private arrays",
+    "S": "Local memory",
+    "C": "Constant memory",
+    "G": "Global memory",
+    "T": "Images",
+    "X": "Beyond the paper",
+}
+MARKS = {"holds": "+", "does not hold": "-", "undetermined": "?", "not applicable": " "}
+
+
+def speaks(run: Run) -> bool:
+    """Whether a run holds something that guidelines are derived from."""
+    return any(record.benchmark in SPEAK for record in run.records)
+
+
+def section(run: Run, table: Sequence[Row]) -> Section | None:
+    """The guidelines as a section of a summary; None where the run holds nothing for them."""
+    if not speaks(run):
+        return None
+    found = told(run, table)
+    rows = [(a.id, a.verdict, effect(a), _advice(a)) for a in found if _founded(a)]
+    left = len(found) - len(rows)
+    notes = (f"of {left} more guidelines this run has no evidence: clmembench advise measures all of it",) if left else ()
+    title = "What that means for kernels (guidelines of Fang et al. 2017, re-derived here; X: beyond them)."
+    return Section(title, ("guideline", "verdict", "effect (95% interval)", "advice"), tuple(rows), notes, left=4)
+
+
+def _founded(advice: Advice) -> bool:
+    """Whether anything in the run speaks of it."""
+    return bool(advice.evidence) or advice.verdict != "undetermined"
+
+
+def as_page(runs: Sequence[tuple[str, Run, Sequence[Row]]]) -> dict[str, Any]:
+    """What the page's template has of all runs that speak of guidelines, with their labels: a row a guideline, a cell a run."""
+    mine = [(label, {a.id: a for a in told(run, table)}) for label, run, table in runs if speaks(run)]
+    names = dict.fromkeys(name for _, found in mine for name in found)
+    guidelines = [
+        {
+            "id": name,
+            "guideline": next(found[name].guideline for _, found in mine if name in found),
+            "cells": [_cell(found.get(name)) for _, found in mine],
+        }
+        for name in names
+    ]
+    return {"labels": [label for label, _ in mine], "rows": guidelines}
+
+
+def _cell(advice: Advice | None) -> dict[str, str]:
+    if advice is None:
+        return {"verdict": "", "effect": "", "advice": ""}
+    return {"verdict": advice.verdict, "effect": effect(advice), "advice": _advice(advice)}
+
+
+def told(run: Run, table: Sequence[Row]) -> list[Advice]:
+    """The guidelines as this run's rows have them."""
+    mine = [row for row in table if row.value.benchmark == "copy_grid"]
+    findings = throughput_tables.concurrent(run, mine) if mine else {}
+    smallest = throughput_tables.smallest_element(run, [row for row in table if row.value.benchmark == "datatypes"])
+    found = findings | {smallest.name: smallest}
+    return advised([row.value for row in table], run.header.device, found)
+
+
+def to_json(found: Sequence[Advice]) -> str:
+    """A list of {id, guideline, verdict, effect, low, high, unit, evidence, advice, reason}."""
+    return json.dumps([asdict(advice) for advice in found], indent=1, allow_nan=False)
+
+
+def effect(advice: Advice) -> str:
+    """The effect with its interval; "" where there is none."""
+    if advice.effect is None:
+        return ""
+    value = f"{format_value(advice.effect)} {advice.unit}"
+    if advice.low is None or advice.high is None:
+        return value
+    low, high = format_value(advice.low), format_value(advice.high)
+    return value if low == high == format_value(advice.effect) else f"{value} ({low} to {high})"
+
+
+def cells(found: Sequence[Advice]) -> list[tuple[str, ...]]:
+    """What a table for people has of each, by COLUMNS."""
+    return [(a.id, a.guideline, a.verdict, effect(a), _advice(a)) for a in found]
+
+
+def to_markdown(found: Sequence[Advice]) -> str:
+    """A table with one line a guideline."""
+    return markup_tables.markdown(COLUMNS, "lllrl", cells(found))
+
+
+def to_text(found: Sequence[Advice]) -> str:
+    """By memory: a mark, the id and what to do, then what the guideline claims and what it is worth here."""
+    lines: list[str] = []
+    for letter, title in GROUPS.items():
+        mine = [a for a in found if a.id.startswith(letter)]
+        if mine:
+            lines += [title, *(text for a in mine for text in _lines(a)), ""]
+    counts = {verdict: sum(a.verdict == verdict for a in found) for verdict in MARKS}
+    lines.append(", ".join(f"{mark.strip() or '·'} {verdict}: {counts[verdict]}" for verdict, mark in MARKS.items()))
+    return "\n".join(lines)
+
+
+def _lines(advice: Advice) -> list[str]:
+    head = f"  {MARKS[advice.verdict].strip() or '·'} {advice.id}  "
+    worth = effect(advice)
+    claim = f"{advice.verdict}: {advice.guideline}" + (f"; here {worth}" if worth else "")
+    said = _wrapped(line(_advice(advice)), WIDTH - len(head)) or [""]
+    behind = _wrapped(line(claim), WIDTH - len(head) - 2)
+    pad = " " * len(head)
+    return [head + said[0], *(pad + text for text in said[1:]), *(f"{pad}  {text}" for text in behind)]
+
+
+def _advice(advice: Advice) -> str:
+    return f"{advice.advice} ({advice.reason})" if advice.reason else advice.advice

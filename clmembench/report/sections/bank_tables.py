@@ -1,0 +1,84 @@
+"""What a run says of local memory's banks: findings, latency by ways of conflict, and what padding a tile does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clmembench.infer.access.banks import TOGETHER, Access, BankStudy, accesses, study
+from clmembench.model import Run
+from clmembench.report.finding_tables import bounds, label, words
+from clmembench.report.rows import Row
+from clmembench.report.section import Section
+from clmembench.units import format_value
+
+COLUMN = 32  # stride of a column of a [32][32] tile
+TILES = ((1, "row of a tile"), (COLUMN, "column of a [32][32] tile"), (COLUMN + 1, "column of a [32][33] tile, padded"))
+STRIDES_SHOWN = 6
+
+
+def sections(run: Run, rows: Sequence[Row]) -> list[Section]:
+    """Tables of the study of banks."""
+    measured, unit = accesses([row.value for row in rows if row.status == "ok"])
+    if not measured:
+        reasons = dict.fromkeys(f"{row.status}: {row.reason}" for row in rows)
+        return [Section("Banks of local memory.", ("banks", "why"), (("no latency", "; ".join(reasons)),))]
+    found = study(measured, unit)
+    bad = [row for row in rows if row.status != "ok"]
+    notes = (f"{len(bad)} of {len(rows)} points have no value: {bad[0].status}: {bad[0].reason}",) if bad else ()
+    return [
+        _findings(found, unit, notes),
+        *([_ways(measured, found, unit)] if found.banks is not None else []),
+        *([_padding(measured, unit)] if any(a.stride == COLUMN for a in measured) else []),
+    ]
+
+
+def _findings(found: BankStudy, unit: str, notes: tuple[str, ...]) -> Section:
+    called = {
+        "free": "latency without a conflict",
+        "way": "each further way of a conflict adds",
+        "growth": "latency over ways",
+        "together_4": "work-items whose 4-byte words are served at a time",
+        "together_8": "work-items whose 8-byte words are served at a time",
+    }
+    rows = tuple(
+        (called.get(name, label(name)), words(finding, interval=False), bounds(finding) or "–", finding.reason)
+        for name, finding in found.findings.items()
+    )
+    return Section("Banks of local memory, inferred.", ("banks", "found", "95% interval", "why"), rows, notes)
+
+
+def _ways(measured: Sequence[Access], found: BankStudy, unit: str) -> Section:
+    """Mei & Chu's table VIII: latency by the ways of a conflict."""
+    rows = []
+    free: dict[int, float] = {}
+    for word_bytes in sorted({a.word_bytes for a in measured}):
+        levels: dict[int, list[Access]] = {}
+        for a in measured:
+            ways = found.ways(a.stride, word_bytes, a.items) if a.items == TOGETHER and a.word_bytes == word_bytes else None
+            if ways is not None:
+                levels.setdefault(ways, []).append(a)
+        for ways, alike in sorted(levels.items()):
+            values = sorted(a.latency for a in alike)
+            median = values[len(values) // 2]
+            first = free.setdefault(word_bytes, median)
+            strides = [str(a.stride) for a in sorted(alike, key=lambda a: a.stride)]
+            shown = ", ".join(strides[:STRIDES_SHOWN]) + (", ..." if len(strides) > STRIDES_SHOWN else "")
+            span = f"{format_value(values[0])} to {format_value(values[-1])}" if len(values) > 1 else "–"
+            rows.append((str(word_bytes), str(ways), shown, format_value(median), span, f"{median / first:.2f}"))
+    header = ("banks: word in B", "ways", "at strides", f"latency in {unit}", "range", "times the least")
+    note = "ways: passes in which the banks found serve the loads of 32 work-items"
+    return Section("Latency by ways of bank conflict (Mei & Chu 2015, table VIII).", header, tuple(rows), (note,), left=3)
+
+
+def _padding(measured: Sequence[Access], unit: str) -> Section:
+    """What a row of a tile more than its words does (Fang et al. 2017, section 6.2)."""
+    rows = []
+    for word_bytes in sorted({a.word_bytes for a in measured}):
+        mine = {a.stride: a for a in measured if a.word_bytes == word_bytes and a.items == TOGETHER}
+        for stride, what in TILES:
+            if stride in mine and 1 in mine:
+                a = mine[stride]
+                span = f"{format_value(a.low)} to {format_value(a.high)}"
+                rows.append((what, str(word_bytes), format_value(a.latency), span, f"{a.latency / mine[1].latency:.2f}"))
+    header = ("banks: 32 work-items read", "word in B", f"latency in {unit}", "95% interval", "times a row's")
+    return Section("Padding a tile in local memory, by a word a row.", header, tuple(rows), left=2)

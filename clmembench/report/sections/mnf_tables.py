@@ -1,0 +1,208 @@
+"""The case study MNF for people: tables 5 to 8 of Fang et al. for the device of a run, and where the host's time goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from clmembench.analysis import stats
+from clmembench.analysis.compare import MARGIN
+from clmembench.analysis.derive import Derived
+from clmembench.analysis.noise import PROCESS_SD
+from clmembench.infer.casestudy import mnf_whole, versions
+from clmembench.infer.casestudy.mnf_whole import COVARIANCE, FILTER, HOST, STEPS, TRANSFORM, WHOLE, Hotspot, Way
+from clmembench.infer.casestudy.versions import Gain, usable
+from clmembench.model import Card, Run
+from clmembench.report.rows import Row, interval
+from clmembench.report.section import Section
+from clmembench.units import format_in, format_value
+
+TITLES = {
+    FILTER: "MNF: noise filter, as table 5 of Fang et al. 2017",
+    COVARIANCE: "MNF: sums of the covariance matrix, as table 6",
+    TRANSFORM: "MNF: transformation, as table 7",
+    WHOLE: "MNF: the whole, as table 8",
+    HOST: "MNF on the host: where its time goes",
+}
+# speed-ups over V0 for image 1 on a K20c, tables 5 to 7
+PAPER = {
+    FILTER: {"V1": 4.8, "V2": 5.6, "V3": 5.9},
+    COVARIANCE: {"V1": 10.7, "V2": 11.0, "V3": 19.1, "V4": 30.7},
+    TRANSFORM: {"V1": 1.5, "V2": 2.0},
+}
+PAPER_SHARES = {"filter": 0.123, "covariance": 0.822}  # of the serial program, section 8.4
+PAPER_BANDS = 224  # of all of the paper's images
+HEAD = ("version", "change", "guideline", "median", "95% interval", "gain", "95% interval", "over V0")
+WHOLE_HEAD = ("how", "cube in", "median", "95% interval", "kernels", "over V0", "95% interval", "over NumPy", "95% interval")
+NOTES = {
+    FILTER: ("V1 takes the mean, as the paper's does, which is another filter: what L3 gains is V0n over V0",),
+    COVARIANCE: ("compilers keep running sums in registers by themselves: what S5 gains in V1 is the tree's place alone",),
+    TRANSFORM: (),
+}
+WHOLE_NOTES = (
+    "over V0: filter V0 takes the median, V1 to V3 the mean, so that this gain is of another filter, too",
+    "times are by the host's clock with the eigenproblems in them; kernels: the steps alone, by the device's clock",
+    "cube in the host's memory: its way to the device and that of the components back are timed, too",
+)
+
+
+def gains(run: Run) -> list[Gain]:
+    """Every version of every step; as calibrated on runs between which nothing was changed (compare)."""
+    return versions.gains(run, PROCESS_SD[run.header.device.kind], MARGIN)
+
+
+def ways(run: Run) -> list[Way]:
+    """Every way to the whole, calibrated likewise."""
+    return mnf_whole.ways(run, PROCESS_SD["host"])
+
+
+def sections(run: Run) -> list[Section]:
+    """Every table that a run has records for, in the paper's order."""
+    return [section for name in TITLES if name in run.header.benchmarks for section in SECTIONS[name](run, ())]
+
+
+def _step(name: str) -> Callable[[Run, Sequence[Row]], list[Section]]:
+    def made(run: Run, rows: Sequence[Row]) -> list[Section]:
+        mine = [gain for gain in gains(run) if gain.benchmark == name]
+        if not mine:
+            return []
+        several = any(gain.of for gain in mine)
+        comparable = _like_the_papers(mine[0].value)
+        column = comparable and not several  # else the same figure would stand at noise and data, of which it is not told apart
+        header = (*(("of",) if several else ()), *HEAD, *(("K20c over V0",) if column else ()), "here")
+        body = tuple(((gain.of,) if several else ()) + _cells(gain, column) for gain in mine)
+        notes = (*NOTES[name], *_private(mine), *_reasons(mine))
+        if comparable and several:
+            notes += ("in the paper, over V0 on a K20c: " + ", ".join(f"{v} {x:g}x" for v, x in PAPER[name].items()),)
+        return [Section(f"{TITLES[name]}: {mine[0].value.params['size']}", header, body, notes, left=3 + several)]
+
+    return made
+
+
+def _like_the_papers(value: Derived) -> bool:
+    """Whether a cube has as many bands as the paper's, so that its gains and shares may stand beside those."""
+    return str(value.params["size"]).endswith(f"x{PAPER_BANDS}")
+
+
+def _cells(gain: Gain, paper: bool) -> tuple[str, ...]:
+    change = gain.change
+    names = (gain.variant, "", "")
+    if change is not None:
+        names = (f"{gain.variant} over {change.over}", change.what, change.guideline or "–")
+    ratios = (_times(gain.over_previous), _span(gain.over_previous), _times(gain.over_first))
+    told = PAPER[gain.benchmark].get(gain.variant)
+    papers = (f"{told:g}x" if told else "",) if paper else ()
+    verdict = gain.verdict or ("" if change is None else "no value")
+    return (*names, *_timed(gain.value), *ratios, *papers, verdict)
+
+
+def _private(mine: Sequence[Gain]) -> tuple[str, ...]:
+    """The stack that a work-item has besides registers, as far as the compiler tells. Or its private memory, which OpenCL can
+    ask for, but where that is the same of all versions: some runtimes give one number for any kernel."""
+    facts = {gain.variant: gain.value.facts for gain in mine}
+    for name, called, least in (("stack_bytes", "stack", 1), ("private_bytes", "private memory", 2)):
+        told = {variant: of[name] for variant, of in facts.items() if name in of}
+        if len(set(told.values())) >= least:
+            each = ", ".join(f"{variant} {nbytes} B" for variant, nbytes in told.items())
+            return (f"{called} of a work-item, as the compiler says: {each}",)
+    return ()
+
+
+def _reasons(mine: Sequence[Gain]) -> tuple[str, ...]:
+    """Each reason once, with what has it where it is no common one."""
+    undecided = [gain.reason for gain in mine if gain.verdict == "undecided"][:1]
+    others = dict.fromkeys(f"{gain.finding().name}: {gain.reason}" for gain in mine if gain.reason and gain.verdict is None)
+    return (*others, *(f"undecided: {reason}" for reason in undecided))
+
+
+def _timed(value: Derived) -> tuple[str, str]:
+    return (format_in(value.median, value.unit), interval(value, 3)) if usable(value) else (value.status, "–")
+
+
+def _times(ratio: stats.Ratio | None) -> str:
+    return "" if ratio is None else f"{format_value(ratio.value)}x"
+
+
+def _span(ratio: stats.Ratio | None) -> str:
+    return "" if ratio is None else f"{format_value(ratio.low)} to {format_value(ratio.high)}"
+
+
+def _ms(value: float | None) -> str:
+    return "" if value is None else format_in(value, "ms")
+
+
+def _whole(run: Run, rows: Sequence[Row]) -> list[Section]:
+    found = ways(run)
+    if not found:
+        return []
+    body = [
+        (
+            " ".join(f"{step} {variant}" for step, variant in way.kernels.items()) or "NumPy with the host's BLAS",
+            way.memory,
+            *_timed(way.value),
+            _ms(way.kernels_ms),
+            *(text for ratio in (way.over_first, way.over_numpy) for text in (_times(ratio), _span(ratio))),
+        )
+        for way in found
+    ]
+    bad = tuple(f"{way.value.status}: {way.value.reason}" for way in found if not usable(way.value))
+    title = f"{TITLES[WHOLE]}: {found[0].value.params['size']}"
+    return [Section(title, WHOLE_HEAD, tuple(body), WHOLE_NOTES + bad, left=2)]
+
+
+def _host(run: Run, rows: Sequence[Row]) -> list[Section]:
+    spots = {(spot.library, spot.step): spot for spot in mnf_whole.hotspots(run)}
+    if not spots:
+        return []
+    sizes = {library: str(spot.value.params["size"]) for (library, _), spot in spots.items()}
+    paper = _like_the_papers(next(iter(spots.values())).value)
+    body = []
+    for step in (*STEPS["blas"], "whole"):
+        cells = [_host_cells(spots.get((library, step)), paper) for library in STEPS]
+        told = (f"{PAPER_SHARES[step]:.1%}" if step in PAPER_SHARES else "",) if paper else ()
+        body.append((step, *cells[0], *cells[1], *told))
+    columns = ("cores", "share", *(("at 614x1087",) if paper else ()))
+    header = ("step", "with its BLAS", *columns, "serial", *columns, *(("in the paper",) if paper else ()))
+    title = f"{TITLES[HOST]}: {sizes.get('blas', sizes.get('serial', ''))}"
+    return [Section(title, header, tuple(body), _host_notes(spots, sizes, run.header.host.get("usable_cpus"), paper))]
+
+
+def _host_cells(spot: Hotspot | None, paper: bool) -> tuple[str, ...]:
+    if spot is None or not usable(spot.value):
+        return (spot.value.status if spot else "–", *["–"] * (2 + paper))
+    shares = [f"{share:.1%}" if share is not None else "–" for share in (spot.share, spot.scaled_share)[: 1 + paper]]
+    cores = spot.value.cpu_over_wall
+    return (_ms(spot.value.median), f"{cores:.1f}" if cores else "–", *shares)
+
+
+def _host_notes(
+    spots: Mapping[tuple[str, str], Hotspot], sizes: Mapping[str, str], usable_cpus: object, paper: bool
+) -> tuple[str, ...]:
+    notes = [f"cores: CPU time over time, of {usable_cpus} that NumPy may use; shares are of the steps"]
+    if paper:
+        notes.append("at 614x1087: steps but the eigenproblems scaled by pixels; the paper's program is serial")
+    if "serial" in sizes:
+        notes.append(f"serial: a cube of {sizes['serial']}, the median filter, one thread and no BLAS but for eigenproblems")
+    product, conversion = spots.get(("blas", "covariance")), spots.get(("blas", "convert"))
+    if product and conversion and usable(product.value) and usable(conversion.value):
+        both = (product.value.median or 0.0) + (conversion.value.median or 0.0)
+        notes.append(f"both covariances by the BLAS: {_ms(product.value.median)}, {_ms(both)} with the conversion to float")
+    for library, steps in STEPS.items():
+        missing = [step for step in steps if (library, step) not in spots] if library in sizes else []
+        notes += [f"{library} {step}: not measured" for step in missing]
+        bad = [(step, spot.value) for (of, step), spot in spots.items() if of == library and not usable(spot.value)]
+        notes += [f"{library} {step} is {v.status}" + (f": {v.reason}" if v.reason else "") for step, v in bad]
+        if missing or any(step != "whole" for step, _ in bad):
+            notes.append(f"{library}: no shares, since not every step has a time")
+    return tuple(notes)
+
+
+SECTIONS: Mapping[str, Callable[[Run, Sequence[Row]], list[Section]]] = {
+    **{name: _step(name) for name in (FILTER, COVARIANCE, TRANSFORM)},
+    WHOLE: _whole,
+    HOST: _host,
+}
+
+
+def no_figure(card: Card, found: Sequence[object]) -> str:
+    """Nothing: the tables say it better."""
+    return ""

@@ -1,0 +1,212 @@
+"""The table of ours, the best peer of the host and the theoretical limit: as text, Markdown and JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clmembench.analysis.derive import Derived
+from clmembench.analysis.peers import Beside, by_best
+from clmembench.model import PORTABLE, Place, Run, Value
+from clmembench.report.rows import Row, interval, percent
+from clmembench.report.section import Section
+from clmembench.report.sections.peer_values import CLOCKS, is_peer, label, methods, paired, peer_cells
+from clmembench.specs.sheets import Peak
+from clmembench.units import format_in, format_params
+
+COLUMNS = ("what", "ours", "our variant", "best peer", "its value", "ours / peer", "95% interval", "limit", "of limit")
+# what the table has, in its order: the parameters that make a line; all others are a choice of ours, whose best is shown
+LINES: Mapping[str, tuple[str, ...]] = {
+    "dgemm": ("dtype", "n"),
+    "spmv": ("matrix",),
+    "stream": ("op", "dtype", "array_bytes"),
+    "reduction": ("n",),
+    "transfer": ("direction", "memory", "array_bytes"),
+    "launch": ("groups",),
+    "launch_wait": ("groups",),
+    "launch_dispatch": ("groups",),
+    "arithmetic": ("dtype",),
+    "local_read": (),
+    "cache_read": ("set", "set_bytes"),
+}
+METRICS = {"spmv": "bandwidth", "reduction": "bandwidth"}  # that a line is of, where it is not the headline
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the table: what, one of our values of it, why that one, the theoretical limit and the peers, best first."""
+
+    benchmark: str
+    what: Mapping[str, Value]
+    choice: str  # best, portable, or the format that a peer has
+    ours: Row
+    peers: tuple[Beside, ...]
+
+    @property
+    def limit(self) -> Peak | None:
+        return self.ours.peak
+
+
+def speaks(run: Run) -> bool:
+    """Whether a run holds a reference, or anything else that the table has a line for."""
+    return any(record.benchmark in LINES or is_peer(run, record.benchmark) for record in run.records)
+
+
+def told(run: Run, table: Sequence[Row]) -> list[Line]:
+    """Every line: our best value of it, and beside it the portable one and the one in a peer's format, where they differ."""
+    pairs: dict[tuple[object, ...], list[Beside]] = {}
+    for pair in paired(run, table):
+        pairs.setdefault((pair.ours.key, pair.ours.metric), []).append(pair)
+    found = []
+    for benchmark, names in LINES.items():
+        for what, mine in _groups(benchmark, names, table).items():
+            chosen = _chosen(mine, {(r.value.key, r.value.metric): pairs.get((r.value.key, r.value.metric), []) for r in mine})
+            for choice, row in chosen:
+                peers = by_best(pairs.get((row.value.key, row.value.metric), []))
+                found.append(Line(benchmark, dict(what), choice, row, tuple(peers)))
+    return found
+
+
+def _groups(benchmark: str, names: tuple[str, ...], table: Sequence[Row]) -> Mapping[tuple[tuple[str, Value], ...], list[Row]]:
+    """The rows of each line, one metric each: of a point that has no value its reason alone."""
+    wanted = METRICS.get(benchmark)
+    groups: dict[tuple[tuple[str, Value], ...], list[Row]] = {}
+    seen: set[tuple[object, ...]] = set()
+    mine = [row for row in table if row.value.benchmark == benchmark and row.value.place == Place()]
+    known = {row.value.metric for row in mine}
+    for row in mine:
+        value = row.value
+        if (wanted in known and value.metric != wanted and row.status == "ok") or value.key in seen:
+            continue
+        seen.add(value.key)
+        what = tuple((name, value.params[name]) for name in names if name in value.params)
+        groups.setdefault(what, []).append(row)
+    return groups
+
+
+def _chosen(mine: Sequence[Row], pairs: Mapping[tuple[object, ...], list[Beside]]) -> list[tuple[str, Row]]:
+    good = [row for row in mine if row.status == "ok" and row.value.median is not None]
+    if not good:
+        return [("none", mine[0])]
+    best = _best(good)
+    chosen = [("best", best)]
+    portable = [row for row in good if PORTABLE & set(row.value.params.values())]
+    if portable and best not in portable:
+        chosen.append(("portable", _best(portable)))
+    formats = {
+        (name, str(fact))
+        for found in pairs.values()
+        for pair in found
+        for name, fact in pair.peer.facts.items()
+        if name in pair.ours.params and name not in pair.peer.params
+    }
+    for name, fact in sorted(formats):
+        like = [row for row in good if str(row.value.params.get(name, "")).startswith(fact)]
+        if like and best not in like:
+            chosen.append((fact, _best(like)))
+    return chosen
+
+
+def _best(rows: Sequence[Row]) -> Row:
+    better = max if rows[0].value.better == "higher" else min
+    return better(rows, key=lambda row: row.value.median or 0.0)
+
+
+def cells(line: Line) -> tuple[str, ...]:
+    """What the table for people has of a line, by COLUMNS."""
+    value = line.ours.value
+    what = label(line.benchmark, line.what)
+    own = format_params({k: v for k, v in value.params.items() if k not in line.what})
+    mine = format_in(value.median, value.unit) if value.median is not None and line.ours.status == "ok" else line.ours.status
+    peers = peer_cells(line.peers[0]) if line.peers else ("–", "–", "–", "–")
+    limit = (
+        (format_in(line.limit.value, line.limit.unit), percent(line.ours.fraction)) if line.limit is not None else ("–", "–")
+    )
+    return (what if line.choice in ("best", "none") else f"{what}, {line.choice}", mine, own or "–", *peers, *limit)
+
+
+def as_section(run: Run, lines: Sequence[Line]) -> Section:
+    """The table with what it was measured with and how under it."""
+    header, device = run.header, run.header.device
+    pairs = [pair for line in lines for pair in line.peers]
+    clocks = tuple(dict.fromkeys(CLOCKS[line.ours.value.clock] for line in lines if line.ours.status == "ok"))
+    limits = dict.fromkeys(
+        f"limit, {format_in(line.limit.value, line.limit.unit)}: {line.limit.source}"
+        + (f"; {line.limit.derived}" if line.limit.derived else "")
+        for line in lines
+        if line.limit is not None
+    )
+    packages = ", ".join(f"{name} {version}" for name, version in header.packages.items())
+    made = (
+        f"{header.started[:10]}, {device.name}, {device.platform} {device.driver}, host {header.host.get('cpu')}; "
+        f"clmembench {header.tool_version}{', ' + packages if packages else ''}"
+    )
+    reasons = dict.fromkeys(f"{line.ours.value.benchmark}: {line.ours.reason}" for line in lines if line.choice == "none")
+    further = [said for said in methods(pairs) if said not in clocks]
+    notes = (made, *clocks, *further, *limits, *reasons)
+    return Section("Ours, the best peer of this host and the theoretical limit.", COLUMNS, tuple(map(cells, lines)), notes)
+
+
+def to_json(run: Run, lines: Sequence[Line]) -> str:
+    """{"started", "device", "driver", "host", "versions", "lines": [...]}: each line with every peer and how it was timed."""
+    header, device = run.header, run.header.device
+    return json.dumps(
+        {
+            "started": header.started,
+            "device": device.name,
+            "platform": device.platform,
+            "driver": device.driver,
+            "host": header.host.get("cpu"),
+            "versions": {"clmembench": header.tool_version, **header.packages},
+            "lines": [_as_dict(line) for line in lines],
+        },
+        indent=1,
+        allow_nan=False,
+    )
+
+
+def _as_dict(line: Line) -> dict[str, Any]:
+    value = line.ours.value
+    return {
+        "benchmark": line.benchmark,
+        "what": dict(line.what),
+        "choice": line.choice,
+        **_value(value, line.ours.status, line.ours.reason),
+        "params": dict(value.params),
+        "tuning": dict(value.tuning),
+        "clock": value.clock,
+        "limit": line.limit.value if line.limit else None,
+        "limit_source": line.limit.source if line.limit else None,
+        "fraction_of_limit": line.ours.fraction,
+        "peers": [
+            {
+                "benchmark": pair.peer.benchmark,
+                **_value(pair.peer, pair.peer.status, pair.peer.reason),
+                "facts": dict(pair.peer.facts),
+                "verified": pair.peer.checked,
+                "ratio": pair.ratio.value if pair.ratio else None,
+                "ratio_low": pair.ratio.low if pair.ratio else None,
+                "ratio_high": pair.ratio.high if pair.ratio else None,
+                "peer_reason": pair.reason,
+                "other_processes_cpu": pair.busy,
+            }
+            for pair in line.peers
+        ],
+    }
+
+
+def _value(value: Derived, status: str, reason: str) -> dict[str, Any]:
+    good = status == "ok"
+    return {
+        "status": status,
+        "reason": reason,
+        "metric": value.metric,
+        "unit": value.unit,
+        "median": value.median if good else None,
+        "ci_low": value.ci_low if good else None,
+        "ci_high": value.ci_high if good else None,
+        "interval": interval(value) if good else None,
+        "process_medians": list(value.medians),
+    }

@@ -1,0 +1,127 @@
+"""Our values beside the host's libraries: a section of a summary, and how both were timed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from clmembench.analysis.derive import Derived
+from clmembench.analysis.noise import PROCESS_SD
+from clmembench.analysis.peers import Beside, Spreads, beside, grouped
+from clmembench.model import Run, Value
+from clmembench.report.rows import Row
+from clmembench.report.section import Section
+from clmembench.units import format_in, format_params, format_value
+
+TITLE = "Beside the host's libraries: above 1 ours is better."
+HEAD = ("what", "ours", "peer", "its value", "ours / peer", "95% interval")
+SHORT_NS = 1e4  # of a pass: a launch's own jitter is much of it
+TELLS = 4.0  # an interval from half to twice: one wider than that tells nothing
+CLOCKS = {
+    "device": "ours: the driver's event stamps, from the start of a pass's first command to the end of its last",
+    "host": "ours by the host's clock: from the first call to the host's knowing that all has ended",
+    "queue": "ours from queueing to start: the driver's event stamps",
+}
+GAPS = "a library's passes are timed together, with what lies between them; of ours each pass is timed alone"
+
+
+def is_peer(run: Run, name: str) -> bool:
+    """Whether a benchmark of a run is a reference of another."""
+    card = run.header.benchmarks.get(name)
+    return card is not None and bool(card.peer_of)
+
+
+def without_peers(run: Run, table: Sequence[Row]) -> list[Row]:
+    """The rows of our own benchmarks."""
+    return [row for row in table if not is_peer(run, row.value.benchmark)]
+
+
+def paired(run: Run, table: Sequence[Row]) -> list[Beside]:
+    """Every value of ours with every reference's of its point; as calibrated on runs between which nothing was changed."""
+    device = PROCESS_SD[run.header.device.kind]
+    return beside([row.value for row in table], run.header.benchmarks, Spreads(device, PROCESS_SD["host"], SHORT_NS))
+
+
+def section(run: Run, table: Sequence[Row]) -> Section | None:
+    """Every point of ours that has references, with each of them; None where the run holds none."""
+    groups = grouped([pair for pair in paired(run, table) if pair.ours.status != "skipped"])
+    missing = _missing(run, table)
+    if not groups:
+        return Section(TITLE, HEAD[:1], (), missing) if missing else None
+    body = []
+    names = Counter(label(group[0].ours.benchmark, group[0].ours.params) for group in groups)
+    for group in groups:
+        ours = group[0].ours
+        what = label(ours.benchmark, ours.params)
+        if names[what] > 1:  # the shape alone tells them apart
+            what = f"{what} {format_params(ours.tuning)}"
+        for number, pair in enumerate(group):
+            mine = format_in(ours.median, ours.unit) if ours.median is not None and ours.status == "ok" else ours.status
+            head = (what, mine) if number == 0 else ("", "")
+            body.append((*head, *peer_cells(pair)))
+    return Section(TITLE, HEAD, tuple(body), (*methods([p for g in groups for p in g]), *missing), left=1)
+
+
+def label(benchmark: str, params: Mapping[str, Value]) -> str:
+    """A point in few letters: words and sizes say by themselves what they are."""
+
+    def told(name: str, value: Value) -> str:
+        plain = isinstance(value, str) or name.endswith("_bytes")
+        return format_params({name: value}).removeprefix(f"{name}=" if plain else "")
+
+    return " ".join([benchmark, *(told(name, value) for name, value in params.items())])
+
+
+def _missing(run: Run, table: Sequence[Row]) -> tuple[str, ...]:
+    """Why references that seemed to be there have no value, each reason once."""
+    told = {
+        f"{row.value.benchmark}: {row.status}: {row.reason}"
+        for row in table
+        if is_peer(run, row.value.benchmark) and row.status != "ok"
+    }
+    return tuple(sorted(told))
+
+
+def peer_cells(pair: Beside) -> tuple[str, ...]:
+    """The peer, its value, and ours over it with its interval."""
+    peer = pair.peer
+    if pair.ratio is None:
+        value = format_in(peer.median, peer.unit) if peer.median is not None and peer.status == "ok" else peer.status
+        return named(peer), value, "–", "–"
+    ratio = pair.ratio
+    value = format_in(peer.median or 0.0, peer.unit)
+    if ratio.high > TELLS * ratio.low:
+        return named(peer), value, "undetermined", "too few rounds for their noise"
+    return named(peer), value, _three(ratio.value), f"{_three(ratio.low)} to {_three(ratio.high)}"
+
+
+def _three(ratio: float) -> str:
+    return f"{ratio:.3f}" if 0.1 <= ratio < 10 else format_value(ratio)
+
+
+def named(peer: Derived) -> str:
+    """A peer's library and version, as its record has them; else the name of the reference."""
+    library, version = peer.facts.get("library"), peer.facts.get("version")
+    return " ".join(str(part) for part in (library, version) if part) or peer.benchmark
+
+
+def methods(pairs: Sequence[Beside]) -> tuple[str, ...]:
+    """How ours and each library were timed, each once, and what else makes a ratio weaker than it looks."""
+    clocks = dict.fromkeys(CLOCKS[pair.ours.clock] for pair in pairs)
+    theirs: dict[str, str] = {}
+    for pair in pairs:
+        facts = pair.peer.facts
+        threads = (
+            f", {facts['threads']} threads" if facts.get("threads", 1) != 1 else ", 1 thread" if "threads" in facts else ""
+        )
+        if "timed" in facts:
+            theirs[f"{named(pair.peer)}{threads}"] = str(facts["timed"])
+    said = [f"{name}: {how}" for name, how in theirs.items()]
+    gaps = [GAPS] if any("CUDA events" in how for how in theirs.values()) else []
+    counts = {min(len(p.ours.medians), len(p.peer.medians)) for p in pairs if p.ratio is not None}
+    many = f"{min(counts)} to {max(counts)}" if len(counts) > 1 else "".join(map(str, counts))
+    rounds = [f"ratios are of medians of the same process round, ours and the peer's in turn; rounds: {many}"] if counts else []
+    busy = max((p.busy for p in pairs), default=0.0)
+    weak = [f"other processes used up to {busy:.0%} of the CPU meanwhile: believe the ratios less"] if busy else []
+    notes = dict.fromkeys(note for p in pairs for note in p.peer.notes)
+    return (*clocks, *said, *gaps, *rounds, *notes, *weak)

@@ -1,0 +1,120 @@
+"""The roofline of a run as tables and as JSON: its roofs, and every kernel with the roof that bounds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from clmembench.model import Run
+from clmembench.perfmodel import roofline as model
+from clmembench.perfmodel.roofline import COMPULSORY, Placed, Roofline
+from clmembench.perfmodel.roofs import MEMORY, Roof
+from clmembench.report.rows import Row, labels
+from clmembench.report.section import Section
+from clmembench.specs.sheets import SpecSheet
+from clmembench.units import format_bytes, format_in, format_interval, format_value
+
+SOURCE = "Williams, Waterman & Patterson 2009"
+ROOFS = f"The roofs of kernels, as measured ({SOURCE})."
+KERNELS = "Kernels under their roofs: the least of memory's bandwidth x FLOP/B and of arithmetic bounds each."
+
+
+def found(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> Roofline | None:
+    """The roofline of a run's rows; None where it has no roof of arithmetic or none of memory."""
+    return model.roofline([(row.value, row.peak) for row in table], run.header.benchmarks, run.header.device, sheet)
+
+
+def sections(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[Section]:
+    """The roofs, and the kernels under them; nothing where the run has no roofline."""
+    roofline = found(run, table, sheet)
+    return tables(roofline, table) if roofline is not None else []
+
+
+def tables(roofline: Roofline, table: Sequence[Row]) -> list[Section]:
+    """The same of a roofline that is known; `table` are the rows that it was made of."""
+    header = ("roof", "measured", "95% interval", "theoretical", "of it", "measured by")
+    roofs = Section(ROOFS, header, tuple(map(_roof_cells, roofline.roofs)), _roof_notes(roofline))
+    named = {id(row.value): name for name, row in zip(labels(table), table, strict=True)}
+    columns = ("kernel", "parameters", "FLOP/B", "GFLOP/s", "bound by", "roof there", "of roof", "95% interval", "remark")
+    rows = tuple(_kernel_cells(p, named.get(id(p.value), "")) for p in roofline.placed)
+    return [roofs, Section(KERNELS, columns, rows, _kernel_notes(roofline), left=2)]
+
+
+def _roof_cells(roof: Roof) -> tuple[str, ...]:
+    rate, peak = roof.rate, roof.theoretical
+    share = f"{rate.value / peak.value:.1%}" if peak else "–"
+    theoretical = format_in(peak.value, peak.unit, 4) if peak else "–"
+    measured = format_in(rate.value, roof.unit, 4)
+    return roof.name, measured, format_interval(rate.low, rate.high, roof.unit, 4), theoretical, share, roof.source
+
+
+def _roof_notes(roofline: Roofline) -> tuple[str, ...]:
+    memory = next(roof for roof in roofline.levels if roof.name == MEMORY)
+    turns = [
+        f"{roof.name} above {format_value(roof.rate.value / memory.rate.value)} FLOP/B"
+        for roof in roofline.roofs
+        if roof.unit == "GFLOP/s"
+    ]
+    bounds = f"memory bounds what does fewer FLOP a byte, arithmetic the rest: {', '.join(turns)}"
+    return (bounds, *(roof.note for roof in roofline.roofs if roof.note))
+
+
+def _kernel_cells(p: Placed, name: str) -> tuple[str, ...]:
+    share = f"{p.share.low:.1%} to {p.share.high:.1%}"
+    limit, rate = format_value(p.limit.value, 4), format_value(p.gflop_s.value, 4)
+    bound = "a cache" if p.over and p.cached and p.bound.name == MEMORY else p.bound.name
+    cells = (format_value(p.intensity), rate, bound, limit, f"{p.share.value:.1%}", share)
+    return (p.value.benchmark, name, *cells, remark(p))
+
+
+def remark(p: Placed) -> str:
+    """What a reader must know of a kernel's place; "" where that is nothing."""
+    if p.over and p.bound.unit == "GFLOP/s":
+        return f"over the {p.bound.name} roof: one of the two is off"
+    if p.over and p.cached:
+        return f"over the memory roof: its data, {format_bytes(p.memory_bytes, 1)}, fit a cache"
+    if p.over:
+        return f"over the memory roof, and its {format_bytes(p.memory_bytes, 1)} fit no cache as stated: one of them is off"
+    return f"{format_bytes(p.memory_bytes, 1)} fit a cache as stated" if p.cached and p.bound.name == MEMORY else ""
+
+
+def _kernel_notes(roofline: Roofline) -> tuple[str, ...]:
+    notes = ["FLOP/B are of bytes of memory as each benchmark counts them; inner levels' traffic is not known, so no kernel is "
+             "held against their roofs"]  # fmt: skip
+    if any(p.counted == COMPULSORY for p in roofline.placed):
+        notes.append(f"of products of dense matrices the bytes are the compulsory ones: {COMPULSORY.partition(': ')[2]}")
+    if any(p.cached for p in roofline.placed):
+        notes.append(f"the cache as stated: {format_bytes(roofline.cache_bytes, 1)}; memory need not bound what fits it")
+    if roofline.left:
+        count = sum(roofline.left.values())
+        why = ", ".join(f"{n} {reason}" for reason, n in sorted(roofline.left.items()))
+        notes.append(f"{count} point{'s have' if count > 1 else ' has'} no place: {why}")
+    return tuple(notes)
+
+
+def by_point(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> Mapping[int, dict[str, Any]]:
+    """What `show --json` says of each placed point, by the place of its row in the table."""
+    roofline = found(run, table, sheet)
+    placed = {id(p.value): p for p in roofline.placed} if roofline is not None else {}
+    return {index: as_dict(placed[id(row.value)]) for index, row in enumerate(table) if id(row.value) in placed}
+
+
+def as_dict(p: Placed) -> dict[str, Any]:
+    """One kernel under its roofs, as JSON."""
+    return {
+        "precision": p.precision,
+        "flop_per_byte": p.intensity,
+        "memory_bytes": p.memory_bytes,
+        "bytes_are": p.counted,
+        "gflop_s": p.gflop_s.value,
+        "bound_by": p.bound.name,
+        "roof_gflop_s": p.limit.value,
+        "fraction_of_roof": p.share.value,
+        "fraction_low": p.share.low,
+        "fraction_high": p.share.high,
+        "fits_a_cache": p.cached,
+        "over_its_roof": p.over,
+        "bound_measured": p.bound.rate.value,
+        "bound_unit": p.bound.unit,
+        "bound_by_records": list(p.bound.evidence),
+    }

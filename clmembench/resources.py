@@ -1,0 +1,57 @@
+"""Finds kernels (cl_kernels/, or a folder of the user's), spec sheets and stored shapes (platforms/), in wheel or checkout."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+KERNELS = "CLMEMBENCH_KERNELS"  # names a folder whose kernels take the place of those of the same name here
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def _folder(name: str) -> Path:
+    for parent in (_PACKAGE, _PACKAGE.parent):
+        if (parent / name).is_dir():
+            return parent / name
+    raise FileNotFoundError(f"no folder {name}/ beside or inside {_PACKAGE}: reinstall clmembench")
+
+
+def package_folder() -> Path:
+    """Where the program's modules are."""
+    return _PACKAGE
+
+
+def folders() -> tuple[Path, ...]:
+    """The kernels' folder, and that of spec sheets and stored shapes."""
+    return _folder("cl_kernels"), _folder("platforms")
+
+
+@cache
+def kernel_source(name: str) -> str:
+    """The OpenCL C text of <name>.cl, of the folder that CLMEMBENCH_KERNELS names if it has it, else of cl_kernels/. Raises
+    FileNotFoundError when there is none."""
+    own = os.environ.get(KERNELS)
+    if own and (Path(own) / f"{name}.cl").is_file():
+        return (Path(own) / f"{name}.cl").read_text(encoding="utf-8")
+    return (_folder("cl_kernels") / f"{name}.cl").read_text(encoding="utf-8")
+
+
+def noise_text() -> str:
+    """The TOML text of noise.toml: how much values differ where nothing was changed."""
+    return (_PACKAGE / "analysis" / "noise.toml").read_text(encoding="utf-8")
+
+
+def kernel_names() -> list[str]:
+    """The names of every kernel file, sorted."""
+    return sorted(path.stem for path in _folder("cl_kernels").glob("*.cl"))
+
+
+def sheet_paths() -> list[Path]:
+    """Every spec sheet, in order of name."""
+    return sorted(_folder("platforms").glob("*.toml"))
+
+
+def tuning_paths() -> list[Path]:
+    """Every file of stored shapes that is shipped, in order of name."""
+    return sorted((_folder("platforms") / "tuning").glob("*.toml"))

@@ -1,0 +1,1 @@
+"""Files of results: runs, stored configurations, traces; and the limits on what they may hold."""

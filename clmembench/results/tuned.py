@@ -1,0 +1,234 @@
+"""Stored shapes: the files they are kept in, the family of devices they are of, and the one that suits a point."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clmembench.model import Benchmark, DeviceInfo, Tuned, Value
+from clmembench.resources import sheet_paths, tuning_paths
+from clmembench.results import limits
+from clmembench.sanitize import parse_toml, read_regular, sync
+from clmembench.specs import sheets as specs
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+SCHEMA = 1
+MOST_BYTES = 4 << 20  # of a file: one entry takes half a KiB
+VARIABLE = "CLMEMBENCH_TUNING"  # the environment's name of the user's own file
+SHIPPED, OWN = "shipped", "own"
+HEADING = """# Shapes that `clmembench tune` found to be the best, by family of devices; `clmembench run` takes them.
+# docs/tuning.md says what each field means. Written anew whenever tune stores something: comments added here are lost.
+"""
+
+Fits = Callable[[Mapping[str, Value]], bool]
+
+
+class TuningError(ValueError):
+    """A file of stored shapes cannot be read or written; the message names it, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    schema: int
+    tuned: tuple[Tuned, ...] = ()
+
+
+def family(info: DeviceInfo) -> tuple[str, str]:
+    """What devices have in common for which one shape is the best: hardware, and the platform that compiles for it.
+
+    The stem of the spec sheet that matches, else a CPU's vendor-family-model, else the device's name. Raises SpecError where
+    two sheets match.
+    """
+    sheets = {path.stem: specs.load(path) for path in sheet_paths()}
+    sheet = specs.find(info, list(sheets.values()))
+    stem = next((name for name, known in sheets.items() if known is sheet), "")
+    return stem or (info.kind == "cpu" and info.cpu_id) or info.name, info.platform
+
+
+def own_path() -> Path:
+    """The user's own file: what the environment names, else one in the user's folder for data."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return Path(named)
+    from platformdirs import user_data_path
+
+    return user_data_path("clmembench", appauthor=False) / "tuning.toml"
+
+
+def in_use(
+    info: DeviceInfo, benchmarks: Sequence[Benchmark], path: Path | None = None
+) -> tuple[tuple[Tuned, ...], tuple[str, ...]]:
+    """The stored shapes of these benchmarks, in their present versions, on this family: the user's own first (of `path`, else
+    of `own_path`), then those that are shipped. Also what to say of a shipped file that is damaged, which is gone on without.
+
+    Raises TuningError where the user's own file is damaged, or was named and is not there, and SpecError as `family` does.
+    """
+    device, platform = family(info)
+    versions = {benchmark.name: benchmark.version for benchmark in benchmarks}
+    named = path is not None or bool(os.environ.get(VARIABLE))
+    own = path or own_path()
+    found = list(load(own, OWN)) if named or own.exists() else []
+    complaints = []
+    for shipped in tuning_paths():
+        try:
+            found += load(shipped, SHIPPED)
+        except TuningError as error:
+            complaints.append(f"{error}; going on without it: reinstall clmembench")
+    mine = (t for t in found if (t.device, t.platform) == (device, platform) and versions.get(t.benchmark) == t.version)
+    return tuple(mine), tuple(complaints)
+
+
+def load(path: Path, origin: str = OWN) -> tuple[Tuned, ...]:
+    """The stored shapes in a file; unknown fields are ignored. Raises TuningError where it cannot be read, is damaged or is of
+    a newer schema."""
+    try:
+        raw = parse_toml(read_regular(path, MOST_BYTES))
+        schema = raw.get("schema")
+        if type(schema) is int and schema > SCHEMA:
+            raise ValueError(f"schema {schema}, and this version reads up to {SCHEMA}: upgrade clmembench")
+        if type(schema) is not int or schema < 1:
+            raise ValueError("it does not begin with schema = 1")
+        # as JSON, where a list stands for a tuple and nothing else for another type
+        read = _adapter().validate_json(json.dumps(raw, allow_nan=False), strict=True)
+        for tuned in read.tuned:
+            limits.check_tuned(tuned)
+    except OSError as error:
+        raise TuningError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, TypeError, RecursionError) as error:  # TOMLDecodeError and pydantic's error are ValueErrors
+        said = " ".join(part.strip() for part in (str(error).splitlines() or [type(error).__name__])[:3])
+        raise TuningError(f"{path} is no file of stored shapes: {said[:300]}") from error
+    return tuple(replace(tuned, origin=origin) for tuned in read.tuned)
+
+
+def ready(path: Path) -> None:
+    """Make the folder of a file that is to be written later. Raises TuningError where it cannot be."""
+    try:
+        path = path.resolve()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent):
+            pass
+        if path.exists() and not path.is_file():
+            raise IsADirectoryError(0, "it is no file")
+    except OSError as error:
+        raise TuningError(f"cannot write {path}: {error.strerror}: choose another place with -o") from error
+
+
+def save(path: Path, found: Sequence[Tuned]) -> None:
+    """Put these shapes into a file, in the place of those for the same points, and of all that are of other versions of the
+    same benchmarks there. The file is whole at any time. Raises TuningError where it is damaged or cannot be written."""
+    keys = {_key(tuned) for tuned in found}
+    versions = {_where(tuned): tuned.version for tuned in found}
+    there = load(path) if path.exists() else ()
+    kept = [t for t in there if _key(t) not in keys and versions.get(_where(t), t.version) == t.version]
+    text = "\n".join([HEADING + f"schema = {SCHEMA}\n", *map(_entry, sorted([*kept, *found], key=_where))])
+    path = path.resolve()  # a link stays one
+    try:
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
+            try:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+                Path(file.name).chmod(0o644)
+                Path(file.name).replace(path)
+                sync(path.parent)
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        raise TuningError(f"cannot write {path}: {error.strerror}: choose another place with -o") from error
+
+
+def stored(entries: Sequence[Tuned], info: DeviceInfo, benchmark: str, base: Mapping[str, Value], fits: Fits) -> Tuned | None:
+    """The entry for a point: the user's own before a shipped one, and the one that names most of its parameters first. None
+    where there is none of a device with as many compute units, or the shape is none (any more) that `fits`."""
+    if info.work_groups is not None:
+        return None
+    mine = [
+        t
+        for t in entries
+        if t.benchmark == benchmark
+        and t.compute_units == info.compute_units
+        and t.params.items() <= base.items()
+        and fits(t.tuning)
+    ]
+    return max(mine, key=lambda t: (t.origin == OWN, len(t.params)), default=None)
+
+
+def nearest(entries: Sequence[Tuned], benchmark: str, base: Mapping[str, Value], fits: Fits) -> Tuned | None:
+    """The entry of a point that differs in numbers alone, by the least factors; of equally near ones the first."""
+    mine = [(_distance(t.params, base), t) for t in entries if t.benchmark == benchmark and fits(t.tuning)]
+    near = [(distance, t) for distance, t in mine if distance is not None]
+    return min(near, key=lambda pair: pair[0])[1] if near else None
+
+
+def _distance(params: Mapping[str, Value], base: Mapping[str, Value]) -> float | None:
+    """In octaves, over all numbers; None where a word differs."""
+    total = 0.0
+    for name, value in params.items():
+        other = base.get(name)
+        if value == other:
+            continue
+        if not (_is_size(value) and _is_size(other)):
+            return None
+        total += abs(math.log2(float(value) / float(other)))  # type: ignore[arg-type]
+    return total
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+def said(tuned: Tuned, info: DeviceInfo) -> str:
+    """What a record says of where its shape came from."""
+    other = f", with driver {tuned.driver}" if tuned.driver != info.driver else ""
+    return f"tuned: {tuned.origin} {tuned.date}{other}"
+
+
+def _where(tuned: Tuned) -> tuple[str, str, int, str]:
+    return tuned.device, tuned.platform, tuned.compute_units, tuned.benchmark
+
+
+def _key(tuned: Tuned) -> tuple[object, ...]:
+    return (*_where(tuned), frozenset(tuned.params.items()))
+
+
+def _entry(tuned: Tuned) -> str:
+    return "\n".join(["[[tuned]]", *_fields(tuned), ""])
+
+
+def _fields(tuned: Tuned) -> Iterator[str]:
+    for field in dataclasses.fields(tuned):
+        value = getattr(tuned, field.name)
+        if field.name == "origin" or value is None:
+            continue
+        if isinstance(value, Mapping):
+            yield f"{field.name} = {{ {', '.join(f'{_name(n)} = {_toml(v)}' for n, v in value.items())} }}"
+        else:
+            yield f"{field.name} = {_toml(value)}"
+
+
+def _toml(value: Value) -> str:
+    """A value as TOML writes it: as JSON does, but for one control character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _name(text: str) -> str:
+    return text if re.fullmatch(r"[A-Za-z0-9_-]+", text) else _toml(text)
+
+
+@cache
+def _adapter() -> TypeAdapter[_File]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(_File)

@@ -1,0 +1,90 @@
+"""Builds OpenCL programs and asks what their compiler made of a kernel; part of the OpenCL runtime."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import pyopencl as cl
+
+from clmembench.model import BuildError, Kernel, Value
+from clmembench.runtimes.opencl.build_log import nvidia_facts
+
+_QUERIES = {
+    "private_bytes": cl.kernel_work_group_info.PRIVATE_MEM_SIZE,
+    "local_bytes": cl.kernel_work_group_info.LOCAL_MEM_SIZE,
+    "preferred_multiple": cl.kernel_work_group_info.PREFERRED_WORK_GROUP_SIZE_MULTIPLE,
+    "work_group_max": cl.kernel_work_group_info.WORK_GROUP_SIZE,
+}
+_NVIDIA_COMPILER = "cl_nv_compiler_options"  # the extension that -cl-nv-verbose belongs to
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCLKernel:
+    """A kernel object, kept for as long as its launches: asking a program for it again makes launches far dearer. `source` and
+    `options` are what it was built from."""
+
+    name: str
+    handle: Any
+    source: str = ""
+    options: tuple[str, ...] = ()
+
+
+def built(context: Any, source: str, options: Sequence[str]) -> Mapping[str, Kernel]:
+    """Every kernel of the source, by name. Raises BuildError: the first error, and the log."""
+    try:
+        program = _program(context, source, options)
+        return {k.function_name: OpenCLKernel(k.function_name, k, source, tuple(options)) for k in program.all_kernels()}
+    except cl.RuntimeError as error:
+        log = str(error)
+        raise BuildError(first_error(log), log) from error
+    except cl.Error as error:
+        raise BuildError(str(error).splitlines()[0], str(error)) from error
+
+
+def compiled(context: Any, device: Any, kernel: OpenCLKernel) -> Mapping[str, Value]:
+    """What the compiler says of a kernel, as far as it does: what OpenCL can ask, and what NVIDIA's build log has."""
+    facts: dict[str, Value] = {}
+    for name, query in _QUERIES.items():
+        try:
+            facts[name] = int(kernel.handle.get_work_group_info(query, device))
+        except cl.Error:  # what a driver does not say is absent
+            continue
+    return {**facts, **_logged(context, device, kernel)}
+
+
+def _logged(context: Any, device: Any, kernel: OpenCLKernel) -> Mapping[str, Value]:
+    """From a build of the same source and options, for its log alone.
+
+    NVIDIA's driver takes what it compiled before from a cache on disk, and then the log is empty. Turning the cache off in the
+    child's environment would make every benchmark compile all its kernels anew. So a further kernel of a name that was never
+    used before stands behind the source: whatever the cache is keyed by, source, options or PTX, it has not seen that.
+    """
+    if _NVIDIA_COMPILER not in device.extensions.split() or not kernel.source:
+        return {}
+    unseen = f"{kernel.source}\nkernel void unseen_{uuid4().hex}(global int* out) {{ out[0] = 1; }}\n"
+    try:
+        program = _program(context, unseen, [*kernel.options, "-cl-nv-verbose"])
+        log = program.get_build_info(device, cl.program_build_info.LOG)
+    except cl.Error:  # the kernel itself was built: that there is no log costs its facts alone
+        return {}
+    return nvidia_facts(log or "", kernel.name)
+
+
+def _program(context: Any, source: str, options: Sequence[str]) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # several compilers never have an empty log
+        return cl.Program(context, source).build(list(options))
+
+
+def first_error(log: str) -> str:
+    """The first line of a build log that names an error, without the driver's file name for the source."""
+    for line in log.splitlines():
+        if re.search(r"\berror\b(?! generated)", line, re.IGNORECASE) and "clBuildProgram failed" not in line:
+            return "build failed: " + re.sub(r"(?:^|(?<= ))\S*?(?=\d+:\d+:|line )", "", line.strip())
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    return "build failed: " + (lines[0] if lines else "the driver gave no log")

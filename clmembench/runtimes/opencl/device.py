@@ -1,0 +1,285 @@
+"""OpenCL through pyopencl: opens a device, runs and times commands; its parts are the modules opencl_*."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyopencl as cl
+
+from clmembench.model import (
+    Array,
+    Batch,
+    Call,
+    Clock,
+    Command,
+    DeviceError,
+    DeviceInfo,
+    HostPart,
+    ImageForm,
+    Kernel,
+    Launch,
+    Local,
+    Place,
+    Timing,
+    Value,
+)
+from clmembench.runtimes.opencl import enqueue
+from clmembench.runtimes.opencl.build import OpenCLKernel, built, compiled
+from clmembench.runtimes.opencl.info import describe, installed
+from clmembench.runtimes.opencl.sample import Sample, other, ready, timed
+
+_REMEDIES = {
+    -4: "the device could not allocate memory: lower --size, or free memory on the device",
+    -5: "the device is out of resources: lower --size, or close other programs that use it",
+    -6: "the host is out of memory: lower --size",
+    -54: "the work-group size does not suit this kernel on this device",
+    -55: "the work-items of a work-group do not suit this device",
+    -61: "a buffer is over the device's largest allocation: lower --size",
+}
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Turn the driver's errors into one line with a remedy."""
+    try:
+        yield
+    except (cl.Error, enqueue.Failure) as error:
+        remedy = _REMEDIES.get(error.code, "")
+        first_line = str(error).strip().splitlines()[0]
+        raise DeviceError(f"{first_line}{': ' + remedy if remedy else ''}") from error
+
+
+class OpenCLDevice:
+    """One device with two queues that stamp events and two that do not (stamping costs time on some drivers)."""
+
+    def __init__(self, info: DeviceInfo, handle: Any) -> None:
+        self.info = info
+        self.seed = 0
+        self._handle = handle
+        with _explained():
+            self._context = cl.Context([handle])
+            stamps = cl.command_queue_properties.PROFILING_ENABLE
+            self._stamped = [cl.CommandQueue(self._context, handle, stamps) for _ in range(2)]
+            self._plain = [cl.CommandQueue(self._context, handle) for _ in range(2)]
+        self._kept: dict[str, Any] = {}
+        self._built: list[str] = []
+        self._programs: dict[str, Mapping[str, Kernel]] = {}
+        self._last: Sample | None = None
+        self._objects: dict[int, list[Any]] = {}  # of each kernel, by the id of its first, which is kept in it
+
+    def alloc(self, nbytes: int, kind: Literal["device", "mapped"] = "device") -> Any:
+        """A buffer. Raises DeviceError, in bytes and before allocating, when it is over the device's limits."""
+        self._last = None  # it keeps the memory of the point before
+        limit = self.info.max_alloc_bytes
+        if nbytes > limit:
+            raise DeviceError(
+                f"a buffer of {nbytes / 2**30:.2f} GiB is over this device's largest, {limit / 2**30:.2f} GiB: lower --size"
+            )
+        flags = cl.mem_flags.READ_WRITE
+        if kind == "mapped":
+            flags |= cl.mem_flags.ALLOC_HOST_PTR
+        with _explained():
+            return cl.Buffer(self._context, flags, nbytes)
+
+    def kept(self, name: str, nbytes: int) -> Any:
+        """The buffer of that name, made anew only to grow: then to the next power of two, so that it seldom has to."""
+        if name not in self._kept or self._kept[name].size < nbytes:
+            self._kept.pop(name, None)  # given up before the larger one is made
+            self._kept[name] = self.alloc(max(nbytes, min(1 << (nbytes - 1).bit_length(), self.info.max_alloc_bytes)))
+        return self._kept[name]
+
+    def image(self, texels: Array, form: ImageForm) -> Any:
+        """A read-only image of 32-bit unsigned texels, of one channel or, where it is 2d, of four."""
+        self._last = None
+        order = cl.channel_order.RGBA if form == "2d" else cl.channel_order.R
+        texel = cl.ImageFormat(order, cl.channel_type.UNSIGNED_INT32)
+        shape = texels.shape[1::-1] if form == "2d" else texels.shape
+        filled = {"hostbuf": np.ascontiguousarray(texels, np.uint32)}
+        with _explained():
+            copied = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+            if form == "1d_buffer":
+                buffer = cl.Buffer(self._context, copied, **filled)
+                return cl.create_image(self._context, cl.mem_flags.READ_ONLY, texel, shape, buffer=buffer)
+            return cl.create_image(self._context, copied, texel, shape, **filled)
+
+    def host_array(self, nbytes: int, pinned: bool) -> Array:
+        """Host memory of bytes: ordinary pages, all touched, or the driver's own (page-locked) through a mapping."""
+        self._last = None
+        if not pinned:
+            return np.full(nbytes, 1, dtype=np.uint8)
+        buffer = self.alloc(nbytes, "mapped")
+        with _explained():
+            both = cl.map_flags.READ | cl.map_flags.WRITE
+            array, _ = cl.enqueue_map_buffer(self._plain[0], buffer, both, 0, (nbytes,), np.uint8)
+        array[:] = 1
+        return array  # type: ignore[no-any-return]  # its mapping keeps the buffer alive, and ends with it
+
+    def upload(self, buffer: Any, array: Array) -> None:
+        with _explained():
+            cl.enqueue_copy(self._plain[0], buffer, np.ascontiguousarray(array))
+
+    def download(self, buffer: Any, dtype: npt.DTypeLike, count: int, offset_bytes: int = 0) -> Array:
+        array = np.empty(count, dtype=dtype)
+        with _explained():
+            cl.enqueue_copy(self._plain[0], array, buffer, src_offset=offset_bytes)
+        return array
+
+    @contextmanager
+    def mapped(self, buffer: Any, nbytes: int, mode: Literal["read", "write"]) -> Iterator[Array]:
+        """The first bytes of a buffer, mapped for the host for as long as the block lasts."""
+        flags = cl.map_flags.READ if mode == "read" else cl.map_flags.WRITE_INVALIDATE_REGION
+        with _explained():
+            array, _ = cl.enqueue_map_buffer(self._plain[0], buffer, flags, 0, (nbytes,), np.uint8)
+            try:
+                yield array
+            finally:
+                array.base.release(self._plain[0]).wait()
+
+    def build(self, source: str, **defines: Value) -> Mapping[str, Kernel]:
+        """Every kernel of the source, by name, compiled once. Raises BuildError: the first error, and the log."""
+        options = [f"-D{name}={int(v) if isinstance(v, bool) else v}" for name, v in sorted(defines.items())]
+        key = source + "\0" + " ".join(options)
+        self._built.append(key)
+        if key not in self._programs:
+            self._programs[key] = built(self._context, source, options)
+        return self._programs[key]
+
+    def compiled(self, kernel: Kernel) -> Mapping[str, Value]:
+        """What the compiler says of a kernel: see opencl_build."""
+        assert isinstance(kernel, OpenCLKernel)
+        return compiled(self._context, self._handle, kernel)
+
+    def sources(self) -> str:
+        """Two hashes of what was built since the last call, joined by a dash: of the sources alone, and with their options."""
+        built, self._built = sorted(set(self._built)), []
+        alone = sorted({key.partition("\0")[0] for key in built})
+        return "-".join(hashlib.sha256("\0\0".join(text).encode()).hexdigest()[:16] for text in (alone, built)) if built else ""
+
+    def run(self, commands: Sequence[Command]) -> None:
+        self.time(commands, 1, "host")
+
+    def time(self, commands: Sequence[Command], passes: int, clock: Clock) -> Timing:
+        """One sample of `passes` passes. Events are stamped unless the host's clock is asked for.
+
+        Every call is made ready before the clocks start; what then runs is opencl_enqueue.run, whose cost a call the
+        benchmark launch_call measures.
+        """
+        with _explained():
+            if any(isinstance(c, Batch) for c in commands):
+                return _time_batch(commands, passes)
+            if any(isinstance(c, Call) for c in commands):
+                return self._time_calls(commands, passes)
+            try:
+                return timed(self._sample(commands, passes, clock))
+            except enqueue.Failure:
+                self._last = None
+                raise
+
+    def _sample(self, commands: Sequence[Command], passes: int, clock: Clock) -> Sample:
+        """The calls of a sample: those of the last one where it is the same and nothing else was made ready since, so that
+        samples of microseconds follow each other closely and meet warm caches, as in a program that is not Python."""
+        last = self._last
+        if last is not None and last.commands is commands and (last.passes, last.clock) == (passes, clock):
+            return last
+        queues = self._plain if clock == "host" else self._stamped
+        used = [queues[i] for i in sorted({c.queue for c in commands if not isinstance(c, Call | Batch)})]
+        sample = ready(commands, passes, clock, self._bind(commands, queues), used)
+        self._last = sample if isinstance(commands, tuple) else None  # a list may be another when it comes again
+        return sample
+
+    def _time_calls(self, commands: Sequence[Command], passes: int) -> Timing:
+        cpu, start = time.process_time_ns(), time.perf_counter_ns()
+        for _ in range(passes):
+            for command in commands:
+                if not isinstance(command, Call):
+                    raise TypeError("a Call cannot be mixed with device commands in one Work")
+                command.function()
+        return Timing(time.perf_counter_ns() - start, None, None, time.process_time_ns() - cpu)
+
+    def _bind(self, commands: Sequence[Command], queues: Sequence[Any]) -> list[enqueue.Ready]:
+        """All that can be done before the clock starts: sizes checked, arguments set. A kernel with several sets of
+        arguments has an object for each: setting them between launches would be Python within the sample."""
+        sets: dict[int, list[int]] = {}
+        bound: dict[int, enqueue.Ready] = {}
+        for command in commands:
+            if id(command) in bound:
+                continue
+            launch = command.launch if isinstance(command, HostPart) else command
+            if isinstance(launch, Launch):
+                known = sets.setdefault(id(launch.kernel), [])
+                if id(launch.args) not in known:
+                    known.append(id(launch.args))
+                kernel = self._object(launch.kernel.handle, known.index(id(launch.args)))  # type: ignore[attr-defined]
+                self._check_shape(launch)
+                kernel.set_args(*(cl.LocalMemory(a.nbytes) if isinstance(a, Local) else a for a in launch.args))
+                if launch is command:
+                    bound[id(command)] = enqueue.launch(launch, kernel, queues[launch.queue])
+                else:
+                    bound[id(command)] = enqueue.host_part(launch, kernel)
+            else:
+                bound[id(command)] = other(command, queues)
+        return [bound[id(command)] for command in commands]
+
+    def _object(self, handle: Any, number: int) -> Any:
+        """The kernel's own object, or the number-th further one, made once and kept: objects are dear."""
+        objects = self._objects.setdefault(id(handle), [handle])
+        while len(objects) <= number:
+            objects.append(cl.Kernel(handle.program, handle.function_name))
+        return objects[number]
+
+    def _check_shape(self, launch: Launch) -> None:
+        """Some drivers give no error for local memory or work-groups over their limit: they crash, or run on."""
+        local = sum(a.nbytes for a in launch.args if isinstance(a, Local))
+        if local > self.info.local_mem_bytes:
+            raise DeviceError(f"{local} B of local memory for a work-group is over this device's {self.info.local_mem_bytes} B")
+        items = int(np.prod(launch.local_size)) if launch.local_size else 1
+        if items > self.info.max_work_group:
+            raise DeviceError(f"a work-group of {items} is over this device's {self.info.max_work_group} work-items")
+
+
+def _time_batch(commands: Sequence[Command], passes: int) -> Timing:
+    """A library's passes by its own clock. The host's time is less what it kept the device busy for before them."""
+    command = commands[0]
+    if len(commands) != 1 or not isinstance(command, Batch):
+        raise TypeError("a Batch is the only command of its Work")
+    cpu, start = time.process_time_ns(), time.perf_counter_ns()
+    device_ns, before_ns = command.function(passes)
+    host_ns = time.perf_counter_ns() - start
+    return Timing(max(0, host_ns - before_ns), device_ns, None, time.process_time_ns() - cpu)
+
+
+class OpenCL:
+    """Every OpenCL device of this host, GPUs first."""
+
+    name = "opencl"
+
+    def devices(self) -> list[DeviceInfo]:
+        return [info for info, _ in installed()]
+
+    def environment(self, info: DeviceInfo, place: Place) -> Mapping[str, str]:
+        """A child's extra environment: its Place, which PoCL takes as a number of threads."""
+        extra = {}
+        if place.compute_units is not None and "portable" in info.platform.lower():
+            extra["POCL_MAX_PTHREAD_COUNT"] = str(place.compute_units)
+        return extra
+
+    def open(self, info: DeviceInfo) -> OpenCLDevice:
+        """Raises DeviceError when the device is gone or is known to give wrong results."""
+        if "llvmpipe" in info.name.lower():
+            raise DeviceError(f"{info.name} caps loops at 65,535 iterations silently, so chases are wrong there: use PoCL")
+        for found, handle in installed():
+            # two drivers may give one device one id
+            if (found.id, found.platform, found.driver, found.name) == (info.id, info.platform, info.driver, info.name):
+                return OpenCLDevice(info, handle)
+        raise DeviceError(f"device {info.name} ({info.id}) is no longer there: see clmembench devices")
+
+
+RUNTIME = OpenCL()
+
+__all__ = ["RUNTIME", "OpenCL", "OpenCLDevice", "OpenCLKernel", "describe"]

@@ -1,0 +1,179 @@
+"""Spec sheets: load platforms/*.toml, match one to a device, and say what a theoretical peak is there and who says so."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from clmembench.model import DeviceInfo
+from clmembench.resources import sheet_paths
+from clmembench.sanitize import parse_toml, read_regular
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+
+MOST_BYTES = 1 << 20  # of a sheet: the largest of ours, most of it published results, has 16 KB
+MOST_FIGURES = 1000  # and published results
+
+
+class SpecError(Exception):
+    """A spec sheet is damaged, or two match one device; the message names the file or both."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One theoretical figure and its source. A `core` figure holds for each core or compute unit, and with unit FLOP/cycle
+    needs its clock; a `socket` figure holds for a whole socket and is no peak of a virtual machine's share of it."""
+
+    value: float
+    unit: str
+    source: str
+    scope: Literal["device", "socket", "core"] = "device"
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What a device must show: one of these exact names, or one of these CPU identities (vendor-family-model)."""
+
+    device_names: tuple[str, ...] = ()
+    cpu_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A result that others measured on this hardware and published: not ours, and compared by hand, since methods differ.
+
+    `read_from` says whether the value stands in the text, in a table or in a figure of `source`.
+    """
+
+    benchmark: str
+    metric: str
+    value: float
+    unit: str
+    source: str
+    read_from: Literal["text", "table", "figure"]
+    params: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SpecSheet:
+    """One piece of hardware: its name, what matches it, its theoretical figures by name and what was published of it."""
+
+    name: str
+    kind: Literal["gpu", "cpu", "accelerator"]
+    match: Match
+    figures: Mapping[str, Figure]
+    published: tuple[Published, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """A theoretical peak on one device, in its unit; `derived` says how, where it is not simply the sheet's figure."""
+
+    value: float
+    unit: str
+    source: str
+    derived: str = ""
+
+
+def load(path: Path) -> SpecSheet:
+    """The sheet in a file. Raises SpecError when it is no TOML, too large, or lacks a field or has one of another type."""
+    try:
+        raw = parse_toml(read_regular(path, MOST_BYTES))
+        # as JSON, where a list stands for a tuple and nothing else for another type; a date is none of a sheet's
+        sheet = _adapter().validate_json(json.dumps(raw, allow_nan=False), strict=True)
+        _check(sheet)
+        return sheet
+    except (OSError, ValueError, TypeError, RecursionError) as error:  # TOMLDecodeError and pydantic's error are ValueErrors
+        first = str(error).splitlines() or [type(error).__name__]
+        said = " ".join(line.strip() for line in first[:3])
+        raise SpecError(f"{path}: no spec sheet: {said[:300]}") from error
+
+
+def _check(sheet: SpecSheet) -> None:
+    """Raises ValueError for figures that are no measure of anything: 0, below, infinite, or thousands of them."""
+    if max(len(sheet.figures), len(sheet.published)) > MOST_FIGURES:
+        raise ValueError(f"over {MOST_FIGURES} figures or published results")
+    values = {name: figure.value for name, figure in sheet.figures.items()}
+    for name, value in (values | {f"published.{n}": result.value for n, result in enumerate(sheet.published)}).items():
+        if not 0 < value < math.inf:
+            raise ValueError(f"{name}: {value} is no positive number")
+
+
+def beside(names: Sequence[str]) -> list[SpecSheet]:
+    """The sheets of these file names (without .toml) that have published results; "all" for every one.
+
+    Raises SpecError naming what there is where a name is none of them.
+    """
+    known = {path.stem: sheet for path in sheet_paths() if (sheet := load(path)).published}
+    for name in names:
+        if name not in known and name != "all":
+            raise SpecError(f"no sheet {name!r} with published results: choose from all, {', '.join(known)}")
+    return [sheet for stem, sheet in known.items() if stem in names or "all" in names]
+
+
+def every() -> list[SpecSheet]:
+    """All sheets there are. Raises SpecError."""
+    return [load(path) for path in sheet_paths()]
+
+
+def find(info: DeviceInfo, sheets: Sequence[SpecSheet] | None = None) -> SpecSheet | None:
+    """The sheet of a device, or None. Raises SpecError naming both when two match."""
+    known = sheets if sheets is not None else every()
+    found = [
+        sheet
+        for sheet in known
+        if sheet.kind == info.kind
+        and (info.name in sheet.match.device_names or (bool(info.cpu_id) and info.cpu_id in sheet.match.cpu_ids))
+    ]
+    if len(found) > 1:
+        raise SpecError(f"two spec sheets match {info.name}: {found[0].name} and {found[1].name}: narrow their [match]")
+    return found[0] if found else None
+
+
+def peak(
+    sheet: SpecSheet | None,
+    name: str | None,
+    info: DeviceInfo,
+    ghz: float | None,
+    sockets: int | None,
+    cores: int | None = None,
+) -> Peak | None:
+    """The theoretical peak of that name on this device; None rather than a guess.
+
+    `ghz` is the core clock measured in the same process; `sockets` how many whole ones the device has, None where that is not
+    known or it has a share of one, as a virtual machine does; `cores` how many it has, since compute units may be hardware
+    threads that share one; where that is not known, each compute unit is taken for a core, which the Peak says.
+    """
+    figure = sheet.figures.get(name) if sheet is not None and name is not None else None
+    if figure is None:
+        return None
+    if figure.scope == "socket":
+        how = f"{figure.value:g} {figure.unit} x {sockets} sockets" if sockets and sockets > 1 else ""
+        return Peak(figure.value * sockets, figure.unit, figure.source, how) if sockets else None
+    if figure.scope != "core":
+        return Peak(figure.value, figure.unit, figure.source)
+    if figure.unit == "GB/s":  # of a compute unit's own memory
+        how = f"{figure.value:g} {figure.unit} x {info.compute_units} compute units"
+        return Peak(figure.value * info.compute_units, figure.unit, figure.source, how)
+    if ghz is None or figure.unit != "FLOP/cycle":
+        return None
+    number = min(cores or info.compute_units, info.compute_units)
+    taken = "cores" if cores else "compute units, each taken for a core"
+    how = f"{figure.value:g} {figure.unit} x {number} {taken} x {ghz:.2f} GHz measured"
+    return Peak(figure.value * number * ghz, "GFLOP/s", figure.source, how)
+
+
+@cache
+def _adapter() -> TypeAdapter[SpecSheet]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(SpecSheet)

@@ -1,0 +1,167 @@
+"""What `tune` measures: climbs among the shapes of each point, rounds of those near the best, the winner beside the first."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from clmembench import __version__
+from clmembench.analysis import derive, stats
+from clmembench.measure.runner import follow
+from clmembench.measure.worker import Found
+from clmembench.model import Benchmark, DeviceInfo, Plan, Point, Record, Role, Tuned
+from clmembench.plan.selection import Selection
+from clmembench.tune.candidates import FEWEST, Contest, Outcome
+
+SEARCHED, SIEVED = 0.6, 0.75  # of a benchmark's time: when climbing ends, and when no further round begins
+PAIRS = 6  # processes that measure the winner beside the first choice: twice as many where that does not decide it, and as
+# few as contest.FEWEST where time is up
+
+Clock = Callable[[], float]
+Asking = Generator[Sequence[Point], list[Record], None]
+
+
+def searched(benchmark: Benchmark, found: Sequence[Contest], seed: int, seconds: float, clock: Clock = time.monotonic) -> Plan:
+    """Measure the contests of a benchmark in about that time, of which `clock` tells how much has passed.
+
+    Climbs first, each point in its share of the time; then rounds of the shapes near the best, each in new processes, twice as
+    many as before, of which the better half goes on (successive halving, Karnin et al. 2013); then the winner and the first
+    choice in full, side by side in new processes, since the best of several trials is biased upwards. Whether these decide it
+    is looked at twice only: looking after each would find differences where there are none.
+    """
+    began = clock()
+    sizes = [len(contest.shapes) for contest in found]
+    for n, contest in enumerate(found):
+        left = began + SEARCHED * seconds - clock()
+        if left > 0:
+            yield from _climbs(benchmark, contest, seed, clock, clock() + left * sizes[n] / sum(sizes[n:]))
+    yield from _rounds(benchmark, found, clock, began + SIEVED * seconds)
+    decided = [contest for contest in found if contest.climbed and contest.winner]
+    for process in range(2 * PAIRS):
+        if process == PAIRS:
+            decided = [contest for contest in decided if contest.outcome().best is None]
+        if not decided or (process >= FEWEST and clock() - began > seconds):
+            break
+        for contest in decided:  # one point after the other, so that both its shapes meet the same moment
+            values = yield from _beside(benchmark, contest, (0, contest.winner), process, "measure")
+            if len(values) == 2:
+                contest.pairs.append((values[0], values[contest.winner]))
+
+
+def _climbs(benchmark: Benchmark, contest: Contest, seed: int, clock: Clock, until: float) -> Asking:
+    """Climb from the first choice, from a stored one, then from shapes drawn from those not tried, until all are tried or the
+    time is over. A step changes one parameter; the best along one axis is taken before the next axis is tried."""
+    drawn = list(range(len(contest.shapes)))
+    random.Random(f"{seed} {sorted(contest.params.items())}").shuffle(drawn)  # noqa: S311 - of results, not of secrets
+    for here in (0, contest.start, *drawn):
+        if here not in contest.trials:
+            if not (yield from _climb(benchmark, contest, here, clock, until)):
+                return
+            contest.climbed = True
+
+
+def _climb(
+    benchmark: Benchmark, contest: Contest, here: int, clock: Clock, until: float
+) -> Generator[Sequence[Point], list[Record], bool]:
+    """One climb; whether it came to where no single step is better before the time was over."""
+    yield from _trial(benchmark, contest, here)
+    moved = True
+    while moved:
+        moved = False
+        for name in contest.shapes[0]:
+            line = [n for n in range(len(contest.shapes)) if contest.differ(n, here) == {name}]
+            for number in line:
+                if number not in contest.trials:
+                    if clock() >= until:
+                        return False
+                    yield from _trial(benchmark, contest, number)
+            best = max([here, *line], key=contest.score)
+            moved, here = moved or best != here, best
+    return True
+
+
+def _trial(benchmark: Benchmark, contest: Contest, number: int) -> Asking:
+    records = yield [contest.point(benchmark, number)]
+    contest.trials[number] = _summary(benchmark, records[0])
+    contest.reason = contest.reason or f"no shape gave a value; of the first it is said: {records[0].reason}"
+
+
+def _rounds(benchmark: Benchmark, found: Sequence[Contest], clock: Clock, until: float) -> Asking:
+    """Halve the shapes near the best of each point, in more and more processes."""
+    rivals = {n: near for n, contest in enumerate(found) if contest.climbed and len(near := contest.near()) > 1}
+    process, times = 1, 1
+    while rivals and clock() < until:
+        for at in range(process, process + times):
+            for n, near in rivals.items():
+                values = yield from _beside(benchmark, found[n], near, at, "tune")
+                for number in near:
+                    found[n].rounds.setdefault(number, []).extend([values[number]] if number in values else [])
+        better = {n: sorted(near, key=found[n].score, reverse=True)[: -(-len(near) // 2)] for n, near in rivals.items()}
+        rivals = {n: near for n, near in better.items() if len(near) > 1}
+        process, times = process + times, 2 * times
+
+
+def _beside(
+    benchmark: Benchmark, contest: Contest, numbers: Sequence[int], process: int, role: Role
+) -> Generator[Sequence[Point], list[Record], dict[int, float]]:
+    """The values of these shapes in one process, of those that have one; records come in an order of their own."""
+    records = yield [contest.point(benchmark, number, process, role) for number in numbers]
+    found = {frozenset(record.params.items()): _summary(benchmark, record) for record in records}
+    values = {number: found[contest.key(number)] for number in numbers}
+    return {number: value.median for number, value in values.items() if value is not None}
+
+
+def _summary(benchmark: Benchmark, record: Record) -> stats.Summary | None:
+    """The headline metric of a record, turned so that more is better; None where it has no value above 0."""
+    metric = next((m for m in benchmark.metrics if m.applies(record.params)), benchmark.metrics[0])
+    found = derive.summarise([record], metric) if record.status == "ok" else None
+    if found is None or not 0 < found.median < math.inf:
+        return None
+    if metric.better == "higher":
+        return found
+    return replace(found, median=1 / found.median, low=1 / found.high, high=1 / found.low if found.low > 0 else math.inf)
+
+
+def measured(
+    runtime: str,
+    info: DeviceInfo,
+    found: Found,
+    selection: Selection,
+    wanted: Sequence[tuple[Benchmark, list[Contest]]],
+    seconds: float,
+    store: Callable[[Benchmark, Sequence[Outcome]], None],
+) -> Iterator[Record]:
+    """Every record of tuning these benchmarks in about that time, of which each has a share by the number of its shapes.
+    `store` is told what was found for each when it is done."""
+    ends = time.monotonic() + seconds
+    for n, (benchmark, points) in enumerate(wanted):
+        sizes = [sum(len(contest.shapes) for contest in of) for _, of in wanted[n:]]
+        share = max(0.0, ends - time.monotonic()) * sizes[0] / sum(sizes)
+        yield from follow(searched(benchmark, points, selection.seed, share), benchmark, runtime, info, found, selection)
+        store(benchmark, [contest.outcome() for contest in points])
+
+
+def entry(outcome: Outcome, benchmark: Benchmark, info: DeviceInfo, family: tuple[str, str]) -> Tuned | None:
+    """What is stored of an outcome; None where it says nothing."""
+    if outcome.best is None:
+        return None
+    ratio = outcome.ratio if outcome.best != outcome.first else None
+    return Tuned(
+        device=family[0],
+        platform=family[1],
+        compute_units=info.compute_units,
+        benchmark=benchmark.name,
+        version=benchmark.version,
+        params=outcome.params,
+        tuning=outcome.best,
+        date=f"{datetime.now(UTC):%Y-%m-%d}",
+        tool_version=__version__,
+        driver=info.driver,
+        gain=round(ratio.value, 4) if ratio else 1.0 if outcome.best == outcome.first else None,
+        gain_low=round(ratio.low, 4) if ratio else None,
+        gain_high=round(ratio.high, 4) if ratio else None,
+    )

@@ -1,0 +1,199 @@
+"""Two runs on one device: the second is told who holds it, and a killed one holds nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from clmembench.host import device_lock, environment
+from clmembench.results.jsonl import ResultsError, Writer, read
+from clmembench.runtimes.fake import INFO
+from tests.builders import header, record
+
+HOLD = """
+import sys, time
+from clmembench.host import device_lock as lock
+from clmembench.runtimes.fake import INFO
+sys.argv[1:] = ["run", "-d", "0"]
+with lock.held(INFO):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def other():
+    """A process that holds the fake device."""
+    process = subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_second_run_is_told_who_holds_the_device(other):
+    says = rf"process {other.pid} since 20.*clmembench run -d 0.*choose another device"
+    with pytest.raises(device_lock.HeldError, match=says), device_lock.held(INFO):
+        raise AssertionError("two runs held one device")
+
+
+def free(info=INFO) -> bool:
+    try:
+        with device_lock.held(info):
+            return True
+    except device_lock.HeldError:
+        return False
+
+
+def test_another_device_is_free(other):
+    assert free(replace(INFO, id="another")) and not free()
+
+
+def test_a_killed_run_holds_nothing(other):
+    assert not free()
+    other.send_signal(signal.SIGKILL)
+    other.wait()
+    assert free()
+
+
+def test_the_lock_is_free_again_after_its_block_and_after_an_error_in_it():
+    with pytest.raises(ZeroDivisionError), device_lock.held(INFO):
+        raise ZeroDivisionError
+    assert free() and free()
+
+
+def test_a_child_does_not_inherit_the_lock():
+    with device_lock.held(INFO):
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(30)"], close_fds=False)
+    deadline = time.monotonic() + 10  # exec closes descriptors a moment after it lets the parent go on
+    try:
+        while not free():
+            assert time.monotonic() < deadline, "the child holds the lock"
+            time.sleep(0.01)
+    finally:
+        child.kill()
+        child.wait()
+
+
+HOSTILE = [b'{"pid": 1e999, "started": "", "argv": []}', b"[" * 4000, b'{"a":' * 700]
+
+
+@pytest.mark.parametrize("content", [b"", b"no json", b"[]", b'{"pid": "x"}', b"\xff\xfe", b'{"pid": 1}', *HOSTILE])
+def test_what_stands_in_the_file_need_not_make_sense(other, content):
+    path = device_lock.path_of(INFO)
+    path.write_bytes(content)
+    with pytest.raises(device_lock.HeldError, match="does not say which"), device_lock.held(INFO):
+        pass
+
+
+def test_hostile_text_in_the_file_cannot_steer_a_terminal(other):
+    device_lock.path_of(INFO).write_text('{"pid": 1, "started": "\\u001b[31m", "argv": ["\\u202e' + "x" * 1000 + '"]}')
+    with pytest.raises(device_lock.HeldError) as error, device_lock.held(INFO):
+        pass
+    assert str(error.value).isprintable() and len(str(error.value)) < 500
+
+
+def test_without_a_folder_to_write_or_behind_a_link_a_run_goes_on_without_a_lock(monkeypatch, tmp_path):
+    monkeypatch.setenv(device_lock.VARIABLE, str(tmp_path / "none"))
+    assert free() and not (tmp_path / "none").exists()
+    monkeypatch.setenv(device_lock.VARIABLE, str(tmp_path))
+    target = tmp_path / "precious"
+    target.write_text("kept")
+    device_lock.path_of(INFO).symlink_to(target)
+    assert free() and target.read_text() == "kept"
+
+
+def test_the_command_line_refuses_the_second_of_two_runs(tmp_path):
+    command = [sys.executable, "-m", "clmembench", "run", "-d", "0"]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    first = subprocess.Popen([*command, "-b", "pchase", "-o", str(tmp_path / "1.jsonl")], env=env, stderr=subprocess.PIPE)
+    try:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "1.jsonl").exists():
+            assert time.monotonic() < deadline and first.poll() is None
+            time.sleep(0.1)
+        second = subprocess.run(
+            [*command, "-b", "launch", "-o", str(tmp_path / "2.jsonl")], env=env, capture_output=True, text=True, timeout=60
+        )
+        assert second.returncode == 3 and f"process {first.pid}" in second.stderr and "Traceback" not in second.stderr
+        assert not (tmp_path / "2.jsonl").exists()
+    finally:
+        first.send_signal(signal.SIGINT)
+        first.wait(60)
+        first.stderr.close()
+
+
+def test_jobs_with_temporary_folders_of_their_own_exclude_each_other(other, monkeypatch, tmp_path):
+    """Batch systems give each job one; locks lie elsewhere."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    assert not free() and list(tmp_path.iterdir()) == []
+    monkeypatch.delenv(device_lock.VARIABLE)
+    assert device_lock.path_of(INFO) == Path("/tmp") / device_lock.path_of(INFO).name
+
+
+def test_the_folder_of_locks_does_not_make_another_run_of_it(monkeypatch, tmp_path):
+    before = environment.variables()
+    monkeypatch.setenv(device_lock.VARIABLE, str(tmp_path))
+    assert environment.variables() == before and device_lock.VARIABLE not in before
+
+
+@pytest.mark.parametrize("kind", ["fifo", "hard link"])
+def test_what_is_no_lock_is_said_and_kept(monkeypatch, tmp_path, kind):
+    monkeypatch.setenv(device_lock.VARIABLE, str(tmp_path))
+    precious = tmp_path / "precious"
+    precious.write_text("kept")
+    if kind == "fifo":
+        os.mkfifo(device_lock.path_of(INFO))
+    else:
+        device_lock.path_of(INFO).hardlink_to(precious)
+    says = f"{device_lock.path_of(INFO).name}, where .* is (no ordinary file|a file with several names): remove it"
+    with pytest.raises(device_lock.HeldError, match=says), device_lock.held(INFO):
+        pass
+    assert precious.read_text() == "kept"
+
+
+# ---- results files ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("again", [lambda p: Writer(p, header(), overwrite=True), Writer.going_on])
+def test_a_file_that_is_being_written_is_no_other_runs(tmp_path, again):
+    path = tmp_path / "r.jsonl"
+    with Writer(path, header()) as writer:
+        writer.write(record())
+        before = path.read_bytes()
+        with pytest.raises(ResultsError, match="is being written by another run: wait for it, or choose another -o"):
+            again(path)
+        assert path.read_bytes() == before
+        writer.write(record())
+    assert len(read(path).records) == 2
+    with again(path):
+        pass
+    assert len(read(path).records) == (2 if again == Writer.going_on else 0)
+
+
+def test_a_run_that_goes_on_holds_its_file_and_a_killed_one_frees_it(tmp_path):
+    path = tmp_path / "r.jsonl"
+    with Writer(path, header()) as writer:
+        writer.write(record())
+    code = "import sys, time; from pathlib import Path; from clmembench.results.jsonl import Writer\n"
+    code += "w = Writer.going_on(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"
+    other = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(ResultsError, match="being written"):
+            Writer.going_on(path)
+    finally:
+        other.kill()
+        other.wait()
+        other.stdout.close()
+    with Writer.going_on(path) as writer:
+        writer.write(record())
+    assert len(read(path).records) == 2

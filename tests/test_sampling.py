@@ -1,0 +1,271 @@
+"""Warm-up, sample sizes, the stopping rule and checks, on a device with scripted times."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clmembench.benchmarks import discovered
+from clmembench.gates.point import judged
+from clmembench.measure import sampling
+from clmembench.measure.core_clock import CoreClock, clock_step_ns
+from clmembench.model import Fill, Launch, Overlap, Read, Slope, Work
+from clmembench.plan.budget import Budget
+from clmembench.results.jsonl import decode_record, encode
+from clmembench.runtimes.fake import FakeBuffer, FakeDevice, FakeKernel, by_arguments
+from tests.builders import record
+
+QUICK = Budget(least_s=0.0, most_s=0.05, noise=0.01, slope_ns=1e4)
+
+
+def launch(units: int) -> Launch:
+    return Launch(FakeKernel("k"), (np.uint32(units),), (1,), (1,))
+
+
+def test_rate_takes_passes_until_a_sample_outlasts_a_hundred_quanta():
+    device = FakeDevice()
+    found = sampling.measure(device, Work((launch(0),), nbytes=64), replace(QUICK, most_s=10), quantum_ns=5_000)
+    # one pass takes 1000 ns and a sample must last 100 x 5000 ns
+    assert found.series[0].passes == 500
+    assert found.series[0].device_ns[0] == 500_000
+
+
+@pytest.mark.parametrize(("pass_ns", "looks"), [(50_000_000, 1), (50_000, 3)])
+def test_a_long_pass_that_was_checked_is_taken_alone_at_its_first_look(pass_ns, looks):
+    """A trial has no other warm-up, so what was timed beside its samples is what was looked at."""
+    device = FakeDevice(script=lambda commands, passes: pass_ns * passes)
+    budget = replace(QUICK, most_s=10, trial=True)
+    found = sampling.measure(device, Work((launch(0),), nbytes=64, check=lambda: None), budget, quantum_ns=1)
+    series = found.series[0]
+    assert series.passes == 1 and len(device.timed) - len(series.host_ns) - len(series.warmups_ns) + 1 == looks
+
+
+def test_slope_grows_until_its_ends_are_far_enough_apart():
+    device = FakeDevice()
+    found = sampling.measure(device, Slope(lambda n: Work((launch(n),), ops=n), start=1), QUICK, quantum_ns=1)
+    near, far = found.series
+    assert far.ops == 3 * near.ops
+    assert far.device_ns[0] - near.device_ns[0] >= 1e4
+    assert near.passes == far.passes == 1
+
+
+def test_slope_stops_growing_at_its_own_limit():
+    asked: list[int] = []
+
+    def work(n: int) -> Work:
+        asked.append(n)
+        return Work((launch(0),), ops=n)
+
+    found = sampling.measure(FakeDevice(), Slope(work, start=1, most=3000), QUICK, quantum_ns=1)
+    assert max(asked) <= 3000
+    assert found.series[1].ops <= 3000
+
+
+def test_constant_times_stop_at_the_first_look_because_there_is_no_noise():
+    found = sampling.measure(FakeDevice(), Work((launch(0),), nbytes=1), QUICK, quantum_ns=1)
+    assert len(found.series[0].host_ns) == sampling.CHECKPOINTS[0]
+    assert found.stopped == "noise 0.00% within 1.00%"
+
+
+def test_noise_that_never_falls_stops_on_the_budget_and_says_so():
+    times = itertools.cycle([10**6, 2 * 10**6])
+    device = FakeDevice(script=lambda commands, passes: passes * next(times))
+    found = sampling.measure(device, Work((launch(0),), nbytes=1), replace(QUICK, most_s=0.001), quantum_ns=1)
+    assert "budget" in found.stopped or "samples" in found.stopped
+    assert len(found.series[0].host_ns) >= 6
+
+
+@pytest.mark.parametrize(("patience", "samples"), [(4, 1), (1e12, 6)])
+def test_a_slow_point_is_given_as_many_samples_as_an_interval_needs_where_there_is_patience(patience, samples):
+    slow = Budget(least_s=0.0, most_s=1e-9, noise=0.0, patience=patience)
+    found = sampling.measure(FakeDevice(), Work((launch(0),), nbytes=1), slow, quantum_ns=1)
+    assert len(found.series[0].host_ns) == samples
+
+
+def test_outputs_are_poisoned_before_the_check_and_the_check_runs_again_after_sampling():
+    events: list[str] = []
+    buffer = FakeBuffer(64, "device")
+
+    def script(commands, passes):
+        return by_arguments(commands, passes)
+
+    device = FakeDevice(script=script)
+
+    def check() -> None:
+        events.append("check")
+        poisons = [c for c in device.log if isinstance(c, Fill)]
+        assert poisons == [Fill(buffer, 64, sampling.POISON)]
+        assert isinstance(device.log[-1], Launch)
+
+    found = sampling.measure(device, Work((launch(0),), nbytes=1, outputs=((buffer, 64),), check=check), QUICK, 1)
+    assert found.checked
+    assert not found.wrong
+    assert events == ["check", "check"]
+
+
+def test_a_failed_check_gives_no_samples():
+    def check() -> None:
+        raise AssertionError("3 of 8 elements are wrong")
+
+    found = sampling.measure(FakeDevice(), Work((launch(0),), nbytes=1, check=check), QUICK, 1)
+    assert found.wrong == "3 of 8 elements are wrong"
+    assert found.series == ()
+
+
+def test_a_check_that_fails_only_after_sampling_voids_the_samples():
+    calls = itertools.count()
+
+    def check() -> None:
+        assert next(calls) == 0, "the output went stale"
+
+    found = sampling.measure(FakeDevice(), Work((launch(0),), nbytes=1, check=check), QUICK, 1)
+    assert found.wrong.startswith("after sampling: the output went stale")
+    assert found.series == ()
+
+
+def test_an_overlap_has_as_much_of_the_other_work_as_lasts_as_long():
+    # 1000 ns a launch and 1 ns a unit: 50 us, and 2 us each
+    one = Work((launch(49_000),), nbytes=1, clock="host")
+    overlap = Overlap(one, lambda n: Work((launch(1000),) * n, nbytes=n, clock="host"))
+    found = sampling.measure(FakeDevice(), overlap, QUICK, quantum_ns=1)
+    alone, other, both = (s.host_ns[0] for s in found.series)
+    assert alone <= other <= 1.3 * alone and both == alone + other
+    assert [s.passes for s in found.series] == [1, 1, 1]
+    few = sampling.measure(FakeDevice(), replace(overlap, most=3), QUICK, quantum_ns=1)
+    assert few.series[1].nbytes == 3
+
+
+def test_both_works_of_an_overlap_are_checked_before_and_after():
+    seen = []
+    one = Work((launch(1),), nbytes=1, check=lambda: seen.append("one"), clock="host")
+    other = Work((launch(1),), nbytes=1, check=lambda: seen.append("other"), clock="host")
+    sampling.measure(FakeDevice(), Overlap(one, lambda n: other), QUICK, quantum_ns=1)
+    assert seen == ["one", "other"] * 2
+
+
+def test_before_runs_untimed_before_every_pass():
+    buffer = FakeBuffer(4, "device")
+    device = FakeDevice()
+    work = Work((launch(7),), ops=1, before=(Fill(buffer, 4),))
+    found = sampling.measure(device, work, QUICK, quantum_ns=1)
+    kinds = [type(c).__name__ for c in device.log]
+    assert kinds.count("Fill") == kinds.count("Launch")
+    assert all(a != b for a, b in itertools.pairwise(kinds))
+    # the fill costs nothing: each pass is one launch of 1007 ns
+    assert set(found.series[0].device_ns) == {found.series[0].passes * 1007}
+
+
+def test_reads_are_kept_with_every_sample():
+    device, buffer = FakeDevice(), FakeBuffer(16, "device", np.arange(4, dtype=np.uint32))
+    work = Work((launch(0),), ops=1, reads={"ticks": Read(buffer, "uint32", 4, "tick")})
+    series = sampling.measure(device, work, QUICK, quantum_ns=1e9).series[0]
+    assert series.passes == 1  # a second pass would overwrite what the first one left
+    assert series.reads["ticks"].unit == "tick"
+    assert series.reads["ticks"].unpack().tolist() == [[0, 1, 2, 3]] * len(series.host_ns)
+
+
+@pytest.mark.parametrize(("clock", "expected"), [("device", 1000), ("host", 2000), ("queue", 100)])
+def test_the_clock_a_work_asks_for_is_the_one_its_times_come_from(clock, expected):
+    series = sampling.measure(FakeDevice(), Work((launch(0),), ops=1, clock=clock), QUICK, quantum_ns=1).series[0]
+    assert set(series.times_ns()) == {expected * series.passes}
+
+
+def test_a_tuning_trial_takes_few_samples():
+    found = sampling.measure(FakeDevice(), Work((launch(0),), nbytes=1), replace(QUICK, trial=True), quantum_ns=1)
+    assert len(found.series[0].host_ns) <= 6
+    assert found.stopped == "tuning trial"
+
+
+def test_core_clock_is_the_slope_of_the_chain():
+    # 32 operations a step at 0.5 ns each: 16 ns a step, and a launch cost that must cancel
+    device = FakeDevice(script=lambda commands, passes: 5_000 + 16 * int(commands[0].args[0]))
+    clock = CoreClock(lambda steps: [launch(steps)], 32, 1.0, "test")
+    reading = clock.reading(clock.read(device), clock.read(device))
+    assert reading.ghz == pytest.approx(2.0)
+
+
+def test_core_clock_takes_as_many_steps_as_jitter_asks_for():
+    device = FakeDevice(script=lambda commands, passes: 5_000 + 16 * int(commands[0].args[0]))
+    clock = CoreClock(lambda steps: [launch(steps)], 32, 1.0, "test")
+    clock.settle(device, 0.0)
+    assert clock.steps == 20_000  # 2 * 20,000 * 16 ns are the first 0.5 ms of 5,000, 10,000, 20,000
+    assert clock.reading(clock.read(device), clock.read(device)).ghz == pytest.approx(2.0)
+
+
+def test_clock_step_is_the_common_divisor_of_differences():
+    device = FakeDevice(script=lambda commands, passes: 7 + 32 * int(commands[0].args[0]))
+    timings = [device.time([launch(n)], 1, "device") for n in (3, 5, 10, 4)]
+    assert clock_step_ns(timings) == 32
+
+
+@pytest.mark.parametrize(("clock", "passes"), [("device", 100), ("host", 1), ("queue", 1)])
+def test_only_stamped_kernels_are_repeated_within_a_sample(clock, passes):
+    # a round trip that shares its wait with others is none
+    device = FakeDevice(script=lambda commands, passes: 10 * passes)
+    series = sampling.measure(device, Work((launch(0),), ops=1, clock=clock), QUICK, quantum_ns=10).series[0]
+    assert (series.passes > 1) == (passes > 1)
+
+
+def test_a_slopes_limit_is_kept_to():
+    amounts = []
+
+    def work(amount):
+        amounts.append(amount)
+        return Work((Launch(FakeKernel("k"), (np.uint32(1),), (1,)),), ops=amount)
+
+    sampling.measure(FakeDevice(), Slope(work, start=1, most=1000), QUICK, 1.0)
+    assert max(amounts) <= 1000 and max(amounts) > 900
+
+
+STAMPED = 2**64 - 3_600_000_000_000  # what is left of a stamp an hour below zero, of 64 bits without a sign
+
+
+class Leaping(FakeDevice):
+    """Every tenth sample's stamps are off by so much."""
+
+    leap, taken = 0, 0
+
+    def time(self, commands, passes, clock):
+        timing = FakeDevice.time(self, commands, passes, clock)
+        self.taken += 1
+        if self.taken % 10 != 9 or timing.device_ns is None:
+            return timing
+        return replace(timing, device_ns=timing.device_ns + self.leap, queue_ns=timing.queue_ns + self.leap)
+
+
+def leaping(leap: int) -> Leaping:
+    device = Leaping()
+    device.leap = leap
+    return device
+
+
+@pytest.mark.parametrize("leap", [STAMPED, -STAMPED, 2**64, -(2**64), 2**63, -(2**63)])
+@pytest.mark.parametrize("clock", ["device", "queue"])
+@pytest.mark.parametrize("before", [(), (launch(1),)])
+def test_stamps_beyond_64_bits_with_a_sign_are_a_suspect_record_that_can_be_stored(leap, clock, before):
+    work = Work((launch(0),), nbytes=64, clock=clock, before=before)
+    found = sampling.measure(leaping(leap), work, replace(QUICK, most_s=1), quantum_ns=1)
+    core = CoreClock(lambda steps: [launch(steps)], 1, 1.0, "test")
+    reading = core.reading(core.read(leaping(leap)), core.read(leaping(leap)))
+    measured = record("launch_wait", {"groups": 1}, *found.series, core_clock=reading)
+    suspect = judged(measured, discovered()["launch_wait"].metrics)
+    assert (suspect.status, suspect.gate) == ("suspect", "stamps")
+    assert decode_record(encode(suspect)) == suspect
+
+
+@pytest.mark.parametrize("leap", [STAMPED, -STAMPED, -3_600_000_000_000, 3_600_000_000_000])
+def test_the_core_clock_is_read_from_stamps_that_did_not_leap(leap):
+    core = CoreClock(lambda steps: [launch(steps)], 1, 1.0, "test", steps=100)
+    device = leaping(leap)
+    assert {core.read(device) for _ in range(9)} == {core.read(FakeDevice())}
+
+
+@pytest.mark.parametrize("leap", [2**64, -STAMPED])
+def test_the_step_of_a_clock_is_not_that_of_a_leap(leap):
+    timings = [FakeDevice().time([launch(n)], 1, "device") for n in (20, 40, 60)]
+    late = replace(timings[0], device_ns=timings[0].device_ns + leap + 1)
+    assert clock_step_ns([*timings, late]) == clock_step_ns(timings)
+    assert clock_step_ns([late, late]) == 1.0

@@ -1,0 +1,156 @@
+"""The child's half: sessions on the fake device, whose clock is made to move, be lost, or stay."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from clmembench.host import cpu_load
+from clmembench.host.cpu_load import Load, Reading
+from clmembench.measure import worker
+from clmembench.measure.core_clock import CoreClock
+from clmembench.measure.worker import AGAIN, AGAIN_OF, Job, Session
+from clmembench.measure.worker_process import ChildError, Here
+from clmembench.model import DeviceError, Place, Point
+from clmembench.plan.budget import Budget
+from clmembench.results.jsonl import decode_record, encode
+from clmembench.runtimes.fake import INFO
+
+FAST = Budget(least_s=0.0, most_s=0.01, noise=0.5, slope_ns=1e3)
+JOB = Job("fake", INFO, "moves", budget=FAST, features=INFO.features, cycles_per_op=1.0, origin="test")
+
+
+@pytest.fixture
+def moving(monkeypatch):
+    """A clock whose readings are those of a list, and a benchmark that is always right."""
+    from clmembench.benchmarks import discovered
+    from clmembench.model import Work
+
+    known = discovered()["launch"]
+    always = replace(known, name="moves", prepare=lambda device, groups: Work(commands=(), ops=1, clock="host"))
+    monkeypatch.setattr(worker, "named", {"moves": always}.__getitem__)
+    readings: list[float] = []
+    monkeypatch.setattr(CoreClock, "read", lambda self, device, times=5: readings.pop(0) if readings else 1e6)
+    return readings
+
+
+def test_what_was_sampled_while_the_clock_moved_is_void_and_taken_once_more(moving):
+    session = Session(JOB)
+    moving[:] = [1e6, 1.2e6, 1e6, 1.01e6]
+    record = session.record({"groups": 1}, "measure")
+    assert record.status == "ok" and record.core_clock.moved == pytest.approx(0.01)
+    assert "taken a second time, since the core clock moved by 20% the first" in record.stopped
+
+
+def test_a_clock_that_moves_twice_is_in_the_record(moving):
+    session = Session(JOB)
+    moving[:] = [1e6, 1.2e6, 1e6, 1.5e6]
+    record = session.record({"groups": 1}, "measure")
+    assert (record.status, record.gate) == ("suspect", "drift") and not moving
+
+
+def test_a_steady_clock_costs_nothing_and_a_trial_is_never_repeated(moving):
+    session = Session(JOB)
+    moving[:] = [1e6, 1.02e6]
+    assert ";" not in session.record({"groups": 1}, "measure").stopped and not moving
+    moving[:] = [1e6, 1.2e6]
+    assert ";" not in session.record({"groups": 1}, "tune").stopped and not moving
+
+
+def test_where_the_clock_never_rests_only_some_points_are_repeated(moving):
+    session = Session(JOB)
+    repeated = 0
+    for _ in range(20):
+        moving[:] = [1e6, 1.2e6, 1e6, 1.2e6]
+        stopped = session.record({"groups": 1}, "measure").stopped
+        assert "the core clock moved" in stopped
+        repeated += "taken a second time" in stopped
+    assert AGAIN <= repeated <= AGAIN + 20 // AGAIN_OF + 1
+
+
+def test_a_lost_device_is_told_from_a_refusal(moving, monkeypatch):
+    session = Session(JOB)
+    assert not session.lost()
+
+    def gone(self, device, times=5):
+        raise DeviceError("out of resources")
+
+    monkeypatch.setattr(CoreClock, "read", gone)
+    assert session.lost()
+
+
+def test_without_a_child_there_is_one_place_and_one_process(moving):
+    here = Here(JOB)
+    assert here.measure(Point("moves", {"groups": 1}), 1.0).status == "ok"
+    here.end()
+    for elsewhere in (replace(JOB, process=1), replace(JOB, place=Place(1))):
+        with pytest.raises(ChildError, match="--no-isolate"):
+            Here(elsewhere)
+
+
+def test_a_record_says_who_used_the_cpus(moving, monkeypatch):
+    readings = [Reading(100.0, 5.0, 1.0, 50.0), Reading(104.0, 6.0, 2.0, 54.0)]
+    monkeypatch.setattr(cpu_load, "read", lambda: readings.pop(0))
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    record = Session(JOB).record({"groups": 1}, "measure")
+    # in 4 s of 2 CPUs: 4 s were used, 1 s by this process; 1 s was stolen
+    assert (record.cpu_others, record.cpu_stolen) == (0.375, 0.125)
+
+
+def test_shares_are_between_nothing_and_all_and_need_time_to_pass():
+    then = Reading(100.0, 5.0, 1.0, 50.0)
+    assert cpu_load.between(then, replace(then, busy_s=200.0, at_s=51.0), 2) == Load(1.0, 0.0)
+    assert cpu_load.between(then, replace(then, own_s=3.0, at_s=51.0), 2) == Load(0.0, 0.0)
+    assert cpu_load.between(then, replace(then, at_s=50.01), 2) is None
+    assert cpu_load.between(None, then, 2) is None and cpu_load.between(then, None, 2) is None
+
+
+def test_programs_that_were_waited_for_are_ones_own():
+    before = cpu_load.read()
+    subprocess.run([sys.executable, "-c", "sum(range(10**7))"], check=True)
+    after = cpu_load.read()
+    assert before is not None and after is not None
+    assert after.own_s - before.own_s > 0.05  # s of its CPU time, however long it took
+
+
+def test_the_systems_accounting_is_read_and_may_be_missing(tmp_path):
+    stat = tmp_path / "stat"
+    stat.write_text("cpu  100 20 30 400 50 6 7 80 90 10\ncpu0 1 2 3\n")
+    found = cpu_load.read(stat)
+    assert found is not None and found.stolen_s > 0 and found.busy_s == pytest.approx(found.stolen_s * 163 / 80)
+    for text in ("", "cpu 1 2", "cpu a b c d e f g h"):
+        stat.write_text(text)
+        assert cpu_load.read(stat) is None
+    assert cpu_load.read(tmp_path / "none") is None
+
+
+def test_what_the_host_does_is_not_held_against_another_devices_clock(moving, monkeypatch):
+    from clmembench.benchmarks import discovered
+    from clmembench.model import Call, Work
+
+    hosted = replace(
+        discovered()["launch"], name="moves", prepare=lambda device, groups: Work((Call(int),), ops=1, clock="host")
+    )
+    monkeypatch.setattr(worker, "named", {"moves": hosted}.__getitem__)
+    for kind, clocks in (("gpu", 0), ("cpu", 2)):
+        session = Session(replace(JOB, device=replace(INFO, kind=kind)))
+        moving[:] = [1e6, 1.01e6]
+        record = session.record({"groups": 1}, "measure")
+        assert record.status == "ok" and (record.core_clock is None) == (kind == "gpu") and len(moving) == 2 - clocks
+
+
+@pytest.mark.parametrize("amounts", [{"ops": 2**63}, {"ops": 1, "facts": {"library": "x" * 2**21}}, {"nbytes": -1}])
+def test_what_cannot_be_stored_is_a_failed_point_and_not_a_lost_process(moving, monkeypatch, amounts):
+    from clmembench.benchmarks import discovered
+    from clmembench.model import Work
+
+    odd = replace(
+        discovered()["launch"], name="moves", prepare=lambda device, groups: Work(commands=(), clock="host", **amounts)
+    )
+    monkeypatch.setattr(worker, "named", {"moves": odd}.__getitem__)
+    record = Session(JOB).record({"groups": 1}, "measure")
+    assert record.status == "failed" and "cannot be stored" in record.reason
+    assert decode_record(encode(record)) == record
