@@ -1,7 +1,9 @@
-"""Who may import whom: design.md's table, kept."""
+"""Who may import whom: the tables of docs/architecture.md, kept."""
 
 import ast
+import re
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -10,50 +12,43 @@ import clmembench
 
 ROOT = Path(clmembench.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-EVERYTHING = {p.name.removesuffix(".py") for p in ROOT.iterdir() if p.suffix == ".py" or (p / "__init__.py").is_file()}
-MAY = {  # besides model, itself and the package's version
-    "__init__": "", "model": "", "units": "", "stats": "", "data": "", "topology": "", "health": "",
-    "matrices": "shown", "lock": "shown file_lock", "shown": "",
-    "patterns": "", "tracefile": "", "answers": "derive stats windows",
-    "windows": "",
-    "derive": "stats", "measure": "stats",
-    "benchmarks": "data units matrices patterns windows cubes mnf topology fresh_interpreter", "runtimes": "",
-    "environment": "topology",
-    "probe": "data",
-    "hostload": "", "sensors": "", "claims": "specs", "audit": "gates infer specs units claims",
-    "noise": "data derive stats", "matching": "derive", "compare": "derive matching noise stats", "check": "compare units",
-    "gates": "derive infer specs stats",
-    "child": "measure runtimes benchmarks results limits probe topology gates hostload",
-    "isolate": "child limits results runtimes fresh_interpreter",
-    "tuning": "data limits specs untrusted", "choices": "selection tuning", "contest": "choices selection stats",
-    "search": "child contest derive drive selection stats",
-    "plan": "choices infer derive selection tuning units", "drive": "choices plan isolate child selection references",
-    "references": "benchmarks selection derive", "dissection": "answers infer",
-    "advising": "drive selection child", "peering": "drive selection child references benchmarks",
-    "interleaved": "stats", "ab_side": "data isolate fresh_interpreter", "ab_case": "derive interleaved",
-    "ab_outcome": "ab_case derive interleaved",
-    "ab_rounds": "ab_case child choices interleaved isolate plan selection",
-    "fresh_interpreter": "", "program_guard": "", "file_lock": "",
-    "cubes": "", "mnf": "", "casestudy": "benchmarks cubes",
-    "selection": "benchmarks measure topology",
-    "untrusted": "", "limits": "", "results": "limits untrusted file_lock", "content_hash": "data untrusted",
-    "specs": "data untrusted", "infer": "derive stats specs patterns",
-    "models": "derive stats specs units",
-    "report": "content_hash limits untrusted results specs infer models derive stats units health gates check compare noise "
-    "shown claims interleaved fresh_interpreter",
-    "cli": " ".join(EVERYTHING), "__main__": "cli fresh_interpreter",
-}  # fmt: skip
-LEAVES = {
-    "untrusted", "model", "units", "stats", "data", "topology", "matrices", "shown", "cubes", "fresh_interpreter",
-    "program_guard", "file_lock", "__init__",
-}  # fmt: skip
+PAGE = Path(__file__).parent.parent / "docs" / "architecture.md"
 LAZY = {"pandas", "scipy", "seaborn", "matplotlib"}
-OPENCL = {ROOT / "runtimes" / f"{name}.py" for name in ("opencl", "opencl_build", "opencl_enqueue", "opencl_info")}
-
+OPENCL = ROOT / "runtimes" / "opencl"
+PURE = {"infer", "perfmodel", "analysis", "gates"}
+IMPURE = {"asyncio", "datetime", "io", "os", "pathlib", "shutil", "socket", "subprocess", "sys", "tempfile", "time"}
+LOOSE = 3  # modules at most that are in no package
 
 RUNS_DATA = {"eval", "exec", "compile", "__import__"}  # as bare names: what a file says is never run
 PICKLES = {"pickle", "_pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle", "joblib", "yaml", "xmlrpc", "dbm"}
 LOADERS = {"load", "loads", "loadtxt", "genfromtxt", "fromfile", "read_pickle", "system", "popen"}  # of NumPy, pandas and os
+
+
+def floors(of: str) -> dict[str, int]:
+    """The floor of each name in the page's table whose second column is headed `of`."""
+    table = re.search(rf"^\| floor \| {of} \|\n\|---\|---\|\n((?:\|.*\n)+)", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert table, f"{PAGE} has no table of the {of}"
+    found = {}
+    for row in table[1].splitlines():
+        floor, names = (cell.strip() for cell in row.strip("|").split("|"))
+        found |= dict.fromkeys(names.split(", "), int(floor))
+    return found
+
+
+FLOORS = {"": floors("packages of clmembench"), "infer": floors("parts of infer"), "report": floors("parts of report")}
+
+
+def parts(folder: Path) -> set[str]:
+    """The modules and packages of a folder."""
+    inner = {p.name.removesuffix(".py") for p in folder.iterdir() if p.suffix == ".py" or (p / "__init__.py").is_file()}
+    return inner - {"__init__", "__main__"}
+
+
+def dotted(path: Path) -> str:
+    return ".".join(("clmembench", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
+
+
+MODULES = {dotted(path): path for path in FILES}
 
 
 def imported(tree: ast.AST, package: str, at_once: bool = False) -> Iterator[str]:
@@ -76,25 +71,81 @@ def package_of(path: Path) -> str:
     return ".".join(("clmembench", *path.parent.relative_to(ROOT).parts))
 
 
+def runs_back(mine: list[str], theirs: list[str]) -> str:
+    """What a module of the dotted name `mine` (without clmembench) may not import of `theirs`, or nothing."""
+    for depth, within in ((0, ""), (1, mine[0])):
+        table = FLOORS.get(within)
+        if table is None or len(mine) <= depth or len(theirs) <= depth or mine[:depth] != theirs[:depth]:
+            break
+        here, there = mine[depth], theirs[depth]
+        if here != there and there in table and table.get(here, 99) <= table[there]:
+            return f"{'.'.join(mine[: depth + 1])} imports {'.'.join(theirs[: depth + 1])}"
+    return ""
+
+
 def breaches(path: Path, text: str) -> list[str]:
     tree = ast.parse(text)
-    unit = path.relative_to(ROOT).parts[0].removesuffix(".py")
-    allowed = {unit, "__init__", *({"model"} if unit not in LEAVES else ()), *MAY[unit].split()}
+    mine = list(path.relative_to(ROOT).with_suffix("").parts)
+    unit = mine[0]
     found = []
     for name in imported(tree, package_of(path)):
-        top, _, rest = name.partition(".")
-        ours = rest.split(".")[0] if rest.split(".")[0] in EVERYTHING else "__init__"
-        if top == "clmembench" and ours not in allowed:
-            found.append(f"{unit} imports {ours}")
-        if top == "pyopencl" and path not in OPENCL:
+        top, *rest = name.split(".")
+        if top == "clmembench" and rest:
+            found += filter(None, [runs_back(mine, rest)])
+        if top == "pyopencl" and not path.is_relative_to(OPENCL):
             found.append(f"{unit} imports pyopencl")
+        if unit in PURE and top in IMPURE:
+            found.append(f"{unit} is pure and imports {top}")
     at_once = imported(tree, package_of(path), at_once=True)
     return found + [f"{unit} imports {name} at module level" for name in at_once if name.split(".")[0] in LAZY]
+
+
+def arrows() -> dict[str, set[str]]:
+    """Which module imports which, wherever in it."""
+    found: dict[str, set[str]] = {}
+    for name, path in MODULES.items():
+        found[name] = set()
+        for one in imported(ast.parse(path.read_text(encoding="utf-8")), package_of(path)):
+            while one and one not in MODULES:
+                one = one.rpartition(".")[0]
+            found[name] |= {one} - {"", name, "clmembench"}
+    return found
+
+
+def circle(found: dict[str, set[str]]) -> list[str]:
+    try:
+        TopologicalSorter(found).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_imports_keep_the_table(path):
     assert breaches(path, path.read_text(encoding="utf-8")) == []
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    assert circle(arrows()) == []
+
+
+def test_a_circle_is_seen():
+    assert set(circle({"a": {"b"}, "b": {"c"}, "c": {"a"}})) == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("within", FLOORS)
+def test_the_tables_name_every_package_and_part(within):
+    assert FLOORS[within].keys() == parts(ROOT / within)
+
+
+def test_few_modules_are_loose():
+    assert len([path for path in ROOT.glob("*.py") if not path.stem.startswith("__")]) <= LOOSE
+
+
+def test_the_page_names_files_and_folders_that_exist():
+    named = re.findall(r"`((?:[a-z_0-9]+/)+(?:[a-z_0-9]+\.py)?)`", PAGE.read_text(encoding="utf-8"))
+    known = [str(path.relative_to(ROOT)) for path in (*FILES, *ROOT.rglob("*/"))]
+    assert named and [name for name in named if not any(f"/{one}/".endswith(f"/{name.strip('/')}/") for one in known)] == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
@@ -144,20 +195,21 @@ def test_what_would_run_data_is_seen(code, found):
     assert sorted(runs_data(code)) == sorted(found)
 
 
-def test_the_table_names_every_module():
-    assert MAY.keys() >= EVERYTHING
-
-
 @pytest.mark.parametrize(
     ("where", "code", "breach"),
     [
-        ("stats.py", "from clmembench.model import Record", "stats imports model"),
-        ("model/record.py", "import clmembench.analysis.stats", "model imports stats"),
-        ("derive.py", "from clmembench import units", "derive imports units"),
-        ("derive.py", "def f():\n    from clmembench.results.jsonl import read", "derive imports results"),
+        ("analysis/stats.py", "from clmembench.results import jsonl", "analysis imports results"),
+        ("model/record.py", "import clmembench.units", "model imports units"),
+        ("plan/sweep.py", "from clmembench import measure", "plan imports measure"),
+        ("analysis/derive.py", "def f():\n    from clmembench.specs.sheets import find", "analysis imports specs"),
         ("report/rows.py", "from ..cli import main", "report imports cli"),
-        ("specs.py", "if TYPE_CHECKING:\n    from clmembench.results.jsonl import read", "specs imports results"),
-        ("probe.py", "def f():\n    import pyopencl.array", "probe imports pyopencl"),
+        ("specs/sheets.py", "if TYPE_CHECKING:\n    from clmembench.results.jsonl import read", "specs imports results"),
+        ("infer/plateaus.py", "from clmembench.infer import hierarchy", "infer.plateaus imports infer.hierarchy"),
+        ("infer/trace/traces.py", "from clmembench.infer.classic import x", "infer.trace imports infer.classic"),
+        ("report/sections/peer_table.py", "from clmembench.report.summary import x", "report.sections imports report.summary"),
+        ("units.py", "from clmembench.model import Record", "units imports model"),
+        ("measure/probe.py", "def f():\n    import pyopencl.array", "measure imports pyopencl"),
+        ("infer/plateaus.py", "def f():\n    import time", "infer is pure and imports time"),
         ("report/rows.py", "class A:\n    import pandas as pd", "report imports pandas at module level"),
     ],
 )
@@ -165,5 +217,15 @@ def test_a_breach_is_seen(where, code, breach):
     assert breaches(ROOT / where, code) == [breach]
 
 
-def test_what_the_table_allows_is_no_breach():
-    assert breaches(ROOT / "report" / "rows.py", "from clmembench import __version__, specs\ndef f():\n    import pandas") == []
+@pytest.mark.parametrize(
+    ("where", "code"),
+    [
+        ("report/rows.py", "from clmembench import __version__, units\ndef f():\n    import pandas"),
+        ("report/rows.py", "from clmembench.specs import sheets"),
+        ("infer/trace/traces.py", "from clmembench.infer.trace import streams"),
+        ("infer/trace/traces.py", "from clmembench.infer.replacement import policies"),
+        ("runtimes/opencl/device.py", "import pyopencl"),
+    ],
+)
+def test_what_the_tables_allow_is_no_breach(where, code):
+    assert breaches(ROOT / where, code) == []

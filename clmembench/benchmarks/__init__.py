@@ -1,4 +1,4 @@
-"""Benchmarks, discovered: every module here that holds a Benchmark adds it. This one has what they are written with."""
+"""Benchmarks, discovered: every module here or in a family's folder adds its own. This one has what they are written with."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 
@@ -97,8 +98,8 @@ def benchmark(
 def discovered() -> Mapping[str, Benchmark]:
     """Every benchmark of this package by name: by suite in the order people read them, then by module and definition."""
     found: list[Benchmark] = []
-    for module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
-        for value in vars(import_module(f"{__name__}.{module}")).values():
+    for _, module in sorted(_modules().items()):
+        for value in vars(import_module(module)).values():
             if isinstance(value, Benchmark):
                 found.append(value)
     order = {suite: place for place, suite in enumerate(SUITES)}
@@ -108,11 +109,25 @@ def discovered() -> Mapping[str, Benchmark]:
 def named(name: str) -> Benchmark:
     """The benchmark of that name, from the module of that name where there is one: a process that measures one benchmark has no
     use for all others. Raises KeyError."""
-    if name.isidentifier() and any(m.name == name for m in pkgutil.iter_modules(__path__)):
-        found = getattr(import_module(f"{__name__}.{name}"), name, None)
+    module = _modules().get(name)
+    if module is not None:
+        found = getattr(import_module(module), name, None)
         if isinstance(found, Benchmark):
             return found
     return discovered()[name]
+
+
+@cache
+def _modules() -> Mapping[str, str]:
+    """Every module here and in the folders of families, by its own name: its dotted name. Nothing is imported."""
+    found = {}
+    for module in pkgutil.iter_modules(__path__):
+        if module.ispkg:
+            inner = pkgutil.iter_modules([str(Path(folder) / module.name) for folder in __path__])
+            found.update({one.name: f"{__name__}.{module.name}.{one.name}" for one in inner})
+        else:
+            found[module.name] = f"{__name__}.{module.name}"
+    return found
 
 
 def headline_bytes(info: DeviceInfo) -> int:

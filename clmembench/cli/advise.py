@@ -52,9 +52,10 @@ def advise(
     session.free(output, overwrite)
 
     def measured(info: DeviceInfo, found: Found, known: Sequence[Record]) -> Iterator[Record]:
+        from clmembench.measure.runner import drive_all
         from clmembench.plan import advise
 
-        return advise.measured("opencl", info, found, chosen)
+        return drive_all("opencl", info, found, advise.selections(chosen), chosen.budget_s)
 
     from clmembench.report.sections import advice_table
 

@@ -58,9 +58,10 @@ def peers(
     session.free(output, overwrite)
 
     def measured(info: DeviceInfo, found: Found, known: Sequence[Record]) -> Iterator[Record]:
+        from clmembench.measure.runner import drive_all
         from clmembench.plan import peers
 
-        return peers.measured("opencl", info, found, chosen)
+        return drive_all("opencl", info, found, peers.selections(chosen, info), chosen.budget_s)
 
     kept, bad, interrupted = session.kept(info, chosen, _cards(chosen, info), measured, output, overwrite)
     run = session.reread(kept)

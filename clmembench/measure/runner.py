@@ -34,6 +34,16 @@ def drive(runtime: str, info: DeviceInfo, found: Found, selection: Selection, kn
         yield from follow(plan, benchmark, runtime, info, found, selection, known, deadline, others)
 
 
+def drive_all(
+    runtime: str, info: DeviceInfo, found: Found, selections: Sequence[Selection], budget_s: float | None
+) -> Iterator[Record]:
+    """Every record of several selections, one after the other, as it is measured. `budget_s` is the time for all of them."""
+    began = time.monotonic()
+    for selection in selections:
+        left = None if budget_s is None else max(0.001, budget_s - (time.monotonic() - began))
+        yield from drive(runtime, info, found, replace(selection, budget_s=left))
+
+
 def follow(
     plan: Plan,
     benchmark: Benchmark,

@@ -1,7 +1,7 @@
 """The child process: a fresh interpreter that opens the device, measures the points it is handed and answers with records.
 
-It reads a Job and then points, one a line, and answers with one record a line on what was its
-standard output; anything that a driver prints goes to standard error, which the parent (worker_process.py) keeps for the reason.
+It reads a Job and then points, one a line, and answers with one record a line on what was its standard output; anything that a
+driver prints goes to standard error, which the parent (worker_process.py) keeps for the reason.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ from clmembench.model.benchmark import (
     Benchmark,
     Form,
     Metric,
-    Place,
     Point,
     Role,
 )
@@ -25,6 +24,7 @@ from clmembench.model.device import (
     Device,
     DeviceInfo,
     ImageForm,
+    Place,
     Runtime,
     Timing,
 )

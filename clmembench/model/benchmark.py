@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
-from clmembench.model.device import DeviceInfo
+from clmembench.model.device import DeviceInfo, Place
 from clmembench.model.work import Prepared, Value
 
 Form = Literal["rate", "cost", "slope", "slope_rate", "overlap"]
@@ -85,25 +85,6 @@ class Benchmark:
     summary: str = ""
     source: str = ""
     version: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a process runs: on that many compute units (None: all) of a CPU, its threads on those CPUs in that order (empty:
-    any); on other devices with that many work-groups. `placement` names how the CPUs were chosen. One process has one Place."""
-
-    compute_units: int | None = None
-    cpus: tuple[int, ...] = ()
-    placement: str = ""
-    cores: int | None = None  # that those CPUs are threads of
-
-    def seen(self, info: DeviceInfo) -> DeviceInfo:
-        """The device as benchmarks see it here: a CPU with fewer compute units, others with a number of work-groups."""
-        if self.compute_units is None:
-            return info
-        if info.kind == "cpu":
-            return replace(info, compute_units=self.compute_units)
-        return replace(info, work_groups=self.compute_units)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
 
 import numpy.typing as npt
 
 from clmembench.model.work import Array, Buffer, Clock, Command, Kernel, Value
-
-if TYPE_CHECKING:
-    from clmembench.model.benchmark import Place
-
 
 ImageForm = Literal["1d_buffer", "1d", "2d"]
 
@@ -52,6 +48,25 @@ class DeviceInfo:
     image_height: int = 0
     image_buffer_texels: int = 0
     sub_group_items: int = 0  # where the driver says how wide all sub-groups are; else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a process runs: on that many compute units (None: all) of a CPU, its threads on those CPUs in that order (empty:
+    any); on other devices with that many work-groups. `placement` names how the CPUs were chosen. One process has one Place."""
+
+    compute_units: int | None = None
+    cpus: tuple[int, ...] = ()
+    placement: str = ""
+    cores: int | None = None  # that those CPUs are threads of
+
+    def seen(self, info: DeviceInfo) -> DeviceInfo:
+        """The device as benchmarks see it here: a CPU with fewer compute units, others with a number of work-groups."""
+        if self.compute_units is None:
+            return info
+        if info.kind == "cpu":
+            return replace(info, compute_units=self.compute_units)
+        return replace(info, work_groups=self.compute_units)
 
 
 MOST_NS = 2**63 - 1  # of a time, 292 years: what 64 bits hold with a sign

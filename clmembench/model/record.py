@@ -10,8 +10,8 @@ from typing import Literal
 
 import numpy as np
 
-from clmembench.model.benchmark import Metric, Part, Place, Point, Role
-from clmembench.model.device import DeviceInfo
+from clmembench.model.benchmark import Metric, Part, Point, Role
+from clmembench.model.device import DeviceInfo, Place
 from clmembench.model.tuned import Tuned
 from clmembench.model.work import Array, Clock, Fact, Value
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from clmembench.benchmarks import MIB, discovered, headline_bytes
-from clmembench.measure.runner import drive
-from clmembench.measure.worker import Found
-from clmembench.model import DeviceInfo, Record, Value
+from clmembench.model import DeviceInfo, Value
 from clmembench.plan import interleave
 from clmembench.plan.selection import Selection, selected, takes
 
@@ -76,11 +73,3 @@ def names(plain: Selection, info: DeviceInfo) -> tuple[str, ...]:
     for selection in selections(plain, info):
         found += [*(b.name for b in selected(selection)), *interleave.names(selection, info)]
     return tuple(found)
-
-
-def measured(runtime: str, info: DeviceInfo, found: Found, plain: Selection) -> Iterator[Record]:
-    """Every record, as it is measured. Its time is the user's --budget for all of it."""
-    began = time.monotonic()
-    for selection in selections(plain, info):
-        left = None if plain.budget_s is None else max(0.001, plain.budget_s - (time.monotonic() - began))
-        yield from drive(runtime, info, found, replace(selection, budget_s=left))
