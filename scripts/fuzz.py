@@ -94,11 +94,11 @@ def matrix_target(path: Path) -> Callable[[bytes], None]:
 def axes_target(_: Path) -> Callable[[bytes], None]:
     """Values of axes, sizes and durations, as a user writes them."""
     from clmembench import units
-    from clmembench.cli.run import _axes
+    from clmembench.cli.options import axes_of
 
     def run(data: bytes) -> None:
         text = data.decode(errors="surrogateescape")
-        for parse in (lambda t: _axes([t], []), units.parse_bytes, units.parse_seconds):
+        for parse in (lambda t: axes_of([t], []), units.parse_bytes, units.parse_seconds):
             with contextlib.suppress(ValueError):
                 parse(text)
 

@@ -108,11 +108,11 @@ def test_a_small_budget_leaves_the_rest_undetermined_and_keeps_the_file(tmp_path
 def test_what_ends_before_the_first_record_advises_nothing_and_keeps_the_file(tmp_path, capsys, monkeypatch):
     path = tmp_path / "new.jsonl"
 
-    def kept(*_):
+    def written(*_):
         jsonl.Writer(path, header()).__enter__().__exit__(None, None, None)
-        return path, 0, True
+        return session.Written(path, 0, True)
 
-    monkeypatch.setattr(session, "kept", kept)
+    monkeypatch.setattr(session, "measure_to_file", written)
     for form in ((), ("--json",), ("--md",)):
         path.unlink(missing_ok=True)
         code, out, err = call(capsys, "-d", "0", *form)

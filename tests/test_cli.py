@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from clmembench import sanitize
-from clmembench.cli.run import _sized
+from clmembench.cli.run import _with_array_size
 from clmembench.results import content_hash, jsonl
 from tests.builders import device
 
@@ -191,11 +191,11 @@ def test_a_wrong_word_is_one_line_that_names_the_remedy(args, code, says):
 
 def test_arrays_that_the_memory_does_not_hold_are_refused():
     small = device(global_mem_bytes=4 << 30, max_alloc_bytes=2 << 30)
-    assert _sized(small, 1 << 30).array_bytes == 1 << 30
+    assert _with_array_size(small, 1 << 30).array_bytes == 1 << 30
     with pytest.raises(ValueError, match=r"3 arrays of --size 1\.5 GiB are over"):
-        _sized(small, 1536 << 20)
+        _with_array_size(small, 1536 << 20)
     with pytest.raises(ValueError, match="largest allocation"):
-        _sized(small, 3 << 30)
+        _with_array_size(small, 3 << 30)
 
 
 def test_no_opencl_at_all_says_how_to_get_it(tmp_path):

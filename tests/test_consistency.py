@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from clmembench.analysis.derive import derive
-from clmembench.cli import app, topology
+from clmembench.cli import app
 from clmembench.gates.consistency import across, conflicts, same_device
 from clmembench.gates.whole import judged_run
 from clmembench.infer import plateaus
@@ -14,6 +14,7 @@ from clmembench.infer.hierarchy import curve_steps
 from clmembench.infer.hierarchy.dissect import Limits, dissect
 from clmembench.model import CacheLevel, Card, Hierarchy, Metric, TlbLevel
 from clmembench.plan.hierarchy import limits, replayed
+from clmembench.report.hierarchy import from_runs
 from clmembench.report.hierarchy.section import Dissected
 from clmembench.results import jsonl
 from tests.builders import CHASE, clock, device, header, record, run, series, slope
@@ -152,8 +153,8 @@ def test_the_committed_runs_of_one_device_agree():
     paths = {path.stem: path for path in RUNS}
     chases, points = (jsonl.read(paths[name]) for name in ("h100-sxm-topology", "h100-sxm"))
     alike = replace(points, header=replace(points.header, device=chases.header.device))
-    (_, kept), (found, _) = across([chases, alike], [topology.inferred(chases), None])
-    assert found == topology.inferred(chases) and kept == alike
+    (_, kept), (found, _) = across([chases, alike], [from_runs.infer_hierarchy(chases), None])
+    assert found == from_runs.infer_hierarchy(chases) and kept == alike
 
 
 def test_a_report_holds_its_runs_against_each_other(tmp_path, capsys, monkeypatch):
@@ -165,7 +166,7 @@ def test_a_report_holds_its_runs_against_each_other(tmp_path, capsys, monkeypatc
         for one in points.records:
             writer.write(one)
     seen = Dissected(hierarchy(62.0, 3.0))
-    monkeypatch.setattr(topology, "dissected", lambda found: seen if topology.is_chased(found) else None)
+    monkeypatch.setattr(from_runs, "hierarchy_of", lambda found: seen if from_runs.has_chases(found) else None)
     assert not app(["report", str(first), str(second), "-f", "md"], standalone_mode=False)
     page = capsys.readouterr().out
     assert "inconsistent" in page and "pchase takes 210" in page and "suspect: consistency" in page

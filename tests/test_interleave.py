@@ -234,6 +234,6 @@ def test_a_run_that_was_cut_off_goes_on_with_its_references(tmp_path, capsys, pr
 def test_a_dry_run_says_which_there_are(capsys, programs):
     programs("omp-stream", "exit 1")
     _, out, _ = call(capsys, "run", *STREAM, "--reference", "--dry-run")
-    assert "references here: omp_stream" in out.replace("numpy_stream, ", "")
+    assert "peers here: omp_stream" in out.replace("numpy_stream, ", "")
     assert "omp_stream" not in call(capsys, "run", *STREAM, "--dry-run")[1]
     assert discovered()["omp_stream"].peer_of == "stream"

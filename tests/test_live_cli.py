@@ -162,7 +162,7 @@ def test_kernels_of_other_names_and_twice_the_same_are_refused(tmp_path):
 def test_options_of_a_measurement_without_live_are_refused():
     done = cli("compare", "a.jsonl", "b.jsonl", "--b-axis", "width=4")
     assert done.returncode == 2
-    assert done.stderr.strip() == "clmembench: --b-axis is of a measurement: add --live, and leave out results files"
+    assert done.stderr.strip() == "clmembench: --b-axis is an option of --live: add --live, and leave out results files"
 
 
 def test_the_exit_code_does_not_depend_on_who_reads_the_text(tmp_path):

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.cli import app, topology
+from clmembench.cli import app, session, topology
+from clmembench.report.hierarchy import from_runs
 from clmembench.results import jsonl
 from tests import found_hierarchies as hierarchies
 from tests.builders import CHASE, device, header, record, slope
@@ -25,7 +26,7 @@ def stored(tmp_path):
 def inferred(monkeypatch):
     """Runs that were looked at; each is found to be the hierarchy of a GPU."""
     seen = []
-    monkeypatch.setattr(topology, "inferred", lambda run: seen.append(run) or hierarchies.gpu())
+    monkeypatch.setattr(from_runs, "infer_hierarchy", lambda run: seen.append(run) or hierarchies.gpu())
     return seen
 
 
@@ -34,15 +35,15 @@ def measuring(monkeypatch, inferred):
     """What the next dissection measures: records, or an exception in their place."""
     answers = [record("chase", {"order": "random"})]
 
-    def measured(info, found, selection, spaces):
+    def measured(info, found, *, selection, spaces):
         measured.asked = (info, selection, spaces)
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
             yield answer
 
-    monkeypatch.setattr(topology, "_measured", measured)
-    monkeypatch.setattr(topology, "_cards", lambda: {"chase": CHASE})
+    monkeypatch.setattr(topology, "_records", measured)
+    monkeypatch.setattr(session, "cards", lambda names: {"chase": CHASE})
     return answers, measured
 
 

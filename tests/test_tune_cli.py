@@ -52,7 +52,7 @@ def version(records: Path) -> int:
 def test_tune_says_what_it_found_of_each_point_and_keeps_every_record(tuned):
     shapes, records, done = tuned
     assert done.returncode == 0, done.stderr
-    assert re.search(r"^reduction n=4096 method=loop: .*; 2 of 2 shapes tried$", done.stdout, re.MULTILINE)
+    assert re.search(r"^reduction n=4096 method=loop: .*; 2 of 2 configurations tried$", done.stdout, re.MULTILINE)
     assert str(shapes) in done.stdout and str(records) in done.stdout
     run = jsonl.read(records)
     assert run.notes == () and run.header.suite == "tune"
@@ -115,7 +115,7 @@ def test_a_dry_run_and_a_user_who_names_a_shape(forced):
     ("args", "code", "says"),
     [
         (("tune", "launch"), 2, "'launch' matches no benchmark that has tuning axes: choose from"),
-        (("tune", "reduction", "-a", "width=[8,3]"), 2, "-a width: 3 is none of the values that run may take"),
+        (("tune", "reduction", "-a", "width=[8,3]"), 2, "-a width: 3 is not one of the values on this device"),
         (("tune", "reduction", "-a", "nonsense=1"), 2, "no axis 'nonsense' here: choose from"),
         (("tune", "reduction", "-a", "method=loup"), 2, "'loup' is not one of"),
         (("tune", "reduction", "--budget", "soon"), 2, "no duration"),

@@ -1,4 +1,4 @@
-"""The command line: `clmembench COMMAND`. One module a group of commands; no logic here or there."""
+"""The command line: `clmembench COMMAND`. Each command, or group of commands, has a module."""
 
 from __future__ import annotations
 
@@ -33,10 +33,15 @@ from clmembench.cli.command import Command, Group
 
 app = typer.Typer(
     name="clmembench",
-    help="Characterise any OpenCL device by micro-benchmarks, and say only what was measured.",
+    help="Characterise OpenCL devices by micro-benchmarks.\n\nStart with: clmembench run --device 0 --suite quick",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"auto_envvar_prefix": "CLMEMBENCH", "help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,  # boxes leave 24 of 80 columns to the texts, and markup drops [a,b]
+    context_settings={
+        "auto_envvar_prefix": "CLMEMBENCH",
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+    },
 )
 
 
@@ -50,7 +55,9 @@ def _version(wanted: bool) -> None:
 def _options(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, allow_from_autoenv=False, help="Print the version."),
+        typer.Option(
+            "--version", callback=_version, is_eager=True, allow_from_autoenv=False, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Options of every command."""
@@ -76,13 +83,13 @@ app.add_typer(casestudy.casestudy, name="casestudy")
 
 for _group in (app, compare.baseline, casestudy.casestudy):
     _group.info.cls = Group
-    for _one in _group.registered_commands:
-        _one.cls = Command if _one.cls in (None, TyperCommand) else _one.cls
+    for _registered in _group.registered_commands:
+        _registered.cls = Command if _registered.cls in (None, TyperCommand) else _registered.cls
 
 
 def main() -> None:
-    """The entry point. A closed pipe (`clmembench show | head`) is no error and changes no exit code; output to a full disk is
-    an error, in a line."""
+    """The entry point. A closed pipe (`clmembench show | head`) is no error and changes no exit code; a full disk under
+    standard output ends in one line on standard error."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # closed: the next file to be opened would take its place
             setattr(sys, name, Path(os.devnull).open("r+"))  # noqa: SIM115 - lives as long as the process
@@ -93,7 +100,7 @@ def main() -> None:
         try:
             app()
         finally:
-            sys.stdout.flush()  # while what goes wrong can still be said
+            sys.stdout.flush()  # while an error can still be reported
     except OSError as error:
         if error.filename is not None or error.errno not in _FULL:
             raise
@@ -103,8 +110,8 @@ def main() -> None:
 
 
 class _Output(io.FileIO):
-    """A file that takes, and drops, what is written after its reader has closed the pipe: a command that decides or measures
-    goes on to its own exit code."""
+    """A file that drops what is written after its reader has closed the pipe, so that a command that decides or measures still
+    ends with its own exit code."""
 
     beneath: TextIO
 
@@ -118,13 +125,13 @@ class _Output(io.FileIO):
 
 
 def _through_closed_pipes(stream: TextIO) -> TextIO:
-    """The stream with an _Output under it; itself where it is no file of the system's, as under a test."""
+    """The stream on top of an _Output; the stream itself where it has no file descriptor, as under a test."""
     try:
         raw = _Output(stream.fileno(), "w", closefd=False)
     except (OSError, ValueError, AttributeError):
         return stream
     stream.flush()
-    raw.beneath = stream  # which would close the file were it let go
+    raw.beneath = stream  # or its destruction would close the file
     return io.TextIOWrapper(
         io.BufferedWriter(raw), encoding=stream.encoding, errors=stream.errors, line_buffering=stream.isatty()
     )
@@ -134,5 +141,5 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def _drop_output() -> None:
-    """Let the interpreter's own last flush succeed, which would else complain in its own words."""
+    """Let the interpreter's last flush succeed, which would otherwise print an error of its own."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

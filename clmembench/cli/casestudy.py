@@ -1,163 +1,111 @@
-"""`casestudy`: real programs in the versions that a paper optimised them by, and whether each optimisation pays off here."""
+"""`casestudy`: published programs in the versions that their paper optimised them by, and the gain of each version here."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench import units
-from clmembench.cli import devices, exit_codes, session, stored
-from clmembench.sanitize import line
+from clmembench.cli import options, stored, study
 
 if TYPE_CHECKING:
     from clmembench.benchmarks.mnf.cubes import Size
     from clmembench.measure.worker import Found
-    from clmembench.model import Card, DeviceInfo, Record, Run
+    from clmembench.model import DeviceInfo, Record, Run
     from clmembench.plan.selection import Selection
 
-casestudy = typer.Typer(help="Programs in the versions that a paper optimised them by: what each version gains here.")
+HELP = "Measure a published program in each of its optimised versions."
+casestudy = typer.Typer(help=HELP)
 
 TIMEOUT_S = 300.0  # of a point: on the host alone a large cube takes seconds a pass
+NO_EVIDENCE = "holds no records of MNF: measure them with clmembench casestudy mnf -d DEVICE"
 
 
-@casestudy.callback()
+@casestudy.callback(help=HELP)
 def _several() -> None:
-    """Programs in the versions that a paper optimised them by: what each version gains here."""
+    """A group with one command is still a group."""
 
 
 @casestudy.command("mnf")
 def mnf(
     context: typer.Context,
-    path: Annotated[
-        Path | None, typer.Argument(metavar="RUN", help="A results file of this command: read it, measure nothing.")
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option("-d", "--device", help="INDEX (0 if not given), P:D, name~TEXT, uuid:HEX or pci:ADDRESS.")
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Steps, the whole and the host, with intervals and verdicts.")
-    ] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="One line for each version of a step.")] = False,
-    as_md: Annotated[bool, typer.Option("--md", help="The tables as Markdown.")] = False,
-    as_latex: Annotated[bool, typer.Option("--latex", help="The same tables for LaTeX, with booktabs.")] = False,
+    path: Annotated[Path | None, options.stored_run_argument("Results file of this command; nothing is measured.")] = None,
+    device: options.Device = None,
+    as_json: options.Json = False,
+    as_csv: options.Csv = False,
+    as_md: options.Markdown = False,
+    as_latex: options.Latex = False,
     size: Annotated[
-        str | None, typer.Option(help="WIDTHxHEIGHT of the cube, 224 bands, or WIDTHxHEIGHTxBANDS; else the device's own.")
-    ] = None,
-    processes: Annotated[
-        int | None,
+        str | None,
         typer.Option(
-            min=1, help="Fresh processes that measure each point; else 4 on CPUs and 3 on others, 3 of the whole, 2 of NumPy."
+            metavar="SIZE", help="Cube, WIDTHxHEIGHT with 224 bands or WIDTHxHEIGHTxBANDS; default: fitted to the device."
         ),
     ] = None,
-    budget: Annotated[str | None, typer.Option(help="Time for all of it, such as 2m; what is left out is skipped.")] = None,
-    timeout: Annotated[
-        str | None, typer.Option(help="Time for one point before its process is ended; 300s if not given.")
+    processes: Annotated[
+        int | None, options.processes_option("4 on CPUs, 3 on others; 3 for the whole program; 2 for NumPy", None)
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Of the cube; 0 if not given.")] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Results file; default in ./reports.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results file.")] = False,
+    budget: options.Budget = None,
+    timeout: Annotated[str | None, options.timeout_option("300s")] = None,
+    seed: options.Seed = None,
+    output: options.ResultsFile = None,
+    overwrite: options.Overwrite = False,
 ) -> None:
-    """Maximum noise fraction of a hyperspectral cube: every version of its kernels, verified, and the whole against NumPy."""
-    if as_json + as_csv + as_md + as_latex > 1:
-        exit_codes.stop("choose one of --json, --csv, --md and --latex", exit_codes.USAGE)
-    form = "json" if as_json else "csv" if as_csv else "md" if as_md else "latex" if as_latex else "text"
-    if path is not None:
-        session.only_read(path, context)
-        show(_studied(path), form)
-        return
-    info = devices.select(devices.listed(), device or "0")
-    try:
-        chosen, cube = _selection(budget, timeout, seed), _size(size)
-    except ValueError as error:
-        exit_codes.stop(str(error), exit_codes.USAGE)
-    session.free(output, overwrite)
+    """Measure maximum noise fraction (MNF) in 15 versions of 3 steps.
 
-    def measured(info: DeviceInfo, found: Found, known: Sequence[Record]) -> Iterator[Record]:
-        return _measured(info, found, chosen, cube, processes)
-
-    kept, bad, interrupted = session.kept(info, chosen, _cards(), measured, output, overwrite)
-    run = session.reread(kept)
-    if run.records:
-        show(run, form)
-    if form == "text":
-        print(line(f"Results: {kept}"))
-    if interrupted:
-        exit_codes.stop(f"interrupted: {kept} holds every record up to here", exit_codes.INTERRUPTED)
-    if bad:
-        raise typer.Exit(exit_codes.FAILED)
+    MNF rotates a hyperspectral cube. Every version is verified against NumPy; its gain has a 95% interval and a verdict. The
+    whole program is compared with NumPy on the host. Points that --budget leaves out are skipped.
+    """
+    form = options.output_format(json=as_json, csv=as_csv, md=as_md, latex=as_latex)
+    given = study.Options(device, budget, timeout, seed, output, overwrite, timeout_s=TIMEOUT_S)
+    program = study.Study(lambda info: _measurement(given, size, processes), _has_evidence, NO_EVIDENCE, show)
+    study.measure_or_read(program, context, path, form, given)
 
 
-def _measured(
-    info: DeviceInfo, found: Found, selection: Selection, size: Size | None, processes: int | None
+def _measurement(given: study.Options, size: str | None, processes: int | None) -> study.Measurement:
+    """Raises ValueError for what is no cube, too."""
+    from clmembench.plan import casestudy as plan
+
+    selection = given.selection("casestudy", globs=plan.BENCHMARKS)
+    records = partial(_records, selection=selection, size=plan.parsed(size), processes=processes)
+    return study.Measurement(selection, plan.BENCHMARKS, records)
+
+
+def _records(
+    info: DeviceInfo, found: Found, *, selection: Selection, size: Size | None, processes: int | None
 ) -> Iterator[Record]:
     """Every record of the study, as it is measured: the steps first, since the whole is made of their quickest versions."""
     import time
 
     from clmembench.benchmarks import discovered
     from clmembench.measure import runner
-    from clmembench.plan import casestudy as study
+    from clmembench.plan import casestudy as plan
 
     deadline = time.monotonic() + selection.budget_s if selection.budget_s else None
     known: list[Record] = []
-    for name in study.BENCHMARKS:
-        plan = study.plan(name, info, size, processes, tuple(known))
-        for record in runner.follow(plan, discovered()[name], "opencl", info, found, selection, deadline=deadline):
+    for name in plan.BENCHMARKS:
+        points = plan.plan(name, info, size, processes, tuple(known))
+        for record in runner.follow(points, discovered()[name], "opencl", info, found, selection, deadline=deadline):
             known.append(record)
             yield record
 
 
-def _cards() -> Mapping[str, Card]:
-    """What the file keeps of the benchmarks that are run."""
-    from clmembench.plan import casestudy as study
+def _has_evidence(run: Run) -> bool:
+    from clmembench.report.sections import mnf_tables
 
-    return session.cards(study.BENCHMARKS)
-
-
-def _selection(budget: str | None, timeout: str | None, seed: int | None) -> Selection:
-    """Raises ValueError for what is no duration."""
-    from clmembench.plan import casestudy as study
-    from clmembench.plan.selection import Selection
-
-    return Selection(
-        suite="casestudy",
-        globs=study.BENCHMARKS,
-        seed=seed or 0,
-        budget_s=units.parse_seconds(budget) if budget else None,
-        timeout_s=units.parse_seconds(timeout) if timeout else TIMEOUT_S,
-    )
-
-
-def _size(text: str | None) -> Size | None:
-    """Raises ValueError for what is no cube."""
-    from clmembench.plan import casestudy as study
-
-    return study.parsed(text)
-
-
-def _studied(path: Path) -> Run:
-    """A stored run of this study. Ends the command where it is none."""
-    from clmembench.report.sections import mnf_tables as report
-
-    run = stored.load(path)
-    if not any(record.benchmark in report.TITLES for record in run.records):
-        exit_codes.stop(
-            f"{path} holds no records of MNF: measure them with clmembench casestudy mnf -d DEVICE", exit_codes.USAGE
-        )
-    return run
+    return any(record.benchmark in mnf_tables.TITLES for record in run.records)
 
 
 def show(run: Run, form: str) -> None:
-    """Print what a run says of the study, in one of the forms."""
+    """Print the tables of a run in one of the formats json, csv, md, latex and text."""
     import os
 
     from clmembench.gates.whole import judged_run
     from clmembench.report import terminal
-    from clmembench.report.sections import mnf_data
-    from clmembench.report.sections import mnf_tables as report
+    from clmembench.report.sections import mnf_data, mnf_tables
 
     sheet = stored.sheet_of(run)
     run = judged_run(run, sheet)
@@ -166,9 +114,9 @@ def show(run: Run, form: str) -> None:
     elif form == "csv":
         print(mnf_data.to_csv(run), end="")
     elif form == "md":
-        print("\n".join(terminal.in_markdown(report.sections(run))))
+        print("\n".join(terminal.in_markdown(mnf_tables.sections(run))))
     elif form == "latex":
-        print("\n".join(terminal.in_latex(report.sections(run))))
+        print("\n".join(terminal.in_latex(mnf_tables.sections(run))))
     else:
         bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        print("\n".join([terminal.device_line(run.header, sheet), "", *terminal.aligned(report.sections(run), bold)]))
+        print("\n".join([terminal.device_line(run.header, sheet), "", *terminal.aligned(mnf_tables.sections(run), bold)]))

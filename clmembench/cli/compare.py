@@ -1,4 +1,4 @@
-"""`compare`, `baseline` and `check`: runs held against each other."""
+"""`compare`, `baseline` and `check`: comparisons of runs."""
 
 from __future__ import annotations
 
@@ -8,34 +8,32 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import exit_codes, output_file, stored
+from clmembench.cli import exit_codes, options, output_file, stored
 
 if TYPE_CHECKING:
     from clmembench.analysis.compare import Comparison
     from clmembench.model import Run
 
-Force = Annotated[
-    bool,
-    typer.Option("--force", help="Also compare benchmarks whose version or kernels changed, and other devices; warns."),
-]
-Margin = Annotated[
-    str, typer.Option(help="What counts as the same: 5%; less is never called faster or slower.", metavar="PERCENT")
-]
-
 baseline = typer.Typer(help="Create the baseline that `check` compares runs with.", no_args_is_help=True)
 
 
 def compare(
-    paths: Annotated[list[Path], typer.Argument(metavar="A B [C...]", help="Results files; each is compared with A.")],
-    margin: Margin = "5%",
-    force: Force = False,
-    everything: Annotated[bool, typer.Option("--all", help="Also list what is the same.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="A list with one object for each run after the first.")] = False,
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="RUN", help="Two or more results files; each later one is compared with the first.")
+    ],
+    margin: options.Margin = "5%",
+    force: options.Force = False,
+    everything: Annotated[bool, typer.Option("--all", help="List values that are the same, too.")] = False,
+    as_json: options.Json = False,
     live: Annotated[
         bool, typer.Option("--live", help="Measure two builds, drivers or options interleaved: see compare --live --help.")
     ] = False,
 ) -> None:
-    """Compare runs: the ratio of medians with its 95% interval for every common point; faster, slower, same or undecided."""
+    """Compare runs: faster, slower, same or undecided.
+
+    Every value that two runs have in common gets the ratio of its medians with a 95% interval. JSON is a list with one object
+    for each run after the first.
+    """
     from clmembench.report import comparison
 
     if len(paths) < 2:
@@ -48,12 +46,14 @@ def compare(
 
 @baseline.command("create")
 def create(
-    paths: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs of one device: several show how they differ.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The baseline, a results file.")] = Path("baseline.jsonl"),
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")] = False,
-    force: Force = False,
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="RUN", help="Runs of one device; several show its run-to-run variation.")
+    ],
+    output: Annotated[Path, options.output_option("Baseline to write, a results file.")] = Path("baseline.jsonl"),
+    overwrite: options.Overwrite = False,
+    force: options.Force = False,
 ) -> None:
-    """Create a baseline of one run or several: their measured points, with each run's processes beside the others'."""
+    """Create a baseline that pools the measured points of runs."""
     from clmembench.analysis import matching
     from clmembench.results import jsonl
 
@@ -75,16 +75,21 @@ def create(
 
 
 def check(
-    path: Annotated[Path, typer.Argument(metavar="RUN", help="A results file.")],
-    against: Annotated[Path, typer.Option("--baseline", help="What `baseline create` made, or any results file.")],
-    junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Also write JUnit XML.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of --junit.")] = False,
-    margin: Margin = "5%",
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 6 where something is undecided or missing.")] = False,
-    force: Force = False,
+    path: Annotated[Path, typer.Argument(metavar="RUN", help="Results file.")],
+    against: Annotated[
+        Path, typer.Option("--baseline", metavar="FILE", help="Baseline of `baseline create`, or any results file.")
+    ],
+    junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="JUnit XML file to write as well.")] = None,
+    overwrite: options.Overwrite = False,
+    margin: options.Margin = "5%",
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 6 where a value is undecided or missing.")] = False,
+    force: options.Force = False,
 ) -> None:
-    """Compare a run with a baseline: PASS (exit 0), FAIL (5: a value is slower, or its point failed) or CANNOT DECIDE (6: no
-    value could be told, or one looks far slower and is not decided); with --strict 6 where any is undecided or missing."""
+    """Check a run against a baseline: PASS, FAIL or CANNOT DECIDE.
+
+    FAIL (exit code 5): a value is slower, or its point failed. CANNOT DECIDE (6): no value could be decided, or one looks far
+    slower but is undecided. PASS (0): everything else.
+    """
     from clmembench.analysis.baseline_check import advice, judge
     from clmembench.report import comparison
 
@@ -101,7 +106,7 @@ def check(
     print(comparison.judgement_text(judged))
     print(comparison.as_text([str(against), str(path)], [found], everything=False))
     if judged.outcome == "FAIL":
-        exit_codes.stop(f"{judged.reason}: see in another run which of them stay so", exit_codes.REGRESSION)
+        exit_codes.stop(f"{judged.reason}: repeat the run to see which of them persist", exit_codes.REGRESSION)
     if judged.outcome == "CANNOT DECIDE":
         exit_codes.stop(f"{judged.reason}: {advice(judged)}", exit_codes.INCONCLUSIVE)
     if strict and judged.open:
@@ -132,8 +137,8 @@ def _compared(first: Run, second: Run, margin: float, force: bool) -> Comparison
 
 
 def _poolable(first: Run, second: Run, force: bool) -> None:
-    """Ends the command where two runs have points of another version or kernel in common, or none; or warns where that is
-    wanted: a baseline is of one state of each benchmark."""
+    """Ends the command where runs cannot be pooled: they share no point, or a benchmark of another version. With --force it
+    warns instead."""
     from clmembench.analysis import matching
 
     objections = matching.objections(first, second)
@@ -147,15 +152,15 @@ def _poolable(first: Run, second: Run, force: bool) -> None:
 
 
 def _same_device(first: Run, second: Run, force: bool) -> None:
-    """Ends the command where the baseline is of another model of device; two of one model are compared with a note."""
+    """Ends the command where the baseline is of another model of device; two devices of one model get a note."""
     then, now = first.header.device, second.header.device
     if then.name != now.name:
         why = f"{first.path} is a baseline of {then.name} and {second.path} a run of {now.name}"
         if not force:
-            exit_codes.stop(f"{why}: create a baseline of this device, use `compare`, or say --force", exit_codes.USAGE)
+            exit_codes.stop(f"{why}: create a baseline of this device, use `compare`, or add --force", exit_codes.USAGE)
         exit_codes.say(f"warning: {why}")
     elif then.uuid != now.uuid:
-        exit_codes.say(f"note: the baseline is of another {now.name}: what two of them differ by is in the intervals")
+        exit_codes.say(f"note: the baseline is of another {now.name}: the intervals include the difference between two of them")
 
 
 def _fraction(text: str) -> float:

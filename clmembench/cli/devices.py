@@ -1,4 +1,4 @@
-"""`devices`, `suites`, `describe`: what there is to measure, and with what."""
+"""`devices`, `suites` and `describe`: the devices of this host and the benchmarks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from clmembench.cli import exit_codes
+from clmembench.cli import exit_codes, options
 from clmembench.sanitize import line
 from clmembench.units import count, format_bytes, format_param, format_value
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def listed() -> list[DeviceInfo]:
-    """Every device. Ends the command with NO_DEVICE where there is none, or no driver can be asked."""
+    """Every device. Ends the command with NO_DEVICE where there is none, or pyopencl does not load."""
     from clmembench.runtimes import runtime
 
     try:
@@ -54,15 +54,18 @@ def _refuse(found: Sequence[DeviceInfo], text: str, several: bool) -> NoReturn:
     known = "; ".join(f"{i} {d.name}" for i, d in enumerate(found))
     problem = "matches several devices" if several else "matches no device"
     exit_codes.stop(
-        f"--device {text!r} {problem}: give an index, P:D, name~TEXT, uuid:HEX or pci:ADDRESS. There is: {known}",
+        f"--device {text!r} {problem}: give an index, P:D, name~TEXT, uuid:HEX or pci:ADDRESS. Devices: {known}",
         exit_codes.USAGE if several else exit_codes.NO_DEVICE,
     )
 
 
 def devices(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
-    """List the devices: GPUs first, each once, however often its driver is registered."""
+    """List the OpenCL devices of this host, GPUs first.
+
+    A device is listed once, however often its driver is registered.
+    """
     found = listed()
     if as_json:
         rows = [
@@ -99,7 +102,7 @@ def devices(
 
 
 def suites() -> None:
-    """List the suites and the benchmarks in each."""
+    """List the suites and their benchmarks."""
     from clmembench.benchmarks import discovered
     from clmembench.plan.selection import suites as known
 
@@ -110,8 +113,8 @@ def suites() -> None:
         print(f"{benchmark.name}: {benchmark.summary}")
 
 
-def describe(bench: Annotated[str, typer.Argument(help="A benchmark's name, as in `suites`.")]) -> None:
-    """Say what a benchmark measures, its axes, its metrics and its source."""
+def describe(bench: Annotated[str, typer.Argument(help="Name of a benchmark, as in `suites`.")]) -> None:
+    """Describe a benchmark: purpose, metrics, axes and source."""
     import inspect
 
     from clmembench.benchmarks import discovered
@@ -132,7 +135,7 @@ def describe(bench: Annotated[str, typer.Argument(help="A benchmark's name, as i
 
 
 def _values(name: str, axis: Axis) -> str:
-    """The values on the first device there is; without one they cannot be known. Their unit is what the axis' name declares."""
+    """The values on the first device, in the unit that the axis' name declares; they depend on a device."""
     from clmembench.runtimes import runtime
 
     try:

@@ -1,4 +1,4 @@
-"""`doctor`: what is wrong with this host for measuring, what to do about it, and what a device's claims are worth."""
+"""`doctor`: conditions of this host that disturb measurements, with remedies; claims about a device, checked by a run."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from typing import Annotated, Any
 
 import typer
 
-from clmembench.cli import devices, exit_codes
+from clmembench.cli import devices, exit_codes, options
 from clmembench.cli.stored import load, sheet_of
 
 
 def doctor(
-    device: Annotated[str | None, typer.Option("-d", "--device", help="One device, as for `run`; all if not given.")] = None,
+    device: options.AnyDevice = None,
     run: Annotated[
         Path | None,
-        typer.Option("--run", metavar="RUN", help="Hold a device's claims against this run, rather than look here."),
+        typer.Option("--run", metavar="RUN", help="Check the claims about the device of this run instead of this host."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
-    """Say what is wrong with this host and its devices for measuring, each with what to do about it."""
+    """Find what disturbs measurements on this host, with remedies."""
     claims = _audited(run) if run is not None else []
-    # a run may be looked at anywhere
+    # a stored run needs no device
     found = [] if run is not None and device is None else devices.listed()
     chosen = [devices.select(found, device)] if device is not None else found
-    answers = [_examined(found.index(info), info) for info in chosen]
+    results = [_examined(found.index(info), info) for info in chosen]
     if as_json:
         from clmembench.host import environment
 
-        print(json.dumps({"host": environment.host(), "devices": answers, "claims": claims}, indent=1))
+        print(json.dumps({"host": environment.host(), "devices": results, "claims": claims}, indent=1))
         return
     from clmembench.sanitize import line
 
-    for answer in answers:
-        good = "" if answer["complaints"] else "nothing to complain of"
-        print(line(f"{answer['index']}  {answer['device']}: {good}").rstrip())
-        for complaint in answer["complaints"]:
+    for result in results:
+        good = "" if result["complaints"] else "no issues found"
+        print(line(f"{result['index']}  {result['device']}: {good}").rstrip())
+        for complaint in result["complaints"]:
             print(line(f"   - {complaint['what']}: {complaint['remedy']}"))
     for claim in claims:
         print(line(f"{claim['verdict'] + ':':15}{claim['what']}: claimed {claim['claimed']}; {claim['found']}"))
     if run is not None and not claims:
-        print(line(f"{run} says nothing of the device's claims: run suite memory"))
+        print(line(f"{run} has no evidence on the device's claims: run suite memory"))
 
 
 def _examined(index: int, info: Any) -> dict[str, Any]:

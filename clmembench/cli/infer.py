@@ -1,4 +1,4 @@
-"""`infer`: what traces of accesses that anyone took say of caches and TLBs."""
+"""`infer`: caches and TLBs from traces of access latencies that any tool recorded."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from typing import Annotated
 
 import typer
 
-from clmembench.cli import exit_codes
+from clmembench.cli import exit_codes, options
 
 
 def infer(
     path: Annotated[
-        Path, typer.Argument(metavar="TRACES.csv", help="trace_id,array_bytes,stride_bytes,step,offset_bytes,latency.")
+        Path,
+        typer.Argument(metavar="TRACES.csv", help="Columns: trace_id,array_bytes,stride_bytes,step,offset_bytes,latency."),
     ],
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Every property with its interval, status, method and evidence.")
-    ] = False,
+    as_json: options.Json = False,
 ) -> None:
-    """Infer caches and TLBs from the latency of each access of a pointer chase, taken with CUDA, HIP, C or anything else."""
+    """Infer caches and TLBs from anyone's pointer-chase latencies.
+
+    The file has the latency of each access, recorded with CUDA, HIP, C or any other tool. JSON has every property with its
+    interval, status, method and evidence.
+    """
     from clmembench.infer.trace import traces
     from clmembench.report.hierarchy import hierarchy_json, tree
     from clmembench.results import trace_csv

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clmembench import units
-from clmembench.cli import devices, exit_codes, session
+from clmembench.cli import devices, exit_codes, options, session
 from clmembench.cli.command import Command
 from clmembench.cli.live_run import Run, Wanted, end
 
@@ -18,63 +18,58 @@ if TYPE_CHECKING:
     from clmembench.model import Benchmark, DeviceInfo
     from clmembench.plan.selection import Selection
 
-DEFAULT_BUDGET = "2m"
+DEFAULT_BUDGET, DEFAULT_TIMEOUT = "2m", "120s"
+
+
+def _option(name: str, metavar: str, help: str) -> Any:
+    return typer.Option(name, metavar=metavar, help=help)
 
 
 class Compare(Command):
-    """`compare`: with --live the command below, which has options of its own; each refuses what only the other one has."""
+    """`compare`: with --live the command below, which has its own options. Each refuses the options of the other."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The context of the command that is meant."""
         if "--live" not in args:
             sides = [arg for arg in args if arg.startswith(("--a-", "--b-"))]
             if sides:
-                exit_codes.stop(f"{sides[0]} is of a measurement: add --live, and leave out results files", exit_codes.USAGE)
+                exit_codes.stop(f"{sides[0]} is an option of --live: add --live, and leave out results files", exit_codes.USAGE)
         else:
-            app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
-            app.command("compare")(live)
+            app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None)
+            app.command("compare", cls=Command)(live)
             return typer.main.get_command(app).make_context(info_name, args, parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
 
 def live(
     paths: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
-    measured: Annotated[bool, typer.Option("--live", help="Measure A and B interleaved, rather than read runs.")] = False,
-    device: Annotated[str, typer.Option("-d", "--device", help="INDEX, P:D, name~TEXT, uuid:HEX or pci:ADDRESS.")] = "0",
-    bench: Annotated[list[str] | None, typer.Option("-b", "--bench", help="Only benchmarks matching this glob.")] = None,
-    axis: Annotated[
-        list[str] | None, typer.Option("-a", "--axis", help="Values of an axis: op=triad, array_bytes=64MiB.")
-    ] = None,
-    b_device: Annotated[str | None, typer.Option("--b-device", help="B is another device.")] = None,
-    b_axis: Annotated[list[str] | None, typer.Option("--b-axis", help="B has this value of an axis: work_group=64.")] = None,
-    a_env: Annotated[list[str] | None, typer.Option("--a-env", help="NAME=VALUE in the environment of A.")] = None,
-    b_env: Annotated[list[str] | None, typer.Option("--b-env", help="NAME=VALUE in the environment of B.")] = None,
-    a_kernels: Annotated[
-        Path | None, typer.Option("--a-kernels", help="Folder of .cl files that A has in place of its own.")
-    ] = None,
-    b_kernels: Annotated[
-        Path | None, typer.Option("--b-kernels", help="Folder of .cl files that B has in place of its own.")
-    ] = None,
-    a_python: Annotated[
-        Path | None, typer.Option("--a-python", help="Virtual environment whose clmembench measures A.")
-    ] = None,
-    b_python: Annotated[
-        Path | None, typer.Option("--b-python", help="Virtual environment whose clmembench measures B.")
-    ] = None,
-    budget: Annotated[str, typer.Option(help="Time for all; what is not decided by then is undecided.")] = DEFAULT_BUDGET,
-    timeout: Annotated[str, typer.Option(help="Time for one point before its process is ended.")] = "120s",
-    margin: Annotated[str, typer.Option(help="What counts as the same, such as 5%.", metavar="PERCENT")] = "5%",
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of the inputs and of which side comes first.")] = 0,
+    measured: Annotated[bool, typer.Option("--live", help="Measure A and B instead of reading results files.")] = False,
+    device: options.Device = None,
+    bench: options.Bench = None,
+    axis: options.Axis = None,
+    b_device: Annotated[str | None, _option("--b-device", "DEVICE", "Device of B; default: that of A.")] = None,
+    b_axis: Annotated[list[str] | None, _option("--b-axis", "NAME=VALUE", "Value of an axis in B, such as width=4.")] = None,
+    a_env: Annotated[list[str] | None, _option("--a-env", "NAME=VALUE", "Environment variable of A; repeatable.")] = None,
+    b_env: Annotated[list[str] | None, _option("--b-env", "NAME=VALUE", "Environment variable of B; repeatable.")] = None,
+    a_kernels: Annotated[Path | None, _option("--a-kernels", "DIR", "Folder of .cl files that replace those of A.")] = None,
+    b_kernels: Annotated[Path | None, _option("--b-kernels", "DIR", "Folder of .cl files that replace those of B.")] = None,
+    a_python: Annotated[Path | None, _option("--a-python", "DIR", "Virtual environment whose clmembench measures A.")] = None,
+    b_python: Annotated[Path | None, _option("--b-python", "DIR", "Virtual environment whose clmembench measures B.")] = None,
+    budget: Annotated[str, options.budget_option(DEFAULT_BUDGET)] = DEFAULT_BUDGET,
+    timeout: Annotated[str, options.timeout_option(DEFAULT_TIMEOUT)] = DEFAULT_TIMEOUT,
+    margin: options.Margin = "5%",
+    seed: options.Seed = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="NAME: records go to NAME-a.jsonl and NAME-b.jsonl; else in ./reports."),
+        options.output_option("Results files to write, NAME-a.jsonl and NAME-b.jsonl; default: in ./reports.", "NAME"),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results files.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object rather than a table.")] = False,
+    overwrite: options.Overwrite = False,
+    as_json: options.Json = False,
 ) -> None:
-    """Measure A and B interleaved, round by round, until every value is faster, slower or the same, or the budget is spent.
+    """Measure A and B interleaved until every value is decided.
 
-    B is A but for what --b-... changes. Exits with 5 where a value is slower, 6 where one is undecided, 4 where a side failed.
+    B differs from A by the --b-... options only. Each value becomes faster, slower or same, or stays undecided when --budget is
+    spent. The exit code is 5 where a value is slower, 6 where one is undecided, 4 where a side failed.
     """
     from clmembench.cli.compare import _fraction
 
@@ -83,8 +78,8 @@ def live(
     began, share = time.monotonic(), _fraction(margin)
     try:
         seconds, timeout_s = units.parse_seconds(budget), units.parse_seconds(timeout)
-        wanted = _sides((a_env, a_kernels, a_python), (b_env, b_kernels, b_python), device, b_device, b_axis or [])
-        selection, chosen = _selected(wanted, bench or [], axis or [], timeout_s, seed)
+        wanted = _sides((a_env, a_kernels, a_python), (b_env, b_kernels, b_python), device or "0", b_device, b_axis or [])
+        selection, chosen = _selected(wanted, bench or [], axis or [], timeout_s, seed or 0)
     except ValueError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     files = _files(wanted[0].info, output, overwrite)
@@ -104,10 +99,9 @@ def _sides(
     b_axis: list[str],
 ) -> tuple[Wanted, Wanted]:
     """Both sides with their devices. Raises ValueError for options that cannot be meant."""
-    from clmembench.cli.options import axes_of
     from clmembench.measure import ab_side
 
-    changes = axes_of(b_axis, [])
+    changes = options.axes_of(b_axis, [])
     for name, values in changes.items():
         if len(values) > 1:
             raise ValueError(f"--b-axis {name} has {len(values)} values: B is one choice")
@@ -136,7 +130,7 @@ def _sides(
 def _warn(a: Wanted, b: Wanted) -> None:
     """Say what a user may not have meant."""
     if a.words == b.words:
-        exit_codes.say("A and B are the same: whatever is called different is a false alarm")
+        exit_codes.say("A and B are the same: any value called faster or slower is a false alarm")
     if a.version != b.version:
         exit_codes.say(
             f"warning: A is clmembench {a.version} and B {b.version}: their worker processes may not understand this one"
@@ -147,8 +141,6 @@ def _selected(
     wanted: tuple[Wanted, Wanted], bench: list[str], axis: list[str], timeout_s: float, seed: int
 ) -> tuple[Selection, list[Benchmark]]:
     """What is measured. Raises ValueError where that is nothing, or no named points."""
-    from clmembench.cli.options import axes_of
-    from clmembench.cli.tune import taken
     from clmembench.host import cpu_topology
     from clmembench.measure.ab_rounds import check_named
     from clmembench.plan.selection import PLACE, Selection, check_axes, selected
@@ -158,7 +150,7 @@ def _selected(
     selection = Selection(
         suite="all" if bench else "quick",
         globs=tuple(bench),
-        axes=axes_of(axis, []),
+        axes=options.axes_of(axis, []),
         timeout_s=timeout_s,
         seed=seed,
         topology=cpu_topology.read() if a.info.kind == "cpu" else (),
@@ -174,7 +166,7 @@ def _selected(
     for benchmark in chosen:
         check_named(benchmark, selection)
     try:
-        return taken(a.info, selection, chosen, None), chosen
+        return session.with_stored_configurations(a.info, selection, chosen), chosen
     except tuned.TuningError as error:
         raise ValueError(str(error)) from error
 
@@ -186,7 +178,7 @@ def _files(info: DeviceInfo, output: Path | None, overwrite: bool) -> tuple[Path
     stem = output or session.default_path(info, str(ULID()))
     stem = stem.with_suffix("") if stem.suffix == ".jsonl" else stem
     found = stem.with_name(f"{stem.name}-a.jsonl"), stem.with_name(f"{stem.name}-b.jsonl")
-    session.free(found[0], overwrite)
+    session.check_output(found[0], overwrite)
     if found[0].parent.is_dir():  # in a folder that is not there yet, which has been said, nothing is in the way
-        session.free(found[1], overwrite)
+        session.check_output(found[1], overwrite)
     return found

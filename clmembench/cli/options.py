@@ -1,16 +1,110 @@
-"""Options that several commands read alike: the values of axes."""
+"""Options that several commands have, each defined once, and the parsing of their values."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from clmembench import units
+from clmembench.cli import exit_codes
 
 if TYPE_CHECKING:
     from clmembench.model import Value
+
+DEVICE_FORMS = "INDEX, P:D, name~TEXT, uuid:HEX or pci:ADDRESS"
+MAX_SEED = 2**31 - 1
+
+
+def device_option(what: str) -> Any:
+    """`--device` with a help text that begins with `what` it is for."""
+    return typer.Option("-d", "--device", metavar="DEVICE", help=f"{what}: {DEVICE_FORMS}.")
+
+
+def budget_option(default: str) -> Any:
+    """`--budget` of a command whose limit is `default`."""
+    text = f"Time limit of the whole command, such as 10m; default: {default}."
+    return typer.Option("--budget", metavar="TIME", help=text, show_default=False)
+
+
+def timeout_option(default: str) -> Any:
+    """`--timeout` of a command whose limit is `default`."""
+    text = f"Time limit of a point; its worker process is ended then. Default: {default}."
+    return typer.Option("--timeout", metavar="TIME", help=text, show_default=False)
+
+
+def output_option(help: str, metavar: str = "FILE") -> Any:
+    """`--output` of a command that writes something else than one results file."""
+    return typer.Option("-o", "--output", metavar=metavar, help=help)
+
+
+def processes_option(default: str, most: int | None = 100) -> Any:
+    """`--processes` of a command that starts `default` fresh processes, and never more than `most`."""
+    return typer.Option(
+        "--processes", metavar="N", min=1, max=most, help=f"Fresh processes that measure each point; default: {default}."
+    )
+
+
+def stored_run_argument(help: str) -> Any:
+    """The argument RUN of a command that measures without it."""
+    return typer.Argument(metavar="RUN", help=help, show_default=False)
+
+
+Device = Annotated[str | None, device_option("Device to measure, default 0")]
+AnyDevice = Annotated[str | None, device_option("Only this device")]
+Bench = Annotated[
+    list[str] | None, typer.Option("-b", "--bench", metavar="GLOB", help="Only benchmarks whose name matches; repeatable.")
+]
+Axis = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-a", "--axis", metavar="NAME=VALUES", help="Values of an axis: op=[triad,copy], array_bytes=64MiB; repeatable."
+    ),
+]
+Budget = Annotated[str | None, budget_option("no limit")]
+Timeout = Annotated[str | None, timeout_option("120s")]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed",
+        metavar="N",
+        min=0,
+        max=MAX_SEED,
+        help="Seed of the random inputs and of the measurement order; default: 0.",
+    ),
+]
+ResultsFile = Annotated[Path | None, output_option("Results file to write; default: a new file in ./reports.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace output files that exist.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Csv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
+Markdown = Annotated[bool, typer.Option("--md", help="Print Markdown tables.")]
+Latex = Annotated[bool, typer.Option("--latex", help="Print LaTeX tables (booktabs).")]
+Margin = Annotated[
+    str,
+    typer.Option(
+        "--margin", metavar="PERCENT", help="Equivalence margin; a smaller difference is never called faster or slower."
+    ),
+]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Compare changed benchmarks and other devices too, with a warning for each."),
+]
+StrictReading = Annotated[bool, typer.Option("--strict", help="Refuse a file that has a malformed line.")]
+
+FORMAT_FLAGS = {"json": "--json", "csv": "--csv", "md": "--md", "latex": "--latex"}
+
+
+def output_format(**wanted: bool) -> str:
+    """The one format that was asked for, of the names in FORMAT_FLAGS that the command has; "text" where there is none. Ends
+    the command where there are several."""
+    chosen = [name for name, is_wanted in wanted.items() if is_wanted]
+    if len(chosen) > 1:
+        *others, last = (FORMAT_FLAGS[name] for name in wanted)
+        exit_codes.stop(f"choose one of {', '.join(others)} and {last}", exit_codes.USAGE)
+    return chosen[0] if chosen else "text"
 
 
 def axes_of(given: list[str], matrices: list[Path]) -> Mapping[str, tuple[Value, ...]]:

@@ -1,125 +1,76 @@
-"""`peers`: ours, the best of the host's libraries and the theoretical limit in one table, by measuring or from a stored run."""
+"""`peers`: our kernels, the host's libraries and the theoretical limit in one table, by measuring or from a stored run."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench import units
-from clmembench.cli import devices, exit_codes, session, stored
+from clmembench.cli import options, session, stored, study
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
     from clmembench.measure.worker import Found
-    from clmembench.model import Card, DeviceInfo, Record, Run
-    from clmembench.plan.selection import Selection
+    from clmembench.model import DeviceInfo, Record, Run
+
+NO_EVIDENCE = "holds no benchmark of this table: measure it with clmembench peers -d DEVICE, or with clmembench run --reference"
+FOOTER = "Results: {0}\nMore: clmembench show {0}; clmembench report {0} -o report.html"
 
 
 def peers(
     context: typer.Context,
     path: Annotated[
-        Path | None, typer.Argument(metavar="RUN", help="A results file with references: show it, measure nothing.")
+        Path | None, options.stored_run_argument("Results file with peers; its table is shown and nothing is measured.")
     ] = None,
-    device: Annotated[
-        str | None, typer.Option("-d", "--device", help="INDEX (0 if not given), P:D, name~TEXT, uuid:HEX or pci:ADDRESS.")
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Every line with every peer, intervals and how each was timed.")
-    ] = False,
-    as_md: Annotated[bool, typer.Option("--md", help="A Markdown table.")] = False,
-    processes: Annotated[
-        int | None, typer.Option(min=1, max=100, help="Rounds of ours and the peers in turn, each in fresh processes; else 3.")
-    ] = None,
-    budget: Annotated[str | None, typer.Option(help="Time for all, such as 5m; what is left out has no line.")] = None,
-    timeout: Annotated[str | None, typer.Option(help="Time for one point before its process is ended; else 120s.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Of random inputs and orders; 0 if not given.")] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Results file; default in ./reports.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results file.")] = False,
+    device: options.Device = None,
+    as_json: options.Json = False,
+    as_md: options.Markdown = False,
+    processes: Annotated[int | None, options.processes_option("3, each a round of ours and of the peers")] = None,
+    budget: options.Budget = None,
+    timeout: options.Timeout = None,
+    seed: options.Seed = None,
+    output: options.ResultsFile = None,
+    overwrite: options.Overwrite = False,
 ) -> None:
-    """Ours beside this host's libraries (BLAS, SciPy, CuPy's, BabelStream, clpeak) and the theoretical limit, in one table."""
-    if as_json and as_md:
-        exit_codes.stop("choose one of --json and --md", exit_codes.USAGE)
-    form = "json" if as_json else "md" if as_md else "text"
-    if path is not None:
-        session.only_read(path, context)
-        show(_stored(path), form)
-        return
-    info = devices.select(devices.listed(), device or "0")
-    try:
-        chosen = _with_stored(_selection(budget, timeout, seed, processes), info)
-    except ValueError as error:
-        exit_codes.stop(str(error), exit_codes.USAGE)
-    session.free(output, overwrite)
+    """Compare our kernels with this host's libraries and the limit.
 
-    def measured(info: DeviceInfo, found: Found, known: Sequence[Record]) -> Iterator[Record]:
-        from clmembench.measure.runner import drive_all
-        from clmembench.plan import peers
-
-        return drive_all("opencl", info, found, peers.selections(chosen, info), chosen.budget_s)
-
-    kept, bad, interrupted = session.kept(info, chosen, _cards(chosen, info), measured, output, overwrite)
-    run = session.reread(kept)
-    if run.records:
-        show(run, form)
-    if form == "text":
-        name = line(str(kept))
-        print(f"Results: {name}\nMore: clmembench show {name}; clmembench report {name} -o report.html")
-    if interrupted:
-        exit_codes.stop(f"interrupted: {kept} holds every record up to here", exit_codes.INTERRUPTED)
-    if bad:
-        raise typer.Exit(exit_codes.FAILED)
+    Peers are BLAS, SciPy, cuBLAS, cuSPARSE, CUB, BabelStream and clpeak, where they are installed. They solve the same
+    problems, interleaved with ours. Problems that --budget leaves out have no line.
+    """
+    form = options.output_format(json=as_json, md=as_md)
+    given = study.Options(device, budget, timeout, seed, output, overwrite)
+    table = study.Study(lambda info: _measurement(info, given, processes), _has_evidence, NO_EVIDENCE, show, FOOTER)
+    study.measure_or_read(table, context, path, form, given)
 
 
-def _selection(budget: str | None, timeout: str | None, seed: int | None, processes: int | None) -> Selection:
-    """Raises ValueError for what is no duration."""
-    from clmembench.plan.selection import Selection
-
-    plain = Selection(suite="peers", seed=seed or 0, processes=processes, reference=True)
-    return replace(
-        plain,
-        budget_s=units.parse_seconds(budget) if budget else None,
-        timeout_s=units.parse_seconds(timeout) if timeout else plain.timeout_s,
-    )
-
-
-def _with_stored(selection: Selection, info: DeviceInfo) -> Selection:
-    """With the stored shapes of what is measured. Raises ValueError where the user's own file of them is damaged."""
+def _measurement(info: DeviceInfo, given: study.Options, processes: int | None) -> study.Measurement:
+    """Raises ValueError where the user's own file of stored configurations is damaged, too."""
     from clmembench.benchmarks import discovered
-    from clmembench.cli.tune import taken
+    from clmembench.measure.runner import drive_all
     from clmembench.plan import peers
 
-    return taken(info, selection, [discovered()[name] for name in peers.names(selection, info)], None)
+    plain = given.selection("peers", processes=processes, reference=True)
+    names = peers.names(plain, info)
+    selection = session.with_stored_configurations(info, plain, [discovered()[name] for name in names])
+
+    def records(info: DeviceInfo, found: Found) -> Iterator[Record]:
+        return drive_all("opencl", info, found, peers.selections(selection, info), selection.budget_s)
+
+    return study.Measurement(selection, names, records)
 
 
-def _cards(selection: Selection, info: DeviceInfo) -> Mapping[str, Card]:
-    """What the file keeps of the benchmarks that are run."""
-    from clmembench.plan import peers
-
-    return session.cards(peers.names(selection, info))
-
-
-def _stored(path: Path) -> Run:
-    """A stored run that the table has a line for. Ends the command where it holds nothing for it."""
+def _has_evidence(run: Run) -> bool:
     from clmembench.report.sections import peer_table
 
-    run = stored.load(path)
-    if not peer_table.speaks(run):
-        exit_codes.stop(
-            f"{path} holds nothing that this table is of: measure it with clmembench peers -d DEVICE, or with "
-            "clmembench run --reference",
-            exit_codes.USAGE,
-        )
-    return run
+    return peer_table.speaks(run)
 
 
 def show(run: Run, form: str) -> None:
-    """Print the table of a run in one of the forms."""
+    """Print the table of a run in one of the formats json, md and text."""
     from clmembench.gates.whole import judged_run
     from clmembench.report import rows, terminal
     from clmembench.report.sections import peer_table
@@ -133,5 +84,5 @@ def show(run: Run, form: str) -> None:
         print("\n".join(terminal.in_markdown([peer_table.as_section(run, lines)])))
     else:
         bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        made = terminal.aligned([peer_table.as_section(run, lines)], bold)
-        print("\n".join([line(terminal.device_line(run.header, sheet)), "", *made]))
+        table = terminal.aligned([peer_table.as_section(run, lines)], bold)
+        print("\n".join([line(terminal.device_line(run.header, sheet)), "", *table]))

@@ -1,10 +1,11 @@
-"""`run`: measure a device, keep every record, and end in a summary."""
+"""`run`: measure a device, write every record, and print a summary."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,212 +13,231 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clmembench import units
-from clmembench.cli import devices, exit_codes, options, session
+from clmembench.cli import devices, exit_codes, interrupted_run, options, session
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
-    from clmembench.model import Card, DeviceInfo, Run
+    from clmembench.measure.worker import Found
+    from clmembench.model import Benchmark, Card, DeviceInfo, Record, Run
     from clmembench.plan.selection import Selection
 
-IN_THE_FILE = (
-    "device", "suite", "bench", "axis", "matrix", "processes", "seed", "size", "output", "reference", "stored", "no_tuning",
-    "overwrite",
-)  # fmt: skip
-ARRAYS = 3  # the most of one size that a benchmark holds
+MAX_ARRAYS = 3  # of one size that a benchmark holds
+
+
+Suite = Annotated[
+    str | None,
+    typer.Option(
+        "-s",
+        "--suite",
+        metavar="SUITE",
+        help="quick, memory, access, sync, link, compute or all; default: quick, or all with --bench.",
+    ),
+]
+Matrix = Annotated[
+    list[Path] | None,
+    typer.Option("--matrix", metavar="FILE", help="Matrix Market file for spmv, in addition to -a matrix=...; repeatable."),
+]
+BenchmarkTimeout = Annotated[
+    str | None,
+    typer.Option("--benchmark-timeout", metavar="TIME", help="Time limit of a benchmark, as --budget; default: no limit."),
+]
+Processes = Annotated[int | None, options.processes_option("6 for points that depend on caches, else 1")]
+Reference = Annotated[
+    bool, typer.Option("--reference", help="Also measure this host's libraries on the same problems, interleaved.")
+]
+ArraySize = Annotated[
+    str | None,
+    typer.Option("--size", metavar="BYTES", help="Size of the largest array, such as 512MiB; default: fitted to the device."),
+]
+Resume = Annotated[
+    Path | None, typer.Option("--resume", metavar="FILE", help="Resume an interrupted run; its settings come from FILE.")
+]
+Tuning = Annotated[
+    Path | None,
+    typer.Option("--tuning", metavar="FILE", help="Stored configurations to use; default: those that `tune` stored."),
+]
+NoTuning = Annotated[bool, typer.Option("--no-tuning", help="Search every configuration anew, without stored ones.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Exit with 6 where a value is suspect.")]
+NoIsolate = Annotated[
+    bool, typer.Option("--no-isolate", help="Measure in this process, for debugging; a crash or a hang ends the run.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="List the points that would be measured, and measure nothing.")]
 
 
 def run(
     context: typer.Context,
-    device: Annotated[
-        str | None, typer.Option("-d", "--device", help="INDEX (0 if not given), P:D, name~TEXT, uuid:HEX or pci:ADDRESS.")
-    ] = None,
-    suite: Annotated[
-        str | None, typer.Option("-s", "--suite", help="quick, memory, sync, link, compute or all; see `suites`.")
-    ] = None,
-    bench: Annotated[list[str] | None, typer.Option("-b", "--bench", help="Only benchmarks matching this glob.")] = None,
-    axis: Annotated[
-        list[str] | None, typer.Option("-a", "--axis", help="Values of an axis: op=[triad,copy], array_bytes=64MiB.")
-    ] = None,
-    matrix: Annotated[
-        list[Path] | None, typer.Option("--matrix", help="A Matrix Market file for spmv; adds to -a matrix=...")
-    ] = None,
-    budget: Annotated[str | None, typer.Option(help="Time for the whole run, such as 10m; later points are skipped.")] = None,
-    timeout: Annotated[
-        str | None, typer.Option(help="Time for one point before its process is ended; 120s if not given.")
-    ] = None,
-    benchmark_timeout: Annotated[
-        str | None, typer.Option(help="Time for one benchmark; its later points are skipped. No limit if not given.")
-    ] = None,
-    processes: Annotated[
-        int | None, typer.Option(min=1, max=100, help="Fresh processes for each point; else 6 where caches decide, and 1.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, max=2**31 - 1, help="Of the random inputs and orders; 0 if not given.")
-    ] = None,
-    reference: Annotated[
-        bool,
-        typer.Option("--reference", help="Also what this host's libraries (NumPy, CuPy ...) and programs make of it, in turn."),
-    ] = False,
-    size: Annotated[str | None, typer.Option(help="Bytes of the largest array, such as 512MiB; else by device.")] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Results file; default in ./reports.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results file.")] = False,
-    resume: Annotated[
-        Path | None, typer.Option("--resume", metavar="FILE", help="Go on with a run that was cut off; its file says the rest.")
-    ] = None,
-    stored: Annotated[
-        Path | None, typer.Option("--tuning", metavar="FILE", help="Stored shapes in the place of your own; see `tune`.")
-    ] = None,
-    no_tuning: Annotated[bool, typer.Option("--no-tuning", help="Search every shape anew, as if none were stored.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 6 where a point is suspect.")] = False,
-    no_isolate: Annotated[
-        bool, typer.Option("--no-isolate", help="Measure in this process, for debugging: a crash or a hang ends the run.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="End in JSON as of `show --json` instead of a summary.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be measured and end.")] = False,
+    device: options.Device = None,
+    suite: Suite = None,
+    bench: options.Bench = None,
+    axis: options.Axis = None,
+    matrix: Matrix = None,
+    budget: options.Budget = None,
+    timeout: options.Timeout = None,
+    benchmark_timeout: BenchmarkTimeout = None,
+    processes: Processes = None,
+    seed: options.Seed = None,
+    reference: Reference = False,
+    size: ArraySize = None,
+    output: options.ResultsFile = None,
+    overwrite: options.Overwrite = False,
+    resume: Resume = None,
+    stored: Tuning = None,
+    no_tuning: NoTuning = False,
+    strict: Strict = False,
+    no_isolate: NoIsolate = False,
+    as_json: options.Json = False,
+    dry_run: DryRun = False,
 ) -> None:
-    """Measure a device: every record is kept as it is made, and the end is a summary for people."""
-    from clmembench.cli.tune import taken
-    from clmembench.host import cpu_topology
-    from clmembench.measure.runner import drive
-    from clmembench.plan import interleave, sweep
-    from clmembench.plan.selection import Selection, check_axes, selected
-    from clmembench.results import tuned
-    from clmembench.specs import sheets
+    """Measure a device, write every record, and print a summary.
 
+    Records are written as they are measured. Points left when a time limit is reached are skipped, and --resume measures them.
+    --json prints the values as `show --json` does.
+    """
+    earlier = None
     if resume is not None:
-        if session.on_command_line(context, IN_THE_FILE):
-            exit_codes.stop(
-                "--resume FILE says device, suite, axes, seed, size and tuning by itself: leave them out", exit_codes.USAGE
-            )
-        size = None  # which the environment may say
-        info, selection, earlier = _earlier(resume)
+        interrupted_run.refuse_options(context)
+        size = None  # an environment variable may set it
+        info, selection, earlier = interrupted_run.read(resume)
     else:
-        info, earlier = devices.select(devices.listed(), device or "0"), None
-    try:
+        info = devices.select(devices.listed(), device or "0")
+    with _usage_errors():
         if earlier is None:
-            selection = Selection(
-                suite=suite or ("all" if bench else "quick"),
-                globs=tuple(bench or ()),
-                axes=options.axes_of(axis or [], matrix or []),
-                processes=processes,
-                seed=seed or 0,
-                reference=reference,
-            )
-        selection = replace(
-            selection,
-            isolated=selection.isolated and not no_isolate,
-            topology=cpu_topology.read() if info.kind == "cpu" else (),
-            budget_s=units.parse_seconds(budget) if budget else selection.budget_s,
-            timeout_s=units.parse_seconds(timeout) if timeout else selection.timeout_s,
-            benchmark_s=units.parse_seconds(benchmark_timeout) if benchmark_timeout else selection.benchmark_s,
-        )
-        chosen = selected(selection)
-        info = _sized(info, units.parse_bytes(size)) if size else info
-        check_axes(chosen, info, selection)
+            selection = _selection(suite, bench, axis, matrix, processes, seed, reference)
+        selection = _with_limits(selection, info, no_isolate, budget, timeout, benchmark_timeout)
+        info = _with_array_size(info, units.parse_bytes(size)) if size else info
+        chosen = _chosen(info, selection)
         if earlier is None and not no_tuning:
-            selection = taken(info, selection, chosen, stored)
-        sheets.find(info)  # two sheets that match, or a damaged one, are better known before than after
-        if not any(next(sweep.explore(benchmark, info, selection), None) for benchmark in chosen):
-            raise ValueError("nothing to measure: no benchmark has a point with all these values; see describe")
-    except (ValueError, sheets.SpecError, tuned.TuningError) as error:
-        exit_codes.stop(str(error), exit_codes.USAGE)
+            selection = session.with_stored_configurations(info, selection, chosen, stored)
+        _check_points(info, selection, chosen)
     if earlier is not None:
-        _same(earlier, info, selection)
+        interrupted_run.check_conditions(earlier, session.header(info, selection, _cards(selection, info)))
         info = earlier.header.device
     else:
-        session.free(output, overwrite)
+        session.check_output(output, overwrite)
     if dry_run:
-        for benchmark in chosen:
-            print(line(f"{benchmark.name}: {sweep.outlook(benchmark, info, selection)}"))
-        if selection.reference:
-            print(line(f"references here: {', '.join(interleave.names(selection, info)) or 'none'}"))
+        _print_points(info, selection, chosen)
         return
-    path, bad, interrupted = session.kept(
-        info,
-        selection,
-        _cards(selection, info),
-        lambda info, found, known: drive("opencl", info, found, selection, known),
-        resume or output,
-        overwrite,
-        earlier,
-    )
-    suspect = _finish(path, as_json)
-    if interrupted:
-        exit_codes.stop(f"interrupted: {path} holds every record up to here", exit_codes.INTERRUPTED)
-    if bad:
-        raise typer.Exit(exit_codes.FAILED)
+    written = _measure(info, selection, resume or output, overwrite, earlier)
+    suspect = _print_results(written.path, as_json)
+    session.end(written)
     if strict and suspect:
         exit_codes.stop(f"{suspect} of the values above are suspect", exit_codes.INCONCLUSIVE)
 
 
-def _sized(info: DeviceInfo, array_bytes: int) -> DeviceInfo:
+@contextmanager
+def _usage_errors() -> Iterator[None]:
+    """End the command where what was asked for cannot be measured, or a file of the user's is damaged."""
+    from clmembench.results.tuned import TuningError
+    from clmembench.specs.sheets import SpecError
+
+    try:
+        yield
+    except (ValueError, SpecError, TuningError) as error:
+        exit_codes.stop(str(error), exit_codes.USAGE)
+
+
+def _selection(
+    suite: str | None,
+    bench: list[str] | None,
+    axis: list[str] | None,
+    matrix: list[Path] | None,
+    processes: int | None,
+    seed: int | None,
+    reference: bool,
+) -> Selection:
+    """What a new run measures, without its limits. Raises ValueError for what are no values of an axis."""
+    from clmembench.plan.selection import Selection
+
+    return Selection(
+        suite=suite or ("all" if bench else "quick"),
+        globs=tuple(bench or ()),
+        axes=options.axes_of(axis or [], matrix or []),
+        processes=processes,
+        seed=seed or 0,
+        reference=reference,
+    )
+
+
+def _with_limits(
+    selection: Selection,
+    info: DeviceInfo,
+    no_isolate: bool,
+    budget: str | None,
+    timeout: str | None,
+    benchmark_timeout: str | None,
+) -> Selection:
+    """The selection with the limits that were given, and with this host's CPUs. Raises ValueError for what is no duration."""
+    from clmembench.host import cpu_topology
+
+    return replace(
+        selection,
+        isolated=selection.isolated and not no_isolate,
+        topology=cpu_topology.read() if info.kind == "cpu" else (),
+        budget_s=units.parse_seconds(budget) if budget else selection.budget_s,
+        timeout_s=units.parse_seconds(timeout) if timeout else selection.timeout_s,
+        benchmark_s=units.parse_seconds(benchmark_timeout) if benchmark_timeout else selection.benchmark_s,
+    )
+
+
+def _chosen(info: DeviceInfo, selection: Selection) -> Sequence[Benchmark]:
+    """The benchmarks of a selection. Raises ValueError where there are none, or an axis has no such values."""
+    from clmembench.plan.selection import check_axes, selected
+
+    chosen = selected(selection)
+    check_axes(chosen, info, selection)
+    return chosen
+
+
+def _check_points(info: DeviceInfo, selection: Selection, chosen: Sequence[Benchmark]) -> None:
+    """Raises ValueError where there is no point to measure, and SpecError where two spec sheets match the device or one is
+    damaged, which is better known before the run than after it."""
+    from clmembench.plan import sweep
+    from clmembench.specs import sheets
+
+    sheets.find(info)
+    if not any(next(sweep.explore(benchmark, info, selection), None) for benchmark in chosen):
+        raise ValueError("nothing to measure: no benchmark has a point with all these values; see describe")
+
+
+def _print_points(info: DeviceInfo, selection: Selection, chosen: Sequence[Benchmark]) -> None:
+    from clmembench.plan import interleave, sweep
+
+    for benchmark in chosen:
+        print(line(f"{benchmark.name}: {sweep.outlook(benchmark, info, selection)}"))
+    if selection.reference:
+        print(line(f"peers here: {', '.join(interleave.names(selection, info)) or 'none'}"))
+
+
+def _measure(
+    info: DeviceInfo, selection: Selection, output: Path | None, overwrite: bool, earlier: Run | None
+) -> session.Written:
+    from clmembench.measure.runner import drive
+
+    def records(info: DeviceInfo, found: Found, known: Sequence[Record]) -> Iterator[Record]:
+        return drive("opencl", info, found, selection, known)
+
+    return session.measure_to_file(info, selection, _cards(selection, info), records, output, overwrite, earlier)
+
+
+def _with_array_size(info: DeviceInfo, array_bytes: int) -> DeviceInfo:
     """The device with the user's --size. Raises ValueError where it cannot hold arrays of that size."""
     size, largest = units.format_bytes(array_bytes), units.format_bytes(info.max_alloc_bytes)
     if array_bytes > info.max_alloc_bytes:
         raise ValueError(f"--size {size} is over this device's largest allocation, {largest}: lower it")
     memory = min(info.global_mem_bytes, info.host_mem_bytes if info.kind == "cpu" else info.global_mem_bytes)
-    if ARRAYS * array_bytes > memory:
+    if MAX_ARRAYS * array_bytes > memory:
         raise ValueError(
-            f"{ARRAYS} arrays of --size {size} are over this device's memory, {units.format_bytes(memory, 1)}: lower it"
+            f"{MAX_ARRAYS} arrays of --size {size} are over this device's memory, {units.format_bytes(memory, 1)}: lower it"
         )
     return replace(info, array_bytes=array_bytes)
 
 
-def _earlier(path: Path) -> tuple[DeviceInfo, Selection, Run]:
-    """The device as it is now, what was to be measured, and the run to go on with; ends the command where there is
-    none, or no such device."""
-    from clmembench.plan.selection import Selection
-    from clmembench.results import jsonl
-
-    if path.exists() and not path.is_file():  # on a pipe a reader would wait
-        exit_codes.stop(f"cannot go on with {path}: it is no regular file", exit_codes.USAGE)
-    try:
-        earlier = jsonl.read(path)
-    except jsonl.ResultsError as error:
-        exit_codes.stop(str(error), exit_codes.USAGE)
-    then = earlier.header
-    info = next((d for d in devices.listed() if d.id == then.device.id), None)
-    if info is None:
-        exit_codes.stop(
-            f"{path} is of {then.device.name} ({then.device.id}), which is not here: see devices", exit_codes.NO_DEVICE
-        )
-    selection = Selection(
-        suite=then.suite,
-        globs=tuple(name for name, card in then.benchmarks.items() if not card.peer_of),
-        axes=then.axes,
-        processes=then.processes,
-        seed=then.seed,
-        budget_s=then.budget_s,
-        timeout_s=then.timeout_s,
-        benchmark_s=then.benchmark_s,
-        isolated=then.isolated,
-        tuning=then.tuning,
-        reference=any(card.peer_of for card in then.benchmarks.values()),
-    )
-    for note in earlier.notes:
-        exit_codes.say(note)
-    return replace(info, array_bytes=then.device.array_bytes), selection, earlier
-
-
-def _same(earlier: Run, info: DeviceInfo, selection: Selection) -> None:
-    """Ends with a usage error where this is not the tool, device, driver, host or environment of the earlier part."""
-    from clmembench.results import jsonl
-
-    found = jsonl.mismatch(earlier.header, session.header(info, selection, _cards(selection, info)))
-    if found is not None:
-        what, then, now = found
-        exit_codes.stop(f"{earlier.path} is of another {what}, {then}, not {now}: start a new run", exit_codes.USAGE)
-    left = jsonl.unsaid(earlier.header)
-    if left:
-        exit_codes.say(f"warning: {earlier.path} does not say its {' and '.join(left)}: whether they are the same is not known")
-
-
-def _finish(path: Path, as_json: bool) -> int:
-    """Read the file back, as anybody else would, and print what it says. The number of suspect values."""
+def _print_results(path: Path, as_json: bool) -> int:
+    """Read the results file back like any other and print its summary, or its values as JSON. The number of suspect values."""
     from clmembench.report import rows, terminal
     from clmembench.report.sections import roofline_tables
 
-    stored = session.reread(path)
+    stored = session.read_back(path)
     sheet = rows.sheet_of(stored)
     stored, table = rows.judged_rows(stored, sheet)
     if as_json:
@@ -230,7 +250,7 @@ def _finish(path: Path, as_json: bool) -> int:
 
 
 def _cards(selection: Selection, info: DeviceInfo) -> Mapping[str, Card]:
-    """What the file keeps of the benchmarks that are run, and of the references beside them."""
+    """The benchmarks that the header keeps, and their peers."""
     from clmembench.plan import interleave
     from clmembench.plan.selection import selected
 

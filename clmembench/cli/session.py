@@ -1,4 +1,4 @@
-"""What commands that measure share: a device is held, probed and measured, and every record is kept as it is made."""
+"""Steps of every command that measures: lock the device, probe it, measure it, and write each record as it comes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
@@ -17,29 +17,46 @@ from clmembench.cli.progress import progress
 
 if TYPE_CHECKING:
     from clmembench.measure.worker import Found
-    from clmembench.model import Card, DeviceInfo, Header, Record, Run, Value
+    from clmembench.model import Benchmark, Card, DeviceInfo, Header, Record, Run, Value
     from clmembench.plan.selection import Selection
 
-    # the device with the features that were found, what probing found, and the records that there are already
-    Measured = Callable[[DeviceInfo, Found, Sequence[Record]], Iterator[Record]]
+    # the device with the features that were found, the result of probing it, and the records that the file has already
+    Records = Callable[[DeviceInfo, Found, Sequence[Record]], Iterator[Record]]
 
 BAD = ("failed", "wrong", "timeout")
 
 
+class Written(NamedTuple):
+    """A results file that was just written: its name, how many of its records are bad, and whether Ctrl-C ended it early."""
+
+    path: Path
+    bad: int
+    interrupted: bool
+
+
+def end(written: Written, holds: str = "") -> None:
+    """End the command with INTERRUPTED after Ctrl-C, saying what its files hold, or with FAILED where a record is bad."""
+    if written.interrupted:
+        holds = holds or f"{written.path} holds every record up to here"
+        exit_codes.stop(f"interrupted: {holds}", exit_codes.INTERRUPTED)
+    if written.bad:
+        raise typer.Exit(exit_codes.FAILED)
+
+
 def cards(names: Iterable[str]) -> Mapping[str, Card]:
-    """What a file keeps of the benchmarks that are run."""
+    """The benchmarks of a run as its header keeps them, by name."""
     from clmembench.benchmarks import discovered
     from clmembench.plan import sweep
 
     return {name: sweep.card(discovered()[name]) for name in names}
 
 
-READ_ONLY = ("path", "as_json", "as_csv", "as_md", "as_latex")  # what commands that measure also take with a stored run
+READING_OPTIONS = ("path", "as_json", "as_csv", "as_md", "as_latex")  # options that a command also takes with a stored run
 
 
 def on_command_line(context: typer.Context, names: Collection[str] | None = None, but: Collection[str] = ()) -> list[str]:
-    """The options given on the command line, all or these of them, as they are written there. What the environment says is a
-    default of the user's, and contradicts nothing."""
+    """The options given on the command line, all or these of them, as they are written there. Environment variables are the
+    user's defaults, and contradict nothing."""
     return [
         parameter.opts[0]
         for parameter in context.command.params
@@ -51,32 +68,48 @@ def on_command_line(context: typer.Context, names: Collection[str] | None = None
     ]
 
 
-def only_read(path: Path, context: typer.Context) -> None:
+def refuse_measuring_options(path: Path, context: typer.Context) -> None:
     """Ends the command where options that measure were given with a stored run."""
-    given = on_command_line(context, but=READ_ONLY)
+    given = on_command_line(context, but=READING_OPTIONS)
     if given:
         exit_codes.stop(
             f"{path} is a stored run, which is read and not measured: leave out RUN or {', '.join(given)}", exit_codes.USAGE
         )
 
 
-def free(output: Path | None, overwrite: bool, option: str = "-o") -> None:
+def check_output(output: Path | None, overwrite: bool, option: str = "-o") -> None:
     """Ends the command where no new results file can be made of that name."""
     if output is not None:
         output_file.check(output, overwrite, option)
 
 
-def kept(
+def with_stored_configurations(
+    info: DeviceInfo, selection: Selection, chosen: Sequence[Benchmark], path: Path | None = None
+) -> Selection:
+    """The selection with the stored configurations of the chosen benchmarks, from the file `path` or else the user's own and
+    the shipped ones. Raises TuningError for a damaged file of the user's; a damaged shipped one costs a warning."""
+    from clmembench.results import tuned
+
+    try:
+        found, complaints = tuned.in_use(info, chosen, path)
+    except tuned.TuningError as error:
+        raise tuned.TuningError(f"{error}: repair or remove it; run goes on without stored shapes by --no-tuning") from error
+    for complaint in complaints:
+        exit_codes.say(f"warning: {complaint}")
+    return replace(selection, tuning=found)
+
+
+def measure_to_file(
     info: DeviceInfo,
     selection: Selection,
     cards: Mapping[str, Card],
-    measured: Measured,
+    records: Records,
     output: Path | None,
     overwrite: bool = False,
     earlier: Run | None = None,
-) -> tuple[Path, int, bool]:
-    """Hold the device, probe it and measure it: the results file, the number of bad records, and whether Ctrl-C ended it early.
-    Ends the command where the device cannot be had or the file cannot be written."""
+) -> Written:
+    """Lock the device, probe it, and write its `records` to a results file, which is `output` or a new one in ./reports; a run
+    that was interrupted `earlier` is appended to. Ends the command where the device cannot be used or the file written."""
     from clmembench.host import device_lock
     from clmembench.measure import worker_process
     from clmembench.measure.worker import Job
@@ -90,8 +123,9 @@ def kept(
             head = replace(head, clock_step_ns=found.quantum_ns, claimed=tuple(sorted(claimed.features)))
             path = output or default_path(info, head.run_id)
             writer = jsonl.Writer.going_on(path) if earlier else jsonl.Writer(path, head, overwrite)
-            known = jsonl.read(path).records if earlier else ()  # again: until the lock was ours another run may have gone on
-            return path, *_measure(writer, measured(info, found, known), known)
+            # read again: another run may have appended to it before the lock was ours
+            known = jsonl.read(path).records if earlier else ()
+            return Written(path, *_write(writer, records(info, found, known), known))
     except device_lock.HeldError as error:
         exit_codes.stop(str(error), exit_codes.NO_DEVICE)
     except worker_process.ChildError as error:
@@ -103,8 +137,8 @@ def kept(
         exit_codes.stop("interrupted before anything was measured", exit_codes.INTERRUPTED)
 
 
-def _measure(writer: object, records: Iterator[Record], known: Sequence[Record]) -> tuple[int, bool]:
-    """Number of bad records, those known before among them, and whether Ctrl-C ended it early."""
+def _write(writer: object, records: Iterator[Record], known: Sequence[Record]) -> tuple[int, bool]:
+    """Write records as they come: the number of bad ones, known ones included, and whether Ctrl-C ended it early."""
     from clmembench.results.jsonl import Writer
 
     assert isinstance(writer, Writer)
@@ -123,8 +157,8 @@ def _measure(writer: object, records: Iterator[Record], known: Sequence[Record])
 
 
 def is_bad(record: Record) -> bool:
-    """A trial that fails costs nothing, but one that is wrong shows a device that computes wrongly. Another library that fails
-    or is wrong is no fault of the device's: its record says so."""
+    """Whether a record makes the command exit with FAILED. A failed trial of a search does not, but a wrong one does: the
+    device computes wrongly. A failed or wrong peer is no fault of the device, and its record says so."""
     from clmembench.benchmarks import discovered
 
     known = discovered().get(record.benchmark)
@@ -134,7 +168,7 @@ def is_bad(record: Record) -> bool:
 
 
 def header(info: DeviceInfo, selection: Selection, cards: Mapping[str, Card]) -> Header:
-    """The first line of a results file: what is about to run, on what, with which tool."""
+    """The header of a results file: what is measured, on which device and host, with which tool."""
     from ulid import ULID
 
     from clmembench.host import environment, sensors
@@ -170,8 +204,8 @@ def header(info: DeviceInfo, selection: Selection, cards: Mapping[str, Card]) ->
 
 
 def _inputs(axes: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
-    """The files among the values of axes, and hashes of them: of the same name there may be another tomorrow. Ends the command
-    where one cannot be read."""
+    """Hashes of the files among the values of axes, by name, since a file of that name may change. Ends the command where one
+    cannot be read."""
     from clmembench.benchmarks.spmv import matrices
     from clmembench.results import content_hash
 
@@ -184,8 +218,8 @@ def _inputs(axes: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
         exit_codes.stop(f"cannot read {error.filename}: {error.strerror}", exit_codes.USAGE)
 
 
-def reread(path: Path) -> Run:
-    """The file that was just written, read as anybody else would. Ends the command where it is gone."""
+def read_back(path: Path) -> Run:
+    """The results file that was just written, read like any other. Ends the command where it is gone."""
     from clmembench.results import jsonl
 
     try:
@@ -195,7 +229,7 @@ def reread(path: Path) -> Run:
 
 
 def default_path(info: DeviceInfo, run_id: str) -> Path:
-    """Where a run is kept unless the user says: by day, device and the end of its id."""
+    """The default results file of a run, named after its day, its device and the end of its id."""
     return Path("reports") / f"{datetime.now(UTC):%Y%m%d}-{_slug(info.name)}-{run_id[-8:].lower()}.jsonl"
 
 

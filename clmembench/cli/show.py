@@ -1,4 +1,4 @@
-"""`show` and `report`: what stored runs say."""
+"""`show` and `report`: stored runs as summaries, tables and pages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from clmembench.cli import exit_codes, output_file, stored
+from clmembench.cli import exit_codes, options, output_file, stored
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
@@ -18,51 +18,60 @@ if TYPE_CHECKING:
 
 
 def show(
-    path: Annotated[Path, typer.Argument(metavar="RUN", help="A results file.")],
-    as_json: Annotated[bool, typer.Option("--json", help="A list with one object for each point and metric.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="One line for each point and metric.")] = False,
-    as_md: Annotated[bool, typer.Option("--md", help="A Markdown table of every point and metric.")] = False,
-    as_latex: Annotated[bool, typer.Option("--latex", help="The same table for LaTeX, with booktabs.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse a file with a bad line, rather than read the rest.")] = False,
+    path: Annotated[Path, typer.Argument(metavar="RUN", help="Results file.")],
+    as_json: options.Json = False,
+    as_csv: options.Csv = False,
+    as_md: options.Markdown = False,
+    as_latex: options.Latex = False,
+    strict: options.StrictReading = False,
 ) -> None:
-    """Show a stored run: its summary, or every value as JSON, CSV, Markdown or LaTeX."""
+    """Show the summary of a stored run, or every value as a table.
+
+    Without an option it prints the summary that `run` ends with, and the memory hierarchy where it was measured. JSON, CSV,
+    Markdown and LaTeX have one object or line for each point and metric.
+    """
     from clmembench.cli import topology
     from clmembench.report import rows, terminal
+    from clmembench.report.hierarchy import from_runs
     from clmembench.report.sections import roofline_tables
 
-    if as_json + as_csv + as_md + as_latex > 1:
-        exit_codes.stop("choose one of --json, --csv, --md and --latex", exit_codes.USAGE)
-    found = stored.load(path, strict)
-    sheet = stored.sheet_of(found)
-    found, table = rows.judged_rows(found, sheet)
-    if as_json:
-        print(rows.to_json(table, roofline_tables.by_point(found, table, sheet)))
-    elif as_csv:
+    form = options.output_format(json=as_json, csv=as_csv, md=as_md, latex=as_latex)
+    run = stored.load(path, strict)
+    sheet = stored.sheet_of(run)
+    run, table = rows.judged_rows(run, sheet)
+    if form == "json":
+        print(rows.to_json(table, roofline_tables.by_point(run, table, sheet)))
+    elif form == "csv":
         print(rows.to_csv(table), end="")
-    elif as_md:
+    elif form == "md":
         print(rows.to_markdown(table))
-    elif as_latex:
+    elif form == "latex":
         print(rows.to_latex(table))
     else:
-        print(terminal.as_text(found, table, sheet, bold=sys.stdout.isatty() and not _no_color()))
-        if topology.is_chased(found):
-            topology.show(found, "tree")
+        print(terminal.as_text(run, table, sheet, bold=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
+        if from_runs.has_chases(run):
+            topology.show(run, "text")
 
 
 def report(
-    paths: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Results files, any number and any devices.")],
-    form: Annotated[Literal["html", "md"], typer.Option("-f", "--format", help="html (one file, no script) or md.")] = "html",
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to; standard output if not given.")] = None,
+    paths: Annotated[list[Path], typer.Argument(metavar="RUN", help="Results files of any number of devices.")],
+    form: Annotated[
+        Literal["html", "md"], typer.Option("-f", "--format", help="html is one file without scripts; md is Markdown.")
+    ] = "html",
+    output: Annotated[Path | None, options.output_option("File to write; default: standard output.")] = None,
     beside: Annotated[
-        list[str] | None, typer.Option("--beside", help="Also what papers published of a device: a name in platforms/, or all.")
+        list[str] | None,
+        typer.Option(
+            "--beside", metavar="NAME", help="Add published results of this sheet in platforms/, or of all; repeatable."
+        ),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse files with a bad line, rather than read the rest.")] = False,
+    overwrite: options.Overwrite = False,
+    strict: options.StrictReading = False,
 ) -> None:
-    """Make one report over any number of runs and devices."""
-    from clmembench.cli import topology
+    """Write one report on any number of runs and devices."""
     from clmembench.host.cpu_topology import usable_cpus
     from clmembench.report import fleet, page
+    from clmembench.report.hierarchy import from_runs
     from clmembench.results import jsonl
     from clmembench.specs import sheets
 
@@ -74,14 +83,14 @@ def report(
     try:
         others = sheets.beside(beside or [])
         if len(paths) > fleet.MANY:
-            groups = fleet.grouped(_noted(fleet.digests(paths, strict, len(usable_cpus()))))
+            groups = fleet.grouped(_with_notes_printed(fleet.digests(paths, strict, len(usable_cpus()))))
             paths = fleet.speakers(groups)
         runs = [stored.load(path, strict) for path in paths]
-        runs, dissected = topology.consistent(runs, list(map(topology.dissected, runs)))
+        runs, hierarchies = from_runs.check_together(runs, list(map(from_runs.hierarchy_of, runs)))
         if form == "html":
-            made = page.as_html(runs, others, dissected, groups)
+            made = page.as_html(runs, others, hierarchies, groups)
         else:
-            made = (page.many_as_markdown(groups) if groups else "") + page.as_markdown(runs, others, dissected)
+            made = (page.many_as_markdown(groups) if groups else "") + page.as_markdown(runs, others, hierarchies)
     except (sheets.SpecError, jsonl.ResultsError) as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     except fleet.WorkerError as error:
@@ -93,20 +102,17 @@ def report(
     print(line(f"wrote {output}"), file=sys.stderr)
 
 
-def _noted(found: Iterable[fleet.Digest]) -> Iterator[fleet.Digest]:
-    """The same; what was odd about a file goes to standard error."""
-    for one in found:
-        for note in one.notes:
+def _with_notes_printed(digests: Iterable[fleet.Digest]) -> Iterator[fleet.Digest]:
+    """The digests; notes on their files go to standard error."""
+    for digest in digests:
+        for note in digest.notes:
             exit_codes.say(note)
-        yield one
+        yield digest
 
 
 def _in_any_encoding(page: str) -> str:
-    """A page that says its letters are UTF-8: where standard output's are others, those beyond ASCII by their numbers."""
+    """A page that declares UTF-8; for a standard output of another encoding, with letters beyond ASCII as numeric
+    references."""
     if (sys.stdout.encoding or "").lower().replace("-", "") == "utf8":
         return page
     return page.encode("ascii", "xmlcharrefreplace").decode()
-
-
-def _no_color() -> bool:
-    return bool(os.environ.get("NO_COLOR"))

@@ -1,105 +1,123 @@
-"""`tune`: search the best shapes of benchmarks on a device, and store them for `run`; which of those a run takes."""
+"""`tune`: search the best configurations of benchmarks on a device, and store them for `run`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from clmembench import units
-from clmembench.cli import devices, exit_codes, output_file, session
+from clmembench.cli import devices, exit_codes, options, output_file, session
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
-    from clmembench.measure.worker import Found
+    from clmembench.measure.worker import Found as ProbeResult
     from clmembench.model import Benchmark, DeviceInfo, Record, Value
     from clmembench.plan.selection import Selection
     from clmembench.tune.candidates import Outcome
 
-Among = Mapping[str, tuple["Value", ...]]
+AllowedValues = Mapping[str, tuple["Value", ...]]
+Found = Sequence[tuple["Benchmark", Sequence["Outcome"]]]
+DEFAULT_BUDGET, DEFAULT_TIMEOUT = "5m", "120s"
 
 
 def tune(
     bench: Annotated[
-        list[str] | None, typer.Argument(metavar="[BENCH...]", help="Benchmarks, or globs; else all that have tuning axes.")
+        list[str] | None,
+        typer.Argument(metavar="BENCH", help="Benchmarks, or globs; default: all that have tuning axes.", show_default=False),
     ] = None,
-    device: Annotated[
-        str | None, typer.Option("-d", "--device", help="INDEX (0 if not given), P:D, name~TEXT, uuid:HEX or pci:ADDRESS.")
-    ] = None,
-    axis: Annotated[
-        list[str] | None, typer.Option("-a", "--axis", help="Only these values of an axis: n=[1024,4096], width=4.")
-    ] = None,
-    budget: Annotated[str, typer.Option(help="Time for all of it; what is not decided by then is not stored.")] = "5m",
-    timeout: Annotated[str, typer.Option(help="Time for one point before its process is ended.")] = "120s",
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Of random inputs, orders and starts.")] = 0,
+    device: options.Device = None,
+    axis: options.Axis = None,
+    budget: Annotated[str, options.budget_option(DEFAULT_BUDGET)] = DEFAULT_BUDGET,
+    timeout: Annotated[str, options.timeout_option(DEFAULT_TIMEOUT)] = DEFAULT_TIMEOUT,
+    seed: options.Seed = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="File that the shapes are put into; else your own, which `run` reads.")
+        Path | None, options.output_option("File of configurations to add to; default: your own, which `run` reads.")
     ] = None,
-    records: Annotated[Path | None, typer.Option("--records", help="Results file of all trials; default in ./reports.")] = None,
+    records: Annotated[
+        Path | None,
+        typer.Option("--records", metavar="FILE", help="Results file of all trials; default: a new file in ./reports."),
+    ] = None,
 ) -> None:
-    """Search the best shapes of benchmarks on this device, prove them beside the first choice, and store them for `run`."""
-    from clmembench.plan import sweep
+    """Search the best configuration of each point, and store it.
+
+    A candidate replaces the first configuration only after interleaved measurements show that it is better. `run` uses what is
+    stored. Points that --budget leaves undecided are not stored.
+    """
     from clmembench.results import tuned
-    from clmembench.specs import sheets
-    from clmembench.tune import candidates, search
+    from clmembench.specs.sheets import SpecError
 
     info = devices.select(devices.listed(), device or "0")
     path = output or tuned.own_path()
     if output is not None:
-        output_file.check(output, overwrite=True, name="shapes.toml")  # what is there is added to
+        output_file.check(output, overwrite=True, name="shapes.toml")  # entries are added to it
     try:
-        seconds = units.parse_seconds(budget)
-        chosen = _tunable(bench or ["*"])
-        selection, among = _selection(chosen, info, axis or [], units.parse_seconds(timeout), seed)
-        family = tuned.family(info)
-        if path.exists():
-            tuned.load(path)  # a damaged one is better known before than after
-        selection = taken(info, selection, chosen, None)
-        if not any(candidates.contests(benchmark, info, selection, among) for benchmark in chosen):
-            raise ValueError("nothing to tune: no point has several shapes with all these values; see describe")
-    except (ValueError, sheets.SpecError, tuned.TuningError) as error:
+        budget_s = units.parse_seconds(budget)
+        case = _case(info, bench or ["*"], axis or [], units.parse_seconds(timeout), seed or 0, path)
+    except (ValueError, SpecError, tuned.TuningError) as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
-    session.free(records, False, "--records")
-    told: list[tuple[Benchmark, Sequence[Outcome]]] = []
-
-    def measured(info: DeviceInfo, found: Found, known: Sequence[Record]) -> Iterator[Record]:
-        def store(benchmark: Benchmark, outcomes: Sequence[Outcome]) -> None:
-            told.append((benchmark, outcomes))
-            tuned.save(path, [t for o in outcomes if (t := search.entry(o, benchmark, info, family)) is not None])
-
-        wanted = [(benchmark, candidates.contests(benchmark, info, selection, among)) for benchmark in chosen]
-        return search.measured("opencl", info, found, selection, [w for w in wanted if w[1]], seconds, store)
-
-    try:
-        tuned.ready(path)
-        cards = {benchmark.name: sweep.card(benchmark) for benchmark in chosen}
-        kept, bad, interrupted = session.kept(info, selection, cards, measured, records)
-    except tuned.TuningError as error:
-        exit_codes.stop(str(error), exit_codes.INTERNAL)
-    _say(told, path, kept)
-    if interrupted:
-        exit_codes.stop(f"interrupted: {path} holds what was decided up to here, {kept} every record", exit_codes.INTERRUPTED)
-    if bad:
-        raise typer.Exit(exit_codes.FAILED)
+    session.check_output(records, False, "--records")
+    found, written = _search(info, case, budget_s, path, records)
+    _print_outcomes(found, path, written.path)
+    session.end(written, f"{path} holds what was decided up to here, {written.path} every record")
 
 
-def taken(info: DeviceInfo, selection: Selection, chosen: Sequence[Benchmark], path: Path | None) -> Selection:
-    """The selection with the stored shapes of the chosen benchmarks. Raises TuningError for a user's own file that is damaged,
-    with what to do; of a shipped one it is said on standard error."""
-    from dataclasses import replace
+class _Case(NamedTuple):
+    """The benchmarks that are tuned, the selection of their points, and the values that the user named on tuning axes."""
 
+    benchmarks: Sequence[Benchmark]
+    selection: Selection
+    allowed: AllowedValues
+
+    def points(self, info: DeviceInfo) -> list[tuple[Benchmark, Any]]:
+        """Each benchmark with its points that have several configurations."""
+        from clmembench.tune import candidates
+
+        cases = [(b, candidates.contests(b, info, self.selection, self.allowed)) for b in self.benchmarks]
+        return [case for case in cases if case[1]]
+
+
+def _case(info: DeviceInfo, bench: list[str], axis: list[str], timeout_s: float, seed: int, path: Path) -> _Case:
+    """What is tuned. Raises ValueError where that is nothing, SpecError where two spec sheets match the device, and TuningError
+    where the file of configurations is damaged, which is better known before the search than after it."""
     from clmembench.results import tuned
 
+    chosen = _tunable(bench)
+    selection, allowed = _selection(chosen, info, axis, timeout_s, seed)
+    tuned.family(info)
+    if path.exists():
+        tuned.load(path)
+    case = _Case(chosen, session.with_stored_configurations(info, selection, chosen), allowed)
+    if not case.points(info):
+        raise ValueError("nothing to tune: no point has several configurations with all these values; see describe")
+    return case
+
+
+def _search(info: DeviceInfo, case: _Case, budget_s: float, path: Path, output: Path | None) -> tuple[Found, session.Written]:
+    """Search, and store the best configurations of each benchmark when it is done: what was found, and the results file. Ends
+    the command where either file cannot be written."""
+    from clmembench.results import tuned
+    from clmembench.tune import search
+
+    family = tuned.family(info)
+    found: list[tuple[Benchmark, Sequence[Outcome]]] = []
+
+    def store(benchmark: Benchmark, outcomes: Sequence[Outcome]) -> None:
+        found.append((benchmark, outcomes))
+        tuned.save(path, [t for o in outcomes if (t := search.entry(o, benchmark, info, family)) is not None])
+
+    def records(info: DeviceInfo, probed: ProbeResult, known: Sequence[Record]) -> Iterator[Record]:
+        return search.measured("opencl", info, probed, case.selection, case.points(info), budget_s, store)
+
+    cards = session.cards(benchmark.name for benchmark in case.benchmarks)
     try:
-        found, complaints = tuned.in_use(info, chosen, path)
+        tuned.ready(path)
+        return found, session.measure_to_file(info, case.selection, cards, records, output)
     except tuned.TuningError as error:
-        raise tuned.TuningError(f"{error}: repair or remove it; run goes on without stored shapes by --no-tuning") from error
-    for complaint in complaints:
-        exit_codes.say(f"warning: {complaint}")
-    return replace(selection, tuning=found)
+        exit_codes.stop(str(error), exit_codes.INTERNAL)
 
 
 def _tunable(globs: Sequence[str]) -> list[Benchmark]:
@@ -115,20 +133,20 @@ def _tunable(globs: Sequence[str]) -> list[Benchmark]:
 
 def _selection(
     chosen: Sequence[Benchmark], info: DeviceInfo, axis: list[str], timeout_s: float, seed: int
-) -> tuple[Selection, Among]:
-    """What is tuned, and the values that the user named on tuning axes. Raises ValueError for one that is on no such axis."""
-    from clmembench.cli.options import axes_of
+) -> tuple[Selection, AllowedValues]:
+    """The selection of what is tuned, and the values that the user named on tuning axes. Raises ValueError for an axis or a
+    value that no benchmark has."""
     from clmembench.plan.selection import Selection, check_axes
 
-    given = axes_of(axis, [])
+    given = options.axes_of(axis, [])
     names = {name for benchmark in chosen for name, known in benchmark.axes.items() if known.tuning}
-    among = {name: values for name, values in given.items() if name in names}
-    for name, values in among.items():
+    allowed = {name: values for name, values in given.items() if name in names}
+    for name, values in allowed.items():
         known = [v for benchmark in chosen if name in benchmark.axes for v in benchmark.axes[name].values(info)]
         for value in values:
             if value not in known:
                 there = ", ".join(map(str, dict.fromkeys(known)))
-                raise ValueError(f"-a {name}: {value!r} is none of the values that run may take, {there}")
+                raise ValueError(f"-a {name}: {value!r} is not one of the values on this device, {there}")
     plain = {name: values for name, values in given.items() if name not in names}
     for name in plain:
         if not any(name in benchmark.axes for benchmark in chosen):
@@ -136,28 +154,28 @@ def _selection(
             raise ValueError(f"no axis {name!r} here: choose from {there}")
     selection = Selection(suite="tune", axes=plain, timeout_s=timeout_s, seed=seed)
     check_axes(chosen, info, selection)
-    return selection, among
+    return selection, allowed
 
 
-def _say(told: Sequence[tuple[Benchmark, Sequence[Outcome]]], path: Path, kept: Path) -> None:
-    """What was found of each point, and where it is."""
+def _print_outcomes(found: Found, path: Path, records: Path) -> None:
+    """Print what was found of each point, and the names of both files."""
     stored = 0
-    for benchmark, outcomes in told:
-        for found in outcomes:
-            stored += found.best is not None
-            print(line(f"{benchmark.name} {units.format_params(found.params)}: {_said(found)}"))
-    points = "1 shape is" if stored == 1 else f"{stored} shapes are"
-    print(line(f"Tuning: {points} stored in {path}"))
-    print(line(f"Results: {kept}"))
+    for benchmark, outcomes in found:
+        for outcome in outcomes:
+            stored += outcome.best is not None
+            print(line(f"{benchmark.name} {units.format_params(outcome.params)}: {_outcome_text(outcome)}"))
+    count = "1 configuration is" if stored == 1 else f"{stored} configurations are"
+    print(line(f"Tuning: {count} stored in {path}"))
+    print(line(f"Results: {records}"))
 
 
-def _said(found: Outcome) -> str:
-    tried = f"{found.tried} of {found.shapes} shapes tried"
+def _outcome_text(found: Outcome) -> str:
+    tried = f"{found.tried} of {found.shapes} configurations tried"
     ratio = f"{found.ratio.value:.3f} ({found.ratio.low:.3f} to {found.ratio.high:.3f})" if found.ratio else ""
     if found.best is None:
         return f"undecided, nothing is stored: {found.reason}; {tried}"
     if found.best is found.first:
         near = f"; {units.format_params(found.winner)} is {ratio} times as good" if ratio else ""
-        return f"{units.format_params(found.best)}: the first choice is the best{near}; {tried}"
-    gain = f"{ratio} times as good as the first choice, {units.format_params(found.first)}"
-    return f"{units.format_params(found.best)}: {gain if ratio else 'the first choice does not run'}; {tried}"
+        return f"{units.format_params(found.best)}: the first configuration is the best{near}; {tried}"
+    gain = f"{ratio} times as good as the first configuration, {units.format_params(found.first)}"
+    return f"{units.format_params(found.best)}: {gain if ratio else 'the first configuration does not run'}; {tried}"

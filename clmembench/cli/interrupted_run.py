@@ -1,0 +1,75 @@
+"""`run --resume FILE`: read an interrupted run, and check that it can be continued here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from clmembench.cli import devices, exit_codes, session
+
+if TYPE_CHECKING:
+    from clmembench.model import DeviceInfo, Header, Run
+    from clmembench.plan.selection import Selection
+
+KEPT_IN_THE_FILE = (  # parameters that --resume takes from the file
+    "device", "suite", "bench", "axis", "matrix", "processes", "seed", "size", "output", "reference", "stored", "no_tuning",
+    "overwrite",
+)  # fmt: skip
+
+
+def refuse_options(context: typer.Context) -> None:
+    """Ends the command where options on the command line would contradict the file."""
+    if session.on_command_line(context, KEPT_IN_THE_FILE):
+        exit_codes.stop("--resume takes device, suite, axes, seed, size and tuning from FILE: leave them out", exit_codes.USAGE)
+
+
+def read(path: Path) -> tuple[DeviceInfo, Selection, Run]:
+    """The device as it is now, the selection of the interrupted run, and that run. Ends the command where the file is none, or
+    the device is not here."""
+    from clmembench.plan.selection import Selection
+    from clmembench.results import jsonl
+
+    if path.exists() and not path.is_file():  # on a pipe a reader would wait
+        exit_codes.stop(f"cannot resume {path}: it is no regular file", exit_codes.USAGE)
+    try:
+        earlier = jsonl.read(path)
+    except jsonl.ResultsError as error:
+        exit_codes.stop(str(error), exit_codes.USAGE)
+    then = earlier.header
+    info = next((d for d in devices.listed() if d.id == then.device.id), None)
+    if info is None:
+        exit_codes.stop(
+            f"{path} is of {then.device.name} ({then.device.id}), which is not here: see devices", exit_codes.NO_DEVICE
+        )
+    selection = Selection(
+        suite=then.suite,
+        globs=tuple(name for name, card in then.benchmarks.items() if not card.peer_of),
+        axes=then.axes,
+        processes=then.processes,
+        seed=then.seed,
+        budget_s=then.budget_s,
+        timeout_s=then.timeout_s,
+        benchmark_s=then.benchmark_s,
+        isolated=then.isolated,
+        tuning=then.tuning,
+        reference=any(card.peer_of for card in then.benchmarks.values()),
+    )
+    for note in earlier.notes:
+        exit_codes.say(note)
+    return replace(info, array_bytes=then.device.array_bytes), selection, earlier
+
+
+def check_conditions(earlier: Run, now: Header) -> None:
+    """Ends the command where the tool, device, driver, host or environment differs from the run that is resumed."""
+    from clmembench.results import jsonl
+
+    found = jsonl.mismatch(earlier.header, now)
+    if found is not None:
+        what, before, here = found
+        exit_codes.stop(f"{earlier.path} is of another {what}, {before}, not {here}: start a new run", exit_codes.USAGE)
+    left = jsonl.unsaid(earlier.header)
+    if left:
+        exit_codes.say(f"warning: {earlier.path} does not say its {' and '.join(left)}: whether they are the same is not known")

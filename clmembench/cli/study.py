@@ -1,0 +1,99 @@
+"""Commands that either measure a device or read a stored run of such a measurement: advise, peers, topology and casestudy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from clmembench import units
+from clmembench.cli import devices, exit_codes, session, stored
+from clmembench.sanitize import line
+
+if TYPE_CHECKING:
+    from clmembench.measure.worker import Found
+    from clmembench.model import DeviceInfo, Record, Run
+    from clmembench.plan.selection import Selection
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Everything that one command measures: the selection that its file's header keeps, the names of its benchmarks, and their
+    records, as they are measured on a device with the features that were found."""
+
+    selection: Selection
+    benchmarks: Iterable[str]
+    records: Callable[[DeviceInfo, Found], Iterator[Record]]
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """One command: what it measures on a device (raises ValueError for an option that cannot be meant), whether a run has
+    evidence for it, what to say of a run that has none, and how it prints one. `footer` is printed under text, with the name
+    of the results file for {}."""
+
+    measurement: Callable[[DeviceInfo], Measurement]
+    has_evidence: Callable[[Run], bool]
+    no_evidence: str
+    show: Callable[[Run, str], None]
+    footer: str = "Results: {}"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options that all these commands have, as they were given."""
+
+    device: str | None = None
+    budget: str | None = None
+    timeout: str | None = None
+    seed: int | None = None
+    output: Path | None = None
+    overwrite: bool = False
+    timeout_s: float = field(default=120.0, kw_only=True)
+
+    def selection(self, suite: str, **more: Any) -> Selection:
+        """The selection of a suite with these limits. Raises ValueError for what is no duration."""
+        from clmembench.plan.selection import Selection
+
+        return Selection(
+            suite=suite,
+            seed=self.seed or 0,
+            budget_s=units.parse_seconds(self.budget) if self.budget else None,
+            timeout_s=units.parse_seconds(self.timeout) if self.timeout else self.timeout_s,
+            **more,
+        )
+
+
+def measure_or_read(study: Study, context: typer.Context, path: Path | None, form: str, options: Options) -> None:
+    """Print what a study finds in a stored run, or measure it first where there is no `path`. Ends the command where that
+    cannot be done, with FAILED where a record is bad, and with INTERRUPTED after Ctrl-C."""
+    if path is not None:
+        session.refuse_measuring_options(path, context)
+        run = stored.load(path)
+        if not study.has_evidence(run):
+            exit_codes.stop(f"{path} {study.no_evidence}", exit_codes.USAGE)
+        study.show(run, form)
+        return
+    info = devices.select(devices.listed(), options.device or "0")
+    try:
+        measurement = study.measurement(info)
+    except ValueError as error:
+        exit_codes.stop(str(error), exit_codes.USAGE)
+    session.check_output(options.output, options.overwrite)
+    written = session.measure_to_file(
+        info,
+        measurement.selection,
+        session.cards(measurement.benchmarks),
+        lambda info, found, known: measurement.records(info, found),
+        options.output,
+        options.overwrite,
+    )
+    run = session.read_back(written.path)
+    if study.has_evidence(run):
+        study.show(run, form)
+    if form == "text":
+        print(study.footer.format(line(str(written.path))))
+    session.end(written)

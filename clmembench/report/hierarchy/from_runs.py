@@ -1,0 +1,43 @@
+"""The memory hierarchy of stored runs: which runs have evidence of one, and what several runs of one device say together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from clmembench.gates import consistency, whole
+from clmembench.model import CHASE, Hierarchy, Run
+from clmembench.plan import hierarchy
+from clmembench.report import rows
+from clmembench.report.hierarchy.section import Dissected
+
+
+def has_chases(run: Run) -> bool:
+    """Whether a run holds records that a hierarchy is inferred from."""
+    return any(record.benchmark == CHASE for record in run.records)
+
+
+def infer_hierarchy(run: Run) -> Hierarchy:
+    """The hierarchy that a run's chases show, checked against what else the run measured."""
+    (found,) = consistency.across([run], [hierarchy.inferred(run).hierarchy])[1]
+    assert found is not None
+    return found
+
+
+def hierarchy_of(run: Run) -> Dissected | None:
+    """What a report shows of a run's memory hierarchy; None for a run without chases."""
+    if not has_chases(run):
+        return None
+    found = hierarchy.inferred(run)
+    return Dissected(found.hierarchy, found.regions)
+
+
+def check_together(runs: Sequence[Run], found: Sequence[Dissected | None]) -> tuple[list[Run], list[Dissected | None]]:
+    """Runs and their hierarchies, with the runs of one device checked against each other. Raises SpecError where two spec
+    sheets match a device, or one is damaged."""
+    if not any(found):
+        return list(runs), list(found)
+    judged = [whole.judged_run(run, rows.sheet_of(run)) for run in runs]
+    judged, hierarchies = consistency.across(judged, [None if one is None else one.hierarchy for one in found])
+    pairs = zip(found, hierarchies, strict=True)
+    return judged, [None if one is None or own is None else replace(one, hierarchy=own) for one, own in pairs]

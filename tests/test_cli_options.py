@@ -1,0 +1,163 @@
+"""Options: their names, short forms and environment variables do not change, each is defined once, and the help can be read."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from string import ascii_uppercase
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from clmembench.cli import app, live
+
+CLI = Path(live.__file__).parent
+
+# Every parameter of every command, --help aside: /short and =parameter where its environment variable is not named after it.
+OPTIONS = {
+    "": "--version --install-completion --show-completion",
+    "devices": "--json=as_json",
+    "describe": "bench",
+    "doctor": "-d/--device --run --json=as_json",
+    "run": (
+        "-d/--device -s/--suite -b/--bench -a/--axis --matrix --budget --timeout --benchmark-timeout --processes --seed "
+        "--reference --size -o/--output --overwrite --resume --tuning=stored --no-tuning --strict --no-isolate "
+        "--json=as_json --dry-run"
+    ),
+    "tune": "bench -d/--device -a/--axis --budget --timeout --seed -o/--output --records",
+    "topology": (
+        "path -d/--device --json=as_json --csv=as_csv --md=as_md --latex=as_latex --spaces --budget --timeout --seed "
+        "-o/--output --overwrite"
+    ),
+    "advise": "path -d/--device --json=as_json --md=as_md --budget --timeout --seed -o/--output --overwrite",
+    "peers": "path -d/--device --json=as_json --md=as_md --processes --budget --timeout --seed -o/--output --overwrite",
+    "show": "path --json=as_json --csv=as_csv --md=as_md --latex=as_latex --strict",
+    "report": "paths -f/--format=form -o/--output --beside --overwrite --strict",
+    "infer": "path --json=as_json",
+    "compare": "paths --margin --force --all=everything --json=as_json --live",
+    "check": "path --baseline=against --junit --overwrite --margin --strict --force",
+    "baseline create": "paths -o/--output --overwrite --force",
+    "casestudy mnf": (
+        "path -d/--device --json=as_json --csv=as_csv --md=as_md --latex=as_latex --size --processes --budget --timeout "
+        "--seed -o/--output --overwrite"
+    ),
+    "compare --live": (
+        "paths --live=measured -d/--device -b/--bench -a/--axis --b-device --b-axis --a-env --b-env --a-kernels "
+        "--b-kernels --a-python --b-python --budget --timeout --margin --seed -o/--output --overwrite --json=as_json"
+    ),
+}
+SHARED = {
+    "--device", "--bench", "--axis", "--budget", "--timeout", "--processes", "--seed", "--output", "--overwrite", "--json",
+    "--csv", "--md", "--latex", "--margin", "--force",
+}  # fmt: skip
+OPENINGS = ("Of ", "What ", "Whether ", "The same", "Also what", "To be ")  # that say nothing of what the reader looks for
+
+
+def commands(command=None, name: str = "") -> Iterator[tuple[str, object]]:
+    """Every command and group by name, `compare --live` too."""
+    command = command or typer.main.get_command(app)
+    yield name, command
+    for part, inner in getattr(command, "commands", {}).items():
+        yield from commands(inner, f"{name} {part}".strip())
+    if not name:
+        alone = typer.Typer(add_completion=False)
+        alone.command("compare")(live.live)
+        yield "compare --live", typer.main.get_command(alone)
+
+
+COMMANDS = dict(commands())
+
+
+def written(parameter) -> str:
+    if not parameter.opts[0].startswith("-"):
+        return parameter.name
+    long = max(parameter.opts, key=len)
+    own = "" if long[2:].replace("-", "_") == parameter.name else f"={parameter.name}"
+    return "/".join(parameter.opts) + own
+
+
+def help_of(name: str, monkeypatch, columns: int) -> str:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    done = CliRunner().invoke(app, [*name.split(), "--help"])
+    assert done.exit_code == 0
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_names_short_forms_and_environment_variables_of_options_stay(name):
+    assert " ".join(written(p) for p in COMMANDS[name].params if p.name != "help") == OPTIONS.get(name, "")
+
+
+def test_no_command_is_left_out():
+    groups = {"baseline", "casestudy", "suites"}  # without options
+    assert set(COMMANDS) == set(OPTIONS) | groups
+
+
+def test_an_option_of_several_commands_is_defined_in_one_place():
+    places: dict[str, list[str]] = {}
+    for path in CLI.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Option"):
+                for arg in node.args:
+                    if isinstance(arg, ast.Constant) and str(arg.value).startswith("--"):
+                        places.setdefault(arg.value, []).append(path.name)
+    assert {option: places[option] for option in SHARED} == {option: ["options.py"] for option in SHARED}
+    several = {option: found for option, found in places.items() if len(found) > 1}
+    assert several == {"--strict": several["--strict"], "--live": several["--live"]}  # two meanings; two ways into one command
+
+
+@pytest.mark.parametrize("option", sorted(SHARED - {"--output", "--processes"}))
+def test_an_option_has_one_form_in_all_its_commands(option):
+    found = [p for command in COMMANDS.values() for p in command.params if option in p.opts]
+    assert len(found) > 1
+    assert len({(tuple(p.opts), p.metavar) for p in found}) == 1
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_fits_its_terminal_and_says_everything(name, columns, monkeypatch):
+    lines = help_of(name, monkeypatch, columns).splitlines()
+    assert max(map(len, lines)) <= columns
+    assert not any(
+        "..." in line.removesuffix(" [ARGS]...") for line in lines if not re.match(r"Usage: |.*(=\.\.\.|--b-\.\.\.)", line)
+    )
+    words = "".join("".join(lines).split())
+    for parameter in COMMANDS[name].params:
+        if getattr(parameter, "help", None) and not getattr(parameter, "hidden", False):
+            assert "".join(parameter.help.split()) in words
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_texts_are_sentences_that_begin_with_what_the_reader_looks_for(name):
+    command = COMMANDS[name]
+    texts = [command.help or "", *(p.help for p in command.params if getattr(p, "help", None))]
+    assert all(
+        text.rstrip().endswith((".", "quick")) and text.startswith((*ascii_uppercase, "html", "quick")) for text in texts
+    )
+    assert not any(sentence.startswith(OPENINGS) for text in texts for sentence in re.split(r"(?<=[.;:]) ", text))
+
+
+@pytest.mark.parametrize("name", [name for name in OPTIONS if name])
+def test_help_names_the_environment_variable_of_every_option(name, monkeypatch):
+    text = " ".join(help_of(name, monkeypatch, 100).split()).partition("Environment variables set defaults, such as ")[2]
+    prefix = f"CLMEMBENCH_{name.removesuffix(' --live').upper().replace(' ', '_')}_"
+    options = {max(p.opts, key=len): p.name for p in COMMANDS[name].params if p.opts[0].startswith("-") and p.name != "help"}
+    if options:
+        example, option = re.match(rf"{prefix}([A-Z_]+) for (--[a-z-]+)[;.]", text).groups()
+        assert options[option] == example.lower()
+    regular = {option for option, parameter in options.items() if option[2:].replace("-", "_") == parameter}
+    given = {option: ending.lower() for ending, option in re.findall(r"([A-Z_]+) \((--[a-z-]+)\)", text)}
+    rest = {o: p for o, p in options.items() if o not in regular}
+    assert given == rest or (not regular and rest == {option: example.lower(), **given})
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"), [(("--json", "--csv"), "--json, --csv, --md and --latex"), (("--md", "--latex"), "--json")]
+)
+@pytest.mark.parametrize("command", ["show", "topology", "casestudy mnf"])
+def test_two_output_formats_are_refused_before_the_file_is_read(command, flags, said):
+    done = CliRunner().invoke(app, [*command.split(), "missing.jsonl", *flags])
+    assert done.exit_code == 2 and f"choose one of {said}" in done.stderr and "missing" not in done.stderr
