@@ -168,7 +168,7 @@ class _Contest:
             "ADDRESS": ADDRESSES[self.address],
             "USED": self.used,
             "IN_LOCAL": self.local,
-            "TABLE": LOCAL_TABLE if self.local else TABLE,
+            "SPREAD_CELLS": LOCAL_TABLE if self.local else TABLE,
             "LOCAL_CELLS": LOCAL_TABLE if self.address == "spread" else 1,
             "LINE_BYTES": LINE_BYTES,
         }

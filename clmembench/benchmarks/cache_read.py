@@ -133,7 +133,7 @@ def cache_read(device: Device, set: str, path: str, set_bytes: int, unit_items: 
         kernel_source("cache_read"),
         V=f"uint{shape.lanes}",
         ILP=shape.ilp,
-        GROUP=shape.group,
+        GROUP_SIZE=shape.group,
         EVERY=shape.every,
         PATH=PATHS["ca" if path == "plain" and ptx else path],
     )

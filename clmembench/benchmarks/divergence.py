@@ -44,7 +44,7 @@ def divergence(device: Device, span: int) -> Slope:
     group = _group(device.info)
     if span > group:
         raise Skip(f"a work-group of {group} work-items has no {span} neighbours")
-    kernel = device.build(kernel_source("divergence"), GROUP=group)["diverge"]
+    kernel = device.build(kernel_source("divergence"), GROUP_SIZE=group)["diverge"]
     facts = device.compiled(kernel)
     target = device.alloc(4 * group)
     constants = [np.uint32(number) for way in WAYS for number in way]

@@ -70,7 +70,7 @@ def local_copy(device: Device, work_group: int, groups_a_unit: int, ilp: int) ->
     used = _copy_bytes(work_group, ilp)
     if used > device.info.local_mem_bytes - SPARE_BYTES:
         raise Skip(f"{used} B do not fit into local memory, of which there are {device.info.local_mem_bytes} B")
-    kernel = device.build(kernel_source("local_memory"), COPY=1, GROUP=work_group, ILP=ilp)["copy_local"]
+    kernel = device.build(kernel_source("local_memory"), COPY=1, GROUP_SIZE=work_group, ILP=ilp)["copy_local"]
     groups = device.info.work_groups or groups_a_unit * device.info.compute_units
     items = groups * work_group
     found = device.alloc(2 * 4 * ilp * items)
@@ -139,7 +139,13 @@ def local_read(device: Device, path: str, work_group: int, groups_a_unit: int, i
     if 16 * _vectors(device.info, work_group) > device.info.local_mem_bytes - SPARE_BYTES:
         raise Skip(f"{16 * _vectors(device.info, work_group)} B do not fit into local memory")
     step, turn = min(SUB_GROUP, work_group), _turn(work_group)
-    defines: dict[str, Value] = {"GROUP": work_group, "STEP": step, "TURN": turn, "UNROLLED": UNROLLED, "ILP": ilp}
+    defines: dict[str, Value] = {
+        "GROUP_SIZE": work_group,
+        "LOAD_STRIDE": step,
+        "START_VECTORS": turn,
+        "UNROLLED": UNROLLED,
+        "ILP": ilp,
+    }
     kernel = device.build(kernel_source("local_memory"), COPY=0, PTX=path == "ptx", **defines)["read_local"]
     groups = device.info.work_groups or groups_a_unit * device.info.compute_units
     items = groups * work_group

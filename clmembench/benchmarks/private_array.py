@@ -70,7 +70,12 @@ def private_array(device: Device, pattern: str, indexing: str, words: int) -> Sl
     if words < 2:
         raise Skip(f"an array of {words} words has no neighbours")
     group = 1 if device.info.kind == "cpu" else min(GROUP, device.info.max_work_group)
-    defines: dict[str, Value] = {"PATTERN": PATTERNS[pattern], "WORDS": words, "GROUP": group, "DYNAMIC": indexing == "dynamic"}
+    defines: dict[str, Value] = {
+        "PATTERN": PATTERNS[pattern],
+        "WORDS": words,
+        "GROUP_SIZE": group,
+        "DYNAMIC": indexing == "dynamic",
+    }
     if pattern == "matmul":
         defines["N"] = side
     kernel = device.build(kernel_source("private_array"), **defines)[pattern]

@@ -144,7 +144,7 @@ def reduction(device: Device, n: int, method: str, groups_a_unit: int, width: in
         kernel_source("reduction"),
         V="double" if width == 1 else f"double{width}",
         WIDTH=width,
-        GROUP=work_group,
+        GROUP_SIZE=work_group,
         BLOCKED=method == "loop",
         ATOMIC=method == "atomic",
         ROW_BITS=ROW_BITS,

@@ -201,7 +201,7 @@ def _trace(device: Device, probe: Probe) -> Work:
 def _defines(info: DeviceInfo) -> dict[str, Value]:
     """The same for laps and traces, so that both are compiled once."""
     counter = next((number for name, number in COUNTERS.items() if name in info.features), 0)
-    own = {"COSTS": COSTS, "CHAINS": CHAINS, "SHORT": SHORT, "LONG": LONG}
+    own = {"COSTS": COSTS, "CHAIN_TICKS": CHAINS, "SHORT_CHAIN": SHORT, "LONG_CHAIN": LONG}
     return {"TICKS": counter, "FENCE": "fence" in info.features, **own}
 
 

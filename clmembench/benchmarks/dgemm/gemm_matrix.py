@@ -73,8 +73,8 @@ class MatrixShape:
         stages = self.stages(device.info)
         defines: dict[str, Value] = {
             "PTX": "ptx" in device.info.features,
-            "DOWN": self.down,
-            "ACROSS": ACROSS,
+            "SUB_GROUPS_DOWN": self.down,
+            "SUB_GROUPS_ACROSS": ACROSS,
             "ROWS": self.rows,
             "COLUMNS": self.columns,
             "STAGES": stages,

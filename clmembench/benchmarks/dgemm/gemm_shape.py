@@ -92,7 +92,7 @@ class Shape:
         high, wide = self.group
         # by more than two k at once registers of doubles run out; of floats they do not, and a loop costs more
         unroll = 1 if dtype == "double" else self.depth // 2
-        defines |= {"WORK_GROUP": self.work_group, "GROUP_ROWS": high, "GROUP_COLUMNS": wide, "UNROLL": unroll}
+        defines |= {"GROUP_SIZE": self.work_group, "GROUP_ROWS": high, "GROUP_COLUMNS": wide, "UNROLL": unroll}
         return device.build(kernel_source("dgemm_tiles"), **defines)
 
 

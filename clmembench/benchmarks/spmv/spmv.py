@@ -180,8 +180,8 @@ def spmv(
     defines = {**stored.defines, "PTX": hints == "ptx", "AHEAD": ahead, "NONTEMPORAL": ahead > 0, "BLOCKED": blocked}
     if format == "csr_team":
         defines["TEAM"] = team
-    source = kernel_source("spmv_loads") + kernel_source({k: f"spmv_{v}" for k, v in FILES.items()}.get(format, "spmv"))
-    kernels = device.build(source, ITEMS=work_group, **defines)
+    source = kernel_source({k: f"spmv_{v}" for k, v in FILES.items()}.get(format, "spmv"))
+    kernels = device.build(source, GROUP_SIZE=work_group, **defines)
     y = device.alloc(8 * (a.rows + max(CHUNK.values())))  # a chunk of SELL may end behind the last row
     buffers = [_uploaded(device, array) for array in (*stored.arrays, problem.x)]
     group = 1 if blocked else work_group
