@@ -1,4 +1,4 @@
-"""B4: barriers inside a work-group, and across all work-groups that run at the same time."""
+"""B4: barriers within a work-group, and across all work-groups that run at the same time."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def _work_items(info: DeviceInfo) -> tuple[int, ...]:
     work_items=axis_of(_work_items),
 )
 def barrier(device: Device, work_items: int) -> Slope:
-    """Cost of barrier() inside one work-group, by its size.
+    """Cost of barrier() within one work-group, by the size of the work-group.
 
-    The slope of time over the number of barriers met by every work-item. That barriers separate their rounds
-    here is verified by a rotation through local memory beforehand.
+    The cost is a slope over the number of barriers that every work-item passes. A rotation through local memory verifies
+    beforehand that barriers separate its rounds.
     """
     kernels = device.build(kernel_source("barrier"), VERIFY=0)
     out = device.alloc(4 * work_items)
@@ -80,11 +80,11 @@ def barrier(device: Device, work_items: int) -> Slope:
     groups=axis_of(_groups),
 )
 def device_barrier(device: Device, groups: int) -> Slope:
-    """Cost of a barrier across work-groups that run at the same time, through one atomic counter in global memory.
+    """Cost of a barrier across concurrent work-groups, through one atomic counter in global memory.
 
-    One work-item a work-group, with the memory fences that make it one. On GPUs the cost depends on where the groups land, so
-    few groups may show two values. The groups' waiting is bounded; raises Skip where they turn out not to run concurrently, at
-    first or while it is measured.
+    Each work-group is one work-item; the memory fences that a barrier needs are included. On GPUs the cost depends on the
+    placement of the groups, so few groups may show two values. The wait of a group is bounded; raises Skip where groups do not
+    run concurrently, at first or during the measurement.
     """
     if groups > device.info.compute_units:
         raise Skip(f"{groups} work-groups on {device.info.compute_units} compute unit cannot wait for each other")
@@ -119,7 +119,7 @@ def device_barrier(device: Device, groups: int) -> Slope:
 
 
 def _once(check: Callable[[], None]) -> Callable[[], None]:
-    """The check, the first time only."""
+    """The given check, performed the first time only."""
     done: list[bool] = []
 
     def first() -> None:

@@ -1,4 +1,4 @@
-"""Read bandwidth of each cache level and of memory: sets of data that are read again and again."""
+"""Read bandwidth of each cache level and of memory, by sets of data that are read again and again."""
 
 from __future__ import annotations
 
@@ -23,24 +23,27 @@ MANY = (1024, 2048)  # work-items of a compute unit
 
 
 def _power(nbytes: int) -> int:
-    """The largest power of two that is not over it."""
+    """The largest power of two up to `n`."""
     return 1 << (nbytes.bit_length() - 1)
 
 
 def _far(info: DeviceInfo) -> int:
-    """The largest set: on GPUs twice the usual array, since a cache of 50 MiB holds 5% of 1 GiB, and is asked at random."""
+    """Bytes of the largest set: on GPUs twice the usual array, since a cache of 50 MiB holds 5% of 1 GiB and accesses are
+    random."""
     if info.kind == "cpu" or info.array_bytes is not None:
         return _power(min(headline_bytes(info), FAR))
     return _power(min(2 * headline_bytes(info), info.max_alloc_bytes, FAR))
 
 
 def _own(info: DeviceInfo) -> tuple[int, ...]:
-    """What a compute unit's first cache holds, and more; on CPUs its second, too, and more."""
+    """Sizes of sets of one work-group: within a compute unit's first cache and beyond; on CPUs within its second cache and
+    beyond, too."""
     return tuple(n * KIB for n in ((16, 32, 256, 1024, 4096) if info.kind == "cpu" else (16, 32, 64, 128, 256)))
 
 
 def _shared(info: DeviceInfo) -> tuple[int, ...]:
-    """What a cache that all compute units share holds, and more: on CPUs half of what is claimed of one, and memory."""
+    """Sizes of shared sets: within a cache that all compute units share and beyond; on CPUs half of its claimed size, and
+    memory."""
     if info.kind == "cpu":
         near = _power(max(4 * MIB, min(info.cache_bytes // 2, 16 * MIB)))
         return tuple(dict.fromkeys((min(near, _far(info)), _far(info))))
@@ -56,8 +59,8 @@ def _where(info: DeviceInfo, set: str, set_bytes: int, path: str, unit_items: in
 
 
 def _thin(info: DeviceInfo, set: str, set_bytes: int, path: str, unit_items: int) -> bool:
-    """Own sets by as many work-items as they have room for; through the second cache alone, one says enough: they all lie
-    there. Shared sets by many work-items."""
+    """Points of the default subset: own sets with as many work-items as have room; past the first cache one size is enough,
+    since all sizes lie in the second. Shared sets with many work-items."""
     if set == "shared":
         return info.kind == "cpu" or unit_items in MANY
     most = max(n for n in _unit_items(info) if _where(info, set, set_bytes, path, n))
@@ -84,9 +87,10 @@ class _Shape:
 
 
 def _shape(info: DeviceInfo, own: bool, unit_items: int, set_bytes: int) -> _Shape:
-    """On CPUs one work-item a core with its widest vectors, of which it sums one in four: additions take ports that wide loads
-    want (with one a load a Golden Cove reached 88 B/cycle, one in two 115, one in four 127, of 128). On GPUs 16 bytes a load, a
-    work-group a unit or, of a shared set, as many as make `unit_items`; none larger than what reads the set in one batch."""
+    """The launch that reads a set. CPUs: one work-item a core with its widest vectors, which sums one load in four, since
+    additions take ports that wide loads need (Golden Cove reached 88 B/cycle with all summed, 115 with one in two, 127 of 128
+    with one in four). GPUs: 16 bytes a load; one work-group a unit or, for a shared set, as many as make `unit_items`; none
+    larger than reads the set in one batch."""
     if info.kind == "cpu":
         return _Shape(info.compute_units, 1, 32, 16, 4)
     group = max(1, min(unit_items, info.max_work_group, 1024, set_bytes // (4 * 16)))
@@ -106,16 +110,16 @@ def _shape(info: DeviceInfo, own: bool, unit_items: int, set_bytes: int) -> _Sha
     unit_items=axis_of(_unit_items),
 )
 def cache_read(device: Device, set: str, path: str, set_bytes: int, unit_items: int) -> Slope:
-    """Read bandwidth of all compute units together, over the set of data that is read again and again.
+    """Read bandwidth of all compute units together, over the size of the set that is read again and again.
 
-    With sets of their `own` each work-group, one a compute unit, rereads `set_bytes`: what fits comes from its first cache. A
-    `shared` set is read by all, each beginning elsewhere; on GPUs in blocks whose order is each work-group's own, since groups
-    that follow each other through one order catch up, and a cache then answers them together. Groups that happen to ask for one
-    block at the same time still may be, least so with large sets. Vectors of 16 bytes a work-item, 4 on their way at once (on
-    CPUs 64, 32 of them in a row); `unit_items` work-items a compute unit. Path `plain` loads through all caches, `cg` leaves
-    out the first (NVIDIA's PTX). The slope of time over bytes. What was read (on CPUs one load in four) is summed up, and the
-    sums are compared exactly. Raises Skip where a set is no power of two, holds no batch of its work-group or is over what one
-    buffer holds.
+    With `own` sets each work-group, one a compute unit, rereads its own `set_bytes`: a set that fits comes from the unit's
+    first cache. A `shared` set is read by all, each starting at another block; on GPUs each work-group reads blocks in its own
+    order, since groups that follow the same order catch up with each other, and one fetch of a cache then serves several.
+    Groups that read one block at the same time by chance still share a fetch, rarely so with large sets. Vectors have 16 bytes
+    a work-item, with 4 in flight (on CPUs 64 bytes, 32 of them in a row); `unit_items` is the number of work-items of a
+    compute unit. Path `plain` loads through all caches, `cg` bypasses the first (NVIDIA's PTX). The bandwidth is a slope over
+    bytes. The data read (on CPUs one load in four) are summed, and the sums are compared exactly. Raises Skip where a set is
+    no power of two, holds no batch of its work-group or exceeds one buffer.
     """
     info, own = device.info, set == "own"
     shape = _shape(info, own, unit_items, set_bytes)
@@ -174,7 +178,8 @@ def _check(
 def expected_sums(
     groups: int, group: int, ilp: int, lanes: int, blocks: int, own: bool, factor: int, batches: int, seed: int, every: int = 1
 ) -> Array:
-    """The sums that cache_read.cl leaves, from its words' formula alone: uint32 of shape (groups, group, lanes)."""
+    """The sums that cache_read.cl leaves, computed from the formula of its words alone: uint32 of shape (groups, group,
+    lanes)."""
     summed = range(0, ilp, every)  # loads of a batch
     number = np.arange(groups, dtype=np.int64)
     first = number * 0 if own else number * blocks // groups

@@ -1,4 +1,4 @@
-"""Work-items that go one of two ways: how many neighbours must go the same way for none of them to wait for the other one."""
+"""Cost of divergence: how many neighbouring work-items must take the same branch so that none waits for the other branch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _group(info: DeviceInfo) -> int:
 
 
 def _spans(info: DeviceInfo) -> tuple[int, ...]:
-    """1, 2, 4 ... and all work-items of the group, which then go one way."""
+    """1, 2, 4 ... and all work-items of the group, which then take one branch."""
     return tuple(1 << k for k in range(_group(info).bit_length()))
 
 
@@ -35,11 +35,11 @@ def _spans(info: DeviceInfo) -> tuple[int, ...]:
     span=axis_of(_spans),
 )
 def divergence(device: Device, span: int) -> Slope:
-    """Cost of a multiply-add where every other `span` work-items go another way: twice as much within a sub-group.
+    """Cost of a multiply-add where alternate runs of `span` work-items take different branches: it doubles within a sub-group.
 
-    One work-group, whose work-items each do as many multiply-adds, in one of two loops. Where a sub-group has work-items in
-    both it runs both, one after the other. With `span` the size of the group all go the same way. Raises Skip for a span over
-    that.
+    One work-group, whose work-items perform equally many multiply-adds in one of two loops. A sub-group with work-items in
+    both loops runs both, one after the other. With `span` equal to the size of the group all take the same branch. Raises Skip
+    for a larger span.
     """
     group = _group(device.info)
     if span > group:
@@ -67,7 +67,7 @@ def divergence(device: Device, span: int) -> Slope:
 
 
 def _left(group: int, span: int, steps: int) -> Array:
-    """What each work-item leaves behind, shape (group,)."""
+    """The expected result of each work-item, shape (group,)."""
     lid = np.arange(group, dtype=np.uint32)
     first = (4 * lid + 1)[:, None] + np.arange(CHAINS, dtype=np.uint32)
     (a, b), (c, d) = (_often(way, steps * REPEATS) for way in WAYS)
@@ -77,7 +77,7 @@ def _left(group: int, span: int, steps: int) -> Array:
 
 
 def _often(way: tuple[int, int], times: int) -> tuple[int, int]:
-    """Multiplier and summand of x := x * a + b done that often, modulo 2^32, by squares."""
+    """Multiplier and summand of `times` operations x := x * a + b modulo 2^32, by repeated squaring."""
     (a, b), (all_a, all_b) = way, (1, 0)
     while times:
         if times & 1:

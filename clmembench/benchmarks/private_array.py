@@ -1,4 +1,4 @@
-"""Arrays of a work-item's own: which of them a compiler keeps in registers, and what one costs that it does not."""
+"""Cost of private arrays: which of them a compiler keeps in registers, and what the others cost."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _thin(info: DeviceInfo, pattern: str, indexing: str, words: int) -> bool:
 
 
 def steps_a_round(pattern: str, indexing: str, words: int) -> int:
-    """Inner steps of one round: additions to an element, multiply-adds, or comparisons of two neighbours with their move."""
+    """Inner steps of one round: additions to an element, multiply-adds, or compare-and-move steps of two neighbours."""
     if pattern == "add":
         return words
     if pattern == "matmul":
@@ -55,14 +55,14 @@ def steps_a_round(pattern: str, indexing: str, words: int) -> int:
     words=axis_of(_words),
 )
 def private_array(device: Device, pattern: str, indexing: str, words: int) -> Slope:
-    """One step on a private array, by its size: in registers or spilled to memory.
+    """Cost of one step on a private array, by its size: in registers or spilled to memory.
 
-    `words` are the 4-byte elements of one array. A step is an addition to one element (`add`, all in order), a multiply-add of
-    `matmul` (a := a * b through a third matrix of as many words), or a comparison of two neighbours with their move (`sort`:
-    the worst case of insertion where the indexing is dynamic, of odd-even transposition where it is static, whose indices do
-    not depend on data). With `static` indexing all bounds are known to the compiler and loops are asked to be unrolled; with
-    `dynamic` bounds and indices come at run time. One work-group of 32 work-items (one on CPUs) whose size the compiler knows.
-    What the compiler says of the kernel is kept with it. Raises Skip for a matrix that is not square.
+    `words` is the number of 4-byte elements of one array. A step is an addition to one element (`add`, all in order), a
+    multiply-add of `matmul` (a := a * b through a third matrix of the same size), or a comparison of two neighbours with their
+    move (`sort`: the worst case of insertion with dynamic indexing, and of odd-even transposition, whose indices do not depend
+    on data, with static indexing). With `static` indexing the compiler knows all bounds and is asked to unroll the loops; with
+    `dynamic` bounds and indices come at run time. One work-group of 32 work-items (one on CPUs), whose size the compiler
+    knows. The compiler's report on the kernel is stored. Raises Skip for a matrix that is not square.
     """
     side = math.isqrt(words)
     if pattern == "matmul" and side * side != words:
@@ -112,7 +112,7 @@ def private_array(device: Device, pattern: str, indexing: str, words: int) -> Sl
 
 
 def _given(pattern: str, words: int, group: int, seed: int) -> Array:
-    """What the arrays hold at first: shape (words, work-items), of a matrix product both factors, one after the other."""
+    """Initial contents of the arrays: shape (words, work-items); of a matrix product both factors, one after the other."""
     rng = np.random.default_rng(seed)
     if pattern == "add":
         return rng.integers(0, 1024, (words, group)).astype(np.float32)
@@ -124,7 +124,7 @@ def _given(pattern: str, words: int, group: int, seed: int) -> Array:
 
 
 def _left(pattern: str, given: Array, rounds: int) -> Array:
-    """What is in the arrays after `rounds` rounds, shape (words, work-items)."""
+    """Expected contents of the arrays after `rounds` rounds, shape (words, work-items)."""
     if pattern == "add":
         return np.asarray(given + np.float32(rounds))
     if pattern == "sort":  # each round's inverted bits turn the order round, so that it falls again

@@ -1,4 +1,4 @@
-"""B2: bandwidth of global memory by STREAM's operations, and read, write and dot beside them."""
+"""B2: bandwidth of global memory by STREAM's operations, and by read, write and dot."""
 
 from __future__ import annotations
 
@@ -46,22 +46,24 @@ def _where(
 
 
 def _thin(info: DeviceInfo, op: str, array_bytes: int, dtype: str, order: str, **_: Value) -> bool:
-    """Every operation over the largest arrays, and one that writes and one that reads over smaller ones. Sums in the order of
-    the kind: a core wants one contiguous block (the other way has been seen at 0.03 to 0.8 of its bandwidth), and a GPU's
-    neighbours want neighbouring addresses."""
+    """Points of the default subset: every operation over the largest arrays, one that writes and one that reads over smaller
+    ones. Sums use the order of the device's kind: a core needs one contiguous block (the other order reached 0.03 to 0.8 of
+    its bandwidth), and a GPU's neighbours need neighbouring addresses."""
     if order == ("strided" if info.kind == "cpu" else "blocked"):
         return False
     return array_bytes == headline_bytes(info) or (op in ("triad", "read") and dtype == "double")
 
 
 def _stores(info: DeviceInfo) -> tuple[int, ...]:
-    """The search for the best begins with the first: on CPUs non-temporal stores and, below, vectors. Either alone is often no
-    better than neither, since runtimes do not vectorise non-temporal stores, so a search from neither would not get there."""
+    """Kinds of stores; the search for the best configuration starts with the first: on CPUs non-temporal stores with vectors.
+    Either of them alone is often no better than neither, since runtimes do not vectorise non-temporal stores, so a search from
+    neither would not find both."""
     return (1, 0) if info.kind == "cpu" else (0, 1)
 
 
 def _widths(info: DeviceInfo) -> tuple[int, ...]:
-    """A CPU's line of doubles first; on GPUs the 16 bytes that a work-item can load at once, and more for sums."""
+    """Widths of vectors: on CPUs first a cache line of doubles; on GPUs first the 16 bytes that a work-item can load at once,
+    and more for sums."""
     return (8, 4) if info.kind == "cpu" else (2, 4, 1)
 
 
@@ -113,10 +115,10 @@ def stream(
 ) -> Work:
     """Bandwidth of global memory: copy, scale, add, triad, write, dot and read.
 
-    The largest arrays are too large for any cache; smaller ones show what caches give.
-    Bytes are counted as STREAM does: every array read or written once, no write-allocate. Results are compared exactly, on the
-    device element by element and by the host at both ends. Raises Skip for a width that is none of OpenCL C's, a
-    work-group over the device's largest, and sizes that cannot be verified.
+    The largest arrays are too large for any cache; smaller ones show the bandwidth of caches. Bytes are counted as in STREAM:
+    every array read or written once, without write-allocate. Results are compared exactly, element by element on the device
+    and at both ends by the host. Raises Skip for a width that OpenCL C does not have, a work-group larger than the device's
+    largest, and sizes that cannot be verified.
     """
     if width not in WIDTHS:
         raise Skip(f"OpenCL C has no vector of {width} that is packed: choose from {', '.join(map(str, WIDTHS))}")
@@ -178,7 +180,7 @@ def _exact_levels(scalar: np.dtype[np.generic], additions: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Arrays:
-    """The inputs b and c, whose elements a formula says, and what outputs must be by that formula."""
+    """The inputs b and c, whose elements follow a formula, and the expected outputs by that formula."""
 
     device: Device
     kernels: Mapping[str, Kernel]
@@ -194,7 +196,7 @@ class _Arrays:
         return buffer
 
     def check(self, op: str, out: Buffer) -> Callable[[], None]:
-        """Compares every element of what was written, on the device, and both ends by the host."""
+        """Compares every element of the output on the device, and both ends by the host."""
         wrong = self.device.alloc(4)
         times_b, times_c, plus = (np.uint32(times) for times in TERMS[op])
 
@@ -215,7 +217,7 @@ class _Arrays:
         return check
 
     def sum_check(self, op: str, out: Buffer, lanes: int) -> Callable[[], None]:
-        """Compares the sum of what all lanes have with the sum in integers of what the formula says."""
+        """Compares the sum over all lanes with the integer sum of the formula."""
         expected: list[int] = []
 
         def check() -> None:
@@ -231,7 +233,7 @@ class _Arrays:
         return check
 
     def _seeds(self) -> tuple[np.uint32, np.uint32]:
-        """Of the two inputs, in this process."""
+        """Seeds of the two inputs in this process."""
         b, c = (np.uint32((seed + self.device.seed) % 2**32) for seed in SEEDS)
         return b, c
 

@@ -1,4 +1,4 @@
-"""What `dgemm` multiplies, and the check of its product: Freivalds', in exact whole numbers."""
+"""Elements of the matrices that `dgemm` multiplies, and Freivalds' check of the product in exact whole numbers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ CHUNK = 1 << 22  # elements that the host handles at once
 
 
 def element(index: Array, seed: int) -> Array:
-    """The element at each index (row * n + column), as dgemm_init.cl makes it: a whole number in float64. Shape of `index`."""
+    """The element at each index (row * n + column), as dgemm_init.cl computes it: a whole number in float64. Shape of
+    `index`."""
     return value(index, seed, 2 * MOST + 1).astype(np.float64) - MOST
 
 
 def _times(seed: int, n: int, vectors: Array) -> Array:
-    """The product of the matrix of that seed, made some rows at a time, and `vectors`, shape (n, any): exact."""
+    """The exact product of the matrix of that seed, generated some rows at a time, and `vectors`, shape (n, any)."""
     step = max(1, CHUNK // n)
 
     def part(first: int) -> Array:
@@ -36,22 +37,23 @@ def _times(seed: int, n: int, vectors: Array) -> Array:
 
 @lru_cache(maxsize=4)  # one size is prepared in several shapes
 def expected(n: int, seeds: tuple[int, int]) -> tuple[Array, Array]:
-    """Random vectors R of whole numbers from 1 to 16, shape (n, VECTORS), and A (B R). No 0: it would hide an element."""
+    """Random vectors R of whole numbers from 1 to 16, shape (n, VECTORS), and A (B R). R has no 0, which would hide an
+    element."""
     vectors = np.random.default_rng(seeds).integers(1, 17, (n, VECTORS)).astype(np.float64)
     return vectors, _times(seeds[0], n, _times(seeds[1], n, vectors))
 
 
 @lru_cache(maxsize=2)
 def product(n: int, seeds: tuple[int, int]) -> Array:
-    """A B, shape (n, n)."""
+    """The product A B, shape (n, n)."""
     return _times(seeds[0], n, element(np.arange(n * n), seeds[1]).reshape(n, n))
 
 
 def checked(
     device: Device, c: Buffer, scalar: np.dtype[np.generic], n: int, columns: int, seeds: tuple[int, int]
 ) -> Callable[[], None]:
-    """Freivalds' check of C, whose rows are `columns` long: C R = A (B R), in exact whole numbers, since |A (B R)| is at most
-    16 n * 16 n, far below 2**53."""
+    """Freivalds' check of C, whose rows have `columns` elements: C R = A (B R), in exact whole numbers, since |A (B R)| is at
+    most 16 n * 16 n, far below 2**53."""
 
     def check() -> None:
         vectors, want = expected(n, seeds)

@@ -1,4 +1,4 @@
-"""How `dgemm` is cut for FP64 matrix instructions of NVIDIA's sub-groups; its kernel is dgemm_matrix.cl."""
+"""Configurations of `dgemm` for FP64 matrix instructions of NVIDIA's sub-groups, whose kernel is dgemm_matrix.cl."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ class MatrixShape:
 
     @property
     def multiple(self) -> int:
-        """What k is padded to: slabs are worked on by twos."""
+        """The number that k is padded to a multiple of: slabs are processed in pairs."""
         return 2 * DEPTH
 
     def stages(self, info: DeviceInfo) -> int:
-        """Slabs of A and B that local memory holds; exactly its limit is refused by some drivers."""
+        """Slabs of A and B that fit into local memory; some drivers refuse exactly its limit."""
         return min(STAGES, (info.local_mem_bytes - GATE - 1) // (DEPTH * sum(self.tile) * DOUBLE))
 
     def obstacle(self, info: DeviceInfo) -> str:
-        """Why this shape cannot run on that device; empty where it can."""
+        """The reason why this configuration cannot run on that device; empty where it can."""
         least = ACROSS * SUB_GROUP
         if self.depth != DEPTH:
             return f"matrix instructions take a depth of {DEPTH}"
@@ -69,7 +69,7 @@ class MatrixShape:
         return ""
 
     def kernel(self, device: Device) -> Kernel:
-        """`multiply`; without PTX its emulation, for tests. Raises Skip where there are no such instructions."""
+        """The kernel `multiply`; without PTX its emulation, for tests. Raises Skip where the compiler lacks the instruction."""
         stages = self.stages(device.info)
         defines: dict[str, Value] = {
             "PTX": "ptx" in device.info.features,

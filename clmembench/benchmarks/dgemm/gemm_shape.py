@@ -1,4 +1,4 @@
-"""How `dgemm` is cut in OpenCL C alone: for CPUs (dgemm.cl), and for GPUs through local memory (dgemm_tiles.cl)."""
+"""Configurations of `dgemm` in OpenCL C alone: for CPUs (dgemm.cl), and for GPUs through local memory (dgemm_tiles.cl)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PACKED = 8  # panels of B that are packed at once
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How the work is cut: rows and columns of C in a work-item's registers, its work-group, and how much of k at once."""
+    """One configuration: rows and columns of C in a work-item's registers, the work-group, and the values of k at a time."""
 
     scalar: np.dtype[np.generic]
     rows: int
@@ -27,7 +27,7 @@ class Shape:
 
     @property
     def width(self) -> int:
-        """Elements of a vector: of 64 bytes or what divides the columns, in larger work-groups of 16."""
+        """Elements of a vector: of 64 bytes or a divisor of the columns; in work-groups of several work-items of 16 bytes."""
         if self.work_group > 1:
             return 16 // self.scalar.itemsize
         return next(w for w in (16, 8, 4, 2, 1) if w * self.scalar.itemsize <= 64 and self.columns % w == 0)
@@ -46,15 +46,15 @@ class Shape:
 
     @property
     def multiple(self) -> int:
-        """What k is padded to."""
+        """The number that k is padded to a multiple of."""
         return 1 if self.work_group == 1 else self.depth
 
     def local_bytes(self, high: int, wide: int) -> int:
-        """What a CPU's tile of `high` x `wide` panels keeps in local memory: rows of A, `depth` of k, and sums."""
+        """Bytes of local memory that a CPU's tile of `high` x `wide` panels takes: rows of A, `depth` values of k, and sums."""
         return high * self.rows * (self.depth + wide * self.columns) * self.scalar.itemsize
 
     def obstacle(self, info: DeviceInfo) -> str:
-        """Why this shape cannot run on that device; empty where it can."""
+        """The reason why this configuration cannot run on that device; empty where it can."""
         least = min(self.rows, self.columns, self.depth, self.work_group)
         if least < 1 or self.rows * self.columns * self.scalar.itemsize > REGISTERS:
             return f"rows, columns and depth are at least 1, and a tile's rows x columns at most {REGISTERS} B"
@@ -76,7 +76,7 @@ class Shape:
         return ""
 
     def kernels(self, device: Device) -> Mapping[str, Kernel]:
-        """`multiply`, and for work-groups of one `pack`."""
+        """The kernel `multiply`, and for work-groups of one also `pack`."""
         dtype = "double" if self.scalar.itemsize == 8 else "float"
         defines: dict[str, Value] = {
             "T": dtype,
@@ -97,7 +97,8 @@ class Shape:
 
 
 def cached(shape: Shape, row_panels: int, column_panels: int, info: DeviceInfo) -> tuple[int, int]:
-    """Panels of rows and of columns in a CPU's tile of C: few enough for caches, and for 4 tiles a compute unit at least."""
+    """Panels of rows and of columns in a CPU's tile of C: few enough for the caches, and for at least 4 tiles a compute
+    unit."""
     high, wide = (min(n, size // m) or 1 for n, size, m in zip((row_panels, column_panels), CACHED, shape.tile, strict=True))
     while -(-row_panels // high) * -(-column_panels // wide) < 4 * info.compute_units and high * wide > 1:
         if (high * shape.rows >= wide * shape.columns and high > 1) or wide == 1:

@@ -1,4 +1,4 @@
-"""Other people's benchmarks as programs on PATH: running BabelStream and clpeak, and reading strictly what they print."""
+"""Benchmark programs of others on PATH: runs of BabelStream and clpeak, and strict parsing of their output."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ ELSEWHERE = ("gpu", "offload", "target")  # of an OpenMP that is not the host's
 
 
 class OutputError(Exception):
-    """A program's output is not what it should be; the message says in what."""
+    """The output of a program is not as expected; the message says in what."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """BabelStream's times of one operation, in seconds: least, largest and mean of `count` after the first."""
+    """BabelStream's times of one operation, in seconds: minimum, maximum and mean of `count` runs after the first."""
 
     count: int
     least_s: float
@@ -46,7 +46,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What a BabelStream says of itself and of each operation."""
+    """A BabelStream's version and implementation, and its result of each operation."""
 
     version: str
     implementation: str
@@ -54,15 +54,15 @@ class Stream:
 
 
 def found(name: str) -> str | None:
-    """The path of a program; None where PATH has none of that name. Folders that PATH has as relative to the current one are
-    passed over: which programs a run meets there is chance, or somebody's trap."""
+    """The path of a program; None where PATH has none of that name. Folders of PATH that are relative to the current folder are
+    ignored: programs there may be there by accident, or a trap."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return shutil.which(name, path=os.pathsep.join(folder for folder in folders if Path(folder).is_absolute()))
 
 
 def output(program: str, *arguments: str, files: Sequence[int] = ()) -> str:
-    """What a program prints that has these descriptors open. Raises OutputError where it cannot be run, fails or says that its
-    results are wrong."""
+    """The output of a program that inherits these descriptors. Raises OutputError where it cannot be run, fails or reports
+    wrong results."""
     try:
         code, text, errors = _ended(program, *arguments, files=files)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -76,8 +76,8 @@ def output(program: str, *arguments: str, files: Sequence[int] = ()) -> str:
 
 
 def _ended(program: str, *arguments: str, files: Sequence[int]) -> tuple[int, str, str]:
-    """Exit code, output and errors of a program of which nothing runs on, whatever ends it or this process: what is measured
-    next would be measured beside it. Raises OSError, and TimeoutExpired after LIMIT_S."""
+    """Exit code, output and errors of a program. No process of it survives, however it or this process ends: it would disturb
+    the next measurement. Raises OSError, and TimeoutExpired after LIMIT_S."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
             [*fresh_interpreter.command("clmembench.host.program_guard"), program, *arguments],
@@ -110,7 +110,7 @@ def _read(file: IO[bytes]) -> str:
 def babelstream(program: str, info: DeviceInfo, elements: int, single: bool, times: int) -> Stream:
     """One run of a BabelStream over arrays of that many elements on that device, each operation `times` times.
 
-    Raises Skip where the program is for other devices or does not see this one, OutputError for output that is not
+    Raises Skip where the program is for other devices or does not find this one, OutputError for output that is not
     BabelStream's, and AssertionError where its own check fails.
     """
     device = _index(program, info)
@@ -133,7 +133,7 @@ def _suits(implementation: str, info: DeviceInfo) -> bool:
 
 
 def identity(text: str) -> tuple[str, str]:
-    """Version and implementation, of what BabelStream prints for people. Raises OutputError where it does not say."""
+    """Version and implementation from BabelStream's human-readable output. Raises OutputError where they are missing."""
     version = re.search(r"^Version: (\S.*)$", text, re.MULTILINE)
     implementation = re.search(r"^Implementation: (\S.*)$", text, re.MULTILINE)
     if not text.lstrip().startswith("BabelStream") or version is None or implementation is None:
@@ -142,8 +142,8 @@ def identity(text: str) -> tuple[str, str]:
 
 
 def _index(program: str, info: DeviceInfo) -> tuple[str, ...]:
-    """The option that chooses the device, by its name; none where the program lists no devices by name, as OpenMP's does not.
-    Raises Skip where the name is not there, or not once."""
+    """The option that selects the device, by its name; none where the program lists no devices by name, as with OpenMP. Raises
+    Skip where the name is missing or ambiguous."""
     listed = re.findall(r"^\s*(\d+): (.+)$", output(program, "--list"), re.MULTILINE)
     if not listed:
         return ()
@@ -160,8 +160,8 @@ def _plain(name: str) -> str:
 
 
 def csv(text: str, elements: int, item_bytes: int, times: int) -> Mapping[str, Line]:
-    """The operations of BabelStream's CSV. Raises OutputError where a line is missing, malformed or contradicts what was asked
-    for or itself."""
+    """The operations in BabelStream's CSV. Raises OutputError where a line is missing, malformed, inconsistent, or contradicts
+    the request."""
     rows = [line.strip() for line in text.splitlines()]
     heads = [number for number, row in enumerate(rows) if row.startswith("function,")]
     if len(heads) != 1:
@@ -202,7 +202,7 @@ def _line(cells: Sequence[str], elements: int, item_bytes: int, times: int) -> L
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """clpeak's version, and its figures of one test by the names it gives them, in its unit."""
+    """The version of clpeak, and its results of one test by clpeak's names, in its unit."""
 
     version: str
     unit: str
@@ -210,7 +210,7 @@ class Peak:
 
 
 def clpeak(program: str, info: DeviceInfo, test: str) -> Peak:
-    """One test of clpeak 2 on its OpenCL back end. Raises Skip where it does not see the device or has no figure of that test,
+    """One test of clpeak 2 on its OpenCL back end. Raises Skip where it does not find the device or has no result of that test,
     OutputError for output that is not clpeak's."""
     with tempfile.TemporaryFile() as file:  # without a name, so that nothing is left of it where this process is killed
         chosen, path = f"--{test.replace('_', '-')}", f"/dev/fd/{file.fileno()}"
@@ -223,7 +223,7 @@ def clpeak(program: str, info: DeviceInfo, test: str) -> Peak:
 
 
 def peak(text: bytes, info: DeviceInfo, test: str) -> Peak:
-    """The figures of one test on one device in clpeak's JSON. Raises as `clpeak`."""
+    """The results of one test on one device in clpeak's JSON. Raises as `clpeak`."""
     try:
         told: Any = json.loads(text)
         version, entries = str(told["clpeak_version"])[:50], list(told["entries"])

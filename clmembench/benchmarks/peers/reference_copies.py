@@ -1,4 +1,4 @@
-"""References of stream and transfer: copies and dot products of the host's libraries, and CUDA's own copies through CuPy."""
+"""Peers of stream and transfer: copies and dot products of the host's libraries, and CUDA's own copies through CuPy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEVELS = 16  # of the inputs of a dot product: its sum is exact
 
 
 def _large(info: DeviceInfo, array_bytes: int, **_: Value) -> bool:
-    """From where a call from Python is little of the time."""
+    """Whether arrays are so large that a call from Python is a small part of the time."""
     return array_bytes >= MIB
 
 
@@ -42,10 +42,10 @@ def _large(info: DeviceInfo, array_bytes: int, **_: Value) -> bool:
     array_bytes=axis_of(lambda info: (headline_bytes(info),)),
 )
 def numpy_stream(device: Device, op: str, dtype: str, array_bytes: int) -> Work:
-    """Bandwidth of NumPy's copy, on one thread, and of the dot product of its BLAS, over arrays as large as stream's.
+    """Bandwidth of NumPy's copy on one thread, and of its BLAS's dot product, over arrays as large as stream's.
 
-    Bytes are counted as STREAM does. Copies are compared element by element, the dot product within the error of a sum of its
-    length in its type. Raises Skip where the arrays do not fit the host.
+    Bytes are counted as in STREAM. Copies are compared element by element, the dot product within the rounding error of a sum
+    of its length in its type. Raises Skip where the arrays do not fit into the host's memory.
     """
     if 4 * array_bytes > device.info.host_mem_bytes:
         raise Skip("two arrays do not fit into this host's memory: lower --size")
@@ -90,8 +90,9 @@ def numpy_stream(device: Device, op: str, dtype: str, array_bytes: int) -> Work:
 def cuda_copy(device: Device, op: str, dtype: str, array_bytes: int) -> Work:
     """Bandwidth of CUDA's copy from device memory to device memory, over arrays as large as stream's.
 
-    Bytes are those read and those written. Passes are queued behind a kernel that keeps the GPU busy, between two CUDA events.
-    All bytes are compared. Raises Skip where CuPy does not work or does not see this GPU, and where two arrays do not fit it.
+    Bytes read and bytes written are counted. Passes are enqueued behind a blocking kernel, between two CUDA events. All bytes
+    are compared. Raises Skip where CuPy does not work or does not find this GPU, and where two arrays do not fit into its
+    memory.
     """
     if 3 * array_bytes > device.info.global_mem_bytes:
         raise Skip("two arrays do not fit into this device's memory: lower --size")
@@ -112,7 +113,7 @@ def cuda_copy(device: Device, op: str, dtype: str, array_bytes: int) -> Work:
 
 
 def _runtime(cupy: object, timed: str) -> Mapping[str, Value]:
-    """What a record keeps of CUDA's own copies."""
+    """Facts of a record about CUDA's own copies."""
     version: Callable[[], int] = cupy.cuda.runtime.runtimeGetVersion  # type: ignore[attr-defined]
     # 13000 is 13.0, and 12080 12.8
     return {**cuda_timing.facts(cupy, "CUDA's copy", lambda: 10 * version(), 10_000), "timed": timed}
@@ -133,10 +134,10 @@ def _runtime(cupy: object, timed: str) -> Mapping[str, Value]:
     array_bytes=axis_of(lambda info: (min(256 * MIB, headline_bytes(info)),)),
 )
 def cuda_transfer(device: Device, direction: str, memory: str, array_bytes: int) -> Work:
-    """Bandwidth between pinned host memory and the device by CUDA's copies, as transfer's: by the host's clock, to the end.
+    """Bandwidth between pinned host memory and the device by CUDA's copies, timed as in transfer, by the host's clock.
 
-    As many copies back to back as make 2 GiB (at most 256), waited for once. Both directions run on two streams and count the
-    bytes of both. What arrived is compared word by word. Raises Skip where CuPy does not work or does not see this GPU.
+    As many back-to-back copies as make 2 GiB (at most 256), waited for once. Both directions run on two streams, and the bytes
+    of both count. Arrived data are compared word by word. Raises Skip where CuPy does not work or does not find this GPU.
     """
     cupy = cuda_timing.cupy_on(device.info)
     import cupyx

@@ -54,7 +54,7 @@ class Csr:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What the header of a Matrix Market file promises; `nonzeros` are the most that there can be."""
+    """Claims of the header of a Matrix Market file; `nonzeros` is an upper bound."""
 
     rows: int
     columns: int
@@ -178,10 +178,10 @@ def is_file(value: object) -> bool:
 
 
 def outline(path: str) -> Outline:
-    """What a file's header promises, without reading its body.
+    """The claims of a file's header; its body is not read.
 
     Raises ValueError, one line "FILE:LINE: reason" or "FILE: reason", where the file cannot be opened, its header is malformed,
-    it holds no entries, entries that are no real numbers or more than its size allows, or is dense.
+    or it holds no entries, entries that are not real numbers, more entries than its size allows, or a dense matrix.
     """
     from scipy.io import mminfo
 
@@ -236,9 +236,10 @@ _WANTED = {
 
 
 class _Checked:
-    """The bytes of a file for SciPy's reader, which (in 1.17) reads 1,5 as 1, 0x10 as 0 and no further columns, and ends the
-    process at a zero byte and at text after the last number of a last line without an end; no more than `most` of them,
-    unpacked: SciPy keeps comments, and looks for a line's end, without a limit. With a `field` the entries are checked."""
+    """The bytes of a file for SciPy's reader, with stricter checks of entries where a `field` is given. SciPy (1.17) reads 1,5
+    as 1, 0x10 as 0 and ignores further columns, and crashes at a zero byte and at text after the last number of an unterminated
+    last line. At most `most` unpacked bytes are read, since SciPy keeps comments, and searches for a line's end, without a
+    limit."""
 
     def __init__(self, file: BinaryIO, most: int, field: str = "") -> None:
         self._file = file
@@ -288,10 +289,10 @@ class _Checked:
 
 
 def _from_scipy(path: str, function: Callable[[Any], Any], most: int, subject: str = "", field: str = "") -> Any:
-    """What a reader of SciPy's returns of the first `most` bytes; its complaints become one line with the file and, where it
-    names one, the line.
+    """The result of a reader of SciPy's for the first `most` bytes; its errors become one line.
 
-    `subject` is what a complaint without a line is about; with a `field` entries are read strictly.
+    An error names the file and, where SciPy does, the line. `subject` names the subject of an error without a line; with a
+    `field` entries are read strictly.
     """
     opened: Callable[..., Any] = gzip.open if path.endswith(".gz") else open
     try:

@@ -31,7 +31,7 @@ RESERVED = 1 << 10  # bytes of local memory that drivers may take
 
 
 def _teams(info: DeviceInfo) -> tuple[int, ...]:
-    """Lanes of one core take turns, so that a team's only cost it time."""
+    """Sizes of teams; on CPUs small ones, since lanes of one core run one after the other and a team only costs time."""
     return (2, 4) if info.kind == "cpu" else (8, 16, 4, 32, 2)
 
 
@@ -51,7 +51,7 @@ def _formats(info: DeviceInfo) -> tuple[str, ...]:
 
 
 def _hints(info: DeviceInfo) -> tuple[str, ...]:
-    """The portable one, and what helps here; Clang's builtins come together."""
+    """Hints for loads: none, and the one that this device has. Clang's builtins come together."""
     if info.kind == "cpu":
         return ("none", "prefetch") if "nontemporal" in info.features else ("none",)
     return ("none", "ptx") if "ptx" in info.features else ("none",)
@@ -60,7 +60,7 @@ def _hints(info: DeviceInfo) -> tuple[str, ...]:
 def _where(
     info: DeviceInfo, matrix: str, format: str, hints: str, order: str, team: int, work_group: int, per: int, sigma: int
 ) -> bool:
-    """What a format does not have stays at its first value."""
+    """Whether a point is measured: an axis that a format does not have stays at its first value."""
     blocked = order == "blocked"
     if hints == "prefetch" and not blocked and format not in WITHOUT[hints]:
         return False
@@ -78,7 +78,8 @@ def _where(
 def _thin(
     info: DeviceInfo, matrix: str, format: str, hints: str, order: str, team: int, work_group: int, per: int, sigma: int
 ) -> bool:
-    """What may win; beside it, on one matrix for each format, what does not, and the best format without its hints."""
+    """Points of the default subset: the candidates for the best; on one matrix for each format, also the others and the best
+    format without its hints."""
     cpu, reservoir = info.kind == "cpu", matrix == "reservoir"
     beside = hints == "none" and len(_hints(info)) > 1
     if format in WITHOUT[hints]:
@@ -147,18 +148,18 @@ def _per(info: DeviceInfo) -> tuple[int, ...]:
 def spmv(
     device: Device, matrix: str, format: str, hints: str, order: str, team: int, work_group: int, per: int, sigma: int
 ) -> Work:
-    """A sparse matrix times a vector in double: y = A x, by CSR in rows, teams or blocks, by ELL, SELL-C-sigma and slabs.
+    """Sparse matrix-vector product y = A x in double, by CSR in rows, teams or blocks, ELL, SELL-C-sigma and slabs.
 
     A is generated (a reservoir's 7-point system on SPE10's grid, a band, uniformly random, power-law rows) or read from a
-    Matrix Market file; --size bounds the bytes of a generated matrix's values. 2 FLOP a nonzero. Bytes are the compulsory
-    traffic of A in CSR, whatever the format, so that formats compare: each stored nonzero's value (8) and column (4) once, 4
-    for each of rows + 1 row pointers, x (8 a column that has an entry) and y (8 a row) once. Neither a format's padding is
-    counted nor what reading x costs beyond once. `facts` say what the format stores over the nonzeros, and the host's seconds
-    from CSR to it, which are in no timed part. Every row is compared with SciPy's product within the rounding error of a sum
-    of its length.
+    Matrix Market file; --size bounds the bytes of a generated matrix's values. A nonzero counts 2 FLOP. Bytes are the
+    compulsory traffic of A in CSR, whatever the format, so that formats can be compared: the value (8) and column (4) of each
+    stored nonzero, 4 for each of rows + 1 row pointers, x (8 a column that has an entry) and y (8 a row), once each. Neither
+    padding nor repeated reads of x count. `facts` are the stored entries of the format over the nonzeros, and the host's
+    seconds for the conversion from CSR, which is not timed. Every row is compared with SciPy's product within the rounding
+    error of a sum of its length.
 
-    csr_adaptive keeps CSR and adds a list of blocks; slab sorts the entries of some thousand rows by column, for matrices whose
-    columns are random. `hints`: loads past L1 by NVIDIA's PTX, prefetches by hand on CPUs.
+    csr_adaptive keeps CSR and adds a list of blocks; slab sorts the entries of some thousand rows by column, for matrices with
+    random columns. `hints`: loads past L1 by NVIDIA's PTX, or software prefetches on CPUs.
 
     Raises Skip for a matrix that does not fit into memory or suit the format and for work-groups that the device or the team
     does not allow, DeviceError for a file that cannot be read.
@@ -208,8 +209,8 @@ def spmv(
 
 
 def _even(a: Csr, groups: int, units: int) -> bool:
-    """Whether each work-group has at most a quarter of a compute unit's share of the entries, so that all units work
-    until about the end: one dense row holds up whoever has it, which is slow and right."""
+    """Whether each work-group has at most a quarter of a compute unit's share of the entries, so that all units work until
+    about the end. One dense row delays a single unit, which is slow but correct."""
     largest = np.diff(a.indptr[np.linspace(0, a.rows, groups + 1).astype(np.int64)]).max()
     return bool(4 * units * int(largest) <= a.nonzeros)
 
@@ -220,7 +221,7 @@ FILES = {"csr_adaptive": "adaptive", "sell": "sell", "slab": "slab"}  # formats 
 def _stored(
     info: DeviceInfo, a: Csr, format: str, hints: str, blocked: bool, work_group: int, per: int, sigma: int
 ) -> formats.Stored:
-    """The matrix as that format's kernel takes it. Raises Skip and formats.Unsuited where it cannot."""
+    """The matrix in the format of that kernel. Raises Skip and formats.Unsuited where the conversion is impossible."""
     if format == "csr_adaptive":
         return formats.blocks(a, work_group, per)
     if format == "slab":
