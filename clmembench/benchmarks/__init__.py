@@ -15,9 +15,9 @@ import numpy as np
 from clmembench.model import Array, Axis, Benchmark, DeviceInfo, Metric, Prepared, Value
 
 MIB = 1 << 20
-SUITES = ("memory", "access", "sync", "link", "compute")  # the order of a report; a suite not named here comes after
+SUITES = ("memory", "access", "sync", "link", "compute")  # order of suites in a report; others come after these
 
-AFRESH = 6  # processes that measure what depends on the pages they get: fewer give no 95% interval
+AFRESH = 6  # of results that depend on physical pages: fewer give no 95% interval
 
 BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
 LATENCY = Metric("latency", "ns", "ops", "slope", "lower", cycles=True)
@@ -83,7 +83,7 @@ def benchmark(
             processes=processes,
             least_s=least_s,
             patience_s=patience_s,
-            planned=planned or peer_of is not None,  # --reference asks for a reference's points, no suite does
+            planned=planned or peer_of is not None,  # points of a peer are asked for by --reference, not by a suite
             peer_of=peer_of,
             here=here,
             summary=summary,

@@ -11,12 +11,13 @@ from clmembench.resources import kernel_source
 STEPS_A_ROUND = 16  # as unrolled in arithmetic.cl
 MATRIX = "double_matrix"
 TYPES = {"float": np.float32, "double": np.float64, "int": np.uint32, MATRIX: np.float64}
-EXACT = {"float": 1 << 24, "double": 1 << 50, "int": 1 << 31, MATRIX: 1 << 46}  # steps up to which a count of them is exact
-GROUP, GROUPS_A_UNIT = 256, 8  # of a GPU: as many work-items as most hold
+# steps up to which a count of them is exact
+EXACT = {"float": 1 << 24, "double": 1 << 50, "int": 1 << 31, MATRIX: 1 << 46}
+GROUP, GROUPS_A_UNIT = 256, 8  # as many work-items as most GPUs hold
 CHAINS = (8, 4, 2, 1)
-MATRIX_FLOPS, SUB_GROUP = 2 * 16 * 8 * 16, 32  # of one instruction, and who gives it together
-LANES = 4  # doubles of a work-item's part of its result
-FACTOR, ADDEND = {"int": 0x9E3779B1}, {"int": 0x7F4A7C15}  # of other types 1: each step counts
+MATRIX_FLOPS, SUB_GROUP = 2 * 16 * 8 * 16, 32  # of one instruction; work-items that issue it together
+LANES = 4  # doubles of the result in each work-item
+FACTOR, ADDEND = {"int": 0x9E3779B1}, {"int": 0x7F4A7C15}  # other types use 1: the result counts the steps
 
 
 def _rate(dtype: str, peak: str | None) -> Metric:

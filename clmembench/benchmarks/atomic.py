@@ -19,12 +19,12 @@ LOOP_ADD = 3
 REAL = {"float": "float", "double": "double"}
 ADDRESSES = {"same": 0, "group": 1, "line": 2, "spread": 3}
 GROUP = 256  # work-items of a GPU's work-group
-LOOPING = 1024  # the most work-items that a compare-and-swap loop is run with: each success makes all others try again
+LOOPING = 1024  # each success of a compare-and-swap makes all others try again
 ADDED_UP = "int: compilers may add up a sub-group's additions to one address before one atomic does them; long shows them alone"
-LINE_BYTES = 256  # apart: no cache line or sector holds two
-TABLE = 1 << 20  # cells that spread operations go to
+LINE_BYTES = 256  # no cache line or sector holds two cells
+TABLE = 1 << 20  # cells that spread operations address
 LOCAL_TABLE = 1 << 10
-EXACT = {"float": 1 << 24, "double": 1 << 31}  # counts that are whole numbers of that type, and of the kernel's own counter
+EXACT = {"float": 1 << 24, "double": 1 << 31}  # counts that are exact in that type, and in the kernel's counter
 
 
 def _items(info: DeviceInfo) -> tuple[int, ...]:
@@ -44,10 +44,10 @@ def _usual(info: DeviceInfo) -> int:
 
 def _where(info: DeviceInfo, op: str, dtype: str, memory: str, address: str, result: str, items: int) -> bool:
     if op == "cas" and result == "unused":
-        return False  # whether it succeeded is its result
+        return False  # the result of a compare-and-swap is its success
     if dtype in REAL and (op != "add" or result == "unused" or (info.kind != "cpu" and items > LOOPING)):
         return False
-    # work-groups have no local memory in common, and it has no lines
+    # work-groups share no local memory, and local memory has no lines
     return memory == "global" or address in ("same", "spread")
 
 
@@ -188,7 +188,7 @@ class _Contest:
             assert found == self.items * rounds, f"{self.items * rounds} times 1 was added, and the sum is {found:g}"
             assert (counts == rounds).all(), "some work-items did not do all their operations"
             return None
-        mask = (1 << 8 * self.word.itemsize) - 1  # unsigned words wrap, and so does what is expected
+        mask = (1 << 8 * self.word.itemsize) - 1  # unsigned words wrap, and so does the expected sum
         total = int(cells.astype(object).sum()) & mask if len(cells) < 1 << 12 else int(cells.sum(dtype=np.uint64)) & mask
         if self.op == "cas":
             won = int(counts.sum(dtype=np.uint64)) & mask
@@ -203,7 +203,7 @@ class _Contest:
             busy = cells[:: LINE_BYTES // self.word.itemsize] if self.address == "line" else cells
             each = self.items // len(busy) * rounds
             assert (busy == each & mask).all(), f"a cell holds {busy[busy != each & mask][0]} instead of {each}"
-            if self.used:  # a cell's additions return 0, 1, 2 ... each once
+            if self.used:  # the additions to a cell return 0, 1, 2 ... once each
                 seen, wanted = int(counts.sum(dtype=np.uint64)) & mask, len(busy) * (each * (each - 1) // 2) & mask
                 assert seen == wanted, f"the old values add up to {seen} instead of {wanted}: some came twice"
         return None

@@ -10,12 +10,13 @@ from clmembench.model import Device, DeviceInfo, Launch, Skip, Slope, Value, Wor
 from clmembench.resources import kernel_source
 
 STEPS_A_BLOCK = 16  # as unrolled in banks.cl
-SUB_GROUP = 32  # work-items: what GPUs of most vendors run together; drivers that have no cl_khr_subgroups do not tell
-NARROW = 4  # bytes of a word that holds where the next one is and nothing else
+SUB_GROUP = 32  # most GPUs' size; drivers without cl_khr_subgroups report none
+NARROW = 4  # bytes of a word that holds only the place of the next one
 WORDS = {NARROW: "uint", 8: "uint2"}  # bytes: type
 MOST_STRIDE = 64
-COUNTED = 32  # the stride at which the number of work-items is looked at, where it may be that of conflicts
-WIDE = (0, 1, 2, 3, 4, 5, 6, 8, 12, 16, 17, 24, 31, 32, 33, 64)  # strides of 8-byte words, which repeat what those of 4 say
+COUNTED = 32  # where conflicts are likely: the number of work-items is varied
+# fewer: 8-byte words mostly repeat the result of 4-byte words
+WIDE = (0, 1, 2, 3, 4, 5, 6, 8, 12, 16, 17, 24, 31, 32, 33, 64)
 
 
 def _strides(info: DeviceInfo) -> tuple[int, ...]:
@@ -62,7 +63,7 @@ def banks(device: Device, stride: int, word_bytes: int, items: int) -> Slope:
         raise Skip(f"no type has {word_bytes} B here: choose from {', '.join(map(str, WORDS))}")
     if not 1 <= items <= device.info.max_work_group or stride < 0:
         raise Skip(f"{items} work-items at a stride of {stride} are no work-group of this device")
-    words = items * max(MOST_STRIDE, stride)  # the same for all usual strides: they run the same kernel
+    words = items * max(MOST_STRIDE, stride)  # all usual strides run the same kernel
     if word_bytes * words > device.info.local_mem_bytes - SPARE_BYTES:
         raise Skip(f"{word_bytes * words} B do not fit into local memory, of which there are {device.info.local_mem_bytes} B")
     defines: dict[str, Value] = {"T": WORDS[word_bytes], "WORD_BYTES": word_bytes, "WORDS": words}

@@ -11,7 +11,7 @@ from clmembench.model import Device, DeviceInfo, Fill, Kernel, Launch, Local, Me
 from clmembench.resources import kernel_source
 
 BARRIERS_A_BLOCK = 16  # as unrolled in barrier.cl
-# looks at the counter before a group gives up: over 0.1 s, far over any scheduling delay; on GPUs under any watchdog's limit
+# reads of the counter before a group gives up: over 0.1 s, far above any scheduling delay; on GPUs below any watchdog's limit
 PATIENCE = {"cpu": 1 << 25, "gpu": 1 << 20, "accelerator": 1 << 20}
 TRIAL_ROUNDS = 100
 LOOPS = "on CPUs compilers turn work-group barriers into loops over work-items, or remove them: no core waits for another"
@@ -62,12 +62,14 @@ def barrier(device: Device, work_items: int) -> Slope:
             commands=(Launch(kernels["group_barrier"], (out, np.uint32(blocks)), *shape),),
             ops=blocks * BARRIERS_A_BLOCK,
             outputs=((out, 4 * work_items),),
-            # the rotation overwrites what the timed kernel wrote, so only the first check sees the latter
+            # the rotation overwrites the timed kernel's output, so only the first check sees that output
             check=_once(check),
             notes=(LOOPS,) if device.info.kind == "cpu" else (),
         )
 
-    return Slope(work, start=BARRIERS_A_BLOCK, most=1 << 28)  # where it costs nothing, no number would be enough
+    return Slope(
+        work, start=BARRIERS_A_BLOCK, most=1 << 28
+    )  # bounded: where a barrier costs nothing, no number would be enough
 
 
 @benchmark(
@@ -75,7 +77,7 @@ def barrier(device: Device, work_items: int) -> Slope:
     suite="sync",
     source="Razzaq et al. 2016, section IV-B2 (B4), across compute units",
     quick={"groups": axis_of(lambda info: _groups(info)[-1:])},
-    # on GPUs the axis says it already
+    # on GPUs the axis already covers it
     scaling=lambda info: {"groups": info.compute_units} if info.kind == "cpu" else {},
     groups=axis_of(_groups),
 )
@@ -91,7 +93,7 @@ def device_barrier(device: Device, groups: int) -> Slope:
     timed = device.build(kernel_source("barrier"), VERIFY=0)["device_barrier"]
     verified = device.build(kernel_source("barrier"), VERIFY=1)["device_barrier"]
     state, seen = device.alloc(12), device.alloc(4 * groups)
-    reset = Fill(state, 4)  # the arrivals; who gave up, and what VERIFY found, stay for the check
+    reset = Fill(state, 4)  # the arrivals; the check reads the rest: groups that gave up, and errors found by VERIFY
 
     def launch(kernel: Kernel, rounds: int) -> Launch:
         return Launch(kernel, (state, seen, np.uint32(rounds), np.uint32(PATIENCE[device.info.kind])), (groups,), (1,))
@@ -105,7 +107,7 @@ def device_barrier(device: Device, groups: int) -> Slope:
         def check() -> None:
             arrived, gave_up, _ = device.download(state, np.uint32, 3)
             if gave_up:
-                # a neighbour's doing, and no fault of the device or of the benchmark
+                # another program caused it: neither the device nor the benchmark failed
                 raise Skip(f"{groups} work-groups stopped running at the same time while it was measured: close other programs")
             assert early == 0, f"{early} times a group passed the barrier before its neighbour had arrived"
             assert arrived == rounds * groups, f"{arrived} arrivals, not {rounds * groups}"

@@ -13,11 +13,11 @@ from clmembench.resources import kernel_source
 
 READ = Metric("read_bandwidth", "GB/s", "nbytes", "slope_rate", "higher")
 KIB = 1 << 10
-OWN_TO = 256 * KIB  # a GPU's sets of one work-group each; what they share is larger, and no unit's own cache holds it
-FAR = 4096 * MIB  # so far beyond any cache that next to nothing of it is in one
-PATHS = {"plain": 0, "ca": 1, "cg": 2}  # as cache_read.cl has them
+OWN_TO = 256 * KIB  # sets of one group; shared ones are larger than a unit's cache
+FAR = 4096 * MIB  # so large that caches hold a negligible part of it
+PATHS = {"plain": 0, "ca": 1, "cg": 2}  # as in cache_read.cl
 FACTOR, SEED = 2654435761, 0x85EBCA6B
-JUMPS = 5  # the factor of an order in which no work-group follows another
+JUMPS = 5  # with this factor no work-group follows another's order
 LEAST_BATCHES = 64
 MANY = (1024, 2048)  # work-items of a compute unit
 
@@ -54,7 +54,7 @@ def _where(info: DeviceInfo, set: str, set_bytes: int, path: str, unit_items: in
     own = set == "own"
     if set_bytes not in (_own(info) if own else _shared(info)) and set_bytes in (*_own(info), *_shared(info)):
         return False
-    # a unit that has one set has one work-group of that size, whose batch the set holds
+    # a unit with one set has one work-group of that size, whose batch fits into the set
     return not own or info.kind == "cpu" or _shape(info, own, unit_items, set_bytes).group == unit_items
 
 
@@ -156,7 +156,7 @@ def cache_read(device: Device, set: str, path: str, set_bytes: int, unit_items: 
             together=shape.groups if info.kind == "cpu" else 0,
         )
 
-    # both ends go round the set, so that the larger one meets nothing new
+    # both ends go round the set, so the far end accesses no new data
     rounds = 4 * blocks if own else -(-2 * blocks // shape.groups)
     return Slope(work, start=max(LEAST_BATCHES, rounds), most=1 << 31)
 
@@ -188,7 +188,7 @@ def expected_sums(
     block_sum = np.uint64(laps) * lap_sum + _sum_of_blocks(first, blocks, factor, rest)
     if own:
         block_sum = block_sum + number.astype(np.uint64) * np.uint64(blocks * batches)
-    # wrapping, as sums of 32 bits do
+    # sums of 32 bits wrap
     loads, vectors = np.uint64(batches * len(summed)), np.uint64(ilp * group)
     base = block_sum * vectors * np.uint64(len(summed)) + np.uint64(batches * group * sum(summed))
     index = base[:, None] + loads * np.arange(group, dtype=np.uint64)[None, :]

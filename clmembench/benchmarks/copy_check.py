@@ -10,8 +10,8 @@ from clmembench.benchmarks import MIB, headline_bytes
 from clmembench.model import Array, Buffer, Device, DeviceInfo, Launch
 from clmembench.resources import kernel_source
 
-MOST = 512 * MIB  # of a GPU's array: many times any of its caches, and soon copied even by few work-items
-WINDOW = 4096  # words that the host compares by itself at each end
+MOST = 512 * MIB  # many times any cache, and still copied quickly by few work-items
+WINDOW = 4096  # words at each end that the host compares too
 SEED = 0x9E3779B9
 
 
@@ -47,7 +47,7 @@ def arrays(device: Device, nbytes: int) -> tuple[Buffer, Buffer, Callable[[], No
             device.run([Launch(kernels["count_wrong"], (target, np.uint32(seed), wrong), (whole,))])
             bad = int(device.download(wrong, np.uint32, 1)[0])
             assert bad == 0, f"{bad} of {whole} words are not what was copied"
-        # the device's own word is not enough
+        # the device does not check itself alone
         for first in {0, max(0, count - WINDOW)}:
             expected = words(first, min(WINDOW, count - first), seed).view(np.uint8)[: nbytes - 4 * first]
             found = device.download(target, np.uint8, expected.size, 4 * first)

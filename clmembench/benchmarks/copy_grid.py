@@ -9,9 +9,9 @@ from clmembench.benchmarks.copy_check import arrays, copied_bytes
 from clmembench.model import Device, DeviceInfo, Launch, Skip, Value, Work
 from clmembench.resources import kernel_source
 
-ILPS = (1, 2, 4, 8)  # as copy_grid.cl has them
-A_UNIT = (1, 2, 4, 8, 16, 32)  # work-groups for each compute unit of a GPU
-HELD = 2048  # work-items that a GPU's compute unit holds at once, at most, on most of them
+ILPS = (1, 2, 4, 8)  # as in copy_grid.cl
+A_UNIT = (1, 2, 4, 8, 16, 32)  # work-groups
+HELD = 2048  # of a compute unit, on most GPUs
 
 IN_STEP = "work-items of a work-group are a loop on a core here: a barrier a round keeps them on neighbouring words"
 

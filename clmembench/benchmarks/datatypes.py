@@ -27,7 +27,9 @@ def _types(info: DeviceInfo) -> tuple[str, ...]:
 
 
 def _where(info: DeviceInfo, dtype: str, array_bytes: int, work_group: int, elements: int) -> bool:
-    return dtype != DEVICE_COPY or (work_group == GROUPS[0] and elements == ELEMENTS[0])  # which has no work-groups of ours
+    return dtype != DEVICE_COPY or (
+        work_group == GROUPS[0] and elements == ELEMENTS[0]
+    )  # the runtime's copy has no work-groups
 
 
 @benchmark(

@@ -9,12 +9,12 @@ from clmembench.model import Array, Device, DeviceInfo, Launch, Metric, Skip, Sl
 from clmembench.resources import kernel_source
 
 STEP = Metric("multiply_add", "ns", "ops", "slope", "lower", cycles=True)
-GROUP = 128  # work-items, where a device allows it: twice the widest sub-groups in common use
-REPEATS = 16  # as written out in divergence.cl, of each of CHAINS; a multiple of them, so that chains end up where they began
+GROUP = 128  # work-items, where a device allows it: twice the widest usual sub-group
+REPEATS = 16  # as in divergence.cl; a multiple of CHAINS, so that chains return to their names
 CHAINS = 4
 WEIGHTS = np.array([1, 3, 5, 7], dtype=np.uint32)
 MASK = (1 << 32) - 1
-# multiplier and summand of either way: odd, so that no bit is lost, and nothing that a compiler can see
+# multiplier and summand of each branch: odd, so that no bit is lost, and opaque to the compiler
 WAYS = ((1664525, 1013904223), (22695477, 12345671))
 
 

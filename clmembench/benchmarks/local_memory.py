@@ -14,10 +14,10 @@ from clmembench.resources import kernel_source
 THROUGHPUT = Metric("throughput", "GB/s", "nbytes", "slope_rate", "higher", peak="local_memory_bandwidth_gb_s")
 READING = Metric("bandwidth", "GB/s", "nbytes", "slope_rate", "higher", peak="local_memory_bandwidth_gb_s")
 
-UNIT_ITEMS = 2048  # work-items that a compute unit holds at most, on GPUs of several vendors; OpenCL does not tell
+UNIT_ITEMS = 2048  # of a compute unit, on GPUs of several vendors; OpenCL does not report it
 SUB_GROUP = 32
-UNROLLED = 16  # loads of 16 B a round
-TURN = 1024  # vectors among which rounds begin, or a work-group's number of them where that is more
+UNROLLED = 16  # of 16 B
+TURN = 1024  # vectors among which rounds start; a work-group's number if larger
 MIXED = 2654435761
 
 

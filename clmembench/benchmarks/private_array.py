@@ -12,12 +12,12 @@ from clmembench.resources import kernel_source
 
 STEP = Metric("step", "ns", "ops", "slope", "lower", cycles=True)
 PATTERNS = {"add": 0, "matmul": 1, "sort": 2}
-GROUP = 32  # work-items of a GPU's only work-group: few, so that each may have as many registers as there can be
-EXACT = (1 << 24) - 1024  # rounds of additions of 1 to a float below 1024 that stay whole numbers
-# 4-byte words of one array. Where the limit lies on devices with 256 registers a work-item the sizes are close to each other
+GROUP = 32  # a GPU's only work-group is small, so that each work-item may have many registers
+EXACT = (1 << 24) - 1024  # additions of 1 to a float below 1024 that are exact
+# 4-byte words of one array, dense near the limit of devices with 256 registers a work-item
 LINE = (2, 4, 8, 16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 232, 240, 248, 252, 256, 320, 512)
 SQUARES = (4, 9, 16, 25, 36, 49, 64, 81, 100, 121, 144, 256)
-FEW = (2, 4, 16, 36, 64, 256, 512)  # where indices come at run time, the size hardly decides
+FEW = (2, 4, 16, 36, 64, 256, 512)  # with dynamic indexing the size hardly matters
 CPU = (4, 16, 64, 256)
 
 
@@ -83,7 +83,7 @@ def private_array(device: Device, pattern: str, indexing: str, words: int) -> Sl
     given = _given(pattern, words, group, device.seed)
     source, target = device.alloc(given.nbytes), device.alloc(4 * words * group)
     device.upload(source, given)
-    # all of these the compiler cannot know
+    # run-time arguments, opaque to the compiler
     run_time = {
         "add": (np.uint32(words), np.uint32(1), np.float32(1)),
         "matmul": (np.uint32(side),),
@@ -118,7 +118,7 @@ def _given(pattern: str, words: int, group: int, seed: int) -> Array:
         return rng.integers(0, 1024, (words, group)).astype(np.float32)
     if pattern == "matmul":
         return rng.integers(0, 1 << 32, (2 * words, group), dtype=np.uint32)
-    # falling and without equals: each element must pass all before it
+    # strictly descending: each element must pass all before it
     gaps = rng.integers(1, (1 << 31) // words, (words, group), dtype=np.uint32)
     return np.ascontiguousarray(np.cumsum(gaps, axis=0, dtype=np.uint32)[::-1])
 
@@ -127,12 +127,12 @@ def _left(pattern: str, given: Array, rounds: int) -> Array:
     """Expected contents of the arrays after `rounds` rounds, shape (words, work-items)."""
     if pattern == "add":
         return np.asarray(given + np.float32(rounds))
-    if pattern == "sort":  # each round's inverted bits turn the order round, so that it falls again
+    if pattern == "sort":  # inverting all bits reverses the order, so that it descends again
         return np.ascontiguousarray(~given[::-1]) if rounds % 2 else given
     words = len(given) // 2
     side = math.isqrt(words)
     a, b = (part.T.reshape(-1, side, side) for part in (given[:words], given[words:]))
-    while rounds:  # the power of the second factor by squares; unsigned words wrap as they do on the device
+    while rounds:  # the power of the second factor by repeated squaring; unsigned words wrap as on the device
         if rounds & 1:
             a = a @ b
         b = b @ b

@@ -14,11 +14,11 @@ WIDTHS = (1, 2, 4, 8, 16)  # a vector of 3 takes the room of 4
 LARGEST = 1 << 28
 SEED = 0x9E3779B9
 ROW_BITS = 16
-STREAMS = 4  # of vectors that a work-item reads side by side, as in reduction.cl
+STREAMS = 4  # of vectors that a work-item reads at the same time, as in reduction.cl
 FEWER = "short sums are launched as fewer work-groups than `groups_a_unit` says: more would have too little to do"
-ALONE = 1 << 15  # elements that one core has summed before another has woken up
-LONG = 1 << 22  # elements from which the launch's idle ends are nothing
-BLOCK = 1 << 13  # elements of a core that are worth handing it a work-group
+ALONE = 1 << 15  # that one core has summed before another has woken up
+LONG = 1 << 22  # from here on the idle ends of launches are negligible
+BLOCK = 1 << 13  # that are worth a work-group of their own
 
 
 def mixed(index: Array, seed: int) -> Array:
@@ -103,7 +103,7 @@ def _thin(info: DeviceInfo, n: int, method: str, groups_a_unit: int, width: int,
     TIME,
     BANDWIDTH,
     suite="sync",
-    version=2,  # one launch, where there were two
+    version=2,  # one launch instead of two
     source="Razzaq et al. 2016, section IV-B3 (B5)",
     quick={
         "n": axis_of(lambda info: (min(1 << 24, _most(info)),)),
@@ -153,7 +153,7 @@ def reduction(device: Device, n: int, method: str, groups_a_unit: int, width: in
         ROW_BITS=ROW_BITS,
     )
     seed = (SEED + device.seed) % 2**32
-    # kept from point to point: most of the time of one went into touching new pages
+    # kept from point to point: touching new pages took most of a point's time
     elements, result = device.kept("reduction elements", 8 * n), device.alloc(8)
     cells = np.zeros(1 if method == "atomic" else launched)
     sums, ended = device.alloc(cells.nbytes), device.alloc(4)

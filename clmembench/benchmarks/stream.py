@@ -13,18 +13,18 @@ from clmembench.resources import kernel_source
 
 SCALAR = 3
 OPS = {"copy": 0, "scale": 1, "add": 2, "triad": 3, "write": 4, "dot": 5, "read": 6}
-# of OPS that write: how often b, c and 1 are in what they write, by the scalar or once
+# of operations that write: factors of b, c and 1 in the output
 TERMS = {"copy": (1, 0, 0), "scale": (SCALAR, 0, 0), "add": (1, 1, 0), "triad": (1, SCALAR, 0), "write": (0, 0, SCALAR)}
 READS = {"copy": 1, "scale": 1, "add": 2, "triad": 2, "write": 0, "dot": 2, "read": 1}  # arrays read
 SUMS = ("dot", "read")
 WIDTHS = (1, 2, 4, 8, 16)  # a vector of 3 takes the room of 4
-LEVELS = 1024  # input values are whole numbers below it, or below a lower power of two where sums would not be exact
+LEVELS = 1024  # a lower power of two where sums would not be exact
 SEEDS = (0x9E3779B9, 0x85EBCA6B)
-GROUPS = (256, 64, 1024)  # work-items of a work-group; of blocks, which have one, the first stands for all
-HELD_GROUP = 1024  # work-items of a work-group where their number is fixed
-LARGE = 16 * MIB  # bytes of an array from which the launch's idle ends are little
-EIGHT = 8  # elements of a work-item that fills an array or looks at one
-WINDOW = 4096  # elements that the host compares by itself at each end of an array
+GROUPS = (256, 64, 1024)  # of work-items; blocks have one work-item, and the first stands for all
+HELD_GROUP = 1024  # work-items where the number of work-groups is fixed
+LARGE = 16 * MIB  # from here on the idle ends of launches are negligible
+EIGHT = 8  # of a work-item that fills or checks an array
+WINDOW = 4096  # elements at each end of an array that the host compares too
 
 
 def value(index: Array, seed: int, levels: int) -> Array:
@@ -41,7 +41,7 @@ def _where(
     sums = op in SUMS
     if sums != (order != "item") or (sums and nontemporal):
         return False
-    # one work-item a group: its size has no meaning
+    # a group of one work-item: the axis has no meaning
     return not (order == "blocked" and work_group != GROUPS[0])
 
 
@@ -82,7 +82,7 @@ def _scaling(info: DeviceInfo) -> dict[str, Value]:
         "dtype": "double" if "fp64" in info.features else "float",
         "array_bytes": headline_bytes(info),
     }
-    # where the number of work-groups is fixed, large ones: a compute unit is to have one
+    # large work-groups where their number is fixed: a compute unit has one
     return point if info.work_groups is None else {**point, "work_group": min(HELD_GROUP, info.max_work_group)}
 
 
@@ -101,7 +101,9 @@ def _scaling(info: DeviceInfo) -> dict[str, Value]:
     thin=_thin,
     x="array_bytes",
     scaling=_scaling,
-    processes=lambda info, array_bytes, **_: AFRESH if array_bytes < headline_bytes(info) else 1,  # what caches decide
+    processes=lambda info, array_bytes, **_: (
+        AFRESH if array_bytes < headline_bytes(info) else 1
+    ),  # pages decide what caches hold
     op=axis(*OPS),
     dtype=axis("double", "float", needs={"double": ["fp64"]}),
     array_bytes=axis_of(_sizes),
@@ -146,7 +148,7 @@ def stream(
     levels = _exact_levels(scalar, elements // lanes) if sums else LEVELS
     arrays = _Arrays(device, device.build(kernel_source("stream"), **common), scalar, elements, levels)
     inputs = [arrays.filled(number) for number in range(READS[op])]
-    # kept from point to point: most of the time of a short one went into touching new pages
+    # kept from point to point: touching new pages took most of a short point's time
     out = device.alloc(lanes * scalar.itemsize) if sums else device.kept("stream a", elements * scalar.itemsize)
     b, c = (inputs[0], inputs[-1]) if inputs else (out, out)
     if sums:
@@ -206,7 +208,7 @@ class _Arrays:
             self.device.run([Launch(self.kernels["verify"], (out, np.uint64(self.elements), *terms, wrong), self._eights())])
             count = int(self.device.download(wrong, np.uint32, 1)[0])
             assert count == 0, f"{count} of {self.elements} elements of {op} are wrong"
-            # the device's own word is not enough: look at both ends from the host
+            # the device does not check itself alone: the host compares both ends
             size = min(WINDOW, self.elements)
             for first in (0, self.elements - size):
                 b, c = (value(np.arange(first, first + size), int(seed), self.levels) for seed in self._seeds())

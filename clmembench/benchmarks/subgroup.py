@@ -14,11 +14,11 @@ from clmembench.benchmarks.chase.pchase import random_cycle
 from clmembench.model import Array, Device, DeviceInfo, Launch, Local, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
 
-WORDS = 2048  # of the table: 8 KiB, as in Fang et al., section 3.2
-PRIVATE_WORDS = 512  # of a work-item's own copy of it, of which drivers set one aside for every work-item that may run
+WORDS = 2048  # 8 KiB, as in Fang et al., section 3.2
+PRIVATE_WORDS = 512  # drivers reserve a private copy for every work-item that may run
 STEPS_A_BLOCK = 16  # as unrolled in subgroup.cl
-WIDTH = 32  # work-items that stand for a sub-group where the device does not say how wide its own are
-LINE_SHIFTS = (4, 32, 64, 124)  # bytes by which the first word of a sub-group lies off a line's beginning
+WIDTH = 32  # where the device does not report the width of sub-groups
+LINE_SHIFTS = (4, 32, 64, 124)  # from the start of a line to a sub-group's first word
 MEMORIES = ("register", "private", "local", "constant", "constant_array", "global", "global_cg", "image")
 PATTERNS = ("consecutive", "shifted", "permuted", "scattered")
 FACTOR, ADDEND = 0x9E3779B1, 0x7F4A7C15
@@ -63,7 +63,7 @@ def _where(info: DeviceInfo, memory: str, pattern: str, degree: int, shift_bytes
         return False
     if items == 1 and (pattern != "consecutive" or groups > 1):
         return False
-    # work-items that share nothing have no pattern between them, and a register's is none of memory
+    # work-items that share nothing have no common pattern, and a register has no memory
     return not (memory in ("register", "private") and pattern != "consecutive") and not (memory == "register" and degree > 1)
 
 
@@ -146,7 +146,7 @@ def laid_out(memory: str, pattern: str, degree: int, shift_bytes: int, items: in
         return np.concatenate([first + _cycle(wide, rng) for first in range(0, words, wide)]), item
     if pattern == "scattered":
         rows = words // wide
-        columns = np.stack([_cycle(rows, rng) for _ in range(wide)], axis=1)  # of each row and column, the row that follows
+        columns = np.stack([_cycle(rows, rng) for _ in range(wide)], axis=1)  # for each row and column, the next row
         first = np.stack(
             [rng.permutation(rows)[:wide] if rows >= wide else rng.integers(rows, size=wide) for _ in range(-(-items // wide))]
         )
@@ -174,7 +174,7 @@ def _followed(device: Device, memory: str, table: Array, start: Array, groups: i
     items = start.size
     if items > device.info.max_work_group:
         raise Skip(f"a work-group of {items} is over this device's {device.info.max_work_group} work-items")
-    unit = 1 if memory in ("image", "private", "register") else 4  # what a place is counted in
+    unit = 1 if memory in ("image", "private", "register") else 4  # the unit of a place
     text, args = _placed(device, memory, (unit * table).astype(np.uint32), groups)
     ptx = "ptx" in device.info.features
     kernel = device.build(text + kernel_source("subgroup"), **{f"MEMORY_{memory}": 1}, WORDS=table.size, PTX=ptx)["follow"]

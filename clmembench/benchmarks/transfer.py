@@ -19,7 +19,7 @@ DUPLEX = Metric("duplex_bandwidth", "GB/s", "nbytes", "rate", "higher", peak="li
 LATENCY = Metric("transfer_latency", "us", "ops", "cost", "lower", scale=1e-3)
 ZERO_COPY = Metric("zero_copy_map", "ns", "ops", "cost", "lower")
 SEED = 0x2545F491
-BATCH_BYTES = 2 << 30  # of copies back to back: beside them what starting and waiting cost, some 10 us, is under 0.1%
+BATCH_BYTES = 2 << 30  # of back-to-back copies: starting and waiting, some 10 us, are under 0.1%
 MOST_COPIES = 256
 BLOCK_WORDS = 1 << 18  # 1 MiB, which stays in a cache
 WITHIN = "host and device share memory: this is a copy within it, not a link"
@@ -79,8 +79,8 @@ def zero_copy(device: Device) -> bool:
     },
     where=_where,
     x="array_bytes",
-    version=3,  # 1 and 2 timed one copy, and so starting it and waiting for it too
-    least_s=0.4,  # other devices of the host take their share of its links for tenths of seconds
+    version=3,  # versions 1 and 2 timed one copy, with its start and the wait for it
+    least_s=0.4,  # other devices of the host use its links for tenths of seconds
     direction=axis(*DIRECTIONS),
     memory=axis(*MEMORIES),
     array_bytes=axis_of(_sizes),

@@ -16,7 +16,7 @@ HIDDEN = Metric("hidden", "%", "nbytes", "overlap", "higher", scale=100)
 FACTOR, ADDEND = 1664525, 1013904223
 CHAIN = 1 << 6  # dependent operations of a work-item, which the runner multiplies
 GROUP = 256
-GROUPS = 8  # to a compute unit
+GROUPS = 8  # on a compute unit
 BEHIND = ("arithmetic", "streaming", "copy_back")
 SCHEDULED = "host and device share memory: the same cores copy and compute, so what hides is how their threads were scheduled, "
 SCHEDULED += "which differs from process to process by more than an interval within one says"

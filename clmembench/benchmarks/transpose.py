@@ -10,15 +10,15 @@ from clmembench.benchmarks import BANDWIDTH, axis, axis_of, benchmark, headline_
 from clmembench.model import Device, DeviceInfo, Launch, Metric, Skip, Work
 from clmembench.resources import kernel_source
 
-TILE = 32  # words of a tile's side
-ROWS = 8  # of work-items of a work-group
-PADS = {"direct": 0, "tile": 0, "padded": 1}  # way: words that a row of the tile has too many
-LARGEST = {"cpu": 2048}  # side of a matrix; of others 8192
+TILE = 32  # words
+ROWS = 8  # of work-items
+PADS = {"direct": 0, "tile": 0, "padded": 1}  # extra words in a row of the tile
+LARGEST = {"cpu": 2048}  # words; 8192 on other devices
 THROUGHPUT: Metric = replace(BANDWIDTH, name="throughput")
 
 
 def _sides(info: DeviceInfo) -> tuple[int, ...]:
-    """The largest power of two, up to LARGEST, whose matrix is no larger than the headline arrays; and a side just below half
+    """The largest power of two, up to MAX_SIDE, whose matrix is no larger than the headline arrays; and a side just below half
     of it that no tile divides."""
     words = max(1, headline_bytes(info) // 4)
     side = min(LARGEST.get(info.kind, 8192), 1 << (words.bit_length() - 1) // 2)
@@ -58,7 +58,7 @@ def transpose(device: Device, n: int, way: str) -> Work:
         device.run([Launch(kernels["verify"], (turned, wrong, side), (n * n,))])
         count = int(device.download(wrong, np.uint32, 1)[0])
         assert count == 0, f"{count} of {n * n} elements are not those of the transposed matrix"
-        # the device's own word is not enough: look at the first row from the host
+        # the device does not check itself alone: the host compares the first row
         first = device.download(turned, np.uint32, n)
         wanted = (np.arange(n, dtype=np.uint64) * n * 2654435761 + 1).astype(np.uint32)
         assert np.array_equal(first, wanted), "the first row is not the first column that was, as the host sees it"

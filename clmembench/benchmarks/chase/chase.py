@@ -15,15 +15,15 @@ from clmembench.model import Command, Device, DeviceInfo, Launch, Local, Metric,
 from clmembench.model.address_patterns import NODE_BYTES
 
 STEPS_A_BLOCK = 16  # as unrolled in chase.cl
-FULL_LAPS_TO = 1 << 13  # nodes; up to here both ends are whole laps, so that an L1 that a launch finds empty cancels
-PART_LAP = 1 << 11  # steps of the near end where the set is larger than any L1
-ALONE_TO = 64 * MIB  # bytes of lines, or twice the cache that the device claims: one work-item warms what its core may keep
+FULL_LAPS_TO = 1 << 13  # up to here both ends are whole laps: misses of an empty L1 cancel
+PART_LAP = 1 << 11  # steps of the near end where the set exceeds any L1
+ALONE_TO = 64 * MIB  # bytes of lines, or twice the claimed cache: warmed by one work-item
 COUNTERS = {"ptx": 1, "tsc": 2}  # feature: TICKS in chase.cl
-WINDOWS = 64  # a launch is timed in, where a counter is read between fences: what disturbs a CPU leaves some of them alone
-SHORT, LONG = 1 << 11, 5 << 11  # dependent operations: such chains beside the windows tell what a tick is
-COSTS = 32  # empty brackets a launch
-CHAIN_OPS = 1 << 14  # dependent operations that say how many ticks a cycle of the core is
-WINDOW_BYTES = 14 << 10  # of local memory for what is recorded: where it is cut from L1, no more than the least cut
+WINDOWS = 64  # of a launch, on CPUs with a fence: a disturbance leaves some undisturbed
+SHORT, LONG = 1 << 11, 5 << 11  # chains beside the windows calibrate the tick
+COSTS = 32  # in each launch
+CHAIN_OPS = 1 << 14  # dependent operations that calibrate the tick against the core clock
+WINDOW_BYTES = 14 << 10  # of local memory for recorded accesses: no more than the smallest carve-out
 LEAST_FLUSH = 64 * MIB
 GPU_FLUSH = 256 * MIB
 

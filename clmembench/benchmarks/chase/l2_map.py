@@ -10,15 +10,15 @@ from clmembench.model import Array, Command, Device, DeviceInfo, Fill, Launch, R
 from clmembench.resources import kernel_source
 
 LINES = 256
-SPREAD_BYTES = 16 * MIB  # eight pages of 2 MiB: no TLB is left
+SPREAD_BYTES = 16 * MIB  # eight pages of 2 MiB: within any TLB
 SPACING = 128  # no two nodes in one line
-STEPS = 4  # accesses to a line at the near end
-MOST_STEPS = 1 << 16  # at the far end: a unit's row is a launch, and must not keep the device for seconds
+STEPS = 4  # accesses to a line
+MOST_STEPS = 1 << 16  # a unit's row is one launch, which must not block the device for seconds
 PATIENCE = 20_000
-GROUPS_A_UNIT = 8  # more than enough that each unit gets one, few enough that all run at once
-NOWHERE = 0xFF  # fills the unit of a row that no work-group was there to measure
-LEAST_CACHE = 4 * MIB  # of a CPU: less is what the cores' own caches hold
-MOST_SET = 16 * MIB  # of a CPU: more than a core's own caches, and no laps of seconds
+GROUPS_A_UNIT = 8  # enough that each unit gets one, few enough that all run at once
+NOWHERE = 0xFF  # fills the unit of a row that no work-group measured
+LEAST_CACHE = 4 * MIB  # less is the size of a core's own cache
+MOST_SET = 16 * MIB  # beyond a core's own caches, without laps of seconds
 STEPS_A_BLOCK = 16  # as unrolled in pchase.cl
 SEED = 20170101
 
@@ -133,7 +133,7 @@ def _core(device: Device) -> Slope:
         assert wrong == 0, f"{wrong} of {nodes} nodes of the chain are damaged"
         device.run(
             [Launch(kernels["chase"], (cursor, np.uint32(blocks)), (1,), (1,))]
-        )  # a lap, so that the cache holds it again
+        )  # a whole lap, so that the cache holds the set again
 
     def work(laps: int) -> Work:
         chase = Launch(kernels["chase"], (cursor, np.uint32(laps * blocks)), (1,), (1,))

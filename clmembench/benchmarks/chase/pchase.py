@@ -10,10 +10,10 @@ from clmembench.resources import kernel_source
 
 KIB = 1024
 STEPS_A_BLOCK = 16  # as unrolled in pchase.cl
-FULL_LAPS_TO = 1 << 13  # nodes; up to here both ends are whole laps, so that an L1 that a launch finds empty cancels
-PART_LAP = 1 << 11  # steps of the near end where the set is larger than any L1
-WALKERS = 1024  # share the warm lap of a set that no core's own cache holds: one alone would take 8 s over 2 GiB
-ALONE_TO = 128 * MIB  # bytes, or twice the cache that the device claims: one work-item warms what its core may keep
+FULL_LAPS_TO = 1 << 13  # up to here both ends are whole laps: misses of an empty L1 cancel
+PART_LAP = 1 << 11  # steps of the near end where the set exceeds any L1
+WALKERS = 1024  # they share a large set's warm lap, which takes one of them 8 s over 2 GiB
+ALONE_TO = 128 * MIB  # or twice the claimed cache: warmed by one work-item
 SEED = 20160131
 
 

@@ -13,16 +13,16 @@ from clmembench.model import Array, Device, Kernel, Launch, Local, Probe, Skip, 
 from clmembench.model.address_patterns import NODE_BYTES, footprint, offsets
 from clmembench.resources import kernel_source
 
-WALKERS = 1024  # at most, that follow a lap together
+WALKERS = 1024  # that follow a lap together
 A_WALKER = 16  # nodes that are worth one
-ALIGNMENT = 2 * MIB  # of the base: offsets are then what indexes any cache, and TLBs of pages up to there
-ARENA_BYTES = 32 * MIB  # at least, so that small sets always lie in the same pages
+ALIGNMENT = 2 * MIB  # offsets then index any cache, and TLBs of pages up to this size
+ARENA_BYTES = 32 * MIB  # so that small sets always lie in the same pages
 MOST_WORDS = 1 << 32
-SPARE_BYTES = 1 << 10  # of local memory: drivers keep some for themselves, and refuse all that they claim
-PRIVATE_BYTES = 16 << 10  # of an array of one work-item's own: some drivers set that aside for every one that may run
-TEXEL_WORDS = 2  # of an image in two dimensions
+SPARE_BYTES = 1 << 10  # drivers keep some local memory, and refuse all that they claim
+PRIVATE_BYTES = 16 << 10  # some drivers reserve this for every work-item that may run
+TEXEL_WORDS = 2  # of a two-dimensional image
 
-COPIED = ("local", "private")  # by each launch, so that work-items share nothing
+COPIED = ("local", "private")  # work-items share nothing in them
 BY_NUMBER = ("readonly", "constant", "constant_array", "image1d_buffer", "image1d", "image2d", "private")
 
 

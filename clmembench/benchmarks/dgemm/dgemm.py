@@ -16,7 +16,7 @@ from clmembench.resources import kernel_source
 from clmembench.units import format_bytes
 
 PORTABLE, PTX = "portable", "ptx"
-# of the peak of the instructions that the kernel uses: matrix instructions have one of their own
+# fraction of the peak of the instructions that a kernel uses: matrix instructions have their own peak
 VECTOR, MATRIX, SINGLE = (
     Metric("performance", "GFLOP/s", "flops", "rate", "higher", peak=peak, only={"dtype": (dtype,), "variant": (variant,)})
     for dtype, variant, peak in (
@@ -26,12 +26,12 @@ VECTOR, MATRIX, SINGLE = (
     )
 )
 INIT_GROUP = 64
-# register tiles, the likely best first. On CPUs the columns are one or two cache lines: of 12 AVX2 registers, of 24 of AVX-512
+# register tiles, the likely best first. On CPUs the columns are one or two cache lines, for 12 AVX2 or 24 AVX-512 registers
 CORE_TILES = {"double": ("6x8", "12x16"), "float": ("6x16", "12x32")}
 GROUP_TILES = {"double": ("8x8", "8x4"), "float": ("16x8", "8x8")}
 MATRIX_TILES = ("64x32", "32x32")  # of a sub-group
 MATRIX_GROUPS, MATRIX_DEPTHS = (128, 256), (8,)
-LARGE = 512  # from this n on the launches' idle ends are little
+LARGE = 512  # from this n on the idle ends of launches are negligible
 DEEPEST = 1 << 16
 
 
@@ -83,7 +83,7 @@ def _where(info: DeviceInfo, dtype: str, variant: str, n: int, work_group: int, 
         return False
     if variant == PTX and (work_group not in MATRIX_GROUPS or depth not in MATRIX_DEPTHS):
         return False
-    if variant == PTX and dtype != "double":  # one shape, to be skipped with a reason
+    if variant == PTX and dtype != "double":  # one configuration, which is skipped with a reason
         return (work_group, tile) == (MATRIX_GROUPS[0], MATRIX_TILES[0])
     return not _shape(variant, dtype, tile, depth, work_group).obstacle(info)
 
@@ -193,7 +193,8 @@ def _fill(device: Device, dtype: str, n: int, matrix: Buffer, stride: int, lines
     """Fills `lines` rows of `stride` elements: an n x n matrix of that seed, with zeros around it."""
     init = device.build(kernel_source("dgemm_init"), T=dtype, **({"FP64": 1} if dtype == "double" else {}))["init"]
     args = (matrix, *(np.uint32(x) for x in (n, stride, seed, MOST)), np.uint64(lines * stride))
-    group = min(INIT_GROUP, device.info.max_work_group)  # the same for every n: some drivers compile a kernel for each
+    # one size for every n: some drivers compile a kernel for each size
+    group = min(INIT_GROUP, device.info.max_work_group)
     device.run([Launch(init, args, (-(-lines * stride // group) * group,), (group,))])
 
 

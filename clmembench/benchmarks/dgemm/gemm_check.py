@@ -12,10 +12,10 @@ from clmembench.benchmarks.stream import value
 from clmembench.model import Array, Buffer, Device
 
 SEEDS = (0x51ED270B, 0xC2B2AE35)
-MOST = 4  # elements are whole numbers from -4 to 4: sums of n products are exact in float up to n = 2**20, in double always
+MOST = 4  # elements are -4 to 4: sums are exact in float up to n = 2**20, in double always
 VECTORS = 4  # of Freivalds' check
-WHOLE = 512  # up to this n the whole product is compared, too
-CHUNK = 1 << 22  # elements that the host handles at once
+WHOLE = 512  # up to this n the whole product is compared too
+CHUNK = 1 << 22  # elements that the host processes at a time
 
 
 def element(index: Array, seed: int) -> Array:
@@ -31,13 +31,13 @@ def _times(seed: int, n: int, vectors: Array) -> Array:
     def part(first: int) -> Array:
         return np.asarray(element(np.arange(first * n, min(first + step, n) * n), seed).reshape(-1, n) @ vectors)
 
-    with ThreadPoolExecutor() as pool:  # for n = 8192 one thread takes seconds
+    with ThreadPoolExecutor() as pool:  # one thread takes seconds for n = 8192
         return np.concatenate(list(pool.map(part, range(0, n, step))))
 
 
-@lru_cache(maxsize=4)  # one size is prepared in several shapes
+@lru_cache(maxsize=4)  # one size is prepared in several configurations
 def expected(n: int, seeds: tuple[int, int]) -> tuple[Array, Array]:
-    """Random vectors R of whole numbers from 1 to 16, shape (n, VECTORS), and A (B R). R has no 0, which would hide an
+    """Random vectors R of whole numbers from 1 to 16, shape (n, FREIVALDS_VECTORS), and A (B R). R has no 0, which would hide an
     element."""
     vectors = np.random.default_rng(seeds).integers(1, 17, (n, VECTORS)).astype(np.float64)
     return vectors, _times(seeds[0], n, _times(seeds[1], n, vectors))
@@ -62,7 +62,7 @@ def checked(
             count = min(step, n - first)
             stored = device.download(c, scalar, count * columns, first * columns * scalar.itemsize)
             found = stored.reshape(count, columns)[:, :n].astype(np.float64)
-            with np.errstate(all="ignore"):  # what was never written may be anything
+            with np.errstate(all="ignore"):  # memory that was never written may hold anything
                 rows = np.flatnonzero((found @ vectors != want[first : first + count]).any(axis=1))
             assert rows.size == 0, f"{rows.size} rows of the product are wrong, the first one row {first + rows[:1].sum()}"
             if n <= WHOLE:

@@ -10,13 +10,13 @@ from clmembench.model import BuildError, Device, DeviceInfo, Kernel, Skip, Value
 from clmembench.resources import kernel_source
 
 SUB_GROUP = 32
-ACROSS = 4  # sub-groups beside each other in a work-group
-DEPTH = 8  # of k: an instruction's, and a slab's
+ACROSS = 4  # in a work-group
+DEPTH = 8  # values of k in a slab, as an instruction takes them
 DOUBLE = 8  # bytes
 REGISTERS = 512  # bytes of sums in a work-item
-STAGES = 4  # slabs at most
-AHEAD = 2  # slabs whose lines are prefetched where only two are in local memory
-GATE = 8  # bytes of local memory beside the slabs
+STAGES = 4  # slabs in local memory
+AHEAD = 2  # where local memory holds only two slabs
+GATE = 8  # of local memory beside the slabs
 
 
 @dataclass(frozen=True, slots=True)

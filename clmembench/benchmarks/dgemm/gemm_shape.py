@@ -10,9 +10,9 @@ import numpy as np
 from clmembench.model import Device, DeviceInfo, Kernel, Value
 from clmembench.resources import kernel_source
 
-REGISTERS = 2048  # bytes: no work-item has more of them
-CACHED = (192, 512)  # rows and columns of a CPU's tile of C: less where its local memory, as a rule its L2 cache, is small
-PACKED = 8  # panels of B that are packed at once
+REGISTERS = 2048  # no work-item has more registers
+CACHED = (192, 512)  # rows and columns of C; fewer where local memory, usually the L2 cache, is small
+PACKED = 8  # panels of B that are packed at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,11 @@ class Shape:
         (high, wide), width = self.group, self.width
         if self.work_group & (self.work_group - 1) or any(n % width for n in (self.rows, self.columns, self.depth)):
             return f"a work-group must be a power of two, and rows, columns and depth multiples of {width} {self.scalar}"
-        across = self.depth // width  # vectors of a row of a slab of A
+        across = self.depth // width  # vectors in a row of a slab of A
         if self.work_group % across or self.rows * across % wide or self.columns * across % high:
             return f"{self.work_group} work-items cannot share slabs {self.depth} deep evenly: choose another depth or tile"
-        slabs = 2 * self.depth * (sum(self.tile) + width) * self.scalar.itemsize  # two of each, those of A padded
-        if slabs >= info.local_mem_bytes:  # exactly the limit is refused by some drivers
+        slabs = 2 * self.depth * (sum(self.tile) + width) * self.scalar.itemsize  # two slabs each; those of A are padded
+        if slabs >= info.local_mem_bytes:  # some drivers refuse exactly the limit
             return f"{slabs} B of local memory are not below this device's {info.local_mem_bytes} B: choose less depth or tile"
         return ""
 
@@ -90,7 +90,7 @@ class Shape:
         if self.work_group == 1:
             return device.build(kernel_source("dgemm"), PACKED=PACKED, **defines)
         high, wide = self.group
-        # by more than two k at once registers of doubles run out; of floats they do not, and a loop costs more
+        # with more than two k at a time registers of doubles run out; with floats they do not, and a loop costs more
         unroll = 1 if dtype == "double" else self.depth // 2
         defines |= {"GROUP_SIZE": self.work_group, "GROUP_ROWS": high, "GROUP_COLUMNS": wide, "UNROLL": unroll}
         return device.build(kernel_source("dgemm_tiles"), **defines)
@@ -105,9 +105,9 @@ def cached(shape: Shape, row_panels: int, column_panels: int, info: DeviceInfo) 
             high = -(-high // 2)
         else:
             wide = -(-wide // 2)
-    # the rest of that cache is for what passes through; rows are given up until there are a quarter of the columns, then both
+    # the rest of that cache is for streamed data; first rows are reduced to a quarter of the columns, then both
     while high * wide > 1 and shape.local_bytes(high, wide) > info.local_mem_bytes * 3 // 4:
         fewer_rows = wide == 1 or (high > 1 and high * shape.rows * 4 >= wide * shape.columns)
         high, wide = (high - 1, wide) if fewer_rows else (high, wide - 1)
-    # as many tiles, of even size
+    # equally many tiles, of even size
     return -(-row_panels // -(-row_panels // high)), -(-column_panels // -(-column_panels // wide))

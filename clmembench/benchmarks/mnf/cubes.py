@@ -11,11 +11,11 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float32]
 AVIRIS_BANDS = 224
 MATERIALS = 8
-PATCH = 24  # pixels over which materials change
-NOISE = (1.5, 4.0)  # standard deviation in a band, in steps of the quantisation: below about 1 it would be the quantisation's
-ABSORBED = ((0.46, 0.04), (0.62, 0.05))  # where water takes the light, and how wide: little signal there, and the most noise
-MOST_BANDS = 1024  # their pairs are half a million
-MOST_PIXELS = 1 << 23  # products of 16-bit values over as many pixels, times as many, are exact in 64 bits
+PATCH = 24  # distance over which materials change
+NOISE = (1.5, 4.0)  # of a band's standard deviation in quantisation steps: below 1 quantisation dominates
+ABSORBED = ((0.46, 0.04), (0.62, 0.05))  # of water: centre and width, with little signal and the most noise
+MOST_BANDS = 1024  # half a million pairs
+MOST_PIXELS = 1 << 23  # sums of so many products of 16-bit values, times that number, are exact in 64 bits
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from clmembench.benchmarks.mnf.mnf_kernels import (
 from clmembench.benchmarks.mnf.mnf_steps import SIZE, SOURCE, TIME, check_components, check_noise, cube_of, sized, sums_of
 from clmembench.model import Array, Call, Device, Launch, Skip, Work
 
-EXACT = 1e-8  # of eigenvalues and eigenspaces, where both sides have them from exact sums
+EXACT = 1e-8  # of eigenvalues and eigenspaces, both from exact sums
 PATIENCE_S = 60.0
 AS_ARRAY = {variant for variant, (place, _) in TRANSFORMS.items() if place == 2}
 RUN_TIME = tuple(variant for variant in TRANSFORMS if variant not in AS_ARRAY)
@@ -99,7 +99,7 @@ def mnf(device: Device, filter: str, covariance: str, transform: str, memory: st
         sums = [part.read(device) for part in (noise, data)]
         try:
             found = numpy_mnf.rotation(*(numpy_mnf.covariance(*part, shape.pixels) for part in sums))
-        except ValueError as error:  # those of NumPy's sums have one
+        except ValueError as error:  # NumPy's sums have a solution
             raise AssertionError(f"the sums are not those of NumPy: {error}") from error
         held["rotation"], held["matrix"] = found, np.ascontiguousarray(found.vectors[:, :components].T, np.float32)
         device.upload(matrix, held["matrix"])
@@ -118,7 +118,7 @@ def mnf(device: Device, filter: str, covariance: str, transform: str, memory: st
         check_components(brought, held["matrix"].T, shape, device.seed)
 
     outputs = ((f, 2 * cube.nbytes), *noise.outputs, *data.outputs, (z, 4 * components * shape.pixels))
-    outputs += ((x, cube.nbytes),) if memory == "host" else ()  # its way there is part of the pass
+    outputs += ((x, cube.nbytes),) if memory == "host" else ()  # its transfer is part of the pass
     return Work((Call(rotate),), ops=1, outputs=outputs, check=check, clock="host", notes=_notes(first))
 
 

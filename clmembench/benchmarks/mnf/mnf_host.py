@@ -20,10 +20,10 @@ from clmembench.model import Array, Call, Device, Work
 STEPS = ("whole", "filter", "convert", "covariance", "eigen", "transform")
 LIBRARIES: Mapping[str, numpy_mnf.Filter] = {"blas": "mean", "serial": "median"}
 DOUBLE = 1e-5  # of eigenvalues and eigenspaces of a pipeline in double
-# of one whose products a BLAS adds in float: rounding of the data, thousands of times the noise, is in the noise's eigenvalues
+# with products summed in float: rounding of data, thousands of times the noise, enters the noise's eigenvalues
 SINGLE = 1e-3
-CHUNK = 4096  # pixels of all bands that a thread takes at once: megabytes, as its cache has
-BLOCK = 1 << 22  # values of whole bands that it takes at once, at least: threads wait for the interpreter after each operation
+CHUNK = 4096  # pixels of all bands that a thread takes at a time: megabytes, as its cache holds
+BLOCK = 1 << 22  # values of whole bands at a time: threads wait for the interpreter after each operation
 
 
 class Host:
@@ -112,7 +112,7 @@ class Parallel(Host):
 
     def share(self, work: Callable[[int, Scratch], None], tasks: int) -> None:
         """Runs numbered tasks on all threads, each of which takes the next task that is left."""
-        left = iter(range(tasks))  # one step under the interpreter's lock, so that no number is taken twice
+        left = iter(range(tasks))  # a step under the interpreter's lock, so that each number is taken once
 
         def take(scratch: Scratch) -> None:
             for task in left:
@@ -131,14 +131,14 @@ class Parallel(Host):
         values = self.cube[bands]
         rim, rows, usual = (part[: len(values)] for part in (scratch.rim, scratch.rows, scratch.usual))
         rim[:, 1:-1, 1:-1] = values
-        rim[:, 0], rim[:, -1] = rim[:, 1], rim[:, -2]  # the edges repeat, and the corners with them
+        rim[:, 0], rim[:, -1] = rim[:, 1], rim[:, -2]  # edges and corners repeat
         rim[:, :, 0], rim[:, :, -1] = rim[:, :, 1], rim[:, :, -2]
         np.add(rim[:, :-2], rim[:, 1:-1], out=rows)
         np.add(rows, rim[:, 2:], out=rows)
         np.add(rows[:, :, :-2], rows[:, :, 1:-1], out=usual)
         np.add(usual, rows[:, :, 2:], out=usual)
         np.add(usual, np.int16(4), out=usual)
-        whole = usual.view(np.uint16)  # none is below 0, and NumPy divides such faster
+        whole = usual.view(np.uint16)  # no value is negative, and NumPy divides unsigned numbers faster
         np.floor_divide(whole, np.uint16(9), out=whole)
         np.subtract(rim[:, 1:-1, 1:-1], usual, out=self.noise[bands])
 
@@ -219,15 +219,15 @@ def mnf_host(device: Device, library: str, step: str, size: str) -> Work:
         for each in steps:
             each()
 
-    whole()  # every step has what it takes
+    whole()  # makes the inputs of every step
 
     def check() -> None:
         wanted = noise_of(shape, device.seed, kind)
         assert np.array_equal(host.noise, wanted), "the noise is not that of the reference"
         check_rotation(host.rotation, shape, device.seed, kind, SINGLE if library == "blas" else DOUBLE)
-        if library == "blas":  # beside the products: T and data less their mean are rounded, and the means' part is added
+        if library == "blas":  # besides the products, T and the centred data are rounded, and the part of the means is added
             bound, beside = numpy_mnf.float_bound(shape.bands + 4), np.abs(host.vectors).T @ host.means[1]
-        else:  # in double, as what they are compared with
+        else:  # in double, like the expected result
             bound, beside = 2 * numpy_mnf.float_bound(shape.bands + 1, 2.0**-53), None
         check_components(host.z, host.vectors, shape, device.seed, bound, beside)
 

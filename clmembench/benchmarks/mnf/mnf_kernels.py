@@ -14,11 +14,11 @@ from clmembench.model import Array, Buffer, Device, DeviceInfo, Launch, Skip
 from clmembench.resources import kernel_source
 
 COMPONENTS = 32  # of Z: "in dozens" (section 8.2.3)
-TILE, DEPTH = 16, 64  # pairs of bands along a work-group's tile, and pixels that are staged at once
-SMALL_TILE = 8  # where a work-group of the other is too large
-TRANSFORM_GROUP = (32, 8)  # pixels, components; fewer where so many are too large
-TRANSFORM_DEPTH = 32  # bands that are staged at once
-GROUPS_A_UNIT = {"cpu": 4, "gpu": 16, "accelerator": 16}  # work-groups of a covariance that a compute unit is to have
+TILE, DEPTH = 16, 64  # pairs of bands of a work-group's tile; pixels staged at a time
+SMALL_TILE = 8  # where the other work-group is too large
+TRANSFORM_GROUP = (32, 8)  # pixels, components; fewer where that is too large
+TRANSFORM_DEPTH = 32  # bands staged at a time
+GROUPS_A_UNIT = {"cpu": 4, "gpu": 16, "accelerator": 16}  # of a covariance
 BANK_BYTES = 4
 
 
@@ -41,7 +41,7 @@ FILTERS: Mapping[str, FilterForm] = {
     "V3": FilterForm("mean", False, True, (32, 4)),
 }
 COVARIANCES = ("V0", "V1", "V2", "V3", "V4")
-# where T lies (PLACE of mnf_transform.cl: global, constant by pointer, constant as an array of the program); is X staged?
+# where T lies (PLACE of mnf_transform.cl: global, constant by pointer, constant as an array of program scope); is X staged?
 TRANSFORMS: Mapping[str, tuple[int, bool]] = {
     "V0": (0, False),
     "V1": (2, False),

@@ -23,11 +23,11 @@ from clmembench.model import Array, Axis, Device, DeviceInfo, Metric, Skip, Valu
 
 TIME = Metric("time", "ms", "ops", "cost", "lower", scale=1e-6)
 SOURCE = "Fang et al. 2017, section 8"
-PAPER = Size(614, 1087, 224)  # image 1 there
+PAPER = Size(614, 1087, 224)  # image 1 of the paper
 PATIENCE_S = 20.0
 LINES_A_CORE = 2  # of a cube on a CPU
 FEWEST_LINES = 4
-FEW_BANDS = 17  # of a cube that is too small for 224
+FEW_BANDS = 17  # bands of a cube that is too small for 224
 
 
 def size_of(info: DeviceInfo) -> Size:
@@ -48,7 +48,7 @@ def _sizes(info: DeviceInfo) -> tuple[str, ...]:
 
 
 def is_size(value: Value) -> bool:
-    """Whether a value is a cube's size. Raises ValueError as cubes.parse_size does."""
+    """Whether a value is a cube's size. Raises ValueError as cubes.parse_cube_size does."""
     return isinstance(value, str) and bool(cubes.parse_size(value))
 
 
@@ -102,7 +102,7 @@ def check_components(
     for first in range(0, size.pixels, numpy_mnf.CHUNK):
         part = flat[:, first : first + numpy_mnf.CHUNK]
         wanted, most = numpy_mnf.transformed(rotation, part), numpy_mnf.transformed(np.abs(rotation), part) + more
-        off = ~(np.abs(found[:, first : first + numpy_mnf.CHUNK] - wanted) <= bound * most)  # NaN is off, too
+        off = ~(np.abs(found[:, first : first + numpy_mnf.CHUNK] - wanted) <= bound * most)  # NaN counts as wrong
         assert not off.any(), f"{off.sum()} components differ from those in double by over {bound:.2g} of their terms' sum"
 
 

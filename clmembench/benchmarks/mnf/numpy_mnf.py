@@ -17,8 +17,8 @@ Array = npt.NDArray[Any]
 Doubles = npt.NDArray[np.float64]
 Filter = Literal["median", "mean"]
 
-CHUNK = 1 << 16  # pixels of all bands that are handled in double at once
-SINGULAR = 1e-9  # of the largest eigenvalue of the noise: a smaller one is none
+CHUNK = 1 << 16  # pixels of all bands that are processed in double at a time
+SINGULAR = 1e-9  # of the noise, over the largest: smaller ones count as zero
 UNIT = 2.0**-24  # half the distance between neighbouring floats at 1
 
 
@@ -52,7 +52,7 @@ def _mean(values: Array) -> Array:
     return np.asarray((rows[:, :-2] + rows[:, 1:-1] + rows[:, 2:] + 4) // 9)
 
 
-# exchanges that bring the median of nine to place 4 (Smith 1996; Devillard 1998)
+# exchanges that move the median of nine to element 4 (Smith 1996; Devillard 1998)
 NETWORK = (
     (1, 2), (4, 5), (7, 8), (0, 1), (3, 4), (6, 7), (1, 2), (4, 5), (7, 8), (0, 3),
     (5, 8), (4, 7), (3, 6), (1, 4), (2, 5), (4, 7), (4, 2), (6, 4), (4, 2),
@@ -150,7 +150,7 @@ def deviation(found: Rotation, wanted: Rotation, noise_covariance: Doubles) -> t
     larger = np.maximum.outer(np.abs(wanted.values), np.abs(wanted.values))
     gaps = np.abs(np.subtract.outer(wanted.values, wanted.values)) / larger
     leaked = float(np.max(np.abs(cosines) * gaps))
-    # what is left of each vector, all of which lies somewhere: found is orthonormal, too
+    # the rest of each vector, which lies in other eigenspaces: found is orthonormal too
     kept = float(np.max(np.abs(np.sum(cosines**2, axis=0) - 1)))
     return values, max(leaked, kept)
 

@@ -15,10 +15,10 @@ SPIN = """extern "C" __global__ void spin(long long cycles) {
     long long begun = clock64();
     while (clock64() - begun < cycles) { }
 }"""
-FASTEST_GHZ = 3.0  # no GPU's clock is above: cycles for a time that it may not fall short of
-MARGIN = 1.5  # times what enqueueing took before
+FASTEST_GHZ = 3.0  # of any GPU: converts a minimum time to cycles
+MARGIN = 1.5  # times the time of enqueueing before
 LEAST_NS = 2e5
-TRIES = 6  # of a longer and longer wait
+TRIES = 6  # with longer and longer blocking
 TIMED = "passes back to back behind a kernel that keeps the GPU busy until all are queued, CUDA events around them"
 
 
@@ -37,7 +37,7 @@ def cupy_on(info: DeviceInfo) -> Any:
             if _same(info, runtime.deviceGetPCIBusId(number), runtime.getDeviceProperties(number).get("uuid")):
                 cupy.cuda.Device(number).use()
                 return cupy
-    except Exception as error:  # whatever a half-installed CUDA raises
+    except Exception as error:  # a half-installed CUDA may raise anything
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise Skip(f"CuPy does not work here: {reason[:200]}") from error
     raise Skip("CuPy does not see this GPU")
@@ -64,7 +64,7 @@ def facts(cupy: Any, library: str, version: Callable[[], int], major: int) -> Ma
     try:
         number = version()
         told = f"{number // major}.{number % major // 100}.{number % 100}"
-    except Exception:  # what an older or newer CuPy does not have
+    except Exception:  # an older or newer CuPy may lack it
         told = "unknown"
     return {"library": library, "version": told, "cupy": str(cupy.__version__), "timed": TIMED}
 

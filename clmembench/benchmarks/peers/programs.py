@@ -20,14 +20,15 @@ from clmembench.host import fresh_interpreter
 from clmembench.model import DeviceInfo, Skip
 
 LIMIT_S = 100.0  # of one run of a program; a point's own limit may end it sooner
-OUTPUT_BYTES = 1 << 20  # that are looked at
+OUTPUT_BYTES = 1 << 20  # bytes that are parsed
 COLUMNS = ("function", "num_times", "n_elements", "sizeof", "max_rate", "min_runtime", "max_runtime", "avg_runtime")
 ARRAYS = {"Copy": 2, "Mul": 2, "Add": 3, "Triad": 3, "Dot": 2}  # that an operation counts
-CLPEAK_MS = 150  # of each of clpeak's kernels, a third of what it takes unasked
-SMALL = 1 << 18  # elements of a run that is only to say what the program is
-AGREE = 0.01  # of the rate that a line states and its time
-KINDS = {"OpenCL": ("cpu", "gpu", "accelerator"), "OpenMP": ("cpu",), "CUDA": ("gpu",), "HIP": ("gpu",)}  # a build's devices
-ELSEWHERE = ("gpu", "offload", "target")  # of an OpenMP that is not the host's
+CLPEAK_MS = 150  # for each of clpeak's kernels, a third of its default
+SMALL = 1 << 18  # elements of a run that only identifies the program
+AGREE = 0.01  # between a line's rate and its time
+# devices of a build
+KINDS = {"OpenCL": ("cpu", "gpu", "accelerator"), "OpenMP": ("cpu",), "CUDA": ("gpu",), "HIP": ("gpu",)}
+ELSEWHERE = ("gpu", "offload", "target")  # of an OpenMP that offloads
 
 
 class OutputError(Exception):
@@ -77,7 +78,7 @@ def output(program: str, *arguments: str, files: Sequence[int] = ()) -> str:
 
 def _ended(program: str, *arguments: str, files: Sequence[int]) -> tuple[int, str, str]:
     """Exit code, output and errors of a program. No process of it survives, however it or this process ends: it would disturb
-    the next measurement. Raises OSError, and TimeoutExpired after LIMIT_S."""
+    the next measurement. Raises OSError, and TimeoutExpired after RUN_LIMIT_S."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
             [*fresh_interpreter.command("clmembench.host.program_guard"), program, *arguments],
@@ -86,7 +87,7 @@ def _ended(program: str, *arguments: str, files: Sequence[int]) -> tuple[int, st
             stderr=errors,
             env=fresh_interpreter.environment(os.environ),
             pass_fds=files,
-            start_new_session=True,  # and with it a process group, which what the program starts belongs to
+            start_new_session=True,  # its own process group, which child processes join
         )
         try:
             code = process.wait(LIMIT_S)
@@ -150,7 +151,7 @@ def _index(program: str, info: DeviceInfo) -> tuple[str, ...]:
     mine = [number for number, name in listed if _plain(name) == _plain(info.name)]
     if len(mine) != 1:
         if info.kind == "cpu" and len(listed) == 1:
-            return ()  # the host, by whatever name
+            return ()  # the host, under any name
         raise Skip(f"BabelStream lists {len(mine)} devices of this name" if mine else "BabelStream does not see this device")
     return ("--device", mine[0])
 
@@ -212,7 +213,7 @@ class Peak:
 def clpeak(program: str, info: DeviceInfo, test: str) -> Peak:
     """One test of clpeak 2 on its OpenCL back end. Raises Skip where it does not find the device or has no result of that test,
     OutputError for output that is not clpeak's."""
-    with tempfile.TemporaryFile() as file:  # without a name, so that nothing is left of it where this process is killed
+    with tempfile.TemporaryFile() as file:  # without a name, so that nothing remains where this process is killed
         chosen, path = f"--{test.replace('_', '-')}", f"/dev/fd/{file.fileno()}"
         output(program, "--opencl", chosen, "--max-time", str(CLPEAK_MS), "--json-file", path, files=(file.fileno(),))
         file.seek(0)
@@ -223,7 +224,7 @@ def clpeak(program: str, info: DeviceInfo, test: str) -> Peak:
 
 
 def peak(text: bytes, info: DeviceInfo, test: str) -> Peak:
-    """The results of one test on one device in clpeak's JSON. Raises as `clpeak`."""
+    """The results of one test on one device in clpeak's JSON. Raises as `run_clpeak`."""
     try:
         told: Any = json.loads(text)
         version, entries = str(told["clpeak_version"])[:50], list(told["entries"])

@@ -16,11 +16,11 @@ from clmembench.model import Array, Batch, Call, Device, DeviceInfo, Metric, Ski
 
 RATE = Metric("performance", "GFLOP/s", "flops", "rate", "higher")
 VECTORS = 4  # of Freivalds' check
-SAMPLED = 4096  # elements of a matrix made on a GPU that the host compares
-ROUNDS = 4  # of values that fit beside what is multiplied
+SAMPLED = 4096  # elements of a GPU's matrix that the host compares
+ROUNDS = 4  # of values that fit beside the operands
 NAMES = {"openblas": "OpenBLAS", "mkl": "MKL", "blis": "BLIS", "flexiblas": "FlexiBLAS"}
 HOST_TIMED = "one call at a time by the host's clock"
-# a matrix as dgemm.cl makes it, and the product of each row with a few vectors: nothing of the library that is measured
+# a matrix as in dgemm.cl, and the product of each row with a few vectors, without the library that is measured
 CUDA = """
 __device__ int element(unsigned long long i, unsigned seed, unsigned most) {
     unsigned h = ((unsigned)(i ^ (i >> 32)) * 2654435761u) ^ seed;
@@ -48,7 +48,7 @@ def blas(info: DeviceInfo) -> Mapping[str, Value]:
     pools = ThreadpoolController()
     pools.limit(limits=len(usable_cpus()), user_api="blas")
     found = [pool for pool in pools.info() if pool["user_api"] == "blas"]
-    # SciPy brings one of its own
+    # SciPy has its own copy
     mine = next((pool for pool in found if "numpy" in str(pool.get("filepath"))), found[0] if found else {})
     return {
         "library": NAMES.get(mine.get("internal_api", ""), "a BLAS"),
@@ -95,7 +95,7 @@ def numpy_gemm(device: Device, dtype: str, n: int) -> Work:
 
 def _plain(matrix: Array, vectors: Array) -> Array:
     """The product without the BLAS: sums of whole numbers below 2**53, exact in any order."""
-    with np.errstate(all="ignore"):  # what was never written may be anything
+    with np.errstate(all="ignore"):  # memory that was never written may hold anything
         return np.stack([(matrix * column).sum(axis=1, dtype=np.float64) for column in vectors.T], axis=1)
 
 
@@ -162,7 +162,7 @@ def _made(cupy: Any, kernels: Any, scalar: np.dtype[np.generic], n: int, seed: i
 
 
 def _times(cupy: Any, kernels: Any, matrix: Any, vectors: Any) -> Any:
-    """The product of a matrix and some vectors, shape (n, VECTORS): exact sums of whole numbers."""
+    """The product of a matrix and some vectors, shape (n, FREIVALDS_VECTORS): exact sums of whole numbers."""
     n = matrix.shape[0]
     found = cupy.zeros((n, VECTORS))
     kernels.get_function("times")((n,), (256,), (matrix, vectors, found, np.uint64(n), np.uint32(VECTORS)))

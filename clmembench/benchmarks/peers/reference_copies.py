@@ -19,9 +19,9 @@ LINK = Metric(
 )
 DUPLEX = Metric("duplex_bandwidth", "GB/s", "nbytes", "rate", "higher", peak="link_duplex_gb_s", only={"direction": ("both",)})
 SCALARS: Mapping[str, np.dtype[Any]] = {"double": np.dtype(np.float64), "float": np.dtype(np.float32)}
-BATCH_BYTES, MOST_COPIES = 2 << 30, 256  # of copies over the link: beside them what starting and waiting cost is little
-BLOCK = (1 << 20) + 7  # elements that are drawn, and repeated
-LEVELS = 16  # of the inputs of a dot product: its sum is exact
+BATCH_BYTES, MOST_COPIES = 2 << 30, 256  # over the link: the cost of starting and waiting is then negligible
+BLOCK = (1 << 20) + 7  # random elements, which are repeated
+LEVELS = 16  # of inputs of a dot product, so that its sum is exact
 
 
 def _large(info: DeviceInfo, array_bytes: int, **_: Value) -> bool:
@@ -51,7 +51,7 @@ def numpy_stream(device: Device, op: str, dtype: str, array_bytes: int) -> Work:
         raise Skip("two arrays do not fit into this host's memory: lower --size")
     count, rng = array_bytes // SCALARS[dtype].itemsize, np.random.default_rng(device.seed)
     blocks = [rng.integers(0, LEVELS, BLOCK, dtype=np.uint8).astype(SCALARS[dtype]) for _ in range(2)]
-    b, other = (np.resize(block, count) for block in blocks)  # repeated: to draw all would take seconds
+    b, other = (np.resize(block, count) for block in blocks)  # repeated: drawing all would take seconds
     if op == "copy":
         c = np.full(count, np.nan, SCALARS[dtype])
         facts: Mapping[str, Value] = {"library": "NumPy", "version": np.__version__, "threads": 1, "timed": HOST_TIMED}
@@ -61,7 +61,7 @@ def numpy_stream(device: Device, op: str, dtype: str, array_bytes: int) -> Work:
 
         return Work((Call(lambda: np.copyto(c, b)),), nbytes=2 * b.nbytes, check=check, clock="host", facts=facts)
     products, rest = (blocks[0] * blocks[1]).astype(np.float64), count % BLOCK
-    wanted = float(count // BLOCK * products.sum() + products[:rest].sum())  # whole numbers: exact
+    wanted = float(count // BLOCK * products.sum() + products[:rest].sum())  # exact: whole numbers
     allowed = count * float(np.finfo(SCALARS[dtype]).eps) * wanted
     found = {"dot": np.nan}
 
@@ -148,7 +148,7 @@ def cuda_transfer(device: Device, direction: str, memory: str, array_bytes: int)
     outgoing[:], incoming[:] = sent, 0
     there, back = cupy.zeros(words, np.uint32), cupy.asarray(received)
     runtime, streams = cupy.cuda.runtime, [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
-    # a copy with what it is from and to: it knows their addresses alone, and they are to live as long
+    # keeps source and target alive: a copy knows only their addresses
     jobs: list[tuple[Callable[[], object], Any, Any]] = []
     if direction != "from_device":
         to, at, one = there.data.ptr, outgoing.ctypes.data, streams[0].ptr

@@ -14,8 +14,8 @@ from clmembench.model import Benchmark, Device, DeviceError, DeviceInfo, Metric,
 BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
 OPS = {"copy": "Copy", "scale": "Mul", "add": "Add", "triad": "Triad", "dot": "Dot"}
 ITEM_BYTES = {"double": 8, "float": 4}
-TIMES = 11  # runs of each operation by BabelStream, which leaves out the first
-LEAST_BYTES = 16 << 20  # of an array: with less the host's clock, which it uses, times the launch
+TIMES = 11  # runs of each operation by BabelStream, which drops the first
+LEAST_BYTES = 16 << 20  # of an array: below, BabelStream's host clock times the launch
 SECOND_NS = 10**9
 TESTS = {"double": "double_precision_compute", "float": "single_precision_compute", "int": "integer_compute"}
 MOST_A_SECOND = 1e18  # operations or bytes: a thousand times any device's
@@ -67,7 +67,7 @@ def _babelstream(name: str, of: str, *kinds: str) -> Benchmark:
             "library": f"BabelStream {told.implementation}",
             "version": told.version,
             "timed": f"the program's own host clock, mean of {line.count} after the first",
-            "best_gb_s": round(nbytes / line.least_s / 1e9, 3),  # what it prints itself
+            "best_gb_s": round(nbytes / line.least_s / 1e9, 3),  # the value that it prints
         }
         return Reported((max(1, round(1e9 * line.mean_s)),), line.count, nbytes=nbytes, checked=True, facts=facts)
 

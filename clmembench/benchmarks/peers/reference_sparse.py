@@ -17,7 +17,7 @@ from clmembench.benchmarks.spmv.matrices import Csr
 from clmembench.model import Array, Batch, Call, Device, DeviceError, DeviceInfo, Metric, Skip, Value, Work
 
 BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
-FORMAT = "csr"  # that both take
+FORMAT = "csr"  # of both libraries
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +38,7 @@ def _made(matrix: str, seed: int, most: int) -> _Problem:
     x = np.random.default_rng([seed, 1]).uniform(0.5, 1.5, a.columns)
     rows = np.repeat(np.arange(a.rows), a.row_lengths)
     terms = a.values * x[a.indices]
-    # by no library that is measured
+    # computed without the library that is measured
     y, magnitude = (np.bincount(rows, of, a.rows).astype(np.float64) for of in (terms, np.abs(terms)))
     # Higham 2002, section 3.1, for both sides: see spmv
     allowed = 2 * (a.row_lengths + 2.0) * (magnitude * 2.0**-53 + np.finfo(float).smallest_subnormal)
@@ -59,7 +59,7 @@ def _problem(matrix: str, seed: int, info: DeviceInfo) -> _Problem:
 def _check(problem: _Problem, product: Callable[[], Array]) -> Callable[[], None]:
     def check() -> None:
         found = product()
-        wrong = np.flatnonzero(~(np.abs(found - problem.y) <= problem.allowed))  # a NaN is not within anything
+        wrong = np.flatnonzero(~(np.abs(found - problem.y) <= problem.allowed))  # a NaN is within no bound
         assert not len(wrong), (
             f"{len(wrong)} of {len(found)} rows of the library's product are wrong, first row {wrong[:1].sum()}"
         )

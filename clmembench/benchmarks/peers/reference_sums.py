@@ -14,7 +14,7 @@ from clmembench.benchmarks.reduction import ROW_BITS, SEED, mixed, total
 from clmembench.model import Array, Batch, Call, Device, DeviceInfo, Metric, Skip, Value, Work
 
 BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
-LEAST = 1 << 20  # elements: with fewer a call from Python is much of the time
+LEAST = 1 << 20  # with fewer, a call from Python is much of the time
 
 
 def _long(info: DeviceInfo, n: int) -> bool:

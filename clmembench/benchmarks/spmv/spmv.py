@@ -17,16 +17,16 @@ from clmembench.resources import kernel_source
 FLOP_RATE = Metric("flop_rate", "GFLOP/s", "flops", "rate", "higher")
 TIME = Metric("time", "us", "ops", "cost", "lower", scale=1e-3)
 TEAM_NEAR = {"reservoir": 8, "banded": 32, "uniform": 16, "power_law": 16}  # the power of two from the mean row up
-BLOCKS = 64  # a compute unit: few enough to stream, many enough that long rows even out
+BLOCKS = 64  # few enough to stream, many enough to balance long rows
 STREAMS = 8  # that a core's prefetchers follow at a time
 TILE = 2048  # rows whose sums a core's first cache holds
 TRAFFIC = "bandwidth is of the traffic that no format can avoid, counted for CSR: padding, and reading x again, are not in it"
-AHEAD = 512  # entries: further than a core's prefetchers go, and some KiB of its first cache
+AHEAD = 512  # beyond a core's hardware prefetchers, within some KiB of its first cache
 WITHOUT = {"none": (), "ptx": ("csr_row", "csr_team"), "prefetch": ("ell", "csr_team", "csr_adaptive")}  # formats
 CHUNK = {"blocked": 8, "strided": 32}  # rows of a chunk of SELL: a vector of doubles, a sub-group
-SIGMA = 1 << 16  # rows that SELL sorts: enough for a chunk's rows to be of one length
-CORE_SUMS = 1 << 16  # of a slab, for a core: half a MiB, which second caches hold and L1 does not need to
-GROUPS = 2  # work-groups of slabs a compute unit
+SIGMA = 1 << 16  # in windows of SELL: enough for equal lengths in a chunk
+CORE_SUMS = 1 << 16  # of a slab: half a MiB, which a core's second cache holds
+GROUPS = 2  # work-groups of slabs on a compute unit
 RESERVED = 1 << 10  # bytes of local memory that drivers may take
 
 
@@ -39,9 +39,9 @@ def _work_groups(info: DeviceInfo) -> tuple[int, ...]:
     return (64,) if info.kind == "cpu" else (128, 64, 256, 1024, 512)
 
 
-# work-groups by format, the likely winner first; the others take the first three
+# sizes of work-groups by format, the likely best first; other formats take the first three
 SHAPES = {"csr_adaptive": (128, 256), "ell": (128, 256), "sell": (128, 64), "slab": (1024, 512)}
-PER = {"csr_adaptive": (4, 6), "slab": (1, 2)}  # entries of a work-item under way
+PER = {"csr_adaptive": (4, 6), "slab": (1, 2)}  # of a work-item in flight
 
 
 def _formats(info: DeviceInfo) -> tuple[str, ...]:
@@ -68,7 +68,7 @@ def _where(
         return False
     if format != "csr_team" and team != _teams(info)[0]:
         return False
-    if blocked:  # a block is one work-item's
+    if blocked:  # a block belongs to one work-item
         return work_group == _work_groups(info)[0] and per == _per(info)[0]
     if info.kind == "cpu":
         return True
@@ -183,7 +183,7 @@ def spmv(
         defines["TEAM"] = team
     source = kernel_source({k: f"spmv_{v}" for k, v in FILES.items()}.get(format, "spmv"))
     kernels = device.build(source, GROUP_SIZE=work_group, **defines)
-    y = device.alloc(8 * (a.rows + max(CHUNK.values())))  # a chunk of SELL may end behind the last row
+    y = device.alloc(8 * (a.rows + max(CHUNK.values())))  # the last chunk of SELL may exceed the rows
     buffers = [_uploaded(device, array) for array in (*stored.arrays, problem.x)]
     group = 1 if blocked else work_group
     items_a_group = {"csr_team": work_group // team, "csr_adaptive": 1, "slab": 1}.get(format, group)
@@ -215,13 +215,13 @@ def _even(a: Csr, groups: int, units: int) -> bool:
     return bool(4 * units * int(largest) <= a.nonzeros)
 
 
-FILES = {"csr_adaptive": "adaptive", "sell": "sell", "slab": "slab"}  # formats with a file of their own
+FILES = {"csr_adaptive": "adaptive", "sell": "sell", "slab": "slab"}  # formats with a kernel file of their own
 
 
 def _stored(
     info: DeviceInfo, a: Csr, format: str, hints: str, blocked: bool, work_group: int, per: int, sigma: int
 ) -> formats.Stored:
-    """The matrix in the format of that kernel. Raises Skip and formats.Unsuited where the conversion is impossible."""
+    """The matrix in the format of that kernel. Raises Skip and formats.UnsuitedFormat where the conversion is impossible."""
     if format == "csr_adaptive":
         return formats.blocks(a, work_group, per)
     if format == "slab":

@@ -14,13 +14,13 @@ import numpy.typing as npt
 from clmembench.benchmarks.spmv.matrices import Csr
 from clmembench.model import Array, Value
 
-ALIGN = 32  # rows: entries of ELL begin at whole lines
-MOST_PADDED = 3.0  # entries that ELL and SELL store over nonzeros
-RUN = 256  # entries of a slab that share a first column
+ALIGN = 32  # rows, so that entries of ELL start at whole lines
+MOST_PADDED = 3.0  # stored entries of ELL and SELL over nonzeros
+RUN = 256  # of a slab, which share a first column
 SHIFT = 28  # as in spmv_adaptive.cl
-ROUND = 12  # steps of a sum that a round's barrier costs
-LONG_TILES = 8  # tiles, from which on a row is parted among work-groups
-SUM_ENTRIES = 64  # of a row, that one of a slab's sums takes where many work-items add to it
+ROUND = 12  # steps of a sum that take as long as a round's barrier
+LONG_TILES = 8  # longer rows are parted among work-groups
+SUM_ENTRIES = 64  # of a row, for each of its sums in a slab that many work-items share
 
 Ints = npt.NDArray[np.int64]
 
@@ -36,7 +36,9 @@ class Stored:
     items: int
     seconds: float = 0.0
     parts: int = 0  # of rows that several work-groups share
-    parted: Array = field(default_factory=lambda: np.zeros((0, 4), np.uint32))  # row, first part, parts of each such row
+    parted: Array = field(
+        default_factory=lambda: np.zeros((0, 4), np.uint32)
+    )  # row, first part, number of parts of each such row
 
 
 class Unsuited(Exception):
@@ -70,7 +72,7 @@ def ell(a: Csr) -> Stored:
 def sell(a: Csr, chunk: int, sigma: int) -> Stored:
     """SELL-C-sigma (Kreutzer et al. 2014): rows sorted by length within windows of `sigma`, in chunks of `chunk` rows.
 
-    Each chunk is padded to its longest row. Raises Unsuited where the padding is excessive. Arrays: values and indices, entry k
+    Each chunk is padded to its longest row. Raises UnsuitedFormat where the padding is excessive. Arrays: values and indices, entry k
     of slot s at (begins[s // chunk] + k) * chunk + s % chunk; begins (chunks + 1,); order (slots,), the row of each slot, where
     numbers from `rows` on are no rows.
     """
@@ -83,7 +85,9 @@ def sell(a: Csr, chunk: int, sigma: int) -> Stored:
         order = np.argsort(order // sigma * (longest + 1) + longest - lengths, kind="stable")
         lengths, begins_of = lengths[order], begins_of[order]
     begins = _ends(lengths.reshape(-1, chunk).max(axis=1))
-    refuse_padded("SELL", int(begins[-1] - lengths.max()) * chunk, a)  # one chunk may be as it likes: few rows are no padding
+    refuse_padded(
+        "SELL", int(begins[-1] - lengths.max()) * chunk, a
+    )  # a single chunk is exempt: padding of few rows is negligible
     indices, values = np.zeros(begins[-1] * chunk, np.int32), np.zeros(begins[-1] * chunk)
     places = np.repeat(begins[:-1] * chunk, chunk) + np.arange(slots) % chunk
     for k, rows, at in _columns(lengths, begins_of):
@@ -136,7 +140,7 @@ def slabs(a: Csr, least: int, most_sums: int, shared: bool) -> Stored:
     The number of slabs is a multiple of `least` where there are enough rows. A slab has at most `most_sums` sums: one a row,
     and where a work-group shares them further ones for rows with over SUM_ENTRIES entries. Arrays: values; words, a sum above a
     column within its run; the first column of each run; the first run, row and further sum of each slab (slabs + 1,); the row
-    of each further sum within its slab. Raises Unsuited where 32 bits cannot hold a word.
+    of each further sum within its slab. Raises UnsuitedFormat where 32 bits cannot hold a word.
     """
     lengths = a.row_lengths.astype(np.int64)
     sums = np.maximum(1, -(-lengths // SUM_ENTRIES)) if shared else np.ones(a.rows, np.int64)
@@ -147,10 +151,10 @@ def slabs(a: Csr, least: int, most_sums: int, shared: bool) -> Stored:
     row, position, column = _by_column(a)
     slab_of = np.repeat(np.arange(len(rows)), rows).astype(
         np.uint16 if len(rows) < 2**16 else np.uint32
-    )  # short ones sort fast
+    )  # short keys sort fast
     order = np.argsort(slab_of[row], kind="stable")
     row, position, column = row[order], position[order], column[order]
-    # a row's entries go to its sums in turn; the first sum is at the row's place, the others behind those of all rows
+    # a row's entries alternate between its sums; the first lies at the row's place, the others after those of all rows
     place = (np.arange(a.rows) - np.repeat(begins[:-1], rows)).astype(np.uint32)[row]
     several = np.flatnonzero((sums > 1)[row])
     of = row[several]
@@ -174,7 +178,7 @@ def slabs(a: Csr, least: int, most_sums: int, shared: bool) -> Stored:
 
 
 def refuse_padded(format: str, stored: int, a: Csr) -> None:
-    """Raises Unsuited for a format that would store far more than the nonzeros, whose result would describe its padding."""
+    """Raises UnsuitedFormat for a format that would store far more than the nonzeros, whose result would describe its padding."""
     if stored > MOST_PADDED * a.nonzeros or stored >= 2**31:
         rows = f"the longest row has {a.row_lengths.max()}, the mean {a.nonzeros / a.rows:.3g}"
         raise Unsuited(f"{format} would store {stored / max(1, a.nonzeros):.3g} times the nonzeros: {rows}")
@@ -182,7 +186,7 @@ def refuse_padded(format: str, stored: int, a: Csr) -> None:
 
 def _slab_begins(indptr: npt.NDArray[np.int32], before: Ints, least: int, most_sums: int) -> Ints:
     """The first row of each slab, and one past the last: a multiple of `least` slabs of about equally many entries, and enough
-    that no slab has more than `most_sums` sums. Raises Unsuited where no number of slabs is enough."""
+    that no slab has more than `most_sums` sums. Raises UnsuitedFormat where no number of slabs is enough."""
     if most_sums < 1:
         raise Unsuited("there is no local memory for a slab's sums")
     rows, rounds = len(indptr) - 1, max(1, -(-int(before[-1]) // (least * most_sums)))

@@ -71,7 +71,7 @@ def check_of(device: Device, y: Buffer, problem: Problem) -> Callable[[], None]:
 
     def check() -> None:
         found = device.download(y, np.float64, len(problem.y))
-        wrong = np.flatnonzero(~(np.abs(found - problem.y) <= problem.allowed))  # a NaN is not within anything
+        wrong = np.flatnonzero(~(np.abs(found - problem.y) <= problem.allowed))  # a NaN is within no bound
         if len(wrong):
             row = wrong[0]
             values = f"{float(found[row])!r} and not {float(problem.y[row])!r} within {problem.allowed[row]:.1e}"
