@@ -67,9 +67,8 @@ def barrier(device: Device, work_items: int) -> Slope:
             notes=(LOOPS,) if device.info.kind == "cpu" else (),
         )
 
-    return Slope(
-        work, start=BARRIERS_A_BLOCK, most=1 << 28
-    )  # bounded: where a barrier costs nothing, no number would be enough
+    # bounded: where a barrier costs nothing, no number would be enough
+    return Slope(work, start=BARRIERS_A_BLOCK, most=1 << 28)
 
 
 @benchmark(

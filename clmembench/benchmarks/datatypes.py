@@ -27,9 +27,8 @@ def _types(info: DeviceInfo) -> tuple[str, ...]:
 
 
 def _where(info: DeviceInfo, dtype: str, array_bytes: int, work_group: int, elements: int) -> bool:
-    return dtype != DEVICE_COPY or (
-        work_group == GROUPS[0] and elements == ELEMENTS[0]
-    )  # the runtime's copy has no work-groups
+    # the runtime's copy has no work-groups
+    return dtype != DEVICE_COPY or (work_group == GROUPS[0] and elements == ELEMENTS[0])
 
 
 @benchmark(

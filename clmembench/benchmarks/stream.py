@@ -101,9 +101,8 @@ def _scaling(info: DeviceInfo) -> dict[str, Value]:
     thin=_thin,
     x="array_bytes",
     scaling=_scaling,
-    processes=lambda info, array_bytes, **_: (
-        AFRESH if array_bytes < headline_bytes(info) else 1
-    ),  # pages decide what caches hold
+    # pages decide what caches hold
+    processes=lambda info, array_bytes, **_: AFRESH if array_bytes < headline_bytes(info) else 1,
     op=axis(*OPS),
     dtype=axis("double", "float", needs={"double": ["fp64"]}),
     array_bytes=axis_of(_sizes),

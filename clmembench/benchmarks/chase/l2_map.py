@@ -131,9 +131,8 @@ def _core(device: Device) -> Slope:
         device.run([Launch(kernels["compare"], (chain, successor, result, np.uint64(spacing)), (nodes,))])
         wrong = int(device.download(result, np.uint32, 1)[0])
         assert wrong == 0, f"{wrong} of {nodes} nodes of the chain are damaged"
-        device.run(
-            [Launch(kernels["chase"], (cursor, np.uint32(blocks)), (1,), (1,))]
-        )  # a whole lap, so that the cache holds the set again
+        # a whole lap, so that the cache holds the set again
+        device.run([Launch(kernels["chase"], (cursor, np.uint32(blocks)), (1,), (1,))])
 
     def work(laps: int) -> Work:
         chase = Launch(kernels["chase"], (cursor, np.uint32(laps * blocks)), (1,), (1,))

@@ -37,8 +37,7 @@ def _times(seed: int, n: int, vectors: Array) -> Array:
 
 @lru_cache(maxsize=4)  # one size is prepared in several configurations
 def expected(n: int, seeds: tuple[int, int]) -> tuple[Array, Array]:
-    """Random vectors R of whole numbers from 1 to 16, shape (n, FREIVALDS_VECTORS), and A (B R). R has no 0, which would hide an
-    element."""
+    """Random vectors R of whole numbers from 1 to 16 (a 0 would hide an element), shape (n, FREIVALDS_VECTORS), and A (B R)."""
     vectors = np.random.default_rng(seeds).integers(1, 17, (n, VECTORS)).astype(np.float64)
     return vectors, _times(seeds[0], n, _times(seeds[1], n, vectors))
 

@@ -75,7 +75,7 @@ def product(matrix: Csr, x: npt.NDArray[np.float64], absolute: bool = False) -> 
 
 
 def generate(name: str, seed: int, most: int = MOST) -> Csr:
-    """The generated matrix of that name (see GENERATORS) with its usual size, or smaller so that it has at most `most` nonzeros.
+    """The generated matrix of that name (see GENERATORS), in its usual size or with at most `most` nonzeros.
 
     The same matrix for the same arguments. Raises ValueError where `most` leaves no matrix of that structure.
     """
@@ -198,9 +198,8 @@ def outline(path: str) -> Outline:
     nonzeros = entries if symmetry == "general" else 2 * entries
     if max(rows, columns, nonzeros) > MOST:
         raise _wrong(path, f"{rows} by {columns} with up to {nonzeros} nonzeros is over {MOST}, the most that 32 bits count")
-    if (
-        4 * entries > size * (SHRINKS_MOST if path.endswith(".gz") else 1) + 1
-    ):  # an entry has two digits, a blank and an end of line
+    # an entry has two digits, a blank and an end of line
+    if 4 * entries > size * (SHRINKS_MOST if path.endswith(".gz") else 1) + 1:
         raise _wrong(path, f"the header promises {entries} entries, more than a file of {size} bytes can hold")
     return Outline(rows, columns, nonzeros, field)
 

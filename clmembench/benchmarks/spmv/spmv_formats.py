@@ -36,9 +36,8 @@ class Stored:
     items: int
     seconds: float = 0.0
     parts: int = 0  # of rows that several work-groups share
-    parted: Array = field(
-        default_factory=lambda: np.zeros((0, 4), np.uint32)
-    )  # row, first part, number of parts of each such row
+    # row, first part, number of parts of each such row
+    parted: Array = field(default_factory=lambda: np.zeros((0, 4), np.uint32))
 
 
 class Unsuited(Exception):
@@ -72,9 +71,9 @@ def ell(a: Csr) -> Stored:
 def sell(a: Csr, chunk: int, sigma: int) -> Stored:
     """SELL-C-sigma (Kreutzer et al. 2014): rows sorted by length within windows of `sigma`, in chunks of `chunk` rows.
 
-    Each chunk is padded to its longest row. Raises UnsuitedFormat where the padding is excessive. Arrays: values and indices, entry k
-    of slot s at (begins[s // chunk] + k) * chunk + s % chunk; begins (chunks + 1,); order (slots,), the row of each slot, where
-    numbers from `rows` on are no rows.
+    Each chunk is padded to its longest row. Raises UnsuitedFormat where the padding is excessive. Arrays: values and indices,
+    entry k of slot s at (begins[s // chunk] + k) * chunk + s % chunk; begins (chunks + 1,); order (slots,), the row of each
+    slot, where numbers from `rows` on are no rows.
     """
     slots = -(-a.rows // chunk) * chunk
     lengths, begins_of = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
@@ -85,9 +84,8 @@ def sell(a: Csr, chunk: int, sigma: int) -> Stored:
         order = np.argsort(order // sigma * (longest + 1) + longest - lengths, kind="stable")
         lengths, begins_of = lengths[order], begins_of[order]
     begins = _ends(lengths.reshape(-1, chunk).max(axis=1))
-    refuse_padded(
-        "SELL", int(begins[-1] - lengths.max()) * chunk, a
-    )  # a single chunk is exempt: padding of few rows is negligible
+    # a single chunk is exempt: padding of few rows is negligible
+    refuse_padded("SELL", int(begins[-1] - lengths.max()) * chunk, a)
     indices, values = np.zeros(begins[-1] * chunk, np.int32), np.zeros(begins[-1] * chunk)
     places = np.repeat(begins[:-1] * chunk, chunk) + np.arange(slots) % chunk
     for k, rows, at in _columns(lengths, begins_of):
@@ -149,9 +147,8 @@ def slabs(a: Csr, least: int, most_sums: int, shared: bool) -> Stored:
     rows, room = np.diff(begins), np.diff(before[begins])
     bits = 32 - max(1, int(room.max() - 1).bit_length())
     row, position, column = _by_column(a)
-    slab_of = np.repeat(np.arange(len(rows)), rows).astype(
-        np.uint16 if len(rows) < 2**16 else np.uint32
-    )  # short keys sort fast
+    # short keys sort fast
+    slab_of = np.repeat(np.arange(len(rows)), rows).astype(np.uint16 if len(rows) < 2**16 else np.uint32)
     order = np.argsort(slab_of[row], kind="stable")
     row, position, column = row[order], position[order], column[order]
     # a row's entries alternate between its sums; the first lies at the row's place, the others after those of all rows
@@ -178,7 +175,7 @@ def slabs(a: Csr, least: int, most_sums: int, shared: bool) -> Stored:
 
 
 def refuse_padded(format: str, stored: int, a: Csr) -> None:
-    """Raises UnsuitedFormat for a format that would store far more than the nonzeros, whose result would describe its padding."""
+    """Raises UnsuitedFormat for a format that would store far more than the nonzeros: its result would describe its padding."""
     if stored > MOST_PADDED * a.nonzeros or stored >= 2**31:
         rows = f"the longest row has {a.row_lengths.max()}, the mean {a.nonzeros / a.rows:.3g}"
         raise Unsuited(f"{format} would store {stored / max(1, a.nonzeros):.3g} times the nonzeros: {rows}")
