@@ -1,53 +1,53 @@
-// Atomic operations that compete: T is uint or ulong, as which int, long, float and double are stored. OP selects one operation,
-// ADDRESS where work-items aim, USED whether the old value is used.
+// Contended atomic operations. T is uint or ulong, in which int, long, float and double are stored. OP selects the operation,
+// ADDRESS the cells that work-items address, USED whether the value that an operation returns is used.
+#define INT64_ATOMICS LONG
+#include "common.cl"
 #if LONG
-#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
 #define ATOMIC(name) atom_##name
 #else
 #define ATOMIC(name) atomic_##name
 #endif
-#ifdef FP64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#endif
-#define ADD 0
-#define CAS 1
-#define EXCHANGE 2
-#define LOOP_ADD 3
+#define OP_ADD 0
+#define OP_CAS 1
+#define OP_EXCHANGE 2
+#define OP_LOOP_ADD 3
 
-#define SAME 0
-#define GROUP 1
-#define LINE 2
-#define SPREAD 3
+#define ADDRESS_SAME 0
+#define ADDRESS_GROUP 1
+#define ADDRESS_LINE 2
+#define ADDRESS_SPREAD 3
 
 #if IN_LOCAL
-#define CELLS local
+#define CELL_SPACE local
 #else
-#define CELLS global
+#define CELL_SPACE global
 #endif
 
-// One operation on a cell. `held` is what the work-item carries from one operation to the next; `count` what it adds up. `zero` is
-// 0, which no compiler knows: what is added depends on the value before, so that each operation waits for the last one's result.
-void operate(volatile CELLS T* const cell, T* const held, T* const count, const T zero) {
-#if OP == ADD
+// Performs one operation on a cell. `held` is the value that the work-item carries from one operation to the next; `count` is
+// its sum of results. `zero` is zero at run time, opaque to the compiler: the operand depends on the last result, so operations
+// are dependent.
+void operate(volatile CELL_SPACE T* const cell, T* const held, T* const count, const T zero) {
+#if OP == OP_ADD
 #if USED
     *held = ATOMIC(add)(cell, (T)1 + (*held & zero));
     *count += *held;
 #else
     ATOMIC(add)(cell, (T)1);
 #endif
-#elif OP == CAS
-    // one attempt: it succeeds where the cell holds what this work-item saw last (of SPREAD, in another cell)
+#elif OP == OP_CAS
+    // One attempt. It succeeds where the cell holds the value that this work-item saw last (with ADDRESS_SPREAD in another
+    // cell).
     const T old = ATOMIC(cmpxchg)(cell, *held, *held + 1);
     *count += old == *held;
     *held = old == *held ? old + 1 : old;
-#elif OP == EXCHANGE
+#elif OP == OP_EXCHANGE
 #if USED
     *held = ATOMIC(xchg)(cell, *held);
 #else
     ATOMIC(xchg)(cell, *held);
 #endif
 #else
-    // an addition that the device has no instruction for: repeated until nobody came between
+    // An addition that the device has no instruction for: it is repeated until no other work-item wrote in between.
     T seen = *cell, expected;
     do {
         expected = seen;
@@ -57,40 +57,43 @@ void operate(volatile CELLS T* const cell, T* const held, T* const count, const 
 #endif
 }
 
-// Where the next operation of this work-item goes.
-size_t next(const size_t fixed, uint* const state) {
-#if ADDRESS == SPREAD
+// The cell that the next operation of this work-item addresses.
+size_t next_cell(const size_t fixed, uint* const state) {
+#if ADDRESS == ADDRESS_SPREAD
     *state ^= *state << 13;
     *state ^= *state >> 17;
     *state ^= *state << 5;
-    return *state & (TABLE - 1);
+    return *state & (SPREAD_CELLS - 1);
 #else
     return fixed;
 #endif
 }
 
-// Every work-item does `rounds` operations, one after the other, on the cells of its ADDRESS, and leaves behind what it carries
-// and what it counted.
+// Each work-item performs `rounds` operations, one after the other, on the cells that ADDRESS selects, and writes its last
+// value and its count.
 kernel void compete(volatile global T* restrict cells, global T* restrict carried, global T* restrict counted, const T zero,
                     const uint rounds) {
     const size_t id = get_global_id(0);
-    uint state = ((uint)id + 1u) * 2654435761u | 1u;
-    T held = OP == EXCHANGE ? (T)(id + 1) : (T)0, count = 0;
+    uint state = ((uint)id + 1u) * HASH_FACTOR | 1u;
+    T held = OP == OP_EXCHANGE ? (T)(id + 1) : (T)0, count = 0;
 #if IN_LOCAL
     local T mine[LOCAL_CELLS];
-    // not begun at each work-item's own number: PoCL 3.0 cannot compile that before a barrier
+    // The loop starts at 0 for every work-item: PoCL 3.0 cannot compile a start that differs before a barrier.
     for (size_t i = 0; i < LOCAL_CELLS; i += get_local_size(0)) mine[(i + get_local_id(0)) % LOCAL_CELLS] = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     volatile local T* const base = mine;
     const size_t fixed = 0;
 #else
     volatile global T* const base = cells;
-    const size_t fixed = ADDRESS == GROUP ? get_group_id(0) : ADDRESS == LINE ? id * (LINE_BYTES / sizeof(T)) : 0;
+    const size_t fixed = ADDRESS == ADDRESS_GROUP  ? get_group_id(0)
+                         : ADDRESS == ADDRESS_LINE ? id * (LINE_BYTES / sizeof(T))
+                                                   : 0;
 #endif
-    for (uint i = 0; i < rounds; i++) operate(base + next(fixed, &state), &held, &count, zero);
+    for (uint i = 0; i < rounds; i++) operate(base + next_cell(fixed, &state), &held, &count, zero);
 #if IN_LOCAL
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (size_t i = get_local_id(0); i < LOCAL_CELLS; i += get_local_size(0)) cells[get_group_id(0) * LOCAL_CELLS + i] = mine[i];
+    for (size_t i = get_local_id(0); i < LOCAL_CELLS; i += get_local_size(0))
+        cells[get_group_id(0) * LOCAL_CELLS + i] = mine[i];
 #endif
     carried[id] = held;
     counted[id] = count;

@@ -1,22 +1,23 @@
-// Dependent loads from local memory, by work-items whose places lie `stride` words of T apart. A word holds where the next
-// work-item's word lies, so that after k loads work-item i is at the place of work-item i + k, which shows that all were made,
-// and all places are met at once by every load, which is what their banks see. Of an address nothing is computed between two
-// loads, whatever the stride. A word of 8 B holds a 1 beside it, which is added up aside: of a half that nobody uses a compiler
-// makes no load, even of a volatile one.
+// Bank conflicts of local memory: dependent loads by work-items whose words of T lie `stride` words apart. A word holds the
+// address of the next work-item's word, so after k loads work-item i is at the word of work-item i + k, which proves that all k
+// loads happened, and every load accesses all words at once. No arithmetic on addresses lies between two loads, at any stride.
+// A word of 8 bytes also holds a 1, which is summed: a compiler drops the load of a half that nothing uses, even of a volatile
+// one.
+#include "common.cl"
 #if WORD_BYTES == 4
-#define FILLED(address) (address)
-#define ADDRESS(word) (word)
-#define COUNTED(word)
+#define MAKE_WORD(address) (address)
+#define ADDRESS_OF(word) (word)
+#define COUNT(word)
 #else
-#define FILLED(address) (uint2)(address, 1)
-#define ADDRESS(word) (word).x
-#define COUNTED(word) met += (word).y;
+#define MAKE_WORD(address) (uint2)(address, 1)
+#define ADDRESS_OF(word) (word).x
+#define COUNT(word) met += (word).y;
 #endif
 
 #if PTX
-// an address in local memory's own window has 32 bits
+// an address within the window of local memory has 32 bits
 #define BASE ((uint)(ulong)store)
-T loaded(const uint address) {
+T load_ptx(const uint address) {
 #if WORD_BYTES == 4
     uint word;
     asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(address) : "memory");
@@ -27,29 +28,28 @@ T loaded(const uint address) {
     return (uint2)(next, one);
 #endif
 }
-#define LOADED loaded(at)
+#define NEXT_WORD load_ptx(at)
 #else
 #define BASE 0u
-#define LOADED *(local const T*)((local const uchar*)store + at)
+#define NEXT_WORD *(local const T*)((local const uchar*)store + at)
 #endif
 
-#define STEP                 \
-    {                        \
-        const T word = LOADED; \
-        at = ADDRESS(word);  \
-        COUNTED(word)        \
+#define STEP                      \
+    {                             \
+        const T word = NEXT_WORD; \
+        at = ADDRESS_OF(word);    \
+        COUNT(word)               \
     }
-#define STEPS4 STEP STEP STEP STEP
 
-// Work-items of one work-group make 16 loads a block each, and say at which word they are in the end, and what they counted.
+// Each work-item of one work-group makes 16 loads a block, and writes the number of the word it has reached and its count.
 kernel void follow(global uint* restrict reached, const uint stride, const uint blocks) {
     local T store[WORDS];
     const uint id = (uint)get_local_id(0), items = (uint)get_local_size(0);
-    if (stride > 0 || id == 0) store[id * stride] = FILLED(BASE + WORD_BYTES * ((id + 1) % items * stride));
+    if (stride > 0 || id == 0) store[id * stride] = MAKE_WORD(BASE + WORD_BYTES * ((id + 1) % items * stride));
     barrier(CLK_LOCAL_MEM_FENCE);
     uint at = BASE + WORD_BYTES * (id * stride), met = 0;
     for (uint i = 0; i < blocks; i++) {
-        STEPS4 STEPS4 STEPS4 STEPS4
+        REPEAT_16(STEP)
     }
     reached[id] = (at - BASE) / WORD_BYTES;
     reached[items + id] = met;

@@ -1,44 +1,45 @@
-// Reading a set again and again, by vectors V of LANES words. PATH says how loads go: PLAIN as the compiler makes them; CA and
-// CG, NVIDIA's loads that use the first cache and that leave it out. Of the loads of a batch every EVERY-th is summed up: with
-// more than 1 all are volatile, so that none is left out.
-#define PLAIN 0
-#define CA 1
-#define CG 2
+// Bandwidth of a cache: reads of the same set of data again and again, by vectors V of words. PATH selects the load: PATH_PLAIN
+// is the compiler's; PATH_CA and PATH_CG are NVIDIA's, which use and bypass the first cache. Every EVERY-th load of a batch is
+// summed; with EVERY above 1 all loads are volatile, so that the compiler leaves none out.
+#include "common.cl"
+#define PATH_PLAIN 0
+#define PATH_CA 1
+#define PATH_CG 2
 
-#if PATH == PLAIN
-#define READ(p) (*(p))
+#if PATH == PATH_PLAIN
+#define LOAD(p) (*(p))
 #else
-#if PATH == CA
-#define LOAD "ld.global.ca.v4.u32"
+#if PATH == PATH_CA
+#define LOAD_INSTRUCTION "ld.global.ca.v4.u32"
 #else
-#define LOAD "ld.global.cg.v4.u32"
+#define LOAD_INSTRUCTION "ld.global.cg.v4.u32"
 #endif
-// volatile: a load may be neither left out nor done once for two
-uint4 read16(const ulong address) {
+// Volatile: the compiler may neither leave a load out nor merge two.
+uint4 load_ptx(const ulong address) {
     uint x, y, z, w;
-    asm volatile(LOAD " {%0, %1, %2, %3}, [%4];" : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "l"(address));
+    asm volatile(LOAD_INSTRUCTION " {%0, %1, %2, %3}, [%4];" : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "l"(address));
     return (uint4)(x, y, z, w);
 }
-#define READ(p) read16((ulong)(p))
+#define LOAD(p) load_ptx((ulong)(p))
 #endif
 
-#define BLOCK (ILP * GROUP)  // vectors that a work-group reads in one batch
+#define BLOCK (ILP * GROUP_SIZE)  // vectors that a work-group reads in a batch
 
-// One work-item a word: what their sums are known of.
+// Each work-item writes one word, from a formula by which the host knows all sums.
 kernel void number_words(global uint* restrict data, const uint seed) {
-    data[get_global_id(0)] = (uint)get_global_id(0) * 2654435761u + seed;
+    data[get_global_id(0)] = (uint)get_global_id(0) * HASH_FACTOR + seed;
 }
 
-// Each work-group reads `batches` blocks of a set of `mask` + 1 blocks, each once before any comes again. With `own` 1 each
-// work-group has a set of its own; else they share one, and begin evenly spread over it. With a `factor` of 1 blocks come one
-// after the other; with 5 in an order of each group's own (a congruential generator of full period), since groups that follow
-// each other catch up with one that waits, and what they then ask for together is fetched once for all of them. Which block comes
-// next no compiler knows, so it cannot keep what was read. Work-items keep the sum of what they read.
-__attribute__((reqd_work_group_size(GROUP, 1, 1)))
+// Each work-item sums its vectors of the `batches` blocks that its work-group reads, from a set of `mask` + 1 blocks, each once
+// before any is read again. With `own` 1 each work-group has its own set; otherwise all share one, and start at evenly spaced
+// blocks of it. With a `factor` of 1 a group reads blocks in ascending order; with 5 in its own order (a congruential generator
+// of full period): groups in the same order would catch up with one that stalls, and then one fetch would serve several of
+// them. The order is opaque to the compiler, so it cannot keep in registers what was read.
+FIXED_GROUP_SIZE(GROUP_SIZE, 1, 1)
 kernel void cache_read(const global V* restrict data, global V* restrict sums, const uint batches, const uint mask,
                        const uint own, const uint factor) {
     const ulong group = get_group_id(0), blocks = (ulong)mask + 1;
-    const uint addend = factor == 1 ? 1 : ((uint)group * 2654435761u >> 7) | 1;
+    const uint addend = factor == 1 ? 1 : ((uint)group * HASH_FACTOR >> 7) | 1;
     const global V* const set = data + (own ? group * blocks * BLOCK : 0) + get_local_id(0);
     uint block = own ? 0 : (uint)(group * blocks / get_num_groups(0));
     V sum = (V)(0);
@@ -51,13 +52,13 @@ kernel void cache_read(const global V* restrict data, global V* restrict sums, c
 #if EVERY > 1
 #pragma unroll
         for (uint n = 0; n < ILP; n++) {
-            const V got = ((const volatile global V*)p)[n * GROUP];
-            if (n % (2 * EVERY) == 0) sum += got;
-            if (n % (2 * EVERY) == EVERY) other += got;
+            const V loaded = ((const volatile global V*)p)[n * GROUP_SIZE];
+            if (n % (2 * EVERY) == 0) sum += loaded;
+            if (n % (2 * EVERY) == EVERY) other += loaded;
         }
 #else
-        // all of a batch are on their way before the first is used
-        const V a = READ(p), b = READ(p + GROUP), c = READ(p + 2 * GROUP), d = READ(p + 3 * GROUP);
+        // all loads of a batch are in flight before the first is used
+        const V a = LOAD(p), b = LOAD(p + GROUP_SIZE), c = LOAD(p + 2 * GROUP_SIZE), d = LOAD(p + 3 * GROUP_SIZE);
         sum += a + b;
         sum += c + d;
 #endif

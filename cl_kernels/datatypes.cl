@@ -1,10 +1,8 @@
-// A copy of elements of T, whatever type that is.
-#ifdef FP64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#endif
+// Throughput of a copy by data type: elements of T.
+#include "common.cl"
 
-// One work-item ELEMENTS of n elements, as far apart as its work-group is large, all loaded before the first is stored; the last
-// work-group may have work-items beyond them.
+// Each work-item copies ELEMENTS of n elements, which lie a work-group's size apart; it loads all before it stores the first.
+// The last work-group may have work-items beyond the end.
 kernel void copy_elements(const global T* restrict in, global T* restrict out, const ulong n) {
     const size_t size = get_local_size(0), first = get_group_id(0) * size * ELEMENTS + get_local_id(0);
     if (first + (ELEMENTS - 1) * size < n) {

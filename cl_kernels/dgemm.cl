@@ -1,16 +1,14 @@
-// C = A B of row-major matrices of T, stored padded with zeros to whole tiles, for CPUs: work-groups of one, `pack`, then
-// `multiply`. A work-item keeps ROWS x COLUMNS of C in registers.
-#ifdef FP64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#endif
+// Matrix product C = A B on CPUs, of row-major matrices of T padded with zeros to whole tiles, in two kernels, `pack` and
+// `multiply`, by work-groups of one work-item, which keeps ROWS x COLUMNS elements of C in registers.
+#include "common.cl"
 
-// An FMA is written a * b + c: PoCL 3.0 has no fma() of vectors (its compiler aborts) and calls a function for that of scalars.
+// An FMA is written a * b + c: the compiler of PoCL 3.0 aborts at fma() of vectors, and makes a call of fma() of scalars.
 #pragma OPENCL FP_CONTRACT ON
 #define VECTORS (COLUMNS / WIDTH)
 
-// One work-item DEPTH rows of B and PACKED panels, of COLUMNS columns each: copy them in the order in which `multiply` reads
-// them, a panel by ascending k. Panels of one block of rows lie side by side. Several panels at once, since rows far apart cost
-// a page each.
+// Each work-item copies DEPTH rows of PACKED panels of B, of COLUMNS columns each, in the order in which `multiply` reads them:
+// a panel by ascending k, the panels of one block of rows side by side. It copies several panels at a time, since each row lies
+// in a page of its own.
 kernel void pack(const global V* restrict b, global V* restrict b_packed, const uint column_panels, const uint inner) {
     const uint chunks = (column_panels + PACKED - 1) / PACKED;
     const size_t first = get_group_id(0) / chunks * DEPTH, count = min((size_t)DEPTH, inner - first);
@@ -23,28 +21,28 @@ kernel void pack(const global V* restrict b, global V* restrict b_packed, const 
                     b[((first + k) * column_panels + panel) * VECTORS + v];
 }
 
-// Where the compiler makes a CPU's own instructions: into the second level of cache. Elsewhere it is left to the hardware.
+// A prefetch into the second level of cache, where the compiler emits a CPU's native instructions; elsewhere nothing.
 #if defined(__x86_64__) || defined(__aarch64__)
-#define PREFETCH(p) __builtin_prefetch((const void*)(size_t)(p), 0, 2)
+#define PREFETCH_L2(p) __builtin_prefetch((const void*)(size_t)(p), 0, 2)
 #else
-#define PREFETCH(p)
+#define PREFETCH_L2(p)
 #endif
-#define STEPS 8  // of k between prefetches
-#define LINE 64
+#define PREFETCH_INTERVAL 8  // values of k
+#define LINE_BYTES 64
 
-// One step of k: an element of each row of A by a row of B's panel.
-void step(V sum[ROWS][VECTORS], const local T* restrict down, const global V* restrict along) {
+// Adds the products of one k: an element of each row of A by a row of B's panel.
+void multiply_add_row(V sum[ROWS][VECTORS], const local T* restrict down, const global V* restrict along) {
 #pragma unroll
     for (size_t r = 0; r < ROWS; r++)
 #pragma unroll
         for (size_t v = 0; v < VECTORS; v++) sum[r][v] += (V)(down[r * DEPTH]) * along[v];
 }
 
-// One work-item tiles of C, each of `high` x `wide` panels. For each block of DEPTH: the rows of A, brought side by side, stay
-// in the second level of cache with the sums so far, while every product of ROWS rows and a panel of B is made. Sums go to C
-// once, at last: the rows of a matrix may lie a power of two apart, where few of them fit a cache. Meanwhile the next panel of
-// B and the next block of A are prefetched, a line now and then: the first use of a panel would else wait for the third level,
-// which gives a core less than that use takes.
+// Each work-item computes tiles of C, of `high` x `wide` panels. For each block of DEPTH values of k the rows of A, copied side
+// by side, stay in the second level of cache together with the partial sums, while each ROWS rows are multiplied by each panel
+// of B. Sums are stored to C only once, at the end: the rows of a matrix may lie a power of two apart, and then few of them fit
+// into a cache. Meanwhile lines of the next panel of B and of the next block of A are prefetched: the first use of a panel
+// would otherwise wait for the third level, which gives a core less bandwidth than that use needs.
 kernel void multiply(const global T* restrict a, const global V* restrict b_packed, global V* restrict c, const uint row_panels,
                      const uint column_panels, const uint inner, const uint high, const uint wide, local T* restrict a_block,
                      local V* restrict sums) {
@@ -70,20 +68,20 @@ kernel void multiply(const global T* restrict a, const global V* restrict b_pack
                     local V* restrict so_far = sums + ((column - left) * high + row - top) * ROWS * VECTORS;
                     V sum[ROWS][VECTORS];
 #pragma unroll
-                    for (size_t i = 0; i < ROWS * VECTORS; i++)
-                        sum[i / VECTORS][i % VECTORS] = first == 0 ? (V)(0) : so_far[i];
+                    for (size_t i = 0; i < ROWS * VECTORS; i++) sum[i / VECTORS][i % VECTORS] = first == 0 ? (V)(0) : so_far[i];
                     size_t k = 0;
 #pragma unroll 1
-                    for (; k + STEPS <= count; k += STEPS) {
-                        PREFETCH(a_row + k);
-                        PREFETCH(b_next);
-                        PREFETCH(b_next + LINE);
-                        b_next += 2 * LINE;
+                    for (; k + PREFETCH_INTERVAL <= count; k += PREFETCH_INTERVAL) {
+                        PREFETCH_L2(a_row + k);
+                        PREFETCH_L2(b_next);
+                        PREFETCH_L2(b_next + LINE_BYTES);
+                        b_next += 2 * LINE_BYTES;
 #pragma unroll
-                        for (size_t i = 0; i < STEPS; i++) step(sum, down + k + i, along + (k + i) * VECTORS);
+                        for (size_t i = 0; i < PREFETCH_INTERVAL; i++)
+                            multiply_add_row(sum, down + k + i, along + (k + i) * VECTORS);
                     }
 #pragma unroll 1
-                    for (; k < count; k++) step(sum, down + k, along + k * VECTORS);
+                    for (; k < count; k++) multiply_add_row(sum, down + k, along + k * VECTORS);
                     if (last) {
 #pragma unroll
                         for (size_t i = 0; i < ROWS * VECTORS; i++)

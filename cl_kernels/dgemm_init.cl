@@ -1,16 +1,15 @@
-// The matrices that `dgemm` multiplies.
-#ifdef FP64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#endif
+// Contents of the matrices that `dgemm` multiplies.
+#include "common.cl"
 
-// As stream.cl has it: a whole number below `levels` for each index and seed.
+// A whole number below `levels`, a hash of index and seed, as in stream.cl.
 uint value(const ulong i, const uint seed, const uint levels) {
-    uint h = (uint)(i ^ (i >> 32)) * 2654435761u ^ seed;
-    h = (h ^ (h >> 15)) * 2246822519u;
-    return (h ^ (h >> 13)) % levels;
+    uint h = (uint)(i ^ (i >> 32)) * HASH_FACTOR ^ seed;
+    HASH_SCRAMBLE(h)
+    return HASH_FOLD(h) % levels;
 }
 
-// One work-item an element of `size`: whole numbers from -most to most in n x n, zeros around them; rows are `stride` long.
+// Each work-item writes one of `size` elements in rows of `stride`: whole numbers from -most to most within n x n, zeros around
+// them.
 kernel void init(global T* restrict a, const uint n, const uint stride, const uint seed, const uint most, const ulong size) {
     const size_t i = get_global_id(0), row = i / stride, column = i % stride;
     const bool inside = row < n && column < n;

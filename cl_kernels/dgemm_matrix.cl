@@ -1,60 +1,70 @@
-// C = A B of row-major matrices of doubles, stored padded with zeros to whole tiles, by FP64 matrix instructions of NVIDIA's
-// sub-groups and asynchronous copies into local memory, both by PTX. PTX 0 emulates what they do, to test the rest anywhere. A
-// sub-group of 32 keeps ROWS x COLUMNS of C in registers; DOWN x ACROSS of them are a work-group.
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+// Matrix product C = A B on NVIDIA GPUs, of row-major matrices of doubles padded with zeros to whole tiles, by the FP64 matrix
+// instructions of sub-groups and asynchronous copies into local memory, both by PTX. PTX 0 emulates them, to test the rest on
+// any device. A sub-group of 32 keeps ROWS x COLUMNS elements of C in registers; SUB_GROUPS_DOWN x SUB_GROUPS_ACROSS sub-groups
+// are a work-group.
+#define FP64 1
+#include "common.cl"
 #define SUB_GROUP 32
-#define WORK_GROUP (SUB_GROUP * DOWN * ACROSS)
-#define TILE_ROWS (DOWN * ROWS)
-#define TILE_COLUMNS (ACROSS * COLUMNS)
-#define DEPTH 8           // of k: a slab, and what an instruction m16n8k8 takes
-#define M (ROWS / 16)     // instructions down a sub-group's part of C
-#define N (COLUMNS / 8)   // and across
+#define GROUP_SIZE (SUB_GROUP * SUB_GROUPS_DOWN * SUB_GROUPS_ACROSS)
+#define TILE_ROWS (SUB_GROUPS_DOWN * ROWS)
+#define TILE_COLUMNS (SUB_GROUPS_ACROSS * COLUMNS)
+#define DEPTH 8                     // values of k in a slab, as instruction m16n8k8 takes them
+#define M (ROWS / 16)               // instructions down a sub-group's part of C
+#define N (COLUMNS / 8)             // and across
 #define A_SLAB (TILE_ROWS * DEPTH)  // doubles: rows of 8
 #define SLAB (A_SLAB + DEPTH * TILE_COLUMNS)
-#define A_COPIES (A_SLAB / 2 / WORK_GROUP)  // of 16 bytes, by a work-item
-#define B_COPIES ((SLAB - A_SLAB) / 2 / WORK_GROUP)
-#define B_ACROSS (TILE_COLUMNS / 2)  // work-items that copy a row of B together
-#define LINES (TILE_ROWS + TILE_COLUMNS / 2)  // of 128 bytes that a slab touches
-#define PREFETCHES ((LINES + WORK_GROUP - 1) / WORK_GROUP)
+#define A_COPIES (A_SLAB / 2 / GROUP_SIZE)  // copies of 16 bytes by a work-item
+#define B_COPIES ((SLAB - A_SLAB) / 2 / GROUP_SIZE)
+#define B_ACROSS (TILE_COLUMNS / 2)           // work-items that copy a row of B together
+#define LINES (TILE_ROWS + TILE_COLUMNS / 2)  // lines of 128 bytes in a slab
+#define PREFETCHES ((LINES + GROUP_SIZE - 1) / GROUP_SIZE)
 #define BAND 8
 
 #if PTX
-#define TEXT_(x) #x
-#define TEXT(x) TEXT_(x)
-typedef uint address;  // in local memory, in bytes
-#define DOUBLE 8
+#define STRINGIFY_TOKENS(x) #x
+#define STRINGIFY(x) STRINGIFY_TOKENS(x)
+typedef uint address;  // an address in local memory, in bytes
+#define DOUBLE_SIZE 8
 
-address address_of(const local void* p) {
+address local_address(const local void* p) {
     address found;
     asm("{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }" : "=r"(found) : "l"(p));
     return found;
 }
 
-void copy(const address to, const global double* from) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+void copy_async(const address to, const global double* from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(to), "l"(from) : "memory");
 }
 
-void prefetch_line(const global double* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+void prefetch_line(const global double* p) {
+    asm volatile("prefetch.global.L2 [%0];" : : "l"(p));
+}
 
-// A slab's copies end here. AWAIT lets that many of the last slabs of this work-item be on their way.
-#define END_SLAB() asm volatile("cp.async.commit_group;" ::: "memory")
-#define AWAIT(slabs) asm volatile("cp.async.wait_group " TEXT(slabs) ";" ::: "memory")
+// END_SLAB ends the copies of one slab. WAIT_SLABS waits until at most that many of this work-item's last slabs are in flight.
+#define END_SLAB() asm volatile("cp.async.commit_group;" : : : "memory")
+#define WAIT_SLABS(slabs) asm volatile("cp.async.wait_group " STRINGIFY(slabs) ";" : : : "memory")
 
-// A barrier in two halves, so that a sub-group that is ahead computes between them instead of waiting.
-void gate_begin(const address gate, const uint id) {
-    if (id == 0) asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(gate), "r"(DOWN * ACROSS) : "memory");
+// A split barrier: a sub-group that arrives early computes until it needs the others, instead of waiting.
+void mbarrier_init(const address mbarrier, const uint id) {
+    if (id == 0)
+        asm volatile("mbarrier.init.shared.b64 [%0], %1;"
+                     :
+                     : "r"(mbarrier), "r"(SUB_GROUPS_DOWN * SUB_GROUPS_ACROSS)
+                     : "memory");
     barrier(CLK_LOCAL_MEM_FENCE);
 }
 
-void gate_arrive(const address gate, const uint lane) {
-    AWAIT(STAGES - 2);
-    asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
-    if (lane == 0) asm volatile("{ .reg .b64 s; mbarrier.arrive.shared.b64 s, [%0]; }" ::"r"(gate) : "memory");
+void mbarrier_arrive(const address mbarrier, const uint lane) {
+    WAIT_SLABS(STAGES - 2);
+    asm volatile("bar.warp.sync 0xffffffff;" : : : "memory");
+    if (lane == 0) asm volatile("{ .reg .b64 s; mbarrier.arrive.shared.b64 s, [%0]; }" : : "r"(mbarrier) : "memory");
 }
 
-void gate_pass(const address gate, const uint phase) {
+void mbarrier_wait(const address mbarrier, const uint phase) {
     asm volatile("{ .reg .pred p; AGAIN: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra AGAIN; }"
-                 ::"r"(gate), "r"(phase) : "memory");
+                 :
+                 : "r"(mbarrier), "r"(phase)
+                 : "memory");
 }
 
 void multiply_add(double d[4], const double a[4], const double b[2], local double* unused, const uint id) {
@@ -64,17 +74,17 @@ void multiply_add(double d[4], const double a[4], const double b[2], local doubl
 }
 #else
 typedef local double* address;
-#define DOUBLE 1
-#define address_of(p) ((local double*)(p))
-#define copy(to, from) (*(local double2*)(to) = *(const global double2*)(from))
+#define DOUBLE_SIZE 1
+#define local_address(p) ((local double*)(p))
+#define copy_async(to, from) (*(local double2*)(to) = *(const global double2*)(from))
 #define prefetch_line(p)
 #define END_SLAB()
-#define AWAIT(slabs)
-#define gate_begin(gate, id)
-#define gate_arrive(gate, lane)
-#define gate_pass(gate, phase) barrier(CLK_LOCAL_MEM_FENCE)
+#define WAIT_SLABS(slabs)
+#define mbarrier_init(mbarrier, id)
+#define mbarrier_arrive(mbarrier, lane)
+#define mbarrier_wait(mbarrier, phase) barrier(CLK_LOCAL_MEM_FENCE)
 
-// What the instruction does, with the sub-group's operands in local memory, 6 doubles each.
+// Emulates the instruction, with the sub-group's operands in local memory, 6 doubles a work-item.
 void multiply_add(double d[4], const double a[4], const double b[2], local double* operands, const uint id) {
     for (uint e = 0; e < 4; e++) operands[id * 6 + e] = a[e];
     for (uint e = 0; e < 2; e++) operands[id * 6 + 4 + e] = b[e];
@@ -88,23 +98,24 @@ void multiply_add(double d[4], const double a[4], const double b[2], local doubl
 }
 #endif
 
-// One work-item's share of a slab, into local memory: rows of 8 of A, then 8 rows of B. In both, pieces of a row change places
-// by the row's number, so that those who read operands together meet different banks: halves of rows of A, quadruples of B.
-void bring(const address slab, const global double* a, const global double* b, const uint id, const size_t inner,
-           const size_t stride) {
+// Copies one work-item's share of a slab into local memory: rows of 8 elements of A, then 8 rows of B. Pieces of a row (halves
+// of A's, quadruples of B's) are permuted by the row's number, so that work-items that read operands together access different
+// banks.
+void load_slab_async(const address slab, const global double* a, const global double* b, const uint id, const size_t inner,
+                     const size_t stride) {
 #pragma unroll
     for (uint i = 0; i < A_COPIES; i++)
-        copy(slab + (i * WORK_GROUP + (id ^ id / 8 % 2 * 2)) * 2 * DOUBLE,
-             a + (i * (WORK_GROUP / 4) + id / 4) * inner + id % 4 * 2);
+        copy_async(slab + (i * GROUP_SIZE + (id ^ id / 8 % 2 * 2)) * 2 * DOUBLE_SIZE,
+                   a + (i * (GROUP_SIZE / 4) + id / 4) * inner + id % 4 * 2);
 #pragma unroll
     for (uint i = 0; i < B_COPIES; i++) {
-        const uint k = i * (WORK_GROUP / B_ACROSS) + id / B_ACROSS, at = id % B_ACROSS;
-        copy(slab + (A_SLAB + (k * B_ACROSS + (at ^ k % 4 * 2)) * 2) * DOUBLE, b + k * stride + at * 2);
+        const uint k = i * (GROUP_SIZE / B_ACROSS) + id / B_ACROSS, at = id % B_ACROSS;
+        copy_async(slab + (A_SLAB + (k * B_ACROSS + (at ^ k % 4 * 2)) * 2) * DOUBLE_SIZE, b + k * stride + at * 2);
     }
 }
 
-// A work-item's operands of half its sub-group's rows of A: of every 16 rows, two at two k.
-void pick_a(double a[M][4], const uint first, const local double* low, const local double* high) {
+// Loads a work-item's operands for half of its sub-group's rows of A: of every 16 rows two, at two values of k.
+void load_fragment_a(double a[M][4], const uint first, const local double* low, const local double* high) {
 #pragma unroll
     for (uint i = first; i < first + M / 2; i++) {
         a[i][0] = low[16 * i * DEPTH];
@@ -114,8 +125,8 @@ void pick_a(double a[M][4], const uint first, const local double* low, const loc
     }
 }
 
-// And of its columns of B: of every 8, one at two k.
-void pick_b(double b[N][2], const local double* even, const local double* odd) {
+// Loads its operands for the columns of B: of every 8 columns one, at two values of k.
+void load_fragment_b(double b[N][2], const local double* even, const local double* odd) {
 #pragma unroll
     for (uint j = 0; j < N; j++) {
         const local double* from = j % 2 ? odd + (j - 1) * 8 : even + j * 8;
@@ -124,40 +135,43 @@ void pick_b(double b[N][2], const local double* even, const local double* odd) {
     }
 }
 
-void products(double sum[M][N][4], const uint first, const double a[M][4], const double b[N][2], local double* operands,
-              const uint id) {
+// Adds the products of half of a slab.
+void multiply_add_fragments(double sum[M][N][4], const uint first, const double a[M][4], const double b[N][2],
+                            local double* operands, const uint id) {
 #pragma unroll
     for (uint i = first; i < first + M / 2; i++)
 #pragma unroll
         for (uint j = 0; j < N; j++) multiply_add(sum[i][j], a[i], b[j], operands, id);
 }
 
-// One work-group tiles of C. STAGES slabs of A and B are in local memory or on their way. Half of a slab's products are worked
-// on while the operands of the other half come to registers, then that one while those of the next slab do. `inner` is a
-// multiple of 16.
-__attribute__((reqd_work_group_size(WORK_GROUP, 1, 1)))
+// Each work-item computes its elements of the tiles of C that its work-group takes. STAGES slabs of A and B are in local memory
+// or in flight. While half of a slab's products are computed, the operands of the other half are loaded to registers; while the
+// other half is computed, those of the next slab. `inner` is a multiple of 16.
+FIXED_GROUP_SIZE(GROUP_SIZE, 1, 1)
 kernel void multiply(const global double* restrict a, const global double* restrict b, global double* restrict c,
                      const uint tile_rows, const uint tile_columns, const uint inner) {
     local double slabs[STAGES * SLAB] __attribute__((aligned(128)));
-    local ulong gate_word[1];
+    local ulong mbarrier_word[1];
 #if PTX
     local double* const operands = 0;
 #else
-    local double operands[WORK_GROUP * 6];
+    local double operands[GROUP_SIZE * 6];
 #endif
     const uint id = get_local_id(0), lane = id % SUB_GROUP, sub_group = id / SUB_GROUP;
-    const uint row = sub_group / ACROSS * ROWS + lane / 4, column = sub_group % ACROSS * COLUMNS, t = lane % 4;
-    // where its operands lie in the first slab: of A, k below 4 and above; of B, columns of even and of odd multiples of 8
+    const uint row = sub_group / SUB_GROUPS_ACROSS * ROWS + lane / 4, column = sub_group % SUB_GROUPS_ACROSS * COLUMNS,
+               t = lane % 4;
+    // locations of its operands in the first slab: of A for k below 4 and above; of B for columns at even and odd multiples of
+    // 8
     const local double* const low = slabs + row * DEPTH + (t ^ lane / 8 % 2 * 4);
     const local double* const high = slabs + row * DEPTH + (t ^ lane / 8 % 2 * 4 ^ 4);
     const local double* const even = slabs + A_SLAB + t * TILE_COLUMNS + column + (lane / 4 ^ 4 * t);
     const local double* const odd = slabs + A_SLAB + t * TILE_COLUMNS + column + (lane / 4 ^ 4 * t ^ 8);
-    const address to = address_of(slabs), gate = address_of(gate_word);
+    const address to = local_address(slabs), mbarrier = local_address(mbarrier_word);
     const size_t stride = (size_t)tile_columns * TILE_COLUMNS;
     uint phase = 0;
-    gate_begin(gate, id);
+    mbarrier_init(mbarrier, id);
     for (uint tile = get_group_id(0); tile < tile_rows * tile_columns; tile += get_num_groups(0)) {
-        // tiles go down bands of a few rows, so that those worked on at once share rows of A and columns of B in a cache
+        // tiles are taken band by band, so that those computed at the same time share rows of A and columns of B in a cache
         const uint band = tile / (BAND * tile_columns) * BAND, within = tile % (BAND * tile_columns);
         const uint height = min((uint)BAND, tile_rows - band);
         const size_t top = (size_t)(band + within % height) * TILE_ROWS, left = (size_t)(within / height) * TILE_COLUMNS;
@@ -167,12 +181,13 @@ kernel void multiply(const global double* restrict a, const global double* restr
 #pragma unroll
         for (uint i = 0; i < M * N * 4; i++) sum[i / 4 / N][i / 4 % N][i % 4] = 0;
 #if AHEAD
-        // two stages do not cover the latency of memory: lines come to the second level AHEAD slabs before they are copied
+        // two stages do not cover the latency of memory: lines are prefetched into the second level AHEAD slabs before they are
+        // copied
         const global double* line[PREFETCHES];
         size_t step[PREFETCHES];
 #pragma unroll
         for (uint i = 0; i < PREFETCHES; i++) {
-            const uint at = min(id + i * WORK_GROUP, (uint)LINES - 1), of_b = at - TILE_ROWS;
+            const uint at = min(id + i * GROUP_SIZE, (uint)LINES - 1), of_b = at - TILE_ROWS;
             line[i] = at < TILE_ROWS ? a_from + at * inner
                                      : b_from + of_b / (TILE_COLUMNS / 16) * stride + of_b % (TILE_COLUMNS / 16) * 16;
             step[i] = at < TILE_ROWS ? DEPTH : DEPTH * stride;
@@ -184,25 +199,26 @@ kernel void multiply(const global double* restrict a, const global double* restr
 #endif
 #pragma unroll
         for (uint s = 0; s < STAGES; s++) {
-            if (s * DEPTH < inner) bring(to + s * SLAB * DOUBLE, a_from, b_from, id, inner, stride);
+            if (s * DEPTH < inner) load_slab_async(to + s * SLAB * DOUBLE_SIZE, a_from, b_from, id, inner, stride);
             END_SLAB();
             a_from += DEPTH;
             b_from += DEPTH * stride;
         }
-        AWAIT(STAGES - 1);
+        WAIT_SLABS(STAGES - 1);
         barrier(CLK_LOCAL_MEM_FENCE);
-        pick_a(a_part, 0, low, high);
-        pick_b(b_part[0], even, odd);
+        load_fragment_a(a_part, 0, low, high);
+        load_fragment_b(b_part[0], even, odd);
         uint stage = 0;
 #pragma unroll 1
         for (uint k = 0; k < inner; k += 2 * DEPTH) {
 #pragma unroll
-            for (uint turn = 0; turn < 2; turn++) {  // operands of B take turns in two sets of registers
-                pick_a(a_part, M / 2, low + stage * SLAB, high + stage * SLAB);
-                gate_arrive(gate, lane);
-                products(sum, 0, a_part, b_part[turn], operands, id);
-                gate_pass(gate, phase++ & 1);  // all have read this slab, and all of the next one has come
-                if (k + (turn + STAGES) * DEPTH < inner) bring(to + stage * SLAB * DOUBLE, a_from, b_from, id, inner, stride);
+            for (uint turn = 0; turn < 2; turn++) {  // operands of B alternate between two sets of registers
+                load_fragment_a(a_part, M / 2, low + stage * SLAB, high + stage * SLAB);
+                mbarrier_arrive(mbarrier, lane);
+                multiply_add_fragments(sum, 0, a_part, b_part[turn], operands, id);
+                mbarrier_wait(mbarrier, phase++ & 1);  // all have read this slab, and the next one is complete
+                if (k + (turn + STAGES) * DEPTH < inner)
+                    load_slab_async(to + stage * SLAB * DOUBLE_SIZE, a_from, b_from, id, inner, stride);
                 END_SLAB();
                 a_from += DEPTH;
                 b_from += DEPTH * stride;
@@ -214,12 +230,12 @@ kernel void multiply(const global double* restrict a, const global double* restr
                 }
 #endif
                 stage = stage + 1 == STAGES ? 0 : stage + 1;
-                pick_a(a_part, 0, low + stage * SLAB, high + stage * SLAB);
-                pick_b(b_part[turn ^ 1], even + stage * SLAB, odd + stage * SLAB);
-                products(sum, M / 2, a_part, b_part[turn], operands, id);
+                load_fragment_a(a_part, 0, low + stage * SLAB, high + stage * SLAB);
+                load_fragment_b(b_part[turn ^ 1], even + stage * SLAB, odd + stage * SLAB);
+                multiply_add_fragments(sum, M / 2, a_part, b_part[turn], operands, id);
             }
         }
-        barrier(CLK_LOCAL_MEM_FENCE);  // the next tile begins with the first stage again
+        barrier(CLK_LOCAL_MEM_FENCE);  // the next tile starts again at the first stage
         global double2* const to_c = (global double2*)(c + (top + row) * stride + left + column) + t;
 #pragma unroll
         for (uint i = 0; i < M; i++)

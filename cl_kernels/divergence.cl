@@ -1,37 +1,38 @@
-// One work-item goes one of two ways, chosen by its number: `span` neighbours go the same way, the next `span` the other one. The
-// ways are loops of as many multiply-adds, whose bounds and constants come at run time, so that no compiler makes one of both or
-// turns them into selections; in the second one the chains change places, which costs nothing. Four chains that do not wait for
-// each other keep a scheduler busy by themselves: a sub-group that goes both ways takes twice as long even where a device
-// switches between them.
-#define FORTH           \
-    {                   \
-        w = w * a + b;  \
-        x = x * a + b;  \
-        y = y * a + b;  \
-        z = z * a + b;  \
+// Cost of divergence. Which of two branches a work-item takes depends on its number: `span` neighbours take the same branch,
+// the next `span` the other. The branches are loops of equally many multiply-adds. Their bounds and constants come at run time,
+// so that a compiler can neither merge the loops nor replace them by selections; in the second the chains exchange names, which
+// costs nothing. Four independent chains keep a scheduler busy, so a sub-group that takes both branches needs twice the time
+// even where a device switches between them.
+#include "common.cl"
+#define STEP_FIRST     \
+    {                  \
+        w = w * a + b; \
+        x = x * a + b; \
+        y = y * a + b; \
+        z = z * a + b; \
     }
-#define TURNING                   \
-    {                             \
-        const uint held = w;      \
-        w = x * c + d;            \
-        x = y * c + d;            \
-        y = z * c + d;            \
-        z = held * c + d;         \
+#define STEP_SECOND          \
+    {                        \
+        const uint held = w; \
+        w = x * c + d;       \
+        x = y * c + d;       \
+        y = z * c + d;       \
+        z = held * c + d;    \
     }
-#define FOUR(what) what what what what
 
-kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void diverge(global uint* restrict out, const uint span, const uint a, const uint b, const uint c, const uint d,
-             const uint steps) {
+// Each work-item runs 16 x `steps` steps of its branch, and writes a weighted sum of its chains.
+FIXED_GROUP_SIZE(GROUP_SIZE, 1, 1)
+kernel void diverge(global uint* restrict out, const uint span, const uint a, const uint b, const uint c, const uint d,
+                    const uint steps) {
     const uint lid = get_local_id(0);
     uint w = lid * 4 + 1, x = w + 1, y = w + 2, z = w + 3;
     if ((lid / span) & 1) {
         for (uint i = 0; i < steps; i++) {
-            FOUR(FOUR(TURNING))
+            REPEAT_16(STEP_SECOND)
         }
     } else {
         for (uint i = 0; i < steps; i++) {
-            FOUR(FOUR(FORTH))
+            REPEAT_16(STEP_FIRST)
         }
     }
     out[lid] = w + 3 * x + 5 * y + 7 * z;

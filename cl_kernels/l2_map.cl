@@ -1,75 +1,72 @@
-// Where lines lie in the L2: how long a work-item on one compute unit waits for each of LINES lines that all are in the L2.
-// PTX 1: NVIDIA's registers tell the compute unit and the time; 0, for tests of the rest: a work-group is a unit, and no time
-// passes. ATOMIC 0: loads that leave out L1 (ld.global.cg); 1: additions of 0, which are done where the line is at home.
+// Location of lines in a sliced L2: the latency from one compute unit to each of LINES lines that are all in the L2. With PTX 1
+// NVIDIA's registers give the compute unit and the time; with PTX 0, for tests of the rest, a work-group counts as a unit and
+// no time passes. With ATOMIC 0 accesses are loads that bypass L1 (ld.global.cg); with 1 they are additions of 0, which are
+// performed in the line's home slice.
+#define TICKS PTX
+#define TICK_BITS 32
+#include "common.cl"
 #if PTX
 uint unit_now(void) {
     uint id;
     asm volatile("mov.u32 %0, %%smid;" : "=r"(id) : : "memory");
     return id;
 }
-uint ticks_now(void) {
-    uint t;
-    asm volatile("mov.u32 %0, %%clock;" : "=r"(t) : : "memory");
-    return t;
-}
 #if ATOMIC
-#define NEXT(p) asm volatile("atom.global.add.u64 %0, [%0], 0;" : "+l"(p) : : "memory")
+#define LOAD_NEXT(p) asm volatile("atom.global.add.u64 %0, [%0], 0;" : "+l"(p) : : "memory")
 #else
-#define NEXT(p) asm volatile("ld.global.cg.u64 %0, [%0];" : "+l"(p) : : "memory")
+#define LOAD_NEXT(p) asm volatile("ld.global.cg.u64 %0, [%0];" : "+l"(p) : : "memory")
 #endif
 #else
 #define unit_now() ((uint)get_group_id(0))
-#define ticks_now() 0u
-#define NEXT(p) p = *(volatile global ulong*)p
+#define LOAD_NEXT(p) p = *(volatile global ulong*)p
 #endif
 
-// Count this work-group in, and wait until all are there or PATIENCE looks have passed: they spread over the units meanwhile.
-void meet(volatile global uint* arrived) {
-    for (uint i = 0; i < PATIENCE && atomic_or(arrived, 0u) < get_num_groups(0); i++) {
-    }
+// Waits until all work-groups have arrived, or for PATIENCE reads of their count: meanwhile they spread over the units.
+void wait_for_groups(volatile global uint* arrived) {
+    for (uint i = 0; i < PATIENCE && atomic_or(arrived, 0u) < get_num_groups(0); i++) {}
 }
 
-// One work-item a work-group: which compute unit it runs on.
+// The only work-item of each work-group writes the compute unit that it runs on.
 kernel void units(global uint* restrict unit, volatile global uint* arrived) {
     unit[get_group_id(0)] = unit_now();
     atomic_inc(arrived);
-    meet(arrived);
+    wait_for_groups(arrived);
 }
 
-// One work-item a line: a node that holds its own address, so that following it stays on that line.
+// Each work-item writes one line: a node that holds its own address, so that a chase stays on that line.
 kernel void own_addresses(global uchar* memory, const global uint* restrict offset) {
     global uchar* node = memory + offset[get_global_id(0)];
     *(global ulong*)node = (ulong)node;
 }
 
-// One work-item a work-group: the first that runs on the target unit measures, after the others have come and gone, so that
-// nothing else is on its way; row `row` of ticks is the time of `steps` dependent accesses to each line. unit tells where it
-// ran, wrong counts lines that did not lead to themselves.
+// The only work-item of each work-group checks where it runs. The first one on the target unit measures, after the others have
+// arrived and ended, so that no other access is in flight; row `row` of `ticks` is the time of `steps` dependent accesses to
+// each line. `unit` records where it ran; `wrong` counts lines that did not lead to themselves.
 kernel void l2_map(global uchar* memory, const global uint* restrict offset, global uint* restrict unit,
                    global uint* restrict ticks, volatile global uint* arrived, volatile global uint* claimed,
                    global uint* restrict wrong, const uint row, const uint target, const uint steps) {
-    local uint kept[LINES];  // kept near until the end: a store would be on its way to the L2 while the next line is timed
+    local uint kept[LINES];  // in local memory until the end: a store to the L2 would overlap with the timing of the next line
     volatile local ulong sink;
     const uint id = unit_now();
     atomic_inc(&arrived[row]);
     if (id != target || atomic_cmpxchg(&claimed[row], 0u, 1u) != 0u) return;
-    meet(&arrived[row]);
-    for (uint i = 0; i < LINES; i++) {  // into the L2, and their pages into the TLBs
+    wait_for_groups(&arrived[row]);
+    for (uint i = 0; i < LINES; i++) {  // loads the lines into the L2, and their pages into the TLBs
         ulong p = (ulong)(memory + offset[i]);
-        NEXT(p);
+        LOAD_NEXT(p);
         sink = p;
     }
     uint lost = 0;
     for (uint i = 0; i < LINES; i++) {
         ulong p = (ulong)(memory + offset[i]);
-        NEXT(p);
+        LOAD_NEXT(p);
         sink = p;
         const uint start = ticks_now();
         for (uint n = 0; n < steps; n++) {
-            // each access's address is what the last one read
-            NEXT(p);
+            // the address of each access is the value that the last one read
+            LOAD_NEXT(p);
         }
-        sink = p;  // cannot begin before the last access has ended
+        sink = p;  // cannot start before the last access has ended
         kept[i] = ticks_now() - start;
         lost += p != (ulong)(memory + offset[i]);
     }

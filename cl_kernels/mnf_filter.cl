@@ -1,17 +1,13 @@
-// One work-item a value of the cube: each value less the median (V0, V0n) or the mean (V1 on) of the 3 x 3 pixels around it.
-// The median comes from sorting an array (MEDIAN 1) or from exchanges whose places are constants (MEDIAN 2). From V2 on a
-// work-group stages what it needs in local memory: a piece of three rows in V2, a tile with its rim in V3, which is the same code
-// for another shape of the group. Beyond an edge lies the nearest pixel of the image.
+// Each work-item filters one value of the cube: the value minus the median (V0, V0n) or the mean (V1 on) of the 3 x 3 pixels
+// around it. The median comes from sorting an array (MEDIAN 1) or from a network of exchanges with constant indices (MEDIAN 2).
+// From V2 on a work-group stages its pixels in local memory: a piece of three rows in V2, a tile with its border in V3, by the
+// same code with another shape of the work-group. The nearest pixel of the image stands for a pixel beyond its edge.
+#include "common.cl"
 #define TILE_COLUMNS (GROUP_COLUMNS + 2)
 #define TILE_ROWS (GROUP_ROWS + 2)
-#define EXCHANGE(a, b)                               \
-    {                                                \
-        const uchar least = min(nine[a], nine[b]);   \
-        nine[b] = max(nine[a], nine[b]);             \
-        nine[a] = least;                             \
-    }
+#define EXCHANGE(a, b) SORT_PAIR(uchar, nine[a], nine[b])
 
-__attribute__((reqd_work_group_size(GROUP_COLUMNS, GROUP_ROWS, 1)))
+FIXED_GROUP_SIZE(GROUP_COLUMNS, GROUP_ROWS, 1)
 kernel void filter(const global uchar* restrict cube, global short* restrict noise, const int width, const int height) {
     const int x = (int)get_global_id(0), y = (int)get_global_id(1);
     const size_t first = get_global_id(2) * (size_t)width * (size_t)height;
@@ -35,24 +31,27 @@ kernel void filter(const global uchar* restrict cube, global short* restrict noi
 #endif
     const int own = nine[4];
 #if MEDIAN == 1
-    // which places are swapped depends on the values: such an array has no place in registers
+    // The indices depend on the values, so the array cannot lie in registers.
     for (int n = 1; n < 9; n++) {
         const uchar value = nine[n];
         int place = n;
         for (; place > 0 && nine[place - 1] > value; place--) nine[place] = nine[place - 1];
         nine[place] = value;
     }
-    const int usual = nine[4];
+    const int centre = nine[4];
 #elif MEDIAN == 2
-    // 19 exchanges that bring the median to place 4 (Smith 1996; Devillard 1998): such an array needs no address
+    // 19 exchanges move the median to element 4 (Smith 1996; Devillard 1998): all indices are constants, so the array needs no
+    // address.
+    // clang-format off
     EXCHANGE(1, 2) EXCHANGE(4, 5) EXCHANGE(7, 8) EXCHANGE(0, 1) EXCHANGE(3, 4) EXCHANGE(6, 7) EXCHANGE(1, 2) EXCHANGE(4, 5)
     EXCHANGE(7, 8) EXCHANGE(0, 3) EXCHANGE(5, 8) EXCHANGE(4, 7) EXCHANGE(3, 6) EXCHANGE(1, 4) EXCHANGE(2, 5) EXCHANGE(4, 7)
     EXCHANGE(4, 2) EXCHANGE(6, 4) EXCHANGE(4, 2)
-    const int usual = nine[4];
+    const int centre = nine[4];
+    // clang-format on
 #else
     int sum = 0;
     for (int n = 0; n < 9; n++) sum += nine[n];
-    const int usual = (sum + 4) / 9;
+    const int centre = (sum + 4) / 9;
 #endif
-    noise[first + (size_t)y * (size_t)width + (size_t)x] = (short)(own - usual);
+    noise[first + (size_t)y * (size_t)width + (size_t)x] = (short)(own - centre);
 }

@@ -1,20 +1,21 @@
-// One work-item an element of Z = T^T X, component k of pixel p. T^T has a row a component, so that a work-item reads one in
-// order; it lies in global memory (V0), in constant memory by a pointer or as an array of the program, whose text the host
-// writes above this. In V2 the group stages X in local memory for its components.
+// Each work-item computes one element of Z = T^T X, component k of pixel p. T^T has a row for each component, so a work-item
+// reads a row in order. T^T lies in global memory (V0), or in constant memory, through a pointer or as an array of program
+// scope that the host writes in front of this text. In V2 the work-group stages X in local memory for its components.
+#include "common.cl"
 #if PLACE == 0
-#define T_ARGUMENT const global float* restrict rotation
-#define T(n) rotation[n]
+#define ROTATION_PARAMETER const global float* restrict rotation
+#define ROTATION(n) rotation[n]
 #elif PLACE == 1
-#define T_ARGUMENT constant float* restrict rotation
-#define T(n) rotation[n]
+#define ROTATION_PARAMETER constant float* restrict rotation
+#define ROTATION(n) rotation[n]
 #else
-#define T_ARGUMENT const global float* restrict unused
-#define T(n) rotation_array[n]
+#define ROTATION_PARAMETER const global float* restrict unused
+#define ROTATION(n) rotation_array[n]
 #endif
 
-__attribute__((reqd_work_group_size(GROUP_PIXELS, GROUP_COMPONENTS, 1)))
-kernel void transform(const global uchar* restrict rows, T_ARGUMENT, global float* restrict z, const uint bands, const uint pixels,
-               const uint components) {
+FIXED_GROUP_SIZE(GROUP_PIXELS, GROUP_COMPONENTS, 1)
+kernel void transform(const global uchar* restrict rows, ROTATION_PARAMETER, global float* restrict z, const uint bands,
+                      const uint pixels, const uint components) {
     const uint p = (uint)get_global_id(0), k = (uint)get_global_id(1);
     float sum = 0.0f;
 #if STAGED
@@ -29,13 +30,13 @@ kernel void transform(const global uchar* restrict rows, T_ARGUMENT, global floa
         const uint last = min((uint)DEPTH, bands - first);
         if (p < pixels && k < components)
             for (uint b = 0; b < last; b++)
-                sum += T(k * bands + first + b) * (float)tile[b * GROUP_PIXELS + get_local_id(0)];
+                sum += ROTATION(k * bands + first + b) * (float)tile[b * GROUP_PIXELS + get_local_id(0)];
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     if (p < pixels && k < components) z[k * (size_t)pixels + p] = sum;
 #else
     if (p >= pixels || k >= components) return;
-    for (uint b = 0; b < bands; b++) sum += T(k * bands + b) * (float)rows[b * (size_t)pixels + p];
+    for (uint b = 0; b < bands; b++) sum += ROTATION(k * bands + b) * (float)rows[b * (size_t)pixels + p];
     z[k * (size_t)pixels + p] = sum;
 #endif
 }

@@ -1,17 +1,20 @@
-// What one work-item does over and over with arrays of its own, of WORDS words: PATTERN 0 adds to every element, 1 multiplies
-// N x N matrices, 2 sorts. Static: all indices are known once the loops of known bounds are unrolled. DYNAMIC: bounds and
-// indices come at run time. The group's size is fixed, so that a compiler may give its few work-items all registers there are.
-#define EACH for (uint i = 0; i < WORDS; i++)
-#define MINE(i) ((i) * GROUP + lid)
+// Cost of a private array of WORDS words. Each work-item repeats one operation on arrays of its own: PATTERN 0 adds to every
+// element, 1 multiplies N x N matrices, 2 sorts. Without DYNAMIC all indices are constants once loops of constant bounds are
+// unrolled; with it bounds and indices come at run time. The size of the work-group is fixed, so that a compiler may give its
+// few work-items all registers.
+#include "common.cl"
+#define FOR_EACH_WORD for (uint i = 0; i < WORDS; i++)
+#define OWN_ELEMENT(i) ((i) * GROUP_SIZE + lid)
 
 #if PATTERN == 0
-kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void add(const global float* restrict in, global float* restrict out, const uint words, const uint step, const float x,
-         const uint rounds) {
+// Each work-item adds x to every element of its array, `rounds` times.
+FIXED_GROUP_SIZE(GROUP_SIZE, 1, 1)
+kernel void add(const global float* restrict in, global float* restrict out, const uint words, const uint step, const float x,
+                const uint rounds) {
     const uint lid = get_local_id(0);
     float a[WORDS];
 #if DYNAMIC
-    for (uint i = 0; i < words; i++) a[i] = in[MINE(i)];
+    for (uint i = 0; i < words; i++) a[i] = in[OWN_ELEMENT(i)];
     uint at = step;
     for (uint r = 0; r < rounds; r++) {
         for (uint i = 0; i < words; i++) {
@@ -20,31 +23,31 @@ void add(const global float* restrict in, global float* restrict out, const uint
             at -= at >= words ? words : 0;
         }
     }
-    for (uint i = 0; i < words; i++) out[MINE(i)] = a[i];
+    for (uint i = 0; i < words; i++) out[OWN_ELEMENT(i)] = a[i];
 #else
 #pragma unroll
-    EACH a[i] = in[MINE(i)];
-    // additions of floats may not be put together, so no compiler makes one of all rounds
+    FOR_EACH_WORD a[i] = in[OWN_ELEMENT(i)];
+    // Floating-point additions may not be reassociated, so a compiler cannot merge rounds.
     for (uint r = 0; r < rounds; r++) {
 #pragma unroll
-        EACH a[i] += x;
+        FOR_EACH_WORD a[i] += x;
     }
 #pragma unroll
-    EACH out[MINE(i)] = a[i];
+    FOR_EACH_WORD out[OWN_ELEMENT(i)] = a[i];
 #endif
 }
 #endif
 
 #if PATTERN == 1
-// a := a * b, through a third matrix, modulo 2^32
-kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void matmul(const global uint* restrict in, global uint* restrict out, const uint n, const uint rounds) {
+// Each work-item computes a := a * b through a third matrix, modulo 2^32.
+FIXED_GROUP_SIZE(GROUP_SIZE, 1, 1)
+kernel void matmul(const global uint* restrict in, global uint* restrict out, const uint n, const uint rounds) {
     const uint lid = get_local_id(0);
     uint a[WORDS], b[WORDS], c[WORDS];
 #if DYNAMIC
     const uint words = n * n;
-    for (uint i = 0; i < words; i++) a[i] = in[MINE(i)];
-    for (uint i = 0; i < words; i++) b[i] = in[MINE(i + words)];
+    for (uint i = 0; i < words; i++) a[i] = in[OWN_ELEMENT(i)];
+    for (uint i = 0; i < words; i++) b[i] = in[OWN_ELEMENT(i + words)];
     for (uint r = 0; r < rounds; r++) {
         for (uint i = 0; i < n; i++) {
             for (uint j = 0; j < n; j++) {
@@ -55,12 +58,12 @@ void matmul(const global uint* restrict in, global uint* restrict out, const uin
         }
         for (uint i = 0; i < words; i++) a[i] = c[i];
     }
-    for (uint i = 0; i < words; i++) out[MINE(i)] = a[i];
+    for (uint i = 0; i < words; i++) out[OWN_ELEMENT(i)] = a[i];
 #else
 #pragma unroll
-    EACH a[i] = in[MINE(i)];
+    FOR_EACH_WORD a[i] = in[OWN_ELEMENT(i)];
 #pragma unroll
-    EACH b[i] = in[MINE(i + WORDS)];
+    FOR_EACH_WORD b[i] = in[OWN_ELEMENT(i + WORDS)];
     for (uint r = 0; r < rounds; r++) {
 #pragma unroll
         for (uint i = 0; i < N; i++) {
@@ -73,24 +76,25 @@ void matmul(const global uint* restrict in, global uint* restrict out, const uin
             }
         }
 #pragma unroll
-        EACH a[i] = c[i];
+        FOR_EACH_WORD a[i] = c[i];
     }
 #pragma unroll
-    EACH out[MINE(i)] = a[i];
+    FOR_EACH_WORD out[OWN_ELEMENT(i)] = a[i];
 #endif
 }
 #endif
 
 #if PATTERN == 2
-// Every round sorts and then inverts all bits, which leaves the worst order for the next one.
-kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void sort(const global uint* restrict in, global uint* restrict out, const uint words, const uint phases, const uint rounds) {
+// Each work-item sorts its array and then inverts all bits, which leaves the worst order for the next round.
+FIXED_GROUP_SIZE(GROUP_SIZE, 1, 1)
+kernel void sort(const global uint* restrict in, global uint* restrict out, const uint words, const uint phases,
+                 const uint rounds) {
     const uint lid = get_local_id(0);
     uint a[WORDS];
 #if DYNAMIC
-    for (uint i = 0; i < words; i++) a[i] = in[MINE(i)];
+    for (uint i = 0; i < words; i++) a[i] = in[OWN_ELEMENT(i)];
     for (uint r = 0; r < rounds; r++) {
-        // by insertion: where an element goes depends on what the others are
+        // insertion sort: the place of an element depends on the values of the others
         for (uint i = 1; i < words; i++) {
             const uint key = a[i];
             uint j = i;
@@ -102,29 +106,23 @@ void sort(const global uint* restrict in, global uint* restrict out, const uint 
         }
         for (uint i = 0; i < words; i++) a[i] = ~a[i];
     }
-    for (uint i = 0; i < words; i++) out[MINE(i)] = a[i];
+    for (uint i = 0; i < words; i++) out[OWN_ELEMENT(i)] = a[i];
 #else
-#define EXCHANGE                              \
-    {                                         \
-        const uint least = min(a[i], a[i + 1]); \
-        a[i + 1] = max(a[i], a[i + 1]);       \
-        a[i] = least;                         \
-    }
 #pragma unroll
-    EACH a[i] = in[MINE(i)];
+    FOR_EACH_WORD a[i] = in[OWN_ELEMENT(i)];
     for (uint r = 0; r < rounds; r++) {
-        // by odd-even transposition; each pass of this loop is two of its phases, in little code that no cache of it overflows
+        // odd-even transposition sort; one pass of this loop is two phases: little code, which fits the instruction cache
         for (uint p = 0; p < phases; p++) {
 #pragma unroll
-            for (uint i = 0; i + 1 < WORDS; i += 2) EXCHANGE
+            for (uint i = 0; i + 1 < WORDS; i += 2) SORT_PAIR(uint, a[i], a[i + 1])
 #pragma unroll
-            for (uint i = 1; i + 1 < WORDS; i += 2) EXCHANGE
+            for (uint i = 1; i + 1 < WORDS; i += 2) SORT_PAIR(uint, a[i], a[i + 1])
         }
 #pragma unroll
-        EACH a[i] = ~a[i];
+        FOR_EACH_WORD a[i] = ~a[i];
     }
 #pragma unroll
-    EACH out[MINE(i)] = a[i];
+    FOR_EACH_WORD out[OWN_ELEMENT(i)] = a[i];
 #endif
 }
 #endif

@@ -1,22 +1,25 @@
-// y = A x in double by CSR as it is, in blocks of about as many entries: whole rows, or a part of a row that is longer than many
-// blocks. After Greathouse & Daga 2014 and Daga & Greathouse 2015. Any number of work-groups will do. Comes after spmv_loads.cl.
-#define TILE (ITEMS * PER)  // entries whose products fit into local memory
-#define SHIFT 28            // a block's entries lie below these bits, and the binary logarithm of its lanes in them
+// Sparse matrix-vector product y = A x in double, CSR-Adaptive: CSR unchanged, cut into blocks of about equally many entries,
+// which are sum_part rows, or a part of a row that is longer than many blocks. After Greathouse & Daga 2014 and Daga &
+// Greathouse 2015. Any number of work-groups is right.
+#include "spmv_loads.cl"
+#define TILE (GROUP_SIZE * PER)  // entries whose products fit into local memory
+#define SHIFT 28                 // the number of a block's entries is below this bit, log2 of its lanes above it
 
-// Products of a block in local memory, then its rows: 2^shift lanes add up a row, all teams in rounds.
-void stream(const global double* restrict values, const global int* restrict indices, const global int* restrict indptr,
-            const global double* restrict x, global double* restrict y, const uint rows, const int begin, const int entries,
-            const uint shift, local double* products, local double* sums) {
-    const uint item = get_local_id(0), lanes = 1u << shift, lane = item & (lanes - 1), teams = ITEMS >> shift;
+// Stores the products of a block in local memory, then adds up its rows: 2^shift lanes a row, all teams in rounds.
+void sum_rows(const global double* restrict values, const global int* restrict indices, const global int* restrict indptr,
+              const global double* restrict x, global double* restrict y, const uint rows, const int begin, const int entries,
+              const uint shift, local double* products, local double* sums) {
+    const uint item = get_local_id(0), lanes = 1u << shift, lane = item & (lanes - 1), teams = GROUP_SIZE >> shift;
     int column[PER];
 #pragma unroll
-    for (uint i = 0; i < PER; i++) column[i] = item + i * ITEMS < entries ? INDEX(&indices[begin + item + i * ITEMS]) : 0;
+    for (uint i = 0; i < PER; i++)
+        column[i] = item + i * GROUP_SIZE < entries ? LOAD_INDEX(&indices[begin + item + i * GROUP_SIZE]) : 0;
 #pragma unroll
     for (uint i = 0; i < PER; i++) {
-        const uint k = item + i * ITEMS;
-        if (k < entries) products[k] = VALUE(&values[begin + k]) * x[column[i]];
+        const uint k = item + i * GROUP_SIZE;
+        if (k < entries) products[k] = LOAD_VALUE(&values[begin + k]) * x[column[i]];
     }
-    // the first row's ends are on their way while others still gather
+    // the bounds of the first row are in flight while other work-items still gather
     uint row = item >> shift;
     int k = 0, end = 0;
     if (row < rows) {
@@ -29,7 +32,7 @@ void stream(const global double* restrict values, const global int* restrict ind
             double sum = 0;
             for (; k < end; k++) sum += products[k];
             y[row] = sum;
-            row += ITEMS;
+            row += GROUP_SIZE;
             if (row < rows) {
                 k = indptr[row] - begin;
                 end = indptr[row + 1] - begin;
@@ -41,13 +44,13 @@ void stream(const global double* restrict values, const global int* restrict ind
     for (uint first = 0; first < rows; first += teams) {
         double sum = 0;
         for (; k < end; k += lanes) sum += products[k];
-        // two sets: one is written while the other may still be read, so that one barrier a round is enough
-        local double* mine = sums + set * ITEMS;
+        // double buffering: one set is written while the other may still be read, so one barrier a round is enough
+        local double* mine = sums + set * GROUP_SIZE;
         mine[item] = sum;
         barrier(CLK_LOCAL_MEM_FENCE);
         if (item < teams && first + item < rows) {
             double total = 0;
-            // each begins at another lane, so that neighbours read different banks
+            // each work-item starts at another lane, so that neighbours read different banks
             for (uint i = 0; i < lanes; i++) total += mine[(item << shift) + ((item + i) & (lanes - 1))];
             y[first + item] = total;
         }
@@ -61,15 +64,15 @@ void stream(const global double* restrict values, const global int* restrict ind
     }
 }
 
-// The sum of `entries` products, by all work-items of a group of any size; only the first has it. The others
-// do not read it, since the first may still be writing.
-double whole(const global double* restrict values, const global int* restrict indices, const global double* restrict x,
-             const int begin, const int entries, local double* sums) {
+// Sums `entries` products by all work-items of a group of any size. Only the first work-item returns the sum: the others do not
+// read it, since the first may still be writing.
+double sum_part(const global double* restrict values, const global int* restrict indices, const global double* restrict x,
+                const int begin, const int entries, local double* sums) {
     const uint item = get_local_id(0);
     double sum = 0;
-    for (int k = begin + item; k < begin + entries; k += ITEMS) sum += VALUE(&values[k]) * x[INDEX(&indices[k])];
+    for (int k = begin + item; k < begin + entries; k += GROUP_SIZE) sum += LOAD_VALUE(&values[k]) * x[LOAD_INDEX(&indices[k])];
     sums[item] = sum;
-    for (uint left = ITEMS; left > 1; left = (left + 1) / 2) {
+    for (uint left = GROUP_SIZE; left > 1; left = (left + 1) / 2) {
         const uint apart = (left + 1) / 2;
         barrier(CLK_LOCAL_MEM_FENCE);
         if (item + apart < left) sums[item] += sums[item + apart];
@@ -77,20 +80,22 @@ double whole(const global double* restrict values, const global int* restrict in
     return item == 0 ? sums[0] : 0;
 }
 
-// Each work-group takes a block a round: its first row (of a part: where its sum goes), its rows (of a part: none), its first
-// entry, its entries and lanes.
-__attribute__((reqd_work_group_size(ITEMS, 1, 1)))
-kernel void csr_adaptive(const global double* restrict values, const global int* restrict indices, const global int* restrict indptr,
-    const global uint4* restrict blocks, const global double* restrict x, global double* restrict y,
-    global double* restrict parts, const uint count) {
-    local double products[TILE], sums[2 * ITEMS];
+// Each work-item helps with the block that its work-group takes in a round. A block is its first row (of a part: the place of
+// its sum), its number of rows (of a part: 0), its first entry, and its numbers of entries and lanes.
+FIXED_GROUP_SIZE(GROUP_SIZE, 1, 1)
+kernel void csr_adaptive(const global double* restrict values, const global int* restrict indices,
+                         const global int* restrict indptr, const global uint4* restrict blocks,
+                         const global double* restrict x, global double* restrict y, global double* restrict parts,
+                         const uint count) {
+    local double products[TILE], sums[2 * GROUP_SIZE];
     for (uint b = get_group_id(0); b < count; b += get_num_groups(0)) {
         const uint4 block = blocks[b];
         const int entries = block.w & ((1u << SHIFT) - 1);
         if (block.y > 0 && entries <= TILE) {
-            stream(values, indices, indptr + block.x, x, y + block.x, block.y, block.z, entries, block.w >> SHIFT, products, sums);
+            sum_rows(values, indices, indptr + block.x, x, y + block.x, block.y, block.z, entries, block.w >> SHIFT, products,
+                     sums);
         } else {
-            const double sum = whole(values, indices, x, block.z, entries, sums);
+            const double sum = sum_part(values, indices, x, block.z, entries, sums);
             if (get_local_id(0) == 0) {
                 if (block.y > 0)
                     y[block.x] = sum;
@@ -102,7 +107,7 @@ kernel void csr_adaptive(const global double* restrict values, const global int*
     }
 }
 
-// Each work-item adds up the parts of one row: row, first part, parts.
+// Each work-item adds up the parts of one row, given as row, first part and number of parts.
 kernel void csr_parts(const global uint4* restrict rows, const global double* restrict parts, global double* restrict y) {
     const uint4 row = rows[get_global_id(0)];
     double sum = 0;

@@ -1,5 +1,6 @@
-// y = A x in double by SELL-C-sigma (Kreutzer et al. 2014): chunks of CHUNK rows of about one length, each as wide as its longest
-// row; entry k of a chunk's rows lies together. Any number of work-groups will do. Comes after spmv_loads.cl.
+// Sparse matrix-vector product y = A x in double, SELL-C-sigma (Kreutzer et al. 2014): chunks of CHUNK rows of about equal
+// length, each as wide as its longest row; the k-th entries of a chunk's rows lie together. Any number of work-groups is right.
+#include "spmv_loads.cl"
 #if SORTED
 #define ROW(slot) order[slot]
 #else
@@ -7,10 +8,11 @@
 #endif
 
 #if BLOCKED
-// Each work-item takes a contiguous block of chunks, a vector of 8 rows at a time. The last chunk's rows may be more than y's:
-// y has room.
+// Each work-item takes a contiguous block of chunks, a vector of 8 rows at a time. The last chunk may have more rows than y,
+// which has room for them.
 kernel void sell(const global double* restrict values, const global int* restrict indices, const global int* restrict begins,
-                 const global int* restrict order, const global double* restrict x, global double* restrict y, const uint slots) {
+                 const global int* restrict order, const global double* restrict x, global double* restrict y,
+                 const uint slots) {
     const uint chunks = slots / CHUNK, last = (uint)((ulong)chunks * (get_global_id(0) + 1) / get_global_size(0));
     for (uint chunk = (uint)((ulong)chunks * get_global_id(0) / get_global_size(0)); chunk < last; chunk++) {
         const int end = begins[chunk + 1];
@@ -18,8 +20,8 @@ kernel void sell(const global double* restrict values, const global int* restric
         for (int k = begins[chunk]; k < end; k++) {
             const global double* value = values + (size_t)k * CHUNK;
             const global int* index = indices + (size_t)k * CHUNK;
-            PREFETCH(value);
-            PREFETCH(index);
+            PREFETCH_ENTRY(value);
+            PREFETCH_ENTRY(index);
             const int8 c = vload8(0, index);
             sum += vload8(0, value) * (double8)(x[c.s0], x[c.s1], x[c.s2], x[c.s3], x[c.s4], x[c.s5], x[c.s6], x[c.s7]);
         }
@@ -37,9 +39,10 @@ kernel void sell(const global double* restrict values, const global int* restric
 
 #else
 #define BATCH 8
-// Each work-item takes rows; a batch's loads are all under way before the first is needed.
+// Each work-item takes rows; all loads of a batch are in flight before the first is used.
 kernel void sell(const global double* restrict values, const global int* restrict indices, const global int* restrict begins,
-                 const global int* restrict order, const global double* restrict x, global double* restrict y, const uint slots) {
+                 const global int* restrict order, const global double* restrict x, global double* restrict y,
+                 const uint slots) {
     for (uint slot = get_global_id(0); slot < slots; slot += get_global_size(0)) {
         const uint chunk = slot / CHUNK;
         const size_t end = (size_t)begins[chunk + 1] * CHUNK;
@@ -48,9 +51,9 @@ kernel void sell(const global double* restrict values, const global int* restric
             int column[BATCH];
             double value[BATCH];
 #pragma unroll
-            for (uint i = 0; i < BATCH; i++) column[i] = k + i * CHUNK < end ? INDEX(&indices[k + i * CHUNK]) : 0;
+            for (uint i = 0; i < BATCH; i++) column[i] = k + i * CHUNK < end ? LOAD_INDEX(&indices[k + i * CHUNK]) : 0;
 #pragma unroll
-            for (uint i = 0; i < BATCH; i++) value[i] = k + i * CHUNK < end ? VALUE(&values[k + i * CHUNK]) : 0;
+            for (uint i = 0; i < BATCH; i++) value[i] = k + i * CHUNK < end ? LOAD_VALUE(&values[k + i * CHUNK]) : 0;
 #pragma unroll
             for (uint i = 0; i < BATCH; i++) sum += value[i] * x[column[i]];
         }

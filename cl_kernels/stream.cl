@@ -1,27 +1,24 @@
-// STREAM and its relatives over arrays of T. With V, a vector of elements, it is one of the kernels that are measured: OP selects
-// what `stream` or `reduce` does. Without V it is what fills the inputs and says what the outputs must be, the same for all shapes.
-#ifdef FP64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#endif
-#define JOIN(a, b) a##b
-#define NAME(a, b) JOIN(a, b)
+// STREAM and similar kernels over arrays of T. With V, a vector of elements, the file defines the kernel that is measured: OP
+// selects what `stream` or `reduce` computes. Without V it defines kernels that fill the inputs and compute the expected
+// outputs of every shape.
+#include "common.cl"
 
 #ifndef V
-typedef NAME(T, 8) T8;
+typedef PASTE(T, 8) T8;
 
-// Small whole numbers below `levels`, a power of two up to 1024, for eight indices from i on, and a seed: sums of products stay exact,
-// so results are compared for equality.
+// Eight whole numbers below `levels`, a power of two up to 1024: hashes of the indices from i on and of a seed. They are small
+// so that sums of products are exact and results can be compared for equality.
 uint8 values(const ulong i, const uint seed, const uint levels) {
     const ulong8 at = i + (ulong8)(0, 1, 2, 3, 4, 5, 6, 7);
-    uint8 h = convert_uint8((at ^ (at >> 32)) & 0xFFFFFFFFul) * 2654435761u ^ seed;
-    h = (h ^ (h >> 15)) * 2246822519u;
-    return (h ^ (h >> 13)) & (levels - 1);
+    uint8 h = convert_uint8((at ^ (at >> 32)) & 0xFFFFFFFFul) * HASH_FACTOR ^ seed;
+    HASH_SCRAMBLE(h)
+    return HASH_FOLD(h) & (levels - 1);
 }
 
-// One work-item eight elements, of n.
+// Each work-item writes eight of n elements.
 kernel void init(global T* restrict a, const ulong n, const uint seed, const uint levels) {
     const ulong i = 8 * get_global_id(0);
-    const T8 v = NAME(convert_, NAME(T, 8))(values(i, seed, levels));
+    const T8 v = PASTE(convert_, PASTE(T, 8))(values(i, seed, levels));
     if (i + 8 <= n) {
         vstore8(v, 0, a + i);
     } else {
@@ -30,18 +27,21 @@ kernel void init(global T* restrict a, const ulong n, const uint seed, const uin
     }
 }
 
-// One work-item eight elements, of n: count those that are not times_b * b + times_c * c + plus, of the inputs' formula.
+// Each work-item checks eight of n elements, and counts those that differ from times_b * b + times_c * c + plus by the inputs'
+// formula.
 kernel void verify(const global T* restrict a, const ulong n, const uint seed_b, const uint seed_c, const uint levels,
                    const uint times_b, const uint times_c, const uint plus, global uint* restrict wrong) {
     const ulong i = 8 * get_global_id(0);
-    const T8 want = NAME(convert_, NAME(T, 8))(times_b * values(i, seed_b, levels) + times_c * values(i, seed_c, levels) + plus);
+    const T8 want =
+        PASTE(convert_, PASTE(T, 8))(times_b * values(i, seed_b, levels) + times_c * values(i, seed_c, levels) + plus);
     if (i + 8 <= n && all(vload8(0, a + i) == want)) return;
     const T wants[8] = {want.s0, want.s1, want.s2, want.s3, want.s4, want.s5, want.s6, want.s7};
     for (ulong e = i; e < min(i + 8, n); e++)
         if (!(a[e] == wants[e - i])) atomic_inc(wrong);
 }
 
-// Each work-item sums, in integers and from the inputs' formula alone, every m-th eight of n elements of b, or of b times c.
+// Each of m work-items sums, in integers and from the inputs' formula alone, every m-th eight of n elements of b, or of b times
+// c.
 kernel void expect(global ulong* restrict partial, const uint seed_b, const uint seed_c, const uint levels, const uint products,
                    const ulong n) {
     const ulong k = get_global_id(0), m = get_global_size(0);
@@ -50,18 +50,19 @@ kernel void expect(global ulong* restrict partial, const uint seed_b, const uint
         sums += convert_ulong8(values(i, seed_b, levels) * (products ? values(i, seed_c, levels) : (uint8)(1)));
     ulong sum = sums.s0 + sums.s1 + sums.s2 + sums.s3 + sums.s4 + sums.s5 + sums.s6 + sums.s7;
     if (k == 0)
-        for (ulong e = n / 8 * 8; e < n; e++) sum += values(e, seed_b, levels).s0 * (products ? values(e, seed_c, levels).s0 : 1u);
+        for (ulong e = n / 8 * 8; e < n; e++)
+            sum += values(e, seed_b, levels).s0 * (products ? values(e, seed_c, levels).s0 : 1u);
     partial[k] = sum;
 }
 
 #else
-#define COPY 0
-#define SCALE 1
-#define ADD 2
-#define TRIAD 3
-#define WRITE 4
-#define DOT 5
-#define READ 6
+#define OP_COPY 0
+#define OP_SCALE 1
+#define OP_ADD 2
+#define OP_TRIAD 3
+#define OP_WRITE 4
+#define OP_DOT 5
+#define OP_READ 6
 
 #if NONTEMPORAL
 #define STORE(v, p) __builtin_nontemporal_store((v), (p))
@@ -69,20 +70,20 @@ kernel void expect(global ulong* restrict partial, const uint seed_b, const uint
 #define STORE(v, p) (*(p) = (v))
 #endif
 
-#if OP <= WRITE
-#if OP == COPY
+#if OP <= OP_WRITE
+#if OP == OP_COPY
 #define VALUE(i) b[i]
-#elif OP == SCALE
-#define VALUE(i) ((V)(s)*b[i])
-#elif OP == ADD
+#elif OP == OP_SCALE
+#define VALUE(i) ((V)(s) * b[i])
+#elif OP == OP_ADD
 #define VALUE(i) (b[i] + c[i])
-#elif OP == TRIAD
-#define VALUE(i) (b[i] + (V)(s)*c[i])
+#elif OP == OP_TRIAD
+#define VALUE(i) (b[i] + (V)(s) * c[i])
 #else
 #define VALUE(i) ((V)(s))
 #endif
 
-// One work-item a vector; with LOOP, for a fixed number of work-groups, every m-th of n vectors.
+// Each work-item writes one vector; with LOOP, for a fixed number of work-groups, every m-th of n vectors for m work-items.
 kernel void stream(global V* restrict a, const global V* restrict b, const global V* restrict c, const T s, const ulong n) {
 #if LOOP
     for (size_t i = get_global_id(0); i < n; i += get_global_size(0)) STORE(VALUE(i), &a[i]);
@@ -93,15 +94,15 @@ kernel void stream(global V* restrict a, const global V* restrict b, const globa
 }
 
 #else
-#if OP == DOT
+#if OP == OP_DOT
 #define TERM(i) (b[i] * c[i])
 #else
 #define TERM(i) (b[i])
 #endif
 
-// Each work-item sums its share of n vectors. BLOCKED: a contiguous block, read as four streams side by side, since a core's
-// prefetcher stops at the end of each page; else every m-th vector, so that neighbours read neighbouring addresses. Its sums stay a
-// vector: the host adds them up.
+// Each work-item sums its share of n vectors. BLOCKED: a contiguous block, read as four streams at the same time, since a
+// core's prefetcher stops at the end of each page; otherwise every m-th vector, so that neighbours read neighbouring addresses.
+// It writes a vector of sums, which the host adds up.
 kernel void reduce(const global V* restrict b, const global V* restrict c, global V* restrict partial, const ulong n) {
     const ulong k = get_global_id(0), m = get_global_size(0);
 #if BLOCKED
@@ -110,7 +111,7 @@ kernel void reduce(const global V* restrict b, const global V* restrict c, globa
     const ulong first = k, last = n, apart = m, end = n < 3 * m ? 0 : n - 3 * m;
 #endif
     const ulong step = BLOCKED ? 1 : m, next = BLOCKED ? 1 : 4 * m;
-    // four sums, so that an addition need not wait for the one before it
+    // four independent sums, so that an addition need not wait for the one before it
     V s0 = (V)(0), s1 = (V)(0), s2 = (V)(0), s3 = (V)(0);
     ulong i = first;
     for (; i < end; i += next) {

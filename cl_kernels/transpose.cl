@@ -1,13 +1,14 @@
-// An n x n matrix of words, transposed in tiles of TILE x TILE by work-groups of TILE x ROWS work-items, through local memory with
-// STAGED, whose rows there have PAD words too many, so that a column lies in as many banks as a row.
-#define WORD(row, column) (((uint)(row) * n + (uint)(column)) * 2654435761u + 1u)
+// Transposition of an n x n matrix of words in tiles of TILE x TILE, by work-groups of TILE x ROWS work-items. With STAGED
+// tiles go through local memory, where PAD extra words in each row spread a column over as many banks as a row.
+#include "common.cl"
+#define WORD_AT(row, column) (((uint)(row) * n + (uint)(column)) * HASH_FACTOR + 1u)
 
-// One work-item an element: a word that tells its place.
+// Each work-item writes one element, which identifies its row and column.
 kernel void init(global uint* restrict in, const uint n) {
-    in[get_global_id(0)] = WORD(get_global_id(0) / n, get_global_id(0) % n);
+    in[get_global_id(0)] = WORD_AT(get_global_id(0) / n, get_global_id(0) % n);
 }
 
-// One work-item TILE / ROWS elements of a tile, below each other.
+// Each work-item moves TILE / ROWS elements of a tile that lie below each other.
 kernel void transpose(const global uint* restrict in, global uint* restrict out, const uint n) {
     const uint x = (uint)get_local_id(0), y = (uint)get_local_id(1);
     const uint column = (uint)get_group_id(0) * TILE, row = (uint)get_group_id(1) * TILE;
@@ -25,8 +26,8 @@ kernel void transpose(const global uint* restrict in, global uint* restrict out,
 #endif
 }
 
-// One work-item an element of the result: count those that are not the ones of `init` at rows and columns exchanged.
+// Each work-item checks one element of the result, and counts it if it is not that of `init` with row and column exchanged.
 kernel void verify(const global uint* restrict out, global uint* restrict wrong, const uint n) {
     const size_t i = get_global_id(0);
-    if (out[i] != WORD(i % n, i / n)) atomic_inc(wrong);
+    if (out[i] != WORD_AT(i % n, i / n)) atomic_inc(wrong);
 }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import cache
 from pathlib import Path
 
 KERNELS = "CLMEMBENCH_KERNELS"  # names a folder whose kernels take the place of those of the same name here
 _PACKAGE = Path(__file__).resolve().parent
+_INCLUSION = re.compile(r'^#include "(?P<name>\w+)\.cl"\n', re.MULTILINE)
 
 
 def _folder(name: str) -> Path:
@@ -29,8 +31,23 @@ def folders() -> tuple[Path, ...]:
 
 @cache
 def kernel_source(name: str) -> str:
-    """The OpenCL C text of <name>.cl, of the folder that CLMEMBENCH_KERNELS names if it has it, else of cl_kernels/. Raises
-    FileNotFoundError when there is none."""
+    """The OpenCL C text of <name>.cl, from the folder that CLMEMBENCH_KERNELS names if it is there, else from cl_kernels/.
+
+    A line `#include "other.cl"` is replaced by the text of other.cl, found in the same way, so that drivers need no search path
+    and a hash of the text covers what is included. Raises FileNotFoundError where a file is missing, and ValueError where files
+    include each other.
+    """
+    return _with_inclusions(name, ())
+
+
+def _with_inclusions(name: str, including: tuple[str, ...]) -> str:
+    if name in including:
+        raise ValueError(f"kernel files include each other: {' -> '.join((*including, name))}")
+    chain = (*including, name)
+    return _INCLUSION.sub(lambda line: _with_inclusions(line["name"], chain), _kernel_text(name))
+
+
+def _kernel_text(name: str) -> str:
     own = os.environ.get(KERNELS)
     if own and (Path(own) / f"{name}.cl").is_file():
         return (Path(own) / f"{name}.cl").read_text(encoding="utf-8")

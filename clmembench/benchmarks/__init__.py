@@ -1,4 +1,4 @@
-"""Benchmarks, discovered: every module here or in a family's folder adds its own. This one has what they are written with."""
+"""Discovery of benchmarks in this folder and its families, and what they are written with: axes, metrics and common sizes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import numpy as np
 from clmembench.model import Array, Axis, Benchmark, DeviceInfo, Metric, Prepared, Value
 
 MIB = 1 << 20
-SUITES = ("memory", "access", "sync", "link", "compute")  # the order of a report; a suite not named here comes after
+SUITES = ("memory", "access", "sync", "link", "compute")  # order of suites in a report; others come after these
 
-AFRESH = 6  # processes that measure what depends on the pages they get: fewer give no 95% interval
+AFRESH = 6  # of results that depend on physical pages: fewer give no 95% interval
 
 BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
 LATENCY = Metric("latency", "ns", "ops", "slope", "lower", cycles=True)
@@ -83,7 +83,7 @@ def benchmark(
             processes=processes,
             least_s=least_s,
             patience_s=patience_s,
-            planned=planned or peer_of is not None,  # --reference asks for a reference's points, no suite does
+            planned=planned or peer_of is not None,  # points of a peer are asked for by --reference, not by a suite
             peer_of=peer_of,
             here=here,
             summary=summary,
@@ -96,7 +96,7 @@ def benchmark(
 
 @cache
 def discovered() -> Mapping[str, Benchmark]:
-    """Every benchmark of this package by name: by suite in the order people read them, then by module and definition."""
+    """Every benchmark of this package by name, ordered by suite, then by module and definition."""
     found: list[Benchmark] = []
     for _, module in sorted(_modules().items()):
         for value in vars(import_module(module)).values():
@@ -107,8 +107,8 @@ def discovered() -> Mapping[str, Benchmark]:
 
 
 def named(name: str) -> Benchmark:
-    """The benchmark of that name, from the module of that name where there is one: a process that measures one benchmark has no
-    use for all others. Raises KeyError."""
+    """The benchmark of that name. Where a module has that name only it is imported, since a worker process measures one
+    benchmark and needs no others. Raises KeyError."""
     module = _modules().get(name)
     if module is not None:
         found = getattr(import_module(module), name, None)
@@ -119,7 +119,7 @@ def named(name: str) -> Benchmark:
 
 @cache
 def _modules() -> Mapping[str, str]:
-    """Every module here and in the folders of families, by its own name: its dotted name. Nothing is imported."""
+    """Dotted names of all modules here and in the families' folders, by their last part. Imports nothing."""
     found = {}
     for module in pkgutil.iter_modules(__path__):
         if module.ispkg:
@@ -133,9 +133,9 @@ def _modules() -> Mapping[str, str]:
 def headline_bytes(info: DeviceInfo) -> int:
     """Bytes of one array that no cache can hold, or the user's --size.
 
-    2 GiB on GPUs and accelerators; on CPUs at least four times the last-level cache (STREAM's rule) and 256 MiB, in whole
-    256 MiB. Where that is over 2 GiB, the device's largest allocation, an eighth of its memory or a 32nd of a CPU host's: the
-    largest power of two that is not.
+    GPUs and accelerators: 2 GiB. CPUs: at least four times the last-level cache (STREAM's rule) and 256 MiB, in multiples of
+    256 MiB. Where that exceeds 2 GiB, the device's largest allocation, an eighth of its memory or a 32nd of a CPU host's
+    memory: the largest power of two within these limits.
     """
     if info.array_bytes is not None:
         return info.array_bytes
@@ -149,13 +149,13 @@ def headline_bytes(info: DeviceInfo) -> int:
 
 
 def line_bytes(info: DeviceInfo) -> int:
-    """The device's claim of its cache line where it makes a believable one, else 64."""
+    """The device's claimed cache line in bytes if it is plausible, else 64."""
     claimed = info.line_bytes
     return claimed if 16 <= claimed <= 1024 and claimed & (claimed - 1) == 0 else 64
 
 
 def multiplied(start: Array, factor: int, addend: int, steps: int) -> Array:
-    """What `steps` operations x := x * factor + addend modulo 2^32 make of each start: uint64, shape of `start`."""
+    """The result of `steps` operations x := x * factor + addend modulo 2^32 from each start: uint64, shape of `start`."""
     total, offset = 1, 0
     while steps:
         if steps & 1:

@@ -11,15 +11,17 @@ from clmembench.resources import kernel_source
 STEPS_A_ROUND = 16  # as unrolled in arithmetic.cl
 MATRIX = "double_matrix"
 TYPES = {"float": np.float32, "double": np.float64, "int": np.uint32, MATRIX: np.float64}
-EXACT = {"float": 1 << 24, "double": 1 << 50, "int": 1 << 31, MATRIX: 1 << 46}  # steps up to which a count of them is exact
-GROUP, GROUPS_A_UNIT = 256, 8  # of a GPU: as many work-items as most hold
+# steps up to which a count of them is exact
+EXACT = {"float": 1 << 24, "double": 1 << 50, "int": 1 << 31, MATRIX: 1 << 46}
+GROUP, GROUPS_A_UNIT = 256, 8  # as many work-items as most GPUs hold
 CHAINS = (8, 4, 2, 1)
-MATRIX_FLOPS, SUB_GROUP = 2 * 16 * 8 * 16, 32  # of one instruction, and who gives it together
-LANES = 4  # doubles of a work-item's part of its result
-FACTOR, ADDEND = {"int": 0x9E3779B1}, {"int": 0x7F4A7C15}  # of other types 1: each step counts
+MATRIX_FLOPS, SUB_GROUP = 2 * 16 * 8 * 16, 32  # of one instruction; work-items that issue it together
+LANES = 4  # doubles of the result in each work-item
+FACTOR, ADDEND = {"int": 0x9E3779B1}, {"int": 0x7F4A7C15}  # other types use 1: the result counts the steps
 
 
 def _rate(dtype: str, peak: str | None) -> Metric:
+    """The rate metric of one data type, and the theoretical peak that it is compared with."""
     name, of = ("operation_rate", "Gop/s") if dtype == "int" else ("flop_rate", "GFLOP/s")
     return Metric(name, of, "flops", "slope_rate", "higher", peak=peak, only={"dtype": (dtype,)})
 
@@ -33,7 +35,7 @@ def _where(info: DeviceInfo, dtype: str, width: int, chains: int) -> bool:
 
 
 def _widths(info: DeviceInfo) -> tuple[int, ...]:
-    """Elements of a vector: of a CPU's registers, of 16 to 64 bytes."""
+    """Elements of a vector: on CPUs widths of vector registers, of 16 to 64 bytes."""
     return (8, 16, 4, 2) if info.kind == "cpu" else (1,)
 
 
@@ -51,12 +53,13 @@ def _widths(info: DeviceInfo) -> tuple[int, ...]:
     chains=axis(*CHAINS, tuning=True),
 )
 def arithmetic(device: Device, dtype: str, width: int, chains: int) -> Slope:
-    """Rate of multiply-adds in registers by all compute units: the roof over every kernel.
+    """Rate of multiply-adds in registers on all compute units: the compute roof of every kernel.
 
-    Each work-item runs `chains` independent chains of multiply-adds over vectors of `width`; on GPUs 2048 work-items a compute
-    unit, on CPUs one. A multiply-add counts as two operations. double_matrix is NVIDIA's FP64 matrix instruction m16n8k16 by
-    PTX, 4096 operations of a sub-group. The slope of time over rounds. What every chain has come to is compared exactly: in
-    floating point each step adds 1, which no compiler knows. Raises Skip where the compiler has no such instruction.
+    Each work-item runs `chains` independent chains of multiply-adds over vectors of `width`, with 2048 work-items a compute
+    unit on GPUs and one on CPUs. A multiply-add counts as two operations. double_matrix is NVIDIA's FP64 matrix instruction
+    m16n8k16 by PTX, 4096 operations of a sub-group. The rate is a slope over rounds. The end of every chain is compared
+    exactly: in floating point each step adds 1, which is opaque to the compiler. Raises Skip where the compiler lacks the
+    instruction.
     """
     info, matrix = device.info, dtype == MATRIX
     group = min(GROUP, info.max_work_group) if info.kind != "cpu" else 1
@@ -91,7 +94,7 @@ def arithmetic(device: Device, dtype: str, width: int, chains: int) -> Slope:
 
 
 def _kernel(device: Device, dtype: str, matrix: bool, width: int, chains: int) -> Kernel:
-    """Raises Skip where there are no such matrix instructions."""
+    """The kernel of one variant. Raises Skip where the compiler has no such matrix instruction."""
     scalar = {"int": "uint", MATRIX: "double"}.get(dtype, dtype)
     defines: dict[str, Value] = {"T": scalar, "CHAINS": chains, "MATRIX": matrix}
     defines |= {"FP64": 1} if scalar == "double" else {}

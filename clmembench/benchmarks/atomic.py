@@ -1,4 +1,4 @@
-"""B3: atomic operations of competing work-items, on one address and on many, in global and in local memory."""
+"""B3: contended atomic operations on one address and on many, in global and in local memory."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ LOOP_ADD = 3
 REAL = {"float": "float", "double": "double"}
 ADDRESSES = {"same": 0, "group": 1, "line": 2, "spread": 3}
 GROUP = 256  # work-items of a GPU's work-group
-LOOPING = 1024  # the most work-items that a compare-and-swap loop is run with: each success makes all others try again
+LOOPING = 1024  # each success of a compare-and-swap makes all others try again
 ADDED_UP = "int: compilers may add up a sub-group's additions to one address before one atomic does them; long shows them alone"
-LINE_BYTES = 256  # apart: no cache line or sector holds two
-TABLE = 1 << 20  # cells that spread operations go to
+LINE_BYTES = 256  # no cache line or sector holds two cells
+TABLE = 1 << 20  # cells that spread operations address
 LOCAL_TABLE = 1 << 10
-EXACT = {"float": 1 << 24, "double": 1 << 31}  # counts that are whole numbers of that type, and of the kernel's own counter
+EXACT = {"float": 1 << 24, "double": 1 << 31}  # counts that are exact in that type, and in the kernel's counter
 
 
 def _items(info: DeviceInfo) -> tuple[int, ...]:
-    """Competing work-items: on CPUs one a work-group, up to one a compute unit; on GPUs up to eight work-groups a unit."""
+    """Numbers of competing work-items: on CPUs one a work-group, up to one a compute unit; on GPUs up to eight work-groups a
+    unit."""
     units = info.compute_units
     if info.kind == "cpu":
         return tuple(dict.fromkeys([1 << k for k in range(12) if 1 << k < units] + [units]))
@@ -37,22 +38,22 @@ def _items(info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _usual(info: DeviceInfo) -> int:
-    """The number of work-items that other axes are looked at with: one work-group a compute unit."""
+    """The number of work-items at which the other axes are varied: one work-group a compute unit."""
     return info.compute_units * (1 if info.kind == "cpu" else min(GROUP, info.max_work_group))
 
 
 def _where(info: DeviceInfo, op: str, dtype: str, memory: str, address: str, result: str, items: int) -> bool:
     if op == "cas" and result == "unused":
-        return False  # whether it succeeded is its result
+        return False  # the result of a compare-and-swap is its success
     if dtype in REAL and (op != "add" or result == "unused" or (info.kind != "cpu" and items > LOOPING)):
         return False
-    # work-groups have no local memory in common, and it has no lines
+    # work-groups share no local memory, and local memory has no lines
     return memory == "global" or address in ("same", "spread")
 
 
 def _thin(info: DeviceInfo, **params: Value) -> bool:
-    """The default, and `long`, which compilers do not add up first, over all numbers of work-items; else one thing different
-    from the default, or two that go together."""
+    """Points of the default subset: the default and `long`, whose additions compilers do not combine, at all numbers of
+    work-items; at one number, points that differ from the default in one axis, or in two that belong together."""
     default = {"op": "add", "dtype": "int", "memory": "global", "address": "same", "result": "used"}
     differing = {name for name, value in default.items() if params[name] != value}
     if differing <= {"result"} or (differing == {"dtype"} and params["dtype"] == "long"):
@@ -65,7 +66,8 @@ def _thin(info: DeviceInfo, **params: Value) -> bool:
 
 
 def _scaling(info: DeviceInfo) -> Mapping[str, Value]:
-    """On CPUs the default by all compute units that there are; on others the axis `items` says it already."""
+    """The point of a scaling study: on CPUs the default with one work-item on each compute unit; elsewhere none, since the
+    axis `items` already covers it."""
     if info.kind != "cpu":
         return {}
     default = {"op": "add", "dtype": "int", "memory": "global", "address": "same", "result": "used"}
@@ -97,15 +99,15 @@ def _scaling(info: DeviceInfo) -> Mapping[str, Value]:
     items=axis_of(_items),
 )
 def atomic(device: Device, op: str, dtype: str, memory: str, address: str, result: str, items: int) -> Slope:
-    """Atomic add, compare-and-swap and exchange: time of one operation of one work-item, and operations of all.
+    """Latency and throughput of contended atomic add, compare-and-swap and exchange.
 
-    All work-items do as many operations, one after the other. Addresses: `same` for all; neighbouring words, one for each
-    work-`group`; a `line` for each work-item; or `spread` at random over 2^20 words (2^10 of local memory). A float or double
-    is added by a loop of compare-and-swaps (native additions are silently wrong on some runtimes), which counts as one
-    operation; `cas` is one attempt. With the result `used` each operation waits for the result of the one before; with it
-    `unused` it does not. Compilers may add up a sub-group's work-items first. On CPUs a work-group is one work-item, so that
-    they compete. What cells hold in the end, and what was seen on the way, is verified exactly.
-    Raises Skip for work-items that would take turns, or that are no whole number of work-groups.
+    All work-items perform equally many operations, one after the other. Addresses: `same` for all; neighbouring words, one for
+    each work-`group`; a `line` for each work-item; or `spread` at random over 2^20 words (2^10 of local memory). A float or
+    double is added by a compare-and-swap loop (native additions are silently wrong on some runtimes), which counts as one
+    operation; `cas` is one attempt. With the result `used` each operation waits for the result of the one before; with
+    `unused` it does not. Compilers may combine the additions of a sub-group. On CPUs a work-group is one work-item, so that
+    they compete. The final contents of the cells and the values seen on the way are verified exactly. Raises Skip for
+    work-items that would take turns, or that are not a whole number of work-groups.
     """
     contest = _contest(device.info, op, dtype, memory, address, result, items)
     kernel = device.build(kernel_source("atomic"), **contest.defines())["compete"]
@@ -137,7 +139,7 @@ def atomic(device: Device, op: str, dtype: str, memory: str, address: str, resul
 
 @dataclass(frozen=True, slots=True)
 class _Contest:
-    """One choice on the axes: how it is launched, and what must come out."""
+    """One combination of the axes: its launch, and its expected results."""
 
     op: str
     dtype: str
@@ -153,7 +155,7 @@ class _Contest:
 
     @property
     def cells(self) -> int:
-        """Words of global memory: the cells, or for local memory a copy of every work-group's."""
+        """Words of global memory: the cells, or, for local memory, a copy of each work-group's cells."""
         if self.local:
             return self.items // self.group * (LOCAL_TABLE if self.address == "spread" else 1)
         across = self.items * (LINE_BYTES // self.word.itemsize)
@@ -168,7 +170,7 @@ class _Contest:
             "ADDRESS": ADDRESSES[self.address],
             "USED": self.used,
             "IN_LOCAL": self.local,
-            "TABLE": LOCAL_TABLE if self.local else TABLE,
+            "SPREAD_CELLS": LOCAL_TABLE if self.local else TABLE,
             "LOCAL_CELLS": LOCAL_TABLE if self.address == "spread" else 1,
             "LINE_BYTES": LINE_BYTES,
         }
@@ -177,7 +179,8 @@ class _Contest:
         return defines | ({"FP64": 1} if self.dtype == "double" else {})
 
     def verify(self, rounds: int, cells: Array, held: Array, counts: Array) -> None:
-        """Raises AssertionError where cells, or what work-items carried and counted, are not what these operations leave."""
+        """Raises AssertionError where cells, or the values and counts of work-items, differ from what these operations
+        leave."""
         if self.op == "exchange":
             return self._conserved(cells, held)
         if self.dtype in REAL:
@@ -185,7 +188,7 @@ class _Contest:
             assert found == self.items * rounds, f"{self.items * rounds} times 1 was added, and the sum is {found:g}"
             assert (counts == rounds).all(), "some work-items did not do all their operations"
             return None
-        mask = (1 << 8 * self.word.itemsize) - 1  # unsigned words wrap, and so does what is expected
+        mask = (1 << 8 * self.word.itemsize) - 1  # unsigned words wrap, and so does the expected sum
         total = int(cells.astype(object).sum()) & mask if len(cells) < 1 << 12 else int(cells.sum(dtype=np.uint64)) & mask
         if self.op == "cas":
             won = int(counts.sum(dtype=np.uint64)) & mask
@@ -200,14 +203,14 @@ class _Contest:
             busy = cells[:: LINE_BYTES // self.word.itemsize] if self.address == "line" else cells
             each = self.items // len(busy) * rounds
             assert (busy == each & mask).all(), f"a cell holds {busy[busy != each & mask][0]} instead of {each}"
-            if self.used:  # a cell's additions return 0, 1, 2 ... each once
+            if self.used:  # the additions to a cell return 0, 1, 2 ... once each
                 seen, wanted = int(counts.sum(dtype=np.uint64)) & mask, len(busy) * (each * (each - 1) // 2) & mask
                 assert seen == wanted, f"the old values add up to {seen} instead of {wanted}: some came twice"
         return None
 
     def _conserved(self, cells: Array, held: Array) -> None:
-        """Exchanges lose nothing: what is in cells and hands is what was there in the beginning. Where hands keep their own,
-        a cell holds something that was in one."""
+        """Exchanges lose nothing: cells and work-items together hold the initial values. Where work-items discard the results,
+        each cell holds a value that one of them had."""
         tokens = np.arange(1, self.items + 1, dtype=self.word)
         if self.used:
             found = np.sort(np.concatenate([cells[cells != 0], held[held != 0]]))
@@ -219,7 +222,7 @@ class _Contest:
 
 
 def _contest(info: DeviceInfo, op: str, dtype: str, memory: str, address: str, result: str, items: int) -> _Contest:
-    """Raises Skip where work-items could not compete as they should."""
+    """The case of one point. Raises Skip where its work-items could not compete."""
     if info.kind == "cpu" and items > info.compute_units:
         raise Skip(f"{items} work-groups on {info.compute_units} compute units would take turns instead of competing")
     group = 1 if info.kind == "cpu" else min(items, GROUP, info.max_work_group)

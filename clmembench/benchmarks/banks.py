@@ -1,4 +1,4 @@
-"""Latency of local memory over the stride between work-items, by which its banks are told."""
+"""Latency of local memory over the stride between work-items, which reveals its banks."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from clmembench.model import Device, DeviceInfo, Launch, Skip, Slope, Value, Wor
 from clmembench.resources import kernel_source
 
 STEPS_A_BLOCK = 16  # as unrolled in banks.cl
-SUB_GROUP = 32  # work-items: what GPUs of most vendors run together; drivers that have no cl_khr_subgroups do not tell
-NARROW = 4  # bytes of a word that holds where the next one is and nothing else
+SUB_GROUP = 32  # most GPUs' size; drivers without cl_khr_subgroups report none
+NARROW = 4  # bytes of a word that holds only the place of the next one
 WORDS = {NARROW: "uint", 8: "uint2"}  # bytes: type
 MOST_STRIDE = 64
-COUNTED = 32  # the stride at which the number of work-items is looked at, where it may be that of conflicts
-WIDE = (0, 1, 2, 3, 4, 5, 6, 8, 12, 16, 17, 24, 31, 32, 33, 64)  # strides of 8-byte words, which repeat what those of 4 say
+COUNTED = 32  # where conflicts are likely: the number of work-items is varied
+# fewer: 8-byte words mostly repeat the result of 4-byte words
+WIDE = (0, 1, 2, 3, 4, 5, 6, 8, 12, 16, 17, 24, 31, 32, 33, 64)
 
 
 def _strides(info: DeviceInfo) -> tuple[int, ...]:
-    """In words. A CPU has no banks to be told apart: enough to show it."""
+    """Strides in words; on CPUs, which have no banks, only a few, to show that."""
     return (0, 1, 2, 3, 4, 8, 16, 31, 32, 33, 64) if info.kind == "cpu" else tuple(range(MOST_STRIDE + 1))
 
 
@@ -32,7 +33,8 @@ def _where(info: DeviceInfo, stride: int, word_bytes: int, items: int) -> bool:
 
 
 def _thin(info: DeviceInfo, stride: int, word_bytes: int, items: int) -> bool:
-    """All strides of 4-byte words, fewer of 8-byte ones; with fewer work-items what one pass takes, and two."""
+    """Points of the default subset: 4-byte words at all strides; 8-byte words at fewer strides, and with 1 or 2 work-items
+    besides a sub-group's."""
     if items != SUB_GROUP:
         return word_bytes == 4 or items <= 2
     return word_bytes == 4 or stride in WIDE
@@ -50,18 +52,18 @@ def _thin(info: DeviceInfo, stride: int, word_bytes: int, items: int) -> bool:
     items=axis_of(_items),
 )
 def banks(device: Device, stride: int, word_bytes: int, items: int) -> Slope:
-    """Latency of a load from local memory by one work-group of `items`, whose places lie `stride` words apart.
+    """Latency of a load from local memory by one work-group of `items`, whose words lie `stride` words apart.
 
-    The slope of time over dependent loads, all of which every work-item makes: each word holds where the next work-item's
-    lies. A stride of 0 is one word that all load. A stride of 32 is a column of a [32][32] tile of such words, one of 33 a
-    column of a [32][33] tile, as padding makes it. What a word of 8 bytes holds besides is added up, aside. Raises Skip for
-    words and shapes that are none of this device's.
+    The latency is a slope over dependent loads, which every work-item makes: each word holds the place of the next work-item's
+    word. With a stride of 0 all load one word. A stride of 32 is a column of a [32][32] tile of such words, a stride of 33 a
+    column of a padded [32][33] tile. The second half of an 8-byte word is summed separately. Raises Skip for words and shapes
+    that this device does not have.
     """
     if word_bytes not in WORDS:
         raise Skip(f"no type has {word_bytes} B here: choose from {', '.join(map(str, WORDS))}")
     if not 1 <= items <= device.info.max_work_group or stride < 0:
         raise Skip(f"{items} work-items at a stride of {stride} are no work-group of this device")
-    words = items * max(MOST_STRIDE, stride)  # the same for all usual strides: they run the same kernel
+    words = items * max(MOST_STRIDE, stride)  # all usual strides run the same kernel
     if word_bytes * words > device.info.local_mem_bytes - SPARE_BYTES:
         raise Skip(f"{word_bytes * words} B do not fit into local memory, of which there are {device.info.local_mem_bytes} B")
     defines: dict[str, Value] = {"T": WORDS[word_bytes], "WORD_BYTES": word_bytes, "WORDS": words}

@@ -1,4 +1,4 @@
-"""B4: barriers inside a work-group, and across all work-groups that run at the same time."""
+"""B4: barriers within a work-group, and across all work-groups that run at the same time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clmembench.model import Device, DeviceInfo, Fill, Kernel, Launch, Local, Me
 from clmembench.resources import kernel_source
 
 BARRIERS_A_BLOCK = 16  # as unrolled in barrier.cl
-# looks at the counter before a group gives up: over 0.1 s, far over any scheduling delay; on GPUs under any watchdog's limit
+# reads of the counter before a group gives up: over 0.1 s, far above any scheduling delay; on GPUs below any watchdog's limit
 PATIENCE = {"cpu": 1 << 25, "gpu": 1 << 20, "accelerator": 1 << 20}
 TRIAL_ROUNDS = 100
 LOOPS = "on CPUs compilers turn work-group barriers into loops over work-items, or remove them: no core waits for another"
@@ -36,10 +36,10 @@ def _work_items(info: DeviceInfo) -> tuple[int, ...]:
     work_items=axis_of(_work_items),
 )
 def barrier(device: Device, work_items: int) -> Slope:
-    """Cost of barrier() inside one work-group, by its size.
+    """Cost of barrier() within one work-group, by the size of the work-group.
 
-    The slope of time over the number of barriers met by every work-item. That barriers separate their rounds
-    here is verified by a rotation through local memory beforehand.
+    The cost is a slope over the number of barriers that every work-item passes. A rotation through local memory verifies
+    beforehand that barriers separate its rounds.
     """
     kernels = device.build(kernel_source("barrier"), VERIFY=0)
     out = device.alloc(4 * work_items)
@@ -62,12 +62,13 @@ def barrier(device: Device, work_items: int) -> Slope:
             commands=(Launch(kernels["group_barrier"], (out, np.uint32(blocks)), *shape),),
             ops=blocks * BARRIERS_A_BLOCK,
             outputs=((out, 4 * work_items),),
-            # the rotation overwrites what the timed kernel wrote, so only the first check sees the latter
+            # the rotation overwrites the timed kernel's output, so only the first check sees that output
             check=_once(check),
             notes=(LOOPS,) if device.info.kind == "cpu" else (),
         )
 
-    return Slope(work, start=BARRIERS_A_BLOCK, most=1 << 28)  # where it costs nothing, no number would be enough
+    # bounded: where a barrier costs nothing, no number would be enough
+    return Slope(work, start=BARRIERS_A_BLOCK, most=1 << 28)
 
 
 @benchmark(
@@ -75,23 +76,23 @@ def barrier(device: Device, work_items: int) -> Slope:
     suite="sync",
     source="Razzaq et al. 2016, section IV-B2 (B4), across compute units",
     quick={"groups": axis_of(lambda info: _groups(info)[-1:])},
-    # on GPUs the axis says it already
+    # on GPUs the axis already covers it
     scaling=lambda info: {"groups": info.compute_units} if info.kind == "cpu" else {},
     groups=axis_of(_groups),
 )
 def device_barrier(device: Device, groups: int) -> Slope:
-    """Cost of a barrier across work-groups that run at the same time, through one atomic counter in global memory.
+    """Cost of a barrier across concurrent work-groups, through one atomic counter in global memory.
 
-    One work-item a work-group, with the memory fences that make it one. On GPUs the cost depends on where the groups land, so
-    few groups may show two values. The groups' waiting is bounded; raises Skip where they turn out not to run concurrently, at
-    first or while it is measured.
+    Each work-group is one work-item; the memory fences that a barrier needs are included. On GPUs the cost depends on the
+    placement of the groups, so few groups may show two values. The wait of a group is bounded; raises Skip where groups do not
+    run concurrently, at first or during the measurement.
     """
     if groups > device.info.compute_units:
         raise Skip(f"{groups} work-groups on {device.info.compute_units} compute unit cannot wait for each other")
     timed = device.build(kernel_source("barrier"), VERIFY=0)["device_barrier"]
     verified = device.build(kernel_source("barrier"), VERIFY=1)["device_barrier"]
     state, seen = device.alloc(12), device.alloc(4 * groups)
-    reset = Fill(state, 4)  # the arrivals; who gave up, and what VERIFY found, stay for the check
+    reset = Fill(state, 4)  # the arrivals; the check reads the rest: groups that gave up, and errors found by VERIFY
 
     def launch(kernel: Kernel, rounds: int) -> Launch:
         return Launch(kernel, (state, seen, np.uint32(rounds), np.uint32(PATIENCE[device.info.kind])), (groups,), (1,))
@@ -105,7 +106,7 @@ def device_barrier(device: Device, groups: int) -> Slope:
         def check() -> None:
             arrived, gave_up, _ = device.download(state, np.uint32, 3)
             if gave_up:
-                # a neighbour's doing, and no fault of the device or of the benchmark
+                # another program caused it: neither the device nor the benchmark failed
                 raise Skip(f"{groups} work-groups stopped running at the same time while it was measured: close other programs")
             assert early == 0, f"{early} times a group passed the barrier before its neighbour had arrived"
             assert arrived == rounds * groups, f"{arrived} arrivals, not {rounds * groups}"
@@ -119,7 +120,7 @@ def device_barrier(device: Device, groups: int) -> Slope:
 
 
 def _once(check: Callable[[], None]) -> Callable[[], None]:
-    """The check, the first time only."""
+    """The given check, performed the first time only."""
     done: list[bool] = []
 
     def first() -> None:

@@ -1,4 +1,4 @@
-"""Read bandwidth of each cache level and of memory: sets of data that are read again and again."""
+"""Read bandwidth of each cache level and of memory, by sets of data that are read again and again."""
 
 from __future__ import annotations
 
@@ -13,34 +13,37 @@ from clmembench.resources import kernel_source
 
 READ = Metric("read_bandwidth", "GB/s", "nbytes", "slope_rate", "higher")
 KIB = 1 << 10
-OWN_TO = 256 * KIB  # a GPU's sets of one work-group each; what they share is larger, and no unit's own cache holds it
-FAR = 4096 * MIB  # so far beyond any cache that next to nothing of it is in one
-PATHS = {"plain": 0, "ca": 1, "cg": 2}  # as cache_read.cl has them
+OWN_TO = 256 * KIB  # sets of one group; shared ones are larger than a unit's cache
+FAR = 4096 * MIB  # so large that caches hold a negligible part of it
+PATHS = {"plain": 0, "ca": 1, "cg": 2}  # as in cache_read.cl
 FACTOR, SEED = 2654435761, 0x85EBCA6B
-JUMPS = 5  # the factor of an order in which no work-group follows another
+JUMPS = 5  # with this factor no work-group follows another's order
 LEAST_BATCHES = 64
 MANY = (1024, 2048)  # work-items of a compute unit
 
 
 def _power(nbytes: int) -> int:
-    """The largest power of two that is not over it."""
+    """The largest power of two up to `n`."""
     return 1 << (nbytes.bit_length() - 1)
 
 
 def _far(info: DeviceInfo) -> int:
-    """The largest set: on GPUs twice the usual array, since a cache of 50 MiB holds 5% of 1 GiB, and is asked at random."""
+    """Bytes of the largest set: on GPUs twice the usual array, since a cache of 50 MiB holds 5% of 1 GiB and accesses are
+    random."""
     if info.kind == "cpu" or info.array_bytes is not None:
         return _power(min(headline_bytes(info), FAR))
     return _power(min(2 * headline_bytes(info), info.max_alloc_bytes, FAR))
 
 
 def _own(info: DeviceInfo) -> tuple[int, ...]:
-    """What a compute unit's first cache holds, and more; on CPUs its second, too, and more."""
+    """Sizes of sets of one work-group: within a compute unit's first cache and beyond; on CPUs within its second cache and
+    beyond, too."""
     return tuple(n * KIB for n in ((16, 32, 256, 1024, 4096) if info.kind == "cpu" else (16, 32, 64, 128, 256)))
 
 
 def _shared(info: DeviceInfo) -> tuple[int, ...]:
-    """What a cache that all compute units share holds, and more: on CPUs half of what is claimed of one, and memory."""
+    """Sizes of shared sets: within a cache that all compute units share and beyond; on CPUs half of its claimed size, and
+    memory."""
     if info.kind == "cpu":
         near = _power(max(4 * MIB, min(info.cache_bytes // 2, 16 * MIB)))
         return tuple(dict.fromkeys((min(near, _far(info)), _far(info))))
@@ -51,13 +54,13 @@ def _where(info: DeviceInfo, set: str, set_bytes: int, path: str, unit_items: in
     own = set == "own"
     if set_bytes not in (_own(info) if own else _shared(info)) and set_bytes in (*_own(info), *_shared(info)):
         return False
-    # a unit that has one set has one work-group of that size, whose batch the set holds
+    # a unit with one set has one work-group of that size, whose batch fits into the set
     return not own or info.kind == "cpu" or _shape(info, own, unit_items, set_bytes).group == unit_items
 
 
 def _thin(info: DeviceInfo, set: str, set_bytes: int, path: str, unit_items: int) -> bool:
-    """Own sets by as many work-items as they have room for; through the second cache alone, one says enough: they all lie
-    there. Shared sets by many work-items."""
+    """Points of the default subset: own sets with as many work-items as have room; past the first cache one size is enough,
+    since all sizes lie in the second. Shared sets with many work-items."""
     if set == "shared":
         return info.kind == "cpu" or unit_items in MANY
     most = max(n for n in _unit_items(info) if _where(info, set, set_bytes, path, n))
@@ -84,9 +87,10 @@ class _Shape:
 
 
 def _shape(info: DeviceInfo, own: bool, unit_items: int, set_bytes: int) -> _Shape:
-    """On CPUs one work-item a core with its widest vectors, of which it sums one in four: additions take ports that wide loads
-    want (with one a load a Golden Cove reached 88 B/cycle, one in two 115, one in four 127, of 128). On GPUs 16 bytes a load, a
-    work-group a unit or, of a shared set, as many as make `unit_items`; none larger than what reads the set in one batch."""
+    """The launch that reads a set. CPUs: one work-item a core with its widest vectors, which sums one load in four, since
+    additions take ports that wide loads need (Golden Cove reached 88 B/cycle with all summed, 115 with one in two, 127 of 128
+    with one in four). GPUs: 16 bytes a load; one work-group a unit or, for a shared set, as many as make `unit_items`; none
+    larger than reads the set in one batch."""
     if info.kind == "cpu":
         return _Shape(info.compute_units, 1, 32, 16, 4)
     group = max(1, min(unit_items, info.max_work_group, 1024, set_bytes // (4 * 16)))
@@ -106,16 +110,16 @@ def _shape(info: DeviceInfo, own: bool, unit_items: int, set_bytes: int) -> _Sha
     unit_items=axis_of(_unit_items),
 )
 def cache_read(device: Device, set: str, path: str, set_bytes: int, unit_items: int) -> Slope:
-    """Read bandwidth of all compute units together, over the set of data that is read again and again.
+    """Read bandwidth of all compute units together, over the size of the set that is read again and again.
 
-    With sets of their `own` each work-group, one a compute unit, rereads `set_bytes`: what fits comes from its first cache. A
-    `shared` set is read by all, each beginning elsewhere; on GPUs in blocks whose order is each work-group's own, since groups
-    that follow each other through one order catch up, and a cache then answers them together. Groups that happen to ask for one
-    block at the same time still may be, least so with large sets. Vectors of 16 bytes a work-item, 4 on their way at once (on
-    CPUs 64, 32 of them in a row); `unit_items` work-items a compute unit. Path `plain` loads through all caches, `cg` leaves
-    out the first (NVIDIA's PTX). The slope of time over bytes. What was read (on CPUs one load in four) is summed up, and the
-    sums are compared exactly. Raises Skip where a set is no power of two, holds no batch of its work-group or is over what one
-    buffer holds.
+    With `own` sets each work-group, one a compute unit, rereads its own `set_bytes`: a set that fits comes from the unit's
+    first cache. A `shared` set is read by all, each starting at another block; on GPUs each work-group reads blocks in its own
+    order, since groups that follow the same order catch up with each other, and one fetch of a cache then serves several.
+    Groups that read one block at the same time by chance still share a fetch, rarely so with large sets. Vectors have 16 bytes
+    a work-item, with 4 in flight (on CPUs 64 bytes, 32 of them in a row); `unit_items` is the number of work-items of a
+    compute unit. Path `plain` loads through all caches, `cg` bypasses the first (NVIDIA's PTX). The bandwidth is a slope over
+    bytes. The data read (on CPUs one load in four) are summed, and the sums are compared exactly. Raises Skip where a set is
+    no power of two, holds no batch of its work-group or exceeds one buffer.
     """
     info, own = device.info, set == "own"
     shape = _shape(info, own, unit_items, set_bytes)
@@ -133,7 +137,7 @@ def cache_read(device: Device, set: str, path: str, set_bytes: int, unit_items: 
         kernel_source("cache_read"),
         V=f"uint{shape.lanes}",
         ILP=shape.ilp,
-        GROUP=shape.group,
+        GROUP_SIZE=shape.group,
         EVERY=shape.every,
         PATH=PATHS["ca" if path == "plain" and ptx else path],
     )
@@ -152,7 +156,7 @@ def cache_read(device: Device, set: str, path: str, set_bytes: int, unit_items: 
             together=shape.groups if info.kind == "cpu" else 0,
         )
 
-    # both ends go round the set, so that the larger one meets nothing new
+    # both ends go round the set, so the far end accesses no new data
     rounds = 4 * blocks if own else -(-2 * blocks // shape.groups)
     return Slope(work, start=max(LEAST_BATCHES, rounds), most=1 << 31)
 
@@ -174,7 +178,8 @@ def _check(
 def expected_sums(
     groups: int, group: int, ilp: int, lanes: int, blocks: int, own: bool, factor: int, batches: int, seed: int, every: int = 1
 ) -> Array:
-    """The sums that cache_read.cl leaves, from its words' formula alone: uint32 of shape (groups, group, lanes)."""
+    """The sums that cache_read.cl leaves, computed from the formula of its words alone: uint32 of shape (groups, group,
+    lanes)."""
     summed = range(0, ilp, every)  # loads of a batch
     number = np.arange(groups, dtype=np.int64)
     first = number * 0 if own else number * blocks // groups
@@ -183,7 +188,7 @@ def expected_sums(
     block_sum = np.uint64(laps) * lap_sum + _sum_of_blocks(first, blocks, factor, rest)
     if own:
         block_sum = block_sum + number.astype(np.uint64) * np.uint64(blocks * batches)
-    # wrapping, as sums of 32 bits do
+    # sums of 32 bits wrap
     loads, vectors = np.uint64(batches * len(summed)), np.uint64(ilp * group)
     base = block_sum * vectors * np.uint64(len(summed)) + np.uint64(batches * group * sum(summed))
     index = base[:, None] + loads * np.arange(group, dtype=np.uint64)[None, :]

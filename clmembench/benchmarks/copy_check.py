@@ -1,4 +1,4 @@
-"""What benchmarks that copy memory share: the array that is copied, and whether all of it arrived."""
+"""The array that copying benchmarks copy, and the check that all of it arrived."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from clmembench.benchmarks import MIB, headline_bytes
 from clmembench.model import Array, Buffer, Device, DeviceInfo, Launch
 from clmembench.resources import kernel_source
 
-MOST = 512 * MIB  # of a GPU's array: many times any of its caches, and soon copied even by few work-items
-WINDOW = 4096  # words that the host compares by itself at each end
+MOST = 512 * MIB  # many times any cache, and still copied quickly by few work-items
+WINDOW = 4096  # words at each end that the host compares too
 SEED = 0x9E3779B9
 
 
 def copied_bytes(info: DeviceInfo) -> int:
-    """Bytes of the array that is copied, which no cache holds; or the user's --size."""
+    """Bytes of the copied array, more than any cache holds, or the user's --size."""
     return headline_bytes(info) if info.kind == "cpu" else min(MOST, headline_bytes(info))
 
 
 def words(first: int, count: int, seed: int) -> Array:
-    """The words from place `first` on, as copied.cl has them: uint32 of shape (count,)."""
+    """The words of copied.cl from index `first` on: uint32 of shape (count,)."""
     i = np.arange(first, first + count, dtype=np.uint64)
     folded = i.astype(np.uint32) ^ ((i >> np.uint64(32)).astype(np.uint32) * np.uint32(2246822519))
     h = (folded * np.uint32(2654435761)) ^ np.uint32(seed)
@@ -30,10 +30,10 @@ def words(first: int, count: int, seed: int) -> Array:
 
 
 def arrays(device: Device, nbytes: int) -> tuple[Buffer, Buffer, Callable[[], None]]:
-    """A filled array of at least `nbytes`, one to copy them to, and the check that all of them arrived.
+    """A filled array of at least `nbytes`, an array to copy it to, and the check that all bytes arrived.
 
-    The check compares every word on the device, and both ends to the last byte on the host; it raises AssertionError. The
-    arrays are the same for all points of a process that are as large.
+    The check compares every word on the device, and both ends to the last byte on the host; it raises AssertionError. Points
+    of one process share arrays of the same size.
     """
     count, seed = -(-nbytes // 4), (SEED + device.seed) % 2**32
     kernels = device.build(kernel_source("copied"))
@@ -47,7 +47,7 @@ def arrays(device: Device, nbytes: int) -> tuple[Buffer, Buffer, Callable[[], No
             device.run([Launch(kernels["count_wrong"], (target, np.uint32(seed), wrong), (whole,))])
             bad = int(device.download(wrong, np.uint32, 1)[0])
             assert bad == 0, f"{bad} of {whole} words are not what was copied"
-        # the device's own word is not enough
+        # the device does not check itself alone
         for first in {0, max(0, count - WINDOW)}:
             expected = words(first, min(WINDOW, count - first), seed).view(np.uint8)[: nbytes - 4 * first]
             found = device.download(target, np.uint8, expected.size, 4 * first)

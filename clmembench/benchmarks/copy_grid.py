@@ -1,4 +1,4 @@
-"""Throughput of global memory over work-groups, their size and the words each work-item has in flight."""
+"""Throughput of global memory by number and size of work-groups and by the words that each work-item has in flight."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from clmembench.benchmarks.copy_check import arrays, copied_bytes
 from clmembench.model import Device, DeviceInfo, Launch, Skip, Value, Work
 from clmembench.resources import kernel_source
 
-ILPS = (1, 2, 4, 8)  # as copy_grid.cl has them
-A_UNIT = (1, 2, 4, 8, 16, 32)  # work-groups for each compute unit of a GPU
-HELD = 2048  # work-items that a GPU's compute unit holds at once, at most, on most of them
+ILPS = (1, 2, 4, 8)  # as in copy_grid.cl
+A_UNIT = (1, 2, 4, 8, 16, 32)  # work-groups
+HELD = 2048  # of a compute unit, on most GPUs
 
 IN_STEP = "work-items of a work-group are a loop on a core here: a barrier a round keeps them on neighbouring words"
 
 
 def _groups(info: DeviceInfo) -> tuple[int, ...]:
-    """On GPUs from a quarter of the compute units up to many for each; on CPUs one, one a unit, and a few."""
+    """Numbers of work-groups: on GPUs from a quarter of the compute units to many for each unit; on CPUs one, one a unit, and
+    a few."""
     units = info.compute_units
     if info.kind == "cpu":
         return tuple(dict.fromkeys((1, units, 4 * units)))
@@ -30,7 +31,8 @@ def _sizes(info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _thin(info: DeviceInfo, groups: int, work_group: int, **_: Value) -> bool:
-    """Of large work-groups as many as compute units hold, and few more; of small ones every other number."""
+    """Points of the default subset: with large work-groups at most as many as are resident, and few numbers below one a unit;
+    with small ones every other number."""
     if info.kind == "cpu":
         return True
     units, small = info.compute_units, work_group < 256
@@ -51,11 +53,11 @@ def _thin(info: DeviceInfo, groups: int, work_group: int, **_: Value) -> bool:
     array_bytes=axis_of(lambda info: (copied_bytes(info),)),
 )
 def copy_grid(device: Device, work_group: int, ilp: int, groups: int, array_bytes: int) -> Work:
-    """Throughput of a copy in global memory over the number of work-groups, their size and ILP.
+    """Throughput of a copy in global memory over number and size of work-groups and ILP.
 
-    ILP is the number of 4-byte words that each work-item has on their way at once: it loads them all, then stores them. Bytes
-    read and bytes written are counted. Every word that arrives is compared. Raises Skip for an ILP that is none of 1, 2, 4 and
-    8, and for a work-group over the device's largest.
+    ILP is the number of 4-byte words that each work-item has in flight: it loads them all before it stores them. Bytes read
+    and bytes written are counted. Every word that arrives is compared. Raises Skip for an ILP other than 1, 2, 4 and 8, and
+    for a work-group larger than the device's largest.
     """
     if ilp not in ILPS:
         raise Skip(f"an ILP of {ilp} is none that the kernel has: choose from {', '.join(map(str, ILPS))}")

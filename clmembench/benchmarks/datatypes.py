@@ -1,4 +1,4 @@
-"""Throughput of global memory by the data type that a work-item copies, beside the runtime's own copy."""
+"""Throughput of global memory by the data type that a work-item copies, and of the runtime's own copy."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ ELEMENTS = (1, 4)  # of a work-item
 
 
 def _types(info: DeviceInfo) -> tuple[str, ...]:
-    """On CPUs, whose compilers make vectors of all of them, few."""
+    """All types; on CPUs, whose compilers vectorise all of them, a few."""
     return (*(TYPES if info.kind != "cpu" else ON_CPUS), DEVICE_COPY)
 
 
 def _where(info: DeviceInfo, dtype: str, array_bytes: int, work_group: int, elements: int) -> bool:
-    return dtype != DEVICE_COPY or (work_group == GROUPS[0] and elements == ELEMENTS[0])  # which has no work-groups of ours
+    # the runtime's copy has no work-groups
+    return dtype != DEVICE_COPY or (work_group == GROUPS[0] and elements == ELEMENTS[0])
 
 
 @benchmark(
@@ -41,11 +42,12 @@ def _where(info: DeviceInfo, dtype: str, array_bytes: int, work_group: int, elem
     elements=axis(*ELEMENTS, tuning=True),
 )
 def datatypes(device: Device, dtype: str, array_bytes: int, work_group: int, elements: int = 1) -> Work:
-    """Throughput of a copy in global memory by data type, in the best shape of each, beside the runtime's own copy.
+    """Throughput of a copy in global memory by data type, each in its best configuration, and of the runtime's own copy.
 
-    A work-item copies one element, or `elements` that lie a work-group apart. `device_copy` is the runtime's copy from one
-    buffer to another. All move the same array, but for a part of an element. Bytes read and bytes written are counted. Every
-    byte that arrives is compared. Raises Skip for a work-group over the device's largest, and where the array holds no element.
+    A work-item copies one element, or `elements` that lie a work-group's size apart. `device_copy` is the runtime's copy
+    between two buffers. All move the same array, up to a part of an element. Bytes read and bytes written are counted. Every
+    byte that arrives is compared. Raises Skip for a work-group larger than the device's largest, and where the array holds no
+    element.
     """
     size = TYPES.get(dtype, 1)
     count = array_bytes // size

@@ -1,4 +1,4 @@
-"""Work-items that go one of two ways: how many neighbours must go the same way for none of them to wait for the other one."""
+"""Cost of divergence: how many neighbouring work-items must take the same branch so that none waits for the other branch."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from clmembench.model import Array, Device, DeviceInfo, Launch, Metric, Skip, Sl
 from clmembench.resources import kernel_source
 
 STEP = Metric("multiply_add", "ns", "ops", "slope", "lower", cycles=True)
-GROUP = 128  # work-items, where a device allows it: twice the widest sub-groups in common use
-REPEATS = 16  # as written out in divergence.cl, of each of CHAINS; a multiple of them, so that chains end up where they began
+GROUP = 128  # work-items, where a device allows it: twice the widest usual sub-group
+REPEATS = 16  # as in divergence.cl; a multiple of CHAINS, so that chains return to their names
 CHAINS = 4
 WEIGHTS = np.array([1, 3, 5, 7], dtype=np.uint32)
 MASK = (1 << 32) - 1
-# multiplier and summand of either way: odd, so that no bit is lost, and nothing that a compiler can see
+# multiplier and summand of each branch: odd, so that no bit is lost, and opaque to the compiler
 WAYS = ((1664525, 1013904223), (22695477, 12345671))
 
 
@@ -23,7 +23,7 @@ def _group(info: DeviceInfo) -> int:
 
 
 def _spans(info: DeviceInfo) -> tuple[int, ...]:
-    """1, 2, 4 ... and all work-items of the group, which then go one way."""
+    """1, 2, 4 ... and all work-items of the group, which then take one branch."""
     return tuple(1 << k for k in range(_group(info).bit_length()))
 
 
@@ -35,16 +35,16 @@ def _spans(info: DeviceInfo) -> tuple[int, ...]:
     span=axis_of(_spans),
 )
 def divergence(device: Device, span: int) -> Slope:
-    """Cost of a multiply-add where every other `span` work-items go another way: twice as much within a sub-group.
+    """Cost of a multiply-add where alternate runs of `span` work-items take different branches: it doubles within a sub-group.
 
-    One work-group, whose work-items each do as many multiply-adds, in one of two loops. Where a sub-group has work-items in
-    both it runs both, one after the other. With `span` the size of the group all go the same way. Raises Skip for a span over
-    that.
+    One work-group, whose work-items perform equally many multiply-adds in one of two loops. A sub-group with work-items in
+    both loops runs both, one after the other. With `span` equal to the size of the group all take the same branch. Raises Skip
+    for a larger span.
     """
     group = _group(device.info)
     if span > group:
         raise Skip(f"a work-group of {group} work-items has no {span} neighbours")
-    kernel = device.build(kernel_source("divergence"), GROUP=group)["diverge"]
+    kernel = device.build(kernel_source("divergence"), GROUP_SIZE=group)["diverge"]
     facts = device.compiled(kernel)
     target = device.alloc(4 * group)
     constants = [np.uint32(number) for way in WAYS for number in way]
@@ -67,7 +67,7 @@ def divergence(device: Device, span: int) -> Slope:
 
 
 def _left(group: int, span: int, steps: int) -> Array:
-    """What each work-item leaves behind, shape (group,)."""
+    """The expected result of each work-item, shape (group,)."""
     lid = np.arange(group, dtype=np.uint32)
     first = (4 * lid + 1)[:, None] + np.arange(CHAINS, dtype=np.uint32)
     (a, b), (c, d) = (_often(way, steps * REPEATS) for way in WAYS)
@@ -77,7 +77,7 @@ def _left(group: int, span: int, steps: int) -> Array:
 
 
 def _often(way: tuple[int, int], times: int) -> tuple[int, int]:
-    """Multiplier and summand of x := x * a + b done that often, modulo 2^32, by squares."""
+    """Multiplier and summand of `times` operations x := x * a + b modulo 2^32, by repeated squaring."""
     (a, b), (all_a, all_b) = way, (1, 0)
     while times:
         if times & 1:

@@ -1,4 +1,4 @@
-"""B4's stand-in where no device-wide barrier exists: launching a kernel and knowing that it ended."""
+"""B4 where no device-wide barrier exists: the cost of launching a kernel and waiting for its end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _groups(info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _prepare(device: Device, groups: int, clock: Clock, many: bool = False) -> Prepared:
-    """One launch of the emptiest verifiable kernel; many of them, back to back, for the dispatch slope."""
+    """Launches of a kernel that does as little as can be verified: one, and many back to back for the dispatch slope."""
     done = device.alloc(4)
     group = min(GROUP, device.info.max_work_group)
     mark = device.build(kernel_source("launch"))["mark"]
@@ -47,18 +47,19 @@ _QUICK = {"groups": axis(1)}
 
 @benchmark(ROUND_TRIP, suite="sync", source=_SOURCE, version=3, quick=_QUICK, groups=axis_of(_groups))
 def launch(device: Device, groups: int) -> Prepared:
-    """Launch of a nearly empty kernel until the host knows that it ended, by the host's clock.
+    """Round trip of a nearly empty kernel, from its launch until the host knows that it ended, by the host's clock.
 
-    Arguments are set beforehand, and no event is asked for. What remains of Python in it is what launch_call measures alone.
+    Arguments are set beforehand, and no event is requested. The remaining host-side overhead is what launch_call measures.
     """
     return _prepare(device, groups, "host")
 
 
 @benchmark(DISPATCH, suite="sync", source=_SOURCE, version=2, quick=_QUICK, groups=axis_of(_groups))
 def launch_dispatch(device: Device, groups: int) -> Prepared:
-    """Cost of one more launch among many enqueued back to back and waited for once, by the host's clock.
+    """Incremental cost of a back-to-back launch: many are enqueued and waited for once, by the host's clock.
 
-    The slower of the host's enqueueing and the device's starting. launch_call's host_call is Python's part of the former.
+    The slower of two: the host's enqueueing and the device's dispatch. launch_call's host_call is the host-side overhead in
+    the former.
     """
     return _prepare(device, groups, "host", many=True)
 
@@ -75,20 +76,20 @@ def launch_dispatch(device: Device, groups: int) -> Prepared:
     groups=axis_of(_groups),
 )
 def launch_wait(device: Device, groups: int) -> Prepared:
-    """Time from a kernel's being queued to its start, by the driver's own event stamps, and the parts of its way.
+    """Queue-to-start delay of a kernel from event profiling, and its parts.
 
-    The library stamps a command as queued within the call that enqueues it; so the host's program up to that call is not in
-    it, but what it does between that call and the one that waits is, where the driver submits only then.
+    The library stamps a command as queued within the call that enqueues it. Work of the host before that call is therefore
+    excluded; work between that call and the one that waits is included where the driver submits only in the latter.
     """
     return _prepare(device, groups, "queue")
 
 
 @benchmark(CALL, SAMPLE, suite="sync", source=_SOURCE, quick={"of": axis("one_more")}, of=axis("one_more", "alone"))
 def launch_call(device: Device, of: str) -> Prepared:
-    """What this program itself adds to a launch: the same call, with the same arguments, of a function that does nothing.
+    """Host-side overhead of this program in a launch: the same call with the same arguments to a function that does nothing.
 
-    one_more: of each launch in a row, as launch_dispatch has it. alone: of one and the waiting for a queue with nothing in it,
-    as launch has it; the driver's own work on such a queue is in that.
+    one_more: for each of many launches in a row, as in launch_dispatch. alone: for one launch and the wait on an empty queue,
+    as in launch; the driver's own work on such a queue is included.
     """
     kernel = device.build(kernel_source("launch"))["mark"]
     done, group = device.alloc(4), min(GROUP, device.info.max_work_group)

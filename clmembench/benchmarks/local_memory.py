@@ -1,4 +1,4 @@
-"""Throughput of local memory: copying within it over sub-groups, work-groups and ILP, and reading it as fast as it gives."""
+"""Throughput of local memory: copies within it by sub-groups, work-groups and ILP, and reads at full speed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from clmembench.resources import kernel_source
 THROUGHPUT = Metric("throughput", "GB/s", "nbytes", "slope_rate", "higher", peak="local_memory_bandwidth_gb_s")
 READING = Metric("bandwidth", "GB/s", "nbytes", "slope_rate", "higher", peak="local_memory_bandwidth_gb_s")
 
-UNIT_ITEMS = 2048  # work-items that a compute unit holds at most, on GPUs of several vendors; OpenCL does not tell
+UNIT_ITEMS = 2048  # of a compute unit, on GPUs of several vendors; OpenCL does not report it
 SUB_GROUP = 32
-UNROLLED = 16  # loads of 16 B a round
-TURN = 1024  # vectors among which rounds begin, or a work-group's number of them where that is more
+UNROLLED = 16  # of 16 B
+TURN = 1024  # vectors among which rounds start; a work-group's number if larger
 MIXED = 2654435761
 
 
@@ -31,14 +31,14 @@ def _copy_bytes(work_group: int, ilp: int) -> int:
 
 
 def _fits(info: DeviceInfo, work_group: int, groups_a_unit: int, ilp: int) -> bool:
-    """Whether so many work-groups may all be active at once, as far as that is known."""
+    """Whether that many work-groups can be active at the same time, as far as is known."""
     active = info.kind == "cpu" or work_group * groups_a_unit <= UNIT_ITEMS
     return active and _copy_bytes(work_group, ilp) <= info.local_mem_bytes - SPARE_BYTES
 
 
 def _usual(info: DeviceInfo, work_group: int, groups_a_unit: int, ilp: int) -> bool:
-    """Numbers of sub-groups that double, of one work-group as long as one can hold them, at every ILP; and more work-groups of
-    small, middle and large size at one ILP."""
+    """Points of the default subset: one work-group of doubling numbers of sub-groups at every ILP; more work-groups of small,
+    medium and large size at one ILP."""
     if info.kind == "cpu" or groups_a_unit == 1 or (work_group, groups_a_unit) in ((512, 2), (512, 4)):
         return True
     return ilp == 4 and work_group in (64, 256, 512)
@@ -56,12 +56,12 @@ def _usual(info: DeviceInfo, work_group: int, groups_a_unit: int, ilp: int) -> b
     ilp=axis_of(lambda info: (1, 4, 8) if info.kind == "cpu" else (1, 2, 4, 6, 8)),
 )
 def local_copy(device: Device, work_group: int, groups_a_unit: int, ilp: int) -> Slope:
-    """Throughput of copying within local memory, `ilp` 4-byte words a work-item at a time, over work-groups and their size.
+    """Throughput of copies within local memory, `ilp` 4-byte words a work-item at a time, by number and size of work-groups.
 
-    Bytes are those read and those written. It is a slope over copies: launching, filling local memory and reading it out
-    cancel, for which the paper subtracts the cost of a barrier and a clock. There are `groups_a_unit` work-groups for each
-    compute unit of the device; whether all of them are active at once is the device's doing, and no more than 2048 work-items a
-    unit are asked of a GPU. What stands in both regions in the end tells how many copies were made.
+    Bytes read and bytes written are counted. The throughput is a slope over copies, in which the costs of launching, of
+    filling local memory and of reading it out cancel; the paper subtracts the cost of a barrier and a clock instead. There are
+    `groups_a_unit` work-groups for each compute unit; the device decides whether all are active at the same time, and a GPU is
+    given at most 2048 work-items a unit. The final contents of both regions prove how many copies were made.
     """
     if ilp < 1 or work_group < 1 or groups_a_unit < 1:
         raise Skip("work-items, work-groups and words are at least 1 each")
@@ -70,7 +70,7 @@ def local_copy(device: Device, work_group: int, groups_a_unit: int, ilp: int) ->
     used = _copy_bytes(work_group, ilp)
     if used > device.info.local_mem_bytes - SPARE_BYTES:
         raise Skip(f"{used} B do not fit into local memory, of which there are {device.info.local_mem_bytes} B")
-    kernel = device.build(kernel_source("local_memory"), COPY=1, GROUP=work_group, ILP=ilp)["copy_local"]
+    kernel = device.build(kernel_source("local_memory"), COPY=1, GROUP_SIZE=work_group, ILP=ilp)["copy_local"]
     groups = device.info.work_groups or groups_a_unit * device.info.compute_units
     items = groups * work_group
     found = device.alloc(2 * 4 * ilp * items)
@@ -95,7 +95,7 @@ def local_copy(device: Device, work_group: int, groups_a_unit: int, ilp: int) ->
 
 
 def _readers(info: DeviceInfo) -> tuple[int, ...]:
-    """The likely best first."""
+    """Sizes of work-groups, the likely best first."""
     sizes = (64, 256) if info.kind == "cpu" else (512, 1024, 256, 128)
     return tuple(n for n in sizes if n <= info.max_work_group) or (info.max_work_group,)
 
@@ -106,7 +106,7 @@ def _read_fits(info: DeviceInfo, path: str, work_group: int, groups_a_unit: int,
 
 
 def _turn(work_group: int) -> int:
-    """Vectors among which rounds begin: a power of two."""
+    """Vectors among which rounds start: a power of two."""
     return max(TURN, 1 << (work_group - 1).bit_length())
 
 
@@ -125,11 +125,11 @@ def _vectors(info: DeviceInfo, work_group: int) -> int:
     ilp=axis(4, 8, 2, tuning=True),
 )
 def local_read(device: Device, path: str, work_group: int, groups_a_unit: int, ilp: int) -> Slope:
-    """Bandwidth of reading local memory by all compute units, 16 B a load, without a bank conflict.
+    """Bandwidth of conflict-free reads of local memory on all compute units, 16 B a load.
 
-    Every value read is added up, which tells that all were; loads of a round begin where the round before did not, so that none
-    can be left out. The slope over rounds of 16 loads: launching and filling cancel. path ptx: loads are written as the
-    device's own vector loads; portable: as OpenCL C has them. Raises Skip for shapes that are none of this device's.
+    Every value read is summed, which proves that no load was left out; a round starts elsewhere than the round before, so that
+    the compiler can reuse none. The bandwidth is a slope over rounds of 16 loads, in which launching and filling cancel. path
+    ptx: the device's native vector loads; portable: loads of OpenCL C. Raises Skip for shapes that this device does not have.
     """
     if path == "ptx" and "ptx" not in device.info.features:
         raise Skip("device has no ptx")
@@ -139,7 +139,13 @@ def local_read(device: Device, path: str, work_group: int, groups_a_unit: int, i
     if 16 * _vectors(device.info, work_group) > device.info.local_mem_bytes - SPARE_BYTES:
         raise Skip(f"{16 * _vectors(device.info, work_group)} B do not fit into local memory")
     step, turn = min(SUB_GROUP, work_group), _turn(work_group)
-    defines: dict[str, Value] = {"GROUP": work_group, "STEP": step, "TURN": turn, "UNROLLED": UNROLLED, "ILP": ilp}
+    defines: dict[str, Value] = {
+        "GROUP_SIZE": work_group,
+        "LOAD_STRIDE": step,
+        "START_VECTORS": turn,
+        "UNROLLED": UNROLLED,
+        "ILP": ilp,
+    }
     kernel = device.build(kernel_source("local_memory"), COPY=0, PTX=path == "ptx", **defines)["read_local"]
     groups = device.info.work_groups or groups_a_unit * device.info.compute_units
     items = groups * work_group
@@ -168,7 +174,7 @@ def _check_sums(
 
 
 def expected(rounds: int, work_group: int, step: int, turn: int) -> Array:
-    """What each work-item of a group has added up after so many rounds, modulo 2^32: uint32 of shape (work_group, 4)."""
+    """The sums of each work-item of a group after `rounds` rounds, modulo 2^32: uint32 of shape (work_group, 4)."""
     item = np.arange(work_group, dtype=np.uint64)
     period = turn // step
     total = np.zeros((work_group, 4), np.uint64)

@@ -1,4 +1,4 @@
-"""Arrays of a work-item's own: which of them a compiler keeps in registers, and what one costs that it does not."""
+"""Cost of private arrays: which of them a compiler keeps in registers, and what the others cost."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from clmembench.resources import kernel_source
 
 STEP = Metric("step", "ns", "ops", "slope", "lower", cycles=True)
 PATTERNS = {"add": 0, "matmul": 1, "sort": 2}
-GROUP = 32  # work-items of a GPU's only work-group: few, so that each may have as many registers as there can be
-EXACT = (1 << 24) - 1024  # rounds of additions of 1 to a float below 1024 that stay whole numbers
-# 4-byte words of one array. Where the limit lies on devices with 256 registers a work-item the sizes are close to each other
+GROUP = 32  # a GPU's only work-group is small, so that each work-item may have many registers
+EXACT = (1 << 24) - 1024  # additions of 1 to a float below 1024 that are exact
+# 4-byte words of one array, dense near the limit of devices with 256 registers a work-item
 LINE = (2, 4, 8, 16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 232, 240, 248, 252, 256, 320, 512)
 SQUARES = (4, 9, 16, 25, 36, 49, 64, 81, 100, 121, 144, 256)
-FEW = (2, 4, 16, 36, 64, 256, 512)  # where indices come at run time, the size hardly decides
+FEW = (2, 4, 16, 36, 64, 256, 512)  # with dynamic indexing the size hardly matters
 CPU = (4, 16, 64, 256)
 
 
@@ -34,7 +34,7 @@ def _thin(info: DeviceInfo, pattern: str, indexing: str, words: int) -> bool:
 
 
 def steps_a_round(pattern: str, indexing: str, words: int) -> int:
-    """Inner steps of one round: additions to an element, multiply-adds, or comparisons of two neighbours with their move."""
+    """Inner steps of one round: additions to an element, multiply-adds, or compare-and-move steps of two neighbours."""
     if pattern == "add":
         return words
     if pattern == "matmul":
@@ -55,14 +55,14 @@ def steps_a_round(pattern: str, indexing: str, words: int) -> int:
     words=axis_of(_words),
 )
 def private_array(device: Device, pattern: str, indexing: str, words: int) -> Slope:
-    """One step on a private array, by its size: in registers or spilled to memory.
+    """Cost of one step on a private array, by its size: in registers or spilled to memory.
 
-    `words` are the 4-byte elements of one array. A step is an addition to one element (`add`, all in order), a multiply-add of
-    `matmul` (a := a * b through a third matrix of as many words), or a comparison of two neighbours with their move (`sort`:
-    the worst case of insertion where the indexing is dynamic, of odd-even transposition where it is static, whose indices do
-    not depend on data). With `static` indexing all bounds are known to the compiler and loops are asked to be unrolled; with
-    `dynamic` bounds and indices come at run time. One work-group of 32 work-items (one on CPUs) whose size the compiler knows.
-    What the compiler says of the kernel is kept with it. Raises Skip for a matrix that is not square.
+    `words` is the number of 4-byte elements of one array. A step is an addition to one element (`add`, all in order), a
+    multiply-add of `matmul` (a := a * b through a third matrix of the same size), or a comparison of two neighbours with their
+    move (`sort`: the worst case of insertion with dynamic indexing, and of odd-even transposition, whose indices do not depend
+    on data, with static indexing). With `static` indexing the compiler knows all bounds and is asked to unroll the loops; with
+    `dynamic` bounds and indices come at run time. One work-group of 32 work-items (one on CPUs), whose size the compiler
+    knows. The compiler's report on the kernel is stored. Raises Skip for a matrix that is not square.
     """
     side = math.isqrt(words)
     if pattern == "matmul" and side * side != words:
@@ -70,7 +70,12 @@ def private_array(device: Device, pattern: str, indexing: str, words: int) -> Sl
     if words < 2:
         raise Skip(f"an array of {words} words has no neighbours")
     group = 1 if device.info.kind == "cpu" else min(GROUP, device.info.max_work_group)
-    defines: dict[str, Value] = {"PATTERN": PATTERNS[pattern], "WORDS": words, "GROUP": group, "DYNAMIC": indexing == "dynamic"}
+    defines: dict[str, Value] = {
+        "PATTERN": PATTERNS[pattern],
+        "WORDS": words,
+        "GROUP_SIZE": group,
+        "DYNAMIC": indexing == "dynamic",
+    }
     if pattern == "matmul":
         defines["N"] = side
     kernel = device.build(kernel_source("private_array"), **defines)[pattern]
@@ -78,7 +83,7 @@ def private_array(device: Device, pattern: str, indexing: str, words: int) -> Sl
     given = _given(pattern, words, group, device.seed)
     source, target = device.alloc(given.nbytes), device.alloc(4 * words * group)
     device.upload(source, given)
-    # all of these the compiler cannot know
+    # run-time arguments, opaque to the compiler
     run_time = {
         "add": (np.uint32(words), np.uint32(1), np.float32(1)),
         "matmul": (np.uint32(side),),
@@ -107,27 +112,27 @@ def private_array(device: Device, pattern: str, indexing: str, words: int) -> Sl
 
 
 def _given(pattern: str, words: int, group: int, seed: int) -> Array:
-    """What the arrays hold at first: shape (words, work-items), of a matrix product both factors, one after the other."""
+    """Initial contents of the arrays: shape (words, work-items); of a matrix product both factors, one after the other."""
     rng = np.random.default_rng(seed)
     if pattern == "add":
         return rng.integers(0, 1024, (words, group)).astype(np.float32)
     if pattern == "matmul":
         return rng.integers(0, 1 << 32, (2 * words, group), dtype=np.uint32)
-    # falling and without equals: each element must pass all before it
+    # strictly descending: each element must pass all before it
     gaps = rng.integers(1, (1 << 31) // words, (words, group), dtype=np.uint32)
     return np.ascontiguousarray(np.cumsum(gaps, axis=0, dtype=np.uint32)[::-1])
 
 
 def _left(pattern: str, given: Array, rounds: int) -> Array:
-    """What is in the arrays after `rounds` rounds, shape (words, work-items)."""
+    """Expected contents of the arrays after `rounds` rounds, shape (words, work-items)."""
     if pattern == "add":
         return np.asarray(given + np.float32(rounds))
-    if pattern == "sort":  # each round's inverted bits turn the order round, so that it falls again
+    if pattern == "sort":  # inverting all bits reverses the order, so that it descends again
         return np.ascontiguousarray(~given[::-1]) if rounds % 2 else given
     words = len(given) // 2
     side = math.isqrt(words)
     a, b = (part.T.reshape(-1, side, side) for part in (given[:words], given[words:]))
-    while rounds:  # the power of the second factor by squares; unsigned words wrap as they do on the device
+    while rounds:  # the power of the second factor by repeated squaring; unsigned words wrap as on the device
         if rounds & 1:
             a = a @ b
         b = b @ b

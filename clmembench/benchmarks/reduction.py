@@ -1,4 +1,4 @@
-"""B5: the sum of n doubles, down to one double in device memory."""
+"""B5: the sum of n doubles, reduced to one double in device memory."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ WIDTHS = (1, 2, 4, 8, 16)  # a vector of 3 takes the room of 4
 LARGEST = 1 << 28
 SEED = 0x9E3779B9
 ROW_BITS = 16
-STREAMS = 4  # of vectors that a work-item reads side by side, as in reduction.cl
+STREAMS = 4  # of vectors that a work-item reads at the same time, as in reduction.cl
 FEWER = "short sums are launched as fewer work-groups than `groups_a_unit` says: more would have too little to do"
-ALONE = 1 << 15  # elements that one core has summed before another has woken up
-LONG = 1 << 22  # elements from which the launch's idle ends are nothing
-BLOCK = 1 << 13  # elements of a core that are worth handing it a work-group
+ALONE = 1 << 15  # that one core has summed before another has woken up
+LONG = 1 << 22  # from here on the idle ends of launches are negligible
+BLOCK = 1 << 13  # that are worth a work-group of their own
 
 
 def mixed(index: Array, seed: int) -> Array:
@@ -35,7 +35,7 @@ def value(index: Array, seed: int) -> Array:
 
 
 def total(n: int, seed: int) -> int:
-    """The sum of n elements, exactly: whole rows and columns add up without looking at any element."""
+    """The exact sum of n elements, from whole rows and columns, without adding single elements."""
     columns, rows = 1 << ROW_BITS, n >> ROW_BITS
     rest = n - rows * columns
     of_column = mixed(np.arange(columns), seed).astype(np.int64)
@@ -45,8 +45,8 @@ def total(n: int, seed: int) -> int:
 
 
 def _most(info: DeviceInfo) -> int:
-    """The largest n: a power of two up to 2^28 that fits the user's --size, or one allocation, an eighth of the device's memory
-    and, as for other arrays, a 32nd of a CPU host's (but 256 MiB)."""
+    """The largest n: a power of two up to 2^28 within the user's --size, or within one allocation, an eighth of the device's
+    memory and, as for other arrays, a 32nd of a CPU host's memory (but at least 256 MiB)."""
     limit = info.global_mem_bytes // 8 if info.array_bytes is None else info.array_bytes
     if info.kind == "cpu" and info.array_bytes is None:
         limit = min(limit, max(256 * MIB, info.host_mem_bytes // 32))
@@ -55,28 +55,31 @@ def _most(info: DeviceInfo) -> int:
 
 
 def _lengths(info: DeviceInfo) -> tuple[int, ...]:
-    """Every fourth from 2^10 on, and the largest."""
+    """Every second power of two from 2^10 on, and the largest n."""
     most = _most(info)
     return (*(1 << bits for bits in range(10, 29, 2) if 1 << bits < most), most)
 
 
 def _methods(info: DeviceInfo) -> tuple[str, ...]:
-    """The likely winner first."""
+    """Methods, the likely best first."""
     return ("loop", "tree", "atomic") if info.kind == "cpu" else ("tree", "atomic", "loop")
 
 
 def _groups(info: DeviceInfo) -> tuple[int, ...]:
-    """A compute unit, so that fewer units, in a study over their number, have work-groups that they can share evenly too."""
+    """Work-groups of a compute unit, so that work-groups can also be shared evenly among fewer units, as a scaling study uses
+    them."""
     return (4, 1) if info.kind == "cpu" else (4, 8)
 
 
 def _widths(info: DeviceInfo) -> tuple[int, ...]:
-    """A core's line of doubles first; on GPUs 32 bytes: on an H200 the width whose rate hung least on all other choices."""
+    """Widths of vectors: on CPUs first a cache line of doubles; on GPUs first 32 bytes, the width that depended least on the
+    other axes on an H200."""
     return (8, 4) if info.kind == "cpu" else (4, 2)
 
 
 def _work_groups(info: DeviceInfo) -> tuple[int, ...]:
-    """1 is the loop's. On GPUs the largest first: with more than a compute unit holds at a time, a slow one is given fewer."""
+    """Sizes of work-groups, of which `loop` uses 1. On GPUs the largest comes first: with more groups than a compute unit
+    holds at a time, a slow unit receives fewer."""
     sizes = (1, 64, 1024) if info.kind == "cpu" else (1024, 256, 1)
     return tuple(dict.fromkeys(min(size, info.max_work_group) for size in sizes))
 
@@ -86,8 +89,8 @@ def _where(info: DeviceInfo, n: int, method: str, groups_a_unit: int, width: int
 
 
 def _thin(info: DeviceInfo, n: int, method: str, groups_a_unit: int, width: int, **_: Value) -> bool:
-    """The usual method at every n, the CPU's way on GPUs and the GPUs' ways on CPUs where it is instructive. Short sums are all
-    launch: of their shape only how many work-items one work-group has is searched."""
+    """Points of the default subset: the device's usual method at every n, and the other methods where they are instructive.
+    The time of a short sum is that of its launch, so only the size of its work-group is searched."""
     most = _most(info)
     if n < min(1 << 20, most) and (groups_a_unit, width) != (_groups(info)[0], _widths(info)[0]):
         return False
@@ -100,7 +103,7 @@ def _thin(info: DeviceInfo, n: int, method: str, groups_a_unit: int, width: int,
     TIME,
     BANDWIDTH,
     suite="sync",
-    version=2,  # one launch, where there were two
+    version=2,  # one launch instead of two
     source="Razzaq et al. 2016, section IV-B3 (B5)",
     quick={
         "n": axis_of(lambda info: (min(1 << 24, _most(info)),)),
@@ -123,12 +126,12 @@ def _thin(info: DeviceInfo, n: int, method: str, groups_a_unit: int, width: int,
 def reduction(device: Device, n: int, method: str, groups_a_unit: int, width: int, work_group: int) -> Work:
     """Time to sum n doubles to one double in device memory.
 
-    loop: one work-item a work-group sums one block, as a CPU's core does; tree: work-groups of many, a tree in local memory. Of
-    both the group that ends last, by an atomic count, sums what the groups have. atomic: as tree, but each group adds its sum
-    to one cell by compare and swap. All are one launch, which leaves the count, and the cell, as it found them. No more groups
-    are launched than have enough to do, unless the device's info says how many. Bytes are those of the n doubles. The sum is
-    compared exactly. Raises Skip for a shape that is none of OpenCL C's or this device's, and for a number of elements or
-    work-groups below 1.
+    loop: the only work-item of each work-group sums one block, as suits a CPU's core. tree: work-groups of many work-items,
+    and a tree in local memory. In both the group that ends last, by an atomic count, adds up the groups' sums. atomic: as
+    tree, but each group adds its sum to one cell by compare-and-swap. All are one launch, which resets the count and the cell.
+    No more groups are launched than have enough work, unless the device's info sets their number. Bytes are those of the n
+    doubles. The sum is compared exactly. Raises Skip for a shape that OpenCL C or this device does not have, and for fewer
+    than one element or work-group.
     """
     if width not in WIDTHS:
         raise Skip(f"OpenCL C has no vector of {width} that is packed: choose from {', '.join(map(str, WIDTHS))}")
@@ -144,13 +147,13 @@ def reduction(device: Device, n: int, method: str, groups_a_unit: int, width: in
         kernel_source("reduction"),
         V="double" if width == 1 else f"double{width}",
         WIDTH=width,
-        GROUP=work_group,
+        GROUP_SIZE=work_group,
         BLOCKED=method == "loop",
         ATOMIC=method == "atomic",
         ROW_BITS=ROW_BITS,
     )
     seed = (SEED + device.seed) % 2**32
-    # kept from point to point: most of the time of one went into touching new pages
+    # kept from point to point: touching new pages took most of a point's time
     elements, result = device.kept("reduction elements", 8 * n), device.alloc(8)
     cells = np.zeros(1 if method == "atomic" else launched)
     sums, ended = device.alloc(cells.nbytes), device.alloc(4)
@@ -178,7 +181,7 @@ def reduction(device: Device, n: int, method: str, groups_a_unit: int, width: in
 
 
 def _useful(n: int, method: str, width: int, work_group: int) -> int:
-    """How many work-groups have enough to do: a block each, or a round of vectors for each work-item."""
+    """Work-groups with enough work: a block each, or one round of vectors for each work-item."""
     if method == "loop":
         return 1 if n <= ALONE else n // BLOCK
     return -(-n // (STREAMS * width * work_group))

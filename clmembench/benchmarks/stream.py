@@ -1,4 +1,4 @@
-"""B2: bandwidth of global memory by STREAM's operations, and read, write and dot beside them."""
+"""B2: bandwidth of global memory by STREAM's operations, and by read, write and dot."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from clmembench.resources import kernel_source
 
 SCALAR = 3
 OPS = {"copy": 0, "scale": 1, "add": 2, "triad": 3, "write": 4, "dot": 5, "read": 6}
-# of OPS that write: how often b, c and 1 are in what they write, by the scalar or once
+# of operations that write: factors of b, c and 1 in the output
 TERMS = {"copy": (1, 0, 0), "scale": (SCALAR, 0, 0), "add": (1, 1, 0), "triad": (1, SCALAR, 0), "write": (0, 0, SCALAR)}
 READS = {"copy": 1, "scale": 1, "add": 2, "triad": 2, "write": 0, "dot": 2, "read": 1}  # arrays read
 SUMS = ("dot", "read")
 WIDTHS = (1, 2, 4, 8, 16)  # a vector of 3 takes the room of 4
-LEVELS = 1024  # input values are whole numbers below it, or below a lower power of two where sums would not be exact
+LEVELS = 1024  # a lower power of two where sums would not be exact
 SEEDS = (0x9E3779B9, 0x85EBCA6B)
-GROUPS = (256, 64, 1024)  # work-items of a work-group; of blocks, which have one, the first stands for all
-HELD_GROUP = 1024  # work-items of a work-group where their number is fixed
-LARGE = 16 * MIB  # bytes of an array from which the launch's idle ends are little
-EIGHT = 8  # elements of a work-item that fills an array or looks at one
-WINDOW = 4096  # elements that the host compares by itself at each end of an array
+GROUPS = (256, 64, 1024)  # of work-items; blocks have one work-item, and the first stands for all
+HELD_GROUP = 1024  # work-items where the number of work-groups is fixed
+LARGE = 16 * MIB  # from here on the idle ends of launches are negligible
+EIGHT = 8  # of a work-item that fills or checks an array
+WINDOW = 4096  # elements at each end of an array that the host compares too
 
 
 def value(index: Array, seed: int, levels: int) -> Array:
@@ -41,27 +41,29 @@ def _where(
     sums = op in SUMS
     if sums != (order != "item") or (sums and nontemporal):
         return False
-    # one work-item a group: its size has no meaning
+    # a group of one work-item: the axis has no meaning
     return not (order == "blocked" and work_group != GROUPS[0])
 
 
 def _thin(info: DeviceInfo, op: str, array_bytes: int, dtype: str, order: str, **_: Value) -> bool:
-    """Every operation over the largest arrays, and one that writes and one that reads over smaller ones. Sums in the order of
-    the kind: a core wants one contiguous block (the other way has been seen at 0.03 to 0.8 of its bandwidth), and a GPU's
-    neighbours want neighbouring addresses."""
+    """Points of the default subset: every operation over the largest arrays, one that writes and one that reads over smaller
+    ones. Sums use the order of the device's kind: a core needs one contiguous block (the other order reached 0.03 to 0.8 of
+    its bandwidth), and a GPU's neighbours need neighbouring addresses."""
     if order == ("strided" if info.kind == "cpu" else "blocked"):
         return False
     return array_bytes == headline_bytes(info) or (op in ("triad", "read") and dtype == "double")
 
 
 def _stores(info: DeviceInfo) -> tuple[int, ...]:
-    """The search for the best begins with the first: on CPUs non-temporal stores and, below, vectors. Either alone is often no
-    better than neither, since runtimes do not vectorise non-temporal stores, so a search from neither would not get there."""
+    """Kinds of stores; the search for the best configuration starts with the first: on CPUs non-temporal stores with vectors.
+    Either of them alone is often no better than neither, since runtimes do not vectorise non-temporal stores, so a search from
+    neither would not find both."""
     return (1, 0) if info.kind == "cpu" else (0, 1)
 
 
 def _widths(info: DeviceInfo) -> tuple[int, ...]:
-    """A CPU's line of doubles first; on GPUs the 16 bytes that a work-item can load at once, and more for sums."""
+    """Widths of vectors: on CPUs first a cache line of doubles; on GPUs first the 16 bytes that a work-item can load at once,
+    and more for sums."""
     return (8, 4) if info.kind == "cpu" else (2, 4, 1)
 
 
@@ -80,7 +82,7 @@ def _scaling(info: DeviceInfo) -> dict[str, Value]:
         "dtype": "double" if "fp64" in info.features else "float",
         "array_bytes": headline_bytes(info),
     }
-    # where the number of work-groups is fixed, large ones: a compute unit is to have one
+    # large work-groups where their number is fixed: a compute unit has one
     return point if info.work_groups is None else {**point, "work_group": min(HELD_GROUP, info.max_work_group)}
 
 
@@ -99,7 +101,8 @@ def _scaling(info: DeviceInfo) -> dict[str, Value]:
     thin=_thin,
     x="array_bytes",
     scaling=_scaling,
-    processes=lambda info, array_bytes, **_: AFRESH if array_bytes < headline_bytes(info) else 1,  # what caches decide
+    # pages decide what caches hold
+    processes=lambda info, array_bytes, **_: AFRESH if array_bytes < headline_bytes(info) else 1,
     op=axis(*OPS),
     dtype=axis("double", "float", needs={"double": ["fp64"]}),
     array_bytes=axis_of(_sizes),
@@ -113,10 +116,10 @@ def stream(
 ) -> Work:
     """Bandwidth of global memory: copy, scale, add, triad, write, dot and read.
 
-    The largest arrays are too large for any cache; smaller ones show what caches give.
-    Bytes are counted as STREAM does: every array read or written once, no write-allocate. Results are compared exactly, on the
-    device element by element and by the host at both ends. Raises Skip for a width that is none of OpenCL C's, a
-    work-group over the device's largest, and sizes that cannot be verified.
+    The largest arrays are too large for any cache; smaller ones show the bandwidth of caches. Bytes are counted as in STREAM:
+    every array read or written once, without write-allocate. Results are compared exactly, element by element on the device
+    and at both ends by the host. Raises Skip for a width that OpenCL C does not have, a work-group larger than the device's
+    largest, and sizes that cannot be verified.
     """
     if width not in WIDTHS:
         raise Skip(f"OpenCL C has no vector of {width} that is packed: choose from {', '.join(map(str, WIDTHS))}")
@@ -144,7 +147,7 @@ def stream(
     levels = _exact_levels(scalar, elements // lanes) if sums else LEVELS
     arrays = _Arrays(device, device.build(kernel_source("stream"), **common), scalar, elements, levels)
     inputs = [arrays.filled(number) for number in range(READS[op])]
-    # kept from point to point: most of the time of a short one went into touching new pages
+    # kept from point to point: touching new pages took most of a short point's time
     out = device.alloc(lanes * scalar.itemsize) if sums else device.kept("stream a", elements * scalar.itemsize)
     b, c = (inputs[0], inputs[-1]) if inputs else (out, out)
     if sums:
@@ -178,7 +181,7 @@ def _exact_levels(scalar: np.dtype[np.generic], additions: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Arrays:
-    """The inputs b and c, whose elements a formula says, and what outputs must be by that formula."""
+    """The inputs b and c, whose elements follow a formula, and the expected outputs by that formula."""
 
     device: Device
     kernels: Mapping[str, Kernel]
@@ -194,7 +197,7 @@ class _Arrays:
         return buffer
 
     def check(self, op: str, out: Buffer) -> Callable[[], None]:
-        """Compares every element of what was written, on the device, and both ends by the host."""
+        """Compares every element of the output on the device, and both ends by the host."""
         wrong = self.device.alloc(4)
         times_b, times_c, plus = (np.uint32(times) for times in TERMS[op])
 
@@ -204,7 +207,7 @@ class _Arrays:
             self.device.run([Launch(self.kernels["verify"], (out, np.uint64(self.elements), *terms, wrong), self._eights())])
             count = int(self.device.download(wrong, np.uint32, 1)[0])
             assert count == 0, f"{count} of {self.elements} elements of {op} are wrong"
-            # the device's own word is not enough: look at both ends from the host
+            # the device does not check itself alone: the host compares both ends
             size = min(WINDOW, self.elements)
             for first in (0, self.elements - size):
                 b, c = (value(np.arange(first, first + size), int(seed), self.levels) for seed in self._seeds())
@@ -215,7 +218,7 @@ class _Arrays:
         return check
 
     def sum_check(self, op: str, out: Buffer, lanes: int) -> Callable[[], None]:
-        """Compares the sum of what all lanes have with the sum in integers of what the formula says."""
+        """Compares the sum over all lanes with the integer sum of the formula."""
         expected: list[int] = []
 
         def check() -> None:
@@ -231,7 +234,7 @@ class _Arrays:
         return check
 
     def _seeds(self) -> tuple[np.uint32, np.uint32]:
-        """Of the two inputs, in this process."""
+        """Seeds of the two inputs in this process."""
         b, c = (np.uint32((seed + self.device.seed) % 2**32) for seed in SEEDS)
         return b, c
 

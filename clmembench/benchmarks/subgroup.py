@@ -1,4 +1,5 @@
-"""How each memory answers one work-item, a sub-group and many: dependent loads side by side, in several patterns."""
+"""Latency of each memory for one work-item, a sub-group and many: concurrent chains of dependent loads, in several
+patterns."""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ from clmembench.benchmarks.chase.pchase import random_cycle
 from clmembench.model import Array, Device, DeviceInfo, Launch, Local, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
 
-WORDS = 2048  # of the table: 8 KiB, as in Fang et al., section 3.2
-PRIVATE_WORDS = 512  # of a work-item's own copy of it, of which drivers set one aside for every work-item that may run
+WORDS = 2048  # 8 KiB, as in Fang et al., section 3.2
+PRIVATE_WORDS = 512  # drivers reserve a private copy for every work-item that may run
 STEPS_A_BLOCK = 16  # as unrolled in subgroup.cl
-WIDTH = 32  # work-items that stand for a sub-group where the device does not say how wide its own are
-LINE_SHIFTS = (4, 32, 64, 124)  # bytes by which the first word of a sub-group lies off a line's beginning
+WIDTH = 32  # where the device does not report the width of sub-groups
+LINE_SHIFTS = (4, 32, 64, 124)  # from the start of a line to a sub-group's first word
 MEMORIES = ("register", "private", "local", "constant", "constant_array", "global", "global_cg", "image")
 PATTERNS = ("consecutive", "shifted", "permuted", "scattered")
 FACTOR, ADDEND = 0x9E3779B1, 0x7F4A7C15
@@ -26,12 +27,12 @@ ACCESS = replace(LATENCY, name="access_latency")
 
 
 def width(info: DeviceInfo) -> int:
-    """Work-items that are looked at as a sub-group: as many as the device says, else 32, and no more than a work-group has."""
+    """Work-items that are treated as a sub-group: the device's claim, else 32, and at most a work-group."""
     return min(info.sub_group_items or WIDTH, info.max_work_group)
 
 
 def _degrees(info: DeviceInfo) -> tuple[int, ...]:
-    """On CPUs none between one and all: work-items that take turns do not notice."""
+    """Work-items that read the same word; on CPUs only one and all, since work-items there run one after the other."""
     every = tuple(1 << k for k in range(width(info).bit_length()))
     return every if info.kind != "cpu" else (1, every[-1])
 
@@ -52,7 +53,7 @@ def _many(info: DeviceInfo) -> int:
 
 
 def _groups(info: DeviceInfo) -> tuple[int, ...]:
-    """Of a compute unit 1, 4 and 8, which fill one where 64 sub-groups can run on it."""
+    """1, 4 and 8 work-groups a compute unit; 8 fill a unit that can run 64 sub-groups."""
     units = info.compute_units
     return tuple(dict.fromkeys((1, *(n * units for n in ((1, 4, 8) if info.kind != "cpu" else (1,))))))
 
@@ -62,12 +63,13 @@ def _where(info: DeviceInfo, memory: str, pattern: str, degree: int, shift_bytes
         return False
     if items == 1 and (pattern != "consecutive" or groups > 1):
         return False
-    # work-items that share nothing have no pattern between them, and a register's is none of memory
+    # work-items that share nothing have no common pattern, and a register has no memory
     return not (memory in ("register", "private") and pattern != "consecutive") and not (memory == "register" and degree > 1)
 
 
 def _thin(info: DeviceInfo, memory: str, pattern: str, degree: int, shift_bytes: int, items: int, groups: int) -> bool:
-    """Every pattern of one sub-group; the extremes of them over more work-items, and over groups of eight sub-groups."""
+    """Points of the default subset: every pattern for one sub-group; the extreme patterns for more work-items, and for groups
+    of eight sub-groups."""
     wide = width(info)
     extreme = degree in (1, wide) and pattern in ("consecutive", "scattered")
     if memory == "register":
@@ -95,22 +97,22 @@ def _thin(info: DeviceInfo, memory: str, pattern: str, degree: int, shift_bytes:
     groups=axis_of(_groups),
 )
 def subgroup(device: Device, memory: str, pattern: str, degree: int, shift_bytes: int, items: int, groups: int) -> Slope:
-    """Time that work-items side by side wait for each of their dependent loads, by memory and by pattern between them.
+    """Latency of dependent loads by concurrent work-items, by memory and by access pattern across work-items.
 
-    Each work-item follows a chain of loads in a table of 2048 words (512 where it is private), whose words say where the next
-    one is: `groups` work-groups of `items` work-items do so at the same time, and the time is that of one load of all of them.
-    In the table every word leads to itself, except where it is said otherwise.
+    Each work-item follows a chain of loads in a table of 2048 words (512 where it is private); each word holds the place of
+    the next. `groups` work-groups of `items` work-items do so at the same time, and the latency is that of one load by all of
+    them. Every word of the table leads to itself, unless stated otherwise.
 
-    pattern consecutive: neighbouring work-items read neighbouring words, `degree` of them each word (a broadcast where that is
-    above 1). shifted: the same, from `shift_bytes` on. permuted: within a sub-group's words in an order that changes with each
-    load (Fang's case 2). scattered: each work-item in its own column, in rows of a sub-group's words that differ and
-    change with each load (Fang's case 3). A private array is each work-item's own: `degree` then says how many have the same
-    index.
+    pattern consecutive: neighbouring work-items read neighbouring words, `degree` of them each word (a broadcast if above 1).
+    shifted: the same, from `shift_bytes` on. permuted: within a sub-group's words, in an order that changes with each load
+    (Fang's case 2). scattered: each work-item in its own column, in rows of a sub-group's words that differ and change with
+    each load (Fang's case 3). A private array belongs to one work-item: `degree` is then the number of work-items with the
+    same index.
 
-    memory constant is a buffer in constant memory, constant_array an array of the program; global goes through L1 and global_cg
-    past it, from a table of each work-group's own; image is an image1d_buffer. register has no load: one operation (a
-    multiplication and an addition) that reads what the last one wrote. Where each chain has led is verified. Raises Skip for a
-    work-group that the device cannot run.
+    memory constant is a buffer in constant memory, constant_array an array of program scope; global loads through L1 and
+    global_cg past it, from a table of each work-group's own; image is an image1d_buffer. register has no load: one operation
+    (a multiplication and an addition) that reads the result of the last one. The end of each chain is verified. Raises Skip
+    for a work-group that the device cannot run.
     """
     table, start = laid_out(memory, pattern, degree, shift_bytes, items, width(device.info), device.seed)
     return _followed(device, memory, table, start, groups)
@@ -125,17 +127,18 @@ def subgroup(device: Device, memory: str, pattern: str, degree: int, shift_bytes
     step=axis(*(1 << k for k in range(11))),
 )
 def step_latency(device: Device, memory: str, step: int) -> Slope:
-    """Load-to-use latency of one work-item that goes through 2048 words in equal steps.
+    """Load-to-use latency of one work-item that reads 2048 words in equal steps.
 
-    Each word leads to the one `step` words on, round the end of the table. Small steps stay in a line that was just loaded, and
-    large ones come back to the same few lines: what differs between steps is the cost of a new line of the nearest cache.
+    Each word leads to the one `step` words on, modulo the length of the table. Small steps stay in a line that was just
+    loaded, and large ones return to the same few lines: the difference between steps is the cost of a new line of the nearest
+    cache.
     """
     index = np.arange(WORDS)
     return _followed(device, memory, (index + step) % WORDS, np.zeros(1, np.int64), 1)
 
 
 def laid_out(memory: str, pattern: str, degree: int, shift_bytes: int, items: int, wide: int, seed: int) -> tuple[Array, Array]:
-    """The table's words as indices of the next, shape (words,), and the index where each work-item begins, shape (items,)."""
+    """The table as indices of the next word, shape (words,), and the start index of each work-item, shape (items,)."""
     words = PRIVATE_WORDS if memory == "private" else WORDS
     index, item = np.arange(words), np.arange(items)
     rng = np.random.default_rng(seed)
@@ -143,7 +146,7 @@ def laid_out(memory: str, pattern: str, degree: int, shift_bytes: int, items: in
         return np.concatenate([first + _cycle(wide, rng) for first in range(0, words, wide)]), item
     if pattern == "scattered":
         rows = words // wide
-        columns = np.stack([_cycle(rows, rng) for _ in range(wide)], axis=1)  # of each row and column, the row that follows
+        columns = np.stack([_cycle(rows, rng) for _ in range(wide)], axis=1)  # for each row and column, the next row
         first = np.stack(
             [rng.permutation(rows)[:wide] if rows >= wide else rng.integers(rows, size=wide) for _ in range(-(-items // wide))]
         )
@@ -152,12 +155,12 @@ def laid_out(memory: str, pattern: str, degree: int, shift_bytes: int, items: in
 
 
 def _cycle(count: int, rng: np.random.Generator) -> Array:
-    """Each number's successor in one random cycle through all of them."""
+    """The successor of each number in one random cycle through all of them."""
     return random_cycle(count, int(rng.integers(1 << 31)))[1].astype(np.int64)
 
 
 def after(table: Array, start: Array, steps: int) -> Array:
-    """Where chains are after that many steps, by squaring the table; shape of `start`."""
+    """The places of chains after `steps` steps, by repeated squaring of the table; shape of `start`."""
     place, power = start, table
     while steps:
         if steps & 1:
@@ -167,11 +170,11 @@ def after(table: Array, start: Array, steps: int) -> Array:
 
 
 def _followed(device: Device, memory: str, table: Array, start: Array, groups: int) -> Slope:
-    """The chains of a table in a memory, from these starts in each of the work-groups."""
+    """The slope over chains of a table in a memory, from these starts in each work-group."""
     items = start.size
     if items > device.info.max_work_group:
         raise Skip(f"a work-group of {items} is over this device's {device.info.max_work_group} work-items")
-    unit = 1 if memory in ("image", "private", "register") else 4  # what a place is counted in
+    unit = 1 if memory in ("image", "private", "register") else 4  # the unit of a place
     text, args = _placed(device, memory, (unit * table).astype(np.uint32), groups)
     ptx = "ptx" in device.info.features
     kernel = device.build(text + kernel_source("subgroup"), **{f"MEMORY_{memory}": 1}, WORDS=table.size, PTX=ptx)["follow"]
@@ -194,7 +197,7 @@ def _followed(device: Device, memory: str, table: Array, start: Array, groups: i
 
 
 def _placed(device: Device, memory: str, cells: Array, groups: int) -> tuple[str, tuple[Any, ...]]:
-    """What comes before the kernel's text, and its first arguments."""
+    """The text in front of the kernel's source, and the kernel's first arguments."""
     if memory == "register":
         return "", (np.uint32(FACTOR), np.uint32(ADDEND))
     if memory == "image":

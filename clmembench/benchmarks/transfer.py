@@ -1,4 +1,4 @@
-"""B6: the host link: its bandwidth in either direction and both, and the latency of small copies."""
+"""B6: bandwidth of the host link in each direction and in both, and latency of small copies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DUPLEX = Metric("duplex_bandwidth", "GB/s", "nbytes", "rate", "higher", peak="li
 LATENCY = Metric("transfer_latency", "us", "ops", "cost", "lower", scale=1e-3)
 ZERO_COPY = Metric("zero_copy_map", "ns", "ops", "cost", "lower")
 SEED = 0x2545F491
-BATCH_BYTES = 2 << 30  # of copies back to back: beside them what starting and waiting cost, some 10 us, is under 0.1%
+BATCH_BYTES = 2 << 30  # of back-to-back copies: starting and waiting, some 10 us, are under 0.1%
 MOST_COPIES = 256
 BLOCK_WORDS = 1 << 18  # 1 MiB, which stays in a cache
 WITHIN = "host and device share memory: this is a copy within it, not a link"
@@ -30,19 +30,19 @@ MEMORIES = ("pinned", "pageable", "mapped")
 
 
 def pattern(words: int, seed: int, first: int = 0) -> Array:
-    """The words from the first on that transfer.cl's pattern writes, shape (words,), uint32."""
+    """The words of transfer.cl's pattern from index `first` on, shape (words,), uint32."""
     return np.arange(first, first + words, dtype=np.uint32) * np.uint32(2654435761) ^ np.uint32(seed)
 
 
 def write(view: Array, seed: int) -> None:
-    """Fill an array of uint32 with the pattern."""
+    """Fills an array of uint32 with the pattern."""
     for first in range(0, len(view), BLOCK_WORDS):
         block = view[first : first + BLOCK_WORDS]
         block[:] = pattern(len(block), seed, first)
 
 
 def holds(view: Array, seed: int) -> bool:
-    """Whether an array of uint32 is the pattern throughout."""
+    """Whether an array of uint32 equals the pattern."""
     blocks = ((view[first : first + BLOCK_WORDS], first) for first in range(0, len(view), BLOCK_WORDS))
     return all(np.array_equal(block, pattern(len(block), seed, first)) for block, first in blocks)
 
@@ -58,7 +58,7 @@ def _where(info: DeviceInfo, direction: str, memory: str, array_bytes: int) -> b
 
 
 def zero_copy(device: Device) -> bool:
-    """Whether a kernel sees a mapped buffer at the host's own address: then mapping certainly moves nothing."""
+    """Whether a kernel sees a mapped buffer at the host's own address, so that mapping moves no data."""
     buffer = device.alloc(64, "mapped")
     device.run([Launch(device.build(kernel_source("transfer"))["address"], (buffer,), (1,), (1,))])
     seen = int(device.download(buffer, np.uint64, 1)[0])
@@ -79,19 +79,19 @@ def zero_copy(device: Device) -> bool:
     },
     where=_where,
     x="array_bytes",
-    version=3,  # 1 and 2 timed one copy, and so starting it and waiting for it too
-    least_s=0.4,  # other devices of the host take their share of its links for tenths of seconds
+    version=3,  # versions 1 and 2 timed one copy, with its start and the wait for it
+    least_s=0.4,  # other devices of the host use its links for tenths of seconds
     direction=axis(*DIRECTIONS),
     memory=axis(*MEMORIES),
     array_bytes=axis_of(_sizes),
 )
 def transfer(device: Device, direction: str, memory: str, array_bytes: int) -> Work:
-    """Bandwidth between host and device, one direction's bytes over the host's time until they have arrived.
+    """Bandwidth between host and device: bytes of one direction over the host's time until all have arrived.
 
-    From pinned memory to a device with memory of its own: as many copies back to back as make 2 GiB (at most 256), waited for
-    once; transfer_latency has what one alone takes. Otherwise one copy. Both directions run on two queues and count the bytes
-    of both. Mapped memory is timed as map plus unmap; where host and device share memory, its latency is the result instead of
-    a bandwidth. Whole words of 4 B are moved.
+    From pinned memory to a device with its own memory: as many back-to-back copies as make 2 GiB (at most 256), waited for
+    once; transfer_latency measures a single one. Otherwise one copy. Both directions run on two queues, and the bytes of both
+    count. Mapped memory is timed as map plus unmap; where host and device share memory, the result is its latency instead of a
+    bandwidth. Whole words of 4 B are moved.
     """
     array_bytes = array_bytes // 4 * 4
     if memory == "mapped":
@@ -119,9 +119,10 @@ def transfer(device: Device, direction: str, memory: str, array_bytes: int) -> W
     array_bytes=axis(4, 1 * KIB, 16 * KIB, 64 * KIB),
 )
 def transfer_latency(device: Device, direction: str, memory: str, array_bytes: int) -> Work:
-    """Time of one small copy between host and device, until the host has it or may use its array again, by the host's clock.
+    """Latency of one small copy between host and device, until the host may use its array again, by the host's clock.
 
-    One call that returns when the copy is done; Python's part is that of launch_call, once. Whole words of 4 B are moved.
+    One call that returns when the copy is complete; its host-side overhead is that of one launch_call. Whole words of 4 B are
+    moved.
     """
     array_bytes = array_bytes // 4 * 4
     work = copied(device, direction, memory == "pinned", array_bytes, 0, blocking=True)
@@ -133,7 +134,7 @@ def _plain(info: DeviceInfo) -> tuple[str, ...]:
 
 
 def copied(device: Device, direction: str, pinned: bool, nbytes: int, queue: int, blocking: bool) -> Work:
-    """One copy one way, of whole words, and the check that all of it arrived."""
+    """One copy of whole words in one direction, and the check that all of it arrived."""
     kernels = device.build(kernel_source("transfer"))
     words, seed = nbytes // 4, SEED + device.seed
     buffer, array = device.alloc(nbytes), device.host_array(nbytes, pinned)
@@ -163,7 +164,7 @@ def copied(device: Device, direction: str, pinned: bool, nbytes: int, queue: int
 
 
 def _together(copies: Sequence[Work], times: int) -> Work:
-    """So many of each, one of each in turn."""
+    """`count` copies of each direction, interleaved one by one."""
 
     def check() -> None:
         for work in copies:
@@ -209,7 +210,8 @@ def _mapped(device: Device, direction: str, array_bytes: int) -> Work:
 
 
 def _after_a_pass(device: Device, commands: tuple[Command, ...], check: Callable[[], None]) -> Callable[[], None]:
-    """The check leaves poison behind, so run a pass before each one but the first, which follows the runner's own."""
+    """The check, preceded by a pass except the first time, when the runner has just made one: the check itself leaves poison
+    behind."""
     seen: list[bool] = []
 
     def again() -> None:

@@ -1,4 +1,4 @@
-"""How much of a copy between host and device hides behind a kernel, or two such copies behind each other."""
+"""Overlap of a copy between host and device with a kernel, or with a copy in the other direction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HIDDEN = Metric("hidden", "%", "nbytes", "overlap", "higher", scale=100)
 FACTOR, ADDEND = 1664525, 1013904223
 CHAIN = 1 << 6  # dependent operations of a work-item, which the runner multiplies
 GROUP = 256
-GROUPS = 8  # to a compute unit
+GROUPS = 8  # on a compute unit
 BEHIND = ("arithmetic", "streaming", "copy_back")
 SCHEDULED = "host and device share memory: the same cores copy and compute, so what hides is how their threads were scheduled, "
 SCHEDULED += "which differs from process to process by more than an interval within one says"
@@ -35,12 +35,12 @@ def _bytes(info: DeviceInfo) -> int:
     array_bytes=axis_of(lambda info: (_bytes(info),)),
 )
 def transfer_overlap(device: Device, direction: str, behind: str, array_bytes: int) -> Overlap:
-    """Share of a pinned copy's time that passes while something else runs: the two alone, and both at once, in turn.
+    """Share of a pinned copy's time that overlaps with other work: each alone and both at once, interleaved.
 
-    What they save by running at once over the time of the shorter one: 100% where it costs nothing, 0% where they run one
-    after the other, by the host's clock. Behind arithmetic: a kernel of dependent operations, on all compute units. Behind
-    streaming: kernels that copy device memory. Behind copy_back: copies the other way. So much of these as lasts about as long
-    as the copy. The copy is on a queue of its own, and is enqueued first.
+    The time that concurrency saves over the time of the shorter of the two, by the host's clock: 100% where the shorter one is
+    free, 0% where they run one after the other. arithmetic: a kernel of dependent operations on all compute units. streaming:
+    kernels that copy device memory. copy_back: copies in the other direction. The other work is sized to last about as long as
+    the copy. The copy has its own queue, and is enqueued first.
     """
     array_bytes = array_bytes // 16 * 16
     copy = copied(device, direction, True, array_bytes, 0, blocking=False)

@@ -1,4 +1,4 @@
-"""Matrix transposition straight and through local memory, padded or not: what bank conflicts cost a real kernel."""
+"""Matrix transposition directly and through local memory, padded or not: the cost of bank conflicts in a real kernel."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from clmembench.benchmarks import BANDWIDTH, axis, axis_of, benchmark, headline_
 from clmembench.model import Device, DeviceInfo, Launch, Metric, Skip, Work
 from clmembench.resources import kernel_source
 
-TILE = 32  # words of a tile's side
-ROWS = 8  # of work-items of a work-group
-PADS = {"direct": 0, "tile": 0, "padded": 1}  # way: words that a row of the tile has too many
-LARGEST = {"cpu": 2048}  # side of a matrix; of others 8192
+TILE = 32  # words
+ROWS = 8  # of work-items
+PADS = {"direct": 0, "tile": 0, "padded": 1}  # extra words in a row of the tile
+LARGEST = {"cpu": 2048}  # words; 8192 on other devices
 THROUGHPUT: Metric = replace(BANDWIDTH, name="throughput")
 
 
 def _sides(info: DeviceInfo) -> tuple[int, ...]:
-    """The largest power of two, up to LARGEST, whose matrix is no larger than the headline arrays; and one that no tile
-    divides, just below half of it."""
+    """The largest power of two, up to MAX_SIDE, whose matrix is no larger than the headline arrays; and a side just below half
+    of it that no tile divides."""
     words = max(1, headline_bytes(info) // 4)
     side = min(LARGEST.get(info.kind, 8192), 1 << (words.bit_length() - 1) // 2)
     return side, max(1, side // 2 - 1)
@@ -34,12 +34,12 @@ def _sides(info: DeviceInfo) -> tuple[int, ...]:
     way=axis(*PADS),
 )
 def transpose(device: Device, n: int, way: str) -> Work:
-    """Transposition of an n x n matrix of 4-byte words: direct, through a [32][32] tile in local memory, or a [32][33] one.
+    """Throughput of transposing an n x n matrix of 4-byte words, directly or through a [32][32] or [32][33] local tile.
 
-    direct: what is read row by row is written column by column, or the other way round. tile: both are rows, and the tile is
-    written by rows and read by columns, whose words all lie in one of 32 banks. padded: the tile's rows have a word more, so
-    that its columns lie in all banks. Bytes are those of the matrix, read and written once each. Every element is compared.
-    Raises Skip for a matrix that no buffer, or a work-group of 32 x 8 that no device, suits.
+    direct: rows are read and columns written, or the other way round. tile: rows are read and written, and the tile is written
+    by rows and read by columns, whose words all lie in one of 32 banks. padded: the tile's rows have an extra word, so that its
+    columns lie in all banks. Bytes are those of the matrix, read and written once each. Every element is compared. Raises Skip
+    for a matrix that fits no buffer, or a device without work-groups of 32 x 8.
     """
     if way not in PADS:
         raise Skip(f"no way of transposing is called {way}: choose from {', '.join(PADS)}")
@@ -58,7 +58,7 @@ def transpose(device: Device, n: int, way: str) -> Work:
         device.run([Launch(kernels["verify"], (turned, wrong, side), (n * n,))])
         count = int(device.download(wrong, np.uint32, 1)[0])
         assert count == 0, f"{count} of {n * n} elements are not those of the transposed matrix"
-        # the device's own word is not enough: look at the first row from the host
+        # the device does not check itself alone: the host compares the first row
         first = device.download(turned, np.uint32, n)
         wanted = (np.arange(n, dtype=np.uint64) * n * 2654435761 + 1).astype(np.uint32)
         assert np.array_equal(first, wanted), "the first row is not the first column that was, as the host sees it"

@@ -1,4 +1,4 @@
-"""One probe of a memory hierarchy: the latency of a lap of addresses, by a chase through any memory space."""
+"""Latency of one probe of a memory hierarchy: a chase over a lap of addresses in any memory space."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from clmembench.model import Command, Device, DeviceInfo, Launch, Local, Metric,
 from clmembench.model.address_patterns import NODE_BYTES
 
 STEPS_A_BLOCK = 16  # as unrolled in chase.cl
-FULL_LAPS_TO = 1 << 13  # nodes; up to here both ends are whole laps, so that an L1 that a launch finds empty cancels
-PART_LAP = 1 << 11  # steps of the near end where the set is larger than any L1
-ALONE_TO = 64 * MIB  # bytes of lines, or twice the cache that the device claims: one work-item warms what its core may keep
+FULL_LAPS_TO = 1 << 13  # up to here both ends are whole laps: misses of an empty L1 cancel
+PART_LAP = 1 << 11  # steps of the near end where the set exceeds any L1
+ALONE_TO = 64 * MIB  # bytes of lines, or twice the claimed cache: warmed by one work-item
 COUNTERS = {"ptx": 1, "tsc": 2}  # feature: TICKS in chase.cl
-WINDOWS = 64  # a launch is timed in, where a counter is read between fences: what disturbs a CPU leaves some of them alone
-SHORT, LONG = 1 << 11, 5 << 11  # dependent operations: such chains beside the windows tell what a tick is
-COSTS = 32  # empty brackets a launch
-CHAIN_OPS = 1 << 14  # dependent operations that say how many ticks a cycle of the core is
-WINDOW_BYTES = 14 << 10  # of local memory for what is recorded: where it is cut from L1, no more than the least cut
+WINDOWS = 64  # of a launch, on CPUs with a fence: a disturbance leaves some undisturbed
+SHORT, LONG = 1 << 11, 5 << 11  # chains beside the windows calibrate the tick
+COSTS = 32  # in each launch
+CHAIN_OPS = 1 << 14  # dependent operations that calibrate the tick against the core clock
+WINDOW_BYTES = 14 << 10  # of local memory for recorded accesses: no more than the smallest carve-out
 LEAST_FLUSH = 64 * MIB
 GPU_FLUSH = 256 * MIB
 
@@ -64,25 +64,25 @@ TRACED = Metric("traced_pass", "ns", "ops", "cost", "lower", only={"mode": ("tra
     cold=axis(False, True),
 )
 def chase(device: Device, **params: Value) -> Prepared:
-    """Latency of a memory space, where and in the order that a probe says: asked by plans, not by a grid.
+    """Latency of a memory space over a lap of addresses that a plan chooses, such as the inquiry of topology.
 
-    One work-item follows a lap, a chain in which each node holds where the next one is: in global and local memory its absolute
-    address, from a base aligned to 2 MiB, elsewhere its number, so that the latency includes what makes an address of it. A
-    private array, and local memory, are filled by each launch.
+    One work-item follows a lap, a chain in which each node holds the location of the next: in global and local memory its
+    absolute address, from a base aligned to 2 MiB, elsewhere its number, so that the latency includes the computation of an
+    address from it. Each launch fills a private array, and local memory, itself.
 
     mode lap: the slope of time over steps in the steady state; each launch resumes where the last one ended, after a whole warm
-    lap. Where fences keep a core from running ahead of the counter, a launch is also timed in windows of at least a lap each:
-    on a busy host some of them are left alone. `windows` has the steps of one, by how many operations short and long chains
-    differ, the ticks of such chains in turn, before and after, and then those of each window.
+    lap. Where fences order the reading of the counter, a launch is also timed in windows of at least a lap each: on a busy host
+    some of them are undisturbed. `windows` has the steps of a window, by how many operations a long chain exceeds a short one,
+    the ticks of alternating chains before and after, and the ticks of each window.
 
-    mode trace: the ticks of each of `record` accesses after the first `skip`, kept in local memory, where a store of what was
-    loaded comes before the second reading of the counter, and fences around both where cores run ahead; with them the cost of a
+    mode trace: the ticks of each of `record` accesses after the first `skip`, kept in local memory. A store of the loaded value
+    precedes the second reading of the counter, with fences around both on out-of-order cores. Also read are the cost of a
     bracket without an access (`cost`), the offset that each access led to, modulo 4 GiB (`visited`), and the ticks of dependent
-    operations (`chain`: how many, and ticks). Where local memory is too small for all, later launches skip more. Its metric is
-    the time of a pass over its accesses, launches and readings of the counter included, and no latency.
+    operations (`chain`: their number, and ticks). Where local memory is too small for all accesses, further launches skip more.
+    The metric is the time of a pass over the accesses, including launches and readings of the counter; it is no latency.
 
-    cold: before, more than any cache holds is written and read. All probes of a process use one buffer, and so the same pages,
-    until one needs a larger one. Raises Skip for a space that the device has not, or a lap that does not fit into it.
+    cold: more data than any cache holds are written and read before. All probes of a process use one buffer, and so the same
+    pages, until one needs a larger buffer. Raises Skip for a space that the device lacks, or a lap that does not fit into it.
     """
     probe = Probe.of(params)
     return _trace(device, probe) if probe.mode == "trace" else _lap(device, probe)
@@ -131,8 +131,8 @@ def _lap(device: Device, probe: Probe) -> Slope:
 
 
 def _windowed(device: Device, chain: Chain) -> Callable[[int], tuple[tuple[Any, ...], Mapping[str, Read]]]:
-    """What else the kernel is given, by the number of blocks of a launch, to time it in windows, and what is read of them:
-    nothing where the device has no fence, or where a launch is no two laps."""
+    """A function from the number of blocks of a launch to the further arguments that time it in windows, and to what is read of
+    them: nothing where the device has no fence, or where a launch is shorter than two laps."""
     if not _defines(device.info)["FENCE"]:
         return lambda blocks: ((), {})
     noted = device.kept("chase windows", 4 * (NOTED + CHAINS + WINDOWS + 1))
@@ -199,14 +199,14 @@ def _trace(device: Device, probe: Probe) -> Work:
 
 
 def _defines(info: DeviceInfo) -> dict[str, Value]:
-    """The same for laps and traces, so that both are compiled once."""
+    """Definitions for laps and traces alike, so that both are compiled once."""
     counter = next((number for name, number in COUNTERS.items() if name in info.features), 0)
-    own = {"COSTS": COSTS, "CHAINS": CHAINS, "SHORT": SHORT, "LONG": LONG}
+    own = {"COSTS": COSTS, "CHAIN_TICKS": CHAINS, "SHORT_CHAIN": SHORT, "LONG_CHAIN": LONG}
     return {"TICKS": counter, "FENCE": "fence" in info.features, **own}
 
 
 def _window(info: DeviceInfo, record: int, access_bytes: int, taken: int) -> int:
-    """How many accesses a launch records."""
+    """Accesses that one launch records."""
     room = min(WINDOW_BYTES, info.local_mem_bytes - 1024 - taken) // access_bytes
     if room < COSTS:
         raise Skip(f"{taken} B of local memory for the chain leave too little for what is recorded")
@@ -214,13 +214,13 @@ def _window(info: DeviceInfo, record: int, access_bytes: int, taken: int) -> int
 
 
 def flush_bytes(info: DeviceInfo) -> int:
-    """More than any cache holds: on CPUs four times what the last one is claimed to be."""
+    """Bytes that exceed any cache: on CPUs four times the claimed size of the last one."""
     wanted = max(LEAST_FLUSH, 4 * info.cache_bytes) if info.kind == "cpu" else GPU_FLUSH
     return min(wanted, info.max_alloc_bytes)
 
 
 def _flush(device: Device, chain: Chain) -> tuple[Command, ...]:
-    """Write and read more than any cache holds, by all compute units."""
+    """Commands that write and read more than any cache holds, on all compute units."""
     nbytes = flush_bytes(device.info)
     words, out = device.kept("chase flush", nbytes), device.kept("chase never", 8)
     items = (nbytes // NODE_BYTES,)

@@ -1,4 +1,4 @@
-"""Where lines lie in the last-level cache: latency from each compute unit to each line; on CPUs from one core."""
+"""Location of lines in the last-level cache: latency from each compute unit to each line; on CPUs from one core."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from clmembench.model import Array, Command, Device, DeviceInfo, Fill, Launch, R
 from clmembench.resources import kernel_source
 
 LINES = 256
-SPREAD_BYTES = 16 * MIB  # eight pages of 2 MiB: no TLB is left
+SPREAD_BYTES = 16 * MIB  # eight pages of 2 MiB: within any TLB
 SPACING = 128  # no two nodes in one line
-STEPS = 4  # accesses to a line at the near end
-MOST_STEPS = 1 << 16  # at the far end: a unit's row is a launch, and must not keep the device for seconds
+STEPS = 4  # accesses to a line
+MOST_STEPS = 1 << 16  # a unit's row is one launch, which must not block the device for seconds
 PATIENCE = 20_000
-GROUPS_A_UNIT = 8  # more than enough that each unit gets one, few enough that all run at once
-NOWHERE = 0xFF  # fills the unit of a row that no work-group was there to measure
-LEAST_CACHE = 4 * MIB  # of a CPU: less is what the cores' own caches hold
-MOST_SET = 16 * MIB  # of a CPU: more than a core's own caches, and no laps of seconds
+GROUPS_A_UNIT = 8  # enough that each unit gets one, few enough that all run at once
+NOWHERE = 0xFF  # fills the unit of a row that no work-group measured
+LEAST_CACHE = 4 * MIB  # less is the size of a core's own cache
+MOST_SET = 16 * MIB  # beyond a core's own caches, without laps of seconds
 STEPS_A_BLOCK = 16  # as unrolled in pchase.cl
 SEED = 20170101
 
 
 def scattered(seed: int, array_bytes: int = SPREAD_BYTES, lines: int = LINES) -> Array:
-    """Offsets in bytes of lines at random places, in order, shape (lines,), uint32: no two in one line, none preferred by a
-    stride that a hash of addresses could turn into one slice."""
+    """Sorted byte offsets of lines at random places, shape (lines,), uint32. No two lie in one line, and no stride prefers one
+    slice of a hashed cache."""
     places = np.random.default_rng(seed).choice(array_bytes // SPACING, lines, replace=False)
     return (np.sort(places) * SPACING).astype(np.uint32)
 
@@ -45,13 +45,13 @@ def _defines(access: str, ptx: int = 1) -> dict[str, Value]:
     access=axis_of(_accesses, needs={"atomic": ["ptx"]}),
 )
 def l2_map(device: Device, access: str) -> Slope:
-    """Latency of last-level cache hits from every compute unit to each of 256 lines, and from where to where it is near.
+    """Latency of last-level cache hits from every compute unit to each of 256 lines, which shows the slices near each unit.
 
-    On NVIDIA one work-item at a time, on each compute unit in turn, accesses each line `ops / units / lines` times, L1 left
-    out: nothing else runs meanwhile, so no access waits for another's. Kept are the ticks of each line (rows: compute units,
-    the number of each in `unit`); the metric is the mean over all by the device's own clock. `atomic` asks where the line is
-    at home: a load may find a copy nearer by. On CPUs the metric is the latency of the core that the process is held to, over
-    a set as large as half of the last cache, 16 MiB at most. Raises Skip where there is neither.
+    NVIDIA: one work-item at a time, on each compute unit in turn, accesses each line `ops / units / lines` times past L1;
+    nothing else runs, so accesses do not queue. Stored are the ticks of each line (a row for each compute unit, whose number is
+    in `unit`); the metric is the mean over all by the device's own clock. `atomic` accesses are performed in a line's home
+    slice, while a load may find a nearer copy. CPUs: the metric is the latency of the core that the process is pinned to, over
+    a set of half of the last cache, at most 16 MiB. Raises Skip for other devices.
     """
     if device.info.kind == "cpu":
         return _core(device)
@@ -61,7 +61,7 @@ def l2_map(device: Device, access: str) -> Slope:
 
 
 def mapped(device: Device, access: str, ptx: int = 1) -> Slope:
-    """The map of a device whose compute units tell their number; with `ptx` 0, in tests, work-groups stand for units."""
+    """The map of a device whose compute units have readable numbers; with `ptx` 0, in tests, work-groups stand for units."""
     kernels = device.build(kernel_source("l2_map"), **_defines(access, ptx))
     groups = GROUPS_A_UNIT * device.info.compute_units
     targets = np.unique(_seen(device, groups, kernels["units"]))
@@ -108,7 +108,8 @@ def _seen(device: Device, groups: int, kernel: object) -> Array:
 
 
 def _core(device: Device) -> Slope:
-    """The core that this process is held to: a random cycle over half of the last cache or 16 MiB, more than its own hold."""
+    """The slope on the core that this process is pinned to, over a random cycle in half of the last cache or 16 MiB, more than
+    the core's own caches hold."""
     info = device.info
     if info.array_bytes is None and info.cache_bytes < LEAST_CACHE:
         raise Skip(
@@ -130,9 +131,8 @@ def _core(device: Device) -> Slope:
         device.run([Launch(kernels["compare"], (chain, successor, result, np.uint64(spacing)), (nodes,))])
         wrong = int(device.download(result, np.uint32, 1)[0])
         assert wrong == 0, f"{wrong} of {nodes} nodes of the chain are damaged"
-        device.run(
-            [Launch(kernels["chase"], (cursor, np.uint32(blocks)), (1,), (1,))]
-        )  # a lap, so that the cache holds it again
+        # a whole lap, so that the cache holds the set again
+        device.run([Launch(kernels["chase"], (cursor, np.uint32(blocks)), (1,), (1,))])
 
     def work(laps: int) -> Work:
         chase = Launch(kernels["chase"], (cursor, np.uint32(laps * blocks)), (1,), (1,))

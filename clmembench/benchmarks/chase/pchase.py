@@ -10,18 +10,18 @@ from clmembench.resources import kernel_source
 
 KIB = 1024
 STEPS_A_BLOCK = 16  # as unrolled in pchase.cl
-FULL_LAPS_TO = 1 << 13  # nodes; up to here both ends are whole laps, so that an L1 that a launch finds empty cancels
-PART_LAP = 1 << 11  # steps of the near end where the set is larger than any L1
-WALKERS = 1024  # share the warm lap of a set that no core's own cache holds: one alone would take 8 s over 2 GiB
-ALONE_TO = 128 * MIB  # bytes, or twice the cache that the device claims: one work-item warms what its core may keep
+FULL_LAPS_TO = 1 << 13  # up to here both ends are whole laps: misses of an empty L1 cancel
+PART_LAP = 1 << 11  # steps of the near end where the set exceeds any L1
+WALKERS = 1024  # they share a large set's warm lap, which takes one of them 8 s over 2 GiB
+ALONE_TO = 128 * MIB  # or twice the claimed cache: warmed by one work-item
 SEED = 20160131
 
 
 def random_cycle(nodes: int, seed: int) -> tuple[Array, Array]:
-    """One cycle through all nodes in random order (uniform over cycles, as Sattolo's algorithm gives).
+    """One cycle through all nodes in random order (uniform over cycles, by Sattolo's algorithm).
 
-    Returns the nodes in the cycle's order and each node's successor, both (nodes,), uint32. Random order is what keeps
-    prefetchers from foreseeing the next address.
+    Returns the nodes in the cycle's order and each node's successor, both (nodes,), uint32. The random order keeps prefetchers
+    from predicting the next address.
     """
     order = np.random.default_rng(seed).permutation(nodes).astype(np.uint32)
     successor = np.empty(nodes, dtype=np.uint32)
@@ -30,8 +30,8 @@ def random_cycle(nodes: int, seed: int) -> tuple[Array, Array]:
 
 
 def _processes(info: DeviceInfo, array_bytes: int, spacing_bytes: int | str) -> int:
-    """Which pages a process gets decides what fits into a cache that is indexed by their addresses: lines are chased in
-    several, at one size an octave, in its middle, since most caches end at a power of two."""
+    """Processes of a point. The physical pages of a process decide what fits into a physically indexed cache, so lines are
+    chased in several processes at one size an octave: in its middle, since most caches end at a power of two."""
     steps = round(4 * np.log2(array_bytes / (4 * KIB)))
     return AFRESH if spacing_bytes == "line" and steps % 4 == 2 else 1
 
@@ -53,7 +53,7 @@ def pchase(device: Device, array_bytes: int, spacing_bytes: int | str) -> Slope:
     """Load-to-use latency of global memory as the working set outgrows each cache.
 
     One work-item follows a random cycle of absolute addresses, one node each `spacing_bytes`. The metric is the slope of time
-    over steps. Latency includes address translation. Each launch resumes where the last one ended. Raises Skip when the set
+    over steps. Latency includes address translation. Each launch resumes where the last one ended. Raises Skip where the set
     holds too few nodes, or they would overlap.
     """
     spacing = line_bytes(device.info) if spacing_bytes == "line" else int(spacing_bytes)

@@ -1,4 +1,4 @@
-"""Memory spaces that a lap can be laid out in: where its chain is kept there, and what chase.cl is given of it."""
+"""Memory spaces that a lap can be stored in: how its chain is built there, and the arguments and definitions of chase.cl."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from clmembench.model import Array, Device, Kernel, Launch, Local, Probe, Skip, 
 from clmembench.model.address_patterns import NODE_BYTES, footprint, offsets
 from clmembench.resources import kernel_source
 
-WALKERS = 1024  # at most, that follow a lap together
+WALKERS = 1024  # that follow a lap together
 A_WALKER = 16  # nodes that are worth one
-ALIGNMENT = 2 * MIB  # of the base: offsets are then what indexes any cache, and TLBs of pages up to there
-ARENA_BYTES = 32 * MIB  # at least, so that small sets always lie in the same pages
+ALIGNMENT = 2 * MIB  # offsets then index any cache, and TLBs of pages up to this size
+ARENA_BYTES = 32 * MIB  # so that small sets always lie in the same pages
 MOST_WORDS = 1 << 32
-SPARE_BYTES = 1 << 10  # of local memory: drivers keep some for themselves, and refuse all that they claim
-PRIVATE_BYTES = 16 << 10  # of an array of one work-item's own: some drivers set that aside for every one that may run
-TEXEL_WORDS = 2  # of an image in two dimensions
+SPARE_BYTES = 1 << 10  # drivers keep some local memory, and refuse all that they claim
+PRIVATE_BYTES = 16 << 10  # some drivers reserve this for every work-item that may run
+TEXEL_WORDS = 2  # of a two-dimensional image
 
-COPIED = ("local", "private")  # by each launch, so that work-items share nothing
+COPIED = ("local", "private")  # work-items share nothing in them
 BY_NUMBER = ("readonly", "constant", "constant_array", "image1d_buffer", "image1d", "image2d", "private")
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A lap laid out in a memory space: its words in order, what kernels are given of it, and what to say of it. `local_bytes`
-    of local memory are taken by it."""
+    """A lap stored in a memory space: its words in order, the kernels and their first arguments, and notes. It takes
+    `local_bytes` of local memory."""
 
     device: Device
     kernels: Mapping[str, Kernel]
@@ -40,7 +40,7 @@ class Chain:
     shared: bool = True
 
     def launch(self, kernel: str, *args: Any, items: int = 1) -> Launch:
-        """One of the kernels that follow the lap, by work-items that are each a work-group of their own."""
+        """A launch of one of the kernels that follow the lap, by work-groups of one work-item."""
         return Launch(self.kernels[kernel], (*self.args, *args), (items,), (1,))
 
     def follow(self) -> None:
@@ -55,9 +55,9 @@ class Chain:
 
 
 def laid_out(device: Device, probe: Probe, **defines: Value) -> Chain:
-    """Build the chain of a probe, with kernels that have these definitions, and follow it once.
+    """Builds the chain of a probe, with kernels of these definitions, and follows it once.
 
-    Raises Skip where it is none, where the device has no such space, or where it does not fit.
+    Raises Skip where the probe is no lap, where the device lacks the space, or where the lap does not fit.
     """
     try:
         lap = offsets(probe.pattern) // NODE_BYTES
@@ -90,7 +90,7 @@ def laid_out(device: Device, probe: Probe, **defines: Value) -> Chain:
 
 
 def _placed(device: Device, probe: Probe, lap: Array, held: int, words: Any, kernels: Mapping[str, Kernel]) -> tuple[Any, int]:
-    """The first argument of the kernels, the chain in its space, and how much local memory it takes."""
+    """The first argument of the kernels, the chain in its space, and the bytes of local memory that it takes."""
     info, space = device.info, probe.space
     if space in IMAGES:
         return IMAGES[space](device, lap), 0
@@ -116,7 +116,7 @@ def _fits(wanted: int, most: int, where: str) -> None:
 
 
 def _constant_text(device: Device, lap: Array, held: int) -> str:
-    """The chain as the text of an array in constant memory, that no kernel writes."""
+    """The chain as the text of a constant array of program scope, which no kernel can write."""
     _fits(held, min(64 << 10, device.info.constant_bytes), "the constant memory of a program")
     cells = np.zeros(held // 4, np.uint32)
     cells[2 * lap] = NODE_BYTES * np.roll(lap, -1)
@@ -133,7 +133,7 @@ def _image1d(device: Device, lap: Array) -> Any:
 
 
 def _line_of_texels(lap: Array, most: int) -> Array:
-    """Texels of 4 bytes, each node's first one with the number of the next node's."""
+    """Texels of 4 bytes; the first one of each node holds the number of the next node's."""
     count = 2 * (int(lap.max()) + 1)
     _fits(4 * count, 4 * most, "one such image")
     texels = np.zeros(count, np.uint32)
@@ -142,7 +142,7 @@ def _line_of_texels(lap: Array, most: int) -> Array:
 
 
 def _image2d(device: Device, lap: Array) -> Any:
-    """Texels of 16 bytes, as nearly square as a width of a power of two allows."""
+    """Texels of 16 bytes, in an image that is as nearly square as a width of a power of two allows."""
     if (lap % TEXEL_WORDS).any():
         raise Skip(f"places must lie at multiples of {TEXEL_WORDS * NODE_BYTES} B, as texels do")
     numbers = lap // TEXEL_WORDS

@@ -16,7 +16,7 @@ from clmembench.resources import kernel_source
 from clmembench.units import format_bytes
 
 PORTABLE, PTX = "portable", "ptx"
-# of the peak of the instructions that the kernel uses: matrix instructions have one of their own
+# fraction of the peak of the instructions that a kernel uses: matrix instructions have their own peak
 VECTOR, MATRIX, SINGLE = (
     Metric("performance", "GFLOP/s", "flops", "rate", "higher", peak=peak, only={"dtype": (dtype,), "variant": (variant,)})
     for dtype, variant, peak in (
@@ -26,17 +26,18 @@ VECTOR, MATRIX, SINGLE = (
     )
 )
 INIT_GROUP = 64
-# register tiles, the likely best first. On CPUs the columns are one or two cache lines: of 12 AVX2 registers, of 24 of AVX-512
+# register tiles, the likely best first. On CPUs the columns are one or two cache lines, for 12 AVX2 or 24 AVX-512 registers
 CORE_TILES = {"double": ("6x8", "12x16"), "float": ("6x16", "12x32")}
 GROUP_TILES = {"double": ("8x8", "8x4"), "float": ("16x8", "8x8")}
 MATRIX_TILES = ("64x32", "32x32")  # of a sub-group
 MATRIX_GROUPS, MATRIX_DEPTHS = (128, 256), (8,)
-LARGE = 512  # from this n on the launches' idle ends are little
+LARGE = 512  # from this n on the idle ends of launches are negligible
 DEEPEST = 1 << 16
 
 
 def _shape(variant: str, dtype: str, tile: str, depth: int, work_group: int) -> Shape | MatrixShape:
-    """Raises Skip where `tile` is not written as ROWSxCOLUMNS, and where the variant has not that type."""
+    """The configuration of one point. Raises Skip where `tile` is not written as ROWSxCOLUMNS, and where the variant lacks the
+    type."""
     found = re.fullmatch(r"(\d+)x(\d+)", str(tile))
     if found is None:
         raise Skip(f"{tile} is no tile: write rows x columns of a work-item, such as 8x8")
@@ -74,20 +75,22 @@ def _sizes(info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _where(info: DeviceInfo, dtype: str, variant: str, n: int, work_group: int, tile: str, depth: int) -> bool:
-    """What a user names is tried, so that it is skipped with a reason; of what is tried unasked, all but what cannot run."""
+    """Whether a point is measured. A configuration that the user names is tried, so that it is skipped with a reason; of
+    others, those that cannot run are left out."""
     if work_group not in _groups(info) or tile not in _tiles(info) or depth not in _depths(info):
         return True
     if (tile in MATRIX_TILES) != (variant == PTX):
         return False
     if variant == PTX and (work_group not in MATRIX_GROUPS or depth not in MATRIX_DEPTHS):
         return False
-    if variant == PTX and dtype != "double":  # one shape, to be skipped with a reason
+    if variant == PTX and dtype != "double":  # one configuration, which is skipped with a reason
         return (work_group, tile) == (MATRIX_GROUPS[0], MATRIX_TILES[0])
     return not _shape(variant, dtype, tile, depth, work_group).obstacle(info)
 
 
 def _thin(info: DeviceInfo, dtype: str, variant: str, n: int, work_group: int, tile: str, depth: int) -> bool:
-    """Single at few sizes; the tiles meant for a type; and the largest product, which takes long, in fewer shapes."""
+    """Points of the default subset: single precision at few sizes, the tiles of a type, and the largest product, which takes
+    long, in fewer configurations."""
     cpu = info.kind == "cpu"
     if variant == PTX and dtype != "double":
         return False
@@ -138,16 +141,17 @@ def _scaling(info: DeviceInfo) -> Mapping[str, Value]:
     depth=axis_of(_depths, tuning=True),
 )
 def dgemm(device: Device, dtype: str, variant: str, n: int, work_group: int, tile: str, depth: int) -> Work:
-    """Floating-point rate of C = A B, dense n x n, row-major, in double and single.
+    """Floating-point rate of C = A B, dense n x n, row-major, in double and single precision.
 
-    2 n^3 FLOP. Variant portable is OpenCL C alone and uses vector FMA: its fraction is of the vector peak. Variant ptx uses
-    NVIDIA's FP64 matrix instructions (m16n8k8) and asynchronous copies, by PTX: its fraction is of the peak of matrix
-    instructions. Matrices are stored padded with zeros to whole tiles; the padding is not counted. `tile` is the rows x columns
-    of C that a work-item keeps in registers, with ptx a sub-group. A work-group of one suits CPUs: B is packed into panels
-    (timed, too), `depth` of k is multiplied at once, with rows of A and the sums of a tile of C in local memory, as a rule a
-    CPU's second level of cache. Larger ones suit GPUs: slabs `depth` deep pass through local memory. Small products show what
-    launches cost. Elements are small whole numbers, so that results are exact: C is compared with Freivalds' check, and whole
-    up to n = 512. Raises Skip for shapes that cannot run, without such instructions, and for matrices that do not fit.
+    A product has 2 n^3 FLOP. Variant portable is OpenCL C alone and uses vector FMA: its fraction is that of the vector peak.
+    Variant ptx uses NVIDIA's FP64 matrix instructions (m16n8k8) and asynchronous copies, by PTX: its fraction is that of the
+    peak of matrix instructions. Matrices are padded with zeros to whole tiles; the padding is not counted. `tile` is the rows x
+    columns of C that a work-item (with ptx a sub-group) keeps in registers. A work-group of one suits CPUs: B is packed into
+    panels (also timed), and `depth` values of k are multiplied at a time, with rows of A and the sums of a tile of C in local
+    memory, which a CPU usually keeps in its second level of cache. Larger work-groups suit GPUs: slabs of `depth` pass through
+    local memory. Small products show the cost of launches. Elements are small whole numbers, so that results are exact: C is
+    compared by Freivalds' check, and element by element up to n = 512. Raises Skip for configurations that cannot run, devices
+    without the instructions, and matrices that do not fit.
     """
     shape = _shape(variant, dtype, tile, depth, work_group)
     if depth > DEEPEST:
@@ -186,10 +190,11 @@ def dgemm(device: Device, dtype: str, variant: str, n: int, work_group: int, til
 
 
 def _fill(device: Device, dtype: str, n: int, matrix: Buffer, stride: int, lines: int, seed: int) -> None:
-    """`lines` rows of `stride` elements: n x n of that seed, and zeros around them."""
+    """Fills `lines` rows of `stride` elements: an n x n matrix of that seed, with zeros around it."""
     init = device.build(kernel_source("dgemm_init"), T=dtype, **({"FP64": 1} if dtype == "double" else {}))["init"]
     args = (matrix, *(np.uint32(x) for x in (n, stride, seed, MOST)), np.uint64(lines * stride))
-    group = min(INIT_GROUP, device.info.max_work_group)  # the same for every n: some drivers compile a kernel for each
+    # one size for every n: some drivers compile a kernel for each size
+    group = min(INIT_GROUP, device.info.max_work_group)
     device.run([Launch(init, args, (-(-lines * stride // group) * group,), (group,))])
 
 

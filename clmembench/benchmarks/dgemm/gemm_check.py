@@ -1,4 +1,4 @@
-"""What `dgemm` multiplies, and the check of its product: Freivalds', in exact whole numbers."""
+"""Elements of the matrices that `dgemm` multiplies, and Freivalds' check of the product in exact whole numbers."""
 
 from __future__ import annotations
 
@@ -12,46 +12,47 @@ from clmembench.benchmarks.stream import value
 from clmembench.model import Array, Buffer, Device
 
 SEEDS = (0x51ED270B, 0xC2B2AE35)
-MOST = 4  # elements are whole numbers from -4 to 4: sums of n products are exact in float up to n = 2**20, in double always
+MOST = 4  # elements are -4 to 4: sums are exact in float up to n = 2**20, in double always
 VECTORS = 4  # of Freivalds' check
-WHOLE = 512  # up to this n the whole product is compared, too
-CHUNK = 1 << 22  # elements that the host handles at once
+WHOLE = 512  # up to this n the whole product is compared too
+CHUNK = 1 << 22  # elements that the host processes at a time
 
 
 def element(index: Array, seed: int) -> Array:
-    """The element at each index (row * n + column), as dgemm_init.cl makes it: a whole number in float64. Shape of `index`."""
+    """The element at each index (row * n + column), as dgemm_init.cl computes it: a whole number in float64. Shape of
+    `index`."""
     return value(index, seed, 2 * MOST + 1).astype(np.float64) - MOST
 
 
 def _times(seed: int, n: int, vectors: Array) -> Array:
-    """The product of the matrix of that seed, made some rows at a time, and `vectors`, shape (n, any): exact."""
+    """The exact product of the matrix of that seed, generated some rows at a time, and `vectors`, shape (n, any)."""
     step = max(1, CHUNK // n)
 
     def part(first: int) -> Array:
         return np.asarray(element(np.arange(first * n, min(first + step, n) * n), seed).reshape(-1, n) @ vectors)
 
-    with ThreadPoolExecutor() as pool:  # for n = 8192 one thread takes seconds
+    with ThreadPoolExecutor() as pool:  # one thread takes seconds for n = 8192
         return np.concatenate(list(pool.map(part, range(0, n, step))))
 
 
-@lru_cache(maxsize=4)  # one size is prepared in several shapes
+@lru_cache(maxsize=4)  # one size is prepared in several configurations
 def expected(n: int, seeds: tuple[int, int]) -> tuple[Array, Array]:
-    """Random vectors R of whole numbers from 1 to 16, shape (n, VECTORS), and A (B R). No 0: it would hide an element."""
+    """Random vectors R of whole numbers from 1 to 16 (a 0 would hide an element), shape (n, FREIVALDS_VECTORS), and A (B R)."""
     vectors = np.random.default_rng(seeds).integers(1, 17, (n, VECTORS)).astype(np.float64)
     return vectors, _times(seeds[0], n, _times(seeds[1], n, vectors))
 
 
 @lru_cache(maxsize=2)
 def product(n: int, seeds: tuple[int, int]) -> Array:
-    """A B, shape (n, n)."""
+    """The product A B, shape (n, n)."""
     return _times(seeds[0], n, element(np.arange(n * n), seeds[1]).reshape(n, n))
 
 
 def checked(
     device: Device, c: Buffer, scalar: np.dtype[np.generic], n: int, columns: int, seeds: tuple[int, int]
 ) -> Callable[[], None]:
-    """Freivalds' check of C, whose rows are `columns` long: C R = A (B R), in exact whole numbers, since |A (B R)| is at most
-    16 n * 16 n, far below 2**53."""
+    """Freivalds' check of C, whose rows have `columns` elements: C R = A (B R), in exact whole numbers, since |A (B R)| is at
+    most 16 n * 16 n, far below 2**53."""
 
     def check() -> None:
         vectors, want = expected(n, seeds)
@@ -60,7 +61,7 @@ def checked(
             count = min(step, n - first)
             stored = device.download(c, scalar, count * columns, first * columns * scalar.itemsize)
             found = stored.reshape(count, columns)[:, :n].astype(np.float64)
-            with np.errstate(all="ignore"):  # what was never written may be anything
+            with np.errstate(all="ignore"):  # memory that was never written may hold anything
                 rows = np.flatnonzero((found @ vectors != want[first : first + count]).any(axis=1))
             assert rows.size == 0, f"{rows.size} rows of the product are wrong, the first one row {first + rows[:1].sum()}"
             if n <= WHOLE:

@@ -1,4 +1,4 @@
-"""How `dgemm` is cut for FP64 matrix instructions of NVIDIA's sub-groups; its kernel is dgemm_matrix.cl."""
+"""Configurations of `dgemm` for FP64 matrix instructions of NVIDIA's sub-groups, whose kernel is dgemm_matrix.cl."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from clmembench.model import BuildError, Device, DeviceInfo, Kernel, Skip, Value
 from clmembench.resources import kernel_source
 
 SUB_GROUP = 32
-ACROSS = 4  # sub-groups beside each other in a work-group
-DEPTH = 8  # of k: an instruction's, and a slab's
+ACROSS = 4  # in a work-group
+DEPTH = 8  # values of k in a slab, as an instruction takes them
 DOUBLE = 8  # bytes
 REGISTERS = 512  # bytes of sums in a work-item
-STAGES = 4  # slabs at most
-AHEAD = 2  # slabs whose lines are prefetched where only two are in local memory
-GATE = 8  # bytes of local memory beside the slabs
+STAGES = 4  # slabs in local memory
+AHEAD = 2  # where local memory holds only two slabs
+GATE = 8  # of local memory beside the slabs
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +44,15 @@ class MatrixShape:
 
     @property
     def multiple(self) -> int:
-        """What k is padded to: slabs are worked on by twos."""
+        """The number that k is padded to a multiple of: slabs are processed in pairs."""
         return 2 * DEPTH
 
     def stages(self, info: DeviceInfo) -> int:
-        """Slabs of A and B that local memory holds; exactly its limit is refused by some drivers."""
+        """Slabs of A and B that fit into local memory; some drivers refuse exactly its limit."""
         return min(STAGES, (info.local_mem_bytes - GATE - 1) // (DEPTH * sum(self.tile) * DOUBLE))
 
     def obstacle(self, info: DeviceInfo) -> str:
-        """Why this shape cannot run on that device; empty where it can."""
+        """The reason why this configuration cannot run on that device; empty where it can."""
         least = ACROSS * SUB_GROUP
         if self.depth != DEPTH:
             return f"matrix instructions take a depth of {DEPTH}"
@@ -69,12 +69,12 @@ class MatrixShape:
         return ""
 
     def kernel(self, device: Device) -> Kernel:
-        """`multiply`; without PTX its emulation, for tests. Raises Skip where there are no such instructions."""
+        """The kernel `multiply`; without PTX its emulation, for tests. Raises Skip where the compiler lacks the instruction."""
         stages = self.stages(device.info)
         defines: dict[str, Value] = {
             "PTX": "ptx" in device.info.features,
-            "DOWN": self.down,
-            "ACROSS": ACROSS,
+            "SUB_GROUPS_DOWN": self.down,
+            "SUB_GROUPS_ACROSS": ACROSS,
             "ROWS": self.rows,
             "COLUMNS": self.columns,
             "STAGES": stages,

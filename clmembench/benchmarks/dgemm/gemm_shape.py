@@ -1,4 +1,4 @@
-"""How `dgemm` is cut in OpenCL C alone: for CPUs (dgemm.cl), and for GPUs through local memory (dgemm_tiles.cl)."""
+"""Configurations of `dgemm` in OpenCL C alone: for CPUs (dgemm.cl), and for GPUs through local memory (dgemm_tiles.cl)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 from clmembench.model import Device, DeviceInfo, Kernel, Value
 from clmembench.resources import kernel_source
 
-REGISTERS = 2048  # bytes: no work-item has more of them
-CACHED = (192, 512)  # rows and columns of a CPU's tile of C: less where its local memory, as a rule its L2 cache, is small
-PACKED = 8  # panels of B that are packed at once
+REGISTERS = 2048  # no work-item has more registers
+CACHED = (192, 512)  # rows and columns of C; fewer where local memory, usually the L2 cache, is small
+PACKED = 8  # panels of B that are packed at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How the work is cut: rows and columns of C in a work-item's registers, its work-group, and how much of k at once."""
+    """One configuration: rows and columns of C in a work-item's registers, the work-group, and the values of k at a time."""
 
     scalar: np.dtype[np.generic]
     rows: int
@@ -27,7 +27,7 @@ class Shape:
 
     @property
     def width(self) -> int:
-        """Elements of a vector: of 64 bytes or what divides the columns, in larger work-groups of 16."""
+        """Elements of a vector: of 64 bytes or a divisor of the columns; in work-groups of several work-items of 16 bytes."""
         if self.work_group > 1:
             return 16 // self.scalar.itemsize
         return next(w for w in (16, 8, 4, 2, 1) if w * self.scalar.itemsize <= 64 and self.columns % w == 0)
@@ -46,15 +46,15 @@ class Shape:
 
     @property
     def multiple(self) -> int:
-        """What k is padded to."""
+        """The number that k is padded to a multiple of."""
         return 1 if self.work_group == 1 else self.depth
 
     def local_bytes(self, high: int, wide: int) -> int:
-        """What a CPU's tile of `high` x `wide` panels keeps in local memory: rows of A, `depth` of k, and sums."""
+        """Bytes of local memory that a CPU's tile of `high` x `wide` panels takes: rows of A, `depth` values of k, and sums."""
         return high * self.rows * (self.depth + wide * self.columns) * self.scalar.itemsize
 
     def obstacle(self, info: DeviceInfo) -> str:
-        """Why this shape cannot run on that device; empty where it can."""
+        """The reason why this configuration cannot run on that device; empty where it can."""
         least = min(self.rows, self.columns, self.depth, self.work_group)
         if least < 1 or self.rows * self.columns * self.scalar.itemsize > REGISTERS:
             return f"rows, columns and depth are at least 1, and a tile's rows x columns at most {REGISTERS} B"
@@ -67,16 +67,16 @@ class Shape:
         (high, wide), width = self.group, self.width
         if self.work_group & (self.work_group - 1) or any(n % width for n in (self.rows, self.columns, self.depth)):
             return f"a work-group must be a power of two, and rows, columns and depth multiples of {width} {self.scalar}"
-        across = self.depth // width  # vectors of a row of a slab of A
+        across = self.depth // width  # vectors in a row of a slab of A
         if self.work_group % across or self.rows * across % wide or self.columns * across % high:
             return f"{self.work_group} work-items cannot share slabs {self.depth} deep evenly: choose another depth or tile"
-        slabs = 2 * self.depth * (sum(self.tile) + width) * self.scalar.itemsize  # two of each, those of A padded
-        if slabs >= info.local_mem_bytes:  # exactly the limit is refused by some drivers
+        slabs = 2 * self.depth * (sum(self.tile) + width) * self.scalar.itemsize  # two slabs each; those of A are padded
+        if slabs >= info.local_mem_bytes:  # some drivers refuse exactly the limit
             return f"{slabs} B of local memory are not below this device's {info.local_mem_bytes} B: choose less depth or tile"
         return ""
 
     def kernels(self, device: Device) -> Mapping[str, Kernel]:
-        """`multiply`, and for work-groups of one `pack`."""
+        """The kernel `multiply`, and for work-groups of one also `pack`."""
         dtype = "double" if self.scalar.itemsize == 8 else "float"
         defines: dict[str, Value] = {
             "T": dtype,
@@ -90,23 +90,24 @@ class Shape:
         if self.work_group == 1:
             return device.build(kernel_source("dgemm"), PACKED=PACKED, **defines)
         high, wide = self.group
-        # by more than two k at once registers of doubles run out; of floats they do not, and a loop costs more
+        # with more than two k at a time registers of doubles run out; with floats they do not, and a loop costs more
         unroll = 1 if dtype == "double" else self.depth // 2
-        defines |= {"WORK_GROUP": self.work_group, "GROUP_ROWS": high, "GROUP_COLUMNS": wide, "UNROLL": unroll}
+        defines |= {"GROUP_SIZE": self.work_group, "GROUP_ROWS": high, "GROUP_COLUMNS": wide, "UNROLL": unroll}
         return device.build(kernel_source("dgemm_tiles"), **defines)
 
 
 def cached(shape: Shape, row_panels: int, column_panels: int, info: DeviceInfo) -> tuple[int, int]:
-    """Panels of rows and of columns in a CPU's tile of C: few enough for caches, and for 4 tiles a compute unit at least."""
+    """Panels of rows and of columns in a CPU's tile of C: few enough for the caches, and for at least 4 tiles a compute
+    unit."""
     high, wide = (min(n, size // m) or 1 for n, size, m in zip((row_panels, column_panels), CACHED, shape.tile, strict=True))
     while -(-row_panels // high) * -(-column_panels // wide) < 4 * info.compute_units and high * wide > 1:
         if (high * shape.rows >= wide * shape.columns and high > 1) or wide == 1:
             high = -(-high // 2)
         else:
             wide = -(-wide // 2)
-    # the rest of that cache is for what passes through; rows are given up until there are a quarter of the columns, then both
+    # the rest of that cache is for streamed data; first rows are reduced to a quarter of the columns, then both
     while high * wide > 1 and shape.local_bytes(high, wide) > info.local_mem_bytes * 3 // 4:
         fewer_rows = wide == 1 or (high > 1 and high * shape.rows * 4 >= wide * shape.columns)
         high, wide = (high - 1, wide) if fewer_rows else (high, wide - 1)
-    # as many tiles, of even size
+    # equally many tiles, of even size
     return -(-row_panels // -(-row_panels // high)), -(-column_panels // -(-column_panels // wide))

@@ -1,4 +1,4 @@
-"""Hyperspectral cubes made from a seed: smooth spectra mixed over space, noise of its own in each band, 8 bits a value."""
+"""Synthetic hyperspectral cubes: smooth spectra mixed over space, independent noise in each band, 8 bits a value."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float32]
 AVIRIS_BANDS = 224
 MATERIALS = 8
-PATCH = 24  # pixels over which materials change
-NOISE = (1.5, 4.0)  # standard deviation in a band, in steps of the quantisation: below about 1 it would be the quantisation's
-ABSORBED = ((0.46, 0.04), (0.62, 0.05))  # where water takes the light, and how wide: little signal there, and the most noise
-MOST_BANDS = 1024  # their pairs are half a million
-MOST_PIXELS = 1 << 23  # products of 16-bit values over as many pixels, times as many, are exact in 64 bits
+PATCH = 24  # distance over which materials change
+NOISE = (1.5, 4.0)  # of a band's standard deviation in quantisation steps: below 1 quantisation dominates
+ABSORBED = ((0.46, 0.04), (0.62, 0.05))  # of water: centre and width, with little signal and the most noise
+MOST_BANDS = 1024  # half a million pairs
+MOST_PIXELS = 1 << 23  # sums of so many products of 16-bit values, times that number, are exact in 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Size:
 
     @property
     def pixels(self) -> int:
-        """Of one band."""
+        """Pixels of one band."""
         return self.width * self.height
 
     def __str__(self) -> str:
@@ -36,7 +36,7 @@ class Size:
 
 
 def parse_size(text: str) -> Size:
-    """The size written WIDTHxHEIGHT, with 224 bands, or WIDTHxHEIGHTxBANDS. Raises ValueError for what is none, and for one
+    """The size written WIDTHxHEIGHT, with 224 bands, or WIDTHxHEIGHTxBANDS. Raises ValueError for other text, and for a size
     that is too small to have a covariance or too large for exact sums."""
     found = re.fullmatch(r"([0-9]{1,5})x([0-9]{1,5})(?:x([0-9]{1,4}))?", text.strip())
     if found is None:
@@ -52,10 +52,11 @@ def parse_size(text: str) -> Size:
 
 
 def cube(size: Size, seed: int) -> npt.NDArray[np.uint8]:
-    """A cube of shape (bands, height, width), the same for the same seed.
+    """A cube of shape (bands, height, width), which the seed determines.
 
-    As in images of AVIRIS: a few materials whose spectra are smooth over the bands, in amounts that change smoothly over the
-    image and sum to one; noise without correlation, of another strength in each band, most where the air absorbs.
+    It resembles images of AVIRIS: a few materials whose spectra are smooth over the bands, in abundances that change smoothly
+    over the image and sum to one; uncorrelated noise whose strength differs between bands and is greatest where the air
+    absorbs.
     """
     rng = np.random.default_rng([seed, size.bands])
     spectra = _spectra(size.bands, rng)
@@ -71,7 +72,7 @@ def cube(size: Size, seed: int) -> npt.NDArray[np.uint8]:
 
 
 def _spectra(bands: int, rng: np.random.Generator) -> Floats:
-    """Of each material, shape (MATERIALS, bands), from 25 to 225."""
+    """The spectrum of each material, shape (MATERIALS, bands), from 25 to 225."""
     at = np.linspace(0, 1, bands)
     middles, widths = rng.uniform(0, 1, (2, MATERIALS, 5, 1))
     heights = rng.uniform(-1, 1, (MATERIALS, 5, 1))
@@ -84,7 +85,7 @@ def _spectra(bands: int, rng: np.random.Generator) -> Floats:
 
 
 def _amounts(size: Size, rng: np.random.Generator) -> Floats:
-    """How much of each material there is, shape (MATERIALS, height, width): a smooth field each, as shares of their sum."""
+    """The abundance of each material, shape (MATERIALS, height, width): smooth fields that sum to one at each pixel."""
     down, along = _between(size.height), _between(size.width)
     fields = 2.5 * rng.standard_normal((MATERIALS, down.shape[1], along.shape[1])).astype(np.float32)
     exponents = np.exp(np.einsum("yi,mij,xj->myx", down, fields, along, optimize=True))

@@ -1,4 +1,4 @@
-"""MNF as a whole: on a device, with its eigenproblems on the host."""
+"""The whole MNF rotation on a device, with its eigenproblems on the host."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from clmembench.benchmarks.mnf.mnf_kernels import (
 from clmembench.benchmarks.mnf.mnf_steps import SIZE, SOURCE, TIME, check_components, check_noise, cube_of, sized, sums_of
 from clmembench.model import Array, Call, Device, Launch, Skip, Work
 
-EXACT = 1e-8  # of eigenvalues and eigenspaces, where both sides have them from exact sums
+EXACT = 1e-8  # of eigenvalues and eigenspaces, both from exact sums
 PATIENCE_S = 60.0
 AS_ARRAY = {variant for variant, (place, _) in TRANSFORMS.items() if place == 2}
 RUN_TIME = tuple(variant for variant in TRANSFORMS if variant not in AS_ARRAY)
@@ -30,7 +30,7 @@ RUN_TIME = tuple(variant for variant in TRANSFORMS if variant not in AS_ARRAY)
 
 @lru_cache(maxsize=2)
 def covariances_of(size: Size, seed: int, kind: numpy_mnf.Filter) -> tuple[Array, Array]:
-    """Covariance of the noise and of the data by NumPy, from exact sums."""
+    """Covariances of the noise and of the data by NumPy, from exact sums."""
     return (
         numpy_mnf.covariance(*sums_of(size, seed, kind), size.pixels),
         numpy_mnf.covariance(*sums_of(size, seed, "data"), size.pixels),
@@ -49,7 +49,7 @@ def reference_of(size: Size, seed: int, kind: numpy_mnf.Filter) -> numpy_mnf.Rot
 
 
 def check_rotation(found: numpy_mnf.Rotation, size: Size, seed: int, kind: numpy_mnf.Filter, most: float) -> None:
-    """Compare eigenvalues and eigenspaces with those of NumPy in double."""
+    """Compares eigenvalues and eigenspaces with those of NumPy in double."""
     values, spaces = numpy_mnf.deviation(found, reference_of(size, seed, kind), covariances_of(size, seed, kind)[0])
     assert values <= most, f"eigenvalues differ from NumPy's by {values:.2g} of them, over {most:g}"
     assert spaces <= most, f"eigenspaces differ from NumPy's by {spaces:.2g}, weighted by their gaps, over {most:g}"
@@ -68,12 +68,12 @@ def check_rotation(found: numpy_mnf.Rotation, size: Size, seed: int, kind: numpy
     size=SIZE,
 )
 def mnf(device: Device, filter: str, covariance: str, transform: str, memory: str, size: str) -> Work:
-    """Time of the whole of MNF by the host's clock: noise, two covariances, eigenproblems on the host, 32 components.
+    """Time of the whole MNF rotation by the host's clock: noise, two covariances, eigenproblems on the host, 32 components.
 
-    The cube and its components lie in the device's memory; with memory=host in the host's, and their way there and back over
-    pageable memory is timed, too. Programs are built before: T comes from the data, so that it cannot be an array of a program.
-    The noise and all sums are compared exactly, eigenvalues and eigenspaces with those of a generalised eigenproblem, and the
-    components within the bound of sums in float.
+    The cube and its components lie in the device's memory; with memory=host in the host's, and transfers over pageable memory
+    are included. Programs are built beforehand: T depends on the data, so it cannot be an array of program scope. The noise and
+    all sums are compared exactly, eigenvalues and eigenspaces with those of a generalised eigenproblem, and the components
+    within the error bound of sums in float.
     """
     numpy_mnf.one_thread_each()
     shape = sized(size)
@@ -99,7 +99,7 @@ def mnf(device: Device, filter: str, covariance: str, transform: str, memory: st
         sums = [part.read(device) for part in (noise, data)]
         try:
             found = numpy_mnf.rotation(*(numpy_mnf.covariance(*part, shape.pixels) for part in sums))
-        except ValueError as error:  # those of NumPy's sums have one
+        except ValueError as error:  # NumPy's sums have a solution
             raise AssertionError(f"the sums are not those of NumPy: {error}") from error
         held["rotation"], held["matrix"] = found, np.ascontiguousarray(found.vectors[:, :components].T, np.float32)
         device.upload(matrix, held["matrix"])
@@ -118,7 +118,7 @@ def mnf(device: Device, filter: str, covariance: str, transform: str, memory: st
         check_components(brought, held["matrix"].T, shape, device.seed)
 
     outputs = ((f, 2 * cube.nbytes), *noise.outputs, *data.outputs, (z, 4 * components * shape.pixels))
-    outputs += ((x, cube.nbytes),) if memory == "host" else ()  # its way there is part of the pass
+    outputs += ((x, cube.nbytes),) if memory == "host" else ()  # its transfer is part of the pass
     return Work((Call(rotate),), ops=1, outputs=outputs, check=check, clock="host", notes=_notes(first))
 
 

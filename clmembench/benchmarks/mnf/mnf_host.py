@@ -1,4 +1,4 @@
-"""MNF on the host alone by NumPy: on all cores with its BLAS, and serially without one."""
+"""MNF on the host alone by NumPy: on all cores with its BLAS, and serially without a BLAS."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from clmembench.model import Array, Call, Device, Work
 STEPS = ("whole", "filter", "convert", "covariance", "eigen", "transform")
 LIBRARIES: Mapping[str, numpy_mnf.Filter] = {"blas": "mean", "serial": "median"}
 DOUBLE = 1e-5  # of eigenvalues and eigenspaces of a pipeline in double
-# of one whose products a BLAS adds in float: rounding of the data, thousands of times the noise, is in the noise's eigenvalues
+# with products summed in float: rounding of data, thousands of times the noise, enters the noise's eigenvalues
 SINGLE = 1e-3
-CHUNK = 4096  # pixels of all bands that a thread takes at once: megabytes, as its cache has
-BLOCK = 1 << 22  # values of whole bands that it takes at once, at least: threads wait for the interpreter after each operation
+CHUNK = 4096  # pixels of all bands that a thread takes at a time: megabytes, as its cache holds
+BLOCK = 1 << 22  # values of whole bands at a time: threads wait for the interpreter after each operation
 
 
 class Host:
-    """The steps of MNF, each of which takes what the ones before it left. All that they fill is allocated before."""
+    """The steps of MNF, each of which uses the results of earlier ones. All arrays that they fill are allocated beforehand."""
 
     def __init__(self, cube: Array) -> None:
         self.cube, self.flat = cube, cube.reshape(len(cube), -1)
@@ -40,12 +40,12 @@ class Host:
 
     @property
     def vectors(self) -> Array:
-        """T, shape (bands, components)."""
+        """The transformation T, shape (bands, components)."""
         return self.rotation.vectors[:, : self.components]
 
 
 class Serial(Host):
-    """The median by vector operations, and loops in double; all on one thread."""
+    """The median by vector operations and loops in double, all on one thread."""
 
     def __init__(self, cube: Array) -> None:
         super().__init__(cube)
@@ -59,7 +59,7 @@ class Serial(Host):
         self.covariances = [self._products(values) for values in (self.noise.reshape(self.flat.shape), self.flat)]
 
     def _products(self, values: Array) -> npt.NDArray[np.float64]:
-        """Of every two bands i <= j, as the kernels do them."""
+        """Products of each two bands i <= j, as in the kernels."""
         np.subtract(values, values.mean(axis=1)[:, None], out=self.doubles)
         found = np.zeros((len(values), len(values)))
         for band, own in enumerate(self.doubles):
@@ -73,7 +73,7 @@ class Serial(Host):
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """What one thread works in: bands with a rim, sums of three values, sums of nine, and products of all bands."""
+    """Arrays of one thread: padded bands, sums of three values, sums of nine, and products of all bands."""
 
     rim: npt.NDArray[np.int16]
     rows: npt.NDArray[np.int16]
@@ -83,9 +83,9 @@ class Scratch:
 
 
 class Parallel(Host):
-    """The mean, and the BLAS in float: a thread a core takes bands or chunks of pixels, and the BLAS has one thread a call.
+    """The mean filter, and the BLAS in float: a thread on each core takes bands or pixels, and BLAS calls use one thread.
 
-    Left to itself a BLAS makes a product of so few rows by one thread, however many pixels they have.
+    A BLAS uses one thread for a product of so few rows, however many pixels they have.
     """
 
     def __init__(self, cube: Array) -> None:
@@ -111,8 +111,8 @@ class Parallel(Host):
         self.pool = ThreadPoolExecutor(threads)
 
     def share(self, work: Callable[[int, Scratch], None], tasks: int) -> None:
-        """Do numbered tasks on all threads, each of which takes the next one that is left."""
-        left = iter(range(tasks))  # one step under the interpreter's lock, so that no number is taken twice
+        """Runs numbered tasks on all threads, each of which takes the next task that is left."""
+        left = iter(range(tasks))  # a step under the interpreter's lock, so that each number is taken once
 
         def take(scratch: Scratch) -> None:
             for task in left:
@@ -131,19 +131,19 @@ class Parallel(Host):
         values = self.cube[bands]
         rim, rows, usual = (part[: len(values)] for part in (scratch.rim, scratch.rows, scratch.usual))
         rim[:, 1:-1, 1:-1] = values
-        rim[:, 0], rim[:, -1] = rim[:, 1], rim[:, -2]  # the edges repeat, and the corners with them
+        rim[:, 0], rim[:, -1] = rim[:, 1], rim[:, -2]  # edges and corners repeat
         rim[:, :, 0], rim[:, :, -1] = rim[:, :, 1], rim[:, :, -2]
         np.add(rim[:, :-2], rim[:, 1:-1], out=rows)
         np.add(rows, rim[:, 2:], out=rows)
         np.add(rows[:, :, :-2], rows[:, :, 1:-1], out=usual)
         np.add(usual, rows[:, :, 2:], out=usual)
         np.add(usual, np.int16(4), out=usual)
-        whole = usual.view(np.uint16)  # none is below 0, and NumPy divides such faster
+        whole = usual.view(np.uint16)  # no value is negative, and NumPy divides unsigned numbers faster
         np.floor_divide(whole, np.uint16(9), out=whole)
         np.subtract(rim[:, 1:-1, 1:-1], usual, out=self.noise[bands])
 
     def convert(self) -> None:
-        """To float, less the mean: what a BLAS needs, which knows no integers."""
+        """Converts to float and subtracts the mean: a BLAS has no integers."""
         self.by_bands(self._convert)
 
     def _convert(self, bands: slice, scratch: Scratch) -> None:
@@ -163,14 +163,14 @@ class Parallel(Host):
         self.covariances = list(np.asarray(sums) / (self.flat.shape[1] - 1))
 
     def _products(self, task: int, scratch: Scratch) -> None:
-        """NumPy sees that both factors are one matrix, and has the BLAS make half of the product (syrk)."""
+        """The product of a matrix and its transpose; NumPy recognises it and has the BLAS compute half of it (syrk)."""
         chunk, of = divmod(task, 2)
         part = self.floats[of][:, chunk * self.chunk : (chunk + 1) * self.chunk]
         np.matmul(part, part.T, out=scratch.product)
         np.add(scratch.sums[of], scratch.product, out=scratch.sums[of])
 
     def transform(self) -> None:
-        """Of data less their mean, which are there, and of the means."""
+        """Transforms the centred data and their means."""
         rotation = np.ascontiguousarray(self.vectors.T, np.float32)
         offset = (self.vectors.T @ self.means[1]).astype(np.float32)
 
@@ -199,14 +199,14 @@ def steps_of(library: str) -> tuple[str, ...]:
     size=SIZE,
 )
 def mnf_host(device: Device, library: str, step: str, size: str) -> Work:
-    """Time of MNF on the host alone, whole and by steps: by NumPy with its BLAS on all cores, and serially without one.
+    """Time of MNF on the host alone, whole and by steps, by NumPy: with its BLAS on all cores, and serially without it.
 
-    blas: the mean filter by vector operations of NumPy, data and noise converted to float and centred (a step of its own),
-    symmetric products and the transformation by the BLAS in float; a thread a core, each with bands or pixels of its own.
-    serial: the median filter by vector operations on one thread, products i <= j and transformation by loops in double
-    (einsum), as a program without a library has them. Both leave eigenproblems to SciPy, on one thread, and allocate nothing
-    large. Eigenvalues and eigenspaces are compared with those from exact sums: within 1e-5 in double, 1e-3 in float; and all
-    components with those in double from the same T, within the bound of their sums.
+    blas: the mean filter by vector operations of NumPy, data and noise converted to float and centred (a separate step),
+    symmetric products and the transformation by the BLAS in float; one thread a core, each with its own bands or pixels.
+    serial: the median filter by vector operations on one thread, products i <= j and the transformation by loops in double
+    (einsum), as in a program without a library. Both leave eigenproblems to SciPy on one thread, and allocate no large arrays.
+    Eigenvalues and eigenspaces are compared with those from exact sums, within 1e-5 in double and 1e-3 in float; all components
+    are compared with those in double from the same T, within the error bound of their sums.
     """
     numpy_mnf.one_thread_each()
     shape = sized(size)
@@ -219,15 +219,15 @@ def mnf_host(device: Device, library: str, step: str, size: str) -> Work:
         for each in steps:
             each()
 
-    whole()  # every step has what it takes
+    whole()  # makes the inputs of every step
 
     def check() -> None:
         wanted = noise_of(shape, device.seed, kind)
         assert np.array_equal(host.noise, wanted), "the noise is not that of the reference"
         check_rotation(host.rotation, shape, device.seed, kind, SINGLE if library == "blas" else DOUBLE)
-        if library == "blas":  # beside the products: T and data less their mean are rounded, and the means' part is added
+        if library == "blas":  # besides the products, T and the centred data are rounded, and the part of the means is added
             bound, beside = numpy_mnf.float_bound(shape.bands + 4), np.abs(host.vectors).T @ host.means[1]
-        else:  # in double, as what they are compared with
+        else:  # in double, like the expected result
             bound, beside = 2 * numpy_mnf.float_bound(shape.bands + 1, 2.0**-53), None
         check_components(host.z, host.vectors, shape, device.seed, bound, beside)
 

@@ -1,4 +1,4 @@
-"""Launches of MNF's kernels in each of their versions, for a step alone and for the whole rotation."""
+"""Launches of the versions of MNF's kernels, for a single step and for the whole rotation."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from clmembench.model import Array, Buffer, Device, DeviceInfo, Launch, Skip
 from clmembench.resources import kernel_source
 
 COMPONENTS = 32  # of Z: "in dozens" (section 8.2.3)
-TILE, DEPTH = 16, 64  # pairs of bands along a work-group's tile, and pixels that are staged at once
-SMALL_TILE = 8  # where a work-group of the other is too large
-TRANSFORM_GROUP = (32, 8)  # pixels, components; fewer where so many are too large
-TRANSFORM_DEPTH = 32  # bands that are staged at once
-GROUPS_A_UNIT = {"cpu": 4, "gpu": 16, "accelerator": 16}  # work-groups of a covariance that a compute unit is to have
+TILE, DEPTH = 16, 64  # pairs of bands of a work-group's tile; pixels staged at a time
+SMALL_TILE = 8  # where the other work-group is too large
+TRANSFORM_GROUP = (32, 8)  # pixels, components; fewer where that is too large
+TRANSFORM_DEPTH = 32  # bands staged at a time
+GROUPS_A_UNIT = {"cpu": 4, "gpu": 16, "accelerator": 16}  # of a covariance
 BANK_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class FilterForm:
-    """Which value is usual among nine, whether the median of a sorted array or by exchanges of constant places, whether they
-    are staged in local memory, and the columns and rows of a work-group."""
+    """One version of the filter: median or mean, the median by a sorted array or by a network of exchanges, whether pixels are
+    staged in local memory, and the columns and rows of a work-group."""
 
     kind: Filter
     network: bool
@@ -41,7 +41,7 @@ FILTERS: Mapping[str, FilterForm] = {
     "V3": FilterForm("mean", False, True, (32, 4)),
 }
 COVARIANCES = ("V0", "V1", "V2", "V3", "V4")
-# where T lies (PLACE of mnf_transform.cl: global, constant by pointer, constant as an array of the program); is X staged?
+# where T lies (PLACE of mnf_transform.cl: global, constant by pointer, constant as an array of program scope); is X staged?
 TRANSFORMS: Mapping[str, tuple[int, bool]] = {
     "V0": (0, False),
     "V1": (2, False),
@@ -52,7 +52,7 @@ TRANSFORMS: Mapping[str, tuple[int, bool]] = {
 
 
 def filtering(device: Device, version: str, cube: Buffer, noise: Buffer, size: Size) -> Launch:
-    """S1: from a cube of 8 bits a value to its noise of 16 bits."""
+    """Step S1: the noise of 16 bits from a cube of 8 bits a value."""
     form = FILTERS[version]
     columns, rows = form.group
     _fits(device.info, columns * rows)
@@ -70,8 +70,8 @@ def filtering(device: Device, version: str, cube: Buffer, noise: Buffer, size: S
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """The launches that make the sums of a covariance, and where these lie: of each band, and of products i <= j. `between` are
-    the buffers, with their bytes, that the launches before write for the next ones."""
+    """The launches that compute the sums of a covariance, and the buffers of each band's sum and of the products i <= j.
+    `between` are buffers, with their bytes, that earlier launches write for later ones."""
 
     commands: tuple[Launch, ...]
     totals: Buffer
@@ -81,7 +81,7 @@ class Sums:
 
     @property
     def outputs(self) -> tuple[tuple[Buffer, int], ...]:
-        """All buffers that are written and their bytes."""
+        """All buffers that are written, with their bytes."""
         return *self.between, (self.totals, 8 * self.bands), (self.products, 8 * self.bands**2)
 
     def read(self, device: Device) -> tuple[Array, Array]:
@@ -91,7 +91,7 @@ class Sums:
 
 
 def covarying(device: Device, version: str, rows: Buffer, dtype: np.dtype[Any], size: Size) -> Sums:
-    """S2 and S4: sums of `rows`, one a band, of 8-bit data or 16-bit noise."""
+    """Steps S2 and S4: sums of `rows`, one a band, of 8-bit data or 16-bit noise."""
     tile = TILE if device.info.max_work_group >= TILE**2 else SMALL_TILE
     items = tile**2
     _fits(device.info, items)
@@ -129,8 +129,8 @@ def covarying(device: Device, version: str, rows: Buffer, dtype: np.dtype[Any], 
 
 
 def sliced(info: DeviceInfo, pairs: int, pixels: int) -> tuple[int, int]:
-    """Into how many slices pixels are cut, so that every compute unit has several work-groups, and the pixels of one: whole
-    tiles."""
+    """The number of slices of the pixels, which gives every compute unit several work-groups, and the pixels of a slice, in
+    whole tiles."""
     wanted = GROUPS_A_UNIT[info.kind] * info.compute_units
     count = max(1, min(-(-wanted // pairs), -(-pixels // DEPTH)))
     each = _up(-(-pixels // count), DEPTH)
@@ -138,8 +138,8 @@ def sliced(info: DeviceInfo, pairs: int, pixels: int) -> tuple[int, int]:
 
 
 def transforming(device: Device, version: str, rows: Buffer, matrix: Buffer, values: Array, z: Buffer, size: Size) -> Launch:
-    """S8: components of `rows` by T^T, which lies in `matrix`, a row a component, or for an array of the program is `values`,
-    too."""
+    """Step S8: components of `rows` by T^T, which lies in `matrix`, one row a component; for an array of program scope its
+    `values` are needed too."""
     place, staged = TRANSFORMS[version]
     pixels, most = TRANSFORM_GROUP
     components = max(1, min(most, device.info.max_work_group // pixels))

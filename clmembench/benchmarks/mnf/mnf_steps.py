@@ -23,16 +23,16 @@ from clmembench.model import Array, Axis, Device, DeviceInfo, Metric, Skip, Valu
 
 TIME = Metric("time", "ms", "ops", "cost", "lower", scale=1e-6)
 SOURCE = "Fang et al. 2017, section 8"
-PAPER = Size(614, 1087, 224)  # image 1 there
+PAPER = Size(614, 1087, 224)  # image 1 of the paper
 PATIENCE_S = 20.0
 LINES_A_CORE = 2  # of a cube on a CPU
 FEWEST_LINES = 4
-FEW_BANDS = 17  # of a cube that is too small for 224
+FEW_BANDS = 17  # bands of a cube that is too small for 224
 
 
 def size_of(info: DeviceInfo) -> Size:
-    """The cube of image 1 in the paper on what is no CPU, and on CPUs as many of its lines as take some tenths of a second;
-    fewer where its noise does not fit into half of the device's largest buffer; or as many bytes as the user says (--size)."""
+    """The default cube: image 1 of the paper, on CPUs as many of its lines as take some tenths of a second; fewer where its
+    noise does not fit into half of the device's largest buffer; or the number of bytes of --size."""
     if info.array_bytes is not None:
         bands = PAPER.bands if info.array_bytes >= PAPER.bands << 10 else FEW_BANDS
         pixels = max(2 * bands + 30, info.array_bytes // bands)
@@ -48,12 +48,12 @@ def _sizes(info: DeviceInfo) -> tuple[str, ...]:
 
 
 def is_size(value: Value) -> bool:
-    """Whether an axis takes it as a cube's size. Raises ValueError as cubes.parse_size does."""
+    """Whether a value is a cube's size. Raises ValueError as cubes.parse_cube_size does."""
     return isinstance(value, str) and bool(cubes.parse_size(value))
 
 
 def sized(text: str) -> Size:
-    """Raises Skip for what is no size."""
+    """The parsed size. Raises Skip for other text."""
     try:
         return cubes.parse_size(text)
     except ValueError as error:
@@ -62,13 +62,13 @@ def sized(text: str) -> Size:
 
 @lru_cache(maxsize=1)
 def cube_of(size: Size, seed: int) -> Array:
-    """The cube, made once in a process."""
+    """The cube of a size, made once in a process."""
     return cubes.cube(size, seed)
 
 
 @lru_cache(maxsize=2)
 def noise_of(size: Size, seed: int, kind: numpy_mnf.Filter) -> Array:
-    """Its noise by NumPy."""
+    """The noise of the cube by NumPy."""
     return numpy_mnf.noise(cube_of(size, seed), kind)
 
 
@@ -79,7 +79,7 @@ def sums_of(size: Size, seed: int, of: str) -> tuple[Array, Array]:
 
 
 def check_noise(device: Device, noise: object, size: Size, seed: int, kind: numpy_mnf.Filter) -> None:
-    """Compare all of the device's noise with NumPy's, exactly."""
+    """Compares all of the device's noise with NumPy's, exactly."""
     wanted = noise_of(size, seed, kind)
     for band in range(size.bands):
         found = device.download(noise, np.int16, size.pixels, 2 * size.pixels * band)
@@ -90,10 +90,10 @@ def check_noise(device: Device, noise: object, size: Size, seed: int, kind: nump
 def check_components(
     found: Array, rotation: Array, size: Size, seed: int, bound: float | None = None, beside: Array | None = None
 ) -> None:
-    """Compare all components, shape (components, pixels), with those in double from the same T, shape (bands, components).
+    """Compares all components, shape (components, pixels), with those in double from the same T, shape (bands, components).
 
-    They may differ by `bound` times the sum of their terms' absolute values, to which `beside`, shape (components,), is added;
-    without it by the bound of sums in float.
+    They may differ by `bound` times the sum of their terms' absolute values, plus `beside`, shape (components,); the default
+    bound is that of sums in float.
     """
     flat = cube_of(size, seed).reshape(size.bands, -1)
     bound = numpy_mnf.float_bound(size.bands + 1) if bound is None else bound
@@ -102,7 +102,7 @@ def check_components(
     for first in range(0, size.pixels, numpy_mnf.CHUNK):
         part = flat[:, first : first + numpy_mnf.CHUNK]
         wanted, most = numpy_mnf.transformed(rotation, part), numpy_mnf.transformed(np.abs(rotation), part) + more
-        off = ~(np.abs(found[:, first : first + numpy_mnf.CHUNK] - wanted) <= bound * most)  # NaN is off, too
+        off = ~(np.abs(found[:, first : first + numpy_mnf.CHUNK] - wanted) <= bound * most)  # NaN counts as wrong
         assert not off.any(), f"{off.sum()} components differ from those in double by over {bound:.2g} of their terms' sum"
 
 
@@ -121,9 +121,9 @@ SIZE = Axis(_sizes, accepts=is_size)
 def mnf_filter(device: Device, variant: str, size: str) -> Work:
     """Time of the noise filter of MNF, by version.
 
-    V0 takes the median, in a private array that is sorted; V0n the same by exchanges whose places are constants, so that the
-    array can lie in registers (L3); V1 the mean, another filter; V2 stages pieces of rows in local memory (S5); V3 tiles with
-    their rims, so that each staged value serves up to nine (S6). The noise, of 16 bits, is compared exactly.
+    V0 computes the median in a private array that is sorted; V0n by exchanges with constant indices, so that the array can lie
+    in registers (L3). V1 computes the mean, another filter. V2 stages pieces of rows in local memory (S5); V3 stages tiles with
+    their border, so that each staged value is used up to nine times (S6). The noise, of 16 bits, is compared exactly.
     """
     numpy_mnf.one_thread_each()
     shape = sized(size)
@@ -153,12 +153,12 @@ def mnf_filter(device: Device, variant: str, size: str) -> Work:
     size=SIZE,
 )
 def mnf_covariance(device: Device, variant: str, of: str, size: str) -> Work:
-    """Time of the sums that a covariance matrix is made of, by version, of the noise (16 bits) and of the data (8 bits).
+    """Time of the sums of a covariance matrix, by version, of the noise (16 bits) and of the data (8 bits).
 
-    V0 has a work-group a pair of bands, whose tree of partial sums lies in global memory; V1 in local memory (S5); V2 names the
-    running sum a register, where compilers keep those of V0 and V1, too; V3 has a work-item a pair, and tiles of both bands in
-    local memory (S5, S6); V4 pads their rows against bank conflicts (S1). All sums are of 64-bit integers and are compared
-    exactly. The bands' own sums are timed with them, in every version alike.
+    V0 has one work-group for each pair of bands, with a tree of partial sums in global memory; V1 has the tree in local memory
+    (S5); V2 names the running sum a variable, where compilers keep those of V0 and V1, too; V3 has one work-item for each pair,
+    and tiles of both bands in local memory (S5, S6); V4 pads their rows against bank conflicts (S1). All sums are 64-bit
+    integers and are compared exactly. The sums of single bands are included, in every version alike.
     """
     numpy_mnf.one_thread_each()
     shape = sized(size)
@@ -189,9 +189,10 @@ def mnf_covariance(device: Device, variant: str, of: str, size: str) -> Work:
 def mnf_transform(device: Device, variant: str, size: str) -> Work:
     """Time of the transformation of MNF into 32 components, by version.
 
-    V0 reads T from global memory; V1 from constant memory (C2), an array of the program with its values in the text; V2 stages
-    X in local memory, too (S5, S6). V1p and V2p reach constant memory by a pointer, as a program has to that is built once.
-    Sums are in float, and compared with those in double within n u / (1 - n u) of the sum of their terms' absolute values.
+    V0 reads T from global memory; V1 from constant memory (C2), as an array of program scope with its values in the text; V2
+    also stages X in local memory (S5, S6). V1p and V2p access constant memory through a pointer, as a program that is built
+    once must. Sums are in float, and are compared with those in double within n u / (1 - n u) of the sum of their terms'
+    absolute values.
     """
     numpy_mnf.one_thread_each()
     shape = sized(size)

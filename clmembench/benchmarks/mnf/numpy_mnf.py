@@ -1,4 +1,4 @@
-"""The maximum noise fraction rotation in NumPy and SciPy: each step as the kernels are to do it, and how results compare."""
+"""The maximum noise fraction rotation in NumPy and SciPy: the expected result of each step, and the comparison of results."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Array = npt.NDArray[Any]
 Doubles = npt.NDArray[np.float64]
 Filter = Literal["median", "mean"]
 
-CHUNK = 1 << 16  # pixels of all bands that are handled in double at once
-SINGULAR = 1e-9  # of the largest eigenvalue of the noise: a smaller one is none
+CHUNK = 1 << 16  # pixels of all bands that are processed in double at a time
+SINGULAR = 1e-9  # of the noise, over the largest: smaller ones count as zero
 UNIT = 2.0**-24  # half the distance between neighbouring floats at 1
 
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """Eigenvalues, shape (bands,), largest first, and the transformation T, shape (bands, bands), a column for each of them.
+    """Eigenvalues, shape (bands,), largest first, and the transformation T, shape (bands, bands), one column for each.
 
-    An eigenvalue is the variance of a component in units of its noise's: 1 + the ratio of signal to noise, where the noise
-    estimate holds. T^T C_N T is the identity.
+    An eigenvalue is the variance of a component over that of its noise: 1 + the signal-to-noise ratio, if the noise estimate
+    holds. T^T C_N T is the identity.
     """
 
     values: Doubles
@@ -35,10 +35,10 @@ class Rotation:
 
 
 def noise(cube: Array, kind: Filter, out: npt.NDArray[np.int16] | None = None) -> npt.NDArray[np.int16]:
-    """Step S1: each value less the median or the mean, rounded to the nearest integer, of the 3 x 3 pixels around it.
+    """Step S1: each value minus the median or the mean, rounded to the nearest integer, of the 3 x 3 pixels around it.
 
-    `cube` is uint8 of shape (bands, height, width). Beyond an edge lies the nearest pixel of the image. The result, which is
-    `out` where that is given, has that shape and is exact: differences of 8-bit values need 9 bits.
+    `cube` is uint8 of shape (bands, height, width). Beyond an edge lies the nearest pixel of the image. The result, stored in
+    `out` if given, has the same shape and is exact: differences of 8-bit values need 9 bits.
     """
     found = np.empty(cube.shape, np.int16) if out is None else out
     for band, values in enumerate(cube):
@@ -52,7 +52,7 @@ def _mean(values: Array) -> Array:
     return np.asarray((rows[:, :-2] + rows[:, 1:-1] + rows[:, 2:] + 4) // 9)
 
 
-# exchanges that bring the median of nine to place 4 (Smith 1996; Devillard 1998)
+# exchanges that move the median of nine to element 4 (Smith 1996; Devillard 1998)
 NETWORK = (
     (1, 2), (4, 5), (7, 8), (0, 1), (3, 4), (6, 7), (1, 2), (4, 5), (7, 8), (0, 3),
     (5, 8), (4, 7), (3, 6), (1, 4), (2, 5), (4, 7), (4, 2), (6, 4), (4, 2),
@@ -69,8 +69,8 @@ def _median(values: Array) -> Array:
 
 
 def sums(bands: Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Sums of each band, shape (bands,), and of the products of every two, shape (bands, bands), of 8- or 16-bit integers of
-    shape (bands, pixels). Exact: all partial sums are whole numbers below 2**53, whatever order a BLAS adds them in."""
+    """Sums of each band, shape (bands,), and of the products of each two, shape (bands, bands), of 8- or 16-bit integers of
+    shape (bands, pixels). They are exact: all partial sums are whole numbers below 2**53, in any order of addition."""
     flat = bands.reshape(len(bands), -1)
     products = np.zeros((len(flat), len(flat)))
     for first in range(0, flat.shape[1], CHUNK):
@@ -82,7 +82,7 @@ def sums(bands: Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
 def covariance(totals: Array, products: Array, pixels: int) -> Doubles:
     """Equations (1) and (4) from exact sums: (pixels * products - totals totals^T) / (pixels * (pixels - 1)).
 
-    The numerator is exact in 64 bits for up to 2**23 pixels, so that each element has the two roundings of one division.
+    The numerator is exact in 64 bits for up to 2**23 pixels, so that each element has only the two roundings of one division.
     """
     exact = pixels * products.astype(np.int64) - np.outer(totals.astype(np.int64), totals.astype(np.int64))
     return np.asarray(exact / (float(pixels) * (pixels - 1)), np.float64)
@@ -90,7 +90,7 @@ def covariance(totals: Array, products: Array, pixels: int) -> Doubles:
 
 @cache
 def _libraries() -> ThreadpoolController:
-    """The thread pools of this process's BLAS; to look for them takes milliseconds, so once."""
+    """The thread pools of this process's BLAS, cached, since finding them takes milliseconds."""
     import scipy.linalg  # noqa: F401 - brings one of its own
     from threadpoolctl import ThreadpoolController
 
@@ -98,10 +98,10 @@ def _libraries() -> ThreadpoolController:
 
 
 def one_thread_each() -> None:
-    """Have the BLAS use one thread a call in this process from now on.
+    """Makes the BLAS use one thread a call in this process from now on.
 
-    Threads that it has had before spin for a while after each call, in the way of a CPU device's kernels or of the next step;
-    and over 16 cores it was seen to take ten times as long for matrices of some hundred rows, at times.
+    Idle BLAS threads spin for a while after each call, which disturbs the kernels of a CPU device and the next step; and on 16
+    cores matrices of some hundred rows sometimes took ten times as long.
     """
     _libraries().limit(limits=1)
 
@@ -112,9 +112,9 @@ def cores() -> int:
 
 
 def rotation(noise_covariance: Doubles, data_covariance: Doubles) -> Rotation:
-    """Steps S3 and S5 to S7, equations (2), (3) and (5) to (7): the noise is whitened, then what is left is diagonalised.
+    """Steps S3 and S5 to S7, equations (2), (3) and (5) to (7): whitens the noise, then diagonalises the whitened covariance.
 
-    Raises ValueError where some combination of bands has no noise: its fraction of noise is not defined.
+    Raises ValueError where some combination of bands has no noise, so that its noise fraction is undefined.
     """
     from scipy.linalg import eigh
 
@@ -128,7 +128,8 @@ def rotation(noise_covariance: Doubles, data_covariance: Doubles) -> Rotation:
 
 
 def reference(noise_covariance: Doubles, data_covariance: Doubles) -> Rotation:
-    """The same by another way, as one generalised eigenproblem C_D v = value C_N v (Cholesky's, not whitening)."""
+    """The rotation by another method, one generalised eigenproblem C_D v = value C_N v (by Cholesky's factorisation, not
+    whitening)."""
     from scipy.linalg import eigh
 
     values, vectors = eigh(data_covariance, noise_covariance)
@@ -136,19 +137,20 @@ def reference(noise_covariance: Doubles, data_covariance: Doubles) -> Rotation:
 
 
 def deviation(found: Rotation, wanted: Rotation, noise_covariance: Doubles) -> tuple[float, float]:
-    """How far two rotations are apart: the largest relative difference of eigenvalues, and of eigenspaces.
+    """The distance of two rotations: the largest relative difference of eigenvalues, and of eigenspaces.
 
     Vectors are not compared: their signs are free, and those of equal eigenvalues may be any basis of one space. Both are
-    orthonormal with respect to the noise's covariance, so that element (i, j) of wanted^T C_N found is the cosine between two
-    of them. For i and j apart it is what of one eigenspace has got into another, and it is weighted by the gap between their
-    eigenvalues over the larger of these: a relative error e of a matrix turns spaces by about e over it (Davis & Kahan 1970).
+    orthonormal with respect to the noise's covariance, so element (i, j) of wanted^T C_N found is the cosine between two of
+    them. For i and j apart it is the part of one eigenspace that leaked into another, and it is weighted by the gap between
+    their eigenvalues over the larger of these: a relative error e of a matrix turns spaces by about e over it (Davis & Kahan
+    1970).
     """
     values = float(np.max(np.abs(found.values - wanted.values) / np.abs(wanted.values)))
     cosines = wanted.vectors.T @ noise_covariance @ found.vectors
     larger = np.maximum.outer(np.abs(wanted.values), np.abs(wanted.values))
     gaps = np.abs(np.subtract.outer(wanted.values, wanted.values)) / larger
     leaked = float(np.max(np.abs(cosines) * gaps))
-    # what is left of each vector, all of which lies somewhere: found is orthonormal, too
+    # the rest of each vector, which lies in other eigenspaces: found is orthonormal too
     kept = float(np.max(np.abs(np.sum(cosines**2, axis=0) - 1)))
     return values, max(leaked, kept)
 
@@ -164,7 +166,7 @@ def transformed(rotation: Array, bands: Array) -> Doubles:
 
 
 def float_bound(bands: int, unit: float = UNIT) -> float:
-    """The most by which a sum of that many products in float may differ from the exact one, as a part of the sum of their
-    absolute values, in any order, with products rounded or not (Higham 2002, section 3.1): n u / (1 - n u) with u = 2**-24, or
-    `unit` of another format."""
+    """The bound of the relative error of a sum of `n` products in float, relative to the sum of their absolute values, in any
+    order, with products rounded or not (Higham 2002, section 3.1): n u / (1 - n u) with u = 2**-24, or `unit` for another
+    format."""
     return bands * unit / (1 - bands * unit)

@@ -1,1 +1,1 @@
-"""Peers: libraries and programs of others, measured on the same problems as a benchmark of ours."""
+"""Peers: libraries and programs of others, measured on the same problems as our benchmarks."""

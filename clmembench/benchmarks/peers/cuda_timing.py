@@ -1,4 +1,4 @@
-"""CUDA libraries through CuPy: the GPU that is the OpenCL device, and passes timed behind a kernel that keeps it busy."""
+"""CUDA libraries through CuPy on the GPU of the OpenCL device, and passes timed behind a blocking kernel."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ SPIN = """extern "C" __global__ void spin(long long cycles) {
     long long begun = clock64();
     while (clock64() - begun < cycles) { }
 }"""
-FASTEST_GHZ = 3.0  # no GPU's clock is above: cycles for a time that it may not fall short of
-MARGIN = 1.5  # times what enqueueing took before
+FASTEST_GHZ = 3.0  # of any GPU: converts a minimum time to cycles
+MARGIN = 1.5  # times the time of enqueueing before
 LEAST_NS = 2e5
-TRIES = 6  # of a longer and longer wait
+TRIES = 6  # with longer and longer blocking
 TIMED = "passes back to back behind a kernel that keeps the GPU busy until all are queued, CUDA events around them"
 
 
@@ -28,7 +28,7 @@ def here(info: DeviceInfo) -> bool:
 
 
 def cupy_on(info: DeviceInfo) -> Any:
-    """CuPy with that GPU as its current device. Raises Skip where it does not load or does not see that GPU."""
+    """CuPy with that GPU as its current device. Raises Skip where it does not load or does not find that GPU."""
     try:
         import cupy
 
@@ -37,7 +37,7 @@ def cupy_on(info: DeviceInfo) -> Any:
             if _same(info, runtime.deviceGetPCIBusId(number), runtime.getDeviceProperties(number).get("uuid")):
                 cupy.cuda.Device(number).use()
                 return cupy
-    except Exception as error:  # whatever a half-installed CUDA raises
+    except Exception as error:  # a half-installed CUDA may raise anything
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise Skip(f"CuPy does not work here: {reason[:200]}") from error
     raise Skip("CuPy does not see this GPU")
@@ -51,7 +51,7 @@ def _same(info: DeviceInfo, pci: str, uuid: object) -> bool:
 
 
 def _address(text: str) -> tuple[int, ...]:
-    """Domain, bus and device of "0000:0f:00.0"; the number of digits of a domain differs by who writes it."""
+    """Domain, bus and device of "0000:0f:00.0"; sources write the domain with different numbers of digits."""
     try:
         return tuple(int(part, 16) for part in text.partition(".")[0].split(":"))
     except ValueError:
@@ -59,12 +59,12 @@ def _address(text: str) -> tuple[int, ...]:
 
 
 def facts(cupy: Any, library: str, version: Callable[[], int], major: int) -> Mapping[str, Value]:
-    """What a record keeps of a CUDA library. `version` asks it for its version, a number in which `major` counts one major
-    version and 100 a minor one; where it does not answer, that is what is kept."""
+    """Facts of a record about a CUDA library. `version` returns the library's version as a number in which `major` is one major
+    version and 100 one minor version; where it fails, the failure is the fact."""
     try:
         number = version()
         told = f"{number // major}.{number % major // 100}.{number % 100}"
-    except Exception:  # what an older or newer CuPy does not have
+    except Exception:  # an older or newer CuPy may lack it
         told = "unknown"
     return {"library": library, "version": told, "cupy": str(cupy.__version__), "timed": TIMED}
 
@@ -75,11 +75,11 @@ def _spin(cupy: Any) -> Any:
 
 
 def batch(cupy: Any, call: Callable[[], object]) -> Callable[[int], tuple[int, int]]:
-    """The function of a Batch: `call`, which enqueues one pass, that often behind a kernel that lasts until all are queued.
+    """The function of a Batch: enqueues `call`, one pass, that many times behind a blocking kernel.
 
-    So neither Python nor a launch is in the time, which is between two events. That the host was ahead is looked at, not
-    hoped for: where the first event had passed before the last call was queued, all is done once more behind a longer wait.
-    The function raises DeviceError where that does not help.
+    The blocking kernel holds the queue until all passes are enqueued, so the time between two events includes neither Python
+    nor launches. Whether the host was ahead is verified: where the first event had passed before the last call was enqueued,
+    all is repeated behind a longer blocking kernel. The function raises DeviceError where that does not help.
     """
     enqueue_ns = LEAST_NS
 

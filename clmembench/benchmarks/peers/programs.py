@@ -1,4 +1,4 @@
-"""Other people's benchmarks as programs on PATH: running BabelStream and clpeak, and reading strictly what they print."""
+"""Benchmark programs of others on PATH: runs of BabelStream and clpeak, and strict parsing of their output."""
 
 from __future__ import annotations
 
@@ -20,23 +20,24 @@ from clmembench.host import fresh_interpreter
 from clmembench.model import DeviceInfo, Skip
 
 LIMIT_S = 100.0  # of one run of a program; a point's own limit may end it sooner
-OUTPUT_BYTES = 1 << 20  # that are looked at
+OUTPUT_BYTES = 1 << 20  # bytes that are parsed
 COLUMNS = ("function", "num_times", "n_elements", "sizeof", "max_rate", "min_runtime", "max_runtime", "avg_runtime")
 ARRAYS = {"Copy": 2, "Mul": 2, "Add": 3, "Triad": 3, "Dot": 2}  # that an operation counts
-CLPEAK_MS = 150  # of each of clpeak's kernels, a third of what it takes unasked
-SMALL = 1 << 18  # elements of a run that is only to say what the program is
-AGREE = 0.01  # of the rate that a line states and its time
-KINDS = {"OpenCL": ("cpu", "gpu", "accelerator"), "OpenMP": ("cpu",), "CUDA": ("gpu",), "HIP": ("gpu",)}  # a build's devices
-ELSEWHERE = ("gpu", "offload", "target")  # of an OpenMP that is not the host's
+CLPEAK_MS = 150  # for each of clpeak's kernels, a third of its default
+SMALL = 1 << 18  # elements of a run that only identifies the program
+AGREE = 0.01  # between a line's rate and its time
+# devices of a build
+KINDS = {"OpenCL": ("cpu", "gpu", "accelerator"), "OpenMP": ("cpu",), "CUDA": ("gpu",), "HIP": ("gpu",)}
+ELSEWHERE = ("gpu", "offload", "target")  # of an OpenMP that offloads
 
 
 class OutputError(Exception):
-    """A program's output is not what it should be; the message says in what."""
+    """The output of a program is not as expected; the message says in what."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """BabelStream's times of one operation, in seconds: least, largest and mean of `count` after the first."""
+    """BabelStream's times of one operation, in seconds: minimum, maximum and mean of `count` runs after the first."""
 
     count: int
     least_s: float
@@ -46,7 +47,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What a BabelStream says of itself and of each operation."""
+    """A BabelStream's version and implementation, and its result of each operation."""
 
     version: str
     implementation: str
@@ -54,15 +55,15 @@ class Stream:
 
 
 def found(name: str) -> str | None:
-    """The path of a program; None where PATH has none of that name. Folders that PATH has as relative to the current one are
-    passed over: which programs a run meets there is chance, or somebody's trap."""
+    """The path of a program; None where PATH has none of that name. Folders of PATH that are relative to the current folder are
+    ignored: programs there may be there by accident, or a trap."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return shutil.which(name, path=os.pathsep.join(folder for folder in folders if Path(folder).is_absolute()))
 
 
 def output(program: str, *arguments: str, files: Sequence[int] = ()) -> str:
-    """What a program prints that has these descriptors open. Raises OutputError where it cannot be run, fails or says that its
-    results are wrong."""
+    """The output of a program that inherits these descriptors. Raises OutputError where it cannot be run, fails or reports
+    wrong results."""
     try:
         code, text, errors = _ended(program, *arguments, files=files)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -76,8 +77,8 @@ def output(program: str, *arguments: str, files: Sequence[int] = ()) -> str:
 
 
 def _ended(program: str, *arguments: str, files: Sequence[int]) -> tuple[int, str, str]:
-    """Exit code, output and errors of a program of which nothing runs on, whatever ends it or this process: what is measured
-    next would be measured beside it. Raises OSError, and TimeoutExpired after LIMIT_S."""
+    """Exit code, output and errors of a program. No process of it survives, however it or this process ends: it would disturb
+    the next measurement. Raises OSError, and TimeoutExpired after RUN_LIMIT_S."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
             [*fresh_interpreter.command("clmembench.host.program_guard"), program, *arguments],
@@ -86,7 +87,7 @@ def _ended(program: str, *arguments: str, files: Sequence[int]) -> tuple[int, st
             stderr=errors,
             env=fresh_interpreter.environment(os.environ),
             pass_fds=files,
-            start_new_session=True,  # and with it a process group, which what the program starts belongs to
+            start_new_session=True,  # its own process group, which child processes join
         )
         try:
             code = process.wait(LIMIT_S)
@@ -110,7 +111,7 @@ def _read(file: IO[bytes]) -> str:
 def babelstream(program: str, info: DeviceInfo, elements: int, single: bool, times: int) -> Stream:
     """One run of a BabelStream over arrays of that many elements on that device, each operation `times` times.
 
-    Raises Skip where the program is for other devices or does not see this one, OutputError for output that is not
+    Raises Skip where the program is for other devices or does not find this one, OutputError for output that is not
     BabelStream's, and AssertionError where its own check fails.
     """
     device = _index(program, info)
@@ -133,7 +134,7 @@ def _suits(implementation: str, info: DeviceInfo) -> bool:
 
 
 def identity(text: str) -> tuple[str, str]:
-    """Version and implementation, of what BabelStream prints for people. Raises OutputError where it does not say."""
+    """Version and implementation from BabelStream's human-readable output. Raises OutputError where they are missing."""
     version = re.search(r"^Version: (\S.*)$", text, re.MULTILINE)
     implementation = re.search(r"^Implementation: (\S.*)$", text, re.MULTILINE)
     if not text.lstrip().startswith("BabelStream") or version is None or implementation is None:
@@ -142,15 +143,15 @@ def identity(text: str) -> tuple[str, str]:
 
 
 def _index(program: str, info: DeviceInfo) -> tuple[str, ...]:
-    """The option that chooses the device, by its name; none where the program lists no devices by name, as OpenMP's does not.
-    Raises Skip where the name is not there, or not once."""
+    """The option that selects the device, by its name; none where the program lists no devices by name, as with OpenMP. Raises
+    Skip where the name is missing or ambiguous."""
     listed = re.findall(r"^\s*(\d+): (.+)$", output(program, "--list"), re.MULTILINE)
     if not listed:
         return ()
     mine = [number for number, name in listed if _plain(name) == _plain(info.name)]
     if len(mine) != 1:
         if info.kind == "cpu" and len(listed) == 1:
-            return ()  # the host, by whatever name
+            return ()  # the host, under any name
         raise Skip(f"BabelStream lists {len(mine)} devices of this name" if mine else "BabelStream does not see this device")
     return ("--device", mine[0])
 
@@ -160,8 +161,8 @@ def _plain(name: str) -> str:
 
 
 def csv(text: str, elements: int, item_bytes: int, times: int) -> Mapping[str, Line]:
-    """The operations of BabelStream's CSV. Raises OutputError where a line is missing, malformed or contradicts what was asked
-    for or itself."""
+    """The operations in BabelStream's CSV. Raises OutputError where a line is missing, malformed, inconsistent, or contradicts
+    the request."""
     rows = [line.strip() for line in text.splitlines()]
     heads = [number for number, row in enumerate(rows) if row.startswith("function,")]
     if len(heads) != 1:
@@ -202,7 +203,7 @@ def _line(cells: Sequence[str], elements: int, item_bytes: int, times: int) -> L
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """clpeak's version, and its figures of one test by the names it gives them, in its unit."""
+    """The version of clpeak, and its results of one test by clpeak's names, in its unit."""
 
     version: str
     unit: str
@@ -210,9 +211,9 @@ class Peak:
 
 
 def clpeak(program: str, info: DeviceInfo, test: str) -> Peak:
-    """One test of clpeak 2 on its OpenCL back end. Raises Skip where it does not see the device or has no figure of that test,
+    """One test of clpeak 2 on its OpenCL back end. Raises Skip where it does not find the device or has no result of that test,
     OutputError for output that is not clpeak's."""
-    with tempfile.TemporaryFile() as file:  # without a name, so that nothing is left of it where this process is killed
+    with tempfile.TemporaryFile() as file:  # without a name, so that nothing remains where this process is killed
         chosen, path = f"--{test.replace('_', '-')}", f"/dev/fd/{file.fileno()}"
         output(program, "--opencl", chosen, "--max-time", str(CLPEAK_MS), "--json-file", path, files=(file.fileno(),))
         file.seek(0)
@@ -223,7 +224,7 @@ def clpeak(program: str, info: DeviceInfo, test: str) -> Peak:
 
 
 def peak(text: bytes, info: DeviceInfo, test: str) -> Peak:
-    """The figures of one test on one device in clpeak's JSON. Raises as `clpeak`."""
+    """The results of one test on one device in clpeak's JSON. Raises as `run_clpeak`."""
     try:
         told: Any = json.loads(text)
         version, entries = str(told["clpeak_version"])[:50], list(told["entries"])

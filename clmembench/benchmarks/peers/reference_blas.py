@@ -1,4 +1,4 @@
-"""References of dgemm: the product of two dense matrices by the host's BLAS through NumPy, and by cuBLAS through CuPy."""
+"""Peers of dgemm: the product of two dense matrices by the host's BLAS through NumPy, and by cuBLAS through CuPy."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from clmembench.model import Array, Batch, Call, Device, DeviceInfo, Metric, Ski
 
 RATE = Metric("performance", "GFLOP/s", "flops", "rate", "higher")
 VECTORS = 4  # of Freivalds' check
-SAMPLED = 4096  # elements of a matrix made on a GPU that the host compares
-ROUNDS = 4  # of values that fit beside what is multiplied
+SAMPLED = 4096  # elements of a GPU's matrix that the host compares
+ROUNDS = 4  # of values that fit beside the operands
 NAMES = {"openblas": "OpenBLAS", "mkl": "MKL", "blis": "BLIS", "flexiblas": "FlexiBLAS"}
 HOST_TIMED = "one call at a time by the host's clock"
-# a matrix as dgemm.cl makes it, and the product of each row with a few vectors: nothing of the library that is measured
+# a matrix as in dgemm.cl, and the product of each row with a few vectors, without the library that is measured
 CUDA = """
 __device__ int element(unsigned long long i, unsigned seed, unsigned most) {
     unsigned h = ((unsigned)(i ^ (i >> 32)) * 2654435761u) ^ seed;
@@ -42,13 +42,13 @@ extern "C" __global__ void times(const SCALAR *a, const double *x, double *y, un
 
 
 def blas(info: DeviceInfo) -> Mapping[str, Value]:
-    """Give NumPy's BLAS a thread for each CPU of this process; what a record keeps of it."""
+    """Gives NumPy's BLAS one thread for each CPU of this process; returns facts for the record."""
     from threadpoolctl import ThreadpoolController
 
     pools = ThreadpoolController()
     pools.limit(limits=len(usable_cpus()), user_api="blas")
     found = [pool for pool in pools.info() if pool["user_api"] == "blas"]
-    # SciPy brings one of its own
+    # SciPy has its own copy
     mine = next((pool for pool in found if "numpy" in str(pool.get("filepath"))), found[0] if found else {})
     return {
         "library": NAMES.get(mine.get("internal_api", ""), "a BLAS"),
@@ -74,10 +74,10 @@ def _fits(needed: int, limit: int, what: str) -> None:
     n=axis_of(lambda info: (512, 1024, 2048)),
 )
 def numpy_gemm(device: Device, dtype: str, n: int) -> Work:
-    """Rate of C = A B by NumPy's BLAS on all cores, of the same matrices as dgemm's.
+    """Rate of C = A B by NumPy's BLAS on all cores, for the same matrices as dgemm's.
 
-    2 n^3 FLOP. A thread for each CPU; `numpy.dot` into an array that is there. Compared exactly by Freivalds' check. Raises
-    Skip for matrices that do not fit the host.
+    A product has 2 n^3 FLOP. `numpy.dot` writes into an existing array, with one thread for each CPU. The product is compared
+    exactly by Freivalds' check. Raises Skip for matrices that do not fit into the host's memory.
     """
     scalar = np.dtype("f8" if dtype == "double" else "f4")
     _fits(8 * n * n, device.info.host_mem_bytes, "host")
@@ -94,8 +94,8 @@ def numpy_gemm(device: Device, dtype: str, n: int) -> Work:
 
 
 def _plain(matrix: Array, vectors: Array) -> Array:
-    """Their product without the BLAS: sums of whole numbers below 2**53, exact in any order."""
-    with np.errstate(all="ignore"):  # what was never written may be anything
+    """The product without the BLAS: sums of whole numbers below 2**53, exact in any order."""
+    with np.errstate(all="ignore"):  # memory that was never written may hold anything
         return np.stack([(matrix * column).sum(axis=1, dtype=np.float64) for column in vectors.T], axis=1)
 
 
@@ -115,11 +115,12 @@ def _same(found: Array, wanted: Array) -> None:
     n=axis_of(lambda info: (1024, 4096, 8192)),
 )
 def cublas_gemm(device: Device, dtype: str, n: int) -> Work:
-    """Rate of C = A B by cuBLAS, of the same matrices as dgemm's.
+    """Rate of C = A B by cuBLAS, for the same matrices as dgemm's.
 
-    2 n^3 FLOP; in double by whatever instructions it chooses, in single without TF32. Passes are queued behind a kernel that
-    keeps the GPU busy, between two CUDA events. Compared exactly by Freivalds' check, whose products are of a kernel of their
-    own. Raises Skip where CuPy does not work or does not see this GPU, and for matrices that do not fit it.
+    A product has 2 n^3 FLOP; double uses the instructions that cuBLAS chooses, single excludes TF32. Passes are enqueued behind
+    a blocking kernel, between two CUDA events. The product is compared exactly by Freivalds' check, whose products come from a
+    kernel of its own. Raises Skip where CuPy does not work or does not find this GPU, and for matrices that do not fit into its
+    memory.
     """
     cupy = cuda_timing.cupy_on(device.info)
     scalar = np.dtype("f8" if dtype == "double" else "f4")
@@ -148,7 +149,8 @@ def _kernels(cupy: Any, scalar: str) -> Any:
 
 
 def _made(cupy: Any, kernels: Any, scalar: np.dtype[np.generic], n: int, seed: int) -> Any:
-    """The matrix of that seed, made on the GPU; some of its elements are compared with the host's. Raises AssertionError."""
+    """The matrix of that seed, generated on the GPU; some of its elements are compared with the host's. Raises
+    AssertionError."""
     matrix = cupy.empty((n, n), scalar)
     group = 256
     arguments = (matrix, np.uint32(seed), np.uint32(MOST), np.uint64(n * n))
@@ -160,7 +162,7 @@ def _made(cupy: Any, kernels: Any, scalar: np.dtype[np.generic], n: int, seed: i
 
 
 def _times(cupy: Any, kernels: Any, matrix: Any, vectors: Any) -> Any:
-    """The product of a matrix and some vectors, shape (n, VECTORS): exact sums of whole numbers."""
+    """The product of a matrix and some vectors, shape (n, FREIVALDS_VECTORS): exact sums of whole numbers."""
     n = matrix.shape[0]
     found = cupy.zeros((n, VECTORS))
     kernels.get_function("times")((n,), (256,), (matrix, vectors, found, np.uint64(n), np.uint32(VECTORS)))

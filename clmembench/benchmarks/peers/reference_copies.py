@@ -1,4 +1,4 @@
-"""References of stream and transfer: copies and dot products of the host's libraries, and CUDA's own copies through CuPy."""
+"""Peers of stream and transfer: copies and dot products of the host's libraries, and CUDA's own copies through CuPy."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LINK = Metric(
 )
 DUPLEX = Metric("duplex_bandwidth", "GB/s", "nbytes", "rate", "higher", peak="link_duplex_gb_s", only={"direction": ("both",)})
 SCALARS: Mapping[str, np.dtype[Any]] = {"double": np.dtype(np.float64), "float": np.dtype(np.float32)}
-BATCH_BYTES, MOST_COPIES = 2 << 30, 256  # of copies over the link: beside them what starting and waiting cost is little
-BLOCK = (1 << 20) + 7  # elements that are drawn, and repeated
-LEVELS = 16  # of the inputs of a dot product: its sum is exact
+BATCH_BYTES, MOST_COPIES = 2 << 30, 256  # over the link: the cost of starting and waiting is then negligible
+BLOCK = (1 << 20) + 7  # random elements, which are repeated
+LEVELS = 16  # of inputs of a dot product, so that its sum is exact
 
 
 def _large(info: DeviceInfo, array_bytes: int, **_: Value) -> bool:
-    """From where a call from Python is little of the time."""
+    """Whether arrays are so large that a call from Python is a small part of the time."""
     return array_bytes >= MIB
 
 
@@ -42,16 +42,16 @@ def _large(info: DeviceInfo, array_bytes: int, **_: Value) -> bool:
     array_bytes=axis_of(lambda info: (headline_bytes(info),)),
 )
 def numpy_stream(device: Device, op: str, dtype: str, array_bytes: int) -> Work:
-    """Bandwidth of NumPy's copy, on one thread, and of the dot product of its BLAS, over arrays as large as stream's.
+    """Bandwidth of NumPy's copy on one thread, and of its BLAS's dot product, over arrays as large as stream's.
 
-    Bytes are counted as STREAM does. Copies are compared element by element, the dot product within the error of a sum of its
-    length in its type. Raises Skip where the arrays do not fit the host.
+    Bytes are counted as in STREAM. Copies are compared element by element, the dot product within the rounding error of a sum
+    of its length in its type. Raises Skip where the arrays do not fit into the host's memory.
     """
     if 4 * array_bytes > device.info.host_mem_bytes:
         raise Skip("two arrays do not fit into this host's memory: lower --size")
     count, rng = array_bytes // SCALARS[dtype].itemsize, np.random.default_rng(device.seed)
     blocks = [rng.integers(0, LEVELS, BLOCK, dtype=np.uint8).astype(SCALARS[dtype]) for _ in range(2)]
-    b, other = (np.resize(block, count) for block in blocks)  # repeated: to draw all would take seconds
+    b, other = (np.resize(block, count) for block in blocks)  # repeated: drawing all would take seconds
     if op == "copy":
         c = np.full(count, np.nan, SCALARS[dtype])
         facts: Mapping[str, Value] = {"library": "NumPy", "version": np.__version__, "threads": 1, "timed": HOST_TIMED}
@@ -61,7 +61,7 @@ def numpy_stream(device: Device, op: str, dtype: str, array_bytes: int) -> Work:
 
         return Work((Call(lambda: np.copyto(c, b)),), nbytes=2 * b.nbytes, check=check, clock="host", facts=facts)
     products, rest = (blocks[0] * blocks[1]).astype(np.float64), count % BLOCK
-    wanted = float(count // BLOCK * products.sum() + products[:rest].sum())  # whole numbers: exact
+    wanted = float(count // BLOCK * products.sum() + products[:rest].sum())  # exact: whole numbers
     allowed = count * float(np.finfo(SCALARS[dtype]).eps) * wanted
     found = {"dot": np.nan}
 
@@ -90,8 +90,9 @@ def numpy_stream(device: Device, op: str, dtype: str, array_bytes: int) -> Work:
 def cuda_copy(device: Device, op: str, dtype: str, array_bytes: int) -> Work:
     """Bandwidth of CUDA's copy from device memory to device memory, over arrays as large as stream's.
 
-    Bytes are those read and those written. Passes are queued behind a kernel that keeps the GPU busy, between two CUDA events.
-    All bytes are compared. Raises Skip where CuPy does not work or does not see this GPU, and where two arrays do not fit it.
+    Bytes read and bytes written are counted. Passes are enqueued behind a blocking kernel, between two CUDA events. All bytes
+    are compared. Raises Skip where CuPy does not work or does not find this GPU, and where two arrays do not fit into its
+    memory.
     """
     if 3 * array_bytes > device.info.global_mem_bytes:
         raise Skip("two arrays do not fit into this device's memory: lower --size")
@@ -112,7 +113,7 @@ def cuda_copy(device: Device, op: str, dtype: str, array_bytes: int) -> Work:
 
 
 def _runtime(cupy: object, timed: str) -> Mapping[str, Value]:
-    """What a record keeps of CUDA's own copies."""
+    """Facts of a record about CUDA's own copies."""
     version: Callable[[], int] = cupy.cuda.runtime.runtimeGetVersion  # type: ignore[attr-defined]
     # 13000 is 13.0, and 12080 12.8
     return {**cuda_timing.facts(cupy, "CUDA's copy", lambda: 10 * version(), 10_000), "timed": timed}
@@ -133,10 +134,10 @@ def _runtime(cupy: object, timed: str) -> Mapping[str, Value]:
     array_bytes=axis_of(lambda info: (min(256 * MIB, headline_bytes(info)),)),
 )
 def cuda_transfer(device: Device, direction: str, memory: str, array_bytes: int) -> Work:
-    """Bandwidth between pinned host memory and the device by CUDA's copies, as transfer's: by the host's clock, to the end.
+    """Bandwidth between pinned host memory and the device by CUDA's copies, timed as in transfer, by the host's clock.
 
-    As many copies back to back as make 2 GiB (at most 256), waited for once. Both directions run on two streams and count the
-    bytes of both. What arrived is compared word by word. Raises Skip where CuPy does not work or does not see this GPU.
+    As many back-to-back copies as make 2 GiB (at most 256), waited for once. Both directions run on two streams, and the bytes
+    of both count. Arrived data are compared word by word. Raises Skip where CuPy does not work or does not find this GPU.
     """
     cupy = cuda_timing.cupy_on(device.info)
     import cupyx
@@ -147,7 +148,7 @@ def cuda_transfer(device: Device, direction: str, memory: str, array_bytes: int)
     outgoing[:], incoming[:] = sent, 0
     there, back = cupy.zeros(words, np.uint32), cupy.asarray(received)
     runtime, streams = cupy.cuda.runtime, [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
-    # a copy with what it is from and to: it knows their addresses alone, and they are to live as long
+    # keeps source and target alive: a copy knows only their addresses
     jobs: list[tuple[Callable[[], object], Any, Any]] = []
     if direction != "from_device":
         to, at, one = there.data.ptr, outgoing.ctypes.data, streams[0].ptr

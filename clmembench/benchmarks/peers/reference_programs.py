@@ -1,4 +1,4 @@
-"""References that are programs of their own: BabelStream beside stream; clpeak beside arithmetic, local memory and launches."""
+"""Peers that are programs: BabelStream for stream; clpeak for arithmetic, local memory and launches."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from clmembench.model import Benchmark, Device, DeviceError, DeviceInfo, Metric,
 BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
 OPS = {"copy": "Copy", "scale": "Mul", "add": "Add", "triad": "Triad", "dot": "Dot"}
 ITEM_BYTES = {"double": 8, "float": 4}
-TIMES = 11  # runs of each operation by BabelStream, which leaves out the first
-LEAST_BYTES = 16 << 20  # of an array: with less the host's clock, which it uses, times the launch
+TIMES = 11  # runs of each operation by BabelStream, which drops the first
+LEAST_BYTES = 16 << 20  # of an array: below, BabelStream's host clock times the launch
 SECOND_NS = 10**9
 TESTS = {"double": "double_precision_compute", "float": "single_precision_compute", "int": "integer_compute"}
 MOST_A_SECOND = 1e18  # operations or bytes: a thousand times any device's
@@ -38,7 +38,7 @@ Trouble = Skip | DeviceError | AssertionError
 
 
 def _kept(told: Told | Trouble) -> Told:
-    """What a program said; or the reason why not is raised, which is kept too: no program is run twice for one answer."""
+    """The result of a program, cached; a failure is raised, and cached too, so that no program runs twice for one answer."""
     if isinstance(told, Trouble):
         raise told
     return told
@@ -46,7 +46,7 @@ def _kept(told: Told | Trouble) -> Told:
 
 @lru_cache(maxsize=8)
 def _streamed(name: str, info: DeviceInfo, elements: int, single: bool) -> Stream | Trouble:
-    """One run for all operations of a process."""
+    """One run of BabelStream for all operations of a process."""
     try:
         return programs.babelstream(_path(name), info, elements, single, TIMES)
     except OutputError as error:
@@ -56,7 +56,7 @@ def _streamed(name: str, info: DeviceInfo, elements: int, single: bool) -> Strea
 
 
 def _babelstream(name: str, of: str, *kinds: str) -> Benchmark:
-    """The reference that is a program of BabelStream; `of` is what it is a build for."""
+    """The peer benchmark of one build of BabelStream; `of` names what it is built for."""
 
     def prepare(device: Device, op: str, dtype: str, array_bytes: int) -> Reported:
         item = ITEM_BYTES[dtype]
@@ -67,7 +67,7 @@ def _babelstream(name: str, of: str, *kinds: str) -> Benchmark:
             "library": f"BabelStream {told.implementation}",
             "version": told.version,
             "timed": f"the program's own host clock, mean of {line.count} after the first",
-            "best_gb_s": round(nbytes / line.least_s / 1e9, 3),  # what it prints itself
+            "best_gb_s": round(nbytes / line.least_s / 1e9, 3),  # the value that it prints
         }
         return Reported((max(1, round(1e9 * line.mean_s)),), line.count, nbytes=nbytes, checked=True, facts=facts)
 
@@ -115,8 +115,8 @@ def _facts(told: Peak, metric: str) -> Mapping[str, Value]:
 
 
 def _rate(device: Device, test: str) -> tuple[int, Mapping[str, Value]]:
-    """What clpeak's best kernel of a test does in a second, and what a record keeps of it. Raises DeviceError for a figure in
-    an unknown unit."""
+    """The rate of clpeak's best kernel of a test, in units per second, and facts of the record. Raises DeviceError for a result
+    in an unknown unit."""
     told = _kept(_peaked(device.info, test))
     if told.unit not in SCALES:
         raise DeviceError(f"clpeak: {test} is in {told.unit!r}, which is no rate")
@@ -138,9 +138,9 @@ def _rate(device: Device, test: str) -> tuple[int, Mapping[str, Value]]:
     dtype=axis(*TESTS),
 )
 def clpeak_arithmetic(device: Device, dtype: str) -> Reported:
-    """Rate of multiply-adds in registers by clpeak's OpenCL kernels: the best of its vector widths.
+    """Rate of multiply-adds in registers by clpeak's OpenCL kernels, for the best of its vector widths.
 
-    It does not check its results. Raises Skip where it does not see this device, DeviceError where it fails.
+    clpeak does not check its results. Raises Skip where it does not find this device, DeviceError where it fails.
     """
     flops, facts = _rate(device, TESTS[dtype])
     return Reported((SECOND_NS,), 0, flops=flops, facts=facts)
@@ -154,10 +154,10 @@ def clpeak_arithmetic(device: Device, dtype: str) -> Reported:
     here=_has("clpeak"),
 )
 def clpeak_local(device: Device) -> Reported:
-    """Bandwidth of local memory by clpeak's OpenCL kernels: the best of its vector widths.
+    """Bandwidth of local memory by clpeak's OpenCL kernels, for the best of its vector widths.
 
-    It writes and reads; it does not check its results. Raises Skip where it does not see this device, DeviceError where it
-    fails.
+    clpeak writes and reads, and does not check its results. Raises Skip where it does not find this device, DeviceError where
+    it fails.
     """
     nbytes, facts = _rate(device, "local_memory_bandwidth")
     return Reported((SECOND_NS,), 0, nbytes=nbytes, facts=facts)
@@ -175,7 +175,7 @@ def _latency(device: Device, metric: str) -> Reported:
 
 
 def _several(info: DeviceInfo, groups: int) -> bool:
-    """What clpeak launches has a work-group of the largest size for each compute unit: of ours the nearest."""
+    """Whether a point is the nearest of ours to clpeak's launch of a largest work-group on each compute unit."""
     return groups == 1024
 
 
@@ -189,9 +189,9 @@ def _several(info: DeviceInfo, groups: int) -> bool:
     groups=axis(1024),
 )
 def clpeak_launch(device: Device, groups: int) -> Reported:
-    """Launch of a small kernel until the host knows that it ended, by clpeak.
+    """Round trip of a small kernel, from its launch until the host knows that it ended, by clpeak.
 
-    Raises Skip where clpeak does not see this device, DeviceError where it fails.
+    Raises Skip where clpeak does not find this device, DeviceError where it fails.
     """
     return _latency(device, "roundtrip")
 
@@ -206,8 +206,8 @@ def clpeak_launch(device: Device, groups: int) -> Reported:
     groups=axis(1024),
 )
 def clpeak_wait(device: Device, groups: int) -> Reported:
-    """Time from a kernel's being queued to its start, by the driver's stamps, as clpeak reads them (its `dispatch`).
+    """Queue-to-start delay of a kernel from event profiling, as clpeak reads it (its `dispatch`).
 
-    Raises Skip where clpeak does not see this device, DeviceError where it fails.
+    Raises Skip where clpeak does not find this device, DeviceError where it fails.
     """
     return _latency(device, "dispatch")

@@ -1,4 +1,4 @@
-"""References of spmv: a sparse matrix in CSR times a vector by SciPy, and by cuSPARSE through CuPy."""
+"""Peers of spmv: a sparse matrix in CSR times a vector by SciPy, and by cuSPARSE through CuPy."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from clmembench.benchmarks.spmv.matrices import Csr
 from clmembench.model import Array, Batch, Call, Device, DeviceError, DeviceInfo, Metric, Skip, Value, Work
 
 BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
-FORMAT = "csr"  # that both take
+FORMAT = "csr"  # of both libraries
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Problem:
-    """The matrix and vector of spmv's point, what their product is, and by how much each row of it may be off."""
+    """The matrix and vector of spmv's point, their product, and the largest error that each row may have."""
 
     matrix: Csr
     x: npt.NDArray[np.float64]
@@ -33,12 +33,12 @@ class _Problem:
 
 @lru_cache(maxsize=1)
 def _made(matrix: str, seed: int, most: int) -> _Problem:
-    """Raises ValueError with what is wrong with the matrix."""
+    """The problem of a matrix. Raises ValueError with the defect of the matrix."""
     a = matrices.generate(matrix, seed, most) if matrix in matrices.GENERATED else matrices.read(matrix)
     x = np.random.default_rng([seed, 1]).uniform(0.5, 1.5, a.columns)
     rows = np.repeat(np.arange(a.rows), a.row_lengths)
     terms = a.values * x[a.indices]
-    # by no library that is measured
+    # computed without the library that is measured
     y, magnitude = (np.bincount(rows, of, a.rows).astype(np.float64) for of in (terms, np.abs(terms)))
     # Higham 2002, section 3.1, for both sides: see spmv
     allowed = 2 * (a.row_lengths + 2.0) * (magnitude * 2.0**-53 + np.finfo(float).smallest_subnormal)
@@ -48,7 +48,8 @@ def _made(matrix: str, seed: int, most: int) -> _Problem:
 
 
 def _problem(matrix: str, seed: int, info: DeviceInfo) -> _Problem:
-    """Raises Skip for a generated matrix that cannot be had, DeviceError for a file that cannot be read."""
+    """The problem of a point. Raises Skip for a generated matrix that cannot be made, DeviceError for a file that cannot be
+    read."""
     try:
         return _made(matrix, seed % 2**32, matrices.MOST if info.array_bytes is None else info.array_bytes // 8)
     except ValueError as error:
@@ -58,7 +59,7 @@ def _problem(matrix: str, seed: int, info: DeviceInfo) -> _Problem:
 def _check(problem: _Problem, product: Callable[[], Array]) -> Callable[[], None]:
     def check() -> None:
         found = product()
-        wrong = np.flatnonzero(~(np.abs(found - problem.y) <= problem.allowed))  # a NaN is not within anything
+        wrong = np.flatnonzero(~(np.abs(found - problem.y) <= problem.allowed))  # a NaN is within no bound
         assert not len(wrong), (
             f"{len(wrong)} of {len(found)} rows of the library's product are wrong, first row {wrong[:1].sum()}"
         )
@@ -76,10 +77,10 @@ def _check(problem: _Problem, product: Callable[[], Array]) -> Callable[[], None
     matrix=axis(*matrices.GENERATED, accepts=matrices.is_file),
 )
 def scipy_spmv(device: Device, matrix: str) -> Work:
-    """A sparse matrix in CSR times a vector by SciPy, on one thread; the same matrix and vector as spmv's.
+    """Sparse matrix-vector product in CSR by SciPy on one thread, for the same matrix and vector as spmv's.
 
-    Bytes are spmv's, those that any format must move. SciPy makes the array of its result anew each time. Every row is compared
-    within the rounding error of a sum of its length. Raises Skip and DeviceError as spmv does.
+    Bytes are those of spmv, which any format must move. SciPy allocates its result anew each time. Every row is compared within
+    the rounding error of a sum of its length. Raises Skip and DeviceError as spmv does.
     """
     import scipy
     from scipy.sparse import csr_array
@@ -113,11 +114,11 @@ def scipy_spmv(device: Device, matrix: str) -> Work:
     matrix=axis(*matrices.GENERATED, accepts=matrices.is_file),
 )
 def cusparse_spmv(device: Device, matrix: str) -> Work:
-    """A sparse matrix in CSR times a vector by cuSPARSE; the same matrix and vector as spmv's.
+    """Sparse matrix-vector product in CSR by cuSPARSE, for the same matrix and vector as spmv's.
 
-    Bytes are spmv's, those that any format must move. Entries that a row has twice are added up first, as CuPy asks: the
-    generated power_law has a few. Passes are queued behind a kernel that keeps the GPU busy, between two CUDA events. Every row
-    is compared within the rounding error of a sum of its length. Raises Skip where CuPy does not work or does not see this GPU.
+    Bytes are those of spmv, which any format must move. Duplicate entries of a row are added up first, as CuPy requires: the
+    generated power_law has a few. Passes are enqueued behind a blocking kernel, between two CUDA events. Every row is compared
+    within the rounding error of a sum of its length. Raises Skip where CuPy does not work or does not find this GPU.
     """
     cupy = cuda_timing.cupy_on(device.info)
     from cupyx import cusparse

@@ -1,4 +1,4 @@
-"""References of reduction: the sum of n doubles by NumPy, and by CUB through CuPy."""
+"""Peers of reduction: the sum of n doubles by NumPy, and by CUB through CuPy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clmembench.benchmarks.reduction import ROW_BITS, SEED, mixed, total
 from clmembench.model import Array, Batch, Call, Device, DeviceInfo, Metric, Skip, Value, Work
 
 BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
-LEAST = 1 << 20  # elements: with fewer a call from Python is much of the time
+LEAST = 1 << 20  # with fewer, a call from Python is much of the time
 
 
 def _long(info: DeviceInfo, n: int) -> bool:
@@ -22,7 +22,7 @@ def _long(info: DeviceInfo, n: int) -> bool:
 
 
 def _parts(n: int, seed: int) -> tuple[Array, Array]:
-    """What reduction's elements are sums of: 1 and a number of the row, (rows, 1), and one of the column, (1, columns)."""
+    """Terms of reduction's elements: 1 plus a number of the row, (rows, 1), and a number of the column, (1, columns)."""
     columns, rows = 1 << ROW_BITS, -(-n // (1 << ROW_BITS))
     row = 1 + mixed(np.arange(rows), seed ^ 0xFFFFFFFF).astype(np.float64)
     return row[:, None], mixed(np.arange(columns), seed).astype(np.float64)[None, :]
@@ -44,9 +44,9 @@ def _check(found: Any, n: int, seed: int) -> None:
     n=axis_of(lambda info: (1 << 20, 1 << 25)),
 )
 def numpy_sum(device: Device, n: int) -> Work:
-    """The sum of n doubles by NumPy, on one thread; the same elements as reduction's, from a million of them on.
+    """Time to sum n doubles by NumPy on one thread, for the same elements as reduction's, from a million of them on.
 
-    Bytes are those of the n doubles. The sum is compared exactly. Raises Skip where they do not fit the host.
+    Bytes are those of the n doubles. The sum is compared exactly. Raises Skip where they do not fit into the host's memory.
     """
     if 4 * 8 * n > device.info.host_mem_bytes:
         raise Skip("the elements do not fit into this host's memory: lower n")
@@ -69,10 +69,10 @@ def numpy_sum(device: Device, n: int) -> Work:
     n=axis_of(lambda info: (1 << 24, 1 << 28)),
 )
 def cub_sum(device: Device, n: int) -> Work:
-    """The sum of n doubles by CUB, to one double in device memory; the same elements as reduction's, from a million of them on.
+    """Time to sum n doubles by CUB to one double in device memory, for the same elements as reduction's, from a million on.
 
-    Bytes are those of the n doubles. Passes are queued behind a kernel that keeps the GPU busy, between two CUDA events. The
-    sum is compared exactly. Raises Skip where CuPy does not work or does not see this GPU, or where the elements do not fit.
+    Bytes are those of the n doubles. Passes are enqueued behind a blocking kernel, between two CUDA events. The sum is compared
+    exactly. Raises Skip where CuPy does not work or does not find this GPU, or where the elements do not fit.
     """
     if 3 * 8 * n > device.info.global_mem_bytes:
         raise Skip("the elements do not fit into this device's memory: lower n")

@@ -17,12 +17,12 @@ from clmembench import sanitize
 
 SUFFIXES = (".mtx", ".mtx.gz", ".mm")
 MOST = 2**31 - 1  # rows, columns and nonzeros that 32-bit indices can count
-FEWEST = 1000  # nonzeros that still show a generated matrix's structure
+FEWEST = 1000  # that still show a generated matrix's structure
 CELLS = (60, 220, 85)  # of SPE10's second model
-BAND = 13  # diagonals on each side of the main one
+BAND = 13  # on each side of the main diagonal
 UNIFORM_ROW = 16
-PARETO, SHORTEST, LONGEST = 1.2, 3, 1024  # lengths of power_law's rows: exponent, least, most
-SHRINKS_MOST = 1032  # deflate's largest factor
+PARETO, SHORTEST, LONGEST = 1.2, 3, 1024  # lengths of power_law's rows: exponent, minimum, maximum
+SHRINKS_MOST = 1032  # deflate's largest compression factor
 HEADER_BYTES = 16 << 20  # with comments: collections have some hundred lines of them
 ENTRY_BYTES = 256  # of an entry's line: two numbers of 10 digits and one of 25, with room
 
@@ -54,12 +54,12 @@ class Csr:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What the header of a Matrix Market file promises; `nonzeros` are the most that there can be."""
+    """Claims of the header of a Matrix Market file; `nonzeros` is an upper bound."""
 
     rows: int
     columns: int
     nonzeros: int
-    field: str = "real"  # or integer, pattern
+    field: str = "real"  # real, integer or pattern
 
 
 def product(matrix: Csr, x: npt.NDArray[np.float64], absolute: bool = False) -> npt.NDArray[np.float64]:
@@ -75,7 +75,7 @@ def product(matrix: Csr, x: npt.NDArray[np.float64], absolute: bool = False) -> 
 
 
 def generate(name: str, seed: int, most: int = MOST) -> Csr:
-    """The generated matrix of that name (see GENERATED) with its usual size, or smaller so that it has at most `most` nonzeros.
+    """The generated matrix of that name (see GENERATORS), in its usual size or with at most `most` nonzeros.
 
     The same matrix for the same arguments. Raises ValueError where `most` leaves no matrix of that structure.
     """
@@ -129,7 +129,7 @@ def uniform(rng: np.random.Generator, most: int = MOST) -> Csr:
     width = min(UNIFORM_ROW, rows)
     columns = rng.integers(0, rows - width + 1, (rows, width), dtype=np.int32)
     columns.sort(axis=1)
-    columns += np.arange(width, dtype=np.int32)  # of ascending numbers, distinct ones
+    columns += np.arange(width, dtype=np.int32)  # distinct numbers from ascending ones
     return Csr(rows, rows, _ends(np.full(rows, width)), columns.ravel(), rng.uniform(0.5, 1.5, columns.size))
 
 
@@ -178,10 +178,10 @@ def is_file(value: object) -> bool:
 
 
 def outline(path: str) -> Outline:
-    """What a file's header promises, without reading its body.
+    """The claims of a file's header; its body is not read.
 
     Raises ValueError, one line "FILE:LINE: reason" or "FILE: reason", where the file cannot be opened, its header is malformed,
-    it holds no entries, entries that are no real numbers or more than its size allows, or is dense.
+    or it holds no entries, entries that are not real numbers, more entries than its size allows, or a dense matrix.
     """
     from scipy.io import mminfo
 
@@ -198,7 +198,8 @@ def outline(path: str) -> Outline:
     nonzeros = entries if symmetry == "general" else 2 * entries
     if max(rows, columns, nonzeros) > MOST:
         raise _wrong(path, f"{rows} by {columns} with up to {nonzeros} nonzeros is over {MOST}, the most that 32 bits count")
-    if 4 * entries > size * (SHRINKS_MOST if path.endswith(".gz") else 1) + 1:  # an entry has two digits, a blank and an end
+    # an entry has two digits, a blank and an end of line
+    if 4 * entries > size * (SHRINKS_MOST if path.endswith(".gz") else 1) + 1:
         raise _wrong(path, f"the header promises {entries} entries, more than a file of {size} bytes can hold")
     return Outline(rows, columns, nonzeros, field)
 
@@ -223,7 +224,7 @@ def read(path: str) -> Csr:
     return Csr(rows, columns, matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data)
 
 
-# What SciPy's reader makes a number of, it may be one at its beginning only; what it refuses itself is left to it.
+# Text that SciPy's reader accepts as a number by its beginning alone; text that it refuses is left to it.
 _INDEX = rb"(?:\d++(?!\S)|[^\s\d]\S*+)"
 _REAL = rb"(?:-?(?:\d++(?:\.\d*+)?|\.\d++)(?:e[-+]?\d++)?+(?!\S)|-?(?:nan|inf(?:inity)?+)(?!\S)|[^\s\d.ni-]\S*+)"
 _WHOLE = rb"(?:-?\d++(?!\S)|[^\s\d-]\S*+)"
@@ -236,9 +237,10 @@ _WANTED = {
 
 
 class _Checked:
-    """The bytes of a file for SciPy's reader, which (in 1.17) reads 1,5 as 1, 0x10 as 0 and no further columns, and ends the
-    process at a zero byte and at text after the last number of a last line without an end; no more than `most` of them,
-    unpacked: SciPy keeps comments, and looks for a line's end, without a limit. With a `field` the entries are checked."""
+    """The bytes of a file for SciPy's reader, with stricter checks of entries where a `field` is given. SciPy (1.17) reads 1,5
+    as 1, 0x10 as 0 and ignores further columns, and crashes at a zero byte and at text after the last number of an unterminated
+    last line. At most `most` unpacked bytes are read, since SciPy keeps comments, and searches for a line's end, without a
+    limit."""
 
     def __init__(self, file: BinaryIO, most: int, field: str = "") -> None:
         self._file = file
@@ -246,7 +248,7 @@ class _Checked:
         self._lines = 0
         self._last = b"\n"
         self._field = field
-        self._begun = b""  # of a line whose end is not read yet
+        self._begun = b""  # a line whose end is not read yet
         self._sized = False  # whether the line with the sizes was read
         end = rb"[ \t]*+(?:" + _INDEX + rb"(?:[ \t]++" + _INDEX + _VALUES.get(field, b"") + rb")?+)?+[ \t\r]*+\n"
         self._entries = re.compile(rb"(?:" + end + rb")*+", re.IGNORECASE)
@@ -288,10 +290,10 @@ class _Checked:
 
 
 def _from_scipy(path: str, function: Callable[[Any], Any], most: int, subject: str = "", field: str = "") -> Any:
-    """What a reader of SciPy's returns of the first `most` bytes; its complaints become one line with the file and, where it
-    names one, the line.
+    """The result of a reader of SciPy's for the first `most` bytes; its errors become one line.
 
-    `subject` is what a complaint without a line is about; with a `field` entries are read strictly.
+    An error names the file and, where SciPy does, the line. `subject` names the subject of an error without a line; with a
+    `field` entries are read strictly.
     """
     opened: Callable[..., Any] = gzip.open if path.endswith(".gz") else open
     try:

@@ -17,21 +17,21 @@ from clmembench.resources import kernel_source
 FLOP_RATE = Metric("flop_rate", "GFLOP/s", "flops", "rate", "higher")
 TIME = Metric("time", "us", "ops", "cost", "lower", scale=1e-3)
 TEAM_NEAR = {"reservoir": 8, "banded": 32, "uniform": 16, "power_law": 16}  # the power of two from the mean row up
-BLOCKS = 64  # a compute unit: few enough to stream, many enough that long rows even out
+BLOCKS = 64  # few enough to stream, many enough to balance long rows
 STREAMS = 8  # that a core's prefetchers follow at a time
 TILE = 2048  # rows whose sums a core's first cache holds
 TRAFFIC = "bandwidth is of the traffic that no format can avoid, counted for CSR: padding, and reading x again, are not in it"
-AHEAD = 512  # entries: further than a core's prefetchers go, and some KiB of its first cache
+AHEAD = 512  # beyond a core's hardware prefetchers, within some KiB of its first cache
 WITHOUT = {"none": (), "ptx": ("csr_row", "csr_team"), "prefetch": ("ell", "csr_team", "csr_adaptive")}  # formats
 CHUNK = {"blocked": 8, "strided": 32}  # rows of a chunk of SELL: a vector of doubles, a sub-group
-SIGMA = 1 << 16  # rows that SELL sorts: enough for a chunk's rows to be of one length
-CORE_SUMS = 1 << 16  # of a slab, for a core: half a MiB, which second caches hold and L1 does not need to
-GROUPS = 2  # work-groups of slabs a compute unit
+SIGMA = 1 << 16  # in windows of SELL: enough for equal lengths in a chunk
+CORE_SUMS = 1 << 16  # of a slab: half a MiB, which a core's second cache holds
+GROUPS = 2  # work-groups of slabs on a compute unit
 RESERVED = 1 << 10  # bytes of local memory that drivers may take
 
 
 def _teams(info: DeviceInfo) -> tuple[int, ...]:
-    """Lanes of one core take turns, so that a team's only cost it time."""
+    """Sizes of teams; on CPUs small ones, since lanes of one core run one after the other and a team only costs time."""
     return (2, 4) if info.kind == "cpu" else (8, 16, 4, 32, 2)
 
 
@@ -39,9 +39,9 @@ def _work_groups(info: DeviceInfo) -> tuple[int, ...]:
     return (64,) if info.kind == "cpu" else (128, 64, 256, 1024, 512)
 
 
-# work-groups by format, the likely winner first; the others take the first three
+# sizes of work-groups by format, the likely best first; other formats take the first three
 SHAPES = {"csr_adaptive": (128, 256), "ell": (128, 256), "sell": (128, 64), "slab": (1024, 512)}
-PER = {"csr_adaptive": (4, 6), "slab": (1, 2)}  # entries of a work-item under way
+PER = {"csr_adaptive": (4, 6), "slab": (1, 2)}  # of a work-item in flight
 
 
 def _formats(info: DeviceInfo) -> tuple[str, ...]:
@@ -51,7 +51,7 @@ def _formats(info: DeviceInfo) -> tuple[str, ...]:
 
 
 def _hints(info: DeviceInfo) -> tuple[str, ...]:
-    """The portable one, and what helps here; Clang's builtins come together."""
+    """Hints for loads: none, and the one that this device has. Clang's builtins come together."""
     if info.kind == "cpu":
         return ("none", "prefetch") if "nontemporal" in info.features else ("none",)
     return ("none", "ptx") if "ptx" in info.features else ("none",)
@@ -60,7 +60,7 @@ def _hints(info: DeviceInfo) -> tuple[str, ...]:
 def _where(
     info: DeviceInfo, matrix: str, format: str, hints: str, order: str, team: int, work_group: int, per: int, sigma: int
 ) -> bool:
-    """What a format does not have stays at its first value."""
+    """Whether a point is measured: an axis that a format does not have stays at its first value."""
     blocked = order == "blocked"
     if hints == "prefetch" and not blocked and format not in WITHOUT[hints]:
         return False
@@ -68,7 +68,7 @@ def _where(
         return False
     if format != "csr_team" and team != _teams(info)[0]:
         return False
-    if blocked:  # a block is one work-item's
+    if blocked:  # a block belongs to one work-item
         return work_group == _work_groups(info)[0] and per == _per(info)[0]
     if info.kind == "cpu":
         return True
@@ -78,7 +78,8 @@ def _where(
 def _thin(
     info: DeviceInfo, matrix: str, format: str, hints: str, order: str, team: int, work_group: int, per: int, sigma: int
 ) -> bool:
-    """What may win; beside it, on one matrix for each format, what does not, and the best format without its hints."""
+    """Points of the default subset: the candidates for the best; on one matrix for each format, also the others and the best
+    format without its hints."""
     cpu, reservoir = info.kind == "cpu", matrix == "reservoir"
     beside = hints == "none" and len(_hints(info)) > 1
     if format in WITHOUT[hints]:
@@ -147,18 +148,18 @@ def _per(info: DeviceInfo) -> tuple[int, ...]:
 def spmv(
     device: Device, matrix: str, format: str, hints: str, order: str, team: int, work_group: int, per: int, sigma: int
 ) -> Work:
-    """A sparse matrix times a vector in double: y = A x, by CSR in rows, teams or blocks, by ELL, SELL-C-sigma and slabs.
+    """Sparse matrix-vector product y = A x in double, by CSR in rows, teams or blocks, ELL, SELL-C-sigma and slabs.
 
     A is generated (a reservoir's 7-point system on SPE10's grid, a band, uniformly random, power-law rows) or read from a
-    Matrix Market file; --size bounds the bytes of a generated matrix's values. 2 FLOP a nonzero. Bytes are the compulsory
-    traffic of A in CSR, whatever the format, so that formats compare: each stored nonzero's value (8) and column (4) once, 4
-    for each of rows + 1 row pointers, x (8 a column that has an entry) and y (8 a row) once. Neither a format's padding is
-    counted nor what reading x costs beyond once. `facts` say what the format stores over the nonzeros, and the host's seconds
-    from CSR to it, which are in no timed part. Every row is compared with SciPy's product within the rounding error of a sum
-    of its length.
+    Matrix Market file; --size bounds the bytes of a generated matrix's values. A nonzero counts 2 FLOP. Bytes are the
+    compulsory traffic of A in CSR, whatever the format, so that formats can be compared: the value (8) and column (4) of each
+    stored nonzero, 4 for each of rows + 1 row pointers, x (8 a column that has an entry) and y (8 a row), once each. Neither
+    padding nor repeated reads of x count. `facts` are the stored entries of the format over the nonzeros, and the host's
+    seconds for the conversion from CSR, which is not timed. Every row is compared with SciPy's product within the rounding
+    error of a sum of its length.
 
-    csr_adaptive keeps CSR and adds a list of blocks; slab sorts the entries of some thousand rows by column, for matrices whose
-    columns are random. `hints`: loads past L1 by NVIDIA's PTX, prefetches by hand on CPUs.
+    csr_adaptive keeps CSR and adds a list of blocks; slab sorts the entries of some thousand rows by column, for matrices with
+    random columns. `hints`: loads past L1 by NVIDIA's PTX, or software prefetches on CPUs.
 
     Raises Skip for a matrix that does not fit into memory or suit the format and for work-groups that the device or the team
     does not allow, DeviceError for a file that cannot be read.
@@ -180,9 +181,9 @@ def spmv(
     defines = {**stored.defines, "PTX": hints == "ptx", "AHEAD": ahead, "NONTEMPORAL": ahead > 0, "BLOCKED": blocked}
     if format == "csr_team":
         defines["TEAM"] = team
-    source = kernel_source("spmv_loads") + kernel_source({k: f"spmv_{v}" for k, v in FILES.items()}.get(format, "spmv"))
-    kernels = device.build(source, ITEMS=work_group, **defines)
-    y = device.alloc(8 * (a.rows + max(CHUNK.values())))  # a chunk of SELL may end behind the last row
+    source = kernel_source({k: f"spmv_{v}" for k, v in FILES.items()}.get(format, "spmv"))
+    kernels = device.build(source, GROUP_SIZE=work_group, **defines)
+    y = device.alloc(8 * (a.rows + max(CHUNK.values())))  # the last chunk of SELL may exceed the rows
     buffers = [_uploaded(device, array) for array in (*stored.arrays, problem.x)]
     group = 1 if blocked else work_group
     items_a_group = {"csr_team": work_group // team, "csr_adaptive": 1, "slab": 1}.get(format, group)
@@ -208,19 +209,19 @@ def spmv(
 
 
 def _even(a: Csr, groups: int, units: int) -> bool:
-    """Whether each work-group has at most a quarter of a compute unit's share of the entries, so that all units work
-    until about the end: one dense row holds up whoever has it, which is slow and right."""
+    """Whether each work-group has at most a quarter of a compute unit's share of the entries, so that all units work until
+    about the end. One dense row delays a single unit, which is slow but correct."""
     largest = np.diff(a.indptr[np.linspace(0, a.rows, groups + 1).astype(np.int64)]).max()
     return bool(4 * units * int(largest) <= a.nonzeros)
 
 
-FILES = {"csr_adaptive": "adaptive", "sell": "sell", "slab": "slab"}  # formats with a file of their own
+FILES = {"csr_adaptive": "adaptive", "sell": "sell", "slab": "slab"}  # formats with a kernel file of their own
 
 
 def _stored(
     info: DeviceInfo, a: Csr, format: str, hints: str, blocked: bool, work_group: int, per: int, sigma: int
 ) -> formats.Stored:
-    """The matrix as that format's kernel takes it. Raises Skip and formats.Unsuited where it cannot."""
+    """The matrix in the format of that kernel. Raises Skip and formats.UnsuitedFormat where the conversion is impossible."""
     if format == "csr_adaptive":
         return formats.blocks(a, work_group, per)
     if format == "slab":

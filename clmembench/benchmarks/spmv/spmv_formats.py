@@ -1,4 +1,4 @@
-"""The formats that spmv converts CSR to on the host, and how long that took: ELL, SELL-C-sigma, blocks of CSR, slabs."""
+"""Conversion of CSR on the host to the formats of spmv, and its time: ELL, SELL-C-sigma, blocks of CSR, slabs."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ import numpy.typing as npt
 from clmembench.benchmarks.spmv.matrices import Csr
 from clmembench.model import Array, Value
 
-ALIGN = 32  # rows: entries of ELL begin at whole lines
-MOST_PADDED = 3.0  # entries that ELL and SELL store over nonzeros
-RUN = 256  # entries of a slab that share a first column
+ALIGN = 32  # rows, so that entries of ELL start at whole lines
+MOST_PADDED = 3.0  # stored entries of ELL and SELL over nonzeros
+RUN = 256  # of a slab, which share a first column
 SHIFT = 28  # as in spmv_adaptive.cl
-ROUND = 12  # steps of a sum that a round's barrier costs
-LONG_TILES = 8  # tiles, from which on a row is parted among work-groups
-SUM_ENTRIES = 64  # of a row, that one of a slab's sums takes where many work-items add to it
+ROUND = 12  # steps of a sum that take as long as a round's barrier
+LONG_TILES = 8  # longer rows are parted among work-groups
+SUM_ENTRIES = 64  # of a row, for each of its sums in a slab that many work-items share
 
 Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stored:
-    """A matrix as a kernel takes it: arrays in the order of the kernel's arguments, what the kernel is built with, how many
-    entries it stores (padding is among them), over how many items it loops, and the host's seconds from CSR to there."""
+    """A matrix in the format of a kernel: arrays in the order of the kernel's arguments, definitions of its build, the number
+    of stored entries (including padding), the number of items that it loops over, and the host's seconds of the conversion."""
 
     arrays: tuple[Array, ...]
     defines: Mapping[str, Value]
@@ -36,7 +36,8 @@ class Stored:
     items: int
     seconds: float = 0.0
     parts: int = 0  # of rows that several work-groups share
-    parted: Array = field(default_factory=lambda: np.zeros((0, 4), np.uint32))  # row, first part, parts of each such row
+    # row, first part, number of parts of each such row
+    parted: Array = field(default_factory=lambda: np.zeros((0, 4), np.uint32))
 
 
 class Unsuited(Exception):
@@ -44,7 +45,7 @@ class Unsuited(Exception):
 
 
 def _kept(convert: Callable[..., Stored]) -> Callable[..., Stored]:
-    """The last conversion is kept for the next point, with its time. That is no measurement: a note beside one."""
+    """Caches the last conversion for the next point, with its time, which is a note and no measurement."""
 
     @lru_cache(maxsize=1)
     def timed(*args: Any) -> Stored:
@@ -68,11 +69,11 @@ def ell(a: Csr) -> Stored:
 
 @_kept
 def sell(a: Csr, chunk: int, sigma: int) -> Stored:
-    """SELL-C-sigma (Kreutzer et al. 2014): rows sorted by length within windows of `sigma`, in chunks of `chunk` rows, each
-    padded to its longest. Raises Unsuited where that is far more.
+    """SELL-C-sigma (Kreutzer et al. 2014): rows sorted by length within windows of `sigma`, in chunks of `chunk` rows.
 
-    Arrays: values and indices, entry k of slot s at (begins[s // chunk] + k) * chunk + s % chunk; begins (chunks + 1,); order
-    (slots,), the row of each slot, those from `rows` on being none.
+    Each chunk is padded to its longest row. Raises UnsuitedFormat where the padding is excessive. Arrays: values and indices,
+    entry k of slot s at (begins[s // chunk] + k) * chunk + s % chunk; begins (chunks + 1,); order (slots,), the row of each
+    slot, where numbers from `rows` on are no rows.
     """
     slots = -(-a.rows // chunk) * chunk
     lengths, begins_of = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
@@ -83,7 +84,8 @@ def sell(a: Csr, chunk: int, sigma: int) -> Stored:
         order = np.argsort(order // sigma * (longest + 1) + longest - lengths, kind="stable")
         lengths, begins_of = lengths[order], begins_of[order]
     begins = _ends(lengths.reshape(-1, chunk).max(axis=1))
-    refuse_padded("SELL", int(begins[-1] - lengths.max()) * chunk, a)  # one chunk may be as it likes: few rows are no padding
+    # a single chunk is exempt: padding of few rows is negligible
+    refuse_padded("SELL", int(begins[-1] - lengths.max()) * chunk, a)
     indices, values = np.zeros(begins[-1] * chunk, np.int32), np.zeros(begins[-1] * chunk)
     places = np.repeat(begins[:-1] * chunk, chunk) + np.arange(slots) % chunk
     for k, rows, at in _columns(lengths, begins_of):
@@ -96,9 +98,9 @@ def sell(a: Csr, chunk: int, sigma: int) -> Stored:
 
 @_kept
 def blocks(a: Csr, work_group: int, per: int) -> Stored:
-    """CSR and blocks of it (Greathouse & Daga 2014; Daga & Greathouse 2015): whole rows of up to work_group * per entries, a
-    longer row by itself, a much longer one in parts. Blocks are (blocks, 4) of uint32: see spmv_adaptive.cl. How many lanes
-    add up a row is what takes a block the fewest steps, given its longest row."""
+    """CSR and its blocks (Greathouse & Daga 2014; Daga & Greathouse 2015): whole rows of up to work_group * per entries, a
+    longer row by itself, a much longer one in parts. Blocks are (blocks, 4) of uint32: see spmv_adaptive.cl. The number of
+    lanes of a row minimises the steps of a block, given its longest row."""
     tile = work_group * per
     ends, begins = a.indptr.astype(np.int64), [0]
     while begins[-1] < a.rows:
@@ -131,12 +133,12 @@ def blocks(a: Csr, work_group: int, per: int) -> Stored:
 
 @_kept
 def slabs(a: Csr, least: int, most_sums: int, shared: bool) -> Stored:
-    """Slabs of rows with about as many entries each, a multiple of `least` of them where there are rows enough; the entries of
-    each by column. A slab has at most `most_sums` sums: one a row, and where a work-group shares them further ones of rows
-    with over SUM_ENTRIES entries. Like the blocks of Buluç et al. 2009 as wide as the matrix.
+    """Slabs of rows with about equally many entries, sorted by column: the blocks of Buluç et al. 2009 as wide as the matrix.
 
-    Arrays: values; words, a sum above a column within its run; the first column of each run; the first run, row and further sum
-    of each slab (slabs + 1,); the row of each further sum within its slab. Raises Unsuited where 32 bits cannot hold a word.
+    The number of slabs is a multiple of `least` where there are enough rows. A slab has at most `most_sums` sums: one a row,
+    and where a work-group shares them further ones for rows with over SUM_ENTRIES entries. Arrays: values; words, a sum above a
+    column within its run; the first column of each run; the first run, row and further sum of each slab (slabs + 1,); the row
+    of each further sum within its slab. Raises UnsuitedFormat where 32 bits cannot hold a word.
     """
     lengths = a.row_lengths.astype(np.int64)
     sums = np.maximum(1, -(-lengths // SUM_ENTRIES)) if shared else np.ones(a.rows, np.int64)
@@ -145,12 +147,11 @@ def slabs(a: Csr, least: int, most_sums: int, shared: bool) -> Stored:
     rows, room = np.diff(begins), np.diff(before[begins])
     bits = 32 - max(1, int(room.max() - 1).bit_length())
     row, position, column = _by_column(a)
-    slab_of = np.repeat(np.arange(len(rows)), rows).astype(
-        np.uint16 if len(rows) < 2**16 else np.uint32
-    )  # short ones sort fast
+    # short keys sort fast
+    slab_of = np.repeat(np.arange(len(rows)), rows).astype(np.uint16 if len(rows) < 2**16 else np.uint32)
     order = np.argsort(slab_of[row], kind="stable")
     row, position, column = row[order], position[order], column[order]
-    # a row's entries go to its sums in turn; the first sum is at the row's place, the others behind those of all rows
+    # a row's entries alternate between its sums; the first lies at the row's place, the others after those of all rows
     place = (np.arange(a.rows) - np.repeat(begins[:-1], rows)).astype(np.uint32)[row]
     several = np.flatnonzero((sums > 1)[row])
     of = row[several]
@@ -174,15 +175,15 @@ def slabs(a: Csr, least: int, most_sums: int, shared: bool) -> Stored:
 
 
 def refuse_padded(format: str, stored: int, a: Csr) -> None:
-    """Raises Unsuited for a format that would store far more than the nonzeros: what it showed would be its padding."""
+    """Raises UnsuitedFormat for a format that would store far more than the nonzeros: its result would describe its padding."""
     if stored > MOST_PADDED * a.nonzeros or stored >= 2**31:
         rows = f"the longest row has {a.row_lengths.max()}, the mean {a.nonzeros / a.rows:.3g}"
         raise Unsuited(f"{format} would store {stored / max(1, a.nonzeros):.3g} times the nonzeros: {rows}")
 
 
 def _slab_begins(indptr: npt.NDArray[np.int32], before: Ints, least: int, most_sums: int) -> Ints:
-    """The first row of each slab, and one past the last: a multiple of `least` slabs of about as many entries, enough of them
-    for no slab to have more than `most_sums` sums. Raises Unsuited where no number of slabs is enough."""
+    """The first row of each slab, and one past the last: a multiple of `least` slabs of about equally many entries, and enough
+    that no slab has more than `most_sums` sums. Raises UnsuitedFormat where no number of slabs is enough."""
     if most_sums < 1:
         raise Unsuited("there is no local memory for a slab's sums")
     rows, rounds = len(indptr) - 1, max(1, -(-int(before[-1]) // (least * most_sums)))
@@ -199,7 +200,7 @@ def _slab_begins(indptr: npt.NDArray[np.int32], before: Ints, least: int, most_s
 
 
 def _by_column(a: Csr) -> tuple[Array, Array, Array]:
-    """Row, place in CSR and column of every entry, column by column, all int32; rows ascend within one."""
+    """Row, index in CSR and column of every entry, sorted by column and then row, all int32."""
     from scipy.sparse import csr_array
 
     places = np.arange(a.nonzeros, dtype=np.int32)
@@ -208,7 +209,7 @@ def _by_column(a: Csr) -> tuple[Array, Array, Array]:
 
 
 def _columns(lengths: npt.NDArray[Any], begins: npt.NDArray[Any]) -> Any:
-    """For every k: k, the rows that have an entry k, and the places of these entries in CSR."""
+    """For every k: k, the rows that have an entry k, and the indices of these entries in CSR."""
     rows = np.arange(len(lengths))
     for k in range(int(lengths.max(initial=0))):
         rows = rows[lengths[rows] > k]
@@ -222,5 +223,5 @@ def _ends(counts: npt.NDArray[Any]) -> Ints:
 
 
 def _some(array: Array) -> Array:
-    """A device's buffer cannot be empty."""
+    """The array, or one element where it is empty: a device's buffer cannot be empty."""
     return array if len(array) else np.zeros(1, array.dtype)

@@ -1,4 +1,4 @@
-"""What spmv multiplies, whether it fits, and whether a product is right; made once for all points of one matrix."""
+"""The matrix and vector that spmv multiplies and the check of the product, made once for all points of one matrix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clmembench.model import Buffer, Device, DeviceError, DeviceInfo, Skip
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """A matrix, a vector, their product, and by how much each row of a right result may differ from it."""
+    """A matrix, a vector, their product, and the largest error that each row of a correct result may have."""
 
     matrix: Csr
     x: npt.NDArray[np.float64]
@@ -27,7 +27,7 @@ class Problem:
 
 @lru_cache(maxsize=1)
 def made(matrix: str, seed: int, most: int) -> Problem:
-    """Raises ValueError with what is wrong with the matrix."""
+    """The problem of a matrix. Raises ValueError with the defect of the matrix."""
     a = matrices.generate(matrix, seed, most) if matrix in matrices.GENERATED else matrices.read(matrix)
     x = np.random.default_rng([seed, 1]).uniform(0.5, 1.5, a.columns)
     y, magnitude = matrices.product(a, x), matrices.product(a, x, absolute=True)
@@ -43,8 +43,8 @@ def made(matrix: str, seed: int, most: int) -> Problem:
 
 
 def problem(matrix: str, seed: int, info: DeviceInfo) -> Problem:
-    """The problem, made once for all points of one matrix. Raises Skip where it would not fit, DeviceError for a file that
-    cannot be read: the user named it, so nothing measured is a failure."""
+    """The problem, made once for all points of one matrix. Raises Skip where it would not fit, and DeviceError for a file that
+    cannot be read: the user named it, so a run without it is a failure."""
     most = matrices.MOST if info.array_bytes is None else info.array_bytes // 8
     try:
         if matrix not in matrices.GENERATED:
@@ -58,7 +58,7 @@ def problem(matrix: str, seed: int, info: DeviceInfo) -> Problem:
 
 
 def refuse_large(info: DeviceInfo, rows: int, columns: int, stored: int) -> None:
-    """Raises Skip for a matrix of that many stored entries that would not fit beside what the host makes it from."""
+    """Raises Skip for a matrix whose stored entries would not fit beside the host's intermediate arrays."""
     nbytes, largest = 12 * stored + 12 * rows + 8 * columns, 8 * max(stored, rows, columns)
     host = 4 * nbytes > info.host_mem_bytes
     if largest > info.max_alloc_bytes or 2 * nbytes > info.global_mem_bytes or host:
@@ -67,11 +67,11 @@ def refuse_large(info: DeviceInfo, rows: int, columns: int, stored: int) -> None
 
 
 def check_of(device: Device, y: Buffer, problem: Problem) -> Callable[[], None]:
-    """A check of y against the problem's product, for Work; it raises AssertionError with the first wrong row."""
+    """The check of y against the problem's product, for Work; it raises AssertionError with the first wrong row."""
 
     def check() -> None:
         found = device.download(y, np.float64, len(problem.y))
-        wrong = np.flatnonzero(~(np.abs(found - problem.y) <= problem.allowed))  # a NaN is not within anything
+        wrong = np.flatnonzero(~(np.abs(found - problem.y) <= problem.allowed))  # a NaN is within no bound
         if len(wrong):
             row = wrong[0]
             values = f"{float(found[row])!r} and not {float(problem.y[row])!r} within {problem.allowed[row]:.1e}"
