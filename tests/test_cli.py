@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,25 +18,19 @@ from clmembench import sanitize
 from clmembench.cli.run import _with_array_size
 from clmembench.results import content_hash, jsonl
 from tests.builders import device
-
-
-def cli(*args: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent), **environment}
-    return subprocess.run(
-        [sys.executable, "-m", "clmembench", *args], capture_output=True, text=True, cwd=cwd, env=env, timeout=240
-    )
+from tests.commands import ROOT, Ended, cli, process
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+def stored(tmp_path_factory) -> tuple[Path, Ended]:
     path = tmp_path_factory.mktemp("run") / "r.jsonl"
     done = cli("run", "-d", "0", "-b", "launch*", "-b", "transfer", "-a", "groups=1", "-a", "array_bytes=4KiB", "-o", str(path))
     return path, done
 
 
 def test_help_and_version():
-    assert "run" in cli("--help").stdout
-    assert cli("--version").stdout.startswith("clmembench ")
+    assert "run" in process("--help").stdout
+    assert process("--version").stdout.startswith("clmembench ")
 
 
 @pytest.mark.parametrize("name", ["VERSION", "HELP", "SUITES_HELP", "DEVICES_HELP"])
@@ -44,7 +39,7 @@ def test_the_environment_makes_no_command_print_something_else(name):
     assert done.returncode == 0 and done.stdout.startswith("quick: "), done.stdout
 
 
-ROOT = Path(__file__).parent.parent
+LIMIT_S = 200  # for what ends by itself, on a host that does much else too
 SPEAKS = [
     ("show", "RUN"), ("show", "RUN", "--md"), ("show", "RUN", "--latex"), ("show", "RUN", "--csv"), ("topology", "RUN"),
     ("report", "RUN"), ("report", "RUN", "-f", "md"), ("compare", "RUN", "RUN", "--all"), ("infer", "TRACES"), ("suites",),
@@ -52,24 +47,31 @@ SPEAKS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-@pytest.mark.parametrize("command", SPEAKS, ids=lambda command: " ".join(command))
-def test_output_goes_to_a_terminal_of_any_encoding(tmp_path, command, encoding):
-    run = tmp_path / "r.jsonl"
+def speaks(run, tmp_path, command, encoding):
+    """What a command prints, of a run of a device whose name is not in ASCII, is of that encoding alone."""
+    file, traces = tmp_path / "r.jsonl", tmp_path / "t.csv"
     if "RUN" in command:
         stored = (ROOT / "tests" / "golden" / "schema1.jsonl").read_text(encoding="utf-8")
-        run.write_text(stored.replace('"name":"', '"name":"\u20ac \u2013 ', 1), encoding="utf-8")
-    traces = tmp_path / "t.csv"
+        file.write_text(stored.replace('"name":"', '"name":"\u20ac \u2013 ', 1), encoding="utf-8")
     traces.write_text("trace_id,array_bytes,stride_bytes,step,offset_bytes,latency\na,64,8,0,0,4\n", encoding="utf-8")
-    names = {"RUN": str(run), "TRACES": str(traces)}
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": encoding}
-    words = [names.get(word, word) for word in command]
-    done = subprocess.run(
-        [sys.executable, "-m", "clmembench", *words], capture_output=True, encoding=encoding, env=env, timeout=240
-    )
+    names = {"RUN": str(file), "TRACES": str(traces)}
+    done = run(*(names.get(word, word) for word in command), encoding=encoding)
     assert "Traceback" not in done.stderr and "codec" not in done.stderr
     assert done.returncode in ((2,) if command[-1].startswith("missing") or command[0] == "topology" else (0,)), done.stderr
     assert done.stdout.isascii() or encoding != "ascii"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.parametrize("command", SPEAKS, ids=lambda command: " ".join(command))
+def test_output_goes_to_a_terminal_of_any_encoding(tmp_path, monkeypatch, command, encoding):
+    monkeypatch.chdir(tmp_path)
+    speaks(cli, tmp_path, command, encoding)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.parametrize("command", [("show", "RUN"), ("show", "missing-\u2013-\u20ac.jsonl")], ids=" ".join)
+def test_a_process_writes_to_a_terminal_of_any_encoding(tmp_path, command, encoding):
+    speaks(partial(process, PYTHONIOENCODING=encoding), tmp_path, command, encoding)
 
 
 def test_letters_that_a_terminal_lacks_are_written_by_ones_that_look_alike():
@@ -110,8 +112,12 @@ def test_a_run_ends_in_a_summary_and_a_file(stored):
     assert str(path) in done.stdout
     assert "launch: 1 point," in done.stderr
     run = jsonl.read(path)
-    assert {r.status for r in run.records} == {"ok"}
-    assert all(r.checked for r in run.records)
+    assert run.records and all(map(measured, run.records))
+
+
+def measured(record) -> bool:
+    """Whether a point was measured and found right; that the core's clock moved meanwhile is the host's doing."""
+    return record.checked and (record.status == "ok" or (record.status, record.gate) == ("suspect", "drift"))
 
 
 def test_show_json_has_the_promised_fields_and_nothing_else_on_stdout(stored):
@@ -234,11 +240,11 @@ def test_ctrl_c_leaves_a_valid_file_and_exits_130(tmp_path):
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     )
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline and not (path.exists() and path.read_bytes().count(b"\n") >= 3):
         time.sleep(0.05)
     running.send_signal(signal.SIGINT)
-    _, errors = running.communicate(timeout=60)
+    _, errors = running.communicate(timeout=LIMIT_S)
     assert running.returncode == 130
     assert "interrupted" in errors
     assert "Traceback" not in errors
@@ -341,7 +347,7 @@ def test_resume_needs_a_run_of_a_device_that_is_here(stored, tmp_path):
 
 def test_another_number_of_threads_is_another_device(stored):
     path, _ = stored
-    done = cli("run", "--resume", str(path), POCL_MAX_PTHREAD_COUNT="1")
+    done = process("run", "--resume", str(path), POCL_MAX_PTHREAD_COUNT="1")
     assert done.returncode == 2 and ("number of compute units" in done.stderr or "another environment" in done.stderr)
 
 
@@ -358,7 +364,7 @@ def test_a_run_that_was_killed_leaves_whole_records_no_orphan_and_goes_on(tmp_pa
     first = subprocess.Popen(
         [sys.executable, "-m", "clmembench", *command], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + LIMIT_S
     while not path.exists() or path.read_bytes().count(b"\n") < 2:
         assert time.monotonic() < deadline and first.poll() is None
         time.sleep(0.01)
@@ -366,7 +372,7 @@ def test_a_run_that_was_killed_leaves_whole_records_no_orphan_and_goes_on(tmp_pa
     first.kill()
     first.communicate()
     before = jsonl.read(path).records
-    assert before and all(r.status == "ok" for r in before)
+    assert before and all(map(measured, before))
     while any(Path(f"/proc/{child}").exists() for child in children):
         assert time.monotonic() < deadline, "a child outlived its run"
         time.sleep(0.05)
@@ -381,23 +387,43 @@ def test_a_run_that_was_killed_leaves_whole_records_no_orphan_and_goes_on(tmp_pa
 # ---- runs against each other --------------------------------------------------------------------------------------------
 
 
+CLOCKS = {"host_ns": 1.0, "device_ns": 0.9, "queue_ns": 0.5, "submit_ns": 0.25}
+
+
+def scripted(record):
+    """A record with times as of a host where nothing else runs, in the place of those that were measured."""
+
+    def times(series):
+        typical_ns = 20_000 * series["passes"] + 10 * max(series["ops"], series["nbytes"], series["flops"])
+        host_ns = [typical_ns + typical_ns // 200 * (n % 7) for n in range(len(series["host_ns"]))]
+        return {**series, **{c: [round(part * t) for t in host_ns] for c, part in CLOCKS.items() if series[c]}}
+
+    clock = {**record["core_clock"], "after_ns": record["core_clock"]["before_ns"]}
+    said = {"status": "ok", "gate": "", "reason": "", "cpu_others": 0.0, "core_clock": clock}
+    return {**record, **said, "series": [times(series) for series in record["series"]]}
+
+
+@pytest.fixture(scope="module")
+def quiet(stored, tmp_path_factory) -> Path:
+    """The stored run with scripted times: what is decided of it does not depend on what else the host does."""
+    path = tmp_path_factory.mktemp("quiet") / "quiet.jsonl"
+    head, *records = [json.loads(line) for line in stored[0].read_text().splitlines()]
+    path.write_text("\n".join(map(json.dumps, [head, *map(scripted, records)])) + "\n")
+    return path
+
+
 def slowed(record, factor):
     """A record of a file with every time that much longer."""
 
     def longer(series):
-        clocks = ("host_ns", "device_ns", "queue_ns", "submit_ns")
-        return {**series, **{c: [round(factor * t) for t in series[c]] for c in clocks if series[c]}}
+        return {**series, **{c: [round(factor * t) for t in series[c]] for c in CLOCKS if series[c]}}
 
-    return {**record, "cpu_others": 0.0, "series": [longer(series) for series in record["series"]]}
+    return {**record, "series": [longer(series) for series in record["series"]]}
 
 
-def test_a_run_is_compared_checked_and_made_a_baseline(stored, tmp_path):
-    path, base, junit, slow = (tmp_path / name for name in ("quiet.jsonl", "base.jsonl", "j.xml", "slow.jsonl"))
-    # as on a host where nothing else runs
-    lines = [json.loads(line) for line in stored[0].read_text().splitlines()]
-    for record in lines[1:]:
-        record["cpu_others"] = 0.0
-    path.write_text("\n".join(map(json.dumps, lines)) + "\n")
+def test_a_run_is_compared_checked_and_made_a_baseline(quiet, tmp_path):
+    path, base, junit, slow = (quiet, *(tmp_path / name for name in ("base.jsonl", "j.xml", "slow.jsonl")))
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
     done = cli("baseline", "create", str(path), str(path), "-o", str(base))
     assert done.returncode == 2 and "are one run" in done.stderr
     runs = [tmp_path / f"run{n}.jsonl" for n in range(6)]
@@ -426,8 +452,8 @@ def test_a_run_is_compared_checked_and_made_a_baseline(stored, tmp_path):
     assert {c["verdict"] for c in json.loads(cli("compare", str(path), str(path), "--json").stdout)[0]["changes"]} == {"same"}
 
 
-def test_a_check_keeps_its_exit_code_and_its_verdict_when_its_output_is_not_read(stored, tmp_path):
-    path, slow = stored[0], tmp_path / "slow.jsonl"
+def test_a_check_keeps_its_exit_code_and_its_verdict_when_its_output_is_not_read(quiet, tmp_path):
+    path, slow = quiet, tmp_path / "slow.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     slow.write_text("\n".join(map(json.dumps, [lines[0], *(slowed(record, 1000) for record in lines[1:])])) + "\n")
     command = [sys.executable, "-m", "clmembench", "check", str(slow), "--baseline", str(path), "--strict"]
@@ -436,7 +462,7 @@ def test_a_check_keeps_its_exit_code_and_its_verdict_when_its_output_is_not_read
         reader, writer = os.pipe()
         os.close(reader)  # as `| head -0`, which never reads
         with os.fdopen(writer, "wb") as pipe:
-            done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True, timeout=60)
+            done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True, timeout=LIMIT_S)
         assert "slower" in done.stderr and "Traceback" not in done.stderr
         codes.add(done.returncode)
     assert codes == {cli(*command[3:]).returncode} and codes <= {5, 6}
@@ -497,7 +523,7 @@ def test_a_run_without_isolation_and_one_whose_benchmark_ran_out_of_time(tmp_pat
     command = ("run", "-b", "launch", "-a", "groups=[1,4]")
     done = cli(*command, "--no-isolate", "-o", str(path))
     assert done.returncode == 0, done.stderr
-    assert [r.status for r in jsonl.read(path).records] == ["ok", "ok"]
+    assert list(map(measured, jsonl.read(path).records)) == [True, True]
     for more in (("--processes", "2"), ("-a", "compute_units=1")):
         done = cli(*command, "--no-isolate", *more, "-o", str(tmp_path / "two.jsonl"))
         assert done.returncode == 2 and "--no-isolate" in done.stderr

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from clmembench.results import jsonl
+from tests.commands import cli
 from tests.faulty import ROOT
 from tests.slowed_kernels import broken, slowed
-from tests.test_cli import cli
 
 POINT = (
     *("-d", "0", "-b", "stream", "-a", "op=triad", "-a", "dtype=float", "-a", "array_bytes=256KiB", "-a", "order=item"),

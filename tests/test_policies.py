@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from clmembench.infer.replacement.cache_set import DETERMINISTIC, hits, sampled_misses, steady_misses
+from clmembench.infer.replacement.cache_set import DETERMINISTIC, hits, makers, sampled_misses, steady_misses
 from clmembench.infer.replacement.policies import policy, policy_and_victims
 from clmembench.infer.replacement.policy_rates import policy_from_rates
 
@@ -104,6 +104,44 @@ def laps(ways, number, visits=12):
         np.random.default_rng(seed).shuffle(order)
         found.append(order.tolist())
     return found
+
+
+def counted(access, lap, repeats):
+    """The share of misses over the second half of the laps, each of which is simulated."""
+    misses = [sum(not access(line) for line in lap) for _ in range(repeats)]
+    return sum(misses[repeats // 2 :]) / (len(lap) * (repeats - repeats // 2))
+
+
+@pytest.mark.parametrize("name", DETERMINISTIC)
+def test_rates_are_those_of_laps_that_are_all_simulated(name):
+    random = np.random.default_rng(4)
+    for ways in (1, 2, 3, 6, 8, 13):
+        for repeats in (1, 2, 15, 64):
+            lap = random.permutation(np.repeat(np.arange(ways + repeats % 3), 1 + ways % 4)).tolist()
+            for maker in makers(name, ways):
+                assert steady_misses(maker, ways, lap, repeats) == counted(maker(ways).access, lap, repeats), (ways, lap)
+
+
+@pytest.mark.parametrize("ways", [1, 3, 8])
+@pytest.mark.parametrize("likely", ["even", "any", "one never"])
+def test_drawn_victims_are_those_of_sets_simulated_one_by_one(ways, likely):
+    sets, repeats, random = 12, 9, np.random.default_rng(ways)
+    weights = np.ones((sets, ways)) if likely == "even" else random.random((sets, ways)) + 0.01
+    weights[:, 0] *= likely != "one never" or ways == 1
+    lap = random.permutation(np.repeat(np.arange(ways + 2), 3)).tolist()
+    limits = np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1).tolist()
+    held, draws, misses = [[] for _ in range(sets)], np.random.default_rng(9), np.zeros(sets)
+    for number in range(repeats):
+        for line in lap:
+            missed = [one for one in range(sets) if line not in held[one]]
+            for one, draw in zip(missed, draws.random(len(missed)).tolist(), strict=True):
+                if len(held[one]) < ways:
+                    held[one].append(line)
+                else:
+                    held[one][min(sum(limit < draw for limit in limits[one]), ways - 1)] = line
+                misses[one] += number >= repeats // 2
+    found = sampled_misses(weights, lap, repeats, np.random.default_rng(9))
+    assert found.tolist() == (misses / (len(lap) * (repeats - repeats // 2))).tolist()
 
 
 @pytest.mark.parametrize("name", ["LRU", "FIFO", "tree-PLRU"])

@@ -14,8 +14,8 @@ from clmembench.model import Tuned
 from clmembench.results import jsonl
 from clmembench.results import tuned as tuning
 from clmembench.runtimes import runtime
+from tests.commands import cli
 from tests.faulty import ROOT, Command, mountable, within
-from tests.test_cli import cli
 
 SUM = ("-a", "n=[4096]", "-a", "method=loop")
 mounts = pytest.mark.skipif(not mountable(), reason="this user may not mount, even in a namespace")

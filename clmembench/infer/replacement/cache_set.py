@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -13,9 +13,11 @@ STOCHASTIC = ("random", "way-weighted")
 
 
 class OneSet(Protocol):
-    """A set of some ways. An access says whether it hit, and keeps the line."""
+    """A set of some ways. An access says whether it hit, and keeps the line; all that follows depends on the state."""
 
     def access(self, line: int) -> bool: ...
+
+    def state(self) -> Hashable: ...
 
 
 Maker = Callable[[int], OneSet]  # from a number of ways
@@ -37,6 +39,9 @@ class Lru:
         self.lines[line] = None
         return hit
 
+    def state(self) -> Hashable:
+        return tuple(self.lines)
+
 
 class Fifo:
     """The line that came first goes."""
@@ -52,6 +57,9 @@ class Fifo:
             del self.lines[next(iter(self.lines))]
         self.lines[line] = None
         return False
+
+    def state(self) -> Hashable:
+        return tuple(self.lines)
 
 
 class _Ways:
@@ -74,6 +82,13 @@ class _Ways:
             self.where[line] = way
         self.touched(way)
         return hit
+
+    def state(self) -> Hashable:
+        return (*self.lines, *self.marks())
+
+    def marks(self) -> Sequence[int]:
+        """What it knows of its ways besides their lines."""
+        raise NotImplementedError
 
     def victim(self) -> int:
         raise NotImplementedError
@@ -103,6 +118,9 @@ class TreePlru(_Ways):
             todo += [(low, middle), (middle, high)]
         self.upper = dict.fromkeys(self.halves, False)
 
+    def marks(self) -> Sequence[int]:
+        return tuple(self.upper.values())
+
     def touched(self, way: int) -> None:
         for node, upper in self.paths[way]:
             self.upper[node] = upper
@@ -126,6 +144,9 @@ class Nru(_Ways):
         self.used = [False] * ways
         self.late, self.turning = late, turning
         self.start = 0
+
+    def marks(self) -> Sequence[int]:
+        return (*self.used, self.start)
 
     def touched(self, way: int) -> None:
         self.used[way] = True
@@ -181,27 +202,66 @@ def hits(maker: Maker, ways: int, lines: Sequence[int]) -> list[bool]:
 def steady_misses(maker: Maker, ways: int, lap: Sequence[int], laps: int) -> float:
     """The share of a lap's accesses that miss when it is repeated: over the second half of `laps`."""
     one = maker(ways)
-    misses = 0
-    for number in range(laps):
-        found = sum(not one.access(line) for line in lap)
-        misses += found if number >= laps // 2 else 0
-    return misses / (len(lap) * (laps - laps // 2))
+    misses: list[int] = []
+    begun: dict[Hashable, int] = {}
+    # from a state that was there before, the same laps follow again
+    while len(misses) < laps and (state := one.state()) not in begun:
+        begun[state] = len(misses)
+        misses.append(sum(not one.access(line) for line in lap))
+    if len(misses) < laps:
+        first = begun[state]
+        again = misses[first:]
+        misses += [again[n % len(again)] for n in range(laps - len(misses))]
+    return sum(misses[laps // 2 :]) / (len(lap) * (laps - laps // 2))
 
 
 def sampled_misses(weights: Array, lap: Sequence[int], laps: int, random: np.random.Generator) -> Array:
     """As `steady_misses` where the victim is drawn: `weights` of shape (sets, ways), one set a row; shape (sets,)."""
     sets, ways = weights.shape
-    limits = np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1)
-    held = np.full((sets, ways), -1, dtype=np.int64)
-    filled = np.zeros(sets, dtype=np.int64)
+    victims = _Victims(weights)
+    names, lines = np.unique(np.asarray(lap), return_inverse=True)
+    absent = np.ones((names.size, sets), dtype=bool)
+    held = np.empty((ways, sets), dtype=np.int64)
+    filled = 0  # every set has missed the same lines until all its ways are full
     misses = np.zeros(sets)
     for number in range(laps):
-        for line in lap:
-            missed = np.flatnonzero(~(held == line).any(axis=1))
-            drawn = (random.random(missed.size)[:, None] > limits[missed]).sum(axis=1)
-            way = np.where(filled[missed] < ways, filled[missed], np.minimum(drawn, ways - 1))
-            held[missed, way] = line
-            filled[missed] = np.minimum(filled[missed] + 1, ways)
+        for line in lines.tolist():
+            missed = absent[line].nonzero()[0]
+            if missed.size == 0:
+                continue
+            draws = random.random(missed.size)
+            if filled < ways:
+                held[filled] = line
+                filled += 1
+            else:
+                place = victims.drawn(missed, draws) * sets + missed
+                absent.put(held.take(place) * sets + missed, True)
+                held.put(place, line)
+            absent[line] = False
             if number >= laps // 2:
                 misses[missed] += 1
     return misses / (len(lap) * (laps - laps // 2))
+
+
+class _Victims:
+    """Ways drawn with the probabilities of each set, shape (sets, ways), by a table of where to begin looking."""
+
+    def __init__(self, weights: Array) -> None:
+        sets, self.ways = weights.shape
+        limits = np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1)
+        different, row = np.unique(limits, axis=0, return_inverse=True)
+        self.cells = 1 << (16 * self.ways).bit_length()  # a power of two: a draw times it is exact
+        edges = np.arange(self.cells) / self.cells
+        self.first = np.concatenate([np.searchsorted(one, edges) for one in different])
+        self.limits = np.c_[different, np.full(len(different), np.inf)].ravel()
+        self.begin = row.reshape(sets) * self.cells
+        self.limit = row.reshape(sets) * (self.ways + 1)
+
+    def drawn(self, sets: Array, draws: Array) -> Array:
+        """The way of each of some sets: how many of the set's cumulated probabilities are below the draw, the last at most."""
+        way = self.first.take(self.begin.take(sets) + (draws * self.cells).astype(np.int64))
+        limit = self.limit.take(sets)
+        while np.count_nonzero(below := self.limits.take(limit + way) < draws):
+            way += below
+        capped: Array = np.minimum(way, self.ways - 1)
+        return capped

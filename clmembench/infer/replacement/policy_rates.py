@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -14,6 +15,7 @@ SYSTEMATIC = 0.02  # of a miss rate that is made from a mean latency: both plate
 LAPS = 64
 SAMPLES = 64  # sets simulated for each assignment of probabilities
 MOST_STEPS = 6_000  # of the simulation of drawn victims, for each lap that was measured
+CACHED = 1024  # rates: levels and TLBs that have as many ways are asked the same laps
 METHOD = "miss rates of {} laps against six policies simulated"
 UNEVEN = (1.5, 2.0, 3.0, 5.0, 10.0)  # how much more often one way is the victim than each other
 
@@ -40,10 +42,10 @@ def policy_from_rates(ways: int, observations: Sequence[RateObservation], eviden
     for name in DETERMINISTIC:
         if not makers(name, ways):
             continue
-        forms = [np.array([steady_misses(make, ways, lap, LAPS) for lap, *_ in telling]) for make in makers(name, ways)]
+        forms = np.array([_steady_rates(name, ways, tuple(lap)) for lap, *_ in telling]).T
         logliks[name] = max(_loglik(seen[:, 0], rates, sigma) for rates in forms)
     weights = _assignments(ways)
-    drawn = np.stack([_drawn_rates(weights, lap) for lap, *_ in telling])
+    drawn = np.array([_drawn_rates(ways, tuple(lap)) for lap, *_ in telling])
     each = [_loglik(seen[:, 0], rates, sigma) for rates in drawn.T]
     logliks["random"] = each[0]
     clearly = [value for value, row in zip(each, weights, strict=True) if row.max() >= 2 * row.min()]
@@ -68,12 +70,19 @@ def _assignments(ways: int) -> Array:
     return shares
 
 
-def _drawn_rates(weights: Array, lap: Sequence[int]) -> Array:
-    """Steady-state miss rate of each assignment, shape (tries,)."""
+@lru_cache(maxsize=CACHED)
+def _steady_rates(name: str, ways: int, lap: tuple[int, ...]) -> tuple[float, ...]:
+    """Steady-state miss rate under each form of a deterministic policy."""
+    return tuple(steady_misses(make, ways, lap, LAPS) for make in makers(name, ways))
+
+
+@lru_cache(maxsize=CACHED)
+def _drawn_rates(ways: int, lap: tuple[int, ...]) -> tuple[float, ...]:
+    """Steady-state miss rate of each assignment of probabilities."""
+    weights = _assignments(ways)
     laps = max(8, min(LAPS, MOST_STEPS // len(lap)))
-    rates = sampled_misses(np.repeat(weights, SAMPLES, axis=0), lap, laps, seeded(weights.shape[1]))
-    means: Array = rates.reshape(weights.shape[0], SAMPLES).mean(axis=1)
-    return means
+    rates = sampled_misses(np.repeat(weights, SAMPLES, axis=0), lap, laps, seeded(ways))
+    return tuple(rates.reshape(len(weights), SAMPLES).mean(axis=1).tolist())
 
 
 def _decided(logliks: dict[str, float], count: int) -> tuple[str | None, str, str]:

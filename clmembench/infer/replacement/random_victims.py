@@ -83,6 +83,24 @@ def different(observations: Sequence[Observation], known: set[bytes]) -> list[Ob
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """States that follow on an access: the first `kept` ones are as their parents, in each other one `line` is in a way."""
+
+    parents: Array
+    kept: int
+    way: Array  # of each state that is not kept
+    line: int
+    free: bool  # nothing was replaced
+
+    def held(self, held: Array, chosen: Array) -> Array:
+        """What some of these states hold, of what their parents do; shape (chosen, ways)."""
+        found = held[self.parents[chosen]]
+        new = np.flatnonzero(chosen >= self.kept)
+        found[new, self.way[chosen[new] - self.kept]] = self.line
+        return found
+
+
 class _Filter:
     """States with their probabilities: `held` of shape (states, ways), -1 where a way is free."""
 
@@ -113,39 +131,50 @@ class _Filter:
             self.share = share / share.sum()
             return
         kept = np.flatnonzero(self.hit)
-        free = missed.size and (self.held[missed[0]] < 0).any()
-        ways = np.array([int(np.argmax(self.held[missed[0]] < 0))]) if free else np.arange(self.ways)
-        parents = np.r_[kept, np.repeat(missed, ways.size)]
+        full = self.held[missed]
+        free = bool((full[0] < 0).any())
+        ways = full[0].argmin(keepdims=True) if free else np.arange(self.ways)  # -1 is the least
+        parents = np.concatenate((kept, np.repeat(missed, ways.size)))
         way = np.tile(ways, missed.size)
-        new = np.arange(kept.size, parents.size)
-        held = self.held[parents]
-        code = self.code[parents]
-        old = held[new, way]
+        old = full[:, ways].ravel()
         column = np.zeros_like(way) if self.alike else way
-        code[new] += self.keys[line, column] - np.where(old >= 0, self.keys[old, column], 0)
-        held[new, way] = line
-        odds = share[parents]
-        odds[new] *= np.ones(1) if free else self.weights[way]
-        counts = None
-        if self.counts is not None:
-            counts = self.counts[parents]
-            if not free:
-                counts[new, way] += 1
-        self._merge(held, code, odds, counts)
+        code, odds = self.code[parents], share[parents]
+        code[kept.size :] += self.keys[line, column] - np.where(old >= 0, self.keys[old, column], 0)
+        if not free:
+            odds[kept.size :] *= self.weights[way]
+        self._merge(_Entries(parents, kept.size, way, line, free), code, odds)
 
-    def _merge(self, held: Array, code: Array, odds: Array, counts: Array | None) -> None:
-        unique, first, inverse = np.unique(code, return_index=True, return_inverse=True)
-        total = np.bincount(inverse, odds, unique.size)
-        merged = None
-        if counts is not None:
-            sums = [np.bincount(inverse, odds * c, unique.size) for c in counts.T]
-            merged = np.stack(sums, axis=1) / np.maximum(total, 1e-300)[:, None]
+    def _merge(self, entries: _Entries, code: Array, odds: Array) -> None:
+        """One state for each code, with all that leads to it; the unlikely ones go."""
+        order = code.argsort(kind="stable")
+        ordered = code[order]
+        begins = np.concatenate(([True], ordered[1:] != ordered[:-1]))
+        inverse = np.empty(code.size, dtype=np.intp)
+        inverse[order] = begins.cumsum() - 1
+        first = order[begins]
+        total = np.bincount(inverse, odds, first.size)
         best = np.flatnonzero(total > LEAST_SHARE * total.max())
         if best.size > MOST_STATES:
             best = np.argpartition(total, -MOST_STATES)[-MOST_STATES:]
-        self.held, self.code = held[first[best]], unique[best]
+        if self.counts is not None:
+            self.counts = self._merged(entries, self.counts, inverse, odds, total, best)
+        self.held, self.code = entries.held(self.held, first[best]), ordered[begins][best]
         self.share = total[best] / total[best].sum()
-        self.counts = None if merged is None else merged[best]
+
+    def _merged(self, entries: _Entries, counts: Array, inverse: Array, odds: Array, total: Array, best: Array) -> Array:
+        """The expected replacements of each way in the states that stay."""
+        place = np.full(total.size, -1, dtype=np.intp)
+        place[best] = np.arange(best.size)
+        stays = np.flatnonzero(place[inverse] >= 0)
+        counted = counts[entries.parents[stays]]
+        new = np.flatnonzero(stays >= entries.kept)
+        if not entries.free:
+            counted[new, entries.way[stays[new] - entries.kept]] += 1
+        counted *= odds[stays, None]
+        into = place[inverse[stays]]
+        sums = np.stack([np.bincount(into, c, best.size) for c in counted.T], axis=1)
+        merged: Array = sums / np.maximum(total[best], 1e-300)[:, None]
+        return merged
 
     def victims(self) -> Array:
         return np.zeros(self.ways) if self.counts is None else self.share @ self.counts

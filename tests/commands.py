@@ -1,0 +1,77 @@
+"""Commands of clmembench: called in this process, or run in one of their own where that is what is tested."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from clmembench.cli import main
+
+ROOT = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended and what it printed."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def cli(*args: str, cwd: Path | None = None, encoding: str = "utf-8", **environment: str) -> Ended:
+    """Call a command as the entry point does, with these variables besides this process's own: loading NumPy, pandas and the
+    driver anew would take longer than most commands. Workers that it starts are processes. An exception that it does not
+    catch, which would be a traceback, is raised."""
+    driver = [name for name in environment if not name.startswith(("CLMEMBENCH_", "XDG_"))]
+    assert not driver, f"{driver}: a driver or Python reads it once, when it is loaded: use process"
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors=errors) for errors in ("strict", "backslashreplace"))
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), _warnings():
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        patch.setattr(sys, "argv", ["clmembench", *args])
+        if cwd is not None:
+            patch.chdir(cwd)
+        code: object = None
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code
+    assert code is None or isinstance(code, int), code
+    return Ended(code or 0, _text(out), _text(err))
+
+
+@contextlib.contextmanager
+def _warnings():
+    """What a process prints of warnings, on its standard error; one of ours is an error, as in every test."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda *told: print(warnings.formatwarning(*told[:4]), file=sys.stderr)
+        for kind in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+            warnings.simplefilter("ignore", kind)  # as Python does where nobody tests
+        for kind in (DeprecationWarning, UserWarning):
+            warnings.filterwarnings("error", category=kind, module=r"clmembench\..*")
+        yield
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    assert isinstance(stream.buffer, io.BytesIO)
+    return stream.buffer.getvalue().decode(stream.encoding)
+
+
+def process(
+    *args: str, cwd: Path | None = None, encoding: str = "utf-8", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process of its own, with these variables besides this one's own."""
+    return subprocess.run(
+        [sys.executable, "-m", "clmembench", *args], capture_output=True, encoding=encoding, cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment}, timeout=240,
+    )  # fmt: skip
