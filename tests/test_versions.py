@@ -16,6 +16,7 @@ from clmembench.benchmarks import discovered
 from clmembench.cli import app
 from clmembench.infer.casestudy import mnf_whole, versions
 from clmembench.plan import casestudy, sweep
+from clmembench.report import render
 from clmembench.report.sections import mnf_data
 from clmembench.report.sections import mnf_tables as report
 from clmembench.results import jsonl
@@ -244,7 +245,7 @@ def test_without_every_step_there_are_no_shares_and_the_reason_is_told(how):
     rows = {row[0]: row for row in section.rows}
     assert rows["filter"][7:9] == ("–", "–") and "–" not in rows["filter"][1:5]
     assert ("serial covariance: not measured" in notes) == (how == "absent")
-    told = {(s["library"], s["step"]): s for s in json.loads(mnf_data.to_json(study(records)))["host"]}
+    told = {(s["library"], s["step"]): s for s in json.loads(render.json_text(mnf_data.study_object(study(records))))["host"]}
     if how != "absent":
         lost = told["serial", "covariance"]
         assert (lost["status"], lost["reason"], lost["time_ms"], lost["share"]) == ("timeout", "took too long", None, None)
@@ -286,7 +287,7 @@ def test_cores_that_were_used_are_told():
     records = [replace(r, series=tuple(replace(s, cpu_ns=tuple(13 * t for t in s.cpu_ns)) for s in r.series)) for r in whole()]
     (section,) = report.SECTIONS["mnf_host"](study(records), ())
     assert section.header[2] == "cores" and {row[2] for row in section.rows} == {"13.0"}
-    assert {s["cores"] for s in json.loads(mnf_data.to_json(study(records)))["host"]} == {13.0}
+    assert {s["cores"] for s in json.loads(render.json_text(mnf_data.study_object(study(records))))["host"]} == {13.0}
 
 
 def test_what_the_paper_found_stands_beside_cubes_like_its_own_alone():
@@ -311,7 +312,7 @@ def test_there_is_a_table_for_each_of_the_papers_and_one_of_the_host():
 
 
 def test_programs_get_everything():
-    told = json.loads(mnf_data.to_json(study(whole())))
+    told = json.loads(render.json_text(mnf_data.study_object(study(whole()))))
     assert told["size"] == SIZE and len(told["steps"]) == 22 and len(told["whole"]) == 5 and len(told["host"]) == 11
     v1 = told["steps"][1]
     assert (v1["variant"], v1["over"], v1["guideline"], v1["verdict"], v1["verified"]) == ("V0n", "V0", "L3", "paid off", True)
@@ -319,9 +320,9 @@ def test_programs_get_everything():
     serial = next(spot for spot in told["host"] if (spot["library"], spot["step"]) == ("serial", "covariance"))
     assert (serial["size"], serial["status"], serial["verified"]) == ("614x13x224", "ok", True)
     assert serial["time_low_ms"] <= serial["time_ms"] <= serial["time_high_ms"] and serial["share"] > 0.7
-    rows = list(csv.DictReader(io.StringIO(mnf_data.to_csv(study(whole())))))
+    rows = list(csv.DictReader(io.StringIO(render.csv_text(mnf_data.version_fields(study(whole()))))))
     assert len(rows) == 22 and tuple(rows[0]) == mnf_data.FIELDS
-    assert json.loads(mnf_data.to_json(study([])))["steps"] == []
+    assert json.loads(render.json_text(mnf_data.study_object(study([]))))["steps"] == []
 
 
 # ---- the command -------------------------------------------------------------------------------------------------------

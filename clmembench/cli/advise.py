@@ -108,15 +108,16 @@ def _stored(path: Path) -> Run:
 
 def show(run: Run, form: str) -> None:
     """Print what a run advises, in one of the forms."""
-    from clmembench.report import rows, terminal
+    from clmembench.report import render, rows, terminal
+    from clmembench.report.section import table
     from clmembench.report.sections import advice_table
 
     sheet = stored.sheet_of(run)
     told = advice_table.told(run, rows.rows(run, sheet))
     if form == "json":
-        print(advice_table.to_json(told))
+        print(render.json_text(advice_table.guideline_objects(told)))
     elif form == "md":
-        print(advice_table.to_markdown(told))
+        print(render.markdown(table(advice_table.guideline_table(told))))
     else:
         print(line(terminal.device_line(run.header, sheet)), end="\n\n")
-        print(advice_table.to_text(told))
+        print(advice_table.guideline_text(told))

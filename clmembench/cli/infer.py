@@ -20,6 +20,7 @@ def infer(
 ) -> None:
     """Infer caches and TLBs from the latency of each access of a pointer chase, taken with CUDA, HIP, C or anything else."""
     from clmembench.infer.trace import traces
+    from clmembench.report import render
     from clmembench.report.hierarchy import hierarchy_json, tree
     from clmembench.results import trace_csv
 
@@ -28,6 +29,6 @@ def infer(
     except trace_csv.TraceError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     if as_json:
-        print(hierarchy_json.to_json(found))
+        print(render.json_text(hierarchy_json.hierarchy_object(found)))
         return
     print(tree.drawn(found))

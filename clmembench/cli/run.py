@@ -214,16 +214,17 @@ def _same(earlier: Run, info: DeviceInfo, selection: Selection) -> None:
 
 def _finish(path: Path, as_json: bool) -> int:
     """Read the file back, as anybody else would, and print what it says. The number of suspect values."""
-    from clmembench.report import rows, terminal
+    from clmembench.report import render, rows, terminal
     from clmembench.report.sections import roofline_tables
 
     stored = session.reread(path)
     sheet = rows.sheet_of(stored)
     stored, table = rows.judged_rows(stored, sheet)
     if as_json:
-        print(rows.to_json(table, roofline_tables.by_point(stored, table, sheet)))
+        print(render.json_text(rows.point_objects(table, roofline_tables.by_point(stored, table, sheet))))
     else:
-        print(terminal.as_text(stored, table, sheet, bold=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
+        bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        print(render.text(terminal.summary_document(stored, table, sheet), bold))
         name = line(str(path))
         print(f"Results: {name}\nMore: clmembench show {name} --md; clmembench report {name} -o report.html")
     return sum(row.status == "suspect" for row in table)

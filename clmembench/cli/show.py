@@ -14,7 +14,7 @@ from clmembench.cli import exit_codes, output_file, stored
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
-    from clmembench.report import fleet
+    from clmembench.report import digests
 
 
 def show(
@@ -27,7 +27,8 @@ def show(
 ) -> None:
     """Show a stored run: its summary, or every value as JSON, CSV, Markdown or LaTeX."""
     from clmembench.cli import topology
-    from clmembench.report import rows, terminal
+    from clmembench.report import render, rows, terminal
+    from clmembench.report.section import table as alone
     from clmembench.report.sections import roofline_tables
 
     if as_json + as_csv + as_md + as_latex > 1:
@@ -36,15 +37,15 @@ def show(
     sheet = stored.sheet_of(found)
     found, table = rows.judged_rows(found, sheet)
     if as_json:
-        print(rows.to_json(table, roofline_tables.by_point(found, table, sheet)))
+        print(render.json_text(rows.point_objects(table, roofline_tables.by_point(found, table, sheet))))
     elif as_csv:
-        print(rows.to_csv(table), end="")
+        print(render.csv_text(rows.point_fields(table)), end="")
     elif as_md:
-        print(rows.to_markdown(table))
+        print(render.markdown(alone(rows.point_table(table))))
     elif as_latex:
-        print(rows.to_latex(table))
+        print(render.latex(alone(rows.point_table(table))))
     else:
-        print(terminal.as_text(found, table, sheet, bold=sys.stdout.isatty() and not _no_color()))
+        print(render.text(terminal.summary_document(found, table, sheet), bold=sys.stdout.isatty() and not _no_color()))
         if topology.is_chased(found):
             topology.show(found, "tree")
 
@@ -62,7 +63,7 @@ def report(
     """Make one report over any number of runs and devices."""
     from clmembench.cli import topology
     from clmembench.host.cpu_topology import usable_cpus
-    from clmembench.report import fleet, page
+    from clmembench.report import digests, fleet, markdown_page, page
     from clmembench.results import jsonl
     from clmembench.specs import sheets
 
@@ -74,17 +75,19 @@ def report(
     try:
         others = sheets.beside(beside or [])
         if len(paths) > fleet.MANY:
-            groups = fleet.grouped(_noted(fleet.digests(paths, strict, len(usable_cpus()))))
+            groups = fleet.grouped(_noted(digests.digests(paths, strict, len(usable_cpus()))))
             paths = fleet.speakers(groups)
         runs = [stored.load(path, strict) for path in paths]
         runs, dissected = topology.consistent(runs, list(map(topology.dissected, runs)))
         if form == "html":
-            made = page.as_html(runs, others, dissected, groups)
+            made = page.render_html(runs, others, dissected, groups)
         else:
-            made = (page.many_as_markdown(groups) if groups else "") + page.as_markdown(runs, others, dissected)
+            made = (markdown_page.render_fleet_markdown(groups) if groups else "") + markdown_page.render_markdown(
+                runs, others, dissected
+            )
     except (sheets.SpecError, jsonl.ResultsError) as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
-    except fleet.WorkerError as error:
+    except digests.WorkerError as error:
         exit_codes.stop(str(error), exit_codes.INTERNAL)
     if output is None:
         print(made if form == "md" else _in_any_encoding(made))
@@ -93,7 +96,7 @@ def report(
     print(line(f"wrote {output}"), file=sys.stderr)
 
 
-def _noted(found: Iterable[fleet.Digest]) -> Iterator[fleet.Digest]:
+def _noted(found: Iterable[digests.Digest]) -> Iterator[digests.Digest]:
     """The same; what was odd about a file goes to standard error."""
     for one in found:
         for note in one.notes:

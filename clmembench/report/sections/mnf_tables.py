@@ -13,7 +13,7 @@ from clmembench.infer.casestudy.mnf_whole import COVARIANCE, FILTER, HOST, STEPS
 from clmembench.infer.casestudy.versions import Gain, usable
 from clmembench.model import Card, Run
 from clmembench.report.rows import Row, interval
-from clmembench.report.section import Section
+from clmembench.report.section import Section, columns
 from clmembench.units import format_in, format_value
 
 TITLES = {
@@ -73,7 +73,7 @@ def _step(name: str) -> Callable[[Run, Sequence[Row]], list[Section]]:
         notes = (*NOTES[name], *_private(mine), *_reasons(mine))
         if comparable and several:
             notes += ("in the paper, over V0 on a K20c: " + ", ".join(f"{v} {x:g}x" for v, x in PAPER[name].items()),)
-        return [Section(f"{TITLES[name]}: {mine[0].value.params['size']}", header, body, notes, left=3 + several)]
+        return [Section(f"{TITLES[name]}: {mine[0].value.params['size']}", columns(header, left=3 + several), body, notes)]
 
     return made
 
@@ -146,7 +146,7 @@ def _whole(run: Run, rows: Sequence[Row]) -> list[Section]:
     ]
     bad = tuple(f"{way.value.status}: {way.value.reason}" for way in found if not usable(way.value))
     title = f"{TITLES[WHOLE]}: {found[0].value.params['size']}"
-    return [Section(title, WHOLE_HEAD, tuple(body), WHOLE_NOTES + bad, left=2)]
+    return [Section(title, columns(WHOLE_HEAD, left=2), tuple(body), WHOLE_NOTES + bad)]
 
 
 def _host(run: Run, rows: Sequence[Row]) -> list[Section]:
@@ -160,10 +160,10 @@ def _host(run: Run, rows: Sequence[Row]) -> list[Section]:
         cells = [_host_cells(spots.get((library, step)), paper) for library in STEPS]
         told = (f"{PAPER_SHARES[step]:.1%}" if step in PAPER_SHARES else "",) if paper else ()
         body.append((step, *cells[0], *cells[1], *told))
-    columns = ("cores", "share", *(("at 614x1087",) if paper else ()))
-    header = ("step", "with its BLAS", *columns, "serial", *columns, *(("in the paper",) if paper else ()))
+    each = ("cores", "share", *(("at 614x1087",) if paper else ()))
+    header = ("step", "with its BLAS", *each, "serial", *each, *(("in the paper",) if paper else ()))
     title = f"{TITLES[HOST]}: {sizes.get('blas', sizes.get('serial', ''))}"
-    return [Section(title, header, tuple(body), _host_notes(spots, sizes, run.header.host.get("usable_cpus"), paper))]
+    return [Section(title, columns(header), tuple(body), _host_notes(spots, sizes, run.header.host.get("usable_cpus"), paper))]
 
 
 def _host_cells(spot: Hotspot | None, paper: bool) -> tuple[str, ...]:
