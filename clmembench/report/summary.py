@@ -30,8 +30,9 @@ def sections(run: Run, table: Sequence[Row]) -> list[Section]:
     ours = {name: card for name, card in run.header.benchmarks.items() if not card.peer_of}
     for name, card in ours.items():
         everywhere, placed = split([row for row in table if row.value.benchmark == name != CHASE])
-        if everywhere and name in studies.SECTIONS:
-            found += studies.SECTIONS[name](run, everywhere)
+        own = studies.tables(name)
+        if everywhere and own is not None:
+            found += own(run, everywhere)
         elif everywhere:
             found.append(levels_section(run, name, card, everywhere) if card.growing else _points(name, card, everywhere))
         if placed:

@@ -11,7 +11,7 @@ from clmembench.analysis.noise import PROCESS_SD
 from clmembench.infer.casestudy import mnf_whole, versions
 from clmembench.infer.casestudy.mnf_whole import COVARIANCE, FILTER, HOST, STEPS, TRANSFORM, WHOLE, Hotspot, Way
 from clmembench.infer.casestudy.versions import Gain, usable
-from clmembench.model import Card, Run
+from clmembench.model import Run
 from clmembench.report.rows import Row, interval
 from clmembench.report.section import Section, columns
 from clmembench.units import format_in, format_value
@@ -57,7 +57,7 @@ def ways(run: Run) -> list[Way]:
 
 def sections(run: Run) -> list[Section]:
     """Every table that a run has records for, in the paper's order."""
-    return [section for name in TITLES if name in run.header.benchmarks for section in SECTIONS[name](run, ())]
+    return [section for name in TITLES if name in run.header.benchmarks for section in TABLES[name](run, ())]
 
 
 def _step(name: str) -> Callable[[Run, Sequence[Row]], list[Section]]:
@@ -130,7 +130,8 @@ def _ms(value: float | None) -> str:
     return "" if value is None else format_in(value, "ms")
 
 
-def _whole(run: Run, rows: Sequence[Row]) -> list[Section]:
+def whole_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
+    """Table 8: every way to the whole, against the first version and against NumPy; empty where the run has none."""
     found = ways(run)
     if not found:
         return []
@@ -149,7 +150,8 @@ def _whole(run: Run, rows: Sequence[Row]) -> list[Section]:
     return [Section(title, columns(WHOLE_HEAD, left=2), tuple(body), WHOLE_NOTES + bad)]
 
 
-def _host(run: Run, rows: Sequence[Row]) -> list[Section]:
+def host_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
+    """Time of each step on the host, with its BLAS and serially; empty where the run has none."""
     spots = {(spot.library, spot.step): spot for spot in mnf_whole.hotspots(run)}
     if not spots:
         return []
@@ -196,13 +198,11 @@ def _host_notes(
     return tuple(notes)
 
 
-SECTIONS: Mapping[str, Callable[[Run, Sequence[Row]], list[Section]]] = {
-    **{name: _step(name) for name in (FILTER, COVARIANCE, TRANSFORM)},
-    WHOLE: _whole,
-    HOST: _host,
+filter_sections, covariance_sections, transform_sections = map(_step, (FILTER, COVARIANCE, TRANSFORM))
+TABLES: Mapping[str, Callable[[Run, Sequence[Row]], list[Section]]] = {
+    FILTER: filter_sections,
+    COVARIANCE: covariance_sections,
+    TRANSFORM: transform_sections,
+    WHOLE: whole_sections,
+    HOST: host_sections,
 }
-
-
-def no_figure(card: Card, found: Sequence[object]) -> str:
-    """Nothing: the tables say it better."""
-    return ""
