@@ -47,7 +47,8 @@ VALUES = ("op=[triad,copy]", "array_bytes=64MiB", "array_bytes=['4 KiB',1.5GB]",
 
 def results_target(path: Path) -> Callable[[bytes], None]:
     """Read a run, derive from it, and show it in every form of text."""
-    from clmembench.report import rows, terminal
+    from clmembench.report import render, rows, terminal
+    from clmembench.report.section import table as alone
     from clmembench.resources import sheet_paths
     from clmembench.results import jsonl
     from clmembench.specs import sheets as specs
@@ -60,9 +61,11 @@ def results_target(path: Path) -> Callable[[bytes], None]:
             found = jsonl.read(path)
             sheet = specs.find(found.header.device, sheets)
             table = rows.rows(found, sheet)
-            for form in (rows.to_json, rows.to_csv, rows.to_latex):
-                form(table)
-            made = terminal.as_text(found, table, sheet) + terminal.as_markdown(found, table, sheet) + rows.to_markdown(table)
+            points, summary = alone(rows.point_table(table)), terminal.summary_document(found, table, sheet)
+            render.json_text(rows.point_objects(table))
+            render.csv_text(rows.point_fields(table))
+            render.latex(points)
+            made = render.text(summary) + render.markdown(summary) + render.markdown(points)
             assert all(c.isprintable() or c == "\n" for c in made), "an unprintable character"
 
     return run

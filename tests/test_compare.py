@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -201,7 +200,7 @@ def test_a_benchmark_whose_version_changed_is_left_out_and_the_rest_is_compared(
     found = compare.compare(points(), replace(points(0.5), header=newer))
     assert {c.benchmark for c in found.changes} == {"pchase"} and found.count("slower") == 1
     assert list(found.left_out) == ["stream"] and "version 1 in the first and 2" in found.left_out["stream"]
-    assert "left out: stream is of version 1" in comparison.as_text(["a", "b"], [found], everything=False)
+    assert "left out: stream is of version 1" in comparison.comparison_text(["a", "b"], [found], everything=False)
     forced = compare.compare(points(), replace(points(0.5), header=newer), force=True)
     assert {c.benchmark for c in forced.changes} == {"pchase", "stream"} and not forced.left_out
 
@@ -315,17 +314,17 @@ def test_what_a_check_could_have_seen_falls_with_noise():
 
 def test_text_has_counts_means_and_what_changed_first():
     found = compare.compare(points(), points(1 / 1.5))
-    text = comparison.as_text(["a.jsonl", "b.jsonl"], [found], everything=False)
+    text = comparison.comparison_text(["a.jsonl", "b.jsonl"], [found], everything=False)
     assert "b.jsonl against a.jsonl" in text and "4 slower, 0 faster, 0 undecided, 0 same of 4 values" in text
     assert "memory, bandwidth: geometric mean of the gains 0.667" in text
     assert "stream op=copy: bandwidth" in text and "10.00 GB/s" in text
     same = compare.compare(points(), points())
-    assert "op=copy" not in comparison.as_text(["a", "b"], [same], everything=False)
-    assert "op=copy" in comparison.as_text(["a", "b"], [same], everything=True)
+    assert "op=copy" not in comparison.comparison_text(["a", "b"], [same], everything=False)
+    assert "op=copy" in comparison.comparison_text(["a", "b"], [same], everything=True)
 
 
 def test_json_says_all():
-    (found,) = json.loads(comparison.to_json(["a", "b"], [compare.compare(points(), points(1.5))]))
+    (found,) = comparison.comparison_objects(["a", "b"], [compare.compare(points(), points(1.5))])
     assert (found["first"], found["second"]) == ("a", "b") and len(found["changes"]) == 4
     assert {"verdict", "ratio", "gain", "params"} <= found["changes"][0].keys()
     assert found["geometric_means"]["memory, bandwidth"]["value"] > 1.4
@@ -353,7 +352,7 @@ def test_hostile_names_cannot_steer_a_terminal():
         changes=tuple(replace(c, benchmark=evil, params={evil: evil}, metric=evil, unit=evil) for c in found.changes),
         only_first=(evil,),
     )
-    text = comparison.as_text([evil, evil], [odd], everything=True)
+    text = comparison.comparison_text([evil, evil], [odd], everything=True)
     assert all(c.isprintable() or c == "\n" for c in text)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clmembench.report import digest_cache, fleet
+from clmembench.report import digest_cache, digests
 from clmembench.results import content_hash
 from clmembench.results.jsonl import encode
 from clmembench.specs import sheets
@@ -33,13 +33,13 @@ def kept(run: Path) -> list[Path]:
     return sorted(run.parent.glob(f"{digest_cache.FOLDER}/*.json"))
 
 
-def read(run: Path, key, monkeypatch, made: bool) -> fleet.Digest:
+def read(run: Path, key, monkeypatch, made: bool) -> digests.Digest:
     """The digest, and that it was or was not made anew."""
     calls = []
-    one = fleet.digest
+    one = digests.digest
     with monkeypatch.context() as patch:
-        patch.setattr(fleet, "digest", lambda *given: calls.append(given) or one(*given))
-        found = fleet.kept_digest(run, False, sheets.every(), key)
+        patch.setattr(digests, "digest", lambda *given: calls.append(given) or one(*given))
+        found = digests.kept_digest(run, False, sheets.every(), key)
     assert bool(calls) is made
     return found
 
@@ -47,7 +47,7 @@ def read(run: Path, key, monkeypatch, made: bool) -> fleet.Digest:
 def test_a_second_report_takes_what_the_first_has_kept(run, key, monkeypatch):
     first = read(run, key, monkeypatch, made=True)
     assert len(kept(run)) == 1 and (run.parent / digest_cache.FOLDER / ".gitignore").read_text() == "*\n"
-    assert read(run, key, monkeypatch, made=False) == first == fleet.digest(run)
+    assert read(run, key, monkeypatch, made=False) == first == digests.digest(run)
     moved = run.rename(run.with_name("moved.jsonl"))
     assert read(moved, key, monkeypatch, made=False) == replace(first, path=str(moved))
 
@@ -151,7 +151,7 @@ def test_a_run_with_bad_lines_or_one_that_grows_meanwhile_is_not_kept(run, key, 
     run.write_text(whole)
     entry = digest_cache.entry(run, key)
     run.write_text(whole + "\n")
-    entry.write(fleet.digest(run))
+    entry.write(digests.digest(run))
     assert kept(run) == []
 
 
@@ -174,6 +174,6 @@ def test_no_folder_for_the_key_is_no_error(tmp_path, monkeypatch):
 
 def test_digests_are_kept_by_workers_too(tmp_path, key):
     paths = [stored(tmp_path, n, cards={"stream": STREAM}) for n in range(6)]
-    first = list(fleet.digests(paths, False, 2))
+    first = list(digests.digests(paths, False, 2))
     assert len(list(tmp_path.glob(f"{digest_cache.FOLDER}/*.json"))) == 6
-    assert list(fleet.digests(paths, False, 1)) == first
+    assert list(digests.digests(paths, False, 1)) == first

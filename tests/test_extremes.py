@@ -17,8 +17,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from clmembench.model import Place, Run
-from clmembench.report import page as document
-from clmembench.report import rows, terminal
+from clmembench.report import render, rows, terminal
+from clmembench.report.markdown_page import render_markdown
+from clmembench.report.page import render_html
+from clmembench.report.section import table as only
 from clmembench.results.jsonl import ResultsError, encode, read
 from clmembench.specs.sheets import SpecError
 from tests.builders import CHASE, STREAM, clock, device, header, record, run, series, slope
@@ -139,7 +141,7 @@ def test_points_without_a_number_on_the_axis_of_a_figure_are_in_the_tables_alone
         for place in PLACED
     ]
     found = run(points, header(device(kind="cpu"), {"x": card}))
-    assert "n=3" in document.as_html([found]) and "n=3" in document.as_markdown([found])
+    assert "n=3" in render_html([found]) and "n=3" in render_markdown([found])
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
@@ -153,13 +155,18 @@ def test_whatever_is_read_is_derived_and_shown_as_text(folder, content):
     except SpecError:
         return
     table = rows.rows(found, sheet)
-    for row in json.loads(rows.to_json(table)):  # which has no nan and no infinity: to_json refuses them
+    for row in json.loads(
+        render.json_text(rows.point_objects(table))
+    ):  # which has no nan and no infinity: json_text refuses them
         assert row["status"] != "ok" or row["median"] is not None
         assert row["median"] is None or row["ci_low"] is None or row["ci_low"] <= row["median"] <= row["ci_high"]
-    head, *lines = csv.reader(io.StringIO(rows.to_csv(table))) if table else [[]]
+    head, *lines = csv.reader(io.StringIO(render.csv_text(rows.point_fields(table)))) if table else [[]]
     assert [len(line) for line in lines] == [len(head)] * len(table)
     shown = (
-        terminal.as_text(found, table, sheet) + rows.to_markdown(table) + rows.to_latex(table) + document.as_markdown([found])
+        render.text(terminal.summary_document(found, table, sheet))
+        + render.markdown(only(rows.point_table(table)))
+        + render.latex(only(rows.point_table(table)))
+        + render_markdown([found])
     )
     assert [c for c in shown if not c.isprintable() and c != "\n"] == []
 
@@ -169,7 +176,7 @@ def test_whatever_is_read_is_derived_and_shown_as_text(folder, content):
 def test_whatever_is_read_makes_a_page(folder, content, other):
     runs = [run for run in (stored(folder, content), stored(folder, other)) if run is not None]
     try:
-        page = document.as_html(runs)
+        page = render_html(runs)
     except SpecError:
         return
     HTMLParser().feed(page)

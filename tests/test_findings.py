@@ -8,7 +8,8 @@ import re
 import pytest
 
 from clmembench.model import CacheLevel, Finding, Hierarchy, TlbLevel
-from clmembench.report import finding_tables
+from clmembench.report import finding_tables, render
+from clmembench.report.section import table as only
 from tests import found_hierarchies as hierarchies
 from tests.found_hierarchies import KIB, known, level, unknown
 
@@ -24,9 +25,13 @@ def test_every_finding_of_every_path_is_in_the_table_once():
     assert {e.space for e in entries} == {"global", "local", "constant", "image1d_buffer"}
 
 
-@pytest.mark.parametrize("form", [finding_tables.to_markdown, finding_tables.to_latex])
+@pytest.mark.parametrize("form", [render.markdown, render.latex])
 def test_a_table_has_a_heading_before_each_path_that_is_not_the_one_to_memory(form):
-    lines = [line for line in form(hierarchies.gpu_with_other_spaces()).split("\n") if line.strip(" |&\\")]
+    lines = [
+        line
+        for line in form(only(finding_tables.finding_table(hierarchies.gpu_with_other_spaces()))).split("\n")
+        if line.strip(" |&\\")
+    ]
     firsts = [re.split(r"[|&]", line.strip("| "))[0].strip() for line in lines]
     dram = max(n for n, first in enumerate(firsts) if first == "DRAM")
     headings = [n for n, first in enumerate(firsts) if first.endswith("from the compute unit")]
@@ -39,7 +44,7 @@ def test_a_table_has_a_heading_before_each_path_that_is_not_the_one_to_memory(fo
 
 
 def test_csv_has_numbers_as_they_are():
-    rows = list(csv.DictReader(io.StringIO(finding_tables.to_csv(hierarchies.cpu()))))
+    rows = list(csv.DictReader(io.StringIO(render.csv_text(finding_tables.finding_fields(hierarchies.cpu())))))
     (size,) = [row for row in rows if (row["level"], row["property"]) == ("L3", "size_bytes")]
     assert (float(size["value"]), float(size["low"]), size["unit"]) == (8388608, 6.7 * 1024 * KIB, "B")
     assert (size["status"], size["evidence"]) == ("inconsistent", "chase-40")
@@ -48,7 +53,7 @@ def test_csv_has_numbers_as_they_are():
 
 
 def test_tables_for_people_have_units_and_no_value_for_what_is_not_known():
-    lines = finding_tables.to_markdown(hierarchies.gpu()).split("\n")
+    lines = render.markdown(only(finding_tables.finding_table(hierarchies.gpu()))).split("\n")
     assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
     assert "| L1 | global | size | 233 KiB | 205 to 256 KiB | ok |" in lines[2]
     (entries,) = [line for line in lines if line.startswith("| L2 TLB | global | entries |")]
@@ -58,19 +63,21 @@ def test_tables_for_people_have_units_and_no_value_for_what_is_not_known():
 
 
 def test_a_latency_in_a_unit_of_its_own_is_not_called_one_in_cycles():
-    assert "| L1 | global | latency | 88.0 as recorded |" in finding_tables.to_markdown(hierarchies.traces())
-    assert "| L1 | global | latency in ns | 1.11 ns |" in finding_tables.to_markdown(hierarchies.cpu())
+    assert "| L1 | global | latency | 88.0 as recorded |" in render.markdown(
+        only(finding_tables.finding_table(hierarchies.traces()))
+    )
+    assert "| L1 | global | latency in ns | 1.11 ns |" in render.markdown(only(finding_tables.finding_table(hierarchies.cpu())))
 
 
 def test_long_evidence_is_counted_for_people_and_whole_in_csv():
     ids = tuple(f"chase-{n}" for n in range(40))
     hierarchy = Hierarchy((level("L1", "global", Finding("ways", 8, 8, 8, "", "ok", "sets", ids)),))
-    assert "chase-0, chase-1, chase-2 and 37 more" in finding_tables.to_markdown(hierarchy)
-    assert " ".join(ids) in finding_tables.to_csv(hierarchy)
+    assert "chase-0, chase-1, chase-2 and 37 more" in render.markdown(only(finding_tables.finding_table(hierarchy)))
+    assert " ".join(ids) in render.csv_text(finding_tables.finding_fields(hierarchy))
 
 
 def test_latex_is_a_whole_table():
-    text = finding_tables.to_latex(hierarchies.cpu())
+    text = render.latex(only(finding_tables.finding_table(hierarchies.cpu())))
     assert text.startswith(r"\begin{tabular}{lllrrllll}") and text.endswith(r"\end{tabular}")
     rows = [line for line in text.split("\n") if line.endswith(r"\\")]
     assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {8}
@@ -80,13 +87,13 @@ def test_latex_is_a_whole_table():
 def test_hostile_text_stays_text(evil):
     found = Finding(evil, evil, None, None, evil, "inconsistent", evil, (evil,), evil)
     hierarchy = Hierarchy((CacheLevel(evil, evil, {evil: found}),), (TlbLevel(evil, {evil: found}),), patterns={evil: found})
-    for line in csv.reader(io.StringIO(finding_tables.to_csv(hierarchy))):
+    for line in csv.reader(io.StringIO(render.csv_text(finding_tables.finding_fields(hierarchy)))):
         assert len(line) == len(finding_tables.FIELDS)
         assert not any(cell.startswith(("=", "+", "-", "@")) for cell in line)
-    markdown = finding_tables.to_markdown(hierarchy)
+    markdown = render.markdown(only(finding_tables.finding_table(hierarchy)))
     assert len({len(re.findall(r"(?<!\\)\|", line)) for line in markdown.split("\n")}) == 1
     assert not re.search(r"(?<!\\)<[a-z/]", markdown)
-    latex = finding_tables.to_latex(hierarchy)
+    latex = render.latex(only(finding_tables.finding_table(hierarchy)))
     assert r"\input" not in latex
     assert [c for c in markdown + latex if c != "\n" and not c.isprintable()] == []
 

@@ -13,8 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from clmembench.cli import app
-from clmembench.report import fleet
-from clmembench.report import page as document
+from clmembench.report import digests, fleet
+from clmembench.report.markdown_page import render_fleet_markdown
+from clmembench.report.page import render_html
 from clmembench.results import jsonl
 from clmembench.results.jsonl import ResultsError, Writer
 from tests.builders import STREAM, device, header, record, run, series
@@ -44,7 +45,7 @@ def many(tmp_path):
 
 
 def test_runs_are_grouped_by_device_and_their_spread_is_told(many):
-    groups = fleet.grouped(fleet.digests(many, False, 1))
+    groups = fleet.grouped(digests.digests(many, False, 1))
     assert [(g.label, len(g.runs)) for g in groups] == [("Synthetic GPU", 30), ("Other GPU", 4)]
     (line,) = fleet.points(groups, "stream")
     ours, other = line["cells"]
@@ -54,18 +55,18 @@ def test_runs_are_grouped_by_device_and_their_spread_is_told(many):
 
 
 def test_a_slow_run_stands_apart_and_others_do_not(many):
-    found = fleet.apart(fleet.grouped(fleet.digests(many, False, 1)))
-    assert [row["run"] for row in found["rows"]] == [f"RUN{7:023d}"] and found["more"] == 0
-    assert "usual 999" in found["rows"][0]["farthest"] and found["rows"][0]["points"] == "1 of 1"
+    found = fleet.apart(fleet.grouped(digests.digests(many, False, 1)))
+    assert [row[0] for row in found.table.rows] == [f"RUN{7:023d}"] and found.more == 0
+    assert "usual 999" in found.table.rows[0][4] and found.table.rows[0][3] == "1 of 1"
 
 
 def test_few_runs_say_nothing_of_what_is_usual(tmp_path):
     paths = [stored(tmp_path, n, ns=9000 if n == 0 else 1000) for n in range(fleet.LEAST - 1)]
-    assert fleet.apart(fleet.grouped(fleet.digests(paths, False, 1)))["rows"] == []
+    assert fleet.apart(fleet.grouped(digests.digests(paths, False, 1))).table.rows == ()
 
 
 def test_a_digest_is_what_the_run_s_rows_say(tmp_path):
-    one = fleet.digest(stored(tmp_path, 1))
+    one = digests.digest(stored(tmp_path, 1))
     ((key, unit, status, median),) = one.values
     assert key == ("stream", "op=copy dtype=double array_bytes=1 GiB", "bandwidth")
     assert (unit, status, median) == ("GB/s", "ok", pytest.approx(999.5, rel=1e-3))
@@ -76,7 +77,7 @@ def test_the_latest_run_of_each_device_speaks_and_then_what_has_more_benchmarks(
     both = {"stream": STREAM, "other": replace(STREAM, summary="Other.")}
     paths = [stored(tmp_path, n) for n in (3, 9, 5)]
     paths += [stored(tmp_path, 2, cards={"other": both["other"]}), stored(tmp_path, 1, name="Other GPU")]
-    groups = fleet.grouped(fleet.digests(paths, False, 1))
+    groups = fleet.grouped(digests.digests(paths, False, 1))
     assert [path.name for path in fleet.speakers(groups)] == ["9.jsonl", "1.jsonl", "2.jsonl"]
 
 
@@ -84,25 +85,25 @@ def test_devices_with_many_kinds_of_runs_leave_room_for_others(tmp_path):
     cards = {f"b{n}": replace(STREAM, summary=f"{n}.") for n in range(2 * fleet.SHOWN)}
     paths = [stored(tmp_path, n, cards={name: card}) for n, (name, card) in enumerate(cards.items())]
     paths.append(stored(tmp_path, 99, name="Other GPU"))
-    found = fleet.speakers(fleet.grouped(fleet.digests(paths, False, 1)))
+    found = fleet.speakers(fleet.grouped(digests.digests(paths, False, 1)))
     assert len(found) == fleet.SHOWN and "99.jsonl" in [path.name for path in found]
 
 
 def test_the_page_has_a_column_a_device_and_escapes_what_files_say(many, tmp_path):
     odd = stored(tmp_path, 200, name="<script>alert(1)</script>")
-    groups = fleet.grouped(fleet.digests([*many, odd], False, 1))
+    groups = fleet.grouped(digests.digests([*many, odd], False, 1))
     runs = [jsonl.read(path) for path in fleet.speakers(groups)]
-    page = document.as_html(runs, groups=groups)
+    page = render_html(runs, groups=groups)
     assert "35 runs of 3 devices" in page and "Runs that stand apart" in page and f"RUN{7:023d}" in page
     assert "<script" not in page and "&lt;script&gt;" in page
-    assert document.as_html(runs).count("<th>") != page.count("<th>") and 'id="fleet"' not in document.as_html(runs)
-    text = document.many_as_markdown(groups)
+    assert render_html(runs).count("<th>") != page.count("<th>") and 'id="fleet"' not in render_html(runs)
+    text = render_fleet_markdown(groups)
     assert "| Synthetic GPU | 30 |" in text and "### Runs that stand apart" in text and "### stream" in text
 
 
 def test_the_command_reports_many_by_several_processes_as_by_one(many, tmp_path):
-    alone = [(d.run_id, d.values) for d in fleet.digests(many, False, 1)]
-    assert [(d.run_id, d.values) for d in fleet.digests(many, False, 2)] == alone
+    alone = [(d.run_id, d.values) for d in digests.digests(many, False, 1)]
+    assert [(d.run_id, d.values) for d in digests.digests(many, False, 2)] == alone
     out = tmp_path / "report.html"
     assert CliRunner().invoke(app, ["report", *map(str, many), "-o", str(out)]).exit_code == 0
     assert "34 runs of 2 devices" in out.read_text(encoding="utf-8")
@@ -112,14 +113,14 @@ def test_a_file_that_is_none_ends_the_command(many, tmp_path):
     bad = tmp_path / "bad.jsonl"
     bad.write_text("nothing\n", encoding="utf-8")
     with pytest.raises(ResultsError, match="no results file"):
-        list(fleet.digests([*many, bad], False, 2))
+        list(digests.digests([*many, bad], False, 2))
     found = CliRunner().invoke(app, ["report", *map(str, many), str(bad)])
     assert found.exit_code == 2 and "no results file" in found.stderr
 
 
 def test_up_to_that_many_runs_have_a_column_each(many):
     found = [run([record("stream", COPY, series([1000] * 8, nbytes=10**6))])] * 2
-    assert "fleet" not in document.as_html(found)
+    assert "fleet" not in render_html(found)
     assert fleet.MANY >= 9, "the stored runs are shown side by side"
 
 
@@ -133,6 +134,6 @@ def test_a_worker_that_dies_while_others_are_started_leaves_none_behind(monkeypa
 
     monkeypatch.setattr(fleet, "ProcessPoolExecutor", Broken)
     before = set(active_children())
-    with pytest.raises(fleet.WorkerError, match="ended from outside"):
-        list(fleet.digests([tmp_path / "r.jsonl"], False, 2))
+    with pytest.raises(digests.WorkerError, match="ended from outside"):
+        list(digests.digests([tmp_path / "r.jsonl"], False, 2))
     assert set(active_children()) == before

@@ -10,6 +10,8 @@ import pytest
 from clmembench.infer.guidelines import advised
 from clmembench.infer.guidelines.local_memory import break_even
 from clmembench.model import Finding
+from clmembench.report import render
+from clmembench.report.section import table as only
 from clmembench.report.sections import advice_table
 from clmembench.runtimes.fake import INFO
 from tests.simulated_memories import CPU, K20C, by_line, flat, serial, value, values
@@ -128,12 +130,12 @@ def test_reads_from_which_a_copy_pays():
 
 def test_every_form_has_every_guideline():
     found = advised([*values(K20C, noise=0.005), *K20C_TYPES], INFO)
-    told = json.loads(advice_table.to_json(found))
+    told = json.loads(render.json_text(advice_table.guideline_objects(found)))
     assert [entry["id"] for entry in told] == [a.id for a in found]
     assert set(told[0]) == {"id", "guideline", "verdict", "effect", "low", "high", "unit", "evidence", "advice", "reason"}
-    for form in (advice_table.to_text(found), advice_table.to_markdown(found)):
+    for form in (advice_table.guideline_text(found), render.markdown(only(advice_table.guideline_table(found)))):
         assert all(a.id in form for a in found)
-    assert max(map(len, advice_table.to_text(found).split("\n"))) <= advice_table.WIDTH
+    assert max(map(len, advice_table.guideline_text(found).split("\n"))) <= advice_table.WIDTH
 
 
 def arrays(pattern, indexing, kept_words, spilled_words, cost, spilled_cost):

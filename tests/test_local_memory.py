@@ -63,7 +63,9 @@ def simulated(mapping=MAXWELL.passes, wide=HALVES.passes, kind="gpu"):
 
 def shown(run, name, sheet=SHEET):
     mine = [row for row in rows(run, sheet) if row.value.benchmark == name]
-    return mine, studies.SECTIONS[name](run, mine)
+    make = studies.tables(name)
+    assert make is not None
+    return mine, make(run, mine)
 
 
 def test_banks_are_shown_with_ways_and_padding():

@@ -16,7 +16,7 @@ from clmembench.gates.whole import judged_run
 from clmembench.model import Card, Metric
 from clmembench.plan import peers, sweep
 from clmembench.plan.selection import Selection, selected
-from clmembench.report import rows, summary
+from clmembench.report import render, rows, summary
 from clmembench.report.sections import peer_table, peer_values
 from clmembench.results import jsonl
 from clmembench.specs.sheets import Figure, Match, SpecSheet
@@ -204,13 +204,13 @@ def test_a_line_without_a_peer_has_its_limit_and_one_without_a_value_its_reason(
     (failed,) = told([replace(product("dgemm", 40.0, 0, "ptx"), status="failed", reason="no memory", series=())])
     assert failed.choice == "none" and "failed" in peer_table.cells(failed)
     mine = held([replace(product("dgemm", 40.0, 0, "ptx"), status="failed", reason="no memory", series=())])
-    assert any("no memory" in note for note in peer_table.as_section(mine, [failed]).notes)
+    assert any("no memory" in note for note in peer_table.peer_section(mine, [failed]).notes)
 
 
 def test_the_table_says_with_what_and_how_it_was_measured():
     made = several((30.0,) * 3, (30.0,) * 3)
     mine = held(made, packages={"pyopencl": "2026.1"})
-    notes = "\n".join(peer_table.as_section(mine, peer_table.told(mine, rows.rows(mine, SHEET))).notes)
+    notes = "\n".join(peer_table.peer_section(mine, peer_table.told(mine, rows.rows(mine, SHEET))).notes)
     for part in ("2024-01-01", "Synthetic GPU", "Test Platform 1.0", "pyopencl 2026.1", "Test CPU", "clmembench 0.0"):
         assert part in notes
     assert "cuBLAS 13.0.2: passes back to back" in notes and "the driver's event stamps" in notes
@@ -220,7 +220,7 @@ def test_the_table_says_with_what_and_how_it_was_measured():
 def test_json_has_every_peer_with_interval_method_and_samples():
     made = several((30.0,) * 3, (60.0,) * 3) + [product("other_gemm", 20.0, p) for p in range(3)]
     mine = held(made)
-    data = json.loads(peer_table.to_json(mine, peer_table.told(mine, rows.rows(mine, SHEET))))
+    data = json.loads(render.json_text(peer_table.peer_object(mine, peer_table.told(mine, rows.rows(mine, SHEET)))))
     (line,) = data["lines"]
     assert [p["benchmark"] for p in line["peers"]] == ["cublas_gemm", "other_gemm"]
     assert line["peers"][0]["facts"]["timed"] and line["peers"][0]["ratio"] == pytest.approx(0.5, rel=1e-3)

@@ -12,13 +12,16 @@ import pytest
 from clmembench import sanitize
 from clmembench.model import CHASE as CHASE_NAME
 from clmembench.model import CacheLevel, Card, Finding, Hierarchy, Metric, Place, TlbLevel
-from clmembench.report import page as document
-from clmembench.report import terminal
+from clmembench.report import render, terminal
 from clmembench.report.figures import style
 from clmembench.report.finding_tables import entries
 from clmembench.report.hierarchy.latency_figures import Classic
 from clmembench.report.hierarchy.section import Dissected
-from clmembench.report.rows import as_dict, rows, to_csv, to_json, to_markdown
+from clmembench.report.markdown_page import render_markdown
+from clmembench.report.page import render_html
+from clmembench.report.parts import parts
+from clmembench.report.rows import point_fields, point_objects, point_table, row_object, rows
+from clmembench.report.section import table as only
 from clmembench.report.summary import sections, warnings
 from clmembench.specs.sheets import Figure, Match, Published, SpecSheet
 from tests import found_hierarchies as hierarchies
@@ -130,24 +133,24 @@ def test_a_suspect_value_is_not_shown_as_a_result():
     odd = run(
         [bandwidth({"op": "copy", "array_bytes": 256 * MIB}, 4000.0, nbytes=10**9)], header(device("NVIDIA H100 80GB HBM3"))
     )
-    table = rows(odd, document.parts([odd])[0].sheet)
+    table = rows(odd, parts([odd])[0].sheet)
     assert [row.status for row in table] == ["suspect"]
     (section,) = sections(odd, table)
     assert section.rows[0][1:3] == ("suspect", "[1]")
     assert section.notes[0].startswith("[1] ") and "over the theoretical peak" in section.notes[0]
     assert any("1 point is suspect" in warning for warning in warnings(odd, table, SHEET))
-    (shown,) = [line for line in to_markdown(table).split("\n") if "op=copy" in line]
+    (shown,) = [line for line in render.markdown(only(point_table(table))).split("\n") if "op=copy" in line]
     cells = [cell.strip() for cell in shown.strip("|").split("|")]
     assert not re.search(r"\d", cells[3] + cells[4] + cells[5]), "value, interval and share of a suspect row"
-    assert not re.search(r"4,000 GB/s|119\.\d%", document.as_html([odd]))
-    assert not re.search(r"4,000 GB/s|119\.\d%", document.as_markdown([odd]))
-    assert as_dict(table[0])["status"] == "suspect"
+    assert not re.search(r"4,000 GB/s|119\.\d%", render_html([odd]))
+    assert not re.search(r"4,000 GB/s|119\.\d%", render_markdown([odd]))
+    assert row_object(table[0])["status"] == "suspect"
 
 
 def test_json_holds_every_row_as_it_is():
     table = rows(ordinary(), SHEET)
-    back = json.loads(to_json(table))
-    assert back == [as_dict(row) for row in table] == json.loads(json.dumps([as_dict(row) for row in table]))
+    back = json.loads(render.json_text(point_objects(table)))
+    assert back == [row_object(row) for row in table] == json.loads(json.dumps([row_object(row) for row in table]))
     assert len(back) == 7 + 39
     assert back[0]["median"] == pytest.approx(50.0) and back[0]["fraction_of_peak"] == pytest.approx(0.5)
     assert [(r["status"], r["reason"], r["median"]) for r in back if r["status"] != "ok"] == [
@@ -158,7 +161,7 @@ def test_json_holds_every_row_as_it_is():
 def test_csv_has_one_line_a_row_and_a_column_for_each_parameter():
     tuned = header(cards={"stream": replace(STREAM, tuning=("wg",)), "pchase": CHASE})
     found = run([bandwidth({"op": "copy", "wg": 64}), slope({"array_bytes": 4096}, [2.0] * 8)], tuned)
-    back = list(csv.DictReader(io.StringIO(to_csv(rows(found, None)))))
+    back = list(csv.DictReader(io.StringIO(render.csv_text(point_fields(rows(found, None))))))
     assert [(r["benchmark"], r["param.op"], r["tuning.wg"], r["param.array_bytes"]) for r in back] == [
         ("stream", "copy", "64", ""),
         ("pchase", "", "", "4096"),
@@ -169,25 +172,25 @@ def test_csv_has_one_line_a_row_and_a_column_for_each_parameter():
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
 def test_no_cell_of_a_csv_is_a_formula(start):
     evil = start + "cmd|' /C calc'!A0"
-    for line in csv.reader(io.StringIO(to_csv(rows(hostile(evil), None)), newline="")):
+    for line in csv.reader(io.StringIO(render.csv_text(point_fields(rows(hostile(evil), None))), newline="")):
         assert [cell for cell in line if cell[:1] in ("=", "+", "-", "@", "\t", "\r")] == []
 
 
 @pytest.mark.parametrize("evil", HOSTILE)
 def test_csv_and_json_keep_their_shape_with_hostile_names(evil):
     table = rows(hostile(evil), None)
-    head, *lines = csv.reader(io.StringIO(to_csv(table), newline=""))
+    head, *lines = csv.reader(io.StringIO(render.csv_text(point_fields(table)), newline=""))
     assert [len(line) for line in lines] == [len(head)] * len(table)
-    assert [row["benchmark"] for row in json.loads(to_json(table))] == ["plain", evil, "plain", evil]
+    assert [row["benchmark"] for row in json.loads(render.json_text(point_objects(table)))] == ["plain", evil, "plain", evil]
 
 
 def test_nothing_makes_an_empty_report_and_no_error():
     empty = run([], header(cards={}))
     assert rows(empty, None) == [] and sections(empty, []) == []
-    assert json.loads(to_json([])) == []
-    assert len(to_markdown([]).split("\n")) == 2
-    assert "<html" in document.as_html([empty]) and to_csv([]).strip() == ""
-    assert "Synthetic GPU" in terminal.as_text(empty, [], None)
+    assert json.loads(render.json_text(point_objects([]))) == []
+    assert len(render.markdown(only(point_table([]))).split("\n")) == 2
+    assert "<html" in render_html([empty]) and render.csv_text(point_fields([])).strip() == ""
+    assert "Synthetic GPU" in render.text(terminal.summary_document(empty, [], None))
 
 
 # ---- summary and text ---------------------------------------------------------------------------------------------------
@@ -252,10 +255,10 @@ def test_a_reason_widens_no_column_and_stands_below_the_table(status):
     assert not any(reason in cell for row in section.rows for cell in row)
     assert [row[1:3] for row in section.rows[1:]] == [(status, "[1]")] * 2
     assert section.notes[0] == f"[1] {reason}"
-    lines = terminal.as_text(found, rows(found, None), None).split("\n")
+    lines = render.text(terminal.summary_document(found, rows(found, None), None)).split("\n")
     table = [line for line in lines if line.split()[:1] in (["copy"], ["add"], ["dot"])]
     assert max(map(len, table)) < 80
-    assert reason in " ".join(Page(document.as_html([found])).words)
+    assert reason in " ".join(Page(render_html([found])).words)
 
 
 def test_the_reason_of_a_place_without_a_value_stands_below_the_table():
@@ -293,9 +296,9 @@ def test_warnings_say_what_to_do():
 
 def test_text_is_aligned_and_plain():
     found = ordinary()
-    shown = terminal.as_text(found, rows(found, SHEET), SHEET)
+    shown = render.text(terminal.summary_document(found, rows(found, SHEET), SHEET))
     assert "\x1b" not in shown and "peaks of Test sheet" in shown
-    assert "\x1b[1m" in terminal.as_text(found, rows(found, SHEET), SHEET, bold=True)
+    assert "\x1b[1m" in render.text(terminal.summary_document(found, rows(found, SHEET), SHEET), bold=True)
     copy, triad = (line for line in shown.split("\n") if line.split()[:1] in (["copy"], ["triad"]))
     assert copy.index("50.0 GB/s") == triad.index("50.0 GB/s")
 
@@ -303,7 +306,7 @@ def test_text_is_aligned_and_plain():
 @pytest.mark.parametrize("evil", HOSTILE)
 def test_hostile_names_cannot_steer_a_terminal(evil):
     found = hostile(evil)
-    shown = terminal.as_text(found, rows(found, None), None)
+    shown = render.text(terminal.summary_document(found, rows(found, None), None))
     assert [c for c in shown if c != "\n" and not c.isprintable()] == []
 
 
@@ -314,15 +317,15 @@ def test_hostile_names_cannot_steer_a_terminal(evil):
 def test_markdown_tables_keep_their_columns(evil):
     found = hostile(evil)
     table = rows(found, None)
-    assert len(to_markdown(table).split("\n")) == 2 + len(table)
-    assert_tables_are_rectangular(to_markdown(table))
-    assert_tables_are_rectangular(terminal.as_markdown(found, table, None))
-    assert_tables_are_rectangular(document.as_markdown([found, ordinary()]))
+    assert len(render.markdown(only(point_table(table))).split("\n")) == 2 + len(table)
+    assert_tables_are_rectangular(render.markdown(only(point_table(table))))
+    assert_tables_are_rectangular(render.markdown(terminal.summary_document(found, table, None)))
+    assert_tables_are_rectangular(render_markdown([found, ordinary()]))
 
 
 @pytest.mark.parametrize("evil", HOSTILE)
 def test_markdown_has_no_live_markup_from_names(evil):
-    shown = document.as_markdown([hostile(evil)])
+    shown = render_markdown([hostile(evil)])
     assert re.findall(r"(?<!\\)<[a-z/]", shown) == []
     assert re.findall(r"(?<!\\)\[[^\]]*\]\(", shown) == []
     assert [c for c in shown if c != "\n" and not c.isprintable()] == []
@@ -343,7 +346,7 @@ def test_markdown_is_escaped(name, escaped):
 def two():
     """Two devices, one with hostile names throughout, as a page."""
     runs = [ordinary(), ordinary("Device B", 80.0), hostile(" ".join(h for h in HOSTILE if "$" not in h))]
-    return runs, document.as_html(runs)
+    return runs, render_html(runs)
 
 
 def assert_harmless(source):
@@ -363,7 +366,7 @@ def test_a_page_of_several_devices_is_harmless(two):
 
 @pytest.mark.parametrize("evil", [h for h in HOSTILE if "$" not in h])
 def test_hostile_text_is_escaped_and_still_readable(evil):
-    source = document.as_html([hostile(evil)])
+    source = render_html([hostile(evil)])
     assert_harmless(source)
     if evil.isprintable():
         assert evil in "".join(Page(source).words)
@@ -371,7 +374,7 @@ def test_hostile_text_is_escaped_and_still_readable(evil):
 
 @pytest.mark.parametrize("evil", [h for h in HOSTILE if not h.isprintable()])
 def test_a_page_has_no_control_or_bidirectional_characters(evil):
-    source = document.as_html([hostile(evil)])
+    source = render_html([hostile(evil)])
     assert sorted({hex(ord(c)) for c in source if c not in "\n\t" and unicodedata.category(c) in ("Cc", "Cf")}) == []
 
 
@@ -391,7 +394,7 @@ def test_a_figure_with_hostile_names_is_shapes_and_text(evil):
     points = [bandwidth({"op": op, f"n {evil}": n}, 10.0 * n) for op in names for n in (1, 2, 4)]
     points += [bandwidth({"op": evil, f"n {evil}": 4}, place=Place(n, (), p)) for n in (1, 2) for p in names]
     head = header(device(evil, kind="cpu"), {"stream": card})
-    plots = re.findall(r"<svg.*?</svg>", document.as_html([run(points, head), run(points, head)]), re.S)
+    plots = re.findall(r"<svg.*?</svg>", render_html([run(points, head), run(points, head)]), re.S)
     assert len(plots) == 3
     for plot in plots:
         page = Page(plot)
@@ -407,7 +410,7 @@ def test_a_figure_with_hostile_names_is_shapes_and_text(evil):
 def test_dollars_in_names_are_no_formulas_and_no_error(evil):
     found = hostile(evil)
     chase = run(staircase(), header(device(evil), {"pchase": CHASE}))
-    assert_harmless(document.as_html([found, chase]))
+    assert_harmless(render_html([found, chase]))
 
 
 def test_every_table_of_a_page_is_rectangular(two):
@@ -417,7 +420,7 @@ def test_every_table_of_a_page_is_rectangular(two):
 
 
 def test_a_page_names_no_address_at_all():
-    source = document.as_html([ordinary(), ordinary("Another")])
+    source = render_html([ordinary(), ordinary("Another")])
     assert "<svg" in source
     assert "http:" not in source and "https:" not in source
 
@@ -439,23 +442,27 @@ def test_a_page_shows_every_device_and_benchmark(two):
 
 
 def test_devices_of_one_name_are_told_apart():
-    labels = [p.label for p in document.parts([ordinary(), ordinary("Device B"), ordinary()])]
+    labels = [p.label for p in parts([ordinary(), ordinary("Device B"), ordinary()])]
     assert labels == ["Device A #1", "Device B", "Device A #2"]
 
 
 def test_output_is_the_same_twice(two):
     runs, source = two
-    assert document.as_html(runs) == source
-    assert document.as_markdown(runs) == document.as_markdown(runs)
+    assert render_html(runs) == source
+    assert render_markdown(runs) == render_markdown(runs)
     table = rows(runs[0], SHEET)
-    for form in (to_json, to_csv, to_markdown):
-        assert form(table) == form(rows(runs[0], SHEET))
-    assert terminal.as_text(runs[0], table, SHEET) == terminal.as_text(runs[0], rows(runs[0], SHEET), SHEET)
+    again = rows(runs[0], SHEET)
+    assert point_objects(table) == point_objects(again)
+    assert render.csv_text(point_fields(table)) == render.csv_text(point_fields(again))
+    assert render.markdown(only(point_table(table))) == render.markdown(only(point_table(again)))
+    assert render.text(terminal.summary_document(runs[0], table, SHEET)) == render.text(
+        terminal.summary_document(runs[0], rows(runs[0], SHEET), SHEET)
+    )
 
 
 def test_the_order_of_other_runs_does_not_change_a_figure():
-    alone, again = (re.findall(r"<svg.*?</svg>", document.as_html([ordinary()]), re.DOTALL) for _ in range(2))
-    document.as_html([ordinary("Another")])
+    alone, again = (re.findall(r"<svg.*?</svg>", render_html([ordinary()]), re.DOTALL) for _ in range(2))
+    render_html([ordinary("Another")])
     assert alone == again and len(alone) == 3  # latency, and bandwidth as bars and over size
 
 
@@ -471,8 +478,8 @@ def test_a_benchmark_known_only_from_the_file_is_shown_everywhere(card):
     assert [row.value.benchmark for row in table] == [name] * len(points)
     (section,) = sections(found, table)
     assert section.header[0].split(":")[0] == name and section.rows
-    assert name in terminal.as_text(found, table, None)
-    words = " ".join(Page(document.as_html([found])).words)
+    assert name in render.text(terminal.summary_document(found, table, None))
+    words = " ".join(Page(render_html([found])).words)
     assert name in words and "What nobody knows yet." in words and "Somebody 2030" in words
 
 
@@ -480,7 +487,7 @@ def test_benchmarks_of_a_page_come_in_order_of_first_appearance():
     def of(*names):
         return run([bandwidth({"op": "copy"}, benchmark=n) for n in names], header(cards=dict.fromkeys(names, STREAM)))
 
-    source = document.as_html([of("one", "two"), of("two", "three")])
+    source = render_html([of("one", "two"), of("two", "three")])
     assert re.findall(r'<h2 id="(\w+)"', source) == ["one", "two", "three"]
 
 
@@ -490,13 +497,13 @@ def test_no_point_of_a_page_is_lost():
     by_tuning = run([bandwidth({"op": "copy", "wg": wg}, gb_s) for wg, gb_s in ((64, 40.0), (128, 50.0))], tuned)
     by_place = run([bandwidth({"op": "copy"}, gb_s, place=Place(n)) for n, gb_s in ((1, 40.0), (2, 50.0))])
     for found in (by_tuning, by_place):
-        compared = document.as_html([found]).split("All points")[1]
+        compared = render_html([found]).split("All points")[1]
         assert "40.00 GB/s" in compared and "50.00 GB/s" in compared
 
 
 def test_failed_points_carry_their_reason_into_a_page():
     found = run([record("stream", {"op": "copy"}, status="failed", reason="the child crashed")])
-    source = document.as_html([found])
+    source = render_html([found])
     assert 'title="the child crashed">failed</td>' in source
     assert "<svg" not in source
 
@@ -506,7 +513,7 @@ def test_two_metrics_of_one_point_are_two_rows_of_a_page():
     found = run(
         [bandwidth({"op": "copy"})], header(cards={"stream": replace(STREAM, metrics=(read, replace(read, name="second")))})
     )
-    words = Page(document.as_html([found]).split("All points")[1]).words
+    words = Page(render_html([found]).split("All points")[1]).words
     assert [w for w in words if w in ("first", "second")] == ["first", "second"]
     (section,) = sections(found, rows(found, None))
     assert section.header[-1] == "second" and len(section.rows) == 1
@@ -517,19 +524,17 @@ def test_a_latency_is_no_bar_among_bandwidths():
     mapping = Metric("zero_copy_map", "ns", "ops", "cost", "lower")
     cards = {"stream": replace(STREAM, metrics=(STREAM.metrics[0], mapping))}
     mapped = replace(bandwidth({"op": "map"}), series=(replace(bandwidth({}).series[0], nbytes=0, ops=1),))
-    (copied,) = re.findall(
-        r"<svg.*?</svg>", document.as_html([run([bandwidth({"op": "copy"}), mapped], header(cards=cards))]), re.S
-    )
+    (copied,) = re.findall(r"<svg.*?</svg>", render_html([run([bandwidth({"op": "copy"}), mapped], header(cards=cards))]), re.S)
     assert "op=copy" in copied
     assert "op=map" not in copied
-    alone = document.as_html([run([mapped], header(cards=cards))])
+    alone = render_html([run([mapped], header(cards=cards))])
     assert "<svg" not in alone
     assert "op=map" in alone
 
 
 def test_a_name_wider_than_a_plot_is_cut_in_the_plot_only():
     name = "x" * 300
-    source = document.as_html([run([bandwidth({"op": "copy"})], header(device(name)))])
+    source = render_html([run([bandwidth({"op": "copy"})], header(device(name)))])
     (plot,) = re.findall(r"<svg.*?</svg>", source, re.S)
     assert "x" * 61 not in plot
     assert name in source
@@ -559,15 +564,15 @@ def test_a_trial_that_was_wrong_is_told():
 
 def test_versions_of_a_benchmark_that_differ_are_told():
     runs = [run([bandwidth({"op": "copy"})], header(cards={"stream": replace(STREAM, version=v)})) for v in (1, 2)]
-    assert "not comparable" in document.as_html(runs)
-    assert "not comparable" not in document.as_html(runs[:1])
+    assert "not comparable" in render_html(runs)
+    assert "not comparable" not in render_html(runs[:1])
 
 
 @pytest.mark.parametrize("evil", [h for h in HOSTILE if "$" not in h])
 def test_published_results_are_shown_as_such_and_escaped(evil):
     result = Published("pchase", "latency", 82.0, "cycles", f"Somebody 2015, table 1 {evil}", "table", {"memory": evil}, evil)
     other = SpecSheet(f"Old {evil}", "gpu", Match(), {"memory_bandwidth_gb_s": Figure(224.0, "GB/s", "x")}, (result,))
-    source = document.as_html([ordinary()], [other])
+    source = render_html([ordinary()], [other])
     assert_harmless(source)
     words = " ".join(Page(source).words)
     assert "Not measured here" in words and "82 cycles" in words and "224 GB/s a device" in words
@@ -578,14 +583,14 @@ def test_published_results_are_shown_as_such_and_escaped(evil):
         "Other devices, as published" in inside and "82 cycles" in inside and "82 cycles" not in source[: source.index(inside)]
     )
     assert "from their data sheets" in source[: source.index("<h2 id=")]
-    assert "Not measured here" not in document.as_html([ordinary()])
-    table = [line for line in document.as_markdown([ordinary()], [other]).splitlines() if "82 cycles" in line]
+    assert "Not measured here" not in render_html([ordinary()])
+    table = [line for line in render_markdown([ordinary()], [other]).splitlines() if "82 cycles" in line]
     assert len(table) == 1
     assert len(re.findall(r"(?<!\\)\|", table[0])) == 6
 
 
 def test_an_empty_cell_of_a_csv_is_empty():
-    (row,) = csv.DictReader(io.StringIO(to_csv(rows(run([bandwidth({"op": "copy"})]), SHEET))))
+    (row,) = csv.DictReader(io.StringIO(render.csv_text(point_fields(rows(run([bandwidth({"op": "copy"})]), SHEET)))))
     assert (row["reason"], row["notes"], row["param.op"]) == ("", "", "copy")
 
 
@@ -626,9 +631,9 @@ def test_a_study_over_compute_units_has_a_section_a_figure_and_speed_ups():
         ("2", "scatter", "2.00", "2.00"),
         ("4", "compact", "4.00", "4.00"),
     ]
-    page = document.as_html([found])
+    page = render_html([found])
     assert page.count("<svg") == 2 and ">compute units</text>" in page and ">scatter</text>" in page
-    assert_tables_are_rectangular(document.as_markdown([found]))
+    assert_tables_are_rectangular(render_markdown([found]))
 
 
 @pytest.mark.parametrize(("used", "status"), [(0.5, "suspect"), (0.76, "ok"), (1.0, "ok"), (1.14, "ok"), (1.5, "suspect")])
@@ -672,7 +677,7 @@ def test_a_metric_beside_the_headline_is_a_column_with_its_share_of_the_peak():
 def test_axes_label_large_powers_of_two_and_long_times_so_that_they_fit():
     card = Card(1, "sync", "Sums.", "somebody", (Metric("time", "ns", "ops", "cost", "lower"),), x="n")
     points = [record("reduction", {"n": 1 << k}, series([10 * 2**k] * 8, ops=1)) for k in range(10, 27, 4)]
-    page = document.as_html([run(points, header(cards={"reduction": card}))])
+    page = render_html([run(points, header(cards={"reduction": card}))])
     labels = re.findall(r">([^<>]*)</text>", page)
     assert {"2^18", "2^26"} <= set(labels) and "10 us" in labels and not any("e+" in label for label in labels)
 
@@ -683,7 +688,7 @@ def test_bars_show_each_line_at_its_own_largest_size():
     points = [
         record("dgemm", {"dtype": dtype, "n": n}, series([1000] * 8, flops=10**6)) for dtype, ns in sizes.items() for n in ns
     ]
-    page = document.as_html([run(points, header(cards={"dgemm": card}))])
+    page = render_html([run(points, header(cards={"dgemm": card}))])
     labels = re.findall(r">([^<>]*)</text>", page)
     assert {"double, 1024", "float, 256"} <= set(labels) and "double, 256" not in labels
 
@@ -697,7 +702,7 @@ def test_a_device_that_has_one_line_alone_is_drawn_beside_one_that_has_many():
         ]
         return run(points, header(cards={"reduction": card}))
 
-    page = document.as_html([of([f"m{i}" for i in range(9)]), of(["m3"])])
+    page = render_html([of([f"m{i}" for i in range(9)]), of(["m3"])])
     assert "Synthetic GPU #2" in page and "method=m3" in re.findall(r">([^<>]*)</text>", page)
 
 
@@ -726,14 +731,14 @@ def test_lines_that_differ_far_behind_are_two_lines():
         for result, ns in (("used", 100), ("unused", 200))
         for n in (1, 2, 4)
     ]
-    page = document.as_html([run(points, header(cards={"atomic": card}))])
+    page = render_html([run(points, header(cards={"atomic": card}))])
     assert ">Synthetic GPU, result=used</text>" in page and ">Synthetic GPU, result=unused</text>" in page
 
 
 def test_the_end_of_a_long_name_is_kept():
     files = [f"/a/long/folder/of/some/user/with/many/more/folders/in/it/matrix{n}.mtx" for n in (1, 2)]
     found = run([bandwidth({"matrix": name}) for name in files], header(cards={"stream": replace(STREAM, x="matrix")}))
-    page = document.as_html([found])
+    page = render_html([found])
     assert "matrix1.mtx</text>" in page and "matrix2.mtx</text>" in page
 
 
@@ -750,9 +755,9 @@ def test_on_a_gpu_the_study_is_of_work_groups_in_words_and_figures():
     on_gpu = replace(found, records=tuple(records), header=replace(found.header, device=device("Some GPU")))
     _, scaling = sections(on_gpu, rows(on_gpu, None))
     assert scaling.header == ("stream: work-groups", "median", "95% interval", "speed-up")
-    page = document.as_html([on_gpu, found])  # beside a CPU
+    page = render_html([on_gpu, found])  # beside a CPU
     assert ">work-groups</text>" in page and ">compute units</text>" in page
-    assert "work_groups=4" in page and '"work_groups": 4' in to_json(rows(on_gpu, None))
+    assert "work_groups=4" in page and '"work_groups": 4' in render.json_text(point_objects(rows(on_gpu, None)))
 
 
 # ---- the memory hierarchy -----------------------------------------------------------------------------------------------
@@ -766,7 +771,7 @@ def dissected_gpu(patterns=True):
 
 def dissected_page(*dissected):
     infos = (hierarchies.gpu_device(), hierarchies.cpu_device())
-    return document.as_html([run([], header(info, {})) for info in infos[: len(dissected)]], (), dissected)
+    return render_html([run([], header(info, {})) for info in infos[: len(dissected)]], (), dissected)
 
 
 def test_a_page_draws_the_hierarchy_of_each_device():
@@ -806,7 +811,7 @@ def test_a_page_has_a_row_for_every_finding():
 
 
 def test_a_page_without_hierarchies_has_no_such_section():
-    assert 'id="hierarchy"' not in dissected_page(None) and "Memory hierarchy" not in document.as_html([ordinary()])
+    assert 'id="hierarchy"' not in dissected_page(None) and "Memory hierarchy" not in render_html([ordinary()])
     assert 'id="hierarchy"' in dissected_page(None, Dissected(hierarchies.cpu()))
 
 
@@ -821,16 +826,16 @@ def test_a_hostile_hierarchy_is_text_in_a_page_and_in_markdown(evil):
     one = CacheLevel(evil, evil, {evil: found, "size_bytes": size})
     tlb = TlbLevel(evil, {evil: found})
     hierarchy = Hierarchy((one,), (tlb,), one, (one,), (one,), {evil: size}, (evil,))
-    source = document.as_html([hostile(evil)], (), [Dissected(hierarchy, classic=(Classic(evil, (), (), {}, {evil: found}),))])
+    source = render_html([hostile(evil)], (), [Dissected(hierarchy, classic=(Classic(evil, (), (), {}, {evil: found}),))])
     assert_harmless(source)
     assert sorted({hex(ord(c)) for c in source if c not in "\n\t" and unicodedata.category(c) in ("Cc", "Cf")}) == []
-    markdown = document.as_markdown([hostile(evil)], (), [Dissected(hierarchy)])
+    markdown = render_markdown([hostile(evil)], (), [Dissected(hierarchy)])
     assert_tables_are_rectangular("\n".join(line for line in markdown.split("\n") if not line.startswith("    ")))
     assert [c for c in markdown if c != "\n" and not c.isprintable()] == []
 
 
 def test_markdown_draws_the_hierarchy_and_lists_its_findings():
-    shown = document.as_markdown([ordinary(), ordinary("B")], (), [None, Dissected(hierarchies.cpu())])
+    shown = render_markdown([ordinary(), ordinary("B")], (), [None, Dissected(hierarchies.cpu())])
     assert shown.count("### Memory hierarchy") == 1
     assert "    ┌─┴─ L1 ─" in shown and "| L1 | global | ways | 8 |" in shown
     assert shown.index("## B") < shown.index("### Memory hierarchy")
@@ -840,7 +845,7 @@ def test_chases_are_shown_as_what_they_tell_and_not_point_by_point():
     points = [replace(r, benchmark=CHASE_NAME) for r in staircase()]
     found = run(points, header(cards={CHASE_NAME: CHASE}))
     assert sections(found, rows(found, None)) == []
-    assert "<svg" not in document.as_html([found])
+    assert "<svg" not in render_html([found])
 
 
 # ---- nothing vanishes from a figure without a word ----------------------------------------------------------------------
@@ -863,9 +868,9 @@ def timed(ns_by_groups, **changes):
 
 
 def test_two_points_are_a_line_and_one_alone_is_said_to_be_none():
-    two = document.as_html([timed({2: 100, 4: 120})])
+    two = render_html([timed({2: 100, 4: 120})])
     assert "barrier (ns)" in plotted(two) and "Not drawn" not in two
-    one = document.as_html([timed({2: 100})])
+    one = render_html([timed({2: 100})])
     assert "<svg" not in one and "groups=2: one value of groups makes no line" in left_out(one)
 
 
@@ -876,10 +881,10 @@ def test_records_of_an_older_version_are_said_to_be_left_out_of_a_figure():
     new = replace(new, header=replace(new.header, device=device("New"), benchmarks={"barrier": later}))
     old = timed({2: 300, 4: 320, 8: 330})
     for runs in ([new, old], [old, new]):
-        page = document.as_html(runs)
+        page = render_html(runs)
         assert "Synthetic GPU: measured with version 1 of this benchmark, and drawn is version 2" in left_out(page)
         assert "New" in plotted(page) and "Synthetic GPU" not in plotted(page)
-    alone = document.as_html([old])
+    alone = render_html([old])
     assert "barrier (ns)" in plotted(alone) and "Not drawn" not in alone
 
 
@@ -888,14 +893,14 @@ def test_what_is_in_no_plot_is_said_with_the_reason():
     cards = {"stream": replace(STREAM, metrics=(STREAM.metrics[0], mapping))}
     mapped = replace(bandwidth({"op": "map"}), series=(replace(bandwidth({}).series[0], nbytes=0, ops=1),))
     failed = record("stream", {"op": "add"}, status="failed", reason="it crashed")
-    said = left_out(document.as_html([run([bandwidth({"op": "copy"}), mapped, failed], header(cards=cards))]))
+    said = left_out(render_html([run([bandwidth({"op": "copy"}), mapped, failed], header(cards=cards))]))
     assert "op=map: zero_copy_map in ns has no place on an axis of bandwidth in GB/s" in said
     assert "1 value not to be shown (1 failed)" in said and "op=copy" not in said
 
 
 def test_every_logarithmic_axis_of_values_has_labels():
     # from 1e-7 to 100 ns, as a barrier that a compiler removed beside one that is none
-    page = document.as_html([timed({2: 1_000_000_000, 4: 100_000, 8: 1})])
+    page = render_html([timed({2: 1_000_000_000, 4: 100_000, 8: 1})])
     plots = re.findall(r'<g id="matplotlib.axis_2">.*?(?=<g id="patch_)', page, re.S)
     labels = [word for plot in plots for word in re.findall(r">([^<>]*)</text>", plot)]
     assert len(labels) >= 4, labels
@@ -911,19 +916,19 @@ def test_labels_of_a_logarithmic_axis_are_some_and_not_too_many(low, high):
 def test_bars_name_large_numbers_as_powers_and_sizes_as_sizes():
     card = replace(STREAM, x="")
     points = [bandwidth({"n": n, "array_bytes": size}) for n, size in ((1 << 25, MIB), (1 << 10, 32 * MIB))]
-    words = plotted(document.as_html([run(points, header(cards={"stream": card}))]))
+    words = plotted(render_html([run(points, header(cards={"stream": card}))]))
     assert {"2^25, 1 MiB", "1024, 32 MiB"} <= set(words)
 
 
 def test_a_chase_is_drawn_over_the_lines_that_it_touches():
-    words = plotted(document.as_html([spaced(128)]))
+    words = plotted(render_html([spaced(128)]))
     assert "lines that are touched" in words and any("in an array 2 times as long" in word for word in words)
-    assert any("its line is not known" in word for word in plotted(document.as_html([spaced(0)])))
+    assert any("its line is not known" in word for word in plotted(render_html([spaced(0)])))
 
 
 def test_one_of_anything_is_no_plural():
     published = Published("pchase", "latency", 82.0, "cycles", "Somebody 2015, table 1", "table")
-    page = document.as_html([ordinary()], [replace(SHEET, published=(published,))])
+    page = render_html([ordinary()], [replace(SHEET, published=(published,))])
     assert "1 result<" in page and not re.search(r"\b1 (results|runs|points|values|devices|processes)\b|process\(es\)", page)
 
 
@@ -938,7 +943,7 @@ def test_one_kind_of_set_looks_the_same_in_every_plot_and_one_point_is_drawn():
         ]
         return run(points, header(cards={"cache_read": card}))
 
-    page = document.as_html([of(("shared", MIB)), of(("own", MIB), ("own", 2 * MIB), ("shared", MIB))])
+    page = render_html([of(("shared", MIB)), of(("own", MIB), ("own", 2 * MIB), ("shared", MIB))])
     (plot,) = re.findall(r"<svg.*?</svg>", page, re.S)
     assert "Synthetic GPU #1" in plotted(page) and "Synthetic GPU #2" in plotted(page)
     first, second = plot.split('<g id="axes_2">')
@@ -948,6 +953,6 @@ def test_one_kind_of_set_looks_the_same_in_every_plot_and_one_point_is_drawn():
 
 def test_a_device_of_one_compute_unit_has_no_plural():
     alone = run([], header(device(compute_units=1), {}))
-    assert "1 compute unit " in terminal.as_text(alone, [], None) + " " and "1 compute units" not in terminal.as_text(
-        alone, [], None
-    )
+    assert "1 compute unit " in render.text(
+        terminal.summary_document(alone, [], None)
+    ) + " " and "1 compute units" not in render.text(terminal.summary_document(alone, [], None))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from dataclasses import replace
@@ -12,11 +11,11 @@ import pytest
 from clmembench.benchmarks import discovered
 from clmembench.perfmodel.roofline import COMPULSORY
 from clmembench.plan.sweep import card
-from clmembench.report import page as document
-from clmembench.report import terminal
+from clmembench.report import render, terminal
 from clmembench.report.figures import roofline_chart
 from clmembench.report.figures.label_placement import offsets
-from clmembench.report.rows import rows, to_json
+from clmembench.report.page import render_html
+from clmembench.report.rows import point_objects, rows
 from clmembench.report.sections import roofline_tables
 from clmembench.specs.sheets import Figure, Match, SpecSheet
 from tests.builders import device, header, record, run, series
@@ -198,15 +197,15 @@ def test_a_time_becomes_a_rate_of_flop():
 
 def test_summaries_and_json_and_pages_have_it():
     found, table, _ = made([*roofs(), spmv(120.0), dgemm(8000.0)])
-    shown = terminal.as_text(found, table, SHEET)
+    shown = render.text(terminal.summary_document(found, table, SHEET))
     assert roofline_tables.ROOFS in shown and roofline_tables.KERNELS in shown and "FP64 vector" in shown
-    told = json.loads(to_json(table, roofline_tables.by_point(found, table, SHEET)))
+    told = point_objects(table, roofline_tables.by_point(found, table, SHEET))
     placed = {row["benchmark"]: row["roofline"] for row in told if row["roofline"]}
     assert placed["spmv"]["bound_by"] == "memory" and placed["dgemm"]["bytes_are"] == COMPULSORY
     assert "arithmetic" not in placed and len(told) == len(table)
-    page = document.as_html([found])
+    page = render_html([found])
     assert 'id="roofline"' in page and "arithmetic intensity (FLOP per byte of memory)" in page
-    assert 'id="roofline"' not in document.as_html([replace(found, records=found.records[1:])])
+    assert 'id="roofline"' not in render_html([replace(found, records=found.records[1:])])
 
 
 def test_a_figure_has_every_kernel_and_names_the_fastest():

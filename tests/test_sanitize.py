@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from clmembench import sanitize
-from clmembench.report import rows
+from clmembench.report import render, rows
+from clmembench.report.section import table as only
 from tests.builders import header, record, run, series
 
 BIDIRECTIONAL = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c"
@@ -139,7 +140,7 @@ def test_a_latex_table_keeps_its_shape(evil):
     found = run(
         [record(evil, {evil: evil}, series([100] * 8, nbytes=1000))], header(cards={evil: header().benchmarks["stream"]})
     )
-    begin, top, head, mid, line, bottom, end = rows.to_latex(rows.rows(found, None)).split("\n")
+    begin, top, head, mid, line, bottom, end = render.latex(only(rows.point_table(rows.rows(found, None)))).split("\n")
     assert (begin, top, mid, bottom, end) == (
         r"\begin{tabular}{lllrlrrl}", r"\toprule", r"\midrule", r"\bottomrule", r"\end{tabular}",
     )  # fmt: skip

@@ -197,7 +197,9 @@ def chase():
 
 def shown(name, a_run, sheet=SHEET):
     mine = [row for row in rows(a_run, sheet) if row.value.benchmark == name]
-    return studies.SECTIONS[name](a_run, mine)
+    make = studies.tables(name)
+    assert make is not None
+    return make(a_run, mine)
 
 
 def text(sections):

@@ -16,6 +16,7 @@ from clmembench.benchmarks import discovered
 from clmembench.cli import app
 from clmembench.infer.casestudy import mnf_whole, versions
 from clmembench.plan import casestudy, sweep
+from clmembench.report import render
 from clmembench.report.sections import mnf_data
 from clmembench.report.sections import mnf_tables as report
 from clmembench.results import jsonl
@@ -164,7 +165,7 @@ def test_a_version_without_a_value_has_no_verdict_nor_has_the_next(status):
     found = by_variant(records)
     assert [found[v].verdict for v in ("V1", "V2", "V3")] == [None, None, "paid off"]
     assert "V1 is " in found["V1"].reason and "of a test" in found["V2"].reason
-    (section,) = report.SECTIONS["mnf_filter"](study(records), ())
+    (section,) = report.filter_sections(study(records), ())
     assert [row[-1] for row in section.rows] == ["", "paid off", "no value", "no value", "paid off"]
 
 
@@ -238,13 +239,13 @@ def test_without_every_step_there_are_no_shares_and_the_reason_is_told(how):
     found = {(s.library, s.step): s for s in mnf_whole.hotspots(study(records))}
     assert all(s.share is None and s.scaled_share is None for s in found.values() if s.library == "serial")
     assert found["blas", "filter"].share == pytest.approx(1000 / 1850, rel=0.01)
-    (section,) = report.SECTIONS["mnf_host"](study(records), ())
+    (section,) = report.host_sections(study(records), ())
     notes = " ".join(section.notes)
     assert "no shares" in notes and ("took too long" in notes) == (how != "absent")
     rows = {row[0]: row for row in section.rows}
     assert rows["filter"][7:9] == ("–", "–") and "–" not in rows["filter"][1:5]
     assert ("serial covariance: not measured" in notes) == (how == "absent")
-    told = {(s["library"], s["step"]): s for s in json.loads(mnf_data.to_json(study(records)))["host"]}
+    told = {(s["library"], s["step"]): s for s in json.loads(render.json_text(mnf_data.study_object(study(records))))["host"]}
     if how != "absent":
         lost = told["serial", "covariance"]
         assert (lost["status"], lost["reason"], lost["time_ms"], lost["share"]) == ("timeout", "took too long", None, None)
@@ -266,7 +267,7 @@ def test_memory_that_the_compiler_tells_stands_below_and_what_is_not_of_a_versio
         ({}, ""),
     ):
         records = [replace(r, facts=told.get(r.params["variant"], {})) for r in filters({"V0": 60, "V0n": 20, "V1": 10})]
-        (section,) = report.SECTIONS["mnf_filter"](study(records), ())
+        (section,) = report.filter_sections(study(records), ())
         found = [note for note in section.notes if "compiler says" in note]
         assert found == ([f"{wanted}, as the compiler says: V0 16 B, V0n 0 B"] if wanted else [])
     assert any("another filter" in note for note in section.notes)
@@ -278,21 +279,21 @@ def test_memory_that_the_compiler_tells_stands_below_and_what_is_not_of_a_versio
 def test_a_host_without_any_time_says_why():
     records = timed("mnf_host", 5, 1, library="blas", step="filter")
     bad = [replace(r, status="failed", series=(), reason="out of memory") for r in records]
-    (section,) = report.SECTIONS["mnf_host"](study(bad), ())
+    (section,) = report.host_sections(study(bad), ())
     assert section.rows[0][1] == "failed" and any("out of memory" in note for note in section.notes)
 
 
 def test_cores_that_were_used_are_told():
     records = [replace(r, series=tuple(replace(s, cpu_ns=tuple(13 * t for t in s.cpu_ns)) for s in r.series)) for r in whole()]
-    (section,) = report.SECTIONS["mnf_host"](study(records), ())
+    (section,) = report.host_sections(study(records), ())
     assert section.header[2] == "cores" and {row[2] for row in section.rows} == {"13.0"}
-    assert {s["cores"] for s in json.loads(mnf_data.to_json(study(records)))["host"]} == {13.0}
+    assert {s["cores"] for s in json.loads(render.json_text(mnf_data.study_object(study(records))))["host"]} == {13.0}
 
 
 def test_what_the_paper_found_stands_beside_cubes_like_its_own_alone():
-    (section,) = report.SECTIONS["mnf_filter"](study(whole()), ())
+    (section,) = report.filter_sections(study(whole()), ())
     assert "K20c over V0" in section.header and section.rows[-1][-2] == "5.9x"
-    (section,) = report.SECTIONS["mnf_covariance"](study(whole()), ())
+    (section,) = report.covariance_sections(study(whole()), ())
     assert "K20c over V0" not in section.header and sum("30.7x" in note for note in section.notes) == 1
     small = [replace(r, params={**r.params, "size": "614x1087x100"}) for r in whole()]
     for section in report.sections(study(small)):
@@ -311,7 +312,7 @@ def test_there_is_a_table_for_each_of_the_papers_and_one_of_the_host():
 
 
 def test_programs_get_everything():
-    told = json.loads(mnf_data.to_json(study(whole())))
+    told = json.loads(render.json_text(mnf_data.study_object(study(whole()))))
     assert told["size"] == SIZE and len(told["steps"]) == 22 and len(told["whole"]) == 5 and len(told["host"]) == 11
     v1 = told["steps"][1]
     assert (v1["variant"], v1["over"], v1["guideline"], v1["verdict"], v1["verified"]) == ("V0n", "V0", "L3", "paid off", True)
@@ -319,9 +320,9 @@ def test_programs_get_everything():
     serial = next(spot for spot in told["host"] if (spot["library"], spot["step"]) == ("serial", "covariance"))
     assert (serial["size"], serial["status"], serial["verified"]) == ("614x13x224", "ok", True)
     assert serial["time_low_ms"] <= serial["time_ms"] <= serial["time_high_ms"] and serial["share"] > 0.7
-    rows = list(csv.DictReader(io.StringIO(mnf_data.to_csv(study(whole())))))
+    rows = list(csv.DictReader(io.StringIO(render.csv_text(mnf_data.version_fields(study(whole()))))))
     assert len(rows) == 22 and tuple(rows[0]) == mnf_data.FIELDS
-    assert json.loads(mnf_data.to_json(study([])))["steps"] == []
+    assert json.loads(render.json_text(mnf_data.study_object(study([]))))["steps"] == []
 
 
 # ---- the command -------------------------------------------------------------------------------------------------------

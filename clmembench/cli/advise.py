@@ -65,15 +65,16 @@ def _has_evidence(run: Run) -> bool:
 
 def show(run: Run, form: str) -> None:
     """Print the guidelines that a run gives evidence for, in one of the formats json, md and text."""
-    from clmembench.report import rows, terminal
+    from clmembench.report import render, rows, terminal
+    from clmembench.report.section import table
     from clmembench.report.sections import advice_table
 
     sheet = stored.sheet_of(run)
     guidelines = advice_table.told(run, rows.rows(run, sheet))
     if form == "json":
-        print(advice_table.to_json(guidelines))
+        print(render.json_text(advice_table.guideline_objects(guidelines)))
     elif form == "md":
-        print(advice_table.to_markdown(guidelines))
+        print(render.markdown(table(advice_table.guideline_table(guidelines))))
     else:
         print(line(terminal.device_line(run.header, sheet)), end="\n\n")
-        print(advice_table.to_text(guidelines))
+        print(advice_table.guideline_text(guidelines))

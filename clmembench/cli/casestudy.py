@@ -104,19 +104,20 @@ def show(run: Run, form: str) -> None:
     import os
 
     from clmembench.gates.whole import judged_run
-    from clmembench.report import terminal
+    from clmembench.report import render, terminal
+    from clmembench.report.section import Document
     from clmembench.report.sections import mnf_data, mnf_tables
 
     sheet = stored.sheet_of(run)
     run = judged_run(run, sheet)
     if form == "json":
-        print(mnf_data.to_json(run))
+        print(render.json_text(mnf_data.study_object(run)))
     elif form == "csv":
-        print(mnf_data.to_csv(run), end="")
+        print(render.csv_text(mnf_data.version_fields(run)), end="")
     elif form == "md":
-        print("\n".join(terminal.in_markdown(mnf_tables.sections(run))))
+        print(render.markdown(Document(tuple(mnf_tables.sections(run)))))
     elif form == "latex":
-        print("\n".join(terminal.in_latex(mnf_tables.sections(run))))
+        print(render.latex(Document(tuple(mnf_tables.sections(run)))))
     else:
         bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        print("\n".join([terminal.device_line(run.header, sheet), "", *terminal.aligned(mnf_tables.sections(run), bold)]))
+        print(render.text(Document(tuple(mnf_tables.sections(run)), terminal.device_line(run.header, sheet)), bold))

@@ -34,14 +34,15 @@ def compare(
     Every value that two runs have in common gets the ratio of its medians with a 95% interval. JSON is a list with one object
     for each run after the first.
     """
-    from clmembench.report import comparison
+    from clmembench.report import comparison, render
 
     if len(paths) < 2:
         exit_codes.stop("compare needs two runs or more", exit_codes.USAGE)
     first, *others = (_judged(path) for path in paths)
     found = [_compared(first, other, _fraction(margin), force) for other in others]
     names = [str(path) for path in paths]
-    print(comparison.to_json(names, found) if as_json else comparison.as_text(names, found, everything))
+    objects = comparison.comparison_objects(names, found)
+    print(render.json_text(objects) if as_json else comparison.comparison_text(names, found, everything))
 
 
 @baseline.command("create")
@@ -102,9 +103,9 @@ def check(
     found = _compared(first, second, margin_share, force)
     judged = judge(found, margin_share)
     if junit is not None:
-        output_file.write(junit, comparison.to_junit(found), overwrite, "--junit")
+        output_file.write(junit, comparison.junit_text(found), overwrite, "--junit")
     print(comparison.judgement_text(judged))
-    print(comparison.as_text([str(against), str(path)], [found], everything=False))
+    print(comparison.comparison_text([str(against), str(path)], [found], everything=False))
     if judged.outcome == "FAIL":
         exit_codes.stop(f"{judged.reason}: repeat the run to see which of them persist", exit_codes.REGRESSION)
     if judged.outcome == "CANNOT DECIDE":

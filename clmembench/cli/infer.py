@@ -23,6 +23,7 @@ def infer(
     interval, status, method and evidence.
     """
     from clmembench.infer.trace import traces
+    from clmembench.report import render
     from clmembench.report.hierarchy import hierarchy_json, tree
     from clmembench.results import trace_csv
 
@@ -31,6 +32,6 @@ def infer(
     except trace_csv.TraceError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     if as_json:
-        print(hierarchy_json.to_json(found))
+        print(render.json_text(hierarchy_json.hierarchy_object(found)))
         return
     print(tree.drawn(found))

@@ -157,10 +157,11 @@ class Run:
 
 def end(outcomes: Sequence[Outcome], setting: Setting, interrupted: bool, as_json: bool) -> None:
     """Print the outcome, and end with its exit code."""
-    from clmembench.report import ab_result
+    from clmembench.report import ab_result, render
 
     try:
-        print(ab_result.to_json(outcomes, setting) if as_json else ab_result.as_text(outcomes, setting), flush=True)
+        objects = ab_result.outcome_object(outcomes, setting)
+        print(render.json_text(objects) if as_json else ab_result.outcome_text(outcomes, setting), flush=True)
     except BrokenPipeError:  # whoever reads the exit code need not read the text
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     count = {verdict: sum(o.verdict == verdict for o in outcomes) for verdict in ab_result.ORDER}

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clmembench.cli import options, session, stored, study
-from clmembench.sanitize import line
 
 if TYPE_CHECKING:
     from clmembench.measure.worker import Found
@@ -72,17 +71,18 @@ def _has_evidence(run: Run) -> bool:
 def show(run: Run, form: str) -> None:
     """Print the table of a run in one of the formats json, md and text."""
     from clmembench.gates.whole import judged_run
-    from clmembench.report import rows, terminal
+    from clmembench.report import render, rows, terminal
+    from clmembench.report.section import Document, table
     from clmembench.report.sections import peer_table
 
     sheet = stored.sheet_of(run)
     run = judged_run(run, sheet)
     lines = peer_table.told(run, rows.rows(run, sheet))
     if form == "json":
-        print(peer_table.to_json(run, lines))
+        print(render.json_text(peer_table.peer_object(run, lines)))
     elif form == "md":
-        print("\n".join(terminal.in_markdown([peer_table.as_section(run, lines)])))
+        print(render.markdown(table(peer_table.peer_section(run, lines))))
     else:
         bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        table = terminal.aligned([peer_table.as_section(run, lines)], bold)
-        print("\n".join([line(terminal.device_line(run.header, sheet)), "", *table]))
+        document = Document((peer_table.peer_section(run, lines),), terminal.device_line(run.header, sheet))
+        print(render.text(document, bold))

@@ -234,16 +234,17 @@ def _with_array_size(info: DeviceInfo, array_bytes: int) -> DeviceInfo:
 
 def _print_results(path: Path, as_json: bool) -> int:
     """Read the results file back like any other and print its summary, or its values as JSON. The number of suspect values."""
-    from clmembench.report import rows, terminal
+    from clmembench.report import render, rows, terminal
     from clmembench.report.sections import roofline_tables
 
     stored = session.read_back(path)
     sheet = rows.sheet_of(stored)
     stored, table = rows.judged_rows(stored, sheet)
     if as_json:
-        print(rows.to_json(table, roofline_tables.by_point(stored, table, sheet)))
+        print(render.json_text(rows.point_objects(table, roofline_tables.by_point(stored, table, sheet))))
     else:
-        print(terminal.as_text(stored, table, sheet, bold=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
+        bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        print(render.text(terminal.summary_document(stored, table, sheet), bold))
         name = line(str(path))
         print(f"Results: {name}\nMore: clmembench show {name} --md; clmembench report {name} -o report.html")
     return sum(row.status == "suspect" for row in table)

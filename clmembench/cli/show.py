@@ -14,7 +14,7 @@ from clmembench.cli import exit_codes, options, output_file, stored
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
-    from clmembench.report import fleet
+    from clmembench.report import digests
 
 
 def show(
@@ -31,24 +31,26 @@ def show(
     Markdown and LaTeX have one object or line for each point and metric.
     """
     from clmembench.cli import topology
-    from clmembench.report import rows, terminal
+    from clmembench.report import render, rows, terminal
     from clmembench.report.hierarchy import from_runs
+    from clmembench.report.section import table
     from clmembench.report.sections import roofline_tables
 
     form = options.output_format(json=as_json, csv=as_csv, md=as_md, latex=as_latex)
     run = stored.load(path, strict)
     sheet = stored.sheet_of(run)
-    run, table = rows.judged_rows(run, sheet)
+    run, values = rows.judged_rows(run, sheet)
     if form == "json":
-        print(rows.to_json(table, roofline_tables.by_point(run, table, sheet)))
+        print(render.json_text(rows.point_objects(values, roofline_tables.by_point(run, values, sheet))))
     elif form == "csv":
-        print(rows.to_csv(table), end="")
+        print(render.csv_text(rows.point_fields(values)), end="")
     elif form == "md":
-        print(rows.to_markdown(table))
+        print(render.markdown(table(rows.point_table(values))))
     elif form == "latex":
-        print(rows.to_latex(table))
+        print(render.latex(table(rows.point_table(values))))
     else:
-        print(terminal.as_text(run, table, sheet, bold=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
+        bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        print(render.text(terminal.summary_document(run, values, sheet), bold=bold))
         if from_runs.has_chases(run):
             topology.show(run, "text")
 
@@ -70,7 +72,7 @@ def report(
 ) -> None:
     """Write one report on any number of runs and devices."""
     from clmembench.host.cpu_topology import usable_cpus
-    from clmembench.report import fleet, page
+    from clmembench.report import digests, fleet, markdown_page, page
     from clmembench.report.hierarchy import from_runs
     from clmembench.results import jsonl
     from clmembench.specs import sheets
@@ -83,17 +85,19 @@ def report(
     try:
         others = sheets.beside(beside or [])
         if len(paths) > fleet.MANY:
-            groups = fleet.grouped(_with_notes_printed(fleet.digests(paths, strict, len(usable_cpus()))))
+            groups = fleet.grouped(_with_notes_printed(digests.digests(paths, strict, len(usable_cpus()))))
             paths = fleet.speakers(groups)
         runs = [stored.load(path, strict) for path in paths]
         runs, hierarchies = from_runs.check_together(runs, list(map(from_runs.hierarchy_of, runs)))
         if form == "html":
-            made = page.as_html(runs, others, hierarchies, groups)
+            made = page.render_html(runs, others, hierarchies, groups)
         else:
-            made = (page.many_as_markdown(groups) if groups else "") + page.as_markdown(runs, others, hierarchies)
+            made = (markdown_page.render_fleet_markdown(groups) if groups else "") + markdown_page.render_markdown(
+                runs, others, hierarchies
+            )
     except (sheets.SpecError, jsonl.ResultsError) as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
-    except fleet.WorkerError as error:
+    except digests.WorkerError as error:
         exit_codes.stop(str(error), exit_codes.INTERNAL)
     if output is None:
         print(made if form == "md" else _in_any_encoding(made))
@@ -102,9 +106,9 @@ def report(
     print(line(f"wrote {output}"), file=sys.stderr)
 
 
-def _with_notes_printed(digests: Iterable[fleet.Digest]) -> Iterator[fleet.Digest]:
+def _with_notes_printed(found: Iterable[digests.Digest]) -> Iterator[digests.Digest]:
     """The digests; notes on their files go to standard error."""
-    for digest in digests:
+    for digest in found:
         for note in digest.notes:
             exit_codes.say(note)
         yield digest

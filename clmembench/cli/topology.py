@@ -105,8 +105,9 @@ def _has_evidence(run: Run) -> bool:
 
 def show(run: Run, form: str) -> None:
     """Print the hierarchy of a run in one of the formats json, csv, md, latex and text, which is a drawing."""
-    from clmembench.report import finding_tables
+    from clmembench.report import finding_tables, render
     from clmembench.report.hierarchy import from_runs, hierarchy_json, tree
+    from clmembench.report.section import table
     from clmembench.specs import claims
 
     sheet = stored.sheet_of(run)
@@ -115,9 +116,11 @@ def show(run: Run, form: str) -> None:
         info, bold = run.header.device, sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         print(tree.drawn(found, info, claims.said(info, sheet), _columns(), bold), end="\n\n")
     elif form == "csv":
-        print(finding_tables.to_csv(found), end="")
+        print(render.csv_text(finding_tables.finding_fields(found)), end="")
+    elif form == "json":
+        print(render.json_text(hierarchy_json.hierarchy_object(found)))
     else:
-        print({"json": hierarchy_json.to_json, "md": finding_tables.to_markdown, "latex": finding_tables.to_latex}[form](found))
+        print({"md": render.markdown, "latex": render.latex}[form](table(finding_tables.finding_table(found))))
 
 
 def _columns() -> int:

@@ -1,15 +1,18 @@
-"""The outcome of an interleaved A/B run as text for people and as JSON for programs."""
+"""The outcome of an interleaved A/B run: lines for people, an object for programs."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from clmembench.analysis.ab_decision import Outcome
-from clmembench.sanitize import line, printable
+from clmembench.report import render
+from clmembench.report.section import Column, Section
+from clmembench.sanitize import LINE, line, printable
 from clmembench.units import format_in, format_params
 
+COLUMNS = tuple(Column(name, max_cell=LINE) for name in ("", "value", "A", "B", "B / A", "rounds", "could see"))
 ORDER = ("failed", "slower", "faster", "undecided", "same")
 
 
@@ -26,9 +29,9 @@ class Setting:
     seconds: float
 
 
-def as_text(outcomes: Sequence[Outcome], setting: Setting) -> str:
+def outcome_text(outcomes: Sequence[Outcome], setting: Setting) -> str:
     """Verdicts, those first that most need a look; then how they were made."""
-    rows: list[tuple[str, ...]] = [("", "value", "A", "B", "B / A", "rounds", "could see")]
+    rows: list[tuple[str, ...]] = []
     shown = [o for verdict in ORDER for o in outcomes if o.verdict == verdict]
     for o in shown:
         name = printable(f"{o.benchmark} {format_params(dict(o.params))}".strip())
@@ -37,8 +40,7 @@ def as_text(outcomes: Sequence[Outcome], setting: Setting) -> str:
         sees = f"{found.smallest:.1%} slower" if found.smallest is not None else "–"
         values = [format_in(v, o.unit, 4) if v is not None else "–" for v in (o.a, o.b)]
         rows.append((o.verdict, f"{name}: {o.metric}", *values, said, str(found.rounds), sees))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = render.aligned(Section("", COLUMNS, tuple(rows)), indent="")
     for o in shown:
         lines += [f"note: {o.benchmark} {o.metric}: {said}" for said in (o.failed, o.decision.reason, *o.notes) if said]
     lines += [
@@ -51,8 +53,8 @@ def as_text(outcomes: Sequence[Outcome], setting: Setting) -> str:
     return "\n".join(line(text) for text in dict.fromkeys(lines) if text or text == "")
 
 
-def to_json(outcomes: Sequence[Outcome], setting: Setting) -> str:
-    """One object: what was asked, and a list of values."""
+def outcome_object(outcomes: Sequence[Outcome], setting: Setting) -> dict[str, Any]:
+    """What was asked, and a list of values, for JSON."""
     values = [
         {
             "benchmark": o.benchmark,
@@ -72,4 +74,4 @@ def to_json(outcomes: Sequence[Outcome], setting: Setting) -> str:
         }
         for o in outcomes
     ]
-    return json.dumps({**asdict(setting), "values": values}, indent=1, allow_nan=False)
+    return {**asdict(setting), "values": values}

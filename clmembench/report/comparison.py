@@ -1,8 +1,7 @@
-"""Comparisons as text for people, JSON for programs and JUnit XML for what runs tests."""
+"""Comparisons of runs: text for people, objects for programs, and JUnit XML for what runs tests."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -11,13 +10,23 @@ from xml.etree import ElementTree as Xml
 from clmembench.analysis.baseline_check import Judgement
 from clmembench.analysis.compare import Change, Comparison, Verdict
 from clmembench.analysis.stats import Ratio
-from clmembench.sanitize import line, printable
+from clmembench.report import render
+from clmembench.report.section import Column, Remark, Section
+from clmembench.sanitize import LINE, line, printable
 from clmembench.units import count, format_in, format_params
 
+COLUMNS = (
+    Column("", max_cell=LINE),
+    Column("value", max_cell=LINE),
+    Column("first", is_number=True, max_cell=LINE),
+    Column("second", is_number=True, max_cell=LINE),
+    Column("second / first (95% interval)", max_cell=LINE),
+    Column("would see", max_cell=0),  # after remarks of any length it has no place of its own
+)
 VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "undecided", "same")
 
 
-def as_text(names: Sequence[str], comparisons: Sequence[Comparison], everything: bool) -> str:
+def comparison_text(names: Sequence[str], comparisons: Sequence[Comparison], everything: bool) -> str:
     """Each further run against the first: geometric means of the gains, then the points, worst first; those that are the same
     are only counted unless `everything` is wanted."""
     lines = []
@@ -28,7 +37,7 @@ def as_text(names: Sequence[str], comparisons: Sequence[Comparison], everything:
         for group, mean in found.means.items():
             lines.append(f"  {printable(group)}: geometric mean of the gains {_ratio(mean)}")
         shown = [c for v in VERDICTS for c in found.changes if c.verdict == v and (everything or v != "same")]
-        lines += ["", *_table(shown)] if shown else []
+        lines += ["", *render.aligned(_table(shown))] if shown else []
         reasons = dict.fromkeys(c.reason for c in found.changes if c.reason and c.ratio is not None)
         lines += [f"  note: undecided: {reason}" for reason in reasons]
         lines += [f"  left out: {printable(reason)}: see --force" for reason in found.left_out.values()]
@@ -48,9 +57,9 @@ def judgement_text(found: Judgement) -> str:
     return line(printable(said))
 
 
-def to_json(names: Sequence[str], comparisons: Sequence[Comparison]) -> str:
-    """A list with one object for each further run, its changes among them."""
-    found = [
+def comparison_objects(names: Sequence[str], comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
+    """One object for each further run, its changes among them, for JSON."""
+    return [
         {
             "first": names[0],
             "second": name,
@@ -62,10 +71,9 @@ def to_json(names: Sequence[str], comparisons: Sequence[Comparison]) -> str:
         }
         for name, comparison in zip(names[1:], comparisons, strict=True)
     ]
-    return json.dumps(found, indent=1, allow_nan=False)
 
 
-def to_junit(found: Comparison) -> str:
+def junit_text(found: Comparison) -> str:
     """A test case for each value: a failure where it is slower or broke, skipped where nothing can be said."""
     suites = Xml.Element("testsuites")
     by_benchmark: dict[str, list[Change]] = {}
@@ -112,25 +120,15 @@ def _said(change: Change) -> str:
     )
 
 
-def _table(changes: Sequence[Change]) -> list[str]:
-    rows = [("", "value", "first", "second", "second / first (95% interval)", "would see")]
+def _table(changes: Sequence[Change]) -> Section:
+    rows: list[tuple[str, ...]] = []
     for change in changes:
         name = printable(f"{change.benchmark} {format_params(dict(change.params))}".strip())
-        said = _ratio(change.ratio) if change.ratio is not None else printable(change.reason)
+        ratio = _ratio(change.ratio) if change.ratio is not None else Remark(printable(change.reason))
         values = _value(change, change.first), _value(change, change.second)
         sees = f"{change.smallest:.3g}x" if change.smallest is not None else ""
-        rows.append((change.verdict, f"{name}: {change.metric}", *values, said, sees))
-    numbers = [row for row, change in zip(rows[1:], changes, strict=True) if change.ratio is not None]
-    widths = [max(len(row[i]) for row in rows) for i in range(4)]
-    widths.append(max(len(row[4]) for row in [rows[0], *numbers]))
-    lines = []
-    for row in rows:
-        cells = [
-            cell.rjust(w) if i in (2, 3, 5) else cell.ljust(w)
-            for i, (cell, w) in enumerate(zip(row, [*widths, 0], strict=True))
-        ]
-        lines.append(("  " + "  ".join(cells)).rstrip())
-    return lines
+        rows.append((change.verdict, f"{name}: {change.metric}", *values, ratio, sees))
+    return Section("", COLUMNS, tuple(rows))
 
 
 def _value(change: Change, value: float | None) -> str:

@@ -1,21 +1,21 @@
-"""Findings in words that people read, and as a table of every finding of a hierarchy: CSV, Markdown or LaTeX."""
+"""Findings in words for people, and every finding of a hierarchy as a table for people and as fields for programs."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from clmembench import sanitize
 from clmembench.model import Finding, Hierarchy
-from clmembench.report import markup_tables
 from clmembench.report.memory_paths import main_levels, other_paths
+from clmembench.report.section import Column, Section, columns
 from clmembench.sanitize import line
 from clmembench.units import format_bytes, format_in, format_interval, format_value
 
-COLUMNS = ("level", "space", "property", "value", "interval", "status", "method", "evidence", "why")  # for people
+COLUMNS = tuple(
+    Column(name, is_number=name in ("value", "interval"))
+    for name in ("level", "space", "property", "value", "interval", "status", "method", "evidence", "why")
+)
 FIELDS = ("level", "space", "property", "value", "low", "high", "unit", "status", "method", "evidence", "reason")  # of CSV
 NAMED = 3  # ids of records that a table for people has room for
 
@@ -46,26 +46,19 @@ def entries(hierarchy: Hierarchy) -> list[Entry]:
     return [Entry(level, space, name, finding, path) for level, space, of, path in found for name, finding in of.items()]
 
 
-def to_csv(hierarchy: Hierarchy) -> str:
-    """One line a finding, numbers as they are; ids of records are joined by spaces."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(FIELDS)
+def finding_fields(hierarchy: Hierarchy) -> Section:
+    """One line for each finding, for CSV, numbers as they are; ids of records are joined by spaces."""
+    found = []
     for entry in entries(hierarchy):
         f = entry.finding
         numbers = (f.value, f.low, f.high, f.unit, f.status, f.method, " ".join(f.evidence), f.reason)
-        writer.writerow(map(sanitize.csv_cell, (entry.level, entry.space, entry.name, *numbers)))
-    return out.getvalue()
+        found.append((entry.level, entry.space, entry.name, *numbers))
+    return Section("", columns(FIELDS), tuple(found))
 
 
-def to_markdown(hierarchy: Hierarchy) -> str:
-    """A table with one line a finding, and one above each path that begins at the compute unit anew."""
-    return markup_tables.markdown(COLUMNS, "lllrrllll", _with_headings(hierarchy))
-
-
-def to_latex(hierarchy: Hierarchy) -> str:
-    """The same table for LaTeX with the package booktabs, without a float around it."""
-    return markup_tables.latex(COLUMNS, "lllrrllll", _with_headings(hierarchy))
+def finding_table(hierarchy: Hierarchy) -> Section:
+    """One line for each finding, for people, and one above each path that begins at the compute unit anew."""
+    return Section("", COLUMNS, tuple(_with_headings(hierarchy)))
 
 
 def _with_headings(hierarchy: Hierarchy) -> Iterator[tuple[str, ...]]:

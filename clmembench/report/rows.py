@@ -1,25 +1,28 @@
-"""One row for each measured point and metric, with its fraction of the theoretical peak; as JSON, CSV or Markdown."""
+"""One row for each measured point and metric, with its fraction of the theoretical peak: as a table, fields and objects."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clmembench import sanitize
 from clmembench.analysis.derive import Derived
 from clmembench.gates.whole import judged_values, peak_of
 from clmembench.model import Run
-from clmembench.report import markup_tables
+from clmembench.report.section import Column, Section, columns
 from clmembench.specs import sheets as specs
 from clmembench.specs.sheets import Peak, SpecSheet
 from clmembench.units import format_in, format_interval, format_params
 
-COLUMNS = ("benchmark", "parameters", "metric", "value", "95% interval", "of peak", "n", "status")  # for people
+COLUMNS = (
+    *map(Column, ("benchmark", "parameters", "metric")),
+    Column("value", is_number=True),
+    Column("95% interval"),
+    Column("of peak", is_number=True),
+    Column("n", is_number=True),
+    Column("status"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ def sheet_of(run: Run, sheets: Sequence[SpecSheet] | None = None) -> SpecSheet |
     return specs.find(run.header.device, sheets)
 
 
-def as_dict(row: Row) -> dict[str, Any]:
+def row_object(row: Row) -> dict[str, Any]:
     """A row as `show --json` gives it."""
     value = row.value
     return {
@@ -109,41 +112,31 @@ def labels(table: Sequence[Row]) -> list[str]:
     return full
 
 
-def to_json(table: Sequence[Row], roofline: Mapping[int, Mapping[str, Any]] | None = None) -> str:
-    """A list with one object a row, `evidence` the ids of its records; `roofline` has, by the row's number, its place under the
-    run's roofs, where it has some."""
-    told = [as_dict(row) | ({"roofline": roofline.get(index)} if roofline else {}) for index, row in enumerate(table)]
-    return json.dumps(told, indent=1, allow_nan=False)
+def point_objects(table: Sequence[Row], roofline: Mapping[int, Mapping[str, Any]] | None = None) -> list[dict[str, Any]]:
+    """One object for each row, for JSON, `evidence` the ids of its records; `roofline` has, by the row's number, its place
+    under the run's roofs, where it has some."""
+    return [row_object(row) | ({"roofline": roofline.get(index)} if roofline else {}) for index, row in enumerate(table)]
 
 
-def to_csv(table: Sequence[Row]) -> str:
-    """One line a row; parameters, tuning and facts become columns of their own, named param.x, tuning.x and fact.x."""
+def point_fields(table: Sequence[Row]) -> Section:
+    """One line for each row, for CSV; parameters, tuning and facts are columns of their own: param.x, tuning.x and fact.x."""
     flat = []
     for row in table:
-        fields = as_dict(row)
+        fields = row_object(row)
         params, tuning, facts = fields.pop("params"), fields.pop("tuning"), fields.pop("facts")
         fields["notes"] = "; ".join(fields["notes"])
         for several in ("cpus", "process_medians", "evidence"):
             fields[several] = " ".join(map(str, fields[several]))
         named = {f"param.{k}": v for k, v in params.items()} | {f"tuning.{k}": v for k, v in tuning.items()}
-        told = {f"fact.{k}": v for k, v in facts.items()}
-        flat.append({"benchmark": fields.pop("benchmark"), **named, **fields, **told})
-    columns = list(dict.fromkeys(name for fields in flat for name in fields))
-    out = io.StringIO()
-    writer = csv.DictWriter(out, columns, lineterminator="\n")
-    writer.writerow({name: sanitize.csv_cell(name) for name in columns})
-    writer.writerows({k: sanitize.csv_cell(v) for k, v in fields.items()} for fields in flat)
-    return out.getvalue()
+        known = {f"fact.{k}": v for k, v in facts.items()}
+        flat.append({"benchmark": fields.pop("benchmark"), **named, **fields, **known})
+    names = list(dict.fromkeys(name for fields in flat for name in fields))
+    return Section("", columns(names), tuple(tuple(fields.get(name) for name in names) for fields in flat))
 
 
-def to_markdown(table: Sequence[Row]) -> str:
-    """A table with one line a row."""
-    return markup_tables.markdown(COLUMNS, "lllrlrrl", _cells(table))
-
-
-def to_latex(table: Sequence[Row]) -> str:
-    """The same table for LaTeX with the package booktabs, without a float around it."""
-    return markup_tables.latex(COLUMNS, "lllrlrrl", _cells(table))
+def point_table(table: Sequence[Row]) -> Section:
+    """One line for each row, for people."""
+    return Section("", COLUMNS, tuple(_cells(table)))
 
 
 def _cells(table: Sequence[Row]) -> Iterator[tuple[str, ...]]:

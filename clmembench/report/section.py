@@ -1,19 +1,72 @@
-"""One titled table of a summary, as data."""
+"""A titled table as data, and a document of such tables; `render` makes text, Markdown, LaTeX, CSV or HTML of them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+
+Cell = str | int | float | None  # what people read is text; numbers and None are for programs
+
+MAX_CELL = 40  # letters of a cell that widen its column in text, so that one long reason does not
+
+
+class Remark(str):
+    """A cell whose text runs on over the cells beside it: it widens no column."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its name, whether it holds numbers (aligned to the right), the unit of all its values ("" where cells have
+    their own or none), and how many letters of a cell widen it in text."""
+
+    name: str
+    is_number: bool = False
+    unit: str = ""
+    max_cell: int = MAX_CELL
+
+    @property
+    def heading(self) -> str:
+        """What stands above the column."""
+        return f"{self.name} in {self.unit}" if self.unit else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A titled table; every row has as many cells as the header, the first `left` of them names. `notes` stand below it."""
+    """A titled table: every row has as many cells as there are columns. `notes` stand below it; without a title and notes it
+    is the table alone."""
 
     title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
-    left: int = 1
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """What stands above each column."""
+        return tuple(column.heading for column in self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a command shows to people: a heading, sections, and warnings. Without heading and warnings it is the sections."""
+
+    sections: tuple[Section, ...]
+    heading: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+def columns(header: Iterable[str | Column], left: int = 1) -> tuple[Column, ...]:
+    """Columns by their names: the first `left` of them hold names, the others numbers. A Column among them stays as it is."""
+    return tuple(
+        name if isinstance(name, Column) else Column(name, is_number=index >= left) for index, name in enumerate(header)
+    )
+
+
+def table(section: Section) -> Document:
+    """A document of one table."""
+    return Document((section,))
 
 
 @dataclass(slots=True)

@@ -1,36 +1,31 @@
-"""The figures of a study in a report, in place of those that any benchmark has, by the benchmark's name."""
+"""The figures of one benchmark in a report: those of its study, else those that any benchmark has."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from clmembench.model import Card
-from clmembench.report.figures import local_curves, subgroup_curves, throughput_curves
 from clmembench.report.figures.curves import Shown, figure
 from clmembench.report.figures.left_out import comparable, reasons, without_value
-from clmembench.report.figures.private_curves import registers_figure
-from clmembench.report.sections import mnf_tables
+from clmembench.report.studies import NO_FIGURE, STUDIES, Study, load
 
-Drawing = Callable[[Card, Sequence[Shown]], str]  # inline SVG, "" where there is nothing to draw
-
-FIGURES: Mapping[str, Drawing] = {
-    "subgroup": subgroup_curves.drawn,
-    "copy_grid": throughput_curves.grid,
-    "cache_read": throughput_curves.caches,
-    "private_array": registers_figure,
-    "banks": local_curves.banks,
-    "local_copy": local_curves.local_copy,
-    **dict.fromkeys(mnf_tables.SECTIONS, mnf_tables.no_figure),  # their tables say it better
-}
+Figure = Callable[[Card, Sequence[Shown]], str]  # inline SVG, "" where there is nothing to draw
 
 
 def drawn(name: str, card: Card, shown: Sequence[Shown]) -> str:
-    """The figures of one benchmark over all devices that were measured with the card's version of it; "" where a table says it
-    better."""
-    return FIGURES.get(name, figure)(card, comparable(card, shown)[0])
+    """The figures of one benchmark over all devices that were measured with the card's version of it; "" where it has none."""
+    own = _own(name)
+    if own == NO_FIGURE:
+        return ""
+    draw: Figure = load("figures", own) if own else figure
+    return draw(card, comparable(card, shown)[0])
 
 
 def left_out(name: str, card: Card, shown: Sequence[Shown]) -> list[str]:
     """What these figures do not draw, each with its reason."""
     same, why = comparable(card, shown)
-    return why + (without_value(same) if name in FIGURES else reasons(card, same))
+    return why + (without_value(same) if _own(name) else reasons(card, same))
+
+
+def _own(name: str) -> str:
+    return STUDIES.get(name, Study()).figure

@@ -10,7 +10,7 @@ from clmembench.host import checks
 from clmembench.model import CHASE, Card, Run
 from clmembench.report import studies
 from clmembench.report.rows import Row, interval, percent
-from clmembench.report.section import Reasons, Section
+from clmembench.report.section import Reasons, Section, columns
 from clmembench.report.sections import peer_values
 from clmembench.report.sections.level_table import cycles_cell, levels_section
 from clmembench.specs.sheets import SpecSheet
@@ -30,8 +30,9 @@ def sections(run: Run, table: Sequence[Row]) -> list[Section]:
     ours = {name: card for name, card in run.header.benchmarks.items() if not card.peer_of}
     for name, card in ours.items():
         everywhere, placed = split([row for row in table if row.value.benchmark == name != CHASE])
-        if everywhere and name in studies.SECTIONS:
-            found += studies.SECTIONS[name](run, everywhere)
+        own = studies.tables(name)
+        if everywhere and own is not None:
+            found += own(run, everywhere)
         elif everywhere:
             found.append(levels_section(run, name, card, everywhere) if card.growing else _points(name, card, everywhere))
         if placed:
@@ -75,7 +76,7 @@ def _points(name: str, card: Card, mine: Sequence[Row]) -> Section:
     header = [f"{name}: {varying[0]}" if varying[0] else name, *varying[1:], "median", "95% interval"]
     header += ["cycles"] * cycles + ["of peak"] * fractions + others + [f"best {'/'.join(tuned)}"] * bool(tuned)
     notes = dict.fromkeys(note for row in heads for note in row.value.notes)
-    return Section(title, tuple(header), tuple(found), (*reasons.notes(), *notes), left=len(varying))
+    return Section(title, columns(tuple(header), left=len(varying)), tuple(found), (*reasons.notes(), *notes))
 
 
 def _scaling(name: str, card: Card, mine: Sequence[Row], kind: str) -> Section:
@@ -111,7 +112,7 @@ def _scaling(name: str, card: Card, mine: Sequence[Row], kind: str) -> Section:
     header = (f"{name}: {units}",) + ("placement",) * named
     header += ("median", "95% interval", ("cost ratio" if dearer else "speed-up") + over) + ("CPU/wall",) * (kind == "cpu")
     of = f": {format_params(params)}" if params else ""
-    return Section(f"{name} over {units}{of}.", header, tuple(found), reasons.notes(), left=1 + named)
+    return Section(f"{name} over {units}{of}.", columns(header, left=1 + named), tuple(found), reasons.notes())
 
 
 def _by_point(rows: Sequence[Row]) -> list[list[Row]]:

@@ -12,7 +12,7 @@ from clmembench.report.sections import roofline_tables
 from clmembench.specs.sheets import SpecSheet
 
 
-def as_page(runs: Sequence[tuple[str, Run, Sequence[Row], SpecSheet | None]]) -> dict[str, Any]:
+def roofline_values(runs: Sequence[tuple[str, Run, Sequence[Row], SpecSheet | None]]) -> dict[str, Any]:
     """What the page's template has of all runs, with their labels; no devices where none has a roofline."""
     from markupsafe import Markup
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -31,26 +30,25 @@ TLB = {
 }
 
 
-def to_json(hierarchy: Hierarchy) -> str:
-    """One JSON object: levels, tlb, local (empty where there is none), constant, image, patterns and notes.
+def hierarchy_object(hierarchy: Hierarchy) -> dict[str, Any]:
+    """One object: levels, tlb, local (empty where there is none), constant, image, patterns and notes.
 
     A level has its name and space as plain strings, and each property as {value, low, high, unit, status, method, evidence,
     reason}. What a level does not have is `undetermined` with a reason, so that a reader meets every key everywhere; what it
     has beyond those properties (set_bits, say) follows them.
     """
-    whole = {
+    return {
         "levels": [_level(level) for level in hierarchy.levels],
         "tlb": [_tlb(level) for level in hierarchy.tlb],
         "local": {} if hierarchy.local is None else _level(hierarchy.local),
         "constant": [_level(level) for level in hierarchy.constant],
         "image": [_level(level) for level in hierarchy.image],
-        "patterns": {name: as_dict(finding) for name, finding in hierarchy.patterns.items()},
+        "patterns": {name: finding_object(finding) for name, finding in hierarchy.patterns.items()},
         "notes": list(hierarchy.notes),
     }
-    return json.dumps(whole, indent=1, allow_nan=False)
 
 
-def as_dict(finding: Finding) -> dict[str, Any]:
+def finding_object(finding: Finding) -> dict[str, Any]:
     """The parts of a finding as JSON has them; a number that is not finite is null."""
     return {
         "value": _plain(finding.value),
@@ -76,7 +74,7 @@ def _tlb(level: TlbLevel) -> dict[str, Any]:
 def _findings(findings: Mapping[str, Finding], units: Mapping[str, str], memory: bool) -> dict[str, Any]:
     reason = "this is memory itself: it has a latency alone" if memory else "nothing that was done could tell"
     absent = {name: Finding(name, None, None, None, unit, "undetermined", "", reason=reason) for name, unit in units.items()}
-    return {name: as_dict(finding) for name, finding in {**absent, **findings}.items()}
+    return {name: finding_object(finding) for name, finding in {**absent, **findings}.items()}
 
 
 def _plain(value: object) -> float | str | None:

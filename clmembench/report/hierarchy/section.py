@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clmembench import sanitize
 from clmembench.model import DeviceInfo, Hierarchy
 from clmembench.model.work import Array
-from clmembench.report import finding_tables
+from clmembench.report import finding_tables, render
 from clmembench.report.hierarchy import latency_figures, tree
 from clmembench.report.hierarchy.latency_figures import Classic
 from clmembench.report.hierarchy.layout import Box, sketched
+from clmembench.report.section import Section, table
 from clmembench.specs import claims
 from clmembench.specs.sheets import SpecSheet
 
@@ -34,10 +34,10 @@ def as_markdown(found: Dissected, info: DeviceInfo, sheet: SpecSheet | None) -> 
     """The drawing as it is on a terminal, and a table of every finding."""
     drawing = tree.drawn(found.hierarchy, info, claims.said(info, sheet))
     block = "\n".join(f"    {line}".rstrip() for line in drawing.split("\n"))  # indented: nothing in it can end it
-    return f"### Memory hierarchy\n\n{block}\n\n{finding_tables.to_markdown(found.hierarchy)}\n"
+    return f"### Memory hierarchy\n\n{block}\n\n{render.markdown(table(finding_tables.finding_table(found.hierarchy)))}\n"
 
 
-def as_page(devices: Sequence[Device]) -> dict[str, Any]:
+def hierarchy_values(devices: Sequence[Device]) -> dict[str, Any]:
     """What the page's template has of all devices; the latency patterns are side by side."""
     from markupsafe import Markup
 
@@ -75,8 +75,7 @@ def _device(label: str, found: Dissected, info: DeviceInfo, sheet: SpecSheet | N
         "remarks": sketch.remarks,
         "regions": Markup(latency_figures.regions(found.regions)) if found.regions is not None else "",  # noqa: S704
         "classic": figures,
-        "header": finding_tables.COLUMNS,
-        "findings": [[sanitize.printable(cell) for cell in row] for row in finding_tables.cells(found.hierarchy)],
+        "findings": Section("", finding_tables.COLUMNS, tuple(finding_tables.cells(found.hierarchy))),
     }
 
 

@@ -1,8 +1,7 @@
-"""What a run advises the author of a kernel: guidelines with verdict, effect and advice, as text, Markdown, JSON or cells."""
+"""Guidelines that a run gives the author of a kernel, each with verdict, effect and advice: as tables and as grouped text."""
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -13,15 +12,13 @@ from clmembench.infer.access.subgroup import BENCHMARK
 from clmembench.infer.guidelines import advised
 from clmembench.infer.guidelines.advice import Advice
 from clmembench.model import Run
-from clmembench.report import markup_tables
 from clmembench.report.rows import Row
-from clmembench.report.section import Section
+from clmembench.report.section import Column, Section, columns
 from clmembench.report.sections import throughput_tables
 from clmembench.sanitize import line
 from clmembench.units import format_value
 
-COLUMNS = ("id", "guideline", "verdict", "effect", "advice")
-NAMED = 3  # ids of records that a table for people has room for
+COLUMNS = (*map(Column, ("id", "guideline", "verdict")), Column("effect", is_number=True), Column("advice"))
 WIDTH = 100
 _wrapped = partial(textwrap.wrap, break_on_hyphens=False)
 SPEAK = (BENCHMARK, "banks", "datatypes", "copy_grid", "private_array")  # of what guidelines are about
@@ -50,7 +47,7 @@ def section(run: Run, table: Sequence[Row]) -> Section | None:
     left = len(found) - len(rows)
     notes = (f"of {left} more guidelines this run has no evidence: clmembench advise measures all of it",) if left else ()
     title = "What that means for kernels (guidelines of Fang et al. 2017, re-derived here; X: beyond them)."
-    return Section(title, ("guideline", "verdict", "effect (95% interval)", "advice"), tuple(rows), notes, left=4)
+    return Section(title, columns(("guideline", "verdict", "effect (95% interval)", "advice"), left=4), tuple(rows), notes)
 
 
 def _founded(advice: Advice) -> bool:
@@ -58,7 +55,7 @@ def _founded(advice: Advice) -> bool:
     return bool(advice.evidence) or advice.verdict != "undetermined"
 
 
-def as_page(runs: Sequence[tuple[str, Run, Sequence[Row]]]) -> dict[str, Any]:
+def guideline_values(runs: Sequence[tuple[str, Run, Sequence[Row]]]) -> dict[str, Any]:
     """What the page's template has of all runs that speak of guidelines, with their labels: a row a guideline, a cell a run."""
     mine = [(label, {a.id: a for a in told(run, table)}) for label, run, table in runs if speaks(run)]
     names = dict.fromkeys(name for _, found in mine for name in found)
@@ -88,11 +85,6 @@ def told(run: Run, table: Sequence[Row]) -> list[Advice]:
     return advised([row.value for row in table], run.header.device, found)
 
 
-def to_json(found: Sequence[Advice]) -> str:
-    """A list of {id, guideline, verdict, effect, low, high, unit, evidence, advice, reason}."""
-    return json.dumps([asdict(advice) for advice in found], indent=1, allow_nan=False)
-
-
 def effect(advice: Advice) -> str:
     """The effect with its interval; "" where there is none."""
     if advice.effect is None:
@@ -104,17 +96,17 @@ def effect(advice: Advice) -> str:
     return value if low == high == format_value(advice.effect) else f"{value} ({low} to {high})"
 
 
-def cells(found: Sequence[Advice]) -> list[tuple[str, ...]]:
-    """What a table for people has of each, by COLUMNS."""
-    return [(a.id, a.guideline, a.verdict, effect(a), _advice(a)) for a in found]
+def guideline_table(found: Sequence[Advice]) -> Section:
+    """One line for each guideline."""
+    return Section("", COLUMNS, tuple((a.id, a.guideline, a.verdict, effect(a), _advice(a)) for a in found))
 
 
-def to_markdown(found: Sequence[Advice]) -> str:
-    """A table with one line a guideline."""
-    return markup_tables.markdown(COLUMNS, "lllrl", cells(found))
+def guideline_objects(found: Sequence[Advice]) -> list[dict[str, Any]]:
+    """{id, guideline, verdict, effect, low, high, unit, evidence, advice, reason} of each, for JSON."""
+    return [asdict(advice) for advice in found]
 
 
-def to_text(found: Sequence[Advice]) -> str:
+def guideline_text(found: Sequence[Advice]) -> str:
     """By memory: a mark, the id and what to do, then what the guideline claims and what it is worth here."""
     lines: list[str] = []
     for letter, title in GROUPS.items():

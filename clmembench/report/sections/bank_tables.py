@@ -8,7 +8,7 @@ from clmembench.infer.access.banks import TOGETHER, Access, BankStudy, accesses,
 from clmembench.model import Run
 from clmembench.report.finding_tables import bounds, label, words
 from clmembench.report.rows import Row
-from clmembench.report.section import Section
+from clmembench.report.section import Column, Section, columns
 from clmembench.units import format_value
 
 COLUMN = 32  # stride of a column of a [32][32] tile
@@ -21,7 +21,7 @@ def sections(run: Run, rows: Sequence[Row]) -> list[Section]:
     measured, unit = accesses([row.value for row in rows if row.status == "ok"])
     if not measured:
         reasons = dict.fromkeys(f"{row.status}: {row.reason}" for row in rows)
-        return [Section("Banks of local memory.", ("banks", "why"), (("no latency", "; ".join(reasons)),))]
+        return [Section("Banks of local memory.", columns(("banks", "why")), (("no latency", "; ".join(reasons)),))]
     found = study(measured, unit)
     bad = [row for row in rows if row.status != "ok"]
     notes = (f"{len(bad)} of {len(rows)} points have no value: {bad[0].status}: {bad[0].reason}",) if bad else ()
@@ -44,7 +44,7 @@ def _findings(found: BankStudy, unit: str, notes: tuple[str, ...]) -> Section:
         (called.get(name, label(name)), words(finding, interval=False), bounds(finding) or "–", finding.reason)
         for name, finding in found.findings.items()
     )
-    return Section("Banks of local memory, inferred.", ("banks", "found", "95% interval", "why"), rows, notes)
+    return Section("Banks of local memory, inferred.", columns(("banks", "found", "95% interval", "why")), rows, notes)
 
 
 def _ways(measured: Sequence[Access], found: BankStudy, unit: str) -> Section:
@@ -65,9 +65,11 @@ def _ways(measured: Sequence[Access], found: BankStudy, unit: str) -> Section:
             shown = ", ".join(strides[:STRIDES_SHOWN]) + (", ..." if len(strides) > STRIDES_SHOWN else "")
             span = f"{format_value(values[0])} to {format_value(values[-1])}" if len(values) > 1 else "–"
             rows.append((str(word_bytes), str(ways), shown, format_value(median), span, f"{median / first:.2f}"))
-    header = ("banks: word in B", "ways", "at strides", f"latency in {unit}", "range", "times the least")
+    title = "Latency by ways of bank conflict (Mei & Chu 2015, table VIII)."
+    latency = Column("latency", is_number=True, unit=unit)
+    header = ("banks: word in B", "ways", "at strides", latency, "range", "times the least")
     note = "ways: passes in which the banks found serve the loads of 32 work-items"
-    return Section("Latency by ways of bank conflict (Mei & Chu 2015, table VIII).", header, tuple(rows), (note,), left=3)
+    return Section(title, columns(header, left=3), tuple(rows), (note,))
 
 
 def _padding(measured: Sequence[Access], unit: str) -> Section:
@@ -80,5 +82,6 @@ def _padding(measured: Sequence[Access], unit: str) -> Section:
                 a = mine[stride]
                 span = f"{format_value(a.low)} to {format_value(a.high)}"
                 rows.append((what, str(word_bytes), format_value(a.latency), span, f"{a.latency / mine[1].latency:.2f}"))
-    header = ("banks: 32 work-items read", "word in B", f"latency in {unit}", "95% interval", "times a row's")
-    return Section("Padding a tile in local memory, by a word a row.", header, tuple(rows), left=2)
+    latency = Column("latency", is_number=True, unit=unit)
+    header = ("banks: 32 work-items read", "word in B", latency, "95% interval", "times a row's")
+    return Section("Padding a tile in local memory, by a word a row.", columns(header, left=2), tuple(rows))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from clmembench.infer import plateaus
 from clmembench.model import Card, Record, Run, Value
 from clmembench.report.rows import Row
-from clmembench.report.section import Section
+from clmembench.report.section import Section, columns
 from clmembench.units import count, format_bytes, format_params, format_value
 
 L1_FROM = 8 << 10  # bytes: a sweep that begins above may have left the first level out
@@ -43,7 +43,7 @@ def levels_section(run: Run, name: str, card: Card, mine: Sequence[Row]) -> Sect
         notes.append(f"{count(len(bad), 'point')} of {len(mine)} without a value: {bad[0].status}: {bad[0].reason}")
     ends = ("ends with lines of", "in an array of") if sparse else ("ends between",)
     header = (name, "level", *ends, "cycles", "latency", "range over the level")
-    return Section(card.summary, header, tuple(row if sparse else row[:3] + row[4:] for row in rows), tuple(notes))
+    return Section(card.summary, columns(header), tuple(row if sparse else row[:3] + row[4:] for row in rows), tuple(notes))
 
 
 def _named(found: Sequence[plateaus.Plateau], settled: bool) -> list[tuple[str, plateaus.Plateau]]:

@@ -10,7 +10,7 @@ from clmembench.infer.access.banks import TOGETHER, accesses, study
 from clmembench.model import Run
 from clmembench.perfmodel.little import Estimate, allowed_sub_groups, needed_bytes, needed_sub_groups, reachable_gb_s
 from clmembench.report.rows import Row, interval, percent
-from clmembench.report.section import Section
+from clmembench.report.section import Section, columns
 from clmembench.units import format_bytes, format_in, format_value
 
 COPIED = 8  # B that a copied word moves: 4 read, 4 written
@@ -86,7 +86,7 @@ def _theory(name: str, run: Run, best: Row, unit: Unit) -> Section:
         interval(value),
     )
     header = (f"{name}: best shape", "theoretical a unit", "achieved a unit", "efficiency", "all units", "95% interval")
-    return Section(f"{TITLE} (Mei & Chu 2015, table VII): {name}.", header, (row,), (f"theoretical: {unit.how}",))
+    return Section(f"{TITLE} (Mei & Chu 2015, table VII): {name}.", columns(header), (row,), (f"theoretical: {unit.how}",))
 
 
 def _over_items(good: Sequence[Row], unit: Unit, units: int) -> Section:
@@ -100,7 +100,7 @@ def _over_items(good: Sequence[Row], unit: Unit, units: int) -> Section:
         cells = (str(items), f"{items / TOGETHER:g}", f"{format_value((best.value.median or 0) / units, 4)} GB/s", shape)
         rows.append((*cells, f"{format_value(bound, 4)} GB/s" if bound else "–"))
     header = ("local_copy: work-items a unit", "sub-groups of 32", "best throughput a unit", "shape", "Little's law allows")
-    return Section("Peak throughput over active sub-groups (Mei & Chu 2015, figure 15).", header, tuple(rows), left=1)
+    return Section("Peak throughput over active sub-groups (Mei & Chu 2015, figure 15).", columns(header), tuple(rows))
 
 
 def _bound(unit: Unit, items: int, ilp: int) -> float | None:
@@ -122,7 +122,7 @@ def _over_ilp(good: Sequence[Row], units: int) -> Section:
             cells.append(format_value(max(values) / units, 4) if values else "–")
         rows.append(tuple(cells))
     header = ("local_copy: work-items a unit", *(f"ILP {ilp}" for ilp in ilps))
-    return Section("Throughput in GB/s a compute unit, by ILP (Mei & Chu 2015, figure 16).", header, tuple(rows))
+    return Section("Throughput in GB/s a compute unit, by ILP (Mei & Chu 2015, figure 16).", columns(header), tuple(rows))
 
 
 def _little(run: Run, good: Sequence[Row], unit: Unit) -> Section:
@@ -147,7 +147,7 @@ def _little(run: Run, good: Sequence[Row], unit: Unit) -> Section:
     rate = f"{format_value(unit.latency_ns.value)} ns of latency x {format_value(unit.theoretical, 4)} GB/s"
     flying = f"{rate} are {format_bytes(needed.value)} in flight a unit"
     note = f"needed: {flying}, half of them loaded and half stored; a unit may hold several work-groups"
-    return Section("Little's law for local memory (Mei & Chu 2015, section 6.1).", header, tuple(rows), (note,))
+    return Section("Little's law for local memory (Mei & Chu 2015, section 6.1).", columns(header), tuple(rows), (note,))
 
 
 def _by_items(good: Sequence[Row], ilp: int | None = None) -> Mapping[int, list[Row]]:
@@ -166,4 +166,4 @@ def _good(rows: Sequence[Row]) -> list[Row]:
 
 def _nothing(name: str, rows: Sequence[Row]) -> Section:
     reasons = dict.fromkeys(f"{row.status}: {row.reason}" for row in rows)
-    return Section(f"{TITLE}: {name}.", (name, "why"), (("no throughput", "; ".join(reasons)),))
+    return Section(f"{TITLE}: {name}.", columns((name, "why")), (("no throughput", "; ".join(reasons)),))

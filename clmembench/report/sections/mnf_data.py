@@ -1,10 +1,7 @@
-"""The case study MNF for programs: JSON with every version's gain, every way to the whole and the host's steps; CSV."""
+"""The case study MNF for programs: objects with every version's gain, every way to the whole and the host's steps; fields."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from typing import Any
 
 from clmembench import sanitize
@@ -13,6 +10,7 @@ from clmembench.analysis.derive import Derived
 from clmembench.infer.casestudy.mnf_whole import Hotspot, Way, hotspots
 from clmembench.infer.casestudy.versions import Gain, usable
 from clmembench.model import Run
+from clmembench.report.section import Section, columns
 from clmembench.report.sections.mnf_tables import gains, ways
 
 FIELDS = (
@@ -21,32 +19,27 @@ FIELDS = (
 )  # fmt: skip
 
 
-def to_json(run: Run) -> str:
-    """One JSON object: device, size, `steps` (an object a version and what it is compared with, by FIELDS and the evidence for
+def study_object(run: Run) -> dict[str, Any]:
+    """One object: device, size, `steps` (an object a version and what it is compared with, by FIELDS and the evidence for
     its gain), `whole` (an object a way) and `host` (an object a library and step, with the cube that it was of and how many
     cores it used). What has no number is null."""
     found, whole = gains(run), ways(run)
     sizes = [gain.value.params["size"] for gain in found] + [way.value.params["size"] for way in whole]
-    told = {
+    return {
         "device": sanitize.printable(run.header.device.name),
         "size": sizes[0] if sizes else None,
-        "steps": [{**as_dict(gain), "evidence": list(gain.evidence)} for gain in found],
+        "steps": [{**version_object(gain), "evidence": list(gain.evidence)} for gain in found],
         "whole": [_way(way) for way in whole],
         "host": [_spot(spot) for spot in hotspots(run)],
     }
-    return json.dumps(told, indent=1, allow_nan=False)
 
 
-def to_csv(run: Run) -> str:
-    """One line a version of a step and what it is compared with, by FIELDS."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({k: sanitize.csv_cell(v) for k, v in as_dict(gain).items()} for gain in gains(run))
-    return out.getvalue()
+def version_fields(run: Run) -> Section:
+    """One line for each version of a step and what it is compared with, for CSV."""
+    return Section("", columns(FIELDS), tuple(tuple(version_object(gain).values()) for gain in gains(run)))
 
 
-def as_dict(gain: Gain) -> dict[str, Any]:
+def version_object(gain: Gain) -> dict[str, Any]:
     """A version of a step, by FIELDS."""
     change, timed = gain.change, _timed(gain.value)
     told = {

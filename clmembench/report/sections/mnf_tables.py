@@ -11,9 +11,9 @@ from clmembench.analysis.noise import PROCESS_SD
 from clmembench.infer.casestudy import mnf_whole, versions
 from clmembench.infer.casestudy.mnf_whole import COVARIANCE, FILTER, HOST, STEPS, TRANSFORM, WHOLE, Hotspot, Way
 from clmembench.infer.casestudy.versions import Gain, usable
-from clmembench.model import Card, Run
+from clmembench.model import Run
 from clmembench.report.rows import Row, interval
-from clmembench.report.section import Section
+from clmembench.report.section import Section, columns
 from clmembench.units import format_in, format_value
 
 TITLES = {
@@ -57,7 +57,7 @@ def ways(run: Run) -> list[Way]:
 
 def sections(run: Run) -> list[Section]:
     """Every table that a run has records for, in the paper's order."""
-    return [section for name in TITLES if name in run.header.benchmarks for section in SECTIONS[name](run, ())]
+    return [section for name in TITLES if name in run.header.benchmarks for section in TABLES[name](run, ())]
 
 
 def _step(name: str) -> Callable[[Run, Sequence[Row]], list[Section]]:
@@ -73,7 +73,7 @@ def _step(name: str) -> Callable[[Run, Sequence[Row]], list[Section]]:
         notes = (*NOTES[name], *_private(mine), *_reasons(mine))
         if comparable and several:
             notes += ("in the paper, over V0 on a K20c: " + ", ".join(f"{v} {x:g}x" for v, x in PAPER[name].items()),)
-        return [Section(f"{TITLES[name]}: {mine[0].value.params['size']}", header, body, notes, left=3 + several)]
+        return [Section(f"{TITLES[name]}: {mine[0].value.params['size']}", columns(header, left=3 + several), body, notes)]
 
     return made
 
@@ -130,7 +130,8 @@ def _ms(value: float | None) -> str:
     return "" if value is None else format_in(value, "ms")
 
 
-def _whole(run: Run, rows: Sequence[Row]) -> list[Section]:
+def whole_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
+    """Table 8: every way to the whole, against the first version and against NumPy; empty where the run has none."""
     found = ways(run)
     if not found:
         return []
@@ -146,10 +147,11 @@ def _whole(run: Run, rows: Sequence[Row]) -> list[Section]:
     ]
     bad = tuple(f"{way.value.status}: {way.value.reason}" for way in found if not usable(way.value))
     title = f"{TITLES[WHOLE]}: {found[0].value.params['size']}"
-    return [Section(title, WHOLE_HEAD, tuple(body), WHOLE_NOTES + bad, left=2)]
+    return [Section(title, columns(WHOLE_HEAD, left=2), tuple(body), WHOLE_NOTES + bad)]
 
 
-def _host(run: Run, rows: Sequence[Row]) -> list[Section]:
+def host_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
+    """Time of each step on the host, with its BLAS and serially; empty where the run has none."""
     spots = {(spot.library, spot.step): spot for spot in mnf_whole.hotspots(run)}
     if not spots:
         return []
@@ -160,10 +162,10 @@ def _host(run: Run, rows: Sequence[Row]) -> list[Section]:
         cells = [_host_cells(spots.get((library, step)), paper) for library in STEPS]
         told = (f"{PAPER_SHARES[step]:.1%}" if step in PAPER_SHARES else "",) if paper else ()
         body.append((step, *cells[0], *cells[1], *told))
-    columns = ("cores", "share", *(("at 614x1087",) if paper else ()))
-    header = ("step", "with its BLAS", *columns, "serial", *columns, *(("in the paper",) if paper else ()))
+    each = ("cores", "share", *(("at 614x1087",) if paper else ()))
+    header = ("step", "with its BLAS", *each, "serial", *each, *(("in the paper",) if paper else ()))
     title = f"{TITLES[HOST]}: {sizes.get('blas', sizes.get('serial', ''))}"
-    return [Section(title, header, tuple(body), _host_notes(spots, sizes, run.header.host.get("usable_cpus"), paper))]
+    return [Section(title, columns(header), tuple(body), _host_notes(spots, sizes, run.header.host.get("usable_cpus"), paper))]
 
 
 def _host_cells(spot: Hotspot | None, paper: bool) -> tuple[str, ...]:
@@ -196,13 +198,11 @@ def _host_notes(
     return tuple(notes)
 
 
-SECTIONS: Mapping[str, Callable[[Run, Sequence[Row]], list[Section]]] = {
-    **{name: _step(name) for name in (FILTER, COVARIANCE, TRANSFORM)},
-    WHOLE: _whole,
-    HOST: _host,
+filter_sections, covariance_sections, transform_sections = map(_step, (FILTER, COVARIANCE, TRANSFORM))
+TABLES: Mapping[str, Callable[[Run, Sequence[Row]], list[Section]]] = {
+    FILTER: filter_sections,
+    COVARIANCE: covariance_sections,
+    TRANSFORM: transform_sections,
+    WHOLE: whole_sections,
+    HOST: host_sections,
 }
-
-
-def no_figure(card: Card, found: Sequence[object]) -> str:
-    """Nothing: the tables say it better."""
-    return ""

@@ -1,8 +1,7 @@
-"""The table of ours, the best peer of the host and the theoretical limit: as text, Markdown and JSON."""
+"""Ours, the best peer of the host and the theoretical limit: a table for people and an object for programs."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ from clmembench.analysis.derive import Derived
 from clmembench.analysis.peers import Beside, by_best
 from clmembench.model import PORTABLE, Place, Run, Value
 from clmembench.report.rows import Row, interval, percent
-from clmembench.report.section import Section
+from clmembench.report.section import Section, columns
 from clmembench.report.sections.peer_values import CLOCKS, is_peer, label, methods, paired, peer_cells
 from clmembench.specs.sheets import Peak
 from clmembench.units import format_in, format_params
@@ -127,7 +126,7 @@ def cells(line: Line) -> tuple[str, ...]:
     return (what if line.choice in ("best", "none") else f"{what}, {line.choice}", mine, own or "–", *peers, *limit)
 
 
-def as_section(run: Run, lines: Sequence[Line]) -> Section:
+def peer_section(run: Run, lines: Sequence[Line]) -> Section:
     """The table with what it was measured with and how under it."""
     header, device = run.header, run.header.device
     pairs = [pair for line in lines for pair in line.peers]
@@ -146,28 +145,26 @@ def as_section(run: Run, lines: Sequence[Line]) -> Section:
     reasons = dict.fromkeys(f"{line.ours.value.benchmark}: {line.ours.reason}" for line in lines if line.choice == "none")
     further = [said for said in methods(pairs) if said not in clocks]
     notes = (made, *clocks, *further, *limits, *reasons)
-    return Section("Ours, the best peer of this host and the theoretical limit.", COLUMNS, tuple(map(cells, lines)), notes)
-
-
-def to_json(run: Run, lines: Sequence[Line]) -> str:
-    """{"started", "device", "driver", "host", "versions", "lines": [...]}: each line with every peer and how it was timed."""
-    header, device = run.header, run.header.device
-    return json.dumps(
-        {
-            "started": header.started,
-            "device": device.name,
-            "platform": device.platform,
-            "driver": device.driver,
-            "host": header.host.get("cpu"),
-            "versions": {"clmembench": header.tool_version, **header.packages},
-            "lines": [_as_dict(line) for line in lines],
-        },
-        indent=1,
-        allow_nan=False,
+    return Section(
+        "Ours, the best peer of this host and the theoretical limit.", columns(COLUMNS), tuple(map(cells, lines)), notes
     )
 
 
-def _as_dict(line: Line) -> dict[str, Any]:
+def peer_object(run: Run, lines: Sequence[Line]) -> dict[str, Any]:
+    """{"started", "device", "driver", "host", "versions", "lines": [...]}: each line with every peer and how it was timed."""
+    header, device = run.header, run.header.device
+    return {
+        "started": header.started,
+        "device": device.name,
+        "platform": device.platform,
+        "driver": device.driver,
+        "host": header.host.get("cpu"),
+        "versions": {"clmembench": header.tool_version, **header.packages},
+        "lines": [_line_object(line) for line in lines],
+    }
+
+
+def _line_object(line: Line) -> dict[str, Any]:
     value = line.ours.value
     return {
         "benchmark": line.benchmark,

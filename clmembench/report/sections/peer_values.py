@@ -10,7 +10,7 @@ from clmembench.analysis.noise import PROCESS_SD
 from clmembench.analysis.peers import Beside, Spreads, beside, grouped
 from clmembench.model import Run, Value
 from clmembench.report.rows import Row
-from clmembench.report.section import Section
+from clmembench.report.section import Section, columns
 from clmembench.units import format_in, format_params, format_value
 
 TITLE = "Beside the host's libraries: above 1 ours is better."
@@ -47,7 +47,7 @@ def section(run: Run, table: Sequence[Row]) -> Section | None:
     groups = grouped([pair for pair in paired(run, table) if pair.ours.status != "skipped"])
     missing = _missing(run, table)
     if not groups:
-        return Section(TITLE, HEAD[:1], (), missing) if missing else None
+        return Section(TITLE, columns(HEAD[:1]), (), missing) if missing else None
     body = []
     names = Counter(label(group[0].ours.benchmark, group[0].ours.params) for group in groups)
     for group in groups:
@@ -59,7 +59,7 @@ def section(run: Run, table: Sequence[Row]) -> Section | None:
             mine = format_in(ours.median, ours.unit) if ours.median is not None and ours.status == "ok" else ours.status
             head = (what, mine) if number == 0 else ("", "")
             body.append((*head, *peer_cells(pair)))
-    return Section(TITLE, HEAD, tuple(body), (*methods([p for g in groups for p in g]), *missing), left=1)
+    return Section(TITLE, columns(HEAD), tuple(body), (*methods([p for g in groups for p in g]), *missing))
 
 
 def label(benchmark: str, params: Mapping[str, Value]) -> str:

@@ -9,7 +9,7 @@ from clmembench.infer.access.registers import COST, MEMORY, SPILLS, Kept, kept
 from clmembench.infer.access.subgroup_width import Width, width
 from clmembench.model import Finding, Run
 from clmembench.report.rows import Row
-from clmembench.report.section import Reasons, Section
+from clmembench.report.section import Reasons, Section, columns
 from clmembench.units import format_value
 
 PUBLISHED = "published (Fang et al. 2017, table 3): sm_10: add 29, matmul 2*2, sort 0; sm_35: add 73, matmul 6*6, sort 0"
@@ -36,7 +36,7 @@ def registers_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
     ]
     notes = [f"{one.pattern} {one.indexing}: {one.limit.reason}" for one in found if one.limit.reason]
     title = "Largest private array kept in registers, in 4-byte words, of one work-item in a small work-group."
-    return [Section(title, tuple(header), tuple(lines), (*notes, PUBLISHED), left=2)]
+    return [Section(title, columns(tuple(header), left=2), tuple(lines), (*notes, PUBLISHED))]
 
 
 def width_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
@@ -50,7 +50,7 @@ def width_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
     title = "Width of a sub-group, measured by divergence, beside what the device claims."
     header = ("sub-group: measured work-items", "claimed", "kernel's preferred multiple", "status", "claim")
     notes = (finding.reason,) if finding.reason else ()
-    return [Section(title, header, (line,), notes), _costs(found, rows)]
+    return [Section(title, columns(header), (line,), notes), _costs(found, rows)]
 
 
 def _costs(found: Width, rows: Sequence[Row]) -> Section:
@@ -68,7 +68,7 @@ def _costs(found: Width, rows: Sequence[Row]) -> Section:
     header = ("divergence: neighbours that go the same way", "multiply-add", "cycles", "times that of the widest spans")
     return Section(
         "Cost of a multiply-add of work-items that go two ways; in the last line all go one way.",
-        header,
+        columns(header),
         tuple(lines),
         reasons.notes(),
     )

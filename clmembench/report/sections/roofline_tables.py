@@ -1,4 +1,4 @@
-"""The roofline of a run as tables and as JSON: its roofs, and every kernel with the roof that bounds it."""
+"""The roofline of a run as tables and objects: its roofs, and every kernel with the roof that bounds it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clmembench.perfmodel import roofline as model
 from clmembench.perfmodel.roofline import COMPULSORY, Placed, Roofline
 from clmembench.perfmodel.roofs import MEMORY, Roof
 from clmembench.report.rows import Row, labels
-from clmembench.report.section import Section
+from clmembench.report.section import Section, columns
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import format_bytes, format_in, format_interval, format_value
 
@@ -33,11 +33,11 @@ def sections(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[Se
 def tables(roofline: Roofline, table: Sequence[Row]) -> list[Section]:
     """The same of a roofline that is known; `table` are the rows that it was made of."""
     header = ("roof", "measured", "95% interval", "theoretical", "of it", "measured by")
-    roofs = Section(ROOFS, header, tuple(map(_roof_cells, roofline.roofs)), _roof_notes(roofline))
+    roofs = Section(ROOFS, columns(header), tuple(map(_roof_cells, roofline.roofs)), _roof_notes(roofline))
     named = {id(row.value): name for name, row in zip(labels(table), table, strict=True)}
-    columns = ("kernel", "parameters", "FLOP/B", "GFLOP/s", "bound by", "roof there", "of roof", "95% interval", "remark")
+    heading = ("kernel", "parameters", "FLOP/B", "GFLOP/s", "bound by", "roof there", "of roof", "95% interval", "remark")
     rows = tuple(_kernel_cells(p, named.get(id(p.value), "")) for p in roofline.placed)
-    return [roofs, Section(KERNELS, columns, rows, _kernel_notes(roofline), left=2)]
+    return [roofs, Section(KERNELS, columns(heading, left=2), rows, _kernel_notes(roofline))]
 
 
 def _roof_cells(roof: Roof) -> tuple[str, ...]:
@@ -96,10 +96,10 @@ def by_point(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> Mapping
     """What `show --json` says of each placed point, by the place of its row in the table."""
     roofline = found(run, table, sheet)
     placed = {id(p.value): p for p in roofline.placed} if roofline is not None else {}
-    return {index: as_dict(placed[id(row.value)]) for index, row in enumerate(table) if id(row.value) in placed}
+    return {index: kernel_object(placed[id(row.value)]) for index, row in enumerate(table) if id(row.value) in placed}
 
 
-def as_dict(p: Placed) -> dict[str, Any]:
+def kernel_object(p: Placed) -> dict[str, Any]:
     """One kernel under its roofs, as JSON."""
     return {
         "precision": p.precision,

@@ -9,7 +9,7 @@ from clmembench.infer.access import subgroup
 from clmembench.infer.effect import Ratio, picked
 from clmembench.model import Finding, Run
 from clmembench.report.rows import Row
-from clmembench.report.section import Section
+from clmembench.report.section import Section, columns
 from clmembench.units import format_value
 
 NAMES = {
@@ -32,7 +32,7 @@ def sections(run: Run, table: Sequence[Row]) -> list[Section]:
     wide = subgroup.width_of(values)
     found = subgroup.memories(values)
     if not found:
-        return [Section(run.header.benchmarks[subgroup.BENCHMARK].summary, ("subgroup", "status"), _without(table))]
+        return [Section(run.header.benchmarks[subgroup.BENCHMARK].summary, columns(("subgroup", "status")), _without(table))]
     who = "sub-group" if subgroup.takes_turns(values) is None or _in_step(values, wide) else "work-group"
     return [_latencies(found, values, wide, who), _verdicts(found, wide, who), _over_items(values, wide), *_missing(table)]
 
@@ -48,7 +48,7 @@ def step_sections(run: Run, table: Sequence[Row]) -> list[Section]:
     header = ("step_latency: words", *map(str, steps))
     unit = "cycles" if any(v.cycles for v in values) else "ns"
     title = f"Load-to-use latency of one work-item, in {unit}, over the step between its words (Fang, figure 2)."
-    return [Section(title, header, tuple(rows), _unusable(table))]
+    return [Section(title, columns(header), tuple(rows), _unusable(table))]
 
 
 def _latencies(found: Sequence[subgroup.Memory], values: Sequence[Derived], wide: int, who: str) -> Section:
@@ -74,7 +74,7 @@ def _latencies(found: Sequence[subgroup.Memory], values: Sequence[Derived], wide
         "each further word: cycles that every distinct word adds; exponent: 0 where all are served at once, 1 where in turn",
         "of a private array, own words are at indices of their own, and one word is the same index in each one's copy",
     )
-    return Section(title, header, tuple(rows), notes)
+    return Section(title, columns(header), tuple(rows), notes)
 
 
 def _verdicts(found: Sequence[subgroup.Memory], wide: int, who: str) -> Section:
@@ -87,7 +87,9 @@ def _verdicts(found: Sequence[subgroup.Memory], wide: int, who: str) -> Section:
         *(f"undetermined: {reason}" for reason in list(reasons)[:3]),
     )
     header = ("subgroup: memory", "broadcast", "parallel", "not aligned", "in groups", "not consecutive", "in groups")
-    return Section(f"What each memory does for the work-items of a {who} at once (Fang, table 2).", header, tuple(rows), notes)
+    return Section(
+        f"What each memory does for the work-items of a {who} at once (Fang, table 2).", columns(header), tuple(rows), notes
+    )
 
 
 def verdict(finding: Finding | None) -> str:
@@ -121,7 +123,7 @@ def _over_items(values: Sequence[Derived], wide: int) -> Section:
     header = ("subgroup: memory", "pattern", *(f"{items} x {groups}" for groups, items in sizes))
     unit = "cycles" if any(v.cycles for v in shown) else "ns"
     title = f"The same in {unit} over work-items of a group x groups (Fang, figures 5 to 11)."
-    return Section(title, header, tuple(rows), left=2)
+    return Section(title, columns(header, left=2), tuple(rows))
 
 
 def _in_step(values: Sequence[Derived], wide: int) -> bool:
@@ -134,10 +136,8 @@ def _usable(table: Sequence[Row]) -> list[Derived]:
 
 
 def _missing(table: Sequence[Row]) -> list[Section]:
-    notes = _unusable(table)
-    return (
-        [Section("Of these points some have no value.", ("subgroup", "points"), tuple((n, "") for n in notes))] if notes else []
-    )
+    rows = tuple((note, "") for note in _unusable(table))
+    return [Section("Of these points some have no value.", columns(("subgroup", "points")), rows)] if rows else []
 
 
 def _unusable(table: Sequence[Row]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from clmembench.infer.plateaus import Sample
 from clmembench.model import Finding, Run
 from clmembench.perfmodel import concurrency
 from clmembench.report.rows import Row, interval, percent
-from clmembench.report.section import Reasons, Section
+from clmembench.report.section import Reasons, Section, columns
 from clmembench.units import count, format_bytes, format_in, format_interval, format_value
 
 COPY_READS = 0.5  # of a copy's bytes
@@ -49,13 +49,13 @@ def _achieved(run: Run, rows: Sequence[Row]) -> Section:
     title = "Global memory: theoretical bandwidth and the most that a copy achieved (Mei & Chu 2015, table VI)."
     best = max(good(rows), key=lambda row: row.value.median or 0.0, default=None)
     if best is None:
-        return Section(title, header, ((run.header.device.name, "–", "–", "–", "–", "–"),), _bad(rows))
+        return Section(title, columns(header), ((run.header.device.name, "–", "–", "–", "–", "–"),), _bad(rows))
     value, peak = best.value, best.peak
     shape = " x ".join(str(value.params[name]) for name in ("work_group", "ilp", "groups"))
     theoretical = format_in(peak.value, peak.unit, 4) if peak else "no spec sheet"
     achieved = format_in(value.median, value.unit, 4)
     cells = (run.header.device.name, theoretical, achieved, interval(value), percent(best.fraction), shape)
-    return Section(title, header, (cells,), (f"theoretical: {peak.source}",) if peak else ())
+    return Section(title, columns(header), (cells,), (f"theoretical: {peak.source}",) if peak else ())
 
 
 def _figure12(run: Run, rows: Sequence[Row]) -> Section:
@@ -71,7 +71,7 @@ def _figure12(run: Run, rows: Sequence[Row]) -> Section:
     cells = tuple((str(g), str(i), *(found.get(n, "") for n in counts)) for (g, i), found in sorted(lines.items()))
     title = f"Throughput in GB/s over the number of work-groups ({count(units, 'compute unit')}; Mei & Chu 2015, figure 12)."
     notes = dict.fromkeys(note for row in rows for note in row.value.notes)
-    return Section(title, header, cells, (*_bad(rows), *notes), left=2)
+    return Section(title, columns(header, left=2), cells, (*_bad(rows), *notes))
 
 
 def _bad(rows: Sequence[Row]) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ def _saturating(run: Run, rows: Sequence[Row]) -> Section:
     )
     reasons = Reasons()
     cells = tuple(_told(name, finding, reasons) for name, finding in found.items())
-    return Section(title, ("copy_grid: property", "value", "interval"), cells, (*reasons.notes(), *notes))
+    return Section(title, columns(("copy_grid: property", "value", "interval")), cells, (*reasons.notes(), *notes))
 
 
 def _told(name: str, finding: Finding, reasons: Reasons) -> tuple[str, str, str]:
@@ -150,7 +150,7 @@ def types(run: Run, rows: Sequence[Row]) -> list[Section]:
     said = f"{name} with 95% of the best type's rate: {found}" + (
         f" ({bounds})" if bounds not in ("", "of those tried") else ""
     )
-    return [Section(title, header, tuple(cells), (said, *reasons.notes()), left=1)]
+    return [Section(title, columns(header), tuple(cells), (said, *reasons.notes()))]
 
 
 def smallest_element(run: Run, rows: Sequence[Row]) -> Finding:
@@ -211,11 +211,11 @@ def caches(run: Run, rows: Sequence[Row]) -> list[Section]:
         "it; path plain: through all caches; cg: leaving out the first (PTX ld.global.cg)",
         *_bad(rows),
     )
-    found = [Section(title, header, tuple(cells), notes, left=2)]
+    found = [Section(title, columns(header, left=2), tuple(cells), notes)]
     if law:
         asked = ("cache_read: set", "path", "size", "needed", "interval", "loaded at once")
         title = "Bytes in flight for these bandwidths by Little's law, and how many work-items loaded at once."
-        found.append(Section(title, asked, tuple(law), (concurrency.METHOD,), left=2))
+        found.append(Section(title, columns(asked, left=2), tuple(law), (concurrency.METHOD,)))
     return found
 
 

@@ -1,0 +1,137 @@
+"""The digest of a run that a report over many runs keeps, read by several processes and kept beside the run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing import active_children, get_context, parent_process, resource_tracker
+from multiprocessing.connection import wait
+from pathlib import Path
+
+from clmembench.host import fresh_interpreter
+from clmembench.model import Card, DeviceInfo
+from clmembench.report import digest_cache
+from clmembench.report.rows import judged_rows, labels, sheet_of
+from clmembench.results import jsonl
+from clmembench.specs import sheets
+from clmembench.specs.sheets import SpecSheet
+
+
+class WorkerError(Exception):
+    """A process that read runs is gone; the message says what to do."""
+
+
+Key = tuple[str, str, str]  # benchmark, parameters, metric
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """What a report of many runs keeps of one: who it is, the versions of the benchmarks that it has values of, how many those
+    are, and of every point and metric unit, status and median."""
+
+    path: str
+    run_id: str
+    started: str
+    suite: str
+    tool_version: str
+    host_cpu: str
+    device: DeviceInfo
+    versions: Mapping[str, int]
+    count: int
+    values: tuple[tuple[Key, str, str, float | None], ...]
+    notes: tuple[str, ...]
+
+    @property
+    def group(self) -> tuple[str, str, str, int]:
+        """What runs have in common that may be spoken of together: device, its platform and driver, and its size."""
+        return self.device.name, self.device.platform, self.device.driver, self.device.compute_units
+
+
+def digest(path: Path, strict: bool = False, sheets: Sequence[SpecSheet] | None = None) -> Digest:
+    """One run, read, judged and derived, in short. Raises ResultsError and SpecError."""
+    run = jsonl.read(path, strict)
+    cards = {name: _in_its_unit(card) for name, card in run.header.benchmarks.items()}
+    run, table = judged_rows(replace(run, header=replace(run.header, benchmarks=cards)), sheet_of(run, sheets))
+    header = run.header
+    names = labels(table)
+    values = tuple(
+        ((row.value.benchmark, name, row.value.metric), row.value.unit, row.status, row.value.median)
+        for row, name in zip(table, names, strict=True)
+    )
+    measured = {row.value.benchmark for row in table}
+    versions = {name: card.version for name, card in header.benchmarks.items() if name in measured}
+    about = (str(path), header.run_id, header.started, header.suite, header.tool_version, str(header.host.get("cpu") or ""))
+    return Digest(*about, header.device, versions, len(values), values, run.notes)
+
+
+def _in_its_unit(card: Card) -> Card:
+    """The card without values in cycles beside those in a metric's unit: a digest has none of them, and they cost as much."""
+    return replace(card, metrics=tuple(replace(metric, cycles=False) for metric in card.metrics))
+
+
+def kept_digest(path: Path, strict: bool, sheets: Sequence[SpecSheet], key: bytes | None) -> Digest:
+    """As `digest`, from beside the run where it is kept there. One of a file with bad lines is not: it names them."""
+    entry = digest_cache.entry(path, key)
+    found: Digest | None = entry.read(Digest) if entry is not None else None
+    if found is not None:
+        return replace(found, path=str(path))
+    made = digest(path, strict, sheets)
+    if entry is not None and not made.notes:
+        entry.write(made)
+    return made
+
+
+def digests(paths: Sequence[Path], strict: bool, workers: int) -> Iterator[Digest]:
+    """Of all runs, in their order, by that many processes; none is held longer than its digest takes. Raises ResultsError and
+    SpecError, and WorkerError where such a process was ended from outside."""
+    one = partial(kept_digest, strict=strict, sheets=sheets.every(), key=digest_cache.user_key())
+    if workers < 2:
+        yield from map(one, paths)
+        return
+    before = set(active_children())
+    with fresh_interpreter.inherited():
+        pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_end_with_parent)
+    try:
+        with fresh_interpreter.inherited(), _ctrl_c_held():
+            found = pool.map(one, paths, chunksize=4)
+        yield from found
+    except BaseException as error:  # a worker died, Ctrl-C, or a file that is none: what the others are at is wanted no more
+        for worker in set(active_children()) - before:
+            worker.kill()
+        if isinstance(error, BrokenProcessPool):
+            why = "perhaps because the host ran out of memory: report fewer runs at once"
+            raise WorkerError(f"a process that read the runs was ended from outside, {why}") from error
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _ctrl_c_held() -> Iterator[None]:
+    """While the block runs, Ctrl-C waits, and processes that it starts never get one: it is this one's to handle, and one that
+    is still importing would end in a traceback."""
+    resource_tracker.ensure_running()  # else it is started with the first worker, and lets Ctrl-C through from there on
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end_with_parent() -> None:
+    """In a worker: end as soon as the process that asked for it does, which else would leave it waiting for ever."""
+    parent = parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

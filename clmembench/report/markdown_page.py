@@ -1,0 +1,51 @@
+"""One report over any number of runs and devices as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+
+from clmembench.model import Run
+from clmembench.report import fleet, render, terminal
+from clmembench.report.hierarchy import section
+from clmembench.report.hierarchy.section import Dissected
+from clmembench.report.parts import Part, parts
+from clmembench.report.published import published, published_table
+from clmembench.report.rows import point_table
+from clmembench.report.section import Column, Section, table
+from clmembench.sanitize import markdown
+from clmembench.specs.sheets import SpecSheet
+from clmembench.units import count
+
+
+def render_markdown(runs: Sequence[Run], others: Sequence[SpecSheet] = (), dissected: Sequence[Dissected | None] = ()) -> str:
+    """The summaries of all runs, each followed by its memory hierarchy, where `dissected` has one for it, and all its points;
+    and what was published of other devices."""
+    measured = [_measured(part, found) for part, found in zip_longest(parts(runs), dissected)]
+    elsewhere = [
+        f"## {markdown(device.name)}: published, not measured here\n\n{render.markdown(table(published_table(device)))}\n"
+        for device in published(others)
+    ]
+    return "\n".join(measured + elsewhere)
+
+
+def _measured(part: Part, found: Dissected | None) -> str:
+    summary = render.markdown(terminal.summary_document(part.run, part.rows, part.sheet))
+    hierarchy = f"{section.as_markdown(found, part.run.header.device, part.sheet)}\n" if found is not None else ""
+    return f"{summary}\n{hierarchy}### All points\n\n{render.markdown(table(point_table(part.rows)))}\n"
+
+
+def render_fleet_markdown(groups: Sequence[fleet.Group]) -> str:
+    """A report over many runs: their devices, the runs that stand apart, and of each device every point's spread over its
+    runs."""
+    runs = sum(len(group.runs) for group in groups)
+    lines = [f"## {count(runs, 'run')}", "", render.markdown(table(fleet.group_table(groups)))]
+    apart = fleet.apart(groups)
+    if apart.table.rows:
+        more = [f"And {apart.more} more.", ""] if apart.more else []
+        lines += ["", "### Runs that stand apart", "", render.markdown(table(apart.table)), "", *more]
+    columns = (Column("parameters"), Column("metric"), *(Column(group.label, is_number=True) for group in groups))
+    for name in fleet.versions(groups):
+        rows = [(row["params"], row["metric"], *(c["text"] for c in row["cells"])) for row in fleet.points(groups, name)]
+        lines += ["", f"### {markdown(name)}", "", render.markdown(table(Section("", columns, tuple(rows))))]
+    return "\n".join([*lines, ""])

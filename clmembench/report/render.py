@@ -1,0 +1,118 @@
+"""One renderer for each format: text, Markdown, LaTeX and HTML of documents and sections, CSV of a section, JSON of objects.
+
+Cells, titles and notes may come from files and drivers: each renderer makes them harmless in its format.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from clmembench import sanitize
+from clmembench.report.section import Cell, Document, Remark, Section
+from clmembench.sanitize import line, printable
+from clmembench.units import count
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def text(document: Document, bold: bool = False) -> str:
+    """Aligned text for a terminal or a pipe; `bold` marks titles with terminal codes."""
+    lines = [_strong(document.heading, bold), ""] if document.heading else []
+    for section in document.sections:
+        lines += [_strong(section.title, bold), *aligned(section), *(f"  note: {line(note)}" for note in section.notes), ""]
+    if document.warnings:
+        lines += [_strong("Warnings", bold), *(f"  - {line(warning)}" for warning in document.warnings), ""]
+    return "\n".join(lines)
+
+
+def aligned(section: Section, indent: str = "  ") -> list[str]:
+    """The lines of a table: names to the left, numbers to the right. A cell over its column's `max_cell` letters runs on."""
+    rows = [section.header, *section.rows]
+    widths = [_width([row[at] for row in rows], column.max_cell) for at, column in enumerate(section.columns)]
+    layout = list(zip(section.columns, widths, strict=True))
+    lines = []
+    for row in rows:
+        cells = [
+            line(_plain(cell)).rjust(width) if column.is_number else line(_plain(cell)).ljust(width)
+            for cell, (column, width) in zip(row, layout, strict=True)
+        ]
+        lines.append((indent + "  ".join(cells)).rstrip())
+    return lines
+
+
+def markdown(document: Document) -> str:
+    """A heading for the document and for each section, a table each, notes as lines below it, warnings as a list."""
+    lines = [f"## {sanitize.markdown(document.heading)}", ""] if document.heading else []
+    for section in document.sections:
+        lines += [f"### {sanitize.markdown(section.title)}", ""] if section.title else []
+        lines.append("| " + " | ".join(map(sanitize.markdown, section.header)) + " |")
+        lines.append("|" + "|".join("--:" if column.is_number else "---" for column in section.columns) + "|")
+        lines += ["| " + " | ".join(sanitize.markdown(_plain(cell)) for cell in row) + " |" for row in section.rows]
+        if section.title or section.notes:
+            lines += ["", *(f"{sanitize.markdown(note)}  " for note in section.notes), ""]
+    if document.warnings:
+        lines += ["### Warnings", "", *(f"- {sanitize.markdown(warning)}" for warning in document.warnings), ""]
+    return "\n".join(lines)
+
+
+def latex(document: Document) -> str:
+    """Tables for the package booktabs, without a float around them; titles and notes are comments above and below."""
+    lines = []
+    for section in document.sections:
+        kinds = "".join("r" if column.is_number else "l" for column in section.columns)
+        lines += [f"% {line(section.title)}"] if section.title else []
+        lines += [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", _latex_row(section.header), r"\midrule"]
+        lines += [*map(_latex_row, section.rows), r"\bottomrule", r"\end{tabular}"]
+        lines += [*(f"% {line(note)}" for note in section.notes), ""] if section.title or section.notes else []
+    return "\n".join(lines)
+
+
+def csv_text(section: Section) -> str:
+    """One line for each row under the names of the columns, numbers as they are, None as an empty cell."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(map(sanitize.csv_cell, section.header))
+    writer.writerows(map(sanitize.csv_cell, row) for row in section.rows)
+    return out.getvalue()
+
+
+def json_text(data: object) -> str:
+    """JSON of objects and lists of plain values. Raises ValueError for a number that is not finite."""
+    return json.dumps(data, indent=1, allow_nan=False)
+
+
+def html(template: str, values: dict[str, object]) -> str:
+    """A page by a template of `templates/`, in which `table.html.j2` renders sections. All text is escaped."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, finalize=_harmless
+    )
+    environment.globals["count"] = count
+    return environment.get_template(template).render(values)
+
+
+def _harmless(value: object) -> object:
+    """Text from files without control and bidirectional characters; SVG of our own as it is."""
+    return printable(value) if type(value) is str else value
+
+
+def _latex_row(cells: Iterable[Cell]) -> str:
+    return " & ".join(sanitize.latex(_plain(cell)) for cell in cells) + r" \\"
+
+
+def _plain(cell: Cell) -> str:
+    return "" if cell is None else str(cell)
+
+
+def _width(cells: Sequence[Cell], max_cell: int) -> int:
+    lengths = [len(line(_plain(cell))) for cell in cells if not isinstance(cell, Remark)]
+    return max((length for length in lengths if length <= max_cell), default=max_cell)
+
+
+def _strong(title: str, bold: bool) -> str:
+    return f"\x1b[1m{line(title)}\x1b[0m" if bold else line(title)
