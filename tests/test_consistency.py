@@ -10,8 +10,10 @@ from clmembench.gates.consistency import across, conflicts, same_device
 from clmembench.gates.whole import judged_run
 from clmembench.infer import plateaus
 from clmembench.infer.findings import measured
-from clmembench.infer.hierarchy import curve_steps
+from clmembench.infer.hierarchy.curve_findings import memory_level
+from clmembench.infer.hierarchy.curve_steps import Step
 from clmembench.infer.hierarchy.dissect import Limits, dissect
+from clmembench.infer.hierarchy.latency_curve import Curve
 from clmembench.model import CacheLevel, Card, Hierarchy, Metric, TlbLevel
 from clmembench.plan.hierarchy import limits, replayed
 from clmembench.report.hierarchy import from_runs
@@ -203,10 +205,10 @@ def two_levels(last, knee, unit="cycles"):
     sizes = [int(4096 * 2 ** (n / 4)) for n in range(100) if 4096 * 2 ** (n / 4) <= last]
     ns = [5.0 if size <= knee else 90.0 for size in sizes]
     held = max(n for n, size in enumerate(sizes) if size <= knee)
-    step = curve_steps.Step(10.0, 5.0, 180.0, sizes[held], sizes[held + 1], sizes[held + 1])
+    step = Step(10.0, 5.0, 180.0, sizes[held], sizes[held + 1], sizes[held + 1])
     ids = tuple((f"chase:{n}",) for n in range(len(sizes)))
     values = tuple(2 * v for v in ns) if unit == "cycles" else tuple(ns)
-    return curve_steps.Curve(tuple(sizes), values, tuple(ns), (step,), values[-1], ns[-1], 0.001, unit, 0.001, ids)
+    return Curve(tuple(sizes), values, tuple(ns), (step,), values[-1], ns[-1], 0.001, unit, 0.001, ids)
 
 
 @pytest.mark.parametrize("knee", [32 * KIB, 700 * KIB, 12 * MIB])
@@ -215,13 +217,13 @@ def two_levels(last, knee, unit="cycles"):
 def test_topology_calls_memory_what_pchase_does(knee, octaves, floor):
     curve = two_levels(knee << octaves, knee)
     same = [plateaus.Sample(s, v, 0.99 * v, 1.01 * v) for s, v in zip(curve.sizes, curve.ns, strict=True)]
-    (memory,) = curve_steps.memory(curve, True, floor)
+    (memory,) = memory_level(curve, True, floor)
     assert (memory.findings["latency_ns"].status == "ok") == plateaus.settled(same, floor)
 
 
 def test_what_is_not_surely_memory_has_a_least_latency_in_the_unit_that_is_known():
-    (memory,) = curve_steps.memory(two_levels(MIB, 32 * KIB, "ns"), True, 4 * MIB)
+    (memory,) = memory_level(two_levels(MIB, 32 * KIB, "ns"), True, 4 * MIB)
     assert memory.findings["latency_ns"].low == pytest.approx(90.0, rel=0.01)
     assert memory.findings["latency_cycles"].low is None
-    (helped,) = curve_steps.memory(two_levels(MIB, 32 * KIB), False, 0)
+    (helped,) = memory_level(two_levels(MIB, 32 * KIB), False, 0)
     assert helped.findings["latency_ns"].status == "undetermined" and helped.findings["latency_ns"].low is None

@@ -1,10 +1,10 @@
-"""steps: levels in latency curves that dip, are disturbed, or rise softly."""
+"""find_steps: levels in latency curves that dip, are disturbed, or rise softly."""
 
 from __future__ import annotations
 
 import pytest
 
-from clmembench.infer.hierarchy.curve_steps import steps
+from clmembench.infer.hierarchy.curve_steps import find_steps
 
 KIB = 1 << 10
 SIZES = [int(2 * KIB * 2 ** (i / 4)) for i in range(40)]
@@ -19,7 +19,7 @@ def curve(*changes: tuple[int, float]) -> list[float]:
 
 
 def found(values: list[float]) -> list[tuple[float, int]]:
-    return [(step.hit, step.fits_bytes) for step in steps(SIZES, values, values, 0.002)]
+    return [(step.hit, step.fits_bytes) for step in find_steps(SIZES, values, values, 0.002)]
 
 
 EXPECTED = [(pytest.approx(4.0, rel=0.01), SIZES[7]), (pytest.approx(14.0, rel=0.01), SIZES[19])]
@@ -37,7 +37,7 @@ def test_a_point_that_falls_out_is_no_level(changes):
 def test_a_few_even_points_on_a_ramp_are_no_plateau_to_rely_on():
     values = curve()
     values[20:28] = [18.0, 22.0, 27.0, 27.0, 27.0, 33.0, 41.0, 50.0]
-    assert [(step.hit, step.flat) for step in steps(SIZES, values, values, 0.002) if step.flat] == [
+    assert [(step.hit, step.flat) for step in find_steps(SIZES, values, values, 0.002) if step.flat] == [
         (pytest.approx(4.0, rel=0.01), True),
         (pytest.approx(14.0, rel=0.01), True),
     ]

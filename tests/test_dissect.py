@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from clmembench.infer.hierarchy import curve_steps, random_pages
+from clmembench.infer.hierarchy import random_pages
+from clmembench.infer.hierarchy.curve_steps import find_steps
 from clmembench.infer.hierarchy.dissect import Limits, dissect
 from clmembench.infer.hierarchy.probing import Asked, Bound, Chase, Contrast, bound
 from clmembench.model import Answer, Pattern, Probe
@@ -191,8 +192,8 @@ def test_a_rise_with_a_flat_step_in_it_is_one_level_and_two_rises_are_two():
     sizes = [1024 * 2**k for k in range(12)]
     one = [4.0, 4.0, 4.0, 6.0, 6.0, 9.0, 12.0, 12.0, 12.0, 12.0, 12.0, 12.0]
     two = [4.0, 4.0, 4.0, 12.0, 12.0, 12.0, 12.0, 40.0, 40.0, 40.0, 40.0, 40.0]
-    assert [(s.hit, s.miss) for s in curve_steps.steps(sizes, one, one, 0.001)] == [(4.0, 12.0)]
-    assert [(s.hit, s.miss) for s in curve_steps.steps(sizes, two, two, 0.001)] == [(4.0, 12.0), (12.0, 40.0)]
+    assert [(s.hit, s.miss) for s in find_steps(sizes, one, one, 0.001)] == [(4.0, 12.0)]
+    assert [(s.hit, s.miss) for s in find_steps(sizes, two, two, 0.001)] == [(4.0, 12.0), (12.0, 40.0)]
 
 
 def test_pages_in_random_frames_miss_by_the_binomial_law():

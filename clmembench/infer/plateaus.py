@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from clmembench.analysis import derive
+from clmembench.infer.curve_noise import noise_of_deviations, undisturbed
 from clmembench.model import DeviceInfo, Metric, Record, Value
 
 MIB = 1 << 20
@@ -102,7 +103,7 @@ def plateaus(samples: Sequence[Sample]) -> list[Plateau]:
     if noise > FLAT:  # a few neighbours that agree by chance are no level
         return []
     tolerance = min(FLAT, max(LEAST_TOLERANCE, SIGMAS * noise))
-    least = _undisturbed(values)
+    least = undisturbed(values)
     # where some points were seen to be disturbed, so may the one be that seems to end a level
     disturbed = max((value / low for value, low in zip(values, least, strict=True)), default=1.0) > 1 + FLAT
     used, off = (least, 1 + DISTURBED) if disturbed else (values, 0.0)  # 0: the next point is off it
@@ -151,21 +152,8 @@ def _noise(values: Sequence[float]) -> float:
     """The relative noise of a curve that is mostly flat: from how far points lie from the middle of their neighbours."""
     if any(value <= 0 for value in values):
         return math.inf
-    bends = sorted(
-        abs(math.log(b) - (math.log(a) + math.log(c)) / 2) for a, b, c in zip(values, values[1:], values[2:], strict=False)
-    )
-    # the median of |x| is 0.6745 sigma, and a point less the mean of two others has 1.5 times the variance of one
-    return bends[len(bends) // 2] / 0.6745 / math.sqrt(1.5) if bends else 0.0
-
-
-def _undisturbed(values: Sequence[float]) -> list[float]:
-    """The least value of each point and all larger ones: a set that fits where a larger one does is as fast as that, and
-    disturbances only add."""
-    least, found = math.inf, []
-    for value in reversed(values):
-        least = min(least, value)
-        found.append(least)
-    return found[::-1]
+    triples = zip(values, values[1:], values[2:], strict=False)
+    return noise_of_deviations((abs(math.log(b) - (math.log(a) + math.log(c)) / 2) for a, b, c in triples), 0.0)
 
 
 def _stretches(

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from clmembench.infer.findings import inconsistent, measured, undetermined
-from clmembench.infer.hierarchy import curve_steps, random_pages, strides
-from clmembench.infer.hierarchy.curve_steps import Curve, Step, latency
+from clmembench.infer.hierarchy import random_pages, strides
+from clmembench.infer.hierarchy.curve_findings import LevelLatency, latency_findings
+from clmembench.infer.hierarchy.curve_steps import Step
+from clmembench.infer.hierarchy.latency_curve import Curve, PlateauPoint, free_of_prefetching
 from clmembench.infer.hierarchy.policy_probe import replaced
 from clmembench.infer.hierarchy.probing import Asked, Bound, Chase, Contrast, bound, fits
 from clmembench.infer.hierarchy.strides import Sets, Unit
@@ -55,13 +57,19 @@ def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inq
     sure = step.flat and (yield from _unhelped(asked, chase, step, around))
     reason = HELPED if step.flat else why
     plateau = curve.plateau(around.number)
-    latencies = latency(step.hit if sure else None, step.hit_ns if sure else None, curve, method, reason, plateau, step.noise)
+    own = (
+        LevelLatency(method, plateau, step.hit, step.hit_ns, noise=step.noise)
+        if sure
+        else LevelLatency(method, plateau, why=reason)
+    )
+    latencies = latency_findings(curve, own)
     # a block's pages are translated once each, for all their lines
     beyond = around.penalty * around.node_bytes / max(PAGE, around.page_bytes) if step.over_bytes > around.reach_bytes else 0.0
     contrast = Contrast(step.hit, step.miss, (step.noise or around.noise) * step.hit, beyond)
     if sure and not all(before.flat for before in curve.steps[: around.number]):
         sure, reason = False, NUMBERLESS
-        latencies = latency(None, None, curve, method, reason, plateau, low=step.hit, low_ns=step.hit_ns)
+        bounded = LevelLatency(method, plateau, why=reason, least=step.hit, least_ns=step.hit_ns)
+        latencies = latency_findings(curve, bounded)
     if not sure:
         bounds = undetermined("size_bytes", reason, method, plateau, step.fits_bytes, step.gone_bytes)
         none = {n: undetermined(n, reason) for n in GEOMETRY}
@@ -117,7 +125,8 @@ def _unhelped(asked: Asked, chase: Chase, step: Step, around: Around) -> Inquiry
     """Whether no prefetcher makes the plateau what it is: looked at well before its end, which in a cache that pages fall into
     by chance is soft; at its end where there is no answer."""
     for size in (step.fits_bytes // 2, step.fits_bytes)[0 if around.number else 1 :]:
-        told = yield from curve_steps.unhelped(asked, chase, size, around.node_bytes, step.hit, around.reach_bytes, step.noise)
+        point = PlateauPoint(size, around.node_bytes, step.hit, step.noise)
+        told = yield from free_of_prefetching(asked, chase, point, around.reach_bytes)
         if told is not None:
             return told
     return False

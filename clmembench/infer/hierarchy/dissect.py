@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from clmembench.infer.hierarchy import curve_steps, latency_experiment, latency_patterns, memory_spaces, prefetch, strides, tlb
+from clmembench.infer.hierarchy import latency_experiment, latency_patterns, memory_spaces, prefetch, strides, tlb
 from clmembench.infer.hierarchy.cache_level import Around, cache_level
+from clmembench.infer.hierarchy.curve_findings import memory_level
+from clmembench.infer.hierarchy.latency_curve import PlateauPoint, WorkingSets, free_of_prefetching, measure_curve
 from clmembench.infer.hierarchy.probing import LEAST_NOISE, Asked, Chase
 from clmembench.infer.hierarchy.tlb_level import tlb_level
 from clmembench.model import CacheLevel, Hierarchy, Inquiry, Space
@@ -41,7 +43,8 @@ def dissect(limits: Limits) -> Inquiry[Hierarchy]:
     enough = limits.enough_bytes
     node = yield from strides.longest_unit(asked, "global", enough, limits.line_bytes)
     farthest = max(LEAST_FARTHEST * enough, min(FARTHEST * enough, LARGE))
-    curve = yield from curve_steps.curve(asked, chase, node, 16 * node, min(limits.most_bytes, farthest), enough)
+    sets = WorkingSets(node, 16 * node, min(limits.most_bytes, farthest), enough)
+    curve = yield from measure_curve(asked, chase, sets)
     if curve is None:
         return Hierarchy(notes=("no chase through global memory gave an answer",))
     noise = max(LEAST_NOISE, curve.steps[0].noise if curve.steps else curve.noise)
@@ -66,7 +69,7 @@ def dissect(limits: Limits) -> Inquiry[Hierarchy]:
         space: Space = through if number else "global"
         levels.append((yield from cache_level(asked, Chase(space, block_bytes=BLOCK), curve, here)))
     sure = curve.memory is not None and (
-        yield from curve_steps.unhelped(asked, chase, curve.sizes[-1], node, curve.memory, 0, curve.memory_noise)
+        yield from free_of_prefetching(asked, chase, PlateauPoint(curve.sizes[-1], node, curve.memory, curve.memory_noise))
     )
     translations = []
     for number, one in enumerate(found):
@@ -82,7 +85,7 @@ def dissect(limits: Limits) -> Inquiry[Hierarchy]:
     whole = Hierarchy(
         levels=(
             *levels,
-            *curve_steps.memory(curve, bool(sure), limits.floor_bytes),
+            *memory_level(curve, bool(sure), limits.floor_bytes),
             *paths.get("readonly", ()),
             *((private,) if private else ()),
         ),

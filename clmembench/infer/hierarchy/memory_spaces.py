@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from clmembench.infer.findings import NO_CYCLES, measured, undetermined
-from clmembench.infer.hierarchy import curve_steps
+from clmembench.infer.hierarchy.latency_curve import WorkingSets, measure_curve
 from clmembench.infer.hierarchy.probing import LEAST_NOISE, SIGMAS, Asked, Bound, Chase, Contrast, bound
 from clmembench.infer.hierarchy.strides import fill_unit
 from clmembench.model import CacheLevel, Finding, Inquiry, Pattern, Probe, Space
@@ -43,7 +43,7 @@ def along(asked: Asked, space: Space, node: int, longest: int) -> Inquiry[tuple[
     it costs; of the first also its size and the unit that a miss brings in."""
     spacing, last = NODES.get(space, node), min(LASTS[space], longest)
     chase = Chase(space)
-    curve = yield from curve_steps.curve(asked, chase, spacing, max(FIRST, 4 * spacing), last, last, 2)
+    curve = yield from measure_curve(asked, chase, WorkingSets(spacing, max(FIRST, 4 * spacing), last, last, per_octave=2))
     asked.cited()
     if curve is None:
         return ()
