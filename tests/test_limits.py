@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clmembench.cli.stored import load
-from clmembench.model import Trace
+from clmembench.model import Cause, Trace
 from clmembench.results import jsonl, limits
 from clmembench.results.jsonl import MOST_NOTES, ResultsError, Writer, decode_record, encode, read
 from clmembench.results.limits import check_line
@@ -95,7 +95,7 @@ def test_no_number_is_infinite_or_none(name, number):
 
 def test_stamps_in_no_order_are_a_drivers_word_in_a_suspect_record_only():
     negative = {"device_ns": (-1,) * 6, "queue_ns": (-1,) * 6}
-    odd = replace(GOOD, status="suspect", series=(replace(GOOD.series[0], **negative),))
+    odd = replace(GOOD, status="suspect", cause=Cause.GATE, series=(replace(GOOD.series[0], **negative),))
     assert decode_record(encode(odd)) == odd
     with pytest.raises(ValueError, match="below 0"):
         decode_record(encode(replace(odd, status="ok")))

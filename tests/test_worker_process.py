@@ -16,10 +16,10 @@ import pytest
 
 from clmembench.measure import runner as driving
 from clmembench.measure import worker_process
-from clmembench.measure.runner import SPENT, drive
+from clmembench.measure.runner import drive
 from clmembench.measure.worker import Found, Job, pin
 from clmembench.measure.worker_process import Child, ChildError
-from clmembench.model import Place, Point
+from clmembench.model import Cause, Place, Point
 from clmembench.plan.budget import Budget
 from clmembench.plan.selection import Selection
 from clmembench.results.jsonl import decode_record
@@ -235,7 +235,7 @@ def test_each_place_has_a_process_of_its_own(monkeypatch):
 
 def test_what_is_known_of_a_run_is_not_measured_again_and_answers_the_plan():
     first = of_launch()
-    cut = [replace(r, status="skipped", reason=SPENT) if r.params["groups"] == 4 else r for r in first]
+    cut = [replace(r, status="skipped", cause=Cause.BUDGET) if r.params["groups"] == 4 else r for r in first]
     selection = Selection(suite="all", globs=("launch",), axes={"groups": (1, 2, 4)}, timeout_s=60.0)
     again = list(drive("fake", INFO, FOUND, selection, cut))
     # what was skipped for want of time is no answer
@@ -328,7 +328,7 @@ def test_a_child_that_is_stopped_while_it_starts_costs_no_more_than_a_points_tim
         os.kill(child._process.pid, signal.SIGSTOP)
         with pytest.raises(ChildError, match=r"no answer within 0\.5 s: its process was stopped") as error:
             ask(child)
-        assert error.value.timed_out and child._process.poll() is not None
+        assert error.value.status == "timeout" and child._process.poll() is not None
 
 
 def test_a_child_that_is_stopped_and_goes_on_measures():

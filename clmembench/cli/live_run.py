@@ -96,8 +96,7 @@ class Run:
             with worker_process.Child(Job("opencl", wanted.info), wanted.start) as child:
                 found = child.probe()
         except worker_process.ChildError as error:
-            said = f"; it last said: {error.log.strip().splitlines()[-1]}" if error.log.strip() else ""
-            exit_codes.stop(f"{name}, {wanted.words}, cannot be used: {error}{said}", exit_codes.FAILED)
+            exit_codes.stop(f"{name}, {wanted.words}, cannot be used: {error}{error.last_words()}", exit_codes.FAILED)
         return Side(name, replace(wanted.info, features=found.features), found, wanted.start, wanted.changes)
 
     def _header(self, side: Side, wanted: Wanted) -> Header:

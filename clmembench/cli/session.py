@@ -129,8 +129,7 @@ def measure_to_file(
     except device_lock.HeldError as error:
         exit_codes.stop(str(error), exit_codes.NO_DEVICE)
     except worker_process.ChildError as error:
-        said = f"; it last said: {error.log.strip().splitlines()[-1]}" if error.log.strip() else ""
-        exit_codes.stop(f"{info.name} cannot be used: {error}{said}", exit_codes.NO_DEVICE)
+        exit_codes.stop(f"{info.name} cannot be used: {error}{error.last_words()}", exit_codes.NO_DEVICE)
     except jsonl.ResultsError as error:
         exit_codes.stop(str(error), exit_codes.INTERNAL)
     except KeyboardInterrupt:

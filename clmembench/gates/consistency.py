@@ -10,7 +10,7 @@ from clmembench.analysis import derive
 from clmembench.analysis.derive import Derived
 from clmembench.gates.whole import FASTER, KNEE, READS, latency_curve
 from clmembench.infer.plateaus import BEYOND_KNEE, Sample
-from clmembench.model import CacheLevel, DeviceInfo, Finding, Hierarchy, Record, Run
+from clmembench.model import CacheLevel, Cause, DeviceInfo, Finding, Hierarchy, Record, Run
 
 GATE = "consistency"
 INSIDE = 0.5  # of a level's least size: a set that small is held by it, wherever its lines fall
@@ -175,6 +175,6 @@ def _suspected(run: Run, reasons: Mapping[str, str]) -> Run:
 
     def marked(record: Record) -> Record:
         reason = reasons.get(derive.id_of(record)) if record.status == "ok" else None
-        return replace(record, status="suspect", gate=GATE, reason=reason) if reason else record
+        return replace(record, status="suspect", gate=GATE, reason=reason, cause=Cause.GATE) if reason else record
 
     return replace(run, records=tuple(map(marked, run.records)))

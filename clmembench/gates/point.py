@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from clmembench.analysis import stats
 from clmembench.analysis.derive import MOVED
-from clmembench.model import Metric, Record, Series
+from clmembench.model import Cause, Metric, Record, Series
 
 STAMPS = 1.05  # event time over host time: more is no rounding
 WAIT_NS = 1e6  # host time of a sample that waiting may take beside its kernels
@@ -27,7 +27,7 @@ def judged(record: Record, metrics: Sequence[Metric]) -> Record:
     for gate, fails in GATES.items():
         reason = fails(record, metrics)
         if reason:
-            return replace(record, status="suspect", gate=gate, reason=reason)
+            return replace(record, status="suspect", gate=gate, reason=reason, cause=Cause.GATE)
     return record
 
 

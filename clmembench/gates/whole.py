@@ -11,7 +11,7 @@ from clmembench.analysis import derive
 from clmembench.analysis.derive import Derived
 from clmembench.gates import point
 from clmembench.infer import plateaus
-from clmembench.model import DeviceInfo, Record, Run
+from clmembench.model import Cause, DeviceInfo, Record, Run
 from clmembench.specs import sheets
 from clmembench.specs.sheets import Peak, SpecSheet
 
@@ -72,7 +72,7 @@ def _again(values: Sequence[Derived], run: Run, keys: Collection[Key]) -> list[D
 def _marked(record: Record, failed: tuple[str, str] | None) -> Record:
     if failed is None or record.status != "ok" or record.role != "measure":
         return record
-    return replace(record, status="suspect", gate=failed[0], reason=failed[1])
+    return replace(record, status="suspect", gate=failed[0], reason=failed[1], cause=Cause.GATE)
 
 
 def peak_of(value: Derived, run: Run, sheet: SpecSheet | None) -> Peak | None:

@@ -11,7 +11,7 @@ from clmembench.analysis.ab_case import BAD, Case, absorb
 from clmembench.analysis.ab_decision import Decision, Looks, looks
 from clmembench.measure.worker import Found, Job
 from clmembench.measure.worker_process import Child, ChildError, Start
-from clmembench.model import Benchmark, DeviceInfo, Place, Point, Record, Role, Value
+from clmembench.model import Benchmark, Cause, DeviceInfo, Place, Point, Record, Role, Value
 from clmembench.plan.configurations import missing
 from clmembench.plan.selection import Selection
 from clmembench.plan.sweep import card, explore
@@ -171,7 +171,8 @@ class _Process:
         plain = Record(benchmark.name, benchmark.version, params, place, self._job.process, "failed", role=role)
         lacking = missing(benchmark, params, self._job.features)
         if lacking:
-            return replace(plain, status="skipped", reason=f"device has no {', '.join(lacking)}")
+            reason = f"device has no {', '.join(lacking)}"
+            return replace(plain, status="skipped", reason=reason, cause=Cause.MISSING_FEATURE)
         if self._job.place != place:
             self.end()
             self._job = replace(self._job, place=place)
@@ -180,8 +181,8 @@ class _Process:
             return self._child.measure(Point(benchmark.name, params, place, role=role), self._timeout_s)
         except ChildError as error:
             self.end()
-            said = f"; it last said: {error.log.strip().splitlines()[-1]}" if error.log.strip() else ""
-            return replace(plain, status="timeout" if error.timed_out else "failed", reason=f"{error}{said}", log=error.log)
+            reason = f"{error}{error.last_words()}"
+            return replace(plain, status=error.status, reason=reason, cause=error.cause, log=error.log)
 
     def end(self) -> None:
         child, self._child = self._child, None

@@ -10,13 +10,15 @@ from dataclasses import replace
 
 from clmembench.measure.worker import Found, Job
 from clmembench.measure.worker_process import Child, ChildError, Here, Worker
-from clmembench.model import Benchmark, DeviceInfo, Place, Plan, Point, Record, Value
+from clmembench.model import Benchmark, Cause, DeviceInfo, Place, Plan, Point, Record, Status, Value
 from clmembench.plan.configurations import missing
 from clmembench.plan.interleave import beside, present
 from clmembench.plan.selection import Selection, selected
 from clmembench.plan.sweep import explore
 
-DEADLY = ("its process ", "the device was lost", "no answer within")  # how the reasons of a child's death begin
+# a point with one of these has ended its worker process
+ENDED_PROCESS = frozenset({Cause.PROCESS_DIED, Cause.INVALID_ANSWER, Cause.DEVICE_LOST, Cause.TIMEOUT})
+TIME_SPENT = frozenset({Cause.BUDGET, Cause.BENCHMARK_BUDGET})  # a resumed run measures what was skipped by these
 DEATHS = 2  # a benchmark that ends its process this often is not tried again
 SPENT = "the run's --budget was spent"
 SPENT_HERE = "the time that --benchmark-timeout gives one benchmark was spent"
@@ -69,7 +71,7 @@ def follow(
     )
     names = {b.name for b in (benchmark, *others)}
     mine = [r for r in known if r.benchmark in names]
-    done = [r for r in mine if r.reason not in (SPENT, SPENT_HERE)]
+    done = [r for r in mine if r.cause not in TIME_SPENT]
     answered = {_identity(r.benchmark, r.params, r.place, r.role, r.process): r for r in done}
     with ExitStack() as stack:
         attempts = {b.name: stack.enter_context(_attempts(b, job, selection, deadline, mine)) for b in (benchmark, *others)}
@@ -132,7 +134,7 @@ class _Attempts:
         self._deadline = deadline
         self._own_deadline = time.monotonic() + selection.benchmark_s if selection.benchmark_s else None
         self._child: Worker | None = None
-        dead = [r for r in known if r.status in ("failed", "timeout") and r.reason.startswith(DEADLY)]
+        dead = [r for r in known if r.cause in ENDED_PROCESS]
         self._deaths = sum(r.role == "measure" for r in dead)
         # shapes whose trial ended its process
         self._deadly: list[Mapping[str, Value]] = [self._shape(r.params) for r in dead if r.role == "tune"]
@@ -150,20 +152,20 @@ class _Attempts:
     def record(self, point: Point, process: int) -> Record:
         benchmark, now = self._benchmark, time.monotonic()
         if point.reason:
-            return self._unmeasured(point, process, "skipped", point.reason)
+            return self._unmeasured(point, process, "skipped", Cause.UNSUPPORTED, point.reason)
         lacking = missing(benchmark, point.params, self._job.features)
         if lacking:
-            return self._unmeasured(point, process, "skipped", f"device has no {', '.join(lacking)}")
+            return self._unmeasured(point, process, "skipped", Cause.MISSING_FEATURE, f"device has no {', '.join(lacking)}")
         shape = self._shape(point.params)
         if point.role == "tune" and shape in self._deadly:
-            return self._unmeasured(point, process, "failed", "not tried: this shape has ended its process")
+            return self._unmeasured(point, process, "failed", Cause.QUARANTINE, "not tried: this shape has ended its process")
         if self._deaths >= DEATHS:
             reason = f"not tried: {benchmark.name} has ended its process {DEATHS} times"
-            return self._unmeasured(point, process, "failed", reason)
+            return self._unmeasured(point, process, "failed", Cause.QUARANTINE, reason)
         if self._deadline is not None and now > self._deadline:
-            return self._unmeasured(point, process, "skipped", SPENT)
+            return self._unmeasured(point, process, "skipped", Cause.BUDGET, SPENT)
         if self._own_deadline is not None and now > self._own_deadline:
-            return self._unmeasured(point, process, "skipped", SPENT_HERE)
+            return self._unmeasured(point, process, "skipped", Cause.BENCHMARK_BUDGET, SPENT_HERE)
         try:
             return self._started(point.place, process).measure(point, self._limit_s(now))
         except ChildError as error:
@@ -172,9 +174,7 @@ class _Attempts:
             else:
                 self._deaths += 1
             self._end()
-            status = "timeout" if error.timed_out else "failed"
-            record = self._unmeasured(point, process, status, str(error))
-            return replace(record, log=error.log)
+            return replace(self._unmeasured(point, process, error.status, error.cause, str(error)), log=error.log)
 
     def _shape(self, params: Mapping[str, Value]) -> Mapping[str, Value]:
         return {name: value for name, value in params.items() if self._benchmark.axes[name].tuning}
@@ -198,14 +198,15 @@ class _Attempts:
         if child is not None:
             child.end()
 
-    def _unmeasured(self, point: Point, process: int, status: str, reason: str) -> Record:
+    def _unmeasured(self, point: Point, process: int, status: Status, cause: Cause, reason: str) -> Record:
         return Record(
             benchmark=self._benchmark.name,
             version=self._benchmark.version,
             params=point.params,
             place=point.place,
             process=process,
-            status=status,  # type: ignore[arg-type]
+            status=status,
             reason=reason,
+            cause=cause,
             role=point.role,
         )

@@ -30,6 +30,7 @@ from clmembench.measure.core_clock import CoreClock, clock_step_ns
 from clmembench.model import (
     BuildError,
     Call,
+    Cause,
     ClockReading,
     Device,
     DeviceError,
@@ -109,6 +110,7 @@ class Session:
             place=job.place,
             process=job.process,
             status="failed",
+            cause=Cause.DEVICE_ERROR,
             role=role,
             started=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
@@ -121,6 +123,7 @@ class Session:
                 record,
                 status="wrong" if measured.wrong else "ok",
                 reason=measured.wrong,
+                cause=Cause.WRONG_RESULT if measured.wrong else Cause.NONE,
                 series=measured.series,
                 core_clock=reading,
                 stopped=f"{measured.stopped}{why}",
@@ -130,16 +133,19 @@ class Session:
             )
             record = judged(record, benchmark.metrics)
         except Skip as skip:
-            record = dataclasses.replace(record, status="skipped", reason=str(skip))
+            record = dataclasses.replace(record, status="skipped", reason=str(skip), cause=Cause.UNSUPPORTED)
         except BuildError as error:
-            record = dataclasses.replace(record, reason=str(error), log=error.log)
-        except (DeviceError, MemoryError) as error:
-            record = dataclasses.replace(record, reason=str(error) or "the host is out of memory: lower --size")
+            record = dataclasses.replace(record, reason=str(error), log=error.log, cause=Cause.BUILD)
+        except DeviceError as error:
+            record = dataclasses.replace(record, reason=str(error))
+        except MemoryError as error:
+            reason = str(error) or "the host is out of memory: lower --size"
+            record = dataclasses.replace(record, reason=reason, cause=Cause.OUT_OF_MEMORY)
         except AssertionError as error:
-            record = dataclasses.replace(record, status="wrong", reason=str(error))
+            record = dataclasses.replace(record, status="wrong", reason=str(error), cause=Cause.WRONG_RESULT)
         except Exception as error:  # a bug in a benchmark must not cost the run
             reason = f"internal error in {benchmark.name}: {type(error).__name__}: {error}"
-            record = dataclasses.replace(record, reason=reason, log=traceback.format_exc())
+            record = dataclasses.replace(record, reason=reason, log=traceback.format_exc(), cause=Cause.INTERNAL_ERROR)
         seconds = round(time.monotonic() - begun, 3)
         used = cpu_load.between(load, cpu_load.read(), os.cpu_count() or 0)
         record = dataclasses.replace(
@@ -187,9 +193,8 @@ def _storable(record: Record) -> Record:
         limits.check_record(record)
     except ValueError as error:
         reason = f"what was measured cannot be stored: {error}"
-        return dataclasses.replace(
-            record, status="failed", gate="", reason=reason, series=(), core_clock=None, facts={}, notes=(), log=""
-        )
+        cut = dataclasses.replace(record, gate="", series=(), core_clock=None, facts={}, notes=(), log="")
+        return dataclasses.replace(cut, status="failed", reason=reason, cause=Cause.NOT_STORABLE)
     return record
 
 

@@ -13,11 +13,11 @@ import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from clmembench.host import fresh_interpreter
 from clmembench.measure.worker import Found, Job, Session, find
-from clmembench.model import BuildError, DeviceError, Place, Point, Record
+from clmembench.model import BuildError, Cause, DeviceError, Place, Point, Record
 from clmembench.results.jsonl import decode_record
 from clmembench.results.limits import LINE_BYTES, check_line
 from clmembench.runtimes import runtime
@@ -29,12 +29,22 @@ LOST = b'{"lost":'  # how a child's last answer begins where its device answers 
 
 
 class ChildError(Exception):
-    """The child died, or said nothing in time; the message is a reason for people."""
+    """The worker process gives no record: `cause` says why, the message says so to people, `log` is what it printed."""
 
-    def __init__(self, reason: str, timed_out: bool, log: str) -> None:
+    def __init__(self, reason: str, cause: Cause, log: str = "") -> None:
         super().__init__(reason)
-        self.timed_out = timed_out
+        self.cause = cause
         self.log = log
+
+    @property
+    def status(self) -> Literal["timeout", "failed"]:
+        """The status of a record of the point that was to be measured."""
+        return "timeout" if self.cause is Cause.TIMEOUT else "failed"
+
+    def last_words(self) -> str:
+        """What the process printed last, to be put behind the message; "" where it printed nothing."""
+        lines = self.log.strip().splitlines()
+        return f"; it last said: {lines[-1]}" if lines else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +83,7 @@ class Child:
             self._start(job)
         except OSError as error:
             reason = f"no process could be started: {error.strerror}: free memory, or space for temporary files"
-            raise ChildError(reason, False, "") from error
+            raise ChildError(reason, Cause.PROCESS_NOT_STARTED) from error
         self._buffer = b""
         self._ready = False
         self._send(json.dumps(dataclasses.asdict(job), default=sorted))
@@ -102,7 +112,7 @@ class Child:
         """Raises ChildError when the device cannot even be opened and probed, or the child is stopped for that long."""
         answer = self._reply(self._answer(START_S, stopped_s))
         if "error" in answer:
-            raise ChildError(str(answer["error"]), False, str(answer.get("log", "")))
+            raise ChildError(str(answer["error"]), Cause.DEVICE_UNAVAILABLE, str(answer.get("log", "")))
         try:
             return Found(**_typed(answer))
         except (KeyError, TypeError) as error:
@@ -114,14 +124,15 @@ class Child:
         if not self._ready:
             answer = self._reply(self._answer(START_S, timeout_s))
             if "error" in answer:
-                raise ChildError(f"the device cannot be opened: {answer['error']}", False, str(answer.get("log", "")))
+                reason = f"the device cannot be opened: {answer['error']}"
+                raise ChildError(reason, Cause.DEVICE_UNAVAILABLE, str(answer.get("log", "")))
             self._ready = True
         self._send(json.dumps({"params": dict(point.params), "role": point.role}))
         line = self._answer(timeout_s)
         if line.startswith(LOST):
             log = self._log()
             self.end()
-            raise ChildError(f"the device was lost: {self._reply(line)['lost']}", False, log)
+            raise ChildError(f"the device was lost: {self._reply(line)['lost']}", Cause.DEVICE_LOST, log)
         try:
             return decode_record(line)
         except ValueError as error:
@@ -140,7 +151,7 @@ class Child:
 
     def _no_answer(self, text: str, wanted: str = "answer") -> ChildError:
         self.end()
-        return ChildError(f"its process answered with something that is no {wanted}", False, text)
+        return ChildError(f"its process answered with something that is no {wanted}", Cause.INVALID_ANSWER, text)
 
     def end(self) -> None:
         """Close its input, which ends it; TERM and then KILL where that is not enough."""
@@ -193,10 +204,11 @@ class Child:
                     deadline = max(deadline, time.monotonic() + GRACE_S)
                 if not self._readable(selector, deadline, stopped_s):
                     self.kill()
-                    raise ChildError(f"no answer within {timeout_s:g} s; its process was ended", True, self._log())
+                    reason = f"no answer within {timeout_s:g} s; its process was ended"
+                    raise ChildError(reason, Cause.TIMEOUT, self._log())
                 chunk = os.read(descriptor, 1 << 20)
                 if not chunk:
-                    raise ChildError(self._death(), False, self._log())
+                    raise ChildError(self._death(), Cause.PROCESS_DIED, self._log())
                 self._buffer += chunk
                 if len(self._buffer) > LINE_BYTES + 1 and b"\n" not in self._buffer[: LINE_BYTES + 1]:
                     raise self._no_answer(f"over {LINE_BYTES} bytes in one line")
@@ -220,7 +232,7 @@ class Child:
             if since is not None and time.monotonic() - since > stopped_s:
                 self.kill()
                 reason = f"no answer within {stopped_s:g} s: its process was stopped by a signal, and was ended"
-                raise ChildError(reason, True, self._log())
+                raise ChildError(reason, Cause.TIMEOUT, self._log())
 
     def _stopped(self) -> bool:
         """Whether the child is stopped, as by SIGSTOP, rather than slow."""
@@ -259,11 +271,12 @@ class Here:
     def __init__(self, job: Job) -> None:
         self.job = job
         if job.place != Place() or job.process > 0:
-            raise ChildError("it needs a process of its own: leave out --no-isolate", False, "")
+            raise ChildError("it needs a process of its own: leave out --no-isolate", Cause.ISOLATION_OFF)
         try:
             self._session = Session(job)
         except (DeviceError, BuildError) as error:
-            raise ChildError(f"the device cannot be opened: {error}", False, getattr(error, "log", "")) from error
+            reason = f"the device cannot be opened: {error}"
+            raise ChildError(reason, Cause.DEVICE_UNAVAILABLE, getattr(error, "log", "")) from error
         self._session.settle()
 
     def measure(self, point: Point, timeout_s: float) -> Record:
@@ -282,7 +295,7 @@ def probed(job: Job, isolated: bool = True, stopped_s: float = START_S) -> Found
     try:
         return Found(**_typed(find(runtime(job.runtime).open(job.device))))
     except (DeviceError, BuildError) as error:
-        raise ChildError(str(error), False, getattr(error, "log", "")) from error
+        raise ChildError(str(error), Cause.DEVICE_UNAVAILABLE, getattr(error, "log", "")) from error
 
 
 def _typed(answer: dict[str, object]) -> dict[str, Any]:

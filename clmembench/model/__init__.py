@@ -35,6 +35,7 @@ from clmembench.model.hierarchy import (
 )
 from clmembench.model.record import (
     Card,
+    Cause,
     ClockReading,
     Finding,
     Header,
@@ -124,6 +125,7 @@ __all__ = [
     "Space",
     "TlbLevel",
     "Card",
+    "Cause",
     "ClockReading",
     "Finding",
     "Header",

@@ -6,6 +6,7 @@ import base64
 import zlib
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Literal
 
 import numpy as np
@@ -18,6 +19,37 @@ from clmembench.model.work import Array, Clock, Fact, Value
 _NUMBERS = frozenset(f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)) - {"float8"}
 
 Status = Literal["ok", "suspect", "wrong", "skipped", "failed", "timeout"]
+
+
+class Cause(StrEnum):
+    """Why a record is not ok, for programs to decide by; its reason tells the same to people, in words that may change."""
+
+    NONE = ""  # of a record that is ok
+    BUDGET = "budget"  # --budget was spent before the point
+    BENCHMARK_BUDGET = "benchmark_budget"  # --benchmark-timeout was spent before the point
+    UNSUPPORTED = "unsupported"  # the benchmark cannot measure this point here
+    MISSING_FEATURE = "missing_feature"  # the device lacks a feature that the point needs
+    TIMEOUT = "timeout"  # no answer in time; the worker process was ended
+    PROCESS_DIED = "process_died"
+    INVALID_ANSWER = "invalid_answer"  # the worker process answered with something that is no record
+    DEVICE_LOST = "device_lost"  # the device answers nothing any more
+    QUARANTINE = "quarantine"  # not tried, since it ended its worker process before
+    PROCESS_NOT_STARTED = "process_not_started"
+    DEVICE_UNAVAILABLE = "device_unavailable"  # the worker process cannot open the device
+    ISOLATION_OFF = "isolation_off"  # the point needs a process of its own, and --no-isolate forbids one
+    BUILD = "build"  # a kernel did not compile
+    DEVICE_ERROR = "device_error"  # the driver refused a call
+    OUT_OF_MEMORY = "out_of_memory"  # of the host
+    INTERNAL_ERROR = "internal_error"  # an exception in a benchmark
+    NOT_STORABLE = "not_storable"  # the record is over a limit of results files
+    WRONG_RESULT = "wrong_result"  # a check of the results failed
+    GATE = "gate"  # the record failed the gate that `gate` names
+    UNKNOWN = "unknown"  # a word that a newer version wrote
+
+    @classmethod
+    def _missing_(cls, value: object) -> Cause:
+        """A newer version may distinguish more causes, and its records are still records."""
+        return cls.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +159,10 @@ class ClockReading:
 class Record:
     """One point in one process: everything needed to derive its values later.
 
-    `index` is its place in the order of the plan, `gate` the gate that it failed where it is suspect; `cpu_others` and
-    `cpu_stolen` are the shares of all of the host's CPUs that other processes used and that a hypervisor gave to other guests
-    while it was measured; None where the system does not say. `facts` are what the compiler said of its kernel.
+    `index` is its place in the order of the plan; `cause` is why it is not ok, for decisions, and `reason` says so to people;
+    `gate` is the gate that it failed where it is suspect. `cpu_others` and `cpu_stolen` are the shares of all of the host's
+    CPUs that other processes used and that a hypervisor gave to other guests during the measurement; None where the system
+    does not say. `facts` are what the compiler said of its kernel.
     """
 
     benchmark: str
@@ -154,6 +187,7 @@ class Record:
     cpu_others: float | None = None
     cpu_stolen: float | None = None
     facts: Mapping[str, Value] = field(default_factory=dict)
+    cause: Cause = Cause.NONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,5 +222,5 @@ def _taken(benchmark: Benchmark, info: DeviceInfo, selection: Selection, axes: M
         return []
     points = [base for base in bases(info, axes) if shapes(benchmark, info, selection, base)[1]]
     known = [tuned for base in points if (tuned := stored(benchmark, info, selection, base)[0]) is not None]
-    dates = ", ".join(dict.fromkeys(tuning.said(tuned, info).removeprefix("tuned: ") for tuned in known))
+    dates = ", ".join(dict.fromkeys(tuning.provenance(tuned, info) for tuned in known))
     return [f"{len(known)} of {len(points)} points in a stored shape ({dates})"] if known else []

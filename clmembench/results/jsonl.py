@@ -13,8 +13,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from clmembench.host import file_lock
-from clmembench.model import Header, Record, Run
+from clmembench.model import Cause, Header, Record, Run
 from clmembench.results import limits
+from clmembench.results.old_records import with_cause
 from clmembench.sanitize import open_new, sync
 
 if TYPE_CHECKING:
@@ -48,9 +49,8 @@ def encode_record(record: Record) -> str:
         return cut
     size, most = len(line) >> 20, limits.LINE_BYTES >> 20
     reason = f"its record takes {size} MiB, over the {most} MiB of a line: measure a smaller point"
-    return encode(
-        dataclasses.replace(record, status="failed", reason=reason, series=(), notes=(), log="", stopped="", checked=False)
-    )
+    empty = dataclasses.replace(record, series=(), notes=(), log="", stopped="", checked=False)
+    return encode(dataclasses.replace(empty, status="failed", reason=reason, cause=Cause.NOT_STORABLE))
 
 
 def _fits(line: str) -> bool:
@@ -58,10 +58,11 @@ def _fits(line: str) -> bool:
 
 
 def decode_record(line: str | bytes) -> Record:
-    """The record on a line; unknown fields are ignored. Raises ValueError where it is none, or is over a limit."""
+    """The record on a line; unknown fields are ignored, and one that an older version wrote gets the cause that its reason
+    tells. Raises ValueError where it is none, or is over a limit."""
     record: Record = _decoded(Record, line if isinstance(line, bytes) else line.encode())
     limits.check_record(record)
-    return record
+    return with_cause(record)
 
 
 def _decoded(kind: type, line: bytes) -> Any:

@@ -190,9 +190,14 @@ def _is_size(value: object) -> bool:
 
 
 def said(tuned: Tuned, info: DeviceInfo) -> str:
-    """What a record says of where its shape came from."""
+    """The note of a record that was measured in a stored configuration: where that came from."""
+    return f"tuned: {provenance(tuned, info)}"
+
+
+def provenance(tuned: Tuned, info: DeviceInfo) -> str:
+    """Whose file a stored configuration is in, its date, and the driver that it was found with where that is another one."""
     other = f", with driver {tuned.driver}" if tuned.driver != info.driver else ""
-    return f"tuned: {tuned.origin} {tuned.date}{other}"
+    return f"{tuned.origin} {tuned.date}{other}"
 
 
 def _where(tuned: Tuned) -> tuple[str, str, int, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -13,7 +13,6 @@ from clmembench.infer.replacement.cache_set import DETERMINISTIC, hits, makers
 from clmembench.infer.replacement.random_victims import ERROR, Observation, different, fit
 from clmembench.model import Finding
 
-UNEXPLAINED = "no policy that is known"
 MARGIN = 10.0  # of log-likelihood between the policy that is named and any other
 MOST_EXACT = 40_000  # accesses that are simulated
 MOST_DRAWN = 2_400  # accesses that are filtered over what a set may hold, which is slower
@@ -24,7 +23,27 @@ UNEVEN = 2.0  # victims drawn this unevenly are what an answer of "random" has t
 MOST_WEIGHTED_WAYS = 16
 
 Victims = tuple[float, ...]
-Named = tuple[str | None, str, str, Victims]  # policy, method, why there is none, victims' probabilities
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyDecision:
+    """The policy as a finding; if it is way-weighted, each way's probability of being the victim; and whether any known policy
+    explains the flags, which an undetermined finding does not tell."""
+
+    finding: Finding
+    victims: Victims = ()
+    explained: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """A policy's name, None for that reason; the method, the victims' probabilities, whether any known policy explains it."""
+
+    name: str | None
+    method: str
+    reason: str = ""
+    victims: Victims = ()
+    explained: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +64,20 @@ def policy(ways: int, observations: Sequence[Observation], evidence: Sequence[st
     explains the flags; `undetermined` with the evidence that is missing otherwise. Mei & Chu 2015, section 4.5, are who found
     victims drawn unevenly; likelihoods instead of a reading by eye, because a lap cannot tell LRU from FIFO.
     """
-    return policy_and_victims(ways, observations, evidence)[0]
+    return decide_policy(ways, observations, evidence).finding
 
 
 def policy_and_victims(ways: int, observations: Sequence[Observation], evidence: Sequence[str]) -> tuple[Finding, Victims]:
     """As `policy`, and if way-weighted each way's probability to be the victim, in the order in which they are filled."""
-    named, method, reason, victims = _named(ways, observations)
-    return policy_finding(named, method, reason, evidence), victims
+    decision = decide_policy(ways, observations, evidence)
+    return decision.finding, decision.victims
+
+
+def decide_policy(ways: int, observations: Sequence[Observation], evidence: Sequence[str]) -> PolicyDecision:
+    """As `policy`, with the victims' probabilities, and whether any known policy explains the flags."""
+    choice = _choose(ways, observations)
+    finding = policy_finding(choice.name, choice.method, choice.reason, evidence)
+    return PolicyDecision(finding, choice.victims, choice.explained)
 
 
 def policy_finding(name: str | None, method: str, reason: str, evidence: Sequence[str]) -> Finding:
@@ -60,7 +86,7 @@ def policy_finding(name: str | None, method: str, reason: str, evidence: Sequenc
     return Finding("policy", name, None, None, "", status, method, tuple(dict.fromkeys(evidence)), reason)
 
 
-def _named(ways: int, observations: Sequence[Observation]) -> Named:
+def _choose(ways: int, observations: Sequence[Observation]) -> _Choice:
     """The policy's name or why there is none, and its victims' probabilities."""
     telling = different([o for o in observations if len(set(o[0])) > ways], set())
     count = sum(len(lines) for lines, _ in telling)
@@ -148,7 +174,7 @@ def _least_uneven(ways: int, observations: Sequence[Observation]) -> Candidate:
     return Candidate("way-weighted", max(tries), False)
 
 
-def _decided(candidates: Sequence[Candidate], count: int) -> Named:
+def _decided(candidates: Sequence[Candidate], count: int) -> _Choice:
     """The candidate that explains the flags by a margin over every other; drawn evenly is preferred to unevenly."""
     likeliest: dict[str, Candidate] = {}
     for c in candidates:
@@ -163,14 +189,14 @@ def _decided(candidates: Sequence[Candidate], count: int) -> Named:
     else:
         rivals = [c for c in ranked if c is not best]
     if not best.explains:
-        return _unnamed(f"{UNEXPLAINED} explains which accesses hit and which missed", count)
+        return replace(_unnamed("no known policy explains which accesses hit and which missed", count), explained=False)
     close = sorted({c.name for c in rivals if c.loglik > best.loglik - MARGIN})
     if close:
         names = " or ".join([best.name, *close])
         return _unnamed(f"{names} explain what was seen equally well; {_missing(best.name, close)}", count)
     margin = best.loglik - max((c.loglik for c in rivals), default=-math.inf)
     method = f"likelihood of {count} accesses under six policies, ahead by {min(margin, 1e6):.0f}"
-    return best.name, method, "", best.victims
+    return _Choice(best.name, method, victims=best.victims)
 
 
 def _missing(best: str, close: Sequence[str]) -> str:
@@ -179,8 +205,8 @@ def _missing(best: str, close: Sequence[str]) -> str:
     return "missing are random sequences over ways + 2 lines of one set"
 
 
-def _unnamed(reason: str, count: int) -> Named:
-    return None, f"likelihood of {count} accesses under six policies", reason, ()
+def _unnamed(reason: str, count: int) -> _Choice:
+    return _Choice(None, f"likelihood of {count} accesses under six policies", reason)
 
 
 def seeded(ways: int) -> np.random.Generator:

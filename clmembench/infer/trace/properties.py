@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from clmembench.infer.replacement.policies import UNEXPLAINED, policy_and_victims
+from clmembench.infer.replacement.policies import PolicyDecision, decide_policy
 from clmembench.infer.trace.geometry import Setting
 from clmembench.infer.trace.hypothesis import Hypothesis, per_set
 from clmembench.infer.trace.latency_modes import Mode
@@ -43,9 +43,10 @@ def cache(near: Sequence[Hypothesis], given: Setting, filled: tuple[int, int], p
             "sets", "", lambda h: h.mapping.sets, "strides that fill single sets, or arrays of a few lines more than fit"
         ),
     }
-    found["policy"], victims = _policy(near, given, evidence)
-    if found["policy"].reason.startswith(UNEXPLAINED):
+    decision = _policy(near, given, evidence)
+    if not decision.explained:
         return _unexplained(given, filled)
+    found["policy"], victims = decision.finding, decision.victims
     bits = {h.mapping.bits for h in near}
     if len(bits) == 1 and (text := bits.pop()):
         found["set_bits"] = Finding("set_bits", text, None, None, "", "ok", METHOD, evidence)
@@ -139,26 +140,28 @@ class _Agreement:
         return Finding(name, None, values[0], values[-1], unit, "undetermined", METHOD, self.evidence, reason)
 
 
-def _policy(near: Sequence[Hypothesis], given: Setting, evidence: Sequence[str]) -> tuple[Finding, tuple[float, ...]]:
+def _policy(near: Sequence[Hypothesis], given: Setting, evidence: Sequence[str]) -> PolicyDecision:
+    def undecided(reason: str) -> PolicyDecision:
+        return PolicyDecision(undetermined("policy", "", reason))
+
     names = sorted({h.policy for h in near})
     ways = {h.ways for h in near}
     if max(ways) == 1:
-        return undetermined("policy", "", "a set of one way has no choice of a victim"), ()
+        return undecided("a set of one way has no choice of a victim")
     if "random" in names or len(names) == 1:
         if len({(h.mapping.line_bytes, h.mapping.sets, h.ways) for h in near}) > 1 and "random" in names:
-            return undetermined("policy", "", "victims are drawn, but of sets and ways several explain the traces"), ()
+            return undecided("victims are random, but several numbers of sets and ways explain the traces equally well")
         best = max(near, key=lambda h: h.loglik)
         sectored = best.mapping.line_bytes > best.unit_bytes
         observations = [o for s in given.visits for o in per_set(best.unit_bytes, best.mapping, best.ways, s)[0]]
         if "random" in names:
             if sectored and any(s.stride_bytes < best.mapping.line_bytes for s in given.visits):
-                return undetermined("policy", "", "victims are drawn, and in sectored lines it is not seen of which"), ()
-            return policy_and_victims(best.ways, observations, evidence)
-        return Finding("policy", names[0], None, None, "", "ok", METHOD, tuple(evidence)), ()
-    reason = (
+                return undecided("victims are random, and traces of sectored lines do not show which line was the victim")
+            return decide_policy(best.ways, observations, evidence)
+        return PolicyDecision(Finding("policy", names[0], None, None, "", "ok", METHOD, tuple(evidence)))
+    return undecided(
         f"{' or '.join(names)} explain the traces equally well; missing are random sequences over ways + 2 lines of one set"
     )
-    return undetermined("policy", "", reason), ()
 
 
 def _uneven(given: Setting, filled: tuple[int, int], paged: bool) -> dict[str, Finding]:
