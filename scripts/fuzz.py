@@ -72,17 +72,17 @@ def matrix_target(path: Path) -> Callable[[bytes], None]:
     """Read a Matrix Market file, and hold what it gives against what a CSR matrix is."""
     import numpy as np
 
-    from clmembench.benchmarks.spmv import matrices
+    from clmembench.benchmarks.spmv import matrix_market
 
     def run(data: bytes) -> None:
         packed = data[:2] == b"\x1f\x8b"
         file = path.with_suffix(".mtx.gz" if packed else ".mtx")
         file.write_bytes(data)
         with contextlib.suppress(ValueError):
-            promised = matrices.outline(str(file))
+            promised = matrix_market.read_header(str(file))
             if max(promised.rows, promised.columns) > 1 << 20:
                 return  # whoever reads asks first whether it fits, as spmv does
-            a = matrices.read(str(file))
+            a = matrix_market.read_matrix(str(file))
             assert a.nonzeros <= promised.nonzeros, "more nonzeros than promised"
             assert np.isfinite(a.values).all(), "a value that is not finite"
             assert a.indptr[0] == 0 and a.indptr[-1] == a.nonzeros and (a.row_lengths >= 0).all(), "rows that are none"

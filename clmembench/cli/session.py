@@ -172,11 +172,13 @@ def header(info: DeviceInfo, selection: Selection, cards: Mapping[str, Card]) ->
 def _inputs(axes: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
     """The files among the values of axes, and hashes of them: of the same name there may be another tomorrow. Ends the command
     where one cannot be read."""
-    from clmembench.benchmarks.spmv import matrices
+    from clmembench.benchmarks.spmv import matrix_market
     from clmembench.results import content_hash
 
     try:
-        files = [value for values in axes.values() for value in values if isinstance(value, str) and matrices.is_file(value)]
+        files = [
+            value for values in axes.values() for value in values if isinstance(value, str) and matrix_market.is_file(value)
+        ]
         return {name: content_hash.of_file(Path(name)) for name in files}
     except ValueError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
