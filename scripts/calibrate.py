@@ -36,8 +36,8 @@ PROCESS_SPREADS = (0.0, 0.02, 0.1)  # standard deviation of the logarithm betwee
 SAMPLE_SPREAD = 0.02  # and within a process
 PLANTED_SLOWDOWNS = (1.05, 1.1, 1.2, 1.5, 2.0)
 
-# One small suite in four parts, a results file for each, since an axis has one meaning in a run. A search is replaced by its result,
-# so that a run measures and does not search; every point uses PROCESSES_PER_RUN fresh processes.
+# One small suite in four parts, a results file for each, since an axis has one meaning in a run. Results of searches are fixed
+# here, so that a run measures and does not search; every point uses PROCESSES_PER_RUN fresh processes.
 SUITES: Mapping[str, Mapping[str, str]] = {
     "cpu": {
         "memory": "-s quick -b pchase -b stream "
