@@ -9,14 +9,13 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from clmembench.benchmarks import axis, benchmark
+from clmembench.benchmarks import BANDWIDTH, axis, benchmark
 from clmembench.benchmarks.peers import cuda_timing
 from clmembench.benchmarks.peers.reference_blas import HOST_TIMED
 from clmembench.benchmarks.spmv import matrices, matrix_market
 from clmembench.benchmarks.spmv.matrices import Csr
-from clmembench.model import Array, Batch, Call, Device, DeviceError, DeviceInfo, Metric, Skip, Value, Work
+from clmembench.model import Array, Batch, Call, Device, DeviceError, DeviceInfo, Skip, Value, Work
 
-BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
 FORMAT = "csr"  # of both libraries
 
 
