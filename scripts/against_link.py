@@ -1,7 +1,9 @@
-"""Copies, launches and what hides behind a kernel: clmembench against torch, CuPy, clpeak and OpenCL in C, in turn, on one GPU.
+"""Compares copies, launches and overlap of clmembench with torch, CuPy, clpeak and OpenCL in C, interleaved, on one GPU.
 
-Prints a JSON object a round and, last, medians and ratios over the rounds. What is not there is left out.
-Usage: python scripts/against_link.py [rounds] [device] [launch.c as built]
+Prints a JSON object for each round and, at the end, medians and ratios over the rounds. Peers that are not installed are left
+out.
+Usage: python scripts/against_link.py [ROUNDS] [DEVICE] [LAUNCH]
+       LAUNCH is the program built from launch.c
 """
 
 from __future__ import annotations
@@ -18,26 +20,26 @@ from collections.abc import Callable
 from pathlib import Path
 
 NBYTES = 256 << 20
-COPIES = 8  # back to back, as transfer has them
-SMALL = (4, 1 << 10, 16 << 10, 64 << 10)
-Found = dict[str, float]
+COPIES = 8  # back to back, as in transfer
+SMALL_COPY_BYTES = (4, 1 << 10, 16 << 10, 64 << 10)
+Results = dict[str, float]
 
 
 def main(rounds: int, device: str, launch_c: str) -> None:
-    """Every peer and ours in every round."""
-    peers: dict[str, Callable[[], Found]] = {
-        "c": lambda: json.loads(said([launch_c])) if launch_c else {},
+    """Measures every peer and clmembench in every round."""
+    peers: dict[str, Callable[[], Results]] = {
+        "c": lambda: json.loads(output_of([launch_c])) if launch_c else {},
         "clpeak": clpeak,
         "torch": torch_copies,
         "cupy": cupy_small,
     }
-    every: list[Found] = []
+    every: list[Results] = []
     for number in range(rounds):
-        found: Found = {}
-        for name, values in {**peers, "ours": lambda first=number == 0: ours(device, first)}.items():
+        found: Results = {}
+        for name, values in {**peers, "ours": lambda first=number == 0: measure_clmembench(device, first)}.items():
             try:
                 found |= {f"{name} {k}": v for k, v in values().items()}
-            except Exception as error:  # whatever a peer lacks costs its figures alone
+            except Exception as error:  # a missing peer costs only its own figures
                 print(f"{name}: {type(error).__name__}: {str(error)[:300]}", flush=True)
         every.append(found)
         print(json.dumps({k: round(v, 3) for k, v in found.items()}), flush=True)
@@ -46,13 +48,13 @@ def main(rounds: int, device: str, launch_c: str) -> None:
         print(f"{key}: {statistics.median(values):.5g} ({min(values):.5g} to {max(values):.5g})")
 
 
-def said(command: list[str]) -> str:
-    """What a program prints."""
+def output_of(command: list[str]) -> str:
+    """The output of a program."""
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
 
 
-def ours(device: str, overlap: bool) -> Found:
-    """By the command line: a run of launches and large pinned copies, and one of small copies."""
+def measure_clmembench(device: str, overlap: bool) -> Results:
+    """Results of the command line: one run of launches and large pinned copies, and one of small copies."""
     more = ["-b", "transfer_overlap"] if overlap else []
     runs = [
         [
@@ -70,7 +72,7 @@ def ours(device: str, overlap: bool) -> Found:
         ],
         ["-b", "transfer_latency", "-a", "memory=pinned"],
     ]
-    found: Found = {}
+    found: Results = {}
     for axes in runs:
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "r.jsonl")
@@ -89,17 +91,18 @@ def ours(device: str, overlap: bool) -> Found:
     return found
 
 
-def clpeak() -> Found:
-    """Its dispatch (queued to start, by stamps) and round trip, in us."""
+def clpeak() -> Results:
+    """clpeak's dispatch (queue-to-start delay from event profiling) and round trip, in us."""
     path = shutil.which("clpeak")
     if path is None:
         return {}
-    text = said([path, "--opencl", "--kernel-launch-latency"])
+    text = output_of([path, "--opencl", "--kernel-launch-latency"])
     return {name: float(value) for name, value in re.findall(r"(dispatch|roundtrip)\s*:\s*([0-9.]+)", text)}
 
 
-def torch_copies() -> Found:
-    """GB/s of copies back to back by device events (by the host's clock, both ways at once), and what hides of one, in %."""
+def torch_copies() -> Results:
+    """GB/s of back-to-back copies by device events (by the host's clock for both directions at once), and the overlap of one in
+    %."""
     import torch
 
     there, back = (torch.empty(NBYTES, dtype=torch.uint8, device="cuda") for _ in range(2))
@@ -122,7 +125,7 @@ def torch_copies() -> Found:
             took.append(time.perf_counter_ns() - started)
         return statistics.median(took[1:])
 
-    found: Found = {}
+    found: Results = {}
     for way in ways:
         rates = []
         for _ in range(8):
@@ -159,12 +162,13 @@ def torch_copies() -> Found:
     return found
 
 
-def cupy_small() -> Found:
-    """us of one small pinned copy by the runtime's blocking copy, and of an empty kernel launched and waited for."""
+def cupy_small() -> Results:
+    """Time in us of one small pinned copy by the runtime's blocking copy, and of launching an empty kernel and waiting for
+    it."""
     import cupy
 
     runtime = cupy.cuda.runtime
-    here, there = cupy.cuda.alloc_pinned_memory(SMALL[-1]), cupy.cuda.alloc(SMALL[-1])
+    here, there = cupy.cuda.alloc_pinned_memory(SMALL_COPY_BYTES[-1]), cupy.cuda.alloc(SMALL_COPY_BYTES[-1])
     kernel = cupy.RawKernel('extern "C" __global__ void mark(unsigned *d) { if (threadIdx.x == 0) d[0] = 1; }', "mark")
     out, stream = cupy.zeros(1, cupy.uint32), cupy.cuda.get_current_stream()
 
@@ -176,8 +180,8 @@ def cupy_small() -> Found:
             took.append(time.perf_counter_ns() - started)
         return statistics.median(took) / 1e3
 
-    found: Found = {}
-    for n in SMALL:
+    found: Results = {}
+    for n in SMALL_COPY_BYTES:
         found[f"to_device {n}"] = us(lambda n=n: runtime.memcpy(there.ptr, here.ptr, n, runtime.memcpyHostToDevice))
         found[f"from_device {n}"] = us(lambda n=n: runtime.memcpy(here.ptr, there.ptr, n, runtime.memcpyDeviceToHost))
     found["launch and wait"] = us(lambda: (kernel((1,), (64,), (out,)), stream.synchronize()))

@@ -1,8 +1,8 @@
-"""copy, triad, dot and sum of clmembench against C and OpenMP compiled here (gcc -O3 -march=native), in turn, on the first CPU.
+"""Compares copy, triad, dot and sum of clmembench with C and OpenMP (gcc -O3 -march=native), interleaved, on the first CPU.
 
-Prints the bandwidths of every round, CPU time over wall time of ours, and the ratio of medians. The peer of a sum is the dot:
-both only read.
-Usage: python scripts/against_openmp.py [rounds]
+Prints the bandwidths of every round, CPU time over wall time of clmembench, and the ratio of medians. The peer of a sum is the
+dot product: both only read.
+Usage: python scripts/against_openmp.py [ROUNDS]
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from clmembench.plan.selection import FULL
 from clmembench.runtimes import runtime
 
 PEERS = ("copy", "triad", "dot")  # in the order of openmp_stream.c
-PORTABLE = {"order": "item", "nontemporal": 0, "width": 1, "work_group": 256}
-TUNED = {"order": "item", "nontemporal": 1, "width": 8, "work_group": 256}
-BLOCKS = {"order": "blocked", "nontemporal": 0, "width": 8, "work_group": 256}
+PORTABLE_CONFIGURATION = {"order": "item", "nontemporal": 0, "width": 1, "work_group": 256}
+TUNED_CONFIGURATION = {"order": "item", "nontemporal": 1, "width": 8, "work_group": 256}
+BLOCKED_CONFIGURATION = {"order": "blocked", "nontemporal": 0, "width": 8, "work_group": 256}
 
 
 @dataclass(frozen=True)
 class Case:
-    """One of ours: its name here, its benchmark and point but for the size, and the peer's operation."""
+    """One of our measurements: its name here, its benchmark and point except for the size, and the peer's operation."""
 
     name: str
     bench: str
@@ -45,17 +45,17 @@ class Case:
 
 
 CASES = (
-    Case("copy, portable", "stream", {"op": "copy", **PORTABLE}, "copy"),
-    Case("copy, non-temporal", "stream", {"op": "copy", **TUNED}, "copy"),
-    Case("triad, portable", "stream", {"op": "triad", **PORTABLE}, "triad"),
-    Case("triad, non-temporal", "stream", {"op": "triad", **TUNED}, "triad"),
-    Case("dot", "stream", {"op": "dot", **BLOCKS}, "dot"),
+    Case("copy, portable", "stream", {"op": "copy", **PORTABLE_CONFIGURATION}, "copy"),
+    Case("copy, non-temporal", "stream", {"op": "copy", **TUNED_CONFIGURATION}, "copy"),
+    Case("triad, portable", "stream", {"op": "triad", **PORTABLE_CONFIGURATION}, "triad"),
+    Case("triad, non-temporal", "stream", {"op": "triad", **TUNED_CONFIGURATION}, "triad"),
+    Case("dot", "stream", {"op": "dot", **BLOCKED_CONFIGURATION}, "dot"),
     Case("sum", "reduction", {"method": "loop", "groups_a_unit": 4, "width": 8, "work_group": 1}, "dot"),
 )
 
 
 def main(rounds: int) -> None:
-    """Alternate the peer and ours; each of ours is a fresh process, as the peer is."""
+    """Alternates the peer and clmembench; each of our measurements is a fresh process, as the peer is."""
     info = next(d for d in runtime("opencl").devices() if d.kind == "cpu")
     found = probed(Job("opencl", info))
     info = replace(info, features=found.features)

@@ -1,10 +1,10 @@
-"""How often intervals cover the truth, and how often runs of one device are called different: docs/calibration.md's figures.
+"""Measures how often intervals cover the truth and how often unchanged devices are called different: docs/calibration.md.
 
-python scripts/calibrate.py coverage                      # simulated processes and samples with known truth
-python scripts/calibrate.py measure FOLDER RUNS DEVICE cpu|gpu [SECONDS [PROCESSES [PART...]]]  # runs of one small suite
-python scripts/calibrate.py digest OUT.csv FOLDER...      # the medians of their processes; a folder is a device, all of a model
-python scripts/calibrate.py fit KIND-HOST.csv...          # what clmembench/analysis/noise.toml holds
-python scripts/calibrate.py pairs KIND-HOST.csv...        # verdicts on runs between which nothing changed, and the power
+Usage: python scripts/calibrate.py coverage                  # simulated processes and samples with known ground truth
+       python scripts/calibrate.py measure FOLDER RUNS DEVICE cpu|gpu [SECONDS [PROCESSES [PART...]]]  # runs of a small suite
+       python scripts/calibrate.py digest OUT.csv FOLDER...  # medians of the runs' processes; a folder is a device of one model
+       python scripts/calibrate.py fit KIND-HOST.csv...      # the contents of clmembench/analysis/noise.toml
+       python scripts/calibrate.py pairs KIND-HOST.csv...    # verdicts on runs between which nothing changed, and the power
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from clmembench.report import rows
 from clmembench.results import jsonl
 
 TRIALS = 2000
-PROCESSES = (0.0, 0.02, 0.1)  # standard deviation of the logarithm between processes
-SAMPLES = 0.02  # and within one
-PLANTED = (1.05, 1.1, 1.2, 1.5, 2.0)
+PROCESS_SPREADS = (0.0, 0.02, 0.1)  # standard deviation of the logarithm between processes
+SAMPLE_SPREAD = 0.02  # and within a process
+PLANTED_SLOWDOWNS = (1.05, 1.1, 1.2, 1.5, 2.0)
 
-# One small suite in four parts, a results file each, since an axis means one thing in one run. What a search would find is
-# named, so that a run measures and does not search; every point in PROCESSES_A_RUN fresh processes.
+# One small suite in four parts, a results file for each, since an axis has one meaning in a run. Results of searches are fixed
+# here, so that a run measures and does not search; every point uses PROCESSES_PER_RUN fresh processes.
 SUITES: Mapping[str, Mapping[str, str]] = {
     "cpu": {
         "memory": "-s quick -b pchase -b stream "
@@ -68,10 +68,10 @@ SUITES: Mapping[str, Mapping[str, str]] = {
         "-a set_bytes=[64KiB,16MiB] -a path=[plain,portable] -a unit_items=1024",
     },
 }
-PROCESSES_A_RUN = 6
+PROCESSES_PER_RUN = 6
 MIN_VARIANCE = 1e-9  # of a logarithm: a coarse clock may show none
-MIN_RUN_SHARE = 0.1  # of the variance between processes: what few runs do not show is not absent
-FREEDOMS = (0.5, 30.0)
+MIN_RUN_SHARE = 0.1  # of the variance between processes: few runs may not show it
+FREEDOM_RANGE = (0.5, 30.0)
 RUN_FREEDOM, DEVICE_FREEDOM = 4.0, 3.0
 HEAD = f"""# How much values differ where nothing was changed, made by scripts/calibrate.py fit from reports/calibration.
 # Standard deviations are of logarithms; docs/calibration.md says what they mean.
@@ -81,14 +81,14 @@ device_freedom = {DEVICE_FREEDOM}
 
 
 def coverage() -> None:
-    """Intervals of medians, differences and ratios over simulated runs whose truth is known."""
+    """Prints the coverage of intervals of medians, differences and ratios over simulated runs with known ground truth."""
     print("| spread between processes | processes | median | difference | ratio |\n|--:|--:|--:|--:|--:|")
-    for spread in PROCESSES:
+    for spread in PROCESS_SPREADS:
         for processes in (1, 3, 6, 12):
             rng = np.random.default_rng(2026)
             hits = Counter[str]()
             for trial in range(TRIALS):
-                first, second = (_simulated(rng, processes, spread, 100.0) for _ in range(2))
+                first, second = (_simulate(rng, processes, spread, 100.0) for _ in range(2))
                 pooled = stats.pool(first, seed=trial, rounds=400)
                 hits["median"] += pooled.low <= 100.0 <= pooled.high
                 ends = [(near, [300.0 / 100.0 * f for f in far]) for near, far in zip(first, second, strict=True)]
@@ -101,19 +101,19 @@ def coverage() -> None:
             print(f"| {spread:.0%} | {processes} | {shares} |", flush=True)
 
 
-def _simulated(rng: np.random.Generator, processes: int, spread: float, truth: float) -> list[list[float]]:
-    """Samples of each process: its own luck, noise, and now and then a disturbance, which only adds."""
+def _simulate(rng: np.random.Generator, processes: int, spread: float, truth: float) -> list[list[float]]:
+    """Samples of each process: a factor of its own, noise, and occasional disturbances, which only add time."""
     found = []
     for luck in np.exp(rng.normal(0.0, spread, processes)):
-        samples = truth * luck * np.exp(rng.normal(0.0, SAMPLES, 32))
+        samples = truth * luck * np.exp(rng.normal(0.0, SAMPLE_SPREAD, 32))
         samples[rng.random(32) < 0.05] *= 1.5
         found.append([float(s) for s in samples])
     return found
 
 
 def measure(folder: Path, runs: int, device: str, kind: str, seconds: float, processes: int, parts: Sequence[str]) -> None:
-    """That many runs of the suite of that kind of device, one after the other, none begun after so many seconds; parts that are
-    there already are kept."""
+    """Makes that many runs of the suite of that kind of device, one after the other; none starts after the given seconds.
+    Existing parts are kept."""
     folder.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     for index in range(runs):
@@ -147,8 +147,8 @@ FIELDS = (
 
 
 def digest(folders: Sequence[Path], output: Path) -> None:
-    """What is committed of calibration runs: a line a value and run, with the median of each process; a folder is a device.
-    Devices that the file has already are kept, unless they are among the folders."""
+    """Writes the part of calibration runs that is committed: one line for each value and run, with the median of each process;
+    a folder is a device. Devices that the file already has are kept, unless they are among the folders."""
     kept: list[dict[str, str]] = []
     if output.exists():
         with output.open(encoding="utf-8", newline="") as file:
@@ -159,7 +159,7 @@ def digest(folders: Sequence[Path], output: Path) -> None:
         table.writerows([row[name] for name in FIELDS] for row in kept)
         for folder in folders:
             for path in sorted(folder.glob("*-*.jsonl")):
-                run = _judged(path)
+                run = _judge(path)
                 kind = noise.kind_of(run.header.device, run.header.host)
                 for value in derive(run):
                     if value.status == "ok" and value.medians and min(value.medians) > 0:
@@ -170,7 +170,7 @@ def digest(folders: Sequence[Path], output: Path) -> None:
                         table.writerow((int(path.stem.rpartition("-")[2]), folder.name, kind, *plain, *times))
 
 
-def stored(path: Path) -> dict[tuple[str, int], list[Derived]]:
+def read_digest(path: Path) -> dict[tuple[str, int], list[Derived]]:
     """The values of a digest by device, named with its model (the digest's own name), and run."""
     found: dict[tuple[str, int], list[Derived]] = {}
     with path.open(encoding="utf-8", newline="") as file:
@@ -191,7 +191,7 @@ def stored(path: Path) -> dict[tuple[str, int], list[Derived]]:
 Runs = Mapping[tuple[str, int], Sequence[Derived]]
 
 
-def fitted(runs: Runs) -> dict[str, noise.Noise]:
+def fit_noise(runs: Runs) -> dict[str, noise.Noise]:
     """The noise of every class of one kind of device: of each benchmark and duration, of each duration, and of all."""
     points: dict[tuple[str, str, str], dict[tuple[str, int], Derived]] = {}
     for run, values in runs.items():
@@ -202,11 +202,12 @@ def fitted(runs: Runs) -> dict[str, noise.Noise]:
         value = next(iter(point.values()))
         for name in (f"{value.benchmark}/{noise.duration_of(value)}", f"*/{noise.duration_of(value)}", "*"):
             classes.setdefault(name, []).append(point)
-    return {name: found for name, of_class in sorted(classes.items()) if (found := _noise(of_class)) is not None}
+    return {name: found for name, of_class in sorted(classes.items()) if (found := _class_noise(of_class)) is not None}
 
 
-def _noise(points: Sequence[Mapping[tuple[str, int], Derived]]) -> noise.Noise | None:
-    """Of one class. The variances between processes are taken for draws round a common one (Smyth 2004, section 6.2)."""
+def _class_noise(points: Sequence[Mapping[tuple[str, int], Derived]]) -> noise.Noise | None:
+    """The noise of one class. Variances between processes are assumed to be drawn around a common one (Smyth 2004, section
+    6.2)."""
     variances, runs, devices = [], [], []
     for point in points:
         by_device: dict[str, list[list[float]]] = {}
@@ -220,32 +221,33 @@ def _noise(points: Sequence[Mapping[tuple[str, int], Derived]]) -> noise.Noise |
                 between = statistics.variance([statistics.median(logs) for logs in of_device])
                 within = statistics.mean(statistics.variance(logs) for logs in of_device)
                 runs.append((between - within * math.pi / 2 / len(of_device[0]), len(of_device) - 1))
-        of_model: dict[str, list[float]] = {}  # by model: what differs between models is no noise
+        of_model: dict[str, list[float]] = {}  # by model: a difference between models is not noise
         for device, of_device in by_device.items():
             middle = statistics.mean(statistics.median(logs) for logs in of_device)
             of_model.setdefault(device.partition(" ")[0], []).append(middle)
         devices += [statistics.variance(middles) for middles in of_model.values() if len(middles) > 1]
     if len(variances) < 2:
         return None
-    middle, freedom = _common(variances)
+    middle, freedom = _fit_variance(variances)
     weight = sum(n for _, n in runs)
     between = sum(variance * n for variance, n in runs) / weight if weight else middle
     run_sd = math.sqrt(max(between, MIN_RUN_SHARE * middle))
-    device_sd = _rounded(math.sqrt(statistics.mean(devices))) if devices else None
-    return noise.Noise(_rounded(math.sqrt(middle)), round(freedom, 1), _rounded(run_sd), device_sd)
+    device_sd = _round(math.sqrt(statistics.mean(devices))) if devices else None
+    return noise.Noise(_round(math.sqrt(middle)), round(freedom, 1), _round(run_sd), device_sd)
 
 
-def _rounded(deviation: float) -> float:
+def _round(deviation: float) -> float:
     return float(f"{deviation:.3g}")
 
 
-def _common(variances: Sequence[tuple[float, int]]) -> tuple[float, float]:
-    """The common variance and the degrees of freedom with which variances keep to it: Smyth's moments of their logarithms."""
+def _fit_variance(variances: Sequence[tuple[float, int]]) -> tuple[float, float]:
+    """The common variance, and the degrees of freedom with which variances scatter around it, from the moments of their
+    logarithms (Smyth)."""
     from scipy.special import digamma, polygamma
 
     logs = [math.log(v) - stats.mean_log_chi2(n) for v, n in variances]
     excess = statistics.variance(logs) - statistics.mean(float(polygamma(1, n / 2)) for _, n in variances)
-    low, high = FREEDOMS
+    low, high = FREEDOM_RANGE
     for _ in range(60):
         middle = math.sqrt(low * high)
         low, high = (middle, high) if float(polygamma(1, middle / 2)) > excess else (low, middle)
@@ -254,10 +256,10 @@ def _common(variances: Sequence[tuple[float, int]]) -> tuple[float, float]:
 
 
 def fit(paths: Sequence[Path]) -> None:
-    """Print noise.toml as the digests of several hosts give it."""
+    """Prints noise.toml, fitted to the digests of several hosts."""
     print(HEAD, end="")
     for kind, runs in _kinds(paths).items():
-        for name, entry in fitted(runs).items():
+        for name, entry in fit_noise(runs).items():
             print(f'\n[kinds.{kind}."{name}"]')
             for key in ("process_sd", "process_freedom", "run_sd", "device_sd"):
                 if (value := getattr(entry, key)) is not None:
@@ -265,22 +267,25 @@ def fit(paths: Sequence[Path]) -> None:
 
 
 def _kinds(paths: Sequence[Path]) -> dict[str, dict[tuple[str, int], list[Derived]]]:
-    """The stored runs by kind, which the name of a file begins with: kind-....csv."""
+    """The stored runs by kind of device, which is the start of a file's name: kind-....csv."""
     kinds: dict[str, dict[tuple[str, int], list[Derived]]] = {}
     for path in paths:
-        kinds.setdefault(path.stem.partition("-")[0], {}).update(stored(path))
+        kinds.setdefault(path.stem.partition("-")[0], {}).update(read_digest(path))
     return kinds
 
 
-# ---- what the fit is worth: pairs of runs between which nothing was changed, and with a change planted --------------------
+# ---- validation: pairs of runs between which nothing was changed, and pairs with a planted change ----------------------------
 
 
 def pairs(paths: Sequence[Path]) -> None:
-    """False alarms and power, host by host. Every two runs are judged with the noise that all others were fitted to."""
+    """Prints false alarms and power, host by host. Each pair of runs is judged with the noise that was fitted to all other
+    runs."""
     print("| host | processes a run | values | called different | rate | its 95% upper bound | same | undecided |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|")
     kinds = _kinds(paths)
-    hosts = {path.stem.partition("-")[2]: left_out(kinds[path.stem.partition("-")[0]], stored(path)) for path in paths}
+    hosts = {
+        path.stem.partition("-")[2]: leave_pairs_out(kinds[path.stem.partition("-")[0]], read_digest(path)) for path in paths
+    }
     for host, of_host in hosts.items():
         for count in (6, 3, 1):
             said = Counter(change.verdict for change in null_changes(of_host, count))
@@ -301,26 +306,27 @@ def pairs(paths: Sequence[Path]) -> None:
 Pair = tuple[noise.NoiseTable, str, Sequence[Derived], Sequence[Derived]]
 
 
-def left_out(kind: Runs, host: Runs, step: int = 1) -> list[Pair]:
-    """Every two runs of one device of a host (or every `step`-th pair), with the noise that all other runs of the kind give."""
+def leave_pairs_out(kind: Runs, host: Runs, step: int = 1) -> list[Pair]:
+    """Each pair of runs of one device of a host (or every `step`-th pair), with the noise that all other runs of the kind
+    give."""
     same = [(a, b) for a, b in combinations(sorted(host), 2) if a[0] == b[0]]
     found = []
     for pair in same[::step]:
-        others = fitted({key: values for key, values in kind.items() if key not in pair})
+        others = fit_noise({key: values for key, values in kind.items() if key not in pair})
         table = noise.NoiseTable({"cpu": others}, RUN_FREEDOM, DEVICE_FREEDOM)
         found.append((table, pair[0][0], host[pair[0]], host[pair[1]]))
     return found
 
 
 def null_changes(of_host: Sequence[Pair], processes: int) -> Iterator[compare.Change]:
-    """The changes between two runs each, between which nothing was changed."""
+    """The changes between two runs each between which nothing was changed."""
     for table, device, a, b in of_host:
         sides = [compare.Side([_first(v, processes) for v in values], "cpu", device) for values in (a, b)]
         yield from compare.compare_sides(sides[0], sides[1], _cards(a), compare.MARGIN, table).changes
 
 
 def _power(of_host: Sequence[Pair], processes: int) -> dict[str, float]:
-    """By benchmark and duration the smallest slowdown that is called where one value alone is compared."""
+    """The smallest slowdown, by benchmark and duration, that is detected where a single value is compared."""
     found: dict[str, list[float]] = {}
     for table, _, a, b in of_host:
         sides = [[_first(v, processes) for v in values] for values in (a, b)]
@@ -337,11 +343,11 @@ def _power(of_host: Sequence[Pair], processes: int) -> dict[str, float]:
 
 
 def _cards(values: Sequence[Derived]) -> dict[str, Card]:
-    """Enough of each benchmark's card to compare its values."""
+    """The part of each benchmark's card that comparing its values needs."""
     return {v.benchmark: Card(1, "calibration", "", "", ()) for v in values}
 
 
-def _judged(path: Path) -> Run:
+def _judge(path: Path) -> Run:
     run = jsonl.read(path)
     return judged_run(run, rows.sheet_of(run))
 
@@ -359,11 +365,14 @@ def _upper(wrong: int, total: int) -> float:
 
 
 def main(argv: Sequence[str]) -> None:
-    """What the first word says."""
+    """Runs the command that the first argument names."""
     if argv[:1] == ["coverage"]:
         coverage()
     elif argv[:1] == ["measure"] and len(argv) > 4:
-        seconds, processes = (float(argv[5]) if len(argv) > 5 else math.inf), int(argv[6]) if len(argv) > 6 else PROCESSES_A_RUN
+        seconds, processes = (
+            (float(argv[5]) if len(argv) > 5 else math.inf),
+            int(argv[6]) if len(argv) > 6 else PROCESSES_PER_RUN,
+        )
         measure(Path(argv[1]), int(argv[2]), argv[3], argv[4], seconds, processes, argv[7:])
     elif argv[:1] == ["digest"] and len(argv) > 2:
         digest([Path(name) for name in argv[2:]], Path(argv[1]))

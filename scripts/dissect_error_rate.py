@@ -1,10 +1,9 @@
-"""How often `topology` is right, wrong or silent about random simulated devices, as a table in Markdown.
+"""Measures how often `topology` is right, wrong or silent about random simulated devices; prints a Markdown table.
 
-python scripts/dissect_error_rate.py FIRST LAST [--processes N] [--wrong]
-
-The inquiry that is asked of a device is asked of the simulated ones of tests/hierarchies.py. Wrong is what trace_error_rate.py
-calls wrong; of a space beside global memory latencies alone are judged. An inquiry that fails or takes too long is counted and
-told, and its answers, there being none, are in no row.
+The devices are those of tests/hierarchies.py, with the same inquiry as for real devices. trace_error_rate.py defines wrong; of
+spaces other than global memory only latencies are judged. An inquiry that fails or takes too long is counted and listed, and is
+in no row.
+Usage: python scripts/dissect_error_rate.py FIRST LAST [--processes N] [--wrong]
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from clmembench.infer.hierarchy.dissect import Limits, dissect
 from clmembench.model import Answer, Probe
 from clmembench.plan.hierarchy import replayed
-from scripts.trace_error_rate import Row, outcomes, table, tried, true_cache, true_tlb
+from scripts.trace_error_rate import Row, outcomes, table, true_cache, true_tlb, try_seed
 from tests.hierarchies import random_hierarchy
 
-MOST_BYTES = 1 << 30
-BEYOND = 4  # times the last cache, before a flat end is called memory
+MAX_BYTES = 1 << 30
+MEMORY_SIZE_FACTOR = 4  # times the last cache: from there a flat end is called memory
 
 
-def judged(seed: int) -> tuple[list[Row], float, int]:
-    """The outcomes of one device, how long its inference and simulation took, and how many probes it asked."""
+def judge_device(seed: int) -> tuple[list[Row], float, int]:
+    """The outcomes of one device, the seconds of its inference and of its simulation, and the number of its probes."""
     machine = random_hierarchy(seed)
     path, asked = machine.paths["global"], 0
 
@@ -41,24 +40,28 @@ def judged(seed: int) -> tuple[list[Row], float, int]:
         return [machine.answer(probe) for probe in probes]
 
     began = time.perf_counter()
-    limits = Limits(MOST_BYTES, BEYOND * max(cache.size_bytes for cache in path.caches), frozenset(machine.paths), 64)
+    limits = Limits(
+        MAX_BYTES, MEMORY_SIZE_FACTOR * max(cache.size_bytes for cache in path.caches), frozenset(machine.paths), 64
+    )
     found = replayed(dissect(limits), answered)
     seconds = time.perf_counter() - began
     rows: list[Row] = []
     caches = [true_cache(cache, 0.0) for cache in path.caches]
     levels = [level for level in found.levels if level.name != "DRAM" and level.space.startswith("global")]
     for number, level in enumerate(levels):
-        rows += told(seed, "", level.findings, caches[number] if number < len(caches) else None, machine.ghz)
+        rows += judge_level(seed, "", level.findings, caches[number] if number < len(caches) else None, machine.ghz)
     for level in found.levels:
         if level.name == "DRAM":
-            rows += told(seed, "", level.findings, {"latency_cycles": path.memory_cycles}, machine.ghz)
+            rows += judge_level(seed, "", level.findings, {"latency_cycles": path.memory_cycles}, machine.ghz)
     for number, tlb in enumerate(found.tlb):
-        rows += told(seed, "TLB ", tlb.findings, true_tlb(path.tlbs[number]) if number < len(path.tlbs) else None, machine.ghz)
+        rows += judge_level(
+            seed, "TLB ", tlb.findings, true_tlb(path.tlbs[number]) if number < len(path.tlbs) else None, machine.ghz
+        )
     return rows, seconds, asked
 
 
-def told(seed: int, prefix: str, findings: Any, true: dict[str, Any] | None, ghz: float) -> list[Row]:
-    """The outcomes of one level's findings; what is told in ns alone is judged by its ns."""
+def judge_level(seed: int, prefix: str, findings: Any, true: dict[str, Any] | None, ghz: float) -> list[Row]:
+    """The outcomes of one level's findings; a finding in ns alone is judged by its ns."""
     named = {}
     for name, finding in findings.items():
         if name in ("latency_cycles", "penalty_cycles"):
@@ -73,7 +76,7 @@ def told(seed: int, prefix: str, findings: Any, true: dict[str, Any] | None, ghz
 
 
 def main() -> None:
-    """Judge the seeds that were asked for and print the table."""
+    """Judges the given seeds and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("first", type=int)
     parser.add_argument("last", type=int)
@@ -84,7 +87,7 @@ def main() -> None:
     longest, most, failed = 0.0, 0, 0
     seeds = range(given.first, given.last + 1)
     with multiprocessing.Pool(given.processes) as pool:
-        for seed, (answers, why) in zip(seeds, pool.imap(partial(tried, judged), seeds), strict=True):
+        for seed, (answers, why) in zip(seeds, pool.imap(partial(try_seed, judge_device), seeds), strict=True):
             if answers is None:
                 failed += 1
                 print(f"seed {seed}: {why}", file=sys.stderr, flush=True)

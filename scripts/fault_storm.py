@@ -1,8 +1,8 @@
-"""Many short runs of the command line, each with one fault at random; nothing finished may be lost, and nothing left behind.
+"""Makes many short runs of the command line, each with one random fault, and checks that nothing finished is lost or left over.
 
-Every run is a real `clmembench run` of a few points, with real child processes, on a device that fails when told to or on PoCL.
-Once harmed it goes on with --resume. Prints a table of faults; exit code 1 when a record was lost, a command did not end in
-time, said "Traceback", left a process, a lock or a temporary file, or ended in a code or a file that it should not.
+Every run is a real `clmembench run` of a few points, with real worker processes, on a device that fails on request or on PoCL.
+A harmed run is resumed by --resume. Prints a table of faults. The exit code is 1 when a record was lost, a command did not end
+in time, printed "Traceback", left a process, a lock or a temporary file, or ended with a wrong exit code or file.
 Usage: python scripts/fault_storm.py [--runs 500] [--pocl 60] [--seed 1] [--jobs 1] [--only N] [--fault TEXT]
 """
 
@@ -29,24 +29,24 @@ from scripts.storm_trial import COLUMNS, OK, Stage, Trial
 from tests.faulty import BAD_LAUNCH, mountable, tree
 
 FAULTS: Mapping[str, Callable[[Trial], None]] = {**RUN_FAULTS, **PROCESS_FAULTS}
-# what PoCL cannot be made to do, or has no part in
+# faults that PoCL cannot be made to have, or that do not concern it
 FAKE_ONLY = {"refusal", "device out of memory", "device lost", "deaf to TERM", "report or its worker killed"}
-RUNS_OF_A_REPORT = 14  # of more than 12, processes read them
+REPORT_RUNS = 14  # above 12 runs, processes read them
 
 
 def stages(folder: Path, pocl: bool) -> list[Stage]:
     """The stages of runs, each tried by a run without a fault."""
-    fake = _tried(Stage("fake", tree(folder / "fake"), "3s", 60.0, {}), folder)
-    made = [_reported(fake, folder)]
+    fake = _try_stage(Stage("fake", tree(folder / "fake"), "3s", 60.0, {}), folder)
+    made = [_report_stage(fake, folder)]
     if pocl:
         bad = tree(folder / "pocl", fake=False, kernels={"launch": BAD_LAUNCH})
         cache = folder / "cache"
         cache.mkdir()
-        made.append(_tried(Stage("PoCL", bad, "10s", 120.0, {"POCL_CACHE_DIR": str(cache)}), folder))
+        made.append(_try_stage(Stage("PoCL", bad, "10s", 120.0, {"POCL_CACHE_DIR": str(cache)}), folder))
     return made
 
 
-def _tried(stage: Stage, folder: Path) -> Stage:
+def _try_stage(stage: Stage, folder: Path) -> Stage:
     """The stage with the time and the bytes of a whole run, which is the folder's try-NAME-1."""
     whole_s = whole_bytes = 0.0
     for attempt in range(2):  # the first one compiles
@@ -60,15 +60,15 @@ def _tried(stage: Stage, folder: Path) -> Stage:
     return dataclasses.replace(stage, whole_s=whole_s, whole_bytes=int(whole_bytes))
 
 
-def _reported(stage: Stage, folder: Path) -> Stage:
-    """The stage with the runs for a report, copies of the one that was tried, and the time that the report takes."""
+def _report_stage(stage: Stage, folder: Path) -> Stage:
+    """The stage with the runs for a report, which are copies of the run that was tried, and the time of that report."""
     tried = folder / f"try-{stage.name}-1" / "r.jsonl"
     run_id = jsonl.read(tried).header.run_id
     runs = []
-    for number in range(RUNS_OF_A_REPORT):
+    for number in range(REPORT_RUNS):
         runs.append(folder / f"run-of-a-report-{number}.jsonl")
         runs[-1].write_text(tried.read_text().replace(run_id, f"RUN{number:023d}", 1))
-    trial = _plain_trial(dataclasses.replace(stage, report_s=stage.limit_s), folder / "try-report")  # which may take long
+    trial = _plain_trial(dataclasses.replace(stage, report_s=stage.limit_s), folder / "try-report")  # this may take long
     started = time.monotonic()
     with trial.ending(report_args(trial, runs), environment=report_environment(trial)) as command:
         pass
@@ -82,7 +82,7 @@ def _plain_trial(stage: Stage, folder: Path) -> Trial:
 
 
 def trial_of(number: int, seed: int, stage: Stage, folder: Path, faults: list[str]) -> tuple[str, Trial]:
-    """One trial, the same for the same seed and number but for the moments that the host's load shifts."""
+    """One trial, determined by seed and number but for the moments, which the host's load shifts."""
     rng = random.Random(f"{seed}/{number}")  # noqa: S311
     fault = rng.choice([name for name in faults if stage.name == "fake" or name not in FAKE_ONLY])
     groups = rng.sample([1, 2, 4, 6, 8, 9, 10], rng.randint(2, 4))
@@ -90,7 +90,7 @@ def trial_of(number: int, seed: int, stage: Stage, folder: Path, faults: list[st
     try:
         FAULTS[fault](trial)
         trial.finish()
-    except Exception as error:  # a fault of the storm's own is one, too
+    except Exception as error:  # a defect of the storm itself is one, too
         trial.found["other"].append(f"{type(error).__name__}: {error}")
     if not trial.found:
         shutil.rmtree(trial.folder)
@@ -98,7 +98,7 @@ def trial_of(number: int, seed: int, stage: Stage, folder: Path, faults: list[st
 
 
 def table(done: list[tuple[str, Trial]]) -> str:
-    """A line a fault, and one for all of them."""
+    """One line for each fault, and one for all of them."""
     lines = ["| fault | runs | of them on PoCL | exit codes | " + " | ".join(COLUMNS) + " |", "|---|--:|--:|---|" + "--:|" * 6]
     for name in [*FAULTS, "all"]:
         trials = [trial for fault, trial in done if name in (fault, "all")]
@@ -113,7 +113,7 @@ def table(done: list[tuple[str, Trial]]) -> str:
 
 
 def main() -> int:
-    """Run the storm; 1 where anything was found."""
+    """Runs the storm; returns 1 where a defect was found."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=int, default=500)
     parser.add_argument("--pocl", type=int, default=60, help="how many of the runs are on PoCL")

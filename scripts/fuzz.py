@@ -1,10 +1,10 @@
-"""Fuzzing with atheris: the results reader and all that is made of a run, the Matrix Market reader, values of the command line.
+"""Fuzzes the results reader and everything derived from a run, the Matrix Market reader, and values of the command line.
 
-    pip install atheris
-    python scripts/fuzz.py results --seconds 180
-
-An exception other than the one that the function promises, a death of the process, 20 s for one input or 2 GiB of memory is a
-finding: its input is kept, and the exit code is 1. libFuzzer ends at the first; it is started again until the time has passed.
+Findings are an exception other than those that the function documents, a crash, 20 s for one input, and 2 GiB of memory. The
+input of a finding is kept, and the exit code is 1. libFuzzer ends at its first finding; it is restarted until the time has
+passed.
+Usage: pip install atheris
+       python scripts/fuzz.py results --seconds 180
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ VALUES = ("op=[triad,copy]", "array_bytes=64MiB", "array_bytes=['4 KiB',1.5GB]",
 
 
 def results_target(path: Path) -> Callable[[bytes], None]:
-    """Read a run, derive from it, and show it in every form of text."""
+    """Reads a run, derives values from it, and renders it in every text format."""
     from clmembench.report import render, rows, terminal
     from clmembench.report.section import table as alone
     from clmembench.resources import sheet_paths
     from clmembench.results import jsonl
     from clmembench.specs import sheets as specs
 
-    sheets = [specs.load(sheet) for sheet in sheet_paths()]  # once: they are not what is fuzzed
+    sheets = [specs.load(sheet) for sheet in sheet_paths()]  # once: sheets are not fuzzed
 
     def run(data: bytes) -> None:
         path.write_bytes(data)
@@ -72,20 +72,20 @@ def results_target(path: Path) -> Callable[[bytes], None]:
 
 
 def matrix_target(path: Path) -> Callable[[bytes], None]:
-    """Read a Matrix Market file, and hold what it gives against what a CSR matrix is."""
+    """Reads a Matrix Market file, and checks that the result is a valid CSR matrix."""
     import numpy as np
 
-    from clmembench.benchmarks.spmv import matrices
+    from clmembench.benchmarks.spmv import matrix_market
 
     def run(data: bytes) -> None:
         packed = data[:2] == b"\x1f\x8b"
         file = path.with_suffix(".mtx.gz" if packed else ".mtx")
         file.write_bytes(data)
         with contextlib.suppress(ValueError):
-            promised = matrices.outline(str(file))
+            promised = matrix_market.read_header(str(file))
             if max(promised.rows, promised.columns) > 1 << 20:
-                return  # whoever reads asks first whether it fits, as spmv does
-            a = matrices.read(str(file))
+                return  # callers check first whether it fits, as spmv does
+            a = matrix_market.read_matrix(str(file))
             assert a.nonzeros <= promised.nonzeros, "more nonzeros than promised"
             assert np.isfinite(a.values).all(), "a value that is not finite"
             assert a.indptr[0] == 0 and a.indptr[-1] == a.nonzeros and (a.row_lengths >= 0).all(), "rows that are none"
@@ -95,7 +95,7 @@ def matrix_target(path: Path) -> Callable[[bytes], None]:
 
 
 def axes_target(_: Path) -> Callable[[bytes], None]:
-    """Values of axes, sizes and durations, as a user writes them."""
+    """Parses values of axes, sizes and durations as a user writes them."""
     from clmembench import units
     from clmembench.cli.options import axes_of
 
@@ -112,7 +112,7 @@ TARGETS = {"results": results_target, "matrix": matrix_target, "axes": axes_targ
 
 
 def seeds(target: str) -> list[bytes]:
-    """Small real inputs to begin with."""
+    """Small real inputs from which fuzzing starts."""
     if target == "axes":
         return [value.encode() for value in VALUES]
     if target == "matrix":
@@ -125,7 +125,8 @@ def seeds(target: str) -> list[bytes]:
 
 
 def other_json(data: bytes, most: int, seed: int) -> bytes:
-    """Some value of one line replaced by another of it, or by an extreme one: bytes alone seldom give JSON again."""
+    """A mutated line: one value is replaced by another of the line, or by an extreme one, since mutated bytes seldom remain
+    JSON."""
     import atheris
 
     rng, lines = random.Random(seed), data.splitlines(keepends=True)  # noqa: S311 - no secret
@@ -146,27 +147,27 @@ def other_json(data: bytes, most: int, seed: int) -> bytes:
 
 
 def _places(value: Any) -> Any:
-    """(container, key) of everything within a JSON value."""
+    """(container, key) of every element within a JSON value."""
     for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
         yield value, key
         yield from _places(value[key])
 
 
 def child(target: str, folder: Path, options: list[str]) -> None:
-    """Fuzz in this process, which libFuzzer ends."""
+    """Fuzzes in this process, which libFuzzer ends."""
     import atheris
 
     with atheris.instrument_imports(include=["clmembench"]):
         run = TARGETS[target](folder / "input.jsonl")
         for seed in seeds(target):
-            run(seed)  # which imports what is imported late
+            run(seed)  # it imports the modules that are imported late
     mutator = {"custom_mutator": other_json} if target == "results" else {}
     atheris.Setup([sys.argv[0], *options, str(folder / "corpus")], run, **mutator)
     atheris.Fuzz()
 
 
 def main() -> int:
-    """Start libFuzzer in children until the time has passed, and say what was reached."""
+    """Starts libFuzzer in child processes until the time has passed, and prints the coverage that was reached."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("target", choices=TARGETS)
     parser.add_argument("--seconds", type=int, default=60)

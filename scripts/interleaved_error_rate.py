@@ -1,6 +1,6 @@
-"""How often an interleaved A/B run errs, and what it finds, on made-up hosts whose truth is known: docs/calibration.md's table.
+"""Measures the error rates of an interleaved A/B run on simulated hosts with known ground truth: docs/calibration.md's table.
 
-python scripts/interleaved_error_rate.py [RUNS]
+Usage: python scripts/interleaved_error_rate.py [RUNS]
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SLOWDOWNS = (1.0, 1.05, 1.1, 1.2, 1.5)
 
 
 def main(runs: int) -> None:
-    """A line for each host and slowdown: the shares of verdicts and the median number of rounds."""
+    """Prints a line for each host and slowdown: the shares of verdicts and the median number of rounds."""
     print("| host | B is slower by | faster | slower | same | undecided | rounds |\n|---|--:|--:|--:|--:|--:|--:|")
     for host in HOSTS:
         for slowdown in SLOWDOWNS:

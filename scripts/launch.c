@@ -1,4 +1,4 @@
-// What launching a kernel and copying a few bytes cost by OpenCL in C: as launch.py and transfer.py do it, without Python.
+// Measures the cost of kernel launches and small copies with OpenCL in C: as in launch.py and transfer.py, without Python.
 // Build and run: cc -O2 -o launch launch.c -ldl && ./launch [platform] [library]; prints a JSON object of medians in ns.
 #define CL_TARGET_OPENCL_VERSION 120
 #define _GNU_SOURCE

@@ -1,5 +1,7 @@
-// The peer: copy, triad and dot of STREAM in C with OpenMP. Prints the number of threads and the median bandwidths in GB/s of `times`
-// passes over arrays of n doubles. The sum of dot may be taken in any order (simd): else it waits for each addition.
+// Measures copy, triad and dot of STREAM in C with OpenMP, the peer of against_openmp.py. Prints the number of threads and the median
+// bandwidths in GB/s of `times` passes over arrays of n doubles. The sum of dot may be taken in any order (simd): otherwise each
+// addition waits for the one before it.
+// Build and run: gcc -O3 -march=native -fopenmp -o openmp_stream openmp_stream.c && ./openmp_stream N TIMES
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>

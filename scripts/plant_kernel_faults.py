@@ -1,11 +1,11 @@
-"""Plants one fault at a time in a copy of the kernels and prints which check finds it, as a Markdown table.
+"""Plants one fault at a time in a copy of the kernels and prints the check that finds it, as a Markdown table.
 
-The faults are the removal of each barrier and of each memory fence in cl_kernels/, and those listed in kernel_faults.toml,
-which also says what checks a kernel file: benchmarks whose points run it under Oclgrind, and tests that run it on PoCL. Each
-check has to pass with the kernels as they are. The working tree is not changed: package, kernels and tests are copied.
-Exit code 1 when a fault is not found and no reason is given there, or is found although one is.
+The faults are the removal of each barrier and of each memory fence in cl_kernels/, and those in kernel_faults.toml, which also
+lists the checks of each kernel file: benchmarks whose points run it under Oclgrind, and tests that run it on PoCL. Each check
+must pass with the unchanged kernels. The working tree is not changed: package, kernels and tests are copied. The exit code is 1
+when a fault is not found and the list gives no reason, or when a fault is found although it does.
 Usage: python scripts/plant_kernel_faults.py [FILE ...] [--only TEXT] [--checks oclgrind pocl] [--table FILE]
-       FILE is the name of a kernel file without .cl; --only takes the faults with TEXT in their description
+       FILE is the name of a kernel file without .cl; --only selects the faults with TEXT in their description
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from tests.faulty import ROOT, tree
 from tests.oclgrind import EVERY, environment
 from tests.test_oclgrind import Outcome, problems
 
-LIST = Path(__file__).with_name("kernel_faults.toml")
-REMOVED = {"barrier": r"\bbarrier\([^)]*\);?", "fence": r"\b(?:read_|write_)?mem_fence\([^)]*\);?"}
-LIMIT_S = 900.0  # of a check: several times what the slowest takes without a fault
-PYTEST_FAILED = 1  # its exit code where tests ran and some failed; others mean that they could not run
+FAULT_LIST = Path(__file__).with_name("kernel_faults.toml")
+REMOVAL_PATTERNS = {"barrier": r"\bbarrier\([^)]*\);?", "fence": r"\b(?:read_|write_)?mem_fence\([^)]*\);?"}
+CHECK_LIMIT_S = 900.0  # several times the slowest check without a fault
+PYTEST_FAILED = 1  # pytest's exit code where some tests failed; others mean that tests could not run
 NOT_FOUND = "NOT FOUND"
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """The text of a kernel file with one fault in it, the line where it is, and why no check can find it, if none can."""
+    """The text of a kernel file with one fault, the fault's line, and the reason why no check can find it, if there is one."""
 
     file: str
     line: int
@@ -52,12 +52,12 @@ class Fault:
 
 
 class BrokenCheck(Exception):
-    """A check that fails without a fault, or a fault that does not compile: what it would say is worth nothing."""
+    """A check that fails without a fault, or a fault that does not compile: its result would mean nothing."""
 
 
 def removals(file: str, text: str, reasons: Mapping[str, str]) -> Iterator[Fault]:
     """A fault for each barrier and each fence of a kernel file; `reasons` by kind and number, as in "barrier 1"."""
-    for kind, pattern in REMOVED.items():
+    for kind, pattern in REMOVAL_PATTERNS.items():
         found = [m for m in re.finditer(pattern, text) if "//" not in text[text.rfind("\n", 0, m.start()) + 1 : m.start()]]
         for number, match in enumerate(found, 1):
             kept = text[: match.start()] + (";" if match[0].endswith(";") else "") + text[match.end() :]
@@ -66,12 +66,15 @@ def removals(file: str, text: str, reasons: Mapping[str, str]) -> Iterator[Fault
 
 
 def edits(file: str, text: str, listed: Sequence[Mapping[str, str]]) -> Iterator[Fault]:
-    """The faults that are listed for a kernel file. Raises ValueError where the text that one replaces is not there once."""
+    """The listed faults of a kernel file. Raises ValueError where the text that a fault replaces does not occur exactly
+    once."""
     for fault in listed:
         if fault["file"] != file:
             continue
         if text.count(fault["old"]) != 1:
-            raise ValueError(f"{file}.cl has {text.count(fault['old'])} times {fault['old']!r}, not once: mend {LIST.name}")
+            raise ValueError(
+                f"{file}.cl has {text.count(fault['old'])} times {fault['old']!r}, not once: mend {FAULT_LIST.name}"
+            )
         line = text[: text.index(fault["old"])].count("\n") + 1
         name = f"{fault['kind']}: `{' '.join(fault['old'].split())}`"
         yield Fault(file, line, name, text.replace(fault["old"], fault["new"]), fault.get("reason", ""))
@@ -88,22 +91,22 @@ def faults(kernels: Path, listed: Mapping[str, Any]) -> list[Fault]:
 
 
 def run(command: Sequence[str], folder: Path, given: Mapping[str, str]) -> subprocess.Popen[str]:
-    """A process in the copy, which finds the copy's modules before all others."""
+    """A process in the copied tree, which imports the tree's modules before all others."""
     env = {**given, "PYTHONPATH": str(folder), "PYOPENCL_NO_CACHE": "1"}
     pipe = subprocess.PIPE
     return subprocess.Popen(command, cwd=folder, env=env, stdout=pipe, stderr=subprocess.STDOUT, text=True)
 
 
-def by_oclgrind(check: str, folder: Path) -> str:
-    """The first thing that Oclgrind or the check of a point finds, and nothing where all points are clean. `check` is a
-    benchmark, or "benchmark: kind" for its points on one kind of device."""
+def check_by_oclgrind(check: str, folder: Path) -> str:
+    """The first finding of Oclgrind or of a point's check; empty where all points are clean. `check` is a benchmark, or
+    "benchmark: kind" for its points on one kind of device."""
     benchmark, _, kind = check.partition(": ")
     log = folder / "oclgrind.log"
     log.unlink(missing_ok=True)
     command = [sys.executable, "-m", "tests.oclgrind", benchmark, kind, EVERY]
     process, points, said = run(command, folder, environment(log)), 0, []
     assert process.stdout is not None
-    alarm = threading.Timer(LIMIT_S, process.kill)
+    alarm = threading.Timer(CHECK_LIMIT_S, process.kill)
     alarm.start()
     try:
         for line in process.stdout:
@@ -126,16 +129,16 @@ def by_oclgrind(check: str, folder: Path) -> str:
     return ""
 
 
-def by_pocl(tests: str, folder: Path) -> str:
-    """The first test that fails, and nothing where all pass. Raises BrokenCheck where they cannot run."""
+def check_by_pocl(tests: str, folder: Path) -> str:
+    """The first test that fails; empty where all pass. Raises BrokenCheck where they cannot run."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *shlex.split(tests)]
     process = run(command, folder, os.environ)
     try:
-        output, _ = process.communicate(timeout=LIMIT_S)
+        output, _ = process.communicate(timeout=CHECK_LIMIT_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
-        return f"{tests}: no end within {LIMIT_S:.0f} s"
+        return f"{tests}: no end within {CHECK_LIMIT_S:.0f} s"
     if process.returncode == 0:
         return ""
     failed = re.search(r"^(?:FAILED|ERROR) tests/(\w+)\.py::(\w+)", output, re.MULTILINE)
@@ -148,11 +151,11 @@ def by_pocl(tests: str, folder: Path) -> str:
     raise BrokenCheck(f"{tests}: exit code {process.returncode}\n{output[-2000:]}")
 
 
-CHECKS = {"oclgrind": by_oclgrind, "pocl": by_pocl}
+CHECKS = {"oclgrind": check_by_oclgrind, "pocl": check_by_pocl}
 
 
-def finding(kind: str, wanted: Sequence[str], folder: Path) -> str:
-    """What the first of the checks of one kind finds that finds anything."""
+def first_finding(kind: str, wanted: Sequence[str], folder: Path) -> str:
+    """The first finding among the checks of one kind."""
     return next((found for check in wanted if (found := CHECKS[kind](check, folder))), "")
 
 
@@ -167,7 +170,7 @@ def table(rows: Sequence[tuple[Fault, Mapping[str, str]]], kinds: Sequence[str])
 
 
 def copy(folder: Path) -> Path:
-    """The package, its kernels and its tests, which then run from there."""
+    """Copies the package, its kernels and its tests into a folder, from which they then run."""
     tree(folder, fake=False)
     shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md"):
@@ -176,7 +179,7 @@ def copy(folder: Path) -> Path:
 
 
 def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line's."""
+    """The options of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("files", nargs="*", help="kernel files without .cl; all when none is named")
     parser.add_argument("--only", default="", help="faults with this text in their description")
@@ -186,8 +189,8 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> int:
-    """Plant the faults one by one; the exit code."""
-    given, listed = options(), tomllib.loads(LIST.read_text(encoding="utf-8"))
+    """Plants the faults one by one; returns the exit code."""
+    given, listed = options(), tomllib.loads(FAULT_LIST.read_text(encoding="utf-8"))
     planted = [f for f in faults(ROOT / "cl_kernels", listed) if f.file in (given.files or [f.file]) and given.only in f.name]
     rows: list[tuple[Fault, Mapping[str, str]]] = []
     clean: dict[tuple[str, ...], str] = {}
@@ -204,7 +207,7 @@ def main() -> int:
             path = folder / "cl_kernels" / f"{fault.file}.cl"
             kept = path.read_text(encoding="utf-8")
             path.write_text(fault.text, encoding="utf-8")
-            found = {kind: finding(kind, checks[kind], folder) for kind in given.checks if checks[kind]}
+            found = {kind: first_finding(kind, checks[kind], folder) for kind in given.checks if checks[kind]}
             path.write_text(kept, encoding="utf-8")
             rows.append((fault, found))
             print(f"{fault.file}.cl:{fault.line} {fault.name}: {found} ({time.monotonic() - started:.0f} s)", file=sys.stderr)

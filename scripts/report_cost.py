@@ -1,11 +1,10 @@
-"""What a report over many runs costs: makes copies of stored runs, reports on them, and prints time, memory and size.
+"""Measures the cost of a report over many runs: copies stored runs, reports on them, and prints time, memory and size.
 
-    python scripts/report_cost.py [--runs 1000] [--records N] [--form html] [--again] [RUN...]
-
-With `--again` the report is made twice, and the second time from the digests that the first has kept beside the runs.
-Copies have run ids and starting times of their own, and times that differ by some per cent from run to run as machines do; one
-in a hundred is slower by a third. `--records N` keeps that many records of each, as short suites have. Peak memory
-is the greatest sum of the resident sets of the process and its workers, looked at every 50 ms (pages they share count in each).
+Copies have their own run ids and start times, and times that differ by some per cent between runs, as on real machines; one in
+a hundred is slower by a third. With `--records N` each keeps N records, like a short suite. With `--again` the report is made
+twice, the second time from the digests that the first has stored beside the runs. Peak memory is the largest sum of the
+resident sets of the process and its workers, read every 50 ms (shared pages count for each).
+Usage: python scripts/report_cost.py [--runs 1000] [--records N] [--form html] [--again] [RUN...]
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 STORED = sorted((Path(__file__).parent.parent / "reports").glob("*.jsonl"))
-TIMES = ("host_ns", "device_ns", "queue_ns", "cpu_ns")
+TIME_FIELDS = ("host_ns", "device_ns", "queue_ns", "cpu_ns")
 
 
 def main() -> None:
-    """Make the runs, report on them, and say what that cost."""
+    """Makes the runs, reports on them, and prints the cost."""
     options = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     options.add_argument("stored", nargs="*", type=Path, default=STORED, help="runs to copy; those in reports/ if not given")
     options.add_argument("--runs", type=int, default=1000)
@@ -38,13 +37,13 @@ def main() -> None:
     chosen = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         begun = time.monotonic()
-        paths = list(copies(chosen.stored, Path(folder), chosen.runs, chosen.records))
+        paths = list(make_copies(chosen.stored, Path(folder), chosen.runs, chosen.records))
         total = sum(path.stat().st_size for path in paths)
         print(f"made {len(paths)} runs of {total / 1e6:,.0f} MB in {time.monotonic() - begun:.1f} s")
         report = Path(folder) / f"report.{chosen.form}"
         for what in ("report", "again") if chosen.again else ("report",):
             used = _cpu_s()
-            seconds, peak_kib, code = watched(
+            seconds, peak_kib, code = run_watched(
                 [
                     "report",
                     *map(str, paths),
@@ -63,43 +62,43 @@ def main() -> None:
 
 
 def _cpu_s() -> float:
-    """CPU seconds of the children that have ended, and of theirs."""
+    """CPU seconds of the child processes that have ended, and of their children."""
     used = os.times()
     return used.children_user + used.children_system
 
 
-def copies(stored: list[Path], folder: Path, count: int, records: int | None) -> Iterator[Path]:
-    """So many files, the stored runs in turn, each at a speed of its own."""
+def make_copies(stored: list[Path], folder: Path, count: int, records: int | None) -> Iterator[Path]:
+    """That many files: copies of the stored runs in rotation, each with a speed of its own."""
     lines = [path.read_text(encoding="utf-8").splitlines() for path in stored]
-    parsed = [(json.loads(first), [json.loads(line) for line in _thinned(rest, records)]) for first, *rest in lines]
+    parsed = [(json.loads(first), [json.loads(line) for line in _thin_record(rest, records)]) for first, *rest in lines]
     for number in range(count):
         header, found = parsed[number % len(parsed)]
         rng = random.Random(number)  # noqa: S311 - of a test's runs
         speed = rng.gauss(1.0, 0.02) * (1.33 if number % 100 == 77 else 1.0)
         head = {**header, "run_id": f"RUN{number:023d}", "started": f"2026-01-{1 + number % 28:02d}T00:00:00+00:00"}
         path = folder / f"{number:04d}.jsonl"
-        slower = [json.dumps(_slowed(record, speed), separators=(",", ":")) for record in found]
+        slower = [json.dumps(_slow_record(record, speed), separators=(",", ":")) for record in found]
         path.write_text("\n".join([json.dumps(head), *slower, ""]), encoding="utf-8")
         yield path
 
 
-def _thinned(lines: list[str], records: int | None) -> list[str]:
+def _thin_record(lines: list[str], records: int | None) -> list[str]:
     if records is None or len(lines) <= records:
         return lines
     return [lines[i * len(lines) // records] for i in range(records)]
 
 
-def _slowed(record: dict[str, Any], speed: float) -> dict[str, Any]:
-    """The record with every time that many times as long."""
+def _slow_record(record: dict[str, Any], speed: float) -> dict[str, Any]:
+    """The record with all times multiplied by a factor."""
     series = [
-        {k: [round(t * speed) for t in v] if k in TIMES and v is not None else v for k, v in one.items()}
+        {k: [round(t * speed) for t in v] if k in TIME_FIELDS and v is not None else v for k, v in one.items()}
         for one in record["series"]
     ]
     return {**record, "series": series}
 
 
-def watched(arguments: list[str]) -> tuple[float, int, int]:
-    """Seconds, the most KiB that the command and its children had resident, and its exit code."""
+def run_watched(arguments: list[str]) -> tuple[float, int, int]:
+    """Seconds, the peak resident KiB of the command and its children, and its exit code."""
     begun, peak = time.monotonic(), 0
     process = subprocess.Popen([sys.executable, "-P", "-m", "clmembench", *arguments])
     while process.poll() is None:

@@ -1,4 +1,7 @@
-"""The faults of the storm that harm one run: its processes, its device, its file, its surroundings."""
+"""Faults of the storm that harm one run: its processes, its device, its file, its surroundings.
+
+Part of fault_storm.py: python scripts/fault_storm.py --fault TEXT
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ def _parent_terminated(trial: Trial) -> None:
 
 
 def _ctrl_c(trial: Trial) -> None:
-    _signalled(trial, lambda c: c.interrupt(), INTERRUPTED, -signal.SIGINT)  # what Python is before it looks for signals
+    _signalled(trial, lambda c: c.interrupt(), INTERRUPTED, -signal.SIGINT)  # the state of Python before it handles signals
 
 
 def _ctrl_c_in_a_hang(trial: Trial) -> None:
@@ -49,13 +52,13 @@ def _ctrl_c_in_a_hang(trial: Trial) -> None:
     with trial.running(environment=environment) as command:
         trial.moment()
         within(20, lambda: trial.file.exists() or command.process.poll() is not None)
-        time.sleep(trial.rng.uniform(0.5, 1.5))  # for its first child to start, whose first kernel is the endless one
+        time.sleep(trial.rng.uniform(0.5, 1.5))  # until its first child starts, whose first kernel is the endless one
         command.interrupt()
     trial.harmed(command, INTERRUPTED, FAILED)
 
 
 def _bad_kernel(kind: str, groups: int) -> Callable[[Trial], None]:
-    """A kernel fault of the fake device, or of PoCL where launches of that many groups have one."""
+    """Plants a kernel fault of the fake device, or of PoCL where launches of that many groups have one."""
 
     def fault(trial: Trial) -> None:
         if trial.stage.on_pocl:
@@ -77,12 +80,12 @@ def _file_torn(trial: Trial) -> None:
 def _disk_full(trial: Trial) -> None:
     most = trial.rng.randrange(trial.stage.whole_bytes)
     with trial.running() as command:
-        if trial.stage.on_pocl:  # which without space for its cache cannot be used at all: let it compile first
+        if trial.stage.on_pocl:  # without space for its cache PoCL cannot be used at all: it compiles first
             within(60, lambda: whole_lines(trial.file).count(b"\n") > 1 or command.process.poll() is not None)
             most = max(most, len(whole_lines(trial.file)))
         if command.process.poll() is None:
             resource.prlimit(command.process.pid, resource.RLIMIT_FSIZE, (most, most))
-    # its cache meets the limit too, and then a kernel may not be compiled
+    # its cache reaches the limit too, and then a kernel may not be compiled
     trial.harmed(command, OK, INTERNAL, NO_DEVICE, *((FAILED,) if trial.stage.on_pocl else ()))
 
 

@@ -1,4 +1,7 @@
-"""The faults of the storm that concern several processes: reference programs, two jobs, stops, a report's workers."""
+"""Faults of the storm that concern several processes: peer programs, two jobs, stops, a report's workers.
+
+Part of fault_storm.py: python scripts/fault_storm.py --fault TEXT
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from clmembench.results import jsonl
-from scripts.storm_trial import FAILED, GONE_S, INTERNAL, NO_DEVICE, OK, USAGE, Trial
+from scripts.storm_trial import EXIT_LIMIT_S, FAILED, INTERNAL, NO_DEVICE, OK, USAGE, Trial
 from tests.faulty import Command, kill, within
 
-# clpeak as a script that is deaf to TERM, leaves another process running, and ends after some tenths of a second
+# a clpeak script that ignores TERM, leaves another process running, and ends after some tenths of a second
 PROGRAM = """#!/bin/sh
 trap "" TERM
 (while :; do sleep 0.1; done) &
@@ -23,13 +26,13 @@ for tenth in $(seq {tenths}); do sleep 0.1; done
 """
 ENDLESS = 6000  # tenths of a second
 REFUSALS = "is in use by another run|is being written by another run|exists: choose another|is no results file|cannot read"
-SLOW, SLOW_POINT_S = {"FAULTY_DEVICE": "slow:0"}, 0.6  # so that a run or its child is stopped within a point
-GRACES_S = 6.0  # that a child has until it is killed: for the end of its input, for TERM, for KILL
-SLACK_S = 15.0  # of a busy host
+SLOW, SLOW_POINT_S = {"FAULTY_DEVICE": "slow:0"}, 0.6  # a run or its worker process is stopped within a point
+GRACE_PERIODS_S = 6.0  # until a worker process is killed: for the end of its input, for TERM, for KILL
+SLACK_S = 15.0  # for a busy host
 WORKER_ENDED = "clmembench: a process that read the runs was ended from outside"
 
 
-# ---- reference programs ---------------------------------------------------------------------------------------------
+# ---- peer programs --------------------------------------------------------------------------------------------------
 
 
 def _reference_orphan(trial: Trial) -> None:
@@ -51,7 +54,7 @@ def _reference_orphan(trial: Trial) -> None:
 
 
 def _path_with_program(trial: Trial, tenths: int) -> str:
-    """PATH with a reference program before all others."""
+    """PATH with a peer program before all others."""
     folder = trial.folder / "bin"
     folder.mkdir(parents=True)
     program = folder / "clpeak"
@@ -61,19 +64,19 @@ def _path_with_program(trial: Trial, tenths: int) -> str:
 
 
 def _kill_child(trial: Trial, command: Command, number: int) -> None:
-    """Signal the child that measures; what it has started ends with it, while the run goes on."""
+    """Signals the worker process that measures. The programs that it has started end with it, while the run continues."""
     child = _child(command)
     if child is None:
         return
     programs = _descendants(command, child)
     kill(child, number)
-    if not within(GONE_S, lambda: not programs & set(command.alive())):
+    if not within(EXIT_LIMIT_S, lambda: not programs & set(command.alive())):
         trial.found["orphan"].append(f"processes {programs & set(command.alive())} outlived their child {child}")
 
 
 def _child(command: Command) -> int | None:
-    """The child process of a run, once it is there and has its own program (before that it and its parent are one process, and
-    stop together); None where the run ends before."""
+    """The worker process of a run, once it exists and has executed its own program (before that it and its parent share one
+    image, and stop together); None where the run ends before."""
     found: list[int] = []
 
     def look() -> bool:
@@ -107,12 +110,12 @@ def _parent(pid: int) -> int:
         return 0
 
 
-# ---- jobs beside each other -----------------------------------------------------------------------------------------
+# ---- concurrent jobs ------------------------------------------------------------------------------------------------
 
 
 def _per_job_folders(trial: Trial) -> None:
-    """Two commands on one device and one results file, as two jobs of a cluster: each has a TMPDIR of its own, and at times a
-    folder for locks of its own too. The first may be stopped until the second one has ended."""
+    """Two commands on one device and one results file, as two jobs of a cluster: each has its own TMPDIR, and at times its own
+    folder for locks. The first may be stopped until the second has ended."""
     first_args, second_args = _two_jobs(trial)
     locks_apart, stopped = trial.rng.random() < 0.3, trial.rng.random() < 0.5
     with trial.watched(), trial.ending(first_args, environment=_job(trial, 1, locks_apart)) as first:
@@ -159,9 +162,9 @@ def _job(trial: Trial, number: int, locks_apart: bool) -> Mapping[str, str]:
 
 
 def _stopped_parent(trial: Trial) -> None:
-    """As by Ctrl-Z and fg: longer than a point may take."""
+    """Stops the runner for longer than a point may take, as Ctrl-Z and fg do."""
     with trial.running(environment=SLOW) as command:
-        _begun_or_moment(trial, command)
+        _wait_for_moment(trial, command)
         kill(command.process.pid, signal.SIGSTOP)
         time.sleep(trial.stage.timeout_s + trial.rng.uniform(0.2, 1.0))
         kill(command.process.pid, signal.SIGCONT)
@@ -171,9 +174,9 @@ def _stopped_parent(trial: Trial) -> None:
 
 
 def _stopped_child(trial: Trial) -> None:
-    """Until it is killed: as long as a point may take."""
+    """Stops the worker process until it is killed, as long as a point may take."""
     with trial.running(environment=SLOW) as command:
-        _begun_or_moment(trial, command)
+        _wait_for_moment(trial, command)
         child = _child(command)
         if child is not None:
             kill(child, signal.SIGSTOP)
@@ -182,7 +185,7 @@ def _stopped_child(trial: Trial) -> None:
         took_s = time.monotonic() - since
     trial.harmed(command, OK, FAILED, NO_DEVICE)
     points = len(trial.groups) * trial.processes
-    limit_s = trial.stage.timeout_s + GRACES_S + 2 * (trial.stage.whole_s + points * SLOW_POINT_S) + SLACK_S
+    limit_s = trial.stage.timeout_s + GRACE_PERIODS_S + 2 * (trial.stage.whole_s + points * SLOW_POINT_S) + SLACK_S
     if took_s > limit_s:
         trial.found["hang"].append(f"a stopped child cost {took_s:.1f} s, over {limit_s:.1f} s")
     wanted = {FAILED: 1, OK: 0}.get(command.process.returncode)
@@ -191,8 +194,8 @@ def _stopped_child(trial: Trial) -> None:
         trial.found["other"].append(f"exit code {command.process.returncode} with records that are {statuses}")
 
 
-def _begun_or_moment(trial: Trial, command: Command) -> None:
-    """Wait for a moment while points are measured, or for any."""
+def _wait_for_moment(trial: Trial, command: Command) -> None:
+    """Waits for a moment while points are measured, or for any moment."""
     if trial.rng.random() < 0.7:
         within(trial.stage.limit_s, lambda: trial.file.exists() or command.process.poll() is not None)
         time.sleep(trial.rng.uniform(0.0, trial.stage.whole_s if trial.stage.on_pocl else len(trial.groups) * SLOW_POINT_S))
@@ -208,7 +211,7 @@ def _statuses(trial: Trial) -> list[str]:
 
 
 def _killed_report(trial: Trial) -> None:
-    """Of so many runs that processes read them; the digests that it keeps beside them are made anew."""
+    """Kills a report over so many runs that several processes read them; the digests beside the runs are computed anew."""
     trial.to_finish = False
     (trial.folder / "runs").mkdir(parents=True)
     paths = [Path(shutil.copy(path, trial.folder / "runs")) for path in trial.stage.runs]
@@ -227,12 +230,12 @@ def _killed_report(trial: Trial) -> None:
     said = command.said()
     if command.process.returncode == INTERNAL and not (said.startswith(WORKER_ENDED) and said.count("\n") == 1):
         trial.found["other"].append(f"a killed worker is not said in one line: {said[-2000:]}")
-    _look_at_report(trial, paths, command.process.returncode == OK)
+    _check_report(trial, paths, command.process.returncode == OK)
     with trial.watched(), trial.ending(report_args(trial, paths), environment=report_environment(trial)) as again:
         pass
     if again.process.returncode != OK:
         trial.found["other"].append(f"the report after it: exit code {again.process.returncode}: {again.said()[-600:]}")
-    _look_at_report(trial, paths, True)
+    _check_report(trial, paths, True)
 
 
 def report_args(trial: Trial, paths: list[Path]) -> tuple[str, ...]:
@@ -246,12 +249,12 @@ def report_environment(trial: Trial) -> Mapping[str, str]:
 
 
 def _report_workers(command: Command) -> list[int]:
-    """Those of multiprocessing, but not its tracker of resources."""
+    """The worker processes of multiprocessing, without its resource tracker."""
     return [pid for pid in command.workers() if b"spawn_main" in _command_line(pid)]
 
 
-def _look_at_report(trial: Trial, paths: list[Path], wanted: bool) -> None:
-    """The report is whole or not there, no run has changed, and nothing else is left beside them."""
+def _check_report(trial: Trial, paths: list[Path], wanted: bool) -> None:
+    """Checks that the report is whole or absent, that no run has changed, and that no other file is left beside them."""
     output = trial.folder / "r.html"
     if output.exists() and not output.read_text().rstrip().endswith("</html>"):
         trial.found["left"].append(f"half a report of {output.stat().st_size} bytes")

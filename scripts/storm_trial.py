@@ -1,4 +1,7 @@
-"""One run of the fault storm: the commands of a trial, what is looked at while they run, and what must be there at its end."""
+"""One run of the fault storm: the commands of a trial, the checks while they run, and the checks at its end.
+
+Part of fault_storm.py: python scripts/fault_storm.py --only N
+"""
 
 from __future__ import annotations
 
@@ -19,19 +22,19 @@ from clmembench.results import jsonl
 from tests.faulty import Command, whole_lines
 
 OK, INTERNAL, USAGE, NO_DEVICE, FAILED, INTERRUPTED = 0, 1, 2, 3, 4, 130
-GONE_S = 10.0  # for the processes of a run that ended
-REPORTS = 10  # times a report's time are a report's limit
+EXIT_LIMIT_S = 10.0  # until the processes of an ended run are gone
+REPORT_TIME_FACTOR = 10  # times the time of a report are its limit
 COLUMNS = ("lost", "hang", "traceback", "orphan", "left", "other")
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The environment of runs: a tree of the package, how long a whole run takes there, and how many bytes it writes."""
+    """The environment of runs: a copied tree of the package, the time of a whole run there, and the bytes that it writes."""
 
     name: str
     tree: Path
     timeout: str  # of a point
-    limit_s: float  # of a command: every point timed out, and grace
+    limit_s: float  # of a command: timeouts of all points, and slack
     environment: Mapping[str, str]
     whole_s: float = 2.0
     whole_bytes: int = 8000
@@ -49,7 +52,7 @@ class Stage:
 
 @dataclass(slots=True)
 class Trial:
-    """One run: its random choices, its file, and what was seen to go wrong."""
+    """One run: its random choices, its file, and the defects that were seen."""
 
     number: int
     stage: Stage
@@ -57,11 +60,11 @@ class Trial:
     rng: random.Random
     groups: list[int] = field(default_factory=list)
     processes: int = 1
-    reference: str = ""  # a program that is measured beside the points of 1024 groups
-    environment: dict[str, str] = field(default_factory=dict)  # of all its commands, besides the stage's
+    reference: str = ""  # a peer program that is measured on the points of 1024 groups
+    environment: dict[str, str] = field(default_factory=dict)  # of all its commands, in addition to the stage's
     overwritten: bool = False  # whether another run may replace the file of one that has ended
-    to_finish: bool = True  # whether there is a run to go on with
-    seen: bytes = b""  # every complete line that was ever in the file
+    to_finish: bool = True  # whether there is a run to resume
+    seen: bytes = b""  # every complete line that the file ever had
     codes: list[int | None] = field(default_factory=list)  # of the commands that were harmed
     found: dict[str, list[str]] = field(default_factory=lambda: collections.defaultdict(list))
 
@@ -93,10 +96,10 @@ class Trial:
         """A command whose end is waited for, and whose processes and words are looked at."""
         with self.command(*args, **rest) as command:  # type: ignore[arg-type]
             yield command
-            limit_s = max(self.stage.limit_s, REPORTS * self.stage.report_s)  # of a host that may since have more to do
+            limit_s = max(self.stage.limit_s, REPORT_TIME_FACTOR * self.stage.report_s)  # for a host that may be busier since
             if command.wait(limit_s) is None:
                 self.found["hang"].append(f"{shlex.join(args)} did not end within {limit_s:g} s")
-            elif not command.gone(GONE_S):
+            elif not command.gone(EXIT_LIMIT_S):
                 self.found["orphan"].append(f"processes {command.alive()} are left of {command.process.pid}")
             if "Traceback" in command.said():
                 self.found["traceback"].append(command.said()[-3000:])

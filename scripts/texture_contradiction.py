@@ -1,9 +1,8 @@
-"""The papers' contradiction on the texture cache, on one screen: both classic methods and the trace of single accesses.
+"""Shows the papers' contradiction on the texture cache: both classic methods and the trace of single accesses, side by side.
 
-python scripts/texture_contradiction.py
-
-The texture L1 of Fermi and Kepler (Mei & Chu 2015, section 4.5: 12 KB, 32 B lines, 4 sets of 96 by address bits 7 and 8) is
-simulated, with noise; what each method reads off it stands side by side, and under it what is concluded and why.
+Simulates the texture L1 of Fermi and Kepler with noise (Mei & Chu 2015, section 4.5: 12 KB, 32 B lines, 4 sets of 96 by address
+bits 7 and 8), and prints the result of each method, the conclusion, and its reason.
+Usage: python scripts/texture_contradiction.py
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ from tests.simulated import Path as Way
 
 L2 = Cache(plain(512, 16, 128), 128, 230.0)
 TEXTURE = Cache(Sets((96,) * 4, bits=(7, 8)), 32, 110.0)
-AT = 4 * TEXTURE.size_bytes  # the size whose line Saavedra's figure is read at
-STRIDE = 32  # bytes, of Wong's figure
-KIND = Noise(jitter_cycles=2.0, outliers=0.005, lap_relative=0.0005)
+SAAVEDRA_BYTES = 4 * TEXTURE.size_bytes  # the size at which the line is read from Saavedra's figure
+WONG_STRIDE_BYTES = 32  # of Wong's figure
+NOISE = Noise(jitter_cycles=2.0, outliers=0.005, lap_relative=0.0005)
 
 
 def main() -> None:
-    """Ask, read and print."""
-    machine = Machine("texture L1", {"global": Way((TEXTURE, L2), 600.0)}, KIND, 1)
+    """Measures, infers and prints."""
+    machine = Machine("texture L1", {"global": Way((TEXTURE, L2), 600.0)}, NOISE, 1)
 
     def asked(inquiry: Inquiry[tuple[Answer, ...]]) -> tuple[Answer, ...]:
         return replayed(inquiry, lambda probes: [machine.answer(probe) for probe in probes])  # type: ignore[arg-type,return-value]
 
-    by_stride = read_saavedra(asked(saavedra()), at_bytes=AT)
-    by_size = read_wong(asked(wong(STRIDE)))
+    by_stride = read_saavedra(asked(saavedra()), at_bytes=SAAVEDRA_BYTES)
+    by_size = read_wong(asked(wong(WONG_STRIDE_BYTES)))
     fine = read_overflow(asked(overflow(TEXTURE.size_bytes)), TEXTURE.size_bytes)
     print(side_by_side(by_stride, by_size, fine))
 

@@ -1,10 +1,9 @@
-"""How often `infer` is right, wrong or silent about random simulated hierarchies, as a table in Markdown.
+"""Measures how often `infer` is right, wrong or silent about random simulated hierarchies; prints a Markdown table.
 
-python scripts/trace_error_rate.py FIRST LAST [--processes N] [--wrong]
-
-Wrong is: a capacity off by more than two lines or 2%; a line, sector, page, number of ways, sets or entries that is not exact;
-another policy; a latency or penalty off by more than 5%. Latencies are held against what was recorded: the simulated clock's
-own constant share of each is part of it.
+Wrong is: a capacity off by more than two lines or 2%; an inexact line, sector, page, number of ways, sets or entries; another
+policy; a latency or penalty off by more than 5%. Latencies are compared with the recorded ones, which include the simulated
+clock's constant overhead.
+Usage: python scripts/trace_error_rate.py FIRST LAST [--processes N] [--wrong]
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from clmembench.model import Accesses, Finding
 from tests.hierarchies import random_trace_set
 from tests.simulated import Cache, Tlb
 
-EXACT = {"line_bytes", "sector_bytes", "ways", "sets", "policy", "page_bytes", "entries", "reach_bytes"}
-LONGEST = 300  # s of one hierarchy
-Row = tuple[int, str, str, str, Any, Any]  # seed, parameter, outcome, reason, said, true
+EXACT_PARAMETERS = {"line_bytes", "sector_bytes", "ways", "sets", "policy", "page_bytes", "entries", "reach_bytes"}
+MAX_SECONDS = 300  # for one hierarchy
+Row = tuple[int, str, str, str, Any, Any]  # seed, parameter, outcome, reason, answer, ground truth
 
 
 def accesses(columns: dict[str, Any]) -> Accesses:
-    """A trace of the simulator as the file's reader gives it."""
+    """A trace of the simulator, as the file's reader returns it."""
     first = {name: int(values[0]) for name, values in columns.items() if name != "latency"}
     return Accesses(
         str(first["trace_id"]), first["array_bytes"], first["stride_bytes"], first["step"], columns["offset_bytes"],
@@ -43,7 +42,7 @@ def accesses(columns: dict[str, Any]) -> Accesses:
 
 
 def ways_of(level: Cache | Tlb) -> int | str:
-    """The ways of equal sets, or of unequal ones as 17+6x8."""
+    """The ways of equal sets as a number, of unequal sets as 17+6x8."""
     counts = sorted(Counter(level.sets.ways).items(), key=lambda c: -c[0])
     if len(counts) == 1:
         return counts[0][0]
@@ -51,7 +50,7 @@ def ways_of(level: Cache | Tlb) -> int | str:
 
 
 def true_cache(cache: Cache, bias: float) -> dict[str, Any]:
-    """What is true of a cache, by the names of findings."""
+    """Ground truth of a cache, by the names of findings."""
     return {
         "size_bytes": cache.size_bytes, "line_bytes": cache.line_bytes, "sector_bytes": cache.sector_bytes or cache.line_bytes,
         "ways": ways_of(cache), "sets": len(cache.sets.ways), "policy": cache.policy, "latency_cycles": cache.hit_cycles + bias,
@@ -59,26 +58,26 @@ def true_cache(cache: Cache, bias: float) -> dict[str, Any]:
 
 
 def true_tlb(tlb: Tlb) -> dict[str, Any]:
-    """The same of a TLB."""
+    """Ground truth of a TLB, by the names of findings."""
     return {
         "entries": tlb.entries, "page_bytes": tlb.page_bytes, "reach_bytes": tlb.entries * tlb.page_bytes, "ways": ways_of(tlb),
         "sets": len(tlb.sets.ways), "policy": tlb.policy, "penalty_cycles": tlb.penalty_cycles,
     }  # fmt: skip
 
 
-def right(name: str, finding: Finding, true: dict[str, Any] | None) -> bool:
-    """Whether an answer is near enough to the truth; what does not exist has no right answer."""
+def is_right(name: str, finding: Finding, true: dict[str, Any] | None) -> bool:
+    """Whether an answer is near enough to the ground truth; a property that does not exist has no right answer."""
     if true is None or name not in true:
-        return name not in EXACT | {"size_bytes", "latency_cycles", "penalty_cycles"}
+        return name not in EXACT_PARAMETERS | {"size_bytes", "latency_cycles", "penalty_cycles"}
     said, value = finding.value, true[name]
-    if name in EXACT:
+    if name in EXACT_PARAMETERS:
         return bool(said == value)
     slack = max(2 * true["line_bytes"], 0.02 * value) if name == "size_bytes" else 0.05 * abs(value)
     return bool(abs(said - value) <= slack)
 
 
-def judged(seed: int) -> tuple[list[Row], float]:
-    """All answers about one hierarchy, and the seconds that they took."""
+def judge_hierarchy(seed: int) -> tuple[list[Row], float]:
+    """All answers about one hierarchy, and their seconds."""
     machine, traces = random_trace_set(seed)
     began = time.perf_counter()
     found = infer([accesses(t) for t in traces])
@@ -100,7 +99,7 @@ def judged(seed: int) -> tuple[list[Row], float]:
 
 
 def outcomes(seed: int, prefix: str, findings: Any, true: dict[str, Any] | None, scale: float) -> list[Row]:
-    """What became of each finding of one level."""
+    """The outcome of each finding of one level."""
     scaled = (
         None if true is None else {n: v * scale if n in ("latency_cycles", "penalty_cycles") else v for n, v in true.items()}
     )
@@ -110,13 +109,13 @@ def outcomes(seed: int, prefix: str, findings: Any, true: dict[str, Any] | None,
             continue
         outcome = finding.status
         if outcome == "ok":
-            outcome = "right" if right(name, finding, scaled) else "wrong"
+            outcome = "right" if is_right(name, finding, scaled) else "wrong"
         rows.append((seed, prefix + name, outcome, finding.reason, finding.value, (scaled or {}).get(name)))
     return rows
 
 
 def table(rows: list[Row]) -> str:
-    """By parameter, in Markdown."""
+    """A Markdown table by parameter."""
     lines = ["| parameter | answers | ok and right | ok and wrong | undetermined | inconsistent |", "|---|--:|--:|--:|--:|--:|"]
     for name in [*sorted({r[1] for r in rows}), "all"]:
         own = Counter(r[2] for r in rows if name in (r[1], "all"))
@@ -126,14 +125,14 @@ def table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def tried(judge: Callable[[int], Any], seed: int) -> tuple[Any, str]:
-    """What `judge` says of a seed, or None and why it said nothing: it failed, or took longer than LONGEST."""
+def try_seed(judge: Callable[[int], Any], seed: int) -> tuple[Any, str]:
+    """The result of `judge` for a seed; or None, with the reason: it failed, or exceeded LONGEST."""
 
     def late(*_: object) -> None:
-        raise TimeoutError(f"took longer than {LONGEST} s")
+        raise TimeoutError(f"took longer than {MAX_SECONDS} s")
 
     signal.signal(signal.SIGALRM, late)
-    signal.alarm(LONGEST)
+    signal.alarm(MAX_SECONDS)
     try:
         return judge(seed), ""
     except Exception as error:
@@ -144,7 +143,7 @@ def tried(judge: Callable[[int], Any], seed: int) -> tuple[Any, str]:
 
 
 def main() -> None:
-    """The command."""
+    """Judges the seeds of the command line and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("first", type=int)
     parser.add_argument("last", type=int)
@@ -154,7 +153,7 @@ def main() -> None:
     rows: list[Row] = []
     longest, failed, seeds = 0.0, 0, range(asked.first, asked.last + 1)
     with multiprocessing.Pool(asked.processes) as pool:
-        for seed, (answers, why) in zip(seeds, pool.imap(partial(tried, judged), seeds), strict=True):
+        for seed, (answers, why) in zip(seeds, pool.imap(partial(try_seed, judge_hierarchy), seeds), strict=True):
             if answers is None:
                 failed += 1
                 print(f"seed {seed}: {why}", file=sys.stderr, flush=True)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from clmembench.benchmarks.spmv import matrices
+from clmembench.benchmarks.spmv import matrices, matrix_market
 from clmembench.benchmarks.spmv.matrices import GENERATED, MOST, Csr
 
 HEAD = "%%MatrixMarket matrix coordinate real general\n"
@@ -146,11 +146,11 @@ def test_product_is_the_dense_one():
 )
 def test_files_give_their_matrix(file, content, wanted):
     path = file(content)
-    assert matrices.is_file(path)
-    a = matrices.read(path)
+    assert matrix_market.is_file(path)
+    a = matrix_market.read_matrix(path)
     assert (a.indptr.dtype, a.indices.dtype, a.values.dtype) == (np.int32, np.int32, np.float64)
     assert sparse(a).toarray().tolist() == wanted
-    promised = matrices.outline(path)
+    promised = matrix_market.read_header(path)
     assert (promised.rows, promised.columns) == (a.rows, a.columns)
     assert promised.nonzeros >= a.nonzeros
 
@@ -158,13 +158,13 @@ def test_files_give_their_matrix(file, content, wanted):
 @pytest.mark.parametrize("end", ["", " ", "\r", "  \n\n"])
 def test_the_last_line_may_end_as_it_likes(file, end):
     # SciPy 1.17 dies of a blank after the last number where no newline follows
-    assert matrices.read(file(GOOD.removesuffix("\n") + end)).values.tolist() == [1.5, 4, -2]
+    assert matrix_market.read_matrix(file(GOOD.removesuffix("\n") + end)).values.tolist() == [1.5, 4, -2]
 
 
 def test_compressed_files_and_the_other_suffix_are_read(file):
     for path in (file(gzip.compress(GOOD.encode()), "a.mtx.gz"), file(GOOD, "b.mm")):
-        assert matrices.is_file(path)
-        assert matrices.read(path).nonzeros == 3
+        assert matrix_market.is_file(path)
+        assert matrix_market.read_matrix(path).nonzeros == 3
 
 
 HEADER_FAULTS = {
@@ -223,7 +223,7 @@ BODY_FAULTS = {
 def test_a_malformed_header_is_refused_by_file_line_and_reason(file, fault):
     content, reason = HEADER_FAULTS[fault]
     path = file(content)
-    for function in (matrices.is_file, matrices.outline, matrices.read):
+    for function in (matrix_market.is_file, matrix_market.read_header, matrix_market.read_matrix):
         with pytest.raises(ValueError) as caught:
             function(path)
         assert str(caught.value).startswith(path + ":")
@@ -235,9 +235,9 @@ def test_a_malformed_header_is_refused_by_file_line_and_reason(file, fault):
 def test_a_malformed_body_is_refused_by_file_line_and_reason(file, fault):
     content, reason = BODY_FAULTS[fault]
     path = file(content)
-    assert matrices.is_file(path), "the header is good"
+    assert matrix_market.is_file(path), "the header is good"
     with pytest.raises(ValueError) as caught:
-        matrices.read(path)
+        matrix_market.read_matrix(path)
     assert str(caught.value).startswith(path + reason)
     assert "\n" not in str(caught.value)
 
@@ -253,13 +253,13 @@ def test_a_malformed_body_is_refused_by_file_line_and_reason(file, fault):
     ],
 )
 def test_a_small_file_that_unpacks_to_a_large_one_is_refused_early(file, monkeypatch, head, filler, tail, line):
-    monkeypatch.setattr(matrices, "HEADER_BYTES", 1 << 20)
+    monkeypatch.setattr(matrix_market, "MAX_HEADER_BYTES", 1 << 20)
     size = 64 << 20
     path = file(gzip.compress((head + filler * (size // len(filler)) + tail).encode(), 1), "a.mtx.gz")
     tracemalloc.start()
     try:
         with pytest.raises(ValueError, match="far more text") as caught:
-            matrices.read(path)
+            matrix_market.read_matrix(path)
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
         tracemalloc.stop()
@@ -267,17 +267,17 @@ def test_a_small_file_that_unpacks_to_a_large_one_is_refused_early(file, monkeyp
 
 
 def test_entries_as_long_as_any_and_comments_before_them_are_read(file, monkeypatch):
-    monkeypatch.setattr(matrices, "HEADER_BYTES", 4096)
+    monkeypatch.setattr(matrix_market, "MAX_HEADER_BYTES", 4096)
     rows = 20_000
     entry = "{0:>30} {0:>30} -1.2345678901234567890123456789e-123\n"
     body = "".join(entry.format(n + 1) for n in range(rows))
-    assert matrices.read(file(HEAD + "% a comment\n" * 100 + f"{rows} {rows} {rows}\n" + body)).nonzeros == rows
+    assert matrix_market.read_matrix(file(HEAD + "% a comment\n" * 100 + f"{rows} {rows} {rows}\n" + body)).nonzeros == rows
 
 
 @pytest.mark.parametrize("name", ["\x1b[2Jz.mtx", "a\nb.mtx", "\u202ea.mtx"])
 def test_a_complaint_is_one_harmless_line_whatever_the_file_is_called_and_holds(file, name):
     with pytest.raises(ValueError) as caught:
-        matrices.read(file(GOOD.replace("coordinate", "\x1b[31m"), name))
+        matrix_market.read_matrix(file(GOOD.replace("coordinate", "\x1b[31m"), name))
     assert str(caught.value).isprintable()
 
 
@@ -293,14 +293,14 @@ def test_files_that_cannot_be_opened_are_refused(tmp_path, file):
     ]
     for path, reason in broken:
         with pytest.raises(ValueError) as caught:
-            matrices.is_file(path)
+            matrix_market.is_file(path)
         assert str(caught.value).startswith(path + ": ")
         assert reason in str(caught.value)
 
 
 @pytest.mark.parametrize("value", ["banded", "a.csv", 5, 1.5, True, "", "mtx"])
 def test_other_values_are_no_files(value):
-    assert matrices.is_file(value) is False
+    assert matrix_market.is_file(value) is False
 
 
 @settings(max_examples=60, deadline=None)
@@ -312,7 +312,7 @@ def test_what_is_written_is_read(tmp_path_factory, data):
     lines = [f"{r + 1} {c + 1} {v!r}" for (r, c), v in entries.items()]
     path = tmp_path_factory.mktemp("round") / "a.mtx"
     path.write_text(text("coordinate real general", f"{rows} {columns} {len(entries)}", *lines))
-    a = matrices.read(str(path))
+    a = matrix_market.read_matrix(str(path))
     wanted = np.zeros((rows, columns))
     for place, value in entries.items():
         wanted[place] = value
@@ -327,7 +327,7 @@ def test_a_damaged_file_gives_a_matrix_or_one_line(tmp_path_factory, place, byte
     path = tmp_path_factory.mktemp("damaged") / "a.mtx"
     path.write_bytes(good[:place] + bytes_ + good[place + length :])
     try:
-        a = matrices.read(str(path))
+        a = matrix_market.read_matrix(str(path))
     except ValueError as error:
         assert str(error).startswith(f"{path}:")
         assert "\n" not in str(error)

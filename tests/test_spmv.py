@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.benchmarks.spmv import matrices, spmv_formats, spmv_problem
+from clmembench.benchmarks.spmv import matrices, spmv_formats, spmv_launch, spmv_problem
 from clmembench.benchmarks.spmv.matrices import Csr
 from clmembench.measure import sampling
 from clmembench.model import DeviceError, Skip
@@ -205,7 +205,7 @@ GPU_ROW = shape("csr_row", work_group=128, team=8)
         (INFO, shape("csr_team", team=24), "64 is not made of whole teams of 24"),
         (replace(INFO, array_bytes=100), GPU_ROW, "too few"),
         (replace(INFO, features=INFO.features - {"int64_atomics"}), shape("slab"), "without 64-bit atomics"),
-        (replace(INFO, local_mem_bytes=SPMV.RESERVED), shape("slab"), "no local memory for a slab's sums"),
+        (replace(INFO, local_mem_bytes=spmv_launch.RESERVED_LOCAL_BYTES), shape("slab"), "no local memory for a slab's sums"),
         (INFO, shape("csr_row", "ptx"), "csr_row has no loads of its own with hints=ptx"),
     ],
 )

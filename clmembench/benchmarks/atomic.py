@@ -17,10 +17,17 @@ THROUGHPUT = Metric("throughput", "Gop/s", "ops", "slope_rate", "higher", times=
 OPS = {"add": 0, "cas": 1, "exchange": 2}
 LOOP_ADD = 3
 REAL = {"float": "float", "double": "double"}
+DEFAULT_POINT: Mapping[str, Value] = {
+    "op": "add",
+    "dtype": "int",
+    "memory": "global",
+    "address": "same",
+    "result": "used",
+}  # at any number of work-items
 ADDRESSES = {"same": 0, "group": 1, "line": 2, "spread": 3}
 GROUP = 256  # work-items of a GPU's work-group
 LOOPING = 1024  # each success of a compare-and-swap makes all others try again
-ADDED_UP = "int: compilers may add up a sub-group's additions to one address before one atomic does them; long shows them alone"
+ADDED_UP = "int: compilers may combine a sub-group's additions to one address into one atomic; long is never combined"
 LINE_BYTES = 256  # no cache line or sector holds two cells
 TABLE = 1 << 20  # cells that spread operations address
 LOCAL_TABLE = 1 << 10
@@ -54,8 +61,7 @@ def _where(info: DeviceInfo, op: str, dtype: str, memory: str, address: str, res
 def _thin(info: DeviceInfo, **params: Value) -> bool:
     """Points of the default subset: the default and `long`, whose additions compilers do not combine, at all numbers of
     work-items; at one number, points that differ from the default in one axis, or in two that belong together."""
-    default = {"op": "add", "dtype": "int", "memory": "global", "address": "same", "result": "used"}
-    differing = {name for name, value in default.items() if params[name] != value}
+    differing = {name for name, value in DEFAULT_POINT.items() if params[name] != value}
     if differing <= {"result"} or (differing == {"dtype"} and params["dtype"] == "long"):
         return True
     usual = min(LOOPING, _usual(info)) if params["dtype"] in REAL else _usual(info)
@@ -70,8 +76,7 @@ def _scaling(info: DeviceInfo) -> Mapping[str, Value]:
     axis `items` already covers it."""
     if info.kind != "cpu":
         return {}
-    default = {"op": "add", "dtype": "int", "memory": "global", "address": "same", "result": "used"}
-    return {**default, "items": info.compute_units}
+    return {**DEFAULT_POINT, "items": info.compute_units}
 
 
 @benchmark(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from clmembench.benchmarks import BANDWIDTH, MIB, axis_of, benchmark
-from clmembench.model import Array, Device, DeviceInfo, Launch, Local, Metric, Skip, Value, Work
+from clmembench.model import Array, Device, DeviceInfo, Kernel, Launch, Local, Metric, Skip, Value, Work
 from clmembench.resources import kernel_source
 from clmembench.units import format_bytes
 
@@ -133,25 +135,9 @@ def reduction(device: Device, n: int, method: str, groups_a_unit: int, width: in
     doubles. The sum is compared exactly. Raises Skip for a shape that OpenCL C or this device does not have, and for fewer
     than one element or work-group.
     """
-    if width not in WIDTHS:
-        raise Skip(f"OpenCL C has no vector of {width} that is packed: choose from {', '.join(map(str, WIDTHS))}")
-    if work_group > device.info.max_work_group:
-        raise Skip(f"a work-group of {work_group} is over this device's largest, {device.info.max_work_group}")
-    if 8 * n > device.info.max_alloc_bytes:
-        raise Skip(f"n={n} is over this device's largest buffer, {format_bytes(device.info.max_alloc_bytes)}: lower n")
-    if min(n, groups_a_unit, work_group) < 1:
-        raise Skip("a sum takes at least one element, one work-group and one work-item")
+    _refuse(device.info, n, groups_a_unit, width, work_group)
     groups = groups_a_unit * device.info.compute_units
     launched = device.info.work_groups or min(groups, _useful(n, method, width, work_group))
-    kernels = device.build(
-        kernel_source("reduction"),
-        V="double" if width == 1 else f"double{width}",
-        WIDTH=width,
-        GROUP_SIZE=work_group,
-        BLOCKED=method == "loop",
-        ATOMIC=method == "atomic",
-        ROW_BITS=ROW_BITS,
-    )
     seed = (SEED + device.seed) % 2**32
     # kept from point to point: touching new pages took most of a point's time
     elements, result = device.kept("reduction elements", 8 * n), device.alloc(8)
@@ -160,6 +146,7 @@ def reduction(device: Device, n: int, method: str, groups_a_unit: int, width: in
     shape = ((launched * work_group,), (work_group,))
     device.upload(sums, cells)
     device.upload(ended, np.zeros(1, np.uint32))
+    kernels = _kernels(device, method, width, work_group)
     device.run([Launch(kernels["init"], (elements, np.uint64(n), np.uint32(seed)), *shape)])
     reduce = Launch(kernels["reduce"], (elements, sums, ended, result, np.uint64(n), Local(8 * work_group)), *shape)
     wanted = total(n, seed)
@@ -177,6 +164,31 @@ def reduction(device: Device, n: int, method: str, groups_a_unit: int, width: in
         check=check,
         busy=device.info.compute_units if device.info.kind == "cpu" and n >= LONG else 0,
         notes=(FEWER,) if launched < groups and device.info.work_groups is None else (),
+    )
+
+
+def _refuse(info: DeviceInfo, n: int, groups_a_unit: int, width: int, work_group: int) -> None:
+    """Raises Skip for a shape that OpenCL C or this device does not have, and for fewer than one element or work-group."""
+    if width not in WIDTHS:
+        raise Skip(f"OpenCL C has no vector of {width} that is packed: choose from {', '.join(map(str, WIDTHS))}")
+    if work_group > info.max_work_group:
+        raise Skip(f"a work-group of {work_group} is over this device's largest, {info.max_work_group}")
+    if 8 * n > info.max_alloc_bytes:
+        raise Skip(f"n={n} is over this device's largest buffer, {format_bytes(info.max_alloc_bytes)}: lower n")
+    if min(n, groups_a_unit, work_group) < 1:
+        raise Skip("a sum takes at least one element, one work-group and one work-item")
+
+
+def _kernels(device: Device, method: str, width: int, work_group: int) -> Mapping[str, Kernel]:
+    """`init` and `reduce`, built for one configuration."""
+    return device.build(
+        kernel_source("reduction"),
+        V="double" if width == 1 else f"double{width}",
+        WIDTH=width,
+        GROUP_SIZE=work_group,
+        BLOCKED=method == "loop",
+        ATOMIC=method == "atomic",
+        ROW_BITS=ROW_BITS,
     )
 
 

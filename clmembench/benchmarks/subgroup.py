@@ -1,5 +1,4 @@
-"""Latency of each memory for one work-item, a sub-group and many: concurrent chains of dependent loads, in several
-patterns."""
+"""Latency of each memory for one work-item, a sub-group and many: concurrent chains of dependent loads in several patterns."""
 
 from __future__ import annotations
 

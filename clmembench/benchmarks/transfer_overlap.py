@@ -18,8 +18,10 @@ CHAIN = 1 << 6  # dependent operations of a work-item, which the runner multipli
 GROUP = 256
 GROUPS = 8  # on a compute unit
 BEHIND = ("arithmetic", "streaming", "copy_back")
-SCHEDULED = "host and device share memory: the same cores copy and compute, so what hides is how their threads were scheduled, "
-SCHEDULED += "which differs from process to process by more than an interval within one says"
+SCHEDULED = (
+    "host and device share memory: the same cores copy and compute, so the overlap depends on the scheduling of their threads, "
+    "which differs between processes by more than the interval of one process says"
+)
 
 
 def _bytes(info: DeviceInfo) -> int:

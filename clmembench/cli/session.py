@@ -205,11 +205,13 @@ def header(info: DeviceInfo, selection: Selection, cards: Mapping[str, Card]) ->
 def _inputs(axes: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
     """Hashes of the files among the values of axes, by name, since a file of that name may change. Ends the command where one
     cannot be read."""
-    from clmembench.benchmarks.spmv import matrices
+    from clmembench.benchmarks.spmv import matrix_market
     from clmembench.results import content_hash
 
     try:
-        files = [value for values in axes.values() for value in values if isinstance(value, str) and matrices.is_file(value)]
+        files = [
+            value for values in axes.values() for value in values if isinstance(value, str) and matrix_market.is_file(value)
+        ]
         return {name: content_hash.of_file(Path(name)) for name in files}
     except ValueError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)

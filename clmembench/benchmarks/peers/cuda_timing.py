@@ -19,7 +19,7 @@ FASTEST_GHZ = 3.0  # of any GPU: converts a minimum time to cycles
 MARGIN = 1.5  # times the time of enqueueing before
 LEAST_NS = 2e5
 TRIES = 6  # with longer and longer blocking
-TIMED = "passes back to back behind a kernel that keeps the GPU busy until all are queued, CUDA events around them"
+TIMED = "back-to-back passes behind a blocking kernel, timed by CUDA events"
 
 
 def here(info: DeviceInfo) -> bool:

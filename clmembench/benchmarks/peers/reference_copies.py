@@ -7,17 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from clmembench.benchmarks import MIB, axis, axis_of, benchmark, headline_bytes
+from clmembench.benchmarks import BANDWIDTH, MIB, axis, axis_of, benchmark, headline_bytes
 from clmembench.benchmarks.peers import cuda_timing
 from clmembench.benchmarks.peers.reference_blas import HOST_TIMED, blas
-from clmembench.benchmarks.transfer import SEED, pattern
-from clmembench.model import Batch, Call, Command, Device, DeviceInfo, Metric, Skip, Value, Work
+from clmembench.benchmarks.transfer import DUPLEX, LINK, SEED, pattern
+from clmembench.model import Batch, Call, Command, Device, DeviceInfo, Skip, Value, Work
 
-BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
-LINK = Metric(
-    "link_bandwidth", "GB/s", "nbytes", "rate", "higher", peak="link_gb_s", only={"direction": ("to_device", "from_device")}
-)
-DUPLEX = Metric("duplex_bandwidth", "GB/s", "nbytes", "rate", "higher", peak="link_duplex_gb_s", only={"direction": ("both",)})
 SCALARS: Mapping[str, np.dtype[Any]] = {"double": np.dtype(np.float64), "float": np.dtype(np.float32)}
 BATCH_BYTES, MOST_COPIES = 2 << 30, 256  # over the link: the cost of starting and waiting is then negligible
 BLOCK = (1 << 20) + 7  # random elements, which are repeated

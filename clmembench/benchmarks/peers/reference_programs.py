@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TypeVar
 
-from clmembench.benchmarks import axis, axis_of, benchmark, headline_bytes
+from clmembench.benchmarks import BANDWIDTH, axis, axis_of, benchmark, headline_bytes
 from clmembench.benchmarks.peers import programs
 from clmembench.benchmarks.peers.programs import OutputError, Peak, Stream
 from clmembench.model import Benchmark, Device, DeviceError, DeviceInfo, Metric, Reported, Skip, Value
 
-BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
 OPS = {"copy": "Copy", "scale": "Mul", "add": "Add", "triad": "Triad", "dot": "Dot"}
 ITEM_BYTES = {"double": 8, "float": 4}
 TIMES = 11  # runs of each operation by BabelStream, which drops the first

@@ -9,14 +9,13 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from clmembench.benchmarks import axis, benchmark
+from clmembench.benchmarks import BANDWIDTH, axis, benchmark
 from clmembench.benchmarks.peers import cuda_timing
 from clmembench.benchmarks.peers.reference_blas import HOST_TIMED
-from clmembench.benchmarks.spmv import matrices
+from clmembench.benchmarks.spmv import matrices, matrix_market
 from clmembench.benchmarks.spmv.matrices import Csr
-from clmembench.model import Array, Batch, Call, Device, DeviceError, DeviceInfo, Metric, Skip, Value, Work
+from clmembench.model import Array, Batch, Call, Device, DeviceError, DeviceInfo, Skip, Value, Work
 
-BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
 FORMAT = "csr"  # of both libraries
 
 
@@ -34,7 +33,7 @@ class _Problem:
 @lru_cache(maxsize=1)
 def _made(matrix: str, seed: int, most: int) -> _Problem:
     """The problem of a matrix. Raises ValueError with the defect of the matrix."""
-    a = matrices.generate(matrix, seed, most) if matrix in matrices.GENERATED else matrices.read(matrix)
+    a = matrices.generate(matrix, seed, most) if matrix in matrices.GENERATED else matrix_market.read_matrix(matrix)
     x = np.random.default_rng([seed, 1]).uniform(0.5, 1.5, a.columns)
     rows = np.repeat(np.arange(a.rows), a.row_lengths)
     terms = a.values * x[a.indices]
@@ -74,7 +73,7 @@ def _check(problem: _Problem, product: Callable[[], Array]) -> Callable[[], None
     peer_of="spmv",
     here=lambda info: info.kind == "cpu",
     x="matrix",
-    matrix=axis(*matrices.GENERATED, accepts=matrices.is_file),
+    matrix=axis(*matrices.GENERATED, accepts=matrix_market.is_file),
 )
 def scipy_spmv(device: Device, matrix: str) -> Work:
     """Sparse matrix-vector product in CSR by SciPy on one thread, for the same matrix and vector as spmv's.
@@ -111,7 +110,7 @@ def scipy_spmv(device: Device, matrix: str) -> Work:
     peer_of="spmv",
     here=cuda_timing.here,
     x="matrix",
-    matrix=axis(*matrices.GENERATED, accepts=matrices.is_file),
+    matrix=axis(*matrices.GENERATED, accepts=matrix_market.is_file),
 )
 def cusparse_spmv(device: Device, matrix: str) -> Work:
     """Sparse matrix-vector product in CSR by cuSPARSE, for the same matrix and vector as spmv's.

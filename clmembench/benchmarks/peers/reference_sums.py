@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from clmembench.benchmarks import axis_of, benchmark
+from clmembench.benchmarks import BANDWIDTH, axis_of, benchmark
 from clmembench.benchmarks.peers import cuda_timing
 from clmembench.benchmarks.peers.reference_blas import HOST_TIMED
 from clmembench.benchmarks.reduction import ROW_BITS, SEED, mixed, total
-from clmembench.model import Array, Batch, Call, Device, DeviceInfo, Metric, Skip, Value, Work
+from clmembench.model import Array, Batch, Call, Device, DeviceInfo, Skip, Value, Work
 
-BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
 LEAST = 1 << 20  # with fewer, a call from Python is much of the time
 
 

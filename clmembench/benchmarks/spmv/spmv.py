@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from clmembench.benchmarks import BANDWIDTH, axis, axis_of, benchmark
-from clmembench.benchmarks.spmv import matrices
+from clmembench.benchmarks.spmv import matrices, matrix_market
 from clmembench.benchmarks.spmv import spmv_formats as formats
+from clmembench.benchmarks.spmv import spmv_launch as launch
 from clmembench.benchmarks.spmv import spmv_problem as problems
 from clmembench.benchmarks.spmv.matrices import Csr
-from clmembench.model import Array, Buffer, Device, DeviceInfo, Launch, Metric, Skip, Work
-from clmembench.resources import kernel_source
+from clmembench.model import Device, DeviceInfo, Metric, Skip, Work
 
 FLOP_RATE = Metric("flop_rate", "GFLOP/s", "flops", "rate", "higher")
 TIME = Metric("time", "us", "ops", "cost", "lower", scale=1e-3)
 TEAM_NEAR = {"reservoir": 8, "banded": 32, "uniform": 16, "power_law": 16}  # the power of two from the mean row up
 BLOCKS = 64  # few enough to stream, many enough to balance long rows
-STREAMS = 8  # that a core's prefetchers follow at a time
-TILE = 2048  # rows whose sums a core's first cache holds
-TRAFFIC = "bandwidth is of the traffic that no format can avoid, counted for CSR: padding, and reading x again, are not in it"
-AHEAD = 512  # beyond a core's hardware prefetchers, within some KiB of its first cache
+TRAFFIC = "bandwidth counts the compulsory traffic, that of CSR: neither padding nor repeated reads of x are included"
 WITHOUT = {"none": (), "ptx": ("csr_row", "csr_team"), "prefetch": ("ell", "csr_team", "csr_adaptive")}  # formats
-CHUNK = {"blocked": 8, "strided": 32}  # rows of a chunk of SELL: a vector of doubles, a sub-group
 SIGMA = 1 << 16  # in windows of SELL: enough for equal lengths in a chunk
-CORE_SUMS = 1 << 16  # of a slab: half a MiB, which a core's second cache holds
-GROUPS = 2  # work-groups of slabs on a compute unit
-RESERVED = 1 << 10  # bytes of local memory that drivers may take
 
 
 def _teams(info: DeviceInfo) -> tuple[int, ...]:
@@ -135,7 +126,7 @@ def _per(info: DeviceInfo) -> tuple[int, ...]:
         "format": "sell" if info.kind == "cpu" else "ell",
         "hints": _hints(info)[-1],
     },
-    matrix=axis(*matrices.GENERATED, accepts=matrices.is_file),
+    matrix=axis(*matrices.GENERATED, accepts=matrix_market.is_file),
     format=axis_of(_formats),
     hints=axis_of(_hints, needs={"ptx": ["ptx"], "prefetch": ["nontemporal"]}),
     order=axis_of(lambda info: ("blocked", "strided") if info.kind == "cpu" else ("strided",), tuning=True),
@@ -165,38 +156,19 @@ def spmv(
     does not allow, DeviceError for a file that cannot be read.
     """
     info, blocked = device.info, order == "blocked"
-    if work_group > info.max_work_group:
-        raise Skip(f"a work-group of {work_group} is over this device's largest, {info.max_work_group}")
-    if format == "csr_team" and work_group % team:
-        raise Skip(f"a work-group of {work_group} is not made of whole teams of {team}")
-    if format in WITHOUT[hints]:
-        raise Skip(f"{format} has no loads of its own with hints={hints}")
+    _refuse(info, format, hints, team, work_group)
     problem = problems.problem(matrix, device.seed % 2**32, info)
     a, lengths = problem.matrix, problem.matrix.row_lengths
     try:
-        stored = _stored(info, a, format, hints, blocked, work_group, per, sigma)
+        stored = launch.convert(info, a, format, hints, blocked, work_group, per, sigma)
     except formats.Unsuited as reason:
         raise Skip(str(reason)) from reason
-    ahead = AHEAD if hints == "prefetch" else 0
-    defines = {**stored.defines, "PTX": hints == "ptx", "AHEAD": ahead, "NONTEMPORAL": ahead > 0, "BLOCKED": blocked}
-    if format == "csr_team":
-        defines["TEAM"] = team
-    source = kernel_source({k: f"spmv_{v}" for k, v in FILES.items()}.get(format, "spmv"))
-    kernels = device.build(source, GROUP_SIZE=work_group, **defines)
-    y = device.alloc(8 * (a.rows + max(CHUNK.values())))  # the last chunk of SELL may exceed the rows
-    buffers = [_uploaded(device, array) for array in (*stored.arrays, problem.x)]
-    group = 1 if blocked else work_group
-    items_a_group = {"csr_team": work_group // team, "csr_adaptive": 1, "slab": 1}.get(format, group)
-    groups = min(stored.items, info.compute_units * BLOCKS) if blocked else -(-stored.items // items_a_group)
-    shape = ((info.work_groups or groups) * group,), (group,)
-    count = np.uint32(stored.items)
-    parts = [device.alloc(8 * max(1, stored.parts))] if format == "csr_adaptive" else []
-    commands = [Launch(kernels[format], (*buffers, y, *parts, count), *shape)]
-    if len(stored.parted):
-        rows = _uploaded(device, stored.parted)
-        commands.append(Launch(kernels["csr_parts"], (rows, *parts, y), (len(stored.parted),)))
+    items_per_group = {"csr_team": work_group // team, "csr_adaptive": 1, "slab": 1}.get(format, 1 if blocked else work_group)
+    groups = min(stored.items, info.compute_units * BLOCKS) if blocked else -(-stored.items // items_per_group)
+    y = device.alloc(8 * (a.rows + max(launch.CHUNK_ROWS.values())))  # the last chunk of SELL may exceed the rows
+    kernels = launch.build_kernels(device, stored, format, hints, blocked, team, work_group)
     return Work(
-        commands=tuple(commands),
+        commands=launch.make_commands(device, kernels, format, stored, problem.x, y, groups, 1 if blocked else work_group),
         nbytes=12 * a.nonzeros + 4 * (a.rows + 1) + 8 * problem.met + 8 * a.rows,
         flops=2 * a.nonzeros,
         ops=1,
@@ -208,40 +180,18 @@ def spmv(
     )
 
 
+def _refuse(info: DeviceInfo, format: str, hints: str, team: int, work_group: int) -> None:
+    """Raises Skip for a work-group that the device or the team does not allow, and for hints that the format does not have."""
+    if work_group > info.max_work_group:
+        raise Skip(f"a work-group of {work_group} is over this device's largest, {info.max_work_group}")
+    if format == "csr_team" and work_group % team:
+        raise Skip(f"a work-group of {work_group} is not made of whole teams of {team}")
+    if format in WITHOUT[hints]:
+        raise Skip(f"{format} has no loads of its own with hints={hints}")
+
+
 def _even(a: Csr, groups: int, units: int) -> bool:
     """Whether each work-group has at most a quarter of a compute unit's share of the entries, so that all units work until
     about the end. One dense row delays a single unit, which is slow but correct."""
     largest = np.diff(a.indptr[np.linspace(0, a.rows, groups + 1).astype(np.int64)]).max()
     return bool(4 * units * int(largest) <= a.nonzeros)
-
-
-FILES = {"csr_adaptive": "adaptive", "sell": "sell", "slab": "slab"}  # formats with a kernel file of their own
-
-
-def _stored(
-    info: DeviceInfo, a: Csr, format: str, hints: str, blocked: bool, work_group: int, per: int, sigma: int
-) -> formats.Stored:
-    """The matrix in the format of that kernel. Raises Skip and formats.UnsuitedFormat where the conversion is impossible."""
-    if format == "csr_adaptive":
-        return formats.blocks(a, work_group, per)
-    if format == "slab":
-        if not blocked and hints == "none" and "int64_atomics" not in info.features:
-            raise Skip("without 64-bit atomics in local memory, work-items cannot add up a slab")
-        if blocked:
-            return formats.slabs(a, info.compute_units, CORE_SUMS, False)
-        stored = formats.slabs(a, GROUPS * info.compute_units, (info.local_mem_bytes - RESERVED) // 8, True)
-        return replace(stored, defines={**stored.defines, "PER": per})
-    if format == "sell":
-        return formats.sell(a, CHUNK["blocked" if blocked else "strided"], sigma)
-    if format == "ell":
-        formats.refuse_padded("ELL", int(a.row_lengths.max()) * a.rows, a)
-        problems.refuse_large(info, a.rows, a.columns, int(a.row_lengths.max()) * a.rows)
-        stored = formats.ell(a)
-        return replace(stored, defines={**stored.defines, "TILE": TILE, "STREAMS": STREAMS})
-    return formats.Stored((a.values, a.indices, a.indptr), {}, a.nonzeros, a.rows)
-
-
-def _uploaded(device: Device, array: Array) -> Buffer:
-    buffer = device.alloc(array.nbytes)
-    device.upload(buffer, array)
-    return buffer

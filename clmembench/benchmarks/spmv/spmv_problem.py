@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from clmembench.benchmarks.spmv import matrices
+from clmembench.benchmarks.spmv import matrices, matrix_market
 from clmembench.benchmarks.spmv.matrices import Csr
 from clmembench.model import Buffer, Device, DeviceError, DeviceInfo, Skip
 
@@ -28,7 +28,7 @@ class Problem:
 @lru_cache(maxsize=1)
 def made(matrix: str, seed: int, most: int) -> Problem:
     """The problem of a matrix. Raises ValueError with the defect of the matrix."""
-    a = matrices.generate(matrix, seed, most) if matrix in matrices.GENERATED else matrices.read(matrix)
+    a = matrices.generate(matrix, seed, most) if matrix in matrices.GENERATED else matrix_market.read_matrix(matrix)
     x = np.random.default_rng([seed, 1]).uniform(0.5, 1.5, a.columns)
     y, magnitude = matrices.product(a, x), matrices.product(a, x, absolute=True)
     if not np.isfinite(magnitude).all():
@@ -48,8 +48,8 @@ def problem(matrix: str, seed: int, info: DeviceInfo) -> Problem:
     most = matrices.MOST if info.array_bytes is None else info.array_bytes // 8
     try:
         if matrix not in matrices.GENERATED:
-            promised = matrices.outline(matrix)
-            refuse_large(info, promised.rows, promised.columns, promised.nonzeros)
+            header = matrix_market.read_header(matrix)
+            refuse_large(info, header.rows, header.columns, header.nonzeros)
         found = made(matrix, seed, most)
     except ValueError as error:
         raise (Skip if matrix in matrices.GENERATED else DeviceError)(str(error)) from error
