@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from clmembench.infer.classic.chase_answers import ASSUMED, PROPERTIES, UNITS
 from clmembench.infer.classic.conflict_lines import kernel, parities, set_of, told
-from clmembench.infer.classic.saavedra_wong import ASSUMED, PROPERTIES, SAAVEDRA, UNITS, WONG
+from clmembench.infer.classic.saavedra import SAAVEDRA
+from clmembench.infer.classic.wong import WONG
 from clmembench.model import Answer, Array, Finding, Inquiry, Pattern, Probe, Space
 
 Found = Mapping[str, Finding]

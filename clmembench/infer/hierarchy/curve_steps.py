@@ -120,7 +120,8 @@ def _plateau_latency(values: Sequence[float], first: int, last: int) -> float:
 
 
 def _humps(rises: Sequence[float]) -> list[tuple[int, int]]:
-    """(first, last) points of each rise: runs of slopes, which a single flat one does not end, parted at their valleys."""
+    """(first, last) points of each rise: runs of slopes, which fewer than MIN_VALLEY_SLOPES flat ones in a row do not end,
+    parted at their valleys."""
     runs: list[list[int]] = []
     for i, rise in enumerate(rises):
         if rise <= 0:

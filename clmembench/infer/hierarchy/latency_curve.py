@@ -47,7 +47,7 @@ class WorkingSets:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Latency over the working set, and its steps; disturbed points were measured again. `memory` is the latency beyond the
+    """Latency over the working set with its steps; disturbed points were measured again. `memory` is the latency beyond the
     last step, None where the curve does not end flat. `values` are in `unit`, `ns` in ns."""
 
     sizes: tuple[int, ...]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from clmembench.analysis import derive
-from clmembench.model import Array, Finding, Metric, Record
+from clmembench.model import Array, Finding, Record
 
 METHOD = "latency of each line from each compute unit, lines and units grouped by what is near"
 INTERVAL = "median; interval: the middle 95% of latencies"
@@ -99,26 +99,6 @@ def partitions(found: Map) -> Partitions:
     close = shares[homes] <= MIXED
     of_unit = np.where(close.sum(axis=0) == 1, close.argmax(axis=0), -1)
     return _partitioned(found, of_unit, of_line, len(homes))
-
-
-def by_core(records: Sequence[Record], metric: Metric) -> Mapping[int, Finding]:
-    """Latency in ns of each core that a process was held to, by the number of its CPU."""
-    cores: dict[int, list[Record]] = {}
-    for record in records:
-        if record.status == "ok" and len(record.place.cpus) == 1:
-            cores.setdefault(record.place.cpus[0], []).append(record)
-    found = {}
-    for cpu, group in sorted(cores.items()):
-        summary = derive.summarise(group, metric)
-        evidence = tuple(map(derive.id_of, group))
-        name = f"core_{cpu}_ns"
-        if summary is None or summary.low <= 0:
-            why = "no samples, or a slope whose interval contains 0"
-            found[cpu] = Finding(name, None, None, None, "ns", "undetermined", "slope over steps", evidence, why)
-        else:
-            ends = summary.median, summary.low, summary.high
-            found[cpu] = Finding(name, *ends, "ns", "ok", "slope over steps", evidence)
-    return found
 
 
 def lines_of(found: Partitions) -> list[str]:

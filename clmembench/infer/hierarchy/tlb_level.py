@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clmembench.infer.findings import NO_CYCLES, measured, undetermined
 from clmembench.infer.hierarchy.policy_probe import replaced
-from clmembench.infer.hierarchy.probing import SIGMAS, Asked, Chase
+from clmembench.infer.hierarchy.probing import SIGMAS, Asked, Chase, LevelProbe
 from clmembench.infer.hierarchy.tlb import Tlb, agreed
 from clmembench.model import Finding, Inquiry, TlbLevel
 
@@ -54,7 +54,7 @@ def tlb_level(asked: Asked, chase: Chase, number: int, tlb: Tlb, ghz: float | No
         assert page is not None
         stride = max(page, tlb.sets.way_bytes)
         if _whole(tlb):
-            findings |= yield from replaced(asked, chase, tlb.contrast, tlb.sets.ways, stride, 64)
+            findings |= yield from replaced(LevelProbe(asked, chase, tlb.contrast), tlb.sets.ways, stride, 64)
         else:
             findings["policy"] = undetermined("policy", "what a miss costs is not known")
     else:

@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from clmembench.infer.replacement.policies import MARGIN
-from clmembench.infer.trace.hypothesis import Hypothesis, Spent, drawn, exact, parts
-from clmembench.infer.trace.set_mappings import Footprint, Possible, footprint, hashed, mappings, plausible, uneven_misses
+from clmembench.infer.trace.footprints import Footprint, footprint, uneven_misses
+from clmembench.infer.trace.hypothesis import CacheShape, Hypothesis, Spent, drawn, exact, parts
+from clmembench.infer.trace.plausible_mappings import Possible, plausible
+from clmembench.infer.trace.set_mappings import hashed, mappings
 from clmembench.infer.trace.streams import Stream
 
 MOST_VISITS = 20_000  # of a trace that are simulated
@@ -82,7 +84,7 @@ def _near_exact(given: Setting, sectors: Sequence[int], possible: Sequence[Possi
     found: list[tuple[Possible, Hypothesis]] = []
     spent = Spent(EXACT_BUDGET)
     for one, ways, sector in _all(possible, sectors):
-        for h in exact(sector, one.mappings[0], ways, cut, best - MARGIN, spent):
+        for h in exact(CacheShape(sector, one.mappings[0], ways), cut, best - MARGIN, spent):
             best = max(best, h.loglik)
             found.append((one, h))
         if spent.left < 0:
@@ -116,7 +118,7 @@ def _near_drawn(given: Setting, sectors: Sequence[int], possible: Sequence[Possi
         found, best = [], -math.inf
         for one, ways, sector in tried:
             uneven = uneven_misses(one.mappings[0], ways, whole.footprints)
-            h = drawn(sector, one.mappings[0], ways, cut, best - 2 * MARGIN, spent, -uneven)
+            h = drawn(CacheShape(sector, one.mappings[0], ways), cut, best - 2 * MARGIN, spent, -uneven)
             if spent.left < 0:
                 return None
             if h is not None:
@@ -140,9 +142,8 @@ def _begun(given: Setting) -> Setting:
 
 def _lengths(given: Setting, tried: Sequence[tuple[Possible, int, int]], most: int) -> list[int]:
     """How much of each stream to take so that over-full sets of any hypothesis get no more visits than so many in all."""
-    counts = [
-        max(parts(sector, one.mappings[0], ways, stream)[0].size for one, ways, sector in tried) for stream in given.visits
-    ]
+    shapes = [CacheShape(sector, one.mappings[0], ways) for one, ways, sector in tried]
+    counts = [max(parts(shape, stream)[0].size for shape in shapes) for stream in given.visits]
     lengths = [0] * len(counts)
     waiting = len(counts)
     for number in sorted(range(len(counts)), key=lambda n: counts[n]):  # what short ones leave is for long ones

@@ -149,7 +149,7 @@ def _policy(near: Sequence[Hypothesis], given: Setting, evidence: Sequence[str])
             return undetermined("policy", "", "victims are drawn, but of sets and ways several explain the traces"), ()
         best = max(near, key=lambda h: h.loglik)
         sectored = best.mapping.line_bytes > best.unit_bytes
-        observations = [o for s in given.visits for o in per_set(best.unit_bytes, best.mapping, best.ways, s)[0]]
+        observations = [o for s in given.visits for o in per_set(best.shape, s)[0]]
         if "random" in names:
             if sectored and any(s.stride_bytes < best.mapping.line_bytes for s in given.visits):
                 return undetermined("policy", "", "victims are drawn, and in sectored lines it is not seen of which"), ()

@@ -1,0 +1,95 @@
+"""What of a cache's units each trace visited and missed, and what that costs a line size or a mapping. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from clmembench.infer.trace.set_mappings import Mapping
+from clmembench.infer.trace.streams import Stream
+from clmembench.model import Array
+
+ODD = 6.0  # what a flag costs that a hypothesis has to call an error: -log of how often flags are wrong
+DISPERSION = 3.0  # how much more misses of lines differ than by chance alone, where victims are drawn unevenly
+SETTLED = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """One trace seen from its end: its units, and how often each was visited and missed after its first visit.
+
+    `lasting`: whether the units were visited all along, so that what overflows has to miss.
+    """
+
+    units: Array  # addresses
+    visited: Array
+    missed: Array
+    lasting: bool
+    sequential: bool = False  # visited from low to high addresses, again and again
+
+    @property
+    def fits(self) -> bool:
+        return bool(self.missed.sum() <= 0.004 * self.visited.sum() + 1)
+
+
+def footprint(stream: Stream) -> Footprint:
+    """Of a stream of visits (no unit twice in a row)."""
+    units, first, inverse = np.unique(stream.addresses, return_index=True, return_inverse=True)
+    again = np.ones(inverse.size, dtype=bool)
+    again[first] = False
+    visited = np.bincount(inverse[again & (stream.missed >= 0)], minlength=units.size)
+    missed = np.bincount(inverse[again & (stream.missed == 1)], minlength=units.size)
+    last = inverse[inverse.size * 2 // 3 :]
+    lasting = stream.lap > 0 or np.unique(last).size >= SETTLED * units.size
+    sequential = stream.addresses.size > 20 and float((np.diff(stream.addresses) > 0).mean()) > 0.9
+    return Footprint(units, visited, missed, lasting, sequential)
+
+
+def line_cost(line_bytes: int, sector_bytes: int, footprints: Sequence[Footprint]) -> float:
+    """What it costs to call so many bytes a line: when a line goes all of its sectors go, and all miss when they are next read.
+
+    Of laps from low to high addresses, in which nothing comes between the sectors of a line; `sector_bytes`: the most that a
+    miss brings in.
+    """
+    cost = 0.0
+    if line_bytes <= sector_bytes:
+        return cost
+    for foot in footprints:
+        if not foot.sequential:
+            continue
+        starts = np.flatnonzero(np.r_[True, np.diff(foot.units // sector_bytes) != 0])
+        missed, visited = np.add.reduceat(foot.missed, starts), np.maximum.reduceat(foot.visited, starts)
+        line = foot.units[starts] // line_bytes
+        together = np.flatnonzero((line[1:] == line[:-1]) & (visited[1:] == visited[:-1]) & (visited[1:] > 0))
+        cost += ODD / 2 * float(np.minimum(np.abs(missed[together + 1] - missed[together]), 10).sum())
+    return cost
+
+
+def uneven_misses(mapping: Mapping, ways: int, footprints: Sequence[Footprint]) -> float:
+    """What it costs that some lines of over-full sets miss and others never do, where victims are drawn: at last all do.
+
+    The log-likelihood ratio of misses by line against equal shares, less what is expected of victims drawn unevenly.
+    """
+    cost = 0.0
+    for foot in footprints:
+        if not foot.lasting:
+            continue
+        lines, inverse = np.unique(foot.units // mapping.line_bytes, return_inverse=True)
+        missed, visited = np.bincount(inverse, foot.missed), np.bincount(inverse, foot.visited)
+        _, sets = np.unique(mapping.of(lines * mapping.line_bytes), return_inverse=True)
+        held = np.bincount(sets)
+        over = (held > ways) & (np.bincount(sets, missed) > 0)
+        if not over.any():
+            continue
+        rate = np.bincount(sets, missed) / np.maximum(np.bincount(sets, visited), 1)
+        expected = visited * rate[sets]
+        ratio = np.bincount(sets, missed * np.log(np.maximum(missed, 0.5) / np.maximum(expected, 1e-9)) * (missed > 0))
+        beyond = (ratio[over] - DISPERSION * (held[over] - 1) / 2 - ODD) / DISPERSION
+        # of many lines few misses: how often the same line is met again
+        again = np.bincount(sets, missed * (missed - 1) / 2)[over]
+        chance = DISPERSION * np.maximum(np.bincount(sets, expected**2 / 2)[over], 1e-9)
+        often = np.where(again > chance, again * np.log(np.maximum(again, 1e-9) / chance) - again + chance, 0.0) - ODD
+        cost += float(np.maximum(0.0, np.maximum(beyond, often)).sum())
+    return cost
