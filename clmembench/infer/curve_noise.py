@@ -30,7 +30,7 @@ MEDIAN_OF_ABSOLUTE_NORMAL = 0.6745  # standard deviations: the median of |x| of 
 MIDPOINT_VARIANCE_FACTOR = 1.5  # a point less the mean of two others has that many times the variance of one
 
 
-def undisturbed(values: Sequence[float]) -> list[float]:
+def undisturbed_values(values: Sequence[float]) -> list[float]:
     """The least value of each point and all larger working sets: a set that fits where a larger one does is as fast as that,
     and disturbances only add."""
     least, found = math.inf, []

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from clmembench.analysis import derive
-from clmembench.infer.curve_noise import noise_of_deviations, undisturbed
+from clmembench.infer.curve_noise import noise_of_deviations, undisturbed_values
 from clmembench.model import DeviceInfo, Metric, Record, Value
 
 MIB = 1 << 20
@@ -103,7 +103,7 @@ def plateaus(samples: Sequence[Sample]) -> list[Plateau]:
     if noise > FLAT:  # a few neighbours that agree by chance are no level
         return []
     tolerance = min(FLAT, max(LEAST_TOLERANCE, SIGMAS * noise))
-    least = undisturbed(values)
+    least = undisturbed_values(values)
     # where some points were seen to be disturbed, so may the one be that seems to end a level
     disturbed = max((value / low for value, low in zip(values, least, strict=True)), default=1.0) > 1 + FLAT
     used, off = (least, 1 + DISTURBED) if disturbed else (values, 0.0)  # 0: the next point is off it

@@ -12,11 +12,11 @@ from clmembench.infer.classic.conflict_lines import kernel, parities, set_of, to
 from clmembench.infer.classic.saavedra import SAAVEDRA
 from clmembench.infer.classic.wong import WONG
 from clmembench.model import Answer, Array, Finding, Inquiry, Pattern, Probe, Space
+from clmembench.model.address_patterns import NODE_BYTES
 
 Found = Mapping[str, Finding]
 
 FINE = "fine-grained trace"
-NODE_BYTES = 8
 LINES = tuple(1 << k for k in range(3, 10))  # line sizes that are told apart, 8 to 512 B
 LAPS = 4
 APART = 1.25  # the gap between hits and misses, as a ratio

@@ -14,6 +14,8 @@ from clmembench.model import DeviceInfo, Finding, Value
 Verdict = Literal["holds", "does not hold", "undetermined", "not applicable"]
 
 MATTERS = 1.10  # times: less is not worth writing a kernel anew
+RUN_ACCESS = "run suite access"
+ORDER_VERDICTS = ("consecutive", "consecutive_loaded")  # what the order of accesses costs, of one group and of several
 AGAIN = "measure again on a quieter host before relying on it"
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from clmembench.infer.curve_noise import undisturbed
+from clmembench.infer.curve_noise import undisturbed_values
 from clmembench.infer.hierarchy.curve_steps import (
     MAX_PLATEAU_RELATIVE_DRIFT,
     MIN_RELATIVE_STEP,
@@ -146,7 +146,7 @@ def _remeasure_disturbed(
     the fastest answer counts."""
     for seed in range(1, 1 + MAX_REMEASUREMENTS):
         values = [_value(best[s]) for s in sizes]
-        least = undisturbed(values)
+        least = undisturbed_values(values)
         large = LARGE_SET_REMEASURE_RELATIVE_EXCESS if seed == 1 else math.inf
         slack = [REMEASURE_RELATIVE_EXCESS if size < LARGE_SET_BYTES else large for size in sizes]
         bent = [s for s, v, low, more in zip(sizes, values, least, slack, strict=True) if v > low * (1 + more)]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from clmembench.model import Answer, Finding, Inquiry, Pattern, Probe, Space
+from clmembench.model.address_patterns import NODE_BYTES
 
 METHOD = "cold accesses in sequence; then one access further and further ahead of a short sequence"
 SIZES = (64, 256, 1024)  # lines
@@ -17,7 +18,6 @@ BEGUN = 8  # lines gone through, 8 B by 8 B, before the access ahead: so many th
 CLOSE = 0.02  # of the distance that bisection leaves open
 UNIT = 256  # distances are multiples of it: a multiple of every usual line, so that its first sector is looked at
 ASIDE, PAGE = 17, 4096  # lines between the access and the one that loads its translation; the least page there is
-NODE_BYTES = 8
 SEED = 46
 
 
