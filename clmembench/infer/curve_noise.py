@@ -1,4 +1,4 @@
-"""What both detectors of levels in a latency curve share: the curve's own noise, and its value without disturbances. Pure.
+"""Noise and disturbances of a latency curve, which both detectors of its levels share. Pure.
 
 Two detectors exist because two kinds of curves exist, and each detector fails on the other kind:
 

@@ -111,7 +111,7 @@ def plateaus(samples: Sequence[Sample]) -> list[Plateau]:
 
 
 def settled(samples: Sequence[Sample], floor_bytes: int) -> bool:
-    """Whether the last plateau is memory, by `not_memory`: it reaches to the largest set, and a knee lies before it. A curve
+    """True if the last plateau is memory, by `not_memory`: it reaches to the largest set, and a knee lies before it. A curve
     without a knee has not settled: every memory has at least one cache before it, or the sweep has not left it yet."""
     found = plateaus(samples)
     if len(found) < 2 or found[-1].last_bytes != samples[-1].array_bytes:
@@ -140,7 +140,8 @@ def not_memory(knee_bytes: float, first_bytes: float, last_bytes: float, floor_b
 
 
 def floor_bytes(info: DeviceInfo) -> int:
-    """What a latency sweep must exceed before a plateau may be called memory: four times the cache that the driver claims.
+    """The working set in bytes that a latency sweep must exceed before a plateau may be called memory: four times the cache
+    that the driver claims.
 
     Claims can be far too small (GPUs' leave out their last level), so it is also at least 512 MiB on GPUs, twice the largest
     last level there is (256 MiB), and 128 MiB on CPUs, whose claims come from the operating system.

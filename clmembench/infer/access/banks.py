@@ -55,10 +55,10 @@ def accesses(values: Sequence[Derived], unit: str = "") -> tuple[list[Access], s
 
 @dataclass(frozen=True, slots=True)
 class BankStudy:
-    """What was found: `memory` is "banked" or "ordinary"; of a banked one `banks`, `bank_width_bytes`, `mapping` (how words lie
-    in them), `free` (the latency without a conflict), `way` (what each further way adds), `growth`, and `together_4` and
-    `together_8`, how many work-items have words of 4 and of 8 B served at a time, which are `served` too. `banks` is None where
-    none explain it."""
+    """Findings on local memory: `memory` is "banked" or "ordinary"; of a banked one `banks`, `bank_width_bytes`, `mapping`
+    (how words lie in them), `free` (the latency without a conflict), `way` (what each further way adds), `growth`, and
+    `together_4` and `together_8`, how many work-items have words of 4 and of 8 B served at a time, which are `served` too.
+    `banks` is None where none explain it."""
 
     findings: Mapping[str, Finding]
     banks: Banks | None = None
@@ -80,7 +80,7 @@ class _Fit:
 
 
 def study(accesses: Sequence[Access], unit: str) -> BankStudy:
-    """What latencies say of local memory's banks; `unit`, of the latencies, is cycles or ns.
+    """Banks of local memory, from latencies; `unit`, of the latencies, is cycles or ns.
 
     A mapping is determined by words of 4 B alone, at all strides but 0: of banked memories of 4 to 128 banks of 4, 8 or 16 B,
     among them Kepler's in both modes, the one whose passes latency grows with, where it explains every point and is better than

@@ -36,7 +36,7 @@ class Sized:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What was found of one pattern and indexing.
+    """Register limit of one pattern and indexing.
 
     `limit` is the largest array kept in registers, in words; its true value lies from `low` (the largest kept) to `high` (one
     less than the smallest that was not). `by` has the same by each kind of evidence alone: `memory` (whether the array is on
@@ -55,7 +55,7 @@ class Kept:
 
 
 def kept(values: Sequence[Derived]) -> list[Kept]:
-    """Of every pattern and indexing among the values of `private_array`, in their order."""
+    """The limit of every pattern and indexing among the values of `private_array`, in their order."""
     usable = [v for v in values if v.status in ("ok", "suspect", "undetermined")]
     in_cycles = all(v.cycles_low is not None for v in usable if v.status == "ok")
     private, told = _private(usable)
@@ -73,7 +73,7 @@ def kept(values: Sequence[Derived]) -> list[Kept]:
 
 
 def placed(values: Sequence[Derived]) -> list[bool | None]:
-    """Of each value whether its arrays are in registers by what the compiler says; None where it does not."""
+    """For each value, whether its arrays are in registers according to the compiler; None where it says nothing."""
     _, told = _private(values)
     return [_in_registers(_sized(value, 0, False, told)) for value in values]
 

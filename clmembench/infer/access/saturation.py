@@ -62,7 +62,7 @@ def _held(shape: Shape, among: Sequence[Shape], compute_units: int) -> float:
 
 
 def saturation(values: Sequence[Derived], info: DeviceInfo) -> dict[str, Finding]:
-    """What reaches REACHED of the best rate of copy_grid: by name, a Finding each.
+    """Findings by name on what reaches 95% of the best rate of copy_grid.
 
     best_gb_s; saturating_bytes, the least bytes in flight over the whole device (loads: as many are stored after), between what
     was surely too little and what is surely enough; saturating_work_group, _ilp and _groups_per_unit, the smallest of those
@@ -116,7 +116,7 @@ def _grew(tried: Sequence[Shape], best: Shape) -> str:
 
 
 def _enough(tried: Sequence[Shape], best: Shape) -> Shape:
-    """Of the shapes that reach, that with the fewest bytes in flight."""
+    """The shape with the fewest bytes in flight among those that reach that rate."""
     return min((s for s in tried if s.rate >= REACHED * best.rate), key=lambda s: s.most_bytes)
 
 
@@ -161,7 +161,7 @@ def _ids(points: Iterable[Shape]) -> tuple[str, ...]:
 
 
 def least_element(values: Sequence[Derived], sizes: Mapping[str, int]) -> Finding:
-    """The fewest bytes a work-item whose copy in benchmark datatypes reaches REACHED of the best type's; `sizes` are those of
+    """The fewest bytes a work-item whose copy in benchmark datatypes reaches 95% of the best type's; `sizes` are those of
     types by name. Source: Fang et al. 2017, section 6.3."""
     name, method = "saturating_element_bytes", f"copies by data type: the least with {REACHED:.0%} of the best"
     good = [v for v in values if v.benchmark == "datatypes" and v.status == "ok" and v.params["dtype"] in sizes]

@@ -1,4 +1,4 @@
-"""What each memory does for work-items side by side: broadcast, parallel access, alignment, consecutive access. Pure."""
+"""Verdicts on each memory under simultaneous work-items: broadcast, parallel access, alignment, consecutive access. Pure."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def takes_turns(values: Sequence[Derived]) -> Ratio | None:
 
 
 def turns(values: Sequence[Derived], wide: int) -> tuple[bool | None, Ratio | None]:
-    """Whether a sub-group's work-items take turns, None where that cannot be said, and the ratio that says so."""
+    """True if a sub-group's work-items run one after another, None where that is unknown, and the ratio it rests on."""
     found = takes_turns(values)
     if found is None:
         return None, None
@@ -91,7 +91,7 @@ def _memory(values: Sequence[Derived], name: str, wide: int, taking: tuple[bool 
 
 
 def _served(name: str, found: Ratio | None, both: tuple[bool | None, Ratio | None]) -> Finding:
-    """Whether many are served like one."""
+    """Verdict on whether many work-items are served like one."""
     taking, register = both
     method = f"{name}: a sub-group's time for a load over one work-item's"
     if taking:

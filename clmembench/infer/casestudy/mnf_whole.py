@@ -1,4 +1,4 @@
-"""What a run says of MNF as a whole: each way to it against the others, and where the host's time goes."""
+"""MNF as a whole: its implementations compared with each other, and where the host's time goes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether each optimisation of a case study paid off: the gain of a version over the one before it, and the decision on it."""
+"""Gain of each optimisation of a case study over the version before it, and the verdict on whether it paid off."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def gains(run: Run, prior: float, margin: float) -> list[Gain]:
 
 
 def decided(gain: stats.Ratio, margin: float) -> Verdict:
-    """What the whole interval of a gain says: it paid off (over 1 + margin), was a cost (below the inverse of that), made no
+    """Verdict by the whole interval of a gain: it paid off (over 1 + margin), was a cost (below the inverse of that), made no
     difference (within both), or was no gain, be it a cost or nothing (not over 1 + margin); else nothing is decided."""
     return WORDS.get(gain.verdict(margin)) or ("no gain" if gain.high <= 1 + margin else "undecided")
 
@@ -166,7 +166,7 @@ def why_not(values: Sequence[tuple[str, Derived | None]]) -> str:
 
 
 def usable(value: Derived) -> bool:
-    """Whether a value may be compared."""
+    """True if a value may be compared."""
     return value.status == "ok" and bool(value.medians) and min(value.medians) > 0
 
 

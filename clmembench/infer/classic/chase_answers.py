@@ -1,4 +1,4 @@
-"""What both classic methods read from the answers to their chases: hits, the knee, the curve over sizes. Pure."""
+"""Quantities that both classic methods read from their chases: hits, the knee, the curve over sizes. Pure."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def overflow(capacity_bytes: int, space: Space = "global") -> Inquiry[tuple[Answ
 
 
 def read_overflow(answers: Sequence[Answer], capacity_bytes: int) -> Found:
-    """What single accesses tell: line_bytes, sets, ways, set_bits and run_bytes, the consecutive bytes that lie in one set.
+    """Findings from single accesses: line_bytes, sets, ways, set_bits and run_bytes, the consecutive bytes that lie in one set.
 
     The line is the overflow at which new places begin to miss. The lines that miss together are those of one set (under LRU all
     of them, always), and the address bits in which they agree choose it. `ways` needs that they are as many as the set holds

@@ -39,7 +39,7 @@ def saavedra(space: Space = "global", first_bytes: int = 1024, most_bytes: int =
 
 
 def read_saavedra(answers: Sequence[Answer], at_bytes: int | None = None) -> Mapping[str, Finding]:
-    """What Saavedra's method concludes of size_bytes, line_bytes, sets and ways, by equation (1) of Mei & Chu 2015.
+    """Conclusions of Saavedra's method about size_bytes, line_bytes, sets and ways, by equation (1) of Mei & Chu 2015.
 
     The capacity C is the largest array that never misses. In the figure's line of an array of N > C bytes the miss rate is
     s / b up to the line's size b, then 1 up to the stride N / ways, then 0. It is read at `at_bytes`; without it at 4 C and

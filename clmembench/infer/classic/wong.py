@@ -56,7 +56,7 @@ def wong(
 
 
 def read_wong(answers: Sequence[Answer]) -> Mapping[str, Finding]:
-    """What Wong's method concludes of size_bytes, line_bytes, sets and ways, by equation (2) of Mei & Chu 2015.
+    """Conclusions of Wong's method about size_bytes, line_bytes, sets and ways, by equation (2) of Mei & Chu 2015.
 
     From C on each further line overflows one set more, so that latency rises in steps: as wide as a line, as many as there are
     sets, until every access misses. Ways are what is left of the capacity; where a step is no wider than the stride the line

@@ -18,7 +18,7 @@ NEAR = 2.0  # times: what a law of one latency, that of an idle memory, can be e
 
 
 def guidelines(known: Known) -> Iterator[Advice]:
-    """What saturates bandwidth first, then what pays, then what a launch costs."""
+    """Saturation of bandwidth first, then what pays off, then the cost of a launch."""
     yield _shape(
         known,
         "X1",

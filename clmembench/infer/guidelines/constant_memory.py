@@ -80,7 +80,7 @@ def broadcast(known: Known, memory: str) -> Advice:
 
 
 def _both(known: Known) -> bool:
-    """Whether there are buffers in constant memory besides arrays of the program, of which the guidelines are."""
+    """True if there are buffers in constant memory besides arrays of the program, of which the guidelines are."""
     return known.constant() == "constant_array" and "constant" in known.memories
 
 

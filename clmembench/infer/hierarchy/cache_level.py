@@ -35,7 +35,7 @@ LOOSE_RELATIVE_BOUNDS = 0.005  # of a size that single lines cannot tell
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What else is known when a level is looked at: its number from 0, the relative noise of a lap, the longest unit in bytes
+    """Context of one level: its number from 0, the relative noise of a lap, the longest unit in bytes
     that any level brings in, the strides that may be tried, the length of a page (0: not known), and what a missing translation
     costs at most."""
 
@@ -112,7 +112,7 @@ def _latency(curve: Curve, number: int, doubt: str) -> LevelLatency:
 
 
 def _contrast(step: Step, around: Around) -> Contrast:
-    """What hits and misses of the level cost. A block's pages are translated once each, for all their lines."""
+    """Cost of the level's hits and misses. A block's pages are translated once each, for all their lines."""
     beyond = 0.0
     if step.over_bytes > around.strides.reach_bytes:
         beyond = around.penalty * around.node_bytes / max(MIN_PAGE_BYTES, around.page_bytes)
@@ -120,7 +120,7 @@ def _contrast(step: Step, around: Around) -> Contrast:
 
 
 def _free_of_prefetching(asked: Asked, chase: Chase, step: Step, around: Around) -> Inquiry[bool]:
-    """Whether no prefetcher makes the plateau what it is: looked at well before its end, which is soft in a cache that pages
+    """True if no prefetcher lowers the plateau: compared well before its end, which is soft in a cache that pages
     fall into by chance; at its end where there is no answer."""
     for size in (step.fits_bytes // 2, step.fits_bytes)[0 if around.number else 1 :]:
         point = PlateauPoint(size, around.node_bytes, step.hit, step.noise)

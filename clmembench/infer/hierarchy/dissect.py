@@ -28,8 +28,8 @@ BLOCK_BYTES = 128 * KIB  # visited as a whole, so that translation is paid once 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What may be probed: the largest working set, that beyond which a flat end is memory, and the spaces there are. Where the
-    former is less than the latter, memory is not seen."""
+    """Limits of the probes: the largest working set, that beyond which a flat end is memory, and the spaces there are. Where
+    the former is less than the latter, memory is not seen."""
 
     most_bytes: int
     floor_bytes: int
@@ -88,7 +88,7 @@ def _translation(asked: Asked, curve: Curve, node: int, noise: float, limits: Li
 
 
 def _around(found: Sequence[tlb.Tlb], noise: float, node: int, most_bytes: int) -> Around:
-    """What is known beside any one level; without a TLB translation limits no stride."""
+    """Context of every level; without a TLB translation limits no stride."""
     if not found:
         return Around(0, noise, node, StrideLimits(most_bytes, most_bytes, most_bytes))
     first = found[0]
@@ -110,7 +110,7 @@ def _levels(asked: Asked, curve: Curve, around: Around, through: Space) -> Inqui
 
 
 def _other_spaces(asked: Asked, curve: Curve, node: int, spaces: frozenset[Space]) -> Inquiry[Hierarchy]:
-    """What the other memory spaces lead through; among its levels the read-only path and private memory."""
+    """Levels of the other memory spaces; those of the read-only path and private memory are in `levels`."""
     paths: dict[Space, tuple[CacheLevel, ...]] = {}
     longest = OTHER_PATHS_FIRST_CACHE_RATIO * max((curve.steps[0].over_bytes if curve.steps else 0), MIN_FIRST_CACHE_BYTES)
     for path in memory_spaces.LASTS:

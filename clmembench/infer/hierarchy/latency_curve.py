@@ -159,7 +159,7 @@ def _remeasure_disturbed(
 
 
 def ends_flat(sizes: Sequence[int], values: Sequence[float], floor: int) -> bool:
-    """Whether the last two octaves are flat, and lie beyond `floor` bytes and well beyond the last rise."""
+    """True if the last two octaves are flat, and lie beyond `floor` bytes and well beyond the last rise."""
     if sizes[-1] < floor:
         return False
     smooth = pooled_rising(values)
@@ -193,7 +193,7 @@ class PlateauPoint:
 
 
 def free_of_prefetching(asked: Asked, chase: Chase, point: PlateauPoint, reach_bytes: int = 0) -> Inquiry[bool | None]:
-    """Whether laps in blocks of another size take as long; None: no answer.
+    """True if laps in blocks of another size take as long; None: no answer.
 
     In larger blocks, or in none at all where a TLB's reach (`reach_bytes`) allows it, a prefetcher that looks at neighbours
     finds fewer lines to fetch; in smaller blocks, where there are no larger ones, it finds more.

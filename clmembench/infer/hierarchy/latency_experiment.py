@@ -1,4 +1,4 @@
-"""What to chase for the global latency patterns P1 to P6: one trace of non-uniform strides, or laps one by one. Pure."""
+"""Chases that meet the global latency patterns P1 to P6: one trace of non-uniform strides, or laps one by one. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BEYOND_CACHE, BEYOND_TLB = 8, 32  # how many times what should miss is larger th
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a hierarchy is known to be: bytes of the data cache nearest to the core, of its lines and sectors, of a page, and
+    """Known geometry of a hierarchy: bytes of the data cache nearest to the core, of its lines and sectors, of a page, and
     how many pages each TLB holds; None where that is not known."""
 
     line_bytes: int = 128
@@ -40,7 +40,7 @@ class Known:
 
     @property
     def translates(self) -> bool:
-        """Whether a TLB was found: its page is what is first known of one."""
+        """True if a TLB was found: its page is what is first known of one."""
         return self.page_bytes is not None or self.near_pages is not None
 
 
@@ -67,7 +67,7 @@ class Experiment:
 
 
 def known(hierarchy: Hierarchy, space: Space = "global") -> Known:
-    """What the inference was sure of, of the level nearest to the core and of the TLBs."""
+    """Certain findings about the level nearest to the core and about the TLBs."""
     levels = [level for level in hierarchy.levels if level.space == space and level.name != "DRAM"]
     cache = levels[0] if levels else CacheLevel("", space, {})
     tlbs = [level.findings for level in hierarchy.tlb]

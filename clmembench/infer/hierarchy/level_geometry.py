@@ -24,7 +24,7 @@ MAX_GONE_SIZE_RATIO = 1.5  # three quarters miss by then, unless lines fall into
 
 @dataclass(frozen=True, slots=True)
 class LevelGeometry:
-    """What was found of one level: the unit `filled` by a miss, how many neighbouring places of `unit` bytes fit (`dense`),
+    """Measured geometry of one level: the unit `filled` by a miss, how many neighbouring places of `unit` bytes fit (`dense`),
     where three quarters miss, whether it is the `first` level of all, the `tag` unit, how many places fit at odd strides
     (`tags`), and the sets."""
 
@@ -38,8 +38,8 @@ class LevelGeometry:
     sets: Sets | None = None
 
     def line(self, evidence: tuple[str, ...]) -> Finding:
-        """What a tag stands for. Beyond the first level more than what a miss brings in is believed only where the sets confirm
-        it: a hash, or pages in random frames, spread odd strides unevenly too."""
+        """The bytes that a tag stands for. Beyond the first level more than a miss brings in is believed only where the sets
+        confirm it: a hash, or pages in random frames, spread odd strides unevenly too."""
         first = self.first and self.filled.nbytes is not None
         if first or self.agrees() or self.tag.nbytes is None or self.tag.nbytes == self.filled.nbytes:
             return unit_finding("line_bytes", self.tag, LINE_METHOD, evidence)
@@ -55,7 +55,7 @@ class LevelGeometry:
         return (fits - hidden) * self.unit, (max(over - 1, fits) + disturbed) * self.unit
 
     def agrees(self) -> bool:
-        """Whether sets times ways times line lies within the bounds of the size."""
+        """True if sets times ways times line lies within the bounds of the size."""
         if self.sets is None or self.sets.ways is None or self.tag.nbytes is None:
             return False
         low, high = self.bounds_bytes()
@@ -91,7 +91,7 @@ class LevelGeometry:
         return undetermined("size_bytes", reason, SIZE_METHOD, evidence, low, self.gone_bytes)
 
     def strides_agree(self) -> bool:
-        """Whether strides of powers of two, which a hash spreads as evenly as neighbours, all overflow at as many lines."""
+        """True if strides of powers of two, which a hash spreads as evenly as neighbours, all overflow at as many lines."""
         if self.sets is None or self.tag.nbytes is None or self.sets.bits or len(self.sets.fitting) < MIN_AGREEING_STRIDES:
             return False
         low, high = self.bounds_bytes()
@@ -100,7 +100,7 @@ class LevelGeometry:
         return all(low * (1 - slack) <= count <= high * (1 + slack) for count in counts)
 
     def tags_agree(self) -> bool:
-        """Whether odd strides, which lay lines into sets in another way, overflow at the same number of lines."""
+        """True if odd strides, which lay lines into sets in another way, overflow at the same number of lines."""
         if self.tag.nbytes is None:
             return False
         low, high = self.bounds_bytes()
@@ -130,7 +130,7 @@ class LevelGeometry:
         return found
 
     def bits_alone_choose(self) -> bool:
-        """Whether neighbouring lines, as many as fit, fill no set beyond its ways if these bits alone choose it."""
+        """True if neighbouring lines, as many as fit, fill no set beyond its ways if these bits alone choose it."""
         assert self.sets is not None and self.sets.ways is not None and self.tag.nbytes is not None
         lines = self.product_bytes() // self.tag.nbytes
         held: dict[int, int] = {}

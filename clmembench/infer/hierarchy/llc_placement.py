@@ -38,8 +38,8 @@ def placed(hierarchy: Hierarchy, records: Sequence[Record]) -> Placed:
 
 
 def _from_all_units(hierarchy: Hierarchy, loads: partitions.Map | None) -> Hierarchy:
-    """The same with intervals, of the second level and all slower ones, as wide as what compute units differ by: a chase runs
-    on one of them, and a launch does not choose which."""
+    """The hierarchy with the intervals of the second level and all slower ones as wide as the differences between compute
+    units: a chase runs on one of them, and a launch does not choose which."""
     second = next((level for level in _caches(hierarchy.levels)[1:]), None)
     own = second.findings["latency_cycles"].value if second is not None else None
     if loads is None or not isinstance(own, int | float) or not loads.cycles.size:

@@ -24,7 +24,7 @@ class Field:
         return math.hypot(self.noise, math.sqrt(2 / count) * self.spread)
 
     def clear(self, count: int) -> bool:
-        """Whether so many lines are far from any cache's capacity."""
+        """True if so many lines are far from any cache's capacity."""
         return not any(first <= count <= last for first, last in self.hazy)
 
 

@@ -30,8 +30,8 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """What a map tells: `findings` partitions, near_cycles and far_cycles, units_each and lines_each (counts, as 66 + 66);
-    and the partition of each unit and each line, numbered from 0, -1 for none."""
+    """Partitions read from a map: `findings` has partitions, near_cycles and far_cycles, units_each and lines_each (counts, as
+    66 + 66); and the partition of each unit and each line, numbered from 0, -1 for none."""
 
     findings: Mapping[str, Finding]
     of_unit: tuple[int, ...]
@@ -143,7 +143,7 @@ def _alike(rows: Array) -> Array:
 
 
 def _two_sided(shares: Array) -> bool:
-    """Whether each group is, for some unit, near where each other one is far."""
+    """True if each group is, for some unit, near where each other one is far."""
     near, far = shares <= MIXED, shares >= 1 - MIXED
     pairs = [(a, b) for a in range(len(shares)) for b in range(len(shares)) if a != b]
     return all((near[a] & far[b]).any() for a, b in pairs)

@@ -80,7 +80,7 @@ def _combined(found: Finding, named: Finding, victims: tuple[float, ...], empty:
 
 
 def _unsure(named: Finding, reason: str) -> Finding:
-    """The same policy without its name."""
+    """The finding without its value, for a reason."""
     return replace(named, value=None, status="undetermined", reason=reason)
 
 

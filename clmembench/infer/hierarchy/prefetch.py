@@ -78,8 +78,8 @@ def ahead(beyond_bytes: int, line_bytes: int, space: Space = "global") -> Probe:
 
 
 def seen(answers: Sequence[Answer], line_bytes: int) -> tuple[float, bool] | Finding:
-    """Whether cold accesses in sequence find their data: the latency below which it was there and whether accesses at random
-    find as much; or the finding, where they find none.
+    """The latency below which cold accesses in sequence found their data, and whether accesses at random find as much; or the
+    finding, where none is found.
 
     `answers`: of a second lap, of cold pairs far apart (the second of a pair finds its page in the TLB), then of cold traces of
     each size, in sequence and at random.

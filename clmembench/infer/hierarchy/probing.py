@@ -36,7 +36,7 @@ class Asked:
 
     @property
     def restless(self) -> bool:
-        """Whether others use the core: of too many laps most of what was timed does not agree."""
+        """True if others use the core: of too many laps most of what was timed does not agree."""
         return self.disturbed > OTHERS * self.laps
 
     def all(self, probes: Sequence[Probe]) -> Inquiry[list[Answer]]:
@@ -98,7 +98,7 @@ class Chase:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """What a hit and a miss of one level cost beyond the control, the noise of a lap's mean, and what translation may add to a
+    """Cost of a hit and of a miss of one level beyond the control, the noise of a lap's mean, and what translation may add to a
     hit where a set is larger than a TLB's reach; all in the same unit."""
 
     hit: float
@@ -111,7 +111,7 @@ class Contrast:
         return self.hit + self.extra + max(SIGMAS * self.noise, (self.miss - self.hit) / count / 2)
 
     def sharp(self, count: int) -> bool:
-        """Whether a single miss a lap of so many places would be seen."""
+        """True if a single miss a lap of so many places would be seen."""
         return (self.miss - self.hit) / count >= 2 * (SIGMAS * self.noise + self.extra)
 
     def misses(self, mean: float, count: int) -> float:
@@ -137,7 +137,7 @@ class LevelProbe:
         return None if mean is None else self.contrast.misses(mean, count) / count
 
     def shifted(self, shift_bytes: int) -> LevelProbe:
-        """The same level, probed with neighbours moved so far within their pages."""
+        """A probe of the same level with neighbours shifted so far within their pages."""
         return replace(self, chase=replace(self.chase, shift_bytes=shift_bytes))
 
 
@@ -154,12 +154,12 @@ class Bound:
 
     @property
     def sharp(self) -> bool:
-        """Whether one place too many makes so many misses that fewer cannot have hidden before."""
+        """True if one place too many makes so many misses that fewer cannot have hidden before."""
         return self.over is not None and (self.hidden < 1 or self.misses >= CLEARLY * self.hidden)
 
 
 def fits(probe: LevelProbe, count: int, stride_bytes: int, first: int = 0) -> Inquiry[bool | None]:
-    """Whether so many places are all found in the level, lap after lap; None where there is no answer. `first`: the first order
+    """True if so many places are all found in the level, lap after lap; None where there is no answer. `first`: the first order
     tried.
 
     One random order is enough to say so: disturbances only add, and of more lines than there is room for at least one misses in

@@ -35,7 +35,8 @@ class StrideLimits:
 
 @dataclass(frozen=True, slots=True)
 class Sets:
-    """What strides of powers of two told: how many places fit at each, which address bits choose the set, how many ways."""
+    """Sets of a level, by strides of powers of two: how many places fit at each, which address bits choose the set, how many
+    ways."""
 
     fitting: tuple[tuple[int, int], ...]  # (stride, places that fit)
     bits: tuple[int, ...]
@@ -186,13 +187,13 @@ def _hashed(probe: LevelProbe, unit: int, fitting: int) -> Inquiry[str]:
 
 
 def _held_nearer(probe: LevelProbe, stride: int, count: int, nearer: float) -> Inquiry[bool]:
-    """Whether the level before answers so many places more often than now and then."""
+    """True if the level before answers so many places more often than now and then."""
     mean = yield from probe.mean(count, stride)
     return mean is None or mean < probe.contrast.hit - MAX_NEARER_HIT_SHARE * (probe.contrast.hit - nearer)
 
 
 def _overflows_tlb(probe: LevelProbe, stride: int, count: int, unit: int) -> Inquiry[bool]:
-    """Whether as many places in the same pages take longer too where their lines are of different sets."""
+    """True if as many places in the same pages take longer too where their lines are of different sets."""
     mean = yield from probe.mean(count, stride)
     apart = yield from probe.shifted(unit).mean(count, stride)
     if mean is None or apart is None:
@@ -201,7 +202,7 @@ def _overflows_tlb(probe: LevelProbe, stride: int, count: int, unit: int) -> Inq
 
 
 def consistent(sets: Sets, tags: Bound) -> bool:
-    """Whether sets times ways is what was found to fit at strides that use all sets."""
+    """True if sets times ways is what was found to fit at strides that use all sets."""
     if sets.ways is None:
         return False
     slack = 0 if tags.sharp else MAX_HIDDEN_PLACE_SHARE * tags.fits

@@ -89,7 +89,7 @@ def levels(asked: Asked, chase: Chase, field: Field) -> Inquiry[list[Tlb]]:
 
 
 def _beyond(tlb: Tlb, nearer: int) -> Tlb:
-    """The same level without sets that were told from no more pages than the `nearer` one holds itself."""
+    """The level without sets that rest on no more pages than the `nearer` one holds itself."""
     if tlb.sets is None or tlb.sets.ways is None or tlb.sets.ways > COUNTED_TWICE * nearer:
         return tlb
     reason = f"a nearer TLB holds {tlb.sets.ways} pages itself"
@@ -97,7 +97,7 @@ def _beyond(tlb: Tlb, nearer: int) -> Tlb:
 
 
 def _counted(tlb: Tlb) -> bool:
-    """Whether its page was found, and as many pages fit at odd strides as the first count says."""
+    """True if its page was found, and as many pages fit at odd strides as the first count says."""
     if tlb.page.nbytes is None or tlb.tags is None:
         return False
     expected = tlb.pages.fits * min(1.0, tlb.stride_bytes / tlb.page.nbytes)
@@ -105,7 +105,7 @@ def _counted(tlb: Tlb) -> bool:
 
 
 def _paged(pages: PageProbe, tlb: Tlb) -> Inquiry[bool]:
-    """Whether as many pages miss where places are scattered within them. Of shorter pages that lie so far apart that they fall
+    """True if as many pages miss where places are scattered within them. Of shorter pages that lie so far apart that they fall
     into the same sets, more fit then. Where there is no answer, as in a run stored before this was asked, nothing speaks
     against it."""
     if tlb.page.nbytes is None or tlb.tags is None or tlb.page.nbytes <= STRIDES[0]:
@@ -169,7 +169,8 @@ def _level(pages: PageProbe, stride: int, seen: tuple[int, int], floor: float) -
 
 
 def _penalties(pages: PageProbe, stride: int, fitting: int, floor: float) -> Inquiry[tuple[list[float], list[float]]]:
-    """What a miss costs at two to four times as many pages as fit; apart, where a cache may go from hits to misses too."""
+    """Costs of a miss at two to four times as many pages as fit, and apart those at which a cache may go from hits to misses
+    too."""
     penalties: list[float] = []
     hazy: list[float] = []
     for count in (2 * fitting, fitting * 5 // 2, 3 * fitting, 4 * fitting):
@@ -223,5 +224,5 @@ def _page(probe: LevelProbe, reach: int, field: Field) -> Inquiry[Unit]:
 
 
 def agreed(tlb: Tlb) -> bool:
-    """Whether sets times ways is the number of entries that odd strides found."""
+    """True if sets times ways is the number of entries that odd strides found."""
     return tlb.sets is not None and tlb.tags is not None and consistent(tlb.sets, tlb.tags)

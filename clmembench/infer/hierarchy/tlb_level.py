@@ -65,7 +65,7 @@ def tlb_level(asked: Asked, chase: Chase, number: int, tlb: Tlb, ghz: float | No
 
 
 def penalty(tlb: Tlb, ghz: float | None) -> dict[str, Finding]:
-    """What a miss adds to an access, in cycles where those are known, and in ns."""
+    """Latency that a miss adds to an access, in cycles where those are known, and in ns."""
     method, found, evidence = "latency beyond the TLB less that of as many neighbouring lines", {}, tlb.sources.penalty
     low, high = min(tlb.penalties, default=0.0), max(tlb.penalties, default=0.0)
     spread, whole = SIGMAS * tlb.contrast.noise, _whole(tlb)
@@ -81,7 +81,7 @@ def penalty(tlb: Tlb, ghz: float | None) -> dict[str, Finding]:
 
 
 def _whole(tlb: Tlb) -> bool:
-    """Whether every access missed where the penalty was read: it is the same with more pages, and well above the noise."""
+    """True if every access missed where the penalty was read: it is the same with more pages, and well above the noise."""
     low, high = min(tlb.penalties, default=0.0), max(tlb.penalties, default=0.0)
     spread = SIGMAS * tlb.contrast.noise
     rise = tlb.penalties[-1] - tlb.penalties[0] if tlb.penalties else 0.0

@@ -38,7 +38,7 @@ class Typical:
         return bool(np.isfinite(self.value))
 
     def above(self, other: Typical) -> bool:
-        """Whether this is a longer latency for certain."""
+        """True if this is a longer latency for certain."""
         return self.low > other.high and self.value > other.value * (1 + SAME)
 
     def like(self, other: Typical) -> bool:
@@ -54,7 +54,7 @@ class Reader:
     own_cost: float = 0.0  # how wide the interval of what was taken off is
 
     def mean(self, accesses: Sequence[int]) -> float:
-        """Of those within TYPICAL of their median."""
+        """The mean of the latencies that lie close to their median."""
         values = self.latencies[list(accesses)]
         middle = float(np.median(values))
         return float(values[np.abs(values - middle) <= max(TYPICAL * middle, 3.0, self.clock_step)].mean())

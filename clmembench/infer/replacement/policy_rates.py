@@ -52,7 +52,7 @@ def policy_from_rates(ways: int, observations: Sequence[RateObservation], eviden
 
 
 def _loglik(seen: Array, said: Array, sigma: Array) -> float:
-    """Of Gaussian errors, up to a constant: 0 is a perfect fit."""
+    """Log-likelihood under Gaussian errors, up to a constant: 0 is a perfect fit."""
     return float(-0.5 * (((seen - said) / sigma) ** 2).sum())
 
 

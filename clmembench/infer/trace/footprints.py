@@ -1,4 +1,4 @@
-"""What of a cache's units each trace visited and missed, and what that costs a line size or a mapping. Pure."""
+"""Units that each trace visited and missed, and the cost of these misses under a line size or a mapping. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Footprint:
 
 
 def footprint(stream: Stream) -> Footprint:
-    """Of a stream of visits (no unit twice in a row)."""
+    """The footprint of a stream of visits (no unit twice in a row)."""
     units, first, inverse = np.unique(stream.addresses, return_index=True, return_inverse=True)
     again = np.ones(inverse.size, dtype=bool)
     again[first] = False
@@ -48,7 +48,8 @@ def footprint(stream: Stream) -> Footprint:
 
 
 def line_cost(line_bytes: int, sector_bytes: int, footprints: Sequence[Footprint]) -> float:
-    """What it costs to call so many bytes a line: when a line goes all of its sectors go, and all miss when they are next read.
+    """Cost of the hypothesis that so many bytes are a line: when a line goes all of its sectors go, and all miss when they are
+    next read.
 
     Of laps from low to high addresses, in which nothing comes between the sectors of a line; `sector_bytes`: the most that a
     miss brings in.
@@ -68,7 +69,7 @@ def line_cost(line_bytes: int, sector_bytes: int, footprints: Sequence[Footprint
 
 
 def uneven_misses(mapping: Mapping, ways: int, footprints: Sequence[Footprint]) -> float:
-    """What it costs that some lines of over-full sets miss and others never do, where victims are drawn: at last all do.
+    """Cost of lines in over-full sets that never miss while others do, under random victims: in the long run all lines miss.
 
     The log-likelihood ratio of misses by line against equal shares, less what is expected of victims drawn unevenly.
     """

@@ -29,7 +29,7 @@ WAYS_TRIED = 16
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What hypotheses are held against: streams of visits at a unit, and their footprints."""
+    """Data that hypotheses are tested on: streams of visits at a unit, and their footprints."""
 
     unit_bytes: int
     visits: tuple[Stream, ...]
@@ -104,7 +104,8 @@ def _all(possible: Sequence[Possible], sectors: Sequence[int]) -> list[tuple[Pos
 
 
 def _near_drawn(given: Setting, sectors: Sequence[int], possible: Sequence[Possible]) -> list[Hypothesis] | None:
-    """The same with victims drawn: on few accesses first, then those that are left on as many more as they can be."""
+    """The likeliest hypotheses with random victims: all on few accesses first, then the remaining ones on as many as the
+    budget allows."""
     tried = _all(possible, sectors)
     whole, given = given, _begun(given)
     if not given.visits:
@@ -135,7 +136,7 @@ def _near_drawn(given: Setting, sectors: Sequence[int], possible: Sequence[Possi
 
 
 def _begun(given: Setting) -> Setting:
-    """Of traces that were recorded from early on: what a set holds after a long time unseen, victims drawn, is anything."""
+    """The traces that were recorded from early on: with random victims a set may hold anything after a long unrecorded time."""
     early = [n for n, s in enumerate(given.visits) if int(np.argmax(s.served >= 0)) <= 0.2 * s.served.size]
     return replace(given, visits=tuple(given.visits[n] for n in early), footprints=tuple(given.footprints[n] for n in early))
 

@@ -129,8 +129,9 @@ def _wrong(shape: CacheShape, maker: Maker, stream: Stream, at: Array, sets: Arr
 
 
 def per_set(shape: CacheShape, stream: Stream) -> tuple[list[Observation], int, int]:
-    """What each over-full set was asked, line by line without repeats, and what hit. Of the other sectors of a line that is
-    visited, which do as the first of them did or were never there: how many flags there are, and how many are otherwise."""
+    """Accesses to each over-full set, line by line without repeats, and which of them hit; then the number of flags of the
+    other sectors of a visited line, which behave as the first of them unless they were never there, and how many flags
+    contradict that."""
     mapping = shape.mapping
     at, sets, _, _ = parts(replace(shape, unit_bytes=mapping.line_bytes), stream)
     lines = stream.addresses // mapping.line_bytes

@@ -171,7 +171,7 @@ def _mode(values: Array, low: float, high: float, alone: bool) -> Mode:
 
 
 def _mixed(mode: Mode, values: Array, owner: Array, step: float) -> bool:
-    """Whether a mode hides several: means of traces that differ by more than chance, or a coarse step of the clock."""
+    """True if a mode hides several: means of traces that differ by more than chance, or a coarse step of the clock."""
     if step > COARSE * abs(mode.centre):
         return True
     inside = (values >= mode.low) & (values <= mode.high)

@@ -49,8 +49,8 @@ class _Pooled:
 
 
 def ways_cost(mapping: Mapping, pooled: _Pooled) -> tuple[Array, Array]:
-    """What each number of ways costs, shape (ways + 1,): misses in sets that are not over-full, and over-full ones without; and
-    how many visits to over-full sets hit.
+    """Cost of each number of ways, shape (ways + 1,), for misses in sets that fit and rounds without a miss in over-full sets;
+    and the number of hits in over-full sets.
 
     Whatever the policy, lines of a set that holds them all miss once; and of a set that does not, going round all of its lines
     misses at least once a round.

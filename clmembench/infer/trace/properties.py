@@ -124,7 +124,7 @@ def latency(name: str, mode: Mode, evidence: Sequence[str]) -> Finding:
 
 
 class _Agreement:
-    """What hypotheses say of a property: one value, or what they differ in and what would tell."""
+    """Agreement of hypotheses on a property: one value, or the values they leave open and the traces that are missing."""
 
     def __init__(self, near: Sequence[Hypothesis], evidence: Sequence[str]) -> None:
         self.near = near
@@ -209,6 +209,6 @@ def _unexplained(given: Setting, filled: tuple[int, int]) -> dict[str, Finding]:
 
 
 def with_latency(found: Mapping[str, Finding], mode: Mode, evidence: Sequence[str]) -> dict[str, Finding]:
-    """The same findings and the level's latency."""
+    """The findings with the level's latency."""
     nanoseconds = undetermined("latency_ns", "ns", "the unit of the latencies is not known to be ns")
     return {**found, "latency_cycles": latency("latency_cycles", mode, evidence), "latency_ns": nanoseconds}

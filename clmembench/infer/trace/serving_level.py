@@ -24,9 +24,10 @@ COLD_BYTES = 1024  # at least a line
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """What each access met. `levels` are the modes without a TLB's penalty; `penalties` are added by what missed in TLBs, of
-    the first, the second and so on. Of each trace `served` has the level's number (-1 unknown) and `translated` that of TLB
-    levels missed (-1 unknown). `paged`: whether accesses within a page were seen, without which the two cannot be told."""
+    """The level and the translation that each access met. `levels` are the modes without a TLB's penalty; `penalties` are
+    added by what missed in TLBs, of the first, the second and so on. Of each trace `served` has the level's number (-1
+    unknown) and `translated` that of TLB levels missed (-1 unknown). `paged`: whether accesses within a page were seen,
+    without which the two cannot be told."""
 
     levels: tuple[Mode, ...]
     penalties: tuple[float, ...]
@@ -181,7 +182,8 @@ def _meanings(m: Mode, levels: Sequence[Mode], penalties: Sequence[float]) -> li
 def _agreed(
     fits: Sequence[tuple[tuple[float, ...], list[list[tuple[int, int]]]]], count: int
 ) -> tuple[tuple[float, ...], list[tuple[int, int]]]:
-    """What all explanations with as few penalties say: penalties that differ are none, levels that differ unknown."""
+    """Common part of all explanations with as few penalties: penalties that differ are left out, levels that differ are
+    unknown."""
     penalties = np.array([chosen for chosen, _ in fits])
     alike = bool((np.ptp(penalties, axis=0) <= 0.02 * penalties.mean(axis=0)).all())
     meanings = []

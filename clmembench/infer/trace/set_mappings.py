@@ -41,7 +41,7 @@ class Mapping:
 
     @property
     def hash(self) -> str:
-        """What is XORed into the lowest bits of the set index, "13-14 into 7-8"; nothing where nothing is."""
+        """Bits that are XORed into the lowest bits of the set index, "13-14 into 7-8"; "" where there are none."""
         count, first = self.folded
         low = self.grain_bytes.bit_length() - 1
         return f"{low + first}-{low + first + count - 1} into {low}-{low + count - 1}" if count else ""
