@@ -10,8 +10,10 @@ from typing import Literal
 from clmembench.analysis.derive import Derived
 from clmembench.model import Value
 
-SUPPORTED, NOT_SUPPORTED = 1.10, 1.25  # many over one: up to, and from
-NONE, LARGE = 0.05, 1.25  # off 1: within, and from
+# Thresholds and limits, each with its reason
+# time of many over that of one: supported up to the first, not supported from the second on
+SUPPORTED, NOT_SUPPORTED = 1.10, 1.25
+NONE, LARGE = 0.05, 1.25  # a relative effect up to the first is negligible, a ratio from the second on is large
 
 Support = Literal["supported", "partial", "not supported", "undetermined"]
 Impact = Literal["none", "small", "at most small", "large", "gain", "undetermined"]

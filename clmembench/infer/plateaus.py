@@ -12,15 +12,16 @@ from clmembench.infer.curve_noise import noise_of_deviations, undisturbed_values
 from clmembench.model import DeviceInfo, Metric, Record, Value
 
 MIB = 1 << 20
+# Thresholds and limits, each with its reason
 FLAT = 0.10  # a plateau's values lie within this fraction of its own median
 OCTAVES = 1.0  # a plateau is at least this long
-SIGMAS = 4.0  # of the curve's own noise: what lies further off a plateau's median at its ends is not on it
+SIGMAS = 4.0  # of the curve's own noise: a point further off a plateau's median at its ends is not on it
 LEAST_TOLERANCE = 0.02  # below this, drift within a level is no knee
-SETTLED_OCTAVES = 2.0
-BEYOND_KNEE = 4.0
-DISTURBED = 0.5  # how much slower disturbances were seen to make a point
+SETTLED_OCTAVES = 2.0  # of constant latency up to the largest working set, before it is called memory
+BEYOND_KNEE = 4.0  # times the last size on the level before, which the largest working set must reach
+DISTURBED = 0.5  # relative: disturbances made no point slower by more
 LINES = (16, 1024)  # bytes: what a device may believably report as its line, a power of two
-NOISIER = 1.5  # how much noisier than ns a curve in cycles may be and still be the better one to compare
+NOISIER = 1.5  # times the noise of the curve in ns, which the curve in cycles may have to be preferred
 
 
 @dataclass(frozen=True, slots=True)

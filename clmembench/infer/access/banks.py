@@ -15,14 +15,18 @@ from clmembench.infer.findings import measured, undetermined
 from clmembench.model import Finding
 
 NAME = "banks"
-SLOWER = 1.5  # times: a bank serves one row a cycle at most, so 32 of them take longer than that at any latency under 60 cycles
-ODD = 1.3  # times: slower than that is not what ordinary memory does, of one stride or of those that a mapping would make slow
-MARGIN = 10.0  # of log-likelihood by which a mapping must be better than the next
-TOGETHER = 32  # work-items: more may be several sub-groups, which wait for each other in other ways
-LEAST_POINTS = 8
+# Thresholds and limits, each with its reason
+# times: a bank serves one row a cycle at most, so that 32 loads of one bank take longer than that at any latency under 60
+# cycles
+SLOWER = 1.5
+ODD = 1.3  # times: a larger slowdown is not what ordinary memory shows at any stride
+MARGIN = 10.0  # of log-likelihood over any other mapping: odds of 22,000
+TOGETHER = 32  # in more work-items several sub-groups may wait for each other
+LEAST_POINTS = 8  # strides above 0: fewer fit too many mappings
 NARROW, DOUBLE = 4, 8  # bytes of a word
-LEVEL, LINE = 0.1, 0.3  # of a way: how well a latency of some passes is known from others of as many, and from a line alone
-BENDS = 0.1  # of a latency, off the line over ways
+# relative to a way: error of a latency predicted by others of as many passes, and by the fitted line alone
+LEVEL, LINE = 0.1, 0.3
+BENDS = 0.1  # of a latency: larger deviations from the fitted line mean that cost does not grow linearly
 METHOD = "latency over the stride between work-items, against banked memories"
 
 

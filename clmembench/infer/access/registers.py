@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from clmembench.analysis.derive import Derived
 from clmembench.model import Finding, Value
 
+# Thresholds and limits, each with its reason
 WORD = 4  # bytes
 ARRAYS = {"matmul": 3}  # arrays of so many words that a pattern has; others have one
-SAME = 1.2  # times the least cost: what a step may cost by its loop's overhead alone
+SAME = 1.2  # times the least cost: loop overhead alone explains up to that much
 STEP = 1.5  # times the least cost: a spilled element is loaded and stored around each operation
-SMALLEST = 4  # words: where these are not kept, none is
-MOSTLY = 0.5  # of the arrays' bytes in memory: more cannot cost nothing
+SMALLEST = 4  # words: a compiler that keeps no such array keeps none
+MOSTLY = 0.5  # of the arrays' bytes: with more in memory a step cannot cost as little as in registers
 MEMORY, SPILLS, COST = "memory", "spills", "cost"  # kinds of evidence
 METHODS = {
     MEMORY: "stack frame of the build log, or private memory size",

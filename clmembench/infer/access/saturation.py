@@ -10,13 +10,14 @@ from clmembench.infer import plateaus
 from clmembench.infer.findings import measured, undetermined
 from clmembench.model import DeviceInfo, Finding
 
-REACHED = 0.95  # of the best rate
-BEYOND = 1.5  # times what seems enough: the bytes in flight at which no more is gained, or nothing was saturated
-LEAST_SHAPES = 8
-WORD_BYTES = 4
+# Thresholds and limits, each with its reason
+REACHED = 0.95  # of the best rate: counts as reaching it
+BEYOND = 1.5  # times the bytes in flight that seem enough: without points beyond, the rate may still grow
+LEAST_SHAPES = 8  # shapes: fewer do not cover groups, sizes and ILP
+WORD_BYTES = 4  # that a work-item copies at a time
 FIRST = "; the smallest that was tried"
 METHOD = f"copies over work-groups, their size and ILP: the least with {REACHED:.0%} of the best rate"
-CROWDED = 0.1  # of a host's CPUs, used by other programs: points of a CPU then differ by when they were measured
+CROWDED = 0.1  # of a host's CPUs, used by other programs: above it the points of a CPU differ by when they were measured
 NOT_SATURATED = "not saturated: see saturating_bytes"
 LOOPS = "on CPUs a work-group is a loop on a core: its work-items are not on their way at once"
 

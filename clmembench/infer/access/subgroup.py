@@ -13,9 +13,10 @@ from clmembench.model import Finding, Value
 
 BENCHMARK = "subgroup"
 SOURCE = "Fang et al. 2017, sections 4.2 and 4.3"
-TURNS = 0.8  # of as many times as long as there are work-items: they take turns, whatever they do
+# Thresholds and limits, each with its reason
+TURNS = 0.8  # of the time that work-items one after another would take: from there on they do run one after another
 ALONE: Mapping[str, Value] = {"pattern": "consecutive", "degree": 1, "shift_bytes": 0, "items": 1, "groups": 1}
-PASSES = 2.0  # times as long: fewer, and one pass serves a sub-group
+PASSES = 2.0  # times as long as one word: below, one pass serves a sub-group
 NO_MEMORY = "work-items take turns here"
 ORDER = ("register", "private", "local", "constant", "constant_array", "global", "global_cg", "image")
 

@@ -14,9 +14,10 @@ from clmembench.model import Finding, Run
 
 Verdict = Literal["paid off", "no difference", "cost", "no gain", "undecided"]
 WORDS: Mapping[str, Verdict] = {"more": "paid off", "less": "cost", "same": "no difference"}
-SEVERAL = 6  # pairs that say how much any do
-LEAST = 0.003  # that ratios differ by: clocks and temperatures do
-PAIRED = 3  # processes that both were measured in: fewer do not say how much their ratios differ
+# Thresholds and limits, each with its reason
+SEVERAL = 6  # pairs of versions: from fewer no common deviation is estimated
+LEAST = 0.003  # standard deviation of a log ratio: clocks and temperatures alone cause that much
+PAIRED = 3  # processes that measured both: from fewer no deviation of their ratio is estimated
 METHOD = "ratio of medians within each process, with how much processes differ; of fewer than 3, of all samples"
 
 

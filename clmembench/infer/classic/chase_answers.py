@@ -11,8 +11,9 @@ from clmembench.model import Answer, Finding
 PROPERTIES = ("size_bytes", "line_bytes", "sets", "ways")
 UNITS = {"size_bytes": "B", "line_bytes": "B"}
 ASSUMED = "if sets are equal, chosen by the address bits next to the line's, and replaced by LRU"
+# Thresholds and limits, each with its reason
 LEAST_STRIDE = 8  # a node's own size
-SLOWER = 0.10  # of a hit: what is slower by more has misses
+SLOWER = 0.10  # of a hit: a mean slower by more contains misses
 NEVER, ALWAYS = 0.10, 0.90  # miss rates that count as 0 and as 1
 
 

@@ -17,8 +17,9 @@ from clmembench.model.address_patterns import NODE_BYTES
 Found = Mapping[str, Finding]
 
 FINE = "fine-grained trace"
+# Thresholds and limits, each with its reason
 LINES = tuple(1 << k for k in range(3, 10))  # line sizes that are told apart, 8 to 512 B
-LAPS = 4
+LAPS = 4  # recorded of each array
 APART = 1.25  # the gap between hits and misses, as a ratio
 
 

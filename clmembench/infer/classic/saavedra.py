@@ -20,7 +20,8 @@ from clmembench.infer.classic.chase_answers import (
 from clmembench.model import Answer, Finding, Inquiry, Pattern, Probe, Space
 
 SAAVEDRA = "Saavedra 1992"
-READ_AT = (4, 8)  # the sizes, in capacities, at which Saavedra's figure is read: the first as Mei & Chu did, the other to check
+# times the capacity: sizes at which Saavedra's figure is read, the first as by Mei & Chu, the other as a check
+READ_AT = (4, 8)
 
 
 def saavedra(space: Space = "global", first_bytes: int = 1024, most_bytes: int = 1 << 21) -> Inquiry[tuple[Answer, ...]]:

@@ -19,8 +19,9 @@ from clmembench.infer.classic.chase_answers import (
 from clmembench.model import Answer, Array, Finding, Inquiry, Pattern, Probe, Space
 
 WONG = "Wong 2010"
-SMOOTH = 5  # sizes of which the median is looked at: misses only grow with size, so that nothing but disturbances are lost
-SIGMAS = 6.0  # of the measurement's noise that a step must stand out by
+# Thresholds and limits, each with its reason
+SMOOTH = 5  # sizes under a running median: misses only grow with size, so that it removes nothing but disturbances
+SIGMAS = 6.0  # of the measurement's noise: a lower step may be noise
 WAYS_APART = 0.25  # how far from a whole number a step may tell the ways
 
 

@@ -13,7 +13,7 @@ from clmembench.model import DeviceInfo, Finding, Value
 
 Verdict = Literal["holds", "does not hold", "undetermined", "not applicable"]
 
-MATTERS = 1.10  # times: less is not worth writing a kernel anew
+MATTERS = 1.10  # times: a smaller gain is not worth rewriting a kernel
 RUN_ACCESS = "run suite access"
 ORDER_VERDICTS = ("consecutive", "consecutive_loaded")  # what the order of accesses costs, of one group and of several
 AGAIN = "measure again on a quieter host before relying on it"

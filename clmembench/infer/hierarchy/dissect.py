@@ -17,6 +17,7 @@ from clmembench.infer.hierarchy.tlb_level import tlb_level
 from clmembench.model import CacheLevel, Hierarchy, Inquiry, Space, TlbLevel
 
 KIB = 1 << 10
+# Thresholds and limits, each with its reason
 FIRST_SET_NODES = 16  # of the smallest working set
 MAX_CURVE_FLOOR_RATIO, MIN_CURVE_FLOOR_RATIO = 4, 2  # times the floor: where the curve ends, flat or not; the latter
 LARGE_CURVE_BYTES = 256 << 20  # from there on a lap takes seconds: the curve ends at the lesser ratio

@@ -13,6 +13,7 @@ from clmembench.infer.hierarchy.typical_latency import ABSENT, LEAST, SURE, TYPI
 from clmembench.model import Answer, Inquiry, Probe, Space
 
 TRACE, LAPS = "non-uniform strides, access by access", "a lap of its own"
+# Thresholds and limits, each with its reason
 LESS, MORE = 0.25, 32.0  # how much shorter hits may be in a trace than in a lap, as a fraction, and how much longer
 LONGER = 1.08  # an access to a far page that takes longer than most may be a change of page-table context
 NO_TLB = "no TLB was found on this device, so that what first accesses to far pages miss beside the caches is not known"

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from clmembench.infer.hierarchy import partitions
 from clmembench.model import Array, CacheLevel, Hierarchy, Record
 
-AMONG = 0.2  # relative: a plateau that is that close to what far lines cost is the cache's far part
-MOST_REGIONS = 48  # lines that a figure shows
+# Thresholds and limits, each with its reason
+AMONG = 0.2  # relative: a plateau this close to the latency of far lines is the cache's far part
+MOST_REGIONS = 48  # a figure shows no more lines legibly
 
 
 @dataclass(frozen=True, slots=True)

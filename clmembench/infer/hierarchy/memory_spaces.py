@@ -12,6 +12,7 @@ from clmembench.infer.hierarchy.probing import LEAST_NOISE, SIGMAS, Asked, Bound
 from clmembench.model import CacheLevel, Finding, Inquiry, Pattern, Probe, Space
 
 KIB, MIB = 1 << 10, 1 << 20
+# Thresholds and limits, each with its reason
 FIRST = 512  # bytes of the smallest working set
 SMALL = (256, 512, 1024)  # bytes of working sets of memory that is its own: local, private
 LASTS: dict[Space, int] = {  # bytes of the largest working set worth asking for; a space ends earlier where the device says so
@@ -22,7 +23,7 @@ LASTS: dict[Space, int] = {  # bytes of the largest working set worth asking for
     "image1d": 64 * KIB,
     "image2d": 4 * MIB,
 }
-FINE = 0.02  # relative: how closely the end of the first level is looked for
+FINE = 0.02  # relative: the end of the first level is located that closely
 NODES: dict[Space, int] = {"image2d": 64}  # bytes between nodes, where not as in global memory
 
 

@@ -12,11 +12,12 @@ from clmembench.model import Array, Finding, Record
 
 METHOD = "latency of each line from each compute unit, lines and units grouped by what is near"
 INTERVAL = "median; interval: the middle 95% of latencies"
-APART = 1.15  # far over near: less is how lines of one partition differ by their place on the chip
-VALLEY = 0.05  # of all latencies may lie in the middle third between near and far
-ALIKE = 0.25  # of units that may see two lines of one partition differently
-MIXED = 0.2  # of a partition's lines may look far from a unit that is near it
-LEAST_LINES = 0.03  # of all lines: fewer that look alike are outliers, not a partition
+# Thresholds and limits, each with its reason
+APART = 1.15  # far over near: lines of one partition differ by less, by their place on the chip
+VALLEY = 0.05  # of all latencies, in the middle third between near and far: with more there is no gap
+ALIKE = 0.25  # of units that see two lines of one partition differently
+MIXED = 0.2  # of a partition's lines that look far from a unit near it
+LEAST_LINES = 0.03  # of all lines: a smaller group is outliers, not a partition
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,15 @@ from clmembench.infer.replacement.policy_rates import policy_from_rates
 from clmembench.model import Answer, Finding, Inquiry, Pattern, Probe
 from clmembench.model.address_patterns import offsets
 
-WALKS = 16
-MORE = 2  # lines than a set has ways
-CERTAIN = 0.04  # relative: what a miss costs is known
-LAPS = 12  # of a walk that is recorded access by access
-MOST_WAYS = 128
-FEW_WAYS = 4  # up to so many, unevenly drawn victims are told from evenly drawn ones
+# Thresholds and limits, each with its reason
+WALKS = 16  # random walks, on whose miss rates the policies are compared
+MORE = 2  # lines beyond the ways: laps over one line more do not distinguish LRU from FIFO
+CERTAIN = 0.04  # relative: a slower lap means that the cost of a miss is not the one taken for it
+LAPS = 12  # of a walk that are recorded access by access
+MOST_WAYS = 128  # sets of more ways are not probed
+FEW_WAYS = 4  # up to that many ways unequal victim probabilities are distinguishable from equal ones
 TRACED_WALKS = 4  # that are recorded access by access
-AGREE = 0.25  # relative: by how much a trace's mean may differ from the same lap's
+AGREE = 0.25  # relative difference between a trace's mean and the same lap's: beyond, the trace is not believed
 NEARER = "a nearer cache answers some accesses of a lap itself: single accesses would tell, which need a clock in the kernel"
 
 

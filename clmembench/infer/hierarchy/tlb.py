@@ -13,17 +13,18 @@ from clmembench.infer.hierarchy.strides import Sets, StrideLimits, consistent, g
 from clmembench.model import Inquiry, Pattern, Probe
 
 KIB, MIB = 1 << 10, 1 << 20
+# Thresholds and limits, each with its reason
 STRIDES = (4 * KIB, 64 * KIB, 2 * MIB, 32 * MIB)  # places are looked at that far apart, until a TLB overflows
-MOST_PAGES = 1 << 13
+MOST_PAGES = 1 << 13  # looked for: a lap over more pages takes long
 BASE = 64  # lines, whose latency is what an access costs where nothing overflows
 INSIDE = 256  # bytes: in the same page for all but a few of the places that are moved within it
 MOST_ENTRIES = 1 << 10  # of a first level; a page is looked for from that part of the reach on
-FURTHER = 2  # times the pages of the first level, before a second is believed
+FURTHER = 2  # times the pages of the first level: a second level with fewer is not believed
 COUNTED_TWICE = 1.1  # times the pages of a nearer level: what fits beyond is this one's
 MORE = 5  # quarters of the pages that fit: most of them miss, whatever is replaced
 SCATTERED = 37  # places in a page, at none of which shorter pages of any power of two begin all alike
 COUNTED = 0.15  # relative: two counts of the pages that fit differ by no more
-DEARER = 1.3  # times the penalty of the first level, before a second is looked for
+DEARER = 1.3  # times the penalty of the first level, which a second level must exceed
 
 
 @dataclass(frozen=True, slots=True)

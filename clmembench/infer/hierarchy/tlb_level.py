@@ -8,8 +8,9 @@ from clmembench.infer.hierarchy.probing import SIGMAS, Asked, Chase, LevelProbe
 from clmembench.infer.hierarchy.tlb import Tlb, agreed
 from clmembench.model import Finding, Inquiry, TlbLevel
 
-SAME = 0.04  # relative: penalties at two numbers of pages that differ by no more are the whole penalty
-RISING = 0.015  # relative: what penalties may rise by with more pages, as they do while some still hit
+# Thresholds and limits, each with its reason
+SAME = 0.04  # relative: penalties at two numbers of pages that differ by more are not yet the whole penalty
+RISING = 0.015  # relative: penalties that rise by more with more pages still contain hits
 
 
 def tlb_level(asked: Asked, chase: Chase, number: int, tlb: Tlb, ghz: float | None) -> Inquiry[TlbLevel]:

@@ -10,14 +10,15 @@ import numpy as np
 from clmembench.analysis import stats
 from clmembench.model import Array
 
-SAME = 0.015  # latencies that differ by less are one
+# Thresholds and limits, each with its reason
+SAME = 0.015  # relative: latencies that differ by less count as one
 TYPICAL, SHARE = 0.20, 0.75  # most accesses of a pattern lie that close to their median: a cache in slices spreads that far
-LEAST = 3  # accesses that make a latency
-FEWEST = 0.1  # of the accesses of a pattern that are a second group: fewer are outliers
+LEAST = 3  # accesses: fewer give no latency
+FEWEST = 0.1  # of the accesses of a pattern: a smaller second group is outliers
 APART = 4.0  # standard deviations within two groups that their means are apart; of one Gaussian's halves 2.7, a uniform's 3.5
 SCATTER = 6.0  # of so many accesses these halves may be twice as far apart by chance
-STEP = 0.2  # of a latency that the clock's step may be
-SURE = 0.05  # half of an interval, as a fraction of the latency: a wider one is no number
+STEP = 0.2  # of a latency: a larger step of the clock hides it
+SURE = 0.05  # half width of an interval over its latency: a wider one is not reported as a number
 ABSENT = "the trace has no such access"
 
 

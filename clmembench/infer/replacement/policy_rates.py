@@ -10,8 +10,9 @@ from clmembench.infer.replacement.cache_set import DETERMINISTIC, makers, sample
 from clmembench.infer.replacement.policies import MARGIN, policy_finding, seeded
 from clmembench.model import Array, Finding
 
-SYSTEMATIC = 0.02  # of a miss rate that is made from a mean latency: both plateaus are known to about this
-LAPS = 64
+# Thresholds and limits, each with its reason
+SYSTEMATIC = 0.02  # of a miss rate from a mean latency: the latencies of hits and misses are known to about that
+LAPS = 64  # simulated, of which the first half is warm-up
 SAMPLES = 64  # sets simulated for each assignment of probabilities
 MOST_STEPS = 6_000  # of the simulation of drawn victims, for each lap that was measured
 METHOD = "miss rates of {} laps against six policies simulated"

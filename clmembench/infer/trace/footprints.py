@@ -11,9 +11,10 @@ from clmembench.infer.trace.set_mappings import Mapping
 from clmembench.infer.trace.streams import Stream
 from clmembench.model import Array
 
-ODD = 6.0  # what a flag costs that a hypothesis has to call an error: -log of how often flags are wrong
-DISPERSION = 3.0  # how much more misses of lines differ than by chance alone, where victims are drawn unevenly
-SETTLED = 0.9
+# Thresholds and limits, each with its reason
+ODD = 6.0  # cost of a flag that a hypothesis has to call wrong: -log of the share of wrong flags
+DISPERSION = 3.0  # times the variance of chance: how much the misses of lines differ where victims are unequally likely
+SETTLED = 0.9  # of the units, visited in the last third too: then a set that overflows has to miss
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,16 +15,17 @@ from clmembench.infer.trace.plausible_mappings import Possible, plausible
 from clmembench.infer.trace.set_mappings import hashed, mappings
 from clmembench.infer.trace.streams import Stream
 
-MOST_VISITS = 20_000  # of a trace that are simulated
-MOST_ALL = 120_000  # of all traces
-MOST_DRAWN = 400  # of a trace, where victims are drawn
-MOST_ALL_DRAWN = 1_500
-MOST_MAPPINGS = 32
-EXACT_BUDGET = 1_200_000  # visits simulated for one cache: what is not tried until then is not excluded, and nothing is said
-DRAWN_BUDGET = 16_000
-MOST_TRACES = 64
+# Thresholds and limits, each with its reason
+MOST_VISITS = 20_000  # of a trace, simulated, for time
+MOST_ALL = 120_000  # of all traces together, for time
+MOST_DRAWN = 400  # of a trace, filtered for random victims, which is slower
+MOST_ALL_DRAWN = 1_500  # of all traces together, filtered at first
+MOST_MAPPINGS = 32  # the cheapest mappings that are simulated at all
+EXACT_BUDGET = 1_200_000  # visits simulated for one cache: mappings not tried by then are not excluded, so that nothing is said
+DRAWN_BUDGET = 16_000  # visits filtered for one cache in all
+MOST_TRACES = 64  # the most telling traces, for time
 MOST_UNITS = 60_000  # of all traces together
-WAYS_TRIED = 16
+WAYS_TRIED = 16  # of a mapping, evenly spread
 
 
 @dataclass(frozen=True, slots=True)

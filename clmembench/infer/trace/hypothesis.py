@@ -15,10 +15,11 @@ from clmembench.infer.trace.set_mappings import Mapping
 from clmembench.infer.trace.streams import Stream
 from clmembench.model import Array
 
+# Thresholds and limits, each with its reason
 MOST_SURPRISE = 8.0  # standard deviations, of victims drawn evenly where they may be drawn otherwise
-MOST_NOISE = 0.004  # of flags in sets that are not over-full, which nothing but outliers can make wrong
+MOST_NOISE = 0.004  # of flags in sets that are not over-full, where only outliers are wrong
 ODD_LOG = math.log(ERROR)
-EVEN_LOG = math.log(1 - ERROR)
+EVEN_LOG = math.log(1 - ERROR)  # log-likelihood of a right flag, as the one above of a wrong one
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from clmembench.infer.trace.footprints import ODD, Footprint, line_cost
 from clmembench.infer.trace.set_mappings import Mapping
 from clmembench.model import Array
 
+# Thresholds and limits, each with its reason
 FIRST_UNITS = 6_000  # of the smallest footprints, on which all mappings are tried
 MOST_SECOND = 300  # mappings that are tried on all of them
 NEAR = 40.0  # of cost above the least, what is still looked at

@@ -13,7 +13,7 @@ from clmembench.infer.trace.latency_modes import Mode
 from clmembench.infer.trace.unequal_sets import uneven
 from clmembench.model import Finding
 
-EVIDENCE = 5
+EVIDENCE = 5  # traces that a finding names
 METHOD = "simulation of plain, uneven and fully associative mappings against which accesses missed"
 CACHE_UNITS = {"size_bytes": "B", "line_bytes": "B", "sector_bytes": "B", "ways": "", "sets": "", "policy": ""}
 Value = float | str

@@ -11,13 +11,14 @@ import numpy as np
 from clmembench.infer.trace.latency_modes import Mode, assign, modes
 from clmembench.model import Accesses, Array
 
+# Thresholds and limits, each with its reason
 SMALLEST_PAGE = 4096  # within it two accesses in a row have the same translation
-FEW = 5
-CORE = 1.5  # standard deviations: what is further off may be the tail of another mode
-ABOVE = 4.0  # times as many as outliers are expected to be there
+FEW = 5  # accesses within a page: a mode with fewer may be outliers
+CORE = 1.5  # standard deviations around a mode's centre: values further off may be another mode's tail
+ABOVE = 4.0  # times the number of outliers that chance predicts
 RECENT = 0.02  # of a mode's accesses, to a page that was left just before: of translations that are missing there are none
 MOST_PENALTIES = 3  # and levels that are seen only where pages change
-MOST_OPTIONS = 40
+MOST_OPTIONS = 40  # candidates for a penalty: with more their combinations take too long
 COLD_ACCESSES = 20_000  # of a trace
 COLD_BYTES = 1024  # at least a line
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from clmembench.model import Array
 
+# Thresholds and limits, each with its reason
 SHIFTS = 8  # bits between those of the offset in a line and the first that chooses the set
-MOST_BITS = 14
+MOST_BITS = 14  # of a set index, that are tried
 ODD_SETS = tuple(n for n in range(3, 33) if n & (n - 1)) + tuple(m << k for k in range(3, 12) for m in (3, 5, 7, 9, 11, 13, 15))
 
 

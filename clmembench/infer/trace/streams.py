@@ -9,8 +9,9 @@ import numpy as np
 
 from clmembench.model import Accesses, Array
 
+# Thresholds and limits, each with its reason
 MOST_UNSEEN = 400_000  # of accesses before the first that was recorded: whole laps beyond are left out
-UNKNOWN = -1
+UNKNOWN = -1  # level of an access that was not recorded
 
 
 @dataclass(frozen=True, slots=True)

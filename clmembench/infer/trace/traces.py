@@ -19,9 +19,10 @@ from clmembench.infer.trace.serving_level import SMALLEST_PAGE, Stages, stages
 from clmembench.infer.trace.streams import UNKNOWN, Stream, behind, filled, passed, streams
 from clmembench.model import Accesses, Array, CacheLevel, Finding, Hierarchy, TlbLevel
 
-LEAST_SECTOR = 16
-MOST_SECTOR = 256
-SMALLEST_STRIDE = 4
+# Thresholds and limits, each with its reason
+LEAST_SECTOR = 16  # bytes: the smallest sector that is tried
+MOST_SECTOR = 256  # bytes: longer fetches are prefetches
+SMALLEST_STRIDE = 4  # bytes: the finest unit at which accesses are told apart
 LEVEL_UNITS = {**CACHE_UNITS, "latency_cycles": "as recorded", "latency_ns": "ns"}
 
 
