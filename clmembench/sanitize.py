@@ -182,8 +182,8 @@ def sync(path: Path) -> None:
 
 
 def parse_toml(content: bytes) -> dict[str, Any]:
-    """What a TOML file says. Raises ValueError for what is none, and for a dotted key of over PARTS parts; RecursionError for
-    one that is nested too deeply."""
+    """The content of a TOML file. Raises ValueError for what is none, and for a dotted key of over PARTS parts; RecursionError
+    for one that is nested too deeply."""
     text = content.decode()
     long = _DOTTED.search(_TEXTS.sub("s", text))
     if long is not None:

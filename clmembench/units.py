@@ -77,7 +77,7 @@ def count(number: int, noun: str, nouns: str = "") -> str:
 
 
 def is_size(name: str) -> bool:
-    """Whether a parameter of that name is a number of bytes: a name declares its unit, as in array_bytes."""
+    """True if a parameter of that name is a number of bytes: a name declares its unit, as in array_bytes."""
     return name == "bytes" or name.endswith("_bytes")
 
 
@@ -92,7 +92,7 @@ def format_params(params: Mapping[str, object]) -> str:
 
 
 def _scaled(value: float | None, unit: str) -> tuple[float, str]:
-    """What to divide a value by, and the unit it then has."""
+    """The divisor of a value, and the unit after division."""
     ns = {"ns": 1.0, "us": 1e3}.get(unit)
     if value is None or ns is None or abs(value) < 1e4:
         return 1.0, unit

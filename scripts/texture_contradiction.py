@@ -13,7 +13,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from clmembench.infer.classic.contradiction import overflow, read_overflow, side_by_side
-from clmembench.infer.classic.saavedra_wong import read_saavedra, read_wong, saavedra, wong
+from clmembench.infer.classic.saavedra import read_saavedra, saavedra
+from clmembench.infer.classic.wong import read_wong, wong
 from clmembench.model import Answer, Inquiry
 from clmembench.plan.hierarchy import replayed
 from tests.simulated import Cache, Machine, Noise, Sets, plain

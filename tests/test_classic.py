@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from clmembench.infer.classic.saavedra_wong import read_saavedra, read_wong, saavedra, wong
+from clmembench.infer.classic.saavedra import read_saavedra, saavedra
+from clmembench.infer.classic.wong import read_wong, wong
 from clmembench.model import Answer, Probe
 from clmembench.model.address_patterns import offsets
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from clmembench.infer.classic.contradiction import is_miss, overflow, read_overflow, resolve, side_by_side
-from clmembench.infer.classic.saavedra_wong import read_saavedra, read_wong, saavedra, wong
+from clmembench.infer.classic.saavedra import read_saavedra, saavedra
+from clmembench.infer.classic.wong import read_wong, wong
 from clmembench.model import Answer, Probe
 from tests.simulated import Cache, Machine, Noise, Path, Sets, plain
 from tests.test_classic import asked, values

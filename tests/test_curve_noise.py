@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from clmembench.infer.curve_noise import noise_of_deviations, undisturbed
+from clmembench.infer.curve_noise import noise_of_deviations, undisturbed_values
 from clmembench.infer.hierarchy.curve_steps import find_steps, pooled_rising, relative_noise
 from clmembench.infer.hierarchy.latency_curve import ends_flat
 from clmembench.infer.plateaus import Sample, plateaus
@@ -73,8 +73,8 @@ def test_both_find_every_level_of_a_curve_without_either():
 
 
 def test_a_point_is_no_slower_than_any_larger_set():
-    assert undisturbed([4.0, 9.0, 4.1, 12.0, 11.0]) == [4.0, 4.1, 4.1, 11.0, 11.0]
-    assert undisturbed([]) == []
+    assert undisturbed_values([4.0, 9.0, 4.1, 12.0, 11.0]) == [4.0, 4.1, 4.1, 11.0, 11.0]
+    assert undisturbed_values([]) == []
 
 
 def test_the_noise_of_points_is_told_from_their_distance_to_the_midpoint_of_their_neighbours():

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from clmembench.infer.hierarchy import random_pages
+from clmembench.infer.hierarchy.capacity_search import find_capacity
 from clmembench.infer.hierarchy.curve_steps import find_steps
 from clmembench.infer.hierarchy.dissect import Limits, dissect
-from clmembench.infer.hierarchy.probing import Asked, Bound, Chase, Contrast, bound
+from clmembench.infer.hierarchy.probing import Asked, Bound, Chase, Contrast, LevelProbe
 from clmembench.model import Answer, Pattern, Probe
 from clmembench.plan.hierarchy import replayed
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
@@ -142,7 +143,10 @@ def steady(hit, miss, capacity):
 @pytest.mark.parametrize("capacity", [1, 2, 7, 64, 500])
 @pytest.mark.parametrize("guesses", [(), (64,), (3, 900)])
 def test_a_bound_is_found_whatever_is_guessed_first(capacity, guesses):
-    inquiry, answer = bound(Asked(), Chase(), Contrast(1.0, 9.0, 0.01), 64, 2000, guesses), steady(1.0, 9.0, capacity)
+    inquiry, answer = (
+        find_capacity(LevelProbe(Asked(), Chase(), Contrast(1.0, 9.0, 0.01)), 64, 2000, guesses),
+        steady(1.0, 9.0, capacity),
+    )
     try:
         probes = next(inquiry)
         while True:
@@ -153,7 +157,7 @@ def test_a_bound_is_found_whatever_is_guessed_first(capacity, guesses):
 
 
 def searched(answer, guesses=(), most=2000):
-    inquiry = bound(Asked(), Chase(), Contrast(4.0, 14.0, 0.004), 64, most, guesses)
+    inquiry = find_capacity(LevelProbe(Asked(), Chase(), Contrast(4.0, 14.0, 0.004)), 64, most, guesses)
     return replayed(inquiry, each(answer))
 
 

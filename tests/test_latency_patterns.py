@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from clmembench.infer.hierarchy.latency_experiment import Known, experiment, known, laps, variants
-from clmembench.infer.hierarchy.latency_patterns import NAMES, agreed, as_findings, inquire, lines_of, read, read_laps
+from clmembench.infer.hierarchy.latency_patterns import agreed, inquire, read, read_laps
+from clmembench.infer.hierarchy.pattern_findings import NAMES, as_findings, lines_of
 from clmembench.infer.hierarchy.typical_latency import two_groups
 from clmembench.model import CacheLevel, Finding, Hierarchy, Probe, TlbLevel
 from clmembench.model.address_patterns import footprint, offsets

@@ -1,13 +1,11 @@
 """partitions: how many, near and far, and who belongs where, from simulated maps; nothing from one plateau."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from clmembench.infer.hierarchy.partitions import Map, by_core, lines_of, measured, partitions
-from clmembench.model import Place, Series, Trace
-from tests.builders import LATENCY, record, slope
+from clmembench.infer.hierarchy.partitions import Map, lines_of, measured, partitions
+from clmembench.model import Series, Trace
+from tests.builders import record, slope
 
 UNITS, LINES = 132, 256
 
@@ -137,11 +135,3 @@ def test_a_row_that_was_not_measured_is_left_out():
 def test_a_record_without_ticks_has_no_map():
     assert measured(slope({"access": "load"}, [10.0] * 8)) is None
     assert measured(record("l2_map", {"access": "load"}, status="skipped")) is None
-
-
-def test_cores_have_a_latency_each():
-    held = {cpu: slope({"access": "load"}, [ns] * 8, place=Place(1, (cpu,))) for cpu, ns in ((0, 10.0), (3, 14.0))}
-    free = slope({"access": "load"}, [99.0] * 8)
-    found = by_core([*held.values(), free, replace(held[0], status="failed")], LATENCY)
-    assert {cpu: f.value for cpu, f in found.items()} == {0: pytest.approx(10.0), 3: pytest.approx(14.0)}
-    assert found[3].unit == "ns" and found[3].name == "core_3_ns" and found[3].status == "ok"

@@ -1,4 +1,4 @@
-"""What both detectors of levels in a latency curve share: the curve's own noise, and its value without disturbances. Pure.
+"""Noise and disturbances of a latency curve, which both detectors of its levels share. Pure.
 
 Two detectors exist because two kinds of curves exist, and each detector fails on the other kind:
 
@@ -26,11 +26,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+# Thresholds and limits, each with its reason
 MEDIAN_OF_ABSOLUTE_NORMAL = 0.6745  # standard deviations: the median of |x| of a normal distribution
 MIDPOINT_VARIANCE_FACTOR = 1.5  # a point less the mean of two others has that many times the variance of one
 
 
-def undisturbed(values: Sequence[float]) -> list[float]:
+def undisturbed_values(values: Sequence[float]) -> list[float]:
     """The least value of each point and all larger working sets: a set that fits where a larger one does is as fast as that,
     and disturbances only add."""
     least, found = math.inf, []

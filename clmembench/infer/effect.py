@@ -10,8 +10,10 @@ from typing import Literal
 from clmembench.analysis.derive import Derived
 from clmembench.model import Value
 
-SUPPORTED, NOT_SUPPORTED = 1.10, 1.25  # many over one: up to, and from
-NONE, LARGE = 0.05, 1.25  # off 1: within, and from
+# Thresholds and limits, each with its reason
+# time of many over that of one: supported up to the first, not supported from the second on
+SUPPORTED, NOT_SUPPORTED = 1.10, 1.25
+NONE, LARGE = 0.05, 1.25  # a relative effect up to the first is negligible, a ratio from the second on is large
 
 Support = Literal["supported", "partial", "not supported", "undetermined"]
 Impact = Literal["none", "small", "at most small", "large", "gain", "undetermined"]
@@ -69,7 +71,7 @@ def _positive(*told: float | None) -> Ends | None:
 
 
 def support(found: Ratio) -> Support:
-    """Whether many are served as fast as one: up to 1.10 times its time, or 1.25 times and more."""
+    """Verdict on whether many are served as fast as one: up to 1.10 times its time, or 1.25 times and more."""
     if found.high <= SUPPORTED:
         return "supported"
     if found.low >= NOT_SUPPORTED:
@@ -78,7 +80,7 @@ def support(found: Ratio) -> Support:
 
 
 def impact(found: Ratio) -> Impact:
-    """What a pattern costs over another one: none up to 5%, large above 25%, small in between; `at most small` where it may be
+    """Cost of a pattern over another one: none up to 5%, large above 25%, small in between; `at most small` where it may be
     none, and a gain where it is faster by over 5%."""
     if found.high <= 1 + NONE:
         return "gain" if found.high < 1 - NONE else "none"
@@ -100,6 +102,6 @@ def picked(values: Sequence[Derived], benchmark: str, **params: Value) -> list[D
 
 
 def matches(value: Derived, params: Mapping[str, Value]) -> bool:
-    """Whether a value's parameters are these, whatever others it has."""
+    """True if a value's parameters are these, whatever others it has."""
     own = {**value.params, **value.tuning}
     return all(name in own and own[name] == wanted for name, wanted in params.items())

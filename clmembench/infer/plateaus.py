@@ -8,19 +8,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from clmembench.analysis import derive
-from clmembench.infer.curve_noise import noise_of_deviations, undisturbed
+from clmembench.infer.curve_noise import noise_of_deviations, undisturbed_values
 from clmembench.model import DeviceInfo, Metric, Record, Value
 
 MIB = 1 << 20
+# Thresholds and limits, each with its reason
 FLAT = 0.10  # a plateau's values lie within this fraction of its own median
 OCTAVES = 1.0  # a plateau is at least this long
-SIGMAS = 4.0  # of the curve's own noise: what lies further off a plateau's median at its ends is not on it
+SIGMAS = 4.0  # of the curve's own noise: a point further off a plateau's median at its ends is not on it
 LEAST_TOLERANCE = 0.02  # below this, drift within a level is no knee
-SETTLED_OCTAVES = 2.0
-BEYOND_KNEE = 4.0
-DISTURBED = 0.5  # how much slower disturbances were seen to make a point
+SETTLED_OCTAVES = 2.0  # of constant latency up to the largest working set, before it is called memory
+BEYOND_KNEE = 4.0  # times the last size on the level before, which the largest working set must reach
+DISTURBED = 0.5  # relative: disturbances made no point slower by more
 LINES = (16, 1024)  # bytes: what a device may believably report as its line, a power of two
-NOISIER = 1.5  # how much noisier than ns a curve in cycles may be and still be the better one to compare
+NOISIER = 1.5  # times the noise of the curve in ns, which the curve in cycles may have to be preferred
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ def plateaus(samples: Sequence[Sample]) -> list[Plateau]:
     if noise > FLAT:  # a few neighbours that agree by chance are no level
         return []
     tolerance = min(FLAT, max(LEAST_TOLERANCE, SIGMAS * noise))
-    least = undisturbed(values)
+    least = undisturbed_values(values)
     # where some points were seen to be disturbed, so may the one be that seems to end a level
     disturbed = max((value / low for value, low in zip(values, least, strict=True)), default=1.0) > 1 + FLAT
     used, off = (least, 1 + DISTURBED) if disturbed else (values, 0.0)  # 0: the next point is off it
@@ -111,7 +112,7 @@ def plateaus(samples: Sequence[Sample]) -> list[Plateau]:
 
 
 def settled(samples: Sequence[Sample], floor_bytes: int) -> bool:
-    """Whether the last plateau is memory, by `not_memory`: it reaches to the largest set, and a knee lies before it. A curve
+    """True if the last plateau is memory, by `not_memory`: it reaches to the largest set, and a knee lies before it. A curve
     without a knee has not settled: every memory has at least one cache before it, or the sweep has not left it yet."""
     found = plateaus(samples)
     if len(found) < 2 or found[-1].last_bytes != samples[-1].array_bytes:
@@ -140,7 +141,8 @@ def not_memory(knee_bytes: float, first_bytes: float, last_bytes: float, floor_b
 
 
 def floor_bytes(info: DeviceInfo) -> int:
-    """What a latency sweep must exceed before a plateau may be called memory: four times the cache that the driver claims.
+    """The working set in bytes that a latency sweep must exceed before a plateau may be called memory: four times the cache
+    that the driver claims.
 
     Claims can be far too small (GPUs' leave out their last level), so it is also at least 512 MiB on GPUs, twice the largest
     last level there is (256 MiB), and 128 MiB on CPUs, whose claims come from the operating system.

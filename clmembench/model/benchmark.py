@@ -1,4 +1,4 @@
-"""What a benchmark is, as data: metrics, axes, points on them, and the plan that asks for points."""
+"""Benchmarks as data: metrics, axes, points on them, and the plan that yields points."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Metric:
     part: Part | None = None
 
     def applies(self, params: Mapping[str, Value]) -> bool:
-        """Whether a point with these parameters has this metric."""
+        """True if a point with these parameters has this metric."""
         return all(params.get(name) in values for name, values in self.only.items())
 
 

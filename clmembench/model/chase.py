@@ -1,4 +1,4 @@
-"""What a chase follows and what it answered: patterns of addresses, probes of them in a memory space, latencies."""
+"""Pointer chases: patterns of addresses, probes of them in a memory space, and the latencies they answer."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ DEFAULTS = {f.name: f.default for f in fields(Probe)}
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a probe found. `value` with its 95% interval is the mean latency of an access in `unit` (cycles where the core's
+    """The answer to a probe. `value` with its 95% interval is the mean latency of an access in `unit` (cycles where the core's
     clock is known, else ns), None where there is none, for that `reason`; `ns` the same in ns. `latencies`, of traces, is of
     shape (repeats, record) in `unit`. `evidence` names the records it is from. `alone`: the
     share of what was timed of a lap that agrees with the value; 1 where it was not timed in parts."""

@@ -1,4 +1,4 @@
-"""What a device is: its claims, and the two seams (Device, Runtime) that a runtime implements."""
+"""Devices: their claims, and the two interfaces (Device, Runtime) that a runtime implements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ImageForm = Literal["1d_buffer", "1d", "2d"]
 
 @dataclass(frozen=True, slots=True)
 class DeviceInfo:
-    """What a runtime says of a device: claims to audit, not truth. Sizes in bytes; cpu_id is vendor-family-model."""
+    """Claims of a runtime about a device, to be audited. Sizes in bytes; cpu_id is vendor-family-model."""
 
     id: str
     name: str

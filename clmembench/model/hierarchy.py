@@ -1,4 +1,4 @@
-"""What was found of a device's memory hierarchy: levels of caches and TLBs in each memory space, every property a Finding."""
+"""The memory hierarchy of a device: levels of caches and TLBs in each memory space, every property a Finding."""
 
 from __future__ import annotations
 

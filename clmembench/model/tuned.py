@@ -1,4 +1,4 @@
-"""What tuning found: the best shape of a point on one family of devices, as it is stored and as a run's header keeps it."""
+"""Tuned configurations: the best one of a point on one family of devices, as it is stored and as a run's header keeps it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to run and what it costs: commands, Work and Slope, as benchmarks return them; and why a point could not run."""
+"""Commands, Work and Slope, as benchmarks return them: the work of a point and its cost; and why a point could not run."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class HostPart:
-    """What a launch costs the host's own program: a call with the same arguments, of a function that does nothing."""
+    """Host-side overhead of a launch: a call with the same arguments, of a function that does nothing."""
 
     launch: Launch
     queue: int = 0
@@ -135,7 +135,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one pass runs, and what it costs. A benchmark returns this and never times anything.
+    """The commands of one pass, and what they cost. A benchmark returns this and never times anything.
 
     nbytes, flops and ops are the amounts of one pass by the benchmark's documented counting rule. `before` runs untimed
     before every pass. `busy`: compute units of a CPU that this keeps busy when all is well, 0 where that is not known;
@@ -180,7 +180,7 @@ class Slope:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """What another program said of its own run, kept as it is: ns of a pass, once or several times.
+    """Times that another program reported of its own run, kept as they are: ns of a pass, once or several times.
 
     Each is the mean of `averaged` passes; 0: of several, of which the program does not say the number. Amounts are those of one
     pass. `checked`: whether the program has verified its results.

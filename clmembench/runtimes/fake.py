@@ -130,7 +130,7 @@ class FakeDevice:
         return _AnyKernel()
 
     def compiled(self, kernel: Kernel) -> Mapping[str, Value]:
-        """The same of every kernel."""
+        """The same facts for every kernel."""
         return self.facts
 
     def sources(self) -> str:

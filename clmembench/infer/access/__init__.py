@@ -1,1 +1,1 @@
-"""What memories do for work-items: banks, sub-groups, registers, and the concurrency that saturates them."""
+"""Properties of memories as work-items see them: banks, sub-groups, registers, and the concurrency that saturates them."""

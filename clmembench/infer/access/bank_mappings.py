@@ -8,9 +8,10 @@ from functools import cache
 
 import numpy as np
 
-COUNTS = (4, 8, 16, 32, 64, 128)
+# Thresholds and limits, each with its reason
+COUNTS = (4, 8, 16, 32, 64, 128)  # of banks, that are tried
 SHAPES = ((4, 4), (8, 8), (16, 16), (4, 8))  # (interleave, width) in bytes
-SERVED = (32, 16, 8)  # work-items whose loads are looked at together
+SERVED = (32, 16, 8)  # work-items of a sub-group whose loads one pass may serve
 
 
 @dataclass(frozen=True, slots=True)

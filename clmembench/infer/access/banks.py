@@ -15,14 +15,18 @@ from clmembench.infer.findings import measured, undetermined
 from clmembench.model import Finding
 
 NAME = "banks"
-SLOWER = 1.5  # times: a bank serves one row a cycle at most, so 32 of them take longer than that at any latency under 60 cycles
-ODD = 1.3  # times: slower than that is not what ordinary memory does, of one stride or of those that a mapping would make slow
-MARGIN = 10.0  # of log-likelihood by which a mapping must be better than the next
-TOGETHER = 32  # work-items: more may be several sub-groups, which wait for each other in other ways
-LEAST_POINTS = 8
+# Thresholds and limits, each with its reason
+# times: a bank serves one row a cycle at most, so that 32 loads of one bank take longer than that at any latency under 60
+# cycles
+SLOWER = 1.5
+ODD = 1.3  # times: a larger slowdown is not what ordinary memory shows at any stride
+MARGIN = 10.0  # of log-likelihood over any other mapping: odds of 22,000
+TOGETHER = 32  # in more work-items several sub-groups may wait for each other
+LEAST_POINTS = 8  # strides above 0: fewer fit too many mappings
 NARROW, DOUBLE = 4, 8  # bytes of a word
-LEVEL, LINE = 0.1, 0.3  # of a way: how well a latency of some passes is known from others of as many, and from a line alone
-BENDS = 0.1  # of a latency, off the line over ways
+# relative to a way: error of a latency predicted by others of as many passes, and by the fitted line alone
+LEVEL, LINE = 0.1, 0.3
+BENDS = 0.1  # of a latency: larger deviations from the fitted line mean that cost does not grow linearly
 METHOD = "latency over the stride between work-items, against banked memories"
 
 
@@ -55,10 +59,10 @@ def accesses(values: Sequence[Derived], unit: str = "") -> tuple[list[Access], s
 
 @dataclass(frozen=True, slots=True)
 class BankStudy:
-    """What was found: `memory` is "banked" or "ordinary"; of a banked one `banks`, `bank_width_bytes`, `mapping` (how words lie
-    in them), `free` (the latency without a conflict), `way` (what each further way adds), `growth`, and `together_4` and
-    `together_8`, how many work-items have words of 4 and of 8 B served at a time, which are `served` too. `banks` is None where
-    none explain it."""
+    """Findings on local memory: `memory` is "banked" or "ordinary"; of a banked one `banks`, `bank_width_bytes`, `mapping`
+    (how words lie in them), `free` (the latency without a conflict), `way` (what each further way adds), `growth`, and
+    `together_4` and `together_8`, how many work-items have words of 4 and of 8 B served at a time, which are `served` too.
+    `banks` is None where none explain it."""
 
     findings: Mapping[str, Finding]
     banks: Banks | None = None
@@ -80,7 +84,7 @@ class _Fit:
 
 
 def study(accesses: Sequence[Access], unit: str) -> BankStudy:
-    """What latencies say of local memory's banks; `unit`, of the latencies, is cycles or ns.
+    """Banks of local memory, from latencies; `unit`, of the latencies, is cycles or ns.
 
     A mapping is determined by words of 4 B alone, at all strides but 0: of banked memories of 4 to 128 banks of 4, 8 or 16 B,
     among them Kepler's in both modes, the one whose passes latency grows with, where it explains every point and is better than

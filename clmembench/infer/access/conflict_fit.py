@@ -11,12 +11,13 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
+# Thresholds and limits, each with its reason
 NORMAL = 1.96  # standard deviations of a 95% interval
-RELATIVE = (0.003, 0.01, 0.02)  # of a latency: what one point's conditions add to its samples' own noise
+RELATIVE = (0.003, 0.01, 0.02)  # of a latency: candidates for what the conditions of a point add to the noise of its samples
 SPREADS = (0.0, 0.3, 1.0)  # of a pass: how far the latency of some number of passes lies off the line, alike at all its strides
-SURE = 4.0  # standard deviations
-A_PASS = 0.5  # of a pass: a point that lies further off has another number of passes than it should
-BENT = 0.1  # of what all passes cost: what a line may be off at many
+SURE = 4.0  # standard deviations: a residual beyond is not noise
+A_PASS = 0.5  # of a pass: a point further off has another number of passes than the mapping predicts
+BENT = 0.1  # of the cost of all passes: allowed deviation from the line at many passes
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from clmembench.analysis.derive import Derived
 from clmembench.model import Finding, Value
 
+# Thresholds and limits, each with its reason
 WORD = 4  # bytes
 ARRAYS = {"matmul": 3}  # arrays of so many words that a pattern has; others have one
-SAME = 1.2  # times the least cost: what a step may cost by its loop's overhead alone
+SAME = 1.2  # times the least cost: loop overhead alone explains up to that much
 STEP = 1.5  # times the least cost: a spilled element is loaded and stored around each operation
-SMALLEST = 4  # words: where these are not kept, none is
-MOSTLY = 0.5  # of the arrays' bytes in memory: more cannot cost nothing
+SMALLEST = 4  # words: a compiler that keeps no such array keeps none
+MOSTLY = 0.5  # of the arrays' bytes: with more in memory a step cannot cost as little as in registers
 MEMORY, SPILLS, COST = "memory", "spills", "cost"  # kinds of evidence
 METHODS = {
     MEMORY: "stack frame of the build log, or private memory size",
@@ -36,7 +37,7 @@ class Sized:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What was found of one pattern and indexing.
+    """Register limit of one pattern and indexing.
 
     `limit` is the largest array kept in registers, in words; its true value lies from `low` (the largest kept) to `high` (one
     less than the smallest that was not). `by` has the same by each kind of evidence alone: `memory` (whether the array is on
@@ -55,7 +56,7 @@ class Kept:
 
 
 def kept(values: Sequence[Derived]) -> list[Kept]:
-    """Of every pattern and indexing among the values of `private_array`, in their order."""
+    """The limit of every pattern and indexing among the values of `private_array`, in their order."""
     usable = [v for v in values if v.status in ("ok", "suspect", "undetermined")]
     in_cycles = all(v.cycles_low is not None for v in usable if v.status == "ok")
     private, told = _private(usable)
@@ -73,7 +74,7 @@ def kept(values: Sequence[Derived]) -> list[Kept]:
 
 
 def placed(values: Sequence[Derived]) -> list[bool | None]:
-    """Of each value whether its arrays are in registers by what the compiler says; None where it does not."""
+    """For each value, whether its arrays are in registers according to the compiler; None where it says nothing."""
     _, told = _private(values)
     return [_in_registers(_sized(value, 0, False, told)) for value in values]
 

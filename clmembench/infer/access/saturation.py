@@ -10,13 +10,14 @@ from clmembench.infer import plateaus
 from clmembench.infer.findings import measured, undetermined
 from clmembench.model import DeviceInfo, Finding
 
-REACHED = 0.95  # of the best rate
-BEYOND = 1.5  # times what seems enough: the bytes in flight at which no more is gained, or nothing was saturated
-LEAST_SHAPES = 8
-WORD_BYTES = 4
+# Thresholds and limits, each with its reason
+REACHED = 0.95  # of the best rate: counts as reaching it
+BEYOND = 1.5  # times the bytes in flight that seem enough: without points beyond, the rate may still grow
+LEAST_SHAPES = 8  # shapes: fewer do not cover groups, sizes and ILP
+WORD_BYTES = 4  # that a work-item copies at a time
 FIRST = "; the smallest that was tried"
 METHOD = f"copies over work-groups, their size and ILP: the least with {REACHED:.0%} of the best rate"
-CROWDED = 0.1  # of a host's CPUs, used by other programs: points of a CPU then differ by when they were measured
+CROWDED = 0.1  # of a host's CPUs, used by other programs: above it the points of a CPU differ by when they were measured
 NOT_SATURATED = "not saturated: see saturating_bytes"
 LOOPS = "on CPUs a work-group is a loop on a core: its work-items are not on their way at once"
 
@@ -62,7 +63,7 @@ def _held(shape: Shape, among: Sequence[Shape], compute_units: int) -> float:
 
 
 def saturation(values: Sequence[Derived], info: DeviceInfo) -> dict[str, Finding]:
-    """What reaches REACHED of the best rate of copy_grid: by name, a Finding each.
+    """Findings by name on what reaches 95% of the best rate of copy_grid.
 
     best_gb_s; saturating_bytes, the least bytes in flight over the whole device (loads: as many are stored after), between what
     was surely too little and what is surely enough; saturating_work_group, _ilp and _groups_per_unit, the smallest of those
@@ -116,7 +117,7 @@ def _grew(tried: Sequence[Shape], best: Shape) -> str:
 
 
 def _enough(tried: Sequence[Shape], best: Shape) -> Shape:
-    """Of the shapes that reach, that with the fewest bytes in flight."""
+    """The shape with the fewest bytes in flight among those that reach that rate."""
     return min((s for s in tried if s.rate >= REACHED * best.rate), key=lambda s: s.most_bytes)
 
 
@@ -161,7 +162,7 @@ def _ids(points: Iterable[Shape]) -> tuple[str, ...]:
 
 
 def least_element(values: Sequence[Derived], sizes: Mapping[str, int]) -> Finding:
-    """The fewest bytes a work-item whose copy in benchmark datatypes reaches REACHED of the best type's; `sizes` are those of
+    """The fewest bytes a work-item whose copy in benchmark datatypes reaches 95% of the best type's; `sizes` are those of
     types by name. Source: Fang et al. 2017, section 6.3."""
     name, method = "saturating_element_bytes", f"copies by data type: the least with {REACHED:.0%} of the best"
     good = [v for v in values if v.benchmark == "datatypes" and v.status == "ok" and v.params["dtype"] in sizes]

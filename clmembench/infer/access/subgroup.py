@@ -1,4 +1,4 @@
-"""What each memory does for work-items side by side: broadcast, parallel access, alignment, consecutive access. Pure."""
+"""Verdicts on each memory under simultaneous work-items: broadcast, parallel access, alignment, consecutive access. Pure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from clmembench.model import Finding, Value
 
 BENCHMARK = "subgroup"
 SOURCE = "Fang et al. 2017, sections 4.2 and 4.3"
-TURNS = 0.8  # of as many times as long as there are work-items: they take turns, whatever they do
+# Thresholds and limits, each with its reason
+TURNS = 0.8  # of the time that work-items one after another would take: from there on they do run one after another
 ALONE: Mapping[str, Value] = {"pattern": "consecutive", "degree": 1, "shift_bytes": 0, "items": 1, "groups": 1}
-PASSES = 2.0  # times as long: fewer, and one pass serves a sub-group
+PASSES = 2.0  # times as long as one word: below, one pass serves a sub-group
 NO_MEMORY = "work-items take turns here"
 ORDER = ("register", "private", "local", "constant", "constant_array", "global", "global_cg", "image")
 
@@ -58,7 +59,7 @@ def takes_turns(values: Sequence[Derived]) -> Ratio | None:
 
 
 def turns(values: Sequence[Derived], wide: int) -> tuple[bool | None, Ratio | None]:
-    """Whether a sub-group's work-items take turns, None where that cannot be said, and the ratio that says so."""
+    """True if a sub-group's work-items run one after another, None where that is unknown, and the ratio it rests on."""
     found = takes_turns(values)
     if found is None:
         return None, None
@@ -91,7 +92,7 @@ def _memory(values: Sequence[Derived], name: str, wide: int, taking: tuple[bool 
 
 
 def _served(name: str, found: Ratio | None, both: tuple[bool | None, Ratio | None]) -> Finding:
-    """Whether many are served like one."""
+    """Verdict on whether many work-items are served like one."""
     taking, register = both
     method = f"{name}: a sub-group's time for a load over one work-item's"
     if taking:

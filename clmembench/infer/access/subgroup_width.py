@@ -11,8 +11,9 @@ from clmembench.model import DeviceInfo, Finding
 
 NAME = "sub_group_items"
 METHOD = "cost of work-items that go two ways, by how many neighbours go the same one"
-BOTH = 1.6  # times: a sub-group that runs both ways takes 2 times as long
-ALONE = 1.25  # times: one that runs one way takes as long as where all go that way
+# Thresholds and limits, each with its reason
+BOTH = 1.6  # times: a sub-group that runs both branches takes 2 times as long
+ALONE = 1.25  # times: a sub-group that runs one branch takes as long as where all take it
 NO_LOCKSTEP = "work-items of a work-group do not run in lockstep: they go two ways at the cost of one"
 
 

@@ -1,1 +1,1 @@
-"""Whether each optimisation of a case study paid off."""
+"""Gains of the optimisations of a case study."""

@@ -1,4 +1,4 @@
-"""What a run says of MNF as a whole: each way to it against the others, and where the host's time goes."""
+"""MNF as a whole: its implementations compared with each other, and where the host's time goes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clmembench.infer.casestudy.versions import speed_up, usable
 from clmembench.model import Run
 
 FILTER, COVARIANCE, TRANSFORM, WHOLE, HOST = "mnf_filter", "mnf_covariance", "mnf_transform", "mnf", "mnf_host"
-PAPER_PIXELS = 614 * 1087
+PAPER_PIXELS = 614 * 1087  # image 1 of the paper
 STEPS: Mapping[str, tuple[str, ...]] = {  # of each program on the host, in order
     "blas": ("filter", "convert", "covariance", "eigen", "transform"),
     "serial": ("filter", "covariance", "eigen", "transform"),

@@ -1,4 +1,4 @@
-"""Whether each optimisation of a case study paid off: the gain of a version over the one before it, and the decision on it."""
+"""Gain of each optimisation of a case study over the version before it, and the verdict on whether it paid off."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from clmembench.model import Finding, Run
 
 Verdict = Literal["paid off", "no difference", "cost", "no gain", "undecided"]
 WORDS: Mapping[str, Verdict] = {"more": "paid off", "less": "cost", "same": "no difference"}
-SEVERAL = 6  # pairs that say how much any do
-LEAST = 0.003  # that ratios differ by: clocks and temperatures do
-PAIRED = 3  # processes that both were measured in: fewer do not say how much their ratios differ
+# Thresholds and limits, each with its reason
+SEVERAL = 6  # pairs of versions: from fewer no common deviation is estimated
+LEAST = 0.003  # standard deviation of a log ratio: clocks and temperatures alone cause that much
+PAIRED = 3  # processes that measured both: from fewer no deviation of their ratio is estimated
 METHOD = "ratio of medians within each process, with how much processes differ; of fewer than 3, of all samples"
 
 
@@ -105,7 +106,7 @@ def gains(run: Run, prior: float, margin: float) -> list[Gain]:
 
 
 def decided(gain: stats.Ratio, margin: float) -> Verdict:
-    """What the whole interval of a gain says: it paid off (over 1 + margin), was a cost (below the inverse of that), made no
+    """Verdict by the whole interval of a gain: it paid off (over 1 + margin), was a cost (below the inverse of that), made no
     difference (within both), or was no gain, be it a cost or nothing (not over 1 + margin); else nothing is decided."""
     return WORDS.get(gain.verdict(margin)) or ("no gain" if gain.high <= 1 + margin else "undecided")
 
@@ -166,7 +167,7 @@ def why_not(values: Sequence[tuple[str, Derived | None]]) -> str:
 
 
 def usable(value: Derived) -> bool:
-    """Whether a value may be compared."""
+    """True if a value may be compared."""
     return value.status == "ok" and bool(value.medians) and min(value.medians) > 0
 
 

@@ -7,16 +7,19 @@ from dataclasses import replace
 
 import numpy as np
 
+from clmembench.infer.classic.chase_answers import ASSUMED, PROPERTIES, UNITS
 from clmembench.infer.classic.conflict_lines import kernel, parities, set_of, told
-from clmembench.infer.classic.saavedra_wong import ASSUMED, PROPERTIES, SAAVEDRA, UNITS, WONG
+from clmembench.infer.classic.saavedra import SAAVEDRA
+from clmembench.infer.classic.wong import WONG
 from clmembench.model import Answer, Array, Finding, Inquiry, Pattern, Probe, Space
+from clmembench.model.address_patterns import NODE_BYTES
 
 Found = Mapping[str, Finding]
 
 FINE = "fine-grained trace"
-NODE_BYTES = 8
+# Thresholds and limits, each with its reason
 LINES = tuple(1 << k for k in range(3, 10))  # line sizes that are told apart, 8 to 512 B
-LAPS = 4
+LAPS = 4  # recorded of each array
 APART = 1.25  # the gap between hits and misses, as a ratio
 
 
@@ -34,7 +37,7 @@ def overflow(capacity_bytes: int, space: Space = "global") -> Inquiry[tuple[Answ
 
 
 def read_overflow(answers: Sequence[Answer], capacity_bytes: int) -> Found:
-    """What single accesses tell: line_bytes, sets, ways, set_bits and run_bytes, the consecutive bytes that lie in one set.
+    """Findings from single accesses: line_bytes, sets, ways, set_bits and run_bytes, the consecutive bytes that lie in one set.
 
     The line is the overflow at which new places begin to miss. The lines that miss together are those of one set (under LRU all
     of them, always), and the address bits in which they agree choose it. `ways` needs that they are as many as the set holds

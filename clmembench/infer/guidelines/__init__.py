@@ -20,7 +20,7 @@ EVERY: tuple[Guidelines, ...] = (
 
 
 def advised(values: Sequence[Derived], info: DeviceInfo, findings: Mapping[str, Finding] | None = None) -> list[Advice]:
-    """What each guideline comes to on a device, in the order of the paper: from the values of a run, as `derive` gives them,
+    """Advice by each guideline on a device, in the order of the paper: from the values of a run, as `derive` gives them,
     and findings of what saturates its memory."""
     known = Known.of(values, info, findings or {})
     return [advice for guidelines in EVERY for advice in guidelines(known)]

@@ -1,4 +1,4 @@
-"""What a guideline comes to on one device: its verdict, the effect with its interval, the evidence, and a line of advice."""
+"""Advice by one guideline on one device: its verdict, the effect with its interval, the evidence, and a line of advice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from clmembench.model import DeviceInfo, Finding, Value
 
 Verdict = Literal["holds", "does not hold", "undetermined", "not applicable"]
 
-MATTERS = 1.10  # times: less is not worth writing a kernel anew
+MATTERS = 1.10  # times: a smaller gain is not worth rewriting a kernel
+RUN_ACCESS = "run suite access"
+ORDER_VERDICTS = ("consecutive", "consecutive_loaded")  # what the order of accesses costs, of one group and of several
 AGAIN = "measure again on a quieter host before relying on it"
 
 
@@ -36,8 +38,8 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a run tells: its values, what its device says of itself, what each memory does for work-items side by side, and what
-    else was found of it, by name (see infer.saturation)."""
+    """Everything that guidelines use of a run: its values, the device's own claims, the verdicts on each memory, and other
+    findings by name (see `infer.access.saturation`)."""
 
     values: Sequence[Derived]
     info: DeviceInfo
@@ -67,7 +69,7 @@ class Known:
         return f"{NO_MEMORY}: without any memory {self.wide} of them take {found.value:.3g} times as long as one"
 
     def side_by_side(self) -> bool:
-        """Whether a sub-group's work-items are known to run at the same time."""
+        """True if a sub-group's work-items are known to run at the same time."""
         return turns(self.values, self.wide)[0] is False
 
     def absent(self, memory: str) -> str:
@@ -112,7 +114,7 @@ def judged(
 
 
 def denied(advice: Advice) -> Advice:
-    """The same of a guideline that claims that there is no effect: it holds where there is none."""
+    """The advice for a guideline that claims no effect: it holds where there is none."""
     if advice.verdict == "holds":
         return replace(advice, verdict="does not hold")
     return replace(advice, verdict="holds") if advice.verdict == "does not hold" else advice

@@ -11,14 +11,15 @@ from clmembench.infer.guidelines.advice import Advice, Known, at_most, inapplica
 from clmembench.model import Finding, Value
 
 GRID = "the run has no copies over a grid of shapes: run benchmark copy_grid"
-LAUNCHES = 10  # times as long as one more launch: a kernel that loses a tenth to it
+# Thresholds and limits, each with its reason
+LAUNCHES = 10  # times the cost of a launch: a shorter kernel loses a tenth or more to it
 WORD = 4  # bytes
-CHEAP_US = 0.5  # of a launch: kernels shorter than ten of them are seldom worth a thought
-NEAR = 2.0  # times: what a law of one latency, that of an idle memory, can be expected to tell
+CHEAP_US = 0.5  # microseconds a launch: kernels shorter than ten such launches are rare
+NEAR = 2.0  # times: accuracy that Little's law can have with the latency of an idle memory
 
 
 def guidelines(known: Known) -> Iterator[Advice]:
-    """What saturates bandwidth first, then what pays, then what a launch costs."""
+    """Saturation of bandwidth first, then what pays off, then the cost of a launch."""
     yield _shape(
         known,
         "X1",

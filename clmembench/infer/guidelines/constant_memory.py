@@ -9,6 +9,7 @@ from clmembench.infer.access.subgroup import each_more
 from clmembench.infer.effect import Ratio, ratio
 from clmembench.infer.guidelines.advice import (
     MATTERS,
+    RUN_ACCESS,
     Advice,
     Known,
     at_most,
@@ -21,7 +22,6 @@ from clmembench.infer.guidelines.advice import (
     unknown,
 )
 
-RUN = "run suite access"
 KINDS = {"constant_array": "an array of the program in constant memory", "constant": "a buffer in constant memory"}
 
 
@@ -41,7 +41,7 @@ def consecutive(known: Known, memory: str) -> Advice:
     found = {step: r for step, v in steps.items() if (r := ratio(v, steps.get(1))) is not None and step > 1}
     claim = "data in constant memory should lie so that they are read consecutively"
     if not found:
-        return unknown("C1", claim, f"the run has no steps through constant memory: {RUN}")
+        return unknown("C1", claim, f"the run has no steps through constant memory: {RUN_ACCESS}")
     worst = max(found, key=lambda step: found[step].value)
     first = min((step for step in found if found[step].low * MATTERS >= found[worst].value), default=worst)
     return judged(
@@ -80,7 +80,7 @@ def broadcast(known: Known, memory: str) -> Advice:
 
 
 def _both(known: Known) -> bool:
-    """Whether there are buffers in constant memory besides arrays of the program, of which the guidelines are."""
+    """True if there are buffers in constant memory besides arrays of the program, of which the guidelines are."""
     return known.constant() == "constant_array" and "constant" in known.memories
 
 
@@ -109,10 +109,12 @@ def configuration(known: Known, memory: str) -> Advice:
     if known.taking_turns():
         return inapplicable("C4", claim, known.taking_turns())
     if not known.side_by_side():
-        return unknown("C4", claim, f"whether work-items take turns is not known, which grows with their number too: {RUN}")
+        return unknown(
+            "C4", claim, f"whether work-items take turns is not known, which grows with their number too: {RUN_ACCESS}"
+        )
     found = _grown(known, memory, "items", groups=1)
     if not found:
-        return unknown("C4", claim, f"the run has no loads of several work-group sizes from constant memory: {RUN}")
+        return unknown("C4", claim, f"the run has no loads of several work-group sizes from constant memory: {RUN_ACCESS}")
     worst = max(found, key=lambda n: found[n].value)
     fine = max((n for n in found if found[n].high < MATTERS), default=known.wide)
     words = f"{worst // max(1, known.wide)} words, one a sub-group and each in a line of its own"
@@ -136,7 +138,7 @@ def groups(known: Known, memory: str) -> Advice:
     found = ratio(known.load(memory, many, degree=known.wide, groups=most), known.load(memory, many, degree=known.wide))
     number = f"{most} groups of {many}"
     if found is None or len(sizes) < 2:
-        return unknown("C5", claim, f"the run has no loads of several work-groups from constant memory: {RUN}")
+        return unknown("C5", claim, f"the run has no loads of several work-groups from constant memory: {RUN_ACCESS}")
     return denied(
         judged(
             "C5",

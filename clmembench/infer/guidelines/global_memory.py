@@ -6,14 +6,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from clmembench.infer.effect import Ratio, pick, picked, ratio
-from clmembench.infer.guidelines.advice import AGAIN, MATTERS, Advice, Known, by_findings, cycles, judged, times, unknown
+from clmembench.infer.guidelines.advice import (
+    AGAIN,
+    MATTERS,
+    ORDER_VERDICTS,
+    RUN_ACCESS,
+    Advice,
+    Known,
+    by_findings,
+    cycles,
+    judged,
+    times,
+    unknown,
+)
 from clmembench.model import Finding
 
-RUN = "run suite access"
 NARROW, PACKED = "char", "char4"
 WIDE_TYPES = ("int", "float", "char4", "double")  # of 4 and 8 bytes
 COPY = "device_copy"
-ORDERS, PLACES = ("consecutive", "consecutive_loaded"), ("aligned", "aligned_loaded")
+PLACES = ("aligned", "aligned_loaded")
 
 
 def guidelines(known: Known) -> Iterator[Advice]:
@@ -63,13 +74,13 @@ def patterns(known: Known) -> Advice:
     claim = "global memory wants consecutive accesses, which need not be aligned"
     memory = known.memories.get("global")
     verdicts = memory.verdicts if memory is not None else {}
-    order, place = _worst(verdicts, ORDERS), _worst(verdicts, PLACES)
+    order, place = _worst(verdicts, ORDER_VERDICTS), _worst(verdicts, PLACES)
     if memory is None or order is None or place is None:
-        return unknown("G3", claim, f"the run has no patterns of global memory: {RUN}")
+        return unknown("G3", claim, f"the run has no patterns of global memory: {RUN_ACCESS}")
     evidence = tuple(dict.fromkeys((*order.evidence, *place.evidence)))
     told = (order.value, order.low, order.high, "times", evidence)
     past = known.memories.get("global_cg")
-    beyond = _worst(past.verdicts, ORDERS) if past is not None else None
+    beyond = _worst(past.verdicts, ORDER_VERDICTS) if past is not None else None
     deep = f", {times(beyond)} past L1" if beyond is not None else ""
     apart = f"scattered ones take up to {times(order)} as long{deep}"
     wants, needs = order.low >= MATTERS, place.low >= MATTERS
@@ -104,13 +115,13 @@ def scattered(known: Known) -> Advice:
     claim = "where accesses are not consecutive, latency grows with a group's work-items and not with the number of groups"
     items, groups = _grown_items(known), _grown_groups(known)
     if items is None or groups is None:
-        return unknown("G4", claim, f"the run has no scattered loads over work-items and groups: {RUN}")
+        return unknown("G4", claim, f"the run has no scattered loads over work-items and groups: {RUN_ACCESS}")
     evidence = tuple(dict.fromkeys((*items[1].evidence, *groups[1].evidence)))
     told = (items[1].value, items[1].low, items[1].high, "times", evidence)
     over = f"{times(items[1])} with {items[0]} work-items in a group, {times(groups[1])} with {groups[0]} groups"
     if not known.taking_turns() and not known.side_by_side():
         why = "whether work-items take turns is not known, which grows with their number too"
-        return Advice("G4", claim, "undetermined", *told, f"{RUN}", why)
+        return Advice("G4", claim, "undetermined", *told, RUN_ACCESS, why)
     grows, flat = (items[1].low >= MATTERS, groups[1].low >= MATTERS), (items[1].high < MATTERS, groups[1].high < MATTERS)
     if grows[0] and flat[1]:
         return Advice("G4", claim, "holds", *told, f"choose the work-group size for scattered accesses: {over}")

@@ -6,10 +6,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from clmembench.infer.effect import Ratio, ratio
-from clmembench.infer.guidelines.advice import Advice, Known, at_most, by_findings, cycles, inapplicable, judged, times, unknown
-
-RUN = "run suite access"
-PATTERNS = ("consecutive", "consecutive_loaded")
+from clmembench.infer.guidelines.advice import (
+    ORDER_VERDICTS,
+    RUN_ACCESS,
+    Advice,
+    Known,
+    at_most,
+    by_findings,
+    cycles,
+    inapplicable,
+    judged,
+    times,
+    unknown,
+)
 
 
 def guidelines(known: Known) -> Iterator[Advice]:
@@ -44,15 +53,17 @@ def invariant(known: Known) -> Advice:
     memory = known.memories.get("image")
     sizes = known.sizes("image", "groups", pattern="consecutive", degree=1)
     if memory is None or len(sizes) < 2:
-        return unknown("T3", claim, f"the run has no loads from images over work-items and groups: {RUN}")
+        return unknown("T3", claim, f"the run has no loads from images over work-items and groups: {RUN_ACCESS}")
     if known.taking_turns():
         return inapplicable("T3", claim, known.taking_turns(), memory.verdicts["parallel"].evidence)
     if not known.side_by_side():
-        return unknown("T3", claim, f"whether work-items take turns is not known, which grows with their number too: {RUN}")
+        return unknown(
+            "T3", claim, f"whether work-items take turns is not known, which grows with their number too: {RUN_ACCESS}"
+        )
     items = known.sizes("image", "items", groups=sizes[-1], pattern="consecutive", degree=1)[-1]
     found = ratio(known.load("image", items, groups=sizes[-1]), known.load("image", known.wide))
     if found is None:
-        return unknown("T3", claim, f"no loads from images over groups: {RUN}")
+        return unknown("T3", claim, f"no loads from images over groups: {RUN_ACCESS}")
     advice = judged(
         "T3",
         claim,
@@ -65,7 +76,7 @@ def invariant(known: Known) -> Advice:
         return replace(advice, verdict="does not hold")
     if advice.verdict == "undetermined":
         return advice
-    pays = {memory.verdicts[name].value for name in PATTERNS if name in memory.verdicts}
+    pays = {memory.verdicts[name].value for name in ORDER_VERDICTS if name in memory.verdicts}
     if pays & {"small", "large"}:
         return replace(advice, verdict="holds")
     if None in pays or not pays:
@@ -83,7 +94,7 @@ def instead_of_global(known: Known) -> Advice:
     shapes = [(known.wide, 1), *([(items[-1], sizes[-1])] if items else [])]
     found = {shape: r for shape in shapes if (r := _compared(known, *shape)) is not None}
     if not found:
-        return unknown("T4", claim, f"the run has no scattered loads from both: {RUN}")
+        return unknown("T4", claim, f"the run has no scattered loads from both: {RUN_ACCESS}")
     shape = max(found, key=lambda shape: found[shape].low)
     here, there = (cycles(known.load(m, shape[0], pattern="scattered", groups=shape[1])) for m in ("image", "global"))
     who = f"of {shape[1]} groups of {shape[0]}" if shape[1] > 1 else f"of {shape[0]} work-items"

@@ -11,6 +11,7 @@ from clmembench.infer.effect import Ratio, ratio
 from clmembench.infer.guidelines.advice import (
     AGAIN,
     MATTERS,
+    RUN_ACCESS,
     Advice,
     Known,
     by_findings,
@@ -21,7 +22,6 @@ from clmembench.infer.guidelines.advice import (
     unknown,
 )
 
-RUN = "run suite access"
 STRIDES = "the run has no latency of local memory by stride: run benchmark banks"
 LITTLE = ("none", "gain", "at most small")
 
@@ -93,7 +93,7 @@ def enough_items(known: Known) -> Advice:
     sizes = [n for n in known.sizes("local", "items", groups=1, pattern="consecutive", degree=1) if n >= known.wide > 0]
     found = _each(known, sizes)
     if len(found) < 2:
-        return unknown("S4", claim, f"the run has no loads of several work-group sizes from local memory: {RUN}")
+        return unknown("S4", claim, f"the run has no loads of several work-group sizes from local memory: {RUN_ACCESS}")
     few, most = sizes[0], max(found, key=lambda n: found[n].value)
     enough = min(n for n in found if found[n].high * MATTERS >= found[most].low)
     size = "the largest work-groups" if enough >= known.info.max_work_group else f"work-groups of {enough} or more"
@@ -134,7 +134,7 @@ def instead_of_global(known: Known) -> Advice:
         f"{cycles(there)} ({times(found)}{beyond})",
         f"do not copy to local memory for its latency: it is memory as any other here ({cycles(here)}; global memory's nearest "
         f"cache {cycles(there)})",
-        f"the run has no loads of one work-item from both: {RUN}",
+        f"the run has no loads of one work-item from both: {RUN_ACCESS}",
     )
 
 
@@ -145,7 +145,7 @@ def reuse(known: Known) -> Advice:
     there, here = known.nearest(), known.load("local", 1)
     nearer, found = ratio(there, here), break_even(there, here)
     if nearer is None:
-        return unknown("S6", claim, f"the run has no loads of one work-item from both memories: {RUN}", unit="reads")
+        return unknown("S6", claim, f"the run has no loads of one work-item from both memories: {RUN_ACCESS}", unit="reads")
     if found is None:
         if nearer.high < MATTERS:
             advice = "leave data in global memory: its loads take as long here, so that no number of reads pays for a copy"

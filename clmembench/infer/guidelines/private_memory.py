@@ -46,7 +46,7 @@ def small(known: Known, found: Mapping[tuple[str, str], Kept]) -> Advice:
 
 
 def _taken(cost: Derived | None) -> str:
-    """What the largest array leaves: the registers that it takes, and the work-group that still fits."""
+    """Price of the largest array: the registers that it takes, and the work-group that still fits."""
     facts = cost.facts if cost is not None else {}
     registers, group = facts.get("registers"), facts.get("work_group_max")
     if not isinstance(registers, int):

@@ -1,4 +1,4 @@
-"""What a latency curve says of memory and of each level's latency, as findings. Pure."""
+"""Findings from a latency curve: memory, and the latency of each level. Pure."""
 
 from __future__ import annotations
 

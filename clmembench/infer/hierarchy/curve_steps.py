@@ -95,13 +95,13 @@ def relative_noise(values: Sequence[float]) -> float:
 
 
 def same_latency(values: Sequence[float], others: Sequence[float], slack: float = MAX_PLATEAU_RELATIVE_DRIFT) -> bool:
-    """Whether the medians of two stretches of a curve differ by no more than `slack`, relative to the larger."""
+    """True if the medians of two stretches of a curve differ by no more than `slack`, relative to the larger."""
     a, b = sorted(values)[len(values) // 2], sorted(others)[len(others) // 2]
     return abs(a - b) <= slack * max(a, b)
 
 
 def _is_flat(values: Sequence[float], rising: Sequence[float], before: int, start: int) -> bool:
-    """Whether the last third of a plateau, which ends at point `start`, is as fast as the third before it. Two or three even
+    """True if the last third of a plateau, which ends at point `start`, is as fast as the third before it. Two or three even
     points may belong to a ramp, where pages happen to lie well."""
     if before == 0:
         return True
@@ -120,7 +120,8 @@ def _plateau_latency(values: Sequence[float], first: int, last: int) -> float:
 
 
 def _humps(rises: Sequence[float]) -> list[tuple[int, int]]:
-    """(first, last) points of each rise: runs of slopes, which a single flat one does not end, parted at their valleys."""
+    """(first, last) points of each rise: runs of slopes, which fewer than MIN_VALLEY_SLOPES flat ones in a row do not end,
+    parted at their valleys."""
     runs: list[list[int]] = []
     for i, rise in enumerate(rises):
         if rise <= 0:

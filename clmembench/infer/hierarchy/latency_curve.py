@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from clmembench.infer.curve_noise import undisturbed
+from clmembench.infer.curve_noise import undisturbed_values
 from clmembench.infer.hierarchy.curve_steps import (
     MAX_PLATEAU_RELATIVE_DRIFT,
     MIN_RELATIVE_STEP,
@@ -47,7 +47,7 @@ class WorkingSets:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Latency over the working set, and its steps; disturbed points were measured again. `memory` is the latency beyond the
+    """Latency over the working set with its steps; disturbed points were measured again. `memory` is the latency beyond the
     last step, None where the curve does not end flat. `values` are in `unit`, `ns` in ns."""
 
     sizes: tuple[int, ...]
@@ -146,7 +146,7 @@ def _remeasure_disturbed(
     the fastest answer counts."""
     for seed in range(1, 1 + MAX_REMEASUREMENTS):
         values = [_value(best[s]) for s in sizes]
-        least = undisturbed(values)
+        least = undisturbed_values(values)
         large = LARGE_SET_REMEASURE_RELATIVE_EXCESS if seed == 1 else math.inf
         slack = [REMEASURE_RELATIVE_EXCESS if size < LARGE_SET_BYTES else large for size in sizes]
         bent = [s for s, v, low, more in zip(sizes, values, least, slack, strict=True) if v > low * (1 + more)]
@@ -159,7 +159,7 @@ def _remeasure_disturbed(
 
 
 def ends_flat(sizes: Sequence[int], values: Sequence[float], floor: int) -> bool:
-    """Whether the last two octaves are flat, and lie beyond `floor` bytes and well beyond the last rise."""
+    """True if the last two octaves are flat, and lie beyond `floor` bytes and well beyond the last rise."""
     if sizes[-1] < floor:
         return False
     smooth = pooled_rising(values)
@@ -193,7 +193,7 @@ class PlateauPoint:
 
 
 def free_of_prefetching(asked: Asked, chase: Chase, point: PlateauPoint, reach_bytes: int = 0) -> Inquiry[bool | None]:
-    """Whether laps in blocks of another size take as long; None: no answer.
+    """True if laps in blocks of another size take as long; None: no answer.
 
     In larger blocks, or in none at all where a TLB's reach (`reach_bytes`) allows it, a prefetcher that looks at neighbours
     finds fewer lines to fetch; in smaller blocks, where there are no larger ones, it finds more.

@@ -1,4 +1,4 @@
-"""What to chase for the global latency patterns P1 to P6: one trace of non-uniform strides, or laps one by one. Pure."""
+"""Chases that meet the global latency patterns P1 to P6: one trace of non-uniform strides, or laps one by one. Pure."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from dataclasses import dataclass, field, replace
 from clmembench.model import CacheLevel, Finding, Hierarchy, Pattern, Probe, Space
 from clmembench.model.address_patterns import NODE_BYTES
 
+# Thresholds and limits, each with its reason
 SOURCE_PAGE = 2 << 20  # where a page's size is not known: spacings that are multiples of every usual size
 FAR_BYTES = 64 << 20  # eighth of the 512 MiB that Kepler's page-table context spans
-FAR_MOST = 48
-LEAST_FAR = 8
+FAR_MOST = 48  # far pages: six page-table contexts of eight pages each
+LEAST_FAR = 8  # far pages: fewer are less than one page-table context
 MISSES = 8  # rounds of new lines in pages that the L1 TLB holds
-P4_PAGES = 4
+P4_PAGES = 4  # few, so that the L1 TLB of any device holds them
 ASIDE = 5  # lines by which places in neighbouring pages are apart within their pages: odd, and more than usually share a set
 P1_LINES, P1_NODES = 4, 8  # few: where neighbours share a set, more would not all hit; of a lap, in 64 B
 SWEPT = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # pages gone round where a reach is not known
-FILLED = 0.65  # of the data cache's lines that may be in use: more would not all hit
-SPARSE = 0.25  # of the data cache that a lap may use: a mean does not show which lines met in a set
+FILLED = 0.65  # of the data cache's lines: where more are in use, some sets overflow
+SPARSE = 0.25  # of the data cache's lines: a lap's mean does not show which lines met in a set
 APART, IN_A_PAGE = 33, 32  # lines between places of P4's lap, so far that prefetchers do not follow; places in a page
 SURELY = 4  # times a TLB's entries: of so many pages in turn 2% hit even where victims are random
 LONGEST = 256  # bytes that places of P5's lap are apart at least: further levels may have longer lines
@@ -27,7 +28,7 @@ BEYOND_CACHE, BEYOND_TLB = 8, 32  # how many times what should miss is larger th
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a hierarchy is known to be: bytes of the data cache nearest to the core, of its lines and sectors, of a page, and
+    """Known geometry of a hierarchy: bytes of the data cache nearest to the core, of its lines and sectors, of a page, and
     how many pages each TLB holds; None where that is not known."""
 
     line_bytes: int = 128
@@ -40,7 +41,7 @@ class Known:
 
     @property
     def translates(self) -> bool:
-        """Whether a TLB was found: its page is what is first known of one."""
+        """True if a TLB was found: its page is what is first known of one."""
         return self.page_bytes is not None or self.near_pages is not None
 
 
@@ -67,7 +68,7 @@ class Experiment:
 
 
 def known(hierarchy: Hierarchy, space: Space = "global") -> Known:
-    """What the inference was sure of, of the level nearest to the core and of the TLBs."""
+    """Certain findings about the level nearest to the core and about the TLBs."""
     levels = [level for level in hierarchy.levels if level.space == space and level.name != "DRAM"]
     cache = levels[0] if levels else CacheLevel("", space, {})
     tlbs = [level.findings for level in hierarchy.tlb]

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from clmembench.infer.hierarchy.latency_experiment import FAR_BYTES, Experiment, Known, experiment, laps, variants
+from clmembench.infer.hierarchy.pattern_findings import NAMES, Latency, pattern_latency
 from clmembench.infer.hierarchy.typical_latency import ABSENT, LEAST, SURE, TYPICAL, Reader, Typical, clock_step
-from clmembench.model import Answer, Finding, Inquiry, Probe, Space
+from clmembench.model import Answer, Inquiry, Probe, Space
 
-NAMES = ("P1", "P2", "P3", "P4", "P5", "P6")
 TRACE, LAPS = "non-uniform strides, access by access", "a lap of its own"
+# Thresholds and limits, each with its reason
 LESS, MORE = 0.25, 32.0  # how much shorter hits may be in a trace than in a lap, as a fraction, and how much longer
 LONGER = 1.08  # an access to a far page that takes longer than most may be a change of page-table context
 NO_TLB = "no TLB was found on this device, so that what first accesses to far pages miss beside the caches is not known"
-
-
-@dataclass(frozen=True, slots=True)
-class Latency:
-    """One pattern's latency in cycles and in ns, and the accesses of the trace (from 0) that met it."""
-
-    cycles: Finding
-    ns: Finding
-    accesses: tuple[int, ...] = ()
 
 
 def inquire(
@@ -69,11 +61,6 @@ def agreed(answers: Sequence[Answer]) -> Answer:
     return replace(middle, value=None, low=None, high=None, reason=why)
 
 
-def as_findings(found: Mapping[str, Latency]) -> Mapping[str, Finding]:
-    """As a Hierarchy keeps them: P1 to P6 in cycles, and P1_ns to P6_ns."""
-    return {name: f.cycles for name, f in found.items()} | {f"{name}_ns": f.ns for name, f in found.items()}
-
-
 def read(asked: Experiment, answer: Answer, ghz: float | None = None, lap: Answer | None = None) -> Mapping[str, Latency]:
     """Each pattern's latency, with 95% interval over its accesses, from a trace's latencies.
 
@@ -86,7 +73,7 @@ def read(asked: Experiment, answer: Answer, ghz: float | None = None, lap: Answe
     """
     if answer.latencies is None:
         why = answer.reason or "no latencies of single accesses"
-        return {name: _told(Typical(why=why), name, answer, TRACE, ghz) for name in NAMES}
+        return {name: pattern_latency(Typical(why=why), name, answer, TRACE, ghz) for name in NAMES}
     latencies = np.median(answer.latencies, axis=0)  # over repeats: what disturbs one is not in the others
     cut = Reader(latencies, clock_step(answer.latencies))
     near = _accesses(asked, "P1")
@@ -95,7 +82,7 @@ def read(asked: Experiment, answer: Answer, ghz: float | None = None, lap: Answe
         raw = cut.mean(near)
         if not -LESS * lap.value <= raw - lap.value <= max(MORE, LESS * lap.value):
             why = f"hits take {raw:.4g} on their own and {lap.value:.4g} in a lap: single accesses are not timed right"
-            return {name: _told(Typical(why=why), name, answer, TRACE, ghz) for name in NAMES}
+            return {name: pattern_latency(Typical(why=why), name, answer, TRACE, ghz) for name in NAMES}
         cut = replace(cut, latencies=latencies - (raw - lap.value), own_cost=lap.high - lap.low)
         hit = Typical(lap.value, lap.low, lap.high, near, said=lap.reason)
     far = _accesses(asked, "far")
@@ -111,7 +98,7 @@ def read(asked: Experiment, answer: Answer, ghz: float | None = None, lap: Answe
     # the lap is P1's value, and what the clock costs by itself is known from it for all others
     whole = answer if lap is None else replace(answer, evidence=tuple(dict.fromkeys((*answer.evidence, *lap.evidence))))
     first = (answer, TRACE) if lap is None else (replace(answer, evidence=lap.evidence, reason=lap.reason), LAPS)
-    return {name: _told(f, name, *(first if name == "P1" else (whole, TRACE)), ghz) for name, f in found.items()}
+    return {name: pattern_latency(f, name, *(first if name == "P1" else (whole, TRACE)), ghz) for name, f in found.items()}
 
 
 def read_laps(
@@ -131,7 +118,7 @@ def read_laps(
     found["P2"], found["P3"] = _beyond_tlbs(found["P1"], found["P2"], found["P3"])
     found["P5"] = _beyond_cache(found["P4"], found["P5"])
     nothing = next(iter(answers.values()))
-    return {name: _told(found[name], name, answers.get(name, nothing), LAPS, ghz) for name in NAMES}
+    return {name: pattern_latency(found[name], name, answers.get(name, nothing), LAPS, ghz) for name in NAMES}
 
 
 def _tlb_misses(asked: Experiment, hit: Typical, laps: Sequence[tuple[int, Typical]]) -> tuple[Typical, Typical]:
@@ -224,34 +211,5 @@ def _without_tlb(found: Typical) -> Typical:
     return Typical(why=f"{NO_TLB}: {len(found.accesses)} of them take {found.value:.4g} ({found.low:.4g} to {found.high:.4g})")
 
 
-def _told(found: Typical, name: str, answer: Answer, method: str, ghz: float | None) -> Latency:
-    """In cycles and in ns, from the records that the answer names."""
-    method = f"{method}; {found.said}" if found.said else method
-    ratio = ghz or (answer.value / answer.ns if answer.unit == "cycles" and answer.value and answer.ns else None)
-
-    def ends(scale: float) -> tuple[float | None, float | None]:
-        low, high = (scale * v if np.isfinite(v) else None for v in (found.low, found.high))
-        return low, high
-
-    def finding(unit: str) -> Finding:
-        own, label = answer.unit == unit, f"latency_{name}" + ("_ns" if unit == "ns" else "")
-        if not found.sure or (not own and ratio is None):
-            why = found.why if not found.sure else f"the core's clock is not known, so {answer.unit} cannot be told in {unit}"
-            low, high = ends(1.0) if own else (None, None)
-            return Finding(label, None, low, high, unit, "undetermined", method, answer.evidence, why)
-        scale = 1.0 if own or ratio is None else (1 / ratio if unit == "ns" else ratio)
-        value, (low, high) = scale * found.value, ends(scale)
-        return Finding(label, value, low, high, unit, "ok", method, answer.evidence)
-
-    return Latency(finding("cycles"), finding("ns"), found.accesses)
-
-
 def _accesses(asked: Experiment, role: str) -> tuple[int, ...]:
     return tuple(n for stage in asked.stages if stage.role == role for n in stage.counted)
-
-
-def lines_of(found: Mapping[str, Latency]) -> Iterator[str]:
-    """One line of text a pattern."""
-    for name, latency in found.items():
-        said = [f"{f.value:.4g} {f.unit}" for f in (latency.cycles, latency.ns) if isinstance(f.value, int | float)]
-        yield f"{name}: " + (f"{', '.join(said)}, {len(latency.accesses)} accesses" if said else latency.cycles.reason)

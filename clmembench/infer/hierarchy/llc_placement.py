@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from clmembench.infer.hierarchy import partitions
 from clmembench.model import Array, CacheLevel, Hierarchy, Record
 
-AMONG = 0.2  # relative: a plateau that is that close to what far lines cost is the cache's far part
-MOST_REGIONS = 48  # lines that a figure shows
+# Thresholds and limits, each with its reason
+AMONG = 0.2  # relative: a plateau this close to the latency of far lines is the cache's far part
+MOST_REGIONS = 48  # a figure shows no more lines legibly
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,8 @@ def placed(hierarchy: Hierarchy, records: Sequence[Record]) -> Placed:
 
 
 def _from_all_units(hierarchy: Hierarchy, loads: partitions.Map | None) -> Hierarchy:
-    """The same with intervals, of the second level and all slower ones, as wide as what compute units differ by: a chase runs
-    on one of them, and a launch does not choose which."""
+    """The hierarchy with the intervals of the second level and all slower ones as wide as the differences between compute
+    units: a chase runs on one of them, and a launch does not choose which."""
     second = next((level for level in _caches(hierarchy.levels)[1:]), None)
     own = second.findings["latency_cycles"].value if second is not None else None
     if loads is None or not isinstance(own, int | float) or not loads.cycles.size:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from clmembench.infer.findings import NO_CYCLES, measured, undetermined
+from clmembench.infer.hierarchy.capacity_search import find_capacity
+from clmembench.infer.hierarchy.fill_unit import fill_unit
 from clmembench.infer.hierarchy.latency_curve import WorkingSets, measure_curve
-from clmembench.infer.hierarchy.probing import LEAST_NOISE, SIGMAS, Asked, Bound, Chase, Contrast, bound
-from clmembench.infer.hierarchy.strides import fill_unit
+from clmembench.infer.hierarchy.probing import LEAST_NOISE, SIGMAS, Asked, Bound, Chase, Contrast, LevelProbe
 from clmembench.model import CacheLevel, Finding, Inquiry, Pattern, Probe, Space
 
 KIB, MIB = 1 << 10, 1 << 20
+# Thresholds and limits, each with its reason
 FIRST = 512  # bytes of the smallest working set
 SMALL = (256, 512, 1024)  # bytes of working sets of memory that is its own: local, private
 LASTS: dict[Space, int] = {  # bytes of the largest working set worth asking for; a space ends earlier where the device says so
@@ -21,9 +23,8 @@ LASTS: dict[Space, int] = {  # bytes of the largest working set worth asking for
     "image1d": 64 * KIB,
     "image2d": 4 * MIB,
 }
-FINE = 0.02  # relative: how closely the end of the first level is looked for
+FINE = 0.02  # relative: the end of the first level is located that closely
 NODES: dict[Space, int] = {"image2d": 64}  # bytes between nodes, where not as in global memory
-INDEX = "an index chase: the number includes the arithmetic of an address"
 
 
 def own(asked: Asked, space: Space) -> Inquiry[CacheLevel | None]:
@@ -51,12 +52,12 @@ def along(asked: Asked, space: Space, node: int, longest: int) -> Inquiry[tuple[
     noise = max(LEAST_NOISE, curve.steps[0].noise if curve.steps else curve.noise)
     for number, step in enumerate(curve.steps):
         findings: dict[str, Finding] = {}
-        contrast = Contrast(step.hit, step.miss, noise * step.hit)
+        probe = LevelProbe(asked, chase, Contrast(step.hit, step.miss, noise * step.hit))
         if number == 0:
             low, over = step.fits_bytes // spacing, -(-step.over_bytes // spacing)
-            found = yield from bound(asked, chase, contrast, spacing, 2 * over, (low, over), FINE)
+            found = yield from find_capacity(probe, spacing, 2 * over, (low, over), FINE)
             findings["size_bytes"] = _size(found, spacing, step.gone_bytes, asked.cited())
-            unit = yield from fill_unit(asked, space, contrast, step.gone_bytes, spacing)
+            unit = yield from fill_unit(probe, step.gone_bytes, spacing)
             name, method = "sector_bytes", "pairs of accesses"
             findings[name] = (
                 measured(name, unit.nbytes, method, asked.cited())

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from clmembench.analysis import derive
-from clmembench.model import Array, Finding, Metric, Record
+from clmembench.model import Array, Finding, Record
 
 METHOD = "latency of each line from each compute unit, lines and units grouped by what is near"
 INTERVAL = "median; interval: the middle 95% of latencies"
-APART = 1.15  # far over near: less is how lines of one partition differ by their place on the chip
-VALLEY = 0.05  # of all latencies may lie in the middle third between near and far
-ALIKE = 0.25  # of units that may see two lines of one partition differently
-MIXED = 0.2  # of a partition's lines may look far from a unit that is near it
-LEAST_LINES = 0.03  # of all lines: fewer that look alike are outliers, not a partition
+# Thresholds and limits, each with its reason
+APART = 1.15  # far over near: lines of one partition differ by less, by their place on the chip
+VALLEY = 0.05  # of all latencies, in the middle third between near and far: with more there is no gap
+ALIKE = 0.25  # of units that see two lines of one partition differently
+MIXED = 0.2  # of a partition's lines that look far from a unit near it
+LEAST_LINES = 0.03  # of all lines: a smaller group is outliers, not a partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,8 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """What a map tells: `findings` partitions, near_cycles and far_cycles, units_each and lines_each (counts, as 66 + 66);
-    and the partition of each unit and each line, numbered from 0, -1 for none."""
+    """Partitions read from a map: `findings` has partitions, near_cycles and far_cycles, units_each and lines_each (counts, as
+    66 + 66); and the partition of each unit and each line, numbered from 0, -1 for none."""
 
     findings: Mapping[str, Finding]
     of_unit: tuple[int, ...]
@@ -101,26 +102,6 @@ def partitions(found: Map) -> Partitions:
     return _partitioned(found, of_unit, of_line, len(homes))
 
 
-def by_core(records: Sequence[Record], metric: Metric) -> Mapping[int, Finding]:
-    """Latency in ns of each core that a process was held to, by the number of its CPU."""
-    cores: dict[int, list[Record]] = {}
-    for record in records:
-        if record.status == "ok" and len(record.place.cpus) == 1:
-            cores.setdefault(record.place.cpus[0], []).append(record)
-    found = {}
-    for cpu, group in sorted(cores.items()):
-        summary = derive.summarise(group, metric)
-        evidence = tuple(map(derive.id_of, group))
-        name = f"core_{cpu}_ns"
-        if summary is None or summary.low <= 0:
-            why = "no samples, or a slope whose interval contains 0"
-            found[cpu] = Finding(name, None, None, None, "ns", "undetermined", "slope over steps", evidence, why)
-        else:
-            ends = summary.median, summary.low, summary.high
-            found[cpu] = Finding(name, *ends, "ns", "ok", "slope over steps", evidence)
-    return found
-
-
 def lines_of(found: Partitions) -> list[str]:
     """A map's findings as text, one a line."""
     said = []
@@ -163,7 +144,7 @@ def _alike(rows: Array) -> Array:
 
 
 def _two_sided(shares: Array) -> bool:
-    """Whether each group is, for some unit, near where each other one is far."""
+    """True if each group is, for some unit, near where each other one is far."""
     near, far = shares <= MIXED, shares >= 1 - MIXED
     pairs = [(a, b) for a in range(len(shares)) for b in range(len(shares)) if a != b]
     return all((near[a] & far[b]).any() for a, b in pairs)

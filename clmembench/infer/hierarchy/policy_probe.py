@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from clmembench.infer.findings import undetermined
-from clmembench.infer.hierarchy.probing import Asked, Chase, Contrast
+from clmembench.infer.hierarchy.probing import Contrast, LevelProbe
 from clmembench.infer.replacement.policies import policy_and_victims
 from clmembench.infer.replacement.policy_rates import policy_from_rates
 from clmembench.model import Answer, Finding, Inquiry, Pattern, Probe
 from clmembench.model.address_patterns import offsets
 
-WALKS = 16
-MORE = 2  # lines than a set has ways
-CERTAIN = 0.04  # relative: what a miss costs is known
-LAPS = 12  # of a walk that is recorded access by access
-MOST_WAYS = 128
-FEW_WAYS = 4  # up to so many, unevenly drawn victims are told from evenly drawn ones
-AGREE = 0.25  # relative: by how much a trace's mean may differ from the same lap's
+# Thresholds and limits, each with its reason
+WALKS = 16  # random walks, on whose miss rates the policies are compared
+MORE = 2  # lines beyond the ways: laps over one line more do not distinguish LRU from FIFO
+CERTAIN = 0.04  # relative: a slower lap means that the cost of a miss is not the one taken for it
+LAPS = 12  # of a walk that are recorded access by access
+MOST_WAYS = 128  # sets of more ways are not probed
+FEW_WAYS = 4  # up to that many ways unequal victim probabilities are distinguishable from equal ones
+TRACED_WALKS = 4  # that are recorded access by access
+AGREE = 0.25  # relative difference between a trace's mean and the same lap's: beyond, the trace is not believed
+NEARER = "a nearer cache answers some accesses of a lap itself: single accesses would tell, which need a clock in the kernel"
 
 
-def replaced(
-    asked: Asked, chase: Chase, contrast: Contrast, ways: int, way_bytes: int, unit: int, nearer: float = 0.0
-) -> Inquiry[dict[str, Finding]]:
+def replaced(probe: LevelProbe, ways: int, way_bytes: int, unit: int, nearer: float = 0.0) -> Inquiry[dict[str, Finding]]:
     """The policy of a set of `ways` ways, all of whose lines are multiples of `way_bytes` apart, and its victims'
     probabilities.
 
     `unit`: bytes that a miss brings in, within which a line can be visited again. `nearer`: a hit's latency in a level that
     stands before this one and answers some accesses itself: then only single accesses can tell.
     """
+    asked, chase, contrast = probe.asked, probe.chase, probe.contrast
     if ways < 2 or ways > MOST_WAYS:
         reason = "a set of one way has no choice" if ways < 2 else f"sets of over {MOST_WAYS} ways are not looked at"
         return {"policy": undetermined("policy", reason)}
@@ -53,31 +56,32 @@ def replaced(
         )
         return {"policy": undetermined("policy", reason)}
     rates = [_rate(lap, answer, less, contrast) for lap, answer, less in zip(laps, answers, base, strict=True)]
-    reason = (
-        "a nearer cache answers some accesses of a lap itself: single accesses would tell, which need a clock in the kernel"
-    )
     evidence = asked.cited()
-    found = undetermined("policy", reason, evidence=evidence) if nearer else policy_from_rates(ways, rates, evidence)
-    traced = yield from _traced(asked, chase, contrast, ways, walks, laps, [a.value for a in answers], nearer)
-    if traced is not None:
-        named, victims, empty = traced
-        if found.status == "ok" and named.status == "ok" and found.value != named.value:
-            reason = f"whole laps say {found.value}, single accesses say {named.value}"
-            ids = tuple(dict.fromkeys((*evidence, *named.evidence)))
-            return {"policy": Finding("policy", None, None, None, "", "inconsistent", found.method, ids, reason)}
-        if named.value == "random" and ways > FEW_WAYS:
-            named = _unsure(named, f"drawn evenly or unevenly cannot be told apart for {ways} ways")
-        if named.value == "random" and not empty:
-            named = _unsure(named, "drawn evenly or unevenly can be told apart from an empty cache on alone")
-        if named.status == "ok":
-            chances = ", ".join(f"{v:.3f}" for v in victims)
-            more = {"victim_probabilities": replace(named, name="victim_probabilities", value=chances)}
-            return {"policy": named, **(more if victims else {})}
-    return {"policy": found}
+    found = undetermined("policy", NEARER, evidence=evidence) if nearer else policy_from_rates(ways, rates, evidence)
+    recorded = [_Walk(walk, lap, answer.value) for walk, lap, answer in zip(walks, laps, answers, strict=True)]
+    traced = yield from _traced(probe, ways, recorded[:TRACED_WALKS], nearer)
+    return {"policy": found} if traced is None else _combined(found, *traced, ways)
+
+
+def _combined(found: Finding, named: Finding, victims: tuple[float, ...], empty: bool, ways: int) -> dict[str, Finding]:
+    """The policy by whole laps (`found`) and by single accesses (`named`), whose traces began in an empty cache or did not."""
+    if found.status == "ok" and named.status == "ok" and found.value != named.value:
+        reason = f"whole laps say {found.value}, single accesses say {named.value}"
+        ids = tuple(dict.fromkeys((*found.evidence, *named.evidence)))
+        return {"policy": Finding("policy", None, None, None, "", "inconsistent", found.method, ids, reason)}
+    if named.value == "random" and ways > FEW_WAYS:
+        named = _unsure(named, f"drawn evenly or unevenly cannot be told apart for {ways} ways")
+    if named.value == "random" and not empty:
+        named = _unsure(named, "drawn evenly or unevenly can be told apart from an empty cache on alone")
+    if named.status != "ok":
+        return {"policy": found}
+    chances = ", ".join(f"{v:.3f}" for v in victims)
+    more = {"victim_probabilities": replace(named, name="victim_probabilities", value=chances)}
+    return {"policy": named, **(more if victims else {})}
 
 
 def _unsure(named: Finding, reason: str) -> Finding:
-    """The same policy without its name."""
+    """The finding without its value, for a reason."""
     return replace(named, value=None, status="undetermined", reason=reason)
 
 
@@ -96,34 +100,36 @@ def _places(walk: Pattern, way_bytes: int) -> list[int]:
     return [int(offset) // way_bytes for offset in offsets(walk)]
 
 
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """A random walk over a set's lines, the lines of one lap, and the lap's mean latency."""
+
+    pattern: Pattern
+    lap: list[int]
+    mean: float | None
+
+
 def _traced(
-    asked: Asked,
-    chase: Chase,
-    contrast: Contrast,
-    ways: int,
-    walks: list[Pattern],
-    laps: list[list[int]],
-    means: list[float | None],
-    nearer: float,
+    probe: LevelProbe, ways: int, walks: Sequence[_Walk], nearer: float
 ) -> Inquiry[tuple[Finding, tuple[float, ...], bool] | None]:
-    """The same from the latency of each access, and whether the traces began in an empty cache; None where there is no clock,
-    or it does not agree with the whole laps."""
-    record = LAPS * len(laps[0])
-    answers = yield from asked.all([Probe(walk, chase.space, "trace", 0, record) for walk in walks[:4]])
+    """The policy and its victims from the latency of each access, and whether the traces began in an empty cache; None where
+    there is no clock, or where it does not agree with the whole laps."""
+    contrast, record = probe.contrast, LAPS * len(walks[0].lap)
+    answers = yield from probe.asked.all([Probe(w.pattern, probe.chase.space, "trace", 0, record) for w in walks])
     observations = []
     middle = (contrast.hit + contrast.miss) / 2
-    for lap, answer, mean in zip(laps, answers, means, strict=False):
-        if answer.latencies is None or mean is None:
+    for walk, answer in zip(walks, answers, strict=True):
+        if answer.latencies is None or walk.mean is None:
             return None
         steady = float(answer.latencies[:, record // 2 :].mean())
-        if abs(steady - mean) > AGREE * mean:
+        if abs(steady - walk.mean) > AGREE * walk.mean:
             return None
         for row in answer.latencies[:1]:
             reached = [
                 (line, bool(v < middle))
-                for line, v in zip(lap * LAPS, row, strict=True)
+                for line, v in zip(walk.lap * LAPS, row, strict=True)
                 if v > (nearer + contrast.hit) / 2 * bool(nearer)
             ]
             observations.append(([line for line, _ in reached], [hit for _, hit in reached]))
     empty = not any(flags[lines.index(line)] for lines, flags in observations for line in set(lines))
-    return *policy_and_victims(ways, observations, asked.cited()), empty
+    return *policy_and_victims(ways, observations, probe.asked.cited()), empty

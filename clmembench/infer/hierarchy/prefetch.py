@@ -7,18 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from clmembench.model import Answer, Finding, Inquiry, Pattern, Probe, Space
+from clmembench.model.address_patterns import NODE_BYTES
 
 METHOD = "cold accesses in sequence; then one access further and further ahead of a short sequence"
+# Thresholds and limits, each with its reason
 SIZES = (64, 256, 1024)  # lines
 WIDE, WIDE_BYTES = 128, (64 << 10) + 4096  # pairs of the cold reference, whole pages apart: no prefetcher has been there
-COLD = 1.2  # how much longer a cold access must take than most hits, for the two to be told apart
-FOUND = 0.1  # of the accesses in sequence that must find their data
+COLD = 1.2  # times a hit: a cold access faster than that is not distinguishable from one
+FOUND = 0.1  # of the accesses in sequence: where fewer find their data, nothing is prefetched
 BEGUN = 8  # lines gone through, 8 B by 8 B, before the access ahead: so many that a stream is recognised, and time passes
-CLOSE = 0.02  # of the distance that bisection leaves open
+CLOSE = 0.02  # of the distance: bisection stops there
 UNIT = 256  # distances are multiples of it: a multiple of every usual line, so that its first sector is looked at
 ASIDE, PAGE = 17, 4096  # lines between the access and the one that loads its translation; the least page there is
-NODE_BYTES = 8
-SEED = 46
+SEED = 46  # of the random orders, fixed so that a stored run is read alike
 
 
 def prefetch(
@@ -78,8 +79,8 @@ def ahead(beyond_bytes: int, line_bytes: int, space: Space = "global") -> Probe:
 
 
 def seen(answers: Sequence[Answer], line_bytes: int) -> tuple[float, bool] | Finding:
-    """Whether cold accesses in sequence find their data: the latency below which it was there and whether accesses at random
-    find as much; or the finding, where they find none.
+    """The latency below which cold accesses in sequence found their data, and whether accesses at random find as much; or the
+    finding, where none is found.
 
     `answers`: of a second lap, of cold pairs far apart (the second of a pair finds its page in the TLB), then of cold traces of
     each size, in sequence and at random.

@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-WAYS = (*range(4, 13), 14, 15, 16, 18, 20, 24)
-SPREAD = 0.04  # of a share of misses: how far one allocation's lies from the mean of many
-MARGIN = 10.0  # of chi squared: a size that fits that much worse is none
+# Thresholds and limits, each with its reason
+WAYS = (*range(4, 13), 14, 15, 16, 18, 20, 24)  # of the caches that are tried
+SPREAD = 0.04  # of a share of misses: standard deviation of one allocation's from the mean of many
+MARGIN = 10.0  # of chi squared above the best fit: sizes that fit worse are excluded
 STEPS = 48  # sizes tried an octave
 
 

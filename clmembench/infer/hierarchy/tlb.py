@@ -5,22 +5,26 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from clmembench.infer.hierarchy.probing import LEAST_NOISE, SIGMAS, Asked, Bound, Chase, Contrast, bound
-from clmembench.infer.hierarchy.strides import CLEAR, Sets, Unit, consistent, growing, sets_and_ways
+from clmembench.infer.hierarchy.capacity_search import find_capacity
+from clmembench.infer.hierarchy.fill_unit import MAX_END_SHARE, Unit
+from clmembench.infer.hierarchy.page_probe import Field, PageProbe
+from clmembench.infer.hierarchy.probing import LEAST_NOISE, SIGMAS, Asked, Bound, Chase, Contrast, LevelProbe
+from clmembench.infer.hierarchy.strides import Sets, StrideLimits, consistent, growing, sets_and_ways
 from clmembench.model import Inquiry, Pattern, Probe
 
 KIB, MIB = 1 << 10, 1 << 20
+# Thresholds and limits, each with its reason
 STRIDES = (4 * KIB, 64 * KIB, 2 * MIB, 32 * MIB)  # places are looked at that far apart, until a TLB overflows
-MOST_PAGES = 1 << 13
+MOST_PAGES = 1 << 13  # looked for: a lap over more pages takes long
 BASE = 64  # lines, whose latency is what an access costs where nothing overflows
 INSIDE = 256  # bytes: in the same page for all but a few of the places that are moved within it
 MOST_ENTRIES = 1 << 10  # of a first level; a page is looked for from that part of the reach on
-FURTHER = 2  # times the pages of the first level, before a second is believed
+FURTHER = 2  # times the pages of the first level: a second level with fewer is not believed
 COUNTED_TWICE = 1.1  # times the pages of a nearer level: what fits beyond is this one's
 MORE = 5  # quarters of the pages that fit: most of them miss, whatever is replaced
 SCATTERED = 37  # places in a page, at none of which shorter pages of any power of two begin all alike
 COUNTED = 0.15  # relative: two counts of the pages that fit differ by no more
-DEARER = 1.3  # times the penalty of the first level, before a second is looked for
+DEARER = 1.3  # times the penalty of the first level, which a second level must exceed
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +53,6 @@ class Sources:
     sets: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """Where pages may be counted: the largest working set, and numbers of lines, first to last, at which the caches
-    themselves go from hits to misses, so that the control and what it controls may differ in that."""
-
-    most_bytes: int
-    noise: float
-    hazy: tuple[tuple[int, int], ...] = ()
-    spread: float = 0.0  # between single lines
-
-    def of(self, count: int) -> float:
-        """The noise of the difference between so many pages and as many neighbouring lines."""
-        return math.hypot(self.noise, math.sqrt(2 / count) * self.spread)
-
-    def clear(self, count: int) -> bool:
-        """Whether so many lines are far from any cache's capacity."""
-        return not any(first <= count <= last for first, last in self.hazy)
-
-
 def levels(asked: Asked, chase: Chase, field: Field) -> Inquiry[list[Tlb]]:
     """The levels found, at most two. The field's noise is relative, of one lap."""
     few = [BASE >> k for k in range(5)]
@@ -79,32 +64,33 @@ def levels(asked: Asked, chase: Chase, field: Field) -> Inquiry[list[Tlb]]:
     spread = math.sqrt(sum((v - values[0]) ** 2 * n for v, n in zip(values[1:], few[1:], strict=True)) / (len(few) - 1))
     own = field.noise * values[0]  # of the difference of two laps
     field = replace(field, noise=math.sqrt(2) * own, spread=spread if spread > 2 * SIGMAS * own else 0.0)
+    pages = PageProbe(asked, chase, field)
     for stride in STRIDES:
         if 64 * stride > field.most_bytes:
             return []
-        seen = yield from _jump(asked, chase, stride, 4, 0.0, field)
+        seen = yield from _jump(pages, stride, 4, 0.0)
         if seen is None:
             continue
-        first = yield from _level(asked, chase, stride, seen, 0.0, field)
-        if first is None or not _counted(first) or not (yield from _paged(asked, chase, first)):
+        first = yield from _level(pages, stride, seen, 0.0)
+        if first is None or not _counted(first) or not (yield from _paged(pages, first)):
             continue  # something else rose there
         step = max(stride, first.page.nbytes or stride)
         entries = max(1, first.pages.fits * stride // step)
         floor = first.contrast.miss
-        further = yield from _jump(asked, chase, step, 4 * entries, floor, field)
+        further = yield from _jump(pages, step, 4 * entries, floor)
         if further and further[0]:  # as many misses of the first as just before the second's begin
-            floor = (yield from chase.mean(asked, further[0], step)) or floor
-        second = (yield from _level(asked, chase, step, further, floor, field)) if further else None
+            floor = (yield from pages.mean(further[0], step)) or floor
+        second = (yield from _level(pages, step, further, floor)) if further else None
         if second is None or not _counted(second) or second.pages.fits < FURTHER * entries:
             return [first]
-        if not (yield from _paged(asked, chase, second)):
+        if not (yield from _paged(pages, second)):
             return [first]
         return [first, _beyond(second, entries)]
     return []
 
 
 def _beyond(tlb: Tlb, nearer: int) -> Tlb:
-    """The same level without sets that were told from no more pages than the `nearer` one holds itself."""
+    """The level without sets that rest on no more pages than the `nearer` one holds itself."""
     if tlb.sets is None or tlb.sets.ways is None or tlb.sets.ways > COUNTED_TWICE * nearer:
         return tlb
     reason = f"a nearer TLB holds {tlb.sets.ways} pages itself"
@@ -112,35 +98,37 @@ def _beyond(tlb: Tlb, nearer: int) -> Tlb:
 
 
 def _counted(tlb: Tlb) -> bool:
-    """Whether its page was found, and as many pages fit at odd strides as the first count says."""
+    """True if its page was found, and as many pages fit at odd strides as the first count says."""
     if tlb.page.nbytes is None or tlb.tags is None:
         return False
     expected = tlb.pages.fits * min(1.0, tlb.stride_bytes / tlb.page.nbytes)
     return abs(tlb.tags.fits - expected) <= max(1.0, COUNTED * expected)
 
 
-def _paged(asked: Asked, chase: Chase, tlb: Tlb) -> Inquiry[bool]:
-    """Whether as many pages miss where places are scattered within them. Of shorter pages that lie so far apart that they fall
+def _paged(pages: PageProbe, tlb: Tlb) -> Inquiry[bool]:
+    """True if as many pages miss where places are scattered within them. Of shorter pages that lie so far apart that they fall
     into the same sets, more fit then. Where there is no answer, as in a run stored before this was asked, nothing speaks
     against it."""
     if tlb.page.nbytes is None or tlb.tags is None or tlb.page.nbytes <= STRIDES[0]:
         return True
-    page, line = tlb.page.nbytes, max(1, chase.shift_bytes)
+    page, line = tlb.page.nbytes, max(1, pages.chase.shift_bytes)
     count = max(tlb.tags.fits + 2, MORE * tlb.tags.fits // 4)
-    plain = yield from chase.mean(asked, count, page)
-    scattered = yield from replace(chase, shift_bytes=page // SCATTERED // line * line).mean(asked, count, page)
+    plain = yield from pages.mean(count, page)
+    chase = replace(pages.chase, shift_bytes=page // SCATTERED // line * line)
+    scattered = yield from chase.mean(pages.asked, count, page)
     if plain is None or scattered is None:
         return True
     return scattered - tlb.contrast.hit >= (plain - tlb.contrast.hit) / 2
 
 
-def _jump(asked: Asked, chase: Chase, stride: int, first: int, floor: float, field: Field) -> Inquiry[tuple[int, int] | None]:
+def _jump(pages: PageProbe, stride: int, first: int, floor: float) -> Inquiry[tuple[int, int] | None]:
     """(count that fits, count that does not) where latency beyond the control first rises over `floor`, and stays there."""
+    field = pages.field
     counts = [n for n in growing(first, min(MOST_PAGES, field.most_bytes // stride), 2) if field.clear(n)]
     last, risen = 0, 0
     while counts:
         count = counts.pop(0)
-        value = yield from chase.mean(asked, count, stride)
+        value = yield from pages.mean(count, stride)
         if value is None:
             continue
         if value <= floor + max(2 * SIGMAS * field.of(count), (DEARER - 1) * floor):
@@ -154,47 +142,63 @@ def _jump(asked: Asked, chase: Chase, stride: int, first: int, floor: float, fie
     return None
 
 
-def _level(asked: Asked, chase: Chase, stride: int, seen: tuple[int, int], floor: float, field: Field) -> Inquiry[Tlb | None]:
-    fit, over = seen
-    rough = yield from chase.mean(asked, over, stride)
+def _level(pages: PageProbe, stride: int, seen: tuple[int, int], floor: float) -> Inquiry[Tlb | None]:
+    """The TLB that overflows between two numbers of pages, `seen`; None where its count cannot be told from a cache's. `floor`:
+    what an access costs before."""
+    field, asked, (fit, over) = pages.field, pages.asked, seen
+    rough = yield from pages.mean(over, stride)
     assert rough is not None
-    pages = yield from bound(asked, chase, Contrast(floor, max(rough, floor), field.of(over)), stride, over, (fit,))
-    if pages.fits < 1 or pages.over is None or not field.clear(pages.over):
+    held = yield from find_capacity(pages.level(floor, max(rough, floor), over), stride, over, (fit,))
+    if held.fits < 1 or held.over is None or not field.clear(held.over):
         return None
-    penalties: list[float] = []
-    hazy = [rough - floor]
     asked.cited()
-    for count in (2 * pages.fits, pages.fits * 5 // 2, 3 * pages.fits, 4 * pages.fits):
-        value = yield from chase.mean(asked, count, stride)
-        if value is not None:
-            (penalties if field.clear(count) else hazy).append(value - floor)
+    penalties, hazy = yield from _penalties(pages, stride, held.fits, floor)
+    hazy.insert(0, rough - floor)
     cost_from = asked.cited()
     # too high a cost of a miss would hide single misses
-    contrast = Contrast(floor, floor + max(penalties, default=max(field.of(over), min(hazy))), field.of(over))
-    pages = yield from bound(asked, chase, contrast, stride, over, (pages.fits,))
-    if pages.fits < 1 or pages.over is None or not field.clear(pages.over):
+    probe = pages.level(floor, floor + max(penalties, default=max(field.of(over), min(hazy))), over)
+    held = yield from find_capacity(probe, stride, over, (held.fits,))
+    if held.fits < 1 or held.over is None or not field.clear(held.over):
         return None
-    pages_from = asked.cited(4)
-    page = yield from _page(asked, chase, contrast, stride * pages.fits, field)
+    held_from = asked.cited(4)
+    page = yield from _page(probe, stride * held.fits, field)
     page_from = asked.cited()
-    tags = sets = None
-    tags_from: tuple[str, ...] = ()
-    if page.nbytes is not None:
-        entries = max(1, pages.fits * stride // page.nbytes) if stride < page.nbytes else pages.fits
-        # odd multiples of the page use all sets
-        tags = yield from bound(asked, chase, contrast, 3 * page.nbytes, 2 * entries + 2, (entries,))
-        tags_from = asked.cited(4)
-        sets = yield from sets_and_ways(
-            asked, chase, contrast, page.nbytes, max(1, tags.fits), field.most_bytes, MOST_PAGES, field.most_bytes
-        )
+    tags, sets, tags_from = yield from _entries(probe, page, held.fits, stride, field.most_bytes)
     dearest = floor + max(penalties, default=rough - floor)
-    sources = Sources(cost_from, page_from, tuple(dict.fromkeys((*pages_from, *tags_from))), asked.cited())
-    return Tlb(contrast, pages, stride, tuple(penalties), page, tags, sets, dearest, sources)
+    sources = Sources(cost_from, page_from, tuple(dict.fromkeys((*held_from, *tags_from))), asked.cited())
+    return Tlb(probe.contrast, held, stride, tuple(penalties), page, tags, sets, dearest, sources)
 
 
-def _page(asked: Asked, chase: Chase, contrast: Contrast, reach: int, field: Field) -> Inquiry[Unit]:
+def _penalties(pages: PageProbe, stride: int, fitting: int, floor: float) -> Inquiry[tuple[list[float], list[float]]]:
+    """Costs of a miss at two to four times as many pages as fit, and apart those at which a cache may go from hits to misses
+    too."""
+    penalties: list[float] = []
+    hazy: list[float] = []
+    for count in (2 * fitting, fitting * 5 // 2, 3 * fitting, 4 * fitting):
+        value = yield from pages.mean(count, stride)
+        if value is not None:
+            (penalties if pages.field.clear(count) else hazy).append(value - floor)
+    return penalties, hazy
+
+
+def _entries(
+    probe: LevelProbe, page: Unit, fitting: int, stride: int, most_bytes: int
+) -> Inquiry[tuple[Bound | None, Sets | None, tuple[str, ...]]]:
+    """How many pages fit at an odd multiple of the page, which uses all sets, the sets, and the records of the former; None
+    where the page is not known."""
+    if page.nbytes is None:
+        return None, None, ()
+    entries = max(1, fitting * stride // page.nbytes) if stride < page.nbytes else fitting
+    tags = yield from find_capacity(probe, 3 * page.nbytes, 2 * entries + 2, (entries,))
+    tags_from = probe.asked.cited(4)
+    limits = StrideLimits(most_bytes, most_bytes, MOST_PAGES)
+    return tags, (yield from sets_and_ways(probe, page.nbytes, max(1, tags.fits), limits)), tags_from
+
+
+def _page(probe: LevelProbe, reach: int, field: Field) -> Inquiry[Unit]:
     """The least power of two at which an access that far behind one that missed misses too. Places are twice that apart, so
     that each lies near the start of a page, and span twice the reach."""
+    chase, contrast = probe.chase, probe.contrast
     distance = max(4 * KIB, 1 << (reach // MOST_ENTRIES).bit_length())
     first = True
     while True:
@@ -202,7 +206,7 @@ def _page(asked: Asked, chase: Chase, contrast: Contrast, reach: int, field: Fie
         if count * span > field.most_bytes or distance > reach:
             return Unit(None, f"no page up to {distance // 2} B was found within the limit of memory")
         probes = [Probe(Pattern("pairs", count, span, chase.shift_bytes, d, seed=1), chase.space) for d in (INSIDE, distance)]
-        inside, across = yield from asked.all(probes)
+        inside, across = yield from probe.asked.all(probes)
         if inside.value is None or across.value is None:
             return Unit(None, inside.reason or across.reason)
         gap = (contrast.miss - contrast.hit) / 2
@@ -211,15 +215,15 @@ def _page(asked: Asked, chase: Chase, contrast: Contrast, reach: int, field: Fie
         if 2 * SIGMAS * noise > gap:
             return Unit(None, f"what a miss costs is within the noise of pairs, {noise:.2g} of {inside.value:.4g}")
         rise = (across.value - inside.value) / gap
-        if rise > 1 - CLEAR:
+        if rise > 1 - MAX_END_SHARE:
             if first and distance > 4 * KIB:
                 return Unit(None, f"pages are shorter than {distance} B: more than {MOST_ENTRIES} of them fit")
             return Unit(distance)
-        if abs(rise) > CLEAR:
+        if abs(rise) > MAX_END_SHARE:
             return Unit(None, f"accesses {distance} B behind one that missed neither hit nor miss")
         distance, first = 2 * distance, False
 
 
 def agreed(tlb: Tlb) -> bool:
-    """Whether sets times ways is the number of entries that odd strides found."""
+    """True if sets times ways is the number of entries that odd strides found."""
     return tlb.sets is not None and tlb.tags is not None and consistent(tlb.sets, tlb.tags)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from clmembench.infer.findings import NO_CYCLES, measured, undetermined
 from clmembench.infer.hierarchy.policy_probe import replaced
-from clmembench.infer.hierarchy.probing import SIGMAS, Asked, Chase
+from clmembench.infer.hierarchy.probing import SIGMAS, Asked, Chase, LevelProbe
 from clmembench.infer.hierarchy.tlb import Tlb, agreed
 from clmembench.model import Finding, Inquiry, TlbLevel
 
-SAME = 0.04  # relative: penalties at two numbers of pages that differ by no more are the whole penalty
-RISING = 0.015  # relative: what penalties may rise by with more pages, as they do while some still hit
+# Thresholds and limits, each with its reason
+SAME = 0.04  # relative: penalties at two numbers of pages that differ by more are not yet the whole penalty
+RISING = 0.015  # relative: penalties that rise by more with more pages still contain hits
 
 
 def tlb_level(asked: Asked, chase: Chase, number: int, tlb: Tlb, ghz: float | None) -> Inquiry[TlbLevel]:
@@ -54,7 +55,7 @@ def tlb_level(asked: Asked, chase: Chase, number: int, tlb: Tlb, ghz: float | No
         assert page is not None
         stride = max(page, tlb.sets.way_bytes)
         if _whole(tlb):
-            findings |= yield from replaced(asked, chase, tlb.contrast, tlb.sets.ways, stride, 64)
+            findings |= yield from replaced(LevelProbe(asked, chase, tlb.contrast), tlb.sets.ways, stride, 64)
         else:
             findings["policy"] = undetermined("policy", "what a miss costs is not known")
     else:
@@ -65,7 +66,7 @@ def tlb_level(asked: Asked, chase: Chase, number: int, tlb: Tlb, ghz: float | No
 
 
 def penalty(tlb: Tlb, ghz: float | None) -> dict[str, Finding]:
-    """What a miss adds to an access, in cycles where those are known, and in ns."""
+    """Latency that a miss adds to an access, in cycles where those are known, and in ns."""
     method, found, evidence = "latency beyond the TLB less that of as many neighbouring lines", {}, tlb.sources.penalty
     low, high = min(tlb.penalties, default=0.0), max(tlb.penalties, default=0.0)
     spread, whole = SIGMAS * tlb.contrast.noise, _whole(tlb)
@@ -81,7 +82,7 @@ def penalty(tlb: Tlb, ghz: float | None) -> dict[str, Finding]:
 
 
 def _whole(tlb: Tlb) -> bool:
-    """Whether every access missed where the penalty was read: it is the same with more pages, and well above the noise."""
+    """True if every access missed where the penalty was read: it is the same with more pages, and well above the noise."""
     low, high = min(tlb.penalties, default=0.0), max(tlb.penalties, default=0.0)
     spread = SIGMAS * tlb.contrast.noise
     rise = tlb.penalties[-1] - tlb.penalties[0] if tlb.penalties else 0.0

@@ -10,14 +10,15 @@ import numpy as np
 from clmembench.analysis import stats
 from clmembench.model import Array
 
-SAME = 0.015  # latencies that differ by less are one
+# Thresholds and limits, each with its reason
+SAME = 0.015  # relative: latencies that differ by less count as one
 TYPICAL, SHARE = 0.20, 0.75  # most accesses of a pattern lie that close to their median: a cache in slices spreads that far
-LEAST = 3  # accesses that make a latency
-FEWEST = 0.1  # of the accesses of a pattern that are a second group: fewer are outliers
+LEAST = 3  # accesses: fewer give no latency
+FEWEST = 0.1  # of the accesses of a pattern: a smaller second group is outliers
 APART = 4.0  # standard deviations within two groups that their means are apart; of one Gaussian's halves 2.7, a uniform's 3.5
 SCATTER = 6.0  # of so many accesses these halves may be twice as far apart by chance
-STEP = 0.2  # of a latency that the clock's step may be
-SURE = 0.05  # half of an interval, as a fraction of the latency: a wider one is no number
+STEP = 0.2  # of a latency: a larger step of the clock hides it
+SURE = 0.05  # half width of an interval over its latency: a wider one is not reported as a number
 ABSENT = "the trace has no such access"
 
 
@@ -38,7 +39,7 @@ class Typical:
         return bool(np.isfinite(self.value))
 
     def above(self, other: Typical) -> bool:
-        """Whether this is a longer latency for certain."""
+        """True if this is a longer latency for certain."""
         return self.low > other.high and self.value > other.value * (1 + SAME)
 
     def like(self, other: Typical) -> bool:
@@ -54,7 +55,7 @@ class Reader:
     own_cost: float = 0.0  # how wide the interval of what was taken off is
 
     def mean(self, accesses: Sequence[int]) -> float:
-        """Of those within TYPICAL of their median."""
+        """The mean of the latencies that lie close to their median."""
         values = self.latencies[list(accesses)]
         middle = float(np.median(values))
         return float(values[np.abs(values - middle) <= max(TYPICAL * middle, 3.0, self.clock_step)].mean())

@@ -62,11 +62,24 @@ class Fifo:
         return tuple(self.lines)
 
 
-class _Ways:
-    """Lines with a place each; a free way is taken before any line goes."""
+class VictimRule(Protocol):
+    """Which way of a full set gives up its line, by which ways were used."""
 
-    def __init__(self, ways: int) -> None:
+    def victim(self) -> int: ...
+
+    def touched(self, way: int) -> None: ...
+
+    def marks(self) -> Sequence[int]:
+        """What it knows of its ways besides their lines."""
+        ...
+
+
+class RankedWays:
+    """Lines with a way each; a free way is taken before any line goes, and a rule chooses among full ways."""
+
+    def __init__(self, ways: int, rule: VictimRule) -> None:
         self.ways = ways
+        self.rule = rule
         self.where: dict[int, int] = {}
         self.lines: list[int | None] = [None] * ways
 
@@ -74,37 +87,27 @@ class _Ways:
         way = self.where.get(line)
         hit = way is not None
         if way is None:
-            way = len(self.where) if len(self.where) < self.ways else self.victim()
+            way = len(self.where) if len(self.where) < self.ways else self.rule.victim()
             old = self.lines[way]
             if old is not None:
                 del self.where[old]
             self.lines[way] = line
             self.where[line] = way
-        self.touched(way)
+        self.rule.touched(way)
         return hit
 
     def state(self) -> Hashable:
-        return (*self.lines, *self.marks())
-
-    def marks(self) -> Sequence[int]:
-        """What it knows of its ways besides their lines."""
-        raise NotImplementedError
-
-    def victim(self) -> int:
-        raise NotImplementedError
-
-    def touched(self, way: int) -> None:
-        raise NotImplementedError
+        return (*self.lines, *self.rule.marks())
 
 
-class TreePlru(_Ways):
+class TreeOfWays:
     """A binary tree over the ways; every node points to the half that was not used last, and the victim is where they lead.
 
     `split` gives the size of the lower half of n ways, which matters where they are no power of two.
     """
 
-    def __init__(self, ways: int, split: Callable[[int], int] = lambda n: (n + 1) // 2) -> None:
-        super().__init__(ways)
+    def __init__(self, ways: int, split: Callable[[int], int]) -> None:
+        self.ways = ways
         self.paths: list[list[tuple[tuple[int, int], bool]]] = [[] for _ in range(ways)]
         self.halves: dict[tuple[int, int], int] = {}
         todo = [(0, ways)]
@@ -133,14 +136,14 @@ class TreePlru(_Ways):
         return low
 
 
-class Nru(_Ways):
+class UsedBits:
     """A bit a way says that it was used; a line without goes. When all are set, all but the last used are cleared.
 
     `late`: cleared only when a victim is looked for and none is without. `turning`: looked for from behind the last victim on.
     """
 
-    def __init__(self, ways: int, late: bool = False, turning: bool = False) -> None:
-        super().__init__(ways)
+    def __init__(self, ways: int, late: bool, turning: bool) -> None:
+        self.ways = ways
         self.used = [False] * ways
         self.late, self.turning = late, turning
         self.start = 0
@@ -163,6 +166,16 @@ class Nru(_Ways):
         return way
 
 
+def tree_plru(ways: int, split: Callable[[int], int] = lambda n: (n + 1) // 2) -> OneSet:
+    """An empty set under tree-PLRU."""
+    return RankedWays(ways, TreeOfWays(ways, split))
+
+
+def nru(ways: int, late: bool = False, turning: bool = False) -> OneSet:
+    """An empty set under NRU."""
+    return RankedWays(ways, UsedBits(ways, late, turning))
+
+
 def _filled(n: int) -> int:
     """The lower half of the next power of two, as where a tree is built for that and some leaves are missing."""
     half = 1
@@ -174,12 +187,12 @@ def _filled(n: int) -> int:
 DETERMINISTIC: Mapping[str, tuple[Maker, ...]] = {  # of some there are several in use that differ
     "LRU": (Lru,),
     "FIFO": (Fifo,),
-    "tree-PLRU": (TreePlru, lambda ways: TreePlru(ways, _filled), lambda ways: TreePlru(ways, lambda n: n // 2)),
+    "tree-PLRU": (tree_plru, lambda ways: tree_plru(ways, _filled), lambda ways: tree_plru(ways, lambda n: n // 2)),
     "NRU": (
-        Nru,
-        lambda ways: Nru(ways, late=True),
-        lambda ways: Nru(ways, turning=True),
-        lambda ways: Nru(ways, late=True, turning=True),
+        nru,
+        lambda ways: nru(ways, late=True),
+        lambda ways: nru(ways, turning=True),
+        lambda ways: nru(ways, late=True, turning=True),
     ),
 }
 

@@ -13,14 +13,15 @@ from clmembench.infer.replacement.cache_set import DETERMINISTIC, hits, makers
 from clmembench.infer.replacement.random_victims import ERROR, Observation, different, fit
 from clmembench.model import Finding
 
-MARGIN = 10.0  # of log-likelihood between the policy that is named and any other
-MOST_EXACT = 40_000  # accesses that are simulated
-MOST_DRAWN = 2_400  # accesses that are filtered over what a set may hold, which is slower
-WRONG_FLAGS = 0.01  # of accesses: a policy that needs more to be wrong does not explain them
-MOST_SURPRISE = 4.0  # standard deviations
-ROUNDS = 8  # of estimating the victims' probabilities
+# Thresholds and limits, each with its reason
+MARGIN = 10.0  # of log-likelihood over any other policy: odds of 22,000
+MOST_EXACT = 40_000  # accesses simulated for each policy, for time
+MOST_DRAWN = 2_400  # accesses filtered over what a set may hold, which is slower
+WRONG_FLAGS = 0.01  # of accesses: a policy that calls more flags wrong does not explain them
+MOST_SURPRISE = 4.0  # standard deviations of the log-likelihood from its expectation: beyond, a model is rejected
+ROUNDS = 8  # of expectation maximisation of the victims' probabilities
 UNEVEN = 2.0  # victims drawn this unevenly are what an answer of "random" has to exclude
-MOST_WEIGHTED_WAYS = 16
+MOST_WEIGHTED_WAYS = 16  # with more the probabilities of single ways cannot be estimated
 
 Victims = tuple[float, ...]
 

@@ -11,8 +11,9 @@ from clmembench.infer.replacement.cache_set import DETERMINISTIC, makers, sample
 from clmembench.infer.replacement.policies import MARGIN, policy_finding, seeded
 from clmembench.model import Array, Finding
 
-SYSTEMATIC = 0.02  # of a miss rate that is made from a mean latency: both plateaus are known to about this
-LAPS = 64
+# Thresholds and limits, each with its reason
+SYSTEMATIC = 0.02  # of a miss rate from a mean latency: the latencies of hits and misses are known to about that
+LAPS = 64  # simulated, of which the first half is warm-up
 SAMPLES = 64  # sets simulated for each assignment of probabilities
 MOST_STEPS = 6_000  # of the simulation of drawn victims, for each lap that was measured
 CACHED = 1024  # rates: levels and TLBs that have as many ways are asked the same laps
@@ -54,7 +55,7 @@ def policy_from_rates(ways: int, observations: Sequence[RateObservation], eviden
 
 
 def _loglik(seen: Array, said: Array, sigma: Array) -> float:
-    """Of Gaussian errors, up to a constant: 0 is a perfect fit."""
+    """Log-likelihood under Gaussian errors, up to a constant: 0 is a perfect fit."""
     return float(-0.5 * (((seen - said) / sigma) ** 2).sum())
 
 

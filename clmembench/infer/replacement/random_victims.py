@@ -10,9 +10,10 @@ import numpy as np
 
 from clmembench.model import Array
 
-ERROR = 0.003  # of accesses whose flag is wrong: outliers that look like misses
-MOST_STATES = 256  # what is less likely than these is dropped: what remains is a lower bound, and close
-LEAST_SHARE = 1e-9
+# Thresholds and limits, each with its reason
+ERROR = 0.003  # of accesses: share of wrong flags, outliers that look like misses
+MOST_STATES = 256  # the likeliest states are kept: the result is a lower bound, and close
+LEAST_SHARE = 1e-9  # of the likeliest state: rarer states are dropped
 
 Observation = tuple[Sequence[int], Sequence[bool | None]]  # lines, and whether each hit; None: not seen
 

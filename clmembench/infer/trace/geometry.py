@@ -9,25 +9,28 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from clmembench.infer.replacement.policies import MARGIN
-from clmembench.infer.trace.hypothesis import Hypothesis, Spent, drawn, exact, parts
-from clmembench.infer.trace.set_mappings import Footprint, Possible, footprint, hashed, mappings, plausible, uneven_misses
+from clmembench.infer.trace.footprints import Footprint, footprint, uneven_misses
+from clmembench.infer.trace.hypothesis import CacheShape, Hypothesis, Spent, drawn, exact, parts
+from clmembench.infer.trace.plausible_mappings import Possible, plausible
+from clmembench.infer.trace.set_mappings import hashed, mappings
 from clmembench.infer.trace.streams import Stream
 
-MOST_VISITS = 20_000  # of a trace that are simulated
-MOST_ALL = 120_000  # of all traces
-MOST_DRAWN = 400  # of a trace, where victims are drawn
-MOST_ALL_DRAWN = 1_500
-MOST_MAPPINGS = 32
-EXACT_BUDGET = 1_200_000  # visits simulated for one cache: what is not tried until then is not excluded, and nothing is said
-DRAWN_BUDGET = 16_000
-MOST_TRACES = 64
+# Thresholds and limits, each with its reason
+MOST_VISITS = 20_000  # of a trace, simulated, for time
+MOST_ALL = 120_000  # of all traces together, for time
+MOST_DRAWN = 400  # of a trace, filtered for random victims, which is slower
+MOST_ALL_DRAWN = 1_500  # of all traces together, filtered at first
+MOST_MAPPINGS = 32  # the cheapest mappings that are simulated at all
+EXACT_BUDGET = 1_200_000  # visits simulated for one cache: mappings not tried by then are not excluded, so that nothing is said
+DRAWN_BUDGET = 16_000  # visits filtered for one cache in all
+MOST_TRACES = 64  # the most telling traces, for time
 MOST_UNITS = 60_000  # of all traces together
-WAYS_TRIED = 16
+WAYS_TRIED = 16  # of a mapping, evenly spread
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What hypotheses are held against: streams of visits at a unit, and their footprints."""
+    """Data that hypotheses are tested on: streams of visits at a unit, and their footprints."""
 
     unit_bytes: int
     visits: tuple[Stream, ...]
@@ -82,7 +85,7 @@ def _near_exact(given: Setting, sectors: Sequence[int], possible: Sequence[Possi
     found: list[tuple[Possible, Hypothesis]] = []
     spent = Spent(EXACT_BUDGET)
     for one, ways, sector in _all(possible, sectors):
-        for h in exact(sector, one.mappings[0], ways, cut, best - MARGIN, spent):
+        for h in exact(CacheShape(sector, one.mappings[0], ways), cut, best - MARGIN, spent):
             best = max(best, h.loglik)
             found.append((one, h))
         if spent.left < 0:
@@ -102,7 +105,8 @@ def _all(possible: Sequence[Possible], sectors: Sequence[int]) -> list[tuple[Pos
 
 
 def _near_drawn(given: Setting, sectors: Sequence[int], possible: Sequence[Possible]) -> list[Hypothesis] | None:
-    """The same with victims drawn: on few accesses first, then those that are left on as many more as they can be."""
+    """The likeliest hypotheses with random victims: all on few accesses first, then the remaining ones on as many as the
+    budget allows."""
     tried = _all(possible, sectors)
     whole, given = given, _begun(given)
     if not given.visits:
@@ -116,7 +120,7 @@ def _near_drawn(given: Setting, sectors: Sequence[int], possible: Sequence[Possi
         found, best = [], -math.inf
         for one, ways, sector in tried:
             uneven = uneven_misses(one.mappings[0], ways, whole.footprints)
-            h = drawn(sector, one.mappings[0], ways, cut, best - 2 * MARGIN, spent, -uneven)
+            h = drawn(CacheShape(sector, one.mappings[0], ways), cut, best - 2 * MARGIN, spent, -uneven)
             if spent.left < 0:
                 return None
             if h is not None:
@@ -133,16 +137,15 @@ def _near_drawn(given: Setting, sectors: Sequence[int], possible: Sequence[Possi
 
 
 def _begun(given: Setting) -> Setting:
-    """Of traces that were recorded from early on: what a set holds after a long time unseen, victims drawn, is anything."""
+    """The traces that were recorded from early on: with random victims a set may hold anything after a long unrecorded time."""
     early = [n for n, s in enumerate(given.visits) if int(np.argmax(s.served >= 0)) <= 0.2 * s.served.size]
     return replace(given, visits=tuple(given.visits[n] for n in early), footprints=tuple(given.footprints[n] for n in early))
 
 
 def _lengths(given: Setting, tried: Sequence[tuple[Possible, int, int]], most: int) -> list[int]:
     """How much of each stream to take so that over-full sets of any hypothesis get no more visits than so many in all."""
-    counts = [
-        max(parts(sector, one.mappings[0], ways, stream)[0].size for one, ways, sector in tried) for stream in given.visits
-    ]
+    shapes = [CacheShape(sector, one.mappings[0], ways) for one, ways, sector in tried]
+    counts = [max(parts(shape, stream)[0].size for shape in shapes) for stream in given.visits]
     lengths = [0] * len(counts)
     waiting = len(counts)
     for number in sorted(range(len(counts)), key=lambda n: counts[n]):  # what short ones leave is for long ones

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,10 +15,11 @@ from clmembench.infer.trace.set_mappings import Mapping
 from clmembench.infer.trace.streams import Stream
 from clmembench.model import Array
 
+# Thresholds and limits, each with its reason
 MOST_SURPRISE = 8.0  # standard deviations, of victims drawn evenly where they may be drawn otherwise
-MOST_NOISE = 0.004  # of flags in sets that are not over-full, which nothing but outliers can make wrong
+MOST_NOISE = 0.004  # of flags in sets that are not over-full, where only outliers are wrong
 ODD_LOG = math.log(ERROR)
-EVEN_LOG = math.log(1 - ERROR)
+EVEN_LOG = math.log(1 - ERROR)  # log-likelihood of a right flag, as the one above of a wrong one
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,24 @@ class Hypothesis:
     def size_bytes(self) -> int:
         return self.mapping.line_bytes * self.mapping.sets * self.ways
 
+    @property
+    def shape(self) -> CacheShape:
+        """The cache without its policy."""
+        return CacheShape(self.unit_bytes, self.mapping, self.ways)
+
+
+@dataclass(frozen=True, slots=True)
+class CacheShape:
+    """A cache without its policy: sectors of `unit_bytes` in lines, mapped to sets of `ways` ways."""
+
+    unit_bytes: int
+    mapping: Mapping
+    ways: int
+
+    def with_policy(self, policy: str, loglik: float, explains: bool) -> Hypothesis:
+        """The hypothesis of this cache with a policy, by how likely all flags are under it."""
+        return Hypothesis(self.unit_bytes, self.mapping, self.ways, policy, loglik, explains)
+
 
 @dataclass(slots=True)
 class Spent:
@@ -44,14 +63,15 @@ class Spent:
     left: int
 
 
-def parts(unit_bytes: int, mapping: Mapping, ways: int, stream: Stream) -> tuple[Array, Array, int, int]:
+def parts(shape: CacheShape, stream: Stream) -> tuple[Array, Array, int, int]:
     """Visits to over-full sets in order of set and time, their sets; and of all others how many flags there are, and wrong."""
+    mapping = shape.mapping
     sets = mapping.of(stream.addresses)
     lines = stream.addresses // mapping.line_bytes
     _, first = np.unique(lines, return_index=True)  # all of a line is in one set
     held = np.bincount(sets[first], minlength=mapping.sets)
-    over = held[sets] > ways
-    unit = stream.addresses // unit_bytes
+    over = held[sets] > shape.ways
+    unit = stream.addresses // shape.unit_bytes
     cold = np.zeros(unit.size, dtype=bool)
     cold[np.unique(unit, return_index=True)[1]] = True
     plain = ~over & (stream.missed >= 0)
@@ -60,9 +80,9 @@ def parts(unit_bytes: int, mapping: Mapping, ways: int, stream: Stream) -> tuple
     return at[np.argsort(sets[at], kind="stable")], sets, int(plain.sum()), wrong
 
 
-def exact(unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream], least: float, spent: Spent) -> list[Hypothesis]:
+def exact(shape: CacheShape, cut: Sequence[Stream], least: float, spent: Spent) -> list[Hypothesis]:
     """Hypotheses with each deterministic policy that explains the flags and is no less likely than `least`."""
-    split = [parts(unit_bytes, mapping, ways, s) for s in cut]
+    split = [parts(shape, s) for s in cut]
     total = sum(int((s.missed >= 0).sum()) for s in cut)
     start = sum(wrong for *_, wrong in split)
     plain = sum(seen for *_, seen, _ in split)
@@ -73,30 +93,31 @@ def exact(unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream], l
         most = min(most, (total * EVEN_LOG - least) / (EVEN_LOG - ODD_LOG))
     found = []
     for name in DETERMINISTIC:
-        for maker in makers(name, ways):
+        for maker in makers(name, shape.ways):
             wrong = start
             for stream, (at, sets, _, _) in zip(cut, split, strict=True):
                 if wrong > most:
                     break
-                wrong += _wrong(unit_bytes, mapping.line_bytes, ways, maker, stream, at, sets)
+                wrong += _wrong(shape, maker, stream, at, sets)
                 spent.left -= at.size
             if wrong <= most:
                 loglik = (total - wrong) * EVEN_LOG + wrong * ODD_LOG
-                found.append(Hypothesis(unit_bytes, mapping, ways, name, loglik, True))
+                found.append(shape.with_policy(name, loglik, True))
                 most = min(most, wrong + MARGIN / (EVEN_LOG - ODD_LOG))
     return found
 
 
-def _wrong(unit_bytes: int, line_bytes: int, ways: int, maker: Maker, stream: Stream, at: Array, sets: Array) -> int:
+def _wrong(shape: CacheShape, maker: Maker, stream: Stream, at: Array, sets: Array) -> int:
     """How many flags of visits to over-full sets are not what the policy does."""
     wrong = 0
     last = -1
-    one = maker(ways)
+    one = maker(shape.ways)
+    unit_bytes, line_bytes = shape.unit_bytes, shape.mapping.line_bytes
     sectors: dict[int, set[int]] = {}
     a = stream.addresses[at]
     for address, number, flag in zip(a.tolist(), sets[at].tolist(), stream.missed[at].tolist(), strict=True):
         if number != last:
-            one, last, sectors = maker(ways), number, {}
+            one, last, sectors = maker(shape.ways), number, {}
         line, unit = address // line_bytes, address // unit_bytes
         if one.access(line):
             hit = unit in sectors[line]
@@ -108,12 +129,14 @@ def _wrong(unit_bytes: int, line_bytes: int, ways: int, maker: Maker, stream: St
     return wrong
 
 
-def per_set(unit_bytes: int, mapping: Mapping, ways: int, stream: Stream) -> tuple[list[Observation], int, int]:
-    """What each over-full set was asked, line by line without repeats, and what hit. Of the other sectors of a line that is
-    visited, which do as the first of them did or were never there: how many flags there are, and how many are otherwise."""
-    at, sets, _, _ = parts(mapping.line_bytes, mapping, ways, stream)
+def per_set(shape: CacheShape, stream: Stream) -> tuple[list[Observation], int, int]:
+    """Accesses to each over-full set, line by line without repeats, and which of them hit; then the number of flags of the
+    other sectors of a visited line, which behave as the first of them unless they were never there, and how many flags
+    contradict that."""
+    mapping = shape.mapping
+    at, sets, _, _ = parts(replace(shape, unit_bytes=mapping.line_bytes), stream)
     lines = stream.addresses // mapping.line_bytes
-    sectors = stream.addresses // unit_bytes
+    sectors = stream.addresses // shape.unit_bytes
     cold = np.zeros(lines.size, dtype=bool)
     cold[np.unique(sectors, return_index=True)[1]] = True
     missed = stream.missed
@@ -133,9 +156,7 @@ def per_set(unit_bytes: int, mapping: Mapping, ways: int, stream: Stream) -> tup
     return found, rest, wrong
 
 
-def drawn(
-    unit_bytes: int, mapping: Mapping, ways: int, cut: Sequence[Stream], least: float, spent: Spent, loglik: float
-) -> Hypothesis | None:
+def drawn(shape: CacheShape, cut: Sequence[Stream], least: float, spent: Spent, loglik: float) -> Hypothesis | None:
     """The hypothesis with victims drawn evenly, on fewer accesses; None as soon as it is less likely than `least`. `loglik`:
     what is known of it before."""
     explains = loglik > -MARGIN
@@ -143,8 +164,8 @@ def drawn(
     wrong_all = total = 0
     known: set[bytes] = set()
     for stream in cut:
-        _, _, seen, wrong = parts(unit_bytes, mapping, ways, stream)
-        observations, rest, others = per_set(unit_bytes, mapping, ways, stream)
+        _, _, seen, wrong = parts(shape, stream)
+        observations, rest, others = per_set(shape, stream)
         wrong_all += wrong + others
         total += seen + rest
         loglik += (wrong + others) * ODD_LOG + (seen + rest - wrong - others) * EVEN_LOG
@@ -155,11 +176,11 @@ def drawn(
             spent.left -= sum(len(lines) for lines, _ in observations)
             if spent.left < 0:
                 return None
-            found = fit([1 / ways] * ways, observations)
+            found = fit([1 / shape.ways] * shape.ways, observations)
             loglik += found.loglik
             above, variance = above + found.above, variance + found.variance
             wrong_all, total = wrong_all + found.odd, total + found.certain
     if loglik < least:
         return None
     explains &= wrong_all <= max(3.0, WRONG_FLAGS * total) and abs(above) <= MOST_SURPRISE * math.sqrt(max(variance, 1.0))
-    return Hypothesis(unit_bytes, mapping, ways, "random", loglik, explains)
+    return shape.with_policy("random", loglik, explains)

@@ -9,16 +9,17 @@ import numpy as np
 
 from clmembench.model import Accesses, Array
 
+# Thresholds and limits, each with its reason
 START = 4_000  # accesses from a trace's start on that are looked at, where what is rare elsewhere happens
 REST = 16_000  # and from the rest of it, evenly
-HOLLOW = 0.12  # of a mode's density, and what is at its edges is less
-RARE = 0.005  # of a trace's accesses: what is rarer in every trace are outliers
-FEW = 5
-MOST = 24
-COARSE = 0.4  # of a latency: a clock's step above that hides other latencies in it
-BESIDE = 0.03  # of all latencies may be in no mode: more than outliers are noise that is not understood
-DIFFERENT = 6.0  # standard deviations
-WIDER = 1.6  # of the half width at which a mode was seen to end
+HOLLOW = 0.12  # of a mode's density: where the density falls below, the mode ends
+RARE = 0.005  # of a trace's accesses: rarer values in every trace are outliers
+FEW = 5  # accesses: fewer are no mode
+MOST = 24  # modes at most: levels and translations of a memory are fewer
+COARSE = 0.4  # of a latency: a larger step of the clock hides other latencies
+BESIDE = 0.03  # of all latencies, in no mode: with more, the noise is not understood
+DIFFERENT = 6.0  # standard deviations: means of two traces that differ by more are of two latencies
+WIDER = 1.6  # times the half width of a mode, where its edge is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +172,7 @@ def _mode(values: Array, low: float, high: float, alone: bool) -> Mode:
 
 
 def _mixed(mode: Mode, values: Array, owner: Array, step: float) -> bool:
-    """Whether a mode hides several: means of traces that differ by more than chance, or a coarse step of the clock."""
+    """True if a mode hides several: means of traces that differ by more than chance, or a coarse step of the clock."""
     if step > COARSE * abs(mode.centre):
         return True
     inside = (values >= mode.low) & (values <= mode.high)

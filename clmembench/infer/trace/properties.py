@@ -13,7 +13,7 @@ from clmembench.infer.trace.latency_modes import Mode
 from clmembench.infer.trace.unequal_sets import uneven
 from clmembench.model import Finding
 
-EVIDENCE = 5
+EVIDENCE = 5  # traces that a finding names
 METHOD = "simulation of plain, uneven and fully associative mappings against which accesses missed"
 CACHE_UNITS = {"size_bytes": "B", "line_bytes": "B", "sector_bytes": "B", "ways": "", "sets": "", "policy": ""}
 Value = float | str
@@ -125,7 +125,7 @@ def latency(name: str, mode: Mode, evidence: Sequence[str]) -> Finding:
 
 
 class _Agreement:
-    """What hypotheses say of a property: one value, or what they differ in and what would tell."""
+    """Agreement of hypotheses on a property: one value, or the values they leave open and the traces that are missing."""
 
     def __init__(self, near: Sequence[Hypothesis], evidence: Sequence[str]) -> None:
         self.near = near
@@ -153,7 +153,7 @@ def _policy(near: Sequence[Hypothesis], given: Setting, evidence: Sequence[str])
             return undecided("victims are random, but several numbers of sets and ways explain the traces equally well")
         best = max(near, key=lambda h: h.loglik)
         sectored = best.mapping.line_bytes > best.unit_bytes
-        observations = [o for s in given.visits for o in per_set(best.unit_bytes, best.mapping, best.ways, s)[0]]
+        observations = [o for s in given.visits for o in per_set(best.shape, s)[0]]
         if "random" in names:
             if sectored and any(s.stride_bytes < best.mapping.line_bytes for s in given.visits):
                 return undecided("victims are random, and traces of sectored lines do not show which line was the victim")
@@ -212,6 +212,6 @@ def _unexplained(given: Setting, filled: tuple[int, int]) -> dict[str, Finding]:
 
 
 def with_latency(found: Mapping[str, Finding], mode: Mode, evidence: Sequence[str]) -> dict[str, Finding]:
-    """The same findings and the level's latency."""
+    """The findings with the level's latency."""
     nanoseconds = undetermined("latency_ns", "ns", "the unit of the latencies is not known to be ns")
     return {**found, "latency_cycles": latency("latency_cycles", mode, evidence), "latency_ns": nanoseconds}

@@ -11,22 +11,24 @@ import numpy as np
 from clmembench.infer.trace.latency_modes import Mode, assign, modes
 from clmembench.model import Accesses, Array
 
+# Thresholds and limits, each with its reason
 SMALLEST_PAGE = 4096  # within it two accesses in a row have the same translation
-FEW = 5
-CORE = 1.5  # standard deviations: what is further off may be the tail of another mode
-ABOVE = 4.0  # times as many as outliers are expected to be there
+FEW = 5  # accesses within a page: a mode with fewer may be outliers
+CORE = 1.5  # standard deviations around a mode's centre: values further off may be another mode's tail
+ABOVE = 4.0  # times the number of outliers that chance predicts
 RECENT = 0.02  # of a mode's accesses, to a page that was left just before: of translations that are missing there are none
 MOST_PENALTIES = 3  # and levels that are seen only where pages change
-MOST_OPTIONS = 40
+MOST_OPTIONS = 40  # candidates for a penalty: with more their combinations take too long
 COLD_ACCESSES = 20_000  # of a trace
 COLD_BYTES = 1024  # at least a line
 
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """What each access met. `levels` are the modes without a TLB's penalty; `penalties` are added by what missed in TLBs, of
-    the first, the second and so on. Of each trace `served` has the level's number (-1 unknown) and `translated` that of TLB
-    levels missed (-1 unknown). `paged`: whether accesses within a page were seen, without which the two cannot be told."""
+    """The level and the translation that each access met. `levels` are the modes without a TLB's penalty; `penalties` are
+    added by what missed in TLBs, of the first, the second and so on. Of each trace `served` has the level's number (-1
+    unknown) and `translated` that of TLB levels missed (-1 unknown). `paged`: whether accesses within a page were seen,
+    without which the two cannot be told."""
 
     levels: tuple[Mode, ...]
     penalties: tuple[float, ...]
@@ -181,7 +183,8 @@ def _meanings(m: Mode, levels: Sequence[Mode], penalties: Sequence[float]) -> li
 def _agreed(
     fits: Sequence[tuple[tuple[float, ...], list[list[tuple[int, int]]]]], count: int
 ) -> tuple[tuple[float, ...], list[tuple[int, int]]]:
-    """What all explanations with as few penalties say: penalties that differ are none, levels that differ unknown."""
+    """Common part of all explanations with as few penalties: penalties that differ are left out, levels that differ are
+    unknown."""
     penalties = np.array([chosen for chosen, _ in fits])
     alike = bool((np.ptp(penalties, axis=0) <= 0.02 * penalties.mean(axis=0)).all())
     meanings = []

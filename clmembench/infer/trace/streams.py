@@ -1,4 +1,4 @@
-"""What one cache or TLB was asked, access by access from empty on, those that were not recorded too. Pure."""
+"""Accesses that one cache or TLB received, from empty on, including those that were not recorded. Pure."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 
 from clmembench.model import Accesses, Array
 
+# Thresholds and limits, each with its reason
 MOST_UNSEEN = 400_000  # of accesses before the first that was recorded: whole laps beyond are left out
-UNKNOWN = -1
+UNKNOWN = -1  # level of an access that was not recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ def passed(first: Stream, unit_bytes: int) -> Array:
 
 
 def behind(first: Stream, unit_bytes: int) -> Stream:
-    """What the next level is asked."""
+    """The accesses that reach the next level."""
     asked = passed(first, unit_bytes)
     return Stream(first.id, first.stride_bytes, first.addresses[asked], first.served[asked], 0, first.level + 1)
 

@@ -19,9 +19,10 @@ from clmembench.infer.trace.serving_level import SMALLEST_PAGE, Stages, stages
 from clmembench.infer.trace.streams import UNKNOWN, Stream, behind, filled, passed, streams
 from clmembench.model import Accesses, Array, CacheLevel, Finding, Hierarchy, TlbLevel
 
-LEAST_SECTOR = 16
-MOST_SECTOR = 256
-SMALLEST_STRIDE = 4
+# Thresholds and limits, each with its reason
+LEAST_SECTOR = 16  # bytes: the smallest sector that is tried
+MOST_SECTOR = 256  # bytes: longer fetches are prefetches
+SMALLEST_STRIDE = 4  # bytes: the finest unit at which accesses are told apart
 LEVEL_UNITS = {**CACHE_UNITS, "latency_cycles": "as recorded", "latency_ns": "ns"}
 
 
@@ -50,7 +51,7 @@ def infer(traces: Sequence[Accesses]) -> Hierarchy:
 
 
 def _after(stream: Stream, seen: Array) -> Array:
-    """What was seen behind what was not recorded of a stream."""
+    """The recorded part of a stream, behind the unrecorded one."""
     whole: Array = np.r_[np.full(stream.addresses.size - seen.size, UNKNOWN, np.int8), seen]
     return whole
 
@@ -85,7 +86,7 @@ def _hidden() -> dict[str, Finding]:
 
 
 def _fetched(near: Sequence[Hypothesis]) -> int:
-    """What all hypotheses say that this cache asks of the next at once; 0 where they differ or there are none."""
+    """Bytes that this cache fetches from the next at once, by all hypotheses; 0 where they differ or there are none."""
     units = {h.unit_bytes for h in near}
     return units.pop() if len(units) == 1 else 0
 
@@ -173,7 +174,7 @@ def _tlb(asked: Sequence[Stream], least: int) -> _Found:
 
 
 def _penalty(seen: Stages, number: int, evidence: tuple[str, ...]) -> dict[str, Finding]:
-    """What a miss in this TLB adds to what the one before adds; `evidence`: traces in which it did."""
+    """Latency that a miss in this TLB adds to a miss in the one before; `evidence`: traces with such misses."""
     nanoseconds = undetermined("penalty_ns", "ns", "the unit of the latencies is not known to be ns")
     if number >= len(seen.penalties) or not evidence:
         reason = "what is added by translation differs with the level that serves the data, or several explanations fit"

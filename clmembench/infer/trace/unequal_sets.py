@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clmembench.infer.trace.set_mappings import Footprint
+from clmembench.infer.trace.footprints import Footprint
 from clmembench.infer.trace.streams import Stream
 
 

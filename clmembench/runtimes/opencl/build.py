@@ -47,7 +47,7 @@ def built(context: Any, source: str, options: Sequence[str]) -> Mapping[str, Ker
 
 
 def compiled(context: Any, device: Any, kernel: OpenCLKernel) -> Mapping[str, Value]:
-    """What the compiler says of a kernel, as far as it does: what OpenCL can ask, and what NVIDIA's build log has."""
+    """Facts about a kernel from its compiler: what OpenCL can query, and what NVIDIA's build log contains."""
     facts: dict[str, Value] = {}
     for name, query in _QUERIES.items():
         try:

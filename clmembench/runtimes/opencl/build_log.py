@@ -1,4 +1,4 @@
-"""What NVIDIA's compiler says of a kernel in its build log: registers, stack frame and spills. Pure."""
+"""Registers, stack frame and spills of a kernel, from the build log of NVIDIA's compiler. Pure."""
 
 from __future__ import annotations
 

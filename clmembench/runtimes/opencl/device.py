@@ -151,7 +151,7 @@ class OpenCLDevice:
         return self._programs[key]
 
     def compiled(self, kernel: Kernel) -> Mapping[str, Value]:
-        """What the compiler says of a kernel: see opencl_build."""
+        """Facts about a kernel from its compiler: see `opencl.build`."""
         assert isinstance(kernel, OpenCLKernel)
         return compiled(self._context, self._handle, kernel)
 

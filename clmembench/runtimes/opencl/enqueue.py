@@ -57,7 +57,7 @@ def nothing() -> Any:
 
 
 def handle(of: Any) -> ctypes.c_void_p:
-    """Of a queue, kernel or buffer of pyopencl's."""
+    """The handle of a queue, kernel or buffer of pyopencl's."""
     return _Pointer(of.int_ptr)
 
 
@@ -121,7 +121,7 @@ def _memory(array: Any, nbytes: int) -> ctypes.c_void_p:
 
 
 def fill(command: Fill, queue: Any) -> Ready:
-    """Of any bytes."""
+    """Fill a buffer with one byte."""
     # some drivers write one pattern a work-item: the widest one that fits is up to 16 times faster
     width = next(w for w in (16, 8, 4, 2, 1) if command.nbytes % w == 0)
     pattern = (ctypes.c_uint8 * width)(*[command.byte] * width)

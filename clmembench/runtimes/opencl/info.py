@@ -68,7 +68,7 @@ def _described(platforms: Sequence[Any]) -> list[tuple[DeviceInfo, Any]]:
 
 
 def describe(device: Any, selector: str, ordinal: int) -> DeviceInfo:
-    """What the driver claims of a device. The uuid is the driver's where it has one, else made of names and place."""
+    """Claims of the driver about a device. The uuid is the driver's where it has one, else made of names and place."""
     kinds: dict[int, Literal["gpu", "cpu", "accelerator"]] = {
         cl.device_type.GPU: "gpu",
         cl.device_type.CPU: "cpu",

@@ -73,8 +73,9 @@ def timed(sample: Sample) -> Timing:
 
 
 def _stamped(sample: Sample, events: enqueue.Events, host_ns: int, cpu_ns: int) -> Timing:
-    """Of each pass: what its first command waited, and from the first start to the last end of all its commands. When it was
-    submitted is asked for only where the way to the start is what is measured: each stamp takes half a microsecond."""
+    """Times of each pass: the delay of its first command, and the time from the first start to the last end of all its
+    commands. When it was submitted is asked for only where the way to the start is what is measured: each stamp takes half a
+    microsecond."""
     commands = len(sample.commands)
     every, firsts = range(commands * sample.passes), range(0, commands * sample.passes, commands)
     starts, ends = events.stamps(enqueue.STARTED, every), events.stamps(enqueue.ENDED, every)

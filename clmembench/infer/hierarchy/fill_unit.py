@@ -1,0 +1,127 @@
+"""The unit that a miss brings in, from pairs of accesses at growing distances. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from clmembench.infer.hierarchy.probing import LEAST_NOISE, SIGMAS, Asked, Contrast, LevelProbe
+from clmembench.model import Inquiry, Pattern, Probe, Space
+
+PAIR_DISTANCES_BYTES = (8, 16, 32, 64, 128, 256)  # at which the second access of a pair is tried
+OTHER_LINE_BYTES = 512  # a distance that is surely in another line
+PAIR_SPACING_BYTES = 7 * PAIR_DISTANCES_BYTES[-1]  # an odd multiple of the longest line, so that pairs use many sets
+USUAL_UNIT_BYTES = 32  # that a miss brings in at least on most devices
+USUAL_LINE_BYTES = 128  # longer lines than most last caches have
+# Thresholds
+MAX_PREFETCHED_RELATIVE_GAIN = 0.15  # pairs 256 B apart that are faster than those 512 B apart by more were prefetched
+MAX_END_SHARE = 0.25  # of the way from hit to miss: what lies nearer to an end is that end
+MIN_PARTIAL_RISE_SHARE = 0.06  # of the way from hit to miss: less is no level in between, however small the noise is
+MIN_FIRST_MISS_SHARE = 0.8  # of what a miss costs, which the first accesses of pairs must take to have missed
+MAX_PAIRS = 1 << 20  # a lap over more would take too long
+MAX_REPEATED_PAIRS = 1 << 17  # from there on a lap takes so long that one order must do
+MIN_PAIRS = 64  # of a lap: the mean of fewer is noisy
+PAIRS_BEYOND_CACHES = 6  # for each spacing of what is beyond all caches: so many surely miss
+LARGE_LEVEL_BYTES = 4 << 20  # levels from there on take fewer pairs for their size, since laps are slow
+LARGE_LEVEL_OVERFLOW = 1.3  # times a large level, which the first accesses of pairs take
+NO_ANSWER = "pairs of accesses got no answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A size in bytes that was looked for, or None and why not; then `least` is its lower bound, 0 where there is none."""
+
+    nbytes: int | None
+    reason: str = ""
+    least: int = 0
+
+
+def longest_unit(asked: Asked, space: Space, beyond_bytes: int, claimed: int) -> Inquiry[int]:
+    """The longest unit in bytes that any level brings in, for nodes that never share one: from pairs of accesses over a working
+    set of `beyond_bytes`, beyond all caches. Where a prefetcher brings neighbours in too, it is `claimed`."""
+    count = max(MIN_PAIRS, min(MAX_REPEATED_PAIRS, PAIRS_BEYOND_CACHES * beyond_bytes // PAIR_SPACING_BYTES))
+    means = yield from _pairs(asked, space, count)
+    if means is None or means[-2] < (1 - MAX_PREFETCHED_RELATIVE_GAIN) * means[-1]:
+        return claimed
+    shared = [d for d, v in zip(PAIR_DISTANCES_BYTES, means, strict=False) if v < means[-1] * (1 - MAX_END_SHARE / 2)]
+    return max(claimed, 2 * max(shared, default=16))
+
+
+def _pairs(asked: Asked, space: Space, count: int) -> Inquiry[list[float] | None]:
+    """The mean latency of pairs at each of PAIR_DISTANCES_BYTES and OTHER_LINE_BYTES, the lesser of two orders (of one where a
+    lap takes long); None where there is no answer."""
+    distances, seeds = (*PAIR_DISTANCES_BYTES, OTHER_LINE_BYTES), (1, 2) if count <= MAX_REPEATED_PAIRS else (1,)
+    probes = [
+        Probe(Pattern("pairs", count, PAIR_SPACING_BYTES, block_bytes=d, seed=seed), space) for d in distances for seed in seeds
+    ]
+    values = [answer.value for answer in (yield from asked.all(probes))]
+    if any(value is None for value in values):
+        return None
+    each = len(seeds)
+    return [min(v for v in values[each * i : each * (i + 1)] if v is not None) for i in range(len(distances))]
+
+
+def fill_unit(probe: LevelProbe, capacity: int, longest: int = USUAL_UNIT_BYTES) -> Inquiry[Unit]:
+    """The unit that a miss brings in: the least distance at which an access just after a miss misses too (Mei & Chu 2015,
+    section 4.2, stage 1, as pairs, which need no clock in the kernel).
+
+    `capacity`: bytes that the level holds at most. The first accesses are so many that they always miss, if each takes a line
+    as long as `longest`, so that the next level holds them; where that tells nothing, so many more that they miss where lines
+    are short.
+    """
+    found, least = Unit(None, ""), 0
+    for line in dict.fromkeys((longest, USUAL_UNIT_BYTES)):
+        large = int(LARGE_LEVEL_OVERFLOW * capacity) // USUAL_LINE_BYTES
+        found = yield from _unit_of_pairs(probe, capacity, 2 * capacity // line if capacity < LARGE_LEVEL_BYTES else large)
+        if found.nbytes is not None or found.reason == NO_ANSWER:
+            return found
+        least = max(least, found.least)
+    return replace(found, least=least)
+
+
+def _unit_of_pairs(probe: LevelProbe, capacity: int, count: int) -> Inquiry[Unit]:
+    """The unit that a miss brings in, from laps of so many pairs."""
+    if count > MAX_PAIRS:
+        return Unit(None, f"a cache of up to {capacity} B is not overflowed by {MAX_PAIRS} pairs of accesses")
+    means = yield from _pairs(probe.asked, probe.chase.space, max(MIN_PAIRS, count))
+    if means is None:
+        return Unit(None, NO_ANSWER)
+    reason = _too_alike(means, probe.contrast, count)
+    return Unit(None, reason) if reason else _first_distance_that_misses(means, probe.contrast)
+
+
+def _too_alike(means: Sequence[float], contrast: Contrast, count: int) -> str:
+    """Why the means of pairs tell no unit; "" where they may."""
+    near, far = means[0], means[-1]
+    if far - near < max(4 * SIGMAS * contrast.noise, MAX_END_SHARE * (contrast.miss - contrast.hit) / 2):
+        pair = f"pairs {PAIR_DISTANCES_BYTES[0]} and {OTHER_LINE_BYTES} B apart"
+        return f"{pair} take {near:.4g} and {far:.4g}: too alike to tell units"
+    if 2 * near - contrast.hit < MIN_FIRST_MISS_SHARE * contrast.miss:
+        return f"the first accesses of {count} pairs do not all miss"
+    if means[-2] < (1 - MAX_PREFETCHED_RELATIVE_GAIN) * far:  # such a distance is longer than any line
+        return f"lines {PAIR_DISTANCES_BYTES[-1]} B behind a miss are there sooner than others: a prefetcher brings them"
+    return ""
+
+
+def _first_distance_that_misses(means: Sequence[float], contrast: Contrast) -> Unit:
+    """The least distance at which the second access of a pair misses.
+
+    The first access of a pair costs as much at any distance, so a mean rises by half of what the second does. The rise is
+    compared with a miss of this level, since the first access may have missed others too.
+    """
+    cost = contrast.miss - contrast.hit
+    noise = max(LEAST_NOISE, contrast.noise / contrast.hit) * max(means)
+    if 2 * SIGMAS * noise > MAX_END_SHARE * cost:
+        return Unit(None, f"what a miss costs is within the noise of pairs, {noise:.2g} of {max(means):.4g}")
+    rises = [2 * (m - means[0]) / cost for m in means]
+    # less than a miss, but surely more than none: a level in between that the curve did not show
+    partial = min(MAX_END_SHARE, max(MIN_PARTIAL_RISE_SHARE, SIGMAS * 3 * noise / cost))
+    odd = [d for d, rise in zip(PAIR_DISTANCES_BYTES, rises, strict=False) if partial < rise < 1 - MAX_END_SHARE]
+    if odd:
+        why = f"the second access of pairs {odd[0]} B apart neither hits nor misses: a prefetcher, or mixed levels"
+        return Unit(None, why, odd[0])
+    misses = [rise > 1 - MAX_END_SHARE for rise in rises]
+    if misses != sorted(misses):
+        return Unit(None, "whether the second access of a pair hits does not depend on its distance alone")
+    distances = (*PAIR_DISTANCES_BYTES, OTHER_LINE_BYTES)
+    return Unit(distances[misses.index(True)] if True in misses else None, "no distance was found at which both miss")

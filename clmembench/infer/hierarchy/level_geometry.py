@@ -1,0 +1,147 @@
+"""The geometry of one cache level as it was measured, and the findings that its parts confirm or contradict. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clmembench.infer.findings import inconsistent, measured, undetermined
+from clmembench.infer.hierarchy.fill_unit import Unit
+from clmembench.infer.hierarchy.probing import Bound
+from clmembench.infer.hierarchy.strides import MAX_DISTURBED_LINE_SHARE, Sets
+from clmembench.model import Finding
+
+SIZE_METHOD = "largest working set without misses"
+LINE_METHOD = "places at odd strides"
+SETS_METHOD = "places that fit at strides of powers of two"
+UNKNOWN_UNIT, UNKNOWN_COUNT = Unit(None), Bound(0, None)  # before they were looked for
+# Thresholds
+MIN_AGREEING_STRIDES = 4  # on how many lines fit, before a size without known sets is believed
+CLOSE_RELATIVE_BOUNDS = 0.02  # bounds of a size that are no further apart give one
+CLOSE_BOUNDS_LINES = 2  # nor are bounds that are no more lines apart
+MAX_OWN_LINES = 4  # of a first cache, that the kernel's own variables and notes take
+MAX_GONE_SIZE_RATIO = 1.5  # three quarters miss by then, unless lines fall into sets by chance
+
+
+@dataclass(frozen=True, slots=True)
+class LevelGeometry:
+    """Measured geometry of one level: the unit `filled` by a miss, how many neighbouring places of `unit` bytes fit (`dense`),
+    where three quarters miss, whether it is the `first` level of all, the `tag` unit, how many places fit at odd strides
+    (`tags`), and the sets."""
+
+    filled: Unit
+    dense: Bound
+    unit: int
+    gone_bytes: int
+    first: bool
+    tag: Unit = UNKNOWN_UNIT
+    tags: Bound = UNKNOWN_COUNT
+    sets: Sets | None = None
+
+    def line(self, evidence: tuple[str, ...]) -> Finding:
+        """The bytes that a tag stands for. Beyond the first level more than a miss brings in is believed only where the sets
+        confirm it: a hash, or pages in random frames, spread odd strides unevenly too."""
+        first = self.first and self.filled.nbytes is not None
+        if first or self.agrees() or self.tag.nbytes is None or self.tag.nbytes == self.filled.nbytes:
+            return unit_finding("line_bytes", self.tag, LINE_METHOD, evidence)
+        reason = f"{self.tag.nbytes} B suit the strides, but its sets, which would confirm it, are not known"
+        return undetermined("line_bytes", reason, LINE_METHOD, evidence, self.filled.nbytes)
+
+    def bounds_bytes(self) -> tuple[int, int]:
+        """Bounds of the size in bytes: more than fits surely is over it, and what hid in the noise may be over it too; so may
+        what others took that use the core."""
+        fits, over = self.dense.fits, self.dense.over or self.dense.fits
+        hidden = 0 if self.dense.sharp else int(self.dense.hidden)
+        disturbed = 0 if self.dense.calm else int(MAX_DISTURBED_LINE_SHARE * over)
+        return (fits - hidden) * self.unit, (max(over - 1, fits) + disturbed) * self.unit
+
+    def agrees(self) -> bool:
+        """True if sets times ways times line lies within the bounds of the size."""
+        if self.sets is None or self.sets.ways is None or self.tag.nbytes is None:
+            return False
+        low, high = self.bounds_bytes()
+        slack = (MAX_OWN_LINES if self.first else CLOSE_BOUNDS_LINES) * self.tag.nbytes
+        return low - slack <= self.product_bytes() <= high + slack
+
+    def product_bytes(self) -> int:
+        """Sets times ways times line, in bytes."""
+        assert self.sets is not None and self.sets.ways is not None and self.tag.nbytes is not None
+        return self.sets.sets * self.sets.ways * self.tag.nbytes
+
+    def size(self, evidence: tuple[str, ...]) -> Finding:
+        """The capacity: what just fits, held against sets times ways times line."""
+        low, high = self.bounds_bytes()
+        if self.sets is not None and self.sets.ways is not None and self.tag.nbytes is not None:
+            product = self.product_bytes()
+            ends = min(low, product), max(high, product)
+            if self.agrees():
+                return measured("size_bytes", product, f"{SIZE_METHOD}; sets x ways x line agrees", evidence, *ends)
+            reason = f"{SIZE_METHOD}: {low} to {high} B; sets x ways x line: {product} B"
+            return inconsistent("size_bytes", reason, *ends, SIZE_METHOD, evidence)
+        if not self.dense.calm:
+            reason = "others use the core, and what lines they take is not the level's whole size: its sets were not found"
+            return undetermined("size_bytes", reason, SIZE_METHOD, evidence, low, self.gone_bytes)
+        if self.strides_agree():
+            method = f"{SIZE_METHOD}; as many lines fit at four other strides"
+            return measured("size_bytes", high, method, evidence, low, high)
+        steep = self.gone_bytes <= MAX_GONE_SIZE_RATIO * high
+        close = high - low <= max(CLOSE_RELATIVE_BOUNDS * high, CLOSE_BOUNDS_LINES * self.unit)
+        if self.tags_agree() and close and (steep or self.first):
+            return measured("size_bytes", high, f"{SIZE_METHOD}; as many lines fit at odd strides", evidence, low, high)
+        reason = "where misses begin is a lower bound only: lines may fall unevenly into sets"
+        return undetermined("size_bytes", reason, SIZE_METHOD, evidence, low, self.gone_bytes)
+
+    def strides_agree(self) -> bool:
+        """True if strides of powers of two, which a hash spreads as evenly as neighbours, all overflow at as many lines."""
+        if self.sets is None or self.tag.nbytes is None or self.sets.bits or len(self.sets.fitting) < MIN_AGREEING_STRIDES:
+            return False
+        low, high = self.bounds_bytes()
+        counts = [count * self.tag.nbytes for _, count in self.sets.fitting]
+        slack = CLOSE_RELATIVE_BOUNDS / 2
+        return all(low * (1 - slack) <= count <= high * (1 + slack) for count in counts)
+
+    def tags_agree(self) -> bool:
+        """True if odd strides, which lay lines into sets in another way, overflow at the same number of lines."""
+        if self.tag.nbytes is None:
+            return False
+        low, high = self.bounds_bytes()
+        return low * 0.98 <= self.tags.fits * self.tag.nbytes <= high * 1.02
+
+    def sets_findings(self, evidence: tuple[str, ...]) -> dict[str, Finding]:
+        """Ways, sets and bits of the set index."""
+        if self.sets is None or self.sets.ways is None or not self.agrees():
+            reason = self.sets.reason if self.sets is not None and self.sets.ways is None else ""
+            if self.sets is not None and self.sets.ways is not None:
+                reason = f"{self.sets.sets} sets of {self.sets.ways} ways make {self.product_bytes()} B, which is not the size"
+            reason = reason or f"the line is not known: {self.tag.reason}"
+            return {name: undetermined(name, reason, SETS_METHOD, evidence) for name in ("ways", "sets")}
+        found = {
+            "ways": measured("ways", self.sets.ways, SETS_METHOD, evidence),
+            "sets": measured("sets", self.sets.sets, SETS_METHOD, evidence),
+        }
+        if self.sets.bits and self.sets.factor == 1 and self.bits_alone_choose():
+            bits = ",".join(str(bit) for bit in self.sets.bits)
+            found["set_bits"] = measured("set_bits", bits, SETS_METHOD, evidence)
+        elif self.sets.factor > 1:
+            reason = f"the number of sets has a factor of {self.sets.factor}: no address bits alone choose one"
+            found["set_bits"] = undetermined("set_bits", reason, SETS_METHOD, evidence)
+        elif self.sets.bits:
+            reason = f"if bits {self.sets.bits} alone chose the set, neighbours would not fill the cache: others are hashed in"
+            found["set_bits"] = undetermined("set_bits", reason, SETS_METHOD, evidence)
+        return found
+
+    def bits_alone_choose(self) -> bool:
+        """True if neighbouring lines, as many as fit, fill no set beyond its ways if these bits alone choose it."""
+        assert self.sets is not None and self.sets.ways is not None and self.tag.nbytes is not None
+        lines = self.product_bytes() // self.tag.nbytes
+        held: dict[int, int] = {}
+        for line in range(lines):
+            number = sum((line * self.tag.nbytes >> bit & 1) << i for i, bit in enumerate(self.sets.bits))
+            held[number] = held.get(number, 0) + 1
+        return max(held.values()) <= self.sets.ways
+
+
+def unit_finding(name: str, unit: Unit, method: str, evidence: tuple[str, ...]) -> Finding:
+    """A unit as a finding by that name."""
+    if unit.nbytes is None:
+        return undetermined(name, unit.reason, method, evidence)
+    return measured(name, unit.nbytes, method, evidence)

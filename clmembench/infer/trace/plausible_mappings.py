@@ -1,0 +1,138 @@
+"""How many ways the observed misses leave possible for each mapping, and which mappings they leave possible at all. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from clmembench.infer.trace.footprints import ODD, Footprint, line_cost
+from clmembench.infer.trace.set_mappings import Mapping
+from clmembench.model import Array
+
+# Thresholds and limits, each with its reason
+FIRST_UNITS = 6_000  # of the smallest footprints, on which all mappings are tried
+MOST_SECOND = 300  # mappings that are tried on all of them
+NEAR = 40.0  # of cost above the least, what is still looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Possible:
+    """Mappings that put what was accessed into the same sets, with the least and greatest ways that what misses allows."""
+
+    mappings: tuple[Mapping, ...]
+    least_ways: int
+    most_ways: int
+    cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Pooled:
+    """Footprints side by side, one entry a unit; `owner` is the number of the footprint."""
+
+    units: Array
+    visited: Array
+    missed: Array
+    owner: Array
+    lasting: Array  # of each footprint
+    largest: int  # units of a footprint
+
+    @classmethod
+    def of(cls, footprints: Sequence[Footprint]) -> _Pooled:
+        sizes = [foot.units.size for foot in footprints]
+        units, visited, missed = (
+            np.concatenate([getattr(foot, name) for foot in footprints]) for name in ("units", "visited", "missed")
+        )
+        owner = np.repeat(np.arange(len(footprints)), sizes)
+        return cls(units, visited, missed, owner, np.array([foot.lasting for foot in footprints]), max(sizes))
+
+
+def ways_cost(mapping: Mapping, pooled: _Pooled) -> tuple[Array, Array]:
+    """Cost of each number of ways, shape (ways + 1,), for misses in sets that fit and rounds without a miss in over-full sets;
+    and the number of hits in over-full sets.
+
+    Whatever the policy, lines of a set that holds them all miss once; and of a set that does not, going round all of its lines
+    misses at least once a round.
+    """
+    size = pooled.largest + 2
+    key = mapping.of(pooled.units) + pooled.owner * mapping.sets  # a set of a footprint
+    count = int(pooled.owner[-1] + 1) * mapping.sets
+    if count > 4 * key.size:  # few of them are used
+        used, key = np.unique(key, return_inverse=True)
+        owner, count = used // mapping.sets, used.size
+    else:
+        owner = np.arange(count) // mapping.sets
+    lines = pooled.units // mapping.line_bytes
+    new = np.ones(lines.size, dtype=bool)  # units are in order of address, and a line's set is one
+    new[1:] = (lines[1:] != lines[:-1]) | (pooled.owner[1:] != pooled.owner[:-1])
+    held = np.bincount(key[new], minlength=count)
+    units = np.bincount(key, minlength=count)
+    visited = np.bincount(key, pooled.visited, count)
+    missed = np.bincount(key, pooled.missed, count)
+    rounds = np.minimum(visited // np.maximum(units, 1), 20) * pooled.lasting[owner]
+    # ways >= held: every miss is odd; ways < held: every round without one is
+    odd = np.bincount(held, np.minimum(missed, 50), size)
+    absent = np.bincount(held, np.maximum(0.0, rounds - missed), size)
+    loose = np.bincount(held, visited - missed, size)
+    return ODD * (np.cumsum(odd) + _above(absent)), _above(loose)
+
+
+def _above(at: Array) -> Array:
+    """Sums of what is above each place."""
+    sums: Array = at.sum() - np.cumsum(at)
+    return sums
+
+
+def plausible(candidates: Sequence[Mapping], footprints: Sequence[Footprint], sector_bytes: int, most: int) -> list[Possible]:
+    """Mappings that what misses leaves possible: the cheapest first, and of equal ones those whose over-full sets hit least.
+
+    `sector_bytes`: the most that a miss brings in.
+    """
+    lines = {line: line_cost(line, sector_bytes, footprints) for line in {m.line_bytes for m in candidates}}
+    least = min(lines.values(), default=0.0)
+    candidates = [m for m in candidates if lines[m.line_bytes] <= least + NEAR]
+    small: list[Footprint] = []
+    total = 0
+    for foot in footprints:  # from the smallest on
+        total += foot.units.size
+        if total <= FIRST_UNITS or len(small) < 2:
+            small.append(foot)
+    left = _costs(candidates, small)
+    if len(small) < len(footprints):
+        left = _costs([one[4] for one in left[:MOST_SECOND]], footprints)
+    classes: dict[bytes, list[_Cost]] = {}
+    for one in left[:MOST_SECOND]:
+        classes.setdefault(_signature(one[4], footprints), []).append(one)
+    ranked = sorted(classes.values(), key=lambda c: (c[0][0] // ODD, c[0][1], c[0][4].sets))
+    return [Possible(tuple(one[4] for one in c), c[0][2], c[0][3], c[0][0]) for c in ranked[:most]]
+
+
+_Cost = tuple[float, float, int, int, Mapping]  # the least cost, visits that hit in over-full sets, least and greatest ways
+
+
+def _costs(candidates: Sequence[Mapping], footprints: Sequence[Footprint]) -> list[_Cost]:
+    """Those that cost little more than the cheapest, in order."""
+    if not candidates:
+        return []
+    pooled = _Pooled.of(footprints)
+    found: list[_Cost] = []
+    for mapping in candidates:
+        cost, loose = ways_cost(mapping, pooled)
+        cost[0] = np.inf
+        least = float(cost.min())
+        near = np.flatnonzero(cost <= least + ODD / 2)
+        found.append((least, float(loose[near].min()), int(near[0]), int(near[-1]), mapping))
+    best = min((one[0] for one in found), default=0.0)
+    return sorted((one for one in found if one[0] <= best + NEAR), key=lambda one: (one[0] // ODD, one[1]))
+
+
+def _signature(mapping: Mapping, footprints: Sequence[Footprint]) -> bytes:
+    """Equal where two mappings put the same units into common lines and sets."""
+    digest = hashlib.blake2b(digest_size=16)
+    for foot in footprints:
+        for labels in (mapping.of(foot.units), foot.units // mapping.line_bytes):
+            _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+            digest.update(first[inverse].tobytes())  # the first unit with the same label
+    return digest.digest()
