@@ -128,36 +128,6 @@ def open_new(path: Path, overwrite: bool = False, pipe: bool = True, truncate: b
         raise
 
 
-def write_whole(path: Path, text: str, overwrite: bool = False) -> None:
-    """Write UTF-8 so that the file has all of it or is as it was before, whatever ends this process. To a pipe or a device, and
-    in a folder that knows no files without a name, it is written as it comes. Raises OSError as `open_new`."""
-    replaced = overwrite and path.is_file()
-    path = path.resolve() if replaced else path  # the file is replaced, and not a link to it
-    descriptor = _open_nameless(path.parent) if replaced or not path.exists() else None
-    if descriptor is None:
-        with open_new(path, overwrite) as file:
-            file.write(text)
-        return
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        if replaced:
-            open_new(path, overwrite, truncate=False).close()  # whether it may be written
-            os.fchmod(descriptor, stat.S_IMODE(path.stat().st_mode))
-        file.write(text)
-        file.flush()
-        named = path.with_name(f".{path.name}.{os.getpid()}.part") if replaced else path
-        os.link(f"/proc/self/fd/{descriptor}", named, src_dir_fd=descriptor)  # without a folder it would link the link
-        if replaced:
-            named.replace(path)
-
-
-def _open_nameless(folder: Path) -> int | None:
-    """A new file of that folder without a name, of which nothing is left unless it gets one; None where there are none."""
-    try:
-        return os.open(folder, os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, 0o666)
-    except (OSError, AttributeError):
-        return None
-
-
 def _check_regular(descriptor: int) -> None:
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISDIR(mode):

@@ -15,6 +15,7 @@ from clmembench.measure import ab_rounds
 from clmembench.measure.ab_rounds import Side, cases_of, concluded, measured
 from clmembench.measure.worker import Found
 from clmembench.model import Record
+from clmembench.plan.budget import Deadline
 from clmembench.plan.selection import Selection
 from clmembench.runtimes.fake import INFO
 from tests.builders import header, record, run, series
@@ -68,7 +69,7 @@ def script(monkeypatch) -> Iterator[Script]:
 
 
 def cases(selection: Selection = SELECTION) -> list[Case]:
-    search = cases_of(STREAM, sides()[0], selection, "fake", 1e9, lambda: 0.0)
+    search = cases_of(STREAM, sides()[0], selection, "fake", Deadline(1e9, lambda: 0.0))
     while True:
         try:
             next(search)
@@ -77,7 +78,7 @@ def cases(selection: Selection = SELECTION) -> list[Case]:
 
 
 def rounds(script: Script, found: list[Case], until: float = 1e9, changes: Mapping[str, Any] | None = None) -> list[Record]:
-    made = list(measured(found, sides(changes), SELECTION, "fake", 0.05, until, script.clock))
+    made = list(measured(found, sides(changes), SELECTION, "fake", 0.05, Deadline(until, script.clock)))
     concluded(found, 0.05)
     return [r for _, r in made]
 
@@ -103,7 +104,7 @@ def test_a_shape_that_is_not_named_is_searched_on_a_alone_and_used_on_both(scrip
 
 
 def test_an_axis_that_grows_is_no_point():
-    search = cases_of(discovered()["pchase"], sides()[0], Selection(suite="all", globs=("pchase",)), "fake", 1e9)
+    search = cases_of(discovered()["pchase"], sides()[0], Selection(suite="all", globs=("pchase",)), "fake", Deadline())
     with pytest.raises(ValueError, match="name its values, as in -a array_bytes"):
         next(search)
 
@@ -184,7 +185,7 @@ def test_another_version_of_a_benchmark_is_another_measurement(script):
 
 
 def outcome(script: Script, found: list[Case], **b_record: Any) -> Any:
-    made = list(measured(found, sides(), SELECTION, "fake", 0.05, 1e9, script.clock))
+    made = list(measured(found, sides(), SELECTION, "fake", 0.05, Deadline(1e9, script.clock)))
     concluded(found, 0.05)
     cards = {"stream": ab_rounds.card(STREAM)}
     runs = [run([r for w, r in made if w == which], header(INFO, cards)) for which in (0, 1)]

@@ -78,13 +78,12 @@ def _records(
     info: DeviceInfo, found: Found, *, selection: Selection, size: Size | None, processes: int | None
 ) -> Iterator[Record]:
     """Every record of the study, as it is measured: the steps first, since the whole is made of their quickest versions."""
-    import time
-
     from clmembench.benchmarks import discovered
     from clmembench.measure import runner
     from clmembench.plan import casestudy as plan
+    from clmembench.plan.budget import Deadline
 
-    deadline = time.monotonic() + selection.budget_s if selection.budget_s else None
+    deadline = Deadline.after(selection.budget_s)
     known: list[Record] = []
     for name in plan.BENCHMARKS:
         points = plan.plan(name, info, size, processes, tuple(known))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -114,8 +113,10 @@ class Run:
     def _fill(self, sides: tuple[Side, Side], writers: Sequence[Writer], shown: Any) -> None:
         """The search for A's shapes, then the rounds; every record is written as it comes."""
         from clmembench.measure import ab_rounds
+        from clmembench.plan.budget import Deadline
 
-        searched = time.monotonic() + ab_rounds.SEARCH * (self._until - time.monotonic())
+        deadline = Deadline(self._until)
+        searched = deadline.share(ab_rounds.SEARCH)
         for benchmark in self._chosen:
             search = ab_rounds.cases_of(benchmark, sides[0], self._selection, "opencl", searched)
             while True:
@@ -126,7 +127,7 @@ class Run:
                     break
                 writers[0].write(record)
                 shown.show(record)
-        rounds = ab_rounds.measured(self._cases, sides, self._selection, "opencl", self._margin, self._until)
+        rounds = ab_rounds.measured(self._cases, sides, self._selection, "opencl", self._margin, deadline)
         try:
             for which, record in rounds:
                 self._rounds = record.process + 1

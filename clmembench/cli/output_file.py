@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from clmembench.cli import exit_codes
-from clmembench.sanitize import write_whole
+from clmembench.results.whole_file import write_whole
 
 
 def check(path: Path, overwrite: bool, option: str = "-o", name: str = "run.jsonl", pipe: bool = False) -> None:

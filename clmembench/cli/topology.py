@@ -69,15 +69,14 @@ def _measurement(given: study.Options, spaces: str | None) -> study.Measurement:
 def _records(info: DeviceInfo, found: Found, *, selection: Selection, spaces: Sequence[str]) -> Iterator[Record]:
     """Every record of an inquiry into the hierarchy, as it is measured: adaptive, in these memory spaces (empty: all), within
     the limits of the selection."""
-    import time
-
     from clmembench.benchmarks import discovered
     from clmembench.host.cpu_topology import usable_cpus
     from clmembench.measure import runner
     from clmembench.model import CHASE
     from clmembench.plan import hierarchy
+    from clmembench.plan.budget import Deadline
 
-    deadline = time.monotonic() + selection.budget_s if selection.budget_s else None
+    deadline = Deadline.after(selection.budget_s)
     plan = hierarchy.dissected(info, spaces)
     yield from runner.follow(plan, discovered()[CHASE], "opencl", info, found, selection, deadline=deadline)
     if not spaces or "global" in spaces:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from clmembench.analysis.ab_case import BAD, Case, absorb
@@ -12,12 +11,12 @@ from clmembench.analysis.ab_decision import Decision, Looks, looks
 from clmembench.measure.worker import Found, Job
 from clmembench.measure.worker_process import Child, ChildError, Start
 from clmembench.model import Benchmark, Cause, DeviceInfo, Place, Point, Record, Role, Value
+from clmembench.plan.budget import Deadline
 from clmembench.plan.configurations import missing
 from clmembench.plan.selection import Selection
 from clmembench.plan.sweep import card, explore
 
 SEARCH = 0.3  # of the budget, that the search for A's shapes may take
-Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +32,10 @@ class Side:
 
 
 def cases_of(
-    benchmark: Benchmark, side: Side, selection: Selection, runtime: str, until: float, clock: Clock = time.monotonic
+    benchmark: Benchmark, side: Side, selection: Selection, runtime: str, deadline: Deadline
 ) -> Generator[Record, None, list[Case]]:
     """The points of a benchmark, in the shapes that A's stored ones or a search on A's side give; every trial of the search is
-    yielded, of which none begins after `until`. Raises ValueError for an axis that grows: a curve is no point."""
+    yielded, of which none begins after the deadline. Raises ValueError for an axis that grows: a curve is no point."""
     check_named(benchmark, selection)
     wanted = set(selection.places(side.info))
     plan, answers, points = explore(benchmark, side.info, selection), None, list[Point]()
@@ -51,7 +50,7 @@ def cases_of(
             for point in asked:
                 if point.role == "measure":
                     points += [point] if point.place in wanted else []
-                elif clock() < until:
+                elif not deadline.is_over():
                     answers.append(process.measure(benchmark, point.params, point.place, "tune"))
                     yield answers[-1]
     finally:
@@ -78,23 +77,22 @@ def measured(
     selection: Selection,
     runtime: str,
     margin: float,
-    until: float,
-    clock: Clock = time.monotonic,
+    deadline: Deadline,
 ) -> Iterator[tuple[int, Record]]:
     """Rounds of all cases that are open, each record with the number of its side; `process` is the round. The first is always
-    measured, since it shows what fails; no later one begins that would end after `until` if it took as long as the last one.
-    What is undecided then is looked at by `concluded`."""
+    measured, since it shows what fails; a later one begins only if as much time is left as the last one took. What is
+    undecided then is looked at by `concluded`."""
     plan, last = planned(cases), 0.0
     for number in range(plan.most):
-        begun = clock()
-        if (number and begun + last > until) or not any(case.open for case in cases):
+        begun = deadline.clock()
+        if (number and deadline.left_s() < last) or not any(case.open for case in cases):
             return
         for group in _groups(cases):
             yield from _round(group, sides, selection, runtime, number)
         if number + 1 in plan.rounds:
             for case in cases:
                 case.look(margin, plan.tail)
-        last = clock() - begun
+        last = deadline.clock() - begun
 
 
 def planned(cases: Sequence[Case]) -> Looks:

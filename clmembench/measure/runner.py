@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -11,6 +10,7 @@ from dataclasses import replace
 from clmembench.measure.worker import Found, Job
 from clmembench.measure.worker_process import Child, ChildError, Here, Worker
 from clmembench.model import Benchmark, Cause, DeviceInfo, Place, Plan, Point, Record, Status, Value
+from clmembench.plan.budget import NEVER, Deadline
 from clmembench.plan.configurations import missing
 from clmembench.plan.interleave import beside, present
 from clmembench.plan.selection import Selection, selected
@@ -27,7 +27,12 @@ SPENT_HERE = "the time that --benchmark-timeout gives one benchmark was spent"
 def drive(runtime: str, info: DeviceInfo, found: Found, selection: Selection, known: Sequence[Record] = ()) -> Iterator[Record]:
     """Every record of a selection, as it is measured. `info` holds the features that were found. `known` are the records of the
     part of this run that was measured before: they answer for their points, which are neither measured nor given again."""
-    deadline = time.monotonic() + selection.budget_s if selection.budget_s else None
+    yield from _drive_until(Deadline.after(selection.budget_s), runtime, info, found, selection, known)
+
+
+def _drive_until(
+    deadline: Deadline, runtime: str, info: DeviceInfo, found: Found, selection: Selection, known: Sequence[Record] = ()
+) -> Iterator[Record]:
     for benchmark in selected(selection):
         plan = explore(benchmark, info, selection)
         others = present(benchmark, info) if selection.reference else ()
@@ -40,10 +45,9 @@ def drive_all(
     runtime: str, info: DeviceInfo, found: Found, selections: Sequence[Selection], budget_s: float | None
 ) -> Iterator[Record]:
     """Every record of several selections, one after the other, as it is measured. `budget_s` is the time for all of them."""
-    began = time.monotonic()
+    deadline = Deadline.after(budget_s)
     for selection in selections:
-        left = None if budget_s is None else max(0.001, budget_s - (time.monotonic() - began))
-        yield from drive(runtime, info, found, replace(selection, budget_s=left))
+        yield from _drive_until(deadline, runtime, info, found, selection)
 
 
 def follow(
@@ -54,11 +58,11 @@ def follow(
     found: Found,
     selection: Selection,
     known: Sequence[Record] = (),
-    deadline: float | None = None,
+    deadline: Deadline = NEVER,
     others: Sequence[Benchmark] = (),
 ) -> Iterator[Record]:
-    """Every record that one benchmark's plan asks for. `deadline`, of the monotonic clock, is when later points are skipped;
-    `others` are the references whose points the plan asks for too."""
+    """Every record that one benchmark's plan asks for. Points after `deadline` are skipped; `others` are the references whose
+    points the plan asks for too."""
     job = Job(
         runtime,
         info,
@@ -97,9 +101,7 @@ def follow(
             count += len(points)
 
 
-def _attempts(
-    benchmark: Benchmark, job: Job, selection: Selection, deadline: float | None, known: Sequence[Record]
-) -> _Attempts:
+def _attempts(benchmark: Benchmark, job: Job, selection: Selection, deadline: Deadline, known: Sequence[Record]) -> _Attempts:
     mine = [record for record in known if record.benchmark == benchmark.name]
     return _Attempts(benchmark, replace(job, benchmark=benchmark.name), selection, deadline, mine)
 
@@ -126,13 +128,13 @@ class _Attempts:
     """Measures points in a child, with a new one for each Place and process index and after each death."""
 
     def __init__(
-        self, benchmark: Benchmark, job: Job, selection: Selection, deadline: float | None, known: Sequence[Record] = ()
+        self, benchmark: Benchmark, job: Job, selection: Selection, deadline: Deadline, known: Sequence[Record] = ()
     ) -> None:
         self._benchmark = benchmark
         self._job = job
         self._selection = selection
         self._deadline = deadline
-        self._own_deadline = time.monotonic() + selection.benchmark_s if selection.benchmark_s else None
+        self._own_deadline = Deadline.after(selection.benchmark_s)
         self._child: Worker | None = None
         dead = [r for r in known if r.cause in ENDED_PROCESS]
         self._deaths = sum(r.role == "measure" for r in dead)
@@ -150,7 +152,7 @@ class _Attempts:
         self._end()
 
     def record(self, point: Point, process: int) -> Record:
-        benchmark, now = self._benchmark, time.monotonic()
+        benchmark = self._benchmark
         if point.reason:
             return self._unmeasured(point, process, "skipped", Cause.UNSUPPORTED, point.reason)
         lacking = missing(benchmark, point.params, self._job.features)
@@ -162,12 +164,12 @@ class _Attempts:
         if self._deaths >= DEATHS:
             reason = f"not tried: {benchmark.name} has ended its process {DEATHS} times"
             return self._unmeasured(point, process, "failed", Cause.QUARANTINE, reason)
-        if self._deadline is not None and now > self._deadline:
+        if self._deadline.is_over():
             return self._unmeasured(point, process, "skipped", Cause.BUDGET, SPENT)
-        if self._own_deadline is not None and now > self._own_deadline:
+        if self._own_deadline.is_over():
             return self._unmeasured(point, process, "skipped", Cause.BENCHMARK_BUDGET, SPENT_HERE)
         try:
-            return self._started(point.place, process).measure(point, self._limit_s(now))
+            return self._started(point.place, process).measure(point, self._limit_s())
         except ChildError as error:
             if point.role == "tune":
                 self._deadly.append(shape)
@@ -179,10 +181,9 @@ class _Attempts:
     def _shape(self, params: Mapping[str, Value]) -> Mapping[str, Value]:
         return {name: value for name, value in params.items() if self._benchmark.axes[name].tuning}
 
-    def _limit_s(self, now: float) -> float:
+    def _limit_s(self) -> float:
         """For one point: its own, or what is left to the benchmark."""
-        left = self._own_deadline - now if self._own_deadline is not None else self._selection.timeout_s
-        return max(0.0, min(self._selection.timeout_s, left))
+        return min(self._selection.timeout_s, self._own_deadline.left_s())
 
     def _started(self, place: Place, process: int) -> Worker:
         if self._child is not None and (self._child.job.place, self._child.job.process) != (place, process):

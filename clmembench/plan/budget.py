@@ -1,15 +1,20 @@
-"""How long a point may sample."""
+"""Budgets of time: how long a point may sample, and when the time of a run, a benchmark or a search is spent."""
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+
+Clock = Callable[[], float]  # seconds, since any moment
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
     """How long a point may sample: at least `least_s`, at most `most_s`, until noise is under `noise` in between.
 
-    Where fewer than six samples would be had in `most_s`, it may take `patience` times that.
+    Where fewer than six samples would be taken in `most_s`, it may take `patience` times that.
     Slopes use ends at least `slope_ns` apart. `trial` takes the few samples that a tuning trial needs, and fewer of a slow one.
     """
 
@@ -19,3 +24,30 @@ class Budget:
     slope_ns: float = 1e6
     patience: float = 4.0
     trial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """The moment `at_s`, by `clock`, at which a budget of time is spent; without a budget it never comes."""
+
+    at_s: float = math.inf
+    clock: Clock = time.monotonic
+
+    @classmethod
+    def after(cls, seconds: float | None, clock: Clock = time.monotonic) -> Deadline:
+        """The moment in so many seconds; None: never."""
+        return cls(math.inf if seconds is None else clock() + seconds, clock)
+
+    def left_s(self) -> float:
+        """Seconds until then, 0 afterwards."""
+        return max(0.0, self.at_s - self.clock())
+
+    def is_over(self) -> bool:
+        return self.clock() >= self.at_s
+
+    def share(self, fraction: float) -> Deadline:
+        """The moment at which that fraction of the time that is left now is spent."""
+        return Deadline.after(fraction * self.left_s(), self.clock)
+
+
+NEVER = Deadline()

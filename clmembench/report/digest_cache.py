@@ -12,13 +12,13 @@ import hmac
 import os
 import secrets
 import stat
-import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clmembench.results import content_hash, jsonl, limits
+from clmembench.results.whole_file import remove_abandoned_parts, write_whole
 from clmembench.sanitize import read_regular
 
 if TYPE_CHECKING:
@@ -30,22 +30,33 @@ SIGNATURE = 64  # letters of one, before its line's end
 
 
 def user_key() -> bytes | None:
-    """This user's key, made where there is none yet; None where none can be kept, or others may read it."""
+    """This user's key, made where there is none yet, or an empty file as a killed process may have left it; None where none can
+    be kept, or others may read it."""
     try:
         from platformdirs import user_data_path
 
         path = user_data_path("clmembench", appauthor=False) / "digest.key"
         path.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileExistsError):
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(secrets.token_bytes(KEY_BYTES))
+        if _is_empty(path):
+            path.unlink(missing_ok=True)
+        if not path.exists():
+            with contextlib.suppress(FileExistsError):  # another process of this user made one
+                write_whole(path, secrets.token_bytes(KEY_BYTES), mode=0o600)
         about = path.stat()
         key = read_regular(path, KEY_BYTES)
     except (OSError, ValueError):
         return None
     own = about.st_uid == os.geteuid() and not stat.S_IMODE(about.st_mode) & 0o077
     return key if own and len(key) == KEY_BYTES else None
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether a regular file has no content. False where there is nothing."""
+    try:
+        about = path.stat()
+    except FileNotFoundError:
+        return False
+    return stat.S_ISREG(about.st_mode) and about.st_size == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +88,24 @@ class Entry:
             if content_hash.of_file(self.run) != self.content or self.path.parent.is_symlink():
                 return
             self.path.parent.mkdir(exist_ok=True)
-            with contextlib.suppress(FileExistsError), (self.path.parent / ".gitignore").open("x", encoding="utf-8") as ignore:
-                ignore.write("*\n")
-            with tempfile.NamedTemporaryFile(dir=self.path.parent, suffix=".part", delete=False) as file:
-                try:
-                    file.write(self._signature(text) + b"\n" + text)
-                    file.close()
-                    Path(file.name).replace(self.path)
-                except BaseException:
-                    Path(file.name).unlink(missing_ok=True)
-                    raise
+            with contextlib.suppress(FileExistsError):
+                write_whole(self.path.parent / ".gitignore", "*\n", durable=False)
+            _clean(self.path.parent)
+            if self.path.is_symlink() or not self.path.is_file():  # what came with a downloaded folder is not written through
+                self.path.unlink(missing_ok=True)
+            write_whole(self.path, self._signature(text) + b"\n" + text, overwrite=True, durable=False)
         except (OSError, ValueError):
             return
 
     def _signature(self, text: bytes) -> bytes:
         signed = f"{_revision()}\n{self.content}\n".encode() + text
         return hmac.new(self.key, signed, hashlib.sha256).hexdigest().encode()
+
+
+@cache
+def _clean(folder: Path) -> None:
+    """Remove, once in a process, what killed ones left in a cache."""
+    remove_abandoned_parts(folder)
 
 
 def entry(run: Path, key: bytes | None) -> Entry | None:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from clmembench.model import Benchmark, DeviceInfo, Tuned, Value
 from clmembench.resources import sheet_paths, tuning_paths
 from clmembench.results import limits
-from clmembench.sanitize import parse_toml, read_regular, sync
+from clmembench.results.whole_file import write_whole
+from clmembench.sanitize import parse_toml, read_regular
 from clmembench.specs import sheets as specs
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def ready(path: Path) -> None:
     try:
         path = path.resolve()
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent):
+        with tempfile.TemporaryFile(dir=path.parent):  # of which nothing is left, whatever ends this process
             pass
         if path.exists() and not path.is_file():
             raise IsADirectoryError(0, "it is no file")
@@ -132,19 +133,8 @@ def save(path: Path, found: Sequence[Tuned]) -> None:
     there = load(path) if path.exists() else ()
     kept = [t for t in there if _key(t) not in keys and versions.get(_where(t), t.version) == t.version]
     text = "\n".join([HEADING + f"schema = {SCHEMA}\n", *map(_entry, sorted([*kept, *found], key=_where))])
-    path = path.resolve()  # a link stays one
     try:
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
-            try:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-                Path(file.name).chmod(0o644)
-                Path(file.name).replace(path)
-                sync(path.parent)
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
+        write_whole(path.resolve(), text, overwrite=True)  # a link stays one
     except OSError as error:
         raise TuningError(f"cannot write {path}: {error.strerror}: choose another place with -o") from error
 

@@ -14,6 +14,7 @@ from clmembench.analysis import derive, stats
 from clmembench.measure.runner import follow
 from clmembench.measure.worker import Found
 from clmembench.model import Benchmark, DeviceInfo, Plan, Point, Record, Role, Tuned
+from clmembench.plan.budget import Clock, Deadline
 from clmembench.plan.selection import Selection
 from clmembench.tune.candidates import FEWEST, Contest, Outcome
 
@@ -21,7 +22,6 @@ SEARCHED, SIEVED = 0.6, 0.75  # of a benchmark's time: when climbing ends, and w
 PAIRS = 6  # processes that measure the winner beside the first choice: twice as many where that does not decide it, and as
 # few as contest.FEWEST where time is up
 
-Clock = Callable[[], float]
 Asking = Generator[Sequence[Point], list[Record], None]
 
 
@@ -33,18 +33,18 @@ def searched(benchmark: Benchmark, found: Sequence[Contest], seed: int, seconds:
     choice in full, side by side in new processes, since the best of several trials is biased upwards. Whether these decide it
     is looked at twice only: looking after each would find differences where there are none.
     """
-    began = clock()
+    end = Deadline.after(seconds, clock)
+    climbing_end, rounds_end = end.share(SEARCHED), end.share(SIEVED)
     sizes = [len(contest.shapes) for contest in found]
     for n, contest in enumerate(found):
-        left = began + SEARCHED * seconds - clock()
-        if left > 0:
-            yield from _climbs(benchmark, contest, seed, clock, clock() + left * sizes[n] / sum(sizes[n:]))
-    yield from _rounds(benchmark, found, clock, began + SIEVED * seconds)
+        if not climbing_end.is_over():
+            yield from _climbs(benchmark, contest, seed, climbing_end.share(sizes[n] / sum(sizes[n:])))
+    yield from _rounds(benchmark, found, rounds_end)
     decided = [contest for contest in found if contest.climbed and contest.winner]
     for process in range(2 * PAIRS):
         if process == PAIRS:
             decided = [contest for contest in decided if contest.outcome().best is None]
-        if not decided or (process >= FEWEST and clock() - began > seconds):
+        if not decided or (process >= FEWEST and end.is_over()):
             break
         for contest in decided:  # one point after the other, so that both its shapes meet the same moment
             values = yield from _beside(benchmark, contest, (0, contest.winner), process, "measure")
@@ -52,20 +52,20 @@ def searched(benchmark: Benchmark, found: Sequence[Contest], seed: int, seconds:
                 contest.pairs.append((values[0], values[contest.winner]))
 
 
-def _climbs(benchmark: Benchmark, contest: Contest, seed: int, clock: Clock, until: float) -> Asking:
+def _climbs(benchmark: Benchmark, contest: Contest, seed: int, deadline: Deadline) -> Asking:
     """Climb from the first choice, from a stored one, then from shapes drawn from those not tried, until all are tried or the
     time is over. A step changes one parameter; the best along one axis is taken before the next axis is tried."""
     drawn = list(range(len(contest.shapes)))
     random.Random(f"{seed} {sorted(contest.params.items())}").shuffle(drawn)  # noqa: S311 - of results, not of secrets
     for here in (0, contest.start, *drawn):
         if here not in contest.trials:
-            if not (yield from _climb(benchmark, contest, here, clock, until)):
+            if not (yield from _climb(benchmark, contest, here, deadline)):
                 return
             contest.climbed = True
 
 
 def _climb(
-    benchmark: Benchmark, contest: Contest, here: int, clock: Clock, until: float
+    benchmark: Benchmark, contest: Contest, here: int, deadline: Deadline
 ) -> Generator[Sequence[Point], list[Record], bool]:
     """One climb; whether it came to where no single step is better before the time was over."""
     yield from _trial(benchmark, contest, here)
@@ -76,7 +76,7 @@ def _climb(
             line = [n for n in range(len(contest.shapes)) if contest.differ(n, here) == {name}]
             for number in line:
                 if number not in contest.trials:
-                    if clock() >= until:
+                    if deadline.is_over():
                         return False
                     yield from _trial(benchmark, contest, number)
             best = max([here, *line], key=contest.score)
@@ -90,11 +90,11 @@ def _trial(benchmark: Benchmark, contest: Contest, number: int) -> Asking:
     contest.reason = contest.reason or f"no shape gave a value; of the first it is said: {records[0].reason}"
 
 
-def _rounds(benchmark: Benchmark, found: Sequence[Contest], clock: Clock, until: float) -> Asking:
+def _rounds(benchmark: Benchmark, found: Sequence[Contest], deadline: Deadline) -> Asking:
     """Halve the shapes near the best of each point, in more and more processes."""
     rivals = {n: near for n, contest in enumerate(found) if contest.climbed and len(near := contest.near()) > 1}
     process, times = 1, 1
-    while rivals and clock() < until:
+    while rivals and not deadline.is_over():
         for at in range(process, process + times):
             for n, near in rivals.items():
                 values = yield from _beside(benchmark, found[n], near, at, "tune")
@@ -137,10 +137,10 @@ def measured(
 ) -> Iterator[Record]:
     """Every record of tuning these benchmarks in about that time, of which each has a share by the number of its shapes.
     `store` is told what was found for each when it is done."""
-    ends = time.monotonic() + seconds
+    end = Deadline.after(seconds)
     for n, (benchmark, points) in enumerate(wanted):
         sizes = [sum(len(contest.shapes) for contest in of) for _, of in wanted[n:]]
-        share = max(0.0, ends - time.monotonic()) * sizes[0] / sum(sizes)
+        share = end.left_s() * sizes[0] / sum(sizes)
         yield from follow(searched(benchmark, points, selection.seed, share), benchmark, runtime, info, found, selection)
         store(benchmark, [contest.outcome() for contest in points])
 
