@@ -93,7 +93,9 @@ def with_stored_configurations(
     try:
         found, complaints = tuned.in_use(info, chosen, path)
     except tuned.TuningError as error:
-        raise tuned.TuningError(f"{error}: repair or remove it; run goes on without stored shapes by --no-tuning") from error
+        raise tuned.TuningError(
+            f"{error}: repair or remove it, or use --no-tuning, which ignores stored configurations"
+        ) from error
     for complaint in complaints:
         exit_codes.say(f"warning: {complaint}")
     return replace(selection, tuning=found)
@@ -129,7 +131,7 @@ def measure_to_file(
     except device_lock.HeldError as error:
         exit_codes.stop(str(error), exit_codes.NO_DEVICE)
     except worker_process.ChildError as error:
-        said = f"; it last said: {error.log.strip().splitlines()[-1]}" if error.log.strip() else ""
+        said = f"; its last output: {error.log.strip().splitlines()[-1]}" if error.log.strip() else ""
         exit_codes.stop(f"{info.name} cannot be used: {error}{said}", exit_codes.NO_DEVICE)
     except jsonl.ResultsError as error:
         exit_codes.stop(str(error), exit_codes.INTERNAL)

@@ -1,4 +1,4 @@
-"""Stored runs as commands read them: a file that is none ends the command with a message."""
+"""Stored runs and their spec sheets; a file that cannot be read ends the command with a message."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def load(path: Path, strict: bool = False) -> Run:
-    """A stored run. Ends the command when the file is none, or if `strict` at its first bad line; else what was odd goes to
-    standard error."""
+    """A stored run, with notes on malformed lines printed to standard error. Ends the command where the file cannot be read or,
+    if `strict`, where it has a malformed line."""
     from clmembench.results import jsonl
 
     try:
