@@ -64,16 +64,16 @@ def _has_evidence(run: Run) -> bool:
 
 
 def show(run: Run, form: str) -> None:
-    """Print the guidelines that a run gives evidence for, in one of the formats json, md and text."""
+    """Print what a run advises, in one of the forms."""
     from clmembench.report import rows, terminal
     from clmembench.report.sections import advice_table
 
     sheet = stored.sheet_of(run)
-    guidelines = advice_table.told(run, rows.rows(run, sheet))
+    told = advice_table.told(run, rows.rows(run, sheet))
     if form == "json":
-        print(advice_table.to_json(guidelines))
+        print(advice_table.to_json(told))
     elif form == "md":
-        print(advice_table.to_markdown(guidelines))
+        print(advice_table.to_markdown(told))
     else:
         print(line(terminal.device_line(run.header, sheet)), end="\n\n")
-        print(advice_table.to_text(guidelines))
+        print(advice_table.to_text(told))

@@ -100,12 +100,13 @@ def _has_evidence(run: Run) -> bool:
 
 
 def show(run: Run, form: str) -> None:
-    """Print the tables of a run in one of the formats json, csv, md, latex and text."""
+    """Print what a run says of the study, in one of the forms."""
     import os
 
     from clmembench.gates.whole import judged_run
     from clmembench.report import terminal
-    from clmembench.report.sections import mnf_data, mnf_tables
+    from clmembench.report.sections import mnf_data
+    from clmembench.report.sections import mnf_tables as report
 
     sheet = stored.sheet_of(run)
     run = judged_run(run, sheet)
@@ -114,9 +115,9 @@ def show(run: Run, form: str) -> None:
     elif form == "csv":
         print(mnf_data.to_csv(run), end="")
     elif form == "md":
-        print("\n".join(terminal.in_markdown(mnf_tables.sections(run))))
+        print("\n".join(terminal.in_markdown(report.sections(run))))
     elif form == "latex":
-        print("\n".join(terminal.in_latex(mnf_tables.sections(run))))
+        print("\n".join(terminal.in_latex(report.sections(run))))
     else:
         bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        print("\n".join([terminal.device_line(run.header, sheet), "", *terminal.aligned(mnf_tables.sections(run), bold)]))
+        print("\n".join([terminal.device_line(run.header, sheet), "", *terminal.aligned(report.sections(run), bold)]))

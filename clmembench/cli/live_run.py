@@ -97,7 +97,7 @@ class Run:
             with worker_process.Child(Job("opencl", wanted.info), wanted.start) as child:
                 found = child.probe()
         except worker_process.ChildError as error:
-            said = f"; its last output: {error.log.strip().splitlines()[-1]}" if error.log.strip() else ""
+            said = f"; it last said: {error.log.strip().splitlines()[-1]}" if error.log.strip() else ""
             exit_codes.stop(f"{name}, {wanted.words}, cannot be used: {error}{said}", exit_codes.FAILED)
         return Side(name, replace(wanted.info, features=found.features), found, wanted.start, wanted.changes)
 
@@ -162,7 +162,7 @@ def end(outcomes: Sequence[Outcome], setting: Setting, interrupted: bool, as_jso
 
     try:
         print(ab_result.to_json(outcomes, setting) if as_json else ab_result.as_text(outcomes, setting), flush=True)
-    except BrokenPipeError:  # the exit code does not depend on a reader of the text
+    except BrokenPipeError:  # whoever reads the exit code need not read the text
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     count = {verdict: sum(o.verdict == verdict for o in outcomes) for verdict in ab_result.ORDER}
     if interrupted:

@@ -70,7 +70,7 @@ def _has_evidence(run: Run) -> bool:
 
 
 def show(run: Run, form: str) -> None:
-    """Print the table of a run in one of the formats json, md and text."""
+    """Print the table of a run in one of the forms."""
     from clmembench.gates.whole import judged_run
     from clmembench.report import rows, terminal
     from clmembench.report.sections import peer_table
@@ -84,5 +84,5 @@ def show(run: Run, form: str) -> None:
         print("\n".join(terminal.in_markdown([peer_table.as_section(run, lines)])))
     else:
         bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        table = terminal.aligned([peer_table.as_section(run, lines)], bold)
-        print("\n".join([line(terminal.device_line(run.header, sheet)), "", *table]))
+        made = terminal.aligned([peer_table.as_section(run, lines)], bold)
+        print("\n".join([line(terminal.device_line(run.header, sheet)), "", *made]))

@@ -118,7 +118,7 @@ def run(
         _print_points(info, selection, chosen)
         return
     written = _measure(info, selection, resume or output, overwrite, earlier)
-    suspect = _print_results(written.path, as_json)
+    suspect = _finish(written.path, as_json)
     session.end(written)
     if strict and suspect:
         exit_codes.stop(f"{suspect} of the values above are suspect", exit_codes.INCONCLUSIVE)
@@ -232,8 +232,8 @@ def _with_array_size(info: DeviceInfo, array_bytes: int) -> DeviceInfo:
     return replace(info, array_bytes=array_bytes)
 
 
-def _print_results(path: Path, as_json: bool) -> int:
-    """Read the results file back like any other and print its summary, or its values as JSON. The number of suspect values."""
+def _finish(path: Path, as_json: bool) -> int:
+    """Read the file back, as anybody else would, and print what it says. The number of suspect values."""
     from clmembench.report import rows, terminal
     from clmembench.report.sections import roofline_tables
 

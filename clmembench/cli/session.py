@@ -131,7 +131,7 @@ def measure_to_file(
     except device_lock.HeldError as error:
         exit_codes.stop(str(error), exit_codes.NO_DEVICE)
     except worker_process.ChildError as error:
-        said = f"; its last output: {error.log.strip().splitlines()[-1]}" if error.log.strip() else ""
+        said = f"; it last said: {error.log.strip().splitlines()[-1]}" if error.log.strip() else ""
         exit_codes.stop(f"{info.name} cannot be used: {error}{said}", exit_codes.NO_DEVICE)
     except jsonl.ResultsError as error:
         exit_codes.stop(str(error), exit_codes.INTERNAL)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -14,7 +14,9 @@ from clmembench.cli import exit_codes, options, output_file, stored
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
+    from clmembench.model import Run
     from clmembench.report import fleet
+    from clmembench.report.hierarchy.section import Dissected
 
 
 def show(
@@ -32,25 +34,24 @@ def show(
     """
     from clmembench.cli import topology
     from clmembench.report import rows, terminal
-    from clmembench.report.hierarchy import from_runs
     from clmembench.report.sections import roofline_tables
 
-    form = options.output_format(json=as_json, csv=as_csv, md=as_md, latex=as_latex)
-    run = stored.load(path, strict)
-    sheet = stored.sheet_of(run)
-    run, table = rows.judged_rows(run, sheet)
-    if form == "json":
-        print(rows.to_json(table, roofline_tables.by_point(run, table, sheet)))
-    elif form == "csv":
+    options.output_format(json=as_json, csv=as_csv, md=as_md, latex=as_latex)
+    found = stored.load(path, strict)
+    sheet = stored.sheet_of(found)
+    found, table = rows.judged_rows(found, sheet)
+    if as_json:
+        print(rows.to_json(table, roofline_tables.by_point(found, table, sheet)))
+    elif as_csv:
         print(rows.to_csv(table), end="")
-    elif form == "md":
+    elif as_md:
         print(rows.to_markdown(table))
-    elif form == "latex":
+    elif as_latex:
         print(rows.to_latex(table))
     else:
-        print(terminal.as_text(run, table, sheet, bold=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
-        if from_runs.has_chases(run):
-            topology.show(run, "text")
+        print(terminal.as_text(found, table, sheet, bold=sys.stdout.isatty() and not _no_color()))
+        if topology.is_chased(found):
+            topology.show(found, "text")
 
 
 def report(
@@ -71,7 +72,6 @@ def report(
     """Write one report on any number of runs and devices."""
     from clmembench.host.cpu_topology import usable_cpus
     from clmembench.report import fleet, page
-    from clmembench.report.hierarchy import from_runs
     from clmembench.results import jsonl
     from clmembench.specs import sheets
 
@@ -83,14 +83,14 @@ def report(
     try:
         others = sheets.beside(beside or [])
         if len(paths) > fleet.MANY:
-            groups = fleet.grouped(_with_notes_printed(fleet.digests(paths, strict, len(usable_cpus()))))
+            groups = fleet.grouped(_noted(fleet.digests(paths, strict, len(usable_cpus()))))
             paths = fleet.speakers(groups)
         runs = [stored.load(path, strict) for path in paths]
-        runs, hierarchies = from_runs.check_together(runs, list(map(from_runs.hierarchy_of, runs)))
+        runs, dissected = _with_hierarchies(runs)
         if form == "html":
-            made = page.as_html(runs, others, hierarchies, groups)
+            made = page.as_html(runs, others, dissected, groups)
         else:
-            made = (page.many_as_markdown(groups) if groups else "") + page.as_markdown(runs, others, hierarchies)
+            made = (page.many_as_markdown(groups) if groups else "") + page.as_markdown(runs, others, dissected)
     except (sheets.SpecError, jsonl.ResultsError) as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     except fleet.WorkerError as error:
@@ -102,12 +102,12 @@ def report(
     print(line(f"wrote {output}"), file=sys.stderr)
 
 
-def _with_notes_printed(digests: Iterable[fleet.Digest]) -> Iterator[fleet.Digest]:
-    """The digests; notes on their files go to standard error."""
-    for digest in digests:
-        for note in digest.notes:
+def _noted(found: Iterable[fleet.Digest]) -> Iterator[fleet.Digest]:
+    """The same; what was odd about a file goes to standard error."""
+    for one in found:
+        for note in one.notes:
             exit_codes.say(note)
-        yield digest
+        yield one
 
 
 def _in_any_encoding(page: str) -> str:
@@ -116,3 +116,14 @@ def _in_any_encoding(page: str) -> str:
     if (sys.stdout.encoding or "").lower().replace("-", "") == "utf8":
         return page
     return page.encode("ascii", "xmlcharrefreplace").decode()
+
+
+def _no_color() -> bool:
+    return bool(os.environ.get("NO_COLOR"))
+
+
+def _with_hierarchies(runs: Sequence[Run]) -> tuple[list[Run], list[Dissected | None]]:
+    """Runs and their memory hierarchies, with the runs of one device checked against each other."""
+    from clmembench.report.hierarchy import from_runs
+
+    return from_runs.check_together(runs, list(map(from_runs.hierarchy_of, runs)))
