@@ -206,8 +206,8 @@ def header(info: DeviceInfo, selection: Selection, cards: Mapping[str, Card]) ->
 
 
 def _inputs(axes: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
-    """Hashes of the files among the values of axes, by name, since a file of that name may change. Ends the command where one
-    cannot be read."""
+    """The files among the values of axes, and hashes of them: of the same name there may be another tomorrow. Ends the command
+    where one cannot be read."""
     from clmembench.benchmarks.spmv import matrices
     from clmembench.results import content_hash
 

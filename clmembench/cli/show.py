@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -14,9 +14,7 @@ from clmembench.cli import exit_codes, options, output_file, stored
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
-    from clmembench.model import Run
     from clmembench.report import fleet
-    from clmembench.report.hierarchy.section import Dissected
 
 
 def show(
@@ -86,7 +84,7 @@ def report(
             groups = fleet.grouped(_noted(fleet.digests(paths, strict, len(usable_cpus()))))
             paths = fleet.speakers(groups)
         runs = [stored.load(path, strict) for path in paths]
-        runs, dissected = _with_hierarchies(runs)
+        runs, dissected = stored.with_hierarchies(runs)
         if form == "html":
             made = page.as_html(runs, others, dissected, groups)
         else:
@@ -120,10 +118,3 @@ def _in_any_encoding(page: str) -> str:
 
 def _no_color() -> bool:
     return bool(os.environ.get("NO_COLOR"))
-
-
-def _with_hierarchies(runs: Sequence[Run]) -> tuple[list[Run], list[Dissected | None]]:
-    """Runs and their memory hierarchies, with the runs of one device checked against each other."""
-    from clmembench.report.hierarchy import from_runs
-
-    return from_runs.check_together(runs, list(map(from_runs.hierarchy_of, runs)))
