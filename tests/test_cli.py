@@ -292,7 +292,7 @@ def test_a_run_does_not_go_on_with_another_matrix_of_the_same_name(tmp_path):
     whole = path.read_bytes()
     matrix_file(matrix, "2.5")
     done = cli("run", "--resume", str(path))
-    assert done.returncode == 2 and "is of another content of the input files" in done.stderr
+    assert done.returncode == 2 and "was measured with another content of the input files" in done.stderr
     assert path.read_bytes() == whole
     matrix_file(matrix, "1.5")
     assert cli("run", "--resume", str(path)).returncode == 0
@@ -321,7 +321,7 @@ def test_an_older_file_goes_on_with_a_warning_of_what_it_does_not_say(stored, tm
     path.write_text(json.dumps(head) + "\n" + rest)
     done = cli("run", "--resume", str(path))
     assert done.returncode == 0, done.stderr
-    assert "does not say its revision of clmembench: whether they are the same is not known" in done.stderr
+    assert "does not record its revision of clmembench: a change of it cannot be detected" in done.stderr
 
 
 @pytest.mark.parametrize("said", [("-d", "0"), ("-s", "quick"), ("-a", "groups=1"), ("--seed", "5"), ("--processes", "2")])

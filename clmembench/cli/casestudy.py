@@ -99,7 +99,7 @@ def _has_evidence(run: Run) -> bool:
 
 
 def show(run: Run, form: str) -> None:
-    """Print the tables of a run in one of the formats json, csv, md, latex and text."""
+    """Print what a run says of the study, in one of the forms."""
     import os
 
     from clmembench.gates.whole import judged_run

@@ -122,7 +122,7 @@ def _judged(path: Path) -> Run:
 
 
 def _compared(first: Run, second: Run, margin: float, force: bool) -> Comparison:
-    """The comparison; ends the command where no benchmark of the two can be compared."""
+    """The comparison. Ends the command where no benchmark of the two can be compared."""
     from clmembench.analysis import compare, matching
 
     objections = matching.objections(first, second)
@@ -146,7 +146,8 @@ def _poolable(first: Run, second: Run, force: bool) -> None:
     if objections and not force:
         more = f", and {len(objections) - 1} more" if len(objections) > 1 else ""
         exit_codes.stop(
-            f"{first.path} and {second.path} do not make one baseline: {objections[0]}{more}: see --force", exit_codes.USAGE
+            f"{first.path} and {second.path} cannot be pooled in one baseline: {objections[0]}{more}: see --force",
+            exit_codes.USAGE,
         )
     for objection in objections:
         exit_codes.say(f"warning: {objection}")

@@ -25,7 +25,7 @@ NO_OPENCL = (
 
 
 def say(message: str) -> None:
-    """One line on standard error, harmless whatever a file or a driver put into it."""
+    """Print one line on standard error, with control characters of files and drivers made harmless."""
     print(line(f"clmembench: {message}"), file=sys.stderr)
 
 

@@ -42,7 +42,8 @@ def read(path: Path) -> tuple[DeviceInfo, Selection, Run]:
     info = next((d for d in devices.listed() if d.id == then.device.id), None)
     if info is None:
         exit_codes.stop(
-            f"{path} is of {then.device.name} ({then.device.id}), which is not here: see devices", exit_codes.NO_DEVICE
+            f"{path} was measured on {then.device.name} ({then.device.id}), which is not here: see devices",
+            exit_codes.NO_DEVICE,
         )
     selection = Selection(
         suite=then.suite,
@@ -69,7 +70,9 @@ def check_conditions(earlier: Run, now: Header) -> None:
     found = jsonl.mismatch(earlier.header, now)
     if found is not None:
         what, before, here = found
-        exit_codes.stop(f"{earlier.path} is of another {what}, {before}, not {here}: start a new run", exit_codes.USAGE)
+        exit_codes.stop(
+            f"{earlier.path} was measured with another {what}, {before}, not {here}: start a new run", exit_codes.USAGE
+        )
     left = jsonl.unsaid(earlier.header)
     if left:
-        exit_codes.say(f"warning: {earlier.path} does not say its {' and '.join(left)}: whether they are the same is not known")
+        exit_codes.say(f"warning: {earlier.path} does not record its {' and '.join(left)}: a change of it cannot be detected")

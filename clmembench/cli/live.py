@@ -1,4 +1,4 @@
-"""`compare --live`: two builds, drivers, options or devices of this machine, measured interleaved in one call until decided."""
+"""`compare --live`: an interleaved A/B measurement of two builds, drivers, options or devices of this machine."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _sides(
     b_device: str | None,
     b_axis: list[str],
 ) -> tuple[Wanted, Wanted]:
-    """Both sides with their devices. Raises ValueError for options that cannot be meant."""
+    """Both sides with their devices. Raises ValueError for options that contradict each other."""
     from clmembench.measure import ab_side
 
     changes = options.axes_of(b_axis, [])
@@ -128,19 +128,19 @@ def _sides(
 
 
 def _warn(a: Wanted, b: Wanted) -> None:
-    """Say what a user may not have meant."""
+    """Warn where both sides are the same, or their installations differ."""
     if a.words == b.words:
         exit_codes.say("A and B are the same: any value called faster or slower is a false alarm")
     if a.version != b.version:
         exit_codes.say(
-            f"warning: A is clmembench {a.version} and B {b.version}: their worker processes may not understand this one"
+            f"warning: A is clmembench {a.version} and B {b.version}: their worker processes may use another protocol"
         )
 
 
 def _selected(
     wanted: tuple[Wanted, Wanted], bench: list[str], axis: list[str], timeout_s: float, seed: int
 ) -> tuple[Selection, list[Benchmark]]:
-    """What is measured. Raises ValueError where that is nothing, or no named points."""
+    """The selection and its benchmarks. Raises ValueError where there are none, or a growing axis has no values."""
     from clmembench.host import cpu_topology
     from clmembench.measure.ab_rounds import check_named
     from clmembench.plan.selection import PLACE, Selection, check_axes, selected
@@ -172,13 +172,13 @@ def _selected(
 
 
 def _files(info: DeviceInfo, output: Path | None, overwrite: bool) -> tuple[Path, Path]:
-    """A results file a side. Ends the command where one is in the way."""
+    """The results file of each side. Ends the command where one exists."""
     from ulid import ULID
 
     stem = output or session.default_path(info, str(ULID()))
     stem = stem.with_suffix("") if stem.suffix == ".jsonl" else stem
     found = stem.with_name(f"{stem.name}-a.jsonl"), stem.with_name(f"{stem.name}-b.jsonl")
     session.check_output(found[0], overwrite)
-    if found[0].parent.is_dir():  # in a folder that is not there yet, which has been said, nothing is in the way
+    if found[0].parent.is_dir():  # a folder that is yet to be made, as the first check said, has no such file
         session.check_output(found[1], overwrite)
     return found

@@ -1,4 +1,4 @@
-"""One run of `compare --live`: devices are held, both sides measured, every record kept, and the outcome printed."""
+"""One run of `compare --live`: lock the devices, measure both sides, write every record, and print the outcome."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 
 class Wanted(NamedTuple):
-    """A side as it was asked for: its start, its device, and what it is in words."""
+    """A side as the options request it: how its worker starts, its device, its description, the axis values that differ from A,
+    and its installation."""
 
     start: Start
     info: DeviceInfo
@@ -37,7 +38,7 @@ class Wanted(NamedTuple):
 
 
 class Run:
-    """One A/B run: what is measured, into which files, and what came of it."""
+    """One interleaved A/B measurement: its points, its files and its outcome."""
 
     def __init__(
         self,
@@ -56,7 +57,7 @@ class Run:
         self._rounds = 0
 
     def measure(self) -> bool:
-        """Hold the devices and measure; whether Ctrl-C ended it. Ends the command where nothing can be measured or written."""
+        """Lock the devices and measure: whether Ctrl-C ended it. Ends the command where nothing can be measured or written."""
         from clmembench.host import device_lock
         from clmembench.measure import ab_rounds
         from clmembench.results import jsonl
@@ -111,7 +112,7 @@ class Run:
         )
 
     def _fill(self, sides: tuple[Side, Side], writers: Sequence[Writer], shown: Any) -> None:
-        """The search for A's shapes, then the rounds; every record is written as it comes."""
+        """Search A's configurations, then measure the rounds; write every record as it comes."""
         from clmembench.measure import ab_rounds
         from clmembench.plan.budget import Deadline
 
@@ -132,12 +133,12 @@ class Run:
             for which, record in rounds:
                 self._rounds = record.process + 1
                 writers[which].write(record)
-                shown.show(record)  # that it was measured, not how fast it was: who sees that stops when it pleases
+                shown.show(record)  # the point without its speed, or a user might stop when it looks good
         finally:
             rounds.close()  # type: ignore[attr-defined]
 
     def outcomes(self) -> list[Outcome]:
-        """Every value, judged as any reader of the two files would judge it."""
+        """The outcome of every value, from the two files, as any reader would derive it."""
         from clmembench.analysis.ab_outcome import outcomes
         from clmembench.gates.whole import judged_run
         from clmembench.resources import KERNELS

@@ -1,4 +1,4 @@
-"""Where a command writes to: looked at before anything is measured or read, so that a mistake costs no minute."""
+"""Output files of commands, checked before anything is measured or read, so that a mistake costs no time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from clmembench.results.whole_file import write_whole
 
 
 def check(path: Path, overwrite: bool, option: str = "-o", name: str = "run.jsonl", pipe: bool = False) -> None:
-    """Ends the command where no ordinary file can be made of that name, with what to do; says which folder will be new.
+    """Ends the command, with a remedy, where no ordinary file of that name can be made; announces a new folder.
 
-    A folder is made where only it is missing; one in a folder that is missing too is more likely a slip of the pen. `name`
-    is what such a file may be called; a device such as a terminal may be written to, with `pipe` a pipe too. Whether the
-    folder can be written is not tried: see `check_writable`.
+    A missing folder is made later, but not one whose own folder is missing, which is more likely a typing error. `name` is an
+    example of a file name for the message. A device such as a terminal may be written to, with `pipe` a pipe too. Permission
+    to write is checked by `check_writable`.
     """
     try:
         kind = path.stat().st_mode
@@ -40,7 +40,7 @@ def check(path: Path, overwrite: bool, option: str = "-o", name: str = "run.json
 
 
 def differs(path: Path, inputs: Iterable[Path], option: str = "-o") -> None:
-    """Ends the command where what it writes would take the place of a file that it reads."""
+    """Ends the command where its output would replace one of its inputs."""
     for one in inputs:
         with contextlib.suppress(OSError):
             if one.samefile(path):
@@ -48,7 +48,7 @@ def differs(path: Path, inputs: Iterable[Path], option: str = "-o") -> None:
 
 
 def write(path: Path, text: str, overwrite: bool, option: str = "-o") -> None:
-    """Write a file, whole or not at all, in a new folder where `check` said so. Ends the command where it cannot be."""
+    """Write a complete file or none, in the new folder that `check` announced, if any. Ends the command where that fails."""
     try:
         path.parent.mkdir(exist_ok=True)
         write_whole(path, text, overwrite)
@@ -69,7 +69,7 @@ def _check_folder(path: Path, option: str) -> None:
             f"cannot write {path}: there is no folder {folder.parent}: make it, or choose another {option}", exit_codes.USAGE
         )
     try:
-        folder.mkdir()  # tried now, and made when there is something to keep
+        folder.mkdir()  # a trial; the folder is made with the first file
         folder.rmdir()
     except OSError as error:
         exit_codes.stop(f"cannot write {path}: {error.strerror}: choose another place with {option}", exit_codes.INTERNAL)
@@ -77,8 +77,7 @@ def _check_folder(path: Path, option: str) -> None:
 
 
 def check_writable(path: Path, option: str = "-o") -> None:
-    """Ends the command where no file can be made in that folder, which nothing is left in: for commands that write only when
-    all is done."""
+    """Ends the command where no file can be made in that folder, by a temporary file: for commands that write at their end."""
     if not path.parent.is_dir():
         return
     try:

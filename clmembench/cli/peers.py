@@ -69,7 +69,7 @@ def _has_evidence(run: Run) -> bool:
 
 
 def show(run: Run, form: str) -> None:
-    """Print the table of a run in one of the formats json, md and text."""
+    """Print the table of a run in one of the forms."""
     from clmembench.gates.whole import judged_run
     from clmembench.report import render, rows, terminal
     from clmembench.report.section import Document, table

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Progress(Protocol):
-    """Told of each record as it comes."""
+    """A display of records as they come."""
 
     def show(self, record: Record) -> None: ...
 
 
 class _Lines:
-    """One plain line a benchmark, when it is done."""
+    """A plain line for each benchmark, when it is done."""
 
     def __init__(self) -> None:
         self._name, self._count, self._since = "", 0, time.monotonic()
@@ -37,12 +37,12 @@ class _Lines:
     def close(self) -> None:
         if self._name:
             points = "1 point" if self._count == 1 else f"{self._count} points"
-            with suppress(OSError):  # nobody reads it any more: no reason to end the run
+            with suppress(OSError):  # a closed standard error does not end the run
                 print(f"{self._name}: {points}, {time.monotonic() - self._since:.1f} s", file=sys.stderr, flush=True)
 
 
 class _Live:
-    """A line that says what is being measured, and the same plain lines above it."""
+    """A live line with the current point, below the plain lines."""
 
     def __init__(self, status: object) -> None:
         self._status, self._lines = status, _Lines()

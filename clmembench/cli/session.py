@@ -93,7 +93,9 @@ def with_stored_configurations(
     try:
         found, complaints = tuned.in_use(info, chosen, path)
     except tuned.TuningError as error:
-        raise tuned.TuningError(f"{error}: repair or remove it; run goes on without stored shapes by --no-tuning") from error
+        raise tuned.TuningError(
+            f"{error}: repair or remove it, or use --no-tuning, which ignores stored configurations"
+        ) from error
     for complaint in complaints:
         exit_codes.say(f"warning: {complaint}")
     return replace(selection, tuning=found)

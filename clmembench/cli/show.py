@@ -73,7 +73,6 @@ def report(
     """Write one report on any number of runs and devices."""
     from clmembench.host.cpu_topology import usable_cpus
     from clmembench.report import digests, fleet, markdown_page, page
-    from clmembench.report.hierarchy import from_runs
     from clmembench.results import jsonl
     from clmembench.specs import sheets
 
@@ -88,7 +87,7 @@ def report(
             groups = fleet.grouped(_with_notes_printed(digests.digests(paths, strict, len(usable_cpus()))))
             paths = fleet.speakers(groups)
         runs = [stored.load(path, strict) for path in paths]
-        runs, hierarchies = from_runs.check_together(runs, list(map(from_runs.hierarchy_of, runs)))
+        runs, hierarchies = stored.with_hierarchies(runs)
         if form == "html":
             made = page.render_html(runs, others, hierarchies, groups)
         else:

@@ -1,7 +1,8 @@
-"""Stored runs as commands read them: a file that is none ends the command with a message."""
+"""Stored runs and their spec sheets; a file that cannot be read ends the command with a message."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,12 +10,13 @@ from clmembench.cli import exit_codes
 
 if TYPE_CHECKING:
     from clmembench.model import Run
+    from clmembench.report.hierarchy.section import Dissected
     from clmembench.specs.sheets import SpecSheet
 
 
 def load(path: Path, strict: bool = False) -> Run:
-    """A stored run. Ends the command when the file is none, or if `strict` at its first bad line; else what was odd goes to
-    standard error."""
+    """A stored run, with notes on malformed lines printed to standard error. Ends the command where the file cannot be read or,
+    if `strict`, where it has a malformed line."""
     from clmembench.results import jsonl
 
     try:
@@ -35,3 +37,11 @@ def sheet_of(run: Run) -> SpecSheet | None:
         return rows.sheet_of(run)
     except SpecError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
+
+
+def with_hierarchies(runs: Sequence[Run]) -> tuple[list[Run], list[Dissected | None]]:
+    """Runs and their memory hierarchies (None for a run without chases), with the runs of one device checked against each
+    other. Raises SpecError where two spec sheets match a device, or one is damaged."""
+    from clmembench.report.hierarchy import from_runs
+
+    return from_runs.check_together(runs, list(map(from_runs.hierarchy_of, runs)))

@@ -16,7 +16,7 @@ from clmembench.cli import options, stored, study
 
 if TYPE_CHECKING:
     from clmembench.measure.worker import Found
-    from clmembench.model import DeviceInfo, Record, Run
+    from clmembench.model import DeviceInfo, Hierarchy, Record, Run
     from clmembench.plan.selection import Selection
 
 MIN_COLUMNS, MAX_COLUMNS = 80, 110  # of a drawing on a terminal
@@ -51,7 +51,7 @@ def topology(
     """
     form = options.output_format(json=as_json, csv=as_csv, md=as_md, latex=as_latex)
     given = study.Options(device, budget, timeout, seed, output, overwrite)
-    hierarchy = study.Study(lambda info: _measurement(given, spaces), _has_evidence, NO_EVIDENCE, show)
+    hierarchy = study.Study(lambda info: _measurement(given, spaces), is_chased, NO_EVIDENCE, show)
     study.measure_or_read(hierarchy, context, path, form, given)
 
 
@@ -96,21 +96,28 @@ def _parse_spaces(text: str | None) -> tuple[str, ...]:
     return named
 
 
-def _has_evidence(run: Run) -> bool:
+def is_chased(run: Run) -> bool:
+    """Whether a run has chases, from which a hierarchy is inferred."""
     from clmembench.report.hierarchy import from_runs
 
     return from_runs.has_chases(run)
 
 
+def _infer_hierarchy(run: Run) -> Hierarchy:
+    from clmembench.report.hierarchy import from_runs
+
+    return from_runs.infer_hierarchy(run)
+
+
 def show(run: Run, form: str) -> None:
     """Print the hierarchy of a run in one of the formats json, csv, md, latex and text, which is a drawing."""
     from clmembench.report import finding_tables, render
-    from clmembench.report.hierarchy import from_runs, hierarchy_json, tree
+    from clmembench.report.hierarchy import hierarchy_json, tree
     from clmembench.report.section import table
     from clmembench.specs import claims
 
     sheet = stored.sheet_of(run)
-    found = from_runs.infer_hierarchy(run)
+    found = _infer_hierarchy(run)
     if form == "text":
         info, bold = run.header.device, sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         print(tree.drawn(found, info, claims.said(info, sheet), _columns(), bold), end="\n\n")
