@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from clmembench.gates.point import DRIFT
 from clmembench.host import checks
 from clmembench.model import CHASE, Card, Run
+from clmembench.model.direction import gain
 from clmembench.report import studies
 from clmembench.report.rows import Row, interval, percent
 from clmembench.report.section import Reasons, Section, columns
@@ -97,7 +98,7 @@ def _scaling(name: str, card: Card, mine: Sequence[Row], kind: str) -> Section:
             assert least.value.median
             times = value.median / least.value.median
             cells += [format_in(value.median, value.unit), interval(value)]
-            cells += [format_value(times if value.better == "higher" or dearer else 1 / times)]
+            cells += [format_value(times if dearer else gain(times, value.better))]
         used = f"{value.cpu_over_wall:.2f}" if value.cpu_over_wall is not None else ""
         found.append(tuple(cells + [used] * (kind == "cpu")))
     units = "compute units" if kind == "cpu" else "work-groups"
