@@ -21,8 +21,9 @@ from clmembench.report.markdown_page import render_markdown
 from clmembench.report.page import render_html
 from clmembench.report.parts import parts
 from clmembench.report.rows import point_fields, point_objects, point_table, row_object, rows
+from clmembench.report.run_warnings import warnings
 from clmembench.report.section import table as only
-from clmembench.report.summary import sections, warnings
+from clmembench.report.summary import sections
 from clmembench.specs.sheets import Figure, Match, Published, SpecSheet
 from tests import found_hierarchies as hierarchies
 from tests.builders import BANDWIDTH, CHASE, COST, STREAM, clock, device, header, record, run, series, slope

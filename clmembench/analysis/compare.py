@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from clmembench.analysis import matching, noise, stats
+from clmembench.analysis import distributions, matching, noise, stats
 from clmembench.analysis.derive import Derived
 from clmembench.model import Card, Run, Value
 from clmembench.model.direction import gain, more_is_better, sign
@@ -170,7 +170,7 @@ def _decided(
     within the margin."""
     usable = {i: gain for i, gain in enumerate(gains) if gain is not None and not plain[i].reason}
     chances = {i: gain.chance(margin) for i, gain in usable.items()}
-    level = stats.benjamini_hochberg([min(1.0, 2 * min(pair)) for pair in chances.values()], FALSE_SHARE)
+    level = distributions.benjamini_hochberg([min(1.0, 2 * min(pair)) for pair in chances.values()], FALSE_SHARE)
     changes = list(plain)
     for i, found in usable.items():
         gain = found.ratio()

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from clmembench.analysis import stats
-from clmembench.analysis.derive import MOVED, summarise
+from clmembench.analysis.derive import summarise
+from clmembench.analysis.point_records import MOVED
 from clmembench.model import Metric, Record, Series
 
 STAMPS = 1.05  # event time over host time: more is no rounding
