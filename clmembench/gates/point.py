@@ -112,13 +112,14 @@ def _drift(record: Record, metrics: Sequence[Metric]) -> str:
 
 
 def _cycle(record: Record, metrics: Sequence[Metric]) -> str:
-    """Operations that wait for each other: each takes a core cycle at least, or it did not happen."""
+    """Operations that wait for each other: each takes a core cycle at least, or it did not happen. A slope that may be 0 is
+    undetermined anyway."""
     for metric in metrics:
         if metric.name not in ONE_AT_A_TIME or metric.form != "slope" or not metric.applies(record.params):
             continue
         cycles = summarise([record], metric, in_cycles=True)
         moved = record.core_clock.moved if record.core_clock is not None else 0.0
-        if cycles is not None and (1 + moved) * cycles.high < 1:
+        if cycles is not None and cycles.low > 0 and (1 + moved) * cycles.high < 1:
             return (
                 f"{cycles.median:.3g} cycles each, which is less than one: a {metric.name} cannot have happened, a compiler "
                 "removed some or all of them"
