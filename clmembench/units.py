@@ -9,6 +9,7 @@ from collections.abc import Mapping
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(i?)(b?)\s*", re.IGNORECASE)
 _DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h)?\s*")
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+THOUSAND = 999.5  # what three digits show as 1,000
 _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 
 
@@ -58,7 +59,8 @@ def format_value(value: float | None, digits: int = 3) -> str:
 
 
 def format_in(value: float | None, unit: str, digits: int = 3) -> str:
-    """A value with its unit; ns and us from 10,000 on in a larger one, which people read more easily."""
+    """A value with its unit; ns and us from 1,000 on in a larger one, so that every time has one to three digits before its
+    point."""
     factor, larger = _scaled(value, unit)
     return f"{format_value(value if value is None else value / factor, digits)} {larger}"
 
@@ -94,9 +96,10 @@ def format_params(params: Mapping[str, object]) -> str:
 def _scaled(value: float | None, unit: str) -> tuple[float, str]:
     """The divisor of a value, and the unit after division."""
     ns = {"ns": 1.0, "us": 1e3}.get(unit)
-    if value is None or ns is None or abs(value) < 1e4:
+    if value is None or ns is None or abs(value) < THOUSAND:
         return 1.0, unit
-    return next((factor / ns, larger) for factor, larger in ((1e9, "s"), (1e6, "ms"), (1e3, "us")) if abs(value) * ns >= factor)
+    larger = ((1e9, "s"), (1e6, "ms"), (1e3, "us"))
+    return next((factor / ns, name) for factor, name in larger if abs(value) * ns >= THOUSAND / 1000 * factor)
 
 
 def _plain(value: float, digits: int) -> str:

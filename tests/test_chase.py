@@ -217,6 +217,6 @@ def test_a_probe_becomes_a_record_and_an_answer(device, mode):
     assert found.evidence == ("chase:0",) and found.unit == "cycles"
     if mode == "trace":
         assert found.latencies.shape[1] == 32 and len(found.latencies) >= 6
-        assert chase_latency.quantum(record) >= 1
+        assert any(t.unpack().any() for s in record.series for name, t in s.reads.items() if name in ("ticks", "cost"))
     else:
         assert found.reason or found.low <= found.value <= found.high

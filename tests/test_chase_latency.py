@@ -115,12 +115,6 @@ def test_a_coarse_counter_still_gives_the_mean():
     made = replace(made, series=(replace(made.series[0], reads=coarse),))
     found = chase_latency.answer(made, TRACE)
     assert found.value == pytest.approx(90, rel=0.05)
-    assert chase_latency.quantum(made) == step
-
-
-def test_no_quantum_without_a_trace():
-    with pytest.raises(ValueError, match="without a trace"):
-        chase_latency.quantum(lap(15.0))
 
 
 def ends(near: list[int], far: list[int]) -> Record:

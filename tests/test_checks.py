@@ -12,7 +12,7 @@ from clmembench.cli import app
 from clmembench.host import environment
 from clmembench.host.checks import complaints
 from clmembench.report.rows import rows
-from clmembench.report.summary import warnings
+from clmembench.report.run_warnings import warnings
 from clmembench.runtimes.fake import INFO
 from tests.builders import header, record, run, series
 

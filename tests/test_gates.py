@@ -19,6 +19,7 @@ SHEET = SpecSheet(
     "a sheet", "gpu", Match(("Synthetic GPU",)), {"memory_bandwidth_gb_s": Figure(100.0, "GB/s", "the data sheet")}
 )
 METRICS = (BANDWIDTH, LATENCY)
+BARRIER = replace(LATENCY, name="barrier")
 
 
 def gate_of(one, metrics=METRICS):
@@ -88,6 +89,33 @@ def test_work_that_took_no_time_at_all_was_not_done():
 def test_noise_is_no_curvature():
     near, far = [10_000, 12_000, 9_000, 15_000] * 4, [33_500, 30_000, 40_000, 31_000] * 4
     assert gate_of(record("pchase", {"array_bytes": 4096}, series(near, ops=1000), series(far, ops=3000))) == ""
+
+
+@pytest.mark.parametrize(
+    ("each_ns", "ghz", "gate"),
+    [
+        (0.18, 3.4, "cycle"),  # as PoCL's compiler left 16 barriers of one work-group: 0.6 cycles each
+        (0.18, 6.0, ""),  # 1.1 cycles
+        (5.0, 2.0, ""),
+        (0.0, 3.4, ""),  # cannot be told from 0: undetermined when its value is derived
+        (0.18, None, ""),  # without a clock nothing is known of cycles
+    ],
+)
+def test_a_barrier_that_costs_less_than_a_cycle_did_not_happen(each_ns, ghz, gate):
+    ends = [series([int(5_000 + each_ns * n)] * 8, ops=n) for n in (1_000_000, 3_000_000)]
+    reading = clock(ghz) if ghz is not None else None
+    one = record("barrier", {"work_items": 256}, *ends, core_clock=reading)
+    assert gate_of(one, (BARRIER,)) == gate
+    assert gate_of(one, (LATENCY,)) == ""  # other operations overlap
+    if gate:
+        assert "0.612 cycles" in judged(one, (BARRIER,)).reason and "removed" in judged(one, (BARRIER,)).reason
+
+
+@pytest.mark.parametrize(("moved", "gate"), [(1.0, "cycle"), (1.4, "")])
+def test_a_clock_that_moved_may_have_run_faster_than_a_barrier_looks(moved, gate):
+    ends = [series([5_000 + n // 4] * 8, ops=n) for n in (1_000_000, 3_000_000)]  # 0.25 ns each
+    reading = replace(clock(3.9), after_ns=moved * clock(3.9).after_ns)
+    assert gate_of(record("barrier", {}, *ends, core_clock=reading, role="tune"), (BARRIER,)) == gate
 
 
 @pytest.mark.parametrize(("moved", "gate"), [(1.0, ""), (1.1, ""), (1.3, "drift"), (0.7, "drift")])
@@ -294,5 +322,5 @@ def test_a_line_of_very_many_points_takes_no_time():
 
 
 def test_every_gate_has_a_violation_here():
-    planted = {"stamps", "samples", "together", "grows", "drift", "peak", "cores", "clock", "levels", "sizes", "knee"}
+    planted = {"stamps", "samples", "together", "grows", "cycle", "drift", "peak", "cores", "clock", "levels", "sizes", "knee"}
     assert planted == {*GATES, *SINGLE, *AMONG}

@@ -13,7 +13,7 @@ from clmembench.model import Card, Skip
 from clmembench.plan.sweep import card
 from clmembench.report import studies
 from clmembench.report.figures import local_curves
-from clmembench.report.figures.curves import Shown
+from clmembench.report.figures.device_rows import Shown
 from clmembench.report.rows import rows
 from clmembench.runtimes.fake import INFO, FakeDevice
 from clmembench.specs.sheets import Figure, Match, SpecSheet

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clmembench.analysis import noise, stats
+from clmembench.analysis import distributions, noise
 from clmembench.analysis.compare import FALSE_SHARE, MARGIN, Side, compare, compare_sides
 from clmembench.analysis.derive import Derived
 from clmembench.analysis.noise import Noise, NoiseTable
@@ -154,9 +154,9 @@ def test_a_ratio_needs_values_above_0():
 
 
 def test_discoveries_are_called_together():
-    assert stats.benjamini_hochberg([0.001, 0.008, 0.039, 0.041, 0.6], 0.05) == pytest.approx(0.02)
-    assert stats.benjamini_hochberg([0.5, 0.6], 0.05) == pytest.approx(0.025)
-    assert stats.benjamini_hochberg([], 0.05) == 0.05
+    assert distributions.benjamini_hochberg([0.001, 0.008, 0.039, 0.041, 0.6], 0.05) == pytest.approx(0.02)
+    assert distributions.benjamini_hochberg([0.5, 0.6], 0.05) == pytest.approx(0.025)
+    assert distributions.benjamini_hochberg([], 0.05) == 0.05
 
 
 # ---- what is committed --------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from clmembench.gates.whole import judged_run
 from clmembench.model import Card, Metric
 from clmembench.plan import peers, sweep
 from clmembench.plan.selection import Selection, selected
-from clmembench.report import render, rows, summary
+from clmembench.report import render, rows, run_warnings, summary
 from clmembench.report.sections import peer_table, peer_values
 from clmembench.results import jsonl
 from clmembench.specs.sheets import Figure, Match, SpecSheet
@@ -233,7 +233,7 @@ def test_references_are_no_benchmarks_of_ours_in_a_summary():
     table = rows.rows(mine, SHEET)
     assert [s.header[0] for s in summary.sections(mine, table)] == ["dgemm: dtype"]
     bad = held([replace(r, status="wrong", reason="x", series=()) if r.benchmark == "cublas_gemm" else r for r in made])
-    assert not any("wrong" in warning for warning in summary.warnings(bad, rows.rows(bad, SHEET), SHEET))
+    assert not any("wrong" in warning for warning in run_warnings.warnings(bad, rows.rows(bad, SHEET), SHEET))
 
 
 def test_a_run_without_references_has_no_section():

@@ -11,7 +11,7 @@ import pytest
 from clmembench.analysis.derive import derive
 from clmembench.infer.access.registers import COST, MEMORY, SPILLS, Kept, kept
 from clmembench.model import Card, Metric, Record, Value
-from clmembench.report.figures.curves import Shown
+from clmembench.report.figures.device_rows import Shown
 from clmembench.report.rows import rows
 from clmembench.report.sections.private_arrays import PUBLISHED, registers_sections
 from clmembench.report.study_figures import drawn

@@ -18,7 +18,7 @@ from clmembench.model import Card, Copy, Skip
 from clmembench.plan.selection import Selection
 from clmembench.plan.sweep import explore
 from clmembench.report import studies, study_figures
-from clmembench.report.figures.curves import Shown
+from clmembench.report.figures.device_rows import Shown
 from clmembench.report.rows import rows
 from clmembench.report.sections.throughput_tables import element_bytes
 from clmembench.runtimes import runtime

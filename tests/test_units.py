@@ -132,7 +132,9 @@ def test_values_are_formatted(value, text):
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
     [
-        (9876.0, "ns", "9,876 ns"), (12_340.0, "ns", "12.3 us"), (1.5e6, "ns", "1.50 ms"), (-2e9, "ns", "-2.00 s"),
+        (9876.0, "ns", "9.88 us"), (4786.0, "us", "4.79 ms"),
+        (999.4, "us", "999 us"), (999.6, "us", "1.000 ms"), (12_340.0, "ns", "12.3 us"),
+        (1.5e6, "ns", "1.50 ms"), (-2e9, "ns", "-2.00 s"),
         (12_340.0, "GB/s", "12,340 GB/s"), (0.0, "ns", "0 ns"), (None, "ns", f"{DASH} ns"),
     ],
 )  # fmt: skip

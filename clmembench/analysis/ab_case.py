@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from clmembench.analysis.ab_decision import Decision, decide
 from clmembench.analysis.derive import Derived, derive_point
 from clmembench.model import Benchmark, Card, Metric, Place, Record, Value
+from clmembench.model.direction import sign
 
 WORK = 0.01  # of what a pass moves or computes, that two shapes of one point may differ by, since they round sizes
 # Gates that speak of a disturbed host, which both sides meet with the same chance: what it does to a ratio is in its interval.
@@ -40,8 +41,8 @@ class Case:
 
     def logs(self, metric: str) -> list[float]:
         """Of each round the logarithm of how many times as good B is."""
-        sign = 1 if self.metrics[metric].better == "higher" else -1
-        return [sign * (math.log(b) - math.log(a)) for a, b in self.pairs.get(metric, [])]
+        turn = sign(self.metrics[metric].better)
+        return [turn * (math.log(b) - math.log(a)) for a, b in self.pairs.get(metric, [])]
 
     def look(self, margin: float, tail: float) -> None:
         """Decide what is undecided from the rounds so far."""

@@ -19,6 +19,7 @@ import numpy as np
 
 from clmembench.analysis import stats
 from clmembench.model import Value
+from clmembench.model.direction import more_is_better
 
 Verdict = Literal["faster", "slower", "same", "undecided"]
 
@@ -74,7 +75,7 @@ class Outcome:
     def ratio(self) -> stats.Ratio | None:
         """B's value over A's, as they are: of a time a larger one is slower."""
         gain = self.decision.gain
-        if gain is None or self.better == "higher":
+        if gain is None or more_is_better(self.better):
             return gain
         return stats.Ratio(1 / gain.value, 1 / gain.high, 1 / gain.low)
 

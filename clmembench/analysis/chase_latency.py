@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
@@ -41,15 +40,6 @@ def answer(record: Record, probe: Probe) -> Answer:
         return _trace(record, nothing)
     summary = derive.summarise([record], LATENCY)
     return replace(nothing, reason="no samples were kept") if summary is None else _answered(nothing, clock, summary)
-
-
-def quantum(record: Record) -> int:
-    """The step of the counter in ticks: the greatest common divisor of all that a trace read. Raises ValueError where there is
-    no trace."""
-    reads = [trace for series in record.series for name, trace in series.reads.items() if name in ("ticks", "cost")]
-    if not reads:
-        raise ValueError("a record without a trace")
-    return math.gcd(*(int(value) for trace in reads for value in np.unique(trace.unpack())))
 
 
 def _trace(record: Record, nothing: Answer) -> Answer:

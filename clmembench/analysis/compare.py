@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from clmembench.analysis import matching, noise, stats
+from clmembench.analysis import distributions, matching, noise, stats
 from clmembench.analysis.derive import Derived
 from clmembench.model import Card, Run, Value
+from clmembench.model.direction import gain, more_is_better, sign
 
 Verdict = Literal["faster", "slower", "same", "undecided"]
 
@@ -115,7 +116,7 @@ def compare_sides(first: Side, second: Side, cards: Mapping[str, Card], margin: 
     pairs = [(a, b) for a, b in pairs if a.status != "skipped" or b.status != "skipped"]  # what neither can run is no value
     plain = [_plain(a, b, cards[b.benchmark]) for a, b in pairs]
     gains = [_gain(a, b, (first, second), factors, table) for a, b in pairs]
-    changes = _decided(plain, gains, [a.better == "higher" for a, _ in pairs], margin)
+    changes = _decided(plain, gains, [more_is_better(a.better) for a, _ in pairs], margin)
     only = [tuple(dict.fromkeys(_label(v) for k, v in of[i].items() if k not in of[1 - i])) for i in (0, 1)]
     return Comparison(tuple(changes), only[0], only[1], _means(changes))
 
@@ -126,8 +127,7 @@ def _plain(a: Derived, b: Derived, card: Card) -> Change:
     values = [v.median if v.status == "ok" else None for v in (a, b)]
     medians = [v.median or 0.0 for v in (a, b)]
     estimate = medians[1] / medians[0] if min(medians) > 0 else None
-    if estimate is not None and a.better != "higher":
-        estimate = 1 / estimate
+    estimate = gain(estimate, a.better) if estimate is not None else None
     headline = applying[:1] == [b.metric]
     plain = Change(
         a.benchmark, card.suite, a.params, a.metric, a.unit, headline, "undecided", values[0], values[1], estimate=estimate
@@ -154,7 +154,7 @@ def _gain(
     found = noise.log_ratio(a.medians, b.medians, typical, table, two_of_a_model, factors)
     # other programs on its CPU only slow a run down: undisturbed it may have been faster
     slack = [_contention(v.others) if side.on_cpu else 0.0 for v, side in zip((a, b), sides, strict=True)]
-    return replace(found, log=found.log if a.better == "higher" else -found.log, low_slack=slack[0], high_slack=slack[1])
+    return replace(found, log=sign(a.better) * found.log, low_slack=slack[0], high_slack=slack[1])
 
 
 def _contention(others: float) -> float:
@@ -170,7 +170,7 @@ def _decided(
     within the margin."""
     usable = {i: gain for i, gain in enumerate(gains) if gain is not None and not plain[i].reason}
     chances = {i: gain.chance(margin) for i, gain in usable.items()}
-    level = stats.benjamini_hochberg([min(1.0, 2 * min(pair)) for pair in chances.values()], FALSE_SHARE)
+    level = distributions.benjamini_hochberg([min(1.0, 2 * min(pair)) for pair in chances.values()], FALSE_SHARE)
     changes = list(plain)
     for i, found in usable.items():
         gain = found.ratio()

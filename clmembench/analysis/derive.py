@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import math
-import statistics
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from clmembench.analysis import stats
-from clmembench.model import Card, Metric, Place, Record, Run, Series, Value
-
-# From best to worst: a group of processes shows its best status, and the first reason with it; but wrong where one is wrong.
-_ORDER = ("ok", "suspect", "timeout", "failed", "skipped")
-
-
-MOVED = 0.03  # of the core's clock, beside what was measured: less is a reading's own noise
-SEVERAL = 3  # processes whose differences speak for what changes between them
+from clmembench.analysis import point_records, stats
+from clmembench.analysis.metric_forms import amount_of, hidden_shares, inverse_slope, slope_ends
+from clmembench.model import Card, Metric, Place, Record, Run, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,33 +71,21 @@ class Derived:
 def values_of(record: Record, metric: Metric) -> list[float]:
     """One value a sample, in the metric's unit; empty where the record's Works have none of the metric's amount."""
     if metric.form in ("slope", "slope_rate"):
-        ends = _ends(record, metric, 1.0)
+        ends = slope_ends(record, metric, 1.0)
         differences = [b - a for a, b in zip(*ends, strict=False)] if ends else []
         return differences if metric.form == "slope" else [metric.scale / d for d in differences if d > 0]
     if metric.form == "overlap":
-        return _hidden(record, metric)
+        return hidden_shares(record, metric)
     if len(record.series) != 1:
         return []
     series = record.series[0]
-    amount = _amount(record, series, metric) * series.passes
+    amount = amount_of(record, series, metric) * series.passes
     if amount <= 0:
         return []
     times = series.times_ns() if metric.part is None else series.part_ns(metric.part)
     if metric.form == "rate":
         return [metric.scale * amount / t for t in times if t > 0]
     return [metric.scale * t / amount for t in times]
-
-
-def _hidden(record: Record, metric: Metric) -> list[float]:
-    """Of each sample the time that two Works saved by running at once, over that of the shorter one alone."""
-    if len(record.series) != 3:
-        return []
-    alone = [[t / s.passes for t in s.times_ns()] for s in record.series]
-    return [
-        metric.scale * (one + other - both) / min(one, other)
-        for one, other, both in zip(*alone, strict=False)
-        if min(one, other) > 0
-    ]
 
 
 def summarise(records: Sequence[Record], metric: Metric, in_cycles: bool = False) -> stats.Summary | None:
@@ -117,39 +98,15 @@ def summarise(records: Sequence[Record], metric: Metric, in_cycles: bool = False
         records = [r for r in records if r.core_clock is not None and r.core_clock.ghz]
     factors = [r.core_clock.ghz or 1.0 if in_cycles and r.core_clock is not None else 1.0 for r in records]
     if metric.form in ("slope", "slope_rate"):
-        ends = [_ends(r, metric, f) for r, f in zip(records, factors, strict=True)]
+        ends = [slope_ends(r, metric, f) for r, f in zip(records, factors, strict=True)]
         usable = [pair for pair in ends if pair is not None]
         slope = stats.pool_differences(usable) if usable else None
         if slope is None or metric.form == "slope":
             return slope
         rates = [v for r in records for v in values_of(r, metric)]
-        return replace(_inverted(slope, metric.scale), least=min(rates, default=math.nan))
+        return replace(inverse_slope(slope, metric.scale), least=min(rates, default=math.nan))
     values = [[f * v for v in values_of(r, metric)] for r, f in zip(records, factors, strict=True)]
     return stats.pool(values) if any(values) else None
-
-
-def _ends(record: Record, metric: Metric, factor: float) -> tuple[list[float], list[float]] | None:
-    """The samples of a slope's two ends, scaled so that their difference is the metric's value, or for a slope_rate the time of
-    one of its amount; None where there are not two of different amounts, or no samples."""
-    if len(record.series) != 2:
-        return None
-    near, far = sorted(record.series, key=lambda s: _amount(record, s, metric))
-    extra = _amount(record, far, metric) - _amount(record, near, metric)
-    if extra <= 0 or not near.times_ns() or not far.times_ns():
-        return None
-    scale = factor * (metric.scale if metric.form == "slope" else 1.0) / extra
-    return [scale * t / near.passes for t in near.times_ns()], [scale * t / far.passes for t in far.times_ns()]
-
-
-def _inverted(slope: stats.Summary, scale: float) -> stats.Summary:
-    """Rates of a slope's times. A slope that may be 0 has no largest rate, and one that is not above 0 has none at all."""
-
-    def rate(time: float) -> float:
-        return scale / time if time > 0 else math.inf
-
-    low, high = rate(slope.high), rate(slope.low)
-    # the least rate is that of the largest time, which a summary does not have
-    return stats.Summary(rate(slope.median), low, high, rate(slope.q3), rate(slope.q1), math.nan, slope.n, slope.processes)
 
 
 def derive(run: Run) -> list[Derived]:
@@ -181,7 +138,7 @@ def id_of(record: Record) -> str:
 def derive_point(records: Sequence[Record], card: Card) -> list[Derived]:
     """The metrics of one point from its records, one a process. Metrics its Works do not speak of are absent."""
     wrong = [r for r in records if r.status == "wrong"]  # a device that is right most of the time is not right
-    best = wrong[0] if wrong else _usual(records)
+    best = wrong[0] if wrong else point_records.usual_record(records)
     metrics = [metric for metric in card.metrics if metric.applies(best.params)]
     if not metrics:
         measured = best.status in ("ok", "suspect")
@@ -196,21 +153,11 @@ def derive_point(records: Sequence[Record], card: Card) -> list[Derived]:
     return found or [_valueless(best, metrics[0], card, "failed", "no samples were kept")]
 
 
-def _usual(records: Sequence[Record]) -> Record:
-    """A record that speaks for all: a good one where at least half of those that were measured are, since one survivor among
-    failures is no evidence; else one of the commonest status."""
-    tried = [r for r in records if r.status != "skipped"] or records
-    counts = Counter(r.status for r in tried)
-    if 2 * counts["ok"] >= len(tried):
-        return next(r for r in tried if r.status == "ok")
-    return min((r for r in tried if r.status != "ok"), key=lambda r: (-counts[r.status], _ORDER.index(r.status)))
-
-
 def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, summary: stats.Summary) -> Derived:
     """One metric of records that have values; `lost` others of this point have none."""
     first = records[0]
     common: dict[str, Any] = {
-        "cpu_over_wall": _cpu_over_wall(records),
+        "cpu_over_wall": point_records.cpu_over_wall(records),
         "evidence": tuple(map(id_of, records)),
         "stopped": first.stopped,
         "checked": all(r.checked for r in records),
@@ -219,12 +166,12 @@ def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, su
         "processes": summary.processes,
         "nbytes": first.series[0].nbytes,
         "flops": first.series[0].flops,
-        "work": _amount(first, first.series[0], metric),
+        "work": amount_of(first, first.series[0], metric),
         "clock": first.series[0].clock,
-        "others": _median([r.cpu_others for r in records if r.cpu_others is not None]),
+        "others": point_records.median_or_zero([r.cpu_others for r in records if r.cpu_others is not None]),
         "busy": first.series[0].busy,
         "together": first.series[0].together,
-        "pass_ns": _pass_ns(records) if len(first.series) == 1 else 0.0,
+        "pass_ns": point_records.pass_ns(records) if len(first.series) == 1 else 0.0,
     }
     steep = summarise(records, replace(metric, form="slope")) if metric.form == "slope_rate" else summary
     if metric.form in ("slope", "slope_rate") and steep is not None and steep.low <= 0:
@@ -236,7 +183,7 @@ def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, su
     alone = [summarise([r], metric) for r in records] if len(records) > 1 else [summary]
     each = {r.process: one.median for r, one in zip(records, alone, strict=True) if one and math.isfinite(one.median)}
     finite = math.isfinite(summary.low)
-    moved = _moved(records)
+    moved = point_records.clock_drift(records)
     cycles = summarise(records, metric, in_cycles=True) if metric.cycles else None
     finite_cycles = cycles is not None and math.isfinite(cycles.low)
     clock = first.core_clock
@@ -257,43 +204,15 @@ def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, su
         medians=tuple(each.values()),
         measured_in=tuple(each),
         outliers=sum(len(stats.outliers(values_of(r, metric))) for r in records),
-        ghz=_median(clocks) if clocks else None,
+        ghz=point_records.median_or_zero(clocks) if clocks else None,
         clock_origin=clock.origin if clock is not None else "",
         **common,
     )
 
 
-def _moved(records: Sequence[Record]) -> float:
-    """Half of what the core's clock moved by, which samples of one process do not show; several show it by themselves."""
-    moved = [r.core_clock.moved for r in records if r.core_clock is not None]
-    return max(moved) / 2 if moved and len(records) < SEVERAL and max(moved) > MOVED else 0.0
-
-
 def _possible(value: float) -> float | None:
     """A quartile or extreme of differences may be none of a time, or of a rate: below 0, or without bound."""
     return value if math.isfinite(value) and value >= 0 else None
-
-
-def _cpu_over_wall(records: Iterable[Record]) -> float | None:
-    """CPU time over the time that kernels took by the series' own clock: how many cores a process really used, the median of
-    the records. Of a slope that of its extra amount, so that what both ends share, such as waking threads, is not in it."""
-    ratios = []
-    for record in records:
-        ends = sorted((_median(s.times_ns()), _median(s.cpu_ns)) for s in record.series)
-        wall, cpu = ends[-1] if ends else (0.0, 0.0)
-        if len(ends) == 2:
-            wall, cpu = wall - ends[0][0], cpu - ends[0][1]
-        if wall > 0:
-            ratios.append(cpu / wall)
-    return _median(ratios) if ratios else None
-
-
-def _pass_ns(records: Sequence[Record]) -> float:
-    return _median([_median(s.times_ns()) / s.passes for record in records for s in record.series])
-
-
-def _median(numbers: Sequence[float]) -> float:
-    return statistics.median(numbers) if numbers else 0.0
 
 
 def _identity(record: Record, metric: Metric, card: Card) -> dict[str, Any]:
@@ -326,9 +245,3 @@ def _placed(place: Place) -> dict[str, Value]:
     """A Place as parameters, so that points which differ in it alone are told apart like any others."""
     units: dict[str, Value] = {} if place.compute_units is None else {"compute_units": place.compute_units}
     return units | ({"placement": place.placement} if place.placement else {})
-
-
-def _amount(record: Record, series: Series, metric: Metric) -> int:
-    """What one pass does of the metric's amount; 0 where a parameter that it is multiplied by is no number."""
-    times = record.params.get(metric.times, 0) if metric.times else 1
-    return int(getattr(series, metric.amount)) * (times if isinstance(times, int) else 0)

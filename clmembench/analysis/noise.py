@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from clmembench.analysis import stats
+from clmembench.analysis import distributions, stats
 from clmembench.analysis.derive import Derived
 from clmembench.model import DeviceInfo, Fact
 from clmembench.resources import noise_text
@@ -82,7 +82,7 @@ class LogRatio:
 
     def ratio(self) -> stats.Ratio:
         """With its 95% interval, Student's on the logarithm."""
-        reach = stats.student(self.freedom, LEVEL) * self.error
+        reach = distributions.student(self.freedom, LEVEL) * self.error
         ends = (self.log, self.log - reach - self.low_slack, self.log + reach + self.high_slack)
         return stats.Ratio(*(math.exp(min(MAX_LOG, max(-MAX_LOG, end))) for end in ends))
 
@@ -90,11 +90,11 @@ class LogRatio:
         """How probable so low, and so high, a ratio is where the true one lies within the margin round 1 (one-sided)."""
         edge = math.log1p(margin)
         below, above = -self.log - edge - self.high_slack, self.log - edge - self.low_slack
-        return tuple(stats.student_tail(end / self.error, self.freedom) for end in (below, above))  # type: ignore[return-value]
+        return tuple(distributions.student_tail(end / self.error, self.freedom) for end in (below, above))  # type: ignore[return-value]
 
     def smallest_change(self, margin: float, level: float) -> float:
         """The factor by which a value must have fallen for that to be called at the one-sided `level` in POWER of cases."""
-        called, seen = (stats.student(self.freedom, 1 - 2 * tail) for tail in (level, 1 - POWER))
+        called, seen = (distributions.student(self.freedom, 1 - 2 * tail) for tail in (level, 1 - POWER))
         change = math.log1p(margin) + (called + seen) * self.error + self.high_slack
         return math.exp(min(MAX_LOG, change))
 
@@ -131,7 +131,7 @@ def host_factor(table: NoiseTable, kind: str, values: Sequence[Derived]) -> floa
             noise, variance = table.of(kind, value), _variance(value.medians)
             freedom = len(value.medians) - 1
             # the mean logarithm of a variance with few degrees of freedom is below the logarithm of its mean
-            expected = stats.mean_log_chi2(freedom) - stats.mean_log_chi2(noise.process_freedom)
+            expected = distributions.mean_log_chi2(freedom) - distributions.mean_log_chi2(noise.process_freedom)
             found.append(math.log(max(variance, 1e-12)) - 2 * math.log(noise.process_sd) - expected)
     if len(found) < MIN_POINTS:
         return None

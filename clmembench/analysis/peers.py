@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from clmembench.analysis import stats
 from clmembench.analysis.derive import Derived
 from clmembench.model import Card, Place
+from clmembench.model.direction import more_is_better
 
 OTHERS = 0.2  # of a CPU, used by other processes: a ratio is then partly of what they did
 
@@ -68,7 +69,7 @@ def _beside(ours: Derived, peer: Derived, spreads: Spreads) -> Beside:
     both = sorted(set(mine) & set(other))
     if not both:
         return Beside(ours, peer, None, "no process measured both")
-    pairs = [(other[p], mine[p]) if ours.better == "higher" else (mine[p], other[p]) for p in both]
+    pairs = [(other[p], mine[p]) if more_is_better(ours.better) else (mine[p], other[p]) for p in both]
     ratio = stats.paired_ratio([a for a, _ in pairs], [b for _, b in pairs], spreads.of((ours, peer)))
     busy = max(ours.others, peer.others)
     return Beside(ours, peer, ratio, busy=busy if busy > OTHERS else 0.0)
@@ -76,7 +77,7 @@ def _beside(ours: Derived, peer: Derived, spreads: Spreads) -> Beside:
 
 def by_best(pairs: Sequence[Beside]) -> list[Beside]:
     """The pairs of one value of ours, the best peer first and those without a ratio last."""
-    higher = bool(pairs) and pairs[0].ours.better == "higher"
+    higher = bool(pairs) and more_is_better(pairs[0].ours.better)
     good = [pair for pair in pairs if pair.ratio is not None]
     good.sort(key=lambda pair: pair.peer.median or 0.0, reverse=higher)
     return good + [pair for pair in pairs if pair.ratio is None]

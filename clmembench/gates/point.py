@@ -1,4 +1,4 @@
-"""Gates on one record, from its samples alone: stamps, samples, passes waited for together, growth with work, drift."""
+"""Gates on one record, from its samples alone: stamps, samples, passes waited for together, growth with work, cycles, drift."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from clmembench.analysis import stats
-from clmembench.analysis.derive import MOVED
+from clmembench.analysis.derive import summarise
+from clmembench.analysis.point_records import MOVED
 from clmembench.model import Cause, Metric, Record, Series
 
 STAMPS = 1.05  # event time over host time: more is no rounding
@@ -18,6 +19,7 @@ DRIFT = MOVED  # of the core's clock, that voids what was sampled
 UNSTEADY = 0.20  # one that no wider interval makes good
 FALLS = 0.05  # of the time, that more work may take less: work that a compiler removed takes the same at both ends
 CURVED = 0.10  # how much more than in proportion time may grow with work
+ONE_AT_A_TIME = frozenset({"barrier"})  # metrics of operations that no core overlaps; of others several may end in one cycle
 
 
 def judged(record: Record, metrics: Sequence[Metric]) -> Record:
@@ -109,6 +111,22 @@ def _drift(record: Record, metrics: Sequence[Metric]) -> str:
     return f"the core clock moved by {moved:.0%} while it was measured: fix the clock or quieten the host, and measure it again"
 
 
+def _cycle(record: Record, metrics: Sequence[Metric]) -> str:
+    """Operations that wait for each other: each takes a core cycle at least, or it did not happen. A slope that may be 0 is
+    undetermined anyway."""
+    for metric in metrics:
+        if metric.name not in ONE_AT_A_TIME or metric.form != "slope" or not metric.applies(record.params):
+            continue
+        cycles = summarise([record], metric, in_cycles=True)
+        moved = record.core_clock.moved if record.core_clock is not None else 0.0
+        if cycles is not None and cycles.low > 0 and (1 + moved) * cycles.high < 1:
+            return (
+                f"{cycles.median:.3g} cycles each, which is less than one: a {metric.name} cannot have happened, a compiler "
+                "removed some or all of them"
+            )
+    return ""
+
+
 def _amount(series: Series) -> int:
     return max(series.ops, series.nbytes, series.flops)
 
@@ -118,5 +136,6 @@ GATES: Mapping[str, Callable[[Record, Sequence[Metric]], str]] = {
     "samples": _samples,
     "together": _together,
     "grows": _grows,
+    "cycle": _cycle,
     "drift": _drift,
 }

@@ -10,6 +10,7 @@ from itertools import pairwise
 from clmembench.analysis import derive
 from clmembench.analysis.derive import Derived
 from clmembench.gates import point
+from clmembench.gates.lines import Key, at_size, by_size, interval, inversions, relative_half_width, size_on, with_value
 from clmembench.infer import plateaus
 from clmembench.model import Cause, DeviceInfo, Record, Run
 from clmembench.specs import sheets
@@ -19,7 +20,6 @@ MEMORY_PEAK = "memory_bandwidth_gb_s"
 USED = (0.75, 1.15)  # of the compute units asked for: what work that is not quite even and a launch's idle ends explain
 IMPOSSIBLE = 1.02  # of a theoretical peak: beyond what rounding of the sheet's figures explains
 CLOCK = (0.1, 2.0)  # of the clock that the driver claims; boost goes beyond, and claims are often of the base clock
-MOST_POINTS = 300  # of a line
 FASTER = 1.25  # by how much a smaller working set may be slower than a larger one
 SHORTER = 0.7  # of the time of work half as much or less
 KNEE = 1.5  # a fall of bandwidth between two footprints, with which latency rises
@@ -27,7 +27,6 @@ FLAT = 1.15  # the least such rise
 
 READS = "cache_read"
 
-Key = tuple[object, ...]
 Found = Iterator[tuple[Derived, str]]
 
 
@@ -105,7 +104,7 @@ def _cached(value: Derived, device: DeviceInfo, sheet: SpecSheet | None) -> bool
 def _peak(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found:
     """No rate exceeds its theoretical peak. However slow one is, that contradicts nothing: one long row can hold up a whole
     product. A clock that makes all look slow counts more time than the host saw pass, which the gate on stamps says."""
-    for value in _good(values):
+    for value in with_value(values):
         peak = peak_of(value, run, sheet)
         if peak is None or value.median is None:
             continue
@@ -115,7 +114,7 @@ def _peak(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found
 
 def _cores(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found:
     """CPU time over the kernels' time: on a CPU it says on how many compute units a point ran."""
-    for value in _good(values) if run.header.device.kind == "cpu" else ():
+    for value in with_value(values) if run.header.device.kind == "cpu" else ():
         units, used = value.place.compute_units, value.cpu_over_wall
         if used is None:
             continue
@@ -133,7 +132,7 @@ def _cores(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Foun
 def _clock(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found:
     """ns against cycles: the core clock that the chain of dependent operations gives lies near what the driver claims."""
     claimed = run.header.device.max_clock_mhz / 1000
-    for value in _good(values) if claimed > 0 else ():
+    for value in with_value(values) if claimed > 0 else ():
         if value.ghz is not None and not CLOCK[0] * claimed <= value.ghz <= CLOCK[1] * claimed:
             yield (
                 value,
@@ -147,11 +146,11 @@ def _clock(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Foun
 
 def _levels(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found:
     """Latency over the working set: what fits where a larger set does is as fast as that."""
-    for name, curve in _by_size(values, lambda v: run.header.benchmarks[v.benchmark].growing):
-        for index, other in _inversions([_interval(v) for v in curve], FASTER):
+    for name, curve in by_size(values, lambda v: run.header.benchmarks[v.benchmark].growing):
+        for index, other in inversions([interval(v) for v in curve], FASTER):
             here, there = curve[index], curve[other]
             times = (here.median or 0.0) / (there.median or 1.0)
-            against = f"a larger set, {_at_size(there, name)}" if other > index else f"a smaller set, {_at_size(there, name)}"
+            against = f"a larger set, {at_size(there, name)}" if other > index else f"a smaller set, {at_size(there, name)}"
             yield here, f"{times:.2g} times the latency of {against}, which cannot be: what disturbed it may be gone next time"
 
 
@@ -165,12 +164,12 @@ def _sizes(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Foun
         grows = form in ("rate", "cost") and not card.growing and card.suite != "link" and value.pass_ns > 0
         return card.x if grows else ""
 
-    for name, line in _by_size(values, axis):
-        times = [(v.pass_ns / (1 + _spread(v)), v.pass_ns * (1 + _spread(v))) for v in line]
-        for index, other in _inversions(times, 1 / SHORTER, [v.work for v in line]):
+    for name, line in by_size(values, axis):
+        times = [(v.pass_ns / (1 + relative_half_width(v)), v.pass_ns * (1 + relative_half_width(v))) for v in line]
+        for index, other in inversions(times, 1 / SHORTER, [v.work for v in line]):
             here, there = line[index], line[other]
             way = "longer than more work" if other > index else "shorter than less work"
-            took = f"{here.pass_ns / 1e3:.3g} us, far {way} took, {there.pass_ns / 1e3:.3g} us {_at_size(there, name)}"
+            took = f"{here.pass_ns / 1e3:.3g} us, far {way} took, {there.pass_ns / 1e3:.3g} us {at_size(there, name)}"
             yield here, f"a pass took {took}"
 
 
@@ -183,19 +182,19 @@ def _knee(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found
     units = max(1, run.header.device.compute_units)  # a file may say anything
     cards = run.header.benchmarks
     rates = [v for v in values if v.unit == "GB/s" and v.place.compute_units is None and cards[v.benchmark].suite != "link"]
-    for name, line in _by_size(rates, _footprint_axis):
+    for name, line in by_size(rates, _footprint_axis):
         for small, large in pairwise(line):
             # a compute unit's share of the small footprint is what its own caches may hold
-            share, whole = _size(small, name), units * _size(large, name)
+            share, whole = size_on(small, name), units * size_on(large, name)
             if name == "array_bytes":
                 share, whole = small.nbytes // units, large.nbytes
             near = [s.ns for s in curve if s.array_bytes <= share] or [curve[0].ns]
             far = [s.ns for s in curve if s.array_bytes >= whole] or ([curve[-1].ns] if settled else [])
-            low, high = _interval(small), _interval(large)
+            low, high = interval(small), interval(large)
             if far and low[0] > KNEE * high[1] and far[0] < FLAT * near[-1]:
                 yield (
                     small,
-                    f"{small.median:.4g} GB/s, and {large.median:.4g} {_at_size(large, name)}: "
+                    f"{small.median:.4g} GB/s, and {large.median:.4g} {at_size(large, name)}: "
                     "latency says that both lie in the same level",
                 )
 
@@ -230,64 +229,3 @@ AMONG: Mapping[str, Callable[[Sequence[Derived], Run, SpecSheet | None], Found]]
     "sizes": _sizes,
     "knee": _knee,
 }
-
-
-def _inversions(intervals: Sequence[tuple[float, float]], factor: float, amounts: Sequence[int] = ()) -> list[tuple[int, int]]:
-    """Indices of what does not fit an order of values that never fall, each with one that it contradicts.
-
-    Two contradict each other where the earlier one's interval lies over `factor` times the later one's and, given `amounts`,
-    the later one's amount is at least twice the earlier one's. What contradicts most others is taken out until nothing does, so
-    that one that is far too fast does not condemn all that are right. Lines of more than MOST_POINTS, which no run has, are
-    passed over: what follows is cubic in them.
-    """
-    if len(intervals) > MOST_POINTS:
-        return []
-    pairs = [
-        (i, j)
-        for i in range(len(intervals))
-        for j in range(i + 1, len(intervals))
-        if intervals[i][0] > factor * intervals[j][1] and (not amounts or amounts[j] >= 2 * amounts[i])
-    ]
-    found = []
-    while pairs:
-        counts: dict[int, int] = defaultdict(int)
-        for i, j in pairs:
-            counts[i] += 1
-            counts[j] += 1
-        worst = max(counts, key=lambda index: (counts[index], -index))  # of two, the smaller set: disturbances only add
-        found.append((worst, next(i + j - worst for i, j in pairs if worst in (i, j))))
-        pairs = [pair for pair in pairs if worst not in pair]
-    return found
-
-
-def _by_size(values: Sequence[Derived], axis: Callable[[Derived], str]) -> list[tuple[str, list[Derived]]]:
-    """The axis and the values of each line of good values that differ only in the number on it, by rising number."""
-    lines: dict[Key, list[Derived]] = defaultdict(list)
-    for value in _good(values):
-        name = axis(value)
-        if name and isinstance(value.params.get(name), int) and value.ci_low is not None and value.ci_high is not None:
-            others = tuple(sorted((k, str(v)) for k, v in value.params.items() if k != name))
-            lines[(value.benchmark, value.metric, name, others)].append(value)
-    return [(str(key[2]), sorted(line, key=lambda v: _size(v, str(key[2])))) for key, line in lines.items() if len(line) > 1]
-
-
-def _good(values: Sequence[Derived]) -> list[Derived]:
-    return [v for v in values if v.status == "ok" and v.median is not None]
-
-
-def _interval(value: Derived) -> tuple[float, float]:
-    return value.ci_low or 0.0, value.ci_high or 0.0
-
-
-def _spread(value: Derived) -> float:
-    """Half the interval's width over the median."""
-    low, high = _interval(value)
-    return (high - low) / 2 / value.median if value.median else 0.0
-
-
-def _size(value: Derived, name: str) -> int:
-    return int(value.params[name])
-
-
-def _at_size(value: Derived, name: str) -> str:
-    return f"at {name} {_size(value, name)}"

@@ -9,6 +9,7 @@ from dataclasses import replace
 from clmembench.analysis import derive
 from clmembench.benchmarks import discovered
 from clmembench.model import PORTABLE, Benchmark, DeviceInfo, Place, Plan, Point, Record, Value
+from clmembench.model.direction import score
 from clmembench.plan.selection import Selection, selected, takes
 
 LEADS = 0.85  # of the best: what is below is not the best in another process either
@@ -95,7 +96,7 @@ def _score(record: Record, benchmark: Benchmark) -> float:
     metric = next((m for m in benchmark.metrics if m.applies(record.params)), None)
     values = derive.values_of(record, metric) if record.status == "ok" and metric is not None else []
     median = statistics.median(values) if values else 0.0
-    return median if median <= 0 or metric is None or metric.better == "higher" else 1 / median
+    return median if median <= 0 or metric is None else score(median, metric.better)
 
 
 def _peers(point: Point, others: Sequence[Benchmark], info: DeviceInfo) -> list[Point]:

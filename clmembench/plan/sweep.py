@@ -8,6 +8,7 @@ from dataclasses import replace
 from clmembench.analysis import derive
 from clmembench.infer import plateaus
 from clmembench.model import Axis, Benchmark, Card, DeviceInfo, Place, Plan, Point, Record, Value
+from clmembench.model.direction import score
 from clmembench.plan.configurations import bases, chosen_axes, shapes, stored
 from clmembench.plan.selection import PLACE, Selection, placeable
 from clmembench.results import tuned as tuning
@@ -145,7 +146,7 @@ def _score(benchmark: Benchmark, records: Sequence[Record]) -> float:
     if not values:
         return 0.0
     median = sorted(values)[len(values) // 2]
-    return median if metric.better == "higher" else (1 / median if median > 0 else 0.0)
+    return score(median, metric.better)
 
 
 def _point(benchmark: Benchmark, info: DeviceInfo, selection: Selection, params: Mapping[str, Value], place: Place) -> Point:

@@ -9,14 +9,15 @@ from clmembench import __version__
 from clmembench.gates.whole import MEMORY_PEAK
 from clmembench.model import CHASE, Card, Run
 from clmembench.report import fleet, render, study_figures
-from clmembench.report.figures import curves, roofline_page
+from clmembench.report.figures import device_rows, roofline_page
 from clmembench.report.hierarchy import section
 from clmembench.report.hierarchy.section import Dissected
 from clmembench.report.parts import Part, parts
 from clmembench.report.published import FP32_PEAK, FP64_PEAK, PublishedDevice, peak_text, published
 from clmembench.report.rows import Row, interval, labels, percent
+from clmembench.report.run_warnings import warnings
 from clmembench.report.sections import advice_table, peer_values
-from clmembench.report.summary import sections, warnings
+from clmembench.report.summary import sections
 from clmembench.sanitize import printable
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_bytes, format_in
@@ -83,7 +84,7 @@ def _benchmark(
     from markupsafe import Markup
 
     shown = [
-        curves.Shown(
+        device_rows.Shown(
             p.label,
             tuple(r for r in p.rows if r.value.benchmark == name),
             p.run.header.device.kind,
@@ -115,7 +116,7 @@ def _benchmark(
     }
 
 
-def _compared(shown: Sequence[curves.Shown]) -> list[dict[str, Any]]:
+def _compared(shown: Sequence[device_rows.Shown]) -> list[dict[str, Any]]:
     """One line for each point and metric, one cell a device."""
     keys: dict[tuple[str, str], None] = {}
     cells: dict[tuple[str, str, int], dict[str, Any]] = {}

@@ -112,6 +112,15 @@ def labels(table: Sequence[Row]) -> list[str]:
     return full
 
 
+def by_point(rows: Sequence[Row]) -> list[list[Row]]:
+    """Rows of one point together, its headline metric first."""
+    points: dict[str, list[Row]] = {}
+    for row in rows:
+        value = row.value
+        points.setdefault(repr((value.benchmark, value.params, value.tuning, value.place)), []).append(row)
+    return list(points.values())
+
+
 def point_objects(table: Sequence[Row], roofline: Mapping[int, Mapping[str, Any]] | None = None) -> list[dict[str, Any]]:
     """One object for each row, for JSON, `evidence` the ids of its records; `roofline` has, by the row's number, its place
     under the run's roofs, where it has some."""

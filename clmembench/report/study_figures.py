@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from clmembench.model import Card
-from clmembench.report.figures.curves import Shown, figure
+from clmembench.report.figures.curves import figure
+from clmembench.report.figures.device_rows import Shown
 from clmembench.report.figures.left_out import comparable, reasons, without_value
 from clmembench.report.studies import NO_FIGURE, STUDIES, Study, load
 

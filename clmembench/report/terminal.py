@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from clmembench.model import Header, Run
 from clmembench.report.rows import Row
+from clmembench.report.run_warnings import warnings
 from clmembench.report.section import Document
 from clmembench.report.sections import advice_table, peer_values, roofline_tables
-from clmembench.report.summary import sections, warnings
+from clmembench.report.summary import sections
 from clmembench.sanitize import line
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_bytes

@@ -14,6 +14,7 @@ from clmembench.analysis import derive, stats
 from clmembench.measure.runner import follow
 from clmembench.measure.worker import Found
 from clmembench.model import Benchmark, DeviceInfo, Plan, Point, Record, Role, Tuned
+from clmembench.model.direction import more_is_better
 from clmembench.plan.budget import Clock, Deadline
 from clmembench.plan.selection import Selection
 from clmembench.tune.candidates import FEWEST, Contest, Outcome
@@ -121,7 +122,7 @@ def _summary(benchmark: Benchmark, record: Record) -> stats.Summary | None:
     found = derive.summarise([record], metric) if record.status == "ok" else None
     if found is None or not 0 < found.median < math.inf:
         return None
-    if metric.better == "higher":
+    if more_is_better(metric.better):
         return found
     return replace(found, median=1 / found.median, low=1 / found.high, high=1 / found.low if found.low > 0 else math.inf)
 

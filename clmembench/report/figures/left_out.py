@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from clmembench.model import Card
-from clmembench.report.figures import curves
-from clmembench.report.figures.curves import Shown
+from clmembench.report.figures import device_rows
+from clmembench.report.figures.device_rows import Shown
 from clmembench.report.rows import Row
 from clmembench.sanitize import line
 from clmembench.units import count, format_params
@@ -50,7 +50,7 @@ def _without_value(rows: Sequence[Row]) -> list[str]:
 def _not_drawn(card: Card, device: Shown) -> list[str]:
     """Points with a value in none of the plots, by what keeps them out."""
     good = [row for row in device.rows if row.status == "ok" and row.value.median is not None]
-    drawn, headline = curves.drawn_rows(card, device)
+    drawn, headline = device_rows.drawn_rows(card, device)
     kept = {id(row) for row in drawn}
     points = {repr((row.value.params, row.value.tuning)) for row in drawn}
     left = [row for row in good if id(row) not in kept and repr((row.value.params, row.value.tuning)) not in points]

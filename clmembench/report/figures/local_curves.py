@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clmembench.infer.access.banks import TOGETHER, Access, accesses, study
 from clmembench.model import Card
-from clmembench.report.figures.curves import Shown
+from clmembench.report.figures.device_rows import Shown
 from clmembench.report.figures.style import MARKERS, colour, legend, plain, subplots, svg
 from clmembench.report.rows import Row
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from clmembench.infer.access.registers import placed
 from clmembench.model import Card
-from clmembench.report.figures.curves import DECADES, Shown
+from clmembench.report.figures.curves import DECADES
+from clmembench.report.figures.device_rows import Shown
 from clmembench.report.figures.style import MARKERS, colour, legend, log_y, plain, subplots, svg
 
 if TYPE_CHECKING:

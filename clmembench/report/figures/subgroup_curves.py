@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clmembench.infer.access import subgroup
 from clmembench.model import Card
-from clmembench.report.figures.curves import Shown
+from clmembench.report.figures.device_rows import Shown
 from clmembench.report.figures.style import MARKERS, colour, legend, log_y, plain, subplots, svg
 from clmembench.report.rows import Row
 from clmembench.report.sections.subgroup_tables import NAMES

@@ -9,6 +9,7 @@ from typing import Any
 from clmembench.analysis.derive import Derived
 from clmembench.analysis.peers import Beside, by_best
 from clmembench.model import PORTABLE, Place, Run, Value
+from clmembench.model.direction import sign
 from clmembench.report.rows import Row, interval, percent
 from clmembench.report.section import Section, columns
 from clmembench.report.sections.peer_values import CLOCKS, is_peer, label, methods, paired, peer_cells
@@ -109,8 +110,7 @@ def _chosen(mine: Sequence[Row], pairs: Mapping[tuple[object, ...], list[Beside]
 
 
 def _best(rows: Sequence[Row]) -> Row:
-    better = max if rows[0].value.better == "higher" else min
-    return better(rows, key=lambda row: row.value.median or 0.0)
+    return max(rows, key=lambda row: sign(row.value.better) * (row.value.median or 0.0))
 
 
 def cells(line: Line) -> tuple[str, ...]:
