@@ -65,32 +65,32 @@ def mnf(
     study.measure_or_read(program, context, path, form, given)
 
 
-def _measurement(given: study.Options, size: str | None, processes: int | None) -> study.Measurement:
-    """Raises ValueError for what is no cube, too."""
-    from clmembench.plan import casestudy as plan
-
-    selection = given.selection("casestudy", globs=plan.BENCHMARKS)
-    records = partial(_records, selection=selection, size=plan.parsed(size), processes=processes)
-    return study.Measurement(selection, plan.BENCHMARKS, records)
-
-
-def _records(
-    info: DeviceInfo, found: Found, *, selection: Selection, size: Size | None, processes: int | None
+def _measured(
+    info: DeviceInfo, found: Found, selection: Selection, size: Size | None, processes: int | None
 ) -> Iterator[Record]:
     """Every record of the study, as it is measured: the steps first, since the whole is made of their quickest versions."""
     import time
 
     from clmembench.benchmarks import discovered
     from clmembench.measure import runner
-    from clmembench.plan import casestudy as plan
+    from clmembench.plan import casestudy as study
 
     deadline = time.monotonic() + selection.budget_s if selection.budget_s else None
     known: list[Record] = []
-    for name in plan.BENCHMARKS:
-        points = plan.plan(name, info, size, processes, tuple(known))
-        for record in runner.follow(points, discovered()[name], "opencl", info, found, selection, deadline=deadline):
+    for name in study.BENCHMARKS:
+        plan = study.plan(name, info, size, processes, tuple(known))
+        for record in runner.follow(plan, discovered()[name], "opencl", info, found, selection, deadline=deadline):
             known.append(record)
             yield record
+
+
+def _measurement(given: study.Options, size: str | None, processes: int | None) -> study.Measurement:
+    """Raises ValueError for what is no cube, too."""
+    from clmembench.plan import casestudy as plan
+
+    selection = given.selection("casestudy", globs=plan.BENCHMARKS)
+    records = partial(_measured, selection=selection, size=plan.parsed(size), processes=processes)
+    return study.Measurement(selection, plan.BENCHMARKS, records)
 
 
 def _has_evidence(run: Run) -> bool:

@@ -55,20 +55,9 @@ def topology(
     study.measure_or_read(hierarchy, context, path, form, given)
 
 
-def _measurement(given: study.Options, spaces: str | None) -> study.Measurement:
-    """Raises ValueError for what is no memory space, too."""
-    from clmembench.model import CHASE
-    from clmembench.plan import hierarchy
-
-    selection = given.selection("topology", globs=(CHASE,))
-    return study.Measurement(
-        selection, (CHASE, hierarchy.MAP), partial(_records, selection=selection, spaces=_parse_spaces(spaces))
-    )
-
-
-def _records(info: DeviceInfo, found: Found, *, selection: Selection, spaces: Sequence[str]) -> Iterator[Record]:
-    """Every record of an inquiry into the hierarchy, as it is measured: adaptive, in these memory spaces (empty: all), within
-    the limits of the selection."""
+def _measured(info: DeviceInfo, found: Found, selection: Selection, spaces: Sequence[str]) -> Iterator[Record]:
+    """Every record of a dissection, as it is measured: adaptive, in these memory spaces (empty: all), within the budget
+    and limits of the selection."""
     import time
 
     from clmembench.benchmarks import discovered
@@ -84,6 +73,17 @@ def _records(info: DeviceInfo, found: Found, *, selection: Selection, spaces: Se
         cpus = sorted(usable_cpus()) if info.kind == "cpu" else []
         plan = hierarchy.mapped(info, cpus)
         yield from runner.follow(plan, discovered()[hierarchy.MAP], "opencl", info, found, selection, deadline=deadline)
+
+
+def _measurement(given: study.Options, spaces: str | None) -> study.Measurement:
+    """Raises ValueError for what is no memory space, too."""
+    from clmembench.model import CHASE
+    from clmembench.plan import hierarchy
+
+    selection = given.selection("topology", globs=(CHASE,))
+    return study.Measurement(
+        selection, (CHASE, hierarchy.MAP), partial(_measured, selection=selection, spaces=_parse_spaces(spaces))
+    )
 
 
 def _parse_spaces(text: str | None) -> tuple[str, ...]:
