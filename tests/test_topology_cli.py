@@ -35,14 +35,14 @@ def measuring(monkeypatch, inferred):
     """What the next dissection measures: records, or an exception in their place."""
     answers = [record("chase", {"order": "random"})]
 
-    def measured(info, found, *, selection, spaces):
+    def measured(info, found, selection, spaces):
         measured.asked = (info, selection, spaces)
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
             yield answer
 
-    monkeypatch.setattr(topology, "_records", measured)
+    monkeypatch.setattr(topology, "_measured", measured)
     monkeypatch.setattr(session, "cards", lambda names: {"chase": CHASE})
     return answers, measured
 
