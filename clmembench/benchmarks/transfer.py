@@ -24,7 +24,7 @@ MOST_COPIES = 256
 BLOCK_WORDS = 1 << 18  # 1 MiB, which stays in a cache
 WITHIN = "host and device share memory: this is a copy within it, not a link"
 IN_PLACE = "zero-copy: host and device share this memory, so mapping moves nothing"
-SHARED = "host and device share memory, at different addresses: mapping moves an unknown number of bytes"
+SHARED = "host and device share memory, at addresses of their own: mapping moves an unknown number of bytes"
 DIRECTIONS = ("to_device", "from_device", "both")
 MEMORIES = ("pinned", "pageable", "mapped")
 

@@ -32,11 +32,11 @@ def _path(name: str) -> str:
     return path
 
 
-Told = TypeVar("Told")
+Result = TypeVar("Result")
 Trouble = Skip | DeviceError | AssertionError
 
 
-def _kept(told: Told | Trouble) -> Told:
+def _kept(told: Result | Trouble) -> Result:
     """The result of a program, cached; a failure is raised, and cached too, so that no program runs twice for one answer."""
     if isinstance(told, Trouble):
         raise told
@@ -73,10 +73,11 @@ def _babelstream(name: str, of: str, *kinds: str) -> Benchmark:
     prepare.__name__ = name.replace("-", "_")
     prepare.__doc__ = f"""Bandwidth by BabelStream{of}, the program {name} on PATH: its five operations.
 
-    Over arrays as large as stream's; bytes are counted as stream's. It is run once in each process, {TIMES} times each
-    operation; the value is of the mean time of all but the first, as it reports it, and `best_gb_s` of the least, which it
-    prints as its result. It times a launch with its completion by the host's clock, and checks its results within rounding.
-    Raises Skip where it is for other devices or does not see this one, DeviceError where it fails.
+    Arrays are as large as stream's, and bytes are counted as in stream. The program runs once in each process, and repeats
+    each operation {TIMES} times. The value is that of the mean time of all repetitions but the first, as the program
+    reports it, and `best_gb_s` that of the minimum, which it prints as its result. It times a launch with its completion by the
+    host's clock, and checks its results within rounding errors. Raises Skip where the program is for other devices or does not
+    find this one, DeviceError where it fails.
     """
     return benchmark(
         BANDWIDTH,
