@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from clmembench.analysis import stats
 from clmembench.model import Benchmark, DeviceInfo, Point, Role, Value
-from clmembench.plan.configurations import bases, chosen_axes, missing, shapes, stored
+from clmembench.plan.configurations import BenchmarkContext, missing
 from clmembench.plan.selection import Selection
 
 NEAR = 0.03  # relative: what processes differ by, where the samples of each of them say less
@@ -114,11 +114,14 @@ def contests(
     """Every point of a benchmark that has several shapes here, and those of them that have values of `among` where it names an
     axis. What a search in `run` leaves out to save time (Benchmark.thin) is among them."""
     found = []
-    for params in bases(info, chosen_axes(benchmark, info, selection)):
-        possible, _, usable = shapes(benchmark, info, selection, params)
-        more = [c for c in possible if usable and c not in usable and not missing(benchmark, {**params, **c}, info.features)]
+    context = BenchmarkContext(benchmark, info, selection)
+    for params in context.bases():
+        configurations = context.configurations(params)
+        usable = configurations.usable
+        others = [c for c in configurations.possible if c not in usable] if usable else []
+        more = [c for c in others if not missing(benchmark, {**params, **c}, info.features)]
         wanted = [c for c in [*usable, *more] if all(v in among.get(name, (v,)) for name, v in c.items())]
         if len(wanted) > 1:
-            near = stored(benchmark, info, selection, params)[1]
+            near = context.stored(params)[1]
             found.append(Contest(params, wanted, next((n for n, c in enumerate(wanted) if near and c == near.tuning), 0)))
     return found
