@@ -16,8 +16,9 @@ import pytest
 
 from clmembench.measure import runner as driving
 from clmembench.measure import worker_process
+from clmembench.measure.own_process import pin
 from clmembench.measure.runner import drive
-from clmembench.measure.worker import Found, Job, pin
+from clmembench.measure.worker import Found, Job
 from clmembench.measure.worker_process import Child, ChildError
 from clmembench.model import Cause, Place, Point
 from clmembench.plan.budget import Budget

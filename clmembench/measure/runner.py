@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
+from clmembench.measure.in_process import Here
 from clmembench.measure.worker import Found, Job
-from clmembench.measure.worker_process import Child, ChildError, Here, Worker
+from clmembench.measure.worker_process import Child, ChildError, Worker
 from clmembench.model import Benchmark, Cause, DeviceInfo, Place, Plan, Point, Record, Status, Value
 from clmembench.plan.budget import NEVER, Deadline
 from clmembench.plan.configurations import missing

@@ -6,20 +6,16 @@ driver prints goes to standard error, which the parent (worker_process.py) keeps
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import gc
 import json
 import os
-import select
-import signal
 import sys
 import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from clmembench.benchmarks import named
@@ -27,6 +23,7 @@ from clmembench.gates.point import DRIFT, judged
 from clmembench.host import cpu_load, cpu_topology
 from clmembench.measure import probe, sampling
 from clmembench.measure.core_clock import CoreClock, clock_step_ns
+from clmembench.measure.own_process import end_with_parent, own_threads, pin
 from clmembench.model import (
     BuildError,
     Call,
@@ -44,7 +41,7 @@ from clmembench.model import (
 )
 from clmembench.plan.budget import Budget
 from clmembench.results import limits
-from clmembench.results.jsonl import encode_record
+from clmembench.results.record_lines import encode_record
 from clmembench.runtimes import runtime
 
 AGAIN = 3  # points of a process that are measured again at once where the clock moved, and one more in AGAIN_OF
@@ -86,13 +83,13 @@ class Session:
         # once probed, what the device was seen to do replaces what its driver says
         claimed = dataclasses.replace(job.device, features=job.features or job.device.features)
         info = job.place.seen(claimed)
-        before = _threads()
+        before = own_threads()
         self._job = job
         self.device = runtime(job.runtime).open(info)
         self.device.seed = job.seed + job.process
         launches, _ = probe.chain(self.device)
         usable = tuple(sorted(cpu_topology.usable_cpus())) if info.kind == "cpu" else ()
-        pin(job.place.cpus or usable, _threads() - before)
+        pin(job.place.cpus or usable, own_threads() - before)
         self._clock = CoreClock(launches, probe.OPS_PER_STEP, job.cycles_per_op, job.origin)
         self._points = self._again = 0
 
@@ -214,7 +211,7 @@ def serve() -> None:
     """Read the job, then points until the input ends; answer each with one line."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # drivers print to standard output: keep that out of the answers
-    _end_with_parent()
+    end_with_parent()
     job = _job(json.loads(sys.stdin.readline()))
     if job.place.cpus and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, job.place.cpus)  # before the driver makes its threads, which inherit it
@@ -258,36 +255,6 @@ def _job(raw: dict[str, Any]) -> Job:
         features=frozenset(raw.pop("features")),
         **raw,
     )
-
-
-def _threads() -> set[int]:
-    """The ids of this process's threads; empty where the system does not say."""
-    try:
-        return {int(path.name) for path in Path("/proc/self/task").iterdir()}
-    except OSError:
-        return set()
-
-
-def pin(cpus: tuple[int, ...], workers: set[int]) -> None:
-    """Hold the driver's threads to one CPU each, in the order they were made: left alone, two of them have been seen to share
-    one CPU for a whole process. Where the driver's threads are not as many as the CPUs, they stay free."""
-    if len(workers) == len(cpus) and hasattr(os, "sched_setaffinity"):
-        for thread, cpu in zip(sorted(workers), cpus, strict=True):
-            with contextlib.suppress(OSError):
-                os.sched_setaffinity(thread, {cpu})
-
-
-def _end_with_parent() -> None:
-    """Have the kernel end this process when its parent dies; only Linux can."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-        # a parent that died before this call sends nothing any more, but nobody holds the other end of standard input
-        other_end = select.poll()
-        other_end.register(0, 0)
-        if other_end.poll(0):
-            sys.exit("the parent has ended")
 
 
 if __name__ == "__main__":

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from clmembench.host import fresh_interpreter
-from clmembench.measure.worker import Found, Job, Session, find
-from clmembench.model import BuildError, Cause, DeviceError, Place, Point, Record
-from clmembench.results.jsonl import decode_record
+from clmembench.measure.worker import Found, Job, find
+from clmembench.model import BuildError, Cause, DeviceError, Point, Record
 from clmembench.results.limits import LINE_BYTES, check_line
+from clmembench.results.record_lines import decode_record
 from clmembench.runtimes import runtime
 
 GRACE_S = 2.0  # between TERM and KILL
@@ -262,29 +262,6 @@ class Child:
         self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, self._errors.tell() - 20_000))
         return self._errors.read().decode(errors="replace")
-
-
-class Here:
-    """The same without a child, for debugging: a crash ends the run and nothing ends an endless kernel. Raises ChildError where
-    the device cannot be opened, or the job needs a process of its own."""
-
-    def __init__(self, job: Job) -> None:
-        self.job = job
-        if job.place != Place() or job.process > 0:
-            raise ChildError("it needs a process of its own: leave out --no-isolate", Cause.ISOLATION_OFF)
-        try:
-            self._session = Session(job)
-        except (DeviceError, BuildError) as error:
-            reason = f"the device cannot be opened: {error}"
-            raise ChildError(reason, Cause.DEVICE_UNAVAILABLE, getattr(error, "log", "")) from error
-        self._session.settle()
-
-    def measure(self, point: Point, timeout_s: float) -> Record:
-        """The record of one point, however long that takes."""
-        return self._session.record(point.params, point.role)
-
-    def end(self) -> None:
-        """Nothing to end: what the device holds goes with the session."""
 
 
 def probed(job: Job, isolated: bool = True, stopped_s: float = START_S) -> Found:

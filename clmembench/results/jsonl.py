@@ -7,75 +7,23 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+from typing import BinaryIO, TextIO
 
 from clmembench.host import file_lock
-from clmembench.model import Cause, Header, Record, Run
+from clmembench.model import Header, Record, Run
 from clmembench.results import limits
-from clmembench.results.old_records import with_cause
+from clmembench.results.record_lines import decode, decode_record, encode, encode_record, first_problem
 from clmembench.sanitize import open_new, sync
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 SCHEMA = 1
 SYNC_S = 5.0  # between two waits for the disk: one takes some milliseconds
-KEPT_OF_LOG = 20_000  # letters of a record that is else too long for a line
 MOST_NOTES = 20  # on bad lines; a file of another kind would have as many as it has lines
 
 
 class ResultsError(Exception):
     """A results file cannot be written or read; the message says which, where and what to do."""
-
-
-def encode(value: object) -> str:
-    """One line of JSON for a dataclass such as Header or Record, without its newline. What is no Unicode, as in a file name
-    or a log, has ? for what is not."""
-    line = json.dumps(value, default=_plain, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
-    return line.encode("utf-8", errors="replace").decode()
-
-
-def encode_record(record: Record) -> str:
-    """As `encode`, and no longer than a line may be: of a longer record the log is cut, and one that is still longer has failed
-    and says so in the place of its samples."""
-    line = encode(record)
-    if _fits(line):
-        return line
-    record = dataclasses.replace(record, log=record.log[-KEPT_OF_LOG:])
-    if _fits(cut := encode(record)):
-        return cut
-    size, most = len(line) >> 20, limits.LINE_BYTES >> 20
-    reason = f"its record takes {size} MiB, over the {most} MiB of a line: measure a smaller point"
-    empty = dataclasses.replace(record, series=(), notes=(), log="", stopped="", checked=False)
-    return encode(dataclasses.replace(empty, status="failed", reason=reason, cause=Cause.NOT_STORABLE))
-
-
-def _fits(line: str) -> bool:
-    return len(line) < limits.LINE_BYTES // 4 or len(line.encode()) < limits.LINE_BYTES  # a letter takes up to four bytes
-
-
-def decode_record(line: str | bytes) -> Record:
-    """The record on a line; unknown fields are ignored, and one that an older version wrote gets the cause that its reason
-    tells. Raises ValueError where it is none, or is over a limit."""
-    record: Record = _decoded(Record, line if isinstance(line, bytes) else line.encode())
-    limits.check_record(record)
-    return with_cause(record)
-
-
-def _decoded(kind: type, line: bytes) -> Any:
-    """What a line says of a dataclass, parsed once. Raises ValueError."""
-    from pydantic import ValidationError
-
-    limits.check_line(line)  # before anything is made of it
-    try:
-        return _adapter(kind).validate_json(line, strict=True)
-    except ValidationError as error:
-        if error.errors(include_input=False, include_url=False)[0]["type"] == "json_invalid":
-            raise ValueError("this is no JSON") from error
-        raise
 
 
 class Writer:
@@ -190,7 +138,7 @@ def read(path: Path, strict: bool = False) -> Run:
                     records.append(decode_record(line))
                 except ValueError as error:
                     torn = not line.endswith(b"\n") and len(line) <= limits.LINE_BYTES
-                    why = "the last line is torn" if torn else f"no record: {_first_problem(error)}"
+                    why = "the last line is torn" if torn else f"no record: {first_problem(error)}"
                     if strict:
                         raise ResultsError(f"{path}:{number}: {why}: leave out --strict to read the rest") from error
                     bad += 1
@@ -287,12 +235,12 @@ class _Versioned:
 
 def _header(path: Path, line: bytes) -> Header:
     try:
-        header: Header = _decoded(Header, line)
+        header: Header = decode(Header, line)
         schema: object = header.schema
         limits.check_header(header)
         problem = ""
     except ValueError as error:
-        schema, problem = _schema(path, line), _first_problem(error)
+        schema, problem = _schema(path, line), first_problem(error)
     if type(schema) is not int or not 1 <= schema <= SCHEMA:
         shown = json.dumps(schema)[:20]
         raise ResultsError(f"{path} has schema {shown}, and this version reads 1 to {SCHEMA}: upgrade clmembench")
@@ -310,34 +258,7 @@ def _schema(path: Path, line: bytes) -> object:
         if b'"schema"' in line:
             return SCHEMA
     try:
-        found: object = _decoded(_Versioned, line).schema
+        found: object = decode(_Versioned, line).schema
     except ValueError as error:
         raise ResultsError(f"{path} is no results file of clmembench: its first line is no header") from error
     return found
-
-
-def _first_problem(error: ValueError) -> str:
-    """Where and what, of pydantic's first error."""
-    errors = getattr(error, "errors", None)
-    if errors is None:
-        return str(error)[:200]
-    first = errors(include_input=False, include_url=False)[0]
-    return f"{'.'.join(str(part)[:40] for part in first['loc']) or 'line'}: {first['msg'][:200]}"
-
-
-@cache
-def _adapter(kind: type) -> TypeAdapter[Any]:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(kind)
-
-
-def _plain(value: object) -> object:
-    """What JSON has for it; of a dataclass its fields, whose contents json sees to, where asdict would copy every number."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    if isinstance(value, frozenset):
-        return sorted(value)
-    if hasattr(value, "keys"):
-        return dict(value)  # type: ignore[call-overload]
-    raise TypeError(f"{type(value).__name__} does not go into a results file")
