@@ -87,7 +87,7 @@ def test_a_shape_whose_trial_ends_its_process_costs_only_itself(monkeypatch):
     crashed = [tuple(r.params[n] for n in sorted(shapes)) for r in trials if "SIGSEGV" in r.reason]
     assert crashed
     assert len(set(crashed)) == len(crashed)
-    assert any("this shape has ended its process" in r.reason for r in trials)
+    assert any("this configuration has ended its process" in r.reason for r in trials)
     measured = [r for r in records if r.role == "measure"]
     assert all("SIGSEGV" in r.reason for r in measured)
 

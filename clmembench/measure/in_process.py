@@ -8,8 +8,8 @@ from clmembench.model import BuildError, Cause, DeviceError, Place, Point, Recor
 
 
 class Here:
-    """The same without a child, for debugging: a crash ends the run and nothing ends an endless kernel. Raises ChildError where
-    the device cannot be opened, or the job needs a process of its own."""
+    """Measures the points of one job in this process. Raises ChildError where the device cannot be opened, or the job needs a
+    process of its own."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -23,8 +23,8 @@ class Here:
         self._session.settle()
 
     def measure(self, point: Point, timeout_s: float) -> Record:
-        """The record of one point, however long that takes."""
+        """The record of one point; there is no time limit."""
         return self._session.record(point.params, point.role)
 
     def end(self) -> None:
-        """Nothing to end: what the device holds goes with the session."""
+        """There is nothing to end: the session frees what the device holds."""

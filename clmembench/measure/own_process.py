@@ -1,4 +1,4 @@
-"""What a worker process does with itself: which CPUs its driver's threads run on, and that it ends with its parent."""
+"""The worker process itself: the CPUs that its driver's threads run on, and its end when its parent ends."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def own_threads() -> set[int]:
 
 
 def pin(cpus: tuple[int, ...], workers: set[int]) -> None:
-    """Hold the driver's threads to one CPU each, in the order they were made: left alone, two of them have been seen to share
-    one CPU for a whole process. Where the driver's threads are not as many as the CPUs, they stay free."""
+    """Pin each of the driver's threads to one CPU, in the order of their creation: unpinned, two of them have been observed to
+    share one CPU for a whole process. Where there are more or fewer threads than CPUs, none is pinned."""
     if len(workers) == len(cpus) and hasattr(os, "sched_setaffinity"):
         for thread, cpu in zip(sorted(workers), cpus, strict=True):
             with contextlib.suppress(OSError):
@@ -28,7 +28,7 @@ def pin(cpus: tuple[int, ...], workers: set[int]) -> None:
 
 
 def end_with_parent() -> None:
-    """Have the kernel end this process when its parent dies; only Linux can."""
+    """Have the system end this process when its parent dies; only Linux can."""
     if sys.platform == "linux":
         import ctypes
 

@@ -21,15 +21,15 @@ from clmembench.model import (
 )
 from clmembench.plan.budget import Budget
 
-CHECKPOINTS = (16, 32, 64, 128, 256, 512, 1024)  # looking after every sample would cover 92% where 95% is claimed
+CHECKPOINTS = (16, 32, 64, 128, 256, 512, 1024)  # evaluating the rule after every sample would cut coverage from 95% to 92%
 WARM_S = 0.2  # at most before sampling, or half the budget where that is more; of budgets below it a quarter
 POISON = 0xFF  # NaN as a float, -1 as an integer: no benchmark's right answer
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What sampling one point gave: a series a Work, why it stopped, whether results were checked, whether a clock that moved
-    meanwhile spoils nothing, and what the compiler said."""
+    """The samples of one point: a series for each Work, why sampling stopped, whether results were checked, whether the Work
+    reads its own clock so that a drift of the core clock does no harm, and facts that the compiler reported."""
 
     series: tuple[Series, ...]
     stopped: str
@@ -41,7 +41,7 @@ class Measured:
 
 
 def measure(device: Device, prepared: Prepared, budget: Budget, quantum_ns: float) -> Measured:
-    """Check the outputs, warm up, sample until the rule says stop, and check again.
+    """Check the outputs, warm up, sample until the stopping rule ends it, and check again.
 
     `quantum_ns` is the measured step of the clocks. A failed check gives `wrong` and no samples.
     """
@@ -75,7 +75,7 @@ def measure(device: Device, prepared: Prepared, budget: Budget, quantum_ns: floa
 
 
 def _reported(told: Reported) -> Measured:
-    """Another program's times: nothing is left to be sampled."""
+    """A series of times that another program reports."""
     times = told.samples_ns
     series = Series(
         nbytes=told.nbytes,
@@ -95,7 +95,7 @@ def _reported(told: Reported) -> Measured:
 
 
 def _smallest(prepared: Work | Slope | Overlap) -> Work:
-    """What is checked before anything is timed."""
+    """The Work that is checked before anything is timed."""
     if isinstance(prepared, Slope):
         return prepared.work(prepared.start)
     return prepared.works(1)[-1] if isinstance(prepared, Overlap) else prepared
@@ -108,7 +108,7 @@ def _warm_s(budget: Budget) -> float:
 
 
 def verify(device: Device, work: Work) -> str:
-    """Poison the outputs, run one pass and check it: "" when right (or nothing to check), else what was wrong."""
+    """Poison the outputs, run one pass and check it: "" when right (or nothing to check), else the error."""
     if work.check is None:
         return ""
     for buffer, nbytes in work.outputs:
@@ -122,7 +122,7 @@ def verify(device: Device, work: Work) -> str:
 
 
 def _sample(device: Device, ends: Sequence[TimedWork], budget: Budget, slope: bool) -> str:
-    """Sample all ends in turn; look at the noise only at doublings; say which rule stopped it."""
+    """Sample all ends in turn; evaluate the noise only at doublings of the samples; return the rule that stopped it."""
     started = time.monotonic()
     while True:
         for end in ends:
@@ -143,6 +143,7 @@ def _sample(device: Device, ends: Sequence[TimedWork], budget: Budget, slope: bo
 
 
 def _noise(ends: Sequence[TimedWork], slope: bool) -> float:
-    """Of the samples (of an overlap, those of both at once), or for a slope of the difference of its ends."""
+    """Relative noise of the samples (in an overlap, those of both Works at once), or in a slope of the difference of its
+    ends."""
     samples = [[float(end.ns(t)) for t in end.timings] for end in ends]
     return stats.difference(samples[0], samples[1]).noise if slope else stats.summarise(samples[-1]).noise

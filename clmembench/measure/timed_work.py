@@ -11,10 +11,10 @@ from clmembench.plan.budget import Budget
 
 QUANTA = 100  # a sample lasts at least this many steps of its clock
 AGREE = 0.05  # two warm-up blocks whose medians differ by no more are warm
-BATCH_NS = 5e6  # of a library's passes back to back: the steps of its events are little beside it
-SURELY = 500  # times what a sample is to last, 10 ms and more: no hiccup makes such a pass of one that must be repeated
-ENOUGH = 4.0  # times what the ends of a slope are to lie apart
-LONGER = 1.1  # times as long as the one Work of an overlap, which the other should outlast
+BATCH_NS = 5e6  # of a library's passes back to back, many times the resolution of its events
+SURELY = 500  # times the wanted sample time, 10 ms and more: no disturbance makes a short pass last so long
+ENOUGH = 4.0  # times the wanted distance of a slope's ends
+LONGER = 1.1  # times the duration of an overlap's one Work, which the other should outlast
 
 
 @dataclass(slots=True)
@@ -81,8 +81,8 @@ class TimedWork:
 
 
 def _storable(stamped_ns: int) -> int:
-    """A time by event stamps within what a results file holds: stamps that leap may be any distance apart, and the record of
-    such a point is suspect but must be kept."""
+    """A time by event stamps, clamped to what a results file holds: stamps that leap may be any distance apart, and the record
+    of such a point is suspect but must be stored."""
     return max(-MOST_NS, min(MOST_NS, stamped_ns))
 
 
@@ -95,7 +95,7 @@ def rate_work(device: Device, work: Work, budget: Budget, quantum_ns: float) -> 
     batch = next((c for c in work.commands if isinstance(c, Batch)), None)
     wanted, most = (BATCH_NS, batch.most) if batch is not None else (2e4, 10_000)
     end, wanted = TimedWork(work), max(QUANTA * quantum_ns, wanted)
-    single = max(1, end.ns(end.sample(device)))  # of what was not checked, the first pass compiles and touches pages
+    single = max(1, end.ns(end.sample(device)))  # without a check, the first pass compiles and touches pages
     end.warmups_ns.append(single)
     if work.check is None or single < SURELY * wanted:
         single = max(1, min(end.ns(end.sample(device)) for _ in range(2)))
@@ -124,7 +124,8 @@ def slope_works(device: Device, slope: Slope, budget: Budget, quantum_ns: float)
 
 
 def overlap_works(device: Device, overlap: Overlap) -> list[TimedWork]:
-    """As much of the other Work as lasts as long as the one: what hides is of the shorter, and should be all of the one."""
+    """An overlap whose other Work lasts as long as the one: at most the shorter can be hidden, which should be all of the
+    one."""
     n = 1
     while True:
         one, other, both = (TimedWork(work) for work in overlap.works(n))

@@ -1,7 +1,8 @@
-"""The child process: a fresh interpreter that opens the device, measures the points it is handed and answers with records.
+"""The worker process: a fresh interpreter that opens the device, measures the points that it is given, and answers with
+records.
 
 It reads a Job and then points, one a line, and answers with one record a line on what was its standard output; anything that a
-driver prints goes to standard error, which the parent (worker_process.py) keeps for the reason.
+driver prints goes to standard error, which the parent (worker_process.py) keeps as the record's log.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ from clmembench.results import limits
 from clmembench.results.record_lines import encode_record
 from clmembench.runtimes import runtime
 
-AGAIN = 3  # points of a process that are measured again at once where the clock moved, and one more in AGAIN_OF
+AGAIN = 3  # points of a process that are measured again at once after a drift of the core clock, and one more in AGAIN_OF
 AGAIN_OF = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a child needs to know before its first point. A job without a benchmark probes the device and ends."""
+    """The settings of a worker process. A job without a benchmark probes the device and ends."""
 
     runtime: str
     device: DeviceInfo
@@ -68,7 +69,8 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What probing a device gave: features by behaviour, the chain's cycles per operation, the step of its clocks in ns."""
+    """Results of probing a device: features by behaviour, the chain's cycles per operation, the resolution of its clocks in
+    ns."""
 
     features: frozenset[str]
     cycles_per_op: float | None
@@ -77,10 +79,11 @@ class Found:
 
 
 class Session:
-    """An open device and what every point measured on it shares. Raises DeviceError or BuildError where it cannot be opened."""
+    """An open device and the state that all points measured on it share. Raises DeviceError or BuildError where it cannot be
+    opened."""
 
     def __init__(self, job: Job) -> None:
-        # once probed, what the device was seen to do replaces what its driver says
+        # probed features replace those that the driver claims
         claimed = dataclasses.replace(job.device, features=job.features or job.device.features)
         info = job.place.seen(claimed)
         before = own_threads()
@@ -94,11 +97,11 @@ class Session:
         self._points = self._again = 0
 
     def settle(self) -> None:
-        """Leave the idle state."""
+        """Keep the device busy until its clock has left the idle state."""
         self._clock.settle(self.device, 0.05)
 
     def record(self, params: Mapping[str, Any], role: Any) -> Record:
-        """Prepare and measure one point; whatever goes wrong becomes the record's status and reason."""
+        """Prepare and measure one point; any failure becomes the record's status, cause and reason."""
         benchmark, job, begun = named(self._job.benchmark), self._job, time.monotonic()
         record = Record(
             benchmark=benchmark.name,
@@ -155,7 +158,7 @@ class Session:
         return _storable(record)
 
     def lost(self) -> bool:
-        """Whether the device refuses even the chain that gives its clock: then no other point can succeed in this process."""
+        """Whether the device refuses even the chain that reads its clock: then no other point can succeed in this process."""
         try:
             self._clock.read(self.device, 1)
         except DeviceError:
@@ -163,10 +166,10 @@ class Session:
         return False
 
     def _steady(self, prepared: Any, role: str) -> tuple[sampling.Measured, ClockReading | None, str]:
-        """Measure between two readings of the core's clock. Where it moved, what was sampled is void and is taken once more; on
-        a host whose clock never rests only for some points, since it would cost all of them twice their time. Also what to say
-        of that behind why sampling stopped. What is the host's own work is not held against the clock of another device, nor
-        what another program has measured against any."""
+        """Measure between two readings of the core clock. After a drift the samples are void and taken once more; on a host
+        whose clock never settles that is done for some points only, since it doubles their time. Also returns a remark about
+        it, to follow the reason why sampling stopped. The host's own work is not compared with the clock of another device, and
+        times that another program reports are compared with none."""
         job, said = self._job, ""
         budget = job.trial if role == "tune" else job.budget
         self._points += role == "measure"
@@ -185,7 +188,7 @@ class Session:
 
 
 def _storable(record: Record) -> Record:
-    """The record, or one that failed where no results file may hold it: the parent would take it for no record at all."""
+    """The record, or a failed one where it is over a limit of results files: the parent would not accept it as a record."""
     try:
         limits.check_record(record)
     except ValueError as error:
@@ -200,7 +203,7 @@ def _called(prepared: Prepared) -> bool:
 
 
 def find(device: Device) -> dict[str, Any]:
-    """Probe an open device; the dict is Found's, as JSON."""
+    """Probe an open device; the result has the fields of Found, as JSON has them."""
     probed = probe.probe(device)
     launches, _ = probe.chain(device)
     step = clock_step_ns([device.time(launches(n), 1, "device") for n in range(20, 84)])
@@ -210,7 +213,7 @@ def find(device: Device) -> dict[str, Any]:
 def serve() -> None:
     """Read the job, then points until the input ends; answer each with one line."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # drivers print to standard output: keep that out of the answers
+    os.dup2(2, 1)  # drivers print to standard output, which must not mix with the answers
     end_with_parent()
     job = _job(json.loads(sys.stdin.readline()))
     if job.place.cpus and hasattr(os, "sched_setaffinity"):
@@ -228,12 +231,12 @@ def serve() -> None:
     except (DeviceError, BuildError) as error:
         answer(json.dumps({"error": str(error), "log": getattr(error, "log", "")}))
         return
-    named(job.benchmark)  # its modules are no part of a point's time, nor of what follows on leaving the idle state
+    named(job.benchmark)  # its modules are imported before the first point is timed and before the clock settles
     session.settle()
     answer(json.dumps({"ready": True}))
     gc.disable()  # not within a sample; between points instead
     gc.collect()
-    gc.freeze()  # what is there now stays, and need not be looked through after each point
+    gc.freeze()  # objects that exist now stay, and need not be scanned after each point
     for line in sys.stdin:
         point = json.loads(line)
         record = session.record(point["params"], point["role"])
@@ -262,7 +265,7 @@ if __name__ == "__main__":
     try:
         serve()
         ended = 0
-    except BaseException:  # the parent has what is printed as the log
+    except BaseException:  # the parent keeps the output as the log
         traceback.print_exc()
     sys.stderr.flush()
-    os._exit(ended)  # nothing is left to be saved, and drivers take their time to leave
+    os._exit(ended)  # everything is saved, and drivers may take long to unload

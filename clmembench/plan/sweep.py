@@ -1,4 +1,4 @@
-"""Plans: which points of a benchmark are measured, in which order, and what is asked next after what was found."""
+"""The plan of a benchmark: which points are measured, in which order, and which come next after the records so far."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FAILED = ("failed", "timeout", "wrong")
 
 
 def card(benchmark: Benchmark) -> Card:
-    """What a run file keeps of a benchmark."""
+    """Properties of a benchmark that a run file keeps."""
     return Card(
         version=benchmark.version,
         suite=benchmark.suite,
