@@ -1,4 +1,4 @@
-"""The results file: JSON Lines, a header and then one record for each point and process; append-only, read with care."""
+"""The results file: JSON Lines, a header and then one record for each point and process; append-only, read strictly."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from clmembench.results.record_lines import decode, decode_record, encode, encod
 from clmembench.sanitize import open_new, sync
 
 SCHEMA = 1
-SYNC_S = 5.0  # between two waits for the disk: one takes some milliseconds
-MOST_NOTES = 20  # on bad lines; a file of another kind would have as many as it has lines
+SYNC_S = 5.0  # between two fsyncs, each of which takes some milliseconds
+MOST_NOTES = 20  # about bad lines: a file of another kind would have as many as lines
 
 
 class ResultsError(Exception):
@@ -27,15 +27,15 @@ class ResultsError(Exception):
 
 
 class Writer:
-    """Writes one run. Each record is flushed, so a kill costs at most the line being written; and it is on the disk, between
-    points and in no measured time, as often as a power cut may not cost more than SYNC_S of measuring."""
+    """Writes one run. Each record is flushed, so a kill costs at most the line being written. The file is synchronised with the
+    disk between points, outside measured time, so that a power cut costs at most SYNC_S of measuring."""
 
     def __init__(self, path: Path, header: Header, overwrite: bool = False) -> None:
         """Raises ResultsError when the file exists (unless `overwrite`) or cannot be made."""
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            # nothing is cut off before the lock is had
+            # the file keeps its content until the lock is held
             self._file: TextIO = open_new(path, overwrite, pipe=False, truncate=False)
             self._take()
             if overwrite and path.is_file():
@@ -50,15 +50,16 @@ class Writer:
             self._line(encode(header))
             sync(path.parent)
         except ResultsError:
-            if path.is_file():  # no run, and in the way of the next one
+            if path.is_file():  # it holds no run, and blocks the next one
                 path.unlink()
             raise
 
     @classmethod
     def going_on(cls, path: Path) -> Writer:
-        """One that appends to a run that was cut off; a torn last record is removed, one that lacks but its newline gets it.
+        """A writer that appends to an interrupted run; a torn last record is removed, and one that lacks only its newline gets
+        it.
 
-        Raises ResultsError where that cannot be, and for a file that `read` would not take.
+        Raises ResultsError where that is impossible, and for a file that `read` refuses.
         """
         writer = cls.__new__(cls)
         writer.path = path
@@ -90,7 +91,7 @@ class Writer:
             raise ResultsError(f"{self.path} is being written by another run: wait for it, or choose another -o")
 
     def write(self, record: Record) -> None:
-        """Append one record. Raises ResultsError when the disk is full or gone; what was written before stays whole."""
+        """Append one record. Raises ResultsError when the disk is full or gone; earlier records stay whole."""
         self._line(encode_record(record))
 
     def _line(self, text: str) -> None:
@@ -118,8 +119,8 @@ class Writer:
 
 
 def read(path: Path, strict: bool = False) -> Run:
-    """The run in a file. A torn last line is dropped with a note, a bad line elsewhere skipped with one; the first of them only
-    are noted one by one.
+    """The run in a file. A torn last line is dropped, and a bad line elsewhere skipped; the first MOST_NOTES of them have a
+    note each.
 
     Raises ResultsError when there is no file, no header, or a header of a newer schema; for a file over a limit; and with
     `strict` for the first bad line.
@@ -152,8 +153,8 @@ def read(path: Path, strict: bool = False) -> Run:
 
 
 def _lines(path: Path, file: BinaryIO) -> Iterator[bytes]:
-    """Every line, of one over its limit only the beginning. Raises ResultsError over the limits of the file: what is no regular
-    file, or grows, shows its size only here."""
+    """Every line; only the beginning of a line over its limit. Raises ResultsError over the limits of the file: the size of a
+    file that is not regular, or grows, is known only here."""
     read = 0
     for _ in range(limits.LINES):
         line = rest = file.readline(limits.LINE_BYTES + 1)
@@ -177,10 +178,11 @@ def _over(path: Path, limit: str) -> str:
 
 
 def mismatch(then: Header, now: Header) -> tuple[str, object, object] | None:
-    """What keeps two headers from being of one run, as it is called, in the first and in the second; None where nothing does.
+    """The first property in which two headers differ that headers of one run share: its name, its value in the first and in the
+    second; None where there is none.
 
-    Memory sizes that a driver reports are left out, since some report another each time, and so is what an older file does not
-    say (`unsaid`).
+    Memory sizes that a driver reports are left out, since some drivers report another one each time, and so are properties that
+    an older file lacks (`unsaid`).
     """
     left = unsaid(then)
     for what, take in _OF_A_RUN.items():
@@ -190,7 +192,7 @@ def mismatch(then: Header, now: Header) -> tuple[str, object, object] | None:
 
 
 def unsaid(then: Header) -> tuple[str, ...]:
-    """What of a run's identity its header does not say, since an older version wrote it."""
+    """Properties of a run's identity that its header lacks, since an older version wrote it."""
     if then.source_revision:
         return ()
     return (REVISION, INPUTS) if then.axes.get("matrix") else (REVISION,)
@@ -204,7 +206,7 @@ _OF_A_RUN: Mapping[str, Callable[[Header], object]] = {
     "driver": lambda h: h.device.driver,
     "number of compute units": lambda h: h.device.compute_units,
     "host": lambda h: ", ".join(str(h.host.get(name)) for name in _SAME_HOST),
-    # what variables of our own say of options is in the header by itself
+    # our own variables set options, which the header has in fields of their own
     "environment": lambda h: {name: value for name, value in h.environment.items() if not name.startswith("CLMEMBENCH_")},
     REVISION: lambda h: h.source_revision,
     "set of package versions": lambda h: ", ".join(f"{name} {version}" for name, version in sorted(h.packages.items())),
@@ -228,7 +230,7 @@ def _is_record(line: bytes) -> bool:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Versioned:
-    """What a header of any schema has."""
+    """The field that a header of any schema has."""
 
     schema: object
 
@@ -250,8 +252,8 @@ def _header(path: Path, line: bytes) -> Header:
 
 
 def _schema(path: Path, line: bytes) -> object:
-    """What a first line that is no header of ours calls its schema; 1 where it names one and is over a limit. Raises
-    ResultsError where it is no header at all."""
+    """The schema number of a first line that this version cannot read as a header; SCHEMA where the line is over a limit.
+    Raises ResultsError where it is no header."""
     try:
         limits.check_line(line)
     except ValueError:

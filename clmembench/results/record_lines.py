@@ -14,19 +14,19 @@ from clmembench.results.old_records import with_cause
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-KEPT_OF_LOG = 20_000  # letters of a record that is else too long for a line
+KEPT_OF_LOG = 20_000  # letters of the log of a record that is otherwise too long for a line
 
 
 def encode(value: object) -> str:
-    """One line of JSON for a dataclass such as Header or Record, without its newline. What is no Unicode, as in a file name
-    or a log, has ? for what is not."""
+    """One line of JSON for a dataclass such as Header or Record, without its newline. Bytes that are no Unicode, as in a file
+    name or a log, become ?."""
     line = json.dumps(value, default=_plain, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     return line.encode("utf-8", errors="replace").decode()
 
 
 def encode_record(record: Record) -> str:
-    """As `encode`, and no longer than a line may be: of a longer record the log is cut, and one that is still longer has failed
-    and says so in the place of its samples."""
+    """As `encode`, within the limit of a line: the log of a longer record is cut, and a record that is still too long becomes a
+    failed one without samples."""
     line = encode(record)
     if _fits(line):
         return line
@@ -44,15 +44,15 @@ def _fits(line: str) -> bool:
 
 
 def decode_record(line: str | bytes) -> Record:
-    """The record on a line; unknown fields are ignored, and one that an older version wrote gets the cause that its reason
-    tells. Raises ValueError where it is none, or is over a limit."""
+    """The record on a line. Unknown fields are ignored, and a record of an older version gets the cause that its reason tells.
+    Raises ValueError where the line is no record, or is over a limit."""
     record: Record = decode(Record, line if isinstance(line, bytes) else line.encode())
     limits.check_record(record)
     return with_cause(record)
 
 
 def decode(kind: type, line: bytes) -> Any:
-    """What a line says of a dataclass, parsed once. Raises ValueError."""
+    """The dataclass of that kind on a line, parsed once. Raises ValueError where it is none."""
     from pydantic import ValidationError
 
     limits.check_line(line)  # before anything is made of it
@@ -65,7 +65,7 @@ def decode(kind: type, line: bytes) -> Any:
 
 
 def first_problem(error: ValueError) -> str:
-    """Where and what, of pydantic's first error."""
+    """The place and message of pydantic's first error."""
     errors = getattr(error, "errors", None)
     if errors is None:
         return str(error)[:200]
@@ -81,7 +81,7 @@ def _adapter(kind: type) -> TypeAdapter[Any]:
 
 
 def _plain(value: object) -> object:
-    """What JSON has for it; of a dataclass its fields, whose contents json sees to, where asdict would copy every number."""
+    """The JSON form of a value; for a dataclass its fields, without the deep copy that asdict would make."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, frozenset):
