@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from clmembench.cli.stored import load
 from clmembench.model import Cause, Trace
-from clmembench.results import jsonl, limits
+from clmembench.results import jsonl, limits, record_lines
 from clmembench.results.jsonl import MOST_NOTES, ResultsError, Writer, decode_record, encode, read
 from clmembench.results.limits import check_line
 from tests.builders import CHASE, STREAM, clock, device, header, record, series
@@ -173,7 +173,7 @@ def test_a_line_that_would_take_a_hundred_times_its_size_is_refused_before_it_is
     def parsed(kind):
         pytest.fail("it was parsed")
 
-    monkeypatch.setattr(jsonl, "_adapter", parsed)
+    monkeypatch.setattr(record_lines, "_adapter", parsed)
     tracemalloc.start()
     try:
         with pytest.raises(ValueError, match="over "):
@@ -186,7 +186,7 @@ def test_a_line_that_would_take_a_hundred_times_its_size_is_refused_before_it_is
 def test_a_header_of_many_objects_is_refused_before_it_is_parsed(tmp_path, monkeypatch):
     path = tmp_path / "r.jsonl"
     path.write_text(encode(header())[:-1] + ',"a":[' + "{}," * limits.BRACKETS + "{}]}\n")
-    monkeypatch.setattr(jsonl, "_adapter", lambda kind: pytest.fail("it was parsed"))
+    monkeypatch.setattr(record_lines, "_adapter", lambda kind: pytest.fail("it was parsed"))
     with pytest.raises(ResultsError, match="the header is damaged: over "):
         read(path)
 
@@ -206,7 +206,7 @@ def test_a_record_too_long_for_a_line_is_written_as_one_that_failed_and_a_log_is
             writer.write(one)
     good, cut, failed = read(path, strict=True).records
     assert good == GOOD
-    assert cut == replace(logged, log="\x01" * jsonl.KEPT_OF_LOG)
+    assert cut == replace(logged, log="\x01" * record_lines.KEPT_OF_LOG)
     assert failed.status == "failed" and failed.series == () and failed.params == GOOD.params
     assert "its record takes 12 MiB, over the 8 MiB of a line" in failed.reason
 

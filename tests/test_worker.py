@@ -12,8 +12,9 @@ from clmembench.host import cpu_load
 from clmembench.host.cpu_load import Load, Reading
 from clmembench.measure import worker
 from clmembench.measure.core_clock import CoreClock
+from clmembench.measure.in_process import Here
 from clmembench.measure.worker import AGAIN, AGAIN_OF, Job, Session
-from clmembench.measure.worker_process import ChildError, Here
+from clmembench.measure.worker_process import ChildError
 from clmembench.model import DeviceError, Place, Point
 from clmembench.plan.budget import Budget
 from clmembench.results.jsonl import decode_record, encode

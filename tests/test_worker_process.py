@@ -16,8 +16,9 @@ import pytest
 
 from clmembench.measure import runner as driving
 from clmembench.measure import worker_process
+from clmembench.measure.own_process import pin
 from clmembench.measure.runner import drive
-from clmembench.measure.worker import Found, Job, pin
+from clmembench.measure.worker import Found, Job
 from clmembench.measure.worker_process import Child, ChildError
 from clmembench.model import Cause, Place, Point
 from clmembench.plan.budget import Budget
@@ -86,7 +87,7 @@ def test_a_shape_whose_trial_ends_its_process_costs_only_itself(monkeypatch):
     crashed = [tuple(r.params[n] for n in sorted(shapes)) for r in trials if "SIGSEGV" in r.reason]
     assert crashed
     assert len(set(crashed)) == len(crashed)
-    assert any("this shape has ended its process" in r.reason for r in trials)
+    assert any("this configuration has ended its process" in r.reason for r in trials)
     measured = [r for r in records if r.role == "measure"]
     assert all("SIGSEGV" in r.reason for r in measured)
 

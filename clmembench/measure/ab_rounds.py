@@ -1,4 +1,5 @@
-"""Interleaved A/B measurement: both sides of each point in fresh worker processes, round by round, until all is decided."""
+"""Interleaved A/B measurement: both sides of each point in fresh worker processes, round by round, until every value is
+decided."""
 
 from __future__ import annotations
 
@@ -16,13 +17,12 @@ from clmembench.plan.configurations import missing
 from clmembench.plan.selection import Selection
 from clmembench.plan.sweep import card, explore
 
-SEARCH = 0.3  # of the budget, that the search for A's shapes may take
+SEARCH = 0.3  # of the budget: the search for A's configurations may take that much
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A or B: its device with the features that were found, how its worker processes start, and the parameters that are not
-    those of A."""
+    """A or B: its device with the probed features, how its worker processes start, and the parameters that differ from A's."""
 
     name: str
     info: DeviceInfo
@@ -34,8 +34,8 @@ class Side:
 def cases_of(
     benchmark: Benchmark, side: Side, selection: Selection, runtime: str, deadline: Deadline
 ) -> Generator[Record, None, list[Case]]:
-    """The points of a benchmark, in the shapes that A's stored ones or a search on A's side give; every trial of the search is
-    yielded, of which none begins after the deadline. Raises ValueError for an axis that grows: a curve is no point."""
+    """The points of a benchmark, in configurations that are stored for A or that a search on A's side finds. Every trial of the
+    search is yielded; none begins after the deadline. Raises ValueError for an axis that grows: a curve is no point."""
     check_named(benchmark, selection)
     wanted = set(selection.places(side.info))
     plan, answers, points = explore(benchmark, side.info, selection), None, list[Point]()
@@ -96,12 +96,12 @@ def measured(
 
 
 def planned(cases: Sequence[Case]) -> Looks:
-    """When these cases are looked at."""
+    """The rounds after which these cases are evaluated."""
     return looks(sum(len(case.metrics) for case in cases))
 
 
 def concluded(cases: Sequence[Case], margin: float) -> None:
-    """The last look, after what has ended the rounds."""
+    """The last evaluation, after the rounds have ended."""
     for case in cases:
         case.look(margin, planned(cases).tail)
 
@@ -118,9 +118,9 @@ def _groups(cases: Sequence[Case]) -> list[list[Case]]:
 def _round(
     group: Sequence[Case], sides: tuple[Side, Side], selection: Selection, runtime: str, number: int
 ) -> Iterator[tuple[int, Record]]:
-    """Both sides of these cases, one right after the other; which is first, a fair coin says: on that the test rests."""
+    """Both sides of these cases, one right after the other. A fair coin decides which is first, as the test assumes."""
     benchmark, place = group[0].benchmark, group[0].place
-    draw = random.Random(f"{selection.seed} {number} {benchmark.name} {place}")  # noqa: S311 - of results, not of secrets
+    draw = random.Random(f"{selection.seed} {number} {benchmark.name} {place}")  # noqa: S311 - an order, not a secret
     order = draw.choice(((0, 1), (1, 0)))
     shuffled = draw.sample(group, len(group))
     found: dict[int, dict[int, Record]] = {0: {}, 1: {}}
@@ -149,7 +149,7 @@ def _job(benchmark: Benchmark, side: Side, selection: Selection, runtime: str, p
         place=place,
         process=process,
         seed=selection.seed,
-        budget=selection.budget_in(benchmark, 1),  # as a further process of a run has: many short rounds tell more
+        budget=selection.budget_in(benchmark, 1),  # as a further process of a run has: many short rounds are more precise
         features=side.found.features,
         cycles_per_op=side.found.cycles_per_op,
         origin=side.found.origin,
@@ -158,14 +158,14 @@ def _job(benchmark: Benchmark, side: Side, selection: Selection, runtime: str, p
 
 
 class _Process:
-    """A worker process of one side, started when the first point asks for it, and again after it died."""
+    """A worker process of one side, started for the first point, and again after it died."""
 
     def __init__(self, job: Job, side: Side, timeout_s: float) -> None:
         self._job, self._side, self._timeout_s = job, side, timeout_s
         self._child: Child | None = None
 
     def measure(self, benchmark: Benchmark, params: Mapping[str, Value], place: Place, role: Role) -> Record:
-        """The record of a point; a process that dies, or a feature that is missing, is its status and reason."""
+        """The record of a point; a process that dies, or a missing feature, becomes its status, cause and reason."""
         plain = Record(benchmark.name, benchmark.version, params, place, self._job.process, "failed", role=role)
         lacking = missing(benchmark, params, self._job.features)
         if lacking:

@@ -1,4 +1,4 @@
-"""Drives Plans: hands their points to children, gets records, and asks each plan for the next points."""
+"""Runs plans: gives their points to worker processes, collects records, and gets the next points from each plan."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
+from clmembench.measure.in_process import Here
 from clmembench.measure.worker import Found, Job
-from clmembench.measure.worker_process import Child, ChildError, Here, Worker
+from clmembench.measure.worker_process import Child, ChildError, Worker
 from clmembench.model import Benchmark, Cause, DeviceInfo, Place, Plan, Point, Record, Status, Value
 from clmembench.plan.budget import NEVER, Deadline
 from clmembench.plan.configurations import missing
@@ -25,8 +26,8 @@ SPENT_HERE = "the time that --benchmark-timeout gives one benchmark was spent"
 
 
 def drive(runtime: str, info: DeviceInfo, found: Found, selection: Selection, known: Sequence[Record] = ()) -> Iterator[Record]:
-    """Every record of a selection, as it is measured. `info` holds the features that were found. `known` are the records of the
-    part of this run that was measured before: they answer for their points, which are neither measured nor given again."""
+    """Every record of a selection, as it is measured. `info` holds the probed features. `known` are the records of an
+    interrupted run: the plan gets them for their points, which are neither measured again nor yielded."""
     yield from _drive_until(Deadline.after(selection.budget_s), runtime, info, found, selection, known)
 
 
@@ -61,8 +62,8 @@ def follow(
     deadline: Deadline = NEVER,
     others: Sequence[Benchmark] = (),
 ) -> Iterator[Record]:
-    """Every record that one benchmark's plan asks for. Points after `deadline` are skipped; `others` are the references whose
-    points the plan asks for too."""
+    """Every record of one benchmark's plan. Points after `deadline` are skipped; `others` are the peers whose points the plan
+    contains too."""
     job = Job(
         runtime,
         info,
@@ -91,7 +92,7 @@ def follow(
             for index, point, process in _ordered(points, count, selection.seed):
                 record = answered.get(_identity(point.benchmark, point.params, point.place, point.role, process))
                 if record is None:
-                    if point.benchmark != measuring:  # no child idles while another measures
+                    if point.benchmark != measuring:  # no worker process idles while another measures
                         attempts[measuring].rest()
                         measuring = point.benchmark
                     record = replace(attempts[measuring].record(point, process), index=index)
@@ -111,13 +112,13 @@ def _identity(benchmark: str, params: Mapping[str, Value], place: Place, role: s
 
 
 def _ordered(points: Sequence[Point], count: int, seed: int) -> Iterator[tuple[int, Point, int]]:
-    """Each point in each of its processes, with its place in the plan, process by process, so that a child is used for all its
-    points; of one benchmark after the other, at one Place in an order of its own in each process, so that what changes with
-    time does not follow an axis."""
+    """Each point in each of its processes, with its index in the plan. The order is process by process and benchmark by
+    benchmark, so that a worker process measures all its points; at one Place it is random and differs between processes, so
+    that drift over time does not follow an axis."""
     places = list(dict.fromkeys((point.benchmark, point.place) for point in points))
     for process in range(max((p.processes for p in points), default=0)):
         mine = [(count + i, point) for i, point in enumerate(points) if point.first <= process < point.processes]
-        # of results, not of secrets
+        # an order, not a secret
         random.Random(f"{seed} {process} {count}").shuffle(mine)  # noqa: S311
         mine.sort(key=lambda pair: places.index((pair[1].benchmark, pair[1].place)))
         for index, point in mine:
@@ -125,7 +126,8 @@ def _ordered(points: Sequence[Point], count: int, seed: int) -> Iterator[tuple[i
 
 
 class _Attempts:
-    """Measures points in a child, with a new one for each Place and process index and after each death."""
+    """Measures points in a worker process; each Place and process index gets a new one, and so does the next point after a
+    death."""
 
     def __init__(
         self, benchmark: Benchmark, job: Job, selection: Selection, deadline: Deadline, known: Sequence[Record] = ()
@@ -138,7 +140,7 @@ class _Attempts:
         self._child: Worker | None = None
         dead = [r for r in known if r.cause in ENDED_PROCESS]
         self._deaths = sum(r.role == "measure" for r in dead)
-        # shapes whose trial ended its process
+        # configurations whose trial ended its process
         self._deadly: list[Mapping[str, Value]] = [self._shape(r.params) for r in dead if r.role == "tune"]
 
     def __enter__(self) -> _Attempts:
@@ -148,7 +150,7 @@ class _Attempts:
         self._end()
 
     def rest(self) -> None:
-        """End the child, so that another benchmark's may measure."""
+        """End the worker process, so that another benchmark's may measure."""
         self._end()
 
     def record(self, point: Point, process: int) -> Record:
@@ -160,7 +162,9 @@ class _Attempts:
             return self._unmeasured(point, process, "skipped", Cause.MISSING_FEATURE, f"device has no {', '.join(lacking)}")
         shape = self._shape(point.params)
         if point.role == "tune" and shape in self._deadly:
-            return self._unmeasured(point, process, "failed", Cause.QUARANTINE, "not tried: this shape has ended its process")
+            return self._unmeasured(
+                point, process, "failed", Cause.QUARANTINE, "not tried: this configuration has ended its process"
+            )
         if self._deaths >= DEATHS:
             reason = f"not tried: {benchmark.name} has ended its process {DEATHS} times"
             return self._unmeasured(point, process, "failed", Cause.QUARANTINE, reason)
@@ -182,7 +186,7 @@ class _Attempts:
         return {name: value for name, value in params.items() if self._benchmark.axes[name].tuning}
 
     def _limit_s(self) -> float:
-        """For one point: its own, or what is left to the benchmark."""
+        """The time limit of one point: its own, or the time that the benchmark has left."""
         return min(self._selection.timeout_s, self._own_deadline.left_s())
 
     def _started(self, place: Place, process: int) -> Worker:

@@ -1,25 +1,22 @@
-"""The child process: a fresh interpreter that opens the device, measures the points it is handed and answers with records.
+"""The worker process: a fresh interpreter that opens the device, measures the points that it is given, and answers with
+records.
 
 It reads a Job and then points, one a line, and answers with one record a line on what was its standard output; anything that a
-driver prints goes to standard error, which the parent (worker_process.py) keeps for the reason.
+driver prints goes to standard error, which the parent (worker_process.py) keeps as the record's log.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import gc
 import json
 import os
-import select
-import signal
 import sys
 import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from clmembench.benchmarks import named
@@ -27,6 +24,7 @@ from clmembench.gates.point import DRIFT, judged
 from clmembench.host import cpu_load, cpu_topology
 from clmembench.measure import probe, sampling
 from clmembench.measure.core_clock import CoreClock, clock_step_ns
+from clmembench.measure.own_process import end_with_parent, own_threads, pin
 from clmembench.model import (
     BuildError,
     Call,
@@ -44,16 +42,16 @@ from clmembench.model import (
 )
 from clmembench.plan.budget import Budget
 from clmembench.results import limits
-from clmembench.results.jsonl import encode_record
+from clmembench.results.record_lines import encode_record
 from clmembench.runtimes import runtime
 
-AGAIN = 3  # points of a process that are measured again at once where the clock moved, and one more in AGAIN_OF
+AGAIN = 3  # points of a process that are measured again at once after a drift of the core clock, and one more in AGAIN_OF
 AGAIN_OF = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a child needs to know before its first point. A job without a benchmark probes the device and ends."""
+    """The settings of a worker process. A job without a benchmark probes the device and ends."""
 
     runtime: str
     device: DeviceInfo
@@ -71,7 +69,8 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What probing a device gave: features by behaviour, the chain's cycles per operation, the step of its clocks in ns."""
+    """Results of probing a device: features by behaviour, the chain's cycles per operation, the resolution of its clocks in
+    ns."""
 
     features: frozenset[str]
     cycles_per_op: float | None
@@ -80,28 +79,29 @@ class Found:
 
 
 class Session:
-    """An open device and what every point measured on it shares. Raises DeviceError or BuildError where it cannot be opened."""
+    """An open device and the state that all points measured on it share. Raises DeviceError or BuildError where it cannot be
+    opened."""
 
     def __init__(self, job: Job) -> None:
-        # once probed, what the device was seen to do replaces what its driver says
+        # probed features replace those that the driver claims
         claimed = dataclasses.replace(job.device, features=job.features or job.device.features)
         info = job.place.seen(claimed)
-        before = _threads()
+        before = own_threads()
         self._job = job
         self.device = runtime(job.runtime).open(info)
         self.device.seed = job.seed + job.process
         launches, _ = probe.chain(self.device)
         usable = tuple(sorted(cpu_topology.usable_cpus())) if info.kind == "cpu" else ()
-        pin(job.place.cpus or usable, _threads() - before)
+        pin(job.place.cpus or usable, own_threads() - before)
         self._clock = CoreClock(launches, probe.OPS_PER_STEP, job.cycles_per_op, job.origin)
         self._points = self._again = 0
 
     def settle(self) -> None:
-        """Leave the idle state."""
+        """Keep the device busy until its clock has left the idle state."""
         self._clock.settle(self.device, 0.05)
 
     def record(self, params: Mapping[str, Any], role: Any) -> Record:
-        """Prepare and measure one point; whatever goes wrong becomes the record's status and reason."""
+        """Prepare and measure one point; any failure becomes the record's status, cause and reason."""
         benchmark, job, begun = named(self._job.benchmark), self._job, time.monotonic()
         record = Record(
             benchmark=benchmark.name,
@@ -158,7 +158,7 @@ class Session:
         return _storable(record)
 
     def lost(self) -> bool:
-        """Whether the device refuses even the chain that gives its clock: then no other point can succeed in this process."""
+        """Whether the device refuses even the chain that reads its clock: then no other point can succeed in this process."""
         try:
             self._clock.read(self.device, 1)
         except DeviceError:
@@ -166,10 +166,10 @@ class Session:
         return False
 
     def _steady(self, prepared: Any, role: str) -> tuple[sampling.Measured, ClockReading | None, str]:
-        """Measure between two readings of the core's clock. Where it moved, what was sampled is void and is taken once more; on
-        a host whose clock never rests only for some points, since it would cost all of them twice their time. Also what to say
-        of that behind why sampling stopped. What is the host's own work is not held against the clock of another device, nor
-        what another program has measured against any."""
+        """Measure between two readings of the core clock. After a drift the samples are void and taken once more; on a host
+        whose clock never settles that is done for some points only, since it doubles their time. Also returns a remark about
+        it, to follow the reason why sampling stopped. The host's own work is not compared with the clock of another device, and
+        times that another program reports are compared with none."""
         job, said = self._job, ""
         budget = job.trial if role == "tune" else job.budget
         self._points += role == "measure"
@@ -188,7 +188,7 @@ class Session:
 
 
 def _storable(record: Record) -> Record:
-    """The record, or one that failed where no results file may hold it: the parent would take it for no record at all."""
+    """The record, or a failed one where it is over a limit of results files: the parent would not accept it as a record."""
     try:
         limits.check_record(record)
     except ValueError as error:
@@ -203,7 +203,7 @@ def _called(prepared: Prepared) -> bool:
 
 
 def find(device: Device) -> dict[str, Any]:
-    """Probe an open device; the dict is Found's, as JSON."""
+    """Probe an open device; the result has the fields of Found, as JSON has them."""
     probed = probe.probe(device)
     launches, _ = probe.chain(device)
     step = clock_step_ns([device.time(launches(n), 1, "device") for n in range(20, 84)])
@@ -213,8 +213,8 @@ def find(device: Device) -> dict[str, Any]:
 def serve() -> None:
     """Read the job, then points until the input ends; answer each with one line."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # drivers print to standard output: keep that out of the answers
-    _end_with_parent()
+    os.dup2(2, 1)  # drivers print to standard output, which must not mix with the answers
+    end_with_parent()
     job = _job(json.loads(sys.stdin.readline()))
     if job.place.cpus and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, job.place.cpus)  # before the driver makes its threads, which inherit it
@@ -231,12 +231,12 @@ def serve() -> None:
     except (DeviceError, BuildError) as error:
         answer(json.dumps({"error": str(error), "log": getattr(error, "log", "")}))
         return
-    named(job.benchmark)  # its modules are no part of a point's time, nor of what follows on leaving the idle state
+    named(job.benchmark)  # its modules are imported before the first point is timed and before the clock settles
     session.settle()
     answer(json.dumps({"ready": True}))
     gc.disable()  # not within a sample; between points instead
     gc.collect()
-    gc.freeze()  # what is there now stays, and need not be looked through after each point
+    gc.freeze()  # objects that exist now stay, and need not be scanned after each point
     for line in sys.stdin:
         point = json.loads(line)
         record = session.record(point["params"], point["role"])
@@ -260,42 +260,12 @@ def _job(raw: dict[str, Any]) -> Job:
     )
 
 
-def _threads() -> set[int]:
-    """The ids of this process's threads; empty where the system does not say."""
-    try:
-        return {int(path.name) for path in Path("/proc/self/task").iterdir()}
-    except OSError:
-        return set()
-
-
-def pin(cpus: tuple[int, ...], workers: set[int]) -> None:
-    """Hold the driver's threads to one CPU each, in the order they were made: left alone, two of them have been seen to share
-    one CPU for a whole process. Where the driver's threads are not as many as the CPUs, they stay free."""
-    if len(workers) == len(cpus) and hasattr(os, "sched_setaffinity"):
-        for thread, cpu in zip(sorted(workers), cpus, strict=True):
-            with contextlib.suppress(OSError):
-                os.sched_setaffinity(thread, {cpu})
-
-
-def _end_with_parent() -> None:
-    """Have the kernel end this process when its parent dies; only Linux can."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-        # a parent that died before this call sends nothing any more, but nobody holds the other end of standard input
-        other_end = select.poll()
-        other_end.register(0, 0)
-        if other_end.poll(0):
-            sys.exit("the parent has ended")
-
-
 if __name__ == "__main__":
     ended = 1
     try:
         serve()
         ended = 0
-    except BaseException:  # the parent has what is printed as the log
+    except BaseException:  # the parent keeps the output as the log
         traceback.print_exc()
     sys.stderr.flush()
-    os._exit(ended)  # nothing is left to be saved, and drivers take their time to leave
+    os._exit(ended)  # everything is saved, and drivers may take long to unload

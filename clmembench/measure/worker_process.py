@@ -1,4 +1,4 @@
-"""Isolation: points are measured in child processes, whose death or silence costs one point; or, for debugging, in this one."""
+"""Isolation: points are measured in worker processes, whose death or silence costs one point."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from clmembench.host import fresh_interpreter
-from clmembench.measure.worker import Found, Job, Session, find
-from clmembench.model import BuildError, Cause, DeviceError, Place, Point, Record
-from clmembench.results.jsonl import decode_record
+from clmembench.measure.worker import Found, Job, find
+from clmembench.model import BuildError, Cause, DeviceError, Point, Record
 from clmembench.results.limits import LINE_BYTES, check_line
+from clmembench.results.record_lines import decode_record
 from clmembench.runtimes import runtime
 
 GRACE_S = 2.0  # between TERM and KILL
-START_S = 60.0  # for a child to open its device and say so
-LOOK_S = 0.25  # between two looks at a child that starts
-LOST = b'{"lost":'  # how a child's last answer begins where its device answers nothing any more
+START_S = 60.0  # for a worker process to open its device and report that it is ready
+LOOK_S = 0.25  # between two checks whether a starting worker process is stopped
+LOST = b'{"lost":'  # how the last answer of a worker process begins whose device answers nothing any more
 
 
 class ChildError(Exception):
@@ -49,23 +49,23 @@ class ChildError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How a child is started: by another interpreter than this one, with more in its environment."""
+    """How a worker process is started: with another interpreter than this one, and additional environment variables."""
 
     python: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def command(self, module: str) -> list[str]:
-        """What runs a module: this very package's, or of another interpreter's own packages; never the current folder's."""
+        """The command that runs a module of this package, or of another interpreter's packages; never of the current folder."""
         return [self.python, "-P", "-m", module] if self.python else fresh_interpreter.command(module)
 
     def variables(self) -> dict[str, str]:
-        """The whole environment. What leads this interpreter to its packages would lead another one to them too."""
+        """The whole environment, without PYTHONPATH for another interpreter, which would find this one's packages by it."""
         inherited = {name: value for name, value in os.environ.items() if not (self.python and name == "PYTHONPATH")}
         return {**inherited, **self.environment}
 
 
 class Worker(Protocol):
-    """What measures the points of one job."""
+    """Measures the points of one job."""
 
     @property
     def job(self) -> Job: ...
@@ -74,7 +74,7 @@ class Worker(Protocol):
 
 
 class Child:
-    """One child process serving one job. Use as a context manager: leaving it ends the process."""
+    """A process that measures the points of one job. Use it as a context manager: leaving it ends the process."""
 
     def __init__(self, job: Job, start: Start = Start()) -> None:
         """Raises ChildError when no process can be started."""
@@ -89,10 +89,10 @@ class Child:
         self._send(json.dumps(dataclasses.asdict(job), default=sorted))
 
     def _start(self, job: Job) -> None:
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker process
         variables = {**self.start.variables(), **runtime(job.runtime).environment(job.device, job.place)}
         environment = fresh_interpreter.environment(variables)
-        environment.pop("PYTHONOPTIMIZE", None)  # checks are assertions, and none may be left out
+        environment.pop("PYTHONOPTIMIZE", None)  # checks are assertions, which must all be executed
         self._process = subprocess.Popen(
             self.start.command("clmembench.measure.worker"),
             stdin=subprocess.PIPE,
@@ -109,7 +109,8 @@ class Child:
         self.end()
 
     def probe(self, stopped_s: float = START_S) -> Found:
-        """Raises ChildError when the device cannot even be opened and probed, or the child is stopped for that long."""
+        """Features and clocks of the device. Raises ChildError when it cannot be opened and probed, or the process is stopped
+        for `stopped_s`."""
         answer = self._reply(self._answer(START_S, stopped_s))
         if "error" in answer:
             raise ChildError(str(answer["error"]), Cause.DEVICE_UNAVAILABLE, str(answer.get("log", "")))
@@ -119,8 +120,8 @@ class Child:
             raise self._no_answer(repr(answer)) from error
 
     def measure(self, point: Point, timeout_s: float) -> Record:
-        """The record of one point, whose time begins when the child is ready; one that is stopped meanwhile has as long. Raises
-        ChildError when there will be none; the child is then gone."""
+        """The record of one point, whose time begins when the process is ready; a process that is stopped while it starts has
+        the same limit. Raises ChildError when there will be no record; the process has then ended."""
         if not self._ready:
             answer = self._reply(self._answer(START_S, timeout_s))
             if "error" in answer:
@@ -139,7 +140,7 @@ class Child:
             raise self._no_answer(repr(line[:2000]), "record") from error
 
     def _reply(self, line: bytes) -> dict[str, Any]:
-        """An answer that is no record. Raises ChildError for what is no object of JSON."""
+        """An answer other than a record. Raises ChildError for anything but a JSON object."""
         try:
             check_line(line)
             answer = json.loads(line)
@@ -154,7 +155,7 @@ class Child:
         return ChildError(f"its process answered with something that is no {wanted}", Cause.INVALID_ANSWER, text)
 
     def end(self) -> None:
-        """Close its input, which ends it; TERM and then KILL where that is not enough."""
+        """Close the input of the process, which ends it; send TERM and then KILL where that is not enough."""
         with contextlib.suppress(OSError):
             if self._process.stdin:
                 self._process.stdin.close()
@@ -171,7 +172,7 @@ class Child:
         self._errors.close()
 
     def kill(self) -> None:
-        """TERM, and KILL after a grace: an endless kernel ignores Ctrl-C but not these."""
+        """Send TERM, and KILL after a grace period: an endless kernel ignores Ctrl-C but not these."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -181,26 +182,26 @@ class Child:
             self._process.wait(GRACE_S)
 
     def _end_group(self) -> None:
-        """Kill what is left of all that the child has started, which would run beside what is measured next."""
+        """Kill every process that the worker process started, which would disturb the next measurement."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def _send(self, line: str) -> None:
-        # a child that is gone is noticed when it does not answer
+        # a process that has ended is noticed when it does not answer
         with contextlib.suppress(BrokenPipeError):
             assert self._process.stdin is not None
             self._process.stdin.write(line.encode() + b"\n")
             self._process.stdin.flush()
 
     def _answer(self, timeout_s: float, stopped_s: float | None = None) -> bytes:
-        """The next line, and what is in the pipe counts however late it is: this process itself may have been stopped. Raises
-        ChildError when the child dies first, the time passes, or, where `stopped_s` is given, it is stopped for so long."""
+        """The next line. A line that is already in the pipe counts however late it is read: this process itself may have been
+        stopped. Raises ChildError when the process dies first, the time passes, or it is stopped for `stopped_s`."""
         assert self._process.stdout is not None
         descriptor, deadline = self._process.stdout.fileno(), time.monotonic() + timeout_s
         with selectors.DefaultSelector() as selector:
             selector.register(descriptor, selectors.EVENT_READ)
             while b"\n" not in self._buffer:
-                if self._buffer:  # the rest of a long answer comes as the pipe is read
+                if self._buffer:  # the rest of a long answer arrives as the pipe is read
                     deadline = max(deadline, time.monotonic() + GRACE_S)
                 if not self._readable(selector, deadline, stopped_s):
                     self.kill()
@@ -216,15 +217,17 @@ class Child:
         return line
 
     def _readable(self, selector: selectors.BaseSelector, deadline: float, stopped_s: float | None) -> bool:
-        """Whether something is there to be read by the deadline, or when this process, stopped meanwhile, next looks. Only
-        while the child starts, where `stopped_s` is given, is it looked at whether it is stopped: beside a measurement, this
-        process sleeps."""
+        """Whether there is something to read by the deadline, or when this process, stopped meanwhile, next looks. Only with
+        `stopped_s`, while the worker process starts, is it checked whether that is stopped: during a measurement this process
+        sleeps."""
         since: float | None = None
         while True:
             left = deadline - time.monotonic()
             if selector.select(max(0.0, left if stopped_s is None else min(left, LOOK_S))):
                 return True
-            if left <= 0:  # a wait within which this process was stopped ends with nothing, whatever there is: look once more
+            if (
+                left <= 0
+            ):  # a wait during which this process was stopped ends without an event even if there is data: look once more
                 return False
             if stopped_s is None:
                 continue
@@ -235,10 +238,10 @@ class Child:
                 raise ChildError(reason, Cause.TIMEOUT, self._log())
 
     def _stopped(self) -> bool:
-        """Whether the child is stopped, as by SIGSTOP, rather than slow."""
+        """Whether the process is stopped, as by SIGSTOP, rather than slow."""
         try:
             return os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
-        except (ChildProcessError, AttributeError):  # gone, or a system without
+        except (ChildProcessError, AttributeError):  # the process has ended, or the system has no waitid
             return False
 
     def _death(self) -> str:
@@ -252,7 +255,7 @@ class Child:
             return f"its process ended with exit code {code}"
         try:
             name = signal.Signals(-code).name
-            # what Linux does to a process when memory runs out
+            # Linux kills processes so when memory runs out
             why = ": killed from outside, perhaps because the host ran out of memory: lower --size" if name == "SIGKILL" else ""
             return f"its process died of {name}{why}"
         except ValueError:
@@ -264,31 +267,9 @@ class Child:
         return self._errors.read().decode(errors="replace")
 
 
-class Here:
-    """The same without a child, for debugging: a crash ends the run and nothing ends an endless kernel. Raises ChildError where
-    the device cannot be opened, or the job needs a process of its own."""
-
-    def __init__(self, job: Job) -> None:
-        self.job = job
-        if job.place != Place() or job.process > 0:
-            raise ChildError("it needs a process of its own: leave out --no-isolate", Cause.ISOLATION_OFF)
-        try:
-            self._session = Session(job)
-        except (DeviceError, BuildError) as error:
-            reason = f"the device cannot be opened: {error}"
-            raise ChildError(reason, Cause.DEVICE_UNAVAILABLE, getattr(error, "log", "")) from error
-        self._session.settle()
-
-    def measure(self, point: Point, timeout_s: float) -> Record:
-        """The record of one point, however long that takes."""
-        return self._session.record(point.params, point.role)
-
-    def end(self) -> None:
-        """Nothing to end: what the device holds goes with the session."""
-
-
 def probed(job: Job, isolated: bool = True, stopped_s: float = START_S) -> Found:
-    """What a device can do. Raises ChildError when it cannot be opened, or the child is stopped for that long."""
+    """Features and clocks of a device, probed in a worker process if `isolated`. Raises ChildError when it cannot be opened, or
+    the process is stopped for `stopped_s`."""
     if isolated:
         with Child(job) as child:
             return child.probe(stopped_s)

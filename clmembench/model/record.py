@@ -1,4 +1,4 @@
-"""What is kept of a run: raw series, one Record for each point and process, the run's header, and findings."""
+"""Contents of a run file: raw series, one Record for each point and process, the run's header; and findings."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a Read brought back: `samples` rows of `count` values in `unit`, compressed; `nbytes` is their size unpacked."""
+    """Data that a Read downloaded: `samples` rows of `count` values in `unit`, compressed; `nbytes` is their size unpacked."""
 
     unit: str
     dtype: str
@@ -65,19 +65,19 @@ class Trace:
 
     @classmethod
     def pack(cls, unit: str, rows: Sequence[Array]) -> Trace:
-        """Keep one array a sample; all have the same shape (count,) and dtype."""
+        """Pack one array for each sample; all have the same shape (count,) and dtype."""
         raw = b"".join(row.tobytes() for row in rows)
         packed = base64.b64encode(zlib.compress(raw)).decode()
         return cls(unit, str(rows[0].dtype), len(rows), len(rows[0]), len(raw), packed)
 
     def item_bytes(self) -> int:
-        """Bytes of one value. Raises ValueError for a type that is none of numbers."""
+        """Bytes of one value. Raises ValueError for a type that is not numeric."""
         if self.dtype not in _NUMBERS:  # NumPy would read structures and objects from such a text
-            raise ValueError(f"a trace of {self.dtype[:40]!r} is of no type of numbers")
+            raise ValueError(f"the trace's type {self.dtype[:40]!r} is not numeric")
         return np.dtype(self.dtype).itemsize
 
     def unpack(self, most: int = 1 << 28) -> Array:
-        """The values, shape (samples, count). Raises ValueError where the stated size is over `most` bytes or not kept."""
+        """The values, shape (samples, count). Raises ValueError where the stated size is over `most` bytes or wrong."""
         if min(self.samples, self.count) < 0 or self.nbytes != self.samples * self.count * self.item_bytes():
             raise ValueError("a trace is not of the size it states")
         if self.nbytes > most:
@@ -110,7 +110,7 @@ class Series:
     busy: int = 0
     together: int = 0
     reads: Mapping[str, Trace] = field(default_factory=dict)
-    averaged: int = 1  # a sample is the mean of that many, as another program reports it; 0: of it does not say how many
+    averaged: int = 1  # a sample is the mean of that many, as another program reports it; 0: the program does not say how many
     submit_ns: tuple[int, ...] | None = None
 
     def times_ns(self) -> tuple[int, ...]:
@@ -119,7 +119,7 @@ class Series:
         return chosen if chosen is not None else ()
 
     def part_ns(self, part: Part) -> tuple[int, ...]:
-        """Of each sample the part of its commands' way that the event stamps give; empty where they do not."""
+        """The part of each sample's time that the event stamps tell apart; empty where they do not."""
         if part == "run" or self.submit_ns is None or self.queue_ns is None:
             return self.device_ns or () if part == "run" else ()
         if part == "submit":
@@ -129,9 +129,9 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """A dependent-ALU chain beside the samples: ns for `ops` operations, before and after them.
+    """A dependent-ALU chain that was timed before and after the samples: ns for `ops` operations.
 
-    `cycles_per_op` is what makes a clock of it; `origin` says where that came from.
+    `cycles_per_op` turns the times into a clock frequency; `origin` says where it came from.
     """
 
     ops: int
@@ -149,8 +149,8 @@ class ClockReading:
 
     @property
     def moved(self) -> float:
-        """By which fraction the clock moved between the readings. One that was so disturbed that it is not above 0 says nothing
-        of the clock, and counts as a move by 100%; a thousandfold is the most that is told."""
+        """Drift of the core clock between the readings, as a fraction. A reading that was disturbed so much that it is not
+        above 0 counts as a drift of 100%; the largest drift given is a thousandfold."""
         least = min(self.before_ns, self.after_ns)
         return min(1000.0, abs(self.after_ns - self.before_ns) / least) if least > 0 else 1.0
 
@@ -192,9 +192,9 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An inferred value, a number or a word, with its interval and the evidence for it (ids of records, or of traces); what
-    cannot be said is `undetermined`, and two methods that disagree make it `inconsistent`, both named in `reason`. Raises
-    ValueError for one that is ok and names no evidence."""
+    """An inferred value, a number or a word, with its interval and the evidence for it (ids of records, or of traces). A value
+    that cannot be inferred is `undetermined`; two methods that disagree make it `inconsistent`, and `reason` names both. Raises
+    ValueError for a finding that is ok and names no evidence."""
 
     name: str
     value: float | str | None
@@ -213,7 +213,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What a run file keeps of a benchmark, so that its records are read without its code."""
+    """Properties of a benchmark that a run file keeps, so that its records can be read without its code."""
 
     version: int
     suite: str
@@ -223,7 +223,7 @@ class Card:
     tuning: tuple[str, ...] = ()
     growing: str = ""
     x: str = ""
-    peer_of: str = ""  # the benchmark whose points it measures by another library
+    peer_of: str = ""  # the benchmark whose points this one measures with another library
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,27 +246,27 @@ class Header:
     environment: Mapping[str, str] = field(default_factory=dict)
     sensors: Mapping[str, Fact] = field(default_factory=dict)
     axes: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # values that the user named
-    processes: int | None = None  # for every point; None: as each benchmark wants
+    processes: int | None = None  # for every point; None: each benchmark decides
     isolated: bool = True
     budget_s: float | None = None
     timeout_s: float = 120.0
     benchmark_s: float | None = None
-    clock_step_ns: float | None = None  # of the device's event clock, as measured
-    claimed: tuple[str, ...] = ()  # features before they were probed
-    tuning: tuple[Tuned, ...] = ()  # stored shapes that the run takes or begins its searches with
+    clock_step_ns: float | None = None  # resolution of the device's event clock, as measured
+    claimed: tuple[str, ...] = ()  # features that the driver claims
+    tuning: tuple[Tuned, ...] = ()  # stored configurations that the run uses or begins its searches with
     source_revision: str = ""  # a hash of the program's own files; "" in files that are older than this field
     inputs: Mapping[str, str] = field(default_factory=dict)  # the user's files that are measured with, and hashes of them
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run as read back: header, records in file order, and what the reader had to say about the file."""
+    """A run as read from a file: header, records in file order, and the reader's notes about the file."""
 
     path: str
     header: Header
     records: tuple[Record, ...]
     notes: tuple[str, ...] = ()
-    judged: bool = False  # whether what fails a gate is marked
+    judged: bool = False  # whether records that fail a gate are marked suspect
 
 
 Plan = Generator[Sequence[Point], list[Record], None]

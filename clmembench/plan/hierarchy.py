@@ -1,4 +1,5 @@
-"""A dissection as a plan: an inquiry's probes become points of `chase`, and a stored run's records answer it again."""
+"""The measurement of a memory hierarchy as a plan: probes of the inquiry become points of `chase`; a stored run's records
+answer the same inquiry again."""
 
 from __future__ import annotations
 
@@ -12,13 +13,13 @@ from clmembench.infer.hierarchy.llc_placement import Placed, placed
 from clmembench.model import CHASE, Answer, DeviceInfo, Hierarchy, Inquiry, Place, Plan, Point, Probe, Record, Run, Space, Value
 
 MAP = "l2_map"
-MOST_CORES = 8  # of a CPU that are mapped
+MOST_CORES = 8  # cores of a CPU whose last cache is mapped
 GIB = 1 << 30
 NEEDS: dict[Space, str] = {"global_cg": "ptx"}  # features of the device, by space
 
 
 def limits(info: DeviceInfo, spaces: Sequence[str] = ()) -> Limits:
-    """What may be asked of a device: half of its largest buffer and an eighth of the host's memory at most, in these spaces
+    """Limits of the probes on a device: at most half of its largest buffer and an eighth of the host's memory, in these spaces
     (empty: all)."""
     most = min(info.max_alloc_bytes // 2, GIB if info.kind == "cpu" else 16 * GIB)
     if info.kind == "cpu":
@@ -30,7 +31,7 @@ def limits(info: DeviceInfo, spaces: Sequence[str] = ()) -> Limits:
 
 
 def dissected(info: DeviceInfo, spaces: Sequence[str] = ()) -> Plan:
-    """The points of a dissection, chosen as records come in."""
+    """The points of the inquiry, chosen as records come in."""
     inquiry, ghz = dissect(limits(info, spaces)), None
     try:
         probes = next(inquiry)
@@ -53,8 +54,8 @@ def mapped(info: DeviceInfo, cpus: Sequence[int]) -> Plan:
 
 
 def inferred(run: Run) -> Placed:
-    """What a stored run tells: the same inquiry, answered by its records, and the map of its last cache. What is asked for
-    and the run has not, such as in a memory space that was left out, is answered by saying so."""
+    """The hierarchy of a stored run: the same inquiry, answered by its records, and the map of its last cache. A probe that the
+    run lacks, such as one in a memory space that was left out, gets an answer that says so."""
     kept: dict[tuple[tuple[str, Value], ...], Record] = {}
     for record in run.records:
         if record.benchmark == CHASE:
@@ -77,7 +78,7 @@ def inferred(run: Run) -> Placed:
 
 
 def replayed(inquiry: Inquiry[Hierarchy], said: Callable[[Sequence[Probe]], list[Answer]]) -> Hierarchy:
-    """What an inquiry finds when `said`, a function from probes to their answers, is asked."""
+    """The result of an inquiry whose probes `said`, a function from probes to their answers, answers."""
     try:
         probes = next(inquiry)
         while True:

@@ -1,4 +1,4 @@
-"""References beside our points: what of a host's libraries and programs measures them too, and in which order."""
+"""Peers of our points: which libraries and programs of the host measure the same problems, and in which order."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from clmembench.model import PORTABLE, Benchmark, DeviceInfo, Place, Plan, Point
 from clmembench.model.direction import score
 from clmembench.plan.selection import Selection, selected, takes
 
-LEADS = 0.85  # of the best: what is below is not the best in another process either
-ROUNDS = 3  # fresh processes of each, in turn: fewer do not tell how much processes differ
+LEADS = 0.85  # of the best score: a point below it is not the best in another process either
+ROUNDS = 3  # fresh processes of each, interleaved: fewer do not show how much processes differ
 
 
 def present(benchmark: Benchmark, info: DeviceInfo) -> tuple[Benchmark, ...]:
-    """The references of a benchmark that this host seems to have for that device; whether they work is known once they run."""
+    """The peers of a benchmark that this host seems to have for that device; only running them shows whether they work."""
     return tuple(b for b in discovered().values() if b.peer_of == benchmark.name and (b.here is None or b.here(info)))
 
 
 def names(selection: Selection, info: DeviceInfo) -> tuple[str, ...]:
-    """The references of all benchmarks of a selection; none where it does not ask for them."""
+    """The peers of all benchmarks of a selection; none where it does not ask for them."""
     if not selection.reference:
         return ()
     return tuple(other.name for benchmark in selected(selection) for other in present(benchmark, info))
 
 
 def beside(plan: Plan, benchmark: Benchmark, others: Sequence[Benchmark], info: DeviceInfo, selection: Selection) -> Plan:
-    """The plan, with every reference's points after those of ours that they are of, process by process, so that a ratio is of
-    what was measured one after the other: ours, references, ours, references ...
+    """The plan with the points of every peer after ours, process by process, so that a ratio compares neighbouring
+    measurements: ours, peers, ours, peers ...
 
-    Points that have a reference are measured in ROUNDS processes at least, or as many as the user said. The tuned shape is
-    found before. A reference that is skipped in the first process is not asked again; nor, where the selection is of leaders,
-    is what the first process shows to be no match for another of ours.
+    Points that have a peer are measured in ROUNDS processes at least, or as many as the user said. The tuned configuration is
+    found before. A peer that is skipped in the first process is not measured again; with `Selection.leaders`, neither is a
+    point of ours that another of ours beats clearly in the first process.
     """
     asked: set[tuple[object, ...]] = set()
     answers: list[Record] | None = None
@@ -73,8 +73,8 @@ def _rounds(point: Point, selection: Selection) -> int:
 def _leaders(
     points: Sequence[Point], found: Sequence[Record], benchmark: Benchmark, others: Sequence[Benchmark], info: DeviceInfo
 ) -> list[Point]:
-    """Of our points that have the same references those within LEADS of the best, the best that is portable, and the best in a
-    reference's own format; and all points without a reference or without a value, for which one process says enough."""
+    """Among our points that have the same peers: those within LEADS of the best, the best portable one, and the best in a
+    peer's own format; and all points without a peer, or without a value, for which one process is enough."""
     formats = {(name, value) for r in found if r.benchmark != benchmark.name for name, value in r.facts.items()}
     scores = {_key(r): _score(r, benchmark) for r in found if r.benchmark == benchmark.name}
     groups: dict[tuple[object, ...], list[Point]] = {}
@@ -100,8 +100,8 @@ def _score(record: Record, benchmark: Benchmark) -> float:
 
 
 def _peers(point: Point, others: Sequence[Benchmark], info: DeviceInfo) -> list[Point]:
-    """The point of each reference that measures that point of ours: on the whole device, with those of its parameters that the
-    reference knows."""
+    """The points of peers that measure the same problem as this point of ours: on the whole device, with those of its
+    parameters that the peer has."""
     if point.role != "measure" or point.place != Place() or point.reason:
         return []
     found = []

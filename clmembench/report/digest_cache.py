@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clmembench.results import content_hash, jsonl, limits
+from clmembench.results import content_hash, limits, record_lines
 from clmembench.results.whole_file import remove_abandoned_parts, write_whole
 from clmembench.sanitize import read_regular
 
@@ -83,7 +83,7 @@ class Entry:
     def write(self, digest: object) -> None:
         """Keep a digest, unless its run has changed since or the folder cannot be written."""
         try:
-            text = jsonl.encode(digest).encode()
+            text = record_lines.encode(digest).encode()
             limits.check_line(text)
             if content_hash.of_file(self.run) != self.content or self.path.parent.is_symlink():
                 return

@@ -1,4 +1,4 @@
-"""Hashes of contents: of an input file, and of the program's own sources, which tell one revision of it from another."""
+"""Hashes of contents: of an input file, and of the program's own sources, which identify its revision."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHUNK = 1 << 20
 
 
 def of_file(path: Path) -> str:
-    """The SHA-256 of a regular file. Raises OSError where it cannot be read, or is none."""
+    """The SHA-256 of a regular file. Raises OSError where it cannot be read, or is not regular."""
     found = hashlib.sha256()
     with open_regular(path) as file:
         while chunk := file.read(CHUNK):
@@ -25,8 +25,8 @@ def of_file(path: Path) -> str:
 
 @cache
 def of_sources() -> str:
-    """The revision of this program: of its modules and templates, its kernels, spec sheets and stored shapes, by names and
-    contents. The same in a wheel as in the checkout that it was made of, on any host."""
+    """The revision of this program: a hash of its modules and templates, kernels, spec sheets and stored configurations, by
+    names and contents. It is the same in a wheel as in the checkout that the wheel was built from, on any host."""
     return of_parts(resources.package_folder(), *resources.folders())
 
 

@@ -1,4 +1,4 @@
-"""The results file: JSON Lines, a header and then one record for each point and process; append-only, read with care."""
+"""The results file: JSON Lines, a header and then one record for each point and process; append-only, read strictly."""
 
 from __future__ import annotations
 
@@ -7,87 +7,35 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+from typing import BinaryIO, TextIO
 
 from clmembench.host import file_lock
-from clmembench.model import Cause, Header, Record, Run
+from clmembench.model import Header, Record, Run
 from clmembench.results import limits
-from clmembench.results.old_records import with_cause
+from clmembench.results.record_lines import decode, decode_record, encode, encode_record, first_problem
 from clmembench.sanitize import open_new, sync
 
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
 SCHEMA = 1
-SYNC_S = 5.0  # between two waits for the disk: one takes some milliseconds
-KEPT_OF_LOG = 20_000  # letters of a record that is else too long for a line
-MOST_NOTES = 20  # on bad lines; a file of another kind would have as many as it has lines
+SYNC_S = 5.0  # between two fsyncs, each of which takes some milliseconds
+MOST_NOTES = 20  # about bad lines: a file of another kind would have as many as lines
 
 
 class ResultsError(Exception):
     """A results file cannot be written or read; the message says which, where and what to do."""
 
 
-def encode(value: object) -> str:
-    """One line of JSON for a dataclass such as Header or Record, without its newline. What is no Unicode, as in a file name
-    or a log, has ? for what is not."""
-    line = json.dumps(value, default=_plain, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
-    return line.encode("utf-8", errors="replace").decode()
-
-
-def encode_record(record: Record) -> str:
-    """As `encode`, and no longer than a line may be: of a longer record the log is cut, and one that is still longer has failed
-    and says so in the place of its samples."""
-    line = encode(record)
-    if _fits(line):
-        return line
-    record = dataclasses.replace(record, log=record.log[-KEPT_OF_LOG:])
-    if _fits(cut := encode(record)):
-        return cut
-    size, most = len(line) >> 20, limits.LINE_BYTES >> 20
-    reason = f"its record takes {size} MiB, over the {most} MiB of a line: measure a smaller point"
-    empty = dataclasses.replace(record, series=(), notes=(), log="", stopped="", checked=False)
-    return encode(dataclasses.replace(empty, status="failed", reason=reason, cause=Cause.NOT_STORABLE))
-
-
-def _fits(line: str) -> bool:
-    return len(line) < limits.LINE_BYTES // 4 or len(line.encode()) < limits.LINE_BYTES  # a letter takes up to four bytes
-
-
-def decode_record(line: str | bytes) -> Record:
-    """The record on a line; unknown fields are ignored, and one that an older version wrote gets the cause that its reason
-    tells. Raises ValueError where it is none, or is over a limit."""
-    record: Record = _decoded(Record, line if isinstance(line, bytes) else line.encode())
-    limits.check_record(record)
-    return with_cause(record)
-
-
-def _decoded(kind: type, line: bytes) -> Any:
-    """What a line says of a dataclass, parsed once. Raises ValueError."""
-    from pydantic import ValidationError
-
-    limits.check_line(line)  # before anything is made of it
-    try:
-        return _adapter(kind).validate_json(line, strict=True)
-    except ValidationError as error:
-        if error.errors(include_input=False, include_url=False)[0]["type"] == "json_invalid":
-            raise ValueError("this is no JSON") from error
-        raise
-
-
 class Writer:
-    """Writes one run. Each record is flushed, so a kill costs at most the line being written; and it is on the disk, between
-    points and in no measured time, as often as a power cut may not cost more than SYNC_S of measuring."""
+    """Writes one run. Each record is flushed, so a kill costs at most the line being written. The file is synchronised with the
+    disk between points, outside measured time, so that a power cut costs at most SYNC_S of measuring."""
 
     def __init__(self, path: Path, header: Header, overwrite: bool = False) -> None:
         """Raises ResultsError when the file exists (unless `overwrite`) or cannot be made."""
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            # nothing is cut off before the lock is had
+            # the file keeps its content until the lock is held
             self._file: TextIO = open_new(path, overwrite, pipe=False, truncate=False)
             self._take()
             if overwrite and path.is_file():
@@ -102,15 +50,16 @@ class Writer:
             self._line(encode(header))
             sync(path.parent)
         except ResultsError:
-            if path.is_file():  # no run, and in the way of the next one
+            if path.is_file():  # it holds no run, and blocks the next one
                 path.unlink()
             raise
 
     @classmethod
     def going_on(cls, path: Path) -> Writer:
-        """One that appends to a run that was cut off; a torn last record is removed, one that lacks but its newline gets it.
+        """A writer that appends to an interrupted run; a torn last record is removed, and one that lacks only its newline gets
+        it.
 
-        Raises ResultsError where that cannot be, and for a file that `read` would not take.
+        Raises ResultsError where that is impossible, and for a file that `read` refuses.
         """
         writer = cls.__new__(cls)
         writer.path = path
@@ -142,7 +91,7 @@ class Writer:
             raise ResultsError(f"{self.path} is being written by another run: wait for it, or choose another -o")
 
     def write(self, record: Record) -> None:
-        """Append one record. Raises ResultsError when the disk is full or gone; what was written before stays whole."""
+        """Append one record. Raises ResultsError when the disk is full or gone; earlier records stay whole."""
         self._line(encode_record(record))
 
     def _line(self, text: str) -> None:
@@ -170,8 +119,8 @@ class Writer:
 
 
 def read(path: Path, strict: bool = False) -> Run:
-    """The run in a file. A torn last line is dropped with a note, a bad line elsewhere skipped with one; the first of them only
-    are noted one by one.
+    """The run in a file. A torn last line is dropped, and a bad line elsewhere skipped; the first MOST_NOTES of them have a
+    note each.
 
     Raises ResultsError when there is no file, no header, or a header of a newer schema; for a file over a limit; and with
     `strict` for the first bad line.
@@ -190,7 +139,7 @@ def read(path: Path, strict: bool = False) -> Run:
                     records.append(decode_record(line))
                 except ValueError as error:
                     torn = not line.endswith(b"\n") and len(line) <= limits.LINE_BYTES
-                    why = "the last line is torn" if torn else f"no record: {_first_problem(error)}"
+                    why = "the last line is torn" if torn else f"no record: {first_problem(error)}"
                     if strict:
                         raise ResultsError(f"{path}:{number}: {why}: leave out --strict to read the rest") from error
                     bad += 1
@@ -204,8 +153,8 @@ def read(path: Path, strict: bool = False) -> Run:
 
 
 def _lines(path: Path, file: BinaryIO) -> Iterator[bytes]:
-    """Every line, of one over its limit only the beginning. Raises ResultsError over the limits of the file: what is no regular
-    file, or grows, shows its size only here."""
+    """Every line; only the beginning of a line over its limit. Raises ResultsError over the limits of the file: the size of a
+    file that is not regular, or grows, is known only here."""
     read = 0
     for _ in range(limits.LINES):
         line = rest = file.readline(limits.LINE_BYTES + 1)
@@ -229,10 +178,11 @@ def _over(path: Path, limit: str) -> str:
 
 
 def mismatch(then: Header, now: Header) -> tuple[str, object, object] | None:
-    """What keeps two headers from being of one run, as it is called, in the first and in the second; None where nothing does.
+    """The first property in which two headers differ that headers of one run share: its name, its value in the first and in the
+    second; None where there is none.
 
-    Memory sizes that a driver reports are left out, since some report another each time, and so is what an older file does not
-    say (`unsaid`).
+    Memory sizes that a driver reports are left out, since some drivers report another one each time, and so are properties that
+    an older file lacks (`unsaid`).
     """
     left = unsaid(then)
     for what, take in _OF_A_RUN.items():
@@ -242,7 +192,7 @@ def mismatch(then: Header, now: Header) -> tuple[str, object, object] | None:
 
 
 def unsaid(then: Header) -> tuple[str, ...]:
-    """What of a run's identity its header does not say, since an older version wrote it."""
+    """Properties of a run's identity that its header lacks, since an older version wrote it."""
     if then.source_revision:
         return ()
     return (REVISION, INPUTS) if then.axes.get("matrix") else (REVISION,)
@@ -256,7 +206,7 @@ _OF_A_RUN: Mapping[str, Callable[[Header], object]] = {
     "driver": lambda h: h.device.driver,
     "number of compute units": lambda h: h.device.compute_units,
     "host": lambda h: ", ".join(str(h.host.get(name)) for name in _SAME_HOST),
-    # what variables of our own say of options is in the header by itself
+    # our own variables set options, which the header has in fields of their own
     "environment": lambda h: {name: value for name, value in h.environment.items() if not name.startswith("CLMEMBENCH_")},
     REVISION: lambda h: h.source_revision,
     "set of package versions": lambda h: ", ".join(f"{name} {version}" for name, version in sorted(h.packages.items())),
@@ -280,19 +230,19 @@ def _is_record(line: bytes) -> bool:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Versioned:
-    """What a header of any schema has."""
+    """The field that a header of any schema has."""
 
     schema: object
 
 
 def _header(path: Path, line: bytes) -> Header:
     try:
-        header: Header = _decoded(Header, line)
+        header: Header = decode(Header, line)
         schema: object = header.schema
         limits.check_header(header)
         problem = ""
     except ValueError as error:
-        schema, problem = _schema(path, line), _first_problem(error)
+        schema, problem = _schema(path, line), first_problem(error)
     if type(schema) is not int or not 1 <= schema <= SCHEMA:
         shown = json.dumps(schema)[:20]
         raise ResultsError(f"{path} has schema {shown}, and this version reads 1 to {SCHEMA}: upgrade clmembench")
@@ -302,42 +252,15 @@ def _header(path: Path, line: bytes) -> Header:
 
 
 def _schema(path: Path, line: bytes) -> object:
-    """What a first line that is no header of ours calls its schema; 1 where it names one and is over a limit. Raises
-    ResultsError where it is no header at all."""
+    """The schema number of a first line that this version cannot read as a header; SCHEMA where the line is over a limit.
+    Raises ResultsError where it is no header."""
     try:
         limits.check_line(line)
     except ValueError:
         if b'"schema"' in line:
             return SCHEMA
     try:
-        found: object = _decoded(_Versioned, line).schema
+        found: object = decode(_Versioned, line).schema
     except ValueError as error:
         raise ResultsError(f"{path} is no results file of clmembench: its first line is no header") from error
     return found
-
-
-def _first_problem(error: ValueError) -> str:
-    """Where and what, of pydantic's first error."""
-    errors = getattr(error, "errors", None)
-    if errors is None:
-        return str(error)[:200]
-    first = errors(include_input=False, include_url=False)[0]
-    return f"{'.'.join(str(part)[:40] for part in first['loc']) or 'line'}: {first['msg'][:200]}"
-
-
-@cache
-def _adapter(kind: type) -> TypeAdapter[Any]:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(kind)
-
-
-def _plain(value: object) -> object:
-    """What JSON has for it; of a dataclass its fields, whose contents json sees to, where asdict would copy every number."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    if isinstance(value, frozenset):
-        return sorted(value)
-    if hasattr(value, "keys"):
-        return dict(value)  # type: ignore[call-overload]
-    raise TypeError(f"{type(value).__name__} does not go into a results file")

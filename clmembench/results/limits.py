@@ -1,4 +1,4 @@
-"""What a results file may hold: limits on sizes, counts and numbers, so that whatever is read can be derived from."""
+"""Limits of results files: sizes, counts and numbers, so that values can be derived from every file that is accepted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BRACKETS = 50_000  # lists and objects of a line: a record has some hundred, a h
 TEXTS = 250_000  # of a line, keys among them: the notes, arguments or names of a list are up to 100,000
 ITEMS = 1_500_000  # of a line, counted by its commas: a second's samples by five clocks are some hundred thousand
 LINES = 1_000_000  # a full suite has some thousand points; each costs the reader a kilobyte and more
-DEPTH = 32  # of nesting; a record's own is 6
+DEPTH = 32  # a record is nested 6 deep
 NAME = 8192  # letters of a name, which may be a file's: Linux has 4096 bytes for one
 TEXT = 1 << 20  # letters of a reason, a note or an argument of the command line, which has 128 KiB on Linux
 LOG = 2 << 20  # letters that a compiler said: as bytes of UTF-8, and escaped, they still go on one line
@@ -46,8 +46,8 @@ def check_line(line: bytes) -> None:
     """Raises ValueError for a line of JSON that is too long, is nested too deeply, holds too many values, names one key twice,
     or has a number that JSON has not.
 
-    Nothing is made of the line but its texts, so that a parser is handed no more than it can hold. What is no JSON is the
-    parser's to say.
+    Only the texts of the line are extracted, so that a parser gets no more than it can hold. The parser reports a line that is
+    no JSON.
     """
     if len(line) > LINE_BYTES:
         raise ValueError(f"over {LINE_BYTES} bytes")
@@ -93,8 +93,7 @@ def _check_tokens(tokens: Iterable[bytes]) -> None:
 
 
 def _plain_key(token: bytes) -> bytes:
-    """A key with its colon as it is meant, whichever way its letters are written. Raises ValueError for an escape that JSON has
-    not."""
+    """A key with its colon, without escapes. Raises ValueError for an escape that JSON does not have."""
     text = token[: token.rindex(b'"') + 1]
     if b"\\" in text:
         try:
@@ -105,7 +104,7 @@ def _plain_key(token: bytes) -> bytes:
 
 
 def check_record(record: Record) -> None:
-    """Raises ValueError, saying which field, for a record with more or larger things than any honest one has."""
+    """Raises ValueError, which names the field, for a record with more or larger values than any honest one has."""
     _check_texts("a name", (record.benchmark, record.stopped, record.sources, record.started), NAME)
     _check_texts("reason or notes", (record.reason, *record.notes))
     _check_texts("log", (record.log,), LOG)
@@ -165,7 +164,7 @@ def check_header(header: Header) -> None:
 
 
 def check_tuned(tuned: Tuned) -> None:
-    """As `check_record`, for a stored shape; its date is one of ISO 8601, without a time."""
+    """As `check_record`, for a stored configuration; its date is one of ISO 8601, without a time."""
     texts = (tuned.device, tuned.platform, tuned.benchmark, tuned.date, tuned.tool_version, tuned.driver, tuned.origin)
     _check_texts("a name", texts, NAME)
     _check_params("params", tuned.params)
@@ -239,7 +238,7 @@ def _check_reads(record: Record) -> None:
 
 
 def _check_trace(where: str, trace: Trace, most: int) -> None:
-    """Whether it unpacks to what it says, by unpacking it a piece at a time."""
+    """Raises ValueError where a trace does not unpack to the size it states; it is unpacked a piece at a time."""
     try:
         if trace.item_bytes() * trace.samples * trace.count != trace.nbytes or min(trace.samples, trace.count) < 0:
             raise ValueError("it is not of the size it states")
@@ -266,7 +265,7 @@ def _check_clock(clock: ClockReading) -> None:
 
 
 def _check_params(where: str, values: Mapping[str, object]) -> None:
-    """Names and what they are: texts, whole numbers of 64 bits, signed or not, and finite ones."""
+    """Raises ValueError for values other than texts, whole numbers of 64 bits, signed or unsigned, and finite numbers."""
     _check_count(where, values, ENTRIES)
     _check_texts(where, values, NAME)
     for value in values.values():
@@ -279,13 +278,13 @@ def _check_params(where: str, values: Mapping[str, object]) -> None:
 
 
 def _check_numbers(where: str, numbers: Collection[float], least: float = 0, most: float = MOST) -> None:
-    """Whether all are from `least` to `most`. What is no number at all was refused with its line."""
+    """Raises ValueError unless all are from `least` to `most`. Values that are no numbers were refused with their line."""
     if numbers and not (least <= min(numbers) and max(numbers) <= most):
         raise ValueError(f"{where}: a number is not from {least:g} to {most:g}")
 
 
 def _check_times(where: str, times: Collection[int]) -> None:
-    """Whether none is below 0 and all together are no more than one may be, which is quicker to see than each alone."""
+    """Raises ValueError for a time below 0, or where the sum is over the limit of one, which is faster than checking each."""
     if times and (min(times) < 0 or sum(times) > MOST):
         raise ValueError(f"{where}: a time is below 0, or all are over {MOST}")
 

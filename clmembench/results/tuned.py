@@ -1,4 +1,4 @@
-"""Stored shapes: the files they are kept in, the family of devices they are of, and the one that suits a point."""
+"""Stored configurations: their files, the family of devices they belong to, and the one that suits a point."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 SCHEMA = 1
-MOST_BYTES = 4 << 20  # of a file: one entry takes half a KiB
-VARIABLE = "CLMEMBENCH_TUNING"  # the environment's name of the user's own file
+MOST_BYTES = 4 << 20  # an entry takes half a KiB
+VARIABLE = "CLMEMBENCH_TUNING"  # the environment variable that names the user's own file
 SHIPPED, OWN = "shipped", "own"
 HEADING = """# Shapes that `clmembench tune` found to be the best, by family of devices; `clmembench run` takes them.
 # docs/tuning.md says what each field means. Written anew whenever tune stores something: comments added here are lost.
@@ -36,7 +36,7 @@ Fits = Callable[[Mapping[str, Value]], bool]
 
 
 class TuningError(ValueError):
-    """A file of stored shapes cannot be read or written; the message names it, and what to do."""
+    """A file of stored configurations cannot be read or written; the message names it and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class _File:
 
 
 def family(info: DeviceInfo) -> tuple[str, str]:
-    """What devices have in common for which one shape is the best: hardware, and the platform that compiles for it.
+    """The hardware, and the platform that compiles for it, which devices share that have the same best configurations.
 
     The stem of the spec sheet that matches, else a CPU's vendor-family-model, else the device's name. Raises SpecError where
     two sheets match.
@@ -58,7 +58,7 @@ def family(info: DeviceInfo) -> tuple[str, str]:
 
 
 def own_path() -> Path:
-    """The user's own file: what the environment names, else one in the user's folder for data."""
+    """The user's own file: the one that the environment names, else one in the user's data folder."""
     named = os.environ.get(VARIABLE)
     if named:
         return Path(named)
@@ -70,8 +70,8 @@ def own_path() -> Path:
 def in_use(
     info: DeviceInfo, benchmarks: Sequence[Benchmark], path: Path | None = None
 ) -> tuple[tuple[Tuned, ...], tuple[str, ...]]:
-    """The stored shapes of these benchmarks, in their present versions, on this family: the user's own first (of `path`, else
-    of `own_path`), then those that are shipped. Also what to say of a shipped file that is damaged, which is gone on without.
+    """The stored configurations of these benchmarks, in their present versions, for this family: the user's own first (from
+    `path`, else from `own_path`), then the shipped ones. Also a warning for each shipped file that is damaged and was left out.
 
     Raises TuningError where the user's own file is damaged, or was named and is not there, and SpecError as `family` does.
     """
@@ -91,8 +91,8 @@ def in_use(
 
 
 def load(path: Path, origin: str = OWN) -> tuple[Tuned, ...]:
-    """The stored shapes in a file; unknown fields are ignored. Raises TuningError where it cannot be read, is damaged or is of
-    a newer schema."""
+    """The stored configurations in a file; unknown fields are ignored. Raises TuningError where it cannot be read, is damaged
+    or has a newer schema."""
     try:
         raw = parse_toml(read_regular(path, MOST_BYTES))
         schema = raw.get("schema")
@@ -113,7 +113,7 @@ def load(path: Path, origin: str = OWN) -> tuple[Tuned, ...]:
 
 
 def ready(path: Path) -> None:
-    """Make the folder of a file that is to be written later. Raises TuningError where it cannot be."""
+    """Make the folder of a file that will be written later. Raises TuningError where the file could not be written."""
     try:
         path = path.resolve()
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,8 +126,8 @@ def ready(path: Path) -> None:
 
 
 def save(path: Path, found: Sequence[Tuned]) -> None:
-    """Put these shapes into a file, in the place of those for the same points, and of all that are of other versions of the
-    same benchmarks there. The file is whole at any time. Raises TuningError where it is damaged or cannot be written."""
+    """Store these configurations in a file. They replace those of the same points, and all of other versions of the same
+    benchmarks. The file is whole at any time. Raises TuningError where it is damaged or cannot be written."""
     keys = {_key(tuned) for tuned in found}
     versions = {_where(tuned): tuned.version for tuned in found}
     there = load(path) if path.exists() else ()
@@ -141,7 +141,7 @@ def save(path: Path, found: Sequence[Tuned]) -> None:
 
 def stored(entries: Sequence[Tuned], info: DeviceInfo, benchmark: str, base: Mapping[str, Value], fits: Fits) -> Tuned | None:
     """The entry for a point: the user's own before a shipped one, and the one that names most of its parameters first. None
-    where there is none of a device with as many compute units, or the shape is none (any more) that `fits`."""
+    where there is none for a device with as many compute units whose configuration (still) `fits`."""
     if info.work_groups is not None:
         return None
     mine = [
@@ -156,14 +156,15 @@ def stored(entries: Sequence[Tuned], info: DeviceInfo, benchmark: str, base: Map
 
 
 def nearest(entries: Sequence[Tuned], benchmark: str, base: Mapping[str, Value], fits: Fits) -> Tuned | None:
-    """The entry of a point that differs in numbers alone, by the least factors; of equally near ones the first."""
+    """The entry of the nearest point, which differs in numbers only and by the smallest factors; the first of equally near
+    ones."""
     mine = [(_distance(t.params, base), t) for t in entries if t.benchmark == benchmark and fits(t.tuning)]
     near = [(distance, t) for distance, t in mine if distance is not None]
     return min(near, key=lambda pair: pair[0])[1] if near else None
 
 
 def _distance(params: Mapping[str, Value], base: Mapping[str, Value]) -> float | None:
-    """In octaves, over all numbers; None where a word differs."""
+    """The distance in octaves, summed over all numbers; None where a word differs."""
     total = 0.0
     for name, value in params.items():
         other = base.get(name)
@@ -214,7 +215,7 @@ def _fields(tuned: Tuned) -> Iterator[str]:
 
 
 def _toml(value: Value) -> str:
-    """A value as TOML writes it: as JSON does, but for one control character."""
+    """A value in TOML, which writes it as JSON does except for one control character."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -1,4 +1,4 @@
-"""A contest of the shapes of one point: what is known of each, which are near the best, and what comes of it. Pure."""
+"""The search of one point: its candidate configurations, their values, which are near the best, and the outcome. Pure."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 from clmembench.analysis import stats
 from clmembench.model import Benchmark, DeviceInfo, Point, Role, Value
-from clmembench.plan.configurations import bases, chosen_axes, missing, shapes, stored
+from clmembench.plan.configurations import BenchmarkContext, missing
 from clmembench.plan.selection import Selection
 
-NEAR = 0.03  # relative: what processes differ by, where the samples of each of them say less
-MOST = 8  # shapes of a point in its first round
-FEWEST = 3  # processes that say how many times as good as the first choice the winner is
-MARGIN = 0.05  # relative: what a winner may be better by, at most, where the first choice is called the best
+NEAR = 0.03  # relative: how much processes differ, where the samples of each have less noise
+MOST = 8  # candidates of a point in its first round
+FEWEST = 3  # processes from which the ratio of the winner to the first candidate is known
+MARGIN = 0.05  # relative: a winner that is better by no more leaves the first candidate the best
 SPREAD = 0.02  # standard deviation that the logarithm of the ratio of two shapes in one process is expected to have
 
 Shape = Mapping[str, Value]
@@ -23,11 +23,12 @@ Key = frozenset[tuple[str, Value]]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What tuning found for the point with these plain parameters.
+    """The result of tuning the point with these plain parameters.
 
-    `first` is the shape that a search begins with, `winner` the best that was found, and `ratio` how many times as good that
-    is; `best` is what is to be stored: the winner where it is better by a whole interval, the first choice where the winner is
-    none or hardly better; None where nothing can be said, for that `reason`. `tried` of `shapes` were tried.
+    `first` is the configuration that a search begins with, `winner` the best one found, and `ratio` how many times as good that
+    is; `best` is the one to be stored: the winner where the whole interval says that it is better, the first where there is no
+    winner or it is hardly better; None where that is undetermined, for that `reason`. `tried` of `shapes` candidates were
+    tried.
     """
 
     params: Shape
@@ -42,33 +43,35 @@ class Outcome:
 
 @dataclass(slots=True)
 class Contest:
-    """A point and its shapes, the first choice first, and what is known of each, by its number. More is better everywhere."""
+    """A point and its candidate configurations, the likeliest first, with the values of each by its number. More is better."""
 
     params: Shape
     shapes: list[dict[str, Value]]
     start: int = 0  # where the second climb begins
     trials: dict[int, stats.Summary | None] = field(default_factory=dict)
     rounds: dict[int, list[float]] = field(default_factory=dict)  # one value a process
-    pairs: list[tuple[float, float]] = field(default_factory=list)  # of the first choice and the winner in each process
-    climbed: bool = False  # from the first choice to where no single step is better
+    pairs: list[tuple[float, float]] = field(
+        default_factory=list
+    )  # values of the first candidate and the winner in each process
+    climbed: bool = False  # from the first candidate to where no single step is better
     reason: str = ""
 
     @property
     def winner(self) -> int:
-        """The best of the last round, which took the most processes; without one of the trials."""
+        """The best of the last round, which took the most processes; without a round, the best of the trials."""
         most = max(map(len, self.rounds.values()), default=0)
         rivals = [n for n, values in self.rounds.items() if values and len(values) == most] or list(self.trials)
         return max(rivals, key=self.score, default=0)
 
     def score(self, number: int) -> float:
-        """Of its rounds, where it was in one, else of its trial; 0 where it has no value."""
+        """The median over its rounds, where it was in one, else of its trial; 0 where it has no value."""
         if self.rounds.get(number):
             return statistics.median(self.rounds[number])
         trial = self.trials.get(number)
         return trial.median if trial is not None else 0.0
 
     def near(self) -> list[int]:
-        """The shapes whose trial does not tell them from the best, best first."""
+        """The candidates that their trials do not distinguish from the best, best first."""
         known = {n: trial for n, trial in self.trials.items() if trial is not None}
         least = max(known.values(), key=lambda trial: trial.median).low if known else 0.0
         return sorted((n for n, t in known.items() if t.high * (1 + NEAR) >= least), key=self.score, reverse=True)[:MOST]
@@ -80,7 +83,7 @@ class Contest:
         return frozenset({**self.params, **self.shapes[number]}.items())
 
     def differ(self, one: int, other: int) -> set[str]:
-        """The parameters in which two shapes differ."""
+        """The parameters in which two candidates differ."""
         return {name for name, value in self.shapes[one].items() if value != self.shapes[other][name]}
 
     def outcome(self) -> Outcome:
@@ -97,12 +100,15 @@ class Contest:
         elif winner is not first:
             if ratio is not None and (ratio.low > 1 or ratio.high > 1 + MARGIN):
                 best = winner if ratio.low > 1 else None
-                reason = f"what seemed the best is {ratio.low:.3f} to {ratio.high:.3f} times as good as the first choice: "
+                reason = f"the best of the trials is {ratio.low:.3f} to {ratio.high:.3f} times as good as the first candidate: "
                 reason += "quieten the host, or raise --budget"
             elif ratio is None and self.score(0):
-                best, reason = None, f"only {len(self.pairs)} processes measured it beside the first choice: raise --budget"
+                best, reason = (
+                    None,
+                    f"only {len(self.pairs)} processes measured both it and the first candidate: raise --budget",
+                )
             elif ratio is None:
-                best = winner  # the first choice does not even run
+                best = winner  # the first configuration does not even run
         return Outcome(
             self.params, first, winner, best, ratio, len(self.trials), len(self.shapes), reason if best is None else ""
         )
@@ -111,14 +117,17 @@ class Contest:
 def contests(
     benchmark: Benchmark, info: DeviceInfo, selection: Selection, among: Mapping[str, Sequence[Value]]
 ) -> list[Contest]:
-    """Every point of a benchmark that has several shapes here, and those of them that have values of `among` where it names an
-    axis. What a search in `run` leaves out to save time (Benchmark.thin) is among them."""
+    """Every point of a benchmark that has several candidate configurations here, of those with values of `among` where it names
+    an axis. Configurations that a search in `run` leaves out to save time (Benchmark.thin) are among them."""
     found = []
-    for params in bases(info, chosen_axes(benchmark, info, selection)):
-        possible, _, usable = shapes(benchmark, info, selection, params)
-        more = [c for c in possible if usable and c not in usable and not missing(benchmark, {**params, **c}, info.features)]
+    context = BenchmarkContext(benchmark, info, selection)
+    for params in context.bases():
+        configurations = context.configurations(params)
+        usable = configurations.usable
+        others = [c for c in configurations.possible if c not in usable] if usable else []
+        more = [c for c in others if not missing(benchmark, {**params, **c}, info.features)]
         wanted = [c for c in [*usable, *more] if all(v in among.get(name, (v,)) for name, v in c.items())]
         if len(wanted) > 1:
-            near = stored(benchmark, info, selection, params)[1]
+            near = context.stored(params)[1]
             found.append(Contest(params, wanted, next((n for n, c in enumerate(wanted) if near and c == near.tuning), 0)))
     return found

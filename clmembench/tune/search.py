@@ -1,4 +1,5 @@
-"""What `tune` measures: climbs among the shapes of each point, rounds of those near the best, the winner beside the first."""
+"""The plan of `tune`: climbs among the candidates of each point, rounds of those near the best, the winner against the
+first."""
 
 from __future__ import annotations
 
@@ -20,19 +21,19 @@ from clmembench.plan.selection import Selection
 from clmembench.tune.candidates import FEWEST, Contest, Outcome
 
 SEARCHED, SIEVED = 0.6, 0.75  # of a benchmark's time: when climbing ends, and when no further round begins
-PAIRS = 6  # processes that measure the winner beside the first choice: twice as many where that does not decide it, and as
-# few as contest.FEWEST where time is up
+PAIRS = 6  # processes that measure the winner and the first candidate: twice as many where that does not decide it, and as
+# few as candidates.FEWEST where time is up
 
 Asking = Generator[Sequence[Point], list[Record], None]
 
 
 def searched(benchmark: Benchmark, found: Sequence[Contest], seed: int, seconds: float, clock: Clock = time.monotonic) -> Plan:
-    """Measure the contests of a benchmark in about that time, of which `clock` tells how much has passed.
+    """Tune the points of a benchmark in about that time, by `clock`.
 
-    Climbs first, each point in its share of the time; then rounds of the shapes near the best, each in new processes, twice as
-    many as before, of which the better half goes on (successive halving, Karnin et al. 2013); then the winner and the first
-    choice in full, side by side in new processes, since the best of several trials is biased upwards. Whether these decide it
-    is looked at twice only: looking after each would find differences where there are none.
+    Climbs first, each point in its share of the time; then rounds of the candidates near the best, each in new processes, twice
+    as many as before, of which the better half goes on (successive halving, Karnin et al. 2013); then the winner and the first
+    candidate in full, interleaved in new processes, since the best of several trials is biased upwards. The decision is
+    evaluated twice only: evaluating it after each process would find differences where there are none.
     """
     end = Deadline.after(seconds, clock)
     climbing_end, rounds_end = end.share(SEARCHED), end.share(SIEVED)
@@ -47,15 +48,15 @@ def searched(benchmark: Benchmark, found: Sequence[Contest], seed: int, seconds:
             decided = [contest for contest in decided if contest.outcome().best is None]
         if not decided or (process >= FEWEST and end.is_over()):
             break
-        for contest in decided:  # one point after the other, so that both its shapes meet the same moment
+        for contest in decided:  # one point after the other, so that both its candidates meet the same moment
             values = yield from _beside(benchmark, contest, (0, contest.winner), process, "measure")
             if len(values) == 2:
                 contest.pairs.append((values[0], values[contest.winner]))
 
 
 def _climbs(benchmark: Benchmark, contest: Contest, seed: int, deadline: Deadline) -> Asking:
-    """Climb from the first choice, from a stored one, then from shapes drawn from those not tried, until all are tried or the
-    time is over. A step changes one parameter; the best along one axis is taken before the next axis is tried."""
+    """Climb from the first candidate, from a stored one, then from random ones not tried yet, until all are tried or the time
+    is over. A step changes one parameter; the best along one axis is taken before the next axis is tried."""
     drawn = list(range(len(contest.shapes)))
     random.Random(f"{seed} {sorted(contest.params.items())}").shuffle(drawn)  # noqa: S311 - of results, not of secrets
     for here in (0, contest.start, *drawn):
@@ -68,7 +69,7 @@ def _climbs(benchmark: Benchmark, contest: Contest, seed: int, deadline: Deadlin
 def _climb(
     benchmark: Benchmark, contest: Contest, here: int, deadline: Deadline
 ) -> Generator[Sequence[Point], list[Record], bool]:
-    """One climb; whether it came to where no single step is better before the time was over."""
+    """One climb. True if it reached a candidate that no single step improves before the time was over."""
     yield from _trial(benchmark, contest, here)
     moved = True
     while moved:
@@ -88,11 +89,11 @@ def _climb(
 def _trial(benchmark: Benchmark, contest: Contest, number: int) -> Asking:
     records = yield [contest.point(benchmark, number)]
     contest.trials[number] = _summary(benchmark, records[0])
-    contest.reason = contest.reason or f"no shape gave a value; of the first it is said: {records[0].reason}"
+    contest.reason = contest.reason or f"no configuration gave a value; the first one: {records[0].reason}"
 
 
 def _rounds(benchmark: Benchmark, found: Sequence[Contest], deadline: Deadline) -> Asking:
-    """Halve the shapes near the best of each point, in more and more processes."""
+    """Halve the candidates near the best of each point, in more and more processes."""
     rivals = {n: near for n, contest in enumerate(found) if contest.climbed and len(near := contest.near()) > 1}
     process, times = 1, 1
     while rivals and not deadline.is_over():
@@ -109,7 +110,7 @@ def _rounds(benchmark: Benchmark, found: Sequence[Contest], deadline: Deadline) 
 def _beside(
     benchmark: Benchmark, contest: Contest, numbers: Sequence[int], process: int, role: Role
 ) -> Generator[Sequence[Point], list[Record], dict[int, float]]:
-    """The values of these shapes in one process, of those that have one; records come in an order of their own."""
+    """The values of these candidates in one process, where they have one; records may come in any order."""
     records = yield [contest.point(benchmark, number, process, role) for number in numbers]
     found = {frozenset(record.params.items()): _summary(benchmark, record) for record in records}
     values = {number: found[contest.key(number)] for number in numbers}
@@ -147,7 +148,7 @@ def measured(
 
 
 def entry(outcome: Outcome, benchmark: Benchmark, info: DeviceInfo, family: tuple[str, str]) -> Tuned | None:
-    """What is stored of an outcome; None where it says nothing."""
+    """The entry to be stored for an outcome; None where it is undetermined."""
     if outcome.best is None:
         return None
     ratio = outcome.ratio if outcome.best != outcome.first else None

@@ -1,0 +1,30 @@
+"""Points measured in this very process, for debugging: a crash ends the run, and nothing ends an endless kernel."""
+
+from __future__ import annotations
+
+from clmembench.measure.worker import Job, Session
+from clmembench.measure.worker_process import ChildError
+from clmembench.model import BuildError, Cause, DeviceError, Place, Point, Record
+
+
+class Here:
+    """Measures the points of one job in this process. Raises ChildError where the device cannot be opened, or the job needs a
+    process of its own."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        if job.place != Place() or job.process > 0:
+            raise ChildError("it needs a process of its own: leave out --no-isolate", Cause.ISOLATION_OFF)
+        try:
+            self._session = Session(job)
+        except (DeviceError, BuildError) as error:
+            reason = f"the device cannot be opened: {error}"
+            raise ChildError(reason, Cause.DEVICE_UNAVAILABLE, getattr(error, "log", "")) from error
+        self._session.settle()
+
+    def measure(self, point: Point, timeout_s: float) -> Record:
+        """The record of one point; there is no time limit."""
+        return self._session.record(point.params, point.role)
+
+    def end(self) -> None:
+        """There is nothing to end: the session frees what the device holds."""
