@@ -2,10 +2,15 @@
 tests does not stop them, and what the user has tuned does not change them."""
 
 import os
+import sys
 import tempfile
 
 import pytest
 from hypothesis import settings
+
+# tests start hundreds of processes, each of which would compile the package again, which takes longer than most of them run
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 settings.register_profile("clmembench", deadline=None)  # how long an example takes says more of the host than of the code
 settings.load_profile("clmembench")
