@@ -14,10 +14,10 @@ sys.dont_write_bytecode = False
 
 # files that take longest, from the longest on: processes beside each other take them first, and end with short ones
 SLOWEST = (
-    "test_oclgrind", "test_faults", "test_live_cli", "test_cli", "test_dissect", "test_policies", "test_tune_cli", "test_traces",
-    "test_extremes", "test_current_folder", "test_versions", "test_report", "test_example", "test_reference_programs",
-    "test_reference_libraries", "test_peers", "test_worker_process", "test_orphans", "test_opencl", "test_limits",
-    "test_topology_cli", "test_banks", "test_fleet", "test_device_lock",
+    "test_oclgrind", "test_faults", "test_live_cli", "test_cli", "test_dissect", "test_policies", "test_tune_cli",
+    "test_traces", "test_extremes", "test_current_folder", "test_versions", "test_report", "test_example",
+    "test_reference_programs", "test_reference_libraries", "test_peers", "test_worker_process", "test_orphans",
+    "test_opencl", "test_limits", "test_topology_cli", "test_banks", "test_fleet", "test_device_lock",
 )  # fmt: skip
 
 settings.register_profile("clmembench", deadline=None)  # how long an example takes says more of the host than of the code

@@ -90,7 +90,7 @@ class Command:
     def workers(self) -> list[int]:
         return [pid for pid in self.alive() if pid != self.process.pid]
 
-    def gone(self, limit_s: float = 10.0) -> bool:
+    def gone(self, limit_s: float = 60.0) -> bool:
         """Whether no process of it is left within a limit."""
         return within(limit_s, lambda: not self.alive())
 
