@@ -54,6 +54,7 @@ from clmembench.resources import kernel_source
 from clmembench.runtimes.fake import FakeDevice
 from clmembench.runtimes.opencl.device import OpenCLDevice, OpenCLKernel
 from clmembench.runtimes.opencl.info import simulators
+from tests.oclgrind_requests import request
 
 # modules whose benchmarks have the same names
 chase, atomic, arithmetic, mnf_host = (
@@ -78,7 +79,7 @@ SMALL_CUBE = "13x9x18"  # two tiles of bands, three rounds of staged ones, and n
 FEW_PIXELS = "7x6x18"  # two tiles of bands; a slice has three rounds of staged pixels, the last one of few pixels
 TILED, ONE_A_PAIR = ("V3", "V4"), "7x6x3"  # of other covariances a work-group is for one pair of bands
 STAGED_PIXELS = 8  # pixels that mnf_covariance stages at once
-FEW_BANDS = "13x9x6"
+FEW_BANDS = "7x6x6"
 FULL_GROUP = "17x17x2"  # four work-groups of a filter a band, one of them full
 FILLED = {"order": "segments", "segments": "8:32:4:2;0:64:3:1"}
 PLANNED: dict[str, list[dict[str, Value]]] = {
@@ -399,9 +400,14 @@ def main(name: str, kind: str = "", every: str = "") -> None:
     tried = (
         (of, claims, p) for of, claims in devices(name, info).items() for p in points(known()[name], claims, every == EVERY)
     )
+    requests: set[str | None] = set()
     for of, claims, params in itertools.chain(tried, ((ONE_GROUP, one, params) for params in own)):
         if kind and kind != of:
             continue
+        asked = None if of == ONE_GROUP else request(known()[name], claims, params, ends)
+        if asked is not None and asked in requests:
+            continue  # another kind of device was asked the very same
+        requests.add(asked)
         say({"trying": f"{of}: {params}"})
         device = Checked(claims, handle)
         status, reason = ran(device, known()[name], params)
