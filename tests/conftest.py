@@ -2,13 +2,32 @@
 tests does not stop them, and what the user has tuned does not change them."""
 
 import os
+import sys
 import tempfile
 
 import pytest
 from hypothesis import settings
 
+# tests start hundreds of processes, each of which would compile the package again, which takes longer than most of them run
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# files that take longest, from the longest on: processes beside each other take them first, and end with short ones
+SLOWEST = (
+    "test_oclgrind", "test_faults", "test_live_cli", "test_cli", "test_dissect", "test_policies", "test_tune_cli",
+    "test_traces", "test_extremes", "test_current_folder", "test_versions", "test_report", "test_example",
+    "test_reference_programs", "test_reference_libraries", "test_peers", "test_worker_process", "test_orphans",
+    "test_opencl", "test_limits", "test_topology_cli", "test_banks", "test_fleet", "test_device_lock",
+)  # fmt: skip
+
 settings.register_profile("clmembench", deadline=None)  # how long an example takes says more of the host than of the code
 settings.load_profile("clmembench")
+
+
+def pytest_collection_modifyitems(items):
+    """The longest files first; pytest-xdist would begin with those that have most tests."""
+    place = {name: number for number, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(place)))
 
 
 @pytest.fixture(autouse=True, scope="session")

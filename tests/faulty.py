@@ -24,7 +24,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells leave it in b
 def tree(folder: Path, *, fake: bool = True, kernels: Mapping[str, str] | None = None) -> Path:
     """A copy of the package in a new folder: with a device that fails when told to for OpenCL, or with other kernels."""
     for part in PARTS:
-        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / part, folder / part)
     if fake:
         shutil.copy(ROOT / "tests" / "faulty_device.py", folder / "clmembench" / "runtimes" / "opencl" / "__init__.py")
     for name, text in (kernels or {}).items():
@@ -90,7 +90,7 @@ class Command:
     def workers(self) -> list[int]:
         return [pid for pid in self.alive() if pid != self.process.pid]
 
-    def gone(self, limit_s: float = 10.0) -> bool:
+    def gone(self, limit_s: float = 60.0) -> bool:
         """Whether no process of it is left within a limit."""
         return within(limit_s, lambda: not self.alive())
 

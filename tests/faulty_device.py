@@ -1,7 +1,8 @@
 """A device that runs launch's kernel and fails when told to: for the OpenCL runtime in a copy of the package.
 
 FAULTY_DEVICE=KIND:GROUPS in the environment makes launches of that many work-groups fail, 0 all of them. (A name that a run's
-header does not keep, so that a run can go on without the fault.)
+header does not keep, so that a run can go on without the fault.) What hangs makes the file
+FAULTY_AT first, where that is named.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -93,6 +95,8 @@ def _exit(device: FaultyDevice) -> None:
 
 def _hang(device: FaultyDevice) -> None:
     """As a driver's blocking call does: outside Python, which then notices nothing."""
+    if "FAULTY_AT" in os.environ:
+        Path(os.environ["FAULTY_AT"]).touch()
     while True:
         ctypes.PyDLL(None).pause()
 

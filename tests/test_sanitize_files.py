@@ -91,7 +91,7 @@ def test_a_pipe_that_somebody_reads_is_written(pipe):
     read: list[str] = []
     reader = threading.Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
     reader.start()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 200
     while True:
         try:
             file = sanitize.open_new(pipe, overwrite=True)

@@ -25,6 +25,7 @@ from clmembench.plan.budget import Budget
 from clmembench.plan.selection import Selection
 from clmembench.results.jsonl import decode_record
 from clmembench.runtimes.fake import INFO
+from tests.faulty import within
 
 FAST = Budget(least_s=0.0, most_s=0.01, noise=0.5, slope_ns=1e3)
 FOUND = Found(INFO.features, 1.0, "test", 1.0)
@@ -191,7 +192,7 @@ def test_a_child_ends_when_its_parent_is_killed():
     assert alive(pid)
     parent.kill()
     parent.wait()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 200
     while alive(pid) and time.monotonic() < deadline:
         if state(pid) in ("Z", ""):
             break
@@ -273,8 +274,9 @@ STOPPED = """
 from tests.test_worker_process import *
 with Child(job()) as child:
     own = child._process
-    late = "import time; time.sleep(1); print('late', flush=True); time.sleep(600)"
-    child._process = subprocess.Popen([sys.executable, "-c", late], stdout=subprocess.PIPE, start_new_session=True)
+    late = "import pathlib, sys, time; time.sleep(1); print('late', flush=True); pathlib.Path(sys.argv[1]).touch(); "
+    late += "time.sleep(600)"
+    child._process = subprocess.Popen([sys.executable, "-c", late, sys.argv[1]], stdout=subprocess.PIPE, start_new_session=True)
     print("asks", flush=True)
     try:
         print(child._answer(2.0), flush=True)
@@ -284,15 +286,17 @@ with Child(job()) as child:
 """
 
 
-def test_an_answer_that_comes_while_this_process_is_stopped_counts():
+def test_an_answer_that_comes_while_this_process_is_stopped_counts(tmp_path):
     """The system then says that the time to wait is up, and not that there is something to be read."""
-    asker = subprocess.Popen([sys.executable, "-c", STOPPED], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", STOPPED, str(tmp_path / "answered")]
+    asker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert asker.stdout.readline() == "asks\n"
     time.sleep(0.3)
     asker.send_signal(signal.SIGSTOP)
-    time.sleep(2.5)
+    time.sleep(2.5)  # longer than it waits
+    assert within(200, (tmp_path / "answered").exists)
     asker.send_signal(signal.SIGCONT)
-    assert asker.communicate(timeout=60)[0] == "b'late'\n"
+    assert asker.communicate(timeout=200)[0] == "b'late'\n"
 
 
 LONG = "print('{' + 'x' * (1 << 20) + '}', flush=True); import time; time.sleep(600)"

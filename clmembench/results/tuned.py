@@ -51,7 +51,7 @@ def family(info: DeviceInfo) -> tuple[str, str]:
     The stem of the spec sheet that matches, else a CPU's vendor-family-model, else the device's name. Raises SpecError where
     two sheets match.
     """
-    sheets = {path.stem: specs.load(path) for path in sheet_paths()}
+    sheets = {path.stem: specs.load_once(path) for path in sheet_paths()}
     sheet = specs.find(info, list(sheets.values()))
     stem = next((name for name, known in sheets.items() if known is sheet), "")
     return stem or (info.kind == "cpu" and info.cpu_id) or info.name, info.platform

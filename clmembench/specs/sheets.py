@@ -113,7 +113,7 @@ def beside(names: Sequence[str]) -> list[SpecSheet]:
 
     Raises SpecError naming what there is where a name is none of them.
     """
-    known = {path.stem: sheet for path in sheet_paths() if (sheet := load(path)).published}
+    known = {path.stem: sheet for path in sheet_paths() if (sheet := load_once(path)).published}
     for name in names:
         if name not in known and name != "all":
             raise SpecError(f"no sheet {name!r} with published results: choose from all, {', '.join(known)}")
@@ -122,7 +122,21 @@ def beside(names: Sequence[str]) -> list[SpecSheet]:
 
 def every() -> list[SpecSheet]:
     """All sheets there are. Raises SpecError."""
-    return [load(path) for path in sheet_paths()]
+    return [load_once(path) for path in sheet_paths()]
+
+
+def load_once(path: Path) -> SpecSheet:
+    """As `load`, which a command would do several times: of a file that has not changed since, what was read then."""
+    try:
+        state = path.stat()
+    except OSError:
+        return load(path)
+    return _loaded(path, state.st_mtime_ns, state.st_size)
+
+
+@cache
+def _loaded(path: Path, mtime_ns: int, nbytes: int) -> SpecSheet:
+    return load(path)
 
 
 def find(info: DeviceInfo, sheets: Sequence[SpecSheet] | None = None) -> SpecSheet | None:
