@@ -152,7 +152,7 @@ def _ordinary(fits: Sequence[_Fit], points: Sequence[Access], evidence: tuple[st
         reason = f"{best.slowed[0]:.2f} times slower where banks would make it so, too little to be sure of them and no chance"
         return undetermined("memory", reason, METHOD, evidence)
     high = max(fit.line.slowed[2] for fit in fits)
-    reason = f"loads that would want one bank are at most {high:.2f} times slower than others: no bank conflict seen"
+    reason = f"loads that would want one bank are at most {high:.2f} times slower than others: no bank conflict was observed"
     return replace(measured("memory", "ordinary", METHOD, evidence), reason=reason)
 
 

@@ -35,7 +35,7 @@ def memory_level(found: Curve, sure: bool, floor_bytes: int) -> tuple[CacheLevel
         return ()
     value, ns, noise = found.memory, found.memory_ns, found.memory_noise
     least = least_ns = None
-    why = "the latency still grows at the largest working set, or a prefetcher helps"
+    why = "the latency still grows at the largest working set, or a prefetcher lowers it"
     if value is not None and ns is not None and sure:
         why = not_memory(found.steps[-1].fits_bytes, found.steps[-1].gone_bytes, found.sizes[-1], floor_bytes)
         below = 1 - SIGMAS * max(LEAST_NOISE, noise)

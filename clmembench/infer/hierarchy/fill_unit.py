@@ -95,7 +95,7 @@ def _too_alike(means: Sequence[float], contrast: Contrast, count: int) -> str:
     near, far = means[0], means[-1]
     if far - near < max(4 * SIGMAS * contrast.noise, MAX_END_SHARE * (contrast.miss - contrast.hit) / 2):
         pair = f"pairs {PAIR_DISTANCES_BYTES[0]} and {OTHER_LINE_BYTES} B apart"
-        return f"{pair} take {near:.4g} and {far:.4g}: too alike to tell units"
+        return f"{pair} take {near:.4g} and {far:.4g}: too similar to resolve units"
     if 2 * near - contrast.hit < MIN_FIRST_MISS_SHARE * contrast.miss:
         return f"the first accesses of {count} pairs do not all miss"
     if means[-2] < (1 - MAX_PREFETCHED_RELATIVE_GAIN) * far:  # such a distance is longer than any line
@@ -112,7 +112,7 @@ def _first_distance_that_misses(means: Sequence[float], contrast: Contrast) -> U
     cost = contrast.miss - contrast.hit
     noise = max(LEAST_NOISE, contrast.noise / contrast.hit) * max(means)
     if 2 * SIGMAS * noise > MAX_END_SHARE * cost:
-        return Unit(None, f"what a miss costs is within the noise of pairs, {noise:.2g} of {max(means):.4g}")
+        return Unit(None, f"the cost of a miss is within the noise of pairs: {noise:.2g} of {max(means):.4g}")
     rises = [2 * (m - means[0]) / cost for m in means]
     # less than a miss, but surely more than none: a level in between that the curve did not show
     partial = min(MAX_END_SHARE, max(MIN_PARTIAL_RISE_SHARE, SIGMAS * 3 * noise / cost))
@@ -122,6 +122,6 @@ def _first_distance_that_misses(means: Sequence[float], contrast: Contrast) -> U
         return Unit(None, why, odd[0])
     misses = [rise > 1 - MAX_END_SHARE for rise in rises]
     if misses != sorted(misses):
-        return Unit(None, "whether the second access of a pair hits does not depend on its distance alone")
+        return Unit(None, "the second access of a pair hits or misses for other reasons than its distance")
     distances = (*PAIR_DISTANCES_BYTES, OTHER_LINE_BYTES)
     return Unit(distances[misses.index(True)] if True in misses else None, "no distance was found at which both miss")

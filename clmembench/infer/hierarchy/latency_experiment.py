@@ -129,7 +129,7 @@ def laps(known: Known, space: Space = "global", most_bytes: int = 4 << 30) -> Ma
     page, line = known.page_bytes, known.line_bytes
     found: dict[str, Probe | str] = {
         "P1": Probe(Pattern("random", P1_NODES, NODE_BYTES), space),
-        "P6": "single accesses of a change of page-table context cannot be told from a lap's mean",
+        "P6": "a lap's mean does not show the single accesses that change the page-table context",
     }
     if page is None or known.near_pages is None or known.all_pages is None or known.last_bytes is None:
         why = "page size, the TLBs' reaches and the largest cache must be known for laps that meet it"
@@ -142,7 +142,7 @@ def laps(known: Known, space: Space = "global", most_bytes: int = 4 << 30) -> Ma
         found["P2"] = f"{pages} pages, which miss {known.near_pages} entries whatever their policy, do not surely hit all else"
     else:
         found["P2"] = Probe(Pattern("random", pages, page, ASIDE * line), space)
-    found["P3"] = "so many lines of so many pages may meet in sets of the data cache, which a lap's mean does not show"
+    found["P3"] = "so many lines of so many pages may conflict in sets of the data cache, which a lap's mean does not show"
     count = BEYOND_CACHE * known.last_bytes // line
     span = _up(max(BEYOND_TLB * known.all_pages * page, count * LONGEST), count * LONGEST)
     large = "needs an array of {} B, over the limit of " + f"{most_bytes} B"

@@ -16,7 +16,7 @@ TRACE, LAPS = "non-uniform strides, access by access", "a lap of its own"
 # Thresholds and limits, each with its reason
 LESS, MORE = 0.25, 32.0  # how much shorter hits may be in a trace than in a lap, as a fraction, and how much longer
 LONGER = 1.08  # an access to a far page that takes longer than most may be a change of page-table context
-NO_TLB = "no TLB was found on this device, so that what first accesses to far pages miss beside the caches is not known"
+NO_TLB = "no TLB was found on this device, so that it is unknown what first accesses to far pages miss besides the caches"
 
 
 def inquire(
@@ -140,7 +140,7 @@ def _beyond_tlbs(hit: Typical, second: Typical, third: Typical) -> tuple[Typical
         if this.sure and below.sure and this.like(below) and not this.above(below):
             this = Typical(why=f"not present: a miss of the {tlb} TLB costs nothing while the data cache hits")
         elif this.sure and not this.above(below):
-            this = Typical(why="its latency cannot be told from that of the pattern before it")
+            this = Typical(why="its latency is not distinguishable from that of the pattern before it")
         below = this if this.sure else below
         found.append(this)
     return found[0], found[1]
@@ -166,7 +166,7 @@ def _swept(asked: Experiment, hit: Typical, laps: Sequence[tuple[int, Typical]])
         dearest = max((lap.high for _, lap in laps if lap.sure), default=hit.high)
         why = f"not present up to {pages} pages: going round them costs no more than a hit"
         if max(dearest, hit.high) > (1 + SURE) * hit.value:
-            why = f"up to {pages} pages it may be {dearest:.4g}: the clock's steps are too coarse to tell it from a hit"
+            why = f"up to {pages} pages it may be {dearest:.4g}: the clock's steps are too coarse to distinguish it from a hit"
         return Typical(why=why), Typical(why=why)
     if len(levels) == 2 and len(levels[0]) > 1 and levels[1][0].above(levels[0][-1]):
         return levels[0][0], levels[1][-1]

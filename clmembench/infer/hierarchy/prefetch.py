@@ -61,7 +61,7 @@ def prefetch(
         low, high = (middle, high) if _there(trials[-1], limit) else (low, middle)
     low, high = max(0, low * UNIT + line_bytes) if low >= 0 else 0, high * UNIT + line_bytes if high else 0
     if anyway and high and low < UNIT:
-        why = f"accesses at random find as much: memory is fetched in pieces of more than {line_bytes} B in any order"
+        why = f"accesses at random find as much: memory is fetched in blocks of more than {line_bytes} B in any order"
         return _undetermined([*answers, *trials], why)
     return _told([*answers, *trials], low, high, line_bytes)
 
@@ -87,11 +87,11 @@ def seen(answers: Sequence[Answer], line_bytes: int) -> tuple[float, bool] | Fin
     """
     silent = next((a.reason or "no latencies of single accesses" for a in answers if a.latencies is None), "")
     if silent:
-        return _undetermined(answers, f"prefetch is seen in latencies of single accesses alone: {silent}")
+        return _undetermined(answers, f"prefetch shows only in latencies of single accesses: {silent}")
     latencies = [np.median(a.latencies, axis=0) for a in answers if a.latencies is not None]
     hit, miss = float(np.percentile(latencies[0], 90)), float(np.median(latencies[1][1::2]))
     if miss < COLD * hit:
-        return _undetermined(answers, f"cold accesses take {miss:.4g}, warm ones up to {hit:.4g}: not to be told apart")
+        return _undetermined(answers, f"cold accesses take {miss:.4g}, warm ones up to {hit:.4g}: not distinguishable")
     limit = float(np.sqrt(max(hit, 0.0) * max(miss, 0.0)))
     sequence, random = ([float((trace[1:] < limit).mean()) for trace in latencies[n::2]] for n in (2, 3))
     told = ", ".join(f"{s:.0%} and {r:.0%} of {n}" for s, r, n in zip(sequence, random, SIZES, strict=True))

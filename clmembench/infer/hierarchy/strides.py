@@ -133,7 +133,7 @@ def _not_one_set(probe: LevelProbe, stride: int, found: Bound, unit: int, tags: 
     """Why what fits at a stride says nothing of this level's sets; "" where it does."""
     if found.over is None or found.fits < 1:
         why = "" if found.calm else ": the core was never left alone for long enough"
-        return f"no number of places {stride} B apart was found that just fits{why}"
+        return f"no largest number of places {stride} B apart that fit was found{why}"
     if nearer and (yield from _held_nearer(probe, stride, found.fits, nearer)):
         return f"a nearer level holds {found.fits} places {stride} B apart itself"
     # of more than half the lines even those of other sets would fill the cache
@@ -149,7 +149,7 @@ def _confirmed(probe: LevelProbe, unit: int, found: Bound, doubling: _Doubling, 
     multiples."""
     last = doubling.last
     if not found.sharp:
-        return doubling.told(None, f"one place too many of {last} would not have been seen")
+        return doubling.told(None, f"one place too many of {last} would not have been detected")
     if not doubling.bits:
         uneven = yield from _hashed(probe, unit, last)
         return doubling.told(None if uneven else last, uneven)

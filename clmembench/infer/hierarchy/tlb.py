@@ -213,7 +213,7 @@ def _page(probe: LevelProbe, reach: int, field: Field) -> Inquiry[Unit]:
         noise = max(LEAST_NOISE * inside.value, field.noise) + field.spread / math.sqrt(count)
         noise = max(noise, *((a.high - a.low) / 4 for a in (inside, across) if a.high is not None and a.low is not None))
         if 2 * SIGMAS * noise > gap:
-            return Unit(None, f"what a miss costs is within the noise of pairs, {noise:.2g} of {inside.value:.4g}")
+            return Unit(None, f"the cost of a miss is within the noise of pairs: {noise:.2g} of {inside.value:.4g}")
         rise = (across.value - inside.value) / gap
         if rise > 1 - MAX_END_SHARE:
             if first and distance > 4 * KIB:

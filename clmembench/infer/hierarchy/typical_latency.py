@@ -70,7 +70,7 @@ class Reader:
         spread = max(TYPICAL * summary.median, 3.0)
         close = np.abs(values - summary.median) <= spread
         if self.clock_step > STEP * summary.median:
-            return Typical(why=f"the clock inside the kernel steps by {self.clock_step:g}, too much to tell a latency")
+            return Typical(why=f"the clock inside the kernel steps by {self.clock_step:g}, too coarsely to resolve a latency")
         parted = two_groups(values, self.clock_step)
         even = parted is not None and min(map(len, parted)) > (1 - SHARE) * len(values)
         if parted is not None and even and float(parted[1].mean() - parted[0].mean()) / 2 > SURE * summary.median:
@@ -88,7 +88,7 @@ class Reader:
         low, high = min(value, ends[0]) - half, max(value, ends[1]) + half
         if not (high - low) / 2 <= SURE * value:
             steps = f", by a clock that steps by {self.clock_step:g}" if self.clock_step else ""
-            return Typical(low=low, high=high, why=f"between {low:.4g} and {high:.4g}, which is no number{steps}")
+            return Typical(low=low, high=high, why=f"between {low:.4g} and {high:.4g}, too wide an interval for a value{steps}")
         said = f"two groups: {told(parted)}" if parted is not None else ""
         off = int((~close).sum())
         if not said and off:
