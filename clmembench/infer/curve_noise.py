@@ -18,6 +18,10 @@ Levels of simulated curves (three machines, 4 points an octave, noise of 0.5%, 4
 | random replacement, undisturbed | plateaus | 284 | 66 | 19 |
 | | steps | 312 | 1 | 37 |
 
+On the curves that the inquiry measured on 36 simulated hierarchies (`tests/hierarchies.py`, 110 levels) they are equal within
+chance: plateaus 91 right and 11 capacities wrong, steps 88 and 10. A step also names where a level is left and where most of its
+accesses miss, and bounds a level without a plateau, which the inquiry needs.
+
 `tests/test_curve_noise.py` keeps both halves of that comparison.
 """
 
