@@ -47,7 +47,8 @@ def kernel(numbers: Sequence[int]) -> list[int]:
 
 
 def parities(basis: Sequence[int], width: int) -> Bits:
-    """The bits of numbers below 2^width, each alone or with others whose parity counts, that a basis of `kernel` leaves free.
+    """The bits of numbers below 2^width, each alone or with others whose parity counts, that a basis of `difference_basis`
+    leaves free.
 
     One tuple of bit numbers for each bit of the set's number: 2^(how many) sets at most.
     """

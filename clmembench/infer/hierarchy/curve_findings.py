@@ -30,7 +30,7 @@ class LevelLatency:
 
 def memory_level(found: Curve, sure: bool, floor_bytes: int) -> tuple[CacheLevel, ...]:
     """The level beyond all caches, as far as the curve shows it; `sure`: no prefetcher helped there. By the rule of
-    `plateaus.not_memory` it must lie beyond `floor_bytes`; else its latency is at least that of the largest sets."""
+    `plateaus.why_not_memory` it must lie beyond `floor_bytes`; else its latency is at least that of the largest sets."""
     if not found.steps:
         return ()
     value, ns, noise = found.memory, found.memory_ns, found.memory_noise

@@ -64,9 +64,9 @@ def agreed(answers: Sequence[Answer]) -> Answer:
 def read(asked: Experiment, answer: Answer, ghz: float | None = None, lap: Answer | None = None) -> Mapping[str, Latency]:
     """Each pattern's latency, with 95% interval over its accesses, from a trace's latencies.
 
-    `lap` is the answer to a lap of hits, as P1 of `laps`: it is P1's value, and what the trace's hits take longer is the
-    clock's own cost, which is taken off all other accesses. A trace whose hits are over a tenth shorter than the lap's, or over
-    32 longer, is not believed.
+    `lap` is the answer to a lap of hits, as P1 of `pattern_laps`: it is P1's value, and what the trace's hits take longer is
+    the clock's own cost, which is taken off all other accesses. A trace whose hits are over a tenth shorter than the lap's, or
+    over 32 longer, is not believed.
 
     A pattern that the device does not have is undetermined with a reason that begins `not present`; so is one that could not
     be met, and one whose accesses do not agree.
@@ -104,8 +104,8 @@ def read(asked: Experiment, answer: Answer, ghz: float | None = None, lap: Answe
 def read_laps(
     answers: Mapping[str, Answer], wanted: Mapping[str, Probe | str], ghz: float | None = None
 ) -> Mapping[str, Latency]:
-    """Each pattern's latency from the mean of a lap of its own, as `laps` asks for them. What it tells of one that is absent is
-    what `read` tells."""
+    """Each pattern's latency from the mean of a lap of its own, as `pattern_laps` asks for them. What it tells of one that is
+    absent is what `read_trace` tells."""
     found: dict[str, Typical] = {}
     for name in NAMES:
         lap, answer = wanted[name], answers.get(name)

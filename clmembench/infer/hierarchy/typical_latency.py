@@ -62,7 +62,8 @@ class Reader:
 
     def of(self, accesses: Sequence[int]) -> Typical:
         """The latency of accesses that should be alike: none where they fall into two groups far apart of which neither has
-        SHARE of them, or where fewer than SHARE lie close to their median. What a few others take is said beside it."""
+        three quarters of them, or where fewer than that lie close to their median. The latency of a few others is reported
+        beside it."""
         values = self.latencies[list(accesses)]
         if len(values) < LEAST:
             return Typical(why=ABSENT)
@@ -98,7 +99,7 @@ class Reader:
 
 def two_groups(values: Array, step: float = 0.0) -> tuple[Array, Array] | None:
     """The faster and the slower of two groups that latencies fall into, split where they vary least within; None where they are
-    one group, by a clock whose steps are `step`. A group is at least FEWEST of them, and LEAST."""
+    one group, by a clock whose steps are `step`. A group is at least a tenth of them, and three."""
     ordered = np.sort(values)
     least = max(LEAST, int(np.ceil(FEWEST * ordered.size)))
     best: tuple[float, int] | None = None

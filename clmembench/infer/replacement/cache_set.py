@@ -202,7 +202,7 @@ def steady_misses(maker: Maker, ways: int, lap: Sequence[int], laps: int) -> flo
 
 
 def sampled_misses(weights: Array, lap: Sequence[int], laps: int, random: np.random.Generator) -> Array:
-    """As `steady_misses` where the victim is drawn: `weights` of shape (sets, ways), one set a row; shape (sets,)."""
+    """As `steady_miss_rate` where the victim is drawn: `weights` of shape (sets, ways), one set a row; shape (sets,)."""
     sets, ways = weights.shape
     limits = np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1)
     held = np.full((sets, ways), -1, dtype=np.int64)

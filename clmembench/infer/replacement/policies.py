@@ -50,7 +50,7 @@ def policy(ways: int, observations: Sequence[Observation], evidence: Sequence[st
 
 
 def policy_and_victims(ways: int, observations: Sequence[Observation], evidence: Sequence[str]) -> tuple[Finding, Victims]:
-    """As `policy`, and if way-weighted each way's probability to be the victim, in the order in which they are filled."""
+    """As `infer_policy`, and if way-weighted each way's probability to be the victim, in the order in which they are filled."""
     named, method, reason, victims = _named(ways, observations)
     return policy_finding(named, method, reason, evidence), victims
 
