@@ -2,8 +2,8 @@
 
 Two detectors exist because two kinds of curves exist, and each detector fails on the other kind:
 
-- `plateaus.find_plateaus` reads stored points that nobody can measure again. Disturbed points are in them for good, so it looks for
-  the long flat stretches and lets a few slow points lie among them.
+- `plateaus.find_plateaus` reads stored points that nobody can measure again. Disturbed points are in them for good, so it
+  looks for the long flat stretches and lets a few slow points lie among them.
 - `hierarchy.curve_steps.find_steps` reads a curve whose disturbed points the inquiry has measured again. It looks for the
   rises, since under random replacement or with pages in random frames a level ends in a soft rise, on which short flat
   stretches mean nothing.

@@ -78,7 +78,8 @@ def mappings(missed: Sequence[int], lines: int, line_bytes: int, capacity_lines:
     free = parities(kernel(missed), width)
     tried.append((tuple(tuple(low + b for b in group) for group in free), "parities"))
     known = {bits: name for bits, name in reversed(tried) if capacity_lines % (1 << len(bits)) == 0}
-    found = [_held(name, bits, missed, lines, line_bytes, capacity_lines) for bits, name in known.items()]
+    array = _Overflow(missed, lines, line_bytes, capacity_lines)
+    found = [_held(name, bits, array) for bits, name in known.items()]
     return sorted(found, key=lambda m: (-m.explains, -m.sets, m.spared))
 
 
@@ -103,12 +104,23 @@ def table(found: Sequence[SetBits]) -> str:
     return "".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() + "\n" for row in rows)
 
 
-def _held(name: str, bits: Bits, missed: Sequence[int], lines: int, line_bytes: int, capacity_lines: int) -> SetBits:
-    sets, ways = 1 << len(bits), capacity_lines >> len(bits)
-    where = {set_of(number * line_bytes, bits) for number in missed}
+@dataclass(frozen=True, slots=True)
+class _Overflow:
+    """An array of `lines` lines in a cache that holds fewer, and the numbers of the lines that miss, from 0."""
+
+    missed: Sequence[int]
+    lines: int
+    line_bytes: int
+    capacity_lines: int
+
+
+def _held(name: str, bits: Bits, array: _Overflow) -> SetBits:
+    """The verdict on one mapping."""
+    sets, ways = 1 << len(bits), array.capacity_lines >> len(bits)
+    where = {set_of(number * array.line_bytes, bits) for number in array.missed}
     together = len(where) == 1
-    in_set = sum(set_of(number * line_bytes, bits) in where for number in range(lines))
-    spared = in_set - len(missed)
+    in_set = sum(set_of(number * array.line_bytes, bits) in where for number in range(array.lines))
+    spared = in_set - len(array.missed)
     full = together and in_set > ways
     if not together:
         reason = f"the lines that miss lie in {len(where)} of its sets, and one set alone can overflow"
