@@ -89,7 +89,7 @@ def study(accesses: Sequence[Access], unit: str) -> BankStudy:
     A mapping is determined by words of 4 B alone, at all strides but 0: of banked memories of 4 to 128 banks of 4, 8 or 16 B,
     among them Kepler's in both modes, the one whose passes latency grows with, where it explains every point and is better than
     any other by a clear margin; else it is undetermined. One that would have to make loads less than 1.5 times slower where
-    all want one bank is none: local memory is then ordinary memory. Words of 8 B are looked at under the mapping found.
+    all want one bank is none: local memory is then ordinary memory. Words of 8 B are analysed under the mapping found.
     """
     narrow = [a for a in accesses if a.word_bytes == NARROW and a.items <= TOGETHER]
     fitted = [a for a in narrow if a.stride > 0]

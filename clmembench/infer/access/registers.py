@@ -10,7 +10,7 @@ from clmembench.model import Finding, Value
 
 # Thresholds and limits, each with its reason
 WORD = 4  # bytes
-ARRAYS = {"matmul": 3}  # arrays of so many words that a pattern has; others have one
+ARRAYS = {"matmul": 3}  # arrays of a pattern; other patterns have one
 SAME = 1.2  # times the least cost: loop overhead alone explains up to that much
 STEP = 1.5  # times the least cost: a spilled element is loaded and stored around each operation
 SMALLEST = 4  # words: a compiler that keeps no such array keeps none
@@ -193,7 +193,7 @@ def _limit(name: str, points: Sequence[Sized], verdicts: Sequence[bool | None], 
 
 
 def _agreed(limit: Finding, cost: Finding, pattern: str, points: Sequence[Sized]) -> Finding:
-    """The limit that the compiler tells, where the cost does not contradict it: a few spilled words cost next to nothing, so
+    """The limit that the compiler reports, where the cost does not contradict it: a few spilled words cost next to nothing, so
     that the cost may rise later, but not while all is in registers, nor stay low with most of the array in memory."""
     if cost.status != "ok":
         return limit

@@ -100,7 +100,7 @@ def saturation(values: Sequence[Derived], info: DeviceInfo) -> dict[str, Finding
 
 
 def _crowded(values: Sequence[Derived]) -> str:
-    """Why a CPU's points cannot be held against each other, "" where they can."""
+    """Why a CPU's points are not comparable, "" where they can."""
     others = max((v.others for v in values if v.benchmark == "copy_grid"), default=0.0)
     return f"other programs used up to {others:.0%} of the CPUs during the measurement: stop them" if others > CROWDED else ""
 

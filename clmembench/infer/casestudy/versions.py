@@ -57,7 +57,7 @@ CHANGES: Mapping[str, tuple[Change, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """A version of a step against the one before it and against V0; `of` tells the covariances apart. The first version has
+    """A version of a step against the one before it and against V0; `of` distinguishes the covariances. The first version has
     neither. What cannot be compared has no ratio, and a reason."""
 
     benchmark: str

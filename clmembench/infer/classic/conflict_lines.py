@@ -12,7 +12,7 @@ CHANCY = "only under a policy that spares some lines for a while"
 
 @dataclass(frozen=True, slots=True)
 class SetBits:
-    """One way to choose a line's set, held against the lines that miss.
+    """One mapping of lines to sets, tested on the lines that miss.
 
     `together`: all missing lines are in one set; `in_set`: how many lines of the array are in that set, of which `spared` did
     not miss; `explains`: the set is too full for its ways, and no line of another set misses. `reason` says it in words.

@@ -114,7 +114,7 @@ def _ends(found: Finding) -> tuple[float, float]:
 
 def in_flight(known: Known) -> Advice:
     """X4: the bytes that must be on their way, by Little's law and as seen."""
-    claim = "Little's law, latency times bandwidth, tells how many bytes must be in flight"
+    claim = "Little's law, latency times bandwidth, predicts how many bytes must be in flight"
     if known.taking_turns():
         return inapplicable("X4", claim, f"{known.taking_turns()}: the core alone decides what is in flight")
     over, needed, seen = (known.findings.get(n) for n in ("found_over_needed", "needed_bytes", "saturating_bytes"))

@@ -109,6 +109,6 @@ def instead_of_global(known: Known) -> Advice:
 
 
 def _compared(known: Known, items: int, groups: int) -> Ratio | None:
-    """Global memory's time over an image's for scattered loads of so many."""
+    """Global memory's time over an image's for scattered loads of that many work-items and groups."""
     loads = [known.load(memory, items, pattern="scattered", groups=groups) for memory in ("global", "image")]
     return ratio(loads[0], loads[1])

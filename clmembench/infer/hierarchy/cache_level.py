@@ -27,7 +27,7 @@ UNNUMBERED = "a step before it has no plateau, so that the number of this level 
 NO_PLATEAU = "no plateau is flat enough: other levels serve some accesses"
 # Thresholds
 MIN_OVERFLOW_MISS_SHARE = 0.2  # of accesses a quarter beyond where misses begin: fewer are a soft end
-MAX_RAMP_SHARE = 0.95  # of the way to a miss: what lies beyond tells nothing of a ramp
+MAX_RAMP_SHARE = 0.95  # of the way to a miss: points beyond carry no information on a ramp
 MAX_MISS_TO_HIT_RATIO = 10  # a level behind which a miss costs more may hide another one
 MIN_UNIT_BYTES = 32  # taken for what a miss brings in where that is not known: no device brings in less
 LOOSE_RELATIVE_BOUNDS = 0.005  # of a size that single lines cannot tell
@@ -188,7 +188,8 @@ def _soft_end(curve: Curve, around: Around, first: int) -> dict[str, Finding]:
 
 def _densest(probe: LevelProbe, step: Step, least: int, around: Around) -> Inquiry[tuple[int, Bound]]:
     """The unit in bytes in which places are counted, and how many neighbouring ones just fit. Beyond the first level they are
-    counted in whole lines of any level, since nodes are dear there, and only held against `least`, what a miss brings in."""
+    counted in whole lines of any level, since laps are slow there, and only checked with `least`, the unit that a miss brings
+    in."""
     unit = least if around.number == 0 else around.node_bytes
     dense = yield from _dense(probe, step, unit)
     if unit <= least or not dense.fits:

@@ -21,7 +21,7 @@ MIN_FIRST_MISS_SHARE = 0.8  # of what a miss costs, which the first accesses of 
 MAX_PAIRS = 1 << 20  # a lap over more would take too long
 MAX_REPEATED_PAIRS = 1 << 17  # from there on a lap takes so long that one order must do
 MIN_PAIRS = 64  # of a lap: the mean of fewer is noisy
-PAIRS_BEYOND_CACHES = 6  # for each spacing of what is beyond all caches: so many surely miss
+PAIRS_BEYOND_CACHES = 6  # for each spacing of a working set beyond all caches: that many surely miss
 LARGE_LEVEL_BYTES = 4 << 20  # levels from there on take fewer pairs for their size, since laps are slow
 LARGE_LEVEL_OVERFLOW = 1.3  # times a large level, which the first accesses of pairs take
 NO_ANSWER = "pairs of accesses got no answer"
@@ -66,7 +66,7 @@ def fill_unit(probe: LevelProbe, capacity: int, longest: int = USUAL_UNIT_BYTES)
     section 4.2, stage 1, as pairs, which need no clock in the kernel).
 
     `capacity`: bytes that the level holds at most. The first accesses are so many that they always miss, if each takes a line
-    as long as `longest`, so that the next level holds them; where that tells nothing, so many more that they miss where lines
+    as long as `longest`, so that the next level holds them; where that is inconclusive, so many more that they miss where lines
     are short.
     """
     found, least = Unit(None, ""), 0
@@ -80,7 +80,7 @@ def fill_unit(probe: LevelProbe, capacity: int, longest: int = USUAL_UNIT_BYTES)
 
 
 def _unit_of_pairs(probe: LevelProbe, capacity: int, count: int) -> Inquiry[Unit]:
-    """The unit that a miss brings in, from laps of so many pairs."""
+    """The unit that a miss brings in, from laps of `count` pairs."""
     if count > MAX_PAIRS:
         return Unit(None, f"a cache of up to {capacity} B is not overflowed by {MAX_PAIRS} pairs of accesses")
     means = yield from _pairs(probe.asked, probe.chase.space, max(MIN_PAIRS, count))

@@ -104,8 +104,8 @@ def read(asked: Experiment, answer: Answer, ghz: float | None = None, lap: Answe
 def read_laps(
     answers: Mapping[str, Answer], wanted: Mapping[str, Probe | str], ghz: float | None = None
 ) -> Mapping[str, Latency]:
-    """Each pattern's latency from the mean of a lap of its own, as `pattern_laps` asks for them. What it tells of one that is
-    absent is what `read_trace` tells."""
+    """Each pattern's latency from the mean of a lap of its own, as `pattern_laps` requests them. Absent patterns are
+    reported as by `read_trace`."""
     found: dict[str, Typical] = {}
     for name in NAMES:
         lap, answer = wanted[name], answers.get(name)
@@ -122,7 +122,7 @@ def read_laps(
 
 
 def _tlb_misses(asked: Experiment, hit: Typical, laps: Sequence[tuple[int, Typical]]) -> tuple[Typical, Typical]:
-    """P2 and P3: of the numbers of pages gone round, those beyond the L1 TLB and those beyond the L2 TLB as well."""
+    """P2 and P3: laps over more pages than the L1 TLB holds, and over more than the L2 TLB holds as well."""
     known = asked.known
     if not hit.sure:
         return Typical(why="a hit's latency is not known"), Typical(why="a hit's latency is not known")
@@ -147,7 +147,7 @@ def _beyond_tlbs(hit: Typical, second: Typical, third: Typical) -> tuple[Typical
 
 
 def _swept(asked: Experiment, hit: Typical, laps: Sequence[tuple[int, Typical]]) -> tuple[Typical, Typical]:
-    """P2 and P3 where a reach is not known: the plateaus that latency climbs to as more pages are gone round."""
+    """P2 and P3 where a reach is not known: the plateaus of latency over growing numbers of pages."""
     pages = max((n for n, _ in laps), default=0)
     if not pages:
         why = asked.unmet.get("P2", ABSENT)

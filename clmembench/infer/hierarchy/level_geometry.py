@@ -68,7 +68,7 @@ class LevelGeometry:
         return self.sets.sets * self.sets.ways * self.tag.nbytes
 
     def size(self, evidence: tuple[str, ...]) -> Finding:
-        """The capacity: what just fits, held against sets times ways times line."""
+        """The capacity: the largest working set that fits, compared with sets times ways times line."""
         low, high = self.bounds_bytes()
         if self.sets is not None and self.sets.ways is not None and self.tag.nbytes is not None:
             product = self.product_bytes()

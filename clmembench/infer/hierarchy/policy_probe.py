@@ -36,7 +36,7 @@ def replaced(probe: LevelProbe, ways: int, way_bytes: int, unit: int, nearer: fl
     """
     asked, chase, contrast = probe.asked, probe.chase, probe.contrast
     if ways < 2 or ways > MOST_WAYS:
-        reason = "a set of one way has no choice" if ways < 2 else f"sets of over {MOST_WAYS} ways are not looked at"
+        reason = "a set of one way has no choice" if ways < 2 else f"sets of over {MOST_WAYS} ways are not probed"
         return {"policy": undetermined("policy", reason)}
     asked.cited()
     visits = max(1, min(8, unit // 8))
@@ -46,7 +46,7 @@ def replaced(probe: LevelProbe, ways: int, way_bytes: int, unit: int, nearer: fl
     laps = [_places(walk, way_bytes) for walk in walks]
     answers = yield from asked.all([Probe(walk, chase.space) for walk in walks])
     base = [0.0] * WALKS
-    if chase.control_bytes:  # the same walks where the level looked at cannot matter
+    if chase.control_bytes:  # the same walks where this level cannot matter
         controls = [replace(walk, stride_bytes=chase.control_bytes, shift_bytes=0) for walk in walks]
         base = [a.value or 0.0 for a in (yield from asked.all([Probe(walk, chase.space) for walk in controls]))]
     crowd = yield from asked.one(Probe(Pattern("random", ways + MORE, way_bytes, chase.shift_bytes), chase.space))

@@ -121,7 +121,7 @@ def sets_and_ways(probe: LevelProbe, unit: int, tags: int, limits: StrideLimits)
 
 
 def _beyond_limits(stride: int, last: int, limits: StrideLimits) -> str:
-    """Why a stride cannot be tried with so many places; "" where it can."""
+    """Why a stride cannot be tried with `last` places; "" where it can."""
     if stride * last > limits.most_bytes:
         return f"strides over {stride // 2} B are beyond the limit of memory"
     if stride * last > MAX_REACH_SHARE * limits.reach_bytes and last > MAX_REACH_SHARE * limits.entries:
@@ -145,7 +145,7 @@ def _not_one_set(probe: LevelProbe, stride: int, found: Bound, unit: int, tags: 
 
 
 def _confirmed(probe: LevelProbe, unit: int, found: Bound, doubling: _Doubling, most_bytes: int) -> Inquiry[Sets]:
-    """The sets where doubled strides hold as many places: without bits held against odd strides, with bits against
+    """The sets where doubled strides hold as many places: without bits they are checked with odd strides, with bits with
     multiples."""
     last = doubling.last
     if not found.sharp:
@@ -187,7 +187,7 @@ def _hashed(probe: LevelProbe, unit: int, fitting: int) -> Inquiry[str]:
 
 
 def _held_nearer(probe: LevelProbe, stride: int, count: int, nearer: float) -> Inquiry[bool]:
-    """True if the level before answers so many places more often than now and then."""
+    """True if the level before serves over a quarter of the accesses to `count` places."""
     mean = yield from probe.mean(count, stride)
     return mean is None or mean < probe.contrast.hit - MAX_NEARER_HIT_SHARE * (probe.contrast.hit - nearer)
 
@@ -210,6 +210,6 @@ def consistent(sets: Sets, tags: Bound) -> bool:
 
 
 def growing(first: int, last: int, per_octave: int) -> Sequence[int]:
-    """Whole numbers from `first` to at most `last`, so many an octave."""
+    """Whole numbers from `first` to at most `last`, `per_octave` an octave."""
     steps = int(per_octave * math.log2(max(1, last / first)) + 1e-9)
     return sorted({round(first * 2 ** (i / per_octave)) for i in range(steps + 1)})

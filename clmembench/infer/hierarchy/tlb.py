@@ -14,7 +14,7 @@ from clmembench.model import Inquiry, Pattern, Probe
 
 KIB, MIB = 1 << 10, 1 << 20
 # Thresholds and limits, each with its reason
-STRIDES = (4 * KIB, 64 * KIB, 2 * MIB, 32 * MIB)  # places are looked at that far apart, until a TLB overflows
+STRIDES = (4 * KIB, 64 * KIB, 2 * MIB, 32 * MIB)  # places that far apart are tried, until a TLB overflows
 MOST_PAGES = 1 << 13  # looked for: a lap over more pages takes long
 BASE = 64  # lines, whose latency is what an access costs where nothing overflows
 INSIDE = 256  # bytes: in the same page for all but a few of the places that are moved within it

@@ -180,7 +180,7 @@ MOST_WAYS = {"tree-PLRU": 128, "NRU": 128}  # each miss would look at all
 
 
 def makers(name: str, ways: int) -> tuple[Maker, ...]:
-    """The forms of a deterministic policy that differ for that number of ways; none where it was never built for so many."""
+    """The forms of a deterministic policy that differ for that number of ways; none where it was never built with that many."""
     forms = DETERMINISTIC[name] if ways <= MOST_WAYS.get(name, ways) else ()
     return forms[:1] if name == "tree-PLRU" and ways & (ways - 1) == 0 else forms
 

@@ -85,7 +85,7 @@ def _named(ways: int, observations: Sequence[Observation]) -> Named:
 
 
 def _first(observations: Sequence[Observation], most: int) -> list[Observation]:
-    """The starts of observations that are no more than so many accesses in all, an equal share of each."""
+    """The starts of observations, at most `most` accesses in all, an equal share of each."""
     share = max(most // len(observations), 200)
     taken = [(lines[:share], flags[:share]) for lines, flags in observations[: max(1, most // share)]]
     return list(observations) if sum(len(o[0]) for o in taken) == sum(len(o[0]) for o in observations) else taken
@@ -114,7 +114,7 @@ def _drawn(ways: int, observations: Sequence[Observation], rounds: int) -> list[
     found = [Candidate("random", even.loglik, abs(even.surprise) <= MOST_SURPRISE)]
     if ways > MOST_WEIGHTED_WAYS:
         return found
-    weights = [1 / ways + 1e-6 * way for way in range(ways)]  # a little uneven, so that ways are told apart
+    weights = [1 / ways + 1e-6 * way for way in range(ways)]  # slightly unequal, so that the filter distinguishes ways
     for _ in range(rounds):
         uneven = fit(weights, observations, count=True)
         total = sum(uneven.victims) + 0.5 * ways
@@ -185,5 +185,5 @@ def _unnamed(reason: str, count: int) -> Named:
 
 
 def seeded(ways: int) -> np.random.Generator:
-    """The generator of simulations for so many ways: the same data always give the same answer."""
+    """The random generator for simulations of `ways` ways: fixed, so that the same data always give the same result."""
     return np.random.default_rng(ways)

@@ -22,7 +22,7 @@ from clmembench.model import Accesses, Array, CacheLevel, Finding, Hierarchy, Tl
 # Thresholds and limits, each with its reason
 LEAST_SECTOR = 16  # bytes: the smallest sector that is tried
 MOST_SECTOR = 256  # bytes: longer fetches are prefetches
-SMALLEST_STRIDE = 4  # bytes: the finest unit at which accesses are told apart
+SMALLEST_STRIDE = 4  # bytes: the finest unit at which accesses are distinguished
 LEVEL_UNITS = {**CACHE_UNITS, "latency_cycles": "as recorded", "latency_ns": "ns"}
 
 
@@ -112,7 +112,7 @@ def _structure(asked: Sequence[Stream], fetched: int) -> tuple[list[Hypothesis],
     before brings in at once, which this one has to hold whatever its lines are."""
     asked = [s for s in asked if s.addresses.size]
     low, high = filled(asked)
-    if low > MOST_SECTOR:  # fetched ahead of what was asked for: of the sector this says nothing
+    if low > MOST_SECTOR:  # prefetched: this says nothing about the sector
         low = 0
     low = max(low, fetched)
     high = max(high, low) if high else high

@@ -146,7 +146,7 @@ class OpenCLDevice:
         self.time(commands, 1, "host")
 
     def time(self, commands: Sequence[Command], passes: int, clock: Clock) -> Timing:
-        """One sample of `passes` passes. Events are stamped unless the host's clock is asked for.
+        """One sample of `passes` passes. Events are stamped unless `clock` is the host's.
 
         Every call is made ready before the clocks start; what then runs is opencl_enqueue.run, whose cost a call the
         benchmark launch_call measures.
