@@ -81,7 +81,7 @@ def test_ordinary_memory_has_no_banks_at_all(strides):
     accesses = measured(lambda *_: 1.0, lambda *_: 1.0, straight(16, 1), 0.02, np.random.default_rng(3), strides)
     found = study(accesses, "ns")
     assert (found.findings["memory"].value, found.banks) == ("ordinary", None)
-    assert "no bank conflict seen" in found.findings["memory"].reason
+    assert "no bank conflict was observed" in found.findings["memory"].reason
     assert "banks" not in found.findings
 
 

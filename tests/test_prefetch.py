@@ -52,7 +52,7 @@ def test_caches_that_cannot_be_emptied_tell_nothing():
         return replace(machine.answer(probe), latencies=np.full((3, probe.record), 357.0))
 
     found = asked(prefetch(held_bytes=HELD), full)
-    assert found.value is None and "not to be told apart" in found.reason
+    assert found.value is None and "not distinguishable" in found.reason
 
 
 def test_what_only_some_sizes_show_is_no_prefetch():

@@ -91,7 +91,7 @@ def plateaus(samples: Sequence[Sample]) -> list[Plateau]:
     """Plateaus from the smallest working set up: stretches of at least an octave on which nothing but noise moves the latency.
 
     A point far slower than a larger one was disturbed; in such a curve each counts as no slower than any larger one.
-    The longest stretch within FLAT of its own median is taken first, then the longest on either side of it, and so on, so that
+    The longest stretch within 10% of its own median is taken first, then the longest on either side of it, and so on, so that
     a ramp's end cannot claim the level it leads to. Each is then trimmed at both ends to what the curve's own noise explains.
     Where the clock's cycles are known they are compared instead of ns, so that a change of frequency makes no knee; unless the
     readings of the clock are what makes them noisy, as on a busy host.
@@ -112,8 +112,8 @@ def plateaus(samples: Sequence[Sample]) -> list[Plateau]:
 
 
 def settled(samples: Sequence[Sample], floor_bytes: int) -> bool:
-    """True if the last plateau is memory, by `not_memory`: it reaches to the largest set, and a knee lies before it. A curve
-    without a knee has not settled: every memory has at least one cache before it, or the sweep has not left it yet."""
+    """True if the last plateau is memory, by `why_not_memory`: it reaches to the largest set, and a knee lies before it. A
+    curve without a knee has not settled: every memory has at least one cache before it, or the sweep has not left it yet."""
     found = plateaus(samples)
     if len(found) < 2 or found[-1].last_bytes != samples[-1].array_bytes:
         return False
@@ -174,7 +174,7 @@ def _stretches(
 
 
 def _flat_until(values: Sequence[float], start: int, stop: int) -> int:
-    """The last index from `start` up to which all values stay within FLAT of their own median."""
+    """The last index from `start` up to which all values stay within 10% of their own median."""
     part = [values[start]]  # in order
     for end in range(start + 1, stop):
         insort(part, values[end])

@@ -19,7 +19,7 @@ CHASE = "chase"  # the benchmark that answers probes: shown as the hierarchy tha
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """The addresses of one lap, as offsets in bytes from an aligned base; `patterns.offsets` writes them out.
+    """The addresses of one lap, as offsets in bytes from an aligned base; `address_patterns.pattern_offsets` writes them out.
 
     `count` places lie `stride_bytes` apart; each is moved `shift_bytes` further than the last, within the stride, so that one
     line a page does not fall into one cache set. `order`: sequential by address; random, one random cycle over all places;

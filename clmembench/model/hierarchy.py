@@ -30,7 +30,7 @@ class TlbLevel:
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
     """All that was found. `levels` and `tlb` are of global memory, from the nearest on; `constant` and `image` of those
-    paths; `patterns` are the global latency patterns P1 to P6; `notes` say what could not be looked at and why."""
+    paths; `patterns` are the global latency patterns P1 to P6; `notes` say what could not be probed and why."""
 
     levels: tuple[CacheLevel, ...] = ()
     tlb: tuple[TlbLevel, ...] = ()

@@ -53,7 +53,7 @@ def _passes(banks: Banks, stride: int, word_bytes: int, items: int) -> int:
 
 
 def candidates() -> Iterator[Banks]:
-    """Every banked memory that is looked at."""
+    """Every banked memory that is tried."""
     for count in COUNTS:
         for interleave, width in SHAPES:
             for served in SERVED:

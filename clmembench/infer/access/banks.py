@@ -88,8 +88,8 @@ def study(accesses: Sequence[Access], unit: str) -> BankStudy:
 
     A mapping is determined by words of 4 B alone, at all strides but 0: of banked memories of 4 to 128 banks of 4, 8 or 16 B,
     among them Kepler's in both modes, the one whose passes latency grows with, where it explains every point and is better than
-    any other by a clear margin; else it is undetermined. One that would have to make loads less than SLOWER times slower where
-    all want one bank is none: local memory is then ordinary memory. Words of 8 B are looked at under the mapping found.
+    any other by a clear margin; else it is undetermined. One that would have to make loads less than 1.5 times slower where
+    all want one bank is none: local memory is then ordinary memory. Words of 8 B are analysed under the mapping found.
     """
     narrow = [a for a in accesses if a.word_bytes == NARROW and a.items <= TOGETHER]
     fitted = [a for a in narrow if a.stride > 0]
@@ -152,7 +152,7 @@ def _ordinary(fits: Sequence[_Fit], points: Sequence[Access], evidence: tuple[st
         reason = f"{best.slowed[0]:.2f} times slower where banks would make it so, too little to be sure of them and no chance"
         return undetermined("memory", reason, METHOD, evidence)
     high = max(fit.line.slowed[2] for fit in fits)
-    reason = f"loads that would want one bank are at most {high:.2f} times slower than others: no bank conflict seen"
+    reason = f"loads that would want one bank are at most {high:.2f} times slower than others: no bank conflict was observed"
     return replace(measured("memory", "ordinary", METHOD, evidence), reason=reason)
 
 

@@ -42,7 +42,7 @@ class Line:
     levels: Mapping[int, float]
 
     def at(self, passes: int) -> float:
-        """The latency of so many passes: as others have it that were measured, else on the line."""
+        """The latency of `passes` passes: the measured one where there is one, else that of the line."""
         return self.levels.get(passes, self.free + self.way * (passes - self.least))
 
     @property

@@ -10,7 +10,7 @@ from clmembench.model import Finding, Value
 
 # Thresholds and limits, each with its reason
 WORD = 4  # bytes
-ARRAYS = {"matmul": 3}  # arrays of so many words that a pattern has; others have one
+ARRAYS = {"matmul": 3}  # arrays of a pattern; other patterns have one
 SAME = 1.2  # times the least cost: loop overhead alone explains up to that much
 STEP = 1.5  # times the least cost: a spilled element is loaded and stored around each operation
 SMALLEST = 4  # words: a compiler that keeps no such array keeps none
@@ -67,7 +67,7 @@ def kept(values: Sequence[Derived]) -> list[Kept]:
             kind = str(value.params.get("pattern")), str(value.params.get("indexing"))
             curves.setdefault(kind, []).append(_sized(value, words, in_cycles, told))
     unit = "cycles" if in_cycles else "ns"
-    untold = "the compiler does not say where the array is"
+    untold = "the compiler does not report where the array is"
     if private and not told:
         untold += f" (private memory is {' or '.join(str(n) for n in sorted(private))} B whatever the array)"
     return [_of_curve(*kind, sorted(points, key=lambda p: p.words), unit, untold) for kind, points in curves.items()]
@@ -175,7 +175,7 @@ def _limit(name: str, points: Sequence[Sized], verdicts: Sequence[bool | None], 
     """The largest size up to which all are kept, by a verdict of each; undetermined where a larger one is kept again."""
     told = [(p, verdict) for p, verdict in zip(points, verdicts, strict=True) if verdict is not None]
     if not told:
-        return _nothing(name, "nothing is said that depends on the array", method, points)
+        return _nothing(name, "the compiler reports nothing that depends on the array", method, points)
     evidence = _evidence([p for p, _ in told])
     spilled = [p.words for p, verdict in told if not verdict]
     fitting = [p.words for p, verdict in told if verdict]
@@ -193,7 +193,7 @@ def _limit(name: str, points: Sequence[Sized], verdicts: Sequence[bool | None], 
 
 
 def _agreed(limit: Finding, cost: Finding, pattern: str, points: Sequence[Sized]) -> Finding:
-    """The limit that the compiler tells, where the cost does not contradict it: a few spilled words cost next to nothing, so
+    """The limit that the compiler reports, where the cost does not contradict it: a few spilled words cost next to nothing, so
     that the cost may rise later, but not while all is in registers, nor stay low with most of the array in memory."""
     if cost.status != "ok":
         return limit

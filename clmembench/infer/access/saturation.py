@@ -19,7 +19,7 @@ FIRST = "; the smallest that was tried"
 METHOD = f"copies over work-groups, their size and ILP: the least with {REACHED:.0%} of the best rate"
 CROWDED = 0.1  # of a host's CPUs, used by other programs: above it the points of a CPU differ by when they were measured
 NOT_SATURATED = "not saturated: see saturating_bytes"
-LOOPS = "on CPUs a work-group is a loop on a core: its work-items are not on their way at once"
+LOOPS = "on CPUs a work-group is a loop on a core: its work-items are not in flight at the same time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +100,9 @@ def saturation(values: Sequence[Derived], info: DeviceInfo) -> dict[str, Finding
 
 
 def _crowded(values: Sequence[Derived]) -> str:
-    """Why a CPU's points cannot be held against each other, "" where they can."""
+    """Why a CPU's points are not comparable, "" where they can."""
     others = max((v.others for v in values if v.benchmark == "copy_grid"), default=0.0)
-    return f"other programs used up to {others:.0%} of the CPUs meanwhile: stop them" if others > CROWDED else ""
+    return f"other programs used up to {others:.0%} of the CPUs during the measurement: stop them" if others > CROWDED else ""
 
 
 def _grew(tried: Sequence[Shape], best: Shape) -> str:

@@ -35,7 +35,7 @@ class Memory:
 
 
 def width_of(values: Sequence[Derived]) -> int:
-    """Work-items that a run looked at as a sub-group; 0 where it holds no such points."""
+    """Work-items that a run measured as a sub-group; 0 where it holds no such points."""
     return max((int(v.params["degree"]) for v in values if v.benchmark == BENCHMARK), default=0)
 
 

@@ -57,7 +57,7 @@ CHANGES: Mapping[str, tuple[Change, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """A version of a step against the one before it and against V0; `of` tells the covariances apart. The first version has
+    """A version of a step against the one before it and against V0; `of` distinguishes the covariances. The first version has
     neither. What cannot be compared has no ratio, and a reason."""
 
     benchmark: str
@@ -87,7 +87,7 @@ def gains(run: Run, prior: float, margin: float) -> list[Gain]:
     """Every version of every step of a run, as its records stand; one that changes two others is there twice.
 
     `prior` is the standard deviation of the logarithm that processes on such devices have anyway (stats.ratio), `margin` what
-    `decided` takes. How much ratios within a process differ from one process to the next is what the run itself says.
+    `gain_verdict` takes. How much ratios within a process differ from one process to the next is what the run itself says.
     """
     values = [value for value in derive(run) if value.benchmark in CHANGES]
     pairs = spread(_pairs(values), prior)
@@ -124,7 +124,7 @@ def _pairs(values: Sequence[Derived]) -> list[tuple[Derived, Derived]]:
 
 def spread(pairs: Sequence[tuple[Derived, Derived]], prior: float) -> float:
     """The standard deviation that the logarithm of a ratio within one process has from one process to the next: the median over
-    SEVERAL pairs at least that were measured in PAIRED processes or more; else that of two independent values of `prior`."""
+    six pairs at least that were measured in three processes or more; else that of two independent values of `prior`."""
     found = []
     for slow, quick in pairs:
         both = shared(slow, quick)
@@ -185,7 +185,7 @@ def speed_up(slow: Derived, quick: Derived, prior: float, pairs: float | None = 
     Where three processes or more measured both, it is of the ratios within each of these: what slows a whole process is in
     both. Else it is of the medians of their processes (stats.ratio; both are of one run), no narrower than the intervals
     of both medians allow, combined on the logarithm (method of variance estimates recovery, Zou & Donner 2008).
-    `prior` is as stats.ratio takes it, `pairs` as `spread` gives it.
+    `prior` is as stats.ratio takes it, `pairs` as `log_ratio_deviation` gives it.
     """
     if not usable(slow) or not usable(quick):
         return None

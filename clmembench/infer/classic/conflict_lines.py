@@ -12,7 +12,7 @@ CHANCY = "only under a policy that spares some lines for a while"
 
 @dataclass(frozen=True, slots=True)
 class SetBits:
-    """One way to choose a line's set, held against the lines that miss.
+    """One mapping of lines to sets, tested on the lines that miss.
 
     `together`: all missing lines are in one set; `in_set`: how many lines of the array are in that set, of which `spared` did
     not miss; `explains`: the set is too full for its ways, and no line of another set misses. `reason` says it in words.
@@ -47,7 +47,8 @@ def kernel(numbers: Sequence[int]) -> list[int]:
 
 
 def parities(basis: Sequence[int], width: int) -> Bits:
-    """The bits of numbers below 2^width, each alone or with others whose parity counts, that a basis of `kernel` leaves free.
+    """The bits of numbers below 2^width, each alone or with others whose parity counts, that a basis of `difference_basis`
+    leaves free.
 
     One tuple of bit numbers for each bit of the set's number: 2^(how many) sets at most.
     """
@@ -77,7 +78,8 @@ def mappings(missed: Sequence[int], lines: int, line_bytes: int, capacity_lines:
     free = parities(kernel(missed), width)
     tried.append((tuple(tuple(low + b for b in group) for group in free), "parities"))
     known = {bits: name for bits, name in reversed(tried) if capacity_lines % (1 << len(bits)) == 0}
-    found = [_held(name, bits, missed, lines, line_bytes, capacity_lines) for bits, name in known.items()]
+    array = _Overflow(missed, lines, line_bytes, capacity_lines)
+    found = [_held(name, bits, array) for bits, name in known.items()]
     return sorted(found, key=lambda m: (-m.explains, -m.sets, m.spared))
 
 
@@ -102,12 +104,23 @@ def table(found: Sequence[SetBits]) -> str:
     return "".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() + "\n" for row in rows)
 
 
-def _held(name: str, bits: Bits, missed: Sequence[int], lines: int, line_bytes: int, capacity_lines: int) -> SetBits:
-    sets, ways = 1 << len(bits), capacity_lines >> len(bits)
-    where = {set_of(number * line_bytes, bits) for number in missed}
+@dataclass(frozen=True, slots=True)
+class _Overflow:
+    """An array of `lines` lines in a cache that holds fewer, and the numbers of the lines that miss, from 0."""
+
+    missed: Sequence[int]
+    lines: int
+    line_bytes: int
+    capacity_lines: int
+
+
+def _held(name: str, bits: Bits, array: _Overflow) -> SetBits:
+    """The verdict on one mapping."""
+    sets, ways = 1 << len(bits), array.capacity_lines >> len(bits)
+    where = {set_of(number * array.line_bytes, bits) for number in array.missed}
     together = len(where) == 1
-    in_set = sum(set_of(number * line_bytes, bits) in where for number in range(lines))
-    spared = in_set - len(missed)
+    in_set = sum(set_of(number * array.line_bytes, bits) in where for number in range(array.lines))
+    spared = in_set - len(array.missed)
     full = together and in_set > ways
     if not together:
         reason = f"the lines that miss lie in {len(where)} of its sets, and one set alone can overflow"

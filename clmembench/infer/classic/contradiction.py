@@ -18,7 +18,7 @@ Found = Mapping[str, Finding]
 
 FINE = "fine-grained trace"
 # Thresholds and limits, each with its reason
-LINES = tuple(1 << k for k in range(3, 10))  # line sizes that are told apart, 8 to 512 B
+LINES = tuple(1 << k for k in range(3, 10))  # line sizes that are distinguished, 8 to 512 B
 LAPS = 4  # recorded of each array
 APART = 1.25  # the gap between hits and misses, as a ratio
 
@@ -53,7 +53,7 @@ def read_overflow(answers: Sequence[Answer], capacity_bytes: int) -> Found:
     names = ("line_bytes", "sets", "ways", "set_bits", "run_bytes")
     silent = next((a.reason or "no latencies of single accesses" for a in answers if a.latencies is None), "")
     if silent or not answers:
-        return {name: finding(name, None, silent or "no trace was asked for") for name in names}
+        return {name: finding(name, None, silent or "no trace was measured") for name in names}
     places = [missing_places(a) for a in answers]
     # the node beyond is the first of a new line, and misses itself
     line = next((size for size, found in zip(LINES, places[1:], strict=False) if capacity_bytes + size in found), None)

@@ -117,7 +117,7 @@ def _stepped(answers: Sequence[Answer], capacity: int, jumps: Array, rises: Arra
 
 
 def _smooth(values: Array) -> Array:
-    """Running median of SMOOTH values, of fewer near the ends. Shape of `values`."""
+    """Running median of five values, of fewer near the ends. Shape of `values`."""
     reach = SMOOTH // 2
     ends = [(max(0, n - reach), min(len(values), n + reach + 1)) for n in range(len(values))]
     return np.array(

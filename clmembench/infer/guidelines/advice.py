@@ -53,7 +53,7 @@ class Known:
         return cls(values, info, {m.name: m for m in memories(values)}, width_of(values), findings)
 
     def load(self, memory: str, items: int, **changes: Value) -> Derived | None:
-        """How long a load of so many work-items takes in a memory; consecutive words and one group unless changed."""
+        """Time of a load by `items` work-items from a memory: consecutive words and one group unless changed."""
         return pick(self.values, BENCHMARK, memory=memory, **{**ALONE, "items": items, **changes})
 
     def sizes(self, memory: str, name: str, **params: Value) -> list[int]:

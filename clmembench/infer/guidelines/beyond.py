@@ -88,7 +88,9 @@ def element(known: Known) -> Advice:
     """X2, by the fewest bytes a work-item that a copy of any type needs for 95% of the best."""
     claim = "a work-item must move more than a word for it"
     if known.taking_turns():
-        return inapplicable("X2", claim, f"{known.taking_turns()}: what one of them moves is a loop's business", unit="B")
+        return inapplicable(
+            "X2", claim, f"{known.taking_turns()}: the bytes that one of them moves depend on a loop alone", unit="B"
+        )
     found = known.findings.get("saturating_element_bytes")
     if found is None or not isinstance(found.value, int | float):
         return unknown("X2", claim, "the run has no copies by data type: run benchmark datatypes", unit="B")
@@ -112,9 +114,9 @@ def _ends(found: Finding) -> tuple[float, float]:
 
 def in_flight(known: Known) -> Advice:
     """X4: the bytes that must be on their way, by Little's law and as seen."""
-    claim = "Little's law, latency times bandwidth, tells how many bytes must be in flight"
+    claim = "Little's law, latency times bandwidth, predicts how many bytes must be in flight"
     if known.taking_turns():
-        return inapplicable("X4", claim, f"{known.taking_turns()}: what is in flight is the core's own doing")
+        return inapplicable("X4", claim, f"{known.taking_turns()}: the core alone decides what is in flight")
     over, needed, seen = (known.findings.get(n) for n in ("found_over_needed", "needed_bytes", "saturating_bytes"))
     if over is None or needed is None or seen is None or not isinstance(over.value, int | float):
         reason = next((f.reason for f in (seen, over, needed) if f is not None and f.reason), GRID)
@@ -185,6 +187,10 @@ def launches(known: Known) -> Advice:
     work = f"{LAUNCHES * one.median / 1e3:.3g} us of work or more{moved}"
     if told[2] < CHEAP_US:
         return Advice(
-            "X7", claim, "does not hold", *told, f"launch as often as is clear: one more in a queue costs {told[0]:.3g} us"
+            "X7",
+            claim,
+            "does not hold",
+            *told,
+            f"launch as often as is clear: one more launch in a queue costs {told[0]:.3g} us",
         )
-    return Advice("X7", claim, "holds", *told, f"give a launch {work}: one more in a queue costs {told[0]:.3g} us")
+    return Advice("X7", claim, "holds", *told, f"give a launch {work}: one more launch in a queue costs {told[0]:.3g} us")

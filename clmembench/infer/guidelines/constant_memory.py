@@ -110,7 +110,7 @@ def configuration(known: Known, memory: str) -> Advice:
         return inapplicable("C4", claim, known.taking_turns())
     if not known.side_by_side():
         return unknown(
-            "C4", claim, f"whether work-items take turns is not known, which grows with their number too: {RUN_ACCESS}"
+            "C4", claim, f"it is unknown whether work-items take turns, which takes longer the more there are: {RUN_ACCESS}"
         )
     found = _grown(known, memory, "items", groups=1)
     if not found:

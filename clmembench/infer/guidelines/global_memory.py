@@ -120,7 +120,7 @@ def scattered(known: Known) -> Advice:
     told = (items[1].value, items[1].low, items[1].high, "times", evidence)
     over = f"{times(items[1])} with {items[0]} work-items in a group, {times(groups[1])} with {groups[0]} groups"
     if not known.taking_turns() and not known.side_by_side():
-        why = "whether work-items take turns is not known, which grows with their number too"
+        why = "it is unknown whether work-items take turns, which takes longer the more there are"
         return Advice("G4", claim, "undetermined", *told, RUN_ACCESS, why)
     grows, flat = (items[1].low >= MATTERS, groups[1].low >= MATTERS), (items[1].high < MATTERS, groups[1].high < MATTERS)
     if grows[0] and flat[1]:

@@ -58,7 +58,7 @@ def invariant(known: Known) -> Advice:
         return inapplicable("T3", claim, known.taking_turns(), memory.verdicts["parallel"].evidence)
     if not known.side_by_side():
         return unknown(
-            "T3", claim, f"whether work-items take turns is not known, which grows with their number too: {RUN_ACCESS}"
+            "T3", claim, f"it is unknown whether work-items take turns, which takes longer the more there are: {RUN_ACCESS}"
         )
     items = known.sizes("image", "items", groups=sizes[-1], pattern="consecutive", degree=1)[-1]
     found = ratio(known.load("image", items, groups=sizes[-1]), known.load("image", known.wide))
@@ -80,7 +80,7 @@ def invariant(known: Known) -> Advice:
     if pays & {"small", "large"}:
         return replace(advice, verdict="holds")
     if None in pays or not pays:
-        return replace(advice, verdict="undetermined", reason="whether consecutive accesses pay is within the noise")
+        return replace(advice, verdict="undetermined", reason="the gain of consecutive accesses is within the noise")
     return replace(advice, advice=f"{advice.advice}, and in any order")
 
 
@@ -109,6 +109,6 @@ def instead_of_global(known: Known) -> Advice:
 
 
 def _compared(known: Known, items: int, groups: int) -> Ratio | None:
-    """Global memory's time over an image's for scattered loads of so many."""
+    """Global memory's time over an image's for scattered loads of that many work-items and groups."""
     loads = [known.load(memory, items, pattern="scattered", groups=groups) for memory in ("global", "image")]
     return ratio(loads[0], loads[1])

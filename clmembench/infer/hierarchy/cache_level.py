@@ -22,12 +22,12 @@ from clmembench.model import CacheLevel, Finding, Inquiry
 GEOMETRY = ("line_bytes", "sector_bytes", "ways", "sets", "policy")
 PLATEAU_METHOD = "plateau of whole laps over growing working sets"
 RAMP_METHOD = "share of misses over growing working sets, as of pages in random frames"
-PREFETCHED = "laps in blocks of two sizes take not as long as each other: a prefetcher brings some of the lines"
-UNNUMBERED = "a step before it has no plateau: which level this is cannot be said"
-NO_PLATEAU = "no plateau is flat enough: other levels answer some accesses"
+PREFETCHED = "laps in blocks of two sizes differ in latency: a prefetcher fetches some of the lines"
+UNNUMBERED = "a step before it has no plateau, so that the number of this level is unknown"
+NO_PLATEAU = "no plateau is flat enough: other levels serve some accesses"
 # Thresholds
 MIN_OVERFLOW_MISS_SHARE = 0.2  # of accesses a quarter beyond where misses begin: fewer are a soft end
-MAX_RAMP_SHARE = 0.95  # of the way to a miss: what lies beyond tells nothing of a ramp
+MAX_RAMP_SHARE = 0.95  # of the way to a miss: points beyond carry no information on a ramp
 MAX_MISS_TO_HIT_RATIO = 10  # a level behind which a miss costs more may hide another one
 MIN_UNIT_BYTES = 32  # taken for what a miss brings in where that is not known: no device brings in less
 LOOSE_RELATIVE_BOUNDS = 0.005  # of a size that single lines cannot tell
@@ -159,14 +159,14 @@ def _policy(probe: LevelProbe, known: LevelGeometry, curve: Curve, around: Aroun
     if sets is not None and sets.ways is not None and known.agrees() and miss_known:
         nearer = around.strides.nearer if probe.chase.space == "global" else 0.0
         return (yield from replaced(_without_blocks(probe), sets.ways, sets.way_bytes, known.unit, nearer))
-    why = "its sets are not known, so no set can be overflowed on purpose" if miss_known else "what a miss costs is not known"
+    why = "its sets are unknown, so no set can be overflowed on purpose" if miss_known else "the cost of a miss is unknown"
     return {"policy": undetermined("policy", why)}
 
 
 def _soft_end(curve: Curve, around: Around, first: int) -> dict[str, Finding]:
     """A level whose misses begin early, at `first` bytes, and grow slowly: pages fall into it by chance, or a hash decides."""
     step = curve.steps[around.number]
-    why = "lines fall into sets by chance, as physical pages or a hash do: no stride keeps to one set"
+    why = "lines fall into random sets, as under physical pages or a hash: no stride stays in one set"
     ramp, evidence = None, curve.cited(step.fits_bytes, step.gone_bytes)
     if around.page_bytes and step.miss < MAX_MISS_TO_HIT_RATIO * step.hit:
         points = [
@@ -188,7 +188,8 @@ def _soft_end(curve: Curve, around: Around, first: int) -> dict[str, Finding]:
 
 def _densest(probe: LevelProbe, step: Step, least: int, around: Around) -> Inquiry[tuple[int, Bound]]:
     """The unit in bytes in which places are counted, and how many neighbouring ones just fit. Beyond the first level they are
-    counted in whole lines of any level, since nodes are dear there, and only held against `least`, what a miss brings in."""
+    counted in whole lines of any level, since laps are slow there, and only checked with `least`, the unit that a miss brings
+    in."""
     unit = least if around.number == 0 else around.node_bytes
     dense = yield from _dense(probe, step, unit)
     if unit <= least or not dense.fits:

@@ -30,12 +30,12 @@ class LevelLatency:
 
 def memory_level(found: Curve, sure: bool, floor_bytes: int) -> tuple[CacheLevel, ...]:
     """The level beyond all caches, as far as the curve shows it; `sure`: no prefetcher helped there. By the rule of
-    `plateaus.not_memory` it must lie beyond `floor_bytes`; else its latency is at least that of the largest sets."""
+    `plateaus.why_not_memory` it must lie beyond `floor_bytes`; else its latency is at least that of the largest sets."""
     if not found.steps:
         return ()
     value, ns, noise = found.memory, found.memory_ns, found.memory_noise
     least = least_ns = None
-    why = "the latency still grows at the largest working set, or a prefetcher helps"
+    why = "the latency still grows at the largest working set, or a prefetcher lowers it"
     if value is not None and ns is not None and sure:
         why = not_memory(found.steps[-1].fits_bytes, found.steps[-1].gone_bytes, found.sizes[-1], floor_bytes)
         below = 1 - SIGMAS * max(LEAST_NOISE, noise)

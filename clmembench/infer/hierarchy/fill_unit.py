@@ -21,7 +21,7 @@ MIN_FIRST_MISS_SHARE = 0.8  # of what a miss costs, which the first accesses of 
 MAX_PAIRS = 1 << 20  # a lap over more would take too long
 MAX_REPEATED_PAIRS = 1 << 17  # from there on a lap takes so long that one order must do
 MIN_PAIRS = 64  # of a lap: the mean of fewer is noisy
-PAIRS_BEYOND_CACHES = 6  # for each spacing of what is beyond all caches: so many surely miss
+PAIRS_BEYOND_CACHES = 6  # for each spacing of a working set beyond all caches: that many surely miss
 LARGE_LEVEL_BYTES = 4 << 20  # levels from there on take fewer pairs for their size, since laps are slow
 LARGE_LEVEL_OVERFLOW = 1.3  # times a large level, which the first accesses of pairs take
 NO_ANSWER = "pairs of accesses got no answer"
@@ -66,7 +66,7 @@ def fill_unit(probe: LevelProbe, capacity: int, longest: int = USUAL_UNIT_BYTES)
     section 4.2, stage 1, as pairs, which need no clock in the kernel).
 
     `capacity`: bytes that the level holds at most. The first accesses are so many that they always miss, if each takes a line
-    as long as `longest`, so that the next level holds them; where that tells nothing, so many more that they miss where lines
+    as long as `longest`, so that the next level holds them; where that is inconclusive, so many more that they miss where lines
     are short.
     """
     found, least = Unit(None, ""), 0
@@ -80,7 +80,7 @@ def fill_unit(probe: LevelProbe, capacity: int, longest: int = USUAL_UNIT_BYTES)
 
 
 def _unit_of_pairs(probe: LevelProbe, capacity: int, count: int) -> Inquiry[Unit]:
-    """The unit that a miss brings in, from laps of so many pairs."""
+    """The unit that a miss brings in, from laps of `count` pairs."""
     if count > MAX_PAIRS:
         return Unit(None, f"a cache of up to {capacity} B is not overflowed by {MAX_PAIRS} pairs of accesses")
     means = yield from _pairs(probe.asked, probe.chase.space, max(MIN_PAIRS, count))
@@ -95,7 +95,7 @@ def _too_alike(means: Sequence[float], contrast: Contrast, count: int) -> str:
     near, far = means[0], means[-1]
     if far - near < max(4 * SIGMAS * contrast.noise, MAX_END_SHARE * (contrast.miss - contrast.hit) / 2):
         pair = f"pairs {PAIR_DISTANCES_BYTES[0]} and {OTHER_LINE_BYTES} B apart"
-        return f"{pair} take {near:.4g} and {far:.4g}: too alike to tell units"
+        return f"{pair} take {near:.4g} and {far:.4g}: too similar to resolve units"
     if 2 * near - contrast.hit < MIN_FIRST_MISS_SHARE * contrast.miss:
         return f"the first accesses of {count} pairs do not all miss"
     if means[-2] < (1 - MAX_PREFETCHED_RELATIVE_GAIN) * far:  # such a distance is longer than any line
@@ -112,7 +112,7 @@ def _first_distance_that_misses(means: Sequence[float], contrast: Contrast) -> U
     cost = contrast.miss - contrast.hit
     noise = max(LEAST_NOISE, contrast.noise / contrast.hit) * max(means)
     if 2 * SIGMAS * noise > MAX_END_SHARE * cost:
-        return Unit(None, f"what a miss costs is within the noise of pairs, {noise:.2g} of {max(means):.4g}")
+        return Unit(None, f"the cost of a miss is within the noise of pairs: {noise:.2g} of {max(means):.4g}")
     rises = [2 * (m - means[0]) / cost for m in means]
     # less than a miss, but surely more than none: a level in between that the curve did not show
     partial = min(MAX_END_SHARE, max(MIN_PARTIAL_RISE_SHARE, SIGMAS * 3 * noise / cost))
@@ -122,6 +122,6 @@ def _first_distance_that_misses(means: Sequence[float], contrast: Contrast) -> U
         return Unit(None, why, odd[0])
     misses = [rise > 1 - MAX_END_SHARE for rise in rises]
     if misses != sorted(misses):
-        return Unit(None, "whether the second access of a pair hits does not depend on its distance alone")
+        return Unit(None, "the second access of a pair hits or misses for other reasons than its distance")
     distances = (*PAIR_DISTANCES_BYTES, OTHER_LINE_BYTES)
     return Unit(distances[misses.index(True)] if True in misses else None, "no distance was found at which both miss")

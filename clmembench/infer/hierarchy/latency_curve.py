@@ -35,8 +35,8 @@ MAX_BLOCK_RELATIVE_DIFFERENCE = 0.035  # between laps in blocks of two sizes whe
 
 @dataclass(frozen=True, slots=True)
 class WorkingSets:
-    """Which working sets a curve has: nodes `stride_bytes` apart, sizes from `first_bytes` on, so many an octave, until the
-    latency has been flat for two octaves beyond `flat_from_bytes`, or to `last_bytes`."""
+    """Which working sets a curve has: nodes `stride_bytes` apart, sizes from `first_bytes` on, `per_octave` an octave, until
+    the latency has been flat for two octaves beyond `flat_from_bytes`, or to `last_bytes`."""
 
     stride_bytes: int
     first_bytes: int

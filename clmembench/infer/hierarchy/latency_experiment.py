@@ -17,11 +17,11 @@ MISSES = 8  # rounds of new lines in pages that the L1 TLB holds
 P4_PAGES = 4  # few, so that the L1 TLB of any device holds them
 ASIDE = 5  # lines by which places in neighbouring pages are apart within their pages: odd, and more than usually share a set
 P1_LINES, P1_NODES = 4, 8  # few: where neighbours share a set, more would not all hit; of a lap, in 64 B
-SWEPT = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # pages gone round where a reach is not known
+SWEPT = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # pages of a lap where a reach is not known
 FILLED = 0.65  # of the data cache's lines: where more are in use, some sets overflow
 SPARSE = 0.25  # of the data cache's lines: a lap's mean does not show which lines met in a set
 APART, IN_A_PAGE = 33, 32  # lines between places of P4's lap, so far that prefetchers do not follow; places in a page
-SURELY = 4  # times a TLB's entries: of so many pages in turn 2% hit even where victims are random
+SURELY = 4  # times a TLB's entries: in a lap over that many pages only 2% hit even where victims are random
 LONGEST = 256  # bytes that places of P5's lap are apart at least: further levels may have longer lines
 BEYOND_CACHE, BEYOND_TLB = 8, 32  # how many times what should miss is larger than what could hold it
 
@@ -88,7 +88,7 @@ def experiment(known: Known, space: Space = "global", most_bytes: int = 4 << 30)
     """The trace, after Mei & Chu 2015, section 5.2 and figure 13.
 
     Far pages first, 64 MiB apart (P5, and P6 where one in so many takes longer); then new lines of a few pages that have just
-    been used (P4); then pages gone round, a line each: more than the L1 TLB and fewer than the L2 TLB holds (P2), more than
+    been used (P4); then laps over pages, a line each: more than the L1 TLB and fewer than the L2 TLB holds (P2), more than
     either (P3), the first round warming the cache; at last the lines of one page again and again (P1). Pages lie a page and
     five lines apart, so that their lines do not meet in one cache set. Without a TLB's reach many numbers of pages are tried.
     """
@@ -129,7 +129,7 @@ def laps(known: Known, space: Space = "global", most_bytes: int = 4 << 30) -> Ma
     page, line = known.page_bytes, known.line_bytes
     found: dict[str, Probe | str] = {
         "P1": Probe(Pattern("random", P1_NODES, NODE_BYTES), space),
-        "P6": "single accesses of a change of page-table context cannot be told from a lap's mean",
+        "P6": "a lap's mean does not show the single accesses that change the page-table context",
     }
     if page is None or known.near_pages is None or known.all_pages is None or known.last_bytes is None:
         why = "page size, the TLBs' reaches and the largest cache must be known for laps that meet it"
@@ -142,7 +142,7 @@ def laps(known: Known, space: Space = "global", most_bytes: int = 4 << 30) -> Ma
         found["P2"] = f"{pages} pages, which miss {known.near_pages} entries whatever their policy, do not surely hit all else"
     else:
         found["P2"] = Probe(Pattern("random", pages, page, ASIDE * line), space)
-    found["P3"] = "so many lines of so many pages may meet in sets of the data cache, which a lap's mean does not show"
+    found["P3"] = "the lines of that many pages may conflict in sets of the data cache, which a lap's mean does not show"
     count = BEYOND_CACHE * known.last_bytes // line
     span = _up(max(BEYOND_TLB * known.all_pages * page, count * LONGEST), count * LONGEST)
     large = "needs an array of {} B, over the limit of " + f"{most_bytes} B"

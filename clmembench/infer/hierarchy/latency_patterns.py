@@ -16,7 +16,7 @@ TRACE, LAPS = "non-uniform strides, access by access", "a lap of its own"
 # Thresholds and limits, each with its reason
 LESS, MORE = 0.25, 32.0  # how much shorter hits may be in a trace than in a lap, as a fraction, and how much longer
 LONGER = 1.08  # an access to a far page that takes longer than most may be a change of page-table context
-NO_TLB = "no TLB was found on this device, so that what first accesses to far pages miss beside the caches is not known"
+NO_TLB = "no TLB was found on this device, so that it is unknown what first accesses to far pages miss besides the caches"
 
 
 def inquire(
@@ -64,9 +64,9 @@ def agreed(answers: Sequence[Answer]) -> Answer:
 def read(asked: Experiment, answer: Answer, ghz: float | None = None, lap: Answer | None = None) -> Mapping[str, Latency]:
     """Each pattern's latency, with 95% interval over its accesses, from a trace's latencies.
 
-    `lap` is the answer to a lap of hits, as P1 of `laps`: it is P1's value, and what the trace's hits take longer is the
-    clock's own cost, which is taken off all other accesses. A trace whose hits are over a tenth shorter than the lap's, or over
-    32 longer, is not believed.
+    `lap` is the answer to a lap of hits, as P1 of `pattern_laps`: it is P1's value, and what the trace's hits take longer is
+    the clock's own cost, which is taken off all other accesses. A trace whose hits are over a tenth shorter than the lap's, or
+    over 32 longer, is not believed.
 
     A pattern that the device does not have is undetermined with a reason that begins `not present`; so is one that could not
     be met, and one whose accesses do not agree.
@@ -104,8 +104,8 @@ def read(asked: Experiment, answer: Answer, ghz: float | None = None, lap: Answe
 def read_laps(
     answers: Mapping[str, Answer], wanted: Mapping[str, Probe | str], ghz: float | None = None
 ) -> Mapping[str, Latency]:
-    """Each pattern's latency from the mean of a lap of its own, as `laps` asks for them. What it tells of one that is absent is
-    what `read` tells."""
+    """Each pattern's latency from the mean of a lap of its own, as `pattern_laps` requests them. Absent patterns are
+    reported as by `read_trace`."""
     found: dict[str, Typical] = {}
     for name in NAMES:
         lap, answer = wanted[name], answers.get(name)
@@ -122,7 +122,7 @@ def read_laps(
 
 
 def _tlb_misses(asked: Experiment, hit: Typical, laps: Sequence[tuple[int, Typical]]) -> tuple[Typical, Typical]:
-    """P2 and P3: of the numbers of pages gone round, those beyond the L1 TLB and those beyond the L2 TLB as well."""
+    """P2 and P3: laps over more pages than the L1 TLB holds, and over more than the L2 TLB holds as well."""
     known = asked.known
     if not hit.sure:
         return Typical(why="a hit's latency is not known"), Typical(why="a hit's latency is not known")
@@ -140,14 +140,14 @@ def _beyond_tlbs(hit: Typical, second: Typical, third: Typical) -> tuple[Typical
         if this.sure and below.sure and this.like(below) and not this.above(below):
             this = Typical(why=f"not present: a miss of the {tlb} TLB costs nothing while the data cache hits")
         elif this.sure and not this.above(below):
-            this = Typical(why="its latency cannot be told from that of the pattern before it")
+            this = Typical(why="its latency is not distinguishable from that of the pattern before it")
         below = this if this.sure else below
         found.append(this)
     return found[0], found[1]
 
 
 def _swept(asked: Experiment, hit: Typical, laps: Sequence[tuple[int, Typical]]) -> tuple[Typical, Typical]:
-    """P2 and P3 where a reach is not known: the plateaus that latency climbs to as more pages are gone round."""
+    """P2 and P3 where a reach is not known: the plateaus of latency over growing numbers of pages."""
     pages = max((n for n, _ in laps), default=0)
     if not pages:
         why = asked.unmet.get("P2", ABSENT)
@@ -166,7 +166,7 @@ def _swept(asked: Experiment, hit: Typical, laps: Sequence[tuple[int, Typical]])
         dearest = max((lap.high for _, lap in laps if lap.sure), default=hit.high)
         why = f"not present up to {pages} pages: going round them costs no more than a hit"
         if max(dearest, hit.high) > (1 + SURE) * hit.value:
-            why = f"up to {pages} pages it may be {dearest:.4g}: the clock's steps are too coarse to tell it from a hit"
+            why = f"up to {pages} pages it may be {dearest:.4g}: the clock's steps are too coarse to distinguish it from a hit"
         return Typical(why=why), Typical(why=why)
     if len(levels) == 2 and len(levels[0]) > 1 and levels[1][0].above(levels[0][-1]):
         return levels[0][0], levels[1][-1]

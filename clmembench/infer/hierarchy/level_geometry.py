@@ -68,7 +68,7 @@ class LevelGeometry:
         return self.sets.sets * self.sets.ways * self.tag.nbytes
 
     def size(self, evidence: tuple[str, ...]) -> Finding:
-        """The capacity: what just fits, held against sets times ways times line."""
+        """The capacity: the largest working set that fits, compared with sets times ways times line."""
         low, high = self.bounds_bytes()
         if self.sets is not None and self.sets.ways is not None and self.tag.nbytes is not None:
             product = self.product_bytes()
@@ -78,7 +78,9 @@ class LevelGeometry:
             reason = f"{SIZE_METHOD}: {low} to {high} B; sets x ways x line: {product} B"
             return inconsistent("size_bytes", reason, *ends, SIZE_METHOD, evidence)
         if not self.dense.calm:
-            reason = "others use the core, and what lines they take is not the level's whole size: its sets were not found"
+            reason = (
+                "other programs use the core and take some of the lines, and no sets were found that would confirm the size"
+            )
             return undetermined("size_bytes", reason, SIZE_METHOD, evidence, low, self.gone_bytes)
         if self.strides_agree():
             method = f"{SIZE_METHOD}; as many lines fit at four other strides"
@@ -87,7 +89,7 @@ class LevelGeometry:
         close = high - low <= max(CLOSE_RELATIVE_BOUNDS * high, CLOSE_BOUNDS_LINES * self.unit)
         if self.tags_agree() and close and (steep or self.first):
             return measured("size_bytes", high, f"{SIZE_METHOD}; as many lines fit at odd strides", evidence, low, high)
-        reason = "where misses begin is a lower bound only: lines may fall unevenly into sets"
+        reason = "the size at which misses begin is only a lower bound: sets may be filled unevenly"
         return undetermined("size_bytes", reason, SIZE_METHOD, evidence, low, self.gone_bytes)
 
     def strides_agree(self) -> bool:
@@ -112,7 +114,7 @@ class LevelGeometry:
             reason = self.sets.reason if self.sets is not None and self.sets.ways is None else ""
             if self.sets is not None and self.sets.ways is not None:
                 reason = f"{self.sets.sets} sets of {self.sets.ways} ways make {self.product_bytes()} B, which is not the size"
-            reason = reason or f"the line is not known: {self.tag.reason}"
+            reason = reason or f"the line is unknown: {self.tag.reason}"
             return {name: undetermined(name, reason, SETS_METHOD, evidence) for name in ("ways", "sets")}
         found = {
             "ways": measured("ways", self.sets.ways, SETS_METHOD, evidence),
@@ -125,7 +127,9 @@ class LevelGeometry:
             reason = f"the number of sets has a factor of {self.sets.factor}: no address bits alone choose one"
             found["set_bits"] = undetermined("set_bits", reason, SETS_METHOD, evidence)
         elif self.sets.bits:
-            reason = f"if bits {self.sets.bits} alone chose the set, neighbours would not fill the cache: others are hashed in"
+            reason = (
+                f"if bits {self.sets.bits} alone chose the set, neighbours would not fill the cache: other bits are hashed in"
+            )
             found["set_bits"] = undetermined("set_bits", reason, SETS_METHOD, evidence)
         return found
 

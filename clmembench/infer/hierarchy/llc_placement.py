@@ -58,8 +58,8 @@ def _from_all_units(hierarchy: Hierarchy, loads: partitions.Map | None) -> Hiera
 
 
 def _widened(level: CacheLevel, below: float, above: float, least: float, evidence: tuple[str, ...]) -> CacheLevel:
-    """The level with so many cycles' more room on either side of its latency, as the records `evidence` say, if that is at
-    least so many."""
+    """The level with its interval of latency wider by `below` and `above` cycles, by the records `evidence`, if its latency is
+    at least `least`."""
     cycles = level.findings.get("latency_cycles")
     if cycles is None or not isinstance(cycles.value, int | float) or cycles.value < least:
         return level

@@ -74,8 +74,8 @@ def along(asked: Asked, space: Space, node: int, longest: int) -> Inquiry[tuple[
         levels.append(CacheLevel(f"L{number + 1}", space, findings))
     tail = curve.values[-3:]
     if max(tail) - min(tail) <= 2 * SIGMAS * noise * tail[-1]:
-        # what the path leads to at the largest set that was asked for: the next level, whichever it is
-        evidence, reason = curve.cited(curve.sizes[-3], curve.sizes[-1]), "no larger set can be asked for"
+        # the latency at the largest measured set is that of the next level, whichever it is
+        evidence, reason = curve.cited(curve.sizes[-3], curve.sizes[-1]), "no larger working set is possible"
         end = _latency(tail[-1], curve.ns[-1], min(tail), max(tail), curve.unit, evidence)
         end["size_bytes"] = undetermined("size_bytes", reason, "curve", evidence, curve.sizes[-1], None)
         levels.append(CacheLevel(f"L{len(levels) + 1}", space, end))
@@ -84,7 +84,7 @@ def along(asked: Asked, space: Space, node: int, longest: int) -> Inquiry[tuple[
 
 def _size(found: Bound, spacing: int, gone: int, evidence: tuple[str, ...]) -> Finding:
     """Bounds of a size: where misses begin, and where most accesses miss."""
-    method, reason = "largest working set without misses", "misses begin and are most there; its sets were not looked at"
+    method, reason = "largest working set without misses", "misses begin and are frequent there; its sets were not probed"
     return undetermined("size_bytes", reason, method, evidence, found.fits * spacing, gone)
 
 

@@ -20,11 +20,11 @@ class Field:
     spread: float = 0.0  # between single lines
 
     def of(self, count: int) -> float:
-        """The noise of the difference between so many pages and as many neighbouring lines."""
+        """The noise of the difference between laps over `count` pages and over as many neighbouring lines."""
         return math.hypot(self.noise, math.sqrt(2 / count) * self.spread)
 
     def clear(self, count: int) -> bool:
-        """True if so many lines are far from any cache's capacity."""
+        """True if `count` lines are far from any cache's capacity."""
         return not any(first <= count <= last for first, last in self.hazy)
 
 
@@ -37,9 +37,9 @@ class PageProbe:
     field: Field
 
     def mean(self, count: int, stride_bytes: int) -> Inquiry[float | None]:
-        """The mean latency of so many pages that far apart, less that of as many neighbouring lines."""
+        """The mean latency of `count` pages `stride_bytes` apart, less that of as many neighbouring lines."""
         return (yield from self.chase.mean(self.asked, count, stride_bytes))
 
     def level(self, hit: float, miss: float, count: int) -> LevelProbe:
-        """The probe of a TLB whose hits and misses cost that much, at the noise of so many pages."""
+        """The probe of a TLB with these costs of a hit and a miss, at the noise of `count` pages."""
         return LevelProbe(self.asked, self.chase, Contrast(hit, miss, self.field.of(count)))

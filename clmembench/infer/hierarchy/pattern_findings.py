@@ -39,7 +39,11 @@ def pattern_latency(found: Typical, name: str, answer: Answer, method: str, ghz:
     def finding(unit: str) -> Finding:
         own, label = answer.unit == unit, f"latency_{name}" + ("_ns" if unit == "ns" else "")
         if not found.sure or (not own and ratio is None):
-            why = found.why if not found.sure else f"the core's clock is not known, so {answer.unit} cannot be told in {unit}"
+            why = (
+                found.why
+                if not found.sure
+                else f"the core's clock is not known, so {answer.unit} cannot be converted to {unit}"
+            )
             low, high = ends(1.0) if own else (None, None)
             return Finding(label, None, low, high, unit, "undetermined", method, answer.evidence, why)
         scale = 1.0 if own or ratio is None else (1 / ratio if unit == "ns" else ratio)

@@ -21,7 +21,10 @@ MOST_WAYS = 128  # sets of more ways are not probed
 FEW_WAYS = 4  # up to that many ways unequal victim probabilities are distinguishable from equal ones
 TRACED_WALKS = 4  # that are recorded access by access
 AGREE = 0.25  # relative difference between a trace's mean and the same lap's: beyond, the trace is not believed
-NEARER = "a nearer cache answers some accesses of a lap itself: single accesses would tell, which need a clock in the kernel"
+NEARER = (
+    "a nearer cache serves some accesses of a lap: only latencies of single accesses would decide, which need a clock in the "
+    "kernel"
+)
 
 
 def replaced(probe: LevelProbe, ways: int, way_bytes: int, unit: int, nearer: float = 0.0) -> Inquiry[dict[str, Finding]]:
@@ -33,7 +36,7 @@ def replaced(probe: LevelProbe, ways: int, way_bytes: int, unit: int, nearer: fl
     """
     asked, chase, contrast = probe.asked, probe.chase, probe.contrast
     if ways < 2 or ways > MOST_WAYS:
-        reason = "a set of one way has no choice" if ways < 2 else f"sets of over {MOST_WAYS} ways are not looked at"
+        reason = "a set of one way has no choice" if ways < 2 else f"sets of over {MOST_WAYS} ways are not probed"
         return {"policy": undetermined("policy", reason)}
     asked.cited()
     visits = max(1, min(8, unit // 8))
@@ -43,7 +46,7 @@ def replaced(probe: LevelProbe, ways: int, way_bytes: int, unit: int, nearer: fl
     laps = [_places(walk, way_bytes) for walk in walks]
     answers = yield from asked.all([Probe(walk, chase.space) for walk in walks])
     base = [0.0] * WALKS
-    if chase.control_bytes:  # the same walks where the level looked at cannot matter
+    if chase.control_bytes:  # the same walks where this level cannot matter
         controls = [replace(walk, stride_bytes=chase.control_bytes, shift_bytes=0) for walk in walks]
         base = [a.value or 0.0 for a in (yield from asked.all([Probe(walk, chase.space) for walk in controls]))]
     crowd = yield from asked.one(Probe(Pattern("random", ways + MORE, way_bytes, chase.shift_bytes), chase.space))
@@ -70,9 +73,9 @@ def _combined(found: Finding, named: Finding, victims: tuple[float, ...], empty:
         ids = tuple(dict.fromkeys((*found.evidence, *named.evidence)))
         return {"policy": Finding("policy", None, None, None, "", "inconsistent", found.method, ids, reason)}
     if named.value == "random" and ways > FEW_WAYS:
-        named = _unsure(named, f"drawn evenly or unevenly cannot be told apart for {ways} ways")
+        named = _unsure(named, f"equally and unequally likely victims are not distinguishable for {ways} ways")
     if named.value == "random" and not empty:
-        named = _unsure(named, "drawn evenly or unevenly can be told apart from an empty cache on alone")
+        named = _unsure(named, "equally and unequally likely victims are distinguishable only from an empty cache on")
     if named.status != "ok":
         return {"policy": found}
     chances = ", ".join(f"{v:.3f}" for v in victims)

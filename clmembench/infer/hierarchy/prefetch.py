@@ -1,4 +1,4 @@
-"""Prefetch into the last-level cache: how far beyond accesses in sequence data is there before it is asked for."""
+"""Prefetch into the last-level cache: how far ahead of sequential accesses data is already cached."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ SIZES = (64, 256, 1024)  # lines
 WIDE, WIDE_BYTES = 128, (64 << 10) + 4096  # pairs of the cold reference, whole pages apart: no prefetcher has been there
 COLD = 1.2  # times a hit: a cold access faster than that is not distinguishable from one
 FOUND = 0.1  # of the accesses in sequence: where fewer find their data, nothing is prefetched
-BEGUN = 8  # lines gone through, 8 B by 8 B, before the access ahead: so many that a stream is recognised, and time passes
+# lines visited, 8 B by 8 B, before the access ahead: enough for a stream to be recognised and for its prefetches to arrive
+BEGUN = 8
 CLOSE = 0.02  # of the distance: bisection stops there
-UNIT = 256  # distances are multiples of it: a multiple of every usual line, so that its first sector is looked at
+UNIT = 256  # distances are multiples of it: a multiple of every usual line, so that the first sector of a line is probed
 ASIDE, PAGE = 17, 4096  # lines between the access and the one that loads its translation; the least page there is
 SEED = 46  # of the random orders, fixed so that a stored run is read alike
 
@@ -25,15 +26,13 @@ SEED = 46  # of the random orders, fixed so that a stored run is read alike
 def prefetch(
     line_bytes: int = 128, held_bytes: int = 0, space: Space = "global", most_bytes: int = 64 << 20
 ) -> Inquiry[Finding]:
-    """Asks for cold traces and tells `prefetch_bytes`: how far ahead of accesses in sequence data is already in a cache.
+    """Measure cold traces and infer `prefetch_bytes`: how far ahead of accesses in sequence data is already in a cache.
 
     0 where cold accesses in sequence find nothing. Where they do, one cold access ahead of a short sequence is tried at
     distances that double and are then bisected, up to `most_bytes`; the value is the greatest at which the data was there, the
-    interval reaches to the least at which it was not. What a hit takes is told by the second lap over `held_bytes`, a set that
-    L1 does
-    not hold and the last cache does (0: there is no L1 on the way). Mei & Chu 2015, section 4.6, item 3, saw no cold miss in
-    arrays below two thirds of the L2. Undetermined without latencies of single accesses.
-    """
+    interval reaches to the least at which it was not. The latency of a hit is that of the second lap over `held_bytes`, a set
+    that L1 does not hold and the last cache does (0: there is no L1 on the way). Mei & Chu 2015, section 4.6, item 3, saw no
+    cold miss in arrays below two thirds of the L2. Undetermined without latencies of single accesses."""
     held = max(SIZES[0], held_bytes // line_bytes)
     probes = [
         Probe(Pattern("sequential", held, line_bytes), space, "trace", held, held),
@@ -61,7 +60,7 @@ def prefetch(
         low, high = (middle, high) if _there(trials[-1], limit) else (low, middle)
     low, high = max(0, low * UNIT + line_bytes) if low >= 0 else 0, high * UNIT + line_bytes if high else 0
     if anyway and high and low < UNIT:
-        why = f"accesses at random find as much: memory is fetched in pieces of more than {line_bytes} B in any order"
+        why = f"accesses at random find as much: memory is fetched in blocks of more than {line_bytes} B in any order"
         return _undetermined([*answers, *trials], why)
     return _told([*answers, *trials], low, high, line_bytes)
 
@@ -87,11 +86,11 @@ def seen(answers: Sequence[Answer], line_bytes: int) -> tuple[float, bool] | Fin
     """
     silent = next((a.reason or "no latencies of single accesses" for a in answers if a.latencies is None), "")
     if silent:
-        return _undetermined(answers, f"prefetch is seen in latencies of single accesses alone: {silent}")
+        return _undetermined(answers, f"prefetch shows only in latencies of single accesses: {silent}")
     latencies = [np.median(a.latencies, axis=0) for a in answers if a.latencies is not None]
     hit, miss = float(np.percentile(latencies[0], 90)), float(np.median(latencies[1][1::2]))
     if miss < COLD * hit:
-        return _undetermined(answers, f"cold accesses take {miss:.4g}, warm ones up to {hit:.4g}: not to be told apart")
+        return _undetermined(answers, f"cold accesses take {miss:.4g}, warm ones up to {hit:.4g}: not distinguishable")
     limit = float(np.sqrt(max(hit, 0.0) * max(miss, 0.0)))
     sequence, random = ([float((trace[1:] < limit).mean()) for trace in latencies[n::2]] for n in (2, 3))
     told = ", ".join(f"{s:.0%} and {r:.0%} of {n}" for s, r, n in zip(sequence, random, SIZES, strict=True))

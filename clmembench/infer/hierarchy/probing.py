@@ -57,7 +57,7 @@ class Asked:
         return answer
 
     def cited(self, most: int = 8) -> tuple[str, ...]:
-        """Ids of the records whose answers were read since the last call, the latest last; at most so many."""
+        """Ids of the records whose answers were read since the last call, the latest last; at most `most`."""
         names = tuple(dict.fromkeys(self.evidence))
         self.evidence.clear()
         return names[-most:]
@@ -75,7 +75,7 @@ class Chase:
     control_bytes: int = 0
 
     def lap(self, count: int, stride_bytes: int, seed: int = 0) -> Probe:
-        """One lap over so many places."""
+        """One lap over `count` places."""
         order = "blocks" if 0 < self.block_bytes < count * stride_bytes else "random"
         block = self.block_bytes if order == "blocks" else 0
         return Probe(Pattern(order, count, stride_bytes, self.shift_bytes, block, seed=seed), self.space)  # type: ignore[arg-type]
@@ -107,15 +107,15 @@ class Contrast:
     extra: float = 0.0
 
     def limit(self, count: int) -> float:
-        """The mean up to which so many places all hit: half of one miss a lap, or the noise where that is more."""
+        """The mean up to which `count` places all hit: half of one miss a lap, or the noise where that is more."""
         return self.hit + self.extra + max(SIGMAS * self.noise, (self.miss - self.hit) / count / 2)
 
     def sharp(self, count: int) -> bool:
-        """True if a single miss a lap of so many places would be seen."""
+        """True if a single miss in a lap of `count` places would be detected."""
         return (self.miss - self.hit) / count >= 2 * (SIGMAS * self.noise + self.extra)
 
     def misses(self, mean: float, count: int) -> float:
-        """Misses in a lap of so many places and that mean."""
+        """Misses in a lap of `count` places with that mean."""
         return (mean - self.hit) / (self.miss - self.hit) * count
 
 
@@ -128,11 +128,11 @@ class LevelProbe:
     contrast: Contrast
 
     def mean(self, count: int, stride_bytes: int) -> Inquiry[float | None]:
-        """The mean latency of so many places that far apart, less that of the control; None where there is no answer."""
+        """The mean latency of `count` places `stride_bytes` apart, less that of the control; None where there is no answer."""
         return (yield from self.chase.mean(self.asked, count, stride_bytes))
 
     def misses(self, count: int, stride_bytes: int) -> Inquiry[float | None]:
-        """The share of accesses that miss in a lap of so many places; None where there is no answer."""
+        """The share of accesses that miss in a lap of `count` places; None where there is no answer."""
         mean = yield from self.mean(count, stride_bytes)
         return None if mean is None else self.contrast.misses(mean, count) / count
 
@@ -159,7 +159,7 @@ class Bound:
 
 
 def fits(probe: LevelProbe, count: int, stride_bytes: int, first: int = 0) -> Inquiry[bool | None]:
-    """True if so many places are all found in the level, lap after lap; None where there is no answer. `first`: the first order
+    """True if the level holds all of `count` places, lap after lap; None where there is no answer. `first`: the first order
     tried.
 
     One random order is enough to say so: disturbances only add, and of more lines than there is room for at least one misses in

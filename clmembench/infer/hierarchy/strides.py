@@ -121,7 +121,7 @@ def sets_and_ways(probe: LevelProbe, unit: int, tags: int, limits: StrideLimits)
 
 
 def _beyond_limits(stride: int, last: int, limits: StrideLimits) -> str:
-    """Why a stride cannot be tried with so many places; "" where it can."""
+    """Why a stride cannot be tried with `last` places; "" where it can."""
     if stride * last > limits.most_bytes:
         return f"strides over {stride // 2} B are beyond the limit of memory"
     if stride * last > MAX_REACH_SHARE * limits.reach_bytes and last > MAX_REACH_SHARE * limits.entries:
@@ -133,7 +133,7 @@ def _not_one_set(probe: LevelProbe, stride: int, found: Bound, unit: int, tags: 
     """Why what fits at a stride says nothing of this level's sets; "" where it does."""
     if found.over is None or found.fits < 1:
         why = "" if found.calm else ": the core was never left alone for long enough"
-        return f"no number of places {stride} B apart was found that just fits{why}"
+        return f"no largest number of places {stride} B apart that fit was found{why}"
     if nearer and (yield from _held_nearer(probe, stride, found.fits, nearer)):
         return f"a nearer level holds {found.fits} places {stride} B apart itself"
     # of more than half the lines even those of other sets would fill the cache
@@ -145,11 +145,11 @@ def _not_one_set(probe: LevelProbe, stride: int, found: Bound, unit: int, tags: 
 
 
 def _confirmed(probe: LevelProbe, unit: int, found: Bound, doubling: _Doubling, most_bytes: int) -> Inquiry[Sets]:
-    """The sets where doubled strides hold as many places: without bits held against odd strides, with bits against
+    """The sets where doubled strides hold as many places: without bits they are checked with odd strides, with bits with
     multiples."""
     last = doubling.last
     if not found.sharp:
-        return doubling.told(None, f"one place too many of {last} would not have been seen")
+        return doubling.told(None, f"one place too many of {last} would not have been detected")
     if not doubling.bits:
         uneven = yield from _hashed(probe, unit, last)
         return doubling.told(None if uneven else last, uneven)
@@ -187,7 +187,7 @@ def _hashed(probe: LevelProbe, unit: int, fitting: int) -> Inquiry[str]:
 
 
 def _held_nearer(probe: LevelProbe, stride: int, count: int, nearer: float) -> Inquiry[bool]:
-    """True if the level before answers so many places more often than now and then."""
+    """True if the level before serves over a quarter of the accesses to `count` places."""
     mean = yield from probe.mean(count, stride)
     return mean is None or mean < probe.contrast.hit - MAX_NEARER_HIT_SHARE * (probe.contrast.hit - nearer)
 
@@ -210,6 +210,6 @@ def consistent(sets: Sets, tags: Bound) -> bool:
 
 
 def growing(first: int, last: int, per_octave: int) -> Sequence[int]:
-    """Whole numbers from `first` to at most `last`, so many an octave."""
+    """Whole numbers from `first` to at most `last`, `per_octave` an octave."""
     steps = int(per_octave * math.log2(max(1, last / first)) + 1e-9)
     return sorted({round(first * 2 ** (i / per_octave)) for i in range(steps + 1)})

@@ -41,10 +41,10 @@ def tag_unit(probe: LevelProbe, unit: int, dense: Bound, most_bytes: int) -> Inq
         beyond = yield from _misses_beyond(probe, found.fits, 3 * size)
         dense_beyond = yield from _misses_beyond(probe, dense.fits, unit)
         if beyond < dense_beyond / MAX_MISS_SHARE_RATIO:  # a few lines of an uneven set, not the capacity
-            reason = f"places {3 * size} B apart begin to miss there for another reason: lines fall unevenly into sets"
+            reason = f"places {3 * size} B apart begin to miss there for another reason: sets are filled unevenly"
             return Unit(None, reason), found
         size *= 2
-    return Unit(None, "strides that would tell are beyond the limit of memory"), found
+    return Unit(None, "the strides that would decide it are beyond the limit of memory"), found
 
 
 def _smallest_unit(probe: LevelProbe, size: int, capacity: int, ratio: float) -> Inquiry[Unit]:

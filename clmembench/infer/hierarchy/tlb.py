@@ -14,7 +14,7 @@ from clmembench.model import Inquiry, Pattern, Probe
 
 KIB, MIB = 1 << 10, 1 << 20
 # Thresholds and limits, each with its reason
-STRIDES = (4 * KIB, 64 * KIB, 2 * MIB, 32 * MIB)  # places are looked at that far apart, until a TLB overflows
+STRIDES = (4 * KIB, 64 * KIB, 2 * MIB, 32 * MIB)  # places that far apart are tried, until a TLB overflows
 MOST_PAGES = 1 << 13  # looked for: a lap over more pages takes long
 BASE = 64  # lines, whose latency is what an access costs where nothing overflows
 INSIDE = 256  # bytes: in the same page for all but a few of the places that are moved within it
@@ -213,7 +213,7 @@ def _page(probe: LevelProbe, reach: int, field: Field) -> Inquiry[Unit]:
         noise = max(LEAST_NOISE * inside.value, field.noise) + field.spread / math.sqrt(count)
         noise = max(noise, *((a.high - a.low) / 4 for a in (inside, across) if a.high is not None and a.low is not None))
         if 2 * SIGMAS * noise > gap:
-            return Unit(None, f"what a miss costs is within the noise of pairs, {noise:.2g} of {inside.value:.4g}")
+            return Unit(None, f"the cost of a miss is within the noise of pairs: {noise:.2g} of {inside.value:.4g}")
         rise = (across.value - inside.value) / gap
         if rise > 1 - MAX_END_SHARE:
             if first and distance > 4 * KIB:

@@ -32,7 +32,7 @@ def tlb_level(asked: Asked, chase: Chase, number: int, tlb: Tlb, ghz: float | No
         # the first of places closer together than pages may lie anywhere in its page
         if number and not agrees:
             # the nearer level may answer some that miss here, so that those first to miss are not seen
-            reason = f"about {entries}: a nearer TLB holds some of them, and sets times ways would have to confirm it"
+            reason = f"about {entries}: a nearer TLB holds some of them, and sets times ways do not confirm the number"
             findings["entries"] = undetermined("entries", reason, method, counted, None, None)
             findings["reach_bytes"] = undetermined("reach_bytes", reason, method, counted, None, None)
         elif abs(dense - reach) > (page if tlb.stride_bytes < page else 0):
@@ -43,7 +43,7 @@ def tlb_level(asked: Asked, chase: Chase, number: int, tlb: Tlb, ghz: float | No
             findings["entries"] = measured("entries", entries, f"{method}, at two strides", counted)
             findings["reach_bytes"] = measured("reach_bytes", reach, f"{method}, at two strides", counted)
     else:
-        reason = tlb.page.reason or "a single page too many would not have been seen"
+        reason = tlb.page.reason or "one page too many would not have been detected"
         low = tlb.pages.fits * tlb.stride_bytes
         high = tlb.pages.over * tlb.stride_bytes if tlb.pages.over else None
         findings["entries"] = undetermined("entries", reason, method, counted, low / page if page else None, None)
@@ -57,7 +57,7 @@ def tlb_level(asked: Asked, chase: Chase, number: int, tlb: Tlb, ghz: float | No
         if _whole(tlb):
             findings |= yield from replaced(LevelProbe(asked, chase, tlb.contrast), tlb.sets.ways, stride, 64)
         else:
-            findings["policy"] = undetermined("policy", "what a miss costs is not known")
+            findings["policy"] = undetermined("policy", "the cost of a miss is unknown")
     else:
         reason = (tlb.sets.reason if tlb.sets else tlb.page.reason) or "sets times ways is not the number of entries"
         findings |= {name: undetermined(name, reason, evidence=of_sets) for name in ("ways", "sets", "policy")}
@@ -74,7 +74,7 @@ def penalty(tlb: Tlb, ghz: float | None) -> dict[str, Finding]:
         if scale is None:
             found[name] = undetermined(name, NO_CYCLES, method, evidence)
         elif not whole:
-            reason = "it is not the same at several times as many pages as fit, or within the noise"
+            reason = "it differs at several times as many pages as fit, or is within the noise"
             found[name] = undetermined(name, reason, method, evidence, scale * low or None, None)
         else:
             found[name] = measured(name, scale * high, method, evidence, scale * (low - spread), scale * (high + spread))

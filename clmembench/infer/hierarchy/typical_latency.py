@@ -16,7 +16,7 @@ TYPICAL, SHARE = 0.20, 0.75  # most accesses of a pattern lie that close to thei
 LEAST = 3  # accesses: fewer give no latency
 FEWEST = 0.1  # of the accesses of a pattern: a smaller second group is outliers
 APART = 4.0  # standard deviations within two groups that their means are apart; of one Gaussian's halves 2.7, a uniform's 3.5
-SCATTER = 6.0  # of so many accesses these halves may be twice as far apart by chance
+SCATTER = 6.0  # accesses: the halves of so few may be twice as far apart by chance
 STEP = 0.2  # of a latency: a larger step of the clock hides it
 SURE = 0.05  # half width of an interval over its latency: a wider one is not reported as a number
 ABSENT = "the trace has no such access"
@@ -62,7 +62,8 @@ class Reader:
 
     def of(self, accesses: Sequence[int]) -> Typical:
         """The latency of accesses that should be alike: none where they fall into two groups far apart of which neither has
-        SHARE of them, or where fewer than SHARE lie close to their median. What a few others take is said beside it."""
+        three quarters of them, or where fewer than that lie close to their median. The latency of a few others is reported
+        beside it."""
         values = self.latencies[list(accesses)]
         if len(values) < LEAST:
             return Typical(why=ABSENT)
@@ -70,7 +71,7 @@ class Reader:
         spread = max(TYPICAL * summary.median, 3.0)
         close = np.abs(values - summary.median) <= spread
         if self.clock_step > STEP * summary.median:
-            return Typical(why=f"the clock inside the kernel steps by {self.clock_step:g}, too much to tell a latency")
+            return Typical(why=f"the clock inside the kernel steps by {self.clock_step:g}, too coarsely to resolve a latency")
         parted = two_groups(values, self.clock_step)
         even = parted is not None and min(map(len, parted)) > (1 - SHARE) * len(values)
         if parted is not None and even and float(parted[1].mean() - parted[0].mean()) / 2 > SURE * summary.median:
@@ -88,7 +89,7 @@ class Reader:
         low, high = min(value, ends[0]) - half, max(value, ends[1]) + half
         if not (high - low) / 2 <= SURE * value:
             steps = f", by a clock that steps by {self.clock_step:g}" if self.clock_step else ""
-            return Typical(low=low, high=high, why=f"between {low:.4g} and {high:.4g}, which is no number{steps}")
+            return Typical(low=low, high=high, why=f"between {low:.4g} and {high:.4g}, too wide an interval for a value{steps}")
         said = f"two groups: {told(parted)}" if parted is not None else ""
         off = int((~close).sum())
         if not said and off:
@@ -98,7 +99,7 @@ class Reader:
 
 def two_groups(values: Array, step: float = 0.0) -> tuple[Array, Array] | None:
     """The faster and the slower of two groups that latencies fall into, split where they vary least within; None where they are
-    one group, by a clock whose steps are `step`. A group is at least FEWEST of them, and LEAST."""
+    one group, by a clock whose steps are `step`. A group is at least a tenth of them, and three."""
     ordered = np.sort(values)
     least = max(LEAST, int(np.ceil(FEWEST * ordered.size)))
     best: tuple[float, int] | None = None

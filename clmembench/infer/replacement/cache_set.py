@@ -201,7 +201,7 @@ MOST_WAYS = {"tree-PLRU": 128, "NRU": 128}  # each miss would look at all
 
 
 def makers(name: str, ways: int) -> tuple[Maker, ...]:
-    """The forms of a deterministic policy that differ for that number of ways; none where it was never built for so many."""
+    """The forms of a deterministic policy that differ for that number of ways; none where it was never built with that many."""
     forms = DETERMINISTIC[name] if ways <= MOST_WAYS.get(name, ways) else ()
     return forms[:1] if name == "tree-PLRU" and ways & (ways - 1) == 0 else forms
 
@@ -229,7 +229,7 @@ def steady_misses(maker: Maker, ways: int, lap: Sequence[int], laps: int) -> flo
 
 
 def sampled_misses(weights: Array, lap: Sequence[int], laps: int, random: np.random.Generator) -> Array:
-    """As `steady_misses` where the victim is drawn: `weights` of shape (sets, ways), one set a row; shape (sets,)."""
+    """As `steady_miss_rate` where the victim is drawn: `weights` of shape (sets, ways), one set a row; shape (sets,)."""
     sets, ways = weights.shape
     victims = _Victims(weights)
     names, lines = np.unique(np.asarray(lap), return_inverse=True)

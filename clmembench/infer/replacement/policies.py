@@ -69,13 +69,13 @@ def policy(ways: int, observations: Sequence[Observation], evidence: Sequence[st
 
 
 def policy_and_victims(ways: int, observations: Sequence[Observation], evidence: Sequence[str]) -> tuple[Finding, Victims]:
-    """As `policy`, and if way-weighted each way's probability to be the victim, in the order in which they are filled."""
+    """As `infer_policy`, and if way-weighted each way's probability to be the victim, in the order in which they are filled."""
     decision = decide_policy(ways, observations, evidence)
     return decision.finding, decision.victims
 
 
 def decide_policy(ways: int, observations: Sequence[Observation], evidence: Sequence[str]) -> PolicyDecision:
-    """As `policy`, with the victims' probabilities, and whether any known policy explains the flags."""
+    """As `infer_policy`, with the victims' probabilities, and whether any known policy explains the flags."""
     choice = _choose(ways, observations)
     finding = policy_finding(choice.name, choice.method, choice.reason, evidence)
     return PolicyDecision(finding, choice.victims, choice.explained)
@@ -111,7 +111,7 @@ def _choose(ways: int, observations: Sequence[Observation]) -> _Choice:
 
 
 def _first(observations: Sequence[Observation], most: int) -> list[Observation]:
-    """The starts of observations that are no more than so many accesses in all, an equal share of each."""
+    """The starts of observations, at most `most` accesses in all, an equal share of each."""
     share = max(most // len(observations), 200)
     taken = [(lines[:share], flags[:share]) for lines, flags in observations[: max(1, most // share)]]
     return list(observations) if sum(len(o[0]) for o in taken) == sum(len(o[0]) for o in observations) else taken
@@ -140,7 +140,7 @@ def _drawn(ways: int, observations: Sequence[Observation], rounds: int) -> list[
     found = [Candidate("random", even.loglik, abs(even.surprise) <= MOST_SURPRISE)]
     if ways > MOST_WEIGHTED_WAYS:
         return found
-    weights = [1 / ways + 1e-6 * way for way in range(ways)]  # a little uneven, so that ways are told apart
+    weights = [1 / ways + 1e-6 * way for way in range(ways)]  # slightly unequal, so that the filter distinguishes ways
     for _ in range(rounds):
         uneven = fit(weights, observations, count=True)
         total = sum(uneven.victims) + 0.5 * ways
@@ -211,5 +211,5 @@ def _unnamed(reason: str, count: int) -> _Choice:
 
 
 def seeded(ways: int) -> np.random.Generator:
-    """The generator of simulations for so many ways: the same data always give the same answer."""
+    """The random generator for simulations of `ways` ways: fixed, so that the same data always give the same result."""
     return np.random.default_rng(ways)

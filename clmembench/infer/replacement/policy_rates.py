@@ -28,9 +28,8 @@ def policy_from_rates(ways: int, observations: Sequence[RateObservation], eviden
 
     Each observation is one lap of line numbers in one set, the rate at which its accesses miss when it is repeated for ever,
     and that rate's 95% interval. Answers only with a log-likelihood margin of 10 over every other policy, and where the best
-    is within what noise explains; a lap over ways + 2 lines in random order, some visits each, tells most apart. `evidence` are
-    ids of the records of the laps.
-    """
+    is within what noise explains; a lap over ways + 2 lines in random order, some visits each, distinguishes most policies.
+    `evidence` are ids of the records of the laps."""
     telling = [o for o in observations if len(set(o[0])) > ways]
     if ways < 2:
         return policy_finding(None, METHOD.format(0), "a set of one way has no choice of a victim", evidence)

@@ -1,4 +1,5 @@
-"""Line, ways, sets and policy together: every hypothesis is simulated and held against what hit and what missed. Pure."""
+"""Line, ways, sets and policy together: every hypothesis is simulated and compared with the hits and misses of the traces.
+Pure."""
 
 from __future__ import annotations
 
@@ -143,7 +144,7 @@ def _begun(given: Setting) -> Setting:
 
 
 def _lengths(given: Setting, tried: Sequence[tuple[Possible, int, int]], most: int) -> list[int]:
-    """How much of each stream to take so that over-full sets of any hypothesis get no more visits than so many in all."""
+    """Length of each stream to take so that over-full sets of any hypothesis get at most `most` visits in all."""
     shapes = [CacheShape(sector, one.mappings[0], ways) for one, ways, sector in tried]
     counts = [max(parts(shape, stream)[0].size for shape in shapes) for stream in given.visits]
     lengths = [0] * len(counts)

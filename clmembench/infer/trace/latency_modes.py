@@ -10,7 +10,7 @@ import numpy as np
 from clmembench.model import Accesses, Array
 
 # Thresholds and limits, each with its reason
-START = 4_000  # accesses from a trace's start on that are looked at, where what is rare elsewhere happens
+START = 4_000  # accesses from a trace's start that are all taken: cold misses are rare elsewhere
 REST = 16_000  # and from the rest of it, evenly
 HOLLOW = 0.12  # of a mode's density: where the density falls below, the mode ends
 RARE = 0.005  # of a trace's accesses: rarer values in every trace are outliers
@@ -103,7 +103,7 @@ def assign(latencies: Array, found: Sequence[Mode]) -> Array:
 
 
 def _sample(traces: Sequence[Accesses], step: float) -> tuple[Array, Array]:
-    """Latencies of each trace, no more than so many, spread over the clock's step; and which trace each is from."""
+    """Latencies of each trace, a limited number of each, spread over the clock's step; and the trace that each is from."""
     random = np.random.default_rng(0)
     values, owner = [], []
     for number, trace in enumerate(traces):

@@ -15,7 +15,7 @@ from clmembench.model import Array
 # Thresholds and limits, each with its reason
 FIRST_UNITS = 6_000  # of the smallest footprints, on which all mappings are tried
 MOST_SECOND = 300  # mappings that are tried on all of them
-NEAR = 40.0  # of cost above the least, what is still looked at
+NEAR = 40.0  # of cost above the least: more expensive mappings are dropped
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,13 +150,13 @@ def _policy(near: Sequence[Hypothesis], given: Setting, evidence: Sequence[str])
         return undecided("a set of one way has no choice of a victim")
     if "random" in names or len(names) == 1:
         if len({(h.mapping.line_bytes, h.mapping.sets, h.ways) for h in near}) > 1 and "random" in names:
-            return undecided("victims are random, but several numbers of sets and ways explain the traces equally well")
+            return undecided("victims are random, but several numbers of sets and ways explain the traces")
         best = max(near, key=lambda h: h.loglik)
         sectored = best.mapping.line_bytes > best.unit_bytes
         observations = [o for s in given.visits for o in per_set(best.shape, s)[0]]
         if "random" in names:
             if sectored and any(s.stride_bytes < best.mapping.line_bytes for s in given.visits):
-                return undecided("victims are random, and traces of sectored lines do not show which line was the victim")
+                return undecided("victims are random, and in sectored lines the traces do not show which line was replaced")
             return decide_policy(best.ways, observations, evidence)
         return PolicyDecision(Finding("policy", names[0], None, None, "", "ok", METHOD, tuple(evidence)))
     return undecided(
@@ -176,7 +176,7 @@ def _uneven(given: Setting, filled: tuple[int, int], paged: bool) -> dict[str, F
         number = value if isinstance(value, float) else None
         return Finding(name, value, number, number, unit, "ok", method, sets.evidence)
 
-    reason = "laps alone tell not LRU from FIFO; missing are random sequences over ways + 2 lines of one set"
+    reason = "laps alone do not distinguish LRU from FIFO; missing are random sequences over ways + 2 lines of one set"
     ways: Value = sets.text if len(set(sets.ways)) > 1 else float(sets.ways[0])
     tagged = paged or len(sets.ways) > 1  # the next unit is in another set, so it is another line
     line = "a larger unit may be tagged than is brought in; missing are strides below a line at sizes above the capacity"

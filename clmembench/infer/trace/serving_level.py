@@ -1,4 +1,4 @@
-"""Which level served each access and whether its translation was at hand: modes of latencies told apart. Pure."""
+"""The level that served each access and whether its translation was cached, from the modes of latencies. Pure."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Stream:
         return replace(self, addresses=self.addresses[first], served=self.served[first])
 
     def cut(self, most: int) -> Stream:
-        """The first so many accesses."""
+        """The first `most` accesses."""
         return replace(self, addresses=self.addresses[:most], served=self.served[:most])
 
 
@@ -126,7 +126,7 @@ def behind(first: Stream, unit_bytes: int) -> Stream:
 def filled(found: Sequence[Stream]) -> tuple[int, int]:
     """Least and greatest bytes that one miss brings in, as powers of two; 0 where nothing bounds them.
 
-    An access is held against the last miss before it, since which nothing can have been replaced. Where both are within 2^k
+    An access is compared with the last miss before it, since which nothing can have been replaced. Where both are within 2^k
     bytes but not within half of that, and it hits what was never accessed before (or in a trace in which everything misses),
     at least 2^k are brought in; where it misses, less.
     """

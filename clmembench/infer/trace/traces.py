@@ -22,7 +22,7 @@ from clmembench.model import Accesses, Array, CacheLevel, Finding, Hierarchy, Tl
 # Thresholds and limits, each with its reason
 LEAST_SECTOR = 16  # bytes: the smallest sector that is tried
 MOST_SECTOR = 256  # bytes: longer fetches are prefetches
-SMALLEST_STRIDE = 4  # bytes: the finest unit at which accesses are told apart
+SMALLEST_STRIDE = 4  # bytes: the finest unit at which accesses are distinguished
 LEVEL_UNITS = {**CACHE_UNITS, "latency_cycles": "as recorded", "latency_ns": "ns"}
 
 
@@ -39,7 +39,7 @@ def infer(traces: Sequence[Accesses]) -> Hierarchy:
     known = [n for n, t in enumerate(traces) if t.id not in set(left_out)]
     if not (seen.clear and seen.told):
         notes.append(
-            "some latencies may be those of a level or of a missing translation, so that TLBs are not told from caches"
+            "some latencies may be of a level or of a missing translation, so that TLBs and caches are not distinguishable"
         )
         return Hierarchy(levels=tuple(_levels(seen, first, traces)), notes=tuple(notes))
     if not seen.paged and len(seen.levels) > 1:
@@ -94,7 +94,7 @@ def _fetched(near: Sequence[Hypothesis]) -> int:
 def _no_finer(found: dict[str, Finding], fetched: int) -> dict[str, Finding]:
     """A line or sector as small as what the cache before asks for may as well be smaller: nothing finer comes to this one."""
     reason = (
-        f"the cache before this one asks for {fetched} B at once, so that a smaller line would look the same; "
+        f"the cache before this one asks for {fetched} B at once, so that a smaller line would give the same misses; "
         "missing are traces that bypass it"
     )
     told = dict(found)
@@ -112,7 +112,7 @@ def _structure(asked: Sequence[Stream], fetched: int) -> tuple[list[Hypothesis],
     before brings in at once, which this one has to hold whatever its lines are."""
     asked = [s for s in asked if s.addresses.size]
     low, high = filled(asked)
-    if low > MOST_SECTOR:  # fetched ahead of what was asked for: of the sector this says nothing
+    if low > MOST_SECTOR:  # prefetched: this says nothing about the sector
         low = 0
     low = max(low, fetched)
     high = max(high, low) if high else high
@@ -177,9 +177,9 @@ def _penalty(seen: Stages, number: int, evidence: tuple[str, ...]) -> dict[str, 
     """Latency that a miss in this TLB adds to a miss in the one before; `evidence`: traces with such misses."""
     nanoseconds = undetermined("penalty_ns", "ns", "the unit of the latencies is not known to be ns")
     if number >= len(seen.penalties) or not evidence:
-        reason = "what is added by translation differs with the level that serves the data, or several explanations fit"
+        reason = "the cost of translation differs with the level that serves the data, or several explanations fit"
         if number < len(seen.penalties):
-            reason = "it is seen only in traces that start in an unknown state"
+            reason = "it shows only in traces that start in an unknown state"
         return {"penalty_cycles": undetermined("penalty_cycles", "as recorded", reason), "penalty_ns": nanoseconds}
     before = seen.penalties[number - 1] if number else 0.0
     value, error = seen.penalties[number] - before, seen.penalty_errors[number]
@@ -211,7 +211,7 @@ def _strided(seen: Stages, first: Sequence[Stream], notes: tuple[str, ...]) -> H
             notes=notes,
         )
     missing = (
-        "no two accesses in a row were within 4 KiB, so that misses of caches and of TLBs cannot be told apart; missing are "
+        "no two accesses in a row were within 4 KiB, so that misses of caches and of TLBs are not distinguishable; missing are "
         "traces with strides below a page"
     )
     levels = tuple(

@@ -1,4 +1,4 @@
-"""OpenCL through pyopencl: opens a device, runs and times commands; its parts are the modules opencl_*."""
+"""OpenCL through pyopencl: opens a device, runs and times commands."""
 
 from __future__ import annotations
 
@@ -31,28 +31,9 @@ from clmembench.model import (
 )
 from clmembench.runtimes.opencl import enqueue
 from clmembench.runtimes.opencl.build import OpenCLKernel, built, compiled
+from clmembench.runtimes.opencl.errors import explained_errors
 from clmembench.runtimes.opencl.info import describe, installed
 from clmembench.runtimes.opencl.sample import Sample, other, ready, timed
-
-_REMEDIES = {
-    -4: "the device could not allocate memory: lower --size, or free memory on the device",
-    -5: "the device is out of resources: lower --size, or close other programs that use it",
-    -6: "the host is out of memory: lower --size",
-    -54: "the work-group size does not suit this kernel on this device",
-    -55: "the work-items of a work-group do not suit this device",
-    -61: "a buffer is over the device's largest allocation: lower --size",
-}
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    """Turn the driver's errors into one line with a remedy."""
-    try:
-        yield
-    except (cl.Error, enqueue.Failure) as error:
-        remedy = _REMEDIES.get(error.code, "")
-        first_line = str(error).strip().splitlines()[0]
-        raise DeviceError(f"{first_line}{': ' + remedy if remedy else ''}") from error
 
 
 class OpenCLDevice:
@@ -62,7 +43,7 @@ class OpenCLDevice:
         self.info = info
         self.seed = 0
         self._handle = handle
-        with _explained():
+        with explained_errors():
             self._context = cl.Context([handle])
             stamps = cl.command_queue_properties.PROFILING_ENABLE
             self._stamped = [cl.CommandQueue(self._context, handle, stamps) for _ in range(2)]
@@ -84,7 +65,7 @@ class OpenCLDevice:
         flags = cl.mem_flags.READ_WRITE
         if kind == "mapped":
             flags |= cl.mem_flags.ALLOC_HOST_PTR
-        with _explained():
+        with explained_errors():
             return cl.Buffer(self._context, flags, nbytes)
 
     def kept(self, name: str, nbytes: int) -> Any:
@@ -101,7 +82,7 @@ class OpenCLDevice:
         texel = cl.ImageFormat(order, cl.channel_type.UNSIGNED_INT32)
         shape = texels.shape[1::-1] if form == "2d" else texels.shape
         filled = {"hostbuf": np.ascontiguousarray(texels, np.uint32)}
-        with _explained():
+        with explained_errors():
             copied = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
             if form == "1d_buffer":
                 buffer = cl.Buffer(self._context, copied, **filled)
@@ -114,19 +95,19 @@ class OpenCLDevice:
         if not pinned:
             return np.full(nbytes, 1, dtype=np.uint8)
         buffer = self.alloc(nbytes, "mapped")
-        with _explained():
+        with explained_errors():
             both = cl.map_flags.READ | cl.map_flags.WRITE
             array, _ = cl.enqueue_map_buffer(self._plain[0], buffer, both, 0, (nbytes,), np.uint8)
         array[:] = 1
         return array  # type: ignore[no-any-return]  # its mapping keeps the buffer alive, and ends with it
 
     def upload(self, buffer: Any, array: Array) -> None:
-        with _explained():
+        with explained_errors():
             cl.enqueue_copy(self._plain[0], buffer, np.ascontiguousarray(array))
 
     def download(self, buffer: Any, dtype: npt.DTypeLike, count: int, offset_bytes: int = 0) -> Array:
         array = np.empty(count, dtype=dtype)
-        with _explained():
+        with explained_errors():
             cl.enqueue_copy(self._plain[0], array, buffer, src_offset=offset_bytes)
         return array
 
@@ -134,7 +115,7 @@ class OpenCLDevice:
     def mapped(self, buffer: Any, nbytes: int, mode: Literal["read", "write"]) -> Iterator[Array]:
         """The first bytes of a buffer, mapped for the host for as long as the block lasts."""
         flags = cl.map_flags.READ if mode == "read" else cl.map_flags.WRITE_INVALIDATE_REGION
-        with _explained():
+        with explained_errors():
             array, _ = cl.enqueue_map_buffer(self._plain[0], buffer, flags, 0, (nbytes,), np.uint8)
             try:
                 yield array
@@ -165,12 +146,12 @@ class OpenCLDevice:
         self.time(commands, 1, "host")
 
     def time(self, commands: Sequence[Command], passes: int, clock: Clock) -> Timing:
-        """One sample of `passes` passes. Events are stamped unless the host's clock is asked for.
+        """One sample of `passes` passes. Events are stamped unless `clock` is the host's.
 
         Every call is made ready before the clocks start; what then runs is opencl_enqueue.run, whose cost a call the
         benchmark launch_call measures.
         """
-        with _explained():
+        with explained_errors():
             if any(isinstance(c, Batch) for c in commands):
                 return _time_batch(commands, passes)
             if any(isinstance(c, Call) for c in commands):
