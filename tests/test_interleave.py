@@ -198,7 +198,7 @@ def test_a_run_with_references_keeps_both_and_shows_the_ratio(tmp_path, capsys, 
     ]
     assert {status for name, _, status in mine if name == "babelstream"} == {"failed"}
     assert run.header.benchmarks["omp_stream"].peer_of == "stream"
-    assert "Beside the host's libraries" in out and "BabelStream OpenMP 5.0" in out
+    assert "Comparison with this host's peers" in out and "BabelStream OpenMP 5.0" in out
     assert "the program's own host clock, mean of 10 after the first" in out
     assert "babelstream: failed: babelstream: it does not say that it is BabelStream" in out
     # the ratio is that of the same processes

@@ -16,7 +16,7 @@ from clmembench.units import format_bytes, format_value
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a driver says of one thing, what is known of it, and whether they agree; `found` says from where."""
+    """A claim of a driver, the value found or stated elsewhere, and the verdict; `found` names the source."""
 
     what: str
     claimed: str

@@ -46,7 +46,7 @@ def across(runs: Sequence[Run], hierarchies: Sequence[Hierarchy | None]) -> tupl
 
 
 def same_device(first: DeviceInfo, second: DeviceInfo) -> bool:
-    """Whether two runs are of one device, as far as its name, driver, size and the ids that both know tell."""
+    """True where two runs are of one device by its name, driver, size and the ids that both know."""
     told = [(d.name, d.platform, d.driver, d.kind, d.compute_units, d.cache_bytes, d.cpu_id) for d in (first, second)]
     return told[0] == told[1] and not any(a and b and a != b for a, b in ((first.uuid, second.uuid), (first.pci, second.pci)))
 
@@ -115,7 +115,7 @@ def _holds(level: CacheLevel, array_bytes: int) -> bool:
 
 
 def _most(level: CacheLevel, hierarchy: Hierarchy, array_bytes: int) -> float | None:
-    """What an access may take in ns by what topology says, a quarter for noise included; None where it does not say."""
+    """Upper bound of an access in ns by the topology, a quarter for noise included; None where it has none."""
     own = _latency(level)
     if own is None or own.high is None:
         return None

@@ -15,9 +15,9 @@ STAMPS = 1.05  # event time over host time: more is no rounding
 WAIT_NS = 1e6  # host time of a sample that waiting may take beside its kernels
 LAUNCH_NS = 1e5  # and of a pass that launching may
 LEAST = 0.5  # event time over the host time that launching does not explain: less is a clock that counts another unit
-DRIFT = MOVED  # of the core's clock, that voids what was sampled
-UNSTEADY = 0.20  # one that no wider interval makes good
-FALLS = 0.05  # of the time, that more work may take less: work that a compiler removed takes the same at both ends
+DRIFT = MOVED  # relative drift of the core clock from which on a run warns
+UNSTEADY = 0.20  # relative drift that no wider interval covers
+FALLS = 0.05  # share of the time by which more work may be faster: removed work takes the same time at both ends
 CURVED = 0.10  # how much more than in proportion time may grow with work
 ONE_AT_A_TIME = frozenset({"barrier"})  # metrics of operations that no core overlaps; of others several may end in one cycle
 
@@ -64,7 +64,7 @@ def _stamps(record: Record, metrics: Sequence[Metric]) -> str:
 
 
 def _in_order(submit_ns: Sequence[int], queue_ns: Sequence[int]) -> bool:
-    """Whether each submission lies between a command's being queued and its start."""
+    """True where every submission lies between the queueing and the start of its command."""
     return all(0 <= submitted <= started for submitted, started in zip(submit_ns, queue_ns, strict=True))
 
 
@@ -94,7 +94,7 @@ def _grows(record: Record, metrics: Sequence[Metric]) -> str:
     times = _amount(far) / _amount(near)
     first, last = [t / near.passes for t in near.times_ns()], [t / far.passes for t in far.times_ns()]
     if statistics.median(first) <= 0:
-        return "its smaller amount of work took no time at all"
+        return "the smaller amount of work took no time at all"
     if stats.difference(first, last).high < -FALLS * statistics.median(first):
         return f"{times:.3g} times the work took less time: the slope cannot be below 0"
     excess = stats.difference([times * t for t in first], last)
@@ -108,7 +108,9 @@ def _drift(record: Record, metrics: Sequence[Metric]) -> str:
     moved = record.core_clock.moved if record.core_clock is not None else 0.0
     if moved <= UNSTEADY or record.role != "measure":
         return ""
-    return f"the core clock moved by {moved:.0%} while it was measured: fix the clock or quieten the host, and measure it again"
+    return (
+        f"the core clock drifted by {moved:.0%} during the measurement: fix the clock or quieten the host, and measure it again"
+    )
 
 
 def _cycle(record: Record, metrics: Sequence[Metric]) -> str:

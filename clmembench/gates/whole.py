@@ -36,7 +36,7 @@ def judged_run(run: Run, sheet: SpecSheet | None) -> Run:
 
 
 def judged_values(run: Run, sheet: SpecSheet | None) -> tuple[Run, list[Derived]]:
-    """The same and its values, which judging needs: to derive them again would take as long as all else."""
+    """The judged run and its values, which judging needs: deriving them again would double the time."""
     if run.judged:
         return run, derive.derive(run)
     cards = run.header.benchmarks
@@ -92,7 +92,7 @@ def _used(value: Derived, device: DeviceInfo) -> DeviceInfo:
 
 
 def _cached(value: Derived, device: DeviceInfo, sheet: SpecSheet | None) -> bool:
-    """Whether arrays, or all that a pass moves, are small enough for a cache, by STREAM's rule: memory's peak is not theirs."""
+    """True where the arrays, or all that a pass moves, may fit a cache by STREAM's rule: the peak of memory does not apply."""
     size = value.params.get("array_bytes", value.nbytes)
     known = [sheet.figures[name].value for name in ("l2_bytes", "l3_bytes") if sheet is not None and name in sheet.figures]
     return value.peak == MEMORY_PEAK and isinstance(size, int) and size < 4 * max(device.cache_bytes, *known, 0)

@@ -1,4 +1,4 @@
-"""What is wrong with a host and a device for measuring, and what to do about it: facts in, complaints out. Pure."""
+"""Checks of a host and a device before measuring: facts in, complaints with advice out. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Complaint:
 
 
 def complaints(device: DeviceInfo, host: Mapping[str, Fact], sensors: Mapping[str, Fact]) -> list[Complaint]:
-    """What these facts (`environment.host`, `sensors.read`) say against measuring this device here and now.
+    """Complaints about measuring this device now, by the facts of `environment.host` and `sensors.read`.
 
     A fact that is not known says nothing.
     """
