@@ -88,7 +88,10 @@ def _verdicts(found: Sequence[subgroup.Memory], wide: int, who: str) -> Section:
     )
     header = ("subgroup: memory", "broadcast", "parallel", "not aligned", "in groups", "not consecutive", "in groups")
     return Section(
-        f"Service of simultaneous accesses by the work-items of a {who}, by memory (Fang, table 2).", columns(header), tuple(rows), notes
+        f"Service of simultaneous accesses by the work-items of a {who}, by memory (Fang, table 2).",
+        columns(header),
+        tuple(rows),
+        notes,
     )
 
 
