@@ -215,7 +215,7 @@ def test_a_run_with_references_keeps_both_and_shows_the_ratio(tmp_path, capsys, 
 def test_a_run_without_any_is_as_it_was(tmp_path, capsys, programs):
     path = tmp_path / "r.jsonl"
     code, out, _ = call(capsys, "run", *STREAM, "--reference", "-o", path)
-    assert code == 0 and "Beside" not in out
+    assert code == 0 and "Comparison with" not in out
     assert {r.benchmark for r in jsonl.read(path).records} == {"stream"}
 
 
