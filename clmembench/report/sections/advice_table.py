@@ -45,7 +45,7 @@ def section(run: Run, table: Sequence[Row]) -> Section | None:
     found = told(run, table)
     rows = [(a.id, a.verdict, effect(a), _advice(a)) for a in found if _founded(a)]
     left = len(found) - len(rows)
-    notes = (f"of {left} more guidelines this run has no evidence: clmembench advise measures all of it",) if left else ()
+    notes = (f"this run has no evidence for {left} more guidelines: clmembench advise measures all of it",) if left else ()
     title = "Guidelines for kernels (Fang et al. 2017, re-derived from this run; X: beyond the paper)."
     return Section(title, columns(("guideline", "verdict", "effect (95% interval)", "advice"), left=4), tuple(rows), notes)
 
