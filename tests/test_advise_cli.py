@@ -132,7 +132,7 @@ def test_a_summary_shows_what_the_run_speaks_of_and_counts_the_rest(stored):
     assert {"S2", "S5"} <= shown
     assert not {"S1", "G2", "X1"} & shown
     assert section.notes == (
-        f"of {30 - len(shown)} more guidelines this run has no evidence: clmembench advise measures all of it",
+        f"this run has no evidence for {30 - len(shown)} more guidelines: clmembench advise measures all of it",
     )
 
 

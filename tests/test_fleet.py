@@ -94,11 +94,11 @@ def test_the_page_has_a_column_a_device_and_escapes_what_files_say(many, tmp_pat
     groups = fleet.grouped(digests.digests([*many, odd], False, 1))
     runs = [jsonl.read(path) for path in fleet.speakers(groups)]
     page = render_html(runs, groups=groups)
-    assert "35 runs of 3 devices" in page and "Runs that stand apart" in page and f"RUN{7:023d}" in page
+    assert "35 runs of 3 devices" in page and "Outlier runs" in page and f"RUN{7:023d}" in page
     assert "<script" not in page and "&lt;script&gt;" in page
     assert render_html(runs).count("<th>") != page.count("<th>") and 'id="fleet"' not in render_html(runs)
     text = render_fleet_markdown(groups)
-    assert "| Synthetic GPU | 30 |" in text and "### Runs that stand apart" in text and "### stream" in text
+    assert "| Synthetic GPU | 30 |" in text and "### Outlier runs" in text and "### stream" in text
 
 
 def test_the_command_reports_many_by_several_processes_as_by_one(many, tmp_path):
@@ -132,7 +132,7 @@ def test_a_worker_that_dies_while_others_are_started_leaves_none_behind(monkeypa
             self.submit(time.sleep, 600)
             raise BrokenProcessPool("a worker died")
 
-    monkeypatch.setattr(fleet, "ProcessPoolExecutor", Broken)
+    monkeypatch.setattr(digests, "ProcessPoolExecutor", Broken)
     before = set(active_children())
     with pytest.raises(digests.WorkerError, match="ended from outside"):
         list(digests.digests([tmp_path / "r.jsonl"], False, 2))

@@ -198,7 +198,7 @@ def test_a_run_with_references_keeps_both_and_shows_the_ratio(tmp_path, capsys, 
     ]
     assert {status for name, _, status in mine if name == "babelstream"} == {"failed"}
     assert run.header.benchmarks["omp_stream"].peer_of == "stream"
-    assert "Beside the host's libraries" in out and "BabelStream OpenMP 5.0" in out
+    assert "Comparison with this host's peers" in out and "BabelStream OpenMP 5.0" in out
     assert "the program's own host clock, mean of 10 after the first" in out
     assert "babelstream: failed: babelstream: it does not say that it is BabelStream" in out
     # the ratio is that of the same processes
@@ -215,7 +215,7 @@ def test_a_run_with_references_keeps_both_and_shows_the_ratio(tmp_path, capsys, 
 def test_a_run_without_any_is_as_it_was(tmp_path, capsys, programs):
     path = tmp_path / "r.jsonl"
     code, out, _ = call(capsys, "run", *STREAM, "--reference", "-o", path)
-    assert code == 0 and "Beside" not in out
+    assert code == 0 and "Comparison with" not in out
     assert {r.benchmark for r in jsonl.read(path).records} == {"stream"}
 
 

@@ -286,7 +286,7 @@ def test_warnings_say_what_to_do():
         "it crashed",
         "3 is not 4",
         "--timeout",
-        "the core clock moved by over",
+        "the core clock drifted by over",
         "wider than",
         "add one to platforms/",
         "--processes",

@@ -36,11 +36,11 @@ class Case:
 
     @property
     def open(self) -> bool:
-        """Whether another round is to measure it."""
+        """True where another round is to measure it."""
         return not self.failed and any(d.verdict == "undecided" for d in self.decisions.values())
 
     def logs(self, metric: str) -> list[float]:
-        """Of each round the logarithm of how many times as good B is."""
+        """Logarithm of the gain of B over A for each round."""
         turn = sign(self.metrics[metric].better)
         return [turn * (math.log(b) - math.log(a)) for a, b in self.pairs.get(metric, [])]
 
@@ -79,7 +79,7 @@ def absorb(case: Case, a: Record | None, b: Record | None, other_shape: bool, kn
 
 
 def is_value(value: Derived) -> bool:
-    """Whether a value may be half of a pair: it is good, or the host was disturbed."""
+    """True where a value may be half of a pair: it is good, or the host was disturbed."""
     return (value.status == "ok" or value.gate in DISTURBED) and value.median is not None and value.median > 0
 
 
@@ -100,6 +100,6 @@ def different_work(a: Record, b: Record, tolerance: float) -> str:
 
 
 def medians(case: Case, metric: str) -> tuple[float | None, float | None]:
-    """Of both sides the median of the rounds' values."""
+    """Median over the rounds for each side."""
     pairs = case.pairs.get(metric, [])
     return (statistics.median(a for a, _ in pairs), statistics.median(b for _, b in pairs)) if pairs else (None, None)

@@ -41,9 +41,9 @@ class Looks:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the rounds say of one value: how many times as good B is (more is better), with an interval that holds together with
-    those of all other looks and values. `smallest` is the slowdown, as a fraction, that so many rounds of such a scatter call
-    `slower` with probability POWER; None where they can call nothing."""
+    """Decision on one value by the rounds so far: how many times as good B is (more is better), with an interval that holds
+    together with those of all other looks and values. `smallest` is the slowdown, as a fraction, that so many rounds of such a
+    scatter call `slower` with probability POWER; None where they can call nothing."""
 
     verdict: Verdict
     gain: stats.Ratio | None

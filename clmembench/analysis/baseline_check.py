@@ -61,7 +61,7 @@ def judge(found: Comparison, margin: float) -> Judgement:
 
 
 def advice(judgement: Judgement) -> str:
-    """What to do where nothing was decided."""
+    """Advice where nothing was decided."""
     if judgement.smallest is None:
         return "run the benchmarks of the baseline, with the same axes"
     wide = f", a --margin over {judgement.smallest - 1:.0%}" if judgement.smallest < 2 else ""

@@ -24,7 +24,7 @@ SLOPES_ALONE = ("drift", "grows")  # gates that say nothing against windows
 
 
 def answer(record: Record, probe: Probe) -> Answer:
-    """What a record of `chase` says of a probe: in cycles where the core's clock is known, else in ns.
+    """Answer of a record of `chase` to a probe: in cycles where the core's clock is known, else in ns.
 
     The interval is the 95% one of the samples, widened by half of what the core's clock moved by. Of a trace the value is the
     median of the samples' means over its accesses, and `latencies` are ticks less what a bracket without an access takes; where

@@ -61,7 +61,7 @@ class Comparison:
     left_out: Mapping[str, str] = field(default_factory=dict)
 
     def count(self, verdict: Verdict) -> int:
-        """How many changes have that verdict."""
+        """Number of changes with that verdict."""
         return sum(change.verdict == verdict for change in self.changes)
 
 
@@ -105,7 +105,7 @@ def _identical(change: Change) -> Change:
 
 
 def compare_sides(first: Side, second: Side, cards: Mapping[str, Card], margin: float, table: noise.NoiseTable) -> Comparison:
-    """The same for values without their runs; `cards` say which suite and headline they belong to."""
+    """As `compare`, of values without their runs; `cards` say which suite and headline they belong to."""
     told_apart = frozenset().union(*(matching.several_configurations(side.values) for side in (first, second)))
     of = [matching.by_point(side.values, told_apart) for side in (first, second)]
     own = [noise.host_factor(table, side.kind, side.values) for side in (first, second)]
@@ -209,7 +209,7 @@ def _mean(gains: Sequence[stats.Ratio]) -> stats.Ratio:
 
 
 def _quantity(unit: str) -> str:
-    """What a unit is of."""
+    """Quantity that a unit measures."""
     return "time" if unit in ("ns", "us", "ms", "s", "cycles") else "bandwidth" if unit.endswith("B/s") else "rate"
 
 

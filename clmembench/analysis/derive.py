@@ -126,12 +126,12 @@ def derive(run: Run) -> list[Derived]:
 
 
 def key_of(record: Record) -> tuple[object, ...]:
-    """What tells a record's point from others, whichever process measured it."""
+    """Key of a record's point, the same for every process that measured it."""
     return record.benchmark, tuple(sorted(record.params.items())), record.place
 
 
 def id_of(record: Record) -> str:
-    """What names a record in the evidence of findings: benchmark, place in the plan, process."""
+    """Name of a record in the evidence of findings: benchmark, place in the plan, process."""
     return f"{record.benchmark}:{record.index}:{record.process}"
 
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=256)
 def student(freedom: float, level: float = 0.95) -> float:
-    """How many standard errors the two-sided interval of that level reaches from its middle, by Student's distribution."""
+    """Half-width in standard errors of the two-sided interval of that level, by Student's distribution."""
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, (1 + level) / 2))

@@ -102,7 +102,7 @@ def several_configurations(values: Sequence[Derived]) -> frozenset[Key]:
 
 
 def _overlap(group: Sequence[Derived]) -> bool:
-    """Whether one process measured two of them; what gave no value may have been measured anywhere."""
+    """True where one process measured two of them; values without a result may be of any process."""
     seen = [process for value in group for process in (value.measured_in or (None,))]
     return len(group) > 1 and len(set(seen)) < len(seen)
 

@@ -1,4 +1,4 @@
-"""How the samples of a record become values of a metric, by the form of the metric: ends of slopes, inverses, overlap."""
+"""Samples of a record to values of a metric, by the form of the metric: ends of slopes, inverses, overlap."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clmembench.model import Metric, Record, Series
 
 
 def hidden_shares(record: Record, metric: Metric) -> list[float]:
-    """Of each sample the time that two Works saved by running at once, over that of the shorter one alone."""
+    """Overlap of two Works for each sample: the time saved by running them at once, over that of the shorter one."""
     if len(record.series) != 3:
         return []
     alone = [[t / s.passes for t in s.times_ns()] for s in record.series]
@@ -45,6 +45,6 @@ def inverse_slope(slope: stats.Summary, scale: float) -> stats.Summary:
 
 
 def amount_of(record: Record, series: Series, metric: Metric) -> int:
-    """What one pass does of the metric's amount; 0 where a parameter that it is multiplied by is no number."""
+    """Amount of one pass that the metric counts; 0 where a parameter that it is multiplied by is no number."""
     times = record.params.get(metric.times, 0) if metric.times else 1
     return int(getattr(series, metric.amount)) * (times if isinstance(times, int) else 0)

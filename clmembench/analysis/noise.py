@@ -1,4 +1,4 @@
-"""How much a value differs where nothing was changed: between processes of a run, between runs, between devices of one model.
+"""Variation of values where nothing was changed: between processes of a run, between runs, between devices of one model.
 
 The figures are learnt from calibration runs (reports/calibration, `scripts/calibrate.py fit`) for each kind of device and each
 benchmark, and stand in noise.toml; docs/calibration.md says how. A run's own processes update them.
@@ -32,11 +32,10 @@ MAX_LOG = 300.0  # of a ratio; its exponential is still a number
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Of the logarithm of a value: the typical standard deviation between processes of one run; the degrees of freedom with
-    which values of the class keep to it (Smyth 2004); the standard deviation between runs beyond that, and between devices of
-    one model, None where no two of a model were calibrated. What changes between runs, as a CPU's clock does, is not seen in
-    one run's processes, and no share of theirs.
-    """
+    """Variation of the logarithm of a value: the typical standard deviation between processes of one run; the degrees of
+    freedom with which values of the class keep to it (Smyth 2004); the standard deviation between runs beyond that, and between
+    devices of one model, None where no two of a model were calibrated. What changes between runs, as a CPU's clock does, is not
+    seen in one run's processes, and no share of theirs."""
 
     process_sd: float
     process_freedom: float
@@ -87,7 +86,7 @@ class LogRatio:
         return stats.Ratio(*(math.exp(min(MAX_LOG, max(-MAX_LOG, end))) for end in ends))
 
     def chance(self, margin: float) -> tuple[float, float]:
-        """How probable so low, and so high, a ratio is where the true one lies within the margin round 1 (one-sided)."""
+        """One-sided probabilities of so low, and so high, a ratio where the true one lies within the margin round 1."""
         edge = math.log1p(margin)
         below, above = -self.log - edge - self.high_slack, self.log - edge - self.low_slack
         return tuple(distributions.student_tail(end / self.error, self.freedom) for end in (below, above))  # type: ignore[return-value]
@@ -175,5 +174,5 @@ def log_ratio(
 
 
 def _variance(values: Sequence[float]) -> float:
-    """Of the logarithms; 0 of one value."""
+    """Standard deviation of the logarithms; 0 of one value."""
     return statistics.variance([math.log(v) for v in values]) if len(values) > 1 else 0.0

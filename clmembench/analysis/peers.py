@@ -1,4 +1,4 @@
-"""Our values beside what other libraries made of the same points in the same run: ratios, and which peer is the best. Pure."""
+"""Ratios of our values to those of peers at the same points of one run, and the best peer. Pure."""
 
 from __future__ import annotations
 

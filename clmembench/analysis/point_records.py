@@ -1,4 +1,4 @@
-"""What the records of one point, one a process, say together: the usual status, clock drift, CPU time, time of a pass."""
+"""Aggregates over the records of one point, one for each process: usual status, clock drift, CPU time, time of a pass."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from clmembench.model import Record
 _ORDER = ("ok", "suspect", "timeout", "failed", "skipped")
 
 
-MOVED = 0.03  # of the core's clock, beside what was measured: less is a reading's own noise
-SEVERAL = 3  # processes whose differences speak for what changes between them
+MOVED = 0.03  # relative drift of the core clock during a measurement: less is noise of the readings
+SEVERAL = 3  # processes from which on their differences show what changes between them
 
 
 def usual_record(records: Sequence[Record]) -> Record:

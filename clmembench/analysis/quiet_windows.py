@@ -8,6 +8,7 @@ more lines than a cache holds at least one misses in every lap, so that windows 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,38 +16,55 @@ from clmembench.model import Array, Record, Series
 
 NOTED = 3  # numbers before all others
 CHAINS = 8  # of operations beside the windows of a launch, half of them before
-MOSTLY, WHOLE = 0.75, 0.1  # of launches: what two chains tell of each other there is whole, or that near
-ALIKE = 0.005  # relative: what windows that nothing disturbed differ by
-FEW, LEAST_FEW = 100, 3  # one of so many windows, and no fewer than so many, that agree are undisturbed
-SAME_CLOCK = 0.01  # relative, before and after a launch's windows
-SLOWER, FASTEST = 0.04, 0.1  # relative: a chain that takes so much longer than the fastest tenth shared its core
-NEAR = 0.02  # relative: nothing that disturbs adds so little
-LAUNCHES, TENTH = 3, 10  # at least so many, and one of so many, must agree: the clock may move within one
-TRUSTED = 0.25  # relative
-QUARTERS = 4  # of the launches, each looked at by itself
+
+
+@dataclass(frozen=True, slots=True)
+class WindowThresholds:
+    """Thresholds on windows and launches, each with its reason; shares and spreads are relative."""
+
+    ratio_quantile: float = 0.75  # over launches, of the cycles of a product: additions are slowed more often than products
+    max_fraction: float = 0.1  # distance from a whole number of cycles that a product may seem to take
+    max_undisturbed_spread: float = 0.005  # windows that nothing disturbed differ by no more
+    windows_per_agreeing: int = 100  # one of so many windows must agree to be undisturbed,
+    min_agreeing: int = 3  # and no fewer than so many
+    max_clock_change: float = 0.01  # of the clock, before and after the windows of a launch
+    max_slowdown: float = 0.04  # of a chain against the fastest ones: beyond it the core was shared
+    fastest_share: float = 0.1  # of the chains, that count as the fastest
+    min_disturbance: float = 0.02  # nothing that disturbs a window adds less
+    min_launches: int = 3  # that must agree,
+    launches_per_agreeing: int = 10  # and one of so many: the clock may move within one
+    max_disagreement: float = 0.25  # between windows and the launches that they fill
+    parts: int = 4  # of the launches, each evaluated alone for the interval
+
+
+LIMITS = WindowThresholds()
 
 
 def undisturbed(record: Record, mean: float) -> tuple[float, float, float, float] | None:
-    """Cycles of a step, their interval from what quarters of the launches say by themselves, and the share of windows that
-    agree. Where none do, the median with the middle half of them, and a share of 0. `mean` is what whole launches
-    say of one, disturbed as they are: windows are trusted only where the launches that they fill agree with it within TRUSTED.
-    None where they do not, where there are no windows, or too few launches in which the clock stood still."""
+    """(cycles of a step, low, high, share of windows that agree); the interval is by what parts of the launches say alone.
+
+    Where no windows agree, the median with the quartiles, and a share of 0. `mean` is the mean of whole launches, disturbed as
+    they are: windows count only where their launches agree with it within `max_disagreement`. None where they do not, where
+    there are no windows, or too few launches in which the clock stood still."""
     clock = record.core_clock
     series = [one for one in record.series if "windows" in one.reads]
     if clock is None or not clock.cycles_per_op or not series:
         return None
     launches = [cycles for one in series for cycles in _cycles(one, clock.cycles_per_op)]
-    if len(launches) < LAUNCHES or abs(float(np.median([row.mean() for row in launches])) / mean - 1) > TRUSTED:
+    if (
+        len(launches) < LIMITS.min_launches
+        or abs(float(np.median([row.mean() for row in launches])) / mean - 1) > LIMITS.max_disagreement
+    ):
         return None
     every = np.concatenate(launches)
-    value = _agreed(launches, max(LAUNCHES, len(launches) // TENTH))
+    value = _agreed(launches, max(LIMITS.min_launches, len(launches) // LIMITS.launches_per_agreeing))
     if value is None:
         low, middle, high = (float(q) for q in np.quantile(every, (0.25, 0.5, 0.75)))
         return middle, low, high, 0.0
-    parts = sorted(part for k in range(QUARTERS) if (part := _agreed(launches[k::QUARTERS], 1)) is not None)
+    parts = sorted(part for k in range(LIMITS.parts) if (part := _agreed(launches[k :: LIMITS.parts], 1)) is not None)
     # a quarter that was never left alone says nothing of those that were
-    spread = max([ALIKE * value / 2, *(abs(part - value) for part in parts[:2])])
-    share = float(np.mean(np.abs(every / value - 1) <= NEAR))
+    spread = max([LIMITS.max_undisturbed_spread * value / 2, *(abs(part - value) for part in parts[:2])])
+    share = float(np.mean(np.abs(every / value - 1) <= LIMITS.min_disturbance))
     return value, max(0.0, value - spread), value + spread, share
 
 
@@ -65,13 +83,13 @@ def _cycles(series: Series, cycles_per_op: float) -> list[Array]:
         differences[:, 3] / products,
     )
     both = (before + after) / 2
-    steady = (np.minimum(added, both) > 0) & (np.abs(after - before) <= SAME_CLOCK * both)
+    steady = (np.minimum(added, both) > 0) & (np.abs(after - before) <= LIMITS.max_clock_change * both)
     if not steady.any():
         return []
-    ratio = float(np.quantile(both[steady] / added[steady], MOSTLY))
-    if abs(ratio - round(ratio)) > WHOLE:
+    ratio = float(np.quantile(both[steady] / added[steady], LIMITS.ratio_quantile))
+    if abs(ratio - round(ratio)) > LIMITS.max_fraction:
         return []
-    steady &= both <= (1 + SLOWER) * np.quantile(both[steady], FASTEST)
+    steady &= both <= (1 + LIMITS.max_slowdown) * np.quantile(both[steady], LIMITS.fastest_share)
     rates = both / (round(ratio) * cycles_per_op)
     return [row / steps / rate for row, rate in zip(ticks[steady], rates[steady], strict=True)]
 
@@ -82,11 +100,13 @@ def _agreed(launches: Sequence[Array], least: int) -> float | None:
     cycles = np.concatenate(launches) if launches else np.empty(0)
     order = np.argsort(cycles)
     ordered, launch = cycles[order], np.repeat(np.arange(len(launches)), [row.size for row in launches])[order]
-    few = max(LEAST_FEW, cycles.size // FEW)
-    ends = np.searchsorted(ordered, ordered * (1 + ALIKE), "right")
+    few = max(LIMITS.min_agreeing, cycles.size // LIMITS.windows_per_agreeing)
+    ends = np.searchsorted(ordered, ordered * (1 + LIMITS.max_undisturbed_spread), "right")
     for first in np.flatnonzero(ends - np.arange(cycles.size) >= few):
         if np.unique(launch[first : ends[first]]).size >= least:
-            near = np.arange(first, int(np.searchsorted(ordered, ordered[first] * (1 + 2 * ALIKE), "right")))
+            near = np.arange(
+                first, int(np.searchsorted(ordered, ordered[first] * (1 + 2 * LIMITS.max_undisturbed_spread), "right"))
+            )
             densest = int(near[np.argmax(ends[near] - near)])
             return float(np.median(ordered[densest : ends[densest]]))
     return None

@@ -159,7 +159,7 @@ def _pooled(each: Sequence[Summary], draws: Floats, rng: np.random.Generator) ->
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How many times b is a, with its 95% interval."""
+    """Ratio of b to a with its 95% interval."""
 
     value: float
     low: float
@@ -234,6 +234,6 @@ def outliers(samples: Sequence[float], limit: float = 14.8) -> list[int]:
 
 
 def agree(first: Sequence[float], second: Sequence[float], within: float) -> bool:
-    """Whether two blocks' medians differ by at most the fraction `within`."""
+    """True where the medians of two blocks differ by at most the fraction `within`."""
     a, b = float(np.median(first)), float(np.median(second))
     return abs(a - b) <= within * max(abs(a), abs(b), 1e-300)

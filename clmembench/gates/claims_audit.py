@@ -6,7 +6,8 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from clmembench.gates.whole import CLOCK, latency_curve
+from clmembench.gates.thresholds import RUN
+from clmembench.gates.whole import latency_curve
 from clmembench.infer import plateaus
 from clmembench.model import Run
 from clmembench.specs.claims import NEAR, Verdict
@@ -16,7 +17,7 @@ from clmembench.units import format_bytes, format_value
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a driver says of one thing, what is known of it, and whether they agree; `found` says from where."""
+    """A claim of a driver, the value found or stated elsewhere, and the verdict; `found` names the source."""
 
     what: str
     claimed: str
@@ -75,7 +76,8 @@ def _clock(run: Run) -> Iterator[Claim]:
         if claimed / NEAR <= seen <= claimed * NEAR:
             verdict: Verdict = "agrees"
         else:  # a boost goes beyond what some drivers claim, and an idle or capped clock stays below it
-            verdict = "not confirmed" if CLOCK[0] * claimed <= seen <= CLOCK[1] * claimed else "contradicted"
+            possible = RUN.min_clock_ratio * claimed <= seen <= RUN.max_clock_ratio * claimed
+            verdict = "not confirmed" if possible else "contradicted"
         yield Claim("core clock", f"{format_value(claimed)} GHz", found, verdict)
 
 

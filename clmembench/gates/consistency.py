@@ -8,14 +8,12 @@ from itertools import combinations, pairwise
 
 from clmembench.analysis import derive
 from clmembench.analysis.derive import Derived
-from clmembench.gates.whole import FASTER, KNEE, READS, latency_curve
+from clmembench.gates.thresholds import COMMANDS, RUN
+from clmembench.gates.whole import READS, latency_curve
 from clmembench.infer.plateaus import BEYOND_KNEE, Sample
 from clmembench.model import CacheLevel, Cause, DeviceInfo, Finding, Hierarchy, Record, Run
 
 GATE = "consistency"
-INSIDE = 0.5  # of a level's least size: a set that small is held by it, wherever its lines fall
-UNTRANSLATED = 64 << 10  # bytes: 16 of the smallest pages, which every TLB holds
-WALKS = 2.0  # times memory and all TLB penalties that were found: page walks that miss caches themselves cost no more
 KIB = 1 << 10
 
 
@@ -46,7 +44,7 @@ def across(runs: Sequence[Run], hierarchies: Sequence[Hierarchy | None]) -> tupl
 
 
 def same_device(first: DeviceInfo, second: DeviceInfo) -> bool:
-    """Whether two runs are of one device, as far as its name, driver, size and the ids that both know tell."""
+    """True where two runs are of one device by its name, driver, size and the ids that both know."""
     told = [(d.name, d.platform, d.driver, d.kind, d.compute_units, d.cache_bytes, d.cpu_id) for d in (first, second)]
     return told[0] == told[1] and not any(a and b and a != b for a, b in ((first.uuid, second.uuid), (first.pci, second.pci)))
 
@@ -84,7 +82,7 @@ def _too_fast(levels: Sequence[tuple[int, CacheLevel]], curve: Sequence[Sample])
         for s in curve:
             share = size.high / s.array_bytes
             least = share * (near.low or 0.0) + (1 - share) * (far.low or 0.0)
-            if s.array_bytes >= BEYOND_KNEE * size.high and FASTER * s.high < least:
+            if s.array_bytes >= BEYOND_KNEE * size.high and RUN.max_smaller_over_larger * s.high < least:
                 reason = (
                     f"topology says that {level.name} holds {size.high / KIB:.4g} KiB and that {further.name} takes "
                     f"{far.low:.4g} ns or more, and pchase takes {s.ns:.4g} ns over {s.array_bytes / KIB:.4g} KiB: not both"
@@ -111,24 +109,26 @@ def _too_slow(levels: Sequence[tuple[int, CacheLevel]], hierarchy: Hierarchy, cu
 
 def _holds(level: CacheLevel, array_bytes: int) -> bool:
     size = level.findings.get("size_bytes")
-    return level.name == "DRAM" or (size is not None and size.low is not None and array_bytes <= INSIDE * size.low)
+    return level.name == "DRAM" or (
+        size is not None and size.low is not None and array_bytes <= COMMANDS.max_held_share * size.low
+    )
 
 
 def _most(level: CacheLevel, hierarchy: Hierarchy, array_bytes: int) -> float | None:
-    """What an access may take in ns by what topology says, a quarter for noise included; None where it does not say."""
+    """Upper bound of an access in ns by the topology, a quarter for noise included; None where it has none."""
     own = _latency(level)
     if own is None or own.high is None:
         return None
-    if array_bytes <= UNTRANSLATED:
-        return FASTER * own.high
+    if array_bytes <= COMMANDS.untranslated_bytes:
+        return RUN.max_smaller_over_larger * own.high
     penalties = [tlb.findings.get("penalty_ns") for tlb in hierarchy.tlb]
     known = [f.high for f in penalties if f is not None and f.status == "ok" and f.high is not None]
     walk = hierarchy.patterns.get("P5_ns")
     if level.name == "DRAM":
         seen = walk.high if walk is not None and walk.status == "ok" and walk.high is not None else 0.0
-        return max(WALKS * (own.high + sum(known)), FASTER * seen)
+        return max(COMMANDS.max_walks * (own.high + sum(known)), RUN.max_smaller_over_larger * seen)
     # a TLB whose cost is not known, or none that was found, says nothing of what translation adds
-    return FASTER * (own.high + sum(known)) if penalties and len(known) == len(penalties) else None
+    return RUN.max_smaller_over_larger * (own.high + sum(known)) if penalties and len(known) == len(penalties) else None
 
 
 def _falls(levels: Sequence[tuple[int, CacheLevel]], reads: Sequence[Derived]) -> Iterator[Conflict]:
@@ -139,9 +139,9 @@ def _falls(levels: Sequence[tuple[int, CacheLevel]], reads: Sequence[Derived]) -
     number, level, low = *levels[0], sizes[0].low
     for small, large in combinations(sorted(_own(reads), key=_set_bytes), 2):
         alike = small.params.get("unit_items") == large.params.get("unit_items")
-        if not alike or _set_bytes(large) > INSIDE * low or small.ci_low is None or large.ci_high is None:
+        if not alike or _set_bytes(large) > COMMANDS.max_held_share * low or small.ci_low is None or large.ci_high is None:
             continue
-        if small.ci_low > KNEE * large.ci_high:
+        if small.ci_low > RUN.min_bandwidth_fall * large.ci_high:
             reason = (
                 f"topology says that {level.name} holds {low / KIB:.4g} KiB, and {READS} falls from {small.median:.4g} GB/s at "
                 f"{_set_bytes(small) / KIB:.4g} KiB to {large.median:.4g} at {_set_bytes(large) / KIB:.4g} KiB: not both"

@@ -9,16 +9,10 @@ from dataclasses import replace
 from clmembench.analysis import stats
 from clmembench.analysis.derive import summarise
 from clmembench.analysis.point_records import MOVED
+from clmembench.gates.thresholds import POINT
 from clmembench.model import Cause, Metric, Record, Series
 
-STAMPS = 1.05  # event time over host time: more is no rounding
-WAIT_NS = 1e6  # host time of a sample that waiting may take beside its kernels
-LAUNCH_NS = 1e5  # and of a pass that launching may
-LEAST = 0.5  # event time over the host time that launching does not explain: less is a clock that counts another unit
-DRIFT = MOVED  # of the core's clock, that voids what was sampled
-UNSTEADY = 0.20  # one that no wider interval makes good
-FALLS = 0.05  # of the time, that more work may take less: work that a compiler removed takes the same at both ends
-CURVED = 0.10  # how much more than in proportion time may grow with work
+DRIFT = MOVED  # relative drift of the core clock from which on a run warns
 ONE_AT_A_TIME = frozenset({"barrier"})  # metrics of operations that no core overlaps; of others several may end in one cycle
 
 
@@ -44,17 +38,17 @@ def _stamps(record: Record, metrics: Sequence[Metric]) -> str:
             return "the driver's event stamps say that a kernel ended before it started"
         if series.clock == "queue" and min(series.times_ns(), default=1) <= 0:
             return "the driver's event stamps say that a kernel started before it was queued"
-        if series.device_ns and sum(series.device_ns) > STAMPS * sum(series.host_ns):
+        if series.device_ns and sum(series.device_ns) > POINT.max_event_share * sum(series.host_ns):
             return "the driver's event stamps span more time than the host saw pass"
-        if series.clock == "queue" and sum(series.times_ns()) > STAMPS * series.passes * sum(series.host_ns):
+        if series.clock == "queue" and sum(series.times_ns()) > POINT.max_event_share * series.passes * sum(series.host_ns):
             return "the driver's event stamps say that a kernel was queued for more time than the host saw pass"
         if not series.device_ns:
             continue
         if series.submit_ns and series.queue_ns and not _in_order(series.submit_ns, series.queue_ns):
             return "the driver's event stamps say that a kernel was submitted before it was queued, or after it started"
-        waited = statistics.median(series.host_ns) - WAIT_NS - LAUNCH_NS * series.passes
+        waited = statistics.median(series.host_ns) - POINT.wait_ns - POINT.launch_ns * series.passes
         stamped = statistics.median(series.device_ns)
-        if stamped < LEAST * waited:
+        if stamped < POINT.min_event_share * waited:
             host = statistics.median(series.host_ns)
             return (
                 f"the driver's event stamps span {stamped / 1e6:.3g} ms where the host waited {host / 1e6:.3g} ms: "
@@ -64,7 +58,7 @@ def _stamps(record: Record, metrics: Sequence[Metric]) -> str:
 
 
 def _in_order(submit_ns: Sequence[int], queue_ns: Sequence[int]) -> bool:
-    """Whether each submission lies between a command's being queued and its start."""
+    """True where every submission lies between the queueing and the start of its command."""
     return all(0 <= submitted <= started for submitted, started in zip(submit_ns, queue_ns, strict=True))
 
 
@@ -94,11 +88,11 @@ def _grows(record: Record, metrics: Sequence[Metric]) -> str:
     times = _amount(far) / _amount(near)
     first, last = [t / near.passes for t in near.times_ns()], [t / far.passes for t in far.times_ns()]
     if statistics.median(first) <= 0:
-        return "its smaller amount of work took no time at all"
-    if stats.difference(first, last).high < -FALLS * statistics.median(first):
+        return "the smaller amount of work took no time at all"
+    if stats.difference(first, last).high < -POINT.max_fall * statistics.median(first):
         return f"{times:.3g} times the work took less time: the slope cannot be below 0"
     excess = stats.difference([times * t for t in first], last)
-    if excess.low > CURVED * statistics.median(last):
+    if excess.low > POINT.max_curvature * statistics.median(last):
         took = statistics.median(last) / statistics.median(first)
         return f"{times:.3g} times the work took {took:.3g} times the time: the ends did not meet the same caches or clock"
     return ""
@@ -106,9 +100,11 @@ def _grows(record: Record, metrics: Sequence[Metric]) -> str:
 
 def _drift(record: Record, metrics: Sequence[Metric]) -> str:
     moved = record.core_clock.moved if record.core_clock is not None else 0.0
-    if moved <= UNSTEADY or record.role != "measure":
+    if moved <= POINT.max_drift or record.role != "measure":
         return ""
-    return f"the core clock moved by {moved:.0%} while it was measured: fix the clock or quieten the host, and measure it again"
+    return (
+        f"the core clock drifted by {moved:.0%} during the measurement: fix the clock or quieten the host, and measure it again"
+    )
 
 
 def _cycle(record: Record, metrics: Sequence[Metric]) -> str:
@@ -119,7 +115,7 @@ def _cycle(record: Record, metrics: Sequence[Metric]) -> str:
             continue
         cycles = summarise([record], metric, in_cycles=True)
         moved = record.core_clock.moved if record.core_clock is not None else 0.0
-        if cycles is not None and cycles.low > 0 and (1 + moved) * cycles.high < 1:
+        if cycles is not None and cycles.low > 0 and (1 + moved) * cycles.high < POINT.min_cycles:
             return (
                 f"{cycles.median:.3g} cycles each, which is less than one: a {metric.name} cannot have happened, a compiler "
                 "removed some or all of them"

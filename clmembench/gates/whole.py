@@ -11,19 +11,13 @@ from clmembench.analysis import derive
 from clmembench.analysis.derive import Derived
 from clmembench.gates import point
 from clmembench.gates.lines import Key, at_size, by_size, interval, inversions, relative_half_width, size_on, with_value
+from clmembench.gates.thresholds import RUN
 from clmembench.infer import plateaus
 from clmembench.model import Cause, DeviceInfo, Record, Run
 from clmembench.specs import sheets
 from clmembench.specs.sheets import Peak, SpecSheet
 
 MEMORY_PEAK = "memory_bandwidth_gb_s"
-USED = (0.75, 1.15)  # of the compute units asked for: what work that is not quite even and a launch's idle ends explain
-IMPOSSIBLE = 1.02  # of a theoretical peak: beyond what rounding of the sheet's figures explains
-CLOCK = (0.1, 2.0)  # of the clock that the driver claims; boost goes beyond, and claims are often of the base clock
-FASTER = 1.25  # by how much a smaller working set may be slower than a larger one
-SHORTER = 0.7  # of the time of work half as much or less
-KNEE = 1.5  # a fall of bandwidth between two footprints, with which latency rises
-FLAT = 1.15  # the least such rise
 
 READS = "cache_read"
 
@@ -36,7 +30,7 @@ def judged_run(run: Run, sheet: SpecSheet | None) -> Run:
 
 
 def judged_values(run: Run, sheet: SpecSheet | None) -> tuple[Run, list[Derived]]:
-    """The same and its values, which judging needs: to derive them again would take as long as all else."""
+    """The judged run and its values, which judging needs: deriving them again would double the time."""
     if run.judged:
         return run, derive.derive(run)
     cards = run.header.benchmarks
@@ -92,7 +86,7 @@ def _used(value: Derived, device: DeviceInfo) -> DeviceInfo:
 
 
 def _cached(value: Derived, device: DeviceInfo, sheet: SpecSheet | None) -> bool:
-    """Whether arrays, or all that a pass moves, are small enough for a cache, by STREAM's rule: memory's peak is not theirs."""
+    """True where the arrays, or all that a pass moves, may fit a cache by STREAM's rule: the peak of memory does not apply."""
     size = value.params.get("array_bytes", value.nbytes)
     known = [sheet.figures[name].value for name in ("l2_bytes", "l3_bytes") if sheet is not None and name in sheet.figures]
     return value.peak == MEMORY_PEAK and isinstance(size, int) and size < 4 * max(device.cache_bytes, *known, 0)
@@ -108,7 +102,7 @@ def _peak(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found
         peak = peak_of(value, run, sheet)
         if peak is None or value.median is None:
             continue
-        if value.median > IMPOSSIBLE * peak.value:
+        if value.median > RUN.max_peak_share * peak.value:
             yield value, f"{value.median:.4g} {value.unit} is over the theoretical peak of {peak.value:.4g}: {peak.source}"
 
 
@@ -118,13 +112,13 @@ def _cores(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Foun
         units, used = value.place.compute_units, value.cpu_over_wall
         if used is None:
             continue
-        if units is not None and value.busy == units and not USED[0] * units <= used <= USED[1] * units:
+        if units is not None and value.busy == units and not RUN.min_units_used * units <= used <= RUN.max_units_used * units:
             yield (
                 value,
                 f"{units} compute unit{'s were' if units != 1 else ' was'} asked for and {used:.2f} were used: "
                 "quieten the host, and measure it again",
             )
-        elif used < USED[0] * value.together:
+        elif used < RUN.min_units_used * value.together:
             together = f"{value.together} work-groups were to run at the same time"
             yield value, f"{together}, and {used:.2f} compute units were used: quieten the host, and measure it again"
 
@@ -133,7 +127,7 @@ def _clock(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Foun
     """ns against cycles: the core clock that the chain of dependent operations gives lies near what the driver claims."""
     claimed = run.header.device.max_clock_mhz / 1000
     for value in with_value(values) if claimed > 0 else ():
-        if value.ghz is not None and not CLOCK[0] * claimed <= value.ghz <= CLOCK[1] * claimed:
+        if value.ghz is not None and not RUN.min_clock_ratio * claimed <= value.ghz <= RUN.max_clock_ratio * claimed:
             yield (
                 value,
                 f"{value.ghz:.3g} GHz by the chain of dependent operations and {claimed:.3g} GHz by the driver: "
@@ -147,7 +141,7 @@ def _clock(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Foun
 def _levels(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found:
     """Latency over the working set: what fits where a larger set does is as fast as that."""
     for name, curve in by_size(values, lambda v: run.header.benchmarks[v.benchmark].growing):
-        for index, other in inversions([interval(v) for v in curve], FASTER):
+        for index, other in inversions([interval(v) for v in curve], RUN.max_smaller_over_larger):
             here, there = curve[index], curve[other]
             times = (here.median or 0.0) / (there.median or 1.0)
             against = f"a larger set, {at_size(there, name)}" if other > index else f"a smaller set, {at_size(there, name)}"
@@ -166,7 +160,7 @@ def _sizes(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Foun
 
     for name, line in by_size(values, axis):
         times = [(v.pass_ns / (1 + relative_half_width(v)), v.pass_ns * (1 + relative_half_width(v))) for v in line]
-        for index, other in inversions(times, 1 / SHORTER, [v.work for v in line]):
+        for index, other in inversions(times, 1 / RUN.min_time_ratio, [v.work for v in line]):
             here, there = line[index], line[other]
             way = "longer than more work" if other > index else "shorter than less work"
             took = f"{here.pass_ns / 1e3:.3g} us, far {way} took, {there.pass_ns / 1e3:.3g} us {at_size(there, name)}"
@@ -191,7 +185,7 @@ def _knee(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found
             near = [s.ns for s in curve if s.array_bytes <= share] or [curve[0].ns]
             far = [s.ns for s in curve if s.array_bytes >= whole] or ([curve[-1].ns] if settled else [])
             low, high = interval(small), interval(large)
-            if far and low[0] > KNEE * high[1] and far[0] < FLAT * near[-1]:
+            if far and low[0] > RUN.min_bandwidth_fall * high[1] and far[0] < RUN.min_latency_rise * near[-1]:
                 yield (
                     small,
                     f"{small.median:.4g} GB/s, and {large.median:.4g} {at_size(large, name)}: "

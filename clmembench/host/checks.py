@@ -1,4 +1,4 @@
-"""What is wrong with a host and a device for measuring, and what to do about it: facts in, complaints out. Pure."""
+"""Checks of a host and a device before measuring: facts in, complaints with advice out. Pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ from dataclasses import dataclass
 
 from clmembench.model import DeviceInfo, Fact
 
-BUSY = 0.5  # load a CPU
-STOLEN = 0.02  # of the time
-USED_PERCENT = 5
-HOT_C = 85
 SLOW_GOVERNORS = ("powersave", "ondemand", "conservative", "schedutil")
 # NVML's clocks event reasons that lower a clock; being idle and a clock that the user set do not
 THROTTLES = {
@@ -20,6 +16,19 @@ THROTTLES = {
     0x40: "its temperature (hardware limit)",
     0x80: "the power supply's brake",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class HostThresholds:
+    """Thresholds beyond which a host or a device is complained of."""
+
+    max_load_per_cpu: float = 0.5  # more leaves too few idle CPUs for what is measured
+    max_steal_share: float = 0.02  # of the CPU time: more is seen in the spread of samples
+    max_utilisation_percent: float = 5  # of a device before anything is measured: an idle one shows less
+    max_temperature_c: float = 85  # from about here on clocks are lowered
+
+
+LIMITS = HostThresholds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +43,7 @@ class Complaint:
 
 
 def complaints(device: DeviceInfo, host: Mapping[str, Fact], sensors: Mapping[str, Fact]) -> list[Complaint]:
-    """What these facts (`environment.host`, `sensors.read`) say against measuring this device here and now.
+    """Complaints about measuring this device now, by the facts of `environment.host` and `sensors.read`.
 
     A fact that is not known says nothing.
     """
@@ -53,10 +62,10 @@ def complaints(device: DeviceInfo, host: Mapping[str, Fact], sensors: Mapping[st
 
 def _of_cpus(host: Mapping[str, Fact]) -> Iterator[Complaint]:
     load, cpus, usable = _number(host, "load_1min"), _number(host, "logical_cpus"), _number(host, "usable_cpus")
-    if load is not None and cpus and load > BUSY * cpus:
+    if load is not None and cpus and load > LIMITS.max_load_per_cpu * cpus:
         yield Complaint(f"the host's load is {load:g} on {cpus:g} CPUs", "stop other programs")
     stolen = _number(host, "steal")
-    if stolen is not None and stolen > STOLEN:
+    if stolen is not None and stolen > LIMITS.max_steal_share:
         yield Complaint(
             f"other virtual machines took {stolen:.0%} of the CPU time", "measure at a quieter time, and use --processes 6"
         )
@@ -83,7 +92,7 @@ def _of_its_clock(sensors: Mapping[str, Fact]) -> Iterator[Complaint]:
     throttled, hot = _number(sensors, "throttled_since_boot"), _number(sensors, "temperature_c")
     if throttled:
         yield Complaint(f"the CPU was throttled {throttled:g} times since boot", "cool it: its clock falls under load")
-    if hot is not None and hot > HOT_C:
+    if hot is not None and hot > LIMITS.max_temperature_c:
         yield Complaint(f"the CPU is at {hot:g} degrees", "let it cool down: its clock will fall")
     if sensors.get("turbo") is True:
         yield Complaint(
@@ -105,10 +114,10 @@ def _of_a_gpu(device: DeviceInfo, sensors: Mapping[str, Fact]) -> Iterator[Compl
             if reasons & bit:
                 yield Complaint(f"the device's clock is lowered by {why}", "cool it, or raise the limit, before measuring")
     used = _number(sensors, "utilisation_percent")
-    if used is not None and used > USED_PERCENT:
+    if used is not None and used > LIMITS.max_utilisation_percent:
         yield Complaint(f"the device was {used:g}% busy before anything was measured", "stop the other programs that use it")
     hot = _number(sensors, "temperature_c")
-    if hot is not None and hot > HOT_C:
+    if hot is not None and hot > LIMITS.max_temperature_c:
         yield Complaint(f"the device is at {hot:g} degrees", "let it cool down: its clock will fall")
     for name, what in (("generation", "its link runs at generation {} of {}"), ("width", "its link has {} of {} lanes")):
         now, most = _number(sensors, f"link_{name}"), _number(sensors, f"link_{name}_max")

@@ -1,4 +1,4 @@
-"""Who used the host's CPUs while something was measured: this process, others, or the hypervisor's other guests."""
+"""CPU time during a measurement by consumer: this process, other processes, other guests of the hypervisor."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def read(stat: Path = Path("/proc/stat")) -> Reading | None:
 
 
 def between(before: Reading | None, after: Reading | None, cpus: int) -> Load | None:
-    """What happened between two readings on a host of that many CPUs; None where they are too close together or missing."""
+    """CPU use between two readings on a host of that many CPUs; None where they are too close together or missing."""
     if before is None or after is None or cpus < 1:
         return None
     wall = after.at_s - before.at_s

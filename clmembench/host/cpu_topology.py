@@ -117,7 +117,7 @@ def _listed(text: str) -> tuple[int, ...]:
 
 
 def _said(folder: Path, cpu: int) -> _Said:
-    """What sysfs says of one CPU. Raises OSError or ValueError where it says nothing, or nothing that can be."""
+    """Topology of one CPU by sysfs. Raises OSError or ValueError where it is missing or impossible."""
     package, core, siblings = (
         (folder / name).read_text(encoding="ascii") for name in ("physical_package_id", "core_id", "thread_siblings_list")
     )

@@ -26,7 +26,7 @@ VARIABLE = "CLMEMBENCH_LOCKS"  # names another folder
 
 
 class HeldError(Exception):
-    """Another run holds the device, or what stands in its lock's place is no lock; the message says which."""
+    """Another run holds the device, or the file in place of its lock is no lock; the message says which."""
 
 
 def path_of(info: DeviceInfo) -> Path:
@@ -89,7 +89,7 @@ def _check(descriptor: int, path: Path) -> None:
 
 
 def _holder(descriptor: int) -> str:
-    """Who says in the file that it holds the lock, as harmless text."""
+    """Holder of the lock as the file names it, as harmless text."""
     try:
         said = json.loads(os.pread(descriptor, MOST_BYTES, 0))
         text = f"process {int(said['pid'])} since {said['started']}, clmembench {' '.join(map(str, said['argv']))}"

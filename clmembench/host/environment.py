@@ -1,4 +1,4 @@
-"""What this host reports of itself, for the run header: facts a reader needs to believe a number."""
+"""Environment of the host for the run header: the facts that a reader needs to believe a number."""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 
 def take(descriptor: int) -> bool:
-    """Whether the lock is now this process's; True, too, where there are no locks: another system, or a file system without."""
+    """True where this process now holds the lock, or where locks are not available: another system, or a file system
+    without."""
     try:
         import fcntl
 

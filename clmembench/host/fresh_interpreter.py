@@ -21,12 +21,12 @@ runpy.run_module(sys.argv.pop(1), None, "__main__", True)
 
 
 def command(module: str) -> list[str]:
-    """What runs a module of this package, to be started in `environment`."""
+    """Command line that runs a module of this package; start it in `environment`."""
     return [sys.executable, "-P", "-c", _RUN, ROOT, module]
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """The same variables for a Python that leaves the current folder alone.
+    """Environment of a Python that imports nothing from the current folder.
 
     PYTHONPATH keeps the folders that it names, absolute as of now; an empty entry, which a path that was put together from
     nothing begins or ends with, would be the current folder and goes.

@@ -17,14 +17,14 @@ PCI_ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]")
 
 
 def read(info: DeviceInfo, root: Path = Path("/sys")) -> dict[str, Fact]:
-    """What can be read of this device now; None for what a sensor does not say, and nothing where there is none."""
+    """Readings of this device's sensors; None for a value that a sensor does not have, empty without sensors."""
     if info.kind == "cpu":
         return _cpu(root / "devices" / "system" / "cpu", root / "class" / "thermal")
     return (_nvml(info.pci) or _pci(info.pci, root / "bus" / "pci" / "devices")) if info.pci else {}
 
 
 def _nvml(pci: str) -> dict[str, Fact]:
-    """Of an NVIDIA device, through NVML; empty where that is not there or does not know the device."""
+    """Readings of an NVIDIA device through NVML; empty where NVML is missing or does not know the device."""
     try:
         pynvml: Any = importlib.import_module("pynvml")  # nvidia-ml-py: optional, and without types
     except ImportError:
@@ -65,7 +65,7 @@ def _nvml(pci: str) -> dict[str, Fact]:
 
 
 def _pci(pci: str, root: Path) -> dict[str, Fact]:
-    """Of any device on the bus, as Linux says it: the link, and what its driver's hwmon has."""
+    """Readings of any device on the bus by Linux: its link, and the values of its driver's hwmon."""
     address = pci.lower() if pci.count(":") == 2 else f"0000:{pci.lower()}"
     device = root / address
     if not PCI_ADDRESS.fullmatch(address) or not device.is_dir():
@@ -90,7 +90,7 @@ def _pci(pci: str, root: Path) -> dict[str, Fact]:
 
 
 def _cpu(cpus: Path, thermal: Path) -> dict[str, Fact]:
-    """Of the host's CPUs: the first one's clock, whether it was throttled since boot, SMT, turbo and temperature."""
+    """Readings of the host's CPUs: clock of the first one, throttling since boot, SMT, turbo and temperature."""
     first = cpus / "cpu0"
     clock, top = _number(first / "cpufreq" / "scaling_cur_freq"), _number(first / "cpufreq" / "cpuinfo_max_freq")
     hot = [value for zone in sorted(thermal.glob("thermal_zone*")) if (value := _number(zone / "temp")) is not None]

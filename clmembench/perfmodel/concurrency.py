@@ -1,4 +1,4 @@
-"""The concurrency that Little's law asks for, beside what saturates a device and what it was shown to hold. Pure."""
+"""Concurrency required by Little's law, against the concurrency that saturates a device. Pure."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def needed_sub_groups(in_flight: Estimate, compute_units: int, sub_group: int, a
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What limits leave: work-groups and sub-groups of them active on a compute unit at once, and the limit that binds."""
+    """Occupancy: work-groups and their sub-groups active on a compute unit at once, and the binding limit."""
 
     work_groups: int
     sub_groups: int
@@ -77,7 +77,7 @@ def allowed_sub_groups(
     unit_work_items: int | None = None,
     unit_work_groups: int | None = None,
 ) -> Allowed:
-    """How many sub-groups can be active on a compute unit with `unit_local_bytes` of local memory.
+    """Number of sub-groups that can be active on a compute unit with `unit_local_bytes` of local memory.
 
     Each work-group has `work_group` work-items and takes `local_bytes`. `unit_work_items` and `unit_work_groups` are the most
     that a compute unit holds; None where nobody knows, since OpenCL does not say. Work-groups are whole: the rest stays idle.

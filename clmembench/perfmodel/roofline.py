@@ -125,7 +125,7 @@ def _placed(value: Derived, metric: Metric, compute: Sequence[Roof], memory: Roo
 
 
 def _top(mine: Sequence[Roof], value: Derived, metric: Metric) -> Roof:
-    """Of the roofs of a kernel's type that of its instructions, which the peak that its metric names tells: what is rated by
+    """The roof of a kernel's instructions among those of its type, by the peak that its metric names: what is rated by
     its FLOP and names none may have any, and what is rated by its bytes has those of vectors."""
     named = next((roof for roof in mine if value.peak is not None and roof.peak == value.peak), None)
     return named or (max(mine, key=lambda roof: roof.rate.value) if metric.amount == "flops" and not value.peak else mine[0])

@@ -95,7 +95,7 @@ def _memory(good: Sequence[Measured], cache_bytes: int) -> Roof | None:
 
 
 def _device_caches(good: Sequence[Measured], info: DeviceInfo, cache_bytes: int) -> list[Roof | None]:
-    """Of a GPU: the second cache by the largest shared set that it holds twice, and that is larger than what all load at once,
+    """Caches of a GPU: the second by the largest shared set that it holds twice, and that is larger than what all load at once,
     since work-groups that ask for one block together are answered together; the first by sets of each unit's own."""
 
     def held(v: Derived) -> bool:
@@ -109,7 +109,8 @@ def _device_caches(good: Sequence[Measured], info: DeviceInfo, cache_bytes: int)
 
 
 def _core_caches(good: Sequence[Measured], cache_bytes: int) -> list[Roof | None]:
-    """Of a CPU: by the sets, since a cache's size as claimed is often a whole socket's. Only the smallest is called L1."""
+    """Caches of a CPU, by the sets, since a cache's size as claimed is often a whole socket's. Only the smallest is called
+    L1."""
     sets = {(str(v.params["set"]), _int(v, "set_bytes")) for v, _ in good if v.benchmark == "cache_read"}
     far = max((size for kind, size in sets if kind == "shared"), default=0)
     found = []

@@ -18,7 +18,7 @@ ORDER = ("failed", "slower", "faster", "undecided", "same")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a run was asked: its sides in words, margin, error and seed; its results files, rounds and seconds."""
+    """Settings of a run: its sides in words, margin, error and seed; its results files, rounds and seconds."""
 
     sides: tuple[str, str]
     margin: float
@@ -54,7 +54,7 @@ def outcome_text(outcomes: Sequence[Outcome], setting: Setting) -> str:
 
 
 def outcome_object(outcomes: Sequence[Outcome], setting: Setting) -> dict[str, Any]:
-    """What was asked, and a list of values, for JSON."""
+    """Settings and a list of values, for JSON."""
     values = [
         {
             "benchmark": o.benchmark,

@@ -1,4 +1,4 @@
-"""The digest of a run that a report over many runs keeps, read by several processes and kept beside the run."""
+"""Digests of runs for a report over many of them: computed by several processes, cached next to each run."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ Key = tuple[str, str, str]  # benchmark, parameters, metric
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """What a report of many runs keeps of one: who it is, the versions of the benchmarks that it has values of, how many those
-    are, and of every point and metric unit, status and median."""
+    """Digest of one run in a report over many: its identity, the versions of the benchmarks that it has values of, how many
+    those are, and of every point and metric unit, status and median."""
 
     path: str
     run_id: str
@@ -50,7 +50,7 @@ class Digest:
 
     @property
     def group(self) -> tuple[str, str, str, int]:
-        """What runs have in common that may be spoken of together: device, its platform and driver, and its size."""
+        """Key of runs that form one group: device, its platform and driver, and its compute units."""
         return self.device.name, self.device.platform, self.device.driver, self.device.compute_units
 
 
@@ -72,12 +72,12 @@ def digest(path: Path, strict: bool = False, sheets: Sequence[SpecSheet] | None 
 
 
 def _in_its_unit(card: Card) -> Card:
-    """The card without values in cycles beside those in a metric's unit: a digest has none of them, and they cost as much."""
+    """The card without values in cycles: a digest has none, and deriving them would double its time."""
     return replace(card, metrics=tuple(replace(metric, cycles=False) for metric in card.metrics))
 
 
 def kept_digest(path: Path, strict: bool, sheets: Sequence[SpecSheet], key: bytes | None) -> Digest:
-    """As `digest`, from beside the run where it is kept there. One of a file with bad lines is not: it names them."""
+    """As `digest`, from the cache next to the run where it is there. Digests of files with bad lines are not cached."""
     entry = digest_cache.entry(path, key)
     found: Digest | None = entry.read(Digest) if entry is not None else None
     if found is not None:
@@ -89,8 +89,8 @@ def kept_digest(path: Path, strict: bool, sheets: Sequence[SpecSheet], key: byte
 
 
 def digests(paths: Sequence[Path], strict: bool, workers: int) -> Iterator[Digest]:
-    """Of all runs, in their order, by that many processes; none is held longer than its digest takes. Raises ResultsError and
-    SpecError, and WorkerError where such a process was ended from outside."""
+    """Digests of all runs, in their order, by that many processes; no run is held longer than its digest takes. Raises
+    ResultsError and SpecError, and WorkerError where such a process was ended from outside."""
     one = partial(kept_digest, strict=strict, sheets=sheets.every(), key=digest_cache.user_key())
     if workers < 2:
         yield from map(one, paths)

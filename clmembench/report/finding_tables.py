@@ -72,7 +72,7 @@ def _with_headings(hierarchy: Hierarchy) -> Iterator[tuple[str, ...]]:
 
 
 def cells(hierarchy: Hierarchy) -> Iterator[tuple[str, ...]]:
-    """What a table for people has of each finding, by COLUMNS. What is not sure shows no value, unless two methods gave one."""
+    """The cells of each finding, by COLUMNS. A finding that is not sure shows no value, unless two methods gave one."""
     for entry in entries(hierarchy):
         finding = entry.finding
         more = len(finding.evidence) - NAMED
@@ -113,7 +113,7 @@ def bounds(finding: Finding) -> str:
 
 
 def label(name: str) -> str:
-    """What a property is called for people: line_bytes is "line", latency_ns is "latency in ns"."""
+    """Name of a property for people: line_bytes is "line", latency_ns is "latency in ns"."""
     stem = name.removesuffix("_bytes").removesuffix("_gb_s")
     for unit in ("cycles", "ns"):
         stem = f"{stem.removesuffix(f'_{unit}')} in {unit}" if stem.endswith(f"_{unit}") else stem

@@ -43,7 +43,7 @@ def render_fleet_markdown(groups: Sequence[fleet.Group]) -> str:
     apart = fleet.apart(groups)
     if apart.table.rows:
         more = [f"And {apart.more} more.", ""] if apart.more else []
-        lines += ["", "### Runs that stand apart", "", render.markdown(table(apart.table)), "", *more]
+        lines += ["", "### Outlier runs", "", render.markdown(table(apart.table)), "", *more]
     columns = (Column("parameters"), Column("metric"), *(Column(group.label, is_number=True) for group in groups))
     for name in fleet.versions(groups):
         rows = [(row["params"], row["metric"], *(c["text"] for c in row["cells"])) for row in fleet.points(groups, name)]

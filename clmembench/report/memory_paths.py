@@ -29,7 +29,7 @@ class Path:
 
 
 def main_space(hierarchy: Hierarchy) -> str:
-    """What the spaces of the levels between a compute unit and memory begin with: global, unless nothing was found there."""
+    """Common prefix of the spaces of the levels between a compute unit and memory: global, unless nothing was found there."""
     if not hierarchy.levels or any(level.space.startswith("global") for level in hierarchy.levels):
         return "global"
     return hierarchy.levels[0].space

@@ -61,7 +61,7 @@ def _fleet_values(groups: Sequence[fleet.Group]) -> dict[str, Any]:
 
 
 def _peers(part: Part) -> dict[str, Any] | None:
-    """A run's values beside its host's peers; None where it has none."""
+    """Our values and those of the host's peers; None where a run has none."""
     found = peer_values.section(part.run, part.rows)
     return None if found is None else {"label": part.label, "table": found}
 

@@ -1,4 +1,4 @@
-"""Results that were published of other devices, which stand in a report beside what was measured."""
+"""Results that were published of other devices, for comparison with what was measured."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PublishedDevice:
 
 
 def published(sheets: Sequence[SpecSheet]) -> list[PublishedDevice]:
-    """What papers state of these devices, as text."""
+    """Published results of these devices, as text."""
     return [_device(sheet) for sheet in sheets]
 
 

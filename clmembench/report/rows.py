@@ -100,7 +100,7 @@ def row_object(row: Row) -> dict[str, Any]:
 
 
 def labels(table: Sequence[Row]) -> list[str]:
-    """What tells each row's point from the others: its parameters, and tuning and place where those alone differ."""
+    """Label that distinguishes each row's point: its parameters, and tuning and place where those alone differ."""
     plain = [format_params(row.value.params) for row in table]
     repeated = Counter((name, row.value.benchmark, row.value.metric) for name, row in zip(plain, table, strict=True))
     full = []
@@ -149,7 +149,7 @@ def point_table(table: Sequence[Row]) -> Section:
 
 
 def _cells(table: Sequence[Row]) -> Iterator[tuple[str, ...]]:
-    """What a table for people has of each row, by COLUMNS."""
+    """The cells of each row, by COLUMNS."""
     for label, row in zip(labels(table), table, strict=True):
         value, good = row.value, row.status == "ok" and row.value.median is not None
         status = ": ".join(filter(None, (row.status, value.gate, row.reason)))

@@ -28,7 +28,7 @@ STATUS_ADVICE = {
 
 
 def warnings(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[str]:
-    """What makes the numbers of this run weaker than they look, each with advice."""
+    """Warnings on the numbers of this run, each with advice."""
     device, host = run.header.device, run.header.host
     table = peer_values.without_peers(run, table)  # what is odd about a peer stands below its values
     return [
@@ -64,7 +64,7 @@ def _failed_trials(run: Run) -> list[str]:
     if not trials:
         return []
     where = f"{trials[0].benchmark} {format_params(dict(trials[0].params))}: {trials[0].status}: {trials[0].reason}"
-    return [f"{count(len(trials), 'tuning trial')} gave no value (first: {where}): those shapes were not considered"]
+    return [f"{count(len(trials), 'tuning trial')} gave no value (first: {where}): those configurations were not considered"]
 
 
 def _clock_drift(run: Run) -> list[str]:
@@ -72,7 +72,7 @@ def _clock_drift(run: Run) -> list[str]:
     if not moves:
         return []
     return [
-        f"the core clock moved by over {DRIFT:.0%} during {count(len(moves), 'measurement')} "
+        f"the core clock drifted by over {DRIFT:.0%} during {count(len(moves), 'measurement')} "
         f"(at most {max(moves):.0%}): fix the clock or quieten the host; intervals there are as much wider"
     ]
 
@@ -111,7 +111,7 @@ def _few_processes(table: Sequence[Row]) -> list[str]:
         )
     if table and all(row.value.processes <= 1 for row in table):
         found.append(
-            "intervals are within one process; fresh ones often differ by more in cache-sensitive points: use --processes 6"
+            "intervals are from one process; fresh processes often differ by more where caches matter: use --processes 6"
         )
     return found
 
@@ -136,7 +136,7 @@ def _cores(run: Run, table: Sequence[Row]) -> list[str]:
 
 
 def _crowded(run: Run) -> list[str]:
-    """Who else used the host's CPUs during which benchmark, where that was much: the mean over its records."""
+    """CPU time of other processes and guests during each benchmark, where it was much: the mean over its records."""
     shares: dict[str, dict[str, list[float]]] = {"others": {}, "stolen": {}}
     for record in run.records:
         for name, share in (("others", record.cpu_others), ("stolen", record.cpu_stolen)):

@@ -28,7 +28,7 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """What stands above the column."""
+        """Text above the column."""
         return f"{self.name} in {self.unit}" if self.unit else self.name
 
 
@@ -44,13 +44,13 @@ class Section:
 
     @property
     def header(self) -> tuple[str, ...]:
-        """What stands above each column."""
+        """Text above each column."""
         return tuple(column.heading for column in self.columns)
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a command shows to people: a heading, sections, and warnings. Without heading and warnings it is the sections."""
+    """Output of a command for people: a heading, sections, and warnings. Without heading and warnings it is the sections."""
 
     sections: tuple[Section, ...]
     heading: str = ""
@@ -80,5 +80,5 @@ class Reasons:
         return f"[{self._numbers.setdefault(reason, len(self._numbers) + 1)}]" if reason else ""
 
     def notes(self) -> tuple[str, ...]:
-        """What stands below the table."""
+        """Lines below the table."""
         return tuple(f"[{number}] {reason}" for reason, number in self._numbers.items())

@@ -27,8 +27,8 @@ NO_FIGURE = "none"
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What a report shows of one benchmark. `tables` is "module.function" of report/sections/: it takes a Run and the rows of
-    its points on the whole device, and returns Sections; "" is a line for each point. `figure` is "module.function" of
+    """Tables and figure of one benchmark in a report. `tables` is "module.function" of report/sections/: it takes a Run and the
+    rows of its points on the whole device, and returns Sections; "" is a line for each point. `figure` is "module.function" of
     report/figures/: it takes a Card and the devices, and returns inline SVG, "" where there is nothing to draw; "" is the
     figure that any benchmark has, NO_FIGURE none."""
 

@@ -23,7 +23,7 @@ def drawn(name: str, card: Card, shown: Sequence[Shown]) -> str:
 
 
 def left_out(name: str, card: Card, shown: Sequence[Shown]) -> list[str]:
-    """What these figures do not draw, each with its reason."""
+    """Values that these figures leave out, each with its reason."""
     same, why = comparable(card, shown)
     return why + (without_value(same) if _own(name) else reasons(card, same))
 

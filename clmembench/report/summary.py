@@ -1,4 +1,4 @@
-"""What a person wants to know at the end of a run: sections of a few lines each, and warnings with advice."""
+"""Summary of a run as sections: a table or two for each benchmark."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def sections(run: Run, table: Sequence[Row]) -> list[Section]:
 
 
 def split(table: Sequence[Row]) -> tuple[list[Row], list[Row]]:
-    """Rows on the whole device, and those of a study over compute units beside them. Where a user asked for all points on some
+    """Rows on the whole device, and rows of a study over compute units. Where a user asked for all points on some
     compute units there is no such study."""
     whole = [row for row in table if row.value.place.compute_units is None]
     placed = [row for row in table if row.value.place.compute_units is not None]

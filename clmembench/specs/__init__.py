@@ -1,1 +1,1 @@
-"""What is known of hardware before it is measured: spec sheets, and claims of drivers and sheets."""
+"""Knowledge about hardware before any measurement: spec sheets, and claims of drivers and sheets."""

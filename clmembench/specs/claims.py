@@ -1,4 +1,4 @@
-"""What others say of a device's memory hierarchy without measuring it, and whether what was found agrees. Pure."""
+"""Claims about a device's memory hierarchy by its driver and its sheet, and their verdicts by what was measured. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Said:
 
 
 def said(info: DeviceInfo, sheet: SpecSheet | None = None) -> tuple[Said, ...]:
-    """What a driver says of its device, and a sheet of the hardware; a driver's 0 says nothing."""
+    """Claims of the driver about its device and of a sheet about the hardware; a driver's 0 is no claim."""
     driver = (
         Said(FIRST, "line_bytes", info.line_bytes, "the driver"),
         Said(LARGEST, "size_bytes", info.cache_bytes, "the driver"),
@@ -41,7 +41,7 @@ def said(info: DeviceInfo, sheet: SpecSheet | None = None) -> tuple[Said, ...]:
 
 
 def verdict(finding: Finding | None, claimed: float) -> Verdict:
-    """Whether a finding agrees with a claim: sizes within NEAR of its interval, all else within the interval itself.
+    """Verdict on a claim by a finding: sizes within NEAR of its interval, all else within the interval itself.
 
     What is undetermined or inconsistent confirms nothing, but the bounds that it has may contradict. So does no word.
     """

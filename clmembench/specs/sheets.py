@@ -40,7 +40,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What a device must show: one of these exact names, or one of these CPU identities (vendor-family-model)."""
+    """Conditions on a device: one of these exact names, or one of these CPU identities (vendor-family-model)."""
 
     device_names: tuple[str, ...] = ()
     cpu_ids: tuple[str, ...] = ()

@@ -110,7 +110,7 @@ def short_number(value: float) -> str:
 
 
 def at_largest(card: Card, device: Shown) -> tuple[str, list[Row]]:
-    """Of each line the row at its largest x, where x is a number, and what x is there where it is one; else all rows."""
+    """The row at the largest x of each line where x is a number, and that x where all share it; else all rows."""
     x = x_axis(card)
     if not all(type(r.value.params.get(x)) in (int, float) for r in device.rows):
         return "", list(device.rows)

@@ -1,4 +1,4 @@
-"""What a benchmark's figure does not draw, and why, in a line for people: nothing vanishes from a report without a word."""
+"""Values that a benchmark's figure leaves out, each with its reason: nothing vanishes from a report silently."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clmembench.units import count, format_params
 
 
 def comparable(card: Card, shown: Sequence[Shown]) -> tuple[list[Shown], list[str]]:
-    """The devices that the card's version of the benchmark was measured on, and why the others are not drawn beside them."""
+    """The devices that the card's version of the benchmark was measured on, and why the others are not drawn."""
     same = [device for device in shown if device.version in (0, card.version)]
     why = [
         line(f"{device.label}: measured with version {device.version} of this benchmark, and drawn is version {card.version}")
@@ -35,7 +35,7 @@ def reasons(card: Card, shown: Sequence[Shown]) -> list[str]:
 
 
 def without_value(shown: Sequence[Shown]) -> list[str]:
-    """How many values of each device are no results, for figures that draw all that are."""
+    """Number of values without a result for each device, for figures that draw all results."""
     several = len([device for device in shown if device.rows]) > 1
     return [line(f"{d.label}: {why}" if several else why) for d in shown for why in _without_value(d.rows)]
 

@@ -13,7 +13,7 @@ from clmembench.specs.sheets import SpecSheet
 
 
 def roofline_values(runs: Sequence[tuple[str, Run, Sequence[Row], SpecSheet | None]]) -> dict[str, Any]:
-    """What the page's template has of all runs, with their labels; no devices where none has a roofline."""
+    """Values for the page's template, by the labels of runs; no devices where none has a roofline."""
     from markupsafe import Markup
 
     found = [

@@ -1,4 +1,4 @@
-"""What all figures share: how they look, what text in them may be, and how they become part of a page."""
+"""Style shared by all figures: colours, markers, axes, harmless text, and inline SVG."""
 
 from __future__ import annotations
 

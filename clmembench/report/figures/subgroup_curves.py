@@ -1,4 +1,4 @@
-"""How long a load takes over the work-items that make one at the same time: a plot a memory, devices side by side."""
+"""Latency of a load over the number of simultaneous loads: one plot for each memory, devices side by side."""
 
 from __future__ import annotations
 

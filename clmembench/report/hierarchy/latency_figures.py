@@ -84,7 +84,7 @@ def patterns(devices: Sequence[tuple[str, Mapping[str, Finding]]]) -> str:
 
 
 def _in_unit(name: str, finding: Finding, unit: str) -> bool:
-    """Whether a finding is drawn beside those of a unit: a pattern is kept in cycles and, by the name P1_ns, in ns."""
+    """True where a finding is drawn among those of a unit: a pattern is kept in cycles and, by the name P1_ns, in ns."""
     twin = unit != "ns" and name.endswith("_ns")
     return finding.unit == unit or (finding.value is None and not twin)
 

@@ -1,4 +1,4 @@
-"""A memory hierarchy as boxes of short facts, with claims beside them and footnotes of what is not known; drawn elsewhere."""
+"""A memory hierarchy as boxes of short facts, with claims and with footnotes on what is undetermined; drawn elsewhere."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """What is drawn, from the compute unit outwards: `near` is in it, `path` the levels of global memory, `tlb` beside them,
-    `branches` other paths from it by their headings, each a tree of its own. `surprises` are claims that are contradicted;
-    `footnotes` say what is not known and why; `remarks` what could not be looked at."""
+    """Content of a drawing, from the compute unit outwards: `near` is in it, `path` the levels of global memory, `tlb` beside
+    them, `branches` other paths from it by their headings, each a tree of its own. `surprises` are claims that are
+    contradicted; `footnotes` say what is not known and why; `remarks` what could not be looked at."""
 
     title: str
     unit: str

@@ -16,14 +16,14 @@ from clmembench.report.section import Section, table
 from clmembench.specs import claims
 from clmembench.specs.sheets import SpecSheet
 
-NARROWEST = 84  # per cent of the width that the nearest level has: what is further out is drawn wider
+NARROWEST = 84  # width of the nearest level in per cent of the page: levels further out are wider
 Device = tuple[str, "Dissected", DeviceInfo, SpecSheet | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Dissected:
-    """What was found of one run's device. `regions` is the latency in cycles from each compute unit to each region of the last
-    cache, of shape (units, regions); `classic` what the classic methods were answered, a space each."""
+    """Findings on the device of one run. `regions` is the latency in cycles from each compute unit to each region of the last
+    cache, of shape (units, regions); `classic` the answers to the classic methods, a space each."""
 
     hierarchy: Hierarchy
     regions: Array | None = None
@@ -38,7 +38,7 @@ def as_markdown(found: Dissected, info: DeviceInfo, sheet: SpecSheet | None) -> 
 
 
 def hierarchy_values(devices: Sequence[Device]) -> dict[str, Any]:
-    """What the page's template has of all devices; the latency patterns are side by side."""
+    """Values for the page's template; the latency patterns of all devices share a figure."""
     from markupsafe import Markup
 
     side = latency_figures.patterns([(label, found.hierarchy.patterns) for label, found, _, _ in devices])

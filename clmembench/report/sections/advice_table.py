@@ -21,7 +21,7 @@ from clmembench.units import format_value
 COLUMNS = (*map(Column, ("id", "guideline", "verdict")), Column("effect", is_number=True), Column("advice"))
 WIDTH = 100
 _wrapped = partial(textwrap.wrap, break_on_hyphens=False)
-SPEAK = (BENCHMARK, "banks", "datatypes", "copy_grid", "private_array")  # of what guidelines are about
+SPEAK = (BENCHMARK, "banks", "datatypes", "copy_grid", "private_array")  # benchmarks that guidelines are derived from
 GROUPS = {
     "L": "Private arrays",
     "S": "Local memory",
@@ -34,7 +34,7 @@ MARKS = {"holds": "+", "does not hold": "-", "undetermined": "?", "not applicabl
 
 
 def speaks(run: Run) -> bool:
-    """Whether a run holds something that guidelines are derived from."""
+    """True where a run has records that guidelines are derived from."""
     return any(record.benchmark in SPEAK for record in run.records)
 
 
@@ -45,18 +45,18 @@ def section(run: Run, table: Sequence[Row]) -> Section | None:
     found = told(run, table)
     rows = [(a.id, a.verdict, effect(a), _advice(a)) for a in found if _founded(a)]
     left = len(found) - len(rows)
-    notes = (f"of {left} more guidelines this run has no evidence: clmembench advise measures all of it",) if left else ()
-    title = "What that means for kernels (guidelines of Fang et al. 2017, re-derived here; X: beyond them)."
+    notes = (f"this run has no evidence for {left} more guidelines: clmembench advise measures all of it",) if left else ()
+    title = "Guidelines for kernels (Fang et al. 2017, re-derived from this run; X: beyond the paper)."
     return Section(title, columns(("guideline", "verdict", "effect (95% interval)", "advice"), left=4), tuple(rows), notes)
 
 
 def _founded(advice: Advice) -> bool:
-    """Whether anything in the run speaks of it."""
+    """True where the run has evidence for or against the guideline."""
     return bool(advice.evidence) or advice.verdict != "undetermined"
 
 
 def guideline_values(runs: Sequence[tuple[str, Run, Sequence[Row]]]) -> dict[str, Any]:
-    """What the page's template has of all runs that speak of guidelines, with their labels: a row a guideline, a cell a run."""
+    """Values for the page's template: a row for each guideline, a cell for each run that has evidence."""
     mine = [(label, {a.id: a for a in told(run, table)}) for label, run, table in runs if speaks(run)]
     names = dict.fromkeys(name for _, found in mine for name in found)
     guidelines = [

@@ -1,4 +1,4 @@
-"""What a run says of local memory's banks: findings, latency by ways of conflict, and what padding a tile does."""
+"""Tables of local memory banks: findings, latency by ways of conflict, and the effect of padding a tile."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _ways(measured: Sequence[Access], found: BankStudy, unit: str) -> Section:
 
 
 def _padding(measured: Sequence[Access], unit: str) -> Section:
-    """What a row of a tile more than its words does (Fang et al. 2017, section 6.2)."""
+    """Effect of padding each row of a tile by one word (Fang et al. 2017, section 6.2)."""
     rows = []
     for word_bytes in sorted({a.word_bytes for a in measured}):
         mine = {a.stride: a for a in measured if a.word_bytes == word_bytes and a.items == TOGETHER}

@@ -72,7 +72,7 @@ def _held(array_bytes: int, stretch: float | None) -> str:
 
 
 def _sparse(label: str, line_bytes: int, stretch: float | None) -> str:
-    """What the bytes of lines are, of a curve whose nodes lie further apart than one."""
+    """Note on the bytes of lines of a curve whose nodes lie further apart than one line."""
     if stretch is None:
         return f"{label}: the device reports no line, so how many bytes of lines a level ends with is not known"
     return (

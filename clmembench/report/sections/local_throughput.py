@@ -1,4 +1,4 @@
-"""What a run says of local memory's throughput: theoretical and achieved, over sub-groups and ILP, beside Little's law."""
+"""Tables of local memory throughput: theoretical and achieved, over sub-groups and ILP, and the bound by Little's law."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def read_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
 
 
 def unit_of(run: Run, rows: Sequence[Row]) -> Unit:
-    """What a compute unit's local memory should give: by the sheet, else by the banks found and the clock measured. On CPUs
-    work-items follow each other, and one's latency is not told by that of a work-group."""
+    """Theoretical throughput of a compute unit's local memory: by the sheet, else by the banks found and the clock measured. On
+    CPUs work-items follow each other, and one's latency is not told by that of a work-group."""
     info, values = run.header.device, derive(run)
     if info.kind == "cpu":
         return Unit(None, "a CPU's local memory is ordinary memory", None)

@@ -79,7 +79,7 @@ def _step(name: str) -> Callable[[Run, Sequence[Row]], list[Section]]:
 
 
 def _like_the_papers(value: Derived) -> bool:
-    """Whether a cube has as many bands as the paper's, so that its gains and shares may stand beside those."""
+    """True where a cube has as many bands as the paper's, so that gains and shares are comparable."""
     return str(value.params["size"]).endswith(f"x{PAPER_BANDS}")
 
 

@@ -50,12 +50,12 @@ class Line:
 
 
 def speaks(run: Run) -> bool:
-    """Whether a run holds a reference, or anything else that the table has a line for."""
+    """True where a run has a peer, or anything else that the table has a line for."""
     return any(record.benchmark in LINES or is_peer(run, record.benchmark) for record in run.records)
 
 
 def told(run: Run, table: Sequence[Row]) -> list[Line]:
-    """Every line: our best value of it, and beside it the portable one and the one in a peer's format, where they differ."""
+    """Every line: our best value, and where they differ the portable one and the one in the format of a peer."""
     pairs: dict[tuple[object, ...], list[Beside]] = {}
     for pair in paired(run, table):
         pairs.setdefault((pair.ours.key, pair.ours.metric), []).append(pair)
@@ -114,7 +114,7 @@ def _best(rows: Sequence[Row]) -> Row:
 
 
 def cells(line: Line) -> tuple[str, ...]:
-    """What the table for people has of a line, by COLUMNS."""
+    """The cells of a line, by COLUMNS."""
     value = line.ours.value
     what = label(line.benchmark, line.what)
     own = format_params({k: v for k, v in value.params.items() if k not in line.what})

@@ -1,4 +1,4 @@
-"""Our values beside the host's libraries: a section of a summary, and how both were timed."""
+"""Our values and those of the host's peers: a section of a summary, and how both were timed."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from clmembench.report.rows import Row
 from clmembench.report.section import Section, columns
 from clmembench.units import format_in, format_params, format_value
 
-TITLE = "Beside the host's libraries: above 1 ours is better."
+TITLE = "Comparison with this host's peers: ours is better where the ratio is above 1."
 HEAD = ("what", "ours", "peer", "its value", "ours / peer", "95% interval")
-SHORT_NS = 1e4  # of a pass: a launch's own jitter is much of it
-TELLS = 4.0  # an interval from half to twice: one wider than that tells nothing
+SHORT_NS = 1e4  # a pass this short consists mostly of launch jitter
+TELLS = 4.0  # upper over lower end of an interval, from half to twice: a wider one decides nothing
 CLOCKS = {
-    "device": "ours: the driver's event stamps, from the start of a pass's first command to the end of its last",
-    "host": "ours by the host's clock: from the first call to the host's knowing that all has ended",
-    "queue": "ours from queueing to start: the driver's event stamps",
+    "device": "ours: event profiling, from the start of the first command of a pass to the end of its last",
+    "host": "ours: host clock, from the first call until the host knows that all commands have completed",
+    "queue": "ours: queueing delay, by event profiling",
 }
-GAPS = "a library's passes are timed together, with what lies between them; of ours each pass is timed alone"
+GAPS = "the passes of a peer are timed together, gaps included; each of our passes is timed on its own"
 
 
 def is_peer(run: Run, name: str) -> bool:
-    """Whether a benchmark of a run is a reference of another."""
+    """True where a benchmark of a run is a peer of another one."""
     card = run.header.benchmarks.get(name)
     return card is not None and bool(card.peer_of)
 
@@ -37,13 +37,14 @@ def without_peers(run: Run, table: Sequence[Row]) -> list[Row]:
 
 
 def paired(run: Run, table: Sequence[Row]) -> list[Beside]:
-    """Every value of ours with every reference's of its point; as calibrated on runs between which nothing was changed."""
+    """Every value of ours with every peer's value of its point; intervals are calibrated on runs between which nothing
+    changed."""
     device = PROCESS_SD[run.header.device.kind]
     return beside([row.value for row in table], run.header.benchmarks, Spreads(device, PROCESS_SD["host"], SHORT_NS))
 
 
 def section(run: Run, table: Sequence[Row]) -> Section | None:
-    """Every point of ours that has references, with each of them; None where the run holds none."""
+    """Every point of ours that has peers, with each of them; None where the run has none."""
     groups = grouped([pair for pair in paired(run, table) if pair.ours.status != "skipped"])
     missing = _missing(run, table)
     if not groups:
@@ -73,7 +74,7 @@ def label(benchmark: str, params: Mapping[str, Value]) -> str:
 
 
 def _missing(run: Run, table: Sequence[Row]) -> tuple[str, ...]:
-    """Why references that seemed to be there have no value, each reason once."""
+    """Reasons why peers that seemed available have no value, each once."""
     told = {
         f"{row.value.benchmark}: {row.status}: {row.reason}"
         for row in table
@@ -106,7 +107,7 @@ def named(peer: Derived) -> str:
 
 
 def methods(pairs: Sequence[Beside]) -> tuple[str, ...]:
-    """How ours and each library were timed, each once, and what else makes a ratio weaker than it looks."""
+    """Timing methods of ours and of each peer, each once, and what else makes a ratio weaker than it looks."""
     clocks = dict.fromkeys(CLOCKS[pair.ours.clock] for pair in pairs)
     theirs: dict[str, str] = {}
     for pair in pairs:

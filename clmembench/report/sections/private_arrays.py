@@ -1,4 +1,4 @@
-"""What is shown of private arrays (Fang et al. 2017, table 3, for any device) and of the measured width of a sub-group."""
+"""Tables of private arrays (Fang et al. 2017, table 3, for any device) and of the measured width of a sub-group."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def registers_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
 
 
 def width_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
-    """The measured width beside the claim, and the cost by how many neighbours go the same way."""
+    """Measured and claimed width, and the cost of divergence by the number of neighbours that take the same branch."""
     found = width([row.value for row in rows], run.header.device)
     if found is None:
         return []
     multiples = {str(n) for row in rows if type(n := row.value.facts.get("preferred_multiple")) is int}
     finding, claimed = found.finding, str(found.claimed) if found.claimed else "–"
     line = (_measured(finding), claimed, "/".join(sorted(multiples)) or "–", finding.status, found.verdict)
-    title = "Width of a sub-group, measured by divergence, beside what the device claims."
+    title = "Width of a sub-group: measured by divergence, and claimed by the device."
     header = ("sub-group: measured work-items", "claimed", "kernel's preferred multiple", "status", "claim")
     notes = (finding.reason,) if finding.reason else ()
     return [Section(title, columns(header), (line,), notes), _costs(found, rows)]
@@ -81,7 +81,7 @@ def _limit(one: Kept, finding: Finding) -> str:
 
 
 def _range(one: Kept, finding: Finding) -> str:
-    """What one kind of evidence says: from the largest size that is kept to one below the smallest that is not."""
+    """Range by one kind of evidence: from the largest size kept in registers to one below the smallest that is not."""
     if finding.low is None:
         return "–"
     low = _words(one, int(finding.low))

@@ -31,7 +31,7 @@ def sections(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[Se
 
 
 def tables(roofline: Roofline, table: Sequence[Row]) -> list[Section]:
-    """The same of a roofline that is known; `table` are the rows that it was made of."""
+    """Tables of a roofline; `table` has the rows that it was derived from."""
     header = ("roof", "measured", "95% interval", "theoretical", "of it", "measured by")
     roofs = Section(ROOFS, columns(header), tuple(map(_roof_cells, roofline.roofs)), _roof_notes(roofline))
     named = {id(row.value): name for name, row in zip(labels(table), table, strict=True)}
@@ -68,7 +68,7 @@ def _kernel_cells(p: Placed, name: str) -> tuple[str, ...]:
 
 
 def remark(p: Placed) -> str:
-    """What a reader must know of a kernel's place; "" where that is nothing."""
+    """Caveat on the position of a kernel under its roofs; "" where there is none."""
     if p.over and p.bound.unit == "GFLOP/s":
         return f"over the {p.bound.name} roof: one of the two is off"
     if p.over and p.cached:
@@ -82,7 +82,7 @@ def _kernel_notes(roofline: Roofline) -> tuple[str, ...]:
     notes = ["FLOP/B are of bytes of memory as each benchmark counts them; inner levels' traffic is not known, so no kernel is "
              "held against their roofs"]  # fmt: skip
     if any(p.counted == COMPULSORY for p in roofline.placed):
-        notes.append(f"of products of dense matrices the bytes are the compulsory ones: {COMPULSORY.partition(': ')[2]}")
+        notes.append(f"for products of dense matrices the bytes are the compulsory ones: {COMPULSORY.partition(': ')[2]}")
     if any(p.cached for p in roofline.placed):
         notes.append(f"the cache as stated: {format_bytes(roofline.cache_bytes, 1)}; memory need not bound what fits it")
     if roofline.left:
@@ -93,7 +93,7 @@ def _kernel_notes(roofline: Roofline) -> tuple[str, ...]:
 
 
 def by_point(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> Mapping[int, dict[str, Any]]:
-    """What `show --json` says of each placed point, by the place of its row in the table."""
+    """The object of `show --json` for each kernel under a roof, by the index of its row."""
     roofline = found(run, table, sheet)
     placed = {id(p.value): p for p in roofline.placed} if roofline is not None else {}
     return {index: kernel_object(placed[id(row.value)]) for index, row in enumerate(table) if id(row.value) in placed}

@@ -1,4 +1,4 @@
-"""How each memory answers work-items side by side, in sections: Fang's tables 1 and 2, figures 2 and 5 to 11 in numbers."""
+"""Latency of simultaneous accesses by memory: tables 1 and 2 of Fang et al. 2017, figures 2 and 5 to 11 in numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMES = {
     "image": "image",
 }
 SHAPES = (("consecutive", 1), ("consecutive", 0), ("scattered", 1))  # pattern and degree, 0: of all work-items
-INDEX_NOTE = "by index in 8 KiB, which the nearest cache holds: with what makes an address of an index, unlike laps of topology"
+INDEX_NOTE = "indices lie within 8 KiB, which the nearest cache holds; address computation is included, unlike in topology"
 
 
 def sections(run: Run, table: Sequence[Row]) -> list[Section]:
@@ -72,7 +72,7 @@ def _latencies(found: Sequence[subgroup.Memory], values: Sequence[Derived], wide
     notes = (
         INDEX_NOTE,
         "each further word: cycles that every distinct word adds; exponent: 0 where all are served at once, 1 where in turn",
-        "of a private array, own words are at indices of their own, and one word is the same index in each one's copy",
+        "private array: own words have different indices; one word is the same index in the copy of every work-item",
     )
     return Section(title, columns(header), tuple(rows), notes)
 
@@ -88,7 +88,10 @@ def _verdicts(found: Sequence[subgroup.Memory], wide: int, who: str) -> Section:
     )
     header = ("subgroup: memory", "broadcast", "parallel", "not aligned", "in groups", "not consecutive", "in groups")
     return Section(
-        f"What each memory does for the work-items of a {who} at once (Fang, table 2).", columns(header), tuple(rows), notes
+        f"Service of simultaneous accesses by the work-items of a {who}, by memory (Fang, table 2).",
+        columns(header),
+        tuple(rows),
+        notes,
     )
 
 
@@ -122,7 +125,7 @@ def _over_items(values: Sequence[Derived], wide: int) -> Section:
                 rows.append((NAMES[name], shape, *(_short(of.get(size)) for size in sizes)))
     header = ("subgroup: memory", "pattern", *(f"{items} x {groups}" for groups, items in sizes))
     unit = "cycles" if any(v.cycles for v in shown) else "ns"
-    title = f"The same in {unit} over work-items of a group x groups (Fang, figures 5 to 11)."
+    title = f"Latency in {unit} over work-items per group x groups (Fang, figures 5 to 11)."
     return Section(title, columns(header, left=2), tuple(rows))
 
 
@@ -137,7 +140,7 @@ def _usable(table: Sequence[Row]) -> list[Derived]:
 
 def _missing(table: Sequence[Row]) -> list[Section]:
     rows = tuple((note, "") for note in _unusable(table))
-    return [Section("Of these points some have no value.", columns(("subgroup", "points")), rows)] if rows else []
+    return [Section("Points without a value.", columns(("subgroup", "points")), rows)] if rows else []
 
 
 def _unusable(table: Sequence[Row]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What is shown of global memory's throughput: over a grid of shapes, by data type, of each cache; and Little's law."""
+"""Tables of global memory throughput: over a grid of launch configurations, by data type, by cache; and Little's law."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NAMES = {
 
 
 def grid(run: Run, rows: Sequence[Row]) -> list[Section]:
-    """Of copy_grid: table VI and figure 12 of Mei & Chu 2015 as tables, and what saturates the device."""
+    """Tables of copy_grid: table VI and figure 12 of Mei & Chu 2015, and the concurrency that saturates the device."""
     return [_achieved(run, rows), _figure12(run, rows), _saturating(run, rows)]
 
 
@@ -80,7 +80,7 @@ def _bad(rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 def concurrent(run: Run, rows: Sequence[Row]) -> dict[str, Finding]:
-    """What saturates the device by copy_grid's rows, and what Little's law says of it: Findings by name."""
+    """Concurrency that saturates the device by the rows of copy_grid, and by Little's law: Findings by name."""
     info, curve = run.header.device, latency_curve(run)
     found = saturation([row.value for row in rows], info)
     latency = memory_latency(curve, info)
@@ -94,7 +94,7 @@ def concurrent(run: Run, rows: Sequence[Row]) -> dict[str, Finding]:
 
 
 def _saturating(run: Run, rows: Sequence[Row]) -> Section:
-    title = "What saturates this copy in global memory, and Little's law."
+    title = "Saturation of the copy in global memory, and Little's law."
     found = concurrent(run, rows)
     notes = (
         f"saturated: 95% of the best rate; bytes in flight are loads over all {run.header.device.compute_units} compute units",
@@ -123,7 +123,8 @@ def _told(name: str, finding: Finding, reasons: Reasons) -> tuple[str, str, str]
 
 
 def types(run: Run, rows: Sequence[Row]) -> list[Section]:
-    """Of datatypes: table 4 of Fang et al. 2017, each type beside the device's own copy, and the smallest that will do."""
+    """Table of datatypes: table 4 of Fang et al. 2017, each type against the device's own copy, and the smallest that
+    suffices."""
     copy = next((row for row in good(rows) if row.value.params["dtype"] == DEVICE_COPY), None)
     cells, reasons = [], Reasons()
     for row in rows:
@@ -161,7 +162,7 @@ def smallest_element(run: Run, rows: Sequence[Row]) -> Finding:
 
 
 def element_bytes(name: str) -> int:
-    """Of an OpenCL C type such as char4; 0 for what is none."""
+    """Size in bytes of an OpenCL C type such as char4; 0 for any other name."""
     scalar = name.rstrip("0123456789")
     return ELEMENT_BYTES.get(scalar, 0) * int(name[len(scalar) :] or 1)
 
@@ -178,7 +179,7 @@ def _ratio(row: Row, copy: Row | None) -> tuple[str, str]:
 
 
 def best_of_sets(rows: Sequence[Row]) -> list[Row]:
-    """Of cache_read the fastest point of each set, path and size, in order."""
+    """Fastest point of cache_read for each set, path and size, in order."""
     found: dict[tuple[str, str, int], Row] = {}
     for row in rows:
         p = row.value.params
@@ -189,7 +190,7 @@ def best_of_sets(rows: Sequence[Row]) -> list[Row]:
 
 
 def caches(run: Run, rows: Sequence[Row]) -> list[Section]:
-    """Of cache_read: bandwidth of each set, in B/clock of a compute unit too; and Little's law for each."""
+    """Tables of cache_read: bandwidth of each set, in B/clock of a compute unit too; and Little's law for each."""
     units, kind = run.header.device.compute_units, run.header.device.kind
     best, curve = best_of_sets(rows), {s.array_bytes: s for s in latency_curve(run)}
     cells, law = [], []
@@ -208,7 +209,7 @@ def caches(run: Run, rows: Sequence[Row]) -> list[Section]:
     title = "Read bandwidth of all compute units together, by where the set lies."
     notes = (
         "own: each compute unit rereads a set of its own, of that size; shared: all reread one set of that size, from all over "
-        "it; path plain: through all caches; cg: leaving out the first (PTX ld.global.cg)",
+        "it; path plain: through all caches; cg: bypassing the first (PTX ld.global.cg)",
         *_bad(rows),
     )
     found = [Section(title, columns(header, left=2), tuple(cells), notes)]
@@ -225,7 +226,8 @@ def _rate(row: Row) -> Finding:
 
 
 def _latency(curve: Mapping[int, Sample], set_bytes: int, path: str) -> Finding:
-    """Of a pointer chase over a set of that size; one through all caches does not speak of a path that leaves out the first."""
+    """Latency of a pointer chase over a set of that size; through all caches it does not hold for a path that bypasses the
+    first."""
     name, method = "latency_ns", "pointer chase over a set of the same size"
     if set_bytes not in curve or (path == "cg" and set_bytes < 1 << 20):
         return replace(undetermined(name, "no latency of such a set in this run", method), unit="ns")

@@ -1,0 +1,46 @@
+"""Thresholds of the gates, each with its reason: those on one record, those on a run, those between commands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PointThresholds:
+    """Thresholds on the samples of one record."""
+
+    max_event_share: float = 1.05  # event time over host time: more is no rounding
+    min_event_share: float = 0.5  # of the host time that launching does not explain: less is a clock of another unit
+    wait_ns: float = 1e6  # host time of a sample that waiting may take besides its kernels
+    launch_ns: float = 1e5  # host time of a pass that launching may take
+    max_drift: float = 0.20  # relative drift of the core clock: no wider interval covers more
+    max_fall: float = 0.05  # share of the time by which more work may be faster: removed work takes the same at both ends
+    max_curvature: float = 0.10  # relative growth of time beyond proportion: both ends met the same caches and clock
+    min_cycles: float = 1.0  # of an operation that no core overlaps with the next
+
+
+@dataclass(frozen=True, slots=True)
+class RunThresholds:
+    """Thresholds on the values of one run, against what is known of the device and against each other."""
+
+    min_units_used: float = 0.75  # share of the compute units asked for: uneven work and a launch's idle ends explain it
+    max_units_used: float = 1.15  # beyond it other threads ran
+    max_peak_share: float = 1.02  # of a theoretical peak: more than rounding of the sheet's figures explains
+    min_clock_ratio: float = 0.1  # of the clock that the driver claims: an idle or capped clock stays above it
+    max_clock_ratio: float = 2.0  # boost goes beyond the claim, which is often of the base clock
+    max_smaller_over_larger: float = 1.25  # latency of a smaller working set over that of a larger one, noise included
+    min_time_ratio: float = 0.7  # time of work over that of at most half as much
+    min_bandwidth_fall: float = 1.5  # between two footprints: a fall that a rise of latency must explain
+    min_latency_rise: float = 1.15  # the least rise that explains it
+
+
+@dataclass(frozen=True, slots=True)
+class CommandThresholds:
+    """Thresholds between what several commands say of one device."""
+
+    max_held_share: float = 0.5  # of a level's least size: a smaller set is held by it, wherever its lines fall
+    untranslated_bytes: int = 64 << 10  # 16 of the smallest pages, which every TLB holds
+    max_walks: float = 2.0  # times memory and all TLB penalties found: page walks that miss caches cost no more
+
+
+POINT, RUN, COMMANDS = PointThresholds(), RunThresholds(), CommandThresholds()
