@@ -1,5 +1,4 @@
-"""Line, ways, sets and policy together: every hypothesis is simulated and compared with the hits and misses of the traces.
-Pure."""
+"""Line, ways, sets and policy together: every hypothesis is simulated and compared with the hits and misses of traces. Pure."""
 
 from __future__ import annotations
 
