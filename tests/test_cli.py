@@ -108,7 +108,7 @@ def test_devices_as_json_have_the_promised_fields():
 def test_a_run_ends_in_a_summary_and_a_file(stored):
     path, done = stored
     assert done.returncode == 0, done.stderr
-    assert "Launch of a nearly empty kernel" in done.stdout
+    assert "Round trip of a nearly empty kernel" in done.stdout
     assert str(path) in done.stdout
     assert "launch: 1 point," in done.stderr
     run = jsonl.read(path)

@@ -131,9 +131,9 @@ def test_what_differs_between_models_is_no_noise():
     """Two hosts of one kind, each with a digest of its own, one ten times as fast: no two devices of one model."""
     rng = np.random.default_rng(6)
     runs = {(f"{host} a", run): simulated(rng, 6, truth=truth) for host, truth in (("x", 10.0), ("y", 100.0)) for run in (0, 1)}
-    assert {entry.device_sd for entry in calibrate().fitted(runs).values()} == {None}
+    assert {entry.device_sd for entry in calibrate().fit_noise(runs).values()} == {None}
     both = {**runs, **{("x b", run): simulated(rng, 6, truth=11.0) for run in (0, 1)}}
-    assert 0.05 < calibrate().fitted(both)["*"].device_sd < 0.09  # log(1.1) / sqrt(2)
+    assert 0.05 < calibrate().fit_noise(both)["*"].device_sd < 0.09  # log(1.1) / sqrt(2)
 
 
 def test_noise_is_looked_up_from_the_nearest_class_that_is_known():
@@ -178,7 +178,7 @@ def test_false_alarms_between_committed_runs_are_few(path, step):
     """Runs of one device between which nothing was changed, judged with the noise that the other runs of its kind were fitted
     to."""
     script = calibrate()
-    of_host = script.left_out(script._kinds(DIGESTS)[path.stem.partition("-")[0]], script.stored(path), step)
+    of_host = script.leave_pairs_out(script._kinds(DIGESTS)[path.stem.partition("-")[0]], script.stored(path), step)
     for processes in (1, 6):
         called = Counter(change.verdict for change in script.null_changes(of_host, processes))
         wrong, total = called["slower"] + called["faster"], called.total()
