@@ -178,7 +178,7 @@ def test_false_alarms_between_committed_runs_are_few(path, step):
     """Runs of one device between which nothing was changed, judged with the noise that the other runs of its kind were fitted
     to."""
     script = calibrate()
-    of_host = script.leave_pairs_out(script._kinds(DIGESTS)[path.stem.partition("-")[0]], script.stored(path), step)
+    of_host = script.leave_pairs_out(script._kinds(DIGESTS)[path.stem.partition("-")[0]], script.read_digest(path), step)
     for processes in (1, 6):
         called = Counter(change.verdict for change in script.null_changes(of_host, processes))
         wrong, total = called["slower"] + called["faster"], called.total()
