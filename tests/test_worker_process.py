@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from clmembench.measure import runner as driving
 from clmembench.measure import worker_process
 from clmembench.measure.own_process import pin
 from clmembench.measure.runner import drive
@@ -226,8 +225,13 @@ def test_a_child_runs_on_the_cpus_of_its_place_and_sees_as_many_compute_units(mo
 
 
 def test_each_place_has_a_process_of_its_own(monkeypatch):
-    started = []
-    monkeypatch.setattr(driving, "Child", lambda job: started.append(job.place) or Child(job))
+    started, start = [], Child.__init__
+
+    def noted(self, job):
+        started.append(job.place)
+        start(self, job)
+
+    monkeypatch.setattr(Child, "__init__", noted)
     axes = {"compute_units": (1, 2), "op": ("copy",), "array_bytes": (4096,)}
     selection = Selection(suite="all", globs=("stream",), axes=axes, processes=1)
     records = list(drive("fake", INFO, FOUND, replace(selection, axes={**selection.axes, "width": (1,), "order": ("item",)})))

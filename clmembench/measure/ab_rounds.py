@@ -1,5 +1,4 @@
-"""Interleaved A/B measurement: both sides of each point in fresh worker processes, round by round, until every value is
-decided."""
+"""Interleaved A/B measurement: both sides of each point in fresh worker processes, round by round, until all is decided."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The worker process: a fresh interpreter that opens the device, measures the points that it is given, and answers with
-records.
+"""The worker process: a fresh interpreter that opens the device and answers points with their records.
 
 It reads a Job and then points, one a line, and answers with one record a line on what was its standard output; anything that a
 driver prints goes to standard error, which the parent (worker_process.py) keeps as the record's log.

@@ -1,5 +1,4 @@
-"""The measurement of a memory hierarchy as a plan: probes of the inquiry become points of `chase`; a stored run's records
-answer the same inquiry again."""
+"""A memory hierarchy's inquiry as a plan: its probes become points of `chase`, or a stored run's records answer them."""
 
 from __future__ import annotations
 

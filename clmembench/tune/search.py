@@ -1,5 +1,4 @@
-"""The plan of `tune`: climbs among the candidates of each point, rounds of those near the best, the winner against the
-first."""
+"""The plan of `tune`: climbs among the candidates of each point, rounds of the best, and the winner against the first."""
 
 from __future__ import annotations
 
