@@ -334,13 +334,13 @@ def test_junit_has_a_case_for_each_value_and_is_xml_whatever_the_names(tmp_path)
     evil = '<script>"]]>\x00\x1b[31m\u202e'
     slower = compare.compare(points(), points(1 / 1.5))
     odd = replace(slower, changes=tuple(replace(c, params={evil: evil}, reason=evil) for c in slower.changes))
-    root = ElementTree.fromstring(comparison.to_junit(odd))
+    root = ElementTree.fromstring(comparison.junit_text(odd))
     cases = root.findall(".//testcase")
     assert len(cases) == 4 and all(case.find("failure") is not None for case in cases)
     assert sum(int(suite.get("failures")) for suite in root) == 4
     undecided = compare.compare(points(spread=0.15), points(1.1, spread=0.15))
     assert all(
-        case.find("skipped") is not None for case in ElementTree.fromstring(comparison.to_junit(undecided)).iter("testcase")
+        case.find("skipped") is not None for case in ElementTree.fromstring(comparison.junit_text(undecided)).iter("testcase")
     )
 
 
