@@ -15,7 +15,7 @@ from clmembench.benchmarks.peers import programs
 from clmembench.host import fresh_interpreter
 from clmembench.measure.worker import Job
 from clmembench.measure.worker_process import probed
-from clmembench.report import fleet
+from clmembench.report import digests
 from clmembench.results.jsonl import Writer
 from clmembench.runtimes.fake import INFO
 from tests.builders import STREAM, device, header, record, series
@@ -118,7 +118,7 @@ def test_an_empty_entry_of_the_paths_is_not_the_current_folder(planted, monkeypa
         monkeypatch.setenv("PYTHONPATH", python_path)
     assert probed(Job("fake", INFO)).quantum_ns >= 1
     runs = [planted / stored(planted, number) for number in range(2)]
-    assert len(list(fleet.digests(runs, False, 2))) == 2
+    assert len(list(digests.digests(runs, False, 2))) == 2
     assert used(planted) == []
     # what was set for the workers is as it was
     assert os.environ.get("PYTHONPATH") == python_path and "PYTHONSAFEPATH" not in os.environ
