@@ -108,7 +108,8 @@ def test_a_barrier_that_costs_less_than_a_cycle_did_not_happen(each_ns, ghz, gat
     assert gate_of(one, (BARRIER,)) == gate
     assert gate_of(one, (LATENCY,)) == ""  # other operations overlap
     if gate:
-        assert "0.612 cycles" in judged(one, (BARRIER,)).reason and "removed" in judged(one, (BARRIER,)).reason
+        reason = judged(one, (BARRIER,)).reason
+        assert "less than one core cycle" in reason and "a compiler removed" in reason
 
 
 @pytest.mark.parametrize(("moved", "gate"), [(1.0, "cycle"), (1.4, "")])

@@ -134,7 +134,7 @@ def test_a_program_that_cannot_run_or_crashes_says_so(tmp_path, text, says):
 def reporting(fake, tmp_path):
     """A report of many runs, of which its workers wait for one that never comes."""
     slow = tree(tmp_path / "slow")
-    with (slow / "clmembench" / "report" / "fleet.py").open("a") as file:
+    with (slow / "clmembench" / "report" / "digests.py").open("a") as file:
         file.write("\n\ndef sheet_of(run, sheets):\n    import time\n    time.sleep(600)\n")
     paths = []
     for number in range(14):
