@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 
 def test_a_benchmark_in_two_files_appears_in_suites_run_show_and_report(tmp_path):
     for folder in ("clmembench", "cl_kernels", "platforms"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / folder, tmp_path / folder)
     shutil.copy(ROOT / "docs/example/strided_read.py", tmp_path / "clmembench/benchmarks")
     shutil.copy(ROOT / "docs/example/strided_read.cl", tmp_path / "cl_kernels")
 

@@ -32,7 +32,7 @@ def slower_build(tmp_path_factory):
     """A against a build that moves seven times the data: what was said, and the files of both sides."""
     folder = tmp_path_factory.mktemp("live")
     done = live(
-        *POINT, "--b-kernels", str(slowed(folder / "k", 6.0)), "--budget", "5m", "--json", "-o", str(folder / "new" / "r")
+        *POINT, "--b-kernels", str(slowed(folder / "k", 6.0)), "--budget", "9m", "--json", "-o", str(folder / "new" / "r")
     )
     return done, folder / "new" / "r-a.jsonl", folder / "new" / "r-b.jsonl"
 
