@@ -7,7 +7,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-KERNELS = "CLMEMBENCH_KERNELS"  # names a folder whose kernels take the place of those of the same name here
+KERNELS_VARIABLE = "CLMEMBENCH_KERNELS"  # names a folder whose kernels take the place of those of the same name here
 _PACKAGE = Path(__file__).resolve().parent
 _INCLUSION = re.compile(r'^#include "(?P<name>\w+)\.cl"\n', re.MULTILINE)
 
@@ -48,7 +48,7 @@ def _with_inclusions(name: str, including: tuple[str, ...]) -> str:
 
 
 def _kernel_text(name: str) -> str:
-    own = os.environ.get(KERNELS)
+    own = os.environ.get(KERNELS_VARIABLE)
     if own and (Path(own) / f"{name}.cl").is_file():
         return (Path(own) / f"{name}.cl").read_text(encoding="utf-8")
     return (_folder("cl_kernels") / f"{name}.cl").read_text(encoding="utf-8")

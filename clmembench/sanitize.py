@@ -11,8 +11,8 @@ import tomllib
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-LINE = 2000  # letters of one line on a terminal: no honest one is longer, and one of a megabyte hides all others
-FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # what a spreadsheet takes for a formula's start, full width too
+MAX_LINE_CHARACTERS = 2000  # letters of one line on a terminal: no honest one is longer, and one of a megabyte hides all others
+FORMULA_STARTS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # what a spreadsheet takes for a formula's start, full width too
 
 _MARKDOWN = re.compile(r"[\\|`<*\[\]!~$&]|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.", re.IGNORECASE)
 _ALIKE = {
@@ -48,7 +48,7 @@ def printable(text: str, instead: str = "?") -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else instead for c in text)
 
 
-def line(text: str, most: int = LINE) -> str:
+def line(text: str, most: int = MAX_LINE_CHARACTERS) -> str:
     """One line for a terminal: printable, and cut where it is longer than any honest one."""
     shown = printable(text)
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
@@ -73,10 +73,12 @@ def csv_cell(value: object) -> object:
     """A cell of a CSV file. A spreadsheet would run one that starts like a formula: it gets an apostrophe before it."""
     if not isinstance(value, str):
         return value
-    return "'" * value.startswith(FORMULA) + printable(value)
+    return "'" * value.startswith(FORMULA_STARTS) + printable(value)
 
 
-PARTS = 16  # of a dotted key in TOML: a sheet's have three, and a reader's time grows with the square of their number
+MAX_DOTTED_KEY_PARTS = (
+    16  # of a dotted key in TOML: a sheet's have three, and a reader's time grows with the square of their number
+)
 
 # texts and comments, in which dots are no parts; one without an end is the parser's to refuse
 _TEXTS = re.compile(
@@ -84,7 +86,7 @@ _TEXTS = re.compile(
     r'"(?:[^"\\\n]++|\\.)*+"?|' + r"'[^'\n]*+'?|#[^\n]*+",
     re.DOTALL,
 )
-_DOTTED = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{PARTS}}}")
+_DOTTED = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{MAX_DOTTED_KEY_PARTS}}}")
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -157,5 +159,5 @@ def parse_toml(content: bytes) -> dict[str, Any]:
     text = content.decode()
     long = _DOTTED.search(_TEXTS.sub("s", text))
     if long is not None:
-        raise ValueError(f"a key of over {PARTS} parts, {long[0][:40]}...")
+        raise ValueError(f"a key of over {MAX_DOTTED_KEY_PARTS} parts, {long[0][:40]}...")
     return tomllib.loads(text)

@@ -78,14 +78,14 @@ def count(number: int, noun: str, nouns: str = "") -> str:
     return f"{number} {noun if number == 1 else nouns or noun + 's'}"
 
 
-def is_size(name: str) -> bool:
+def is_byte_size(name: str) -> bool:
     """True if a parameter of that name is a number of bytes: a name declares its unit, as in array_bytes."""
     return name == "bytes" or name.endswith("_bytes")
 
 
 def format_param(name: str, value: object) -> str:
     """A parameter's value by the unit that its name declares: a size in IEC units, all else as it is, however large."""
-    return format_bytes(value) if is_size(name) and type(value) is int else str(value)
+    return format_bytes(value) if is_byte_size(name) and type(value) is int else str(value)
 
 
 def format_params(params: Mapping[str, object]) -> str:

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from clmembench.analysis import derive
 from clmembench.benchmarks import BANDWIDTH, headline_bytes
-from clmembench.measure.worker_process import Child, Job, probed
+from clmembench.measure.worker_process import Job, WorkerProcess, probed
 from clmembench.model import Point, Value
-from clmembench.plan.selection import FULL
-from clmembench.runtimes import runtime
+from clmembench.plan.selection import FULL_BUDGET
+from clmembench.runtimes import load_runtime
 
 PEERS = ("copy", "triad", "dot")  # in the order of openmp_stream.c
 PORTABLE_CONFIGURATION = {"order": "item", "nontemporal": 0, "width": 1, "work_group": 256}
@@ -56,7 +56,7 @@ CASES = (
 
 def main(rounds: int) -> None:
     """Alternates the peer and clmembench; each of our measurements is a fresh process, as the peer is."""
-    info = next(d for d in runtime("opencl").devices() if d.kind == "cpu")
+    info = next(d for d in load_runtime("opencl").devices() if d.kind == "cpu")
     found = probed(Job("opencl", info))
     info = replace(info, features=found.features)
     array_bytes = headline_bytes(info)
@@ -78,8 +78,8 @@ def main(rounds: int) -> None:
             for case in CASES:
                 if case.params.get("nontemporal") and "nontemporal" not in found.features:
                     continue
-                job = Job("opencl", info, case.bench, budget=FULL, features=found.features, quantum_ns=found.quantum_ns)
-                with Child(job) as child:
+                job = Job("opencl", info, case.bench, budget=FULL_BUDGET, features=found.features, quantum_ns=found.quantum_ns)
+                with WorkerProcess(job) as child:
                     record = child.measure(Point(case.bench, case.of(array_bytes)), 120)
                 summary = derive.summarise([record], BANDWIDTH)
                 if record.status != "ok" or summary is None:

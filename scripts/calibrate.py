@@ -322,7 +322,7 @@ def null_changes(of_host: Sequence[Pair], processes: int) -> Iterator[compare.Ch
     """The changes between two runs each between which nothing was changed."""
     for table, device, a, b in of_host:
         sides = [compare.Side([_first(v, processes) for v in values], "cpu", device) for values in (a, b)]
-        yield from compare.compare_sides(sides[0], sides[1], _cards(a), compare.MARGIN, table).changes
+        yield from compare.compare_sides(sides[0], sides[1], _cards(a), compare.DEFAULT_MARGIN, table).changes
 
 
 def _power(of_host: Sequence[Pair], processes: int) -> dict[str, float]:
@@ -337,7 +337,7 @@ def _power(of_host: Sequence[Pair], processes: int) -> dict[str, float]:
             if y is not None:
                 typical = table.of("cpu", x), table.of("cpu", y)
                 ratio = noise.log_ratio(x.medians, y.medians, typical, table, False, (factors[0], factors[1]))
-                smallest = ratio.smallest_change(compare.MARGIN, compare.FALSE_SHARE / 2)
+                smallest = ratio.smallest_change(compare.DEFAULT_MARGIN, compare.FALSE_DISCOVERY_RATE / 2)
                 found.setdefault(f"{x.benchmark}, {noise.duration_of(x)}", []).append(smallest)
     return {name: statistics.median(values) for name, values in sorted(found.items())}
 

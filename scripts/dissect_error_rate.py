@@ -19,9 +19,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from clmembench.infer.hierarchy.dissect import Limits, dissect
+from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
 from clmembench.model import Answer, Probe
-from clmembench.plan.hierarchy import replayed
+from clmembench.plan.hierarchy import replay
 from scripts.trace_error_rate import Row, outcomes, table, true_cache, true_tlb, try_seed
 from tests.hierarchies import random_hierarchy
 
@@ -40,10 +40,10 @@ def judge_device(seed: int) -> tuple[list[Row], float, int]:
         return [machine.answer(probe) for probe in probes]
 
     began = time.perf_counter()
-    limits = Limits(
+    limits = ProbeLimits(
         MAX_BYTES, MEMORY_SIZE_FACTOR * max(cache.size_bytes for cache in path.caches), frozenset(machine.paths), 64
     )
-    found = replayed(dissect(limits), answered)
+    found = replay(infer_hierarchy(limits), answered)
     seconds = time.perf_counter() - began
     rows: list[Row] = []
     caches = [true_cache(cache, 0.0) for cache in path.caches]

@@ -59,7 +59,7 @@ def results_target(path: Path) -> Callable[[bytes], None]:
         path.write_bytes(data)
         with contextlib.suppress(jsonl.ResultsError, specs.SpecError):
             found = jsonl.read(path)
-            sheet = specs.find(found.header.device, sheets)
+            sheet = specs.match_sheet(found.header.device, sheets)
             table = rows.rows(found, sheet)
             points, summary = alone(rows.point_table(table)), terminal.summary_document(found, table, sheet)
             render.json_text(rows.point_objects(table))
@@ -97,11 +97,11 @@ def matrix_target(path: Path) -> Callable[[bytes], None]:
 def axes_target(_: Path) -> Callable[[bytes], None]:
     """Parses values of axes, sizes and durations as a user writes them."""
     from clmembench import units
-    from clmembench.cli.options import axes_of
+    from clmembench.cli.options import parse_axes
 
     def run(data: bytes) -> None:
         text = data.decode(errors="surrogateescape")
-        for parse in (lambda t: axes_of([t], []), units.parse_bytes, units.parse_seconds):
+        for parse in (lambda t: parse_axes([t], []), units.parse_bytes, units.parse_seconds):
             with contextlib.suppress(ValueError):
                 parse(text)
 

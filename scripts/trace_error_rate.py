@@ -22,7 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from clmembench.infer.trace.traces import infer
+from clmembench.infer.trace.traces import infer_from_traces
 from clmembench.model import Accesses, Finding
 from tests.hierarchies import random_trace_set
 from tests.simulated import Cache, Tlb
@@ -80,7 +80,7 @@ def judge_hierarchy(seed: int) -> tuple[list[Row], float]:
     """All answers about one hierarchy, and their seconds."""
     machine, traces = random_trace_set(seed)
     began = time.perf_counter()
-    found = infer([accesses(t) for t in traces])
+    found = infer_from_traces([accesses(t) for t in traces])
     seconds = time.perf_counter() - began
     rows: list[Row] = []
     path = machine.paths["global"]

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clmembench.infer.access.bank_mappings import Banks
-from clmembench.infer.access.banks import Access, study
+from clmembench.infer.access.bank_mappings import BankMapping
+from clmembench.infer.access.banks import BankAccess, study_banks
 
 STRIDES = tuple(range(65))
 WIDE = (0, 1, 2, 3, 4, 5, 6, 8, 12, 16, 17, 24, 31, 32, 33, 64)
 FEWER = (1, 2, 4, 8, 16)
 
-FERMI = MAXWELL = Banks(32, 4, 4)
-KEPLER_8, KEPLER_4 = Banks(32, 8, 8), Banks(32, 8, 4)
-TESLA = Banks(16, 4, 4, 16)
-HALVES = Banks(32, 4, 4, 16)  # how words of 8 B are served on banks of 4 B
+FERMI = MAXWELL = BankMapping(32, 4, 4)
+KEPLER_8, KEPLER_4 = BankMapping(32, 8, 8), BankMapping(32, 8, 4)
+TESLA = BankMapping(16, 4, 4, 16)
+HALVES = BankMapping(32, 4, 4, 16)  # how words of 8 B are served on banks of 4 B
 
 # Mei & Chu 2015, table VIII, in cycles by ways; the first is that of a single thread, section 6.2
 GTX560TI = {1: 50, 2: 87, 4: 162, 8: 311, 16: 611, 32: 1209}
@@ -47,7 +47,7 @@ def measured(
     noise: float,
     rng: np.random.Generator,
     strides: Sequence[int] = STRIDES,
-) -> list[Access]:
+) -> list[BankAccess]:
     """What the suite's points read, each off by `noise` (a relative standard deviation), which its interval knows."""
     points = (
         [(s, 4, 32) for s in strides]
@@ -60,7 +60,7 @@ def measured(
         true = latency((narrow if word_bytes == 4 else wide)(stride, word_bytes, items))
         value = true * (1 + noise * rng.standard_normal())
         reach = 1.96 * max(noise, 1e-4) * value
-        found.append(Access(stride, word_bytes, items, value, value - reach, value + reach, f"banks:{index}"))
+        found.append(BankAccess(stride, word_bytes, items, value, value - reach, value + reach, f"banks:{index}"))
     return found
 
 
@@ -89,10 +89,10 @@ class Drawn:
     """A device drawn at random: its banks, None where it has none or none that is known; what is measured of it; its noise."""
 
     kind: str
-    banks: Banks | None
+    banks: BankMapping | None
     served: int
     way: float
-    accesses: Sequence[Access]
+    accesses: Sequence[BankAccess]
 
 
 def drawn(rng: np.random.Generator) -> Drawn:
@@ -109,8 +109,8 @@ def drawn(rng: np.random.Generator) -> Drawn:
 
     if kind in ("banked", "mode"):
         width = 8 if kind == "mode" else int(rng.choice([4, 8]))
-        banks = Banks(int(rng.choice([8, 16, 32, 64])), width, 4 if kind == "mode" else width)
-        wide = Banks(banks.count, width, banks.interleave_bytes, int(rng.choice([16, 32])))
+        banks = BankMapping(int(rng.choice([8, 16, 32, 64])), width, 4 if kind == "mode" else width)
+        wide = BankMapping(banks.count, width, banks.interleave_bytes, int(rng.choice([16, 32])))
         return Drawn(kind, banks, wide.served, way, measured(banks.passes, wide.passes, latency, noise, rng))
     if kind == "none":
         return Drawn(kind, None, 0, way, measured(lambda *_: 1.0, lambda *_: 1.0, latency, noise, rng))
@@ -125,7 +125,7 @@ def drawn(rng: np.random.Generator) -> Drawn:
 
 def verdict(device: Drawn) -> str:
     """Whether what is said of a device's banks is right, wrong or undetermined."""
-    found = study(device.accesses, "cycles")
+    found = study_banks(device.accesses, "cycles")
     memory = found.findings["memory"]
     if memory.status != "ok":
         return "undetermined"
@@ -139,7 +139,7 @@ def verdict(device: Drawn) -> str:
 
 def served_verdict(device: Drawn) -> str:
     """The same of how many work-items have words of 8 B served at a time."""
-    finding = study(device.accesses, "cycles").findings.get("together_8")
+    finding = study_banks(device.accesses, "cycles").findings.get("together_8")
     if finding is None or finding.status != "ok":
         return "undetermined"
     return "right" if finding.value == device.served else "wrong"

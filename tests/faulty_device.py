@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from clmembench.model import BuildError, Clock, Command, DeviceError, DeviceInfo, Fill, Kernel, Launch, Place, Timing, Value
-from clmembench.runtimes.fake import INFO, FakeBuffer, FakeDevice
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeBuffer, FakeDevice
 
 HOUR_NS = 3_600_000_000_000
 # what is added to the time on the device and in the queue; stamps may be any number of 64 bits
@@ -148,7 +148,7 @@ class Faulty:
     name = "opencl"
 
     def devices(self) -> list[DeviceInfo]:
-        return [replace(INFO, id="fau17", name="Faulty device")]
+        return [replace(FAKE_DEVICE_INFO, id="fau17", name="Faulty device")]
 
     def environment(self, info: DeviceInfo, place: Place) -> Mapping[str, str]:
         return {}

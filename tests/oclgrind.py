@@ -23,7 +23,7 @@ from clmembench.benchmarks import axis, benchmark, discovered
 from clmembench.benchmarks.chase import spaces
 from clmembench.benchmarks.mnf import mnf_kernels
 from clmembench.measure import probe
-from clmembench.measure.sampling import POISON, verify
+from clmembench.measure.sampling import POISON_BYTE, check_outputs
 from clmembench.model import (
     Array,
     Benchmark,
@@ -48,12 +48,12 @@ from clmembench.model import (
     Value,
     Work,
 )
-from clmembench.plan.configurations import missing
-from clmembench.plan.selection import placeable
+from clmembench.plan.configurations import missing_features
+from clmembench.plan.selection import is_placeable
 from clmembench.resources import kernel_source
 from clmembench.runtimes.fake import FakeDevice
 from clmembench.runtimes.opencl.device import OpenCLDevice, OpenCLKernel
-from clmembench.runtimes.opencl.info import simulators
+from clmembench.runtimes.opencl.info import simulator_devices
 from tests.oclgrind_requests import request
 
 # modules whose benchmarks have the same names
@@ -189,7 +189,7 @@ class Checked(OpenCLDevice):
 
     def time(self, commands: Sequence[Command], passes: int, clock: Clock) -> Timing:
         self.launched |= {c.kernel.name for c in commands if isinstance(c, Launch)}
-        if len(commands) == 1 and isinstance(commands[0], Fill) and commands[0].byte == POISON:
+        if len(commands) == 1 and isinstance(commands[0], Fill) and commands[0].byte == POISON_BYTE:
             return self._poisoned(commands[0])
         return super().time([self._filled(c) if isinstance(c, Fill) else c for c in commands], passes, clock)
 
@@ -255,7 +255,7 @@ def devices(name: str, claims: DeviceInfo) -> dict[str, DeviceInfo]:
     if name == "chase":
         small = replace(small, features=claims.features | {"tsc"})
     gpu, cpu = replace(small, kind="gpu"), replace(small, kind="cpu", shares_host_memory=True)
-    held = {"gpu, 3 work-groups": replace(gpu, work_groups=3)} if placeable(known()[name], gpu) else {}
+    held = {"gpu, 3 work-groups": replace(gpu, work_groups=3)} if is_placeable(known()[name], gpu) else {}
     return {"cpu": cpu, "gpu": gpu, **held}
 
 
@@ -273,7 +273,7 @@ def points(benchmark: Benchmark, info: DeviceInfo, every: bool) -> Iterator[dict
     """The points that are tried: combinations of values in which each two values of two axes meet that can, unless both are
     tuned; `every`: of axes that are not tuned every combination, with each value of those that are. Of the axis for the size
     those that `sizes` chooses."""
-    if benchmark.planned:
+    if benchmark.adaptive:
         first = {n: a.values(info)[0] for n, a in benchmark.axes.items()}
         yield from ({**first, **own} for own in PLANNED[benchmark.name])
         return
@@ -305,8 +305,8 @@ def _thorough(base: Mapping[str, Value], tuned: Set[str]) -> frozenset[Any]:
 
 def sized(benchmark: Benchmark, info: DeviceInfo) -> str:
     """The axis that says how large a point is: the one that figures are drawn against, where it has numbers."""
-    values = benchmark.axes[benchmark.x].values(info) if benchmark.x else ("",)
-    return "" if any(isinstance(value, str) for value in values) else benchmark.x
+    values = benchmark.axes[benchmark.figure_axis].values(info) if benchmark.figure_axis else ("",)
+    return "" if any(isinstance(value, str) for value in values) else benchmark.figure_axis
 
 
 def bulky(benchmark: Benchmark, params: Mapping[str, Value]) -> bool:
@@ -326,7 +326,7 @@ def sizes(benchmark: Benchmark, info: DeviceInfo, base: Mapping[str, Value], siz
         own = [] if info.work_groups else [{size: TWO_ROUNDS}]
     chosen: list[dict[str, Value]] = []
     for params in [{**base, **extra} for extra in own]:
-        if (benchmark.where and not benchmark.where(info, **params)) or missing(benchmark, params, info.features):
+        if (benchmark.where and not benchmark.where(info, **params)) or missing_features(benchmark, params, info.features):
             continue
         try:
             works = ends(benchmark.prepare(FakeDevice(info), **params))
@@ -355,7 +355,7 @@ def ran(device: Device, benchmark: Benchmark, params: Mapping[str, Value]) -> tu
     """Prepare a point and verify its Works: the status, and why it is not ok."""
     try:
         for work in ends(benchmark.prepare(device, **params)):
-            wrong = verify(device, work)
+            wrong = check_outputs(device, work)
             if wrong:
                 return "wrong", wrong
     except Skip as skip:
@@ -376,12 +376,12 @@ def main(name: str, kind: str = "", every: str = "") -> None:
     """Run the points of a benchmark, or those of one kind of device (as `devices` and ONE_GROUP name them); with EVERY all."""
     reduced(chase, flush_bytes=lambda info: 4 << 10)
     reduced(spaces, ARENA_BYTES=4 << 10)
-    groups = dict.fromkeys(mnf_kernels.GROUPS_A_UNIT, 2)
+    groups = dict.fromkeys(mnf_kernels.GROUPS_PER_UNIT, 2)
     reduced(mnf_kernels, TRANSFORM_DEPTH=FEW_STAGED, DEPTH=STAGED_PIXELS, GROUPS_A_UNIT=groups)
     reduced(atomic, TABLE=1 << 10, LOCAL_TABLE=1 << 6)
     reduced(arithmetic, GROUPS_A_UNIT=1)
     log = Path(os.environ["OCLGRIND_LOG"])
-    info, handle = simulators()[0]
+    info, handle = simulator_devices()[0]
 
     def say(what: Mapping[str, Any]) -> None:
         print(json.dumps(what), flush=True)
@@ -393,7 +393,7 @@ def main(name: str, kind: str = "", every: str = "") -> None:
     say({"trying": "probe"})
     device = Checked(info, handle)
     features = probe.probe(device).features
-    device.run(probe.chain(device)[0](1))
+    device.run(probe.build_alu_chain(device)[0](1))
     report(device, {"point": "probe", "status": "ok", "reason": "", "features": sorted(features)})
     info = replace(info, features=features)
     one, own = rounds(name, info, log.parent)

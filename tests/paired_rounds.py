@@ -36,7 +36,7 @@ def logs(host: str, slowdown: float, run: int, rounds: int = MOST) -> list[float
 
 def decided(host: str, slowdown: float, run: int, margin: float = 0.05, most: int = MOST) -> ab_decision.Decision:
     """What the run ends in: looks as they are planned, and one more when its rounds are over."""
-    found, plan = logs(host, slowdown, run, most), ab_decision.looks(1)
+    found, plan = logs(host, slowdown, run, most), ab_decision.schedule_looks(1)
     for rounds in (*(n for n in plan.rounds if n < most), most):
         decision = ab_decision.decide(found[:rounds], margin, plan.tail)
         if decision.verdict != "undecided":

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from clmembench.model import Answer, Pattern, Probe
-from clmembench.model.address_patterns import footprint, offsets
+from clmembench.model.address_patterns import pattern_bytes, pattern_offsets
 from tests.hierarchy import KIB, MIB, Cache, Path, Sets, Simulation, Tlb, latencies_of, plain, set_bits
 
 __all__ = ["KIB", "MIB", "Cache", "Machine", "Noise", "Path", "Sets", "Simulation", "Tlb", "plain", "trace_rows", "write_csv"]
@@ -82,7 +82,7 @@ class Machine:
         """What this machine answers; a reason and no value where it cannot."""
         unit = "ns" if self.in_ns else "cycles"
         try:
-            lap = offsets(probe.pattern)
+            lap = pattern_offsets(probe.pattern)
         except ValueError as error:
             return Answer(probe, unit=unit, reason=str(error))
         reason = "" if probe.space in self.paths else f"this device has no memory space {probe.space}"
@@ -189,9 +189,9 @@ def trace_rows(
 ) -> dict[str, np.ndarray]:
     """A trace on empty caches as columns, one entry a recorded access: `accesses` of them after `warmup` unrecorded ones, laps
     of a pattern or of offsets following one another. Traces of the same `process` share its array and page frames."""
-    lap = offsets(what) if isinstance(what, Pattern) else np.asarray(what, dtype=np.int64)
+    lap = pattern_offsets(what) if isinstance(what, Pattern) else np.asarray(what, dtype=np.int64)
     if array_bytes is None:
-        array_bytes = footprint(what) if isinstance(what, Pattern) else int(lap.max()) + 8
+        array_bytes = pattern_bytes(what) if isinstance(what, Pattern) else int(lap.max()) + 8
     if stride_bytes is None:
         stride_bytes = what.stride_bytes if isinstance(what, Pattern) else 0
     simulation, base = machine.process(space, np.random.default_rng([machine.seed, process]))

@@ -13,7 +13,7 @@ from clmembench.benchmarks import discovered
 from clmembench.model import DeviceInfo, Place
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection
-from clmembench.runtimes.fake import INFO
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import walked
 
 WIDE = 32
@@ -73,7 +73,7 @@ def values(rules: Mapping[str, Rule], kind: str = "gpu", noise: float = 0.0, see
     """A value for each point that suite access asks of such a device; `noise` is the relative half-width of intervals, within
     which the medians wander too."""
     rng = np.random.default_rng(seed)
-    info: DeviceInfo = replace(INFO, kind=kind, compute_units=13 if kind == "gpu" else 2, sub_group_items=wide)
+    info: DeviceInfo = replace(FAKE_DEVICE_INFO, kind=kind, compute_units=13 if kind == "gpu" else 2, sub_group_items=wide)
     found = []
     for benchmark in ("subgroup", "step_latency"):
         for point in walked(sweep.explore(discovered()[benchmark], info, Selection())):

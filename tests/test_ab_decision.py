@@ -30,7 +30,7 @@ def test_the_interval_of_the_fewest_rounds_is_their_range():
 
 
 def test_too_few_rounds_decide_nothing_and_say_how_many_are_needed():
-    found = ab_decision.decide([0.7] * 10, 0.05, ab_decision.looks(1).tail)
+    found = ab_decision.decide([0.7] * 10, 0.05, ab_decision.schedule_looks(1).tail)
     assert (found.verdict, found.gain, found.smallest) == ("undecided", None, None)
     assert found.reason == "10 rounds of 11 that it needs"
 
@@ -42,8 +42,8 @@ def test_no_number_is_refused():
 
 def test_the_shares_of_all_looks_and_values_add_up_to_the_error():
     for values in (1, 7, 100):
-        found = ab_decision.looks(values)
-        assert 2 * found.tail * (len(found.rounds) + 1) * values == pytest.approx(ab_decision.ERROR)
+        found = ab_decision.schedule_looks(values)
+        assert 2 * found.tail * (len(found.rounds) + 1) * values == pytest.approx(ab_decision.MAX_ERROR_PROBABILITY)
         assert ab_decision._left_out(found.rounds[0], found.tail) == 1
         assert ab_decision._left_out(found.rounds[0] - 1, found.tail) == 0
         assert list(found.rounds) == sorted(set(found.rounds))
@@ -54,7 +54,7 @@ def test_the_shares_of_all_looks_and_values_add_up_to_the_error():
     ("factor", "verdict"), [(3.0, "faster"), (1.1, "faster"), (1.0, "same"), (1.04, "same"), (0.9, "slower"), (0.3, "slower")]
 )
 def test_rounds_that_agree_are_decided_at_the_first_look(factor, verdict):
-    plan = ab_decision.looks(1)
+    plan = ab_decision.schedule_looks(1)
     found = ab_decision.decide([math.log(factor)] * plan.rounds[0], 0.05, plan.tail)
     assert found.verdict == verdict
     assert found.smallest == pytest.approx(0.05)
@@ -62,14 +62,14 @@ def test_rounds_that_agree_are_decided_at_the_first_look(factor, verdict):
 
 def test_rounds_that_scatter_are_undecided_and_say_what_they_could_have_seen():
     rng = np.random.default_rng(1)
-    found = ab_decision.decide([float(x) for x in rng.normal(0, 0.1, 31)], 0.05, ab_decision.looks(1).tail)
+    found = ab_decision.decide([float(x) for x in rng.normal(0, 0.1, 31)], 0.05, ab_decision.schedule_looks(1).tail)
     assert found.verdict == "undecided"
     assert found.smallest is not None and 0.1 < found.smallest < 0.2
 
 
 def test_one_round_that_was_disturbed_does_not_hide_a_change():
     logs = [math.log(0.9) + 0.0005 * n for n in range(32)]
-    assert ab_decision.decide([*logs[:-1], 3.0], 0.05, ab_decision.looks(1).tail).verdict == "slower"
+    assert ab_decision.decide([*logs[:-1], 3.0], 0.05, ab_decision.schedule_looks(1).tail).verdict == "slower"
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -92,7 +92,7 @@ def test_a_tenth_is_found_on_a_quiet_host_and_on_most_noisy_ones():
 
 
 def test_the_slowdown_that_could_be_seen_is_found_about_as_often_as_said():
-    rng, plan = np.random.default_rng(3), ab_decision.looks(1)
+    rng, plan = np.random.default_rng(3), ab_decision.schedule_looks(1)
     noise = [[float(x) for x in rng.normal(0, 0.05, 32)] for _ in range(200)]
     could = [ab_decision.decide(logs, 0.05, plan.tail).smallest for logs in noise]
     planted = math.log1p(float(np.median([x for x in could if x is not None])))

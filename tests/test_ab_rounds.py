@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from clmembench.analysis import ab_outcome
-from clmembench.analysis.ab_case import WORK, Case, different_work
+from clmembench.analysis.ab_case import MAX_WORK_DIFFERENCE, Case, different_work
 from clmembench.benchmarks import discovered
 from clmembench.measure import ab_rounds
-from clmembench.measure.ab_rounds import Side, cases_of, concluded, measured
-from clmembench.measure.worker import Found
+from clmembench.measure.ab_rounds import Side, conclude, find_cases, run_rounds
+from clmembench.measure.worker import ProbeResult
 from clmembench.model import Record
 from clmembench.plan.budget import Deadline
 from clmembench.plan.selection import Selection
-from clmembench.runtimes.fake import INFO
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import header, record, run, series
 
-FOUND = Found(INFO.features, 1.0, "test", 1.0)
+FOUND = ProbeResult(FAKE_DEVICE_INFO.features, 1.0, "test", 1.0)
 STREAM = discovered()["stream"]
 AXES = {
     "op": ("triad", "copy"), "dtype": ("float",), "array_bytes": (1 << 20,), "order": ("item",), "nontemporal": (0,),
@@ -30,7 +30,7 @@ SELECTION = Selection(suite="all", globs=("stream",), axes=AXES)
 
 
 def sides(changes: Mapping[str, Any] | None = None) -> tuple[Side, Side]:
-    return Side("A", INFO, FOUND), Side("B", INFO, FOUND, changes=changes or {})
+    return Side("A", FAKE_DEVICE_INFO, FOUND), Side("B", FAKE_DEVICE_INFO, FOUND, changes=changes or {})
 
 
 class Script:
@@ -64,12 +64,12 @@ class Script:
 @pytest.fixture
 def script(monkeypatch) -> Iterator[Script]:
     made = Script()
-    monkeypatch.setattr(ab_rounds, "_Process", made)
+    monkeypatch.setattr(ab_rounds, "_SideProcess", made)
     yield made
 
 
 def cases(selection: Selection = SELECTION) -> list[Case]:
-    search = cases_of(STREAM, sides()[0], selection, "fake", Deadline(1e9, lambda: 0.0))
+    search = find_cases(STREAM, sides()[0], selection, "fake", Deadline(1e9, lambda: 0.0))
     while True:
         try:
             next(search)
@@ -78,8 +78,8 @@ def cases(selection: Selection = SELECTION) -> list[Case]:
 
 
 def rounds(script: Script, found: list[Case], until: float = 1e9, changes: Mapping[str, Any] | None = None) -> list[Record]:
-    made = list(measured(found, sides(changes), SELECTION, "fake", 0.05, Deadline(until, script.clock)))
-    concluded(found, 0.05)
+    made = list(run_rounds(found, sides(changes), SELECTION, "fake", 0.05, Deadline(until, script.clock)))
+    conclude(found, 0.05)
     return [r for _, r in made]
 
 
@@ -100,11 +100,11 @@ def test_a_shape_that_is_not_named_is_searched_on_a_alone_and_used_on_both(scrip
     axes = {name: values for name, values in AXES.items() if name != "work_group"} | {"op": ("copy",)}
     found = cases(replace(SELECTION, axes=axes))
     assert {who for _, who, _ in script.asked} == {"A"}
-    assert len(found) == 1 and found[0].params["work_group"] in STREAM.axes["work_group"].values(INFO)
+    assert len(found) == 1 and found[0].params["work_group"] in STREAM.axes["work_group"].values(FAKE_DEVICE_INFO)
 
 
 def test_an_axis_that_grows_is_no_point():
-    search = cases_of(discovered()["pchase"], sides()[0], Selection(suite="all", globs=("pchase",)), "fake", Deadline())
+    search = find_cases(discovered()["pchase"], sides()[0], Selection(suite="all", globs=("pchase",)), "fake", Deadline())
     with pytest.raises(ValueError, match="name its values, as in -a array_bytes"):
         next(search)
 
@@ -112,7 +112,7 @@ def test_an_axis_that_grows_is_no_point():
 def test_each_round_measures_both_sides_and_which_is_first_is_drawn_anew(script):
     found = cases()
     rounds(script, found)
-    number = ab_rounds.planned(found).rounds[0]
+    number = ab_rounds.plan_looks(found).rounds[0]
     assert {p for p, _, _ in script.asked} == set(range(number))
     first = []
     for process in range(number):
@@ -130,10 +130,10 @@ def test_what_is_decided_is_not_measured_again_and_the_rest_goes_on(script):
     script.b_ns = {"triad": 1500, "copy": (700, 760, 880, 1130, 1310, 1420, 1000)}
     found = cases()
     made = rounds(script, found)
-    first = ab_rounds.planned(found).rounds[0]
+    first = ab_rounds.plan_looks(found).rounds[0]
     assert verdicts(found) == {"triad": "slower", "copy": "undecided"}
     assert sum(r.params["op"] == "triad" for r in made) == 2 * first
-    assert sum(r.params["op"] == "copy" for r in made) == 2 * ab_rounds.planned(found).most
+    assert sum(r.params["op"] == "copy" for r in made) == 2 * ab_rounds.plan_looks(found).most
 
 
 def test_no_round_begins_that_would_end_after_the_budget(script):
@@ -161,7 +161,7 @@ def test_a_round_without_a_good_value_is_lost_and_one_of_a_disturbed_host_is_not
     found = cases()
     rounds(script, found)
     assert found[0].lost["bandwidth"] == ["suspect in B: stamps lie"]
-    assert len(found[0].pairs["bandwidth"]) == ab_rounds.planned(found).rounds[1] - 1  # at the first look it had one too few
+    assert len(found[0].pairs["bandwidth"]) == ab_rounds.plan_looks(found).rounds[1] - 1  # at the first look it had one too few
 
 
 def test_work_that_is_not_the_same_is_not_compared():
@@ -169,7 +169,7 @@ def test_work_that_is_not_the_same_is_not_compared():
     assert different_work(a, a, 0.0) == ""
     b = record("stream", {}, series([1] * 8, nbytes=995))
     assert "nbytes of a pass are 1000 in A and 995 in B" in different_work(a, b, 0.0)
-    assert different_work(a, b, WORK) == ""
+    assert different_work(a, b, MAX_WORK_DIFFERENCE) == ""
     # the ends of a slope are as long as they need be, but an operation of it is the same
     ends = [record("pchase", {}, series([1] * 8, ops=n), series([2] * 8, ops=3 * n)) for n in (100, 200)]
     assert different_work(ends[0], ends[1], 0.0) == ""
@@ -185,10 +185,10 @@ def test_another_version_of_a_benchmark_is_another_measurement(script):
 
 
 def outcome(script: Script, found: list[Case], **b_record: Any) -> Any:
-    made = list(measured(found, sides(), SELECTION, "fake", 0.05, Deadline(1e9, script.clock)))
-    concluded(found, 0.05)
-    cards = {"stream": ab_rounds.card(STREAM)}
-    runs = [run([r for w, r in made if w == which], header(INFO, cards)) for which in (0, 1)]
+    made = list(run_rounds(found, sides(), SELECTION, "fake", 0.05, Deadline(1e9, script.clock)))
+    conclude(found, 0.05)
+    cards = {"stream": ab_rounds.benchmark_card(STREAM)}
+    runs = [run([r for w, r in made if w == which], header(FAKE_DEVICE_INFO, cards)) for which in (0, 1)]
     runs[1] = replace(runs[1], records=tuple(replace(r, **b_record) for r in runs[1].records))
     return ab_outcome.outcomes(found, (runs[0], runs[1]), {}, overlaid=True)
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clmembench.model import Pattern, Probe
-from clmembench.model.address_patterns import footprint, offsets
+from clmembench.model.address_patterns import pattern_bytes, pattern_offsets
 
 
 @settings(deadline=None, max_examples=60)
@@ -21,36 +21,36 @@ def test_every_node_is_met_once_a_lap_and_lies_within_the_footprint(order, count
     pattern = Pattern(
         order, count, 8 * eights, block_bytes=8 * (eights // 2), visits=visits if order == "walk" else 1, seed=seed
     )
-    lap = offsets(pattern)
+    lap = pattern_offsets(pattern)
     assert np.unique(lap).size == lap.size == count * {"pairs": 2, "walk": visits}.get(order, 1)
-    assert lap.min() >= 0 and lap.max() + 8 <= footprint(pattern)
-    assert np.array_equal(lap, offsets(pattern))
+    assert lap.min() >= 0 and lap.max() + 8 <= pattern_bytes(pattern)
+    assert np.array_equal(lap, pattern_offsets(pattern))
 
 
 def test_a_walk_visits_each_place_equally_often_and_none_twice_in_a_row():
-    places = offsets(Pattern("walk", 10, 4096, visits=8, seed=1)) // 4096
+    places = pattern_offsets(Pattern("walk", 10, 4096, visits=8, seed=1)) // 4096
     assert np.array_equal(np.bincount(places), [8] * 10)
     assert not (places == np.roll(places, 1)).any()
 
 
 def test_pairs_are_a_distance_apart():
-    lap = offsets(Pattern("pairs", 50, 4096, shift_bytes=64, block_bytes=32)).reshape(-1, 2)
+    lap = pattern_offsets(Pattern("pairs", 50, 4096, shift_bytes=64, block_bytes=32)).reshape(-1, 2)
     assert (lap[:, 1] - lap[:, 0] == 32).all()
 
 
 def test_blocks_are_finished_before_the_next_begins():
-    blocks = offsets(Pattern("blocks", 256, 64, block_bytes=1024)) // 1024
+    blocks = pattern_offsets(Pattern("blocks", 256, 64, block_bytes=1024)) // 1024
     assert (np.diff(blocks) != 0).sum() == 256 // 16 - 1
     assert not np.array_equal(blocks, np.sort(blocks))
 
 
 def test_one_line_a_page_does_not_fall_into_one_set():
-    lap = offsets(Pattern("sequential", 200, 1 << 21, shift_bytes=64))
+    lap = pattern_offsets(Pattern("sequential", 200, 1 << 21, shift_bytes=64))
     assert np.unique(lap % 4096).size == 64 and np.array_equal(lap >> 21, np.arange(200))
 
 
 def test_segments_are_run_through_in_order_and_a_place_met_again_lies_8_bytes_further_on():
-    lap = offsets(Pattern("segments", segments="0:128:3:2;64:128:2:1;0:128:1:1"))
+    lap = pattern_offsets(Pattern("segments", segments="0:128:3:2;64:128:2:1;0:128:1:1"))
     assert lap.tolist() == [0, 128, 256, 8, 136, 264, 64, 192, 16]
 
 
@@ -69,7 +69,7 @@ def test_segments_are_run_through_in_order_and_a_place_met_again_lies_8_bytes_fu
 )
 def test_what_is_no_lap_is_refused(pattern, says):
     with pytest.raises(ValueError, match=says):
-        offsets(pattern)
+        pattern_offsets(pattern)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ LOADS = {"local": 23.0, "global": 41.0}
 def stored(tmp_path):
     """A run that holds one work-item's loads from two memories, and those of a sub-group."""
     path = tmp_path / "access.jsonl"
-    cards = {"subgroup": sweep.card(discovered()["subgroup"])}
+    cards = {"subgroup": sweep.benchmark_card(discovered()["subgroup"])}
     with jsonl.Writer(path, header(device(), cards)) as writer:
         for memory, cycles in {**LOADS, "register": 4.0}.items():
             for items, degree in ((1, 1), (32, 1), (32, 32)):
@@ -91,7 +91,7 @@ def test_what_it_measures_is_what_its_guidelines_are_of():
     names = advise.names(chosen)
     assert {"subgroup", "step_latency", "banks", "datatypes", "copy_grid", "private_array", "pchase", "atomic"} <= set(names)
     assert len(names) == len(set(names))
-    assert all(not discovered()[name].planned for name in names)
+    assert all(not discovered()[name].adaptive for name in names)
 
 
 def test_a_small_budget_leaves_the_rest_undetermined_and_keeps_the_file(tmp_path, capsys):

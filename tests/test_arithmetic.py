@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench.benchmarks import multiplied
-from clmembench.benchmarks.arithmetic import FACTOR, arithmetic
-from clmembench.measure.sampling import verify
+from clmembench.benchmarks import iterate_multiply_add
+from clmembench.benchmarks.arithmetic import FACTORS, arithmetic
+from clmembench.measure.sampling import check_outputs
 from clmembench.model import BuildError, Skip
-from clmembench.runtimes.fake import INFO, FakeDevice
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from clmembench.runtimes.opencl.device import RUNTIME
 
 
@@ -28,7 +28,7 @@ def device(request):
 def test_every_chain_ends_where_it_should(device, dtype, chains):
     prepared = arithmetic.prepare(device, dtype=dtype, width=4 if device.info.kind == "cpu" else 1, chains=chains)
     for rounds in (1, 7, 300):
-        assert verify(device, prepared.work(rounds)) == ""
+        assert check_outputs(device, prepared.work(rounds)) == ""
 
 
 @pytest.mark.parametrize("off", [-1, 1])
@@ -40,10 +40,10 @@ def test_a_step_too_few_or_too_many_is_seen(device, off):
 
 
 def test_flops_are_those_of_all_chains_vectors_and_work_items():
-    fake = FakeDevice(replace(INFO, compute_units=3))
+    fake = FakeDevice(replace(FAKE_DEVICE_INFO, compute_units=3))
     work = arithmetic.prepare(fake, dtype="float", width=1, chains=4).work(10)
     assert work.flops == 2 * 4 * 160 * 3 * 2048
-    ptx = FakeDevice(replace(INFO, compute_units=3, features=INFO.features | {"ptx", "fp64"}))
+    ptx = FakeDevice(replace(FAKE_DEVICE_INFO, compute_units=3, features=FAKE_DEVICE_INFO.features | {"ptx", "fp64"}))
     work = arithmetic.prepare(ptx, dtype="double_matrix", width=1, chains=4).work(10)
     assert work.flops == 4096 * 4 * 160 * 3 * 2048 // 32
 
@@ -54,12 +54,17 @@ def test_a_compiler_without_matrix_instructions_is_no_failure():
             raise BuildError("no mma here", "log")
 
     with pytest.raises(Skip, match="m16n8k16"):
-        arithmetic.prepare(Old(replace(INFO, features=INFO.features | {"ptx"})), dtype="double_matrix", width=1, chains=4)
+        arithmetic.prepare(
+            Old(replace(FAKE_DEVICE_INFO, features=FAKE_DEVICE_INFO.features | {"ptx"})),
+            dtype="double_matrix",
+            width=1,
+            chains=4,
+        )
 
 
 def test_steps_modulo_two_to_the_32_are_those_of_doing_them():
     start = np.arange(5, dtype=np.uint64)
     x = start.copy()
     for _ in range(37):
-        x = (x * FACTOR["int"] + 12345) % 2**32
-    assert np.array_equal(multiplied(start, FACTOR["int"], 12345, 37), x)
+        x = (x * FACTORS["int"] + 12345) % 2**32
+    assert np.array_equal(iterate_multiply_add(start, FACTORS["int"], 12345, 37), x)

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench.benchmarks.atomic import LINE_BYTES, TABLE, _contest, atomic
-from clmembench.measure.sampling import verify
+from clmembench.benchmarks.atomic import CELL_DISTANCE_BYTES, SPREAD_CELLS, _atomic_case, atomic
+from clmembench.measure.sampling import check_outputs
 from clmembench.model import Skip
-from clmembench.runtimes.fake import INFO, FakeDevice
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from clmembench.runtimes.opencl.device import RUNTIME
 
-CPU = replace(INFO, kind="cpu", compute_units=2)
+CPU = replace(FAKE_DEVICE_INFO, kind="cpu", compute_units=2)
 DEFAULT = {"op": "add", "dtype": "int", "memory": "global", "address": "same", "result": "used"}
 CHOICES = [
     DEFAULT | changes
@@ -50,7 +50,7 @@ def test_every_kind_is_right_on_pocl(device, params):
     items = device.info.compute_units if device.info.kind == "cpu" else 512
     prepared = atomic.prepare(device, **params, items=items)
     for rounds in (1, 7, 300):
-        assert verify(device, prepared.work(rounds)) == ""
+        assert check_outputs(device, prepared.work(rounds)) == ""
 
 
 def left_behind(contest, rounds):
@@ -58,7 +58,9 @@ def left_behind(contest, rounds):
     cells, held = np.zeros(contest.cells, contest.word), np.zeros(contest.items, contest.word)
     counts = np.zeros(contest.items, contest.word)
     for item in range(contest.items):
-        cell = {"same": 0, "group": item // contest.group, "line": item * LINE_BYTES // contest.word.itemsize}[contest.address]
+        cell = {"same": 0, "group": item // contest.group, "line": item * CELL_DISTANCE_BYTES // contest.word.itemsize}[
+            contest.address
+        ]
         held[item] = item + 1 if contest.op == "exchange" else 0
         for _ in range(rounds):
             if contest.op == "exchange":
@@ -77,7 +79,7 @@ def left_behind(contest, rounds):
 @pytest.mark.parametrize("address", ["same", "group", "line"])
 @pytest.mark.parametrize("op", ["add", "cas", "exchange"])
 def test_checks_accept_what_is_right_and_notice_one_wrong_word(op, address):
-    contest = _contest(INFO, op, "int", "global", address, "used", 512)
+    contest = _atomic_case(FAKE_DEVICE_INFO, op, "int", "global", address, "used", 512)
     cells, held, counts = left_behind(contest, 3)
     contest.verify(3, cells, held, counts)
     with pytest.raises(AssertionError):
@@ -91,14 +93,14 @@ def test_checks_accept_what_is_right_and_notice_one_wrong_word(op, address):
 
 
 def test_a_lost_update_is_noticed_in_spread_cells_and_in_floats():
-    contest = _contest(INFO, "add", "int", "global", "spread", "used", 512)
-    cells, words = np.zeros(TABLE, np.uint32), np.zeros(512, np.uint32)
+    contest = _atomic_case(FAKE_DEVICE_INFO, "add", "int", "global", "spread", "used", 512)
+    cells, words = np.zeros(SPREAD_CELLS, np.uint32), np.zeros(512, np.uint32)
     cells[7] = 512 * 3
     contest.verify(3, cells, words, words)
     cells[7] -= 1
     with pytest.raises(AssertionError, match="1536 additions left 1535"):
         contest.verify(3, cells, words, words)
-    contest = _contest(INFO, "add", "double", "global", "same", "used", 512)
+    contest = _atomic_case(FAKE_DEVICE_INFO, "add", "double", "global", "same", "used", 512)
     three = np.full(512, 3, np.uint64)
     contest.verify(3, np.array([1536.0]).view(np.uint64), three, three)
     with pytest.raises(AssertionError, match="the sum is 1535"):
@@ -107,7 +109,7 @@ def test_a_lost_update_is_noticed_in_spread_cells_and_in_floats():
 
 def test_compare_and_swaps_that_were_never_tried_are_noticed():
     # two work-items, three attempts each: at least three succeed
-    contest = _contest(CPU, "cas", "int", "global", "same", "used", 2)
+    contest = _atomic_case(CPU, "cas", "int", "global", "same", "used", 2)
     words = np.zeros(2, np.uint32)
     contest.verify(3, np.array([3], np.uint32), words, np.array([1, 2], np.uint32))
     with pytest.raises(AssertionError, match="a cell has 2 successes"):
@@ -115,7 +117,7 @@ def test_compare_and_swaps_that_were_never_tried_are_noticed():
 
 
 def test_counts_may_wrap():
-    contest = _contest(CPU, "add", "int", "global", "same", "unused", 2)
+    contest = _atomic_case(CPU, "add", "int", "global", "same", "unused", 2)
     words = np.zeros(2, np.uint32)
     contest.verify(1 << 31, np.zeros(1, np.uint32), words, words)  # 2 * 2^31 additions leave 0
     with pytest.raises(AssertionError, match="additions left 1"):
@@ -126,7 +128,7 @@ def test_what_cannot_compete_is_skipped():
     with pytest.raises(Skip, match="take turns"):
         atomic.prepare(FakeDevice(CPU), **DEFAULT, items=3)
     with pytest.raises(Skip, match="no whole number"):
-        atomic.prepare(FakeDevice(INFO), **DEFAULT, items=300)
+        atomic.prepare(FakeDevice(FAKE_DEVICE_INFO), **DEFAULT, items=300)
 
 
 def test_floats_are_counted_no_further_than_they_are_exact():

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.benchmarks.banks import SUB_GROUP
-from clmembench.infer.access.bank_mappings import Banks
-from clmembench.infer.access.banks import Access, study
-from clmembench.infer.access.conflict_fit import line
+from clmembench.benchmarks.banks import ASSUMED_SUB_GROUP_SIZE
+from clmembench.infer.access.bank_mappings import BankMapping
+from clmembench.infer.access.banks import BankAccess, study_banks
+from clmembench.infer.access.conflict_fit import fit_conflict_line
 from clmembench.model import Skip
-from clmembench.runtimes.fake import INFO, FakeDevice
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from tests import banked
 from tests.banked import FERMI, GTX560TI, GTX780, GTX980, HALVES, KEPLER_4, KEPLER_8, MAXWELL, TESLA, measured, straight, tabled
 
 
-def shape(banks: Banks) -> tuple[int, int, int]:
+def shape(banks: BankMapping) -> tuple[int, int, int]:
     return banks.count, banks.width_bytes, banks.interleave_bytes
 
 
@@ -58,7 +58,7 @@ def test_words_of_8_bytes_take_two_passes_on_banks_of_4_whole_or_in_halves_and_o
     ],
 )
 def test_the_papers_devices_are_told_from_what_they_would_read(banks, wide, latency, free, way, growth, noise):
-    found = study(measured(banks.passes, wide.passes, latency, noise, np.random.default_rng(5)), "cycles")
+    found = study_banks(measured(banks.passes, wide.passes, latency, noise, np.random.default_rng(5)), "cycles")
     assert found.banks is not None
     assert shape(found.banks) == shape(banks)
     values = {name: finding.value for name, finding in found.findings.items()}
@@ -79,7 +79,7 @@ def test_the_papers_devices_are_told_from_what_they_would_read(banks, wide, late
 @pytest.mark.parametrize("strides", [banked.STRIDES, (0, 1, 2, 3, 4, 8, 16, 31, 32, 33, 64)])
 def test_ordinary_memory_has_no_banks_at_all(strides):
     accesses = measured(lambda *_: 1.0, lambda *_: 1.0, straight(16, 1), 0.02, np.random.default_rng(3), strides)
-    found = study(accesses, "ns")
+    found = study_banks(accesses, "ns")
     assert (found.findings["memory"].value, found.banks) == ("ordinary", None)
     assert "no bank conflict was observed" in found.findings["memory"].reason
     assert "banks" not in found.findings
@@ -88,7 +88,7 @@ def test_ordinary_memory_has_no_banks_at_all(strides):
 @pytest.mark.parametrize("mapping", banked.UNKNOWN, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("noise", [0.001, 0.03])
 def test_a_mapping_that_nobody_knows_is_undetermined(mapping, noise):
-    found = study(measured(mapping, mapping, straight(28, 2), noise, np.random.default_rng(7)), "cycles")
+    found = study_banks(measured(mapping, mapping, straight(28, 2), noise, np.random.default_rng(7)), "cycles")
     assert found.findings["memory"].status == "undetermined"
     assert found.findings["memory"].reason
     assert found.banks is None
@@ -100,7 +100,7 @@ def test_one_point_that_does_not_fit_makes_it_undetermined_and_is_named():
     odd = next(i for i, a in enumerate(accesses) if (a.stride, a.word_bytes) == (24, 4))
     a = accesses[odd]
     accesses[odd] = replace(a, latency=a.latency + 8, low=a.low + 8, high=a.high + 8)
-    found = study(accesses, "cycles")
+    found = study_banks(accesses, "cycles")
     assert found.findings["memory"].status == "undetermined"
     assert "stride 24" in found.findings["memory"].reason
 
@@ -111,16 +111,16 @@ def test_strides_that_cannot_tell_widths_apart_name_what_they_leave():
     accesses = []
     for stride, items in points:
         true = straight(28, 2)(MAXWELL.passes(stride, 4, items))
-        accesses.append(Access(stride, 4, items, true, 0.999 * true, 1.001 * true))
-    found = study(accesses, "cycles")
+        accesses.append(BankAccess(stride, 4, items, true, 0.999 * true, 1.001 * true))
+    found = study_banks(accesses, "cycles")
     assert found.findings["memory"].status == "undetermined"
     assert "16 of 8 B" in found.findings["memory"].reason
     assert "32 of 4 B" in found.findings["memory"].reason
 
 
 def test_too_few_latencies_say_nothing():
-    assert study([], "ns").findings["memory"].status == "undetermined"
-    assert "too few" in study([Access(1, 4, 32, 1, 1, 1)] * 3, "ns").findings["memory"].reason
+    assert study_banks([], "ns").findings["memory"].status == "undetermined"
+    assert "too few" in study_banks([BankAccess(1, 4, 32, 1, 1, 1)] * 3, "ns").findings["memory"].reason
 
 
 @pytest.mark.slow
@@ -128,7 +128,7 @@ def test_the_cost_of_a_way_lies_in_its_interval_nineteen_times_of_twenty():
     inside = free = 0
     for seed in range(60):
         rng = np.random.default_rng(seed)
-        found = study(measured(MAXWELL.passes, HALVES.passes, straight(29, 2), 0.01, rng), "cycles")
+        found = study_banks(measured(MAXWELL.passes, HALVES.passes, straight(29, 2), 0.01, rng), "cycles")
         way = found.findings["way"]
         assert way.low is not None
         assert way.high is not None
@@ -156,12 +156,12 @@ def test_random_devices_are_told_or_undetermined_and_hardly_ever_wrong():
 
 def test_a_line_over_passes_says_what_each_costs():
     passes = np.array([1, 1, 2, 4, 8, 16, 32])
-    found = line(passes, 26.0 + 2.0 * passes, np.full(7, 0.01))
+    found = fit_conflict_line(passes, 26.0 + 2.0 * passes, np.full(7, 0.01))
     assert found.free == pytest.approx(28)
     assert found.way == pytest.approx(2)
     assert found.slowed[0] == pytest.approx(90 / 28)
     assert found.unexplained == ()
-    falling = line(passes, 90.0 - passes, np.full(7, 0.01))
+    falling = fit_conflict_line(passes, 90.0 - passes, np.full(7, 0.01))
     assert falling.way == 0  # a conflict makes nothing faster
 
 
@@ -171,18 +171,18 @@ def test_a_line_over_passes_says_what_each_costs():
 @pytest.mark.parametrize(("word_bytes", "met_each"), [(4, 0), (8, 1008)])
 def test_every_load_of_the_chain_is_seen_in_where_it_ends(word_bytes, met_each):
     device = FakeDevice()
-    prepared = discovered()["banks"].prepare(device, stride=3, word_bytes=word_bytes, items=SUB_GROUP)
+    prepared = discovered()["banks"].prepare(device, stride=3, word_bytes=word_bytes, items=ASSUMED_SUB_GROUP_SIZE)
     work = prepared.work(1000)
     assert work.ops == 1008  # whole blocks of 16
-    (buffer, _), items = work.outputs[0], np.arange(SUB_GROUP)
-    met = np.full(SUB_GROUP, met_each)
-    device.upload(buffer, np.concatenate([(items + 1008) % SUB_GROUP * 3, met]).astype(np.uint32))
+    (buffer, _), items = work.outputs[0], np.arange(ASSUMED_SUB_GROUP_SIZE)
+    met = np.full(ASSUMED_SUB_GROUP_SIZE, met_each)
+    device.upload(buffer, np.concatenate([(items + 1008) % ASSUMED_SUB_GROUP_SIZE * 3, met]).astype(np.uint32))
     assert work.check is not None
     work.check()
-    device.upload(buffer, np.concatenate([(items + 1007) % SUB_GROUP * 3, met]).astype(np.uint32))
+    device.upload(buffer, np.concatenate([(items + 1007) % ASSUMED_SUB_GROUP_SIZE * 3, met]).astype(np.uint32))
     with pytest.raises(AssertionError, match="not where so many loads lead"):
         work.check()
-    device.upload(buffer, np.concatenate([(items + 1008) % SUB_GROUP * 3, met - 1]).astype(np.uint32))
+    device.upload(buffer, np.concatenate([(items + 1008) % ASSUMED_SUB_GROUP_SIZE * 3, met - 1]).astype(np.uint32))
     with pytest.raises(AssertionError, match="halves of some words"):
         work.check()
 
@@ -190,7 +190,7 @@ def test_every_load_of_the_chain_is_seen_in_where_it_ends(word_bytes, met_each):
 def test_the_same_kernel_runs_at_every_stride():
     device, built = FakeDevice(), []
     for stride in (0, 1, 33, 64):
-        discovered()["banks"].prepare(device, stride=stride, word_bytes=4, items=SUB_GROUP)
+        discovered()["banks"].prepare(device, stride=stride, word_bytes=4, items=ASSUMED_SUB_GROUP_SIZE)
         built.append(dict(device.built[-1]))
     assert all(defines == built[0] for defines in built)
 
@@ -200,24 +200,27 @@ def test_the_same_kernel_runs_at_every_stride():
 )
 def test_shapes_that_no_device_has_are_skipped(shape, why):
     with pytest.raises(Skip, match=why):
-        discovered()["banks"].prepare(FakeDevice(INFO), **dict(zip(("stride", "word_bytes", "items"), shape, strict=True)))
+        discovered()["banks"].prepare(
+            FakeDevice(FAKE_DEVICE_INFO), **dict(zip(("stride", "word_bytes", "items"), shape, strict=True))
+        )
 
 
 def test_points_of_the_suite_are_few_and_tell_banks():
     bench, rng = discovered()["banks"], random.Random(1)
-    axes = {name: axis.values(INFO) for name, axis in bench.axes.items()}
+    axes = {name: axis.values(FAKE_DEVICE_INFO) for name, axis in bench.axes.items()}
     points = [
         {"stride": s, "word_bytes": w, "items": i}
         for s in axes["stride"] for w in axes["word_bytes"] for i in axes["items"]
-        if bench.where(INFO, stride=s, word_bytes=w, items=i) and bench.thin(INFO, stride=s, word_bytes=w, items=i)
+        if bench.where(FAKE_DEVICE_INFO, stride=s, word_bytes=w, items=i)
+        and bench.default_subset(FAKE_DEVICE_INFO, stride=s, word_bytes=w, items=i)
     ]  # fmt: skip
     assert len(points) <= 100
     accesses = []
     for p in points:
         banks = MAXWELL if p["word_bytes"] == 4 else HALVES
         true = tabled(GTX980)(banks.passes(**p)) * rng.uniform(0.999, 1.001)
-        accesses.append(Access(p["stride"], p["word_bytes"], p["items"], true, 0.999 * true, 1.001 * true, "banks:0:0"))
-    found = study(accesses, "cycles")
+        accesses.append(BankAccess(p["stride"], p["word_bytes"], p["items"], true, 0.999 * true, 1.001 * true, "banks:0:0"))
+    found = study_banks(accesses, "cycles")
     assert found.banks is not None
     assert shape(found.banks) == (32, 4, 4)
     assert found.served == {4: 32, 8: 16}

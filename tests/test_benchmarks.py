@@ -12,17 +12,19 @@ import pytest
 
 from clmembench.benchmarks import discovered, headline_bytes, line_bytes, named
 from clmembench.benchmarks.chase.pchase import random_cycle
-from clmembench.benchmarks.stream import value
+from clmembench.benchmarks.stream import input_value
 from clmembench.model import Axis, Benchmark, Launch, Local, Map, Metric, Overlap, Place, Skip, Slope, Work
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection, suites
-from clmembench.runtimes.fake import INFO, FakeDevice
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from tests.builders import walked
 
 MIB = 1 << 20
-CPU = replace(INFO, kind="cpu", compute_units=2, shares_host_memory=True, cache_bytes=32 * MIB, host_mem_bytes=24 << 30)
+CPU = replace(
+    FAKE_DEVICE_INFO, kind="cpu", compute_units=2, shares_host_memory=True, cache_bytes=32 * MIB, host_mem_bytes=24 << 30
+)
 # sizes that a test can afford; what the benchmarks make of large ones is arithmetic on these
-SMALL = {"gpu": replace(INFO, array_bytes=4 * MIB), "cpu": replace(CPU, array_bytes=4 * MIB)}
+SMALL = {"gpu": replace(FAKE_DEVICE_INFO, array_bytes=4 * MIB), "cpu": replace(CPU, array_bytes=4 * MIB)}
 
 
 def points(benchmark: Benchmark, info) -> list[dict[str, object]]:
@@ -37,7 +39,7 @@ def points(benchmark: Benchmark, info) -> list[dict[str, object]]:
     return [p for p in found if benchmark.where is None or benchmark.where(info, **p)]
 
 
-CASES = [(name, kind) for kind in SMALL for name, benchmark in discovered().items() if not benchmark.planned]
+CASES = [(name, kind) for kind in SMALL for name, benchmark in discovered().items() if not benchmark.adaptive]
 
 
 def metrics_of(benchmark: Benchmark, params) -> list[Metric]:
@@ -89,20 +91,20 @@ def speaks_of_its_metrics(benchmark: Benchmark, info, params) -> None:
             assert sum(a.nbytes for a in command.args if isinstance(a, Local)) <= device.info.local_mem_bytes
 
 
-@pytest.mark.parametrize("info", [INFO, CPU], ids=["gpu", "cpu"])
+@pytest.mark.parametrize("info", [FAKE_DEVICE_INFO, CPU], ids=["gpu", "cpu"])
 @pytest.mark.parametrize("name", discovered())
 def test_every_benchmark_has_points_a_summary_a_source_and_a_suite(name, info):
     benchmark = discovered()[name]
     assert benchmark.summary.endswith(".")
     assert benchmark.source
     assert benchmark.suite in suites()
-    assert benchmark.planned or next(sweep.explore(benchmark, info, Selection()))
-    assert sweep.outlook(benchmark, info, Selection(suite="quick"))
+    assert benchmark.adaptive or next(sweep.explore(benchmark, info, Selection()))
+    assert sweep.describe_plan(benchmark, info, Selection(suite="quick"))
 
 
 @pytest.mark.parametrize("suite", ["quick", "all"])
-@pytest.mark.parametrize("info", [INFO, CPU], ids=["gpu", "cpu"])
-@pytest.mark.parametrize("name", [name for name, benchmark in discovered().items() if not benchmark.planned])
+@pytest.mark.parametrize("info", [FAKE_DEVICE_INFO, CPU], ids=["gpu", "cpu"])
+@pytest.mark.parametrize("name", [name for name, benchmark in discovered().items() if not benchmark.adaptive])
 def test_every_value_of_an_axis_is_a_point_of_its_suite(name, info, suite):
     # tuning axes are searched and growing ones grow; a value of another that never comes up was lost in `where`
     benchmark = discovered()[name]
@@ -136,10 +138,10 @@ def test_random_cycle_is_the_seeds_and_not_in_order():
 
 def test_stream_values_stay_below_their_levels_and_depend_on_the_seed():
     index = np.arange(100_000)
-    values = value(index, 7, 16)
+    values = input_value(index, 7, 16)
     assert values.max() == 15
     assert values.min() == 0
-    assert (value(index, 8, 16) != values).mean() > 0.8
+    assert (input_value(index, 8, 16) != values).mean() > 0.8
 
 
 @pytest.mark.parametrize(("width", "work_group"), [(3, 64), (1, 2048)])
@@ -152,14 +154,14 @@ def test_stream_refuses_a_shape_that_would_not_be_what_it_says(width, work_group
 @pytest.mark.parametrize(
     ("info", "wanted"),
     [
-        (INFO, 2048 * MIB),  # a GPU with 16 GiB
-        (replace(INFO, global_mem_bytes=4 << 30), 512 * MIB),  # an eighth of its memory
-        (replace(INFO, max_alloc_bytes=300 * MIB), 256 * MIB),  # the largest power of two that fits
+        (FAKE_DEVICE_INFO, 2048 * MIB),  # a GPU with 16 GiB
+        (replace(FAKE_DEVICE_INFO, global_mem_bytes=4 << 30), 512 * MIB),  # an eighth of its memory
+        (replace(FAKE_DEVICE_INFO, max_alloc_bytes=300 * MIB), 256 * MIB),  # the largest power of two that fits
         (CPU, 256 * MIB),
         (replace(CPU, cache_bytes=300 * MIB, host_mem_bytes=128 << 30), 1280 * MIB),  # four times 300 MiB, rounded up
         (replace(CPU, cache_bytes=600 * MIB, host_mem_bytes=128 << 30), 2048 * MIB),
         (replace(CPU, cache_bytes=300 * MIB), 512 * MIB),  # a 32nd of 24 GiB
-        (replace(INFO, array_bytes=5000), 5000),  # the user's word
+        (replace(FAKE_DEVICE_INFO, array_bytes=5000), 5000),  # the user's word
     ],
 )
 def test_headline_size_follows_the_device(info, wanted):
@@ -167,7 +169,7 @@ def test_headline_size_follows_the_device(info, wanted):
 
 
 def test_unbelievable_line_claims_are_replaced():
-    assert [line_bytes(replace(INFO, line_bytes=n)) for n in (128, 0, 3, 1 << 20)] == [128, 64, 64, 64]
+    assert [line_bytes(replace(FAKE_DEVICE_INFO, line_bytes=n)) for n in (128, 0, 3, 1 << 20)] == [128, 64, 64, 64]
 
 
 def test_mapped_memory_of_a_shared_device_has_a_latency_and_no_bandwidth():

@@ -7,26 +7,26 @@ import numpy as np
 import pytest
 
 from clmembench.infer.replacement import policies
-from clmembench.infer.replacement.cache_set import DETERMINISTIC, hits
-from clmembench.infer.trace.geometry import Setting
-from clmembench.infer.trace.hypothesis import Hypothesis
-from clmembench.infer.trace.properties import cache
-from clmembench.infer.trace.set_mappings import Mapping, footprint
-from clmembench.infer.trace.streams import Stream
+from clmembench.infer.replacement.cache_set import DETERMINISTIC_POLICIES, hits_of_accesses
+from clmembench.infer.trace.geometry import TraceSelection
+from clmembench.infer.trace.hypothesis import CacheHypothesis
+from clmembench.infer.trace.properties import cache_findings
+from clmembench.infer.trace.set_mappings import SetMapping, footprint
+from clmembench.infer.trace.streams import AccessStream
 from clmembench.measure import runner
-from clmembench.measure.runner import DEATHS, drive
-from clmembench.measure.worker import Found
-from clmembench.measure.worker_process import Child, ChildError
+from clmembench.measure.runner import MAX_PROCESS_DEATHS, run_selection
+from clmembench.measure.worker import ProbeResult
+from clmembench.measure.worker_process import WorkerError, WorkerProcess
 from clmembench.model import Cause
 from clmembench.plan.selection import Selection
 from clmembench.results.jsonl import decode_record, encode, read
 from clmembench.results.old_records import with_cause
-from clmembench.runtimes.fake import INFO
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import record
 
 GOLDEN = Path(__file__).parent / "golden"
 BEFORE, NOW = GOLDEN / "schema1-before-cause.jsonl", GOLDEN / "schema1-cause.jsonl"
-FOUND = Found(INFO.features, 1.0, "test", 1.0)
+FOUND = ProbeResult(FAKE_DEVICE_INFO.features, 1.0, "test", 1.0)
 OLD_SPENT = ("the run's --budget was spent", "the time that --benchmark-timeout gives one benchmark was spent")
 OLD_DEADLY = ("its process ", "the device was lost", "no answer within")
 MEASURED = [n for n, r in enumerate(read(BEFORE).records) if r.benchmark == "launch" and r.role == "measure"]
@@ -42,9 +42,9 @@ def measured(monkeypatch):
         points.append(point)
         return record(point.benchmark, point.params, process=self.job.process, role=point.role)
 
-    monkeypatch.setattr(Child, "__init__", lambda self, job: setattr(self, "job", job))
-    monkeypatch.setattr(Child, "measure", measure)
-    monkeypatch.setattr(Child, "end", lambda self: None)
+    monkeypatch.setattr(WorkerProcess, "__init__", lambda self, job: setattr(self, "job", job))
+    monkeypatch.setattr(WorkerProcess, "measure", measure)
+    monkeypatch.setattr(WorkerProcess, "end", lambda self: None)
     return points
 
 
@@ -61,7 +61,9 @@ def records_of(path):
 def decided(known, benchmark, axes):
     """What a resumed run does: each point that is not answered by what is known, with its outcome."""
     selection = Selection(globs=(benchmark,), axes=axes, processes=1)
-    return [(dict(r.params), r.role, r.status, r.cause) for r in drive("fake", INFO, FOUND, selection, known)]
+    return [
+        (dict(r.params), r.role, r.status, r.cause) for r in run_selection("fake", FAKE_DEVICE_INFO, FOUND, selection, known)
+    ]
 
 
 def test_an_old_file_gets_the_causes_that_the_same_run_writes_today():
@@ -78,7 +80,7 @@ def test_a_resumed_run_decides_by_each_stored_record_as_it_did_by_its_words(meas
     """The words of the old file are the oracle: what versions without causes decided by them."""
     old, one = records_of(BEFORE)[number], records_of(path)[number]
     died = old.status in ("failed", "timeout") and old.reason.startswith(OLD_DEADLY)
-    known = [one, *(replace(one, params={"groups": 2000 + n}) for n in range(DEATHS - 1))]
+    known = [one, *(replace(one, params={"groups": 2000 + n}) for n in range(MAX_PROCESS_DEATHS - 1))]
     again = old.reason in OLD_SPENT
     expected = [OTHER] * (not died) + [dict(one.params)] * again
     for stored in (known, reworded(known)):
@@ -104,15 +106,15 @@ def test_a_resumed_search_leaves_out_what_has_ended_its_process(measured, path):
     assert decided(reworded(trials), "stream", axes) == outcomes
 
 
-@pytest.mark.parametrize("cause", sorted(runner.ENDED_PROCESS))
+@pytest.mark.parametrize("cause", sorted(runner.PROCESS_ENDING_CAUSES))
 def test_a_run_stops_trying_after_two_deaths_whatever_is_said_of_them(monkeypatch, measured, cause):
     def die(self, point, timeout_s):
-        raise ChildError("x", cause)
+        raise WorkerError("x", cause)
 
-    monkeypatch.setattr(Child, "measure", die)
+    monkeypatch.setattr(WorkerProcess, "measure", die)
     outcomes = decided([], "launch", {"groups": (1, 2, 4)})
     status = "timeout" if cause is Cause.TIMEOUT else "failed"
-    assert [(s, c) for _, _, s, c in outcomes] == [(status, cause)] * DEATHS + [("failed", Cause.QUARANTINE)]
+    assert [(s, c) for _, _, s, c in outcomes] == [(status, cause)] * MAX_PROCESS_DEATHS + [("failed", Cause.QUARANTINE)]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +161,7 @@ def random_flags():
 def lru_lap():
     """A lap over five lines of four ways, which LRU explains as well as FIFO."""
     lines = np.tile(np.arange(5), 60)
-    return lines, np.array([not hit for hit in hits(DETERMINISTIC["LRU"][0], 4, lines.tolist())])
+    return lines, np.array([not hit for hit in hits_of_accesses(DETERMINISTIC_POLICIES["LRU"][0], 4, lines.tolist())])
 
 
 @pytest.mark.parametrize("words", [None, "x", "no policy that is known"])
@@ -175,10 +177,10 @@ def test_the_inference_of_a_cache_does_not_read_what_is_said_of_its_policy(monke
         monkeypatch.setattr(
             policies, "policy_finding", lambda name, method, reason, evidence: reworded_finding(name, method, words, evidence)
         )
-    stream = Stream("t:1", 64, 64 * lines, missed.astype(np.int8), 0)
-    given = Setting(64, (stream,), (footprint(stream),))
-    near = [Hypothesis(64, Mapping(64, 64, 1), 4, "random", 0.0, True)]
-    found = cache(near, given, (64, 64))
+    stream = AccessStream("t:1", 64, 64 * lines, missed.astype(np.int8), 0)
+    given = TraceSelection(64, (stream,), (footprint(stream),))
+    near = [CacheHypothesis(64, SetMapping(64, 64, 1), 4, "random", 0.0, True)]
+    found = cache_findings(near, given, (64, 64))
     # a cache that is not explained has bounds alone
     assert (found["size_bytes"].status == "ok") == explained
     assert found["policy"].status == "undetermined"

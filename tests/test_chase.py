@@ -15,15 +15,15 @@ from clmembench.benchmarks.chase import spaces
 from clmembench.measure import probe, sampling
 from clmembench.measure.worker import Job, Session
 from clmembench.model import Launch, Local, Order, Pattern, Probe, Skip, Slope, Space
-from clmembench.model.address_patterns import offsets
+from clmembench.model.address_patterns import pattern_offsets
 from clmembench.plan.budget import Budget
-from clmembench.runtimes import runtime
-from clmembench.runtimes.fake import INFO, FakeDevice
+from clmembench.runtimes import load_runtime
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 
 KIB, MIB = 1 << 10, 1 << 20
 CHASE = import_module("clmembench.benchmarks.chase.chase")
 RANDOM = Pattern("random", 64, 64, seed=3)
-TINY = Budget(least_s=0.0, most_s=0.02, noise=1.0, slope_ns=1e4, patience=100)
+TINY = Budget(min_time_s=0.0, max_time_s=0.02, max_noise=1.0, slope_ns=1e4, patience=100)
 HERE = [space for space in get_args(Space) if space != "global_cg"]  # which PTX alone can say
 ORDERS = {
     "sequential": Pattern("sequential", 40, 128),
@@ -38,9 +38,9 @@ ORDERS = {
 @pytest.fixture(scope="module")
 def device():
     """With the features that it was seen to have, and a counter where a busy host let none be seen."""
-    found = next(d for d in runtime("opencl").devices() if d.kind == "cpu")
-    features = probe.probe(runtime("opencl").open(found)).features
-    return runtime("opencl").open(replace(found, features=features | {"tsc"}))
+    found = next(d for d in load_runtime("opencl").devices() if d.kind == "cpu")
+    features = probe.probe(load_runtime("opencl").open(found)).features
+    return load_runtime("opencl").open(replace(found, features=features | {"tsc"}))
 
 
 @pytest.fixture
@@ -60,8 +60,8 @@ def steps(device) -> tuple[int, int]:
 @pytest.mark.parametrize("pattern", ORDERS.values(), ids=ORDERS)
 def test_a_lap_of_every_order_is_followed_in_order(device, pattern):
     slope = prepared(device, Probe(pattern))
-    assert isinstance(slope, Slope) and sampling.verify(device, slope.work(slope.start)) == ""
-    lap = offsets(pattern)
+    assert isinstance(slope, Slope) and sampling.check_outputs(device, slope.work(slope.start)) == ""
+    lap = pattern_offsets(pattern)
     for _ in range(3):
         before, work = steps(device), slope.work(1)
         device.run(work.commands)
@@ -78,12 +78,12 @@ def test_every_order_is_among_these():
 def test_every_space_has_a_lap_and_a_trace_that_are_verified(device, space):
     slope = prepared(device, Probe(RANDOM, space))
     for work in (slope.work(slope.start), slope.work(3 * slope.start)):
-        assert sampling.verify(device, work) == ""
-        assert ("numbers" in " ".join(work.notes)) is (space in spaces.BY_NUMBER)
+        assert sampling.check_outputs(device, work) == ""
+        assert ("numbers" in " ".join(work.notes)) is (space in spaces.SPACES_OF_NUMBERS)
     work = prepared(device, Probe(RANDOM, space, "trace", skip=5, record=100))
-    assert sampling.verify(device, work) == ""
+    assert sampling.check_outputs(device, work) == ""
     visited = device.download(work.reads["visited"].buffer, np.uint32, 100)
-    assert np.array_equal(visited, np.resize(np.roll(offsets(RANDOM), -6), 100))
+    assert np.array_equal(visited, np.resize(np.roll(pattern_offsets(RANDOM), -6), 100))
 
 
 @pytest.mark.parametrize("space", HERE)
@@ -91,7 +91,7 @@ def test_a_chain_that_is_not_the_lap_is_noticed(device, space):
     """Each launch follows the lap as it was uploaded: one that holds a node twice is no chain of any space."""
     slope = prepared(device, Probe(RANDOM, space))
     work, words = slope.work(slope.start), device.kept("chase lap", 8)
-    assert sampling.verify(device, work) == ""
+    assert sampling.check_outputs(device, work) == ""
     lap = device.download(words, np.uint32, 64)
     lap[9] = lap[30]
     device.upload(words, lap)
@@ -103,12 +103,12 @@ def test_a_damaged_node_is_noticed_and_not_followed(device):
     pattern = Pattern("random", 5000, 64)
     slope = prepared(device, Probe(pattern))
     work, arena = slope.work(slope.start), device.kept("chase arena", 8)
-    assert sampling.verify(device, work) == ""
-    whole = device.download(arena, np.uint64, (5000 * 64 + spaces.ALIGNMENT) // 8)
-    words = (offsets(pattern) // 8).astype(np.uint64)
-    first = np.arange(spaces.ALIGNMENT // 8, dtype=np.uint64)  # where the base may be
+    assert sampling.check_outputs(device, work) == ""
+    whole = device.download(arena, np.uint64, (5000 * 64 + spaces.BASE_ALIGNMENT_BYTES) // 8)
+    words = (pattern_offsets(pattern) // 8).astype(np.uint64)
+    first = np.arange(spaces.BASE_ALIGNMENT_BYTES // 8, dtype=np.uint64)  # where the base may be
     bases = [whole[first + words[k]] - 8 * words[k + 1] for k in (0, 1)]
-    (at,) = np.flatnonzero((bases[0] == bases[1]) & (bases[0] % spaces.ALIGNMENT == 0) & (bases[0] > 0))
+    (at,) = np.flatnonzero((bases[0] == bases[1]) & (bases[0] % spaces.BASE_ALIGNMENT_BYTES == 0) & (bases[0] > 0))
     damaged = whole.copy()
     damaged[at + int(words[2000])] = 1  # no address of anything
     device.upload(arena, damaged)
@@ -121,18 +121,18 @@ def test_a_damaged_node_is_noticed_and_not_followed(device):
 def test_windows_read_what_one_launch_does(device, monkeypatch):
     asked = Probe(RANDOM, mode="trace", skip=10, record=200)
     whole = prepared(device, asked)
-    assert sampling.verify(device, whole) == "" and len(whole.commands) == 1
+    assert sampling.check_outputs(device, whole) == "" and len(whole.commands) == 1
     visited = device.download(whole.reads["visited"].buffer, np.uint32, 200)
     monkeypatch.setattr(CHASE, "WINDOW_BYTES", 8 * 48)
     parts = prepared(device, asked)
-    assert sampling.verify(device, parts) == "" and len(parts.commands) == 5
+    assert sampling.check_outputs(device, parts) == "" and len(parts.commands) == 5
     assert np.array_equal(device.download(parts.reads["visited"].buffer, np.uint32, 200), visited)
     assert parts.ops > whole.ops
 
 
 def test_a_trace_that_left_the_lap_is_noticed(device):
     work = prepared(device, Probe(RANDOM, mode="trace", record=50))
-    assert sampling.verify(device, work) == ""
+    assert sampling.check_outputs(device, work) == ""
     read = work.reads["visited"]
     visited = device.download(read.buffer, read.dtype, read.count)
     visited[20] += 64
@@ -145,7 +145,7 @@ def test_a_trace_that_left_the_lap_is_noticed(device):
 def test_a_cold_trace_empties_caches_before_every_launch(device, monkeypatch):
     monkeypatch.setattr(CHASE, "WINDOW_BYTES", 8 * 48)
     work = prepared(device, Probe(RANDOM, mode="trace", record=90, cold=True))
-    assert sampling.verify(device, work) == ""
+    assert sampling.check_outputs(device, work) == ""
     order = [c.kernel.name for c in (*work.before, *work.commands)]
     assert order == ["flush_write", "flush_read", "trace"] * 2
 
@@ -174,7 +174,7 @@ def test_what_the_device_has_not_or_does_not_fit_is_skipped_with_the_reason(devi
 
 
 def test_without_a_counter_or_images_there_is_no_trace_or_image():
-    bare = FakeDevice(replace(INFO, features=frozenset()))
+    bare = FakeDevice(replace(FAKE_DEVICE_INFO, features=frozenset()))
     with pytest.raises(Skip, match="no counter"):
         prepared(bare, Probe(RANDOM, mode="trace", record=4))
     with pytest.raises(Skip, match="no images"):
@@ -194,14 +194,16 @@ def test_probes_of_a_process_share_their_pages_until_one_needs_more(device):
 def test_a_trace_takes_no_more_local_memory_than_it_records(record):
     work = prepared(FakeDevice(), Probe(RANDOM, mode="trace", record=record))
     taken = sum(a.nbytes for a in work.commands[0].args if isinstance(a, Local))
-    assert taken == 8 * max(CHASE.COSTS, min(record, CHASE.WINDOW_BYTES // 8))
+    assert taken == 8 * max(CHASE.EMPTY_BRACKETS, min(record, CHASE.WINDOW_BYTES // 8))
 
 
 @pytest.mark.parametrize("space", ["global", "global_cg", "readonly"])
 def test_with_ptx_loads_name_their_cache_and_a_chain_of_addresses_is_built(space):
     gpu = FakeDevice()
     slope = prepared(gpu, Probe(RANDOM, space))
-    assert gpu.built[-1][f"SPACE_{space}"] == 1 and gpu.built[-1]["PTX"] and gpu.built[-1]["TICKS"] == CHASE.COUNTERS["ptx"]
+    assert (
+        gpu.built[-1][f"SPACE_{space}"] == 1 and gpu.built[-1]["PTX"] and gpu.built[-1]["TICKS"] == CHASE.COUNTER_CODES["ptx"]
+    )
     assert "build" in [c.kernel.name for c in gpu.log if isinstance(c, Launch)]
     assert not slope.work(slope.start).notes
 

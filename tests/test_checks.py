@@ -13,11 +13,11 @@ from clmembench.host import environment
 from clmembench.host.checks import complaints
 from clmembench.report.rows import rows
 from clmembench.report.run_warnings import warnings
-from clmembench.runtimes.fake import INFO
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import header, record, run, series
 
-CPU = replace(INFO, kind="cpu", vendor="Intel")
-GPU = replace(INFO, vendor="NVIDIA Corporation")
+CPU = replace(FAKE_DEVICE_INFO, kind="cpu", vendor="Intel")
+GPU = replace(FAKE_DEVICE_INFO, vendor="NVIDIA Corporation")
 HOST = {
     "load_1min": 0.3, "logical_cpus": 16, "usable_cpus": 16, "cores": 16, "steal": 0.0, "cpu_limit": None,
     "governor": "performance", "virtual": False,
@@ -65,7 +65,7 @@ def test_what_is_wrong_with_a_gpu_is_said(sensor, value, says):
 
 def test_an_nvidia_device_without_sensors_and_a_device_without_fp64_are_told():
     assert "clmembench[nvidia]" in complaints(GPU, HOST, {})[0].remedy
-    assert complaints(replace(INFO, vendor="nobody"), HOST, {}) == []
+    assert complaints(replace(FAKE_DEVICE_INFO, vendor="nobody"), HOST, {}) == []
     assert "no fp64" in complaints(replace(CPU, features=frozenset()), HOST, {})[0].what
 
 

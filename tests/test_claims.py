@@ -5,7 +5,7 @@ import pytest
 from clmembench.model import Finding
 from clmembench.resources import sheet_paths
 from clmembench.specs import sheets
-from clmembench.specs.claims import FIRST, LARGEST, Said, placed, said, verdict
+from clmembench.specs.claims import FIRST_CACHE, LARGEST_CACHE, Claim, claims_by_level, list_claims, verdict
 from tests import found_hierarchies as hierarchies
 from tests.builders import device
 from tests.found_hierarchies import KIB, MIB, known, level, unknown
@@ -43,15 +43,15 @@ def test_what_was_found_confirms_or_contradicts_a_claim(finding, claimed, says):
 
 def test_a_driver_says_what_it_does_not_leave_at_0():
     info = device(line_bytes=0, cache_bytes=32 * MIB, local_mem_bytes=48 * KIB)
-    assert {claim.level: claim.value for claim in said(info) if claim.name == "size_bytes"} == {
-        LARGEST: 32 * MIB, "local": 48 * KIB, "DRAM": info.global_mem_bytes,
+    assert {claim.level: claim.value for claim in list_claims(info) if claim.name == "size_bytes"} == {
+        LARGEST_CACHE: 32 * MIB, "local": 48 * KIB, "DRAM": info.global_mem_bytes,
     }  # fmt: skip
-    assert "line_bytes" not in {claim.name for claim in said(info)}
+    assert "line_bytes" not in {claim.name for claim in list_claims(info)}
 
 
 def test_a_sheet_says_the_sizes_it_prints():
-    sheet = sheets.find(hierarchies.gpu_device(), [sheets.load(path) for path in sheet_paths()])
-    printed = {c.level: c.value for c in said(hierarchies.gpu_device(), sheet) if c.source == "the sheet"}
+    sheet = sheets.match_sheet(hierarchies.gpu_device(), [sheets.load(path) for path in sheet_paths()])
+    printed = {c.level: c.value for c in list_claims(hierarchies.gpu_device(), sheet) if c.source == "the sheet"}
     assert printed == {"L1": 256 * KIB, "L2": 50 * MIB, "local": 227 * KIB}
 
 
@@ -59,19 +59,26 @@ def test_each_claim_is_about_one_level():
     size = known("size_bytes", MIB)
     levels = [level("local", "local"), level("L1", "global", size), level("L2 near", "global", size)]
     levels += [level("L2 far", "global", size), level("DRAM", "global")]
-    claims = [Said(name, "size_bytes", 1, "x") for name in ("local", FIRST, LARGEST, "L2", "L2 near", "DRAM", "L3")]
-    assert [[claim.level for claim in of] for of in placed(claims, levels)] == [
-        ["local"], [FIRST], ["L2 near"], [LARGEST, "L2"], ["DRAM"],
+    claims = [
+        Claim(name, "size_bytes", 1, "x") for name in ("local", FIRST_CACHE, LARGEST_CACHE, "L2", "L2 near", "DRAM", "L3")
+    ]
+    assert [[claim.level for claim in of] for of in claims_by_level(claims, levels)] == [
+        ["local"], [FIRST_CACHE], ["L2 near"], [LARGEST_CACHE, "L2"], ["DRAM"],
     ]  # fmt: skip
 
 
 def test_claims_need_no_cache_to_be_found():
-    assert placed([Said(LARGEST, "size_bytes", 1, "x"), Said(FIRST, "line_bytes", 1, "x")], []) == []
-    assert placed([Said(LARGEST, "size_bytes", 1, "x")], [level("DRAM", "global")]) == [[]]
+    assert claims_by_level([Claim(LARGEST_CACHE, "size_bytes", 1, "x"), Claim(FIRST_CACHE, "line_bytes", 1, "x")], []) == []
+    assert claims_by_level([Claim(LARGEST_CACHE, "size_bytes", 1, "x")], [level("DRAM", "global")]) == [[]]
 
 
 def test_claims_of_a_cache_stand_beside_global_memorys_path_and_not_beside_another_to_the_same():
     size = known("size_bytes", MIB)
     levels = [level(name, space, size) for space in ("global", "readonly") for name in ("L1", "L2")]
-    claims = [Said(name, "size_bytes", 1, "x") for name in (FIRST, LARGEST, "L1", "L2")]
-    assert [[c.level for c in of] for of in placed(claims, levels)] == [[FIRST, "L1"], [LARGEST, "L2"], [], []]
+    claims = [Claim(name, "size_bytes", 1, "x") for name in (FIRST_CACHE, LARGEST_CACHE, "L1", "L2")]
+    assert [[c.level for c in of] for of in claims_by_level(claims, levels)] == [
+        [FIRST_CACHE, "L1"],
+        [LARGEST_CACHE, "L2"],
+        [],
+        [],
+    ]

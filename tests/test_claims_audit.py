@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clmembench.gates.claims_audit import audit
+from clmembench.gates.claims_audit import check_claims
 from clmembench.specs.sheets import Figure, Match, SpecSheet
 from tests.builders import CHASE, clock, device, header, run, slope
 
@@ -31,7 +31,7 @@ def verdicts(claims, what):
 def test_claims_that_measurement_and_sheet_contradict():
     # as an H100's driver has it
     info = device(cache_bytes=4 * MIB, local_mem_bytes=48 << 10, timer_resolution_ns=1000, max_clock_mhz=900)
-    found = audit(chase(info, features=("fp64",), claimed=("fp64", "images")), SHEET)
+    found = check_claims(chase(info, features=("fp64",), claimed=("fp64", "images")), SHEET)
     assert verdicts(found, "largest cache") == ["contradicted", "contradicted"]
     assert any("32 MiB" in c.found for c in found if c.what == "largest cache")
     for what in ("local memory", "core clock", "step of the event clock", "images"):
@@ -41,21 +41,21 @@ def test_claims_that_measurement_and_sheet_contradict():
 
 def test_claims_that_hold():
     info = device(cache_bytes=48 * MIB, local_mem_bytes=227 << 10, timer_resolution_ns=32, max_clock_mhz=2000)
-    found = audit(chase(info), SHEET)
+    found = check_claims(chase(info), SHEET)
     assert {c.verdict for c in found} == {"agrees"} and len(found) == 5
 
 
 def test_a_plateau_that_ends_before_the_claimed_cache_is_no_contradiction():
-    assert verdicts(audit(chase(device(cache_bytes=256 * MIB)), None), "largest cache") == ["not confirmed"]
+    assert verdicts(check_claims(chase(device(cache_bytes=256 * MIB)), None), "largest cache") == ["not confirmed"]
 
 
 def test_a_clock_that_boosts_or_rests_is_not_confirmed():
     for claimed in (1400, 5000):
-        found = audit(chase(device(max_clock_mhz=claimed)), None)
+        found = check_claims(chase(device(max_clock_mhz=claimed)), None)
         assert verdicts(found, "core clock") == ["not confirmed"]
 
 
 def test_a_run_without_the_evidence_says_nothing():
     bare = replace(chase(device()), records=())
     bare = replace(bare, header=replace(bare.header, clock_step_ns=None))
-    assert audit(bare, None) == []
+    assert check_claims(bare, None) == []

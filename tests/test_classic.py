@@ -7,10 +7,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from clmembench.infer.classic.saavedra import read_saavedra, saavedra
-from clmembench.infer.classic.wong import read_wong, wong
+from clmembench.infer.classic.saavedra import read_saavedra, saavedra_chases
+from clmembench.infer.classic.wong import read_wong, wong_chases
 from clmembench.model import Answer, Probe
-from clmembench.model.address_patterns import offsets
+from clmembench.model.address_patterns import pattern_offsets
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Tiny:
 
     @cache  # noqa: B019 - a few of them, each asked the same of several times
     def answer(self, probe: Probe) -> Answer:
-        lap = offsets(probe.pattern)
+        lap = pattern_offsets(probe.pattern)
         low = self.low or self.line.bit_length() - 1
         state = [OrderedDict() for _ in range(self.sets)]
         missed = []
@@ -67,19 +67,19 @@ def test_both_are_right_on_a_plain_cache(cache):
     truth = {
         "size_bytes": cache.sets * cache.ways * cache.line, "line_bytes": cache.line, "sets": cache.sets, "ways": cache.ways
     }  # fmt: skip
-    assert values(read_saavedra(asked(saavedra(), cache.answer))) == truth
-    assert values(read_wong(asked(wong(16), cache.answer))) == truth
+    assert values(read_saavedra(asked(saavedra_chases(), cache.answer))) == truth
+    assert values(read_wong(asked(wong_chases(16), cache.answer))) == truth
 
 
 def test_on_the_texture_cache_they_contradict_each_other_as_in_the_papers():
-    by_stride, by_size = asked(saavedra(), TEXTURE.answer), asked(wong(32), TEXTURE.answer)
+    by_stride, by_size = asked(saavedra_chases(), TEXTURE.answer), asked(wong_chases(32), TEXTURE.answer)
     figure_4 = read_saavedra(by_stride, at_bytes=48 << 10)
     assert values(figure_4) == {"size_bytes": 12 << 10, "line_bytes": 32, "sets": 1, "ways": 384}
     assert values(read_wong(by_size)) == {"size_bytes": 12 << 10, "line_bytes": 128, "sets": 4, "ways": 24}
 
 
 def test_saavedra_contradicts_itself_there_where_a_second_line_of_its_figure_is_read():
-    found = read_saavedra(asked(saavedra(), TEXTURE.answer))
+    found = read_saavedra(asked(saavedra_chases(), TEXTURE.answer))
     assert found["line_bytes"].value == 32
     assert found["ways"].status == found["sets"].status == "inconsistent"
     assert "384 at 49152 B but 96 at 98304 B" in found["ways"].reason
@@ -87,18 +87,18 @@ def test_saavedra_contradicts_itself_there_where_a_second_line_of_its_figure_is_
 
 def test_wong_tells_all_where_a_line_is_as_wide_as_its_stride():
     truth = {"size_bytes": 1024, "line_bytes": 16, "sets": 16, "ways": 4}
-    assert values(read_wong(asked(wong(16), Tiny(16, 4, 16).answer))) == truth
+    assert values(read_wong(asked(wong_chases(16), Tiny(16, 4, 16).answer))) == truth
 
 
 def test_a_capacity_between_the_sizes_tried_is_within_saavedras_interval():
     cache = Tiny(16, 5, 64)
-    found = read_saavedra(asked(saavedra(), cache.answer))
+    found = read_saavedra(asked(saavedra_chases(), cache.answer))
     for name, truth in {"size_bytes": 5120, "ways": 5, "sets": 16}.items():
         assert found[name].low <= truth <= found[name].high
-    assert read_wong(asked(wong(16), cache.answer))["ways"].value == 5
+    assert read_wong(asked(wong_chases(16), cache.answer))["ways"].value == 5
 
 
-@pytest.mark.parametrize(("inquiry", "read"), [(saavedra, read_saavedra), (wong, read_wong)])
+@pytest.mark.parametrize(("inquiry", "read"), [(saavedra_chases, read_saavedra), (wong_chases, read_wong)])
 def test_without_a_cache_there_is_no_conclusion(inquiry, read):
     flat = replace(PLAIN[0], miss=30.0)
     found = read(asked(inquiry(most_bytes=1 << 15), flat.answer))
@@ -106,7 +106,7 @@ def test_without_a_cache_there_is_no_conclusion(inquiry, read):
     assert all(f.reason and f.value is None for f in found.values())
 
 
-@pytest.mark.parametrize(("inquiry", "read"), [(saavedra, read_saavedra), (wong, read_wong)])
+@pytest.mark.parametrize(("inquiry", "read"), [(saavedra_chases, read_saavedra), (wong_chases, read_wong)])
 def test_a_device_that_does_not_answer_is_no_evidence(inquiry, read):
     found = read(asked(inquiry(most_bytes=1 << 13), lambda probe: Answer(probe, reason="no such memory space")))
     assert {f.status for f in found.values()} == {"undetermined"}
@@ -128,7 +128,7 @@ def test_points_that_were_disturbed_make_no_wrong_number(cache):
 
     told = 0
     for _ in range(4):
-        for found in (read_saavedra(asked(saavedra(), disturbed)), read_wong(asked(wong(16), disturbed))):
+        for found in (read_saavedra(asked(saavedra_chases(), disturbed)), read_wong(asked(wong_chases(16), disturbed))):
             for name, finding in found.items():
                 assert finding.status != "ok" or finding.low <= truth[name] <= finding.high
                 told += finding.status == "ok"
@@ -143,10 +143,10 @@ def test_latencies_that_equation_1_does_not_have_are_no_ways():
         odd = probe.pattern.stride_bytes == 2048
         return replace(found, value=140.0) if odd else found
 
-    found = read_saavedra(asked(saavedra(), partly))
+    found = read_saavedra(asked(saavedra_chases(), partly))
     assert found["ways"].status == "undetermined" and "equation (1)" in found["ways"].reason
 
 
 def test_findings_name_the_method_its_evidence_and_what_it_takes_for_granted():
-    found = read_saavedra(asked(saavedra(), PLAIN[0].answer))["ways"]
+    found = read_saavedra(asked(saavedra_chases(), PLAIN[0].answer))["ways"]
     assert found.method == "Saavedra 1992" and found.evidence and "LRU" in found.reason

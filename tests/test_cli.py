@@ -296,7 +296,7 @@ def test_a_run_does_not_go_on_with_another_matrix_of_the_same_name(tmp_path):
     assert path.read_bytes() == whole
     matrix_file(matrix, "1.5")
     assert cli("run", "--resume", str(path)).returncode == 0
-    assert jsonl.read(path).header.inputs == {str(matrix): content_hash.of_file(matrix)}
+    assert jsonl.read(path).header.inputs == {str(matrix): content_hash.hash_file(matrix)}
 
 
 @pytest.mark.parametrize(

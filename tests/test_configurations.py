@@ -8,11 +8,11 @@ import pytest
 
 from clmembench.benchmarks import BANDWIDTH, axis, axis_of, benchmark
 from clmembench.measure import runner
-from clmembench.measure.worker import Found
+from clmembench.measure.worker import ProbeResult
 from clmembench.model import Place, Point, Record, Tuned, Work
 from clmembench.plan import configurations, sweep
 from clmembench.plan.selection import Selection
-from clmembench.runtimes.fake import INFO
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import walked
 
 
@@ -21,7 +21,7 @@ from tests.builders import walked
     suite="test",
     source="none",
     where=lambda info, op, n, width, order: not (op == "sum" and order == "item"),
-    thin=lambda info, op, n, width, order: n < 1000 or width == 1,
+    default_subset=lambda info, op, n, width, order: n < 1000 or width == 1,
     quick={"n": axis(64), "width": axis(1, tuning=True), "order": axis("item", "block", tuning=True)},
     scaling=lambda info: {"op": "copy", "n": 64},
     op=axis("copy", "sum", needs={"sum": ["sums"]}),
@@ -34,7 +34,7 @@ def shaped(device, op, n, width, order):
     return Work(())
 
 
-ABLE = replace(INFO, features=INFO.features | {"wide", "sums"})
+ABLE = replace(FAKE_DEVICE_INFO, features=FAKE_DEVICE_INFO.features | {"wide", "sums"})
 SMALL = Tuned(
     device="Fake device", platform="Fake", compute_units=8, benchmark="shaped", version=1, params={"op": "copy", "n": 64},
     tuning={"width": 4, "order": "block"}, date="2026-11-22", tool_version="0", driver="1.0", origin="shipped",
@@ -115,13 +115,17 @@ def test_a_shape_that_is_no_point_or_that_the_device_cannot_do_is_as_none():
     points = asked(everywhere)
     assert of(points, "copy", 64) == [("measure", 4, "item")]
     assert of(points, "sum", 64) == of(asked(), "sum", 64)  # where it is not allowed
-    narrow = replace(ABLE, features=INFO.features | {"sums"})
+    narrow = replace(ABLE, features=FAKE_DEVICE_INFO.features | {"sums"})
     assert of(asked(everywhere, info=narrow), "copy", 64) == of(asked(info=narrow), "copy", 64)
     # a point that lacks a feature is asked once, to be skipped with its reason
     lacking = [
-        p for p in asked(replace(everywhere, tuning={"width": 2, "order": "block"}), info=INFO) if p.params["op"] == "sum"
+        p
+        for p in asked(replace(everywhere, tuning={"width": 2, "order": "block"}), info=FAKE_DEVICE_INFO)
+        if p.params["op"] == "sum"
     ]
-    assert len(lacking) == 2 and all(configurations.missing(shaped, p.params, INFO.features) == ["sums"] for p in lacking)
+    assert len(lacking) == 2 and all(
+        configurations.missing_features(shaped, p.params, FAKE_DEVICE_INFO.features) == ["sums"] for p in lacking
+    )
 
 
 def test_values_that_a_user_names_on_a_tuning_axis_overrule_what_is_stored():
@@ -145,11 +149,11 @@ def test_on_fewer_compute_units_a_stored_shape_begins_the_search_and_the_study_i
 
 def test_the_outlook_says_how_many_points_are_in_a_stored_shape():
     selection = Selection(tuning=(SMALL, replace(SMALL, params={"op": "sum"}, origin="own", driver="0.9")))
-    assert sweep.outlook(shaped, ABLE, selection).endswith(
+    assert sweep.describe_plan(shaped, ABLE, selection).endswith(
         "3 of 4 points in a stored shape (shipped 2026-11-22, own 2026-11-22, with driver 0.9)"
     )
-    assert "stored" not in sweep.outlook(shaped, ABLE, Selection())
-    assert "stored" not in sweep.outlook(shaped, replace(ABLE, compute_units=4), selection)
+    assert "stored" not in sweep.describe_plan(shaped, ABLE, Selection())
+    assert "stored" not in sweep.describe_plan(shaped, replace(ABLE, compute_units=4), selection)
 
 
 def test_a_points_note_is_kept_with_its_record_behind_those_of_the_measurement(monkeypatch):
@@ -157,9 +161,9 @@ def test_a_points_note_is_kept_with_its_record_behind_those_of_the_measurement(m
         return Record(point.benchmark, 1, point.params, point.place, process, "ok", notes=("its own",))
 
     monkeypatch.setattr(runner._Attempts, "record", record)
-    found = list(runner.follow(
+    found = list(runner.run_plan(
         sweep.explore(shaped, ABLE, Selection(tuning=(SMALL,), isolated=False)), shaped, "fake", ABLE,
-        Found(ABLE.features, None, "", 1.0), Selection(),
+        ProbeResult(ABLE.features, None, "", 1.0), Selection(),
     ))  # fmt: skip
     notes = {r.notes for r in found if (r.params["op"], r.params["n"], r.params["width"]) == ("copy", 64, 4)}
     assert notes == {("its own", "tuned: shipped 2026-11-22")}

@@ -9,15 +9,15 @@ from clmembench.cli import app
 from clmembench.gates.consistency import across, conflicts, same_device
 from clmembench.gates.whole import judged_run
 from clmembench.infer import plateaus
-from clmembench.infer.findings import measured
+from clmembench.infer.findings import measured_finding
 from clmembench.infer.hierarchy.curve_findings import memory_level
-from clmembench.infer.hierarchy.curve_steps import Step
-from clmembench.infer.hierarchy.dissect import Limits, dissect
-from clmembench.infer.hierarchy.latency_curve import Curve
+from clmembench.infer.hierarchy.curve_steps import CurveStep
+from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
+from clmembench.infer.hierarchy.latency_curve import LatencyCurve
 from clmembench.model import CacheLevel, Card, Hierarchy, Metric, TlbLevel
-from clmembench.plan.hierarchy import limits, replayed
+from clmembench.plan.hierarchy import probe_limits, replay
 from clmembench.report.hierarchy import from_runs
-from clmembench.report.hierarchy.section import Dissected
+from clmembench.report.hierarchy.section import HierarchyFindings
 from clmembench.results import jsonl
 from tests.builders import CHASE, clock, device, header, record, run, series, slope
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, plain
@@ -36,18 +36,24 @@ READ = Card(
 
 def latency(ns, spread=0.03):
     ends = ns * (1 - spread), ns * (1 + spread)
-    return {"latency_ns": measured("latency_ns", ns, "whole laps", IDS, *ends),
-            "latency_cycles": measured("latency_cycles", 2 * ns, "whole laps", IDS, 2 * ends[0], 2 * ends[1])}  # fmt: skip
+    return {"latency_ns": measured_finding("latency_ns", ns, "whole laps", IDS, *ends),
+            "latency_cycles": measured_finding("latency_cycles", 2 * ns, "whole laps", IDS,
+                2 * ends[0], 2 * ends[1])}  # fmt: skip
 
 
 def level(name, ns, size=None):
-    found = {} if size is None else {"size_bytes": measured("size_bytes", size, "largest working set", IDS, 0.97 * size, size)}
+    found = (
+        {}
+        if size is None
+        else {"size_bytes": measured_finding("size_bytes", size, "largest working set", IDS, 0.97 * size, size)}
+    )
     return CacheLevel(name, "global", {**found, **latency(ns)})
 
 
 def hierarchy(memory_ns, *penalties, sizes=(32 * KIB, MIB), ns=(2.0, 8.0)):
     tlbs = [
-        TlbLevel(f"L{n + 1} TLB", {"penalty_ns": measured("penalty_ns", p, "", IDS, p, p)}) for n, p in enumerate(penalties)
+        TlbLevel(f"L{n + 1} TLB", {"penalty_ns": measured_finding("penalty_ns", p, "", IDS, p, p)})
+        for n, p in enumerate(penalties)
     ]
     caches = [level(f"L{n + 1}", t, s) for n, (s, t) in enumerate(zip(sizes, ns, strict=True))]
     return Hierarchy((*caches, level("DRAM", memory_ns)), tuple(tlbs))
@@ -100,8 +106,8 @@ def test_memory_of_62_ns_and_chases_of_210_contradict_each_other():
 
 
 def test_a_walk_that_was_measured_explains_a_slow_chase():
-    seen = replace(hierarchy(62.0), patterns={"P5_ns": measured("latency_P5_ns", 200.0, "", IDS, 190.0, 212.0, "ns")})
-    assert not conflicts(seen, plateaus.curve(chased(stepped(230.0)).records, CHASE.metrics[0], "array_bytes"))
+    seen = replace(hierarchy(62.0), patterns={"P5_ns": measured_finding("latency_P5_ns", 200.0, "", IDS, 190.0, 212.0, "ns")})
+    assert not conflicts(seen, plateaus.curve_points(chased(stepped(230.0)).records, CHASE.metrics[0], "array_bytes"))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +125,7 @@ def test_sizes_and_latencies_that_a_chase_excludes_are_inconsistent(ns_of, wrong
 
 def test_a_set_of_unknown_translation_is_not_held_against_a_cache():
     slow = chased(lambda size: stepped(100.0)(size) + (9.0 if size > 128 * KIB else 0.0))
-    assert not conflicts(hierarchy(100.0), plateaus.curve(slow.records, CHASE.metrics[0], "array_bytes"))
+    assert not conflicts(hierarchy(100.0), plateaus.curve_points(slow.records, CHASE.metrics[0], "array_bytes"))
 
 
 def test_bandwidth_that_falls_within_a_level_excludes_its_size():
@@ -167,7 +173,7 @@ def test_a_report_holds_its_runs_against_each_other(tmp_path, capsys, monkeypatc
     with jsonl.Writer(second, points.header) as writer:
         for one in points.records:
             writer.write(one)
-    seen = Dissected(hierarchy(62.0, 3.0))
+    seen = HierarchyFindings(hierarchy(62.0, 3.0))
     monkeypatch.setattr(from_runs, "hierarchy_of", lambda found: seen if from_runs.has_chases(found) else None)
     assert not app(["report", str(first), str(second), "-f", "md"], standalone_mode=False)
     page = capsys.readouterr().out
@@ -181,12 +187,12 @@ def test_both_commands_ask_for_the_same_sets_before_they_speak_of_memory():
     for claimed in (0, 32 * MIB, 300 * MIB, 480 * MIB):
         for kind in ("cpu", "gpu"):
             info = replace(CPU, kind=kind, cache_bytes=claimed)
-            assert limits(info).floor_bytes == plateaus.floor_bytes(info)
+            assert probe_limits(info).floor_bytes == plateaus.memory_floor_bytes(info)
 
 
 def dissected(device, most_bytes, floor_bytes):
-    whole = dissect(Limits(most_bytes, floor_bytes, frozenset({"global"}), 64))
-    return replayed(whole, lambda probes: [device.answer(probe) for probe in probes])
+    whole = infer_hierarchy(ProbeLimits(most_bytes, floor_bytes, frozenset({"global"}), 64))
+    return replay(whole, lambda probes: [device.answer(probe) for probe in probes])
 
 
 def test_a_flat_end_that_a_claimed_cache_could_hold_is_not_called_memory():
@@ -205,10 +211,10 @@ def two_levels(last, knee, unit="cycles"):
     sizes = [int(4096 * 2 ** (n / 4)) for n in range(100) if 4096 * 2 ** (n / 4) <= last]
     ns = [5.0 if size <= knee else 90.0 for size in sizes]
     held = max(n for n, size in enumerate(sizes) if size <= knee)
-    step = Step(10.0, 5.0, 180.0, sizes[held], sizes[held + 1], sizes[held + 1])
+    step = CurveStep(10.0, 5.0, 180.0, sizes[held], sizes[held + 1], sizes[held + 1])
     ids = tuple((f"chase:{n}",) for n in range(len(sizes)))
     values = tuple(2 * v for v in ns) if unit == "cycles" else tuple(ns)
-    return Curve(tuple(sizes), values, tuple(ns), (step,), values[-1], ns[-1], 0.001, unit, 0.001, ids)
+    return LatencyCurve(tuple(sizes), values, tuple(ns), (step,), values[-1], ns[-1], 0.001, unit, 0.001, ids)
 
 
 @pytest.mark.parametrize("knee", [32 * KIB, 700 * KIB, 12 * MIB])
@@ -216,9 +222,9 @@ def two_levels(last, knee, unit="cycles"):
 @pytest.mark.parametrize("floor", [0, 4 * MIB, 128 * MIB])
 def test_topology_calls_memory_what_pchase_does(knee, octaves, floor):
     curve = two_levels(knee << octaves, knee)
-    same = [plateaus.Sample(s, v, 0.99 * v, 1.01 * v) for s, v in zip(curve.sizes, curve.ns, strict=True)]
+    same = [plateaus.CurvePoint(s, v, 0.99 * v, 1.01 * v) for s, v in zip(curve.sizes, curve.ns, strict=True)]
     (memory,) = memory_level(curve, True, floor)
-    assert (memory.findings["latency_ns"].status == "ok") == plateaus.settled(same, floor)
+    assert (memory.findings["latency_ns"].status == "ok") == plateaus.has_settled(same, floor)
 
 
 def test_what_is_not_surely_memory_has_a_least_latency_in_the_unit_that_is_known():

@@ -6,9 +6,15 @@ from functools import cache
 import numpy as np
 import pytest
 
-from clmembench.infer.classic.contradiction import is_miss, overflow, read_overflow, resolve, side_by_side
-from clmembench.infer.classic.saavedra import read_saavedra, saavedra
-from clmembench.infer.classic.wong import read_wong, wong
+from clmembench.infer.classic.contradiction import (
+    comparison_table,
+    is_miss,
+    overflow_traces,
+    read_overflow_traces,
+    resolve_contradictions,
+)
+from clmembench.infer.classic.saavedra import read_saavedra, saavedra_chases
+from clmembench.infer.classic.wong import read_wong, wong_chases
 from clmembench.model import Answer, Probe
 from tests.simulated import Cache, Machine, Noise, Path, Sets, plain
 from tests.test_classic import asked, values
@@ -29,9 +35,9 @@ def device(first, noise=NOISE, seed=1):
 def said(first, stride=32, noise=NOISE):
     """What each method finds of a simulated cache."""
     machine = device(first, noise)
-    by_stride = read_saavedra(asked(saavedra(), machine.answer), at_bytes=4 * first.size_bytes)
-    by_size = read_wong(asked(wong(stride), machine.answer))
-    return by_stride, by_size, read_overflow(asked(overflow(first.size_bytes), machine.answer), first.size_bytes)
+    by_stride = read_saavedra(asked(saavedra_chases(), machine.answer), at_bytes=4 * first.size_bytes)
+    by_size = read_wong(asked(wong_chases(stride), machine.answer))
+    return by_stride, by_size, read_overflow_traces(asked(overflow_traces(first.size_bytes), machine.answer), first.size_bytes)
 
 
 def test_the_papers_contradiction_and_what_resolves_it():
@@ -39,7 +45,7 @@ def test_the_papers_contradiction_and_what_resolves_it():
     assert values(by_stride) == {"size_bytes": 12 * KIB, "line_bytes": 32, "sets": 1, "ways": 384}
     assert values(by_size) == {"size_bytes": 12 * KIB, "line_bytes": 128, "sets": 4, "ways": 24}
     assert values(fine) == {"line_bytes": 32, "sets": 4, "ways": 96, "set_bits": "7-8", "run_bytes": 128}
-    found = resolve(by_stride, by_size, fine)
+    found = resolve_contradictions(by_stride, by_size, fine)
     assert values(found) == {"size_bytes": 12 * KIB, "line_bytes": 32, "sets": 4, "ways": 96}
     assert {f.status for f in found.values()} == {"ok"}
     assert "Saavedra 1992 tells 32 B, Wong 2010 tells 128 B" in found["line_bytes"].reason
@@ -48,7 +54,7 @@ def test_the_papers_contradiction_and_what_resolves_it():
 
 def test_without_a_trace_the_contradiction_stays():
     by_stride, by_size, _ = said(TEXTURE)
-    found = resolve(by_stride, by_size, {})
+    found = resolve_contradictions(by_stride, by_size, {})
     assert {n: f.status for n, f in found.items()} == {
         "size_bytes": "ok", "line_bytes": "inconsistent", "sets": "inconsistent", "ways": "inconsistent"
     }  # fmt: skip
@@ -62,10 +68,10 @@ def test_on_plain_caches_all_three_agree(one):
     by_stride, by_size, fine = said(one)
     truth = {"line_bytes": one.line_bytes, "sets": len(one.sets.ways), "ways": one.sets.ways[0]}
     assert values(fine).items() >= truth.items()
-    found = resolve(by_stride, by_size, fine)
+    found = resolve_contradictions(by_stride, by_size, fine)
     assert values(found) == {"size_bytes": one.size_bytes, **truth}
     assert {f.status for f in found.values()} == {"ok"}
-    assert "The methods agree." in side_by_side(by_stride, by_size, fine)
+    assert "The methods agree." in comparison_table(by_stride, by_size, fine)
 
 
 ALL, NONE = {"size_bytes", "line_bytes", "sets", "ways"}, set()
@@ -83,7 +89,7 @@ def test_where_lru_does_not_hold_no_method_tells_a_wrong_number(policy, told):
     one = replace(PLAIN[1], policy=policy)
     truth = {"size_bytes": one.size_bytes, "line_bytes": 64, "sets": 8, "ways": 8, "run_bytes": 64}
     by_stride, by_size, fine = said(one)
-    for found, names in zip((by_stride, by_size, fine, resolve(by_stride, by_size, fine)), told, strict=True):
+    for found, names in zip((by_stride, by_size, fine, resolve_contradictions(by_stride, by_size, fine)), told, strict=True):
         assert {name for name, finding in found.items() if finding.status == "ok"} == names
         assert all(found[name].low <= truth[name] <= found[name].high for name in names - {"set_bits"})
         assert "set_bits" not in names or found["set_bits"].value == "6-8"
@@ -93,7 +99,7 @@ def test_where_lru_does_not_hold_no_method_tells_a_wrong_number(policy, told):
 
 def test_without_a_clock_the_trace_is_undetermined_and_says_so():
     machine = replace(device(TEXTURE), no_clock="no clock inside a kernel can be read here")
-    found = read_overflow(asked(overflow(12 * KIB), machine.answer), 12 * KIB)
+    found = read_overflow_traces(asked(overflow_traces(12 * KIB), machine.answer), 12 * KIB)
     assert {f.status for f in found.values()} == {"undetermined"}
     assert "no clock inside a kernel" in found["ways"].reason
 
@@ -101,7 +107,7 @@ def test_without_a_clock_the_trace_is_undetermined_and_says_so():
 def test_a_mapping_that_is_no_bits_is_not_told_as_one():
     uneven = Cache(Sets((17, *(8,) * 6)), 128, 32.0)
     machine = device(uneven)
-    found = read_overflow(asked(overflow(uneven.size_bytes), machine.answer), uneven.size_bytes)
+    found = read_overflow_traces(asked(overflow_traces(uneven.size_bytes), machine.answer), uneven.size_bytes)
     assert found["ways"].status == found["set_bits"].status == "undetermined"
 
 
@@ -109,14 +115,14 @@ def test_what_one_method_alone_tells_is_not_taken_for_sure():
     """A line of 128 B in sectors of 32 B: Saavedra's method sees what is fetched."""
     by_stride, by_size, _ = said(Cache(plain(8, 4, 128), 128, 32.0, sector_bytes=32))
     assert by_stride["line_bytes"].value == 32
-    found = resolve(by_stride, {}, {})
+    found = resolve_contradictions(by_stride, {}, {})
     assert {f.status for f in found.values()} == {"undetermined"}
     assert "Saavedra 1992 alone tells 32 B" in found["line_bytes"].reason
-    assert resolve(by_stride, by_size, {})["line_bytes"].status != "ok"
+    assert resolve_contradictions(by_stride, by_size, {})["line_bytes"].status != "ok"
 
 
 def test_side_by_side_shows_each_methods_numbers_and_the_reason():
-    text = side_by_side(*said(TEXTURE))
+    text = comparison_table(*said(TEXTURE))
     head, *rows = text.splitlines()
     assert head.split() == ["Saavedra", "1992", "Wong", "2010", "fine-grained", "trace"]
     line = next(row for row in rows if row.startswith("line_bytes"))
@@ -134,6 +140,6 @@ def test_misses_are_what_lies_above_the_first_gap():
 
 
 def test_an_answer_without_latencies_has_no_places():
-    probe = next(overflow(1024))[0]
-    assert {f.value for f in read_overflow([Answer(probe, reason="refused")], 1024).values()} == {None}
+    probe = next(overflow_traces(1024))[0]
+    assert {f.value for f in read_overflow_traces([Answer(probe, reason="refused")], 1024).values()} == {None}
     assert isinstance(probe, Probe) and probe.mode == "trace"

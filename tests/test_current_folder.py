@@ -17,7 +17,7 @@ from clmembench.measure.worker import Job
 from clmembench.measure.worker_process import probed
 from clmembench.report import digests
 from clmembench.results.jsonl import Writer
-from clmembench.runtimes.fake import INFO
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import STREAM, device, header, record, series
 from tests.faulty import ROOT, Command, tree
 
@@ -116,7 +116,7 @@ def test_an_empty_entry_of_the_paths_is_not_the_current_folder(planted, monkeypa
         monkeypatch.delenv("PYTHONPATH", raising=False)
     else:
         monkeypatch.setenv("PYTHONPATH", python_path)
-    assert probed(Job("fake", INFO)).quantum_ns >= 1
+    assert probed(Job("fake", FAKE_DEVICE_INFO)).quantum_ns >= 1
     runs = [planted / stored(planted, number) for number in range(2)]
     assert len(list(digests.digests(runs, False, 2))) == 2
     assert used(planted) == []
@@ -151,11 +151,11 @@ def test_programs_are_looked_for_in_absolute_folders_only(planted, monkeypatch, 
     shutil.copytree(planted, planted.parent / "relative")
     monkeypatch.chdir(planted)
     monkeypatch.setenv("PATH", folders)
-    assert programs.found("clpeak") is None
+    assert programs.find_program("clpeak") is None
     monkeypatch.chdir(planted.parent)
-    assert programs.found("clpeak") is None
+    assert programs.find_program("clpeak") is None
     monkeypatch.setenv("PATH", f"{folders}{os.pathsep}{planted}")
-    assert programs.found("clpeak") == str(planted / "clpeak")
+    assert programs.find_program("clpeak") == str(planted / "clpeak")
 
 
 def test_figures_take_no_settings_from_the_current_folder(planted, tmp_path):

@@ -10,14 +10,14 @@ import pytest
 from clmembench.infer.curve_noise import noise_of_deviations, undisturbed_values
 from clmembench.infer.hierarchy.curve_steps import find_steps, pooled_rising, relative_noise
 from clmembench.infer.hierarchy.latency_curve import ends_flat
-from clmembench.infer.plateaus import Sample, plateaus
+from clmembench.infer.plateaus import CurvePoint, find_plateaus
 from tests.test_plateaus import MACHINES, ramp, random_replacement, simulated
 
 Level = tuple[float, int, float]  # latency, last size on it, first size off it
 
 
 def by_plateaus(sizes: list[int], values: list[float]) -> list[Level]:
-    found = plateaus([Sample(size, value, value, value) for size, value in zip(sizes, values, strict=True)])
+    found = find_plateaus([CurvePoint(size, value, value, value) for size, value in zip(sizes, values, strict=True)])
     return [(p.ns, p.last_bytes, p.next_bytes or math.inf) for p in found]
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from clmembench.host import device_lock, environment
 from clmembench.results.jsonl import ResultsError, Writer, read
-from clmembench.runtimes.fake import INFO
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import header, record
 
 HOLD = """
@@ -40,11 +40,11 @@ def other():
 
 def test_a_second_run_is_told_who_holds_the_device(other):
     says = rf"process {other.pid} since 20.*clmembench run -d 0.*choose another device"
-    with pytest.raises(device_lock.HeldError, match=says), device_lock.held(INFO):
+    with pytest.raises(device_lock.HeldError, match=says), device_lock.held(FAKE_DEVICE_INFO):
         raise AssertionError("two runs held one device")
 
 
-def free(info=INFO) -> bool:
+def free(info=FAKE_DEVICE_INFO) -> bool:
     try:
         with device_lock.held(info):
             return True
@@ -53,7 +53,7 @@ def free(info=INFO) -> bool:
 
 
 def test_another_device_is_free(other):
-    assert free(replace(INFO, id="another")) and not free()
+    assert free(replace(FAKE_DEVICE_INFO, id="another")) and not free()
 
 
 def test_a_killed_run_holds_nothing(other):
@@ -64,13 +64,13 @@ def test_a_killed_run_holds_nothing(other):
 
 
 def test_the_lock_is_free_again_after_its_block_and_after_an_error_in_it():
-    with pytest.raises(ZeroDivisionError), device_lock.held(INFO):
+    with pytest.raises(ZeroDivisionError), device_lock.held(FAKE_DEVICE_INFO):
         raise ZeroDivisionError
     assert free() and free()
 
 
 def test_a_child_does_not_inherit_the_lock():
-    with device_lock.held(INFO):
+    with device_lock.held(FAKE_DEVICE_INFO):
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], close_fds=False)
     deadline = time.monotonic() + 200  # exec closes descriptors a moment after it lets the parent go on
     try:
@@ -87,26 +87,28 @@ HOSTILE = [b'{"pid": 1e999, "started": "", "argv": []}', b"[" * 4000, b'{"a":' *
 
 @pytest.mark.parametrize("content", [b"", b"no json", b"[]", b'{"pid": "x"}', b"\xff\xfe", b'{"pid": 1}', *HOSTILE])
 def test_what_stands_in_the_file_need_not_make_sense(other, content):
-    path = device_lock.path_of(INFO)
+    path = device_lock.path_of(FAKE_DEVICE_INFO)
     path.write_bytes(content)
-    with pytest.raises(device_lock.HeldError, match="does not say which"), device_lock.held(INFO):
+    with pytest.raises(device_lock.HeldError, match="does not say which"), device_lock.held(FAKE_DEVICE_INFO):
         pass
 
 
 def test_hostile_text_in_the_file_cannot_steer_a_terminal(other):
-    device_lock.path_of(INFO).write_text('{"pid": 1, "started": "\\u001b[31m", "argv": ["\\u202e' + "x" * 1000 + '"]}')
-    with pytest.raises(device_lock.HeldError) as error, device_lock.held(INFO):
+    device_lock.path_of(FAKE_DEVICE_INFO).write_text(
+        '{"pid": 1, "started": "\\u001b[31m", "argv": ["\\u202e' + "x" * 1000 + '"]}'
+    )
+    with pytest.raises(device_lock.HeldError) as error, device_lock.held(FAKE_DEVICE_INFO):
         pass
     assert str(error.value).isprintable() and len(str(error.value)) < 500
 
 
 def test_without_a_folder_to_write_or_behind_a_link_a_run_goes_on_without_a_lock(monkeypatch, tmp_path):
-    monkeypatch.setenv(device_lock.VARIABLE, str(tmp_path / "none"))
+    monkeypatch.setenv(device_lock.LOCK_FOLDER_VARIABLE, str(tmp_path / "none"))
     assert free() and not (tmp_path / "none").exists()
-    monkeypatch.setenv(device_lock.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(device_lock.LOCK_FOLDER_VARIABLE, str(tmp_path))
     target = tmp_path / "precious"
     target.write_text("kept")
-    device_lock.path_of(INFO).symlink_to(target)
+    device_lock.path_of(FAKE_DEVICE_INFO).symlink_to(target)
     assert free() and target.read_text() == "kept"
 
 
@@ -135,27 +137,27 @@ def test_jobs_with_temporary_folders_of_their_own_exclude_each_other(other, monk
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     assert not free() and list(tmp_path.iterdir()) == []
-    monkeypatch.delenv(device_lock.VARIABLE)
-    assert device_lock.path_of(INFO) == Path("/tmp") / device_lock.path_of(INFO).name
+    monkeypatch.delenv(device_lock.LOCK_FOLDER_VARIABLE)
+    assert device_lock.path_of(FAKE_DEVICE_INFO) == Path("/tmp") / device_lock.path_of(FAKE_DEVICE_INFO).name
 
 
 def test_the_folder_of_locks_does_not_make_another_run_of_it(monkeypatch, tmp_path):
     before = environment.variables()
-    monkeypatch.setenv(device_lock.VARIABLE, str(tmp_path))
-    assert environment.variables() == before and device_lock.VARIABLE not in before
+    monkeypatch.setenv(device_lock.LOCK_FOLDER_VARIABLE, str(tmp_path))
+    assert environment.variables() == before and device_lock.LOCK_FOLDER_VARIABLE not in before
 
 
 @pytest.mark.parametrize("kind", ["fifo", "hard link"])
 def test_what_is_no_lock_is_said_and_kept(monkeypatch, tmp_path, kind):
-    monkeypatch.setenv(device_lock.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(device_lock.LOCK_FOLDER_VARIABLE, str(tmp_path))
     precious = tmp_path / "precious"
     precious.write_text("kept")
     if kind == "fifo":
-        os.mkfifo(device_lock.path_of(INFO))
+        os.mkfifo(device_lock.path_of(FAKE_DEVICE_INFO))
     else:
-        device_lock.path_of(INFO).hardlink_to(precious)
-    says = f"{device_lock.path_of(INFO).name}, where .* is (no ordinary file|a file with several names): remove it"
-    with pytest.raises(device_lock.HeldError, match=says), device_lock.held(INFO):
+        device_lock.path_of(FAKE_DEVICE_INFO).hardlink_to(precious)
+    says = f"{device_lock.path_of(FAKE_DEVICE_INFO).name}, where .* is (no ordinary file|a file with several names): remove it"
+    with pytest.raises(device_lock.HeldError, match=says), device_lock.held(FAKE_DEVICE_INFO):
         pass
     assert precious.read_text() == "kept"
 

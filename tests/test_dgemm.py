@@ -14,23 +14,23 @@ from clmembench.measure import sampling
 from clmembench.model import Local, Skip
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection
-from clmembench.runtimes import runtime
-from clmembench.runtimes.fake import INFO, FakeDevice
+from clmembench.runtimes import load_runtime
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from tests.builders import walked
 
 DGEMM = import_module("clmembench.benchmarks.dgemm.dgemm")
 CHECK = import_module("clmembench.benchmarks.dgemm.gemm_check")
 SHAPE = import_module("clmembench.benchmarks.dgemm.gemm_shape")
 MATRIX = import_module("clmembench.benchmarks.dgemm.gemm_matrix")
-CPU = replace(INFO, kind="cpu", compute_units=2)
+CPU = replace(FAKE_DEVICE_INFO, kind="cpu", compute_units=2)
 TYPES = {"double": np.float64, "float": np.float32}
 UNASKED = [  # every shape that is tried unasked
     (dtype, (group, tile, depth))
-    for info in (CPU, INFO)
+    for info in (CPU, FAKE_DEVICE_INFO)
     for dtype in TYPES
-    for group, tile, depth in itertools.product(DGEMM._groups(info), DGEMM._tiles(info), DGEMM._depths(info))
+    for group, tile, depth in itertools.product(DGEMM._group_sizes(info), DGEMM._tiles(info), DGEMM._depths(info))
     for point in [(info, dtype, "portable", 1024, group, tile, depth)]
-    if DGEMM._where(*point) and DGEMM._thin(*point)
+    if DGEMM._where(*point) and DGEMM._in_default_subset(*point)
 ]
 ODD = [
     ("double", (1, "5x3", 7)),
@@ -43,9 +43,9 @@ ODD = [
 
 @pytest.fixture(scope="module")
 def device():
-    found = [d for d in runtime("opencl").devices() if d.kind == "cpu"]
+    found = [d for d in load_runtime("opencl").devices() if d.kind == "cpu"]
     assert found, "no OpenCL CPU device: pip install 'clmembench[test]' brings PoCL"
-    return runtime("opencl").open(found[0])
+    return load_runtime("opencl").open(found[0])
 
 
 def prepare(device, n=37, dtype="double", shape=(1, "6x8", 256), variant="portable"):
@@ -64,7 +64,7 @@ def test_every_shape_is_right_at_any_size_and_after_any_number_of_passes(device,
     for n in (1, 37, 130):
         work = prepare(device, n, dtype, shape)
         assert work.flops == 2 * n**3
-        assert sampling.verify(device, work) == ""
+        assert sampling.check_outputs(device, work) == ""
         device.run(work.commands * 2)
         work.check()
 
@@ -75,17 +75,17 @@ def test_any_number_of_work_groups_shares_the_tiles(device, monkeypatch, groups,
     monkeypatch.setattr(device, "info", replace(device.info, work_groups=groups))
     work = prepare(device, 300, "double", shape)  # 5 x 5 tiles of 64 x 64, in bands
     assert work.commands[-1].global_size == (groups * shape[0],)
-    assert sampling.verify(device, work) == ""
+    assert sampling.check_outputs(device, work) == ""
 
 
 @pytest.mark.parametrize("shape", [(1, "6x8", 64), (1, "12x16", 256), (64, "8x8", 8)], ids=str)
 def test_a_product_too_large_to_be_compared_whole_is_checked(device, shape):
-    n = CHECK.WHOLE + 88  # more than one block of rows and of depth, and more than one band of tiles
+    n = CHECK.MAX_WHOLE_CHECK_SIZE + 88  # more than one block of rows and of depth, and more than one band of tiles
     work = prepare(device, n, "float", shape)
-    assert sampling.verify(device, work) == ""
+    assert sampling.check_outputs(device, work) == ""
     first, second = (CHECK.element(np.arange(n * n), seed + device.seed).reshape(n, n) for seed in CHECK.SEEDS)
     found = stored(device, work, "float")
-    wide = DGEMM._shape("portable", "float", shape[1], shape[2], shape[0]).tile[1]
+    wide = DGEMM._parse_shape("portable", "float", shape[1], shape[2], shape[0]).tile[1]
     padded = -(-n // wide) * wide
     assert np.array_equal(found.reshape(-1, padded)[:n, :n], first @ second)
 
@@ -95,7 +95,7 @@ def test_a_product_too_large_to_be_compared_whole_is_checked(device, shape):
 @pytest.mark.parametrize("shape", [(1, "6x8", 256), (64, "8x8", 8)], ids=str)
 def test_one_wrong_element_is_noticed_wherever_it_is(device, n, dtype, shape):
     work = prepare(device, n, dtype, shape)
-    assert sampling.verify(device, work) == ""
+    assert sampling.check_outputs(device, work) == ""
     whole = stored(device, work, dtype)
     columns = -(-n // (64 if shape[0] > 1 else 8)) * (64 if shape[0] > 1 else 8)
     for row, column in ((0, 0), (n // 2, n // 3), (n - 1, n - 1)):
@@ -110,7 +110,7 @@ def test_one_wrong_element_is_noticed_wherever_it_is(device, n, dtype, shape):
 
 def test_two_wrong_elements_that_cancel_in_the_sum_of_a_row_are_noticed(device):
     work = prepare(device, 600)
-    assert sampling.verify(device, work) == ""
+    assert sampling.check_outputs(device, work) == ""
     damaged = stored(device, work, "double")
     damaged[10] += 1
     damaged[11] -= 1
@@ -134,7 +134,7 @@ def test_inputs_are_what_the_host_computes_with_zeros_around_them(device, shape)
         want = np.zeros_like(found)
         want[:n, :n] = CHECK.element(np.arange(n * n), seed + device.seed).reshape(n, n)
         assert np.array_equal(found, want)
-        assert set(want.ravel()) == set(range(-CHECK.MOST, CHECK.MOST + 1))
+        assert set(want.ravel()) == set(range(-CHECK.MAX_ELEMENT, CHECK.MAX_ELEMENT + 1))
 
 
 def test_another_seed_gives_other_matrices():
@@ -145,7 +145,7 @@ def test_another_seed_gives_other_matrices():
 def test_expected_vectors_are_those_of_the_whole_product():
     n, seeds = 50, (3, 4)
     first, second = (CHECK.element(np.arange(n * n), seed).reshape(n, n) for seed in seeds)
-    vectors, want = CHECK.expected(n, seeds)
+    vectors, want = CHECK.expected_products(n, seeds)
     assert np.array_equal(first @ second @ vectors, want)
     assert np.array_equal(first @ second, CHECK.product(n, seeds))
     assert vectors.min() >= 1
@@ -156,16 +156,21 @@ def test_expected_vectors_are_those_of_the_whole_product():
     [
         (0, (1, "6x8", 256), CPU, "at least one element"),
         (100_000, (1, "6x8", 256), CPU, r"n=100000 needs 74\.\d+ GiB, over this device's largest buffer, 4 GiB"),
-        (20_000, (256, "8x8", 8), replace(INFO, global_mem_bytes=8 << 30), r"n=20000 needs .* memory, 8 GiB: lower n"),
+        (
+            20_000,
+            (256, "8x8", 8),
+            replace(FAKE_DEVICE_INFO, global_mem_bytes=8 << 30),
+            r"n=20000 needs .* memory, 8 GiB: lower n",
+        ),
         (64, (1, "six", 256), CPU, "no tile"),
         (64, (1, "64x64", 256), CPU, "at most 2048 B"),
         (64, (1, "6x8", 0), CPU, "at least 1"),
         (64, (1, "6x8", 2000), CPU, "96384 B of local memory are over this device's 49152 B"),
-        (64, (2048, "8x8", 8), INFO, "work-group of 2048 is over"),
-        (64, (192, "8x8", 8), INFO, "power of two"),
-        (64, (64, "7x8", 8), INFO, "multiples of 2"),
-        (64, (256, "2x2", 8), INFO, "cannot share"),
-        (64, (256, "8x8", 16), INFO, "66048 B of local memory are not below this device's 49152 B"),
+        (64, (2048, "8x8", 8), FAKE_DEVICE_INFO, "work-group of 2048 is over"),
+        (64, (192, "8x8", 8), FAKE_DEVICE_INFO, "power of two"),
+        (64, (64, "7x8", 8), FAKE_DEVICE_INFO, "multiples of 2"),
+        (64, (256, "2x2", 8), FAKE_DEVICE_INFO, "cannot share"),
+        (64, (256, "8x8", 16), FAKE_DEVICE_INFO, "66048 B of local memory are not below this device's 49152 B"),
     ],
 )
 def test_what_cannot_run_is_skipped_with_a_reason(n, shape, info, reason):
@@ -176,15 +181,15 @@ def test_what_cannot_run_is_skipped_with_a_reason(n, shape, info, reason):
 @pytest.mark.parametrize(
     ("shape", "info", "reason"),
     [
-        ((128, "64x32", 16), INFO, "a depth of 8"),
-        ((64, "64x32", 8), INFO, "power of two from 128"),
-        ((384, "64x32", 8), INFO, "power of two from 128"),
-        ((2048, "64x32", 8), INFO, "power of two from 128 to this device's 1024"),
-        ((128, "48x32", 8), INFO, "rows in multiples of 32"),
-        ((128, "64x24", 8), INFO, "powers of two from 16 to 64"),
-        ((512, "32x16", 8), INFO, "powers of two from 32 to 64"),
-        ((128, "128x32", 8), INFO, "at most 2048 elements"),
-        ((512, "64x32", 8), INFO, "49160 B of local memory are not below this device's 49152 B"),
+        ((128, "64x32", 16), FAKE_DEVICE_INFO, "a depth of 8"),
+        ((64, "64x32", 8), FAKE_DEVICE_INFO, "power of two from 128"),
+        ((384, "64x32", 8), FAKE_DEVICE_INFO, "power of two from 128"),
+        ((2048, "64x32", 8), FAKE_DEVICE_INFO, "power of two from 128 to this device's 1024"),
+        ((128, "48x32", 8), FAKE_DEVICE_INFO, "rows in multiples of 32"),
+        ((128, "64x24", 8), FAKE_DEVICE_INFO, "powers of two from 16 to 64"),
+        ((512, "32x16", 8), FAKE_DEVICE_INFO, "powers of two from 32 to 64"),
+        ((128, "128x32", 8), FAKE_DEVICE_INFO, "at most 2048 elements"),
+        ((512, "64x32", 8), FAKE_DEVICE_INFO, "49160 B of local memory are not below this device's 49152 B"),
     ],
 )
 def test_what_matrix_instructions_cannot_do_is_skipped_with_a_reason(shape, info, reason):
@@ -194,12 +199,12 @@ def test_what_matrix_instructions_cannot_do_is_skipped_with_a_reason(shape, info
 
 def test_single_has_no_matrix_instructions_and_who_names_a_size_is_told_once():
     with pytest.raises(Skip, match="doubles alone"):
-        prepare(FakeDevice(INFO), 64, "float", (128, "64x32", 8), "ptx")
-    tried = walked(sweep.explore(discovered()["dgemm"], INFO, Selection(axes={"n": (64,)})))
+        prepare(FakeDevice(FAKE_DEVICE_INFO), 64, "float", (128, "64x32", 8), "ptx")
+    tried = walked(sweep.explore(discovered()["dgemm"], FAKE_DEVICE_INFO, Selection(axes={"n": (64,)})))
     assert sum(p.params["variant"] == "ptx" and p.params["dtype"] == "float" for p in tried) == 1
 
 
-@pytest.mark.parametrize(("info", "n"), [(CPU, 2048), (INFO, 8192)], ids=["cpu", "gpu"])
+@pytest.mark.parametrize(("info", "n"), [(CPU, 2048), (FAKE_DEVICE_INFO, 8192)], ids=["cpu", "gpu"])
 def test_few_shapes_are_tried_unasked(info, n):
     # the first is the likely best, and each one costs a compilation
     tried = walked(sweep.explore(discovered()["dgemm"], info, Selection()))
@@ -216,8 +221,11 @@ def test_few_shapes_are_tried_unasked(info, n):
 
 @pytest.mark.parametrize("suite", ["quick", "all"])
 def test_both_variants_of_double_are_measured_where_there_is_ptx(suite):
-    for features, wanted in ((INFO.features, {"portable", "ptx"}), (INFO.features - {"ptx"}, {"portable"})):
-        info = replace(INFO, features=features)
+    for features, wanted in (
+        (FAKE_DEVICE_INFO.features, {"portable", "ptx"}),
+        (FAKE_DEVICE_INFO.features - {"ptx"}, {"portable"}),
+    ):
+        info = replace(FAKE_DEVICE_INFO, features=features)
         tried = walked(sweep.explore(discovered()["dgemm"], info, Selection(suite=suite)))
         assert {p.params["variant"] for p in tried if p.params["dtype"] == "double"} == wanted
         assert {p.params["variant"] for p in tried if p.params["dtype"] == "float"} <= {"portable"}
@@ -243,7 +251,7 @@ def test_the_kernel_for_matrix_instructions_is_right_where_they_are_emulated(dev
     monkeypatch.setattr(device, "info", replace(device.info, features=features, local_mem_bytes=local_mem_bytes))
     work = prepare(device, n, "double", shape, "ptx")
     assert work.flops == 2 * n**3
-    assert sampling.verify(device, work) == ""
+    assert sampling.check_outputs(device, work) == ""
     device.run(work.commands * 2)
     work.check()
 
@@ -253,7 +261,7 @@ def test_any_number_of_work_groups_shares_the_tiles_of_matrix_instructions(devic
     monkeypatch.setattr(device, "info", replace(device.info, work_groups=groups, features=device.info.features - {"ptx"}))
     work = prepare(device, 200, "double", (128, "32x16", 8), "ptx")  # 7 x 4 tiles of 32 x 64
     assert work.commands[-1].global_size == (groups * 128,)
-    assert sampling.verify(device, work) == ""
+    assert sampling.check_outputs(device, work) == ""
 
 
 @pytest.mark.parametrize(
@@ -266,24 +274,24 @@ def test_any_number_of_work_groups_shares_the_tiles_of_matrix_instructions(devic
     ],
 )
 def test_as_many_slabs_as_fit_below_local_memory_are_on_their_way(shape, local_mem_bytes, stages):
-    cut = DGEMM._shape("ptx", "double", shape[1], shape[2], shape[0])
-    assert cut.stages(replace(INFO, local_mem_bytes=local_mem_bytes)) == stages
+    cut = DGEMM._parse_shape("ptx", "double", shape[1], shape[2], shape[0])
+    assert cut.stages(replace(FAKE_DEVICE_INFO, local_mem_bytes=local_mem_bytes)) == stages
 
 
 @pytest.mark.parametrize("local_mem_bytes", [40 << 10, 256 << 10, 1 << 20, 2 << 20])
 @pytest.mark.parametrize("units", [1, 2, 7, 96])
 @pytest.mark.parametrize("n", [1, 64, 1000, 2048])
 def test_a_cpus_tiles_are_enough_for_its_compute_units_fit_its_local_memory_and_cover_c(n, units, local_mem_bytes):
-    shape = DGEMM._shape("portable", "double", "6x8", 256, 1)
+    shape = DGEMM._parse_shape("portable", "double", "6x8", 256, 1)
     panels = -(-n // 6), -(-n // 8)
     info = replace(CPU, compute_units=units, local_mem_bytes=local_mem_bytes)
-    high, wide = SHAPE.cached(shape, *panels, info)
+    high, wide = SHAPE.fit_cpu_tile(shape, *panels, info)
     tiles = -(-panels[0] // high) * -(-panels[1] // wide)
     assert 1 <= high <= panels[0]
     assert 1 <= wide <= panels[1]
     assert tiles >= min(4 * units, panels[0] * panels[1])
-    assert high * 6 <= SHAPE.CACHED[0]
-    assert wide * 8 <= SHAPE.CACHED[1]
+    assert high * 6 <= SHAPE.CPU_TILE_LIMITS[0]
+    assert wide * 8 <= SHAPE.CPU_TILE_LIMITS[1]
     assert shape.local_bytes(high, wide) <= local_mem_bytes
 
 
@@ -292,4 +300,4 @@ def test_a_cpu_with_little_local_memory_computes_the_same(device, monkeypatch, l
     monkeypatch.setattr(device, "info", replace(device.info, local_mem_bytes=local_mem_bytes))
     work = prepare(device, 300, "double", (1, "12x16", 128))
     assert sum(arg.nbytes for arg in work.commands[-1].args if isinstance(arg, Local)) <= local_mem_bytes
-    assert sampling.verify(device, work) == ""
+    assert sampling.check_outputs(device, work) == ""

@@ -39,7 +39,7 @@ def read(run: Path, key, monkeypatch, made: bool) -> digests.Digest:
     one = digests.digest
     with monkeypatch.context() as patch:
         patch.setattr(digests, "digest", lambda *given: calls.append(given) or one(*given))
-        found = digests.kept_digest(run, False, sheets.every(), key)
+        found = digests.kept_digest(run, False, sheets.all_sheets(), key)
     assert bool(calls) is made
     return found
 
@@ -66,7 +66,7 @@ def test_a_newer_program_or_library_reads_no_digest_of_an_older_one(run, key, mo
     if changed == "numpy":
         monkeypatch.setattr("numpy.__version__", "99.0")
     else:
-        monkeypatch.setattr(content_hash, "of_sources", lambda: "sha256:newer")
+        monkeypatch.setattr(content_hash, "hash_sources", lambda: "sha256:newer")
     read(run, key, monkeypatch, made=True)
     read(run, key, monkeypatch, made=False)
     assert len(kept(run)) == 1, "in the place of the older one"

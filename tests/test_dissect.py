@@ -6,10 +6,10 @@ import pytest
 from clmembench.infer.hierarchy import random_pages
 from clmembench.infer.hierarchy.capacity_search import find_capacity
 from clmembench.infer.hierarchy.curve_steps import find_steps
-from clmembench.infer.hierarchy.dissect import Limits, dissect
-from clmembench.infer.hierarchy.probing import Asked, Bound, Chase, Contrast, LevelProbe
+from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
+from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from clmembench.model import Answer, Pattern, Probe
-from clmembench.plan.hierarchy import replayed
+from clmembench.plan.hierarchy import replay
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
 from tests.truths import TRUTHS
 
@@ -27,7 +27,7 @@ def each(answer):
 
 def found(device, most_bytes=512 * MIB):
     last = max(cache.size_bytes for cache in device.paths["global"].caches)
-    return replayed(dissect(Limits(most_bytes, 4 * last, frozenset(device.paths), 64)), each(device.answer))
+    return replay(infer_hierarchy(ProbeLimits(most_bytes, 4 * last, frozenset(device.paths), 64)), each(device.answer))
 
 
 def values(findings):
@@ -115,7 +115,7 @@ def test_what_is_told_of_noisy_physical_pages_is_true_or_bounded():
 
 
 def test_a_device_that_answers_nothing_gives_an_empty_hierarchy_and_says_so():
-    hierarchy = replayed(dissect(Limits(64 * MIB, MIB)), each(lambda probe: Answer(probe, reason="gone")))
+    hierarchy = replay(infer_hierarchy(ProbeLimits(64 * MIB, MIB)), each(lambda probe: Answer(probe, reason="gone")))
     assert not hierarchy.levels and "no chase" in hierarchy.notes[0]
 
 
@@ -128,7 +128,7 @@ def test_an_inquiry_ends_when_answers_cease_at_any_point():
             asked.append(probe)
             return device.answer(probe) if len(asked) <= left else Answer(probe, reason="the budget was spent")
 
-        hierarchy = replayed(dissect(Limits(64 * MIB, MIB)), each(said))
+        hierarchy = replay(infer_hierarchy(ProbeLimits(64 * MIB, MIB)), each(said))
         assert len(asked) < 2000
         for level in hierarchy.levels:
             told = values(level.findings)
@@ -144,7 +144,7 @@ def steady(hit, miss, capacity):
 @pytest.mark.parametrize("guesses", [(), (64,), (3, 900)])
 def test_a_bound_is_found_whatever_is_guessed_first(capacity, guesses):
     inquiry, answer = (
-        find_capacity(LevelProbe(Asked(), Chase(), Contrast(1.0, 9.0, 0.01)), 64, 2000, guesses),
+        find_capacity(LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(1.0, 9.0, 0.01)), 64, 2000, guesses),
         steady(1.0, 9.0, capacity),
     )
     try:
@@ -152,13 +152,13 @@ def test_a_bound_is_found_whatever_is_guessed_first(capacity, guesses):
         while True:
             probes = inquiry.send([answer(p) for p in probes])
     except StopIteration as done:
-        result: Bound = done.value
+        result: CapacityBound = done.value
     assert (result.fits, result.over) == (capacity, capacity + 1) and result.sharp
 
 
 def searched(answer, guesses=(), most=2000):
-    inquiry = find_capacity(LevelProbe(Asked(), Chase(), Contrast(4.0, 14.0, 0.004)), 64, most, guesses)
-    return replayed(inquiry, each(answer))
+    inquiry = find_capacity(LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(4.0, 14.0, 0.004)), 64, most, guesses)
+    return replay(inquiry, each(answer))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -206,18 +206,22 @@ def test_pages_in_random_frames_miss_by_the_binomial_law():
         drawn = random.integers(colours, size=(4000, pages))
         held = np.stack([np.bincount(row, minlength=colours) for row in drawn])
         share = np.where(held > ways, held, 0).sum() / drawn.size
-        assert random_pages.missing(colours * ways * 4096, ways, 4096, pages * 4096) == pytest.approx(share, abs=0.01)
+        assert random_pages.expected_miss_share(colours * ways * 4096, ways, 4096, pages * 4096) == pytest.approx(
+            share, abs=0.01
+        )
 
 
 def test_a_ramp_gives_bounds_around_the_true_size_and_none_where_it_is_another_law():
-    points = [(int(s * MIB), random_pages.missing(MIB, 8, 4096, s * MIB)) for s in (0.4, 0.5, 0.6, 0.7, 0.85, 1.0, 1.2)]
-    ramp = random_pages.fitted(points, 4096, 256 * KIB, 4 * MIB)
+    points = [
+        (int(s * MIB), random_pages.expected_miss_share(MIB, 8, 4096, s * MIB)) for s in (0.4, 0.5, 0.6, 0.7, 0.85, 1.0, 1.2)
+    ]
+    ramp = random_pages.fit_ramp(points, 4096, 256 * KIB, 4 * MIB)
     assert ramp.low <= MIB <= ramp.high and ramp.high < 1.3 * ramp.low
-    assert random_pages.fitted([(k * MIB, 0.5) for k in (1, 2, 4, 8, 16)], 4096, 256 * KIB, 4 * MIB) is None
+    assert random_pages.fit_ramp([(k * MIB, 0.5) for k in (1, 2, 4, 8, 16)], 4096, 256 * KIB, 4 * MIB) is None
 
 
 def test_a_probe_is_asked_once():
-    asked, count = Asked(), 0
+    asked, count = ProbeCache(), 0
     inquiry = asked.all([Probe(Pattern("random", 4, 64))] * 3)
     probes = next(inquiry)
     count += len(probes)

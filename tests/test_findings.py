@@ -113,7 +113,7 @@ def test_hostile_text_stays_text(evil):
     ],
 )
 def test_an_interval_in_words(finding, words):
-    assert finding_tables.bounds(finding) == words
+    assert finding_tables.interval_text(finding) == words
 
 
 @pytest.mark.parametrize(
@@ -121,9 +121,9 @@ def test_an_interval_in_words(finding, words):
     [("line_bytes", "line"), ("latency_ns", "latency in ns"), ("bandwidth_gb_s", "bandwidth"), ("set_bits", "set bits")],
 )
 def test_a_property_has_a_name_for_people(name, words):
-    assert finding_tables.label(name) == words
+    assert finding_tables.property_label(name) == words
 
 
 def test_words_of_a_finding():
-    assert finding_tables.words(known("size_bytes", 233 * KIB, 205 * KIB, 256 * KIB)) == "233 KiB (205 to 256 KiB)"
-    assert finding_tables.words(unknown("ways", "why", 2, 8)) == "undetermined, 2 to 8"
+    assert finding_tables.value_text(known("size_bytes", 233 * KIB, 205 * KIB, 256 * KIB)) == "233 KiB (205 to 256 KiB)"
+    assert finding_tables.value_text(unknown("ways", "why", 2, 8)) == "undetermined, 2 to 8"

@@ -55,14 +55,14 @@ def test_runs_are_grouped_by_device_and_their_spread_is_told(many):
 
 
 def test_a_slow_run_stands_apart_and_others_do_not(many):
-    found = fleet.apart(fleet.grouped(digests.digests(many, False, 1)))
+    found = fleet.outlier_runs(fleet.grouped(digests.digests(many, False, 1)))
     assert [row[0] for row in found.table.rows] == [f"RUN{7:023d}"] and found.more == 0
     assert "usual 999" in found.table.rows[0][4] and found.table.rows[0][3] == "1 of 1"
 
 
 def test_few_runs_say_nothing_of_what_is_usual(tmp_path):
-    paths = [stored(tmp_path, n, ns=9000 if n == 0 else 1000) for n in range(fleet.LEAST - 1)]
-    assert fleet.apart(fleet.grouped(digests.digests(paths, False, 1))).table.rows == ()
+    paths = [stored(tmp_path, n, ns=9000 if n == 0 else 1000) for n in range(fleet.MIN_RUNS_FOR_OUTLIERS - 1)]
+    assert fleet.outlier_runs(fleet.grouped(digests.digests(paths, False, 1))).table.rows == ()
 
 
 def test_a_digest_is_what_the_run_s_rows_say(tmp_path):
@@ -78,21 +78,21 @@ def test_the_latest_run_of_each_device_speaks_and_then_what_has_more_benchmarks(
     paths = [stored(tmp_path, n) for n in (3, 9, 5)]
     paths += [stored(tmp_path, 2, cards={"other": both["other"]}), stored(tmp_path, 1, name="Other GPU")]
     groups = fleet.grouped(digests.digests(paths, False, 1))
-    assert [path.name for path in fleet.speakers(groups)] == ["9.jsonl", "1.jsonl", "2.jsonl"]
+    assert [path.name for path in fleet.representative_runs(groups)] == ["9.jsonl", "1.jsonl", "2.jsonl"]
 
 
 def test_devices_with_many_kinds_of_runs_leave_room_for_others(tmp_path):
-    cards = {f"b{n}": replace(STREAM, summary=f"{n}.") for n in range(2 * fleet.SHOWN)}
+    cards = {f"b{n}": replace(STREAM, summary=f"{n}.") for n in range(2 * fleet.MAX_SHOWN_RUNS)}
     paths = [stored(tmp_path, n, cards={name: card}) for n, (name, card) in enumerate(cards.items())]
     paths.append(stored(tmp_path, 99, name="Other GPU"))
-    found = fleet.speakers(fleet.grouped(digests.digests(paths, False, 1)))
-    assert len(found) == fleet.SHOWN and "99.jsonl" in [path.name for path in found]
+    found = fleet.representative_runs(fleet.grouped(digests.digests(paths, False, 1)))
+    assert len(found) == fleet.MAX_SHOWN_RUNS and "99.jsonl" in [path.name for path in found]
 
 
 def test_the_page_has_a_column_a_device_and_escapes_what_files_say(many, tmp_path):
     odd = stored(tmp_path, 200, name="<script>alert(1)</script>")
     groups = fleet.grouped(digests.digests([*many, odd], False, 1))
-    runs = [jsonl.read(path) for path in fleet.speakers(groups)]
+    runs = [jsonl.read(path) for path in fleet.representative_runs(groups)]
     page = render_html(runs, groups=groups)
     assert "35 runs of 3 devices" in page and "Outlier runs" in page and f"RUN{7:023d}" in page
     assert "<script" not in page and "&lt;script&gt;" in page
@@ -121,7 +121,7 @@ def test_a_file_that_is_none_ends_the_command(many, tmp_path):
 def test_up_to_that_many_runs_have_a_column_each(many):
     found = [run([record("stream", COPY, series([1000] * 8, nbytes=10**6))])] * 2
     assert "fleet" not in render_html(found)
-    assert fleet.MANY >= 9, "the stored runs are shown side by side"
+    assert fleet.MAX_RUNS_WITH_COLUMNS >= 9, "the stored runs are shown side by side"
 
 
 def test_a_worker_that_dies_while_others_are_started_leaves_none_behind(monkeypatch, tmp_path):

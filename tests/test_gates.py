@@ -8,7 +8,7 @@ import pytest
 
 from clmembench.analysis.derive import derive
 from clmembench.gates.point import GATES, judged
-from clmembench.gates.whole import AMONG, SINGLE, judged_run
+from clmembench.gates.whole import CROSS_POINT_GATES, SINGLE_VALUE_GATES, judged_run
 from clmembench.model import Card, Place
 from clmembench.report.rows import row_object, rows
 from clmembench.specs.sheets import Figure, Match, SpecSheet
@@ -256,7 +256,7 @@ def test_a_level_does_not_count_what_failed_a_gate():
     from clmembench.infer import plateaus
 
     found = judged_run(chase(1, 1, 8, 4, 4, 15, 15, 100, 100), None)
-    assert 16 * KIB not in [s.array_bytes for s in plateaus.curve(found.records, LATENCY, "array_bytes")]
+    assert 16 * KIB not in [s.array_bytes for s in plateaus.curve_points(found.records, LATENCY, "array_bytes")]
 
 
 @pytest.mark.parametrize(
@@ -324,4 +324,4 @@ def test_a_line_of_very_many_points_takes_no_time():
 
 def test_every_gate_has_a_violation_here():
     planted = {"stamps", "samples", "together", "grows", "cycle", "drift", "peak", "cores", "clock", "levels", "sizes", "knee"}
-    assert planted == {*GATES, *SINGLE, *AMONG}
+    assert planted == {*GATES, *SINGLE_VALUE_GATES, *CROSS_POINT_GATES}

@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.infer.guidelines import advised
-from clmembench.infer.guidelines.local_memory import break_even
+from clmembench.infer.guidelines import advice_of_guidelines
+from clmembench.infer.guidelines.local_memory import break_even_reuse
 from clmembench.model import Finding
 from clmembench.report import render
 from clmembench.report.section import table as only
 from clmembench.report.sections import advice_table
-from clmembench.runtimes.fake import INFO
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.simulated_memories import CPU, K20C, by_line, flat, serial, value, values
 
-CPU_INFO = replace(INFO, kind="cpu", compute_units=2)
+CPU_INFO = replace(FAKE_DEVICE_INFO, kind="cpu", compute_units=2)
 
 
 def types(**bandwidths):
@@ -45,8 +45,8 @@ def banked(stride):
 K20C_TYPES = types(float=151.492, double=157.146, int=151.378, char=63.02, char4=148.599, device_copy=159.0)
 
 
-def verdicts(found, info=INFO):
-    return {a.id: a.verdict for a in advised(found, info)}
+def verdicts(found, info=FAKE_DEVICE_INFO):
+    return {a.id: a.verdict for a in advice_of_guidelines(found, info)}
 
 
 def test_the_papers_device_confirms_the_papers_guidelines():
@@ -70,7 +70,7 @@ def test_a_cpu_contradicts_it_or_asks_what_it_means():
 
 
 def test_without_values_nothing_is_said_and_what_to_run_is():
-    for a in advised([], INFO):
+    for a in advice_of_guidelines([], FAKE_DEVICE_INFO):
         assert a.verdict == "undetermined"
         assert a.effect is None
         assert a.evidence == ()
@@ -80,7 +80,7 @@ def test_without_values_nothing_is_said_and_what_to_run_is():
 def test_each_says_what_it_is_worth_with_its_evidence():
     found = [*values(K20C, noise=0.005), *K20C_TYPES, *strides(banked)]
     known = {e for v in found for e in v.evidence}
-    for a in advised(found, INFO):
+    for a in advice_of_guidelines(found, FAKE_DEVICE_INFO):
         if a.verdict in ("holds", "does not hold"):
             assert a.evidence, a.id
             assert set(a.evidence) <= known
@@ -90,7 +90,10 @@ def test_each_says_what_it_is_worth_with_its_evidence():
 
 
 def test_the_advice_is_in_the_devices_numbers():
-    by = {a.id: a for a in advised([*values(K20C, noise=0.002), *K20C_TYPES, *strides(banked, 0.002)], INFO)}
+    by = {
+        a.id: a
+        for a in advice_of_guidelines([*values(K20C, noise=0.002), *K20C_TYPES, *strides(banked, 0.002)], FAKE_DEVICE_INFO)
+    }
     assert "pad rows of 32 words to 33" in by["S1"].advice
     assert by["S1"].effect == pytest.approx((48 + 14 * 31) / 48, rel=0.02)
     assert by["S5"].effect == pytest.approx(218.86 / 47.69, rel=0.02)
@@ -110,26 +113,31 @@ def test_a_device_of_the_other_kind_gets_the_other_advice():
 
 
 def test_noise_that_hides_an_effect_leaves_it_open():
-    by = {a.id: a for a in advised(values({**K20C, "local": flat(200.0)}, noise=0.12), INFO)}
+    by = {a.id: a for a in advice_of_guidelines(values({**K20C, "local": flat(200.0)}, noise=0.12), FAKE_DEVICE_INFO)}
     assert by["S5"].verdict == "undetermined"
     assert "1.1" in by["S5"].reason
 
 
 def test_where_char_is_slow_and_nothing_else_fast_the_guideline_does_not_hold():
-    by = {a.id: a for a in advised(types(float=80.0, int=80.0, char=40.0, char4=80.0, double=80.0, device_copy=160.0), INFO)}
+    by = {
+        a.id: a
+        for a in advice_of_guidelines(
+            types(float=80.0, int=80.0, char=40.0, char4=80.0, double=80.0, device_copy=160.0), FAKE_DEVICE_INFO
+        )
+    }
     assert by["G2"].verdict == "does not hold"
     assert "below the device's own copy" in by["G2"].reason
 
 
 def test_reads_from_which_a_copy_pays():
-    twice = break_even(value("x", {}, 40, 0.0), value("x", {}, 20, 0.0))
+    twice = break_even_reuse(value("x", {}, 40, 0.0), value("x", {}, 20, 0.0))
     assert twice.value == pytest.approx(3)  # 40 + 20 + 3 * 20 = 3 * 40
-    assert break_even(value("x", {}, 20, 0.0), value("x", {}, 20, 0.0)) is None
-    assert break_even(None, value("x", {}, 20, 0.0)) is None
+    assert break_even_reuse(value("x", {}, 20, 0.0), value("x", {}, 20, 0.0)) is None
+    assert break_even_reuse(None, value("x", {}, 20, 0.0)) is None
 
 
 def test_every_form_has_every_guideline():
-    found = advised([*values(K20C, noise=0.005), *K20C_TYPES], INFO)
+    found = advice_of_guidelines([*values(K20C, noise=0.005), *K20C_TYPES], FAKE_DEVICE_INFO)
     told = json.loads(render.json_text(advice_table.guideline_objects(found)))
     assert [entry["id"] for entry in told] == [a.id for a in found]
     assert set(told[0]) == {"id", "guideline", "verdict", "effect", "low", "high", "unit", "evidence", "advice", "reason"}
@@ -159,7 +167,7 @@ K20C_ARRAYS = [
 
 
 def test_the_papers_private_arrays():
-    by = {a.id: a for a in advised(K20C_ARRAYS, INFO)}
+    by = {a.id: a for a in advice_of_guidelines(K20C_ARRAYS, FAKE_DEVICE_INFO)}
     assert by["L1"].verdict == "holds"
     assert "73 words" in by["L1"].advice
     assert by["L1"].effect == pytest.approx(203 / 9, rel=0.01)
@@ -177,7 +185,7 @@ def test_a_newer_compiler_contradicts_them():
         *arrays("sort", "static", (64, 248), (249, 512), 4.0, 35.0),
         *arrays("sort", "dynamic", (), (2, 64, 248, 512), 4.0, 90.0),
     ]
-    by = {a.id: a for a in advised(found, INFO)}
+    by = {a.id: a for a in advice_of_guidelines(found, FAKE_DEVICE_INFO)}
     assert [by[name].verdict for name in ("L1", "L2", "L3", "L4")] == ["holds", "does not hold", "does not hold", "holds"]
     assert "only at run time none is kept" in by["L1"].advice
     assert by["L3"].effect == pytest.approx(90 / 4, rel=0.01)
@@ -186,7 +194,7 @@ def test_a_newer_compiler_contradicts_them():
 
 def test_a_compiler_that_says_nothing_leaves_private_arrays_open():
     silent = [replace(v, facts={}) for v in arrays("add", "static", (16, 64), (), 5.0, 5.0)]
-    assert {a.verdict for a in advised(silent, INFO) if a.id.startswith("L")} == {"undetermined"}
+    assert {a.verdict for a in advice_of_guidelines(silent, FAKE_DEVICE_INFO) if a.id.startswith("L")} == {"undetermined"}
 
 
 def finding(name, low, middle, high, unit=""):
@@ -204,7 +212,7 @@ def test_what_saturates_memory():
         "best_gb_s": finding("best_gb_s", 990, 1000, 1010, "GB/s"),
     }
     launch = value("launch_dispatch", {"groups": 1}, 5000.0, 0.01)
-    by = {a.id: a for a in advised([launch, *types(int=950.0, float4=1000.0)], INFO, found)}
+    by = {a.id: a for a in advice_of_guidelines([launch, *types(int=950.0, float4=1000.0)], FAKE_DEVICE_INFO, found)}
     assert by["X1"].verdict == "holds" and "256" in by["X1"].advice
     assert by["X2"].verdict == "does not hold"
     assert by["X3"].verdict == "undetermined"
@@ -220,7 +228,7 @@ def test_littles_law_beside_what_was_seen(low, high, wanted):
         "needed_bytes": finding("needed_bytes", 1e6, 1e6, 1e6, "B"),
         "saturating_bytes": finding("saturating_bytes", 1e6, 1e6, 1e6, "B"),
     }
-    assert {a.id: a for a in advised([], INFO, found)}["X4"].verdict == wanted
+    assert {a.id: a for a in advice_of_guidelines([], FAKE_DEVICE_INFO, found)}["X4"].verdict == wanted
 
 
 def test_atomics_and_bandwidth_that_pay_privately():
@@ -239,7 +247,7 @@ def test_atomics_and_bandwidth_that_pay_privately():
         read("cache_read", 10.0, set="own", set_bytes=1 << 14),
         read("cache_read", 1.0, set="shared", set_bytes=1 << 30),
     ]
-    by = {a.id: a for a in advised(found, INFO)}
+    by = {a.id: a for a in advice_of_guidelines(found, FAKE_DEVICE_INFO)}
     assert by["X6"].verdict == "holds"
     assert by["X6"].effect == pytest.approx(10)
     assert by["X5"].verdict == "holds"
@@ -258,7 +266,7 @@ def test_a_device_without_images_is_not_told_to_run_more():
         replace(v, status="skipped", reason="device has no images", median=None) if v.params.get("memory") == "image" else v
         for v in values(K20C, noise=0.005)
     ]
-    by = {a.id: a for a in advised(images, INFO)}
+    by = {a.id: a for a in advice_of_guidelines(images, FAKE_DEVICE_INFO)}
     assert {by[name].verdict for name in ("T1", "T2", "T3", "T4")} == {"not applicable"}
     assert "no images" in by["T1"].advice
 
@@ -269,33 +277,38 @@ def test_a_grid_that_falls_short_of_the_best_copy_says_nothing_of_memory():
         "saturating_ilp": finding("saturating_ilp", 2, 2, 2),
         "best_gb_s": finding("best_gb_s", 870, 880, 890, "GB/s"),
     }
-    by = {a.id: a for a in advised(types(float4=1000.0, int=990.0), INFO, found)}
+    by = {a.id: a for a in advice_of_guidelines(types(float4=1000.0, int=990.0), FAKE_DEVICE_INFO, found)}
     assert by["X1"].verdict == by["X3"].verdict == "undetermined"
     assert "88%" in by["X1"].reason
 
 
 def test_the_smallest_shape_that_was_tried_needs_nothing():
     tried = replace(finding("saturating_work_group", 32, 32, 32), method="x; the smallest that was tried; with 32 x 8 x 4224")
-    by = {a.id: a for a in advised([], INFO, {"saturating_work_group": tried})}
+    by = {a.id: a for a in advice_of_guidelines([], FAKE_DEVICE_INFO, {"saturating_work_group": tried})}
     assert by["X1"].verdict == "does not hold"
     assert "32 x 8 x 4224" in by["X1"].advice
 
 
 def test_global_memory_by_address_is_preferred_to_one_by_index():
     lap = value("pchase", {"array_bytes": 4096, "spacing_bytes": "line"}, 60.0, 0.005)
-    by = {a.id: a for a in advised([*values(K20C, noise=0.005), lap], INFO)}
+    by = {a.id: a for a in advice_of_guidelines([*values(K20C, noise=0.005), lap], FAKE_DEVICE_INFO)}
     assert by["S5"].effect == pytest.approx(60 / 47.69, rel=0.02)
 
 
 def test_broadcasts_that_global_memory_serves_as_fast_are_not_recommended():
-    by = {a.id: a for a in advised(values({**K20C, "constant_array": flat(60), "global": flat(40)}, noise=0.005), INFO)}
+    by = {
+        a.id: a
+        for a in advice_of_guidelines(
+            values({**K20C, "constant_array": flat(60), "global": flat(40)}, noise=0.005), FAKE_DEVICE_INFO
+        )
+    }
     assert by["C2"].verdict == "holds"
     assert by["C2"].advice.startswith("use an array of the program in constant memory or global memory")
 
 
 def test_strides_that_cost_without_banks_are_told_and_called_no_banks():
     found = strides(lambda stride: 6.1 if stride and stride % 16 == 0 else 5.0, noise=0.005)
-    by = {a.id: a for a in advised(found, CPU_INFO)}
+    by = {a.id: a for a in advice_of_guidelines(found, CPU_INFO)}
     assert by["S1"].verdict == "not applicable"
     assert "no banks" in by["S1"].advice and "padd" not in by["S1"].reason
     assert by["S1"].effect == pytest.approx(1.22, rel=0.02)
@@ -309,13 +322,13 @@ def test_alignment_that_costs_as_much_as_matters_contradicts_the_paper():
         else v
         for v in plain
     ]
-    by = {a.id: a for a in advised(dear, INFO)}
+    by = {a.id: a for a in advice_of_guidelines(dear, FAKE_DEVICE_INFO)}
     assert by["G3"].verdict == "does not hold"
     assert "align them as well" in by["G3"].advice
 
 
 def test_a_smallest_array_that_is_not_kept_says_nothing_of_smaller_ones():
-    by = {a.id: a for a in advised(arrays("add", "static", (), (250, 256, 512), 4.0, 35.0), INFO)}
+    by = {a.id: a for a in advice_of_guidelines(arrays("add", "static", (), (250, 256, 512), 4.0, 35.0), FAKE_DEVICE_INFO)}
     assert by["L1"].verdict == by["L4"].verdict == "undetermined"
     assert "smaller ones may be" in by["L1"].reason
 

@@ -129,6 +129,6 @@ def test_columns_in_any_order_others_ignored_and_traces_between_one_another(tmp_
 
 
 def test_too_large_a_file_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("clmembench.results.trace_csv.FILE_BYTES", 10)
+    monkeypatch.setattr("clmembench.results.trace_csv.MAX_TRACE_FILE_BYTES", 10)
     with pytest.raises(TraceError, match="over the limit of 10: split"):
         read(written(tmp_path, GOOD))

@@ -10,18 +10,18 @@ import pytest
 
 from clmembench.benchmarks import axis, benchmark, discovered
 from clmembench.cli import app
-from clmembench.measure.runner import _ordered
+from clmembench.measure.runner import _in_measuring_order
 from clmembench.model import Metric, Place, Point, Record, Work
 from clmembench.plan import interleave
 from clmembench.plan.selection import Selection
 from clmembench.results import jsonl
-from clmembench.runtimes.fake import INFO
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import record, series
 from tests.test_reference_programs import NL, stream, table
 
 MIB = 1 << 20
 RATE = Metric("rate", "GB/s", "nbytes", "rate", "higher")
-CPU = replace(INFO, kind="cpu", shares_host_memory=True)
+CPU = replace(FAKE_DEVICE_INFO, kind="cpu", shares_host_memory=True)
 
 
 @benchmark(RATE, suite="memory", source="test", n=axis(1, 2), variant=axis("portable", "fast"))
@@ -78,11 +78,11 @@ def processes(batches, name):
 
 
 def test_each_process_of_ours_is_followed_by_one_of_each_reference():
-    batches = asked(interleave.beside(trials(), ours, (LIBRARY, OTHER), INFO, Selection(reference=True)))
+    batches = asked(interleave.interleave_peers(trials(), ours, (LIBRARY, OTHER), FAKE_DEVICE_INFO, Selection(reference=True)))
     assert [p.role for p in batches[0]] == ["tune"]
     assert processes(batches, "ours") == {(n, v): [0, 1, 2] for n in (1, 2) for v in ("portable", "fast")}
     assert processes(batches, "library") == processes(batches, "other") == {(1,): [0, 1, 2], (2,): [0, 1, 2]}
-    order = [(process, point.benchmark) for batch in batches[1:] for _, point, process in _ordered(batch, 0, 1)]
+    order = [(process, point.benchmark) for batch in batches[1:] for _, point, process in _in_measuring_order(batch, 0, 1)]
     assert list(dict.fromkeys(order)) == [(p, name) for p in range(3) for name in ("ours", "library", "other")]
 
 
@@ -92,27 +92,28 @@ def test_each_process_of_ours_is_followed_by_one_of_each_reference():
 )
 def test_rounds_are_as_the_user_says(selection, rounds):
     points = iter([[replace(p, processes=selection.processes or 1) for p in POINTS]])
-    batches = asked(interleave.beside((batch for batch in points), ours, (LIBRARY,), INFO, selection))
+    batches = asked(interleave.interleave_peers((batch for batch in points), ours, (LIBRARY,), FAKE_DEVICE_INFO, selection))
     assert set(map(tuple, processes(batches, "library").values())) == {tuple(range(rounds))}
     assert set(map(tuple, processes(batches, "ours").values())) == {tuple(range(rounds))}
 
 
 def test_a_point_that_takes_more_processes_by_itself_keeps_them():
     points = [replace(p, processes=6) for p in POINTS]
-    batches = asked(interleave.beside((batch for batch in [points]), ours, (LIBRARY,), INFO, Selection()))
+    batches = asked(interleave.interleave_peers((batch for batch in [points]), ours, (LIBRARY,), FAKE_DEVICE_INFO, Selection()))
     assert set(map(tuple, processes(batches, "library").values())) == {(0, 1, 2)}
     assert set(map(tuple, processes(batches, "ours").values())) == {(0, 1, 2, 3, 4, 5)}
 
 
 def test_a_reference_that_is_not_here_after_all_costs_one_process():
     batches = asked(
-        interleave.beside((batch for batch in [POINTS]), ours, (LIBRARY, OTHER), INFO, Selection()),
+        interleave.interleave_peers((batch for batch in [POINTS]), ours, (LIBRARY, OTHER), FAKE_DEVICE_INFO, Selection()),
         reasons={"library": "skipped"},
     )
     assert set(map(tuple, processes(batches, "library").values())) == {(0,)}
     assert set(map(tuple, processes(batches, "other").values())) == {(0, 1, 2)}
     alone = asked(
-        interleave.beside((batch for batch in [POINTS]), ours, (LIBRARY,), INFO, Selection()), reasons={"library": "skipped"}
+        interleave.interleave_peers((batch for batch in [POINTS]), ours, (LIBRARY,), FAKE_DEVICE_INFO, Selection()),
+        reasons={"library": "skipped"},
     )
     assert set(map(tuple, processes(alone, "ours").values())) == {(0,)}
 
@@ -125,13 +126,13 @@ def test_later_rounds_are_of_the_leaders_the_portable_and_those_in_the_reference
         work = series([1000] * 8, nbytes=speeds.get(point.params.get("variant"), 50))
         return record(point.benchmark, point.params, work, process=process, facts={"variant": "csr", "threads": 1})
 
-    plan = interleave.beside((b for b in [points]), ours, (LIBRARY,), INFO, Selection(leaders=True))
+    plan = interleave.interleave_peers((b for b in [points]), ours, (LIBRARY,), FAKE_DEVICE_INFO, Selection(leaders=True))
     first = next(plan)
     later = plan.send([answered(p, 0) for p in first])
     again = [(p.params["n"], p.params["variant"]) for p in later if p.benchmark == "ours" and p.processes > 1]
     assert again == [(1, "fast"), (1, "near"), (1, "csr_slow"), (1, "none")]
     assert [p.first for p in later if p.benchmark == "library"] == [1]
-    everything = interleave.beside((b for b in [points]), ours, (LIBRARY,), INFO, Selection())
+    everything = interleave.interleave_peers((b for b in [points]), ours, (LIBRARY,), FAKE_DEVICE_INFO, Selection())
     later = everything.send([answered(p, 0) for p in next(everything)])
     assert sum(p.benchmark == "ours" for p in later) == len(speeds)
 
@@ -142,25 +143,25 @@ def test_the_inner_plan_is_told_of_its_own_records_alone():
     def plan():
         told.extend((yield POINTS))
 
-    asked(interleave.beside(plan(), ours, (LIBRARY,), INFO, Selection()))
+    asked(interleave.interleave_peers(plan(), ours, (LIBRARY,), FAKE_DEVICE_INFO, Selection()))
     assert {r.benchmark for r in told} == {"ours"} and len(told) == 3 * len(POINTS)
 
 
 def test_what_a_reference_does_not_know_it_is_not_asked():
     points = [Point("ours", {"n": 1, "variant": "fast"}), Point("ours", {"n": 1, "variant": "portable"}, Place(1))]
-    batches = asked(interleave.beside((batch for batch in [points]), ours, (WORDS,), INFO, Selection()))
+    batches = asked(interleave.interleave_peers((batch for batch in [points]), ours, (WORDS,), FAKE_DEVICE_INFO, Selection()))
     assert batches == [points]
 
 
 def test_there_are_references_only_where_they_are_asked_for():
-    names = interleave.names(Selection(globs=("dgemm",)), CPU)
+    names = interleave.peer_names(Selection(globs=("dgemm",)), CPU)
     assert names == ()
-    assert "numpy_gemm" in interleave.names(Selection(globs=("dgemm",), reference=True), CPU)
-    assert "numpy_gemm" not in interleave.names(Selection(globs=("dgemm",), reference=True), INFO)
+    assert "numpy_gemm" in interleave.peer_names(Selection(globs=("dgemm",), reference=True), CPU)
+    assert "numpy_gemm" not in interleave.peer_names(Selection(globs=("dgemm",), reference=True), FAKE_DEVICE_INFO)
     with pytest.raises(ValueError, match="plan of its own"):
-        from clmembench.plan.selection import selected
+        from clmembench.plan.selection import selected_benchmarks
 
-        selected(Selection(globs=("numpy_gemm",)))
+        selected_benchmarks(Selection(globs=("numpy_gemm",)))
 
 
 def call(capsys, *args):

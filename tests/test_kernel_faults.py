@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.runtimes.fake import INFO
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests import oclgrind
 
 ROOT = Path(__file__).parent.parent
@@ -80,7 +80,7 @@ def test_the_checks_exist(listed):
         for check in checks["oclgrind"]:
             benchmark, _, kind = check.partition(": ")
             assert benchmark in discovered()
-            assert kind in {"", oclgrind.ONE_GROUP, *oclgrind.devices(benchmark, INFO)}
+            assert kind in {"", oclgrind.ONE_GROUP, *oclgrind.devices(benchmark, FAKE_DEVICE_INFO)}
         for tests in checks["pocl"]:
             file, _, node = shlex.split(tests)[0].partition("::")
             text = (ROOT / file).read_text(encoding="utf-8")

@@ -6,49 +6,49 @@ import numpy as np
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.benchmarks.chase.l2_map import LINES, SPREAD_BYTES, mapped, scattered
-from clmembench.measure.sampling import measure, verify
+from clmembench.benchmarks.chase.l2_map import LINES, SPREAD_BYTES, prepare_gpu_map, random_line_offsets
+from clmembench.measure.sampling import check_outputs, sample_point
 from clmembench.model import Device, Skip
 from clmembench.plan.budget import Budget
-from clmembench.runtimes import runtime
-from clmembench.runtimes.fake import INFO, FakeDevice
+from clmembench.runtimes import load_runtime
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 
 KIB = 1 << 10
-TINY = Budget(least_s=0.0, most_s=0.02, noise=1.0, slope_ns=1e4)
+TINY = Budget(min_time_s=0.0, max_time_s=0.02, max_noise=1.0, slope_ns=1e4)
 L2_MAP = discovered()["l2_map"]
 
 
 @pytest.fixture(scope="module")
 def info():
-    return next(d for d in runtime("opencl").devices() if d.kind == "cpu")
+    return next(d for d in load_runtime("opencl").devices() if d.kind == "cpu")
 
 
 @pytest.fixture(scope="module")
 def device(info) -> Device:
-    return runtime("opencl").open(replace(info, compute_units=2))
+    return load_runtime("opencl").open(replace(info, compute_units=2))
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_lines_are_scattered_none_met_twice(seed):
-    offsets = scattered(seed)
+    offsets = random_line_offsets(seed)
     assert offsets.size == LINES == np.unique(offsets // 128).size
     assert offsets.max() < SPREAD_BYTES and (offsets % 128 == 0).all()
     assert np.unique(np.diff(offsets)).size > LINES / 2, "a regular spacing could fall into one slice"
-    assert not np.array_equal(offsets, scattered(seed + 7))
+    assert not np.array_equal(offsets, random_line_offsets(seed + 7))
 
 
 def test_each_unit_in_turn_fills_its_own_row(device):
     """Sixteen work-groups stand for units, of which each measures in one launch and is told by its number."""
-    slope = mapped(device, "load", ptx=0)
+    slope = prepare_gpu_map(device, "load", ptx=0)
     work = slope.work(4)
     assert work.ops == 16 * LINES * 4 and len(work.commands) == 16
-    assert verify(device, work) == ""
+    assert check_outputs(device, work) == ""
     unit = device.download(work.reads["unit"].buffer, np.uint32, 16)
     assert unit.tolist() == list(range(16))
 
 
 def test_a_unit_that_is_not_met_leaves_its_row_as_of_nowhere(device):
-    work = mapped(device, "load", ptx=0).work(4)
+    work = prepare_gpu_map(device, "load", ptx=0).work(4)
     device.run((*work.before, *work.commands[1:]))
     unit = device.download(work.reads["unit"].buffer, np.uint32, 16)
     assert unit.tolist() == [0xFFFFFFFF, *range(1, 16)]
@@ -56,17 +56,17 @@ def test_a_unit_that_is_not_met_leaves_its_row_as_of_nowhere(device):
 
 
 def test_a_map_of_which_most_is_missing_is_wrong(device):
-    work = mapped(device, "load", ptx=0).work(4)
+    work = prepare_gpu_map(device, "load", ptx=0).work(4)
     device.run((*work.before, *work.commands[:3]))
     with pytest.raises(AssertionError, match="3 of 16 compute units"):
         work.check()
 
 
 def test_a_line_that_leads_elsewhere_is_noticed(device):
-    work = mapped(device, "load", ptx=0).work(4)
+    work = prepare_gpu_map(device, "load", ptx=0).work(4)
     memory = work.commands[0].args[0]
     damaged = device.download(memory, np.uint64, SPREAD_BYTES // 8)
-    node = int(scattered(20170101 + device.seed)[5]) // 8
+    node = int(random_line_offsets(20170101 + device.seed)[5]) // 8
     damaged[node] += 8
     damaged[node + 1] = damaged[node]
     device.upload(memory, damaged)
@@ -76,7 +76,7 @@ def test_a_line_that_leads_elsewhere_is_noticed(device):
 
 
 def test_without_ptx_it_says_what_opencl_c_does_not_tell():
-    gpu = FakeDevice(replace(INFO, features=frozenset()))
+    gpu = FakeDevice(replace(FAKE_DEVICE_INFO, features=frozenset()))
     for access in L2_MAP.axes["access"].values(gpu.info):
         with pytest.raises(Skip, match="which compute unit"):
             L2_MAP.prepare(gpu, access=access)
@@ -91,21 +91,21 @@ def test_with_ptx_each_launch_has_a_target_and_every_pass_begins_anew():
 
 
 def test_a_process_that_is_held_to_no_core_says_so(device, info):
-    alone = runtime("opencl").open(replace(info, compute_units=1, array_bytes=256 * KIB))
+    alone = load_runtime("opencl").open(replace(info, compute_units=1, array_bytes=256 * KIB))
     assert len(L2_MAP.prepare(alone, access="load").work(1).notes) == 1
-    free = runtime("opencl").open(replace(info, compute_units=2, array_bytes=256 * KIB))
+    free = load_runtime("opencl").open(replace(info, compute_units=2, array_bytes=256 * KIB))
     assert "held to no core" in L2_MAP.prepare(free, access="load").work(1).notes[-1]
 
 
 def test_a_small_cache_is_not_taken_for_the_last(info):
-    alone = runtime("opencl").open(replace(info, compute_units=1, cache_bytes=1 << 20, array_bytes=None))
+    alone = load_runtime("opencl").open(replace(info, compute_units=1, cache_bytes=1 << 20, array_bytes=None))
     with pytest.raises(Skip, match="may be a core's own"):
         L2_MAP.prepare(alone, access="load")
 
 
 def test_a_core_chases_a_set_that_no_core_holds_alone(info):
-    alone = runtime("opencl").open(replace(info, compute_units=1, array_bytes=256 * KIB))
-    found = measure(alone, L2_MAP.prepare(alone, access="load"), TINY, 1.0)
+    alone = load_runtime("opencl").open(replace(info, compute_units=1, array_bytes=256 * KIB))
+    found = sample_point(alone, L2_MAP.prepare(alone, access="load"), TINY, 1.0)
     assert not found.wrong and found.checked and len(found.series) == 2
     laps, rest = divmod(found.series[0].ops, 256 * KIB // alone.info.line_bytes)
     assert laps >= 1 and rest == 0

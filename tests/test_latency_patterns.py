@@ -5,12 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench.infer.hierarchy.latency_experiment import Known, experiment, known, laps, variants
-from clmembench.infer.hierarchy.latency_patterns import agreed, inquire, read, read_laps
-from clmembench.infer.hierarchy.pattern_findings import NAMES, as_findings, lines_of
+from clmembench.infer.hierarchy.latency_experiment import (
+    HierarchyGeometry,
+    known_geometry,
+    lap_variants,
+    pattern_laps,
+    pattern_trace,
+)
+from clmembench.infer.hierarchy.latency_patterns import measure_patterns, median_of_variants, read_laps, read_trace
+from clmembench.infer.hierarchy.pattern_findings import PATTERN_NAMES, as_pattern_findings, pattern_lines
 from clmembench.infer.hierarchy.typical_latency import two_groups
 from clmembench.model import CacheLevel, Finding, Hierarchy, Probe, TlbLevel
-from clmembench.model.address_patterns import footprint, offsets
+from clmembench.model.address_patterns import pattern_bytes, pattern_offsets
 from tests.simulated import Cache, Machine, Noise, Path, Sets, Tlb, plain
 from tests.test_classic import asked
 
@@ -38,17 +44,17 @@ MAXWELL_L1, MAXWELL_L2 = Cache(Sets((192,) * 4, bits=(7, 8)), 32, 82), Cache(pla
 FIGURE_14 = {  # Mei & Chu 2015; P1 to P6
     "GTX560Ti": (
         device((FERMI_L1, FERMI_L2), 635, tlbs((288, 27, 27), (84, 84, 577))),
-        Known(128, 128, 16 * KIB, PAGE, 16, 65),
+        HierarchyGeometry(128, 128, 16 * KIB, PAGE, 16, 65),
         (96, 384, 468, 635, 1239, None),
     ),
     "GTX780": (
         device((KEPLER_L2,), 339, tlbs(6, (53, 357), 266)),
-        Known(32, 32, 1536 * KIB, PAGE, 16, 65),
+        HierarchyGeometry(32, 32, 1536 * KIB, PAGE, 16, 65),
         (198, 204, 257, 339, 702, 968),
     ),
     "GTX980": (
         device((MAXWELL_L1, MAXWELL_L2), 385, tlbs(11, (64, 64, 2043), 301), l1_virtual=True),
-        Known(32, 32, 24 * KIB, PAGE, 16, 65),
+        HierarchyGeometry(32, 32, 24 * KIB, PAGE, 16, 65),
         (82, None, None, 385, 2439, 2740),
     ),
 }
@@ -57,8 +63,8 @@ FIGURE_14 = {  # Mei & Chu 2015; P1 to P6
 @pytest.mark.parametrize("name", FIGURE_14)
 def test_the_latencies_of_figure_14(name):
     machine, geometry, truth = FIGURE_14[name]
-    found = asked(inquire(geometry, ghz=1.5), machine.answer)
-    for pattern, cycles in zip(NAMES, truth, strict=True):
+    found = asked(measure_patterns(geometry, ghz=1.5), machine.answer)
+    for pattern, cycles in zip(PATTERN_NAMES, truth, strict=True):
         finding, ns = found[pattern].cycles, found[pattern].ns
         if cycles is None:
             assert finding.value is None and finding.reason.startswith("not present"), pattern
@@ -72,31 +78,31 @@ def test_the_latencies_of_figure_14(name):
 
 def test_without_the_reaches_a_sweep_over_pages_finds_the_same():
     machine, geometry, truth = FIGURE_14["GTX780"]
-    found = asked(inquire(replace(geometry, page_bytes=None, near_pages=None, all_pages=None)), machine.answer)
-    assert [found[n].cycles.value for n in NAMES] == pytest.approx(truth, rel=0.05)
+    found = asked(measure_patterns(replace(geometry, page_bytes=None, near_pages=None, all_pages=None)), machine.answer)
+    assert [found[n].cycles.value for n in PATTERN_NAMES] == pytest.approx(truth, rel=0.05)
 
 
 def test_without_the_reaches_one_step_of_latency_is_not_called_either_pattern():
     machine, geometry, _ = FIGURE_14["GTX560Ti"]
-    found = asked(inquire(replace(geometry, page_bytes=None, near_pages=None, all_pages=None)), machine.answer)
+    found = asked(measure_patterns(replace(geometry, page_bytes=None, near_pages=None, all_pages=None)), machine.answer)
     for name in ("P2", "P3"):
         assert found[name].cycles.value is None and "reaches are not known" in found[name].cycles.reason
 
 
 def test_a_tlb_whose_pages_the_data_cache_cannot_hold_leaves_p3_undetermined():
     machine, geometry, _ = FIGURE_14["GTX560Ti"]
-    found = asked(inquire(replace(geometry, cache_bytes=8 * KIB)), machine.answer)
+    found = asked(measure_patterns(replace(geometry, cache_bytes=8 * KIB)), machine.answer)
     assert found["P3"].cycles.value is None and "cannot be met" in found["P3"].cycles.reason
     assert found["P2"].cycles.value == pytest.approx(384, rel=0.05)
 
 
 def test_contexts_that_switch_at_no_regular_distance_are_not_called_p6():
     machine, geometry, _ = FIGURE_14["GTX560Ti"]
-    trial = experiment(geometry)
+    trial = pattern_trace(geometry)
     answer = machine.answer(trial.probe)
     far = next(stage for stage in trial.stages if stage.role == "far")
     answer.latencies[:, [far.first + 5, far.first + 9, far.first + 20]] += 300
-    found = read(trial, answer)["P6"].cycles
+    found = read_trace(trial, answer)["P6"].cycles
     assert found.value is None and "no regular distance" in found.reason
 
 
@@ -110,11 +116,11 @@ def in_two_groups(answer, places, more):
 def test_far_pages_in_two_groups_are_not_told_by_the_faster():
     """As on an H100: 24 first accesses of 545 to 631 cycles and 23 of 695 to 940, at no regular distance."""
     machine, geometry, _ = FIGURE_14["GTX560Ti"]
-    trial = experiment(geometry)
+    trial = pattern_trace(geometry)
     far = next(stage for stage in trial.stages if stage.role == "far").counted
     slower = [n for n in far if n % 7 in (1, 3, 4)]
     answer = in_two_groups(machine.answer(trial.probe), slower, 250)
-    found = read(trial, answer)
+    found = read_trace(trial, answer)
     assert found["P5"].cycles.value is None
     says = found["P5"].cycles.reason
     assert f"{len(far) - len(slower)} accesses of" in says and f"{len(slower)} accesses of" in says
@@ -124,17 +130,17 @@ def test_far_pages_in_two_groups_are_not_told_by_the_faster():
 
 def test_a_few_slower_far_pages_are_said_beside_the_value():
     machine, geometry, truth = FIGURE_14["GTX560Ti"]
-    trial = experiment(geometry)
+    trial = pattern_trace(geometry)
     far = next(stage for stage in trial.stages if stage.role == "far").counted
     answer = in_two_groups(machine.answer(trial.probe), [far[n] for n in (3, 4, 9, 20, 33, 41)], 400)
-    found = read(trial, answer)["P5"].cycles
+    found = read_trace(trial, answer)["P5"].cycles
     assert found.value == pytest.approx(truth[4], rel=0.05) and "6 accesses of" in found.method
     assert found.evidence == answer.evidence
 
 
 def test_without_a_tlb_no_pattern_that_needs_one_is_claimed():
     machine = device((FERMI_L1, FERMI_L2), 635, ())
-    found = asked(inquire(Known(128, 128, 16 * KIB)), machine.answer)
+    found = asked(measure_patterns(HierarchyGeometry(128, 128, 16 * KIB)), machine.answer)
     assert found["P1"].cycles.value == pytest.approx(96, rel=0.05)
     assert found["P4"].cycles.value == pytest.approx(635, rel=0.05)
     for name in ("P2", "P3", "P5", "P6"):
@@ -143,7 +149,7 @@ def test_without_a_tlb_no_pattern_that_needs_one_is_claimed():
 
 
 def test_far_pages_that_are_faster_than_near_ones_cannot_be():
-    wanted = laps(CORE_KNOWN)
+    wanted = pattern_laps(CORE_KNOWN)
     answers = {name: CORE.answer(probe) for name, probe in wanted.items() if isinstance(probe, Probe)}
     faster = replace(answers["P5"], value=0.8 * answers["P4"].value, low=0.7 * answers["P4"].low, high=0.85 * answers["P4"].low)
     assert read_laps(answers, wanted, 2.0)["P5"].cycles.status == "ok"
@@ -152,12 +158,12 @@ def test_far_pages_that_are_faster_than_near_ones_cannot_be():
 
 
 def test_a_lap_that_is_not_like_two_others_is_named_beside_the_value():
-    answers = [CORE.answer(p) for p in variants(laps(CORE_KNOWN)["P1"])]
+    answers = [CORE.answer(p) for p in lap_variants(pattern_laps(CORE_KNOWN)["P1"])]
     late = [answers[0], replace(answers[1], value=40.0), answers[2]]
-    found = agreed(late)
+    found = median_of_variants(late)
     assert found.value == pytest.approx(2.0, rel=0.05) and found.reason == "1 of 3 laps that should be alike takes 40"
-    assert found.reason in read_laps({"P1": found}, laps(CORE_KNOWN))["P1"].ns.method
-    assert agreed(answers).reason == ""
+    assert found.reason in read_laps({"P1": found}, pattern_laps(CORE_KNOWN))["P1"].ns.method
+    assert median_of_variants(answers).reason == ""
 
 
 @pytest.mark.slow
@@ -176,29 +182,29 @@ def test_two_groups_are_seen_and_one_is_not_called_two():
 
 def test_caches_that_a_cold_launch_finds_full_give_no_miss():
     machine, geometry, _ = FIGURE_14["GTX560Ti"]
-    trial = experiment(geometry)
+    trial = pattern_trace(geometry)
     answer = machine.answer(trial.probe)
     warm = [n for stage in trial.stages if stage.role == "P4" for n in stage.counted]
     answer.latencies[:, warm] = 97.0
-    assert "were not empty" in read(trial, answer)["P4"].cycles.reason
+    assert "were not empty" in read_trace(trial, answer)["P4"].cycles.reason
 
 
 def test_accesses_that_do_not_agree_are_no_pattern():
     machine, geometry, _ = FIGURE_14["GTX780"]
-    trial = experiment(geometry)
+    trial = pattern_trace(geometry)
     answer = machine.answer(trial.probe)
     lap = next(stage for stage in trial.stages if stage.role == "lap")
     answer.latencies[:, list(lap.counted)] = np.linspace(200, 400, len(lap.counted))
-    assert "lie within 20%" in read(trial, answer)["P2"].cycles.reason
+    assert "lie within 20%" in read_trace(trial, answer)["P2"].cycles.reason
 
 
 def test_a_clock_too_coarse_for_a_hit_tells_no_hit_and_a_lap_does():
     machine, geometry, _ = FIGURE_14["GTX560Ti"]
     coarse = replace(machine, noise=Noise(quantum_cycles=48))
-    trial = experiment(geometry)
-    alone = read(trial, coarse.answer(trial.probe))["P1"].cycles
+    trial = pattern_trace(geometry)
+    alone = read_trace(trial, coarse.answer(trial.probe))["P1"].cycles
     assert alone.value is None and "steps by 48" in alone.reason
-    found = asked(inquire(geometry), coarse.answer)
+    found = asked(measure_patterns(geometry), coarse.answer)
     assert found["P1"].cycles.value == pytest.approx(96, rel=0.05) and "lap" in found["P1"].cycles.method
     assert found["P5"].cycles.value == pytest.approx(1239, rel=0.05) and "access by access" in found["P5"].cycles.method
 
@@ -218,11 +224,11 @@ CORE = Machine(
     in_ns=True,
     ghz=2.0,
 )
-CORE_KNOWN = Known(64, 64, 64 * KIB, CPU_PAGE, 8, 64, 128 * KIB)
+CORE_KNOWN = HierarchyGeometry(64, 64, 64 * KIB, CPU_PAGE, 8, 64, 128 * KIB)
 
 
 def test_without_a_clock_laps_meet_all_patterns_but_the_context():
-    found = asked(inquire(CORE_KNOWN, ghz=2.0), CORE.answer)
+    found = asked(measure_patterns(CORE_KNOWN, ghz=2.0), CORE.answer)
     truth = {"P1": 4, "P2": 11, "P4": 200, "P5": 237}
     for name, cycles in truth.items():
         assert found[name].cycles.value == pytest.approx(cycles, rel=0.05), name
@@ -234,7 +240,7 @@ def test_without_a_clock_laps_meet_all_patterns_but_the_context():
 
 def test_without_a_clock_a_tlb_that_costs_nothing_is_not_present():
     free = replace(CORE, paths={"global": replace(CORE.paths["global"], tlbs=())})
-    found = asked(inquire(CORE_KNOWN), free.answer)
+    found = asked(measure_patterns(CORE_KNOWN), free.answer)
     assert found["P2"].cycles.reason.startswith("not present")
 
 
@@ -249,22 +255,22 @@ def test_without_a_clock_a_tlb_that_costs_nothing_is_not_present():
     ],
 )
 def test_a_lap_whose_mean_would_mix_patterns_is_not_asked_for(change, name, says):
-    assert says in laps(replace(CORE_KNOWN, **change))[name]
+    assert says in pattern_laps(replace(CORE_KNOWN, **change))[name]
 
 
 def test_laps_that_should_be_alike_and_are_not_tell_nothing():
-    probe = laps(CORE_KNOWN)["P2"]
-    assert isinstance(probe, Probe) and len(variants(probe)) == 3 == len(set(variants(probe)))
-    answers = [CORE.answer(p) for p in variants(probe)]
-    assert agreed(answers).value == pytest.approx(5.5, rel=0.05)
+    probe = pattern_laps(CORE_KNOWN)["P2"]
+    assert isinstance(probe, Probe) and len(lap_variants(probe)) == 3 == len(set(lap_variants(probe)))
+    answers = [CORE.answer(p) for p in lap_variants(probe)]
+    assert median_of_variants(answers).value == pytest.approx(5.5, rel=0.05)
     one_late = [answers[0], replace(answers[1], value=40.0), answers[2]]
-    assert agreed(one_late).value == pytest.approx(5.5, rel=0.05)
+    assert median_of_variants(one_late).value == pytest.approx(5.5, rel=0.05)
     apart = [replace(a, value=v) for a, v in zip(answers, (5.5, 8.0, 20.0), strict=True)]
-    assert agreed(apart).value is None and "5.5 to 20" in agreed(apart).reason
+    assert median_of_variants(apart).value is None and "5.5 to 20" in median_of_variants(apart).reason
 
 
 def test_laps_that_no_array_can_hold_are_said_to_be_too_large():
-    wanted = laps(replace(CORE_KNOWN, last_bytes=1 << 30), most_bytes=1 << 30)
+    wanted = pattern_laps(replace(CORE_KNOWN, last_bytes=1 << 30), most_bytes=1 << 30)
     assert "over the limit" in wanted["P4"] and "over the limit" in wanted["P5"]
     assert isinstance(wanted["P1"], Probe)
 
@@ -272,37 +278,37 @@ def test_laps_that_no_array_can_hold_are_said_to_be_too_large():
 def test_what_the_clock_itself_costs_is_taken_off():
     machine, geometry, truth = FIGURE_14["GTX780"]
     costly = replace(machine, noise=replace(NOISE, bias_cycles=20.0))
-    found = asked(inquire(geometry), costly.answer)
-    assert [found[n].cycles.value for n in NAMES] == pytest.approx(truth, rel=0.02)
+    found = asked(measure_patterns(geometry), costly.answer)
+    assert [found[n].cycles.value for n in PATTERN_NAMES] == pytest.approx(truth, rel=0.02)
 
 
 @pytest.mark.parametrize("bias", [-30.0, 90.0])
 def test_a_trace_whose_hits_are_not_those_of_a_lap_is_not_believed(bias):
     machine, geometry, _ = FIGURE_14["GTX560Ti"]
-    trial = experiment(geometry)
+    trial = pattern_trace(geometry)
     answer = replace(machine, noise=replace(NOISE, bias_cycles=bias)).answer(trial.probe)
-    lap = machine.answer(laps(geometry)["P1"])
-    found = read(trial, answer, 1.5, lap)
+    lap = machine.answer(pattern_laps(geometry)["P1"])
+    found = read_trace(trial, answer, 1.5, lap)
     assert all(f.cycles.value is None and "not timed right" in f.cycles.reason for f in found.values())
 
 
 def test_ns_without_a_clock_rate_are_undetermined():
     machine, geometry, _ = FIGURE_14["GTX780"]
-    trial = experiment(geometry)
-    found = read(trial, replace(machine.answer(trial.probe), ns=None))
+    trial = pattern_trace(geometry)
+    found = read_trace(trial, replace(machine.answer(trial.probe), ns=None))
     assert found["P1"].ns.value is None and "clock is not known" in found["P1"].ns.reason
-    assert set(as_findings(found)) == {*NAMES, *(f"{n}_ns" for n in NAMES)}
-    assert len(list(lines_of(found))) == 6
+    assert set(as_pattern_findings(found)) == {*PATTERN_NAMES, *(f"{n}_ns" for n in PATTERN_NAMES)}
+    assert len(list(pattern_lines(found))) == 6
 
 
 @pytest.mark.parametrize("name", FIGURE_14)
 def test_the_trace_is_a_lap_whose_stages_are_its_accesses(name):
     """Every node once, within what the array may span; and no line twice where new lines are meant."""
     geometry = FIGURE_14[name][1]
-    trial = experiment(geometry, most_bytes=4 << 30)
-    lap = offsets(trial.probe.pattern)
+    trial = pattern_trace(geometry, most_bytes=4 << 30)
+    lap = pattern_offsets(trial.probe.pattern)
     assert sum(stage.count for stage in trial.stages) == lap.size == trial.probe.record
-    assert footprint(trial.probe.pattern) <= 4 << 30
+    assert pattern_bytes(trial.probe.pattern) <= 4 << 30
     new = [n for s in trial.stages if s.role in ("P4", "far") for n in range(s.first, s.first + s.count)]
     lines = lap // geometry.line_bytes
     seen = {line: n for n, line in reversed(list(enumerate(lines.tolist())))}
@@ -321,6 +327,6 @@ def test_what_is_known_comes_from_findings_that_are_sure():
     dram = CacheLevel("DRAM", "global", {})
     near = TlbLevel("L1 TLB", dict([sure("entries", 16), sure("page_bytes", PAGE)]))
     far = TlbLevel("L2 TLB", dict([sure("entries", 65, "undetermined")]))
-    found = known(Hierarchy((l1, l2, dram), (near, far)))
-    assert found == Known(128, 32, 16384, PAGE, 16, None, 1 << 20)
-    assert known(Hierarchy()) == Known()
+    found = known_geometry(Hierarchy((l1, l2, dram), (near, far)))
+    assert found == HierarchyGeometry(128, 32, 16384, PAGE, 16, None, 1 << 20)
+    assert known_geometry(Hierarchy()) == HierarchyGeometry()

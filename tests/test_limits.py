@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from clmembench.cli.stored import load
 from clmembench.model import Cause, Trace
 from clmembench.results import jsonl, limits, record_lines
-from clmembench.results.jsonl import MOST_NOTES, ResultsError, Writer, decode_record, encode, read
+from clmembench.results.jsonl import MAX_BAD_LINE_NOTES, ResultsError, Writer, decode_record, encode, read
 from clmembench.results.limits import check_line
 from tests.builders import CHASE, STREAM, clock, device, header, record, series
 
@@ -57,7 +57,7 @@ def test_the_record_that_is_changed_is_good_itself():
         ("params", []), ("params", {"op": ["copy"]}), ("params", {"op": {"a": 1}}), ("params", {"op": None}),
         ("core_clock", 5), ("core_clock.before_ns", "1"), ("place", None), ("place.compute_units", "2"),
         # out of range
-        ("process", -1), ("process", limits.PROCESSES + 1), ("version", -1), ("version", 10**30), ("seconds", -0.1),
+        ("process", -1), ("process", limits.MAX_PROCESSES + 1), ("version", -1), ("version", 10**30), ("seconds", -0.1),
         ("series.0.passes", 0), ("series.0.passes", -1), ("series.0.nbytes", -1), ("series.0.flops", 2**63),
         ("series.0.ops", -5),
         ("series.0.busy", -1), ("series.0.host_ns", [-1] * 6), ("series.0.host_ns", [2**63] * 6), ("series.0.cpu_ns", [-1] * 6),
@@ -69,11 +69,15 @@ def test_the_record_that_is_changed_is_good_itself():
         ("params", {"n": -(2**64)}),
         ("core_clock", {**json.loads(encode(GOOD))["core_clock"], "before_ns": 1e-300, "after_ns": 1e-300}),
         # too many, too long
-        ("benchmark", "x" * (limits.NAME + 1)), ("reason", "x" * (limits.TEXT + 1)), ("log", "x" * (limits.LOG + 1)),
-        ("notes", ["x" * (limits.TEXT + 1)]), ("notes", [""] * (limits.VALUES + 1)), ("params", {"x" * (limits.NAME + 1): 1}),
-        ("params", {"op": "x" * (limits.TEXT + 1)}), ("params", {str(n): n for n in range(limits.ENTRIES + 1)}),
-        ("series", json.loads(encode(GOOD))["series"] * (limits.SERIES + 1)), ("place.cpus", [0] * (limits.ENTRIES + 1)),
-        ("series.0.warmups_ns", [0] * (limits.SAMPLES + 1)), ("place.placement", "x" * (limits.NAME + 1)),
+        ("benchmark", "x" * (limits.MAX_NAME_LETTERS + 1)), ("reason", "x" * (limits.MAX_TEXT_LETTERS + 1)),
+        ("log", "x" * (limits.MAX_LOG_LETTERS + 1)),
+        ("notes", ["x" * (limits.MAX_TEXT_LETTERS + 1)]), ("notes", [""] * (limits.MAX_AXIS_VALUES + 1)),
+        ("params", {"x" * (limits.MAX_NAME_LETTERS + 1): 1}),
+        ("params", {"op": "x" * (limits.MAX_TEXT_LETTERS + 1)}),
+        ("params", {str(n): n for n in range(limits.MAX_HEADER_ENTRIES + 1)}),
+        ("series", json.loads(encode(GOOD))["series"] * (limits.MAX_SERIES + 1)),
+        ("place.cpus", [0] * (limits.MAX_HEADER_ENTRIES + 1)),
+        ("series.0.warmups_ns", [0] * (limits.MAX_SAMPLES + 1)), ("place.placement", "x" * (limits.MAX_NAME_LETTERS + 1)),
     ],
     ids=lambda v: repr(v)[:40],
 )  # fmt: skip
@@ -126,12 +130,12 @@ def nested(depth: int, of: str) -> str:
 
 @pytest.mark.parametrize("of", ["lists", "objects"])
 def test_nesting_is_limited(of):
-    check_line(nested(limits.DEPTH, of).encode())
+    check_line(nested(limits.MAX_NESTING_DEPTH, of).encode())
     check_line(
-        (f'["{"[" * 100}","\\"{"{" * 100}",' + nested(limits.DEPTH - 1, of) + "]").encode()
+        (f'["{"[" * 100}","\\"{"{" * 100}",' + nested(limits.MAX_NESTING_DEPTH - 1, of) + "]").encode()
     )  # brackets in texts are none
     check_line(("[" + "[],{}," * 1000 + "1]").encode())
-    for depth in (limits.DEPTH + 1, 10_000, 1_000_000):
+    for depth in (limits.MAX_NESTING_DEPTH + 1, 10_000, 1_000_000):
         with pytest.raises(ValueError, match="deep"):
             check_line(nested(depth, of).encode())
 
@@ -185,28 +189,28 @@ def test_a_line_that_would_take_a_hundred_times_its_size_is_refused_before_it_is
 
 def test_a_header_of_many_objects_is_refused_before_it_is_parsed(tmp_path, monkeypatch):
     path = tmp_path / "r.jsonl"
-    path.write_text(encode(header())[:-1] + ',"a":[' + "{}," * limits.BRACKETS + "{}]}\n")
+    path.write_text(encode(header())[:-1] + ',"a":[' + "{}," * limits.MAX_LINE_BRACKETS + "{}]}\n")
     monkeypatch.setattr(record_lines, "_adapter", lambda kind: pytest.fail("it was parsed"))
     with pytest.raises(ResultsError, match="the header is damaged: over "):
         read(path)
 
 
 def test_brackets_and_commas_in_a_text_count_for_nothing():
-    log = "[{,}]" * (limits.LOG // 10)
+    log = "[{,}]" * (limits.MAX_LOG_LETTERS // 10)
     one = replace(GOOD, log=log, notes=("{[,:",) * 1000)
     assert decode_record(encode(one)) == one
 
 
 def test_a_record_too_long_for_a_line_is_written_as_one_that_failed_and_a_log_is_cut_first(tmp_path):
     path = tmp_path / "r.jsonl"
-    logged = replace(GOOD, log="\x01" * limits.LOG)  # six bytes each, as JSON writes it
-    traced = replace(GOOD, notes=("\x01" * limits.TEXT,) * 2)
+    logged = replace(GOOD, log="\x01" * limits.MAX_LOG_LETTERS)  # six bytes each, as JSON writes it
+    traced = replace(GOOD, notes=("\x01" * limits.MAX_TEXT_LETTERS,) * 2)
     with Writer(path, header()) as writer:
         for one in (GOOD, logged, traced):
             writer.write(one)
     good, cut, failed = read(path, strict=True).records
     assert good == GOOD
-    assert cut == replace(logged, log="\x01" * record_lines.KEPT_OF_LOG)
+    assert cut == replace(logged, log="\x01" * record_lines.MAX_CUT_LOG_LETTERS)
     assert failed.status == "failed" and failed.series == () and failed.params == GOOD.params
     assert "its record takes 12 MiB, over the 8 MiB of a line" in failed.reason
 
@@ -221,7 +225,7 @@ def test_a_record_too_long_for_a_line_is_written_as_one_that_failed_and_a_log_is
         {"samples": -3, "count": -100}, {"data": TRACE.data[:40]}, {"data": ""}, {"data": "!!!"}, {"dtype": "O"},
         {"data": base64.b64encode(b"no zlib").decode()},
         {"dtype": "u4,O"}, {"dtype": "(2,3)f8"}, {"dtype": "object"}, {"samples": 2**40, "count": 2**40, "nbytes": 2**82},
-        {"unit": "x" * (limits.NAME + 1)}, {"samples": "3"}, {"data": 5},
+        {"unit": "x" * (limits.MAX_NAME_LETTERS + 1)}, {"samples": "3"}, {"data": 5},
     ],
     ids=str,
 )  # fmt: skip
@@ -247,13 +251,13 @@ def test_a_trace_that_hides_a_bomb_is_refused_in_little_memory(stated):
 
 
 def test_traces_are_limited_in_all(monkeypatch):
-    monkeypatch.setattr(limits, "TRACE_BYTES", 1 << 16)
-    half = Trace.pack("t", [np.zeros(limits.TRACE_BYTES // 2 + 8, "u1")])
+    monkeypatch.setattr(limits, "MAX_TRACE_BYTES", 1 << 16)
+    half = Trace.pack("t", [np.zeros(limits.MAX_TRACE_BYTES // 2 + 8, "u1")])
     both = replace(GOOD, series=(replace(GOOD.series[0], reads={"a": half, "b": half}),))
     assert decode_record(encode(replace(GOOD, series=(replace(GOOD.series[0], reads={"a": half}),))))
     with pytest.raises(ValueError, match=r"reads\.b"):
         decode_record(encode(both))
-    many = replace(GOOD, series=(replace(GOOD.series[0], reads={str(n): TRACE for n in range(limits.READS + 1)}),))
+    many = replace(GOOD, series=(replace(GOOD.series[0], reads={str(n): TRACE for n in range(limits.MAX_TRACES + 1)}),))
     with pytest.raises(ValueError, match="reads"):
         decode_record(encode(many))
 
@@ -262,16 +266,16 @@ def test_traces_are_limited_in_all(monkeypatch):
 
 BAD_HEADERS = {
     "no metric": header(cards={"stream": replace(STREAM, metrics=())}),
-    "many metrics": header(cards={"stream": replace(STREAM, metrics=STREAM.metrics * (limits.METRICS + 1))}),
+    "many metrics": header(cards={"stream": replace(STREAM, metrics=STREAM.metrics * (limits.MAX_METRICS + 1))}),
     "many benchmarks": header(cards={str(n): STREAM for n in range(11)}),
-    "a long name": header(device("x" * (limits.NAME + 1))),
+    "a long name": header(device("x" * (limits.MAX_NAME_LETTERS + 1))),
     "a scale of 0": header(cards={"stream": replace(STREAM, metrics=(replace(STREAM.metrics[0], scale=0.0),))}),
     "a huge scale": header(cards={"stream": replace(STREAM, metrics=(replace(STREAM.metrics[0], scale=1e300),))}),
     "less than nothing": header(device(global_mem_bytes=-1)),
     "more than 64 bits": header(device(cache_bytes=2**64)),
-    "a long argument": header(argv=("x" * (limits.TEXT + 1),)),
-    "many arguments": header(argv=("",) * (limits.VALUES + 1)),
-    "many values": header(axes={"n": tuple(range(limits.VALUES + 1))}),
+    "a long argument": header(argv=("x" * (limits.MAX_TEXT_LETTERS + 1),)),
+    "many arguments": header(argv=("",) * (limits.MAX_AXIS_VALUES + 1)),
+    "many values": header(axes={"n": tuple(range(limits.MAX_AXIS_VALUES + 1))}),
     "many variables": header(environment={str(n): "" for n in range(11)}),
     "many packages": header(packages={str(n): "" for n in range(11)}),
     "no processes": header(processes=-1),
@@ -280,7 +284,7 @@ BAD_HEADERS = {
 
 @pytest.mark.parametrize("fault", BAD_HEADERS)
 def test_a_header_over_a_limit_is_refused_with_its_place(tmp_path, monkeypatch, fault):
-    monkeypatch.setattr(limits, "ENTRIES", 10)
+    monkeypatch.setattr(limits, "MAX_HEADER_ENTRIES", 10)
     path = tmp_path / "r.jsonl"
     path.write_text(encode(BAD_HEADERS[fault]) + "\n")
     with pytest.raises(ResultsError, match=r"r\.jsonl:1: the header is damaged: ") as caught:
@@ -316,20 +320,20 @@ def stored(folder: Path, *lines: str, head: Any = None) -> Path:
 def test_a_file_over_its_limit_is_refused_before_it_is_read(tmp_path):
     path = stored(tmp_path, encode(GOOD))
     with path.open("r+b") as file:
-        file.truncate(limits.FILE_BYTES + 1)  # a hole: it takes no place on the disk
-    with pytest.raises(ResultsError, match=f"r.jsonl is over {limits.FILE_BYTES} bytes"):
+        file.truncate(limits.MAX_FILE_BYTES + 1)  # a hole: it takes no place on the disk
+    with pytest.raises(ResultsError, match=f"r.jsonl is over {limits.MAX_FILE_BYTES} bytes"):
         read(path)
 
 
 def test_what_has_no_size_is_limited_as_it_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(limits, "FILE_BYTES", 1 << 20)
-    monkeypatch.setattr(limits, "LINE_BYTES", 1 << 16)
+    monkeypatch.setattr(limits, "MAX_FILE_BYTES", 1 << 20)
+    monkeypatch.setattr(limits, "MAX_LINE_BYTES", 1 << 16)
     with pytest.raises(ResultsError, match="is over 1048576 bytes"):
         read(Path("/dev/zero"))
 
 
 def test_a_line_over_its_limit_costs_that_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(limits, "LINE_BYTES", 10_000)
+    monkeypatch.setattr(limits, "MAX_LINE_BYTES", 10_000)
     long = encode(replace(GOOD, log="x" * 100_000))
     path = stored(tmp_path, encode(GOOD), long, encode(GOOD), long)
     found = read(path)
@@ -340,17 +344,17 @@ def test_a_line_over_its_limit_costs_that_line(tmp_path, monkeypatch):
 
 
 def test_lines_are_limited_in_number(tmp_path, monkeypatch):
-    monkeypatch.setattr(limits, "LINES", 4)
+    monkeypatch.setattr(limits, "MAX_FILE_LINES", 4)
     assert len(read(stored(tmp_path, *[encode(GOOD)] * 3)).records) == 3
     with pytest.raises(ResultsError, match="over 4 lines"):
         read(stored(tmp_path, *[encode(GOOD)] * 4))
 
 
 def test_many_bad_lines_are_noted_once(tmp_path):
-    path = stored(tmp_path, encode(GOOD), *["no json"] * (MOST_NOTES + 5), encode(GOOD))
+    path = stored(tmp_path, encode(GOOD), *["no json"] * (MAX_BAD_LINE_NOTES + 5), encode(GOOD))
     found = read(path)
     assert len(found.records) == 2
-    assert [note.startswith(f"{path}:{n}: ") for n, note in enumerate(found.notes[:-1], start=3)] == [True] * MOST_NOTES
+    assert [note.startswith(f"{path}:{n}: ") for n, note in enumerate(found.notes[:-1], start=3)] == [True] * MAX_BAD_LINE_NOTES
     assert found.notes[-1] == f"{path}: and 5 more bad lines"
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clmembench.infer.findings import measured, undetermined
+from clmembench.infer.findings import measured_finding, undetermined_finding
 from clmembench.infer.hierarchy import llc_placement
-from clmembench.infer.hierarchy.partitions import Map
+from clmembench.infer.hierarchy.partitions import LatencyMap
 from clmembench.model import CacheLevel, Hierarchy
 
 UNITS, LINES = 8, 64
@@ -15,14 +15,14 @@ UNITS, LINES = 8, 64
 
 def level(name: str, cycles: float | None, space: str = "global") -> CacheLevel:
     if cycles is None:
-        return CacheLevel(name, space, {"latency_cycles": undetermined("latency_cycles", "no plateau")})
+        return CacheLevel(name, space, {"latency_cycles": undetermined_finding("latency_cycles", "no plateau")})
     ends = cycles - 1, cycles + 1
     return CacheLevel(
         name,
         space,
         {
-            "latency_cycles": measured("latency_cycles", cycles, "whole laps", ("chase:9",), *ends),
-            "latency_ns": measured("latency_ns", cycles / 2, "whole laps", ("chase:9",), ends[0] / 2, ends[1] / 2),
+            "latency_cycles": measured_finding("latency_cycles", cycles, "whole laps", ("chase:9",), *ends),
+            "latency_ns": measured_finding("latency_ns", cycles / 2, "whole laps", ("chase:9",), ends[0] / 2, ends[1] / 2),
         },
     )
 
@@ -31,8 +31,10 @@ def mapped(monkeypatch, first: float, last: float, levels, image=()) -> Hierarch
     """A hierarchy with a map of units whose means rise from `first` to `last`."""
     cycles = np.repeat(np.linspace(first, last, UNITS)[:, None], LINES, axis=1)
     records = [type("Kept", (), {"benchmark": "l2_map", "params": {"access": "load"}})()]
-    monkeypatch.setattr(llc_placement.partitions, "measured", lambda record: Map(cycles, tuple(range(UNITS)), ("l2_map:3:0",)))
-    return llc_placement.placed(Hierarchy(levels=tuple(levels), image=tuple(image)), records).hierarchy
+    monkeypatch.setattr(
+        llc_placement.partitions, "measured", lambda record: LatencyMap(cycles, tuple(range(UNITS)), ("l2_map:3:0",))
+    )
+    return llc_placement.place_last_cache(Hierarchy(levels=tuple(levels), image=tuple(image)), records).hierarchy
 
 
 def ends(level: CacheLevel, name: str = "latency_cycles") -> tuple[float, float]:

@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.benchmarks.local_memory import UNIT_ITEMS, UNROLLED, expected
+from clmembench.benchmarks.local_memory import LOADS_PER_ROUND, MAX_RESIDENT_ITEMS, expected_sums
 from clmembench.model import Card, Skip
-from clmembench.plan.sweep import card
+from clmembench.plan.sweep import benchmark_card
 from clmembench.report import studies
 from clmembench.report.figures import local_curves
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.rows import rows
-from clmembench.runtimes.fake import INFO, FakeDevice
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from clmembench.specs.sheets import Figure, Match, SpecSheet
 from tests import banked, builders
 from tests.banked import HALVES, MAXWELL, straight
 
 UNITS, GHZ, PEAK = 4, 2.0, 4 * 128 * 2.0  # compute units, and GB/s of all of them at 128 B a cycle
 FREE, WAY = 28.0, 2.0  # cycles
-CARDS: dict[str, Card] = {name: card(discovered()[name]) for name in ("banks", "local_copy", "local_read")}
+CARDS: dict[str, Card] = {name: benchmark_card(discovered()[name]) for name in ("banks", "local_copy", "local_read")}
 SHEET = SpecSheet(
     "Test",
     "gpu",
@@ -94,11 +94,11 @@ def test_ordinary_memory_has_no_table_of_ways():
 
 
 def test_findings_name_their_records():
-    from clmembench.infer.access.banks import accesses, study
+    from clmembench.infer.access.banks import bank_accesses, study_banks
 
     run = simulated()
     mine, _ = shown(run, "banks")
-    found = study(*accesses([row.value for row in mine])).findings["banks"]
+    found = study_banks(*bank_accesses([row.value for row in mine])).findings["banks"]
     assert "banks:1:0" in found.evidence
     assert len(set(found.evidence)) == len(found.evidence)
 
@@ -158,22 +158,22 @@ def test_figures_draw_what_was_measured_beside_what_was_inferred(name):
 
 @pytest.mark.parametrize(("rounds", "work_group", "step", "turn"), [(1, 4, 4, 8), (7, 4, 4, 8), (50, 8, 2, 16), (3, 1, 1, 4)])
 def test_sums_of_what_is_read_are_those_of_a_loop(rounds, work_group, step, turn):
-    store = (4 * np.arange(turn + UNROLLED * step)[:, None] + np.arange(4)).astype(np.uint32) * np.uint32(2654435761)
+    store = (4 * np.arange(turn + LOADS_PER_ROUND * step)[:, None] + np.arange(4)).astype(np.uint32) * np.uint32(2654435761)
     wanted = np.zeros((work_group, 4), np.uint32)
     for item in range(work_group):
         at = item
         for _ in range(rounds):
-            for k in range(UNROLLED):
+            for k in range(LOADS_PER_ROUND):
                 wanted[item] += store[at + k * step]
             at = (at + step) % turn
-    assert np.array_equal(expected(rounds, work_group, step, turn), wanted)
-    assert not np.array_equal(expected(rounds + 1, work_group, step, turn), wanted)
+    assert np.array_equal(expected_sums(rounds, work_group, step, turn), wanted)
+    assert not np.array_equal(expected_sums(rounds + 1, work_group, step, turn), wanted)
 
 
 def test_a_copy_that_was_left_out_is_seen():
     device = FakeDevice()
     work = discovered()["local_copy"].prepare(device, work_group=32, groups_a_unit=1, ilp=4).work(6)
-    items = 32 * INFO.compute_units
+    items = 32 * FAKE_DEVICE_INFO.compute_units
     words = np.arange(items * 4, dtype=np.uint32).reshape(items, 4)
     ((buffer, _),) = work.outputs
     device.upload(buffer, np.concatenate([np.roll(words, 6, 1), np.roll(words, 5, 1)]))
@@ -188,13 +188,14 @@ def test_a_copy_that_was_left_out_is_seen():
 
 def test_points_of_the_suite_are_few_and_fit_a_compute_unit():
     bench = discovered()["local_copy"]
-    axes = [axis.values(INFO) for axis in bench.axes.values()]
+    axes = [axis.values(FAKE_DEVICE_INFO) for axis in bench.axes.values()]
     points = [
         p for group in axes[0] for n in axes[1] for ilp in axes[2]
-        if bench.where(INFO, **(p := dict(zip(bench.axes, (group, n, ilp), strict=True)))) and bench.thin(INFO, **p)
+        if bench.where(FAKE_DEVICE_INFO, **(p := dict(zip(bench.axes, (group, n, ilp), strict=True))))
+        and bench.default_subset(FAKE_DEVICE_INFO, **p)
     ]  # fmt: skip
     assert len(points) <= 60
-    assert all(p["work_group"] * p["groups_a_unit"] <= UNIT_ITEMS for p in points)
+    assert all(p["work_group"] * p["groups_a_unit"] <= MAX_RESIDENT_ITEMS for p in points)
     # every ILP at every number of sub-groups up to what a compute unit holds
     active = {ilp: {p["work_group"] * p["groups_a_unit"] // 32 for p in points if p["ilp"] == ilp} for ilp in axes[2]}
     assert all({1, 2, 4, 8, 16, 32, 64} <= found for found in active.values())
@@ -213,10 +214,10 @@ def test_points_of_the_suite_are_few_and_fit_a_compute_unit():
 )
 def test_shapes_that_are_none_are_skipped(name, params, why):
     with pytest.raises(Skip, match=why):
-        discovered()[name].prepare(FakeDevice(INFO), **params)
+        discovered()[name].prepare(FakeDevice(FAKE_DEVICE_INFO), **params)
 
 
 def test_without_ptx_its_path_is_skipped():
-    device = FakeDevice(replace(INFO, features=frozenset()))
+    device = FakeDevice(replace(FAKE_DEVICE_INFO, features=frozenset()))
     with pytest.raises(Skip, match="ptx"):
         discovered()["local_read"].prepare(device, path="ptx", work_group=256, groups_a_unit=1, ilp=4)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from clmembench.benchmarks.spmv import matrices, matrix_market
-from clmembench.benchmarks.spmv.matrices import GENERATED, MOST, Csr
+from clmembench.benchmarks.spmv.matrices import GENERATORS, MAX_INDEX, Csr
 
 HEAD = "%%MatrixMarket matrix coordinate real general\n"
 GOOD = HEAD + "% a comment\n2 3 3\n1 1 1.5\n2 3 -2e0\n2 1 4\n"
@@ -39,7 +39,7 @@ def file(tmp_path):
 # ---- generated ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", GENERATED)
+@pytest.mark.parametrize("name", GENERATORS)
 @pytest.mark.parametrize("most", [1000, 1234, 100_000])
 def test_a_generated_matrix_is_well_formed_and_no_larger_than_asked(name, most):
     a = matrices.generate(name, 3, most)
@@ -55,7 +55,7 @@ def test_a_generated_matrix_is_well_formed_and_no_larger_than_asked(name, most):
     assert (np.diff(a.indices)[inside] >= (0 if name == "power_law" else 1)).all()
 
 
-@pytest.mark.parametrize("name", GENERATED)
+@pytest.mark.parametrize("name", GENERATORS)
 def test_a_generated_matrix_is_its_seeds(name):
     a, same, other = (matrices.generate(name, seed, 20_000) for seed in (1, 1, 2))
     assert all(np.array_equal(getattr(a, n), getattr(same, n)) for n in ("indptr", "indices", "values"))
@@ -63,7 +63,7 @@ def test_a_generated_matrix_is_its_seeds(name):
 
 
 def test_usual_sizes_are_those_documented():
-    nx, ny, nz = matrices.CELLS
+    nx, ny, nz = matrices.SPE10_CELLS
     reservoir = matrices.generate("reservoir", 0)
     assert reservoir.rows == nx * ny * nz == 1_122_000
     assert reservoir.nonzeros == 7 * nx * ny * nz - 2 * (nx * ny + ny * nz + nx * nz) == 7_780_000
@@ -97,8 +97,8 @@ def test_a_reservoir_is_a_symmetric_system_of_positive_exchanges():
 
 def test_a_band_is_full_and_nothing_is_outside_it():
     a = sparse(matrices.generate("banded", 1, 5000)).tocoo()
-    assert abs(a.row - a.col).max() == matrices.BAND
-    inside = np.abs(np.subtract.outer(np.arange(a.shape[0]), np.arange(a.shape[1]))) <= matrices.BAND
+    assert abs(a.row - a.col).max() == matrices.BAND_DIAGONALS
+    inside = np.abs(np.subtract.outer(np.arange(a.shape[0]), np.arange(a.shape[1]))) <= matrices.BAND_DIAGONALS
     assert a.nnz == inside.sum()
 
 
@@ -117,7 +117,7 @@ def test_power_law_rows_have_the_tail_of_their_exponent():
 
 def test_more_nonzeros_than_32_bits_count_and_too_few_are_refused():
     with pytest.raises(ValueError, match="2147483648 nonzeros are over 2147483647"):
-        matrices._ends(np.array([MOST, 1]))
+        matrices._ends(np.array([MAX_INDEX, 1]))
     with pytest.raises(ValueError, match=r"too few.*raise --size"):
         matrices.generate("banded", 0, 999)
 

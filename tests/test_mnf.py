@@ -14,48 +14,50 @@ from scipy import ndimage
 
 from clmembench.benchmarks import discovered
 from clmembench.benchmarks.mnf import cubes, numpy_mnf
-from clmembench.benchmarks.mnf.cubes import Size, parse_size
-from clmembench.benchmarks.mnf.mnf_host import STEPS, Parallel, Serial, steps_of
-from clmembench.benchmarks.mnf.mnf_kernels import COVARIANCES, DEPTH, FILTERS, TRANSFORMS, sliced
-from clmembench.benchmarks.mnf.mnf_steps import cube_of, noise_of, size_of
-from clmembench.infer.casestudy.versions import CHANGES
+from clmembench.benchmarks.mnf.cubes import CubeSize, parse_cube_size
+from clmembench.benchmarks.mnf.mnf_host import HOST_STEPS, ParallelPipeline, SerialPipeline, steps_of
+from clmembench.benchmarks.mnf.mnf_kernels import COVARIANCES, FILTERS, STAGED_PIXELS, TRANSFORMS, slice_pixels
+from clmembench.benchmarks.mnf.mnf_steps import cube_of, default_size, noise_of
+from clmembench.infer.casestudy.versions import VERSION_CHANGES
 from clmembench.measure import sampling
 from clmembench.model import Skip
 from clmembench.plan import casestudy
 from clmembench.resources import kernel_source
-from clmembench.runtimes import runtime
-from clmembench.runtimes.fake import INFO, FakeDevice
+from clmembench.runtimes import load_runtime
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from tests.builders import record, series, walked
 
 # pixels and bands that no group, tile or slice divides; at last more bands than the transformation stages at once
 ODD = ("37x7x5", "131x5x18", "23x31x17", "13x7x41")
-CPU = replace(INFO, kind="cpu", compute_units=2, shares_host_memory=True)
+CPU = replace(FAKE_DEVICE_INFO, kind="cpu", compute_units=2, shares_host_memory=True)
 
 
 @pytest.fixture(scope="module")
 def device():
-    found = [d for d in runtime("opencl").devices() if d.kind == "cpu"]
+    found = [d for d in load_runtime("opencl").devices() if d.kind == "cpu"]
     assert found, "no OpenCL CPU device: pip install 'clmembench[test]' brings PoCL"
-    return runtime("opencl").open(found[0])
+    return load_runtime("opencl").open(found[0])
 
 
 @pytest.fixture(scope="module")
 def covariances():
     """Of the noise and of the data of a small cube, and its rotation."""
-    size = Size(40, 30, 12)
-    cube = cubes.cube(size, 3)
-    noise, data = (numpy_mnf.covariance(*numpy_mnf.sums(x), size.pixels) for x in (numpy_mnf.noise(cube, "mean"), cube))
-    return noise, data, numpy_mnf.rotation(noise, data)
+    size = CubeSize(40, 30, 12)
+    cube = cubes.make_cube(size, 3)
+    noise, data = (
+        numpy_mnf.covariance(*numpy_mnf.exact_sums(x), size.pixels) for x in (numpy_mnf.filter_noise(cube, "mean"), cube)
+    )
+    return noise, data, numpy_mnf.solve_rotation(noise, data)
 
 
 # ---- cubes -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_cube_is_its_seeds_and_like_a_hyperspectral_image():
-    size = Size(60, 50, 32)
-    cube = cubes.cube(size, 1)
+    size = CubeSize(60, 50, 32)
+    cube = cubes.make_cube(size, 1)
     assert cube.shape == (32, 50, 60) and cube.dtype == np.uint8
-    assert np.array_equal(cube, cubes.cube(size, 1)) and not np.array_equal(cube, cubes.cube(size, 2))
+    assert np.array_equal(cube, cubes.make_cube(size, 1)) and not np.array_equal(cube, cubes.make_cube(size, 2))
     assert np.isin(cube, (0, 255)).mean() < 0.01  # hardly anything is cut off
     spectra = cube.reshape(32, -1).astype(float)
     near = np.corrcoef(spectra)[np.arange(31), np.arange(1, 32)]
@@ -67,10 +69,11 @@ def test_a_cube_is_its_seeds_and_like_a_hyperspectral_image():
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"), [("614x1087", Size(614, 1087, 224)), (" 37x7x5 ", Size(37, 7, 5)), ("20x40x9", Size(20, 40, 9))]
+    ("text", "wanted"),
+    [("614x1087", CubeSize(614, 1087, 224)), (" 37x7x5 ", CubeSize(37, 7, 5)), ("20x40x9", CubeSize(20, 40, 9))],
 )
 def test_sizes_are_read(text, wanted):
-    assert parse_size(text) == wanted and parse_size(str(wanted)) == wanted
+    assert parse_cube_size(text) == wanted and parse_cube_size(str(wanted)) == wanted
 
 
 @pytest.mark.parametrize(
@@ -92,16 +95,16 @@ def test_sizes_are_read(text, wanted):
 )
 def test_what_is_no_size_is_refused(text):
     with pytest.raises(ValueError, match=r"size of a cube|a cube has|at most"):
-        parse_size(text)
+        parse_cube_size(text)
 
 
 def test_the_size_follows_the_device():
-    assert str(size_of(INFO)) == "614x1087x224"
-    assert size_of(CPU).pixels < 5000 < size_of(replace(CPU, compute_units=16)).pixels
-    least = size_of(replace(INFO, max_alloc_bytes=64 << 20))
+    assert str(default_size(FAKE_DEVICE_INFO)) == "614x1087x224"
+    assert default_size(CPU).pixels < 5000 < default_size(replace(CPU, compute_units=16)).pixels
+    least = default_size(replace(FAKE_DEVICE_INFO, max_alloc_bytes=64 << 20))
     assert 2 * least.pixels * least.bands <= 32 << 20 and least.width == 614
     for nbytes in (1, 9000, 1 << 20):
-        assert parse_size(str(size_of(replace(INFO, array_bytes=nbytes))))
+        assert parse_cube_size(str(default_size(replace(FAKE_DEVICE_INFO, array_bytes=nbytes))))
 
 
 # ---- the rotation in NumPy ---------------------------------------------------------------------------------------------
@@ -110,23 +113,23 @@ def test_the_size_follows_the_device():
 @pytest.mark.parametrize("shape", [(2, 3, 3), (3, 17, 5), (2, 6, 41)])
 def test_filters_are_those_of_scipy(shape):
     cube = np.random.default_rng(5).integers(0, 256, shape).astype(np.uint8)
-    for band, found in zip(cube, numpy_mnf.noise(cube, "median"), strict=True):
+    for band, found in zip(cube, numpy_mnf.filter_noise(cube, "median"), strict=True):
         assert np.array_equal(band - found, ndimage.median_filter(band.astype(int), size=3, mode="nearest"))
-    for band, found in zip(cube, numpy_mnf.noise(cube, "mean"), strict=True):
+    for band, found in zip(cube, numpy_mnf.filter_noise(cube, "mean"), strict=True):
         sums = ndimage.correlate(band.astype(int), np.ones((3, 3), int), mode="nearest")
         assert np.array_equal(band - found, np.floor(sums / 9 + 0.5))
 
 
 def test_covariances_are_exact():
     values = np.random.default_rng(6).integers(-255, 256, (4, 3, 301)).astype(np.int16)
-    totals, products = numpy_mnf.sums(values)
+    totals, products = numpy_mnf.exact_sums(values)
     flat = values.reshape(4, -1).astype(object)  # Python's whole numbers
     assert (totals == flat.sum(axis=1)).all() and (products == flat @ flat.T).all()
     assert np.allclose(numpy_mnf.covariance(totals, products, 903), np.cov(flat.astype(float)), rtol=1e-12, atol=0)
 
 
 def test_sums_of_the_largest_cube_stay_exact_in_64_bits():
-    pixels = cubes.MOST_PIXELS
+    pixels = cubes.MAX_PIXELS
     assert pixels * pixels * 255**2 < 2**63 and pixels * 255**2 < 2**53
 
 
@@ -137,7 +140,7 @@ def test_a_noise_subspace_that_is_known_is_found():
     mixing = rng.normal(size=(bands, bands))
     noise = mixing @ mixing.T
     data = mixing @ np.diag([*(1 + strengths), *np.ones(bands - 3)]) @ mixing.T
-    found = numpy_mnf.rotation(noise, data)
+    found = numpy_mnf.solve_rotation(noise, data)
     assert np.allclose(found.values, [*(1 + strengths), *np.ones(bands - 3)], rtol=1e-9)
     assert np.allclose(found.vectors.T @ noise @ found.vectors, np.eye(bands), atol=1e-9)
     # of what the components were mixed from, the first three have the sources alone and the others noise alone
@@ -147,7 +150,7 @@ def test_a_noise_subspace_that_is_known_is_found():
 
 def test_two_ways_to_the_eigenspaces_agree(covariances):
     noise, data, found = covariances
-    assert max(numpy_mnf.deviation(found, numpy_mnf.reference(noise, data), noise)) < 1e-10
+    assert max(numpy_mnf.deviation(found, numpy_mnf.reference_solution(noise, data), noise)) < 1e-10
 
 
 def test_signs_and_the_basis_of_equal_eigenvalues_do_not_count(covariances):
@@ -168,7 +171,7 @@ def test_what_is_wrong_is_seen(covariances, wrong):
     if wrong in bad:
         bad[wrong][2, 5] *= 1.01
         bad[wrong][5, 2] = bad[wrong][2, 5]
-        found = numpy_mnf.rotation(bad["noise"], bad["data"])
+        found = numpy_mnf.solve_rotation(bad["noise"], bad["data"])
     else:
         values, vectors = right.values.copy(), right.vectors.copy()
         if wrong == "turned":
@@ -187,7 +190,7 @@ def test_what_is_wrong_is_seen(covariances, wrong):
 
 def test_bands_without_noise_have_no_rotation():
     with pytest.raises(ValueError, match="no noise"):
-        numpy_mnf.rotation(np.diag([1.0, 0.0, 2.0]), np.eye(3))
+        numpy_mnf.solve_rotation(np.diag([1.0, 0.0, 2.0]), np.eye(3))
 
 
 # ---- the kernels -------------------------------------------------------------------------------------------------------
@@ -203,7 +206,7 @@ def points():
 def test_every_version_is_right_at_odd_sizes_and_after_any_number_of_passes(device, name, params):
     for size in ODD:
         work = discovered()[name].prepare(device, size=size, **params)
-        assert sampling.verify(device, work) == ""
+        assert sampling.check_outputs(device, work) == ""
         device.run(work.commands * 2)
         work.check()
 
@@ -224,41 +227,41 @@ def test_a_wrong_result_is_seen(device, name, params):
 
 def test_extreme_values_do_not_overflow(device, monkeypatch):
     # a chessboard of 0 and 255 has the largest noise there is, and its sums of products are the largest
-    size = Size(131, 5, 18)
+    size = CubeSize(131, 5, 18)
     board = np.broadcast_to(255 * (np.indices((5, 131)).sum(axis=0) % 2), (18, 5, 131)).astype(np.uint8)
     steps = import_module("clmembench.benchmarks.mnf.mnf_steps")
     monkeypatch.setattr(steps, "cube_of", lambda *_: board)
-    monkeypatch.setattr(steps, "noise_of", lambda s, seed, kind: numpy_mnf.noise(board, kind))
+    monkeypatch.setattr(steps, "noise_of", lambda s, seed, kind: numpy_mnf.filter_noise(board, kind))
     monkeypatch.setattr(
-        steps, "sums_of", lambda s, seed, of: numpy_mnf.sums(board if of == "data" else numpy_mnf.noise(board, of))
+        steps, "sums_of", lambda s, seed, of: numpy_mnf.exact_sums(board if of == "data" else numpy_mnf.filter_noise(board, of))
     )
-    assert np.abs(numpy_mnf.noise(board, "median")).max() == 255
+    assert np.abs(numpy_mnf.filter_noise(board, "median")).max() == 255
     for name, params in points():
-        assert sampling.verify(device, discovered()[name].prepare(device, size=str(size), **params)) == ""
+        assert sampling.check_outputs(device, discovered()[name].prepare(device, size=str(size), **params)) == ""
 
 
 @pytest.mark.parametrize("memory", ["device", "host"])
-@pytest.mark.parametrize("variants", [casestudy.FIRST, casestudy.LAST], ids=["first", "last"])
+@pytest.mark.parametrize("variants", [casestudy.FIRST_VERSIONS, casestudy.LAST_VERSIONS], ids=["first", "last"])
 def test_the_whole_is_right(device, variants, memory):
     work = discovered()["mnf"].prepare(device, memory=memory, size=ODD[2], **variants)
-    assert sampling.verify(device, work) == ""
+    assert sampling.check_outputs(device, work) == ""
     device.run(work.commands)
     work.check()
 
 
 @pytest.mark.parametrize("library", ["blas", "serial"])
 def test_the_host_is_right_at_every_step(device, library):
-    assert set(steps_of("blas")) == set(STEPS[1:]) and set(STEPS[1:]) - set(steps_of("serial")) == {"convert"}
+    assert set(steps_of("blas")) == set(HOST_STEPS[1:]) and set(HOST_STEPS[1:]) - set(steps_of("serial")) == {"convert"}
     for step in ("whole", *steps_of(library)):
         work = discovered()["mnf_host"].prepare(device, library=library, step=step, size=ODD[2])
-        assert sampling.verify(device, work) == ""
+        assert sampling.check_outputs(device, work) == ""
 
 
 @pytest.mark.parametrize("library", ["blas", "serial"])
 @pytest.mark.parametrize("wrong", [np.nan, 1.0])
 def test_one_wrong_component_in_the_last_chunk_of_pixels_is_seen(device, monkeypatch, library, wrong):
-    monkeypatch.setattr(numpy_mnf, "CHUNK", 64)
-    made = {"blas": Parallel, "serial": Serial}[library]
+    monkeypatch.setattr(numpy_mnf, "CHUNK_PIXELS", 64)
+    made = {"blas": ParallelPipeline, "serial": SerialPipeline}[library]
     transform = made.transform
 
     def broken(self):
@@ -267,22 +270,22 @@ def test_one_wrong_component_in_the_last_chunk_of_pixels_is_seen(device, monkeyp
 
     monkeypatch.setattr(made, "transform", broken)
     work = discovered()["mnf_host"].prepare(device, library=library, step="transform", size=ODD[0])
-    assert "1 components differ" in sampling.verify(device, work)
+    assert "1 components differ" in sampling.check_outputs(device, work)
 
 
 def test_threads_share_out_every_band_and_pixel_once(monkeypatch):
-    size = Size(67, 31, 21)  # several chunks, blocks and threads, none of which divides it
-    cube = cubes.cube(size, 4)
+    size = CubeSize(67, 31, 21)  # several chunks, blocks and threads, none of which divides it
+    cube = cubes.make_cube(size, 4)
     host = import_module("clmembench.benchmarks.mnf.mnf_host")
     monkeypatch.setattr(host, "CHUNK", 500)
     monkeypatch.setattr(host, "BLOCK", 3 * size.pixels - 1)
-    monkeypatch.setattr(numpy_mnf, "cores", lambda: 5)
-    found = Parallel(cube)
+    monkeypatch.setattr(numpy_mnf, "available_cpus", lambda: 5)
+    found = ParallelPipeline(cube)
     assert found.group == 3 and found.chunks == 5 and len(found.scratch) == 5
     for _ in range(2):  # a pass leaves nothing behind that the next one adds to
         for step in steps_of("blas"):
             getattr(found, step)()
-    noise, flat = numpy_mnf.noise(cube, "mean"), cube.reshape(21, -1).astype(float)
+    noise, flat = numpy_mnf.filter_noise(cube, "mean"), cube.reshape(21, -1).astype(float)
     assert np.array_equal(found.noise, noise)
     for one, values in zip(found.covariances, (noise.reshape(21, -1).astype(float), flat), strict=True):
         assert np.allclose(one, np.cov(values), rtol=1e-4, atol=1e-4)
@@ -290,11 +293,11 @@ def test_threads_share_out_every_band_and_pixel_once(monkeypatch):
 
 
 def test_the_serial_program_does_each_product_once_and_right():
-    size = Size(20, 15, 7)
-    found = Serial(cubes.cube(size, 4))
+    size = CubeSize(20, 15, 7)
+    found = SerialPipeline(cubes.make_cube(size, 4))
     for step in steps_of("serial"):
         getattr(found, step)()
-    assert np.array_equal(found.noise, numpy_mnf.noise(found.cube, "median"))
+    assert np.array_equal(found.noise, numpy_mnf.filter_noise(found.cube, "median"))
     for one, values in zip(found.covariances, (found.noise.reshape(7, -1), found.flat), strict=True):
         assert np.allclose(one, np.cov(values.astype(float)), rtol=1e-12)
     asked = []
@@ -324,16 +327,16 @@ def test_the_blas_has_one_thread_wherever_times_are_taken(device, name):
 
 
 def test_a_cube_that_is_not_brought_or_components_that_are_not_are_seen(device, monkeypatch):
-    params = {**casestudy.LAST, "memory": "host", "size": ODD[2]}
+    params = {**casestudy.LAST_VERSIONS, "memory": "host", "size": ODD[2]}
     work = discovered()["mnf"].prepare(device, **params)
-    assert sampling.verify(device, work) == ""
+    assert sampling.check_outputs(device, work) == ""
     own = device.upload
-    cube = cube_of(parse_size(ODD[2]), device.seed)
+    cube = cube_of(parse_cube_size(ODD[2]), device.seed)
     monkeypatch.setattr(device, "upload", lambda buffer, array: None if array is cube else own(buffer, array), raising=False)
     with pytest.raises(AssertionError, match="not those of"):
-        assert sampling.verify(device, work) == ""
+        assert sampling.check_outputs(device, work) == ""
     monkeypatch.undo()
-    assert sampling.verify(device, work) == ""
+    assert sampling.check_outputs(device, work) == ""
     back = device.download
 
     def blank(buffer, dtype, count, offset_bytes=0):
@@ -341,7 +344,7 @@ def test_a_cube_that_is_not_brought_or_components_that_are_not_are_seen(device, 
         return found * np.nan if np.dtype(dtype) == np.float32 else found
 
     monkeypatch.setattr(device, "download", blank, raising=False)
-    assert "components differ" in sampling.verify(device, work)
+    assert "components differ" in sampling.check_outputs(device, work)
 
 
 def test_versions_differ_in_what_they_are_named_for():
@@ -350,12 +353,12 @@ def test_versions_differ_in_what_they_are_named_for():
     differ = [{f for f in fields if getattr(a, f) != getattr(b, f)} for a, b in pairwise(forms)]
     assert differ == [{"network"}, {"network", "kind"}, {"staged"}, {"group"}]  # a mean has neither array nor network
     assert forms[3].group[0] * forms[3].group[1] == forms[4].group[0] * forms[4].group[1]
-    assert {name: {c.variant for c in of} | {"V0"} for name, of in CHANGES.items()} == {
+    assert {name: {c.variant for c in of} | {"V0"} for name, of in VERSION_CHANGES.items()} == {
         "mnf_filter": set(FILTERS),
         "mnf_covariance": set(COVARIANCES),
         "mnf_transform": set(TRANSFORMS),
     }
-    assert all({c.over for c in of} <= {c.variant for c in of} | {"V0"} for of in CHANGES.values())
+    assert all({c.over for c in of} <= {c.variant for c in of} | {"V0"} for of in VERSION_CHANGES.values())
 
 
 def built(name, variant, **params):
@@ -397,7 +400,7 @@ def test_versions_of_the_covariance_are_told_apart_by_their_tree_their_sum_and_t
 
 def test_the_median_by_exchanges_is_that_of_numpy():
     written = re.findall(r"EXCHANGE\((\d), (\d)\)", kernel_source("mnf_filter"))
-    assert [(int(a), int(b)) for a, b in written] == list(numpy_mnf.NETWORK)
+    assert [(int(a), int(b)) for a, b in written] == list(numpy_mnf.MEDIAN_NETWORK)
 
 
 def test_what_the_compiler_says_of_a_filter_is_kept():
@@ -412,38 +415,40 @@ def test_everything_between_two_launches_is_poisoned(device):
         assert len(poisoned) == 4
         # what a launch writes for the next: of parts that are left out sums are wrong
         kept = [c for c in work.commands if c.kernel.name != "covariance"]
-        assert sampling.verify(device, replace(work, commands=tuple(kept))) != ""
-        assert sampling.verify(device, work) == ""
+        assert sampling.check_outputs(device, replace(work, commands=tuple(kept))) != ""
+        assert sampling.check_outputs(device, work) == ""
 
 
 @pytest.fixture(scope="module")
 def narrow():
     """PoCL that says that its work-groups have 128 work-items at most."""
-    found = next(d for d in runtime("opencl").devices() if d.kind == "cpu")
-    return runtime("opencl").open(replace(found, max_work_group=128))
+    found = next(d for d in load_runtime("opencl").devices() if d.kind == "cpu")
+    return load_runtime("opencl").open(replace(found, max_work_group=128))
 
 
 @pytest.mark.parametrize(("name", "params"), [*points()], ids=str)
 def test_every_version_is_right_where_work_groups_are_small(narrow, name, params):
     work = discovered()[name].prepare(narrow, size=ODD[0], **params)
     assert all(math.prod(c.local_size) <= 128 for c in work.commands if c.local_size)
-    assert sampling.verify(narrow, work) == ""
+    assert sampling.check_outputs(narrow, work) == ""
 
 
 def test_slices_cover_all_pixels_and_give_every_compute_unit_work():
     for pairs, pixels in ((105, 667_418), (25_200, 667_418), (1, 50), (3, 64)):
-        count, each = sliced(replace(INFO, compute_units=132), pairs, pixels)
-        assert each % DEPTH == 0 and (count - 1) * each < pixels <= count * each
-        assert pairs * count >= min(132 * 16, pairs * -(-pixels // DEPTH)) * 0.9
+        count, each = slice_pixels(replace(FAKE_DEVICE_INFO, compute_units=132), pairs, pixels)
+        assert each % STAGED_PIXELS == 0 and (count - 1) * each < pixels <= count * each
+        assert pairs * count >= min(132 * 16, pairs * -(-pixels // STAGED_PIXELS)) * 0.9
 
 
 def test_what_cannot_run_is_skipped():
-    small = FakeDevice(replace(INFO, max_work_group=16))
+    small = FakeDevice(replace(FAKE_DEVICE_INFO, max_work_group=16))
     for name, params in points():
         with pytest.raises(Skip, match="work-groups"):
             discovered()[name].prepare(small, size=ODD[0], **params)
     with pytest.raises(Skip, match="constant buffer"):
-        discovered()["mnf_transform"].prepare(FakeDevice(replace(INFO, constant_bytes=64)), variant="V1", size=ODD[0])
+        discovered()["mnf_transform"].prepare(
+            FakeDevice(replace(FAKE_DEVICE_INFO, constant_bytes=64)), variant="V1", size=ODD[0]
+        )
     with pytest.raises(Skip, match="no size"):
         discovered()["mnf_filter"].prepare(FakeDevice(), variant="V0", size="big")
 
@@ -452,7 +457,9 @@ def test_what_cannot_run_is_skipped():
 
 
 def test_the_plans_ask_for_every_version_and_what_was_quickest():
-    asked = [p.params for name in casestudy.BENCHMARKS[:3] for p in walked(casestudy.plan(name, INFO, None, None, ()))]
+    asked = [
+        p.params for name in casestudy.BENCHMARKS[:3] for p in walked(casestudy.plan(name, FAKE_DEVICE_INFO, None, None, ()))
+    ]
     wanted = [{**params, "size": "614x1087x224"} for _, params in points()]
     assert sorted(map(str, asked)) == sorted(map(str, wanted))
     known = [
@@ -468,33 +475,35 @@ def test_the_plans_ask_for_every_version_and_what_was_quickest():
         record("mnf_transform", {"variant": v, "size": "s"}, series([t] * 6, ops=1))
         for v, t in (("V0", 5), ("V1", 1), ("V1p", 4))
     ]
-    assert casestudy.quickest(known) == {"filter": "V2", "covariance": "V4", "transform": "V1p"}
+    assert casestudy.fastest_versions(known) == {"filter": "V2", "covariance": "V4", "transform": "V1p"}
     # noise of one and data of another are not compared, however quick
     lost = [r for r in known if (r.params["variant"], r.params.get("of")) not in (("V4", "data"), ("V3", "noise"))]
-    assert casestudy.quickest(lost)["covariance"] == "V0"
+    assert casestudy.fastest_versions(lost)["covariance"] == "V0"
     lost = [r for r in lost if r.params["variant"] != "V0"]
-    assert casestudy.quickest(lost)["covariance"] == casestudy.LAST["covariance"]
-    points_of = walked(casestudy.plan("mnf", INFO, None, None, known))
+    assert casestudy.fastest_versions(lost)["covariance"] == casestudy.LAST_VERSIONS["covariance"]
+    points_of = walked(casestudy.plan("mnf", FAKE_DEVICE_INFO, None, None, known))
     assert [p.params["filter"] for p in points_of] == ["V0", "V0", "V3", "V3", "V2", "V2"]
     assert {p.params["memory"] for p in points_of} == {"device", "host"}
     assert {p.params["memory"] for p in walked(casestudy.plan("mnf", CPU, None, None, known))} == {"device"}
-    assert casestudy.quickest([]) == casestudy.LAST
+    assert casestudy.fastest_versions([]) == casestudy.LAST_VERSIONS
 
 
 @pytest.mark.parametrize(("asked", "wanted"), [(None, (3, 3, 3, 3, 2)), (6, (6, 6, 6, 6, 6)), (1, (1, 1, 1, 1, 1))])
 def test_every_point_is_measured_in_as_many_processes_as_asked_for(asked, wanted):
-    found = [{p.processes for p in walked(casestudy.plan(name, INFO, None, asked, ()))} for name in casestudy.BENCHMARKS]
+    found = [
+        {p.processes for p in walked(casestudy.plan(name, FAKE_DEVICE_INFO, None, asked, ()))} for name in casestudy.BENCHMARKS
+    ]
     assert found == [{count} for count in wanted]
     assert {p.processes for p in walked(casestudy.plan("mnf_filter", CPU, None, None, ()))} == {4}
 
 
 def test_the_serial_cube_is_small_and_large_enough():
     for text in ("614x1087", "20x40x9", "9x9x30"):
-        size = parse_size(text)
+        size = parse_cube_size(text)
         small = casestudy.serial_size(size)
-        assert parse_size(str(small)) and small.pixels <= max(casestudy.SERIAL_PIXELS + size.width, 3 * size.bands)
+        assert parse_cube_size(str(small)) and small.pixels <= max(casestudy.MIN_SERIAL_PIXELS + size.width, 3 * size.bands)
 
 
 def test_the_cube_is_made_once():
-    size = Size(30, 20, 4)
+    size = CubeSize(30, 20, 4)
     assert cube_of(size, 1) is cube_of(size, 1) and noise_of(size, 1, "mean") is noise_of(size, 1, "mean")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from clmembench.analysis import distributions, noise
-from clmembench.analysis.compare import FALSE_SHARE, MARGIN, Side, compare, compare_sides
+from clmembench.analysis.compare import DEFAULT_MARGIN, FALSE_DISCOVERY_RATE, Side, compare, compare_sides
 from clmembench.analysis.derive import Derived
 from clmembench.analysis.noise import Noise, NoiseTable
 from clmembench.gates.whole import judged_run
@@ -54,7 +54,7 @@ def simulated(rng, processes, values=40, own=TABLE.kinds["gpu"]["*"], truth=100.
     return found
 
 
-def changes(a, b, table=TABLE, same=True, margin=MARGIN, model=""):
+def changes(a, b, table=TABLE, same=True, margin=DEFAULT_MARGIN, model=""):
     sides = [Side(a, "gpu", "one"), Side(b, "gpu", "one" if same else "other", model=model)]
     return compare_sides(*sides, {"stream": STREAM}, margin, table).changes
 
@@ -96,7 +96,7 @@ def test_a_host_quieter_or_noisier_than_those_calibrated_is_seen_in_its_own_proc
     # what runs differ by remains, however quiet the processes
     (own,) = TABLE.kinds["gpu"].values()
     between_runs = noise.LogRatio(0.0, math.sqrt(2) * own.run_sd, 2 * TABLE.run_freedom)
-    least = between_runs.smallest_change(MARGIN, FALSE_SHARE / 2 / len(quiet))
+    least = between_runs.smallest_change(DEFAULT_MARGIN, FALSE_DISCOVERY_RATE / 2 / len(quiet))
     assert least <= np.median(quiet) < 1.001 * least < 1.02 * least < np.median(plain)
 
 
@@ -182,7 +182,7 @@ def test_false_alarms_between_committed_runs_are_few(path, step):
     for processes in (1, 6):
         called = Counter(change.verdict for change in script.null_changes(of_host, processes))
         wrong, total = called["slower"] + called["faster"], called.total()
-        assert total >= 300 and wrong <= FALSE_SHARE * total, (processes, called)
+        assert total >= 300 and wrong <= FALSE_DISCOVERY_RATE * total, (processes, called)
 
 
 def test_two_identical_gpus_have_the_same_bandwidth_within_one_percent():

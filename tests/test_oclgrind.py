@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.benchmarks.mnf.cubes import parse_size
+from clmembench.benchmarks.mnf.cubes import parse_cube_size
 from clmembench.host.cpu_topology import usable_cpus
-from clmembench.runtimes import runtime
+from clmembench.runtimes import load_runtime
 from clmembench.runtimes.fake import FakeDevice
-from clmembench.runtimes.opencl.info import simulators
+from clmembench.runtimes.opencl.info import simulator_devices
 from tests import oclgrind
 from tests.oclgrind_requests import request
 
@@ -139,7 +139,7 @@ def test_no_combination_of_values_has_a_finding(every_outcome, name):
 
 def test_benchmarks_with_further_combinations_are_named(outcome):
     for name in set(OURS) - set(oclgrind.LARGE):
-        info = replace(simulators()[0][0], features=frozenset(outcome(name).points[0]["features"]))
+        info = replace(simulator_devices()[0][0], features=frozenset(outcome(name).points[0]["features"]))
         for claims in oclgrind.devices(name, info).values():
             few, every = ([*oclgrind.points(discovered()[name], claims, whole)] for whole in (False, True))
             assert len(few) >= len(every), name
@@ -148,7 +148,7 @@ def test_benchmarks_with_further_combinations_are_named(outcome):
 @pytest.mark.parametrize("name", OURS)
 def test_every_value_of_an_axis_is_run(outcome, name):
     benchmark, points = discovered()[name], outcome(name).points
-    info = replace(simulators()[0][0], features=frozenset(points[0]["features"]))
+    info = replace(simulator_devices()[0][0], features=frozenset(points[0]["features"]))
     ran = {value for p in points[1:] if p["status"] == "ok" for value in p["params"].items()}
     wanted = set()
     for claims in oclgrind.devices(name, info).values():
@@ -160,7 +160,7 @@ def test_every_value_of_an_axis_is_run(outcome, name):
 
 
 def test_a_point_is_left_out_only_where_another_kind_of_device_is_asked_the_very_same():
-    info = replace(simulators()[0][0], features=frozenset({"fp64"}))
+    info = replace(simulator_devices()[0][0], features=frozenset({"fp64"}))
 
     def asked(name, kind, **params):
         found = request(discovered()[name], oclgrind.devices(name, info)[kind], params, oclgrind.ends)
@@ -184,7 +184,7 @@ def test_a_point_is_left_out_only_where_another_kind_of_device_is_asked_the_very
 def test_at_the_points_that_are_to_have_several_rounds_a_work_group_has_them(outcome, name, tmp_path):
     ran = {p["point"]: p["status"] for p in outcome(name).points if p["point"].startswith(oclgrind.ONE_GROUP)}
     assert list(ran.values()) == ["ok"] * len(oclgrind.ROUNDS[name])
-    held, own = oclgrind.rounds(name, simulators()[0][0], tmp_path)
+    held, own = oclgrind.rounds(name, simulator_devices()[0][0], tmp_path)
     for params in own:
         work = discovered()[name].prepare(FakeDevice(replace(held, work_groups=None)), **params)
         assert work.commands[0].global_size[0] // work.commands[0].local_size[0] > held.work_groups, params
@@ -192,7 +192,7 @@ def test_at_the_points_that_are_to_have_several_rounds_a_work_group_has_them(out
 
 def test_a_cube_that_is_transformed_has_several_rounds_of_bands(outcome):
     sizes = {p["params"]["size"] for p in outcome("mnf_transform").points[1:]}
-    assert sizes and all(parse_size(size).bands > 2 * oclgrind.FEW_STAGED for size in sizes)
+    assert sizes and all(parse_cube_size(size).bands > 2 * oclgrind.FEW_STAGED for size in sizes)
 
 
 def test_every_kernel_is_launched_or_it_is_said_why_not(outcome):
@@ -247,7 +247,7 @@ def test_a_race_of_other_lines_or_of_two_plain_accesses_is_not_meant():
 
 
 def test_a_simulator_is_no_device_and_does_not_count_among_platforms():
-    assert {info.platform for info, _ in simulators()} == {"Oclgrind"}
-    listed = runtime("opencl").devices()
+    assert {info.platform for info, _ in simulator_devices()} == {"Oclgrind"}
+    listed = load_runtime("opencl").devices()
     assert "Oclgrind" not in {info.platform for info in listed}
     assert "0:0" in {info.selector for info in listed}

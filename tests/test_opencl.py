@@ -21,26 +21,26 @@ from clmembench.plan import sweep
 from clmembench.plan.budget import Budget
 from clmembench.plan.selection import Selection
 from clmembench.resources import kernel_source
-from clmembench.runtimes import runtime
-from clmembench.runtimes.fake import INFO as GPU
+from clmembench.runtimes import load_runtime
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO as GPU
 from clmembench.runtimes.opencl import enqueue as opencl_enqueue
 from clmembench.runtimes.opencl import sample as opencl_sample
 from clmembench.runtimes.opencl.build import first_error
-from clmembench.runtimes.opencl.sample import Sample
+from clmembench.runtimes.opencl.sample import CommandTimer
 from tests.builders import walked
 
 KIB, MIB = 1 << 10, 1 << 20
 PCHASE = import_module("clmembench.benchmarks.chase.pchase")
 TRANSFER = import_module("clmembench.benchmarks.transfer")
 ATTEMPTS = 50  # at points whose work-groups are to run at the same time, on a host that others use
-TINY = Budget(least_s=0.0, most_s=0.02, noise=1.0, slope_ns=1e4)
+TINY = Budget(min_time_s=0.0, max_time_s=0.02, max_noise=1.0, slope_ns=1e4)
 
 
 @pytest.fixture(scope="module")
 def device():
-    found = [d for d in runtime("opencl").devices() if d.kind == "cpu"]
+    found = [d for d in load_runtime("opencl").devices() if d.kind == "cpu"]
     assert found, "no OpenCL CPU device: pip install 'clmembench[test]' brings PoCL"
-    return runtime("opencl").open(replace(found[0], array_bytes=4 * MIB))
+    return load_runtime("opencl").open(replace(found[0], array_bytes=4 * MIB))
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_no_pickle_of_pyopencl_is_written_or_read(tmp_path):
 
 
 def test_devices_have_stable_ids_and_come_once():
-    first, second = runtime("opencl").devices(), runtime("opencl").devices()
+    first, second = load_runtime("opencl").devices(), load_runtime("opencl").devices()
     assert [d.id for d in first] == [d.id for d in second]
     assert len({d.id for d in first}) == len(first)
 
@@ -86,7 +86,7 @@ def test_probing_believes_behaviour(found):
 
 
 def test_core_clock_reads_a_plausible_frequency(device, found):
-    launches, _ = probe.chain(device)
+    launches, _ = probe.build_alu_chain(device)
     clock = CoreClock(launches, probe.OPS_PER_STEP, found.cycles_per_op, found.origin)
     clock.settle(device, 0.05)
     ghz = clock.reading(clock.read(device), clock.read(device)).ghz
@@ -213,10 +213,10 @@ def test_the_pattern_of_a_copy_is_the_kernels_and_one_wrong_word_is_seen(device,
     kernel = device.build(kernel_source("transfer"))["pattern"]
     buffer, view = device.alloc(4 * words), np.zeros(words, np.uint32)
     device.run([Launch(kernel, (buffer, np.uint32(77)), (words,))])
-    TRANSFER.write(view, 77)
-    assert np.array_equal(view, device.download(buffer, np.uint32, words)) and TRANSFER.holds(view, 77)
+    TRANSFER.fill_pattern(view, 77)
+    assert np.array_equal(view, device.download(buffer, np.uint32, words)) and TRANSFER.is_pattern(view, 77)
     view[words - 1] ^= 1
-    assert not TRANSFER.holds(view, 77)
+    assert not TRANSFER.is_pattern(view, 77)
 
 
 @pytest.mark.parametrize("behind", ["arithmetic", "streaming", "copy_back"])
@@ -227,7 +227,7 @@ def test_a_copy_and_what_it_hides_behind_are_both_right_at_odd_sizes(device, dir
         overlap = discovered()["transfer_overlap"].prepare(device, **params)
         one, other, both = overlap.works(3)
         left = {"": both.commands, "one": other.commands, "other": one.commands}[missing]
-        assert bool(sampling.verify(device, replace(both, commands=left))) == bool(missing), missing or "all ran"
+        assert bool(sampling.check_outputs(device, replace(both, commands=left))) == bool(missing), missing or "all ran"
 
 
 def test_build_failure_names_the_first_error_and_keeps_the_log(device):
@@ -267,12 +267,12 @@ def test_local_memory_and_work_groups_over_the_limit_are_refused_before_launchin
 
 
 def small_points(name: str) -> list[dict[str, object]]:
-    info = replace(runtime("opencl").devices()[-1], array_bytes=4 * MIB)
+    info = replace(load_runtime("opencl").devices()[-1], array_bytes=4 * MIB)
     info = replace(info, features=info.features | {"nontemporal"})
     return [dict(p.params) for p in walked(sweep.explore(discovered()[name], info, Selection(suite="quick")))]
 
 
-@pytest.mark.parametrize("name", [name for name, benchmark in discovered().items() if not benchmark.planned])
+@pytest.mark.parametrize("name", [name for name, benchmark in discovered().items() if not benchmark.adaptive])
 def test_every_benchmark_is_verified_on_a_real_device(device, name):
     points = small_points(name)
     assert points
@@ -287,7 +287,7 @@ def verified(device, known, params) -> bool:
     for _ in range(ATTEMPTS):
         try:
             prepared = known.prepare(device, **params)
-            result = sampling.measure(device, prepared, TINY, quantum_ns=50)
+            result = sampling.sample_point(device, prepared, TINY, quantum_ns=50)
         except Skip as skip:
             if "at the same time" not in str(skip):
                 return False
@@ -320,7 +320,7 @@ def test_stream_is_right_at_an_odd_size_in_every_shape(device, op, dtype, width)
     order = "strided" if op in ("dot", "read") else "item"
     params = {"op": op, "dtype": dtype, "array_bytes": 1000 * KIB + 24, "nontemporal": 0}
     work = discovered()["stream"].prepare(device, **params, order=order, width=width, work_group=64)
-    assert sampling.verify(device, work) == ""
+    assert sampling.check_outputs(device, work) == ""
 
 
 @pytest.mark.parametrize("op", ["triad", "dot"])
@@ -328,7 +328,7 @@ def test_stream_notices_a_damaged_result(device, op):
     order = "blocked" if op == "dot" else "item"
     params = {"op": op, "dtype": "double", "array_bytes": MIB, "nontemporal": 0, "width": 1, "work_group": 64}
     work = discovered()["stream"].prepare(device, order=order, **params)
-    assert sampling.verify(device, work) == ""
+    assert sampling.check_outputs(device, work) == ""
     buffer, nbytes = work.outputs[0]
     middle = nbytes // 16 * 8 if op == "triad" else 0  # the middle is where only the device looks
     value = device.download(buffer, np.float64, nbytes // 8)
@@ -341,7 +341,7 @@ def test_stream_notices_a_damaged_result(device, op):
 def test_a_whole_lap_of_pchase_ends_where_it_began(device):
     prepared = discovered()["pchase"].prepare(device, array_bytes=64 * KIB, spacing_bytes="line")
     work = prepared.work(prepared.start)
-    assert sampling.verify(device, work) == ""
+    assert sampling.check_outputs(device, work) == ""
     cursor = work.commands[0].args[0]
     start = int(device.download(cursor, np.uint64, 1)[0])
     device.run(work.commands)
@@ -358,18 +358,20 @@ def test_pchase_notices_a_chain_of_two_cycles(device, monkeypatch, alone_to):
         successor[[a, b]] = successor[[b, a]]
         return order, successor
 
-    monkeypatch.setattr(PCHASE, "ALONE_TO", alone_to)
+    monkeypatch.setattr(PCHASE, "MAX_SINGLE_ITEM_LAP_BYTES", alone_to)
     monkeypatch.setattr(device, "info", replace(device.info, cache_bytes=0))
     prepare = discovered()["pchase"].prepare
-    assert sampling.verify(device, prepare(device, array_bytes=MIB, spacing_bytes="line").work(16)) == ""
+    assert sampling.check_outputs(device, prepare(device, array_bytes=MIB, spacing_bytes="line").work(16)) == ""
     monkeypatch.setattr(PCHASE, "random_cycle", two_cycles)
-    assert "not in the order built" in sampling.verify(device, prepare(device, array_bytes=MIB, spacing_bytes="line").work(16))
+    assert "not in the order built" in sampling.check_outputs(
+        device, prepare(device, array_bytes=MIB, spacing_bytes="line").work(16)
+    )
 
 
 def test_transfer_notices_that_nothing_arrived(device):
     work = discovered()["transfer"].prepare(device, direction="to_device", memory="pageable", array_bytes=64 * KIB)
     broken = replace(work, commands=(Fill(work.commands[0].dst, 64 * KIB, 0),))
-    assert "did not receive" in sampling.verify(device, broken)
+    assert "did not receive" in sampling.check_outputs(device, broken)
 
 
 def test_pocl_maps_without_copying(device):
@@ -388,7 +390,7 @@ def test_a_fixed_number_of_work_groups_is_launched_and_does_all_the_work(device,
     first = {n: next(iter(a.values(claims))) for n, a in known.axes.items() if a.tuning}
     small = {"n": 300} if name == "dgemm" else {}
     work = known.prepare(device, **{**first, **known.scaling(claims), **small})
-    assert sampling.verify(device, work) == ""
+    assert sampling.check_outputs(device, work) == ""
     launch = next(c for c in work.commands if isinstance(c, Launch))
     assert launch.global_size[0] == groups * launch.local_size[0]
 
@@ -420,6 +422,6 @@ BELOW = 2**64 - 1000  # 1000 ns below zero
 def test_a_stamp_below_zero_is_an_earlier_one_and_not_one_in_584_years(stamps, expected):
     queued, submitted, started, ended = ([stamp] for stamp in stamps)
     events = Stamps(QUEUED=queued, SUBMITTED=submitted, STARTED=started, ENDED=ended)
-    sample = Sample([None], 1, "queue", [], None, [])
+    sample = CommandTimer([None], 1, "queue", [], None, [])
     timing = opencl_sample._stamped(sample, events, 100, 100)
     assert (timing.device_ns, timing.queue_ns, timing.submit_ns) == expected

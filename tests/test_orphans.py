@@ -102,7 +102,7 @@ def test_a_point_whose_time_is_up_leaves_no_program_behind(fake, tmp_path):
 
 def test_what_a_program_leaves_running_is_ended_and_not_waited_for(tmp_path):
     path = program(tmp_path, "#!/bin/sh\nsleep 600 &\necho $! > {folder}/left\necho said; echo odd >&2\n")
-    assert programs.output(str(path)) == "said\n"
+    assert programs.run_program(str(path)) == "said\n"
     left = int((tmp_path / "left").read_text())
     assert within(200, lambda: not Path(f"/proc/{left}").exists() or state(left) == "Z")
 
@@ -124,7 +124,7 @@ def state(pid: int) -> str:
 )
 def test_a_program_that_cannot_run_or_crashes_says_so(tmp_path, text, says):
     with pytest.raises(programs.OutputError, match=says):
-        programs.output(str(program(tmp_path, text)))
+        programs.run_program(str(program(tmp_path, text)))
 
 
 # ---- report's workers -------------------------------------------------------------------------------------------------

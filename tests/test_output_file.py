@@ -12,14 +12,14 @@ from typer.testing import CliRunner
 
 from clmembench.cli import app, devices, output_file
 from clmembench.results.jsonl import ResultsError, Writer
-from clmembench.runtimes.fake import INFO
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import STREAM, device, header, record, series
 
 
 @pytest.fixture
 def run(tmp_path, monkeypatch) -> str:
     """A stored run; and no command that gets as far as measuring can go on."""
-    monkeypatch.setattr(devices, "listed", lambda: [INFO])
+    monkeypatch.setattr(devices, "listed", lambda: [FAKE_DEVICE_INFO])
 
     def measured(*args, **named):
         raise AssertionError("it began to measure")

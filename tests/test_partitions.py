@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from clmembench.infer.hierarchy.partitions import Map, lines_of, measured, partitions
+from clmembench.infer.hierarchy.partitions import LatencyMap, find_partitions, measured_map, partition_lines
 from clmembench.model import Series, Trace
 from tests.builders import record, slope
 
@@ -18,7 +18,7 @@ def simulated(count, near=270.0, far=480.0, noise=6.0, seed=1, units=UNITS, line
     place = rng.normal(0, 6, (units, 1)) + rng.normal(0, 6, (1, lines))
     cycles = plateau + place + rng.normal(0, noise, (units, lines))
     late = rng.random((units, lines)) < 0.003
-    return Map(cycles + late * rng.uniform(0, 2000, (units, lines)), tuple(range(units)), ("run:1",)), of_unit, of_line
+    return LatencyMap(cycles + late * rng.uniform(0, 2000, (units, lines)), tuple(range(units)), ("run:1",)), of_unit, of_line
 
 
 def same_groups(found, truth):
@@ -31,7 +31,7 @@ def same_groups(found, truth):
 @pytest.mark.parametrize("seed", range(4))
 def test_partitions_and_their_plateaus_are_found(count, seed):
     cycles, of_unit, of_line = simulated(count, seed=seed)
-    found = partitions(cycles)
+    found = find_partitions(cycles)
     f = found.findings
     assert f["partitions"].value == count and f["partitions"].status == "ok"
     assert same_groups(found.of_unit, of_unit) and same_groups(found.of_line, of_line)
@@ -43,7 +43,7 @@ def test_partitions_and_their_plateaus_are_found(count, seed):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_one_partition_is_undetermined(seed):
-    found = partitions(simulated(1, seed=seed)[0])
+    found = find_partitions(simulated(1, seed=seed)[0])
     assert {f.status for f in found.findings.values()} == {"undetermined"}
     assert "one group" in found.findings["partitions"].reason
     assert set(found.of_unit) == set(found.of_line) == {-1}
@@ -53,27 +53,27 @@ def test_a_slope_over_the_chip_is_no_partition():
     """Latency that grows with distance from 200 to 500 cycles, with no gap."""
     rng = np.random.default_rng(1)
     cycles = 200 + 300 * np.abs(rng.random((UNITS, 1)) - rng.random((1, LINES)))
-    found = partitions(Map(cycles, tuple(range(UNITS)), ("run:1",))).findings["partitions"]
+    found = find_partitions(LatencyMap(cycles, tuple(range(UNITS)), ("run:1",))).findings["partitions"]
     assert found.value is None and "one group" in found.reason
 
 
 def test_lines_that_are_slow_for_all_are_no_partition():
     cycles, _, _ = simulated(1)
     cycles.cycles[:, ::3] += 300
-    found = partitions(cycles).findings["partitions"]
+    found = find_partitions(cycles).findings["partitions"]
     assert found.value is None and "far from all" in found.reason
 
 
 def test_units_that_are_slow_for_all_lines_are_no_partition():
     cycles, _, _ = simulated(1)
     cycles.cycles[::3] += 300
-    assert partitions(cycles).findings["partitions"].value is None
+    assert find_partitions(cycles).findings["partitions"].value is None
 
 
 def test_lines_that_are_slow_for_all_belong_nowhere_beside_two_partitions():
     cycles, of_unit, _ = simulated(2)
     cycles.cycles[:, :20] = 700
-    found = partitions(cycles)
+    found = find_partitions(cycles)
     assert found.findings["partitions"].value == 2
     assert set(found.of_line[:20]) == {-1} and same_groups(found.of_unit, of_unit)
 
@@ -81,26 +81,26 @@ def test_lines_that_are_slow_for_all_belong_nowhere_beside_two_partitions():
 def test_a_unit_near_to_both_belongs_to_neither():
     cycles, _, _ = simulated(2)
     cycles.cycles[7] = 270
-    assert partitions(cycles).of_unit[7] == -1
+    assert find_partitions(cycles).of_unit[7] == -1
 
 
 @pytest.mark.parametrize("shape", [(0, 0), (1, 256), (132, 1)])
 def test_a_map_of_nothing_tells_nothing(shape):
-    found = partitions(Map(np.full(shape, 270.0), tuple(range(shape[0])), ("run:1",)))
+    found = find_partitions(LatencyMap(np.full(shape, 270.0), tuple(range(shape[0])), ("run:1",)))
     assert found.findings["partitions"].value is None and len(found.of_unit) == shape[0]
-    assert all("undetermined" in text for text in lines_of(found))
+    assert all("undetermined" in text for text in partition_lines(found))
 
 
 @pytest.mark.parametrize("value", [0.0, np.nan])
 def test_a_clock_that_stands_still_or_tells_nothing_has_no_plateaus(value):
     cycles, _, _ = simulated(2)
     cycles.cycles[: UNITS if value == 0 else 1] = value
-    found = partitions(cycles).findings
+    found = find_partitions(cycles).findings
     assert {f.value for f in found.values()} == {None}
 
 
 def test_the_summary_has_numbers_with_their_ranges():
-    text = lines_of(partitions(simulated(2)[0]))
+    text = partition_lines(find_partitions(simulated(2)[0]))
     assert text[0] == "partitions: 2" and text[1].startswith("near_cycles: 2") and " to " in text[1]
     assert text[3] == "units_each: 66 + 66"
 
@@ -120,7 +120,7 @@ def stored(cycles, steps, overhead, units, samples=4):
 def test_a_record_gives_its_map_without_the_clocks_own_cost():
     cycles = np.arange(200, 212, dtype=float).reshape(3, 4)
     works = stored(cycles, 12, 90, (4, 5, 9)), stored(cycles, 4, 90, (4, 5, 9))
-    found = measured(record("l2_map", {"access": "load"}, *works, index=7))
+    found = measured_map(record("l2_map", {"access": "load"}, *works, index=7))
     assert np.allclose(found.cycles, cycles) and found.units == (4, 5, 9) and found.evidence == ("l2_map:7:0",)
 
 
@@ -128,10 +128,10 @@ def test_a_row_that_was_not_measured_is_left_out():
     nowhere = 0xFFFFFFFF
     cycles = np.full((3, 4), 250.0)
     works = stored(cycles, 4, 90, (4, nowhere, 9)), stored(cycles, 12, 90, (4, nowhere, 9))
-    found = measured(record("l2_map", {"access": "load"}, *works))
+    found = measured_map(record("l2_map", {"access": "load"}, *works))
     assert found.units == (4, 9) and found.cycles.shape == (2, 4)
 
 
 def test_a_record_without_ticks_has_no_map():
-    assert measured(slope({"access": "load"}, [10.0] * 8)) is None
-    assert measured(record("l2_map", {"access": "load"}, status="skipped")) is None
+    assert measured_map(slope({"access": "load"}, [10.0] * 8)) is None
+    assert measured_map(record("l2_map", {"access": "load"}, status="skipped")) is None

@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 
 from clmembench.analysis.derive import derive
-from clmembench.analysis.peers import Spreads, beside, by_best
+from clmembench.analysis.peers import Spreads, by_best, peer_ratios
 from clmembench.benchmarks import discovered
 from clmembench.cli import app, exit_codes
 from clmembench.gates.whole import judged_run
 from clmembench.model import Card, Metric
 from clmembench.plan import peers, sweep
-from clmembench.plan.selection import Selection, selected
+from clmembench.plan.selection import Selection, selected_benchmarks
 from clmembench.report import render, rows, run_warnings, summary
 from clmembench.report.sections import peer_table, peer_values
 from clmembench.results import jsonl
@@ -53,7 +53,7 @@ def held(records, **changes):
 
 def pairs(records):
     mine = held(records)
-    return beside(derive(mine), mine.header.benchmarks, SPREADS)
+    return peer_ratios(derive(mine), mine.header.benchmarks, SPREADS)
 
 
 def several(ours, theirs, **changes):
@@ -165,7 +165,7 @@ def test_a_busy_host_is_said_beside_the_ratio():
 
 def told(records):
     mine = held(records)
-    return peer_table.told(mine, rows.rows(mine, SHEET))
+    return peer_table.peer_lines(mine, rows.rows(mine, SHEET))
 
 
 def test_the_best_variant_is_a_line_and_the_portable_one_beside_it():
@@ -193,7 +193,7 @@ def test_what_a_peer_has_as_its_format_is_a_line_beside_the_best():
     ]
     made.append(record("cusparse_spmv", {"matrix": "a"}, series([1_000_000] * 20, nbytes=60 * 10**6), facts={"format": "csr"}))
     mine = run(made, header(device(), cards))
-    lines = peer_table.told(mine, rows.rows(mine, None))
+    lines = peer_table.peer_lines(mine, rows.rows(mine, None))
     assert [(line.choice, line.ours.value.params["format"]) for line in lines] == [("best", "ell"), ("csr", "csr_team")]
     assert [line.peers[0].ratio.value for line in lines] == [pytest.approx(1.5), pytest.approx(70 / 60)]
 
@@ -210,7 +210,7 @@ def test_a_line_without_a_peer_has_its_limit_and_one_without_a_value_its_reason(
 def test_the_table_says_with_what_and_how_it_was_measured():
     made = several((30.0,) * 3, (30.0,) * 3)
     mine = held(made, packages={"pyopencl": "2026.1"})
-    notes = "\n".join(peer_table.peer_section(mine, peer_table.told(mine, rows.rows(mine, SHEET))).notes)
+    notes = "\n".join(peer_table.peer_section(mine, peer_table.peer_lines(mine, rows.rows(mine, SHEET))).notes)
     for part in ("2024-01-01", "Synthetic GPU", "Test Platform 1.0", "pyopencl 2026.1", "Test CPU", "clmembench 0.0"):
         assert part in notes
     assert "cuBLAS 13.0.2: passes back to back" in notes and "event profiling" in notes
@@ -220,7 +220,7 @@ def test_the_table_says_with_what_and_how_it_was_measured():
 def test_json_has_every_peer_with_interval_method_and_samples():
     made = several((30.0,) * 3, (60.0,) * 3) + [product("other_gemm", 20.0, p) for p in range(3)]
     mine = held(made)
-    data = json.loads(render.json_text(peer_table.peer_object(mine, peer_table.told(mine, rows.rows(mine, SHEET)))))
+    data = json.loads(render.json_text(peer_table.peer_object(mine, peer_table.peer_lines(mine, rows.rows(mine, SHEET)))))
     (line,) = data["lines"]
     assert [p["benchmark"] for p in line["peers"]] == ["cublas_gemm", "other_gemm"]
     assert line["peers"][0]["facts"]["timed"] and line["peers"][0]["ratio"] == pytest.approx(0.5, rel=1e-3)
@@ -266,7 +266,7 @@ def test_what_cannot_be_done_is_one_line_that_names_the_remedy(tmp_path, capsys,
     with jsonl.Writer(stored, header(device(), CARDS)) as writer:
         for one in several((30.0,) * 3, (30.0,) * 3):
             writer.write(one)
-    with jsonl.Writer(other, header(cards={"pchase": sweep.card(discovered()["pchase"])})) as writer:
+    with jsonl.Writer(other, header(cards={"pchase": sweep.benchmark_card(discovered()["pchase"])})) as writer:
         writer.write(record("pchase", {}))
     done, out, err = call(capsys, *(str(arg).format(stored=stored, other=other) for arg in args))
     assert done == code and says in err and err.count("\n") == 1 and out == ""
@@ -279,12 +279,14 @@ def test_what_it_measures_are_points_of_its_benchmarks(kind, features):
 
     info = device(kind=kind, features=features, shares_host_memory=kind == "cpu", cache_bytes=32 << 20)
     chosen = peers.selections(Selection(suite="peers"), info)
-    names = [b.name for selection in chosen for b in selected(selection)]
-    assert len(names) == len(set(names)) and set(names) == set(peer_table.LINES) - ({"transfer"} if kind == "cpu" else set())
+    names = [b.name for selection in chosen for b in selected_benchmarks(selection)]
+    assert len(names) == len(set(names)) and set(names) == set(peer_table.PARAMETERS_OF_LINE) - (
+        {"transfer"} if kind == "cpu" else set()
+    )
     for selection in chosen:
         assert selection.reference and selection.suite == "all"
-        check_axes(selected(selection), info, selection)
-        assert next(sweep.explore(selected(selection)[0], info, selection))
+        check_axes(selected_benchmarks(selection), info, selection)
+        assert next(sweep.explore(selected_benchmarks(selection)[0], info, selection))
 
 
 def test_a_small_budget_leaves_lines_out_and_keeps_the_file(tmp_path, capsys):

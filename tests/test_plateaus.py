@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from clmembench.infer.plateaus import Sample, curve, floor_bytes, plateaus, settled
+from clmembench.infer.plateaus import CurvePoint, curve_points, find_plateaus, has_settled, memory_floor_bytes
 from tests.builders import LATENCY, clock, device, slope
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -43,7 +43,7 @@ def random_replacement(size, machine):
 def simulated(machine, per_octave=4, seed=0, noise=0.015, last=4 * GIB, latency=ramp):
     rng = np.random.default_rng(seed)
     values = [(size, latency(size, machine) * (1 + noise * rng.standard_normal())) for size in sizes(per_octave, last)]
-    return [Sample(size, ns, 0.99 * ns, 1.01 * ns) for size, ns in values]
+    return [CurvePoint(size, ns, 0.99 * ns, 1.01 * ns) for size, ns in values]
 
 
 @pytest.mark.parametrize("per_octave", [2, 4])
@@ -51,7 +51,7 @@ def simulated(machine, per_octave=4, seed=0, noise=0.015, last=4 * GIB, latency=
 def test_every_level_is_found_with_its_latency_and_capacity(name, per_octave):
     machine = MACHINES[name]
     for seed in range(20):
-        found = plateaus(simulated(machine, per_octave, seed))
+        found = find_plateaus(simulated(machine, per_octave, seed))
         assert len(found) == len(machine)
         for plateau, (capacity, ns) in zip(found, machine, strict=True):
             assert plateau.ns == pytest.approx(ns, rel=0.05)
@@ -66,7 +66,7 @@ def test_every_level_is_found_with_its_latency_and_capacity(name, per_octave):
 def test_a_capacity_is_placed_within_one_step_of_the_sweep(name, per_octave):
     machine = MACHINES[name]
     for seed in range(20):
-        for plateau in plateaus(simulated(machine, per_octave, seed))[:-1]:
+        for plateau in find_plateaus(simulated(machine, per_octave, seed))[:-1]:
             assert plateau.next_bytes / plateau.last_bytes == pytest.approx(2 ** (1 / per_octave), rel=0.03)
 
 
@@ -81,7 +81,7 @@ def test_disturbed_points_end_no_level_early(name):
             for s in simulated(machine, 4, seed, noise=0.005)
             for slower in [1 + (rng.random() < 0.125) * rng.uniform(0.05, 0.4)]
         ]
-        for plateau in plateaus(slowed):
+        for plateau in find_plateaus(slowed):
             for capacity, ns in machine[:-1]:
                 if plateau.ns == pytest.approx(ns, rel=0.05):
                     met += 1
@@ -95,7 +95,7 @@ def test_disturbed_points_end_no_level_early(name):
 def test_the_first_capacity_and_memory_are_right_under_random_replacement_too(name, per_octave):
     machine = MACHINES[name]
     for seed in range(20):
-        found = plateaus(simulated(machine, per_octave, seed, last=64 * GIB, latency=random_replacement))
+        found = find_plateaus(simulated(machine, per_octave, seed, last=64 * GIB, latency=random_replacement))
         assert found[0].last_bytes <= machine[0][0] <= found[0].next_bytes
         assert found[-1].ns == pytest.approx(machine[-1][1], rel=0.05)
 
@@ -103,8 +103,8 @@ def test_the_first_capacity_and_memory_are_right_under_random_replacement_too(na
 def test_one_level_is_not_reported_as_two():
     # the last point of the ramp is just under a tenth below the plateau, which then rises by one in a hundred
     values = [90.5] + [100.0] * 4 + [101.0] * 20
-    samples = [Sample(size, ns, ns, ns) for size, ns in zip(sizes(4), values, strict=False)]
-    assert [p.next_bytes for p in plateaus(samples)] == [None]
+    samples = [CurvePoint(size, ns, ns, ns) for size, ns in zip(sizes(4), values, strict=False)]
+    assert [p.next_bytes for p in find_plateaus(samples)] == [None]
 
 
 @pytest.mark.parametrize("per_octave", [2, 4])
@@ -112,7 +112,7 @@ def test_a_small_step_is_not_placed_beyond_the_capacity_it_comes_from(per_octave
     # the far partition of a GPU's cache: a third slower from 25 MiB on
     machine = ((256 * KIB, 20.0), (25 * MIB, 150.0), (50 * MIB, 195.0), (math.inf, 480.0))
     for seed in range(10):
-        found = plateaus(simulated(machine, per_octave, seed, noise=0.005))
+        found = find_plateaus(simulated(machine, per_octave, seed, noise=0.005))
         # the sweep's next point beyond 25 MiB is 3% slower, which is near what the tolerance takes for drift
         assert found[1].last_bytes <= 1.1 * 25 * MIB
         assert found[1].next_bytes >= 25 * MIB
@@ -120,7 +120,7 @@ def test_a_small_step_is_not_placed_beyond_the_capacity_it_comes_from(per_octave
 
 def test_a_plateau_begins_after_the_level_before_it():
     for seed in range(20):
-        found = plateaus(simulated(CPU, 4, seed))
+        found = find_plateaus(simulated(CPU, 4, seed))
         assert all(b.first_bytes > a.last_bytes for a, b in pairwise(found))
         # it is reached an octave after the knee, less what lies within a tenth of it
         reached = zip(found[1:], CPU, strict=False)
@@ -129,31 +129,31 @@ def test_a_plateau_begins_after_the_level_before_it():
 
 @pytest.mark.parametrize("samples", [[], simulated(CPU)[:1], simulated(CPU)[:2], simulated(CPU)[:4]])
 def test_a_curve_of_less_than_an_octave_has_no_plateau(samples):
-    assert plateaus(samples) == []
-    assert not settled(samples, 0)
+    assert find_plateaus(samples) == []
+    assert not has_settled(samples, 0)
 
 
 def test_an_octave_is_a_plateau():
-    (found,) = plateaus(simulated(CPU, 4)[:5])
+    (found,) = find_plateaus(simulated(CPU, 4)[:5])
     assert (found.first_bytes, found.last_bytes, found.next_bytes) == (4 * KIB, 8 * KIB, None)
 
 
 def test_a_steady_climb_has_no_plateau():
-    climb = [Sample(size, ns := size**0.5, ns, ns) for size in sizes(4)]
-    assert plateaus(climb) == []
+    climb = [CurvePoint(size, ns := size**0.5, ns, ns) for size in sizes(4)]
+    assert find_plateaus(climb) == []
 
 
 def test_noise_beyond_the_tolerance_makes_no_level():
-    assert plateaus(simulated(((math.inf, 100.0),), noise=0.5, seed=1)) == []
+    assert find_plateaus(simulated(((math.inf, 100.0),), noise=0.5, seed=1)) == []
 
 
 def test_a_change_of_frequency_makes_no_knee():
     # 4 cycles throughout, while the clock falls from 4 to 2 GHz half way
     ghz = [4.0 if size < MIB else 2.0 for size in sizes(4)]
-    steady = [Sample(size, 4 / g, 4 / g, 4 / g, 4.0) for size, g in zip(sizes(4), ghz, strict=True)]
-    (found,) = plateaus(steady)
+    steady = [CurvePoint(size, 4 / g, 4 / g, 4 / g, 4.0) for size, g in zip(sizes(4), ghz, strict=True)]
+    (found,) = find_plateaus(steady)
     assert (found.cycles, found.last_bytes, found.next_bytes) == (4.0, 4 * GIB, None)
-    assert len(plateaus([replace(s, cycles=None) for s in steady])) == 2
+    assert len(find_plateaus([replace(s, cycles=None) for s in steady])) == 2
 
 
 def test_bad_readings_of_the_clock_hide_no_level():
@@ -161,17 +161,17 @@ def test_bad_readings_of_the_clock_hide_no_level():
     generator = np.random.default_rng(5)
     samples = [replace(s, cycles=s.ns * float(generator.lognormal(1.0, 0.3))) for s in simulated(CPU, 4)]
     clean = [replace(s, cycles=None) for s in samples]
-    assert [(p.first_bytes, p.last_bytes) for p in plateaus(samples)] == [
-        (p.first_bytes, p.last_bytes) for p in plateaus(clean)
+    assert [(p.first_bytes, p.last_bytes) for p in find_plateaus(samples)] == [
+        (p.first_bytes, p.last_bytes) for p in find_plateaus(clean)
     ]
-    assert len(plateaus(samples)) == len(CPU)
+    assert len(find_plateaus(samples)) == len(CPU)
 
 
 def grown(machine, floor, per_octave=4, seed=0, last=16 * GIB):
     """Where an octave-by-octave sweep stops; None if it never settles."""
     samples = simulated(machine, per_octave, seed, last=last)
     for end in range(per_octave, len(samples) + 1, per_octave):
-        if settled(samples[:end], floor):
+        if has_settled(samples[:end], floor):
             return samples[end - 1].array_bytes
     return None
 
@@ -190,10 +190,10 @@ def grown(machine, floor, per_octave=4, seed=0, last=16 * GIB):
 def test_a_sweep_settles_in_memory_and_never_before(machine, info, latest, per_octave):
     largest_cache = machine[-2][0]
     for seed in range(20):
-        stopped = grown(machine, floor_bytes(info), per_octave, seed)
+        stopped = grown(machine, memory_floor_bytes(info), per_octave, seed)
         assert stopped is not None
         assert 4 * largest_cache <= stopped <= latest
-        assert stopped >= floor_bytes(info)
+        assert stopped >= memory_floor_bytes(info)
 
 
 def test_a_large_cache_would_pass_for_memory_without_the_floor():
@@ -201,17 +201,17 @@ def test_a_large_cache_would_pass_for_memory_without_the_floor():
 
 
 def test_a_curve_without_a_knee_has_not_settled():
-    assert not settled(simulated(((math.inf, 100.0),)), 0)
+    assert not has_settled(simulated(((math.inf, 100.0),)), 0)
 
 
 def test_a_curve_that_ends_on_a_ramp_has_not_settled():
-    assert not settled([s for s in simulated(H100) if s.array_bytes < 80 * MIB], 0)
+    assert not has_settled([s for s in simulated(H100) if s.array_bytes < 80 * MIB], 0)
 
 
 def test_the_floor_is_four_times_the_claimed_cache_and_twice_the_largest_cache_a_gpu_hides():
-    assert floor_bytes(device(kind="cpu", cache_bytes=32 * MIB)) == 128 * MIB
-    assert floor_bytes(device(kind="gpu", cache_bytes=32 * MIB)) == 512 * MIB
-    assert floor_bytes(device(kind="gpu", cache_bytes=300 * MIB)) == 1200 * MIB
+    assert memory_floor_bytes(device(kind="cpu", cache_bytes=32 * MIB)) == 128 * MIB
+    assert memory_floor_bytes(device(kind="gpu", cache_bytes=32 * MIB)) == 512 * MIB
+    assert memory_floor_bytes(device(kind="gpu", cache_bytes=300 * MIB)) == 1200 * MIB
 
 
 def chase(size, ns, **changes):
@@ -219,7 +219,7 @@ def chase(size, ns, **changes):
 
 
 def test_a_curve_is_its_points_in_order_of_size():
-    found = curve([chase(8192, 2.0), chase(4096, 1.0, core_clock=clock(3.0))], LATENCY, "array_bytes")
+    found = curve_points([chase(8192, 2.0), chase(4096, 1.0, core_clock=clock(3.0))], LATENCY, "array_bytes")
     assert [(s.array_bytes, s.ns, s.cycles) for s in found] == [(4096, 1.0, pytest.approx(3.0)), (8192, 2.0, None)]
 
 
@@ -231,23 +231,23 @@ def test_a_curve_leaves_out_what_has_no_value():
         chase(65536, -1.0),
         replace(chase(131072, 2.0), series=()),
     ]
-    assert [s.array_bytes for s in curve([chase(4096, 1.0), *bad], LATENCY, "array_bytes")] == [4096]
-    assert curve([], LATENCY, "array_bytes") == []
+    assert [s.array_bytes for s in curve_points([chase(4096, 1.0), *bad], LATENCY, "array_bytes")] == [4096]
+    assert curve_points([], LATENCY, "array_bytes") == []
 
 
 def test_a_curve_pools_the_processes_of_a_point():
-    (found,) = curve([chase(4096, ns, process=i) for i, ns in enumerate((1.0, 2.0, 4.0))], LATENCY, "array_bytes")
+    (found,) = curve_points([chase(4096, ns, process=i) for i, ns in enumerate((1.0, 2.0, 4.0))], LATENCY, "array_bytes")
     assert (found.ns, found.low, found.high) == (2.0, 1.0, 4.0)
 
 
 def test_a_curve_takes_each_processes_own_clock():
     records = [chase(4096, 10.0, core_clock=clock(2.0)), chase(4096, 20.0, core_clock=clock(1.0), process=1)]
-    (found,) = curve(records, LATENCY, "array_bytes")
+    (found,) = curve_points(records, LATENCY, "array_bytes")
     assert (found.ns, found.cycles) == (15.0, pytest.approx(20.0))
 
 
 def test_a_stored_curve_gives_the_levels_it_was_made_from():
     rng = np.random.default_rng(5)
     records = [slope({"array_bytes": s}, list(ramp(s, H100) * (1 + 0.01 * rng.standard_normal(12)))) for s in sizes(4, 2 * GIB)]
-    found = plateaus(curve(records, LATENCY, "array_bytes"))
+    found = find_plateaus(curve_points(records, LATENCY, "array_bytes"))
     assert [p.ns for p in found] == pytest.approx([20.0, 150.0, 480.0], rel=0.05)

@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 
-from clmembench.infer.replacement.cache_set import DETERMINISTIC, hits, makers, sampled_misses, steady_misses
-from clmembench.infer.replacement.policies import policy, policy_and_victims
+from clmembench.infer.replacement.cache_set import (
+    DETERMINISTIC_POLICIES,
+    hits_of_accesses,
+    policy_forms,
+    sampled_miss_rates,
+    steady_miss_rate,
+)
+from clmembench.infer.replacement.policies import infer_policy, policy_and_victims
 from clmembench.infer.replacement.policy_rates import policy_from_rates
 
 FERMI = (1 / 6, 1 / 2, 1 / 6, 1 / 6)  # Mei & Chu 2015, section 4.5
@@ -38,16 +44,19 @@ def noisy(flags, seed, share=0.001):
 
 
 @pytest.mark.parametrize("ways", [4, 8, 16])
-@pytest.mark.parametrize("name", DETERMINISTIC)
+@pytest.mark.parametrize("name", DETERMINISTIC_POLICIES)
 def test_a_deterministic_policy_is_named(name, ways):
     lines = walk(ways + 2, 1500, 7)
-    assert policy(ways, [(lines, noisy(hits(DETERMINISTIC[name][0], ways, lines), 1))], IDS).value == name
+    assert (
+        infer_policy(ways, [(lines, noisy(hits_of_accesses(DETERMINISTIC_POLICIES[name][0], ways, lines), 1))], IDS).value
+        == name
+    )
 
 
 @pytest.mark.parametrize("form", range(4))
 def test_every_form_of_nru_is_nru(form):
     lines = walk(10, 2000, 3)
-    assert policy(8, [(lines, hits(DETERMINISTIC["NRU"][form], 8, lines))], IDS).value == "NRU"
+    assert infer_policy(8, [(lines, hits_of_accesses(DETERMINISTIC_POLICIES["NRU"][form], 8, lines))], IDS).value == "NRU"
 
 
 @pytest.mark.parametrize("ways", [4, *(pytest.param(ways, marks=pytest.mark.slow) for ways in (6, 8))])
@@ -56,7 +65,7 @@ def test_random_is_named(ways):
     for seed in range(8):
         lines = walk(ways + 1, 300, seed)
         observations.append((lines, noisy(drawn([1 / ways] * ways, lines, seed), seed)))
-    found = policy(ways, observations, IDS)
+    found = infer_policy(ways, observations, IDS)
     assert found.value in ("random", None)
     assert found.status == ("ok" if found.value else "undetermined")
     assert ways > 4 or found.value == "random"
@@ -71,7 +80,7 @@ def test_fermis_victims_are_found_with_their_probabilities():
 
 def test_a_lap_cannot_tell_lru_from_fifo():
     lines = list(range(5)) * 40
-    found = policy(4, [(lines, hits(DETERMINISTIC["LRU"][0], 4, lines))], IDS)
+    found = infer_policy(4, [(lines, hits_of_accesses(DETERMINISTIC_POLICIES["LRU"][0], 4, lines))], IDS)
     assert (found.status, found.value) == ("undetermined", None)
     assert "LRU" in found.reason
     assert "FIFO" in found.reason
@@ -80,19 +89,19 @@ def test_a_lap_cannot_tell_lru_from_fifo():
 
 def test_two_ways_leave_lru_plru_and_nru_the_same():
     lines = walk(4, 800, 5)
-    found = policy(2, [(lines, hits(DETERMINISTIC["LRU"][0], 2, lines))], IDS)
+    found = infer_policy(2, [(lines, hits_of_accesses(DETERMINISTIC_POLICIES["LRU"][0], 2, lines))], IDS)
     assert found.status == "undetermined"
 
 
 def test_what_no_policy_explains_is_not_named():
     lines = walk(6, 1000, 1)
     flags = (np.random.default_rng(2).random(1000) < 0.5).tolist()
-    assert policy(4, [(lines, flags)], IDS).status == "undetermined"
+    assert infer_policy(4, [(lines, flags)], IDS).status == "undetermined"
 
 
 @pytest.mark.parametrize(("ways", "lines"), [(1, [0, 1, 0, 1]), (8, [0, 1, 2] * 9)])
 def test_what_has_no_choice_says_so(ways, lines):
-    found = policy(ways, [(lines, hits(DETERMINISTIC["LRU"][0], ways, lines))], IDS)
+    found = infer_policy(ways, [(lines, hits_of_accesses(DETERMINISTIC_POLICIES["LRU"][0], ways, lines))], IDS)
     assert (found.status, found.value) == ("undetermined", None)
     assert found.reason
 
@@ -112,14 +121,14 @@ def counted(access, lap, repeats):
     return sum(misses[repeats // 2 :]) / (len(lap) * (repeats - repeats // 2))
 
 
-@pytest.mark.parametrize("name", DETERMINISTIC)
+@pytest.mark.parametrize("name", DETERMINISTIC_POLICIES)
 def test_rates_are_those_of_laps_that_are_all_simulated(name):
     random = np.random.default_rng(4)
     for ways in (1, 2, 3, 6, 8, 13):
         for repeats in (1, 2, 15, 64):
             lap = random.permutation(np.repeat(np.arange(ways + repeats % 3), 1 + ways % 4)).tolist()
-            for maker in makers(name, ways):
-                assert steady_misses(maker, ways, lap, repeats) == counted(maker(ways).access, lap, repeats), (ways, lap)
+            for maker in policy_forms(name, ways):
+                assert steady_miss_rate(maker, ways, lap, repeats) == counted(maker(ways).access, lap, repeats), (ways, lap)
 
 
 @pytest.mark.parametrize("ways", [1, 3, 8])
@@ -140,14 +149,14 @@ def test_drawn_victims_are_those_of_sets_simulated_one_by_one(ways, likely):
                 else:
                     held[one][min(sum(limit < draw for limit in limits[one]), ways - 1)] = line
                 misses[one] += number >= repeats // 2
-    found = sampled_misses(weights, lap, repeats, np.random.default_rng(9))
+    found = sampled_miss_rates(weights, lap, repeats, np.random.default_rng(9))
     assert found.tolist() == (misses / (len(lap) * (repeats - repeats // 2))).tolist()
 
 
 @pytest.mark.parametrize("name", ["LRU", "FIFO", "tree-PLRU"])
 def test_rates_of_random_laps_tell_a_policy(name):
-    make = DETERMINISTIC[name][0]
-    rates = [(lap, steady_misses(make, 8, lap, 64)) for lap in [*laps(8, 12), list(range(9)), list(range(10))]]
+    make = DETERMINISTIC_POLICIES[name][0]
+    rates = [(lap, steady_miss_rate(make, 8, lap, 64)) for lap in [*laps(8, 12), list(range(9)), list(range(10))]]
     found = policy_from_rates(8, [(lap, rate + 0.002, rate - 0.01, rate + 0.01) for lap, rate in rates], IDS)
     assert found.value in (name, None)
     assert found.status == ("ok" if found.value else "undetermined")
@@ -157,7 +166,7 @@ def test_rates_tell_random_from_lru_by_a_lap():
     weights = np.full((200, 4), 0.25)
     random = np.random.default_rng(0)
     seen = [list(range(5)), list(range(6)), list(range(7)), list(range(8)), *laps(4, 10)]
-    rates = [(lap, float(sampled_misses(weights, lap, 60, random).mean())) for lap in seen]
+    rates = [(lap, float(sampled_miss_rates(weights, lap, 60, random).mean())) for lap in seen]
     assert policy_from_rates(4, [(lap, r, r - 0.005, r + 0.005) for lap, r in rates], IDS).value in ("random", None)
     assert policy_from_rates(4, [(list(range(5)), 1.0, 0.99, 1.0)], IDS).status == "undetermined"
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench.infer.hierarchy.prefetch import ahead, prefetch
-from clmembench.model.address_patterns import offsets
+from clmembench.infer.hierarchy.prefetch import measure_prefetch, probe_ahead
+from clmembench.model.address_patterns import pattern_offsets
 from tests.simulated import Cache, Machine, Noise, Path, Tlb, plain
 from tests.test_classic import asked
 
@@ -24,24 +24,24 @@ def device(prefetch_bytes=0, noise=NOISE, **more):
 
 @pytest.mark.parametrize("depth", [128, 256, 1024, 24 * KIB, L2.size_bytes * 2 // 3])
 def test_how_far_ahead_data_is_brought(depth):
-    found = asked(prefetch(held_bytes=HELD), device(depth).answer)
+    found = asked(measure_prefetch(held_bytes=HELD), device(depth).answer)
     assert found.status == "ok" and found.unit == "B" and found.evidence
     assert found.low == found.value <= depth + 128 and found.high >= depth
     assert found.value == pytest.approx(depth, rel=0.03, abs=256)
 
 
 def test_without_a_prefetcher_it_is_0():
-    found = asked(prefetch(held_bytes=HELD), device().answer)
+    found = asked(measure_prefetch(held_bytes=HELD), device().answer)
     assert (found.status, found.value, found.low, found.high) == ("ok", 0, 0, 128)
 
 
 def test_without_a_clock_it_is_undetermined():
-    found = asked(prefetch(held_bytes=HELD), device(1024, no_clock="no clock inside a kernel").answer)
+    found = asked(measure_prefetch(held_bytes=HELD), device(1024, no_clock="no clock inside a kernel").answer)
     assert found.value is None and "no clock inside a kernel" in found.reason
 
 
 def test_further_than_may_be_looked_is_a_lower_bound():
-    found = asked(prefetch(held_bytes=HELD, most_bytes=4 * KIB), device(64 * KIB).answer)
+    found = asked(measure_prefetch(held_bytes=HELD, most_bytes=4 * KIB), device(64 * KIB).answer)
     assert (found.status, found.value, found.low) == ("undetermined", None, 4 * KIB + 128)
 
 
@@ -51,7 +51,7 @@ def test_caches_that_cannot_be_emptied_tell_nothing():
     def full(probe):
         return replace(machine.answer(probe), latencies=np.full((3, probe.record), 357.0))
 
-    found = asked(prefetch(held_bytes=HELD), full)
+    found = asked(measure_prefetch(held_bytes=HELD), full)
     assert found.value is None and "not distinguishable" in found.reason
 
 
@@ -61,15 +61,15 @@ def test_what_only_some_sizes_show_is_no_prefetch():
     def answer(probe):
         return (machine if probe.pattern.count == 64 else without).answer(probe)
 
-    found = asked(prefetch(held_bytes=HELD), answer)
+    found = asked(measure_prefetch(held_bytes=HELD), answer)
     assert found.value is None and "not of all sizes" in found.reason
 
 
 @pytest.mark.parametrize("beyond", [0, 256, 4096, 3 * 4096 + 2048, 1 << 20])
 @pytest.mark.parametrize("line", [32, 64, 128])
 def test_the_access_ahead_lies_that_far_beyond_the_sequence_and_its_page_was_touched(beyond, line):
-    probe = ahead(beyond, line)
-    lap = offsets(probe.pattern)
+    probe = probe_ahead(beyond, line)
+    lap = pattern_offsets(probe.pattern)
     assert probe.cold and probe.skip == lap.size - 1 and probe.record == 1
     assert lap[-1] == lap[-3] + 8 + beyond
     assert abs(lap[-1] - lap[-2]) == 17 * line
@@ -79,11 +79,11 @@ def test_the_access_ahead_lies_that_far_beyond_the_sequence_and_its_page_was_tou
 def test_a_page_that_the_tlbs_do_not_have_is_not_taken_for_the_end():
     small = replace(device(64 * KIB), paths={"global": Path((L1, L2), 635, (Tlb(plain(1, 16, 4 * KIB), 4 * KIB, 300),),
                                                             prefetch_bytes=64 * KIB)})  # fmt: skip
-    found = asked(prefetch(held_bytes=HELD), small.answer)
+    found = asked(measure_prefetch(held_bytes=HELD), small.answer)
     assert found.value == pytest.approx(64 * KIB, rel=0.03)
 
 
 def test_a_line_that_is_larger_than_thought_is_no_prefetch():
     """Half of all accesses 64 B apart find the line of 128 B that the other half brought."""
-    found = asked(prefetch(64, HELD), device().answer)
+    found = asked(measure_prefetch(64, HELD), device().answer)
     assert found.value is None and "in any order" in found.reason

@@ -16,8 +16,8 @@ from clmembench.measure import sampling
 from clmembench.model import Kernel, Launch, Skip, Slope, Work
 from clmembench.plan.budget import Budget
 from clmembench.results.jsonl import decode_record, encode
-from clmembench.runtimes import runtime
-from clmembench.runtimes.fake import INFO, FakeDevice
+from clmembench.runtimes import load_runtime
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from clmembench.runtimes.opencl import build as opencl_build
 from tests.builders import record
 
@@ -28,56 +28,60 @@ FACTS = {"private_bytes": 64, "registers": 40, "stack_bytes": 64}
 
 @pytest.fixture(scope="module")
 def pocl():
-    return runtime("opencl").open(next(d for d in runtime("opencl").devices() if d.kind == "cpu"))
+    return load_runtime("opencl").open(next(d for d in load_runtime("opencl").devices() if d.kind == "cpu"))
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 5])
 @pytest.mark.parametrize("words", [4, 9])
 def test_what_rounds_leave_is_what_doing_them_one_by_one_leaves(rounds, words):
-    added = PRIVATE._given("add", words, 3, seed=1)
-    assert np.array_equal(PRIVATE._left("add", added, rounds), added + rounds)
-    values = PRIVATE._given("sort", words, 3, seed=1)
+    added = PRIVATE._initial_contents("add", words, 3, seed=1)
+    assert np.array_equal(PRIVATE._expected("add", added, rounds), added + rounds)
+    values = PRIVATE._initial_contents("sort", words, 3, seed=1)
     assert (np.diff(values.astype(np.int64), axis=0) < 0).all(), "the worst order to sort"
     held = values
     for _ in range(rounds):
         held = ~np.sort(held, axis=0)
-    assert np.array_equal(PRIVATE._left("sort", values, rounds), held)
-    factors = PRIVATE._given("matmul", words, 3, seed=1).astype(object)
+    assert np.array_equal(PRIVATE._expected("sort", values, rounds), held)
+    factors = PRIVATE._initial_contents("matmul", words, 3, seed=1).astype(object)
     side = int(words**0.5)
     for item in range(3):
         a, b = (factors[half : half + words, item].reshape(side, side) for half in (0, words))
         for _ in range(rounds):
             a = a @ b % (1 << 32)
-        assert np.array_equal(PRIVATE._left("matmul", factors.astype(np.uint32), rounds)[:, item], a.ravel().astype(np.uint32))
+        assert np.array_equal(
+            PRIVATE._expected("matmul", factors.astype(np.uint32), rounds)[:, item], a.ravel().astype(np.uint32)
+        )
 
 
 @pytest.mark.parametrize("words", [2, 4, 9])
 def test_steps_are_counted_as_they_are_done(words):
-    assert PRIVATE.steps_a_round("add", "static", words) == words
+    assert PRIVATE.steps_per_round("add", "static", words) == words
     values, moves, compared = list(range(words, 0, -1)), 0, 0
     for i in range(1, words):
         for j in range(i, 0, -1):
             assert values[j - 1] > values[j], "insertion meets its worst case"
             values[j - 1], values[j], moves = values[j], values[j - 1], moves + 1
-    assert PRIVATE.steps_a_round("sort", "dynamic", words) == moves
+    assert PRIVATE.steps_per_round("sort", "dynamic", words) == moves
     for _ in range(-(-words // 2)):
         for first in (0, 1):
             compared += len(range(first, words - 1, 2))
-    assert PRIVATE.steps_a_round("sort", "static", words) == compared
+    assert PRIVATE.steps_per_round("sort", "static", words) == compared
     if words != 2:
-        assert PRIVATE.steps_a_round("matmul", "dynamic", words) == len(
+        assert PRIVATE.steps_per_round("matmul", "dynamic", words) == len(
             list(itertools.product(range(int(words**0.5)), repeat=3))
         )
 
 
-@pytest.mark.parametrize("pattern", PRIVATE.PATTERNS)
+@pytest.mark.parametrize("pattern", PRIVATE.PATTERN_CODES)
 @pytest.mark.parametrize("indexing", ["static", "dynamic"])
 def test_a_wrong_element_is_noticed_on_a_real_device(pocl, pattern, indexing):
     prepared = discovered()["private_array"].prepare(pocl, pattern=pattern, indexing=indexing, words=9)
     for rounds in (1, 2, 3):
-        assert sampling.verify(pocl, prepared.work(rounds)) == ""
+        assert sampling.check_outputs(pocl, prepared.work(rounds)) == ""
         two = prepared.work(rounds)
-        assert "elements are not what" in sampling.verify(pocl, replace(two, commands=prepared.work(rounds + 1).commands))
+        assert "elements are not what" in sampling.check_outputs(
+            pocl, replace(two, commands=prepared.work(rounds + 1).commands)
+        )
 
 
 def test_arrays_that_a_pattern_cannot_have_are_refused():
@@ -91,8 +95,8 @@ def test_arrays_that_a_pattern_cannot_have_are_refused():
 
 
 def test_spans_end_with_the_group_and_groups_are_powers_of_two():
-    assert DIVERGENCE._spans(INFO) == (1, 2, 4, 8, 16, 32, 64, 128)
-    assert DIVERGENCE._spans(replace(INFO, max_work_group=100))[-1] == 64
+    assert DIVERGENCE._spans(FAKE_DEVICE_INFO) == (1, 2, 4, 8, 16, 32, 64, 128)
+    assert DIVERGENCE._spans(replace(FAKE_DEVICE_INFO, max_work_group=100))[-1] == 64
 
 
 @pytest.mark.parametrize("span", [1, 4, 16])
@@ -100,20 +104,20 @@ def test_each_way_leaves_what_its_multiply_adds_leave(span):
     group, steps = 16, 2
     wanted = []
     for lid in range(group):
-        a, b = DIVERGENCE.WAYS[(lid // span) % 2]
+        a, b = DIVERGENCE.BRANCH_CONSTANTS[(lid // span) % 2]
         chains = [4 * lid + 1 + k for k in range(4)]
-        for _ in range(steps * DIVERGENCE.REPEATS):
+        for _ in range(steps * DIVERGENCE.STEPS_PER_ROUND):
             chains = [(x * a + b) % (1 << 32) for x in chains]
         wanted.append(sum(x * weight for x, weight in zip(chains, (1, 3, 5, 7), strict=True)) % (1 << 32))
-    assert DIVERGENCE._left(group, span, steps).tolist() == wanted
+    assert DIVERGENCE._expected(group, span, steps).tolist() == wanted
 
 
 def test_a_way_not_taken_is_noticed_on_a_real_device(pocl):
     work = discovered()["divergence"].prepare(pocl, span=2).work(16)
-    assert sampling.verify(pocl, work) == ""
+    assert sampling.check_outputs(pocl, work) == ""
     (launch,) = work.commands
     other = replace(launch, args=(launch.args[0], np.uint32(64), *launch.args[2:]))
-    assert "64 of 128" in sampling.verify(pocl, replace(work, commands=(other,)))
+    assert "64 of 128" in sampling.check_outputs(pocl, replace(work, commands=(other,)))
 
 
 def fake_slope(device: FakeDevice, check) -> Slope:
@@ -124,12 +128,12 @@ def fake_slope(device: FakeDevice, check) -> Slope:
 
 def test_facts_go_from_the_work_into_what_is_measured_right_or_wrong():
     device, budget = FakeDevice(facts=FACTS), Budget(0.0, 0.01)
-    assert sampling.measure(device, fake_slope(device, lambda: None), budget, 1.0).facts == FACTS
+    assert sampling.sample_point(device, fake_slope(device, lambda: None), budget, 1.0).facts == FACTS
 
     def wrong() -> None:
         raise AssertionError("wrong")
 
-    assert sampling.measure(device, fake_slope(device, wrong), budget, 1.0).facts == FACTS
+    assert sampling.sample_point(device, fake_slope(device, wrong), budget, 1.0).facts == FACTS
 
 
 def test_facts_are_kept_in_a_line_and_a_line_without_them_is_read():

@@ -8,27 +8,27 @@ import numpy as np
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.benchmarks.reduction import ALONE, FEWER, total, value
+from clmembench.benchmarks.reduction import MAX_SINGLE_GROUP_ELEMENTS, NOTE_FEWER_GROUPS, element_value, exact_total
 from clmembench.measure import sampling
 from clmembench.model import Launch, Place, Skip
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection
-from clmembench.runtimes import runtime
-from clmembench.runtimes.fake import INFO, FakeDevice
+from clmembench.runtimes import load_runtime
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from tests.builders import walked
 
 MIB = 1 << 20
 REDUCTION = discovered()["reduction"]
-CPU = replace(INFO, kind="cpu", compute_units=2, shares_host_memory=True, host_mem_bytes=24 << 30)
+CPU = replace(FAKE_DEVICE_INFO, kind="cpu", compute_units=2, shares_host_memory=True, host_mem_bytes=24 << 30)
 SHAPES = [("loop", 1), ("tree", 64), ("tree", 7), ("atomic", 64), ("atomic", 7)]  # 7: a tree that is not a power of two
 A_ROW_AND_TEN = 2**16 + 10  # elements
 
 
 @pytest.fixture(scope="module")
 def device():
-    found = [d for d in runtime("opencl").devices() if d.kind == "cpu"]
+    found = [d for d in load_runtime("opencl").devices() if d.kind == "cpu"]
     assert found, "no OpenCL CPU device: pip install 'clmembench[test]' brings PoCL"
-    return runtime("opencl").open(found[0])
+    return load_runtime("opencl").open(found[0])
 
 
 def prepared(device, n, method="loop", groups=3, width=4, work_group=None):
@@ -54,21 +54,21 @@ def lengths(info) -> tuple:
 def test_every_method_is_exact(device, method, work_group, n):
     for width in (1, 4):
         work = prepared(device, n, method, 3, width, work_group)
-        assert sampling.verify(device, work) == ""
+        assert sampling.check_outputs(device, work) == ""
         assert (work.ops, work.nbytes, work.flops) == (1, 8 * n, n - 1)
 
 
 @pytest.mark.parametrize("method", ["loop", "tree"])
 def test_every_width_is_exact_with_a_tail(device, method):
     for width in (2, 8, 16):
-        assert sampling.verify(device, prepared(device, 100_003, method, 5, width)) == ""
+        assert sampling.check_outputs(device, prepared(device, 100_003, method, 5, width)) == ""
 
 
 @pytest.mark.parametrize("method", ["loop", "tree", "atomic"])
 def test_many_rows_are_exact_after_any_number_of_passes(device, method):
-    work = prepared(device, 3 * ALONE + 5, method, 4)
+    work = prepared(device, 3 * MAX_SINGLE_GROUP_ELEMENTS + 5, method, 4)
     for _ in range(3):
-        assert sampling.verify(device, work) == ""
+        assert sampling.check_outputs(device, work) == ""
         device.run(work.commands)
         work.check()
 
@@ -80,14 +80,14 @@ def test_as_many_work_groups_as_a_place_asks_for(device, monkeypatch, method):
     launch = next(c for c in work.commands if isinstance(c, Launch))
     assert launch.global_size[0] == 6 * launch.local_size[0]
     assert not work.notes
-    assert sampling.verify(device, work) == ""
+    assert sampling.check_outputs(device, work) == ""
 
 
 @pytest.mark.parametrize("method", ["loop", "tree", "atomic"])
 @pytest.mark.parametrize("error", [1.0, -1.0, float("nan")])
 def test_a_damaged_result_is_noticed(device, method, error):
     work = prepared(device, A_ROW_AND_TEN, method)
-    assert sampling.verify(device, work) == ""
+    assert sampling.check_outputs(device, work) == ""
     device.upload(result(work), device.download(result(work), np.float64, 1) + error)
     with pytest.raises(AssertionError, match="the sum is"):
         work.check()
@@ -99,19 +99,19 @@ def test_one_launch_leaves_its_count_as_it_found_it(device, method, work_group):
     (launch,) = work.commands
     groups = launch.global_size[0] // work_group
     assert groups > 1
-    assert sampling.verify(device, work) == ""
+    assert sampling.check_outputs(device, work) == ""
     ended = launch.args[2]
     assert device.download(ended, np.uint32, 1)[0] == 0
     device.upload(ended, np.array([groups + 1], np.uint32))  # of a launch before that went wrong: nobody is the last one
-    assert "the sum is nan" in sampling.verify(device, work)
+    assert "the sum is nan" in sampling.check_outputs(device, work)
 
 
 def test_what_a_launch_before_left_in_the_cell_is_noticed(device):
     atomic = prepared(device, A_ROW_AND_TEN, "atomic")
     (launch,) = atomic.commands
     device.upload(launch.args[1], np.array([1.0]))
-    assert "the sum is" in sampling.verify(device, atomic)
-    assert sampling.verify(device, atomic) == ""  # the last group has taken what was there
+    assert "the sum is" in sampling.check_outputs(device, atomic)
+    assert sampling.check_outputs(device, atomic) == ""  # the last group has taken what was there
 
 
 @pytest.mark.parametrize("method", ["loop", "tree"])
@@ -123,9 +123,9 @@ def test_an_element_left_out_or_added_twice_is_noticed(device, method):
         damaged = values.copy()
         damaged[12_345] *= damage
         device.upload(elements, damaged)
-        assert "the sum is" in sampling.verify(device, work)
+        assert "the sum is" in sampling.check_outputs(device, work)
     device.upload(elements, values)
-    assert sampling.verify(device, work) == ""
+    assert sampling.check_outputs(device, work) == ""
 
 
 @pytest.mark.parametrize("seed", [0, 7])
@@ -133,7 +133,7 @@ def test_an_element_left_out_or_added_twice_is_noticed(device, method):
 def test_the_device_holds_the_hosts_values(device, monkeypatch, method, seed):
     monkeypatch.setattr(device, "seed", seed)
     elements, *_ = prepared(device, 200_003, method).commands[0].args
-    assert np.array_equal(device.download(elements, np.float64, 200_003), value(np.arange(200_003), 0x9E3779B9 + seed))
+    assert np.array_equal(device.download(elements, np.float64, 200_003), element_value(np.arange(200_003), 0x9E3779B9 + seed))
 
 
 # ---- the inputs -----------------------------------------------------------------------------------------------------
@@ -142,22 +142,22 @@ def test_the_device_holds_the_hosts_values(device, monkeypatch, method, seed):
 @pytest.mark.parametrize("n", [1, 7, 1024, 65_535, 65_536, 65_537, 100_003, (1 << 22) + 12_345])
 @pytest.mark.parametrize("seed", [0, 0x9E3779B9])
 def test_the_sum_of_rows_and_columns_is_the_sum_of_the_elements(n, seed):
-    assert total(n, seed) == int(value(np.arange(n), seed).sum(dtype=np.int64))
+    assert exact_total(n, seed) == int(element_value(np.arange(n), seed).sum(dtype=np.int64))
 
 
 def test_sums_of_the_largest_default_are_exact_in_double():
     # elements are at most 1023, so no partial sum of 2^28 of them reaches 2^53
-    assert total(1 << 28, 0) < 1023 << 28 < 1 << 53
+    assert exact_total(1 << 28, 0) < 1023 << 28 < 1 << 53
 
 
 def test_values_are_positive_differ_by_index_and_depend_on_the_seed():
     index = np.arange(300_000)
-    values = value(index, 3)
+    values = element_value(index, 3)
     assert values.min() >= 1 and values.max() >= 1000
     assert values.max() <= 1023
     assert (values[1:] != values[:-1]).mean() > 0.99
     assert (values[65_536:] != values[:-65_536]).mean() > 0.99  # the row counts as well as the column
-    assert (value(index, 4) != values).mean() > 0.99
+    assert (element_value(index, 4) != values).mean() > 0.99
 
 
 # ---- the points -----------------------------------------------------------------------------------------------------
@@ -166,10 +166,10 @@ def test_values_are_positive_differ_by_index_and_depend_on_the_seed():
 @pytest.mark.parametrize(
     ("info", "largest"),
     [
-        (INFO, 1 << 28),  # a GPU with 16 GiB: 2 GiB of doubles
-        (replace(INFO, global_mem_bytes=1 << 40, max_alloc_bytes=1 << 40), 1 << 28),
-        (replace(INFO, global_mem_bytes=4 << 30), 1 << 26),  # an eighth of it
-        (replace(INFO, max_alloc_bytes=300 * MIB), 1 << 25),  # 37.5 Mi doubles, rounded down
+        (FAKE_DEVICE_INFO, 1 << 28),  # a GPU with 16 GiB: 2 GiB of doubles
+        (replace(FAKE_DEVICE_INFO, global_mem_bytes=1 << 40, max_alloc_bytes=1 << 40), 1 << 28),
+        (replace(FAKE_DEVICE_INFO, global_mem_bytes=4 << 30), 1 << 26),  # an eighth of it
+        (replace(FAKE_DEVICE_INFO, max_alloc_bytes=300 * MIB), 1 << 25),  # 37.5 Mi doubles, rounded down
         (CPU, 1 << 26),  # a 32nd of 24 GiB are 96 Mi doubles
         (replace(CPU, host_mem_bytes=1 << 30), 1 << 25),  # but 256 MiB
         (replace(CPU, array_bytes=5_000_000), 1 << 19),  # the user's word, rounded down
@@ -184,8 +184,8 @@ def test_lengths_follow_the_device_and_the_user(info, largest):
 
 
 def test_lengths_are_every_fourth_power_of_two_and_the_largest():
-    assert lengths(replace(INFO, array_bytes=8 << 13)) == (1 << 10, 1 << 12, 1 << 13)
-    assert lengths(INFO) == tuple(1 << bits for bits in range(10, 29, 2))
+    assert lengths(replace(FAKE_DEVICE_INFO, array_bytes=8 << 13)) == (1 << 10, 1 << 12, 1 << 13)
+    assert lengths(FAKE_DEVICE_INFO) == tuple(1 << bits for bits in range(10, 29, 2))
 
 
 def asked_in(info, suite="all") -> list:
@@ -193,7 +193,7 @@ def asked_in(info, suite="all") -> list:
     return walked(sweep.explore(REDUCTION, info, Selection(suite=suite)))
 
 
-@pytest.mark.parametrize("info", [INFO, CPU], ids=["gpu", "cpu"])
+@pytest.mark.parametrize("info", [FAKE_DEVICE_INFO, CPU], ids=["gpu", "cpu"])
 def test_trials_are_few_and_short_sums_are_not_searched(info):
     asked = asked_in(info)
     for n in lengths(info):
@@ -204,7 +204,9 @@ def test_trials_are_few_and_short_sums_are_not_searched(info):
     assert [p.params["n"] for p in quick] == [min(1 << 24, max(lengths(info)))]
 
 
-@pytest.mark.parametrize(("info", "usual", "other"), [(INFO, "tree", "loop"), (CPU, "loop", "tree")], ids=["gpu", "cpu"])
+@pytest.mark.parametrize(
+    ("info", "usual", "other"), [(FAKE_DEVICE_INFO, "tree", "loop"), (CPU, "loop", "tree")], ids=["gpu", "cpu"]
+)
 def test_the_usual_method_is_shown_at_every_length_and_the_others_at_few(info, usual, other):
     shown = [p.params for p in asked_in(info) if p.role == "measure" and p.place == Place()]
     assert sorted(p["n"] for p in shown if p["method"] == usual) == list(lengths(info))
@@ -212,10 +214,10 @@ def test_the_usual_method_is_shown_at_every_length_and_the_others_at_few(info, u
 
 
 def test_short_sums_say_that_fewer_groups_are_launched():
-    work = prepared(FakeDevice(CPU), ALONE, groups=4)
-    assert work.notes == (FEWER,)
+    work = prepared(FakeDevice(CPU), MAX_SINGLE_GROUP_ELEMENTS, groups=4)
+    assert work.notes == (NOTE_FEWER_GROUPS,)
     assert [c.global_size for c in work.commands] == [(1,)]  # alone, and no second launch
-    assert prepared(FakeDevice(CPU), 64 * ALONE, groups=4).notes == ()
+    assert prepared(FakeDevice(CPU), 64 * MAX_SINGLE_GROUP_ELEMENTS, groups=4).notes == ()
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ from clmembench.benchmarks.peers import cuda_timing
 from clmembench.measure import sampling
 from clmembench.model import Batch, Call, DeviceError, Skip, Work
 from clmembench.plan.budget import Budget
-from clmembench.runtimes import runtime
-from clmembench.runtimes.fake import INFO as GPU
+from clmembench.runtimes import load_runtime
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO as GPU
 from tests import fake_cupy
 
 KIB, MIB = 1 << 10, 1 << 20
-TINY = Budget(least_s=0.0, most_s=0.02, noise=1.0, slope_ns=1e4)
+TINY = Budget(min_time_s=0.0, max_time_s=0.02, max_noise=1.0, slope_ns=1e4)
 SAME = replace(GPU, pci="0000:0f:00.0", uuid="ab" * 16)
 HOST = [
     ("numpy_gemm", {"dtype": "double", "n": 67}),
@@ -44,8 +44,8 @@ CUDA = [
 
 @pytest.fixture(scope="module")
 def pocl():
-    found = [d for d in runtime("opencl").devices() if d.kind == "cpu"]
-    return runtime("opencl").open(replace(found[0], array_bytes=MIB))
+    found = [d for d in load_runtime("opencl").devices() if d.kind == "cpu"]
+    return load_runtime("opencl").open(replace(found[0], array_bytes=MIB))
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def cupy(monkeypatch):
 def test_the_hosts_libraries_are_right_and_say_what_they_are(pocl, name, params):
     benchmark = discovered()[name]
     work = benchmark.prepare(pocl, **params)
-    done = sampling.measure(pocl, work, TINY, 1.0)
+    done = sampling.sample_point(pocl, work, TINY, 1.0)
     assert (done.wrong, done.checked) == ("", True)
     assert all(done.facts[key] for key in ("library", "version", "threads", "timed"))
     assert done.series[0].clock == "host" and min(done.series[0].host_ns) > 0
@@ -78,7 +78,7 @@ def replaced(work: Work) -> Work:
 
 @pytest.mark.parametrize(("name", "params"), HOST)
 def test_a_library_that_does_nothing_is_seen(pocl, name, params):
-    done = sampling.measure(pocl, replaced(discovered()[name].prepare(pocl, **params)), TINY, 1.0)
+    done = sampling.sample_point(pocl, replaced(discovered()[name].prepare(pocl, **params)), TINY, 1.0)
     assert done.wrong and not done.series
 
 
@@ -99,7 +99,7 @@ def test_the_same_work_is_asked_of_both(pocl):
 def test_cudas_libraries_are_checked_and_timed_by_their_own_clock(gpu, cupy, name, params):
     benchmark = discovered()[name]
     work = benchmark.prepare(gpu, **params)
-    done = sampling.measure(gpu, work, TINY, 1.0)
+    done = sampling.sample_point(gpu, work, TINY, 1.0)
     assert (done.wrong, done.checked) == ("", True)
     assert all(done.facts[key] for key in ("library", "version", "cupy", "timed"))
     series = done.series[0]
@@ -113,7 +113,7 @@ def test_cudas_libraries_are_checked_and_timed_by_their_own_clock(gpu, cupy, nam
 @pytest.mark.parametrize(("name", "params"), CUDA)
 def test_a_wrong_result_of_a_cuda_library_is_wrong(gpu, cupy, name, params):
     cupy.wrong = True
-    done = sampling.measure(gpu, discovered()[name].prepare(gpu, **params), TINY, 1.0)
+    done = sampling.sample_point(gpu, discovered()[name].prepare(gpu, **params), TINY, 1.0)
     assert done.wrong and not done.series
 
 
@@ -127,7 +127,7 @@ def test_versions_are_read_as_each_library_counts_them(gpu, cupy):
         "cuda_copy": "13.0.0",
         "cuda_transfer": "13.0.0",
     }
-    assert cuda_timing.facts(fake_cupy.modules()["cupy"], "x", lambda: 1 // 0, 10)["version"] == "unknown"
+    assert cuda_timing.library_facts(fake_cupy.modules()["cupy"], "x", lambda: 1 // 0, 10)["version"] == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_cupy_that_does_not_work_is_a_reason(cupy, monkeypatch):
 
 
 def test_a_host_that_falls_behind_waits_longer_and_is_not_timed(cupy):
-    passes = cuda_timing.batch(cuda_timing.cupy_on(SAME), lambda: setattr(cupy, "calls", cupy.calls + 1))
+    passes = cuda_timing.timed_batch(cuda_timing.cupy_on(SAME), lambda: setattr(cupy, "calls", cupy.calls + 1))
     cupy.behind = 2
     assert passes(7) == (7 * fake_cupy.CALL_NS, 2 * 7 * fake_cupy.CALL_NS)
     assert len(cupy.spins) == 3 and cupy.spins == sorted(cupy.spins) and cupy.spins[2] >= 4 * cupy.spins[0]
@@ -192,7 +192,9 @@ def test_references_speak_of_their_benchmarks_axes_and_metrics():
     assert len(peers) > 10
     for peer in peers:
         ours = known[peer.peer_of]
-        assert ours.peer_of is None and peer.suite == ours.suite and peer.planned and peer.source and peer.summary.endswith(".")
+        assert (
+            ours.peer_of is None and peer.suite == ours.suite and peer.adaptive and peer.source and peer.summary.endswith(".")
+        )
         assert set(peer.axes) <= set(ours.axes) and not any(axis.tuning for axis in peer.axes.values())
         units = {metric.name: (metric.unit, metric.better) for metric in ours.metrics}
         assert all(units[metric.name] == (metric.unit, metric.better) for metric in peer.metrics)
@@ -201,10 +203,10 @@ def test_references_speak_of_their_benchmarks_axes_and_metrics():
 def test_what_is_not_here_is_not_there(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(cuda_timing, "find_spec", lambda name: None)
-    here = {b.name for b in discovered().values() if b.peer_of and b.here is not None and b.here(GPU)}
+    here = {b.name for b in discovered().values() if b.peer_of and b.is_available is not None and b.is_available(GPU)}
     assert here == set()
     cpu = replace(GPU, kind="cpu")
-    assert {b.name for b in discovered().values() if b.peer_of and b.here(cpu)} == {
+    assert {b.name for b in discovered().values() if b.peer_of and b.is_available(cpu)} == {
         "numpy_gemm",
         "scipy_spmv",
         "numpy_sum",
@@ -219,7 +221,7 @@ def test_the_gpus_matrix_is_compared_with_the_hosts(gpu, cupy, monkeypatch):
 
 
 def test_a_number_that_never_was_written_is_wrong():
-    from clmembench.benchmarks.peers.reference_blas import _same
+    from clmembench.benchmarks.peers.reference_blas import _check_elements
 
     with pytest.raises(AssertionError, match="1 rows"):
-        _same(np.array([[1.0], [np.nan]]), np.array([[1.0], [2.0]]))
+        _check_elements(np.array([[1.0], [np.nan]]), np.array([[1.0], [2.0]]))

@@ -12,12 +12,12 @@ import pytest
 from clmembench.benchmarks import discovered
 from clmembench.benchmarks.peers import programs, reference_programs
 from clmembench.benchmarks.peers.programs import OutputError
-from clmembench.benchmarks.peers.reference_programs import TIMES
+from clmembench.benchmarks.peers.reference_programs import REPETITIONS
 from clmembench.gates.point import judged
 from clmembench.measure import sampling
 from clmembench.model import DeviceError, Reported, Skip
 from clmembench.plan.budget import Budget
-from clmembench.runtimes.fake import INFO as GPU
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO as GPU
 from clmembench.runtimes.fake import FakeDevice
 from tests.builders import record
 
@@ -29,7 +29,7 @@ NL = "\\n"  # as printf of a shell has it
 ARRAYS = {"Copy": 2, "Mul": 2, "Add": 3, "Triad": 3, "Dot": 2}
 
 
-def table(elements: int, times: int = TIMES, item: int = 8, head: str = HEAD) -> list[str]:
+def table(elements: int, times: int = REPETITIONS, item: int = 8, head: str = HEAD) -> list[str]:
     """BabelStream's CSV at 10 GB/s at best, 8 GB/s in the mean."""
     rows = [head]
     for name, arrays in ARRAYS.items():
@@ -41,8 +41,8 @@ def table(elements: int, times: int = TIMES, item: int = 8, head: str = HEAD) ->
 @pytest.fixture
 def on_path(tmp_path, monkeypatch):
     """Puts a program of that name, which is a shell script, on PATH, and nothing else but the shell's own."""
-    reference_programs._streamed.cache_clear()
-    reference_programs._peaked.cache_clear()
+    reference_programs._run_stream.cache_clear()
+    reference_programs._run_clpeak.cache_clear()
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin")
 
     def put(name: str, body: str) -> str:
@@ -71,8 +71,8 @@ def prepared(name: str, info=CPU, op="triad", array_bytes=16 * MIB, dtype="doubl
 def test_a_babelstream_is_a_record_with_its_version_and_its_mean(on_path):
     on_path("omp-stream", stream(NL.join(table(2 * MIB))))
     told = prepared("omp_stream")
-    assert isinstance(told, Reported) and told.checked and told.averaged == TIMES - 1
-    done = sampling.measure(FakeDevice(CPU), told, Budget(), 1.0)
+    assert isinstance(told, Reported) and told.checked and told.averaged == REPETITIONS - 1
+    done = sampling.sample_point(FakeDevice(CPU), told, Budget(), 1.0)
     assert done.series[0].nbytes / done.series[0].host_ns[0] == pytest.approx(8.0, rel=1e-4)
     assert done.facts["library"] == "BabelStream OpenMP" and done.facts["version"] == "5.0"
     assert done.facts["best_gb_s"] == pytest.approx(10.0, rel=1e-4)
@@ -87,13 +87,15 @@ def test_a_babelstream_is_a_record_with_its_version_and_its_mean(on_path):
 def test_it_is_run_once_for_all_operations(on_path, tmp_path):
     on_path("omp-stream", f"echo run >> {tmp_path}/log\n{stream(NL.join(table(2 * MIB)))}")
     for op in ("copy", "scale", "add", "triad", "dot"):
-        assert prepared("omp_stream", op=op).nbytes == ARRAYS[reference_programs.OPS[op]] * 16 * MIB
+        assert prepared("omp_stream", op=op).nbytes == ARRAYS[reference_programs.STREAM_FUNCTIONS[op]] * 16 * MIB
     assert (tmp_path / "log").read_text().count("run") == 3  # what devices, which version, and once for all
 
 
 @pytest.mark.parametrize("version", ["max_mbytes_per_sec", "max_MB_per_sec"])
 def test_both_ways_to_name_its_columns_are_known(version):
-    lines = programs.csv("\n".join(table(100, head=HEAD.replace("max_mbytes_per_sec", version))), 100, 8, TIMES)
+    lines = programs.parse_stream_csv(
+        "\n".join(table(100, head=HEAD.replace("max_mbytes_per_sec", version))), 100, 8, REPETITIONS
+    )
     assert lines["Dot"].mean_s == pytest.approx(2 * 100 * 8 / 8e9)
 
 
@@ -112,7 +114,7 @@ GOOD = table(100)
         "\n".join(GOOD[:-1]),  # no dot
         "\n".join([*GOOD, GOOD[1]]),  # one twice
         "\n".join([*GOOD, "and more"]),
-        "\n".join(table(100, times=TIMES - 1)),  # another run
+        "\n".join(table(100, times=REPETITIONS - 1)),  # another run
         "\n".join(table(101)),
         "\n".join(table(100, item=4)),
         "\n".join([*GOOD[:2], GOOD[2].replace("10000", "20000"), *GOOD[3:]]),  # a rate that is not its time's
@@ -125,7 +127,7 @@ GOOD = table(100)
 )
 def test_what_is_no_table_of_babelstream_is_no_value(text):
     with pytest.raises(OutputError):
-        programs.csv(text, 100, 8, TIMES)
+        programs.parse_stream_csv(text, 100, 8, REPETITIONS)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +151,7 @@ def test_a_program_that_fails_costs_its_own_record(on_path, script, error, says)
 
 
 def test_a_program_that_hangs_ends(on_path, monkeypatch):
-    monkeypatch.setattr(programs, "LIMIT_S", 0.2)
+    monkeypatch.setattr(programs, "RUN_LIMIT_S", 0.2)
     on_path("babelstream", "exec sleep 60")
     with pytest.raises(DeviceError, match="did not run: TimeoutExpired"):
         prepared("babelstream")
@@ -179,7 +181,7 @@ def test_the_device_is_chosen_by_its_name(on_path, tmp_path, listed, info, says)
     assert prepared("ocl_stream", info).facts["library"] == "BabelStream OpenCL"
     index = "1" if info is GPU else "0"
     asked = (tmp_path / "log").read_text().splitlines()[1:]
-    assert asked == [f"--device {index} -s 262144 -n 2", f"--device {index} -s 2097152 -n {TIMES} --csv"]
+    assert asked == [f"--device {index} -s 262144 -n 2", f"--device {index} -s 2097152 -n {REPETITIONS} --csv"]
 
 
 @pytest.mark.parametrize(
@@ -195,7 +197,7 @@ def test_the_device_is_chosen_by_its_name(on_path, tmp_path, listed, info, says)
     ],
 )
 def test_a_build_is_for_its_kind_of_device(implementation, kind, suits):
-    assert programs._suits(implementation, replace(GPU, kind=kind)) is suits
+    assert programs._suits_device(implementation, replace(GPU, kind=kind)) is suits
 
 
 def test_floats_are_asked_for_as_floats(on_path, tmp_path):
@@ -254,7 +256,7 @@ ALL = peaks(
 def test_clpeaks_best_figure_of_the_device_is_a_record(on_path, name, params, value):
     on_path("clpeak", clpeak(ALL))
     told = discovered()[name].prepare(FakeDevice(GPU), **params)
-    done = sampling.measure(FakeDevice(GPU), told, Budget(), 1.0)
+    done = sampling.sample_point(FakeDevice(GPU), told, Budget(), 1.0)
     from clmembench.analysis.derive import values_of
 
     metric = next(m for m in discovered()[name].metrics if m.applies(params))
@@ -280,14 +282,14 @@ def test_clpeaks_best_figure_of_the_device_is_a_record(on_path, name, params, va
 )
 def test_what_is_no_output_of_clpeak_is_no_value(text, error, says):
     with pytest.raises(error, match=says):
-        programs.peak(text.encode(), GPU, DP)
+        programs.parse_clpeak_json(text.encode(), GPU, DP)
 
 
 def test_a_clpeak_of_before_or_with_another_unit_has_no_value(on_path):
     on_path("clpeak", "echo clpeak 1.1")
     with pytest.raises(DeviceError, match="version 2 or later"):
         discovered()["clpeak_local"].prepare(FakeDevice(GPU))
-    reference_programs._peaked.cache_clear()
+    reference_programs._run_clpeak.cache_clear()
     on_path("clpeak", clpeak(peaks(entry("local_memory_bandwidth", "float", "furlongs", 1.0))))
     with pytest.raises(DeviceError, match="no rate"):
         discovered()["clpeak_local"].prepare(FakeDevice(GPU))

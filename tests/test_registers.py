@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from clmembench.analysis.derive import derive
-from clmembench.infer.access.registers import COST, MEMORY, SPILLS, Kept, kept
+from clmembench.infer.access.registers import COST_EVIDENCE, MEMORY_EVIDENCE, SPILL_EVIDENCE, RegisterLimit, register_limits
 from clmembench.model import Card, Metric, Record, Value
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.rows import rows
@@ -68,9 +68,9 @@ def points(truth: Mapping[str, int], facts: Facts, spilled_cost: float = 8.0) ->
     ]
 
 
-def found(records: list[Record]) -> dict[str, Kept]:
+def found(records: list[Record]) -> dict[str, RegisterLimit]:
     one = run(records, header(cards=CARDS))
-    return {k.pattern: k for k in kept(derive(one))}
+    return {k.pattern: k for k in register_limits(derive(one))}
 
 
 @pytest.mark.parametrize("facts", [stack, private])
@@ -81,14 +81,14 @@ def test_the_papers_table_is_found_again(truth, facts):
         above = min(words for words in sizes if words > truth[pattern])
         assert (limit.status, limit.value, limit.low, limit.high) == ("ok", truth[pattern], truth[pattern], above - 1)
         assert one.spilled_from == above
-        assert one.by[MEMORY].value == truth[pattern]
+        assert one.by[MEMORY_EVIDENCE].value == truth[pattern]
         assert set(limit.evidence) == {f"private_array:{words}:0" for words in sizes}
         if truth[pattern] > sizes[1]:
-            assert (one.by[COST].low, one.by[COST].high) == (truth[pattern], above - 1)
+            assert (one.by[COST_EVIDENCE].low, one.by[COST_EVIDENCE].high) == (truth[pattern], above - 1)
             assert "the cost agrees" in limit.method
             assert one.registers_cost == pytest.approx(2 * (1 + 1 / truth[pattern]), rel=0.02)
         else:  # with nothing in registers there is no step to see
-            assert one.by[COST].status == "undetermined" or pattern == "matmul"
+            assert one.by[COST_EVIDENCE].status == "undetermined" or pattern == "matmul"
         assert one.unit == "cycles"
 
 
@@ -96,7 +96,7 @@ def test_an_array_that_is_spilled_from_the_least_size_has_a_limit_of_0():
     one = found(points(SM_35, stack))["sort"]
     assert (one.limit.value, one.limit.low, one.limit.high, one.spilled_from) == (0, 0, 1, 2)
     assert one.registers_cost is None
-    assert "no rise" in one.by[COST].reason
+    assert "no rise" in one.by[COST_EVIDENCE].reason
 
 
 def test_a_few_spilled_registers_count_before_the_cost_shows_them():
@@ -107,13 +107,13 @@ def test_a_few_spilled_registers_count_before_the_cost_shows_them():
     records = [point("add", w, 1.0 if w <= 73 else 3.0, few(w)) for w in (8, 16, 32, 64, 73, 128, 256)]
     one = found(records)["add"]
     assert (one.limit.status, one.limit.low, one.limit.high) == ("ok", 64, 72)
-    assert (one.by[SPILLS].low, one.by[SPILLS].high) == (64, 72)
-    assert (one.by[COST].low, one.by[COST].high) == (73, 127)
+    assert (one.by[SPILL_EVIDENCE].low, one.by[SPILL_EVIDENCE].high) == (64, 72)
+    assert (one.by[COST_EVIDENCE].low, one.by[COST_EVIDENCE].high) == (73, 127)
 
 
 def test_that_nothing_was_spilled_is_no_evidence_of_registers():
     one = found(points({"sort": 0}, stack))["sort"]
-    assert one.by[SPILLS].status == "undetermined"
+    assert one.by[SPILL_EVIDENCE].status == "undetermined"
     only = [point("sort", w, 4.0, {"spill_store_bytes": 0, "spill_load_bytes": 0}) for w in SIZES["sort"]]
     assert found(only)["sort"].limit.status == "undetermined"
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from clmembench import sanitize
-from clmembench.model import CHASE as CHASE_NAME
+from clmembench.model import CHASE_BENCHMARK as CHASE_NAME
 from clmembench.model import CacheLevel, Card, Finding, Hierarchy, Metric, Place, TlbLevel
 from clmembench.report import render, terminal
 from clmembench.report.figures import style
 from clmembench.report.finding_tables import entries
 from clmembench.report.hierarchy.latency_figures import Classic
-from clmembench.report.hierarchy.section import Dissected
+from clmembench.report.hierarchy.section import HierarchyFindings
 from clmembench.report.markdown_page import render_markdown
 from clmembench.report.page import render_html
 from clmembench.report.parts import parts
@@ -767,7 +767,7 @@ def test_on_a_gpu_the_study_is_of_work_groups_in_words_and_figures():
 def dissected_gpu(patterns=True):
     cycles = [[260.0 + 200 * ((unit + region) % 2) for region in range(6)] for unit in range(8)]
     hierarchy = hierarchies.gpu() if patterns else replace(hierarchies.gpu(), patterns={})
-    return Dissected(hierarchy, np.array(cycles), (Classic("image", (), (), {}, {}),))
+    return HierarchyFindings(hierarchy, np.array(cycles), (Classic("image", (), (), {}, {}),))
 
 
 def dissected_page(*dissected):
@@ -776,7 +776,7 @@ def dissected_page(*dissected):
 
 
 def test_a_page_draws_the_hierarchy_of_each_device():
-    source = dissected_page(dissected_gpu(), Dissected(hierarchies.cpu()))
+    source = dissected_page(dissected_gpu(), HierarchyFindings(hierarchies.cpu()))
     assert_harmless(source)
     assert [t for t in Page(source).tables if len(set(t)) > 1] == []
     text = " ".join(" ".join(Page(source).words).split())
@@ -796,7 +796,7 @@ def test_a_page_draws_the_hierarchy_of_each_device():
 
 
 def test_a_page_draws_paths_of_other_spaces_as_trees_of_their_own():
-    source = dissected_page(Dissected(hierarchies.gpu_with_other_spaces()))
+    source = dissected_page(HierarchyFindings(hierarchies.gpu_with_other_spaces()))
     path, others = source.split("Other paths, each of which begins at the compute unit")
     path = path[path.index('<div class="path">') :]
     assert "<b>DRAM</b>" in path and "readonly" not in path and "private" not in path
@@ -806,14 +806,14 @@ def test_a_page_draws_paths_of_other_spaces_as_trees_of_their_own():
 
 
 def test_a_page_has_a_row_for_every_finding():
-    source = dissected_page(Dissected(hierarchies.cpu()))
+    source = dissected_page(HierarchyFindings(hierarchies.cpu()))
     table = Page(source).tables[-1]
     assert len(table) - 1 == len(entries(hierarchies.cpu()))
 
 
 def test_a_page_without_hierarchies_has_no_such_section():
     assert 'id="hierarchy"' not in dissected_page(None) and "Memory hierarchy" not in render_html([ordinary()])
-    assert 'id="hierarchy"' in dissected_page(None, Dissected(hierarchies.cpu()))
+    assert 'id="hierarchy"' in dissected_page(None, HierarchyFindings(hierarchies.cpu()))
 
 
 def test_a_device_without_patterns_has_no_figure_of_them():
@@ -827,16 +827,18 @@ def test_a_hostile_hierarchy_is_text_in_a_page_and_in_markdown(evil):
     one = CacheLevel(evil, evil, {evil: found, "size_bytes": size})
     tlb = TlbLevel(evil, {evil: found})
     hierarchy = Hierarchy((one,), (tlb,), one, (one,), (one,), {evil: size}, (evil,))
-    source = render_html([hostile(evil)], (), [Dissected(hierarchy, classic=(Classic(evil, (), (), {}, {evil: found}),))])
+    source = render_html(
+        [hostile(evil)], (), [HierarchyFindings(hierarchy, classic=(Classic(evil, (), (), {}, {evil: found}),))]
+    )
     assert_harmless(source)
     assert sorted({hex(ord(c)) for c in source if c not in "\n\t" and unicodedata.category(c) in ("Cc", "Cf")}) == []
-    markdown = render_markdown([hostile(evil)], (), [Dissected(hierarchy)])
+    markdown = render_markdown([hostile(evil)], (), [HierarchyFindings(hierarchy)])
     assert_tables_are_rectangular("\n".join(line for line in markdown.split("\n") if not line.startswith("    ")))
     assert [c for c in markdown if c != "\n" and not c.isprintable()] == []
 
 
 def test_markdown_draws_the_hierarchy_and_lists_its_findings():
-    shown = render_markdown([ordinary(), ordinary("B")], (), [None, Dissected(hierarchies.cpu())])
+    shown = render_markdown([ordinary(), ordinary("B")], (), [None, HierarchyFindings(hierarchies.cpu())])
     assert shown.count("### Memory hierarchy") == 1
     assert "    ┌─┴─ L1 ─" in shown and "| L1 | global | ways | 8 |" in shown
     assert shown.index("## B") < shown.index("### Memory hierarchy")

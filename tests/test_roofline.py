@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.perfmodel.roofline import COMPULSORY
-from clmembench.plan.sweep import card
+from clmembench.perfmodel.roofline import COMPULSORY_BYTES
+from clmembench.plan.sweep import benchmark_card
 from clmembench.report import render, terminal
 from clmembench.report.figures import roofline_chart
 from clmembench.report.figures.label_placement import offsets
@@ -21,7 +21,7 @@ from clmembench.specs.sheets import Figure, Match, SpecSheet
 from tests.builders import device, header, record, run, series
 
 NAMES = ("arithmetic", "stream", "cache_read", "local_read", "dgemm", "spmv", "reduction", "launch")
-CARDS = {name: card(discovered()[name]) for name in NAMES}
+CARDS = {name: benchmark_card(discovered()[name]) for name in NAMES}
 SHEET = SpecSheet("Test sheet", "gpu", Match(), {
     "memory_bandwidth_gb_s": Figure(1100.0, "GB/s", "the data sheet"),
     "fp64_vector_gflop_s": Figure(10_500.0, "GFLOP/s", "the data sheet"),
@@ -69,7 +69,7 @@ def dgemm(gflop_s, n=4096, dtype="double", variant="portable"):
 def made(records, sheet=SHEET, **changes):
     found = run(records, header(device(cache_bytes=4 << 20, **changes), cards=CARDS), judged=True)
     table = rows(found, sheet)
-    return found, table, roofline_tables.found(found, table, sheet)
+    return found, table, roofline_tables.derive_roofline(found, table, sheet)
 
 
 def test_a_kernel_is_bound_by_the_lower_of_its_roofs():
@@ -85,7 +85,7 @@ def test_a_kernel_is_bound_by_the_lower_of_its_roofs():
 def test_a_product_of_dense_matrices_has_its_compulsory_bytes():
     _, _, found = made([*roofs(), dgemm(8000.0, n=1001), dgemm(8000.0, n=999, dtype="float")])
     (double,) = (p for p in found.placed if p.value.benchmark == "dgemm")
-    assert double.memory_bytes == 3 * 1001**2 * 8 and double.counted == COMPULSORY
+    assert double.memory_bytes == 3 * 1001**2 * 8 and double.counted == COMPULSORY_BYTES
     assert double.intensity == pytest.approx(2 * 1001 / 24)
     assert found.left == {"no roof of float was measured": 1}
 
@@ -100,7 +100,9 @@ def test_a_kernel_is_held_against_the_roof_of_its_instructions():
     ):
         records = [*roofs(matrix=20_000.0), dgemm(8000.0, variant=variant)]
         found = run(records, header(device(), cards=CARDS | {"dgemm": of_dgemm}), judged=True)
-        (placed,) = (p for p in roofline_tables.found(found, rows(found, None), None).placed if p.value.benchmark == "dgemm")
+        (placed,) = (
+            p for p in roofline_tables.derive_roofline(found, rows(found, None), None).placed if p.value.benchmark == "dgemm"
+        )
         assert placed.bound.name == wanted
 
 
@@ -108,7 +110,7 @@ def test_what_is_over_memory_s_roof_is_said_to_be_in_a_cache_and_not_clipped():
     _, table, found = made([*roofs(), triad(3000.0, array_bytes=1 << 20)])
     small = next(p for p in found.placed if p.value.params["array_bytes"] == 1 << 20)
     assert small.over and small.cached and small.share.value == pytest.approx(3.0, rel=1e-3)
-    assert roofline_tables.remark(small) == "over the memory roof: its data, 3 MiB, fit a cache"
+    assert roofline_tables.caveat(small) == "over the memory roof: its data, 3 MiB, fit a cache"
     kernels = roofline_tables.tables(found, table)[1]
     assert [row[4] for row in kernels.rows if "fit a cache" in row[-1]] == ["a cache"]
     assert [f"{float(row[6][:-1]):.0f}%" for row in kernels.rows if "fit a cache" in row[-1]] == ["300%"]
@@ -117,9 +119,9 @@ def test_what_is_over_memory_s_roof_is_said_to_be_in_a_cache_and_not_clipped():
 def test_what_is_over_memory_s_roof_and_fits_no_cache_is_said_to_be_off():
     _, _, found = made([*roofs(memory=1000.0), spmv(200.0)])
     large = next(p for p in found.placed if p.value.benchmark == "spmv")
-    assert large.over and not large.cached and "one of them is off" in roofline_tables.remark(large)
+    assert large.over and not large.cached and "one of them is off" in roofline_tables.caveat(large)
     _, _, found = made([*roofs(double=4000.0), dgemm(8000.0)])
-    assert roofline_tables.remark(found.placed[-1]) == "over the FP64 vector roof: one of the two is off"
+    assert roofline_tables.caveat(found.placed[-1]) == "over the FP64 vector roof: one of the two is off"
 
 
 def test_only_good_values_are_placed_and_the_rest_is_counted():
@@ -181,7 +183,7 @@ def test_memory_s_roof_of_arrays_that_a_cache_may_hold_says_so():
     assert not any("partly a cache's" in note for note in roofline_tables.tables(found, table)[0].notes)
     changed = run(roofs(), header(device(cache_bytes=GIB), cards=CARDS), judged=True)
     table = rows(changed, None)
-    found = roofline_tables.found(changed, table, None)
+    found = roofline_tables.derive_roofline(changed, table, None)
     assert any("partly a cache's" in note for note in roofline_tables.tables(found, table)[0].notes)
 
 
@@ -191,7 +193,9 @@ def test_a_time_becomes_a_rate_of_flop():
     cards = CARDS | {"launch": replace(CARDS["launch"], metrics=(metric,))}
     own = rate("launch", {"dtype": "double"}, 1000, nbytes=8000, flops=4000, ops=2)
     found = run([*roofs(), own], header(device(), cards=cards), judged=True)
-    (placed,) = (p for p in roofline_tables.found(found, rows(found, None), None).placed if p.value.benchmark == "launch")
+    (placed,) = (
+        p for p in roofline_tables.derive_roofline(found, rows(found, None), None).placed if p.value.benchmark == "launch"
+    )
     assert placed.gflop_s.value == pytest.approx(4.0) and placed.intensity == pytest.approx(0.5)
 
 
@@ -201,7 +205,7 @@ def test_summaries_and_json_and_pages_have_it():
     assert roofline_tables.ROOFS in shown and roofline_tables.KERNELS in shown and "FP64 vector" in shown
     told = point_objects(table, roofline_tables.by_point(found, table, SHEET))
     placed = {row["benchmark"]: row["roofline"] for row in told if row["roofline"]}
-    assert placed["spmv"]["bound_by"] == "memory" and placed["dgemm"]["bytes_are"] == COMPULSORY
+    assert placed["spmv"]["bound_by"] == "memory" and placed["dgemm"]["bytes_are"] == COMPULSORY_BYTES
     assert "arithmetic" not in placed and len(told) == len(table)
     page = render_html([found])
     assert 'id="roofline"' in page and "arithmetic intensity (FLOP per byte of memory)" in page

@@ -16,10 +16,10 @@ from clmembench.measure.core_clock import CoreClock, clock_step_ns
 from clmembench.model import Fill, Launch, Overlap, Read, Slope, Work
 from clmembench.plan.budget import Budget
 from clmembench.results.jsonl import decode_record, encode
-from clmembench.runtimes.fake import FakeBuffer, FakeDevice, FakeKernel, by_arguments
+from clmembench.runtimes.fake import FakeBuffer, FakeDevice, FakeKernel, script_by_arguments
 from tests.builders import record
 
-QUICK = Budget(least_s=0.0, most_s=0.05, noise=0.01, slope_ns=1e4)
+QUICK = Budget(min_time_s=0.0, max_time_s=0.05, max_noise=0.01, slope_ns=1e4)
 
 
 def launch(units: int) -> Launch:
@@ -28,7 +28,7 @@ def launch(units: int) -> Launch:
 
 def test_rate_takes_passes_until_a_sample_outlasts_a_hundred_quanta():
     device = FakeDevice()
-    found = sampling.measure(device, Work((launch(0),), nbytes=64), replace(QUICK, most_s=10), quantum_ns=5_000)
+    found = sampling.sample_point(device, Work((launch(0),), nbytes=64), replace(QUICK, max_time_s=10), quantum_ns=5_000)
     # one pass takes 1000 ns and a sample must last 100 x 5000 ns
     assert found.series[0].passes == 500
     assert found.series[0].device_ns[0] == 500_000
@@ -38,15 +38,15 @@ def test_rate_takes_passes_until_a_sample_outlasts_a_hundred_quanta():
 def test_a_long_pass_that_was_checked_is_taken_alone_at_its_first_look(pass_ns, looks):
     """A trial has no other warm-up, so what was timed beside its samples is what was looked at."""
     device = FakeDevice(script=lambda commands, passes: pass_ns * passes)
-    budget = replace(QUICK, most_s=10, trial=True)
-    found = sampling.measure(device, Work((launch(0),), nbytes=64, check=lambda: None), budget, quantum_ns=1)
+    budget = replace(QUICK, max_time_s=10, trial=True)
+    found = sampling.sample_point(device, Work((launch(0),), nbytes=64, check=lambda: None), budget, quantum_ns=1)
     series = found.series[0]
     assert series.passes == 1 and len(device.timed) - len(series.host_ns) - len(series.warmups_ns) + 1 == looks
 
 
 def test_slope_grows_until_its_ends_are_far_enough_apart():
     device = FakeDevice()
-    found = sampling.measure(device, Slope(lambda n: Work((launch(n),), ops=n), start=1), QUICK, quantum_ns=1)
+    found = sampling.sample_point(device, Slope(lambda n: Work((launch(n),), ops=n), start=1), QUICK, quantum_ns=1)
     near, far = found.series
     assert far.ops == 3 * near.ops
     assert far.device_ns[0] - near.device_ns[0] >= 1e4
@@ -60,19 +60,20 @@ def test_slope_stops_growing_at_its_own_limit():
         asked.append(n)
         return Work((launch(0),), ops=n)
 
-    found = sampling.measure(FakeDevice(), Slope(work, start=1, most=3000), QUICK, quantum_ns=1)
+    found = sampling.sample_point(FakeDevice(), Slope(work, start=1, most=3000), QUICK, quantum_ns=1)
     assert max(asked) <= 3000
     assert found.series[1].ops <= 3000
 
 
 def test_constant_times_stop_at_the_first_look_because_there_is_no_noise():
-    found = sampling.measure(FakeDevice(), Work((launch(0),), nbytes=1), QUICK, quantum_ns=1)
-    assert len(found.series[0].host_ns) == sampling.CHECKPOINTS[0]
+    found = sampling.sample_point(FakeDevice(), Work((launch(0),), nbytes=1), QUICK, quantum_ns=1)
+    assert len(found.series[0].host_ns) == sampling.STOPPING_RULE_SAMPLES[0]
     assert found.stopped == "noise 0.00% within 1.00%"
 
 
 @pytest.mark.parametrize(
-    ("most_s", "stopped", "samples"), [(0.1, "budget of 0.1 s spent", 67), (10.0, "1024 samples", sampling.CHECKPOINTS[-1])]
+    ("most_s", "stopped", "samples"),
+    [(0.1, "budget of 0.1 s spent", 67), (10.0, "1024 samples", sampling.STOPPING_RULE_SAMPLES[-1])],
 )
 def test_noise_that_never_falls_stops_on_the_budget_or_the_last_look_and_says_so(monkeypatch, most_s, stopped, samples):
     times, now_s = itertools.cycle([10**6, 2 * 10**6]), [0.0]
@@ -83,15 +84,15 @@ def test_noise_that_never_falls_stops_on_the_budget_or_the_last_look_and_says_so
         return ns
 
     monkeypatch.setattr(sampling, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
-    budget = replace(QUICK, most_s=most_s, least_s=0.0)
-    found = sampling.measure(FakeDevice(script=script), Work((launch(0),), nbytes=1), budget, quantum_ns=1)
+    budget = replace(QUICK, max_time_s=most_s, min_time_s=0.0)
+    found = sampling.sample_point(FakeDevice(script=script), Work((launch(0),), nbytes=1), budget, quantum_ns=1)
     assert (found.stopped, len(found.series[0].host_ns)) == (stopped, samples)
 
 
 @pytest.mark.parametrize(("patience", "samples"), [(4, 1), (1e12, 6)])
 def test_a_slow_point_is_given_as_many_samples_as_an_interval_needs_where_there_is_patience(patience, samples):
-    slow = Budget(least_s=0.0, most_s=1e-9, noise=0.0, patience=patience)
-    found = sampling.measure(FakeDevice(), Work((launch(0),), nbytes=1), slow, quantum_ns=1)
+    slow = Budget(min_time_s=0.0, max_time_s=1e-9, max_noise=0.0, patience=patience)
+    found = sampling.sample_point(FakeDevice(), Work((launch(0),), nbytes=1), slow, quantum_ns=1)
     assert len(found.series[0].host_ns) == samples
 
 
@@ -100,17 +101,17 @@ def test_outputs_are_poisoned_before_the_check_and_the_check_runs_again_after_sa
     buffer = FakeBuffer(64, "device")
 
     def script(commands, passes):
-        return by_arguments(commands, passes)
+        return script_by_arguments(commands, passes)
 
     device = FakeDevice(script=script)
 
     def check() -> None:
         events.append("check")
         poisons = [c for c in device.log if isinstance(c, Fill)]
-        assert poisons == [Fill(buffer, 64, sampling.POISON)]
+        assert poisons == [Fill(buffer, 64, sampling.POISON_BYTE)]
         assert isinstance(device.log[-1], Launch)
 
-    found = sampling.measure(device, Work((launch(0),), nbytes=1, outputs=((buffer, 64),), check=check), QUICK, 1)
+    found = sampling.sample_point(device, Work((launch(0),), nbytes=1, outputs=((buffer, 64),), check=check), QUICK, 1)
     assert found.checked
     assert not found.wrong
     assert events == ["check", "check"]
@@ -120,7 +121,7 @@ def test_a_failed_check_gives_no_samples():
     def check() -> None:
         raise AssertionError("3 of 8 elements are wrong")
 
-    found = sampling.measure(FakeDevice(), Work((launch(0),), nbytes=1, check=check), QUICK, 1)
+    found = sampling.sample_point(FakeDevice(), Work((launch(0),), nbytes=1, check=check), QUICK, 1)
     assert found.wrong == "3 of 8 elements are wrong"
     assert found.series == ()
 
@@ -131,7 +132,7 @@ def test_a_check_that_fails_only_after_sampling_voids_the_samples():
     def check() -> None:
         assert next(calls) == 0, "the output went stale"
 
-    found = sampling.measure(FakeDevice(), Work((launch(0),), nbytes=1, check=check), QUICK, 1)
+    found = sampling.sample_point(FakeDevice(), Work((launch(0),), nbytes=1, check=check), QUICK, 1)
     assert found.wrong.startswith("after sampling: the output went stale")
     assert found.series == ()
 
@@ -140,11 +141,11 @@ def test_an_overlap_has_as_much_of_the_other_work_as_lasts_as_long():
     # 1000 ns a launch and 1 ns a unit: 50 us, and 2 us each
     one = Work((launch(49_000),), nbytes=1, clock="host")
     overlap = Overlap(one, lambda n: Work((launch(1000),) * n, nbytes=n, clock="host"))
-    found = sampling.measure(FakeDevice(), overlap, QUICK, quantum_ns=1)
+    found = sampling.sample_point(FakeDevice(), overlap, QUICK, quantum_ns=1)
     alone, other, both = (s.host_ns[0] for s in found.series)
     assert alone <= other <= 1.3 * alone and both == alone + other
     assert [s.passes for s in found.series] == [1, 1, 1]
-    few = sampling.measure(FakeDevice(), replace(overlap, most=3), QUICK, quantum_ns=1)
+    few = sampling.sample_point(FakeDevice(), replace(overlap, most=3), QUICK, quantum_ns=1)
     assert few.series[1].nbytes == 3
 
 
@@ -152,7 +153,7 @@ def test_both_works_of_an_overlap_are_checked_before_and_after():
     seen = []
     one = Work((launch(1),), nbytes=1, check=lambda: seen.append("one"), clock="host")
     other = Work((launch(1),), nbytes=1, check=lambda: seen.append("other"), clock="host")
-    sampling.measure(FakeDevice(), Overlap(one, lambda n: other), QUICK, quantum_ns=1)
+    sampling.sample_point(FakeDevice(), Overlap(one, lambda n: other), QUICK, quantum_ns=1)
     assert seen == ["one", "other"] * 2
 
 
@@ -160,7 +161,7 @@ def test_before_runs_untimed_before_every_pass():
     buffer = FakeBuffer(4, "device")
     device = FakeDevice()
     work = Work((launch(7),), ops=1, before=(Fill(buffer, 4),))
-    found = sampling.measure(device, work, QUICK, quantum_ns=1)
+    found = sampling.sample_point(device, work, QUICK, quantum_ns=1)
     kinds = [type(c).__name__ for c in device.log]
     assert kinds.count("Fill") == kinds.count("Launch")
     assert all(a != b for a, b in itertools.pairwise(kinds))
@@ -171,7 +172,7 @@ def test_before_runs_untimed_before_every_pass():
 def test_reads_are_kept_with_every_sample():
     device, buffer = FakeDevice(), FakeBuffer(16, "device", np.arange(4, dtype=np.uint32))
     work = Work((launch(0),), ops=1, reads={"ticks": Read(buffer, "uint32", 4, "tick")})
-    series = sampling.measure(device, work, QUICK, quantum_ns=1e9).series[0]
+    series = sampling.sample_point(device, work, QUICK, quantum_ns=1e9).series[0]
     assert series.passes == 1  # a second pass would overwrite what the first one left
     assert series.reads["ticks"].unit == "tick"
     assert series.reads["ticks"].unpack().tolist() == [[0, 1, 2, 3]] * len(series.host_ns)
@@ -179,12 +180,12 @@ def test_reads_are_kept_with_every_sample():
 
 @pytest.mark.parametrize(("clock", "expected"), [("device", 1000), ("host", 2000), ("queue", 100)])
 def test_the_clock_a_work_asks_for_is_the_one_its_times_come_from(clock, expected):
-    series = sampling.measure(FakeDevice(), Work((launch(0),), ops=1, clock=clock), QUICK, quantum_ns=1).series[0]
+    series = sampling.sample_point(FakeDevice(), Work((launch(0),), ops=1, clock=clock), QUICK, quantum_ns=1).series[0]
     assert set(series.times_ns()) == {expected * series.passes}
 
 
 def test_a_tuning_trial_takes_few_samples():
-    found = sampling.measure(FakeDevice(), Work((launch(0),), nbytes=1), replace(QUICK, trial=True), quantum_ns=1)
+    found = sampling.sample_point(FakeDevice(), Work((launch(0),), nbytes=1), replace(QUICK, trial=True), quantum_ns=1)
     assert len(found.series[0].host_ns) <= 6
     assert found.stopped == "tuning trial"
 
@@ -215,7 +216,7 @@ def test_clock_step_is_the_common_divisor_of_differences():
 def test_only_stamped_kernels_are_repeated_within_a_sample(clock, passes):
     # a round trip that shares its wait with others is none
     device = FakeDevice(script=lambda commands, passes: 10 * passes)
-    series = sampling.measure(device, Work((launch(0),), ops=1, clock=clock), QUICK, quantum_ns=10).series[0]
+    series = sampling.sample_point(device, Work((launch(0),), ops=1, clock=clock), QUICK, quantum_ns=10).series[0]
     assert (series.passes > 1) == (passes > 1)
 
 
@@ -226,7 +227,7 @@ def test_a_slopes_limit_is_kept_to():
         amounts.append(amount)
         return Work((Launch(FakeKernel("k"), (np.uint32(1),), (1,)),), ops=amount)
 
-    sampling.measure(FakeDevice(), Slope(work, start=1, most=1000), QUICK, 1.0)
+    sampling.sample_point(FakeDevice(), Slope(work, start=1, most=1000), QUICK, 1.0)
     assert max(amounts) <= 1000 and max(amounts) > 900
 
 
@@ -257,7 +258,7 @@ def leaping(leap: int) -> Leaping:
 @pytest.mark.parametrize("before", [(), (launch(1),)])
 def test_stamps_beyond_64_bits_with_a_sign_are_a_suspect_record_that_can_be_stored(leap, clock, before):
     work = Work((launch(0),), nbytes=64, clock=clock, before=before)
-    found = sampling.measure(leaping(leap), work, replace(QUICK, most_s=1), quantum_ns=1)
+    found = sampling.sample_point(leaping(leap), work, replace(QUICK, max_time_s=1), quantum_ns=1)
     core = CoreClock(lambda steps: [launch(steps)], 1, 1.0, "test")
     reading = core.reading(core.read(leaping(leap)), core.read(leaping(leap)))
     measured = record("launch_wait", {"groups": 1}, *found.series, core_clock=reading)

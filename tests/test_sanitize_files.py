@@ -117,7 +117,7 @@ def test_a_regular_file_of_limited_size_is_read(tmp_path):
         sanitize.read_regular(Path("/dev/zero"), 5)
 
 
-LONG = "a." * sanitize.PARTS + "a"
+LONG = "a." * sanitize.MAX_DOTTED_KEY_PARTS + "a"
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from clmembench.analysis.derive import derive
-from clmembench.benchmarks.datatypes import TYPES
-from clmembench.infer.access.saturation import least_element, memory_latency, saturation
-from clmembench.infer.plateaus import Sample
+from clmembench.benchmarks.datatypes import TYPE_BYTES
+from clmembench.infer.access.saturation import memory_latency, saturating_element, saturation_findings
+from clmembench.infer.plateaus import CurvePoint
 from clmembench.model import Card, Finding
 from clmembench.perfmodel.concurrency import against, needed
 from tests.builders import BANDWIDTH, device, header, record, run, series
@@ -45,7 +45,7 @@ def copies(resident=2048, slots=32, peak=PEAK, noise=0.003, soft=False, info=INF
 
 
 def found(a_run):
-    return saturation(derive(a_run), a_run.header.device)
+    return saturation_findings(derive(a_run), a_run.header.device)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -154,7 +154,7 @@ def types(rates):
         for t, r in rates.items()
     ]
     a_run = run(records, header(INFO, CARDS))
-    return least_element(derive(a_run), TYPES)
+    return saturating_element(derive(a_run), TYPE_BYTES)
 
 
 def test_the_smallest_element_that_reaches_is_found():
@@ -185,7 +185,7 @@ def test_what_is_not_known_stays_so():
     need = needed(none, best)
     assert need.status == "undetermined" and need.reason == none.reason
     assert against(need, finding("saturating_bytes", 1.0, 1, 1)).reason == none.reason
-    flat = [Sample(4096 << k, 20.0, 19.9, 20.1) for k in range(6)]
+    flat = [CurvePoint(4096 << k, 20.0, 19.9, 20.1) for k in range(6)]
     assert "not settled" in memory_latency(flat, INFO).reason
 
 
@@ -193,7 +193,7 @@ def test_a_settled_curve_has_a_latency_of_memory():
     sizes = [int(4096 * 2 ** (k / 2)) for k in range(40)]
     latencies = [20.0 if size <= 128 << 10 else 600.0 for size in sizes]
     curve = [
-        Sample(size, ns, 0.99 * ns, 1.01 * ns, None, (f"pchase:{k}:0",))
+        CurvePoint(size, ns, 0.99 * ns, 1.01 * ns, None, (f"pchase:{k}:0",))
         for k, (size, ns) in enumerate(zip(sizes, latencies, strict=True))
     ]
     found_ = memory_latency(curve, INFO)

@@ -11,9 +11,9 @@ import pytest
 from clmembench.benchmarks import BANDWIDTH, axis, benchmark
 from clmembench.model import Metric, Place, Point, Record, Series, Tuned, Work
 from clmembench.plan.selection import Selection
-from clmembench.runtimes.fake import INFO
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from clmembench.tune import candidates, search
-from clmembench.tune.candidates import Contest, Outcome
+from clmembench.tune.candidates import Outcome, TuningCase
 
 TIME = Metric("time", "ns", "ops", "cost", "lower")
 
@@ -23,7 +23,7 @@ TIME = Metric("time", "ns", "ops", "cost", "lower")
     suite="test",
     source="none",
     where=lambda info, op, n, width, order, depth: not (order == "block" and width == 1),
-    thin=lambda info, op, n, width, order, depth: n < 100 or (op == "copy" and depth == 1),
+    default_subset=lambda info, op, n, width, order, depth: n < 100 or (op == "copy" and depth == 1),
     op=axis("copy", "sum", needs={"sum": ["sums"]}),
     n=axis(10, 100),
     width=axis(1, 2, 4, 8, tuning=True),
@@ -63,8 +63,8 @@ def tuned(
 ) -> tuple[list[Outcome], list[tuple[Point, int]]]:
     """The outcomes, and every point in each of its processes, in an order that is not the plan's."""
     clock = clock or Clock()
-    found = points or candidates.contests(bench, INFO, Selection(axes={"op": ("copy",), "n": (10,)}), {})
-    plan = search.searched(bench, found, 0, seconds, clock)
+    found = points or candidates.tuning_cases(bench, FAKE_DEVICE_INFO, Selection(axes={"op": ("copy",), "n": (10,)}), {})
+    plan = search.search_plan(bench, found, 0, seconds, clock)
     asked: list[tuple[Point, int]] = []
     answers: list[Record] | None = None
     while True:
@@ -99,7 +99,7 @@ def test_every_shape_is_tried_and_the_best_is_proved_beside_the_first_choice():
     trials = [p.params for p, process in asked if p.role == "tune" and process == 0]
     assert len(trials) == ALL and all(trials.count(params) == 1 for params in trials)
     proofs = [(p.params["width"], process) for p, process in asked if p.role == "measure"]
-    assert sorted(proofs) == [(width, process) for width in (1, 4) for process in range(search.PAIRS)]
+    assert sorted(proofs) == [(width, process) for width in (1, 4) for process in range(search.COMPARED_PROCESSES)]
 
 
 def test_what_looked_best_by_chance_is_not_kept():
@@ -112,10 +112,10 @@ def test_what_looked_best_by_chance_is_not_kept():
 
 def test_in_hundreds_of_searches_without_a_difference_few_winners_are_kept():
     noise = random.Random(5)
-    points = candidates.contests(shaped, INFO, Selection(axes={"op": ("copy",), "n": (10,), "depth": (1,)}), {})
+    points = candidates.tuning_cases(shaped, FAKE_DEVICE_INFO, Selection(axes={"op": ("copy",), "n": (10,), "depth": (1,)}), {})
     kept = proved = 0
     for _ in range(300):
-        fresh = [Contest(c.params, c.shapes) for c in points]
+        fresh = [TuningCase(c.params, c.shapes) for c in points]
         (outcome,), _ = tuned(lambda point, process: 10 * noise.lognormvariate(0, 0.02), points=fresh)
         kept += outcome.best is not None and outcome.best != outcome.first
         proved += outcome.ratio is not None
@@ -146,7 +146,7 @@ def test_where_one_is_far_better_there_are_no_rounds():
 
 
 def test_a_winner_that_is_hardly_better_leaves_the_first_choice_and_an_undecided_one_nothing():
-    points = Contest({"op": "copy"}, [{"width": 1}, {"width": 2}], climbed=True)
+    points = TuningCase({"op": "copy"}, [{"width": 1}, {"width": 2}], climbed=True)
     points.trials = {0: None, 1: None}
     points.rounds = {0: [1.0], 1: [1.2]}
     points.pairs = [(1.0, 1.01), (1.0, 0.99), (1.0, 1.0)]
@@ -166,7 +166,7 @@ def test_where_six_processes_do_not_decide_there_are_six_more():
         return 10.0 if point.params["width"] == 1 else 10.0 * (1.25 if process % 2 else 0.95)
 
     _, asked = tuned(speed)
-    assert {process for p, process in asked if p.role == "measure"} == set(range(2 * search.PAIRS))
+    assert {process for p, process in asked if p.role == "measure"} == set(range(2 * search.COMPARED_PROCESSES))
 
 
 def test_time_is_kept_and_what_was_not_climbed_is_not_stored():
@@ -181,16 +181,16 @@ def test_a_climb_is_enough_where_the_time_is_short():
     uphill = by(lambda params: params["width"] + 0.1 * params["depth"] + (params["order"] == "item"))
     (outcome,), asked = tuned(uphill, seconds=18.0)
     assert outcome.best == {"width": 8, "order": "item", "depth": 3} and outcome.tried < ALL
-    assert {process for p, process in asked if p.role == "measure"} == set(range(candidates.FEWEST))
+    assert {process for p, process in asked if p.role == "measure"} == set(range(candidates.MIN_COMPARED_PROCESSES))
 
 
 def test_points_share_the_time_and_those_it_does_not_reach_are_said():
-    points = candidates.contests(shaped, INFO, COPIES, {})
+    points = candidates.tuning_cases(shaped, FAKE_DEVICE_INFO, COPIES, {})
     assert [c.params for c in points] == [{"op": "copy", "n": 10}, {"op": "copy", "n": 100}]
     outcomes, asked = tuned(by(hill), seconds=40.0, points=points)
     trials = [p.params["n"] for p, process in asked if p.role == "tune" and process == 0]
     assert trials.count(10) == pytest.approx(trials.count(100), abs=2) and len(trials) <= 26
-    outcomes, asked = tuned(by(hill), seconds=0.0, points=candidates.contests(shaped, INFO, COPIES, {}))
+    outcomes, asked = tuned(by(hill), seconds=0.0, points=candidates.tuning_cases(shaped, FAKE_DEVICE_INFO, COPIES, {}))
     assert asked == [] and [o.reason for o in outcomes] == ["it was not begun: raise --budget"] * 2
 
 
@@ -204,7 +204,7 @@ def test_shapes_that_fail_do_not_win_and_where_all_do_the_reason_is_said():
 def test_where_the_first_choice_does_not_run_the_winner_is_kept_without_a_gain():
     (outcome,), _ = tuned(by(lambda params: 0.0 if params["width"] == 1 else hill(params)))
     assert outcome.best == {"width": 4, "order": "block", "depth": 3} and outcome.ratio is None
-    entry = search.entry(outcome, shaped, INFO, ("f", "p"))
+    entry = search.tuned_entry(outcome, shaped, FAKE_DEVICE_INFO, ("f", "p"))
     assert entry is not None and entry.gain is None and entry.tuning == outcome.best
 
 
@@ -221,18 +221,18 @@ def test_less_is_better_where_the_metric_says_so():
 
 
 def test_points_that_are_worth_their_time_are_tuned_in_all_shapes_that_the_device_can_do():
-    found = candidates.contests(shaped, INFO, Selection(), {})
+    found = candidates.tuning_cases(shaped, FAKE_DEVICE_INFO, Selection(), {})
     # no sums: the device has none; at n=100 a run would search one depth only
     assert [(c.params, len(c.shapes)) for c in found] == [({"op": "copy", "n": n}, ALL) for n in (10, 100)]
     assert all(c.shapes[0] == {"width": 1, "order": "item", "depth": 1} for c in found)
-    found = candidates.contests(shaped, replace(INFO, features=frozenset()), Selection(), {})
+    found = candidates.tuning_cases(shaped, replace(FAKE_DEVICE_INFO, features=frozenset()), Selection(), {})
     assert [len(c.shapes) for c in found] == [12, 12]
 
 
 def test_values_named_on_a_tuning_axis_are_all_that_is_tried():
-    found = candidates.contests(shaped, INFO, COPIES, {"width": (4, 8), "unheard_of": (1,)})
+    found = candidates.tuning_cases(shaped, FAKE_DEVICE_INFO, COPIES, {"width": (4, 8), "unheard_of": (1,)})
     assert all(len(c.shapes) == 2 * 2 * 3 and {s["width"] for s in c.shapes} == {4, 8} for c in found)
-    assert candidates.contests(shaped, INFO, COPIES, {"width": (4,), "order": ("item",), "depth": (1,)}) == []
+    assert candidates.tuning_cases(shaped, FAKE_DEVICE_INFO, COPIES, {"width": (4,), "order": ("item",), "depth": (1,)}) == []
 
 
 def test_the_second_climb_begins_at_a_stored_shape():
@@ -240,7 +240,7 @@ def test_the_second_climb_begins_at_a_stored_shape():
         device="f", platform="p", compute_units=8, benchmark="shaped", version=1, params={"op": "copy", "n": 40},
         tuning={"width": 8, "order": "block", "depth": 2}, date="2026-11-22", tool_version="0", driver="1",
     )  # fmt: skip
-    found = candidates.contests(shaped, INFO, replace(COPIES, tuning=(stored,)), {})
+    found = candidates.tuning_cases(shaped, FAKE_DEVICE_INFO, replace(COPIES, tuning=(stored,)), {})
     assert [c.shapes[c.start] for c in found] == [stored.tuning] * 2
     # nothing is better than the first choice, so the climb from it tries its neighbours alone
     _, asked = tuned(by(lambda params: 1.0), points=found[:1])
@@ -250,11 +250,11 @@ def test_the_second_climb_begins_at_a_stored_shape():
 
 def test_an_entry_has_the_gain_with_its_interval_or_1_for_the_first_choice():
     (outcome,), _ = tuned(by(hill))
-    entry = search.entry(outcome, shaped, INFO, ("family", "platform"))
+    entry = search.tuned_entry(outcome, shaped, FAKE_DEVICE_INFO, ("family", "platform"))
     assert entry is not None and (entry.device, entry.platform, entry.compute_units) == ("family", "platform", 8)
     assert entry.gain_low < entry.gain < entry.gain_high and entry.gain == pytest.approx(3.3, rel=1e-3)
     assert (entry.params, entry.tuning, entry.driver) == ({"op": "copy", "n": 10}, outcome.best, "1.0")
     (outcome,), _ = tuned(by(lambda params: 1.0 / params["width"]))
-    entry = search.entry(outcome, shaped, INFO, ("family", "platform"))
+    entry = search.tuned_entry(outcome, shaped, FAKE_DEVICE_INFO, ("family", "platform"))
     assert entry is not None and (entry.gain, entry.gain_low, entry.tuning) == (1.0, None, outcome.first)
-    assert search.entry(replace(outcome, best=None), shaped, INFO, ("family", "platform")) is None
+    assert search.tuned_entry(replace(outcome, best=None), shaped, FAKE_DEVICE_INFO, ("family", "platform")) is None

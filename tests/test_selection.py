@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clmembench.benchmarks import discovered
-from clmembench.cli.options import axes_of
-from clmembench.plan.selection import Selection, check_axes, selected, suites
-from clmembench.runtimes.fake import INFO
+from clmembench.cli.options import parse_axes
+from clmembench.plan.selection import Selection, check_axes, selected_benchmarks, suites
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 
 words = st.text() | st.sampled_from([*suites(), *discovered(), "*", "[", "[!", "p*", "***", "\0"])
 names = st.sampled_from(sorted({axis for b in discovered().values() for axis in b.axes} | {"compute_units", "placement"}))
@@ -21,7 +21,7 @@ values = (
 @given(words, st.lists(words, max_size=3))
 def test_any_suite_and_benchmarks_are_a_choice_or_an_error(suite, globs):
     try:
-        chosen = selected(Selection(suite=suite, globs=tuple(globs)))
+        chosen = selected_benchmarks(Selection(suite=suite, globs=tuple(globs)))
     except ValueError as error:
         assert "\n" not in str(error)
         assert "choose from" in str(error) or "leave out --suite" in str(error)
@@ -32,7 +32,7 @@ def test_any_suite_and_benchmarks_are_a_choice_or_an_error(suite, globs):
 @given(st.text() | st.builds("{}={}".format, names | st.text(), values) | st.text("[]=,'\" a1_bytesKMGi.-"))
 def test_any_text_for_an_axis_is_values_or_an_error(text):
     try:
-        axes = axes_of([text], [])
+        axes = parse_axes([text], [])
     except ValueError as error:
         assert "\n" not in str(error)
     else:
@@ -46,8 +46,8 @@ def test_any_text_for_an_axis_is_values_or_an_error(text):
 def test_any_values_of_an_axis_are_taken_or_refused_in_one_line(name, some):
     chosen = list(discovered().values())
     try:
-        selection = Selection(axes=axes_of([f"{name}=[{','.join(some)}]"], []))
-        check_axes(chosen, INFO, selection)
+        selection = Selection(axes=parse_axes([f"{name}=[{','.join(some)}]"], []))
+        check_axes(chosen, FAKE_DEVICE_INFO, selection)
     except ValueError as error:
         assert str(error)
 
@@ -55,10 +55,10 @@ def test_any_values_of_an_axis_are_taken_or_refused_in_one_line(name, some):
 @given(names, st.lists(st.integers(1, 2**40), min_size=1, max_size=5))
 def test_numbers_written_are_numbers_read(name, numbers):
     for text in (f"{name}=[{','.join(map(str, numbers))}]", f" {name} = {', '.join(map(str, numbers))} "):
-        assert axes_of([text], []) == {name: tuple(numbers)}
+        assert parse_axes([text], []) == {name: tuple(numbers)}
 
 
 @pytest.mark.parametrize("value", ["9" * 20, "-" + "9" * 20, "9" * 5000])
 def test_a_number_beyond_64_bits_is_no_value(value):
     with pytest.raises(ValueError, match="-a n: "):
-        axes_of([f"n={value}"], [])
+        parse_axes([f"n={value}"], [])

@@ -5,7 +5,18 @@ from dataclasses import replace
 import pytest
 
 from clmembench.resources import sheet_paths
-from clmembench.specs.sheets import Figure, Match, Peak, SpecError, SpecSheet, beside, every, find, load, peak
+from clmembench.specs.sheets import (
+    Figure,
+    Match,
+    Peak,
+    SpecError,
+    SpecSheet,
+    all_sheets,
+    load,
+    match_sheet,
+    peak,
+    published_sheets,
+)
 from tests.builders import device
 
 SHEETS = {path.name: load(path) for path in sheet_paths()}
@@ -55,25 +66,25 @@ def test_every_sheet_is_found_by_each_thing_it_matches(name):
     by_name = [device(n, kind=sheet.kind) for n in sheet.match.device_names]
     by_id = [device("Any", kind=sheet.kind, cpu_id=i) for i in sheet.match.cpu_ids]
     assert by_name + by_id or sheet.published  # one name for many models matches nothing, and is there to compare with
-    assert [find(info) for info in by_name + by_id] == [sheet] * len(by_name + by_id)
+    assert [match_sheet(info) for info in by_name + by_id] == [sheet] * len(by_name + by_id)
 
 
 @pytest.mark.parametrize(
     "info", [device("Unheard of"), device(""), device("NVIDIA H100"), device("nvidia h200"), device("NVIDIA H200", kind="cpu")]
 )
 def test_no_match_is_none(info):
-    assert find(info) is None
-    assert find(info, []) is None
+    assert match_sheet(info) is None
+    assert match_sheet(info, []) is None
 
 
 def test_a_device_without_a_cpu_identity_matches_no_sheet_by_it():
-    assert find(replace(CPU, cpu_id=""), [replace(SHEET, match=Match(cpu_ids=("",)))]) is None
+    assert match_sheet(replace(CPU, cpu_id=""), [replace(SHEET, match=Match(cpu_ids=("",)))]) is None
 
 
 def test_two_matches_are_an_error_that_names_both():
     other = replace(SHEET, name="Other CPU", match=Match(device_names=("Some CPU",)))
     with pytest.raises(SpecError, match="Maker CPU and Other CPU") as caught:
-        find(CPU, [SHEET, other])
+        match_sheet(CPU, [SHEET, other])
     assert "Some CPU" in str(caught.value) and "[match]" in str(caught.value)
 
 
@@ -178,11 +189,11 @@ def test_published_results_add_up_where_a_paper_says_so():
 
 
 def test_sheets_beside_a_report_are_named_by_their_files():
-    assert [sheet.name for sheet in beside(["nvidia-gtx-980"])] == ["NVIDIA GeForce GTX 980"]
-    assert len(beside(["all"])) == sum(bool(sheet.published) for sheet in SHEETS.values())
-    assert beside([]) == []
+    assert [sheet.name for sheet in published_sheets(["nvidia-gtx-980"])] == ["NVIDIA GeForce GTX 980"]
+    assert len(published_sheets(["all"])) == sum(bool(sheet.published) for sheet in SHEETS.values())
+    assert published_sheets([]) == []
     with pytest.raises(SpecError, match=r"choose from all, .*nvidia-k80"):
-        beside(["h100-sxm"])
+        published_sheets(["h100-sxm"])
 
 
 @pytest.mark.parametrize(
@@ -216,10 +227,10 @@ def test_a_sheet_is_read_strictly_and_within_limits(tmp_path, damage, says):
 )
 def test_a_name_beside_a_report_is_no_path(name):
     with pytest.raises(SpecError, match="choose from all"):
-        beside([name])
+        published_sheets([name])
 
 
-@pytest.mark.parametrize("sheet", every(), ids=lambda sheet: sheet.name)
+@pytest.mark.parametrize("sheet", all_sheets(), ids=lambda sheet: sheet.name)
 def test_a_sheet_that_states_double_precision_states_single_precision_too(sheet):
     double, single = (sheet.figures.get(f"{kind}_vector_gflop_s") for kind in ("fp64", "fp32"))
     assert (double is None) == (single is None), "a report says 'not known' of what the same source states"

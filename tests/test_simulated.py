@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clmembench.model import Pattern, Probe
-from clmembench.model.address_patterns import offsets
+from clmembench.model.address_patterns import pattern_offsets
 from tests import cachesim
 from tests.hierarchy import latencies_of
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Simulation, Tlb, plain, trace_rows, write_csv
@@ -166,7 +166,7 @@ def test_accesses_in_sequence_find_their_data_prefetched():
     far = Path(caches, 100, prefetch_bytes=4096)
     leaping = Simulation(far, 1).run(np.arange(128) * 64 * 20, 128)[0]
     assert leaping.tolist() == [0, 3, 125]  # too far apart for a sequence: what follows the first access is all there is
-    scattered = Simulation(path, 1).run(offsets(Pattern("random", 512, 64 * 128, seed=1)), 512)[0]
+    scattered = Simulation(path, 1).run(pattern_offsets(Pattern("random", 512, 64 * 128, seed=1)), 512)[0]
     assert scattered[2] == 512
 
 

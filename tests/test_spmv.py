@@ -15,13 +15,13 @@ from clmembench.measure import sampling
 from clmembench.model import DeviceError, Skip
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection
-from clmembench.runtimes import runtime
-from clmembench.runtimes.fake import INFO, FakeDevice
+from clmembench.runtimes import load_runtime
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from tests.builders import walked
 
 SPMV = import_module("clmembench.benchmarks.spmv.spmv")  # its benchmark has the same name
 BENCHMARK = discovered()["spmv"]
-CPU = replace(INFO, kind="cpu", compute_units=2, shares_host_memory=True)
+CPU = replace(FAKE_DEVICE_INFO, kind="cpu", compute_units=2, shares_host_memory=True)
 SIZE = 1 << 18  # bytes of a generated matrix's values
 SMALL_TILE = {"team": 2, "work_group": 16, "per": 2}  # blocks of 32 entries: most rows below are parted, or alone
 
@@ -37,9 +37,9 @@ ROW = shape("csr_row", order="blocked")
 
 @pytest.fixture(scope="module")
 def device():
-    found = [d for d in runtime("opencl").devices() if d.kind == "cpu"]
+    found = [d for d in load_runtime("opencl").devices() if d.kind == "cpu"]
     assert found, "no OpenCL CPU device: pip install 'clmembench[test]' brings PoCL"
-    return runtime("opencl").open(replace(found[0], array_bytes=SIZE))
+    return load_runtime("opencl").open(replace(found[0], array_bytes=SIZE))
 
 
 def whole(lengths, columns: int, seed: int = 1) -> Csr:
@@ -87,8 +87,8 @@ def exact(monkeypatch, a: Csr) -> None:
     y = np.zeros(a.rows)
     np.add.at(y, np.repeat(np.arange(a.rows), a.row_lengths), a.values * x[a.indices])
     problem = spmv_problem.Problem(a, x, y, np.zeros(a.rows), a.columns)
-    monkeypatch.setattr(spmv_problem, "made", lambda *_: problem)
-    monkeypatch.setattr(spmv_formats, "MOST_PADDED", 1e9)
+    monkeypatch.setattr(spmv_problem, "make_problem", lambda *_: problem)
+    monkeypatch.setattr(spmv_formats, "MAX_PADDING_RATIO", 1e9)
 
 
 @pytest.mark.parametrize("chosen", SHAPES, ids=NAMES)
@@ -96,7 +96,7 @@ def exact(monkeypatch, a: Csr) -> None:
 def test_every_shape_gives_the_exact_product(device, monkeypatch, name, chosen):
     exact(monkeypatch, MATRICES[name])
     work = BENCHMARK.prepare(device, "reservoir", **chosen)
-    assert sampling.verify(device, work) == ""
+    assert sampling.check_outputs(device, work) == ""
 
 
 @pytest.mark.parametrize("groups", [1, 3])
@@ -107,10 +107,10 @@ def test_fewer_work_groups_take_all_rows_in_rounds(device, monkeypatch, chosen, 
         exact(monkeypatch, MATRICES[name])
         work = BENCHMARK.prepare(device, "reservoir", **chosen)
         assert work.commands[0].global_size[0] == groups * work.commands[0].local_size[0]
-        assert sampling.verify(device, work) == ""
+        assert sampling.check_outputs(device, work) == ""
 
 
-@pytest.mark.parametrize("matrix", matrices.GENERATED)
+@pytest.mark.parametrize("matrix", matrices.GENERATORS)
 @pytest.mark.parametrize("chosen", EACH.values(), ids=EACH)
 def test_generated_matrices_pass_within_rounding(device, matrix, chosen):
     try:
@@ -119,7 +119,7 @@ def test_generated_matrices_pass_within_rounding(device, matrix, chosen):
         assert (matrix, chosen["format"]) == ("power_law", "ell")
         assert "times the nonzeros: the longest row has 10" in str(skip)
         return
-    assert sampling.verify(device, work) == ""
+    assert sampling.check_outputs(device, work) == ""
 
 
 @pytest.mark.parametrize(
@@ -128,13 +128,13 @@ def test_generated_matrices_pass_within_rounding(device, matrix, chosen):
 )
 def test_rows_that_cannot_be_shared_evenly_promise_no_busy_compute_units(lengths, even):
     # by the gate on CPU time the promise would make a right and slow product suspect
-    assert SPMV._even(whole(lengths, 5000), 128, 2) == even
+    assert SPMV._is_even(whole(lengths, 5000), 128, 2) == even
 
 
 @pytest.mark.parametrize("damage", ["nan", "last bits", "a neighbour's", "not written"])
 def test_a_damaged_result_is_wrong(device, damage):
     work = BENCHMARK.prepare(device, "reservoir", **ROW)
-    assert sampling.verify(device, work) == ""
+    assert sampling.check_outputs(device, work) == ""
     buffer, nbytes = work.outputs[0]
     y, row = device.download(buffer, np.float64, nbytes // 8), 1234
     bad = {"nan": np.nan, "last bits": y[row] * (1 + 1e-12), "a neighbour's": y[row + 1], "not written": 0.0}[damage]
@@ -152,13 +152,13 @@ def test_amounts_are_those_of_csr_whatever_the_format(device, monkeypatch):
     assert {w.flops for w in works} == {2 * 202}
     assert {w.nbytes for w in works} == {12 * 202 + 4 * 6 + 8 * 70 + 8 * 5}
     assert {w.ops for w in works} == {1}
-    assert works[0].notes == (SPMV.TRAFFIC, "reservoir: 5 rows, 202 nonzeros, 0 to 65 in a row")
+    assert works[0].notes == (SPMV.NOTE_TRAFFIC, "reservoir: 5 rows, 202 nonzeros, 0 to 65 in a row")
 
 
 def test_a_matrix_is_made_once_for_all_its_points(device, monkeypatch):
     made, whole_maker = [], matrices.generate
     monkeypatch.setattr(matrices, "generate", lambda *a: made.append(a) or whole_maker(*a))
-    spmv_problem.made.cache_clear()
+    spmv_problem.make_problem.cache_clear()
     for chosen in SHAPES[:6]:
         BENCHMARK.prepare(device, "banded", **chosen)
     assert len(made) == 1
@@ -173,7 +173,7 @@ def test_a_file_is_multiplied(device, tmp_path):
     assert BENCHMARK.axes["matrix"].accepts(str(path))
     for chosen in EACH.values():
         work = BENCHMARK.prepare(device, str(path), **chosen)
-        assert sampling.verify(device, work) == ""
+        assert sampling.check_outputs(device, work) == ""
         assert work.flops == 2 * 4
 
 
@@ -198,15 +198,23 @@ GPU_ROW = shape("csr_row", work_group=128, team=8)
 @pytest.mark.parametrize(
     ("info", "chosen", "reason"),
     [
-        (replace(INFO, max_alloc_bytes=1 << 20), GPU_ROW, "too much for this device"),
-        (replace(INFO, global_mem_bytes=8 << 20), GPU_ROW, "too much for this device"),
-        (replace(INFO, host_mem_bytes=8 << 20), GPU_ROW, "too much for this host"),
-        (INFO, shape("csr_row", work_group=2048), "work-group of 2048 is over"),
-        (INFO, shape("csr_team", team=24), "64 is not made of whole teams of 24"),
-        (replace(INFO, array_bytes=100), GPU_ROW, "too few"),
-        (replace(INFO, features=INFO.features - {"int64_atomics"}), shape("slab"), "without 64-bit atomics"),
-        (replace(INFO, local_mem_bytes=spmv_launch.RESERVED_LOCAL_BYTES), shape("slab"), "no local memory for a slab's sums"),
-        (INFO, shape("csr_row", "ptx"), "csr_row has no loads of its own with hints=ptx"),
+        (replace(FAKE_DEVICE_INFO, max_alloc_bytes=1 << 20), GPU_ROW, "too much for this device"),
+        (replace(FAKE_DEVICE_INFO, global_mem_bytes=8 << 20), GPU_ROW, "too much for this device"),
+        (replace(FAKE_DEVICE_INFO, host_mem_bytes=8 << 20), GPU_ROW, "too much for this host"),
+        (FAKE_DEVICE_INFO, shape("csr_row", work_group=2048), "work-group of 2048 is over"),
+        (FAKE_DEVICE_INFO, shape("csr_team", team=24), "64 is not made of whole teams of 24"),
+        (replace(FAKE_DEVICE_INFO, array_bytes=100), GPU_ROW, "too few"),
+        (
+            replace(FAKE_DEVICE_INFO, features=FAKE_DEVICE_INFO.features - {"int64_atomics"}),
+            shape("slab"),
+            "without 64-bit atomics",
+        ),
+        (
+            replace(FAKE_DEVICE_INFO, local_mem_bytes=spmv_launch.RESERVED_LOCAL_BYTES),
+            shape("slab"),
+            "no local memory for a slab's sums",
+        ),
+        (FAKE_DEVICE_INFO, shape("csr_row", "ptx"), "csr_row has no loads of its own with hints=ptx"),
     ],
 )
 def test_what_cannot_run_is_skipped_with_the_reason(info, chosen, reason):
@@ -220,12 +228,19 @@ def test_facts_say_what_a_format_stores(device, monkeypatch):
     exact(monkeypatch, a)
     stored = {name: BENCHMARK.prepare(device, "reservoir", **chosen).facts for name, chosen in EACH.items()}
     assert {name: facts["stored_over_nonzeros"] * 202 for name, facts in stored.items()} == pytest.approx(
-        {"csr_row": 202, "csr_team": 202, "csr_adaptive": 202, "ell": 65 * 32, "sell": 65 * 32, "slab": spmv_formats.RUN * 3}
+        {
+            "csr_row": 202,
+            "csr_team": 202,
+            "csr_adaptive": 202,
+            "ell": 65 * 32,
+            "sell": 65 * 32,
+            "slab": spmv_formats.RUN_ENTRIES * 3,
+        }
     )
     assert all(facts["conversion_s"] >= 0 for facts in stored.values())
 
 
-def dense(stored: spmv_formats.Stored, a: Csr) -> np.ndarray:
+def dense(stored: spmv_formats.ConvertedMatrix, a: Csr) -> np.ndarray:
     """The matrix that slabs or SELL hold, entry by entry, as their kernels read them."""
     found, d = np.zeros((a.rows + 32, a.columns)), stored.defines
     if "CHUNK" in d:
@@ -238,8 +253,8 @@ def dense(stored: spmv_formats.Stored, a: Csr) -> np.ndarray:
     values, words, bases, runs, begins, extra_begins, extra_rows = stored.arrays
     for slab in range(stored.items):
         rows, bits = begins[slab + 1] - begins[slab], d["COLUMN_BITS"]
-        for at in range(runs[slab] * spmv_formats.RUN, runs[slab + 1] * spmv_formats.RUN):
-            place, column = int(words[at]) >> bits, bases[at // spmv_formats.RUN] + (int(words[at]) & ((1 << bits) - 1))
+        for at in range(runs[slab] * spmv_formats.RUN_ENTRIES, runs[slab + 1] * spmv_formats.RUN_ENTRIES):
+            place, column = int(words[at]) >> bits, bases[at // spmv_formats.RUN_ENTRIES] + (int(words[at]) & ((1 << bits) - 1))
             row = place if place < rows else extra_rows[extra_begins[slab] + place - rows]
             found[begins[slab] + row, column] += values[at]
     return found[: a.rows]
@@ -273,7 +288,7 @@ def test_blocks_take_whole_rows_of_a_tile_and_part_what_is_far_longer():
     a = whole(lengths, 2000)
     stored = spmv_formats.blocks(a, 16, 2)
     table = stored.arrays[3]
-    rows, entries = table[:, 1], table[:, 3] & ((1 << spmv_formats.SHIFT) - 1)
+    rows, entries = table[:, 1], table[:, 3] & ((1 << spmv_formats.LANES_SHIFT) - 1)
     assert rows.sum() == len(lengths) - 1
     assert entries.sum() == a.nonzeros
     assert (entries[rows > 1] <= 32).all()
@@ -283,20 +298,20 @@ def test_blocks_take_whole_rows_of_a_tile_and_part_what_is_far_longer():
 
 
 def test_a_row_that_needs_more_sums_than_fit_is_refused():
-    with pytest.raises(spmv_formats.Unsuited, match="over 70 sums, which is what local memory holds"):
+    with pytest.raises(spmv_formats.UnsuitedFormat, match="over 70 sums, which is what local memory holds"):
         spmv_formats.slabs(MATRICES["one dense row"], 4, 70, True)
 
 
 def test_columns_too_far_apart_for_a_slab_are_refused():
     a = whole([2] * 3, 1 << 20)
     wide = replace(a, rows=1 << 14, indptr=np.r_[a.indptr, np.full((1 << 14) - 3, 6)].astype(np.int32))
-    with pytest.raises(spmv_formats.Unsuited, match=r"columns, more than the 18 bits"):
+    with pytest.raises(spmv_formats.UnsuitedFormat, match=r"columns, more than the 18 bits"):
         spmv_formats.slabs(wide, 1, 1 << 16, False)
 
 
 def test_a_gpu_gets_a_work_item_or_a_team_a_row_or_the_groups_it_was_asked_for():
     def items(**changes):
-        device = FakeDevice(replace(INFO, array_bytes=SIZE, **changes))
+        device = FakeDevice(replace(FAKE_DEVICE_INFO, array_bytes=SIZE, **changes))
         chosen = (shape("csr_row"), shape("csr_team", team=8, work_group=128))
         launches = [BENCHMARK.prepare(device, "banded", **s).commands[0] for s in chosen]
         return [launch.global_size[0] for launch in launches]
@@ -310,7 +325,7 @@ def asked(info, suite: str) -> list[tuple[str, dict[str, object]]]:
     return [(p.role, dict(p.params)) for p in walked(sweep.explore(BENCHMARK, info, Selection(suite=suite)))]
 
 
-@pytest.mark.parametrize("info", [INFO, CPU], ids=["gpu", "cpu"])
+@pytest.mark.parametrize("info", [FAKE_DEVICE_INFO, CPU], ids=["gpu", "cpu"])
 def test_trials_are_few_and_begin_with_what_wins(info):
     quick = asked(info, "quick")
     assert sum(role == "tune" for role, _ in quick) <= 2
@@ -322,5 +337,5 @@ def test_trials_are_few_and_begin_with_what_wins(info):
     assert dict(BENCHMARK.scaling(info)).items() <= quick[-1][1].items()
     if info.kind == "gpu":
         by_team = [p for _, p in everything if p["format"] == "csr_team"]
-        teams = {m: {p["team"] for p in by_team if p["matrix"] == m} for m in SPMV.TEAM_NEAR}
+        teams = {m: {p["team"] for p in by_team if p["matrix"] == m} for m in SPMV.TEAM_BY_MATRIX}
         assert {m: t for m, t in teams.items() if t} == {"power_law": {4, 8, 16}}

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from clmembench.infer.access import subgroup
-from clmembench.infer.effect import Ratio, impact, ratio, support
+from clmembench.infer.effect import BoundedRatio, bounded_ratio, impact_verdict, support_verdict
 from tests.simulated_memories import CPU, K20C, by_line, flat, serial, value, values
 
 
 def verdicts(found):
-    return {m.name: {name: f.value for name, f in m.verdicts.items()} for m in subgroup.memories(found)}
+    return {m.name: {name: f.value for name, f in m.verdicts.items()} for m in subgroup.memory_verdicts(found)}
 
 
 @pytest.mark.parametrize("noise", [0.001, 0.01, 0.02])
@@ -57,7 +57,7 @@ def test_how_much_slower_many_are_decides(each, wanted):
 
 
 def test_noise_as_wide_as_the_effect_is_undetermined():
-    found = subgroup.memories(values({**K20C, "local": serial(30, 0.1)}, noise=0.15))
+    found = subgroup.memory_verdicts(values({**K20C, "local": serial(30, 0.1)}, noise=0.15))
     local = next(m for m in found if m.name == "local")
     assert local.verdicts["parallel"].status == "undetermined"
     assert local.verdicts["parallel"].value is None
@@ -66,7 +66,7 @@ def test_noise_as_wide_as_the_effect_is_undetermined():
 
 def test_without_the_register_control_a_slow_answer_is_not_laid_at_the_memorys_door():
     rules = {name: rule for name, rule in K20C.items() if name != "register"}
-    found = {m.name: m for m in subgroup.memories(values(rules, noise=0.001))}
+    found = {m.name: m for m in subgroup.memory_verdicts(values(rules, noise=0.001))}
     assert found["constant_array"].verdicts["parallel"].status == "undetermined"
     assert "take turns" in found["constant_array"].verdicts["parallel"].reason
     assert found["local"].verdicts["parallel"].value == "supported"
@@ -74,7 +74,7 @@ def test_without_the_register_control_a_slow_answer_is_not_laid_at_the_memorys_d
 
 def test_several_groups_are_told_apart_from_one():
     crowded = values({**K20C, "global": lambda load: 200.0 * (3 if load.groups > 1 and load.lines > 1 else 1)}, noise=0.01)
-    found = next(m for m in subgroup.memories(crowded) if m.name == "global")
+    found = next(m for m in subgroup.memory_verdicts(crowded) if m.name == "global")
     assert found.verdicts["consecutive"].value == "none"
     assert found.verdicts["consecutive_loaded"].value == "large"
     assert found.verdicts["consecutive_loaded"].low == pytest.approx(3, rel=0.03)
@@ -82,32 +82,32 @@ def test_several_groups_are_told_apart_from_one():
 
 def test_exponent_and_cycles_of_each_further_word():
     found = values({**K20C, "constant_array": serial(28, 11), "local": flat(23)}, noise=0.001)
-    each = subgroup.each_more(found, "constant_array")
+    each = subgroup.cycles_per_further_word(found, "constant_array")
     assert each.low < 11 < each.high
-    assert subgroup.exponent(found, "local").value == pytest.approx(0, abs=0.01)
-    steep = subgroup.exponent(values({**K20C, "constant_array": serial(1, 1)}, noise=0.001), "constant_array")
+    assert subgroup.latency_exponent(found, "local").value == pytest.approx(0, abs=0.01)
+    steep = subgroup.latency_exponent(values({**K20C, "constant_array": serial(1, 1)}, noise=0.001), "constant_array")
     assert steep.low < 1 < steep.high
 
 
 def test_a_point_without_value_is_undetermined_and_not_left_out():
     found = [
-        replace(v, status="failed", median=None) if v.params == {**subgroup.ALONE, "memory": "image"} else v
+        replace(v, status="failed", median=None) if v.params == {**subgroup.SINGLE_LOAD_PARAMETERS, "memory": "image"} else v
         for v in values(K20C, noise=0.001)
     ]
-    image = next(m for m in subgroup.memories(found) if m.name == "image")
+    image = next(m for m in subgroup.memory_verdicts(found) if m.name == "image")
     assert image.verdicts["parallel"].status == "undetermined"
 
 
 def test_no_points_give_no_memories():
-    assert subgroup.memories([]) == []
-    assert subgroup.exponent([], "local") is None
-    assert subgroup.each_more([], "local") is None
+    assert subgroup.memory_verdicts([]) == []
+    assert subgroup.latency_exponent([], "local") is None
+    assert subgroup.cycles_per_further_word([], "local") is None
 
 
 def test_a_ratio_holds_both_clocks():
     # the second point's clock was read 10% too high: its cycles say 1.1 times, its time says the same
     a, b = value("x", {}, 100, 0.01), value("x", {}, 100, 0.01, cycles=110.0, cycles_low=109.0, cycles_high=111.0)
-    found = ratio(b, a)
+    found = bounded_ratio(b, a)
     assert found.low < 1.0 < 1.1 < found.high
     assert found.evidence == ("x:0:0",)
 
@@ -117,9 +117,9 @@ def test_a_ratio_holds_both_clocks():
 )
 def test_what_has_no_value_has_no_ratio(bad):
     good = value("x", {}, 100, 0.01)
-    assert ratio(good, replace(good, **bad)) is None
-    assert ratio(replace(good, **bad), good) is None
-    assert ratio(good, None) is None
+    assert bounded_ratio(good, replace(good, **bad)) is None
+    assert bounded_ratio(replace(good, **bad), good) is None
+    assert bounded_ratio(good, None) is None
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_what_has_no_value_has_no_ratio(bad):
     [(0.9, 1.1, "supported"), (1.25, 9, "not supported"), (1.11, 1.24, "partial"), (1.05, 1.3, "undetermined")],
 )
 def test_support(low, high, wanted):
-    assert support(Ratio((low + high) / 2, low, high)) == wanted
+    assert support_verdict(BoundedRatio((low + high) / 2, low, high)) == wanted
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_support(low, high, wanted):
     ],
 )
 def test_impact(low, high, wanted):
-    assert impact(Ratio((low + high) / 2, low, high)) == wanted
+    assert impact_verdict(BoundedRatio((low + high) / 2, low, high)) == wanted
 
 
 def test_by_line_is_what_it_says():
@@ -160,9 +160,9 @@ def test_by_line_is_what_it_says():
 @pytest.mark.parametrize("wide", [8, 16, 64])
 def test_sub_groups_of_other_widths_are_told_as_well(wide):
     found = values({**K20C, "constant_array": serial(28, 11)}, noise=0.005, wide=wide)
-    assert subgroup.width_of(found) == wide
+    assert subgroup.sub_group_width_of(found) == wide
     said = verdicts(found)
     assert said["local"]["parallel"] == said["local"]["broadcast"] == "supported"
     assert said["constant_array"]["parallel"] == "not supported"
-    each = subgroup.each_more(found, "constant_array")
+    each = subgroup.cycles_per_further_word(found, "constant_array")
     assert each.low < 11 < each.high

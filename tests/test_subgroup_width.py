@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from clmembench.analysis.derive import derive
-from clmembench.infer.access.subgroup_width import NO_LOCKSTEP, Width, width
+from clmembench.infer.access.subgroup_width import NO_LOCKSTEP, SubGroupWidth, measure_sub_group_width
 from clmembench.model import Card, Metric, Record
 from clmembench.report.rows import rows
 from clmembench.report.sections.private_arrays import width_sections
@@ -37,9 +37,9 @@ def records(cost: Callable[[int], float], spans: Sequence[int] = SPANS, **change
     return [point(span, cost(span), **changes) for span in spans]
 
 
-def found(measured: list[Record], claimed: int = 0) -> Width:
+def found(measured: list[Record], claimed: int = 0) -> SubGroupWidth:
     one = run(measured, header(device(sub_group_items=claimed), cards=CARDS))
-    width_found = width(derive(one), one.header.device)
+    width_found = measure_sub_group_width(derive(one), one.header.device)
     assert width_found is not None
     return width_found
 
@@ -115,7 +115,7 @@ def test_too_few_costs_are_no_evidence():
     failed = [record("divergence", r.params, status="failed", reason="no") for r in measured[2:]]
     assert found([*measured[:2], *failed]).finding.status == "undetermined"
     one = run([], header(cards=CARDS))
-    assert width([], one.header.device) is None
+    assert measure_sub_group_width([], one.header.device) is None
 
 
 def test_a_clock_that_differs_between_points_does_not_count():

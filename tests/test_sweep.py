@@ -9,13 +9,13 @@ import pytest
 
 from clmembench.benchmarks import BANDWIDTH, LATENCY, axis, axis_of, benchmark, discovered, growing
 from clmembench.host.cpu_topology import HardwareThread
-from clmembench.measure.runner import _Attempts, _ordered
+from clmembench.measure.runner import _Attempts, _in_measuring_order
 from clmembench.measure.worker import Job
 from clmembench.model import Place, Point, Record, Series, Skip, Work
 from clmembench.plan import configurations, sweep
-from clmembench.plan.configurations import missing
-from clmembench.plan.selection import FULL, QUICK, Selection, check_axes, selected, suites
-from clmembench.runtimes.fake import INFO
+from clmembench.plan.configurations import missing_features
+from clmembench.plan.selection import FULL_BUDGET, QUICK_BUDGET, Selection, check_axes, selected_benchmarks, suites
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import walked
 
 
@@ -60,7 +60,7 @@ def slope(point: Point, ns: float) -> Record:
     return record(point, ends)
 
 
-def drive(bench, selection, answer, info=INFO):
+def drive(bench, selection, answer, info=FAKE_DEVICE_INFO):
     """All points that a plan asks for, given a function that makes each one's record."""
     return walked(sweep.explore(bench, info, selection), answer)
 
@@ -71,8 +71,8 @@ def test_grid_is_the_product_of_its_axes():
 
 
 def test_a_value_the_device_cannot_do_is_missing_a_feature():
-    assert configurations.missing(grid, {"dtype": "double", "n": 1}, frozenset()) == ["fp64"]
-    assert configurations.missing(grid, {"dtype": "float", "n": 1}, frozenset()) == []
+    assert configurations.missing_features(grid, {"dtype": "double", "n": 1}, frozenset()) == ["fp64"]
+    assert configurations.missing_features(grid, {"dtype": "float", "n": 1}, frozenset()) == []
 
 
 def test_tuning_measures_the_winner_again_and_only_the_winner():
@@ -110,7 +110,7 @@ def staircase(size: int, knees=((32 << 10, 1.0), (1 << 20, 4.0), (32 << 20, 15.0
 
 
 def test_growing_stops_once_the_last_level_is_flat_and_far_behind_the_last_knee():
-    small_claim = replace(INFO, kind="cpu", cache_bytes=1 << 20)
+    small_claim = replace(FAKE_DEVICE_INFO, kind="cpu", cache_bytes=1 << 20)
     asked = drive(grows, Selection(), lambda p: slope(p, staircase(p.params["array_bytes"])), small_claim)
     sizes = [p.params["array_bytes"] for p in asked]
     assert 4 * (32 << 20) <= max(sizes) < 1 << 30
@@ -131,54 +131,54 @@ def test_octaves_meet_powers_of_two_exactly_and_have_the_density_asked_for():
 
 def test_selection_errors_name_what_there_is():
     with pytest.raises(ValueError, match="choose from quick"):
-        selected(Selection(suite="nonsense"))
+        selected_benchmarks(Selection(suite="nonsense"))
     with pytest.raises(ValueError, match="pchase"):
-        selected(Selection(globs=("nonsense*",)))
+        selected_benchmarks(Selection(globs=("nonsense*",)))
     with pytest.raises(ValueError, match="array_bytes"):
-        selected(Selection(axes={"nonsense": (1,)}))
+        selected_benchmarks(Selection(axes={"nonsense": (1,)}))
     with pytest.raises(ValueError, match="--suite"):
-        selected(Selection(suite="link", globs=("pchase",)))
+        selected_benchmarks(Selection(suite="link", globs=("pchase",)))
 
 
 def test_every_benchmark_is_in_all_and_in_the_suite_it_names():
     found = suites()
-    mine = {name: benchmark for name, benchmark in discovered().items() if not benchmark.planned}
+    mine = {name: benchmark for name, benchmark in discovered().items() if not benchmark.adaptive}
     assert set(found["all"]) == set(mine)
     for known in mine.values():
         assert known.name in found[known.suite]
 
 
 def test_what_a_plan_of_its_own_asks_is_in_no_suite_and_not_run_by_itself():
-    planned = {name for name, benchmark in discovered().items() if benchmark.planned}
+    planned = {name for name, benchmark in discovered().items() if benchmark.adaptive}
     assert planned and not planned & {name for members in suites().values() for name in members}
     for name in planned:
-        assert walked(sweep.explore(discovered()[name], INFO, Selection())) == []
+        assert walked(sweep.explore(discovered()[name], FAKE_DEVICE_INFO, Selection())) == []
         with pytest.raises(ValueError, match="plan of its own"):
-            selected(Selection(globs=(name,)))
+            selected_benchmarks(Selection(globs=(name,)))
 
 
 def test_processes_are_done_one_after_the_other_so_that_a_child_serves_all_its_points():
     points = [Point("a", {"n": n}, processes=3, first=n == 1) for n in range(20)]
-    order = [(index, p.params["n"], process) for index, p, process in _ordered(points, 100, seed=7)]
+    order = [(index, p.params["n"], process) for index, p, process in _in_measuring_order(points, 100, seed=7)]
     assert [process for *_, process in order] == [0] * 19 + [1] * 20 + [2] * 20
     assert {n for _, n, process in order if process == 0} == set(range(20)) - {1}
     assert all(index == 100 + n for index, n, _ in order)
     # each process in an order of its own, and the same one for the same seed
     orders = [tuple(n for _, n, process in order if process == wanted) for wanted in range(3)]
     assert len(set(orders)) == 3 and orders[1] != tuple(range(20))
-    assert order == [(index, p.params["n"], process) for index, p, process in _ordered(points, 100, seed=7)]
-    assert order != [(index, p.params["n"], process) for index, p, process in _ordered(points, 100, seed=8)]
+    assert order == [(index, p.params["n"], process) for index, p, process in _in_measuring_order(points, 100, seed=7)]
+    assert order != [(index, p.params["n"], process) for index, p, process in _in_measuring_order(points, 100, seed=8)]
 
 
 def test_points_at_one_place_stay_together():
     points = [Point("a", {"n": n}, Place(n % 3 + 1)) for n in range(12)]
-    places = [p.place for _, p, _ in _ordered(points, 0, seed=1)]
+    places = [p.place for _, p, _ in _in_measuring_order(points, 0, seed=1)]
     assert [place for place, _ in groupby(places)] == [Place(1), Place(2), Place(3)]
 
 
 def test_a_curve_is_explored_by_one_process_and_then_measured_in_as_many_as_each_point_wants():
     chased = replace(grows, processes=lambda info, array_bytes: 5 if array_bytes % 3 else 1)
-    asked = walked(sweep.explore(chased, INFO, Selection()))
+    asked = walked(sweep.explore(chased, FAKE_DEVICE_INFO, Selection()))
     first = [p for p in asked if p.first == 0]
     assert all(p.processes == 1 for p in first) and len({p.params["array_bytes"] for p in first}) == len(first)
     again = [p for p in asked if p.first == 1]
@@ -188,28 +188,28 @@ def test_a_curve_is_explored_by_one_process_and_then_measured_in_as_many_as_each
 
 def test_processes_are_the_users_or_else_the_benchmarks_and_one_in_quick():
     chased = replace(grows, processes=lambda info, **_: 5)
-    assert Selection().processes_of(chased, INFO, {}) == 5
-    assert Selection(suite="quick").processes_of(chased, INFO, {}) == 1
-    assert Selection(processes=2).processes_of(chased, INFO, {}) == 2
-    assert Selection().processes_of(grows, INFO, {}) == 1
+    assert Selection().processes_of(chased, FAKE_DEVICE_INFO, {}) == 5
+    assert Selection(suite="quick").processes_of(chased, FAKE_DEVICE_INFO, {}) == 1
+    assert Selection(processes=2).processes_of(chased, FAKE_DEVICE_INFO, {}) == 2
+    assert Selection().processes_of(grows, FAKE_DEVICE_INFO, {}) == 1
     budget = Selection().budget_of(chased)
     assert Selection().budget_in(chased, 0) == budget == Selection(processes=3).budget_in(chased, 2)
-    assert budget.least_s <= Selection().budget_in(chased, 1).most_s < budget.most_s
+    assert budget.min_time_s <= Selection().budget_in(chased, 1).max_time_s < budget.max_time_s
 
 
 def test_a_benchmark_may_ask_for_longer_sampling_but_never_for_less():
     known = discovered()["launch"]
-    assert Selection(suite="quick").budget_of(known) == QUICK
-    longer = Selection(suite="quick").budget_of(replace(known, least_s=0.5))
-    assert (longer.least_s, longer.most_s) == (0.5, 0.5)
-    assert Selection().budget_of(replace(known, least_s=0.01)) == FULL
+    assert Selection(suite="quick").budget_of(known) == QUICK_BUDGET
+    longer = Selection(suite="quick").budget_of(replace(known, min_time_s=0.5))
+    assert (longer.min_time_s, longer.max_time_s) == (0.5, 0.5)
+    assert Selection().budget_of(replace(known, min_time_s=0.01)) == FULL_BUDGET
 
 
 @benchmark(
     BANDWIDTH,
     suite="test",
     source="none",
-    thin=lambda info, op, n: op == "copy" or n == 3,
+    default_subset=lambda info, op, n: op == "copy" or n == 3,
     op=axis("copy", "sum"),
     n=axis(1, 2, 3),
 )
@@ -227,7 +227,7 @@ def test_points_are_thinned_only_where_the_user_named_none():
 
 # ---- places --------------------------------------------------------------------------------------------------------------
 
-CPU4 = replace(INFO, kind="cpu", compute_units=4)
+CPU4 = replace(FAKE_DEVICE_INFO, kind="cpu", compute_units=4)
 # two sockets of two cores, numbered as Linux does: 0 and 1 on the first, 2 and 3 on the second
 SOCKETS = tuple(HardwareThread(cpu, cpu // 2, cpu % 2, 0) for cpu in range(4))
 
@@ -262,7 +262,7 @@ def test_a_study_over_compute_units_is_in_the_best_shape_at_every_place_that_dif
 
 
 def test_on_a_gpu_the_study_is_over_work_groups():
-    asked = drive(scales, Selection(), lambda p: rate(p, 1.0), replace(INFO, compute_units=16))
+    asked = drive(scales, Selection(), lambda p: rate(p, 1.0), replace(FAKE_DEVICE_INFO, compute_units=16))
     study = [p for p in asked if p.place != Place()]
     assert [p.place for p in study] == [Place(n) for n in (1, 4, 16, 32, 64, 128)]
     assert [p.params["groups"] for p in study] == [1, 4, 16, 32, 64, 128]
@@ -309,10 +309,10 @@ def test_places_that_cannot_be_are_refused(axes, says):
 
 def test_a_placement_of_a_gpu_is_refused_and_so_are_work_groups_where_no_benchmark_takes_them():
     with pytest.raises(ValueError, match="only threads of this host's CPUs"):
-        check_axes([scales], INFO, Selection(axes={"placement": ("compact",)}))
+        check_axes([scales], FAKE_DEVICE_INFO, Selection(axes={"placement": ("compact",)}))
     with pytest.raises(ValueError, match="stream"):
-        check_axes([grid], INFO, Selection(axes={"compute_units": (1,)}))
-    check_axes([scales], INFO, Selection(axes={"compute_units": (1000,)}))
+        check_axes([grid], FAKE_DEVICE_INFO, Selection(axes={"compute_units": (1,)}))
+    check_axes([scales], FAKE_DEVICE_INFO, Selection(axes={"compute_units": (1000,)}))
 
 
 def test_a_value_that_an_axis_accepts_is_one_though_it_is_not_among_its_own():
@@ -322,22 +322,22 @@ def test_a_value_that_an_axis_accepts_is_one_though_it_is_not_among_its_own():
         return str(value).endswith(".mtx")
 
     takes = replace(grid, axes={"dtype": axis("float", accepts=accepts), "n": axis(1)})
-    check_axes([takes], INFO, Selection(axes={"dtype": ("a.mtx",)}))
+    check_axes([takes], FAKE_DEVICE_INFO, Selection(axes={"dtype": ("a.mtx",)}))
     with pytest.raises(ValueError, match=r"broken\.mtx:3: no number"):
-        check_axes([takes], INFO, Selection(axes={"dtype": ("broken.mtx",)}))
+        check_axes([takes], FAKE_DEVICE_INFO, Selection(axes={"dtype": ("broken.mtx",)}))
     with pytest.raises(ValueError, match="is not one of float"):
-        check_axes([takes], INFO, Selection(axes={"dtype": ("a.txt",)}))
+        check_axes([takes], FAKE_DEVICE_INFO, Selection(axes={"dtype": ("a.txt",)}))
 
 
 def test_two_benchmarks_with_an_axis_of_one_name_each_take_their_own_words():
     chosen = Selection(axes={"op": ("copy", "read"), "n": (1,)})
-    other = replace(thinned, name="other", axes={"op": axis("read", "write"), "n": axis(1)}, thin=None)
-    check_axes([thinned, other], INFO, chosen)
+    other = replace(thinned, name="other", axes={"op": axis("read", "write"), "n": axis(1)}, default_subset=None)
+    check_axes([thinned, other], FAKE_DEVICE_INFO, chosen)
     assert [p.params["op"] for p in drive(thinned, chosen, lambda p: rate(p, 1.0))] == ["copy"]
     assert [p.params["op"] for p in drive(other, chosen, lambda p: rate(p, 1.0))] == ["read"]
     assert drive(other, Selection(axes={"op": ("copy",)}), lambda p: rate(p, 1.0)) == []
     with pytest.raises(ValueError, match="'jump' is not one of copy, sum, read, write"):
-        check_axes([thinned, other], INFO, Selection(axes={"op": ("jump",)}))
+        check_axes([thinned, other], FAKE_DEVICE_INFO, Selection(axes={"op": ("jump",)}))
 
 
 def test_a_value_whose_feature_only_a_probe_tells_is_taken_and_skipped_where_it_is_missing():
@@ -346,11 +346,11 @@ def test_a_value_whose_feature_only_a_probe_tells_is_taken_and_skipped_where_it_
     def hints(info):
         return ("none", "ptx") if "ptx" in info.features else ("none",)
 
-    probed = replace(thinned, axes={"op": axis_of(hints, needs={"ptx": ["ptx"]}), "n": axis(1)}, thin=None)
-    unprobed, named = replace(INFO, features=frozenset()), Selection(axes={"op": ("ptx",)})
+    probed = replace(thinned, axes={"op": axis_of(hints, needs={"ptx": ["ptx"]}), "n": axis(1)}, default_subset=None)
+    unprobed, named = replace(FAKE_DEVICE_INFO, features=frozenset()), Selection(axes={"op": ("ptx",)})
     check_axes([probed], unprobed, named)
     (asked,) = drive(probed, named, lambda p: rate(p, 1.0), unprobed)
-    assert asked.params == {"op": "ptx", "n": 1} and missing(probed, asked.params, unprobed.features) == ["ptx"]
+    assert asked.params == {"op": "ptx", "n": 1} and missing_features(probed, asked.params, unprobed.features) == ["ptx"]
     with pytest.raises(ValueError, match="'other' is not one of none"):
         check_axes([probed], unprobed, Selection(axes={"op": ("other",)}))
 
@@ -366,7 +366,7 @@ def test_a_place_knows_how_many_cores_its_threads_are_of():
 def test_what_has_the_number_of_work_groups_as_its_axis_is_not_placed_on_a_gpu(name):
     known = discovered()[name]
     with pytest.raises(ValueError, match="can be held to a number of work-groups"):
-        check_axes([known], INFO, Selection(axes={"compute_units": (1,)}))
+        check_axes([known], FAKE_DEVICE_INFO, Selection(axes={"compute_units": (1,)}))
     beside = drive(known, Selection(axes={"compute_units": (1, 4)}), record)
     assert beside and {p.place for p in beside} == {Place()}  # as in a suite with others that can
 
@@ -377,6 +377,6 @@ def test_a_point_that_no_shape_suits_is_skipped_and_says_so():
     assert [(p.params["op"], p.reason) for p in asked if p.reason] == [
         ("sum", "no width/order that is tried suits this device")
     ]
-    with _Attempts(unfit, Job("fake", INFO, "test"), Selection(), None) as attempts:
+    with _Attempts(unfit, Job("fake", FAKE_DEVICE_INFO, "test"), Selection(), None) as attempts:
         found = attempts.record(asked[-1], 0)
     assert (found.status, found.reason) == ("skipped", asked[-1].reason)

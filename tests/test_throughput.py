@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from clmembench.benchmarks import MIB, discovered
-from clmembench.benchmarks.cache_read import FACTOR, expected_sums
-from clmembench.benchmarks.copy_check import arrays, words
-from clmembench.benchmarks.datatypes import DEVICE_COPY, TYPES
-from clmembench.benchmarks.stream import value
+from clmembench.benchmarks.cache_read import HASH_FACTOR, expected_sums
+from clmembench.benchmarks.copy_check import expected_words, prepare_copy
+from clmembench.benchmarks.datatypes import DEVICE_COPY, TYPE_BYTES
+from clmembench.benchmarks.stream import input_value
 from clmembench.measure import sampling
 from clmembench.model import Card, Copy, Skip
 from clmembench.plan.selection import Selection
@@ -21,8 +21,8 @@ from clmembench.report import studies, study_figures
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.rows import rows
 from clmembench.report.sections.throughput_tables import element_bytes
-from clmembench.runtimes import runtime
-from clmembench.runtimes.fake import INFO, FakeDevice
+from clmembench.runtimes import load_runtime
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from clmembench.specs.sheets import Figure, Match, SpecSheet
 from tests.builders import CHASE, clock, device, header, record, run, series, slope, walked
 from tests.test_saturation import CARDS, NBYTES, UNITS, copies
@@ -37,9 +37,9 @@ ODD = 10_007 * 8  # bytes of an array: with work-groups of 7, a rest that is no 
 
 @pytest.fixture(scope="module")
 def pocl():
-    found = [d for d in runtime("opencl").devices() if d.kind == "cpu"]
+    found = [d for d in load_runtime("opencl").devices() if d.kind == "cpu"]
     assert found, "no OpenCL CPU device: pip install 'clmembench[test]' brings PoCL"
-    return runtime("opencl").open(found[0])
+    return load_runtime("opencl").open(found[0])
 
 
 def streamed(device, op, dtype="double", width=1, work_group=7, order="item", nontemporal=0):
@@ -55,14 +55,14 @@ def test_stream_is_exact_at_odd_sizes_in_every_width(pocl, op, dtype):
     for width in (1, 2, 4, 8, 16):
         for order in ("blocked", "strided") if op in ("dot", "read") else ("item",):
             work = streamed(pocl, op, dtype, width, order=order)
-            assert sampling.verify(pocl, work) == ""
+            assert sampling.check_outputs(pocl, work) == ""
 
 
 @pytest.mark.parametrize("op", ["copy", "triad", "write"])
 @pytest.mark.parametrize("place", [0, 4321, -1])  # -1: in the rest behind the last eight
 def test_one_wrong_element_of_stream_is_noticed_wherever_it_is(pocl, op, place):
     work = streamed(pocl, op)
-    assert sampling.verify(pocl, work) == ""
+    assert sampling.check_outputs(pocl, work) == ""
     out, nbytes = work.outputs[0]
     values = pocl.download(out, np.float64, nbytes // 8)
     values[place] += 1
@@ -78,17 +78,17 @@ def test_what_lies_in_a_kept_input_is_written_anew_and_counts(pocl, op):
     inputs = launch.args[:1] if op in ("dot", "read") else launch.args[1:2]
     values = pocl.download(inputs[0], np.float64, 100)
     pocl.upload(inputs[0], values + 1)  # as a point before, of other values, would leave it
-    assert sampling.verify(pocl, work) != ""
-    assert sampling.verify(pocl, streamed(pocl, op)) == ""
+    assert sampling.check_outputs(pocl, work) != ""
+    assert sampling.check_outputs(pocl, streamed(pocl, op)) == ""
 
 
 @pytest.mark.parametrize("seed", [0, 7])
 @pytest.mark.parametrize("levels", [1024, 4])
 def test_the_device_fills_stream_as_the_host_knows(pocl, monkeypatch, seed, levels):
     monkeypatch.setattr(pocl, "seed", seed)
-    monkeypatch.setattr("clmembench.benchmarks.stream.LEVELS", levels)
+    monkeypatch.setattr("clmembench.benchmarks.stream.MAX_INPUT_LEVELS", levels)
     buffer = streamed(pocl, "copy").commands[0].args[1]
-    assert np.array_equal(pocl.download(buffer, np.float64, 10_003), value(np.arange(10_003), 0x9E3779B9 + seed, levels))
+    assert np.array_equal(pocl.download(buffer, np.float64, 10_003), input_value(np.arange(10_003), 0x9E3779B9 + seed, levels))
 
 
 @pytest.mark.parametrize(("own", "factor"), [(True, 1), (False, 1), (False, 5)])
@@ -98,7 +98,7 @@ def test_the_device_fills_stream_as_the_host_knows(pocl, monkeypatch, seed, leve
 def test_the_sums_of_what_is_read_are_those_of_reading_it(own, factor, groups, group, ilp, lanes, blocks, batches, every):
     seed, block = 12345, ilp * group
     size = block * blocks * (groups if own else 1)
-    data = (np.arange(size * lanes, dtype=np.uint64) * FACTOR + seed).astype(np.uint32).reshape(size, lanes)
+    data = (np.arange(size * lanes, dtype=np.uint64) * HASH_FACTOR + seed).astype(np.uint32).reshape(size, lanes)
     sums = np.zeros((groups, group, lanes), np.uint32)
     for g in range(groups):  # as cache_read.cl goes
         at, seen = 0 if own else g * blocks // groups, []
@@ -115,7 +115,7 @@ def test_the_sums_of_what_is_read_are_those_of_reading_it(own, factor, groups, g
 
 
 def test_a_check_sees_one_wrong_sum():
-    fake = FakeDevice(replace(INFO, array_bytes=4 * MIB))
+    fake = FakeDevice(replace(FAKE_DEVICE_INFO, array_bytes=4 * MIB))
     work = discovered()["cache_read"].prepare(fake, set="own", path="plain", set_bytes=16 * KIB, unit_items=256).work(64)
     shape = (8, 256, 4, 4, 1, True, 1, 64, 0x85EBCA6B)
     sums = expected_sums(*shape)
@@ -130,8 +130,8 @@ def test_a_check_sees_one_wrong_sum():
 @pytest.mark.parametrize("nbytes", [1, 3, 4096, 40_001])
 def test_what_was_copied_is_compared_to_the_last_byte(nbytes):
     fake = FakeDevice()
-    _, target, check = arrays(fake, nbytes)
-    right = words(0, -(-nbytes // 4), 0x9E3779B9).view(np.uint8)
+    _, target, check = prepare_copy(fake, nbytes)
+    right = expected_words(0, -(-nbytes // 4), 0x9E3779B9).view(np.uint8)
     fake.upload(target, right)
     check()
     right[nbytes - 1] ^= 1
@@ -141,9 +141,9 @@ def test_what_was_copied_is_compared_to_the_last_byte(nbytes):
 
 
 def test_words_are_those_of_their_place():
-    assert np.array_equal(words(100, 50, 7), words(0, 150, 7)[100:])
-    assert (words(0, 1000, 7) != words(0, 1000, 8)).mean() > 0.99
-    assert len(set(words(0, 1000, 7).tolist())) > 990
+    assert np.array_equal(expected_words(100, 50, 7), expected_words(0, 150, 7)[100:])
+    assert (expected_words(0, 1000, 7) != expected_words(0, 1000, 8)).mean() > 0.99
+    assert len(set(expected_words(0, 1000, 7).tolist())) > 990
 
 
 def test_the_devices_copy_is_of_all_bytes_and_no_kernel():
@@ -176,13 +176,13 @@ def test_a_set_that_cannot_be_read_so_is_refused(set_bytes, items):
 @pytest.mark.parametrize("name", ["copy_grid", "datatypes", "cache_read"])
 @pytest.mark.parametrize(("kind", "units", "most"), [("gpu", 132, 100), ("cpu", 16, 25)])
 def test_a_run_asks_for_no_more_points_than_are_worth_their_time(name, kind, units, most):
-    info = replace(INFO, kind=kind, compute_units=units, global_mem_bytes=128 << 30)
+    info = replace(FAKE_DEVICE_INFO, kind=kind, compute_units=units, global_mem_bytes=128 << 30)
     asked = {str(p.params) for p in walked(explore(discovered()[name], info, Selection())) if p.role == "measure"}
     assert 4 <= len(asked) <= most
 
 
 def test_elements_are_as_long_as_their_names_say():
-    assert {name: element_bytes(name) for name in TYPES} == TYPES
+    assert {name: element_bytes(name) for name in TYPE_BYTES} == TYPE_BYTES
     assert element_bytes("half") == 0
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from clmembench.infer.trace.traces import infer
+from clmembench.infer.trace.traces import infer_from_traces
 from clmembench.model import Accesses
 from tests.hierarchy import Cache, Path, Sets, Tlb, plain
 from tests.simulated import MIB, Machine, Noise, trace_rows
@@ -54,7 +54,7 @@ def sizes(level):
 @pytest.mark.parametrize("policy", ["LRU", "FIFO", "tree-PLRU", "NRU"])
 def test_a_cache_of_32_kib_with_each_policy(policy):
     source = machine(Cache(plain(64, 8, 64), 64, 20, policy))
-    l1, memory = infer(recorded(source, around(32768, 64, 4096, 8))).levels
+    l1, memory = infer_from_traces(recorded(source, around(32768, 64, 4096, 8))).levels
     assert sizes(l1) == {
         "size_bytes": 32768, "line_bytes": 64, "sector_bytes": 64, "ways": 8, "sets": 64, "policy": policy, "set_bits": "6-11",
     }  # fmt: skip
@@ -72,7 +72,7 @@ FERMI_L1 = Cache(fermi_sets("plain"), 128, 96, "way-weighted", victims=FERMI_VIC
     ids=["texture cache, its set from bits 7 and 8", "Fermi's L1 with its victims"],
 )
 def test_the_papers_first_caches(cache, plan, bits):
-    found = sizes(infer(recorded(machine(cache), plan)).levels[0])
+    found = sizes(infer_from_traces(recorded(machine(cache), plan)).levels[0])
     assert found.pop("policy", cache.policy) == cache.policy
     assert found == {
         "size_bytes": cache.size_bytes, "line_bytes": cache.line_bytes, "sector_bytes": cache.line_bytes,
@@ -83,7 +83,7 @@ def test_the_papers_first_caches(cache, plan, bits):
 def test_lines_in_sectors():
     source = machine(Cache(plain(32, 4, 128), 128, 30, sector_bytes=32))
     plan = [*around(16384, 128, 4096), laps(16384 + 32, 32, 8), laps(16384 + 64, 32, 8)]
-    found = sizes(infer(recorded(source, plan)).levels[0])
+    found = sizes(infer_from_traces(recorded(source, plan)).levels[0])
     assert found == {
         "size_bytes": 16384, "line_bytes": 128, "sector_bytes": 32, "ways": 4, "sets": 32, "set_bits": "7-11", "policy": "LRU",
     }  # fmt: skip
@@ -107,7 +107,7 @@ def mei_trace():
 
 
 def test_32_plain_sets_do_not_explain_meis_trace():
-    l1 = infer(mei_trace()).levels[0]
+    l1 = infer_from_traces(mei_trace()).levels[0]
     assert {"size_bytes": 16384, "ways": 4, "sets": 32}.items() <= values(l1).items()
     assert "set_bits" not in l1.findings
     assert "into 7" in (l1.findings["set_hash"].value or l1.findings["set_hash"].reason)
@@ -116,7 +116,7 @@ def test_32_plain_sets_do_not_explain_meis_trace():
 def test_a_tlb_of_16_pages_and_one_of_a_set_of_17_and_six_of_8():
     source = machine(tlbs=mei_tlbs(60.0, 200.0), align=tlb_align())
     plan = [laps(n * 2 * MIB, s, 6) for s in (MIB, 2 * MIB) for n in (8, 15, 16, 17, 18, 32, 63, 64, *range(65, 74), 80)]
-    first, second = infer(recorded(source, plan)).tlb
+    first, second = infer_from_traces(recorded(source, plan)).tlb
     assert {"entries": 16, "page_bytes": 2 * MIB, "ways": 16, "sets": 1}.items() <= values(first).items()
     assert {"entries": 65, "page_bytes": 2 * MIB, "ways": "17+6x8", "sets": 7}.items() <= values(second).items()
     assert values(first)["penalty_cycles"] == pytest.approx(60, rel=0.03)
@@ -126,7 +126,7 @@ def test_a_tlb_of_16_pages_and_one_of_a_set_of_17_and_six_of_8():
 def test_translation_and_caches_in_one_file():
     source = machine(Cache(plain(64, 6, 128), 128, 80), tlbs=(Tlb(plain(1, 16, 2 * MIB), 2 * MIB, 60.0),))
     pages = [laps(n * 2 * MIB, s, 6) for s in (MIB // 2, MIB, 2 * MIB) for n in (8, 15, 16, 17, 18, 32)]
-    found = infer(recorded(source, [*around(49152, 128, 8192, 6), *pages]))
+    found = infer_from_traces(recorded(source, [*around(49152, 128, 8192, 6), *pages]))
     assert {"size_bytes": 49152, "ways": 6, "sets": 64, "policy": "LRU"}.items() <= values(found.levels[0]).items()
     assert {"entries": 16, "page_bytes": 2 * MIB}.items() <= values(found.tlb[0]).items()
 
@@ -134,7 +134,7 @@ def test_translation_and_caches_in_one_file():
 def test_a_second_cache_is_seen_behind_the_first():
     source = machine(Cache(plain(16, 4, 64), 64, 20), Cache(plain(128, 8, 64), 64, 90))
     plan = [*around(4096, 64, 1024), *around(65536, 64, 8192, 8, times=5)]
-    l1, l2, memory = infer(recorded(source, plan)).levels
+    l1, l2, memory = infer_from_traces(recorded(source, plan)).levels
     assert {"size_bytes": 4096, "ways": 4}.items() <= values(l1).items()
     assert {"size_bytes": 65536, "ways": 8, "policy": "LRU"}.items() <= values(l2).items()
     assert l2.findings["line_bytes"].status == "undetermined"  # the first cache asks for 64 B at once
@@ -153,12 +153,12 @@ def test_warm_up_that_was_left_out_is_put_back():
         )
         for t in traces
     ]  # fmt: skip
-    assert {"size_bytes": 32768, "ways": 8, "sets": 64}.items() <= values(infer(cut).levels[0]).items()
+    assert {"size_bytes": 32768, "ways": 8, "sets": 64}.items() <= values(infer_from_traces(cut).levels[0]).items()
 
 
 def test_what_never_overflowed_has_no_capacity():
     source = machine(Cache(plain(64, 8, 64), 64, 20))
-    l1 = infer(recorded(source, [laps(16384, 4, 2), laps(16384, 64, 8)])).levels[0]
+    l1 = infer_from_traces(recorded(source, [laps(16384, 4, 2), laps(16384, 64, 8)])).levels[0]
     for name in ("size_bytes", "ways", "sets", "policy"):
         assert (l1.findings[name].status, l1.findings[name].value) == ("undetermined", None)
         assert l1.findings[name].reason
@@ -167,7 +167,7 @@ def test_what_never_overflowed_has_no_capacity():
 
 def test_strides_of_a_line_alone_leave_the_line_open():
     source = machine(Cache(plain(64, 8, 64), 64, 20))
-    l1 = infer(recorded(source, [laps(size, 256, 12) for size in (16384, 32768, 33024, 33280, 40960)])).levels[0]
+    l1 = infer_from_traces(recorded(source, [laps(size, 256, 12) for size in (16384, 32768, 33024, 33280, 40960)])).levels[0]
     assert l1.findings["line_bytes"].status == "undetermined"
     assert l1.findings["size_bytes"].status == "undetermined"
 
@@ -175,7 +175,7 @@ def test_strides_of_a_line_alone_leave_the_line_open():
 def test_a_clock_too_coarse_says_nothing():
     noise = Noise(jitter_cycles=1.0, quantum_cycles=36.0, outliers=0.001)
     source = machine(Cache(plain(64, 8, 64), 64, 4), Cache(plain(512, 8, 64), 64, 14), noise=noise)
-    found = infer(recorded(source, around(32768, 64, 4096, 8)))
+    found = infer_from_traces(recorded(source, around(32768, 64, 4096, 8)))
     assert all(v in (500,) or abs(v - 500) < 25 for lv in found.levels for n, v in values(lv).items() if n == "latency_cycles")
     assert all(finding.status != "ok" for finding in found.levels[0].findings.values())
 
@@ -183,7 +183,7 @@ def test_a_clock_too_coarse_says_nothing():
 def test_uneven_hashes_are_not_guessed():
     masks = tuple(1 << (6 + i) | 1 << (12 + i) | 1 << (13 + (3 * i) % 5) for i in range(6))
     source = machine(Cache(Sets((8,) * 64, masks=masks), 64, 20, "random"))
-    found = values(infer(recorded(source, around(32768, 64, 4096, 8))).levels[0])
+    found = values(infer_from_traces(recorded(source, around(32768, 64, 4096, 8))).levels[0])
     assert found.get("sets", 64) == 64
     assert found.get("ways", 8) == 8
     assert found.get("size_bytes", 32768) == 32768

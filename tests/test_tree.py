@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from clmembench.model import CacheLevel, Finding, Hierarchy, TlbLevel
-from clmembench.report.hierarchy.tree import columns, drawn
-from clmembench.specs.claims import Said, said
+from clmembench.report.hierarchy.tree import columns, draw_tree
+from clmembench.specs.claims import Claim, list_claims
 from tests import found_hierarchies as hierarchies
 from tests.found_hierarchies import KIB, MIB, known, level, unknown
 
-GPU = (hierarchies.gpu(), hierarchies.gpu_device(), said(hierarchies.gpu_device()))
-CPU = (hierarchies.cpu(), hierarchies.cpu_device(), said(hierarchies.cpu_device()))
+GPU = (hierarchies.gpu(), hierarchies.gpu_device(), list_claims(hierarchies.gpu_device()))
+CPU = (hierarchies.cpu(), hierarchies.cpu_device(), list_claims(hierarchies.cpu_device()))
 EVIL = ["<script>", "\x1b[31mred\x07\n", "\u202eleft", "漢字" * 30, "e\u0301" * 40, "x" * 500, "", "a (b [1] c)", "│┌┐"]
 
 
@@ -28,7 +28,7 @@ def inside(text):
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
 @pytest.mark.parametrize("shown", [GPU, CPU, (hierarchies.traces(), None, ())], ids=["gpu", "cpu", "traces"])
 def test_no_line_is_wider_than_asked_and_every_box_is_closed(shown, width):
-    text = drawn(*shown, width)
+    text = draw_tree(*shown, width)
     assert max(map(columns, text.split("\n"))) <= width
     for line in text.split("\n"):
         assert line.count("┌") == line.count("┐") and line.count("└") == line.count("┘")
@@ -36,7 +36,7 @@ def test_no_line_is_wider_than_asked_and_every_box_is_closed(shown, width):
 
 
 def test_levels_stand_from_the_compute_unit_outwards():
-    text = drawn(*GPU)
+    text = draw_tree(*GPU)
     titles = re.findall(r"┌[─┴]+ (.*?) ─", text)
     assert [t for t in titles if "TLB" not in t and "constant" not in t and "image" not in t] == [
         "compute unit, one of 132", "L1", "L2 near", "L2 far", "DRAM",
@@ -57,7 +57,7 @@ def titles_below(text, heading):
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
 def test_paths_of_other_spaces_are_trees_of_their_own_and_nothing_stands_below_memory(width):
-    text = drawn(hierarchies.gpu_with_other_spaces(), GPU[1], GPU[2], width)
+    text = draw_tree(hierarchies.gpu_with_other_spaces(), GPU[1], GPU[2], width)
     main, others = text.split("Other paths, each of which begins at the compute unit")
     titles = [title for title in re.findall(r"┌[─┴]+ (.*?) ─", main) if "TLB" not in title]
     assert titles[-1] == "DRAM" and "readonly" not in main and "private" not in main
@@ -73,12 +73,12 @@ def test_paths_of_other_spaces_are_trees_of_their_own_and_nothing_stands_below_m
 
 
 def test_the_one_path_that_was_looked_at_is_drawn_as_such():
-    text = drawn(Hierarchy((level("L1", "readonly", known("latency_cycles", 34.0)),)))
+    text = draw_tree(Hierarchy((level("L1", "readonly", known("latency_cycles", 34.0)),)))
     assert "Other paths" not in text and "L1 (readonly)" in text
 
 
 def test_values_stand_with_their_intervals_and_units():
-    text = inside(drawn(*GPU))
+    text = inside(draw_tree(*GPU))
     for words in (
         "233 KiB (205 to 256 KiB)",
         "32.2 cycles (32.0 to 32.4) · 16.2 ns (16.1 to 16.4)",
@@ -115,12 +115,12 @@ def test_values_stand_with_their_intervals_and_units():
     ],
 )  # fmt: skip
 def test_a_finding_in_words(finding, words):
-    (line,) = [line for line in drawn(of(finding)).split("\n") if line.startswith("│")]
+    (line,) = [line for line in draw_tree(of(finding)).split("\n") if line.startswith("│")]
     assert line.strip("│ ") == words
 
 
 def test_what_is_not_known_has_its_reason_once():
-    text = drawn(*GPU)
+    text = draw_tree(*GPU)
     assert text.count(hierarchies.HASHED[:40]) == 1
     assert "[1] L1 ways, sets, policy; L2 near ways, sets, policy: " in text
     assert text.count("ways, sets, policy ? [1]") == 2
@@ -128,21 +128,21 @@ def test_what_is_not_known_has_its_reason_once():
 
 
 def test_a_reason_that_is_missing_is_said_to_be():
-    assert "[1] L1 ways: nothing that was done could tell" in drawn(of(unknown("ways", "")))
+    assert "[1] L1 ways: nothing that was done could tell" in draw_tree(of(unknown("ways", "")))
 
 
 def test_claims_stand_beside_what_was_found_and_contradictions_are_told():
-    text = inside(drawn(*GPU))
+    text = inside(draw_tree(*GPU))
     assert "line 128 B, as the driver claims" in text
     assert "48.5 MiB (44 to 52 MiB) · ≠ the driver claims 4.1 MiB" in text
     assert "Claims that are contradicted L2 far: the driver claims 4.1 MiB, found 48.5 MiB (44 to 52 MiB)" in text
     assert "the driver claims 48 KiB" in text and "≠ the driver claims 48 KiB" not in text
-    assert "L3: the driver claims 32 MiB, found 8 MiB (6.7 to 11 MiB)" in drawn(*CPU)
+    assert "L3: the driver claims 32 MiB, found 8 MiB (6.7 to 11 MiB)" in draw_tree(*CPU)
 
 
 def test_what_nobody_contradicts_has_no_such_heading():
-    assert "contradicted" not in drawn(hierarchies.gpu(), hierarchies.gpu_device())
-    agreed = drawn(of(known("ways", 8)), None, (Said("L1", "ways", 8, "the manual"),))
+    assert "contradicted" not in draw_tree(hierarchies.gpu(), hierarchies.gpu_device())
+    agreed = draw_tree(of(known("ways", 8)), None, (Claim("L1", "ways", 8, "the manual"),))
     assert "8 ways, as the manual claims" in agreed and "≠" not in agreed
 
 
@@ -150,7 +150,7 @@ def test_latencies_are_compared_only_where_both_are_sure_and_in_one_unit():
     sure = known("latency_cycles", 4.0)
 
     def compared(*second):
-        return "times the latency" in drawn(Hierarchy((level("L1", "global", sure), level("L2", "global", *second))))
+        return "times the latency" in draw_tree(Hierarchy((level("L1", "global", sure), level("L2", "global", *second))))
 
     assert compared(known("latency_cycles", 12.0))
     assert not compared(unknown("latency_cycles", "why"))
@@ -160,22 +160,22 @@ def test_latencies_are_compared_only_where_both_are_sure_and_in_one_unit():
 
 
 def test_patterns_have_bars_in_proportion_and_say_where_there_is_none():
-    text = drawn(*GPU)
+    text = draw_tree(*GPU)
     bars = {line.split()[0]: line.count("▇") for line in text.split("\n") if re.match(r"  P\d ", line)}
     assert list(bars) == ["P1", "P2", "P3", "P4", "P5", "P6"]
     assert bars["P5"] > bars["P4"] > bars["P1"] > 0 == bars["P3"] == bars["P6"]
     assert "cache miss, both TLBs miss" in text and "undetermined [4]" in text
     both = {"P1": known("P1", 32.0, unit="cycles"), "P1_ns": known("P1_ns", 16.0, unit="ns")}
-    assert "32.0 cycles, 16.0 ns" in drawn(Hierarchy(patterns=both))
+    assert "32.0 cycles, 16.0 ns" in draw_tree(Hierarchy(patterns=both))
 
 
 def test_nothing_found_is_drawn_without_an_error():
-    assert "compute unit" in drawn(Hierarchy())
-    assert "L1" in drawn(Hierarchy((CacheLevel("L1", "global", {}),), (TlbLevel("L1 TLB", {}),)))
+    assert "compute unit" in draw_tree(Hierarchy())
+    assert "L1" in draw_tree(Hierarchy((CacheLevel("L1", "global", {}),), (TlbLevel("L1 TLB", {}),)))
 
 
 def test_bold_adds_codes_and_nothing_else():
-    plain, bold = drawn(*GPU), drawn(*GPU, bold=True)
+    plain, bold = draw_tree(*GPU), draw_tree(*GPU, bold=True)
     assert "\x1b" not in plain and "\x1b[1mL1\x1b[0m" in bold
     assert re.sub(r"\x1b\[[01]m", "", bold) == plain
 
@@ -189,13 +189,13 @@ def test_whatever_a_file_says_stays_in_its_box(evil):
         (one, one), (TlbLevel(evil, {"reach_bytes": found}),), one, (one,), (one,), {evil: found, "P1": word}, (evil,)
     )
     info = replace(hierarchies.gpu_device(), name=evil, platform=evil, driver=evil)
-    text = drawn(hierarchy, info, (Said(evil, "size_bytes", 1, evil), Said("L1", evil, 2, evil)), 80)
+    text = draw_tree(hierarchy, info, (Claim(evil, "size_bytes", 1, evil), Claim("L1", evil, 2, evil)), 80)
     assert [c for c in text if c != "\n" and not c.isprintable()] == []
     assert max(map(columns, text.split("\n"))) <= 80
 
 
 def test_a_name_takes_as_many_columns_as_a_terminal_gives_it():
     assert [columns(text) for text in ("L1", "漢", "e\u0301", "\x1b[1mL1\x1b[0m")] == [2, 2, 1, 2]
-    text = drawn(of(known("size_bytes", 4096), name="漢字"))
+    text = draw_tree(of(known("size_bytes", 4096), name="漢字"))
     boxed = [line for line in text.split("\n") if line[:1] in "┌│└"]
     assert {columns(line) for line in boxed} == {100}

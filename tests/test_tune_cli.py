@@ -12,7 +12,7 @@ import pytest
 from clmembench.model import Tuned
 from clmembench.results import jsonl
 from clmembench.results import tuned as tuning
-from clmembench.runtimes import runtime
+from clmembench.runtimes import load_runtime
 from tests.commands import cli
 from tests.faulty import ROOT, Command, mountable, within
 
@@ -33,8 +33,8 @@ def tuned(tmp_path_factory):
 @pytest.fixture
 def forced(tuned, tmp_path) -> Iterator[tuple[Path, Tuned]]:
     """A file with the shape that run's own search does not begin with, so that what is taken can be told from what is found."""
-    info = runtime("opencl").devices()[0]
-    device, platform = tuning.family(info)
+    info = load_runtime("opencl").devices()[0]
+    device, platform = tuning.device_family(info)
     entry = Tuned(
         device=device, platform=platform, compute_units=info.compute_units, benchmark="reduction", version=version(tuned[1]),
         params={"method": "loop"}, tuning={"groups_a_unit": 1, "width": 4, "work_group": 1}, date="2026-11-22",

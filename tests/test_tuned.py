@@ -13,7 +13,7 @@ from clmembench import resources
 from clmembench.benchmarks import BANDWIDTH, axis, benchmark, discovered
 from clmembench.model import Tuned, Work
 from clmembench.results import jsonl, tuned
-from clmembench.runtimes.fake import INFO
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import device, header
 
 ENTRY = Tuned(
@@ -36,7 +36,7 @@ def always(shape):
 @pytest.fixture(autouse=True)
 def nothing_of_the_users(tmp_path, monkeypatch):
     """Neither their own file nor shipped ones."""
-    monkeypatch.delenv(tuned.VARIABLE, raising=False)
+    monkeypatch.delenv(tuned.TUNING_VARIABLE, raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(tuned, "tuning_paths", list)
 
@@ -107,7 +107,7 @@ def test_unknown_fields_are_ignored(tmp_path):
         (lambda text: text.replace("gain = 1.25", "gain = 0.0"), "gain"),
         (lambda text: text.replace("compute_units = 8", "compute_units = -8"), "compute_units"),
         (lambda text: text.replace('benchmark = "shaped"\n', ""), "tuned.0.benchmark"),
-        (lambda text: text + "# " + "x" * tuned.MOST_BYTES, "over 4194304 bytes"),
+        (lambda text: text + "# " + "x" * tuned.MAX_TUNING_FILE_BYTES, "over 4194304 bytes"),
         (lambda text: "[" * 5000, "no file of stored shapes"),
     ],
 )
@@ -129,7 +129,7 @@ def test_bytes_that_are_no_text_and_a_folder_are_no_files(tmp_path):
     with pytest.raises(tuned.TuningError, match="cannot read"):
         tuned.load(tmp_path)
     with pytest.raises(tuned.TuningError, match=r"cannot write .*: choose another place with -o"):
-        tuned.ready(tmp_path)
+        tuned.make_writable(tmp_path)
 
 
 def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path, monkeypatch):
@@ -147,7 +147,7 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path, monkeypatch):
 
 
 def test_a_link_stays_one_and_folders_are_made(tmp_path):
-    tuned.ready(tmp_path / "a" / "b" / "t.toml")
+    tuned.make_writable(tmp_path / "a" / "b" / "t.toml")
     (tmp_path / "link.toml").symlink_to(tmp_path / "a" / "b" / "t.toml")
     tuned.save(tmp_path / "link.toml", [ENTRY])
     assert (tmp_path / "link.toml").is_symlink() and tuned.load(tmp_path / "a" / "b" / "t.toml")
@@ -157,25 +157,25 @@ def test_a_link_stays_one_and_folders_are_made(tmp_path):
 
 
 def test_a_family_is_a_spec_sheets_hardware_else_a_cpus_identity_else_a_name():
-    assert tuned.family(device("NVIDIA H200")) == ("h200", "Test Platform")
-    assert tuned.family(device("Some CPU", kind="cpu", cpu_id="AuthenticAMD-25-17")) == ("epyc-genoa", "Test Platform")
-    assert tuned.family(device("Some CPU", kind="cpu", cpu_id="Nobody-1-1")) == ("Nobody-1-1", "Test Platform")
-    assert tuned.family(device("Some CPU", kind="cpu")) == ("Some CPU", "Test Platform")
-    assert tuned.family(device("Some GPU", cpu_id="Nobody-1-1"))[0] == "Some GPU"
+    assert tuned.device_family(device("NVIDIA H200")) == ("h200", "Test Platform")
+    assert tuned.device_family(device("Some CPU", kind="cpu", cpu_id="AuthenticAMD-25-17")) == ("epyc-genoa", "Test Platform")
+    assert tuned.device_family(device("Some CPU", kind="cpu", cpu_id="Nobody-1-1")) == ("Nobody-1-1", "Test Platform")
+    assert tuned.device_family(device("Some CPU", kind="cpu")) == ("Some CPU", "Test Platform")
+    assert tuned.device_family(device("Some GPU", cpu_id="Nobody-1-1"))[0] == "Some GPU"
 
 
 def test_the_users_own_come_first_and_others_families_and_versions_are_left_out(tmp_path, monkeypatch):
     own, shipped = tmp_path / "home" / "clmembench" / "tuning.toml", tmp_path / "shipped.toml"
-    tuned.ready(own)
+    tuned.make_writable(own)
     tuned.save(
         own, [ENTRY, replace(ENTRY, platform="Another"), replace(ENTRY, device="Another"), replace(ENTRY, benchmark="x")]
     )
     tuned.save(shipped, [replace(ENTRY, date="2026-01-01"), replace(ENTRY, params={}, compute_units=4)])
     monkeypatch.setattr(tuned, "tuning_paths", lambda: [shipped])
-    found, complaints = tuned.in_use(INFO, [shaped])
+    found, complaints = tuned.stored_configurations(FAKE_DEVICE_INFO, [shaped])
     assert [(t.origin, t.compute_units) for t in found] == [("own", 8), ("shipped", 4), ("shipped", 8)]
     assert complaints == ()
-    assert tuned.in_use(INFO, [replace(shaped, version=2)])[0] == ()
+    assert tuned.stored_configurations(FAKE_DEVICE_INFO, [replace(shaped, version=2)])[0] == ()
 
 
 def test_a_damaged_shipped_file_is_gone_on_without_and_a_damaged_own_one_is_not(tmp_path, monkeypatch):
@@ -183,21 +183,21 @@ def test_a_damaged_shipped_file_is_gone_on_without_and_a_damaged_own_one_is_not(
     tuned.save(good, [ENTRY])
     bad.write_text("schema = ")
     monkeypatch.setattr(tuned, "tuning_paths", lambda: [bad, good])
-    found, complaints = tuned.in_use(INFO, [shaped])
+    found, complaints = tuned.stored_configurations(FAKE_DEVICE_INFO, [shaped])
     assert len(found) == 1 and len(complaints) == 1 and "bad.toml" in complaints[0] and "reinstall" in complaints[0]
     with pytest.raises(tuned.TuningError, match=r"bad\.toml"):
-        tuned.in_use(INFO, [shaped], bad)
+        tuned.stored_configurations(FAKE_DEVICE_INFO, [shaped], bad)
 
 
 def test_a_file_that_was_named_must_be_there(tmp_path, monkeypatch):
-    assert tuned.in_use(INFO, [shaped]) == ((), ())
+    assert tuned.stored_configurations(FAKE_DEVICE_INFO, [shaped]) == ((), ())
     with pytest.raises(tuned.TuningError, match=r"cannot read .*none\.toml"):
-        tuned.in_use(INFO, [shaped], tmp_path / "none.toml")
-    monkeypatch.setenv(tuned.VARIABLE, str(tmp_path / "variable.toml"))
+        tuned.stored_configurations(FAKE_DEVICE_INFO, [shaped], tmp_path / "none.toml")
+    monkeypatch.setenv(tuned.TUNING_VARIABLE, str(tmp_path / "variable.toml"))
     with pytest.raises(tuned.TuningError, match=r"variable\.toml"):
-        tuned.in_use(INFO, [shaped])
+        tuned.stored_configurations(FAKE_DEVICE_INFO, [shaped])
     tuned.save(tmp_path / "variable.toml", [ENTRY])
-    assert len(tuned.in_use(INFO, [shaped])[0]) == 1
+    assert len(tuned.stored_configurations(FAKE_DEVICE_INFO, [shaped])[0]) == 1
 
 
 def test_what_is_shipped_is_whole_and_of_benchmarks_and_axes_that_there_are():
@@ -228,34 +228,36 @@ POINT = {"op": "copy", "n": 1024}
 def test_the_entry_that_names_most_of_a_point_is_taken_and_the_users_own_before_a_shipped_one():
     some = replace(ENTRY, params={"op": "copy"}, origin="shipped")
     full, own = replace(ENTRY, origin="shipped"), replace(ENTRY, params={}, origin="own")
-    assert tuned.stored([some, full], INFO, "shaped", POINT, always) is full
-    assert tuned.stored([some, full, own], INFO, "shaped", POINT, always) is own
-    assert tuned.stored([some, full], INFO, "shaped", {**POINT, "n": 2}, always) is some
-    assert tuned.stored([some, full], INFO, "other", POINT, always) is None
+    assert tuned.stored_for([some, full], FAKE_DEVICE_INFO, "shaped", POINT, always) is full
+    assert tuned.stored_for([some, full, own], FAKE_DEVICE_INFO, "shaped", POINT, always) is own
+    assert tuned.stored_for([some, full], FAKE_DEVICE_INFO, "shaped", {**POINT, "n": 2}, always) is some
+    assert tuned.stored_for([some, full], FAKE_DEVICE_INFO, "other", POINT, always) is None
 
 
 def test_what_was_found_on_other_compute_units_or_does_not_fit_is_not_taken():
-    assert tuned.stored([ENTRY], replace(INFO, compute_units=4), "shaped", POINT, always) is None
-    assert tuned.stored([ENTRY], replace(INFO, work_groups=8), "shaped", POINT, always) is None
-    assert tuned.stored([ENTRY], INFO, "shaped", POINT, lambda shape: shape["width"] != 4) is None
+    assert tuned.stored_for([ENTRY], replace(FAKE_DEVICE_INFO, compute_units=4), "shaped", POINT, always) is None
+    assert tuned.stored_for([ENTRY], replace(FAKE_DEVICE_INFO, work_groups=8), "shaped", POINT, always) is None
+    assert tuned.stored_for([ENTRY], FAKE_DEVICE_INFO, "shaped", POINT, lambda shape: shape["width"] != 4) is None
 
 
 def test_the_nearest_differs_in_numbers_alone_by_the_least_factor():
     small, large = replace(ENTRY, params={"op": "copy", "n": 100}), replace(ENTRY, params={"op": "copy", "n": 1600})
     word = replace(ENTRY, params={"op": "sum", "n": 300})
     entries = [word, small, large]
-    assert tuned.nearest(entries, "shaped", {"op": "copy", "n": 300}, always) is small
-    assert tuned.nearest(entries, "shaped", {"op": "copy", "n": 500}, always) is large
-    assert tuned.nearest(entries, "shaped", {"op": "copy", "n": 500}, lambda shape: False) is None
-    assert tuned.nearest(entries, "shaped", {"op": "triad", "n": 300}, always) is None
-    assert tuned.nearest(entries, "other", {"op": "copy", "n": 300}, always) is None
+    assert tuned.nearest_stored(entries, "shaped", {"op": "copy", "n": 300}, always) is small
+    assert tuned.nearest_stored(entries, "shaped", {"op": "copy", "n": 500}, always) is large
+    assert tuned.nearest_stored(entries, "shaped", {"op": "copy", "n": 500}, lambda shape: False) is None
+    assert tuned.nearest_stored(entries, "shaped", {"op": "triad", "n": 300}, always) is None
+    assert tuned.nearest_stored(entries, "other", {"op": "copy", "n": 300}, always) is None
     # what has no logarithm, or is a word here and a number there, is no size
     for odd in (0, -4, "big", True):
-        assert tuned.nearest([small], "shaped", {"op": "copy", "n": odd}, always) is None
-    assert tuned.nearest([small], "shaped", {"op": "copy"}, always) is None
+        assert tuned.nearest_stored([small], "shaped", {"op": "copy", "n": odd}, always) is None
+    assert tuned.nearest_stored([small], "shaped", {"op": "copy"}, always) is None
 
 
 def test_what_is_said_of_a_shape_names_the_driver_where_it_was_another():
     shipped = replace(ENTRY, origin="shipped")
-    assert tuned.said(shipped, INFO) == "tuned: shipped 2026-11-22"
-    assert tuned.said(shipped, replace(INFO, driver="2.0")) == "tuned: shipped 2026-11-22, with driver 1.0"
+    assert tuned.provenance_note(shipped, FAKE_DEVICE_INFO) == "tuned: shipped 2026-11-22"
+    assert (
+        tuned.provenance_note(shipped, replace(FAKE_DEVICE_INFO, driver="2.0")) == "tuned: shipped 2026-11-22, with driver 1.0"
+    )

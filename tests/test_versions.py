@@ -22,7 +22,7 @@ from clmembench.report.sections import mnf_tables as report
 from clmembench.results import jsonl
 from tests.builders import device, header, record, run, series
 
-CARDS = {name: sweep.card(discovered()[name]) for name in casestudy.BENCHMARKS}
+CARDS = {name: sweep.benchmark_card(discovered()[name]) for name in casestudy.BENCHMARKS}
 MS = 1_000_000
 SIZE = "614x1087x224"
 
@@ -80,7 +80,7 @@ def test_what_slows_a_whole_process_hides_nothing():
     shaken = by_variant(filters({"V0": 60, "V0n": 20}, speeds=(1.0, 3.0, 1.7)))["V0n"].over_previous
     assert shaken.high / shaken.low < 1.2 * quiet.high / quiet.low
     # of other processes than three or more in pairs, it does
-    alone = versions.speed_up(*(g.value for g in by_variant(filters({"V0": 60, "V0n": 20}, processes=2)).values()), 0.02)
+    alone = versions.speed_up_ratio(*(g.value for g in by_variant(filters({"V0": 60, "V0n": 20}, processes=2)).values()), 0.02)
     assert alone.low < 3 < alone.high
 
 
@@ -96,7 +96,7 @@ def test_what_slows_a_whole_process_hides_nothing():
     ],
 )
 def test_a_verdict_is_what_the_whole_interval_says(ratio, wanted):
-    assert versions.decided(stats.Ratio(*ratio), 0.05) == wanted
+    assert versions.gain_verdict(stats.Ratio(*ratio), 0.05) == wanted
 
 
 def test_a_ratio_of_pairs_covers_the_truth_as_often_as_it_says():
@@ -123,7 +123,7 @@ def test_ratios_are_of_the_processes_that_measured_both():
             found.append(bad if r.process == failed else r)
     values = by_variant(found)
     assert values["V0"].value.measured_in == (1, 2, 3) and values["V0n"].value.measured_in == (0, 1, 2)
-    assert len(versions.shared(values["V0"].value, values["V0n"].value)) == 2
+    assert len(versions.common_process_medians(values["V0"].value, values["V0n"].value)) == 2
     gain = values["V0n"]
     assert gain.verdict != "paid off" and gain.over_previous.low < 1 < gain.over_previous.high
     # with a fifth process both have three in common, and those agree
@@ -134,7 +134,7 @@ def test_ratios_are_of_the_processes_that_measured_both():
 
 def test_processes_of_two_benchmarks_are_no_pairs():
     one, other = (replace(by_variant(filters({"V0": 60}))["V0"].value, benchmark=name) for name in ("mnf", "mnf_host"))
-    assert versions.shared(one, other) == [] and len(versions.shared(one, one)) == 3
+    assert versions.common_process_medians(one, other) == [] and len(versions.common_process_medians(one, one)) == 3
 
 
 def test_versions_that_differ_in_nothing_are_seldom_told_apart_and_small_gains_are_seen():
@@ -147,14 +147,14 @@ def test_versions_that_differ_in_nothing_are_seldom_told_apart_and_small_gains_a
     for _ in range(300):
         speeds = [rng.lognormvariate(0, 0.3) for _ in range(3)]  # of the processes: a busy host
         pairs = [(value(60, speeds), value(60, speeds)) for _ in range(8)]
-        spread = versions.spread(pairs, 0.08)
+        spread = versions.log_ratio_deviation(pairs, 0.08)
         assert spread < 0.06
-        same = versions.speed_up(*pairs[0], 0.08, spread)
+        same = versions.speed_up_ratio(*pairs[0], 0.08, spread)
         false += not same.low < 1 < same.high
-        gain = versions.speed_up(value(60, speeds), value(50, speeds), 0.08, spread)
-        seen += versions.decided(gain, 0.05) == "paid off"
+        gain = versions.speed_up_ratio(value(60, speeds), value(50, speeds), 0.08, spread)
+        seen += versions.gain_verdict(gain, 0.05) == "paid off"
     assert false <= 0.07 * 300 and seen >= 0.9 * 300
-    assert versions.spread(pairs[:2], 0.08) == pytest.approx(0.08 * math.sqrt(2))
+    assert versions.log_ratio_deviation(pairs[:2], 0.08) == pytest.approx(0.08 * math.sqrt(2))
 
 
 @pytest.mark.parametrize("status", ["wrong", "failed", "skipped", "suspect"])
@@ -182,7 +182,7 @@ def whole():
             records += timed("mnf_covariance", ms, variant=v, of=of)
     for v, ms in (("V0", 8), ("V1", 6), ("V2", 4), ("V1p", 8), ("V2p", 5)):
         records += timed("mnf_transform", ms, variant=v)
-    for variants, ms in ((casestudy.FIRST, 200), (casestudy.LAST, 100)):
+    for variants, ms in ((casestudy.FIRST_VERSIONS, 200), (casestudy.LAST_VERSIONS, 100)):
         for memory, more in (("device", 0), ("host", 50)):
             records += timed("mnf", ms + more, memory=memory, **variants)
     for step, ms in (
@@ -203,7 +203,7 @@ def whole():
 
 
 def test_the_ways_to_the_whole_are_compared_like_with_like():
-    *kernels, numpy = mnf_whole.ways(study(whole()), 0.1)
+    *kernels, numpy = mnf_whole.rotation_variants(study(whole()), 0.1)
     assert numpy.kernels == {} and numpy.over_numpy is None
     told = {(w.kernels["filter"], w.memory): w for w in kernels}
     last = told["V3", "host"]
@@ -215,7 +215,7 @@ def test_the_ways_to_the_whole_are_compared_like_with_like():
 
 
 def test_hotspots_are_shares_and_the_eigenproblems_do_not_grow():
-    spots = {(s.library, s.step): s for s in mnf_whole.hotspots(study(whole()))}
+    spots = {(s.library, s.step): s for s in mnf_whole.host_hotspots(study(whole()))}
     assert spots["serial", "covariance"].share == pytest.approx(0.75, rel=0.01)
     times = 1087 / 13
     wanted = 300 * times / (350 * times + 50)
@@ -236,7 +236,7 @@ def test_without_every_step_there_are_no_shares_and_the_reason_is_told(how):
 
     lost = {"status": "timeout", "series": (), "reason": "took too long"}
     records = [replace(r, **lost) if is_lost(r) else r for r in whole() if how != "absent" or not is_lost(r)]
-    found = {(s.library, s.step): s for s in mnf_whole.hotspots(study(records))}
+    found = {(s.library, s.step): s for s in mnf_whole.host_hotspots(study(records))}
     assert all(s.share is None and s.scaled_share is None for s in found.values() if s.library == "serial")
     assert found["blas", "filter"].share == pytest.approx(1000 / 1850, rel=0.01)
     (section,) = report.host_sections(study(records), ())

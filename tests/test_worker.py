@@ -12,16 +12,16 @@ from clmembench.host import cpu_load
 from clmembench.host.cpu_load import Load, Reading
 from clmembench.measure import worker
 from clmembench.measure.core_clock import CoreClock
-from clmembench.measure.in_process import Here
-from clmembench.measure.worker import AGAIN, AGAIN_OF, Job, Session
-from clmembench.measure.worker_process import ChildError
+from clmembench.measure.in_process import InProcessWorker
+from clmembench.measure.worker import MIN_REPEATED_POINTS, POINTS_PER_REPEATED_POINT, Job, Session
+from clmembench.measure.worker_process import WorkerError
 from clmembench.model import DeviceError, Place, Point
 from clmembench.plan.budget import Budget
 from clmembench.results.jsonl import decode_record, encode
-from clmembench.runtimes.fake import INFO
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 
-FAST = Budget(least_s=0.0, most_s=0.01, noise=0.5, slope_ns=1e3)
-JOB = Job("fake", INFO, "moves", budget=FAST, features=INFO.features, cycles_per_op=1.0, origin="test")
+FAST = Budget(min_time_s=0.0, max_time_s=0.01, max_noise=0.5, slope_ns=1e3)
+JOB = Job("fake", FAKE_DEVICE_INFO, "moves", budget=FAST, features=FAKE_DEVICE_INFO.features, cycles_per_op=1.0, origin="test")
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_where_the_clock_never_rests_only_some_points_are_repeated(moving):
         stopped = session.record({"groups": 1}, "measure").stopped
         assert "the core clock moved" in stopped
         repeated += "taken a second time" in stopped
-    assert AGAIN <= repeated <= AGAIN + 20 // AGAIN_OF + 1
+    assert MIN_REPEATED_POINTS <= repeated <= MIN_REPEATED_POINTS + 20 // POINTS_PER_REPEATED_POINT + 1
 
 
 def test_a_lost_device_is_told_from_a_refusal(moving, monkeypatch):
@@ -84,12 +84,12 @@ def test_a_lost_device_is_told_from_a_refusal(moving, monkeypatch):
 
 
 def test_without_a_child_there_is_one_place_and_one_process(moving):
-    here = Here(JOB)
+    here = InProcessWorker(JOB)
     assert here.measure(Point("moves", {"groups": 1}), 1.0).status == "ok"
     here.end()
     for elsewhere in (replace(JOB, process=1), replace(JOB, place=Place(1))):
-        with pytest.raises(ChildError, match="--no-isolate"):
-            Here(elsewhere)
+        with pytest.raises(WorkerError, match="--no-isolate"):
+            InProcessWorker(elsewhere)
 
 
 def test_a_record_says_who_used_the_cpus(moving, monkeypatch):
@@ -137,7 +137,7 @@ def test_what_the_host_does_is_not_held_against_another_devices_clock(moving, mo
     )
     monkeypatch.setattr(worker, "named", {"moves": hosted}.__getitem__)
     for kind, clocks in (("gpu", 0), ("cpu", 2)):
-        session = Session(replace(JOB, device=replace(INFO, kind=kind)))
+        session = Session(replace(JOB, device=replace(FAKE_DEVICE_INFO, kind=kind)))
         moving[:] = [1e6, 1.01e6]
         record = session.record({"groups": 1}, "measure")
         assert record.status == "ok" and (record.core_clock is None) == (kind == "gpu") and len(moving) == 2 - clocks

@@ -15,29 +15,31 @@ from pathlib import Path
 import pytest
 
 from clmembench.measure import worker_process
-from clmembench.measure.own_process import pin
-from clmembench.measure.runner import drive
-from clmembench.measure.worker import Found, Job
-from clmembench.measure.worker_process import Child, ChildError
+from clmembench.measure.own_process import pin_threads
+from clmembench.measure.runner import run_selection
+from clmembench.measure.worker import Job, ProbeResult
+from clmembench.measure.worker_process import WorkerError, WorkerProcess
 from clmembench.model import Cause, Place, Point
 from clmembench.plan.budget import Budget
 from clmembench.plan.selection import Selection
 from clmembench.results.jsonl import decode_record
-from clmembench.runtimes.fake import INFO
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.faulty import within
 
-FAST = Budget(least_s=0.0, most_s=0.01, noise=0.5, slope_ns=1e3)
-FOUND = Found(INFO.features, 1.0, "test", 1.0)
+FAST = Budget(min_time_s=0.0, max_time_s=0.01, max_noise=0.5, slope_ns=1e3)
+FOUND = ProbeResult(FAKE_DEVICE_INFO.features, 1.0, "test", 1.0)
 POINT = Point("launch", {"groups": 1})
 
 
 def job(benchmark: str = "launch") -> Job:
-    return Job("fake", INFO, benchmark, budget=FAST, features=INFO.features, cycles_per_op=1.0, origin="test")
+    return Job(
+        "fake", FAKE_DEVICE_INFO, benchmark, budget=FAST, features=FAKE_DEVICE_INFO.features, cycles_per_op=1.0, origin="test"
+    )
 
 
 def of_launch(timeout_s: float = 60.0, globs: tuple[str, ...] = ("launch",)):
     selection = Selection(suite="all", globs=globs, axes={"groups": (1, 2, 4)}, timeout_s=timeout_s)
-    return list(drive("fake", INFO, FOUND, selection))
+    return list(run_selection("fake", FAKE_DEVICE_INFO, FOUND, selection))
 
 
 def alive(pid: int) -> bool:
@@ -49,7 +51,7 @@ def alive(pid: int) -> bool:
 
 
 def test_a_child_answers_with_a_record_of_its_point():
-    with Child(job()) as child:
+    with WorkerProcess(job()) as child:
         record = child.measure(POINT, 60)
     # the fake device runs nothing, so the kernel's token is missing: the check must notice
     assert record.status == "wrong"
@@ -60,10 +62,10 @@ def test_a_child_answers_with_a_record_of_its_point():
 
 
 def test_a_child_probes_and_a_fake_device_proves_nothing():
-    with Child(Job("fake", INFO)) as child:
+    with WorkerProcess(Job("fake", FAKE_DEVICE_INFO)) as child:
         found = child.probe()
     # ticks and stores never arrive, so what INFO claims of them is not believed
-    assert not {"ptx", "tsc"} & (found.features - INFO.features)
+    assert not {"ptx", "tsc"} & (found.features - FAKE_DEVICE_INFO.features)
     assert "fp64" not in found.features
     assert found.cycles_per_op is None
 
@@ -81,7 +83,7 @@ def test_a_shape_whose_trial_ends_its_process_costs_only_itself(monkeypatch):
     monkeypatch.setenv("CLMEMBENCH_FAKE_FAULT", "segfault:stream")
     axes = {"op": ("copy", "write"), "dtype": ("float",), "array_bytes": (1 << 20,)}
     selection = Selection(globs=("stream",), axes=axes, processes=1)
-    records = list(drive("fake", INFO, FOUND, selection))
+    records = list(run_selection("fake", FAKE_DEVICE_INFO, FOUND, selection))
     trials = [r for r in records if r.role == "tune"]
     shapes = {"order", "nontemporal", "width", "work_group"}
     crashed = [tuple(r.params[n] for n in sorted(shapes)) for r in trials if "SIGSEGV" in r.reason]
@@ -120,10 +122,10 @@ def test_a_refusal_is_a_failed_point_and_the_child_lives_on(monkeypatch):
 
 
 def test_a_child_that_is_killed_from_outside_is_a_failed_point():
-    with Child(job()) as child:
+    with WorkerProcess(job()) as child:
         child.measure(POINT, 60)
         os.kill(child._process.pid, signal.SIGKILL)
-        with pytest.raises(ChildError, match="SIGKILL"):
+        with pytest.raises(WorkerError, match="SIGKILL"):
             child.measure(POINT, 60)
 
 
@@ -145,16 +147,16 @@ def test_what_is_no_answer_is_a_child_error_and_ends_the_child(monkeypatch, code
         return start([sys.executable, "-c", code], **options)
 
     monkeypatch.setattr(subprocess, "Popen", other)
-    child = Child(Job("fake", INFO))
-    with pytest.raises(ChildError, match="something that is no answer"):
+    child = WorkerProcess(Job("fake", FAKE_DEVICE_INFO))
+    with pytest.raises(WorkerError, match="something that is no answer"):
         child.probe()
     assert child._process.poll() is not None
 
 
 def test_a_missing_feature_is_skipped_without_a_child():
-    found = Found(frozenset(), None, "", 1.0)
+    found = ProbeResult(frozenset(), None, "", 1.0)
     selection = Selection(globs=("stream",), axes={"op": ("write",), "dtype": ("double",), "order": ("item",)})
-    records = list(drive("fake", INFO, found, selection))
+    records = list(run_selection("fake", FAKE_DEVICE_INFO, found, selection))
     assert {(r.status, r.reason) for r in records} <= {
         ("skipped", "device has no fp64"),
         ("skipped", "device has no fp64, nontemporal"),
@@ -164,13 +166,13 @@ def test_a_missing_feature_is_skipped_without_a_child():
 
 def test_a_spent_budget_skips_what_is_left_and_says_so():
     selection = Selection(suite="all", globs=("launch",), budget_s=1e-9)
-    records = list(drive("fake", INFO, FOUND, selection))
+    records = list(run_selection("fake", FAKE_DEVICE_INFO, FOUND, selection))
     assert {(r.status, r.reason) for r in records} == {("skipped", "the run's --budget was spent")}
 
 
 def test_leaving_a_run_early_leaves_no_child_behind():
     others = {int(p) for p in children(os.getpid())}  # of other tests, such as Python's own tracker of a pool's resources
-    records = drive("fake", INFO, FOUND, Selection(suite="all", globs=("launch",)))
+    records = run_selection("fake", FAKE_DEVICE_INFO, FOUND, Selection(suite="all", globs=("launch",)))
     next(records)
     before = {int(p) for p in children(os.getpid())} - others
     assert before
@@ -214,27 +216,34 @@ def state(pid: int) -> str:
 def test_a_child_runs_on_the_cpus_of_its_place_and_sees_as_many_compute_units(monkeypatch):
     # the fake device is told by a CPU's child how many threads to have; its own mask is what the system says of it
     cpu = max(os.sched_getaffinity(0))
-    with Child(replace(job(), place=Place(1, (cpu,), "compact"))) as child:
+    with WorkerProcess(replace(job(), place=Place(1, (cpu,), "compact"))) as child:
         record = child.measure(POINT, 60)
         assert os.sched_getaffinity(child._process.pid) == {cpu}
     assert record.place == Place(1, (cpu,), "compact")
-    held = Place(1, (cpu,), "compact").seen(replace(INFO, kind="cpu"))
+    held = Place(1, (cpu,), "compact").seen(replace(FAKE_DEVICE_INFO, kind="cpu"))
     assert (held.compute_units, held.work_groups) == (1, None)
-    assert (Place(3).seen(INFO).compute_units, Place(3).seen(INFO).work_groups) == (INFO.compute_units, 3)
-    assert Place().seen(INFO) is INFO
+    assert (Place(3).seen(FAKE_DEVICE_INFO).compute_units, Place(3).seen(FAKE_DEVICE_INFO).work_groups) == (
+        FAKE_DEVICE_INFO.compute_units,
+        3,
+    )
+    assert Place().seen(FAKE_DEVICE_INFO) is FAKE_DEVICE_INFO
 
 
 def test_each_place_has_a_process_of_its_own(monkeypatch):
-    started, start = [], Child.__init__
+    started, start = [], WorkerProcess.__init__
 
     def noted(self, job):
         started.append(job.place)
         start(self, job)
 
-    monkeypatch.setattr(Child, "__init__", noted)
+    monkeypatch.setattr(WorkerProcess, "__init__", noted)
     axes = {"compute_units": (1, 2), "op": ("copy",), "array_bytes": (4096,)}
     selection = Selection(suite="all", globs=("stream",), axes=axes, processes=1)
-    records = list(drive("fake", INFO, FOUND, replace(selection, axes={**selection.axes, "width": (1,), "order": ("item",)})))
+    records = list(
+        run_selection(
+            "fake", FAKE_DEVICE_INFO, FOUND, replace(selection, axes={**selection.axes, "width": (1,), "order": ("item",)})
+        )
+    )
     assert started == [Place(1), Place(2)]
     assert {r.place for r in records} == {Place(1), Place(2)}
 
@@ -243,27 +252,27 @@ def test_what_is_known_of_a_run_is_not_measured_again_and_answers_the_plan():
     first = of_launch()
     cut = [replace(r, status="skipped", cause=Cause.BUDGET) if r.params["groups"] == 4 else r for r in first]
     selection = Selection(suite="all", globs=("launch",), axes={"groups": (1, 2, 4)}, timeout_s=60.0)
-    again = list(drive("fake", INFO, FOUND, selection, cut))
+    again = list(run_selection("fake", FAKE_DEVICE_INFO, FOUND, selection, cut))
     # what was skipped for want of time is no answer
     assert [r.params["groups"] for r in again] == [4]
     assert again[0].status == "wrong"  # as the fake device has it
-    assert list(drive("fake", INFO, FOUND, selection, first)) == []
+    assert list(run_selection("fake", FAKE_DEVICE_INFO, FOUND, selection, first)) == []
 
 
 def test_workers_are_held_to_a_cpu_each_where_they_are_as_many(monkeypatch):
     held = {}
     monkeypatch.setattr(os, "sched_setaffinity", lambda thread, cpus: held.update({thread: cpus}), raising=False)
-    pin((4, 6), {101, 100})
+    pin_threads((4, 6), {101, 100})
     assert held == {100: {4}, 101: {6}}
     held.clear()
-    pin((4, 6), {100, 101, 102})
-    pin((), set())
+    pin_threads((4, 6), {100, 101, 102})
+    pin_threads((), set())
     assert held == {}
 
 
 def test_an_answer_that_is_there_counts_however_late_it_is_read():
     """As after Ctrl-Z and fg: the run stood still for longer than --timeout, and its child did not."""
-    with Child(job()) as child:
+    with WorkerProcess(job()) as child:
         child.measure(POINT, 60)
         child._send('{"params": {"groups": 2}, "role": "measure"}')
         selector = selectors.DefaultSelector()
@@ -307,7 +316,7 @@ LONG = "print('{' + 'x' * (1 << 20) + '}', flush=True); import time; time.sleep(
 
 
 def test_a_late_answer_that_fills_the_pipe_is_read_to_its_end():
-    with Child(job()) as child:
+    with WorkerProcess(job()) as child:
         own = child._process
         other = subprocess.Popen([sys.executable, "-c", LONG], stdout=subprocess.PIPE, start_new_session=True)
         try:
@@ -324,24 +333,24 @@ def test_a_late_answer_that_fills_the_pipe_is_read_to_its_end():
 
 
 def test_without_an_answer_the_limit_holds():
-    with Child(job()) as child:
+    with WorkerProcess(job()) as child:
         child.measure(POINT, 60)
-        with pytest.raises(ChildError, match=r"no answer within 0\.2 s"):
+        with pytest.raises(WorkerError, match=r"no answer within 0\.2 s"):
             child._answer(0.2)
 
 
 @pytest.mark.parametrize("ask", [lambda child: child.measure(POINT, 0.5), lambda child: child.probe(0.5)])
 def test_a_child_that_is_stopped_while_it_starts_costs_no_more_than_a_points_time(monkeypatch, ask):
     monkeypatch.setattr(worker_process, "START_S", 10_000.0)  # which a child that works may take
-    with Child(job()) as child:
+    with WorkerProcess(job()) as child:
         os.kill(child._process.pid, signal.SIGSTOP)
-        with pytest.raises(ChildError, match=r"no answer within 0\.5 s: its process was stopped") as error:
+        with pytest.raises(WorkerError, match=r"no answer within 0\.5 s: its process was stopped") as error:
             ask(child)
         assert error.value.status == "timeout" and child._process.poll() is not None
 
 
 def test_a_child_that_is_stopped_and_goes_on_measures():
-    with Child(job()) as child:
+    with WorkerProcess(job()) as child:
         os.kill(child._process.pid, signal.SIGSTOP)
         threading.Timer(0.5, os.kill, (child._process.pid, signal.SIGCONT)).start()
         assert child.measure(POINT, 60).params == {"groups": 1}

@@ -12,10 +12,12 @@ from clmembench.analysis.derive import Derived, derive_point
 from clmembench.model import Benchmark, Card, Metric, Place, Record, Value
 from clmembench.model.direction import sign
 
-WORK = 0.01  # of what a pass moves or computes, that two shapes of one point may differ by, since they round sizes
+MAX_WORK_DIFFERENCE = (
+    0.01  # of what a pass moves or computes, that two shapes of one point may differ by, since they round sizes
+)
 # Gates that speak of a disturbed host, which both sides meet with the same chance: what it does to a ratio is in its interval.
-DISTURBED = ("drift", "cores", "levels", "sizes", "knee")
-BAD = ("failed", "wrong", "timeout", "skipped")
+DISTURBANCE_GATES = ("drift", "cores", "levels", "sizes", "knee")
+VALUELESS_STATUSES = ("failed", "wrong", "timeout", "skipped")
 
 
 @dataclass(slots=True)
@@ -54,7 +56,7 @@ class Case:
 def absorb(case: Case, a: Record | None, b: Record | None, other_shape: bool, known: Card) -> None:
     """Take one round's records into a case; a side that has none was not measured, since the other one had failed."""
     for name, record in (("A", a), ("B", b)):
-        if record is not None and record.status in BAD:
+        if record is not None and record.status in VALUELESS_STATUSES:
             case.failed = f"{record.status} in {name}: {record.reason}"
             return
     if a is None or b is None:
@@ -62,7 +64,7 @@ def absorb(case: Case, a: Record | None, b: Record | None, other_shape: bool, kn
     if a.version != b.version:
         case.failed = f"{a.benchmark} is of version {a.version} in A and {b.version} in B: they measure different things"
         return
-    case.failed = different_work(a, b, WORK if other_shape else 0.0)
+    case.failed = different_work(a, b, MAX_WORK_DIFFERENCE if other_shape else 0.0)
     case.same_kernels = a.sources.partition("-")[0] == b.sources.partition("-")[0]
     values = [{value.metric: value for value in derive_point([record], known)} for record in (a, b)]
     for metric in case.metrics:
@@ -80,7 +82,7 @@ def absorb(case: Case, a: Record | None, b: Record | None, other_shape: bool, kn
 
 def is_value(value: Derived) -> bool:
     """True where a value may be half of a pair: it is good, or the host was disturbed."""
-    return (value.status == "ok" or value.gate in DISTURBED) and value.median is not None and value.median > 0
+    return (value.status == "ok" or value.gate in DISTURBANCE_GATES) and value.median is not None and value.median > 0
 
 
 def different_work(a: Record, b: Record, tolerance: float) -> str:
@@ -92,7 +94,7 @@ def different_work(a: Record, b: Record, tolerance: float) -> str:
         amounts = [(what, getattr(one, what), getattr(other, what)) for what in ("nbytes", "flops", "ops")]
         known = [in_b / in_a for _, in_a, in_b in amounts if in_a and in_b]
         scale = known[0] if len(a.series) == 2 and known else 1.0
-        allowed = max(tolerance, WORK if len(a.series) == 2 else 0.0)
+        allowed = max(tolerance, MAX_WORK_DIFFERENCE if len(a.series) == 2 else 0.0)
         for what, in_a, in_b in amounts:
             if abs(in_a * scale - in_b) > allowed * max(in_a * scale, in_b):
                 return f"not the same work: {what} of a pass are {in_a} in A and {in_b} in B"

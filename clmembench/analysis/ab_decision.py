@@ -23,14 +23,14 @@ from clmembench.model.direction import more_is_better
 
 Verdict = Literal["faster", "slower", "same", "undecided"]
 
-ERROR = 0.01  # probability that any verdict of a run is false, over all its values and looks
-LOOKS = 8  # at most, the last of them when the budget is spent
-GROWTH = math.sqrt(2)  # of the number of rounds from look to look: closer looks cost error, wider ones rounds
-POWER = 0.8  # of the smallest change that is said to be found
+MAX_ERROR_PROBABILITY = 0.01  # probability that any verdict of a run is false, over all its values and looks
+MAX_LOOKS = 8  # at most, the last of them when the budget is spent
+LOOK_GROWTH = math.sqrt(2)  # of the number of rounds from look to look: closer looks cost error, wider ones rounds
+DETECTION_POWER = 0.8  # of the smallest change that is said to be found
 
 
 @dataclass(frozen=True, slots=True)
-class Looks:
+class LookSchedule:
     """Numbers of rounds after which a value is looked at, and the most that are measured; `tail` is the probability of error
     that each look has at each end of its interval."""
 
@@ -80,12 +80,16 @@ class Outcome:
         return stats.Ratio(1 / gain.value, 1 / gain.high, 1 / gain.low)
 
 
-def looks(values: int) -> Looks:
+def schedule_looks(values: int) -> LookSchedule:
     """When a run with that many values is looked at: each look at each value has an equal share of ERROR, half at each end (a
     union bound: Slud & Wei 1982 with equal shares). The first look is as early as a rank interval of that share exists."""
-    tail = ERROR / 2 / LOOKS / max(1, values)
+    tail = MAX_ERROR_PROBABILITY / 2 / MAX_LOOKS / max(1, values)
     first = math.ceil(-math.log2(tail))
-    return Looks(tuple(math.ceil(first * GROWTH**n) for n in range(LOOKS - 1)), math.ceil(first * GROWTH ** (LOOKS - 1)), tail)
+    return LookSchedule(
+        tuple(math.ceil(first * LOOK_GROWTH**n) for n in range(MAX_LOOKS - 1)),
+        math.ceil(first * LOOK_GROWTH ** (MAX_LOOKS - 1)),
+        tail,
+    )
 
 
 def decide(logs: Sequence[float], margin: float, tail: float) -> Decision:
@@ -100,7 +104,7 @@ def decide(logs: Sequence[float], margin: float, tail: float) -> Decision:
     verdict: Verdict = {"more": "faster", "less": "slower"}.get(said, said)  # type: ignore[assignment]
     reach = (math.log(gain.high) - math.log(gain.low)) / 2
     normal = NormalDist()
-    smallest = math.expm1(math.log1p(margin) + reach * (1 + normal.inv_cdf(POWER) / normal.inv_cdf(1 - tail)))
+    smallest = math.expm1(math.log1p(margin) + reach * (1 + normal.inv_cdf(DETECTION_POWER) / normal.inv_cdf(1 - tail)))
     return Decision(verdict, gain, len(logs), smallest)
 
 
@@ -118,7 +122,7 @@ def interval(logs: Sequence[float], tail: float) -> stats.Ratio | None:
     first, second = np.triu_indices(len(known))
     means = np.sort((known[first] + known[second]) / 2)
     ends = (float(np.median(means)), float(means[left - 1]), float(means[-left]))
-    return stats.Ratio(*(math.exp(min(stats.MOST_LOG, max(-stats.MOST_LOG, end))) for end in ends))
+    return stats.Ratio(*(math.exp(min(stats.MAX_LOG_RATIO, max(-stats.MAX_LOG_RATIO, end))) for end in ends))
 
 
 @lru_cache(maxsize=1024)

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from clmembench.analysis.ab_case import DISTURBED, Case, medians
+from clmembench.analysis.ab_case import DISTURBANCE_GATES, Case, medians
 from clmembench.analysis.ab_decision import Outcome
 from clmembench.analysis.derive import Derived, derive
 from clmembench.model import Run, Value
 
-MOST_LOST = 0.5  # of the rounds, that give no pair: what is left of fewer is a choice of rounds
+MAX_LOST_ROUNDS_SHARE = 0.5  # of the rounds, that give no pair: what is left of fewer is a choice of rounds
 
 
 def outcomes(cases: Sequence[Case], runs: tuple[Run, Run], changes: Mapping[str, Value], overlaid: bool) -> list[Outcome]:
@@ -34,15 +34,15 @@ def _outcome(case: Case, name: str, values: Sequence[Derived | None], overlaid: 
     metric, lost, pairs = case.metrics[name], case.lost.get(name, []), case.pairs.get(name, [])
     decision, notes, a_b = case.decisions[name], list[str](), medians(case, name)
     doubts = [(side, value) for side, value in zip("AB", values, strict=True) if value is not None and value.status != "ok"]
-    notes += [f"{v.status} in {side}: {v.reason}" for side, v in doubts if v.gate in DISTURBED]
-    suspect = next((f"{v.status} in {side}: {v.reason}" for side, v in doubts if v.gate not in DISTURBED), "")
+    notes += [f"{v.status} in {side}: {v.reason}" for side, v in doubts if v.gate in DISTURBANCE_GATES]
+    suspect = next((f"{v.status} in {side}: {v.reason}" for side, v in doubts if v.gate not in DISTURBANCE_GATES), "")
     if suspect and decision.verdict != "undecided":
         decision = replace(decision, verdict="undecided", reason=suspect)
     if lost:
         often, _ = Counter(lost).most_common(1)[0]
         said = f"{len(lost)} of {len(lost) + len(pairs)} rounds gave no pair of values, as: {often}"
         notes.append(said)
-        if len(lost) > MOST_LOST * (len(lost) + len(pairs)) and decision.verdict != "undecided":
+        if len(lost) > MAX_LOST_ROUNDS_SHARE * (len(lost) + len(pairs)) and decision.verdict != "undecided":
             decision = replace(decision, verdict="undecided", reason=said)
     if overlaid and case.same_kernels and not case.failed:
         notes.append("the kernels of this point are the same text in A and B")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from clmembench.analysis.compare import SUSPICIOUS, Change, Comparison
+from clmembench.analysis.compare import MIN_SPEED_TO_PASS, Change, Comparison
 from clmembench.units import count
 
 Outcome = Literal["PASS", "FAIL", "CANNOT DECIDE"]
@@ -32,7 +32,9 @@ def judge(found: Comparison, margin: float) -> Judgement:
     slower = [c for c in found.changes if c.verdict == "slower"]
     broken = [c for c in found.changes if c.broken]
     decided = found.count("same") + found.count("faster")
-    suspicious = [c for c in found.changes if c.verdict == "undecided" and c.estimate is not None and c.estimate < SUSPICIOUS]
+    suspicious = [
+        c for c in found.changes if c.verdict == "undecided" and c.estimate is not None and c.estimate < MIN_SPEED_TO_PASS
+    ]
     seen = [c.smallest for c in found.changes if c.smallest is not None]
     still_open = found.count("undecided") + len(found.only_first)
     total = count(len(found.changes), "value")

@@ -14,13 +14,13 @@ from clmembench.analysis.stats import Summary
 from clmembench.model import Answer, Array, ClockReading, Metric, Probe, Record, Series
 
 LATENCY = Metric("latency", "ns", "ops", "slope", "lower")
-CLEAN = 3.0  # an empty bracket of over that many medians was interrupted
+MAX_BRACKET_RATIO = 3.0  # an empty bracket of over that many medians was interrupted
 
 QUARTERS = 4  # of the samples, each looked at by itself
-ALIKE = 0.005  # relative: what samples that nothing disturbed differ by
+MAX_UNDISTURBED_SPREAD = 0.005  # relative: what samples that nothing disturbed differ by
 FEW, LEAST_FEW = 10, 3  # one of so many samples, and no fewer than so many, that agree are undisturbed
-OTHER_CLOCK = 0.03  # relative
-SLOPES_ALONE = ("drift", "grows")  # gates that say nothing against windows
+MAX_CLOCK_CHANGE = 0.03  # relative
+SLOPE_ONLY_GATES = ("drift", "grows")  # gates that say nothing against windows
 
 
 def answer(record: Record, probe: Probe) -> Answer:
@@ -57,7 +57,7 @@ def _latencies_ns(series: Series, clock: ClockReading) -> Array:
     """Of each access of each sample, (samples, record), in ns. The chain of operations that the trace timed by its counter says
     what a tick is, since the clock's reading beside it says what an operation takes."""
     costs = series.reads["cost"].unpack().astype(np.float64)
-    cost = float(costs[costs <= CLEAN * np.median(costs)].mean())
+    cost = float(costs[costs <= MAX_BRACKET_RATIO * np.median(costs)].mean())
     chain = series.reads["chain"].unpack().astype(np.float64)
     ns_an_op = (clock.before_ns + clock.after_ns) / 2 / clock.ops
     ns_a_tick = ns_an_op * float(np.median(chain[:, 0] / np.maximum(chain[:, 1] - cost, 1.0)))
@@ -90,7 +90,7 @@ def usual(record: Record, probe: Probe, ghz: float | None) -> Answer:
     did not meet the same where it has windows.
     """
     found = answer(record, probe)
-    if probe.mode != "lap" or len(record.series) != 2 or not (record.status == "ok" or record.gate in SLOPES_ALONE):
+    if probe.mode != "lap" or len(record.series) != 2 or not (record.status == "ok" or record.gate in SLOPE_ONLY_GATES):
         return found
     near, far = sorted(record.series, key=lambda s: s.ops)
     steps = far.ops - near.ops
@@ -99,7 +99,7 @@ def usual(record: Record, probe: Probe, ghz: float | None) -> Answer:
     if steps <= 0 or count < QUARTERS:
         return found
     own = _ghz(record)
-    clock = own if own and ghz and abs(own / ghz - 1) > OTHER_CLOCK and _steady(record) else ghz or own
+    clock = own if own and ghz and abs(own / ghz - 1) > MAX_CLOCK_CHANGE and _steady(record) else ghz or own
     if clock:
         alone = quiet_windows.undisturbed(record, clock * statistics.median(ends[1]) / far.ops)
         if alone is not None:
@@ -130,8 +130,8 @@ def _agreed(times: Sequence[float]) -> float:
     ordered = sorted(times)
     few = max(LEAST_FEW, len(ordered) // FEW)
     for first, last in zip(ordered, ordered[few - 1 :], strict=False):
-        if last - first <= ALIKE * first:
-            return statistics.median([time for time in ordered if first <= time <= first * (1 + ALIKE)])
+        if last - first <= MAX_UNDISTURBED_SPREAD * first:
+            return statistics.median([time for time in ordered if first <= time <= first * (1 + MAX_UNDISTURBED_SPREAD)])
     return statistics.median(ordered)
 
 
@@ -146,4 +146,4 @@ def _ghz(record: Record) -> float | None:
 
 
 def _steady(record: Record) -> bool:
-    return record.core_clock is not None and record.core_clock.moved <= OTHER_CLOCK
+    return record.core_clock is not None and record.core_clock.moved <= MAX_CLOCK_CHANGE

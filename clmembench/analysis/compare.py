@@ -15,14 +15,14 @@ from clmembench.model.direction import gain, more_is_better, sign
 
 Verdict = Literal["faster", "slower", "same", "undecided"]
 
-MARGIN = 0.05  # what a user would not care about, and hosts do by themselves
-FALSE_SHARE = 0.01  # of what is called faster or slower: so much of it is expected to be false
+DEFAULT_MARGIN = 0.05  # what a user would not care about, and hosts do by themselves
+FALSE_DISCOVERY_RATE = 0.01  # of what is called faster or slower: so much of it is expected to be false
 MAX_WORK_DIFFERENCE = 0.01  # of what a pass moves: tuned configurations round sizes by less
-CONTENTION = 2.0  # a pass that should have all CPUs may lose the square of the share that other programs left it
+CONTENTION_EXPONENT = 2.0  # a pass that should have all CPUs may lose the square of the share that other programs left it
 MIN_OTHERS = 0.05  # of the CPUs, that other programs used: less is the accounting's own grain
-NOT_TOLD = "runs differ too much by themselves: use more --processes on a quiet host, or compare --live"
-CONTENDED = "other programs used the CPU, which may explain it: measure again when they do not"
-SUSPICIOUS = 0.5  # of the first run's speed: an undecided value that looks so slow is no ground to pass a check
+NOISE_REASON = "runs differ too much by themselves: use more --processes on a quiet host, or compare --live"
+CONTENTION_REASON = "other programs used the CPU, which may explain it: measure again when they do not"
+MIN_SPEED_TO_PASS = 0.5  # of the first run's speed: an undecided value that looks so slow is no ground to pass a check
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Side:
 
 
 def compare(
-    first: Run, second: Run, margin: float = MARGIN, force: bool = False, table: noise.NoiseTable | None = None
+    first: Run, second: Run, margin: float = DEFAULT_MARGIN, force: bool = False, table: noise.NoiseTable | None = None
 ) -> Comparison:
     """Both runs' values, judged before (gates). What one of them lacks is listed, not compared, and so are benchmarks whose
     version or kernels changed, unless `force`."""
@@ -159,7 +159,7 @@ def _gain(
 
 def _contention(others: float) -> float:
     """By how much, as a logarithm, other programs that used this share of the CPUs may have slowed a value down."""
-    return CONTENTION * -math.log(1 - min(0.9, others)) if others > MIN_OTHERS else 0.0
+    return CONTENTION_EXPONENT * -math.log(1 - min(0.9, others)) if others > MIN_OTHERS else 0.0
 
 
 def _decided(
@@ -170,7 +170,7 @@ def _decided(
     within the margin."""
     usable = {i: gain for i, gain in enumerate(gains) if gain is not None and not plain[i].reason}
     chances = {i: gain.chance(margin) for i, gain in usable.items()}
-    level = distributions.benjamini_hochberg([min(1.0, 2 * min(pair)) for pair in chances.values()], FALSE_SHARE)
+    level = distributions.benjamini_hochberg([min(1.0, 2 * min(pair)) for pair in chances.values()], FALSE_DISCOVERY_RATE)
     changes = list(plain)
     for i, found in usable.items():
         gain = found.ratio()
@@ -180,14 +180,16 @@ def _decided(
         reason = ""
         if verdict == "undecided":
             chance = f"one of {len(usable)} values may look so by chance: measure again"
-            reason = CONTENDED if found.low_slack or found.high_slack else NOT_TOLD if said == "undecided" else chance
+            reason = (
+                CONTENTION_REASON if found.low_slack or found.high_slack else NOISE_REASON if said == "undecided" else chance
+            )
         changes[i] = replace(
             plain[i],
             verdict=verdict,
             ratio=gain if higher[i] else stats.Ratio(1 / gain.value, 1 / gain.high, 1 / gain.low),
             gain=gain,
             reason=reason,
-            smallest=found.smallest_change(margin, FALSE_SHARE / 2 / len(usable)),
+            smallest=found.smallest_change(margin, FALSE_DISCOVERY_RATE / 2 / len(usable)),
         )
     return changes
 

@@ -18,16 +18,19 @@ from clmembench.analysis.derive import Derived
 from clmembench.model import DeviceInfo, Fact
 from clmembench.resources import noise_text
 
-LEVEL = 0.95  # of intervals
-POWER = 0.8  # with which a change is to be seen
-SHORT_NS, LONG_NS = 2e4, 2e5  # of a pass: a launch's jitter is much of a short one, and little of a long one
-NEXT_KINDS = ("cpu", "virtual_cpu")  # whose noise is taken for a kind that nobody calibrated: rather too much than too little
+CONFIDENCE_LEVEL = 0.95  # of intervals
+DETECTION_POWER = 0.8  # with which a change is to be seen
+MAX_SHORT_PASS_NS, MIN_LONG_PASS_NS = 2e4, 2e5  # of a pass: a launch's jitter is much of a short one, and little of a long one
+FALLBACK_KINDS = (
+    "cpu",
+    "virtual_cpu",
+)  # whose noise is taken for a kind that nobody calibrated: rather too much than too little
 MIN_PROCESSES = 3  # of a point, to say how much processes differ
 MIN_POINTS = 4  # with so many processes, to say how a host differs from the calibrated ones
 HOST_FACTOR_RANGE = (1 / 50, 20.0)
 # Of ratios within one run (peers, versions of a kernel), which few processes interleave: wide enough for any benchmark.
 PROCESS_SD: Mapping[str, float] = {"cpu": 0.08, "gpu": 0.02, "accelerator": 0.05, "host": 0.1}
-MAX_LOG = 300.0  # of a ratio; its exponential is still a number
+MAX_LOG_RATIO = 300.0  # of a ratio; its exponential is still a number
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class Noise:
     run_scales: bool = False  # run_sd is of another kind of device, and taken to differ from this one's as processes do
 
 
-NOTHING_KNOWN = Noise(0.2, 2.0, 0.2)
+DEFAULT_NOISE = Noise(0.2, 2.0, 0.2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +60,12 @@ class NoiseTable:
 
     def of(self, kind: str, value: Derived) -> Noise:
         """The noise of a value's class: of its benchmark and duration, of its benchmark, of its duration, or of all."""
-        known = next(name for name in (kind, *NEXT_KINDS) if name in self.kinds)
+        known = next(name for name in (kind, *FALLBACK_KINDS) if name in self.kinds)
         classes = self.kinds[known]
         duration = duration_of(value)
         names = (f"{value.benchmark}/{duration}", f"*/{duration}", "*")
         of_value = [classes[name] for name in names if name in classes]
-        found = of_value[0] if of_value else NOTHING_KNOWN
+        found = of_value[0] if of_value else DEFAULT_NOISE
         found = replace(found, device_sd=next((entry.device_sd for entry in of_value if entry.device_sd is not None), None))
         # a CPU without neighbours is nowhere calibrated: what changes between its runs changes between their processes, too
         return found if known == kind else replace(found, run_scales=True)
@@ -81,9 +84,9 @@ class LogRatio:
 
     def ratio(self) -> stats.Ratio:
         """With its 95% interval, Student's on the logarithm."""
-        reach = distributions.student(self.freedom, LEVEL) * self.error
+        reach = distributions.student(self.freedom, CONFIDENCE_LEVEL) * self.error
         ends = (self.log, self.log - reach - self.low_slack, self.log + reach + self.high_slack)
-        return stats.Ratio(*(math.exp(min(MAX_LOG, max(-MAX_LOG, end))) for end in ends))
+        return stats.Ratio(*(math.exp(min(MAX_LOG_RATIO, max(-MAX_LOG_RATIO, end))) for end in ends))
 
     def chance(self, margin: float) -> tuple[float, float]:
         """One-sided probabilities of so low, and so high, a ratio where the true one lies within the margin round 1."""
@@ -93,9 +96,9 @@ class LogRatio:
 
     def smallest_change(self, margin: float, level: float) -> float:
         """The factor by which a value must have fallen for that to be called at the one-sided `level` in POWER of cases."""
-        called, seen = (distributions.student(self.freedom, 1 - 2 * tail) for tail in (level, 1 - POWER))
+        called, seen = (distributions.student(self.freedom, 1 - 2 * tail) for tail in (level, 1 - DETECTION_POWER))
         change = math.log1p(margin) + (called + seen) * self.error + self.high_slack
-        return math.exp(min(MAX_LOG, change))
+        return math.exp(min(MAX_LOG_RATIO, change))
 
 
 def kind_of(device: DeviceInfo, host: Mapping[str, Fact]) -> str:
@@ -109,7 +112,7 @@ def duration_of(value: Derived) -> str:
     if value.pass_ns <= 0:
         duration = "slope"
     else:
-        duration = "short" if value.pass_ns < SHORT_NS else "medium" if value.pass_ns < LONG_NS else "long"
+        duration = "short" if value.pass_ns < MAX_SHORT_PASS_NS else "medium" if value.pass_ns < MIN_LONG_PASS_NS else "long"
     return duration if value.clock == "device" else f"{duration}-host"
 
 

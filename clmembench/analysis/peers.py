@@ -10,11 +10,11 @@ from clmembench.analysis.derive import Derived
 from clmembench.model import Card, Place
 from clmembench.model.direction import more_is_better
 
-OTHERS = 0.2  # of a CPU, used by other processes: a ratio is then partly of what they did
+MAX_OTHERS_CPU = 0.2  # of a CPU, used by other processes: a ratio is then partly of what they did
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class PeerRatio:
     """A value of ours and a peer's of the same point. `ratio` is ours over the peer's, turned so that above 1 ours is better;
     None where either has no value, and `reason` says which. `busy`: the share of the CPU that other processes used, where it
     was so much that the ratio is weaker than it looks."""
@@ -40,7 +40,7 @@ class Spreads:
         return self.host if any(0 < value.pass_ns < self.short_ns for value in pair) else self.device
 
 
-def beside(values: Sequence[Derived], cards: Mapping[str, Card], spreads: Spreads) -> list[Beside]:
+def peer_ratios(values: Sequence[Derived], cards: Mapping[str, Card], spreads: Spreads) -> list[PeerRatio]:
     """Every value of ours with every peer's of its point and metric, by the run's benchmarks; judged before (gates).
 
     A peer's point is that of ours where all of its parameters have the same values: what it has no parameter for, such as a
@@ -61,21 +61,21 @@ def beside(values: Sequence[Derived], cards: Mapping[str, Card], spreads: Spread
     return found
 
 
-def _beside(ours: Derived, peer: Derived, spreads: Spreads) -> Beside:
+def _beside(ours: Derived, peer: Derived, spreads: Spreads) -> PeerRatio:
     for value, whose in ((ours, "ours"), (peer, "the peer's")):
         if value.status != "ok" or value.median is None or not value.medians or min(value.medians) <= 0:
-            return Beside(ours, peer, None, f"{whose} is {value.status}{': ' + value.reason if value.reason else ''}")
+            return PeerRatio(ours, peer, None, f"{whose} is {value.status}{': ' + value.reason if value.reason else ''}")
     mine, other = (dict(zip(v.measured_in, v.medians, strict=True)) for v in (ours, peer))
     both = sorted(set(mine) & set(other))
     if not both:
-        return Beside(ours, peer, None, "no process measured both")
+        return PeerRatio(ours, peer, None, "no process measured both")
     pairs = [(other[p], mine[p]) if more_is_better(ours.better) else (mine[p], other[p]) for p in both]
     ratio = stats.paired_ratio([a for a, _ in pairs], [b for _, b in pairs], spreads.of((ours, peer)))
     busy = max(ours.others, peer.others)
-    return Beside(ours, peer, ratio, busy=busy if busy > OTHERS else 0.0)
+    return PeerRatio(ours, peer, ratio, busy=busy if busy > MAX_OTHERS_CPU else 0.0)
 
 
-def by_best(pairs: Sequence[Beside]) -> list[Beside]:
+def by_best(pairs: Sequence[PeerRatio]) -> list[PeerRatio]:
     """The pairs of one value of ours, the best peer first and those without a ratio last."""
     higher = bool(pairs) and more_is_better(pairs[0].ours.better)
     good = [pair for pair in pairs if pair.ratio is not None]
@@ -83,9 +83,9 @@ def by_best(pairs: Sequence[Beside]) -> list[Beside]:
     return good + [pair for pair in pairs if pair.ratio is None]
 
 
-def grouped(pairs: Sequence[Beside]) -> list[list[Beside]]:
+def grouped(pairs: Sequence[PeerRatio]) -> list[list[PeerRatio]]:
     """One list for each value of ours, each as `by_best` has it."""
-    groups: dict[tuple[object, ...], list[Beside]] = {}
+    groups: dict[tuple[object, ...], list[PeerRatio]] = {}
     for pair in pairs:
         groups.setdefault((pair.ours.key, pair.ours.metric), []).append(pair)
     return [by_best(group) for group in groups.values()]

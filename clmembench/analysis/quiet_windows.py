@@ -14,8 +14,8 @@ import numpy as np
 
 from clmembench.model import Array, Record, Series
 
-NOTED = 3  # numbers before all others
-CHAINS = 8  # of operations beside the windows of a launch, half of them before
+HEADER_NUMBERS = 3  # numbers before all others
+CHAINS_PER_LAUNCH = 8  # of operations beside the windows of a launch, half of them before
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,8 @@ def _cycles(series: Series, cycles_per_op: float) -> list[Array]:
     a chase; it seldom slows products. A product takes a whole number of cycles: as many as the two chains tell. Each is a
     long and a short one: by how much they differ has nothing of what the counter's reading takes."""
     read = series.reads["windows"].unpack().astype(np.float64)
-    steps, additions, products = read[0, :NOTED]
-    chains, ticks = read[:, NOTED : NOTED + CHAINS], read[:, NOTED + CHAINS :]
+    steps, additions, products = read[0, :HEADER_NUMBERS]
+    chains, ticks = read[:, HEADER_NUMBERS : HEADER_NUMBERS + CHAINS_PER_LAUNCH], read[:, HEADER_NUMBERS + CHAINS_PER_LAUNCH :]
     differences = chains[:, 1::2] - chains[:, ::2]
     added, before, after = (
         differences[:, ::2].mean(axis=1) / additions,

@@ -15,8 +15,8 @@ from clmembench.analysis.distributions import student
 
 Floats = npt.NDArray[np.float64]
 
-MOST_LOG = 300.0  # of a ratio: beyond are numbers that nobody measured, and soon none that a float holds
-FEW = 256  # samples that Python sorts as fast as NumPy does
+MAX_LOG_RATIO = 300.0  # of a ratio: beyond are numbers that nobody measured, and soon none that a float holds
+MAX_SAMPLES_SORTED_BY_PYTHON = 256  # samples that Python sorts as fast as NumPy does
 MIN_SAMPLES = 6  # fewer give no 95% interval of the median: 2 * 0.5**5 > 0.05
 
 
@@ -71,7 +71,7 @@ def summarise(samples: Sequence[float]) -> Summary:
 
 def _sorted(samples: Sequence[float]) -> list[float]:
     """As floats, in order: NumPy's calls cost more than few samples do, and a report has thousands of series of few."""
-    if len(samples) <= FEW:
+    if len(samples) <= MAX_SAMPLES_SORTED_BY_PYTHON:
         return sorted(map(float, samples))
     found: list[float] = np.sort(np.asarray(samples, dtype=np.float64)).tolist()
     return found
@@ -193,7 +193,7 @@ def ratio(a: Sequence[float], b: Sequence[float], prior: float, between_runs: fl
     parts = sum((math.pi / 2 if len(x) > 2 else 1.0) * variance / len(x) for x in logs)
     reach = student(freedom + known) * math.sqrt(parts + 2 * between_runs**2)
     middle = float(np.median(logs[1]) - np.median(logs[0]))
-    return Ratio(*(math.exp(min(MOST_LOG, max(-MOST_LOG, end))) for end in (middle, middle - reach, middle + reach)))
+    return Ratio(*(math.exp(min(MAX_LOG_RATIO, max(-MAX_LOG_RATIO, end))) for end in (middle, middle - reach, middle + reach)))
 
 
 def paired_ratio(a: Sequence[float], b: Sequence[float], spread: float, freedom: float = 4.0) -> Ratio:
@@ -213,7 +213,7 @@ def paired_ratio(a: Sequence[float], b: Sequence[float], spread: float, freedom:
     # a median of three or more wanders by pi / 2 times the variance of a mean
     reach = max(shrunk, own) * math.sqrt((math.pi / 2 if len(logs) > 2 else 1.0) / len(logs))
     middle = float(np.median(logs))
-    return Ratio(*(math.exp(min(MOST_LOG, max(-MOST_LOG, end))) for end in (middle, middle - reach, middle + reach)))
+    return Ratio(*(math.exp(min(MAX_LOG_RATIO, max(-MAX_LOG_RATIO, end))) for end in (middle, middle - reach, middle + reach)))
 
 
 def outliers(samples: Sequence[float], limit: float = 14.8) -> list[int]:
@@ -233,7 +233,7 @@ def outliers(samples: Sequence[float], limit: float = 14.8) -> list[int]:
     return [index for index, far in enumerate(distance) if far > limit * deviation]
 
 
-def agree(first: Sequence[float], second: Sequence[float], within: float) -> bool:
+def medians_agree(first: Sequence[float], second: Sequence[float], within: float) -> bool:
     """True where the medians of two blocks differ by at most the fraction `within`."""
     a, b = float(np.median(first)), float(np.median(second))
     return abs(a - b) <= within * max(abs(a), abs(b), 1e-300)

@@ -17,7 +17,7 @@ from clmembench.model import Array, Axis, Benchmark, DeviceInfo, Metric, Prepare
 MIB = 1 << 20
 SUITES = ("memory", "access", "sync", "link", "compute")  # order of suites in a report; others come after these
 
-AFRESH = 6  # of results that depend on physical pages: fewer give no 95% interval
+MIN_PROCESSES_FOR_INTERVAL = 6  # of results that depend on physical pages: fewer give no 95% interval
 
 BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
 LATENCY = Metric("latency", "ns", "ops", "slope", "lower", cycles=True)
@@ -52,15 +52,15 @@ def benchmark(
     quick: Mapping[str, Axis] | None = None,
     needs: Iterable[str] = (),
     where: Callable[..., bool] | None = None,
-    thin: Callable[..., bool] | None = None,
-    x: str = "",
+    default_subset: Callable[..., bool] | None = None,
+    figure_axis: str = "",
     scaling: Callable[[DeviceInfo], Mapping[str, Value]] | None = None,
     processes: Callable[..., int] | None = None,
-    least_s: float = 0.0,
-    patience_s: float = 0.0,
-    planned: bool = False,
+    min_time_s: float = 0.0,
+    max_time_s: float = 0.0,
+    adaptive: bool = False,
     peer_of: str | None = None,
-    here: Callable[[DeviceInfo], bool] | None = None,
+    is_available: Callable[[DeviceInfo], bool] | None = None,
     version: int = 1,
     **axes: Axis,
 ) -> Callable[[Callable[..., Prepared]], Benchmark]:
@@ -76,16 +76,16 @@ def benchmark(
             suite=suite,
             needs=frozenset(needs),
             where=where,
-            thin=thin,
+            default_subset=default_subset,
             quick=quick,
-            x=x or next(iter(axes), ""),
+            figure_axis=figure_axis or next(iter(axes), ""),
             scaling=scaling,
             processes=processes,
-            least_s=least_s,
-            patience_s=patience_s,
-            planned=planned or peer_of is not None,  # points of a peer are asked for by --reference, not by a suite
+            min_time_s=min_time_s,
+            max_time_s=max_time_s,
+            adaptive=adaptive or peer_of is not None,  # points of a peer are asked for by --reference, not by a suite
             peer_of=peer_of,
-            here=here,
+            is_available=is_available,
             summary=summary,
             source=source,
             version=version,
@@ -98,7 +98,7 @@ def benchmark(
 def discovered() -> Mapping[str, Benchmark]:
     """Every benchmark of this package by name, ordered by suite, then by module and definition."""
     found: list[Benchmark] = []
-    for _, module in sorted(_modules().items()):
+    for _, module in sorted(_module_names().items()):
         for value in vars(import_module(module)).values():
             if isinstance(value, Benchmark):
                 found.append(value)
@@ -109,7 +109,7 @@ def discovered() -> Mapping[str, Benchmark]:
 def named(name: str) -> Benchmark:
     """The benchmark of that name. Where a module has that name only it is imported, since a worker process measures one
     benchmark and needs no others. Raises KeyError."""
-    module = _modules().get(name)
+    module = _module_names().get(name)
     if module is not None:
         found = getattr(import_module(module), name, None)
         if isinstance(found, Benchmark):
@@ -118,7 +118,7 @@ def named(name: str) -> Benchmark:
 
 
 @cache
-def _modules() -> Mapping[str, str]:
+def _module_names() -> Mapping[str, str]:
     """Dotted names of all modules here and in the families' folders, by their last part. Imports nothing."""
     found = {}
     for module in pkgutil.iter_modules(__path__):
@@ -154,7 +154,7 @@ def line_bytes(info: DeviceInfo) -> int:
     return claimed if 16 <= claimed <= 1024 and claimed & (claimed - 1) == 0 else 64
 
 
-def multiplied(start: Array, factor: int, addend: int, steps: int) -> Array:
+def iterate_multiply_add(start: Array, factor: int, addend: int, steps: int) -> Array:
     """The result of `steps` operations x := x * factor + addend modulo 2^32 from each start: uint64, shape of `start`."""
     total, offset = 1, 0
     while steps:

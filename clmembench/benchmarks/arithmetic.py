@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import numpy as np
 
-from clmembench.benchmarks import axis, axis_of, benchmark, multiplied
+from clmembench.benchmarks import axis, axis_of, benchmark, iterate_multiply_add
 from clmembench.model import BuildError, Device, DeviceInfo, Kernel, Launch, Metric, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
 
-STEPS_A_ROUND = 16  # as unrolled in arithmetic.cl
-MATRIX = "double_matrix"
-TYPES = {"float": np.float32, "double": np.float64, "int": np.uint32, MATRIX: np.float64}
+STEPS_PER_ROUND = 16  # as unrolled in arithmetic.cl
+MATRIX_TYPE = "double_matrix"
+NUMPY_TYPES = {"float": np.float32, "double": np.float64, "int": np.uint32, MATRIX_TYPE: np.float64}
 # steps up to which a count of them is exact
-EXACT = {"float": 1 << 24, "double": 1 << 50, "int": 1 << 31, MATRIX: 1 << 46}
-GROUP, GROUPS_A_UNIT = 256, 8  # as many work-items as most GPUs hold
-CHAINS = (8, 4, 2, 1)
-MATRIX_FLOPS, SUB_GROUP = 2 * 16 * 8 * 16, 32  # of one instruction; work-items that issue it together
-LANES = 4  # doubles of the result in each work-item
-FACTOR, ADDEND = {"int": 0x9E3779B1}, {"int": 0x7F4A7C15}  # other types use 1: the result counts the steps
+MAX_EXACT_STEPS = {"float": 1 << 24, "double": 1 << 50, "int": 1 << 31, MATRIX_TYPE: 1 << 46}
+GPU_GROUP_SIZE, GPU_GROUPS_PER_UNIT = 256, 8  # as many work-items as most GPUs hold
+CHAIN_COUNTS = (8, 4, 2, 1)
+MATRIX_INSTRUCTION_FLOPS, SUB_GROUP_SIZE = 2 * 16 * 8 * 16, 32  # of one instruction; work-items that issue it together
+MATRIX_DOUBLES_PER_ITEM = 4  # doubles of the result in each work-item
+FACTORS, ADDENDS = {"int": 0x9E3779B1}, {"int": 0x7F4A7C15}  # other types use 1: the result counts the steps
 
 
-def _rate(dtype: str, peak: str | None) -> Metric:
+def _rate_metric(dtype: str, peak: str | None) -> Metric:
     """The rate metric of one data type, and the theoretical peak that it is compared with."""
     name, of = ("operation_rate", "Gop/s") if dtype == "int" else ("flop_rate", "GFLOP/s")
     return Metric(name, of, "flops", "slope_rate", "higher", peak=peak, only={"dtype": (dtype,)})
 
 
 def _types(info: DeviceInfo) -> tuple[str, ...]:
-    return ("float", "double", "int", *([MATRIX] if "ptx" in info.features else []))
+    return ("float", "double", "int", *([MATRIX_TYPE] if "ptx" in info.features else []))
 
 
 def _where(info: DeviceInfo, dtype: str, width: int, chains: int) -> bool:
-    return dtype != MATRIX or width == 1
+    return dtype != MATRIX_TYPE or width == 1
 
 
 def _widths(info: DeviceInfo) -> tuple[int, ...]:
@@ -40,17 +40,17 @@ def _widths(info: DeviceInfo) -> tuple[int, ...]:
 
 
 @benchmark(
-    _rate("double", "fp64_vector_gflop_s"),
-    _rate("float", "fp32_vector_gflop_s"),
-    _rate("int", None),
-    _rate(MATRIX, "fp64_matrix_gflop_s"),
+    _rate_metric("double", "fp64_vector_gflop_s"),
+    _rate_metric("float", "fp32_vector_gflop_s"),
+    _rate_metric("int", None),
+    _rate_metric(MATRIX_TYPE, "fp64_matrix_gflop_s"),
     suite="compute",
     source="Williams, Waterman & Patterson 2009 (roofs); clpeak",
     where=_where,
-    x="dtype",
-    dtype=axis_of(_types, needs={"double": ["fp64"], MATRIX: ["ptx", "fp64"]}),
+    figure_axis="dtype",
+    dtype=axis_of(_types, needs={"double": ["fp64"], MATRIX_TYPE: ["ptx", "fp64"]}),
     width=axis_of(_widths, tuning=True),
-    chains=axis(*CHAINS, tuning=True),
+    chains=axis(*CHAIN_COUNTS, tuning=True),
 )
 def arithmetic(device: Device, dtype: str, width: int, chains: int) -> Slope:
     """Rate of multiply-adds in registers on all compute units: the compute roof of every kernel.
@@ -61,41 +61,43 @@ def arithmetic(device: Device, dtype: str, width: int, chains: int) -> Slope:
     exactly: in floating point each step adds 1, which is opaque to the compiler. Raises Skip where the compiler lacks the
     instruction.
     """
-    info, matrix = device.info, dtype == MATRIX
-    group = min(GROUP, info.max_work_group) if info.kind != "cpu" else 1
-    items = group * info.compute_units * (GROUPS_A_UNIT if info.kind != "cpu" else 1)
-    kernel = _kernel(device, dtype, matrix, width, chains)
-    scalar, lanes = np.dtype(TYPES[dtype]), LANES if matrix else width
+    info, matrix = device.info, dtype == MATRIX_TYPE
+    group = min(GPU_GROUP_SIZE, info.max_work_group) if info.kind != "cpu" else 1
+    items = group * info.compute_units * (GPU_GROUPS_PER_UNIT if info.kind != "cpu" else 1)
+    kernel = _build_kernel(device, dtype, matrix, width, chains)
+    scalar, lanes = np.dtype(NUMPY_TYPES[dtype]), MATRIX_DOUBLES_PER_ITEM if matrix else width
     out = device.alloc(items * chains * lanes * scalar.itemsize)
-    factor, addend = FACTOR.get(dtype, 1), ADDEND.get(dtype, 1)
+    factor, addend = FACTORS.get(dtype, 1), ADDENDS.get(dtype, 1)
 
     def work(rounds: int) -> Work:
-        steps = STEPS_A_ROUND * rounds
+        steps = STEPS_PER_ROUND * rounds
 
         def check() -> None:
             found = device.download(out, scalar, items * chains * lanes).reshape(items, chains, lanes)
             start = (np.arange(items)[:, None] % 64 + np.arange(chains)[None, :]).astype(np.uint64)
-            wanted = multiplied(start, factor, addend, steps) if dtype == "int" else start + steps * (16 if matrix else 1)
+            wanted = (
+                iterate_multiply_add(start, factor, addend, steps) if dtype == "int" else start + steps * (16 if matrix else 1)
+            )
             wrong = int((found != wanted.astype(scalar)[:, :, None]).sum())
             assert wrong == 0, f"{wrong} of {found.size} numbers are not what {steps} steps make of them"
 
-        flops = MATRIX_FLOPS * items // SUB_GROUP if matrix else 2 * items * width
+        flops = MATRIX_INSTRUCTION_FLOPS * items // SUB_GROUP_SIZE if matrix else 2 * items * width
         args = (out, scalar.type(factor), scalar.type(addend), np.uint32(rounds))
         return Work(
             commands=(Launch(kernel, args, (items,), (group,)),),
             flops=flops * chains * steps,
             outputs=((out, items * chains * lanes * scalar.itemsize),),
             check=check,
-            busy=items if info.kind == "cpu" else 0,
-            together=items if info.kind == "cpu" else 0,
+            expected_units=items if info.kind == "cpu" else 0,
+            concurrent_units=items if info.kind == "cpu" else 0,
         )
 
-    return Slope(work, start=16, most=EXACT[dtype] // STEPS_A_ROUND)
+    return Slope(work, start=16, most=MAX_EXACT_STEPS[dtype] // STEPS_PER_ROUND)
 
 
-def _kernel(device: Device, dtype: str, matrix: bool, width: int, chains: int) -> Kernel:
+def _build_kernel(device: Device, dtype: str, matrix: bool, width: int, chains: int) -> Kernel:
     """The kernel of one variant. Raises Skip where the compiler has no such matrix instruction."""
-    scalar = {"int": "uint", MATRIX: "double"}.get(dtype, dtype)
+    scalar = {"int": "uint", MATRIX_TYPE: "double"}.get(dtype, dtype)
     defines: dict[str, Value] = {"T": scalar, "CHAINS": chains, "MATRIX": matrix}
     defines |= {"FP64": 1} if scalar == "double" else {}
     if matrix:

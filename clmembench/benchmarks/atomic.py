@@ -14,9 +14,9 @@ from clmembench.resources import kernel_source
 TIME = Metric("time", "ns", "ops", "slope", "lower", cycles=True)
 THROUGHPUT = Metric("throughput", "Gop/s", "ops", "slope_rate", "higher", times="items")
 
-OPS = {"add": 0, "cas": 1, "exchange": 2}
-LOOP_ADD = 3
-REAL = {"float": "float", "double": "double"}
+OPERATION_CODES = {"add": 0, "cas": 1, "exchange": 2}
+LOOP_ADD_CODE = 3
+REAL_TYPES = {"float": "float", "double": "double"}
 DEFAULT_POINT: Mapping[str, Value] = {
     "op": "add",
     "dtype": "int",
@@ -24,54 +24,54 @@ DEFAULT_POINT: Mapping[str, Value] = {
     "address": "same",
     "result": "used",
 }  # at any number of work-items
-ADDRESSES = {"same": 0, "group": 1, "line": 2, "spread": 3}
-GROUP = 256  # work-items of a GPU's work-group
-LOOPING = 1024  # each success of a compare-and-swap makes all others try again
-ADDED_UP = "int: compilers may combine a sub-group's additions to one address into one atomic; long is never combined"
-LINE_BYTES = 256  # no cache line or sector holds two cells
-TABLE = 1 << 20  # cells that spread operations address
-LOCAL_TABLE = 1 << 10
-EXACT = {"float": 1 << 24, "double": 1 << 31}  # counts that are exact in that type, and in the kernel's counter
+ADDRESS_CODES = {"same": 0, "group": 1, "line": 2, "spread": 3}
+GPU_GROUP_SIZE = 256  # work-items of a GPU's work-group
+MAX_LOOPING_ITEMS = 1024  # each success of a compare-and-swap makes all others try again
+NOTE_COMBINED_ADDS = "int: compilers may combine a sub-group's additions to one address into one atomic; long is never combined"
+CELL_DISTANCE_BYTES = 256  # no cache line or sector holds two cells
+SPREAD_CELLS = 1 << 20  # cells that spread operations address
+LOCAL_SPREAD_CELLS = 1 << 10
+MAX_EXACT_COUNT = {"float": 1 << 24, "double": 1 << 31}  # counts that are exact in that type, and in the kernel's counter
 
 
-def _items(info: DeviceInfo) -> tuple[int, ...]:
+def _item_counts(info: DeviceInfo) -> tuple[int, ...]:
     """Numbers of competing work-items: on CPUs one a work-group, up to one a compute unit; on GPUs up to eight work-groups a
     unit."""
     units = info.compute_units
     if info.kind == "cpu":
         return tuple(dict.fromkeys([1 << k for k in range(12) if 1 << k < units] + [units]))
-    group = min(GROUP, info.max_work_group)
-    return tuple(dict.fromkeys((1, 32, group, LOOPING, group * units, 8 * group * units)))
+    group = min(GPU_GROUP_SIZE, info.max_work_group)
+    return tuple(dict.fromkeys((1, 32, group, MAX_LOOPING_ITEMS, group * units, 8 * group * units)))
 
 
-def _usual(info: DeviceInfo) -> int:
+def _default_items(info: DeviceInfo) -> int:
     """The number of work-items at which the other axes are varied: one work-group a compute unit."""
-    return info.compute_units * (1 if info.kind == "cpu" else min(GROUP, info.max_work_group))
+    return info.compute_units * (1 if info.kind == "cpu" else min(GPU_GROUP_SIZE, info.max_work_group))
 
 
 def _where(info: DeviceInfo, op: str, dtype: str, memory: str, address: str, result: str, items: int) -> bool:
     if op == "cas" and result == "unused":
         return False  # the result of a compare-and-swap is its success
-    if dtype in REAL and (op != "add" or result == "unused" or (info.kind != "cpu" and items > LOOPING)):
+    if dtype in REAL_TYPES and (op != "add" or result == "unused" or (info.kind != "cpu" and items > MAX_LOOPING_ITEMS)):
         return False
     # work-groups share no local memory, and local memory has no lines
     return memory == "global" or address in ("same", "spread")
 
 
-def _thin(info: DeviceInfo, **params: Value) -> bool:
+def _in_default_subset(info: DeviceInfo, **params: Value) -> bool:
     """Points of the default subset: the default and `long`, whose additions compilers do not combine, at all numbers of
     work-items; at one number, points that differ from the default in one axis, or in two that belong together."""
     differing = {name for name, value in DEFAULT_POINT.items() if params[name] != value}
     if differing <= {"result"} or (differing == {"dtype"} and params["dtype"] == "long"):
         return True
-    usual = min(LOOPING, _usual(info)) if params["dtype"] in REAL else _usual(info)
+    usual = min(MAX_LOOPING_ITEMS, _default_items(info)) if params["dtype"] in REAL_TYPES else _default_items(info)
     together = ({"memory", "address"}, {"memory", "result"}, {"address", "result"})
     return params["items"] == usual and (
         len(differing) == 1 or (differing in together and params["address"] in ("same", "spread"))
     )
 
 
-def _scaling(info: DeviceInfo) -> Mapping[str, Value]:
+def _scaling_point(info: DeviceInfo) -> Mapping[str, Value]:
     """The point of a scaling study: on CPUs the default with one work-item on each compute unit; elsewhere none, since the
     axis `items` already covers it."""
     if info.kind != "cpu":
@@ -90,18 +90,18 @@ def _scaling(info: DeviceInfo) -> Mapping[str, Value]:
         "memory": axis("global"),
         "address": axis("same"),
         "result": axis("used"),
-        "items": axis_of(lambda info: tuple(dict.fromkeys((1, _usual(info))))),
+        "items": axis_of(lambda info: tuple(dict.fromkeys((1, _default_items(info))))),
     },
     where=_where,
-    thin=_thin,
-    x="items",
-    scaling=_scaling,
-    op=axis(*OPS),
+    default_subset=_in_default_subset,
+    figure_axis="items",
+    scaling=_scaling_point,
+    op=axis(*OPERATION_CODES),
     dtype=axis("int", "long", "float", "double", needs={"long": ["int64_atomics"], "double": ["int64_atomics", "fp64"]}),
     memory=axis("global", "local"),
-    address=axis(*ADDRESSES),
+    address=axis(*ADDRESS_CODES),
     result=axis("used", "unused"),
-    items=axis_of(_items),
+    items=axis_of(_item_counts),
 )
 def atomic(device: Device, op: str, dtype: str, memory: str, address: str, result: str, items: int) -> Slope:
     """Latency and throughput of contended atomic add, compare-and-swap and exchange.
@@ -114,7 +114,7 @@ def atomic(device: Device, op: str, dtype: str, memory: str, address: str, resul
     they compete. The final contents of the cells and the values seen on the way are verified exactly. Raises Skip for
     work-items that would take turns, or that are not a whole number of work-groups.
     """
-    contest = _contest(device.info, op, dtype, memory, address, result, items)
+    contest = _atomic_case(device.info, op, dtype, memory, address, result, items)
     kernel = device.build(kernel_source("atomic"), **contest.defines())["compete"]
     cells, carried = device.alloc(contest.cells * contest.word.itemsize), device.alloc(items * contest.word.itemsize)
     counted = device.alloc(items * contest.word.itemsize)
@@ -133,17 +133,17 @@ def atomic(device: Device, op: str, dtype: str, memory: str, address: str, resul
             before=(reset,),
             outputs=((carried, items * contest.word.itemsize), (counted, items * contest.word.itemsize)),
             check=check,
-            busy=items if device.info.kind == "cpu" else 0,
-            together=items if device.info.kind == "cpu" else 0,
-            notes=(ADDED_UP,) if device.info.kind != "cpu" and op == "add" and dtype == "int" and items > 1 else (),
+            expected_units=items if device.info.kind == "cpu" else 0,
+            concurrent_units=items if device.info.kind == "cpu" else 0,
+            notes=(NOTE_COMBINED_ADDS,) if device.info.kind != "cpu" and op == "add" and dtype == "int" and items > 1 else (),
         )
 
-    looping = dtype in REAL
-    return Slope(work, start=1 if looping else 16, most=EXACT[dtype] // items if looping else 1 << 30)
+    looping = dtype in REAL_TYPES
+    return Slope(work, start=1 if looping else 16, most=MAX_EXACT_COUNT[dtype] // items if looping else 1 << 30)
 
 
 @dataclass(frozen=True, slots=True)
-class _Contest:
+class _AtomicCase:
     """One combination of the axes: its launch, and its expected results."""
 
     op: str
@@ -162,25 +162,29 @@ class _Contest:
     def cells(self) -> int:
         """Words of global memory: the cells, or, for local memory, a copy of each work-group's cells."""
         if self.local:
-            return self.items // self.group * (LOCAL_TABLE if self.address == "spread" else 1)
-        across = self.items * (LINE_BYTES // self.word.itemsize)
-        return {"same": 1, "group": self.items // self.group, "line": across, "spread": TABLE}[self.address]
+            return self.items // self.group * (LOCAL_SPREAD_CELLS if self.address == "spread" else 1)
+        across = self.items * (CELL_DISTANCE_BYTES // self.word.itemsize)
+        return {"same": 1, "group": self.items // self.group, "line": across, "spread": SPREAD_CELLS}[self.address]
 
     def defines(self) -> dict[str, Value]:
-        looping, wide = self.dtype in REAL, self.word.itemsize == 8
+        looping, wide = self.dtype in REAL_TYPES, self.word.itemsize == 8
         defines: dict[str, Value] = {
             "T": "ulong" if wide else "uint",
             "LONG": wide,
-            "OP": LOOP_ADD if looping else OPS[self.op],
-            "ADDRESS": ADDRESSES[self.address],
+            "OP": LOOP_ADD_CODE if looping else OPERATION_CODES[self.op],
+            "ADDRESS": ADDRESS_CODES[self.address],
             "USED": self.used,
             "IN_LOCAL": self.local,
-            "SPREAD_CELLS": LOCAL_TABLE if self.local else TABLE,
-            "LOCAL_CELLS": LOCAL_TABLE if self.address == "spread" else 1,
-            "LINE_BYTES": LINE_BYTES,
+            "SPREAD_CELLS": LOCAL_SPREAD_CELLS if self.local else SPREAD_CELLS,
+            "LOCAL_CELLS": LOCAL_SPREAD_CELLS if self.address == "spread" else 1,
+            "LINE_BYTES": CELL_DISTANCE_BYTES,
         }
         if looping:
-            defines |= {"REAL": REAL[self.dtype], "AS_REAL": f"as_{self.dtype}", "AS_T": "as_ulong" if wide else "as_uint"}
+            defines |= {
+                "REAL": REAL_TYPES[self.dtype],
+                "AS_REAL": f"as_{self.dtype}",
+                "AS_T": "as_ulong" if wide else "as_uint",
+            }
         return defines | ({"FP64": 1} if self.dtype == "double" else {})
 
     def verify(self, rounds: int, cells: Array, held: Array, counts: Array) -> None:
@@ -188,7 +192,7 @@ class _Contest:
         leave."""
         if self.op == "exchange":
             return self._conserved(cells, held)
-        if self.dtype in REAL:
+        if self.dtype in REAL_TYPES:
             found = float(cells.view("f8" if self.word.itemsize == 8 else "f4").astype(np.float64).sum())
             assert found == self.items * rounds, f"{self.items * rounds} times 1 was added, and the sum is {found:g}"
             assert (counts == rounds).all(), "some work-items did not do all their operations"
@@ -200,12 +204,12 @@ class _Contest:
             assert 0 < won == total, f"{won} compare-and-swaps succeeded, and the cells hold {total}"
             # an attempt fails only where another has succeeded since the last one
             if self.address != "spread" and self.items * rounds <= mask:
-                busy = cells[:: LINE_BYTES // self.word.itemsize] if self.address == "line" else cells
+                busy = cells[:: CELL_DISTANCE_BYTES // self.word.itemsize] if self.address == "line" else cells
                 assert (busy >= rounds).all(), f"a cell has {busy.min()} successes of work-items with {rounds} attempts each"
             return None
         assert total == self.items * rounds & mask, f"{self.items * rounds} additions left {total}"
         if self.address != "spread":
-            busy = cells[:: LINE_BYTES // self.word.itemsize] if self.address == "line" else cells
+            busy = cells[:: CELL_DISTANCE_BYTES // self.word.itemsize] if self.address == "line" else cells
             each = self.items // len(busy) * rounds
             assert (busy == each & mask).all(), f"a cell holds {busy[busy != each & mask][0]} instead of {each}"
             if self.used:  # the additions to a cell return 0, 1, 2 ... once each
@@ -226,11 +230,11 @@ class _Contest:
         assert len(written) and (written <= self.items).all(), "a cell holds what nobody wrote"
 
 
-def _contest(info: DeviceInfo, op: str, dtype: str, memory: str, address: str, result: str, items: int) -> _Contest:
+def _atomic_case(info: DeviceInfo, op: str, dtype: str, memory: str, address: str, result: str, items: int) -> _AtomicCase:
     """The case of one point. Raises Skip where its work-items could not compete."""
     if info.kind == "cpu" and items > info.compute_units:
         raise Skip(f"{items} work-groups on {info.compute_units} compute units would take turns instead of competing")
-    group = 1 if info.kind == "cpu" else min(items, GROUP, info.max_work_group)
+    group = 1 if info.kind == "cpu" else min(items, GPU_GROUP_SIZE, info.max_work_group)
     if items % group:
         raise Skip(f"{items} work-items are no whole number of work-groups of {group}")
-    return _Contest(op, dtype, memory == "local", address, result == "used", items, group)
+    return _AtomicCase(op, dtype, memory == "local", address, result == "used", items, group)

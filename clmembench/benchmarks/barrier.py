@@ -10,30 +10,30 @@ from clmembench.benchmarks import axis_of, benchmark
 from clmembench.model import Device, DeviceInfo, Fill, Kernel, Launch, Local, Metric, Skip, Slope, Work
 from clmembench.resources import kernel_source
 
-BARRIERS_A_BLOCK = 16  # as unrolled in barrier.cl
+BARRIERS_PER_BLOCK = 16  # as unrolled in barrier.cl
 # reads of the counter before a group gives up: over 0.1 s, far above any scheduling delay; on GPUs below any watchdog's limit
-PATIENCE = {"cpu": 1 << 25, "gpu": 1 << 20, "accelerator": 1 << 20}
+MAX_POLLS = {"cpu": 1 << 25, "gpu": 1 << 20, "accelerator": 1 << 20}
 TRIAL_ROUNDS = 100
-LOOPS = "on CPUs compilers turn work-group barriers into loops over work-items, or remove them: no core waits for another"
-COST = Metric("barrier", "ns", "ops", "slope", "lower", cycles=True)
+NOTE_LOOPS = "on CPUs compilers turn work-group barriers into loops over work-items, or remove them: no core waits for another"
+BARRIER_TIME = Metric("barrier", "ns", "ops", "slope", "lower", cycles=True)
 
 
-def _groups(info: DeviceInfo) -> tuple[int, ...]:
+def _group_counts(info: DeviceInfo) -> tuple[int, ...]:
     """2, 4, 8 ... and all compute units; nothing where there is only one."""
     units = info.compute_units
     return tuple(dict.fromkeys([2**k for k in range(1, 12) if 2**k < units] + ([units] if units > 1 else [2])))
 
 
-def _work_items(info: DeviceInfo) -> tuple[int, ...]:
+def _item_counts(info: DeviceInfo) -> tuple[int, ...]:
     return tuple(n for n in (1, 32, 64, 128, 256, 512, 1024) if n <= info.max_work_group)
 
 
 @benchmark(
-    COST,
+    BARRIER_TIME,
     suite="sync",
     source="Razzaq et al. 2016, section IV-B2 (B4), within one work-group",
     quick={"work_items": axis_of(lambda info: tuple(n for n in (64, 256) if n <= info.max_work_group))},
-    work_items=axis_of(_work_items),
+    work_items=axis_of(_item_counts),
 )
 def barrier(device: Device, work_items: int) -> Slope:
     """Cost of barrier() within one work-group, by the size of the work-group.
@@ -46,11 +46,11 @@ def barrier(device: Device, work_items: int) -> Slope:
     shape = ((work_items,), (work_items,))
 
     def work(count: int) -> Work:
-        blocks = -(-count // BARRIERS_A_BLOCK)
+        blocks = -(-count // BARRIERS_PER_BLOCK)
 
         def check() -> None:
             met = device.download(out, np.uint32, work_items)
-            assert (met == blocks * BARRIERS_A_BLOCK).all(), f"some work-items met {met.min()} of {blocks * 16} barriers"
+            assert (met == blocks * BARRIERS_PER_BLOCK).all(), f"some work-items met {met.min()} of {blocks * 16} barriers"
             rounds = 37
             rotate = Launch(kernels["rotate_ids"], (out, np.uint32(rounds), Local(4 * work_items)), *shape)
             device.run([rotate])
@@ -60,25 +60,25 @@ def barrier(device: Device, work_items: int) -> Slope:
 
         return Work(
             commands=(Launch(kernels["group_barrier"], (out, np.uint32(blocks)), *shape),),
-            ops=blocks * BARRIERS_A_BLOCK,
+            ops=blocks * BARRIERS_PER_BLOCK,
             outputs=((out, 4 * work_items),),
             # the rotation overwrites the timed kernel's output, so only the first check sees that output
-            check=_once(check),
-            notes=(LOOPS,) if device.info.kind == "cpu" else (),
+            check=_first_time_only(check),
+            notes=(NOTE_LOOPS,) if device.info.kind == "cpu" else (),
         )
 
     # bounded: where a barrier costs nothing, no number would be enough
-    return Slope(work, start=BARRIERS_A_BLOCK, most=1 << 28)
+    return Slope(work, start=BARRIERS_PER_BLOCK, most=1 << 28)
 
 
 @benchmark(
-    COST,
+    BARRIER_TIME,
     suite="sync",
     source="Razzaq et al. 2016, section IV-B2 (B4), across compute units",
-    quick={"groups": axis_of(lambda info: _groups(info)[-1:])},
+    quick={"groups": axis_of(lambda info: _group_counts(info)[-1:])},
     # on GPUs the axis already covers it
     scaling=lambda info: {"groups": info.compute_units} if info.kind == "cpu" else {},
-    groups=axis_of(_groups),
+    groups=axis_of(_group_counts),
 )
 def device_barrier(device: Device, groups: int) -> Slope:
     """Cost of a barrier across concurrent work-groups, through one atomic counter in global memory.
@@ -95,7 +95,7 @@ def device_barrier(device: Device, groups: int) -> Slope:
     reset = Fill(state, 4)  # the arrivals; the check reads the rest: groups that gave up, and errors found by VERIFY
 
     def launch(kernel: Kernel, rounds: int) -> Launch:
-        return Launch(kernel, (state, seen, np.uint32(rounds), np.uint32(PATIENCE[device.info.kind])), (groups,), (1,))
+        return Launch(kernel, (state, seen, np.uint32(rounds), np.uint32(MAX_POLLS[device.info.kind])), (groups,), (1,))
 
     device.run([Fill(state, 12), Fill(seen, 4 * groups), launch(verified, TRIAL_ROUNDS)])
     _, gave_up, early = device.download(state, np.uint32, 3)
@@ -113,13 +113,18 @@ def device_barrier(device: Device, groups: int) -> Slope:
 
         together = groups if device.info.kind == "cpu" else 0
         return Work(
-            commands=(launch(timed, rounds),), ops=rounds, before=(reset,), check=check, busy=together, together=together
+            commands=(launch(timed, rounds),),
+            ops=rounds,
+            before=(reset,),
+            check=check,
+            expected_units=together,
+            concurrent_units=together,
         )
 
     return Slope(work, start=TRIAL_ROUNDS, most=(1 << 31) // groups)
 
 
-def _once(check: Callable[[], None]) -> Callable[[], None]:
+def _first_time_only(check: Callable[[], None]) -> Callable[[], None]:
     """The given check, performed the first time only."""
     done: list[bool] = []
 

@@ -11,68 +11,71 @@ from clmembench.benchmarks import MIB, axis, axis_of, benchmark, headline_bytes
 from clmembench.model import Array, Device, DeviceInfo, Launch, Metric, Skip, Slope, Work
 from clmembench.resources import kernel_source
 
-READ = Metric("read_bandwidth", "GB/s", "nbytes", "slope_rate", "higher")
+READ_BANDWIDTH = Metric("read_bandwidth", "GB/s", "nbytes", "slope_rate", "higher")
 KIB = 1 << 10
-OWN_TO = 256 * KIB  # sets of one group; shared ones are larger than a unit's cache
-FAR = 4096 * MIB  # so large that caches hold a negligible part of it
-PATHS = {"plain": 0, "ca": 1, "cg": 2}  # as in cache_read.cl
-FACTOR, SEED = 2654435761, 0x85EBCA6B
-JUMPS = 5  # with this factor no work-group follows another's order
-LEAST_BATCHES = 64
-MANY = (1024, 2048)  # work-items of a compute unit
+MAX_GPU_OWN_SET_BYTES = 256 * KIB  # sets of one group; shared ones are larger than a unit's cache
+MAX_SET_BYTES = 4096 * MIB  # so large that caches hold a negligible part of it
+PATH_CODES = {"plain": 0, "ca": 1, "cg": 2}  # as in cache_read.cl
+HASH_FACTOR, SEED = 2654435761, 0x85EBCA6B
+GPU_BLOCK_FACTOR = 5  # with this factor no work-group follows another's order
+MIN_BATCHES = 64
+LARGE_UNIT_ITEMS = (1024, 2048)  # work-items of a compute unit
 
 
-def _power(nbytes: int) -> int:
+def _floor_power_of_two(nbytes: int) -> int:
     """The largest power of two up to `n`."""
     return 1 << (nbytes.bit_length() - 1)
 
 
-def _far(info: DeviceInfo) -> int:
+def _largest_set(info: DeviceInfo) -> int:
     """Bytes of the largest set: on GPUs twice the usual array, since a cache of 50 MiB holds 5% of 1 GiB and accesses are
     random."""
     if info.kind == "cpu" or info.array_bytes is not None:
-        return _power(min(headline_bytes(info), FAR))
-    return _power(min(2 * headline_bytes(info), info.max_alloc_bytes, FAR))
+        return _floor_power_of_two(min(headline_bytes(info), MAX_SET_BYTES))
+    return _floor_power_of_two(min(2 * headline_bytes(info), info.max_alloc_bytes, MAX_SET_BYTES))
 
 
-def _own(info: DeviceInfo) -> tuple[int, ...]:
+def _own_sets(info: DeviceInfo) -> tuple[int, ...]:
     """Sizes of sets of one work-group: within a compute unit's first cache and beyond; on CPUs within its second cache and
     beyond, too."""
     return tuple(n * KIB for n in ((16, 32, 256, 1024, 4096) if info.kind == "cpu" else (16, 32, 64, 128, 256)))
 
 
-def _shared(info: DeviceInfo) -> tuple[int, ...]:
+def _shared_sets(info: DeviceInfo) -> tuple[int, ...]:
     """Sizes of shared sets: within a cache that all compute units share and beyond; on CPUs half of its claimed size, and
     memory."""
     if info.kind == "cpu":
-        near = _power(max(4 * MIB, min(info.cache_bytes // 2, 16 * MIB)))
-        return tuple(dict.fromkeys((min(near, _far(info)), _far(info))))
-    return (*(n * MIB for n in (1, 2, 4, 8, 16, 32, 64, 128) if n * MIB < _far(info)), _far(info))
+        near = _floor_power_of_two(max(4 * MIB, min(info.cache_bytes // 2, 16 * MIB)))
+        return tuple(dict.fromkeys((min(near, _largest_set(info)), _largest_set(info))))
+    return (*(n * MIB for n in (1, 2, 4, 8, 16, 32, 64, 128) if n * MIB < _largest_set(info)), _largest_set(info))
 
 
 def _where(info: DeviceInfo, set: str, set_bytes: int, path: str, unit_items: int) -> bool:
     own = set == "own"
-    if set_bytes not in (_own(info) if own else _shared(info)) and set_bytes in (*_own(info), *_shared(info)):
+    if set_bytes not in (_own_sets(info) if own else _shared_sets(info)) and set_bytes in (
+        *_own_sets(info),
+        *_shared_sets(info),
+    ):
         return False
     # a unit with one set has one work-group of that size, whose batch fits into the set
-    return not own or info.kind == "cpu" or _shape(info, own, unit_items, set_bytes).group == unit_items
+    return not own or info.kind == "cpu" or _read_shape(info, own, unit_items, set_bytes).group == unit_items
 
 
-def _thin(info: DeviceInfo, set: str, set_bytes: int, path: str, unit_items: int) -> bool:
+def _in_default_subset(info: DeviceInfo, set: str, set_bytes: int, path: str, unit_items: int) -> bool:
     """Points of the default subset: own sets with as many work-items as have room; past the first cache one size is enough,
     since all sizes lie in the second. Shared sets with many work-items."""
     if set == "shared":
-        return info.kind == "cpu" or unit_items in MANY
+        return info.kind == "cpu" or unit_items in LARGE_UNIT_ITEMS
     most = max(n for n in _unit_items(info) if _where(info, set, set_bytes, path, n))
-    return unit_items == most and (path != "cg" or set_bytes == _own(info)[0])
+    return unit_items == most and (path != "cg" or set_bytes == _own_sets(info)[0])
 
 
 def _unit_items(info: DeviceInfo) -> tuple[int, ...]:
-    return (1,) if info.kind == "cpu" else (256, 512, *MANY)
+    return (1,) if info.kind == "cpu" else (256, 512, *LARGE_UNIT_ITEMS)
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
+class _ReadShape:
     """How a set is read: work-groups, work-items of each, loads of a batch, words of a load, and which loads are summed."""
 
     groups: int
@@ -86,27 +89,27 @@ class _Shape:
         return self.ilp * self.group * self.lanes * 4
 
 
-def _shape(info: DeviceInfo, own: bool, unit_items: int, set_bytes: int) -> _Shape:
+def _read_shape(info: DeviceInfo, own: bool, unit_items: int, set_bytes: int) -> _ReadShape:
     """The launch that reads a set. CPUs: one work-item a core with its widest vectors, which sums one load in four, since
     additions take ports that wide loads need (Golden Cove reached 88 B/cycle with all summed, 115 with one in two, 127 of 128
     with one in four). GPUs: 16 bytes a load; one work-group a unit or, for a shared set, as many as make `unit_items`; none
     larger than reads the set in one batch."""
     if info.kind == "cpu":
-        return _Shape(info.compute_units, 1, 32, 16, 4)
+        return _ReadShape(info.compute_units, 1, 32, 16, 4)
     group = max(1, min(unit_items, info.max_work_group, 1024, set_bytes // (4 * 16)))
-    return _Shape(info.compute_units * (1 if own else max(1, unit_items // group)), group, 4, 4)
+    return _ReadShape(info.compute_units * (1 if own else max(1, unit_items // group)), group, 4, 4)
 
 
 @benchmark(
-    READ,
+    READ_BANDWIDTH,
     suite="access",
     source="Mei & Chu 2015, section 5.1; Little 1961",
     where=_where,
-    thin=_thin,
-    x="set_bytes",
+    default_subset=_in_default_subset,
+    figure_axis="set_bytes",
     set=axis("own", "shared"),
     path=axis_of(lambda info: ("plain", "cg") if "ptx" in info.features else ("plain",)),
-    set_bytes=axis_of(lambda info: (*_own(info), *_shared(info))),
+    set_bytes=axis_of(lambda info: (*_own_sets(info), *_shared_sets(info))),
     unit_items=axis_of(_unit_items),
 )
 def cache_read(device: Device, set: str, path: str, set_bytes: int, unit_items: int) -> Slope:
@@ -122,11 +125,11 @@ def cache_read(device: Device, set: str, path: str, set_bytes: int, unit_items: 
     no power of two, holds no batch of its work-group or exceeds one buffer.
     """
     info, own = device.info, set == "own"
-    shape = _shape(info, own, unit_items, set_bytes)
+    shape = _read_shape(info, own, unit_items, set_bytes)
     if info.kind != "cpu" and own and shape.group != unit_items:
         raise Skip(f"a set of {set_bytes} B holds no batch of one work-group of {unit_items} on this device")
     blocks = set_bytes // shape.batch_bytes
-    factor = 1 if own or info.kind == "cpu" else JUMPS
+    factor = 1 if own or info.kind == "cpu" else GPU_BLOCK_FACTOR
     if set_bytes & (set_bytes - 1) or blocks < 1:
         raise Skip(f"a set of {set_bytes} B is no power of two from {shape.batch_bytes} B on")
     data_bytes = set_bytes * (shape.groups if own else 1)
@@ -139,7 +142,7 @@ def cache_read(device: Device, set: str, path: str, set_bytes: int, unit_items: 
         ILP=shape.ilp,
         GROUP_SIZE=shape.group,
         EVERY=shape.every,
-        PATH=PATHS["ca" if path == "plain" and ptx else path],
+        PATH=PATH_CODES["ca" if path == "plain" and ptx else path],
     )
     data, sums_bytes = device.kept("cache_read data", data_bytes), shape.groups * shape.group * shape.lanes * 4
     sums, seed = device.kept("cache_read sums", sums_bytes), (SEED + device.seed) % 2**32
@@ -152,17 +155,17 @@ def cache_read(device: Device, set: str, path: str, set_bytes: int, unit_items: 
             nbytes=batches * shape.batch_bytes * shape.groups,
             outputs=((sums, sums_bytes),),
             check=_check(device, sums, shape, blocks, own, factor, batches, seed),
-            busy=shape.groups if info.kind == "cpu" else 0,
-            together=shape.groups if info.kind == "cpu" else 0,
+            expected_units=shape.groups if info.kind == "cpu" else 0,
+            concurrent_units=shape.groups if info.kind == "cpu" else 0,
         )
 
     # both ends go round the set, so the far end accesses no new data
     rounds = 4 * blocks if own else -(-2 * blocks // shape.groups)
-    return Slope(work, start=max(LEAST_BATCHES, rounds), most=1 << 31)
+    return Slope(work, start=max(MIN_BATCHES, rounds), most=1 << 31)
 
 
 def _check(
-    device: Device, sums: object, shape: _Shape, blocks: int, own: bool, factor: int, batches: int, seed: int
+    device: Device, sums: object, shape: _ReadShape, blocks: int, own: bool, factor: int, batches: int, seed: int
 ) -> Callable[[], None]:
     def check() -> None:
         expected = expected_sums(
@@ -193,7 +196,7 @@ def expected_sums(
     base = block_sum * vectors * np.uint64(len(summed)) + np.uint64(batches * group * sum(summed))
     index = base[:, None] + loads * np.arange(group, dtype=np.uint64)[None, :]
     words = index[:, :, None] * np.uint64(lanes) + loads * np.arange(lanes, dtype=np.uint64)
-    sums: Array = (words * np.uint64(FACTOR) + loads * np.uint64(seed)).astype(np.uint32)
+    sums: Array = (words * np.uint64(HASH_FACTOR) + loads * np.uint64(seed)).astype(np.uint32)
     return sums
 
 
@@ -202,7 +205,9 @@ def _sum_of_blocks(first: Array, blocks: int, factor: int, count: int) -> Array:
     if factor == 1:
         around = np.concatenate(([0], np.cumsum(np.tile(np.arange(blocks, dtype=np.uint64), 2)))).astype(np.uint64)
         return np.asarray(around[first + count] - around[first])
-    addend = (np.arange(first.size, dtype=np.uint64) * np.uint64(FACTOR) & np.uint64(2**32 - 1)) >> np.uint64(7) | np.uint64(1)
+    addend = (np.arange(first.size, dtype=np.uint64) * np.uint64(HASH_FACTOR) & np.uint64(2**32 - 1)) >> np.uint64(
+        7
+    ) | np.uint64(1)
     block, found, mask = first.astype(np.uint64), np.zeros(first.size, np.uint64), np.uint64(blocks - 1)
     for _ in range(count):
         found += block

@@ -10,17 +10,17 @@ from clmembench.benchmarks import MIB, headline_bytes
 from clmembench.model import Array, Buffer, Device, DeviceInfo, Launch
 from clmembench.resources import kernel_source
 
-MOST = 512 * MIB  # many times any cache, and still copied quickly by few work-items
-WINDOW = 4096  # words at each end that the host compares too
+MAX_GPU_ARRAY_BYTES = 512 * MIB  # many times any cache, and still copied quickly by few work-items
+HOST_CHECKED_WORDS = 4096  # words at each end that the host compares too
 SEED = 0x9E3779B9
 
 
-def copied_bytes(info: DeviceInfo) -> int:
+def copy_array_bytes(info: DeviceInfo) -> int:
     """Bytes of the copied array, more than any cache holds, or the user's --size."""
-    return headline_bytes(info) if info.kind == "cpu" else min(MOST, headline_bytes(info))
+    return headline_bytes(info) if info.kind == "cpu" else min(MAX_GPU_ARRAY_BYTES, headline_bytes(info))
 
 
-def words(first: int, count: int, seed: int) -> Array:
+def expected_words(first: int, count: int, seed: int) -> Array:
     """The words of copied.cl from index `first` on: uint32 of shape (count,)."""
     i = np.arange(first, first + count, dtype=np.uint64)
     folded = i.astype(np.uint32) ^ ((i >> np.uint64(32)).astype(np.uint32) * np.uint32(2246822519))
@@ -29,7 +29,7 @@ def words(first: int, count: int, seed: int) -> Array:
     return h ^ (h >> np.uint32(13))
 
 
-def arrays(device: Device, nbytes: int) -> tuple[Buffer, Buffer, Callable[[], None]]:
+def prepare_copy(device: Device, nbytes: int) -> tuple[Buffer, Buffer, Callable[[], None]]:
     """A filled array of at least `nbytes`, an array to copy it to, and the check that all bytes arrived.
 
     The check compares every word on the device, and both ends to the last byte on the host; it raises AssertionError. Points
@@ -48,8 +48,8 @@ def arrays(device: Device, nbytes: int) -> tuple[Buffer, Buffer, Callable[[], No
             bad = int(device.download(wrong, np.uint32, 1)[0])
             assert bad == 0, f"{bad} of {whole} words are not what was copied"
         # the device does not check itself alone
-        for first in {0, max(0, count - WINDOW)}:
-            expected = words(first, min(WINDOW, count - first), seed).view(np.uint8)[: nbytes - 4 * first]
+        for first in {0, max(0, count - HOST_CHECKED_WORDS)}:
+            expected = expected_words(first, min(HOST_CHECKED_WORDS, count - first), seed).view(np.uint8)[: nbytes - 4 * first]
             found = device.download(target, np.uint8, expected.size, 4 * first)
             assert np.array_equal(found, expected), f"bytes from {4 * first} on are not what was copied, as the host sees it"
 

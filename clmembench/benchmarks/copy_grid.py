@@ -5,32 +5,32 @@ from __future__ import annotations
 import numpy as np
 
 from clmembench.benchmarks import BANDWIDTH, axis_of, benchmark
-from clmembench.benchmarks.copy_check import arrays, copied_bytes
+from clmembench.benchmarks.copy_check import copy_array_bytes, prepare_copy
 from clmembench.model import Device, DeviceInfo, Launch, Skip, Value, Work
 from clmembench.resources import kernel_source
 
 ILPS = (1, 2, 4, 8)  # as in copy_grid.cl
-A_UNIT = (1, 2, 4, 8, 16, 32)  # work-groups
-HELD = 2048  # of a compute unit, on most GPUs
+GPU_GROUPS_PER_UNIT = (1, 2, 4, 8, 16, 32)  # work-groups
+MAX_RESIDENT_ITEMS = 2048  # of a compute unit, on most GPUs
 
-IN_STEP = "work-items of a work-group are a loop on a core here: a barrier a round keeps them on neighbouring words"
+NOTE_IN_STEP = "work-items of a work-group are a loop on a core here: a barrier a round keeps them on neighbouring words"
 
 
-def _groups(info: DeviceInfo) -> tuple[int, ...]:
+def _group_counts(info: DeviceInfo) -> tuple[int, ...]:
     """Numbers of work-groups: on GPUs from a quarter of the compute units to many for each unit; on CPUs one, one a unit, and
     a few."""
     units = info.compute_units
     if info.kind == "cpu":
         return tuple(dict.fromkeys((1, units, 4 * units)))
-    return tuple(dict.fromkeys((max(1, units // 4), *(n * units for n in A_UNIT))))
+    return tuple(dict.fromkeys((max(1, units // 4), *(n * units for n in GPU_GROUPS_PER_UNIT))))
 
 
-def _sizes(info: DeviceInfo) -> tuple[int, ...]:
+def _group_sizes(info: DeviceInfo) -> tuple[int, ...]:
     sizes = (64, 1024) if info.kind == "cpu" else (32, 64, 256, 1024)
     return tuple(n for n in sizes if n <= info.max_work_group)
 
 
-def _thin(info: DeviceInfo, groups: int, work_group: int, **_: Value) -> bool:
+def _in_default_subset(info: DeviceInfo, groups: int, work_group: int, **_: Value) -> bool:
     """Points of the default subset: with large work-groups at most as many as are resident, and few numbers below one a unit;
     with small ones every other number."""
     if info.kind == "cpu":
@@ -38,19 +38,19 @@ def _thin(info: DeviceInfo, groups: int, work_group: int, **_: Value) -> bool:
     units, small = info.compute_units, work_group < 256
     if groups < units:
         return work_group in (32, min(1024, info.max_work_group))
-    return groups * work_group <= HELD * units and groups not in ((2 * units, 8 * units) if small else ())
+    return groups * work_group <= MAX_RESIDENT_ITEMS * units and groups not in ((2 * units, 8 * units) if small else ())
 
 
 @benchmark(
     BANDWIDTH,
     suite="access",
     source="Mei & Chu 2015, section 5.1 (figure 12, table VI)",
-    thin=_thin,
-    x="groups",
-    work_group=axis_of(_sizes),
+    default_subset=_in_default_subset,
+    figure_axis="groups",
+    work_group=axis_of(_group_sizes),
     ilp=axis_of(lambda info: (1, 4) if info.kind == "cpu" else ILPS),
-    groups=axis_of(_groups),
-    array_bytes=axis_of(lambda info: (copied_bytes(info),)),
+    groups=axis_of(_group_counts),
+    array_bytes=axis_of(lambda info: (copy_array_bytes(info),)),
 )
 def copy_grid(device: Device, work_group: int, ilp: int, groups: int, array_bytes: int) -> Work:
     """Throughput of a copy in global memory over number and size of work-groups and ILP.
@@ -67,13 +67,13 @@ def copy_grid(device: Device, work_group: int, ilp: int, groups: int, array_byte
     if count < ilp * items:
         raise Skip(f"{array_bytes} B are less than {items} work-items with {ilp} words each copy at once: raise --size")
     kernel = device.build(kernel_source("copy_grid"), ILP=ilp, IN_STEP=device.info.kind == "cpu")["copy_grid"]
-    source, target, check = arrays(device, 4 * count)
+    source, target, check = prepare_copy(device, 4 * count)
     rounds = count // (ilp * items)
     return Work(
         commands=(Launch(kernel, (source, target, np.uint64(count), np.uint64(rounds)), (items,), (work_group,)),),
         nbytes=2 * 4 * count,
         outputs=((target, 4 * count),),
         check=check,
-        busy=min(groups, device.info.compute_units) if device.info.kind == "cpu" else 0,
-        notes=(IN_STEP,) if device.info.kind == "cpu" else (),
+        expected_units=min(groups, device.info.compute_units) if device.info.kind == "cpu" else 0,
+        notes=(NOTE_IN_STEP,) if device.info.kind == "cpu" else (),
     )

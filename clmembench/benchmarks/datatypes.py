@@ -7,28 +7,28 @@ from dataclasses import replace
 import numpy as np
 
 from clmembench.benchmarks import BANDWIDTH, axis, axis_of, benchmark
-from clmembench.benchmarks.copy_check import arrays, copied_bytes
+from clmembench.benchmarks.copy_check import copy_array_bytes, prepare_copy
 from clmembench.model import Command, Copy, Device, DeviceInfo, Launch, Skip, Value, Work
 from clmembench.resources import kernel_source
 
-SCALARS = {"char": 1, "short": 2, "int": 4, "float": 4, "double": 8}  # bytes
-WIDTHS = {"char": (1, 2, 4, 8, 16), "short": (1, 2, 4), "int": (1, 2, 4), "float": (1, 2, 4), "double": (1, 2, 4)}
-TYPES = {f"{name}{w if w > 1 else ''}": w * SCALARS[name] for name, widths in WIDTHS.items() for w in widths}
+SCALAR_BYTES = {"char": 1, "short": 2, "int": 4, "float": 4, "double": 8}  # bytes
+VECTOR_WIDTHS = {"char": (1, 2, 4, 8, 16), "short": (1, 2, 4), "int": (1, 2, 4), "float": (1, 2, 4), "double": (1, 2, 4)}
+TYPE_BYTES = {f"{name}{w if w > 1 else ''}": w * SCALAR_BYTES[name] for name, widths in VECTOR_WIDTHS.items() for w in widths}
 DEVICE_COPY = "device_copy"
-DOUBLES: dict[Value, list[str]] = {t: ["fp64"] for t in TYPES if t.startswith("double")}
-GROUPS = (256, 64, 1024)
-ON_CPUS = ("char", "char4", "short", "int", "float", "float4", "double", "double4")
-ELEMENTS = (1, 4)  # of a work-item
+DOUBLE_FEATURES: dict[Value, list[str]] = {t: ["fp64"] for t in TYPE_BYTES if t.startswith("double")}
+GROUP_SIZES = (256, 64, 1024)
+CPU_TYPES = ("char", "char4", "short", "int", "float", "float4", "double", "double4")
+ELEMENTS_PER_ITEM = (1, 4)  # of a work-item
 
 
 def _types(info: DeviceInfo) -> tuple[str, ...]:
     """All types; on CPUs, whose compilers vectorise all of them, a few."""
-    return (*(TYPES if info.kind != "cpu" else ON_CPUS), DEVICE_COPY)
+    return (*(TYPE_BYTES if info.kind != "cpu" else CPU_TYPES), DEVICE_COPY)
 
 
 def _where(info: DeviceInfo, dtype: str, array_bytes: int, work_group: int, elements: int) -> bool:
     # the runtime's copy has no work-groups
-    return dtype != DEVICE_COPY or (work_group == GROUPS[0] and elements == ELEMENTS[0])
+    return dtype != DEVICE_COPY or (work_group == GROUP_SIZES[0] and elements == ELEMENTS_PER_ITEM[0])
 
 
 @benchmark(
@@ -36,10 +36,10 @@ def _where(info: DeviceInfo, dtype: str, array_bytes: int, work_group: int, elem
     suite="access",
     source="Fang et al. 2017, section 6.3 (table 4)",
     where=_where,
-    dtype=replace(axis_of(_types, needs=DOUBLES), accepts=TYPES.__contains__),
-    array_bytes=axis_of(lambda info: (copied_bytes(info),)),
-    work_group=axis(*GROUPS, tuning=True),
-    elements=axis(*ELEMENTS, tuning=True),
+    dtype=replace(axis_of(_types, needs=DOUBLE_FEATURES), accepts=TYPE_BYTES.__contains__),
+    array_bytes=axis_of(lambda info: (copy_array_bytes(info),)),
+    work_group=axis(*GROUP_SIZES, tuning=True),
+    elements=axis(*ELEMENTS_PER_ITEM, tuning=True),
 )
 def datatypes(device: Device, dtype: str, array_bytes: int, work_group: int, elements: int = 1) -> Work:
     """Throughput of a copy in global memory by data type, each in its best configuration, and of the runtime's own copy.
@@ -49,13 +49,13 @@ def datatypes(device: Device, dtype: str, array_bytes: int, work_group: int, ele
     byte that arrives is compared. Raises Skip for a work-group larger than the device's largest, and where the array holds no
     element.
     """
-    size = TYPES.get(dtype, 1)
+    size = TYPE_BYTES.get(dtype, 1)
     count = array_bytes // size
     if not count:
         raise Skip(f"{array_bytes} B hold no {dtype}: raise --size")
     if dtype != DEVICE_COPY and work_group > device.info.max_work_group:
         raise Skip(f"a work-group of {work_group} is over this device's largest, {device.info.max_work_group}")
-    source, target, check = arrays(device, count * size)
+    source, target, check = prepare_copy(device, count * size)
     command: Command = Copy(target, source, count * size)
     if dtype != DEVICE_COPY:
         options = {"FP64": 1} if dtype.startswith("double") else {}

@@ -8,7 +8,7 @@ from clmembench.benchmarks import axis, axis_of, benchmark
 from clmembench.model import Clock, Device, DeviceInfo, HostPart, Launch, Metric, Prepared, Slope, Work
 from clmembench.resources import kernel_source
 
-GROUP = 64
+GROUP_SIZE = 64
 TOKEN = 0x5EED
 ROUND_TRIP = Metric("round_trip", "ns", "ops", "cost", "lower")
 QUEUED_TO_START = Metric("queued_to_start", "ns", "ops", "cost", "lower")
@@ -16,18 +16,18 @@ QUEUED_TO_SUBMITTED = Metric("queued_to_submitted", "ns", "ops", "cost", "lower"
 SUBMITTED_TO_START = Metric("submitted_to_start", "ns", "ops", "cost", "lower", part="wait")
 START_TO_END = Metric("start_to_end", "ns", "ops", "cost", "lower", part="run")
 DISPATCH = Metric("dispatch", "ns", "ops", "slope", "lower")
-CALL = Metric("host_call", "ns", "ops", "slope", "lower", only={"of": ("one_more",)})
-SAMPLE = Metric("host_sample", "ns", "ops", "cost", "lower", only={"of": ("alone",)})
+HOST_CALL = Metric("host_call", "ns", "ops", "slope", "lower", only={"of": ("one_more",)})
+HOST_SAMPLE = Metric("host_sample", "ns", "ops", "cost", "lower", only={"of": ("alone",)})
 
 
-def _groups(info: DeviceInfo) -> tuple[int, ...]:
+def _group_counts(info: DeviceInfo) -> tuple[int, ...]:
     return tuple(dict.fromkeys((1, info.compute_units, 1024)))
 
 
-def _prepare(device: Device, groups: int, clock: Clock, many: bool = False) -> Prepared:
+def _prepare_launches(device: Device, groups: int, clock: Clock, many: bool = False) -> Prepared:
     """Launches of a kernel that does as little as can be verified: one, and many back to back for the dispatch slope."""
     done = device.alloc(4)
-    group = min(GROUP, device.info.max_work_group)
+    group = min(GROUP_SIZE, device.info.max_work_group)
     mark = device.build(kernel_source("launch"))["mark"]
     launch = Launch(mark, (done, np.uint32(TOKEN)), (groups * group,), (group,))
 
@@ -42,26 +42,26 @@ def _prepare(device: Device, groups: int, clock: Clock, many: bool = False) -> P
 
 
 _SOURCE = "Razzaq et al. 2016, section IV-B2 (B4): kernel launch with completion"
-_QUICK = {"groups": axis(1)}
+_QUICK_AXES = {"groups": axis(1)}
 
 
-@benchmark(ROUND_TRIP, suite="sync", source=_SOURCE, version=3, quick=_QUICK, groups=axis_of(_groups))
+@benchmark(ROUND_TRIP, suite="sync", source=_SOURCE, version=3, quick=_QUICK_AXES, groups=axis_of(_group_counts))
 def launch(device: Device, groups: int) -> Prepared:
     """Round trip of a nearly empty kernel, from its launch until the host knows that it ended, by the host's clock.
 
     Arguments are set beforehand, and no event is requested. The remaining host-side overhead is what launch_call measures.
     """
-    return _prepare(device, groups, "host")
+    return _prepare_launches(device, groups, "host")
 
 
-@benchmark(DISPATCH, suite="sync", source=_SOURCE, version=2, quick=_QUICK, groups=axis_of(_groups))
+@benchmark(DISPATCH, suite="sync", source=_SOURCE, version=2, quick=_QUICK_AXES, groups=axis_of(_group_counts))
 def launch_dispatch(device: Device, groups: int) -> Prepared:
     """Incremental cost of a back-to-back launch: many are enqueued and waited for once, by the host's clock.
 
     The slower of two: the host's enqueueing and the device's dispatch. launch_call's host_call is the host-side overhead in
     the former.
     """
-    return _prepare(device, groups, "host", many=True)
+    return _prepare_launches(device, groups, "host", many=True)
 
 
 @benchmark(
@@ -72,8 +72,8 @@ def launch_dispatch(device: Device, groups: int) -> Prepared:
     suite="sync",
     source=_SOURCE,
     version=3,
-    quick=_QUICK,
-    groups=axis_of(_groups),
+    quick=_QUICK_AXES,
+    groups=axis_of(_group_counts),
 )
 def launch_wait(device: Device, groups: int) -> Prepared:
     """Queue-to-start delay of a kernel from event profiling, and its parts.
@@ -81,10 +81,10 @@ def launch_wait(device: Device, groups: int) -> Prepared:
     The library stamps a command as queued within the call that enqueues it. Work of the host before that call is therefore
     excluded; work between that call and the one that waits is included where the driver submits only in the latter.
     """
-    return _prepare(device, groups, "queue")
+    return _prepare_launches(device, groups, "queue")
 
 
-@benchmark(CALL, SAMPLE, suite="sync", source=_SOURCE, quick={"of": axis("one_more")}, of=axis("one_more", "alone"))
+@benchmark(HOST_CALL, HOST_SAMPLE, suite="sync", source=_SOURCE, quick={"of": axis("one_more")}, of=axis("one_more", "alone"))
 def launch_call(device: Device, of: str) -> Prepared:
     """Host-side overhead of this program in a launch: the same call with the same arguments to a function that does nothing.
 
@@ -92,7 +92,7 @@ def launch_call(device: Device, of: str) -> Prepared:
     as in launch; the driver's own work on such a queue is included.
     """
     kernel = device.build(kernel_source("launch"))["mark"]
-    done, group = device.alloc(4), min(GROUP, device.info.max_work_group)
+    done, group = device.alloc(4), min(GROUP_SIZE, device.info.max_work_group)
     part = HostPart(Launch(kernel, (done, np.uint32(TOKEN)), (group,), (group,)))
 
     def check() -> None:

@@ -7,36 +7,36 @@ from collections.abc import Callable
 import numpy as np
 
 from clmembench.benchmarks import axis, axis_of, benchmark
-from clmembench.benchmarks.chase.spaces import SPARE_BYTES
+from clmembench.benchmarks.chase.spaces import RESERVED_LOCAL_BYTES
 from clmembench.model import Array, Device, DeviceInfo, Launch, Metric, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
 
 THROUGHPUT = Metric("throughput", "GB/s", "nbytes", "slope_rate", "higher", peak="local_memory_bandwidth_gb_s")
-READING = Metric("bandwidth", "GB/s", "nbytes", "slope_rate", "higher", peak="local_memory_bandwidth_gb_s")
+READ_BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "slope_rate", "higher", peak="local_memory_bandwidth_gb_s")
 
-UNIT_ITEMS = 2048  # of a compute unit, on GPUs of several vendors; OpenCL does not report it
-SUB_GROUP = 32
-UNROLLED = 16  # of 16 B
-TURN = 1024  # vectors among which rounds start; a work-group's number if larger
-MIXED = 2654435761
+MAX_RESIDENT_ITEMS = 2048  # of a compute unit, on GPUs of several vendors; OpenCL does not report it
+SUB_GROUP_SIZE = 32
+LOADS_PER_ROUND = 16  # of 16 B
+MIN_START_VECTORS = 1024  # vectors among which rounds start; a work-group's number if larger
+HASH_FACTOR = 2654435761
 
 
-def _copiers(info: DeviceInfo) -> tuple[int, ...]:
+def _copy_group_sizes(info: DeviceInfo) -> tuple[int, ...]:
     sizes = (64, 256) if info.kind == "cpu" else (32, 64, 128, 256, 512, 1024)
     return tuple(n for n in sizes if n <= info.max_work_group)
 
 
-def _copy_bytes(work_group: int, ilp: int) -> int:
+def _copied_bytes(work_group: int, ilp: int) -> int:
     return 2 * 4 * ilp * work_group
 
 
-def _fits(info: DeviceInfo, work_group: int, groups_a_unit: int, ilp: int) -> bool:
+def _copy_fits(info: DeviceInfo, work_group: int, groups_a_unit: int, ilp: int) -> bool:
     """Whether that many work-groups can be active at the same time, as far as is known."""
-    active = info.kind == "cpu" or work_group * groups_a_unit <= UNIT_ITEMS
-    return active and _copy_bytes(work_group, ilp) <= info.local_mem_bytes - SPARE_BYTES
+    active = info.kind == "cpu" or work_group * groups_a_unit <= MAX_RESIDENT_ITEMS
+    return active and _copied_bytes(work_group, ilp) <= info.local_mem_bytes - RESERVED_LOCAL_BYTES
 
 
-def _usual(info: DeviceInfo, work_group: int, groups_a_unit: int, ilp: int) -> bool:
+def _in_default_copy_subset(info: DeviceInfo, work_group: int, groups_a_unit: int, ilp: int) -> bool:
     """Points of the default subset: one work-group of doubling numbers of sub-groups at every ILP; more work-groups of small,
     medium and large size at one ILP."""
     if info.kind == "cpu" or groups_a_unit == 1 or (work_group, groups_a_unit) in ((512, 2), (512, 4)):
@@ -48,10 +48,10 @@ def _usual(info: DeviceInfo, work_group: int, groups_a_unit: int, ilp: int) -> b
     THROUGHPUT,
     suite="access",
     source="Mei & Chu 2015, section 6.1",
-    where=_fits,
-    thin=_usual,
-    x="work_group",
-    work_group=axis_of(_copiers),
+    where=_copy_fits,
+    default_subset=_in_default_copy_subset,
+    figure_axis="work_group",
+    work_group=axis_of(_copy_group_sizes),
     groups_a_unit=axis_of(lambda info: (1, 2) if info.kind == "cpu" else (1, 2, 3, 4, 5, 6)),
     ilp=axis_of(lambda info: (1, 4, 8) if info.kind == "cpu" else (1, 2, 4, 6, 8)),
 )
@@ -67,8 +67,8 @@ def local_copy(device: Device, work_group: int, groups_a_unit: int, ilp: int) ->
         raise Skip("work-items, work-groups and words are at least 1 each")
     if work_group > device.info.max_work_group:
         raise Skip(f"a work-group of {work_group} is over this device's largest, {device.info.max_work_group}")
-    used = _copy_bytes(work_group, ilp)
-    if used > device.info.local_mem_bytes - SPARE_BYTES:
+    used = _copied_bytes(work_group, ilp)
+    if used > device.info.local_mem_bytes - RESERVED_LOCAL_BYTES:
         raise Skip(f"{used} B do not fit into local memory, of which there are {device.info.local_mem_bytes} B")
     kernel = device.build(kernel_source("local_memory"), COPY=1, GROUP_SIZE=work_group, ILP=ilp)["copy_local"]
     groups = device.info.work_groups or groups_a_unit * device.info.compute_units
@@ -94,33 +94,33 @@ def local_copy(device: Device, work_group: int, groups_a_unit: int, ilp: int) ->
     return Slope(work, start=1 << 8, most=1 << 30)
 
 
-def _readers(info: DeviceInfo) -> tuple[int, ...]:
+def _read_group_sizes(info: DeviceInfo) -> tuple[int, ...]:
     """Sizes of work-groups, the likely best first."""
     sizes = (64, 256) if info.kind == "cpu" else (512, 1024, 256, 128)
     return tuple(n for n in sizes if n <= info.max_work_group) or (info.max_work_group,)
 
 
 def _read_fits(info: DeviceInfo, path: str, work_group: int, groups_a_unit: int, ilp: int) -> bool:
-    active = info.kind == "cpu" or work_group * groups_a_unit <= UNIT_ITEMS
-    return active and 16 * _vectors(info, work_group) <= info.local_mem_bytes - SPARE_BYTES
+    active = info.kind == "cpu" or work_group * groups_a_unit <= MAX_RESIDENT_ITEMS
+    return active and 16 * _stored_vectors(info, work_group) <= info.local_mem_bytes - RESERVED_LOCAL_BYTES
 
 
-def _turn(work_group: int) -> int:
+def _start_vectors(work_group: int) -> int:
     """Vectors among which rounds start: a power of two."""
-    return max(TURN, 1 << (work_group - 1).bit_length())
+    return max(MIN_START_VECTORS, 1 << (work_group - 1).bit_length())
 
 
-def _vectors(info: DeviceInfo, work_group: int) -> int:
-    return _turn(work_group) + UNROLLED * min(SUB_GROUP, work_group)
+def _stored_vectors(info: DeviceInfo, work_group: int) -> int:
+    return _start_vectors(work_group) + LOADS_PER_ROUND * min(SUB_GROUP_SIZE, work_group)
 
 
 @benchmark(
-    READING,
+    READ_BANDWIDTH,
     suite="access",
     source="Mei & Chu 2015, section 6.1 (theoretical throughput); Zhang & Owens 2011",
     where=_read_fits,
     path=axis("portable", "ptx", needs={"ptx": ["ptx"]}),
-    work_group=axis_of(_readers, tuning=True),
+    work_group=axis_of(_read_group_sizes, tuning=True),
     groups_a_unit=axis_of(lambda info: (1,) if info.kind == "cpu" else (2, 1, 4), tuning=True),
     ilp=axis(4, 8, 2, tuning=True),
 )
@@ -133,17 +133,17 @@ def local_read(device: Device, path: str, work_group: int, groups_a_unit: int, i
     """
     if path == "ptx" and "ptx" not in device.info.features:
         raise Skip("device has no ptx")
-    shape = min(work_group, groups_a_unit, ilp) >= 1 and ilp % 2 == 0 and UNROLLED % ilp == 0
+    shape = min(work_group, groups_a_unit, ilp) >= 1 and ilp % 2 == 0 and LOADS_PER_ROUND % ilp == 0
     if not shape or work_group > device.info.max_work_group:
         raise Skip(f"no kernel has {groups_a_unit} work-groups of {work_group} and {ilp} loads at a time here")
-    if 16 * _vectors(device.info, work_group) > device.info.local_mem_bytes - SPARE_BYTES:
-        raise Skip(f"{16 * _vectors(device.info, work_group)} B do not fit into local memory")
-    step, turn = min(SUB_GROUP, work_group), _turn(work_group)
+    if 16 * _stored_vectors(device.info, work_group) > device.info.local_mem_bytes - RESERVED_LOCAL_BYTES:
+        raise Skip(f"{16 * _stored_vectors(device.info, work_group)} B do not fit into local memory")
+    step, turn = min(SUB_GROUP_SIZE, work_group), _start_vectors(work_group)
     defines: dict[str, Value] = {
         "GROUP_SIZE": work_group,
         "LOAD_STRIDE": step,
         "START_VECTORS": turn,
-        "UNROLLED": UNROLLED,
+        "UNROLLED": LOADS_PER_ROUND,
         "ILP": ilp,
     }
     kernel = device.build(kernel_source("local_memory"), COPY=0, PTX=path == "ptx", **defines)["read_local"]
@@ -154,26 +154,26 @@ def local_read(device: Device, path: str, work_group: int, groups_a_unit: int, i
     def work(rounds: int) -> Work:
         return Work(
             commands=(Launch(kernel, (sums, np.uint32(rounds)), (items,), (work_group,)),),
-            nbytes=rounds * UNROLLED * 16 * items,
+            nbytes=rounds * LOADS_PER_ROUND * 16 * items,
             outputs=((sums, 16 * items),),
-            check=_check_sums(device, sums, rounds, groups, work_group, step, turn),
+            check=_sum_check(device, sums, rounds, groups, work_group, step, turn),
         )
 
     return Slope(work, start=1 << 6, most=1 << 30)
 
 
-def _check_sums(
+def _sum_check(
     device: Device, sums: object, rounds: int, groups: int, work_group: int, step: int, turn: int
 ) -> Callable[[], None]:
     def check() -> None:
         found = device.download(sums, np.uint32, 4 * groups * work_group).reshape(groups, work_group, 4)
-        wanted = expected(rounds, work_group, step, turn)
+        wanted = expected_sums(rounds, work_group, step, turn)
         assert (found == wanted).all(), "some sums are not those of what was to be read: loads were left out, or are wrong"
 
     return check
 
 
-def expected(rounds: int, work_group: int, step: int, turn: int) -> Array:
+def expected_sums(rounds: int, work_group: int, step: int, turn: int) -> Array:
     """The sums of each work-item of a group after `rounds` rounds, modulo 2^32: uint32 of shape (work_group, 4)."""
     item = np.arange(work_group, dtype=np.uint64)
     period = turn // step
@@ -181,9 +181,9 @@ def expected(rounds: int, work_group: int, step: int, turn: int) -> Array:
     for number in range(min(rounds, period)):
         times = (rounds - number + period - 1) // period
         begin = (item + number * step) % turn
-        vectors = begin[:, None] + np.arange(UNROLLED, dtype=np.uint64) * step
-        words = 4 * vectors.sum(axis=1)[:, None] + UNROLLED * np.arange(4, dtype=np.uint64)
+        vectors = begin[:, None] + np.arange(LOADS_PER_ROUND, dtype=np.uint64) * step
+        words = 4 * vectors.sum(axis=1)[:, None] + LOADS_PER_ROUND * np.arange(4, dtype=np.uint64)
         total += np.uint64(times) * (words % 2**32)
         total %= 2**32
-    wanted: Array = (total * MIXED % 2**32).astype(np.uint32)
+    wanted: Array = (total * HASH_FACTOR % 2**32).astype(np.uint32)
     return wanted

@@ -10,30 +10,30 @@ from clmembench.benchmarks import axis, axis_of, benchmark
 from clmembench.model import Array, Device, DeviceInfo, Launch, Metric, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
 
-STEP = Metric("step", "ns", "ops", "slope", "lower", cycles=True)
-PATTERNS = {"add": 0, "matmul": 1, "sort": 2}
-GROUP = 32  # a GPU's only work-group is small, so that each work-item may have many registers
-EXACT = (1 << 24) - 1024  # additions of 1 to a float below 1024 that are exact
+STEP_TIME = Metric("step", "ns", "ops", "slope", "lower", cycles=True)
+PATTERN_CODES = {"add": 0, "matmul": 1, "sort": 2}
+GPU_GROUP_SIZE = 32  # a GPU's only work-group is small, so that each work-item may have many registers
+MAX_EXACT_ROUNDS = (1 << 24) - 1024  # additions of 1 to a float below 1024 that are exact
 # 4-byte words of one array, dense near the limit of devices with 256 registers a work-item
-LINE = (2, 4, 8, 16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 232, 240, 248, 252, 256, 320, 512)
-SQUARES = (4, 9, 16, 25, 36, 49, 64, 81, 100, 121, 144, 256)
-FEW = (2, 4, 16, 36, 64, 256, 512)  # with dynamic indexing the size hardly matters
-CPU = (4, 16, 64, 256)
+ARRAY_WORDS = (2, 4, 8, 16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 232, 240, 248, 252, 256, 320, 512)
+MATRIX_WORDS = (4, 9, 16, 25, 36, 49, 64, 81, 100, 121, 144, 256)
+DYNAMIC_WORDS = (2, 4, 16, 36, 64, 256, 512)  # with dynamic indexing the size hardly matters
+CPU_WORDS = (4, 16, 64, 256)
 
 
-def _words(info: DeviceInfo) -> tuple[int, ...]:
-    return CPU if info.kind == "cpu" else tuple(sorted({*LINE, *SQUARES}))
+def _word_counts(info: DeviceInfo) -> tuple[int, ...]:
+    return CPU_WORDS if info.kind == "cpu" else tuple(sorted({*ARRAY_WORDS, *MATRIX_WORDS}))
 
 
 def _where(info: DeviceInfo, pattern: str, indexing: str, words: int) -> bool:
-    return words in (SQUARES if pattern == "matmul" else LINE)
+    return words in (MATRIX_WORDS if pattern == "matmul" else ARRAY_WORDS)
 
 
-def _thin(info: DeviceInfo, pattern: str, indexing: str, words: int) -> bool:
-    return indexing == "static" or words in FEW
+def _in_default_subset(info: DeviceInfo, pattern: str, indexing: str, words: int) -> bool:
+    return indexing == "static" or words in DYNAMIC_WORDS
 
 
-def steps_a_round(pattern: str, indexing: str, words: int) -> int:
+def steps_per_round(pattern: str, indexing: str, words: int) -> int:
     """Inner steps of one round: additions to an element, multiply-adds, or compare-and-move steps of two neighbours."""
     if pattern == "add":
         return words
@@ -44,15 +44,15 @@ def steps_a_round(pattern: str, indexing: str, words: int) -> int:
 
 
 @benchmark(
-    STEP,
+    STEP_TIME,
     suite="access",
     source="Fang et al. 2017, section 6.1 (private arrays in registers)",
     where=_where,
-    thin=_thin,
-    x="words",
-    pattern=axis(*PATTERNS),
+    default_subset=_in_default_subset,
+    figure_axis="words",
+    pattern=axis(*PATTERN_CODES),
     indexing=axis("static", "dynamic"),
-    words=axis_of(_words),
+    words=axis_of(_word_counts),
 )
 def private_array(device: Device, pattern: str, indexing: str, words: int) -> Slope:
     """Cost of one step on a private array, by its size: in registers or spilled to memory.
@@ -69,9 +69,9 @@ def private_array(device: Device, pattern: str, indexing: str, words: int) -> Sl
         raise Skip(f"a square matrix cannot have {words} words")
     if words < 2:
         raise Skip(f"an array of {words} words has no neighbours")
-    group = 1 if device.info.kind == "cpu" else min(GROUP, device.info.max_work_group)
+    group = 1 if device.info.kind == "cpu" else min(GPU_GROUP_SIZE, device.info.max_work_group)
     defines: dict[str, Value] = {
-        "PATTERN": PATTERNS[pattern],
+        "PATTERN": PATTERN_CODES[pattern],
         "WORDS": words,
         "GROUP_SIZE": group,
         "DYNAMIC": indexing == "dynamic",
@@ -80,7 +80,7 @@ def private_array(device: Device, pattern: str, indexing: str, words: int) -> Sl
         defines["N"] = side
     kernel = device.build(kernel_source("private_array"), **defines)[pattern]
     facts = device.compiled(kernel)
-    given = _given(pattern, words, group, device.seed)
+    given = _initial_contents(pattern, words, group, device.seed)
     source, target = device.alloc(given.nbytes), device.alloc(4 * words * group)
     device.upload(source, given)
     # run-time arguments, opaque to the compiler
@@ -89,12 +89,12 @@ def private_array(device: Device, pattern: str, indexing: str, words: int) -> Sl
         "matmul": (np.uint32(side),),
         "sort": (np.uint32(words), np.uint32(-(-words // 2))),
     }[pattern]
-    steps = steps_a_round(pattern, indexing, words)
+    steps = steps_per_round(pattern, indexing, words)
 
     def work(rounds: int) -> Work:
         def check() -> None:
             found = device.download(target, given.dtype, words * group).reshape(words, group)
-            wanted = _left(pattern, given, rounds)
+            wanted = _expected(pattern, given, rounds)
             wrong = found != wanted
             assert not wrong.any(), (
                 f"{int(wrong.sum())} of {wrong.size} elements are not what {rounds} rounds of {pattern} leave"
@@ -108,10 +108,10 @@ def private_array(device: Device, pattern: str, indexing: str, words: int) -> Sl
             facts=facts,
         )
 
-    return Slope(work, start=1, most=EXACT if pattern == "add" else 1 << 30)
+    return Slope(work, start=1, most=MAX_EXACT_ROUNDS if pattern == "add" else 1 << 30)
 
 
-def _given(pattern: str, words: int, group: int, seed: int) -> Array:
+def _initial_contents(pattern: str, words: int, group: int, seed: int) -> Array:
     """Initial contents of the arrays: shape (words, work-items); of a matrix product both factors, one after the other."""
     rng = np.random.default_rng(seed)
     if pattern == "add":
@@ -123,7 +123,7 @@ def _given(pattern: str, words: int, group: int, seed: int) -> Array:
     return np.ascontiguousarray(np.cumsum(gaps, axis=0, dtype=np.uint32)[::-1])
 
 
-def _left(pattern: str, given: Array, rounds: int) -> Array:
+def _expected(pattern: str, given: Array, rounds: int) -> Array:
     """Expected contents of the arrays after `rounds` rounds, shape (words, work-items)."""
     if pattern == "add":
         return np.asarray(given + np.float32(rounds))

@@ -13,52 +13,52 @@ from clmembench.units import format_bytes
 
 TIME = Metric("time", "ns", "ops", "cost", "lower")
 WIDTHS = (1, 2, 4, 8, 16)  # a vector of 3 takes the room of 4
-LARGEST = 1 << 28
+MAX_ELEMENTS = 1 << 28
 SEED = 0x9E3779B9
 ROW_BITS = 16
-STREAMS = 4  # of vectors that a work-item reads at the same time, as in reduction.cl
-FEWER = "short sums are launched as fewer work-groups than `groups_a_unit` says: more would have too little to do"
-ALONE = 1 << 15  # that one core has summed before another has woken up
-LONG = 1 << 22  # from here on the idle ends of launches are negligible
-BLOCK = 1 << 13  # that are worth a work-group of their own
+STREAMS_PER_ITEM = 4  # of vectors that a work-item reads at the same time, as in reduction.cl
+NOTE_FEWER_GROUPS = "short sums are launched as fewer work-groups than `groups_a_unit` says: more would have too little to do"
+MAX_SINGLE_GROUP_ELEMENTS = 1 << 15  # that one core has summed before another has woken up
+MIN_BUSY_ELEMENTS = 1 << 22  # from here on the idle ends of launches are negligible
+MIN_BLOCK_ELEMENTS = 1 << 13  # that are worth a work-group of their own
 
 
-def mixed(index: Array, seed: int) -> Array:
+def hash_9_bits(index: Array, seed: int) -> Array:
     """A whole number from 0 to 511 for each index, as reduction.cl computes it. Shape of `index`."""
     h = (index.astype(np.uint32) ^ np.uint32(seed)) * np.uint32(2654435761)
     h = (h ^ (h >> np.uint32(15))) * np.uint32(2246822519)
     return h >> np.uint32(23)
 
 
-def value(index: Array, seed: int) -> Array:
+def element_value(index: Array, seed: int) -> Array:
     """The element at each index, from 1 to 1023, as reduction.cl computes it. Shape of `index`."""
     column, row = index & ((1 << ROW_BITS) - 1), index >> ROW_BITS
-    return 1 + mixed(column, seed) + mixed(row, seed ^ 0xFFFFFFFF)
+    return 1 + hash_9_bits(column, seed) + hash_9_bits(row, seed ^ 0xFFFFFFFF)
 
 
-def total(n: int, seed: int) -> int:
+def exact_total(n: int, seed: int) -> int:
     """The exact sum of n elements, from whole rows and columns, without adding single elements."""
     columns, rows = 1 << ROW_BITS, n >> ROW_BITS
     rest = n - rows * columns
-    of_column = mixed(np.arange(columns), seed).astype(np.int64)
-    of_row = mixed(np.arange(rows + 1), seed ^ 0xFFFFFFFF).astype(np.int64)
+    of_column = hash_9_bits(np.arange(columns), seed).astype(np.int64)
+    of_row = hash_9_bits(np.arange(rows + 1), seed ^ 0xFFFFFFFF).astype(np.int64)
     whole = rows * int(of_column.sum()) + columns * int(of_row[:rows].sum())
     return n + whole + int(of_column[:rest].sum()) + rest * int(of_row[rows])
 
 
-def _most(info: DeviceInfo) -> int:
+def _largest_length(info: DeviceInfo) -> int:
     """The largest n: a power of two up to 2^28 within the user's --size, or within one allocation, an eighth of the device's
     memory and, as for other arrays, a 32nd of a CPU host's memory (but at least 256 MiB)."""
     limit = info.global_mem_bytes // 8 if info.array_bytes is None else info.array_bytes
     if info.kind == "cpu" and info.array_bytes is None:
         limit = min(limit, max(256 * MIB, info.host_mem_bytes // 32))
     elements = max(1, min(limit, info.max_alloc_bytes) // 8)
-    return min(LARGEST, 1 << (elements.bit_length() - 1))
+    return min(MAX_ELEMENTS, 1 << (elements.bit_length() - 1))
 
 
 def _lengths(info: DeviceInfo) -> tuple[int, ...]:
     """Every second power of two from 2^10 on, and the largest n."""
-    most = _most(info)
+    most = _largest_length(info)
     return (*(1 << bits for bits in range(10, 29, 2) if 1 << bits < most), most)
 
 
@@ -67,7 +67,7 @@ def _methods(info: DeviceInfo) -> tuple[str, ...]:
     return ("loop", "tree", "atomic") if info.kind == "cpu" else ("tree", "atomic", "loop")
 
 
-def _groups(info: DeviceInfo) -> tuple[int, ...]:
+def _groups_per_unit(info: DeviceInfo) -> tuple[int, ...]:
     """Work-groups of a compute unit, so that work-groups can also be shared evenly among fewer units, as a scaling study uses
     them."""
     return (4, 1) if info.kind == "cpu" else (4, 8)
@@ -79,7 +79,7 @@ def _widths(info: DeviceInfo) -> tuple[int, ...]:
     return (8, 4) if info.kind == "cpu" else (4, 2)
 
 
-def _work_groups(info: DeviceInfo) -> tuple[int, ...]:
+def _group_sizes(info: DeviceInfo) -> tuple[int, ...]:
     """Sizes of work-groups, of which `loop` uses 1. On GPUs the largest comes first: with more groups than a compute unit
     holds at a time, a slow unit receives fewer."""
     sizes = (1, 64, 1024) if info.kind == "cpu" else (1024, 256, 1)
@@ -90,11 +90,11 @@ def _where(info: DeviceInfo, n: int, method: str, groups_a_unit: int, width: int
     return (method == "loop") == (work_group == 1)
 
 
-def _thin(info: DeviceInfo, n: int, method: str, groups_a_unit: int, width: int, **_: Value) -> bool:
+def _in_default_subset(info: DeviceInfo, n: int, method: str, groups_a_unit: int, width: int, **_: Value) -> bool:
     """Points of the default subset: the device's usual method at every n, and the other methods where they are instructive.
     The time of a short sum is that of its launch, so only the size of its work-group is searched."""
-    most = _most(info)
-    if n < min(1 << 20, most) and (groups_a_unit, width) != (_groups(info)[0], _widths(info)[0]):
+    most = _largest_length(info)
+    if n < min(1 << 20, most) and (groups_a_unit, width) != (_groups_per_unit(info)[0], _widths(info)[0]):
         return False
     if info.kind == "cpu":
         return method == "loop" or n in {min(1 << bits, most) for bits in (14, 18, 24)}
@@ -108,22 +108,25 @@ def _thin(info: DeviceInfo, n: int, method: str, groups_a_unit: int, width: int,
     version=2,  # one launch instead of two
     source="Razzaq et al. 2016, section IV-B3 (B5)",
     quick={
-        "n": axis_of(lambda info: (min(1 << 24, _most(info)),)),
+        "n": axis_of(lambda info: (min(1 << 24, _largest_length(info)),)),
         "method": axis_of(lambda info: _methods(info)[:1]),
-        "groups_a_unit": axis_of(lambda info: _groups(info)[:1], tuning=True),
+        "groups_a_unit": axis_of(lambda info: _groups_per_unit(info)[:1], tuning=True),
         "width": axis_of(lambda info: _widths(info)[:1], tuning=True),
-        "work_group": axis_of(lambda info: _work_groups(info)[:1], tuning=True),
+        "work_group": axis_of(lambda info: _group_sizes(info)[:1], tuning=True),
     },
     needs=["fp64"],
     where=_where,
-    thin=_thin,
-    x="n",
-    scaling=lambda info: {"n": min(1 << (24 if info.kind == "cpu" else 26), _most(info)), "method": _methods(info)[0]},
+    default_subset=_in_default_subset,
+    figure_axis="n",
+    scaling=lambda info: {
+        "n": min(1 << (24 if info.kind == "cpu" else 26), _largest_length(info)),
+        "method": _methods(info)[0],
+    },
     n=axis_of(_lengths),
     method=axis_of(_methods, needs={"atomic": ["int64_atomics"]}),
-    groups_a_unit=axis_of(_groups, tuning=True),
+    groups_a_unit=axis_of(_groups_per_unit, tuning=True),
     width=axis_of(_widths, tuning=True),
-    work_group=axis_of(_work_groups, tuning=True),
+    work_group=axis_of(_group_sizes, tuning=True),
 )
 def reduction(device: Device, n: int, method: str, groups_a_unit: int, width: int, work_group: int) -> Work:
     """Time to sum n doubles to one double in device memory.
@@ -137,7 +140,7 @@ def reduction(device: Device, n: int, method: str, groups_a_unit: int, width: in
     """
     _refuse(device.info, n, groups_a_unit, width, work_group)
     groups = groups_a_unit * device.info.compute_units
-    launched = device.info.work_groups or min(groups, _useful(n, method, width, work_group))
+    launched = device.info.work_groups or min(groups, _useful_groups(n, method, width, work_group))
     seed = (SEED + device.seed) % 2**32
     # kept from point to point: touching new pages took most of a point's time
     elements, result = device.kept("reduction elements", 8 * n), device.alloc(8)
@@ -149,7 +152,7 @@ def reduction(device: Device, n: int, method: str, groups_a_unit: int, width: in
     kernels = _kernels(device, method, width, work_group)
     device.run([Launch(kernels["init"], (elements, np.uint64(n), np.uint32(seed)), *shape)])
     reduce = Launch(kernels["reduce"], (elements, sums, ended, result, np.uint64(n), Local(8 * work_group)), *shape)
-    wanted = total(n, seed)
+    wanted = exact_total(n, seed)
 
     def check() -> None:
         found = float(device.download(result, np.float64, 1)[0])
@@ -162,8 +165,8 @@ def reduction(device: Device, n: int, method: str, groups_a_unit: int, width: in
         ops=1,
         outputs=((result, 8),) if method == "atomic" else ((sums, 8 * launched), (result, 8)),
         check=check,
-        busy=device.info.compute_units if device.info.kind == "cpu" and n >= LONG else 0,
-        notes=(FEWER,) if launched < groups and device.info.work_groups is None else (),
+        expected_units=device.info.compute_units if device.info.kind == "cpu" and n >= MIN_BUSY_ELEMENTS else 0,
+        notes=(NOTE_FEWER_GROUPS,) if launched < groups and device.info.work_groups is None else (),
     )
 
 
@@ -192,8 +195,8 @@ def _kernels(device: Device, method: str, width: int, work_group: int) -> Mappin
     )
 
 
-def _useful(n: int, method: str, width: int, work_group: int) -> int:
+def _useful_groups(n: int, method: str, width: int, work_group: int) -> int:
     """Work-groups with enough work: a block each, or one round of vectors for each work-item."""
     if method == "loop":
-        return 1 if n <= ALONE else n // BLOCK
-    return -(-n // (STREAMS * width * work_group))
+        return 1 if n <= MAX_SINGLE_GROUP_ELEMENTS else n // MIN_BLOCK_ELEMENTS
+    return -(-n // (STREAMS_PER_ITEM * width * work_group))

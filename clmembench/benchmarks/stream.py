@@ -7,27 +7,33 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clmembench.benchmarks import AFRESH, BANDWIDTH, MIB, axis, axis_of, benchmark, headline_bytes
+from clmembench.benchmarks import BANDWIDTH, MIB, MIN_PROCESSES_FOR_INTERVAL, axis, axis_of, benchmark, headline_bytes
 from clmembench.model import Array, Buffer, Device, DeviceInfo, Kernel, Launch, Skip, Value, Work
 from clmembench.resources import kernel_source
 
 SCALAR = 3
-OPS = {"copy": 0, "scale": 1, "add": 2, "triad": 3, "write": 4, "dot": 5, "read": 6}
+OPERATION_CODES = {"copy": 0, "scale": 1, "add": 2, "triad": 3, "write": 4, "dot": 5, "read": 6}
 # of operations that write: factors of b, c and 1 in the output
-TERMS = {"copy": (1, 0, 0), "scale": (SCALAR, 0, 0), "add": (1, 1, 0), "triad": (1, SCALAR, 0), "write": (0, 0, SCALAR)}
-READS = {"copy": 1, "scale": 1, "add": 2, "triad": 2, "write": 0, "dot": 2, "read": 1}  # arrays read
-SUMS = ("dot", "read")
+EXPECTED_TERMS = {
+    "copy": (1, 0, 0),
+    "scale": (SCALAR, 0, 0),
+    "add": (1, 1, 0),
+    "triad": (1, SCALAR, 0),
+    "write": (0, 0, SCALAR),
+}
+ARRAYS_READ = {"copy": 1, "scale": 1, "add": 2, "triad": 2, "write": 0, "dot": 2, "read": 1}  # arrays read
+SUM_OPERATIONS = ("dot", "read")
 WIDTHS = (1, 2, 4, 8, 16)  # a vector of 3 takes the room of 4
-LEVELS = 1024  # a lower power of two where sums would not be exact
+MAX_INPUT_LEVELS = 1024  # a lower power of two where sums would not be exact
 SEEDS = (0x9E3779B9, 0x85EBCA6B)
-GROUPS = (256, 64, 1024)  # of work-items; blocks have one work-item, and the first stands for all
-HELD_GROUP = 1024  # work-items where the number of work-groups is fixed
-LARGE = 16 * MIB  # from here on the idle ends of launches are negligible
-EIGHT = 8  # of a work-item that fills or checks an array
-WINDOW = 4096  # elements at each end of an array that the host compares too
+GROUP_SIZES = (256, 64, 1024)  # of work-items; blocks have one work-item, and the first stands for all
+FIXED_GROUP_SIZE = 1024  # work-items where the number of work-groups is fixed
+MIN_BUSY_ARRAY_BYTES = 16 * MIB  # from here on the idle ends of launches are negligible
+CHECKED_ELEMENTS_PER_ITEM = 8  # of a work-item that fills or checks an array
+HOST_CHECKED_ELEMENTS = 4096  # elements at each end of an array that the host compares too
 
 
-def value(index: Array, seed: int, levels: int) -> Array:
+def input_value(index: Array, seed: int, levels: int) -> Array:
     """The input value at each index, as stream.cl computes it: a whole number below `levels`. Shape of `index`."""
     i = index.astype(np.uint64)
     h = ((i ^ (i >> np.uint64(32))).astype(np.uint32) * np.uint32(2654435761)) ^ np.uint32(seed)
@@ -38,14 +44,14 @@ def value(index: Array, seed: int, levels: int) -> Array:
 def _where(
     info: DeviceInfo, op: str, array_bytes: int, dtype: str, order: str, nontemporal: int, width: int, work_group: int
 ) -> bool:
-    sums = op in SUMS
+    sums = op in SUM_OPERATIONS
     if sums != (order != "item") or (sums and nontemporal):
         return False
     # a group of one work-item: the axis has no meaning
-    return not (order == "blocked" and work_group != GROUPS[0])
+    return not (order == "blocked" and work_group != GROUP_SIZES[0])
 
 
-def _thin(info: DeviceInfo, op: str, array_bytes: int, dtype: str, order: str, **_: Value) -> bool:
+def _in_default_subset(info: DeviceInfo, op: str, array_bytes: int, dtype: str, order: str, **_: Value) -> bool:
     """Points of the default subset: every operation over the largest arrays, one that writes and one that reads over smaller
     ones. Sums use the order of the device's kind: a core needs one contiguous block (the other order reached 0.03 to 0.8 of
     its bandwidth), and a GPU's neighbours need neighbouring addresses."""
@@ -54,7 +60,7 @@ def _thin(info: DeviceInfo, op: str, array_bytes: int, dtype: str, order: str, *
     return array_bytes == headline_bytes(info) or (op in ("triad", "read") and dtype == "double")
 
 
-def _stores(info: DeviceInfo) -> tuple[int, ...]:
+def _store_kinds(info: DeviceInfo) -> tuple[int, ...]:
     """Kinds of stores; the search for the best configuration starts with the first: on CPUs non-temporal stores with vectors.
     Either of them alone is often no better than neither, since runtimes do not vectorise non-temporal stores, so a search from
     neither would not find both."""
@@ -67,23 +73,23 @@ def _widths(info: DeviceInfo) -> tuple[int, ...]:
     return (8, 4) if info.kind == "cpu" else (2, 4, 1)
 
 
-def _work_groups(info: DeviceInfo) -> tuple[int, ...]:
-    return GROUPS[:2] if info.kind == "cpu" else GROUPS
+def _group_sizes(info: DeviceInfo) -> tuple[int, ...]:
+    return GROUP_SIZES[:2] if info.kind == "cpu" else GROUP_SIZES
 
 
-def _sizes(info: DeviceInfo) -> tuple[int, ...]:
+def _array_sizes(info: DeviceInfo) -> tuple[int, ...]:
     largest = headline_bytes(info)
     return (largest, *(size for size in (MIB, 16 * MIB) if size < largest))
 
 
-def _scaling(info: DeviceInfo) -> dict[str, Value]:
+def _scaling_point(info: DeviceInfo) -> dict[str, Value]:
     point: dict[str, Value] = {
         "op": "triad",
         "dtype": "double" if "fp64" in info.features else "float",
         "array_bytes": headline_bytes(info),
     }
     # large work-groups where their number is fixed: a compute unit has one
-    return point if info.work_groups is None else {**point, "work_group": min(HELD_GROUP, info.max_work_group)}
+    return point if info.work_groups is None else {**point, "work_group": min(FIXED_GROUP_SIZE, info.max_work_group)}
 
 
 @benchmark(
@@ -95,21 +101,21 @@ def _scaling(info: DeviceInfo) -> dict[str, Value]:
         "dtype": axis_of(lambda info: ("double",) if "fp64" in info.features else ("float",)),
         "array_bytes": axis_of(lambda info: (headline_bytes(info),)),
         "width": axis_of(lambda info: _widths(info)[:1] if info.kind == "cpu" else _widths(info)[:2], tuning=True),
-        "work_group": axis(GROUPS[0], tuning=True),
+        "work_group": axis(GROUP_SIZES[0], tuning=True),
     },
     where=_where,
-    thin=_thin,
-    x="array_bytes",
-    scaling=_scaling,
+    default_subset=_in_default_subset,
+    figure_axis="array_bytes",
+    scaling=_scaling_point,
     # pages decide what caches hold
-    processes=lambda info, array_bytes, **_: AFRESH if array_bytes < headline_bytes(info) else 1,
-    op=axis(*OPS),
+    processes=lambda info, array_bytes, **_: MIN_PROCESSES_FOR_INTERVAL if array_bytes < headline_bytes(info) else 1,
+    op=axis(*OPERATION_CODES),
     dtype=axis("double", "float", needs={"double": ["fp64"]}),
-    array_bytes=axis_of(_sizes),
+    array_bytes=axis_of(_array_sizes),
     order=axis("item", "blocked", "strided", tuning=True),
-    nontemporal=axis_of(_stores, needs={1: ["nontemporal"]}, tuning=True),
+    nontemporal=axis_of(_store_kinds, needs={1: ["nontemporal"]}, tuning=True),
     width=axis_of(_widths, tuning=True),
-    work_group=axis_of(_work_groups, tuning=True),
+    work_group=axis_of(_group_sizes, tuning=True),
 )
 def stream(
     device: Device, op: str, dtype: str, array_bytes: int, order: str, nontemporal: int, width: int, work_group: int
@@ -130,23 +136,23 @@ def stream(
     if elements == 0:
         raise Skip(f"{array_bytes} B hold no work-group of {work_group} vectors of {width} {dtype}")
     group, vectors = 1 if order == "blocked" else work_group, elements // width
-    items = _items(device, order, group, vectors)
-    lanes, sums = items * width, op in SUMS
+    items = _sum_items(device, order, group, vectors)
+    lanes, sums = items * width, op in SUM_OPERATIONS
     if sums and elements // lanes > 2 ** (np.finfo(scalar).nmant + 1):
         raise Skip(f"{elements // lanes} additions a lane are not exact in {dtype}: lower --size")
     common: dict[str, Value] = {"T": dtype, "FP64": 1} if dtype == "double" else {"T": dtype}
     kernels = device.build(
         kernel_source("stream"),
         V=dtype if width == 1 else f"{dtype}{width}",
-        OP=OPS[op],
+        OP=OPERATION_CODES[op],
         NONTEMPORAL=nontemporal,
         BLOCKED=order == "blocked",
         LOOP=device.info.work_groups is not None,
         **common,
     )
-    levels = _exact_levels(scalar, elements // lanes) if sums else LEVELS
-    arrays = _Arrays(device, device.build(kernel_source("stream"), **common), scalar, elements, levels)
-    inputs = [arrays.filled(number) for number in range(READS[op])]
+    levels = _exact_levels(scalar, elements // lanes) if sums else MAX_INPUT_LEVELS
+    arrays = _StreamArrays(device, device.build(kernel_source("stream"), **common), scalar, elements, levels)
+    inputs = [arrays.filled(number) for number in range(ARRAYS_READ[op])]
     # kept from point to point: touching new pages took most of a short point's time
     out = device.alloc(lanes * scalar.itemsize) if sums else device.kept("stream a", elements * scalar.itemsize)
     b, c = (inputs[0], inputs[-1]) if inputs else (out, out)
@@ -157,15 +163,15 @@ def stream(
         launch = Launch(kernels["stream"], (out, b, c, scalar.type(SCALAR), np.uint64(vectors)), *shape)
     return Work(
         commands=(launch,),
-        nbytes=(READS[op] + (not sums)) * elements * scalar.itemsize,
+        nbytes=(ARRAYS_READ[op] + (not sums)) * elements * scalar.itemsize,
         flops={"copy": 0, "write": 0, "scale": 1, "add": 1, "triad": 2, "dot": 2, "read": 1}[op] * elements,
         outputs=((out, (lanes if sums else elements) * scalar.itemsize),),
         check=arrays.sum_check(op, out, lanes) if sums else arrays.check(op, out),
-        busy=device.info.compute_units if device.info.kind == "cpu" and array_bytes >= LARGE else 0,
+        expected_units=device.info.compute_units if device.info.kind == "cpu" and array_bytes >= MIN_BUSY_ARRAY_BYTES else 0,
     )
 
 
-def _items(device: Device, order: str, group: int, vectors: int) -> int:
+def _sum_items(device: Device, order: str, group: int, vectors: int) -> int:
     """Work-items of a sum: a few blocks a compute unit, or enough neighbours to fill a GPU."""
     if device.info.work_groups is not None:
         return device.info.work_groups * group
@@ -176,11 +182,11 @@ def _items(device: Device, order: str, group: int, vectors: int) -> int:
 def _exact_levels(scalar: np.dtype[np.generic], additions: int) -> int:
     """How many input levels, a power of two, keep a lane's sum of products exact: at most 2**24 in float, 2**53 in double."""
     largest = (2**24 if scalar.itemsize == 4 else 2**53) // max(1, additions)
-    return min(LEVELS, 1 << max(1, int(largest**0.5).bit_length() - 1))
+    return min(MAX_INPUT_LEVELS, 1 << max(1, int(largest**0.5).bit_length() - 1))
 
 
 @dataclass(frozen=True, slots=True)
-class _Arrays:
+class _StreamArrays:
     """The inputs b and c, whose elements follow a formula, and the expected outputs by that formula."""
 
     device: Device
@@ -199,7 +205,7 @@ class _Arrays:
     def check(self, op: str, out: Buffer) -> Callable[[], None]:
         """Compares every element of the output on the device, and both ends by the host."""
         wrong = self.device.alloc(4)
-        times_b, times_c, plus = (np.uint32(times) for times in TERMS[op])
+        times_b, times_c, plus = (np.uint32(times) for times in EXPECTED_TERMS[op])
 
         def check() -> None:
             self.device.upload(wrong, np.zeros(1, np.uint32))
@@ -208,9 +214,9 @@ class _Arrays:
             count = int(self.device.download(wrong, np.uint32, 1)[0])
             assert count == 0, f"{count} of {self.elements} elements of {op} are wrong"
             # the device does not check itself alone: the host compares both ends
-            size = min(WINDOW, self.elements)
+            size = min(HOST_CHECKED_ELEMENTS, self.elements)
             for first in (0, self.elements - size):
-                b, c = (value(np.arange(first, first + size), int(seed), self.levels) for seed in self._seeds())
+                b, c = (input_value(np.arange(first, first + size), int(seed), self.levels) for seed in self._seeds())
                 found = self.device.download(out, self.scalar, size, first * self.scalar.itemsize)
                 same = np.array_equal(found, (times_b * b + times_c * c + plus).astype(self.scalar))
                 assert same, f"{op} from element {first} on is wrong, as the host sees it"
@@ -239,4 +245,4 @@ class _Arrays:
         return b, c
 
     def _eights(self) -> tuple[int]:
-        return (-(-self.elements // EIGHT),)
+        return (-(-self.elements // CHECKED_ELEMENTS_PER_ITEM),)

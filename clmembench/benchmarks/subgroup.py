@@ -8,50 +8,50 @@ from typing import Any
 
 import numpy as np
 
-from clmembench.benchmarks import LATENCY, axis, axis_of, benchmark, multiplied
+from clmembench.benchmarks import LATENCY, axis, axis_of, benchmark, iterate_multiply_add
 from clmembench.benchmarks.chase.pchase import random_cycle
 from clmembench.model import Array, Device, DeviceInfo, Launch, Local, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
 
-WORDS = 2048  # 8 KiB, as in Fang et al., section 3.2
-PRIVATE_WORDS = 512  # drivers reserve a private copy for every work-item that may run
-STEPS_A_BLOCK = 16  # as unrolled in subgroup.cl
-WIDTH = 32  # where the device does not report the width of sub-groups
-LINE_SHIFTS = (4, 32, 64, 124)  # from the start of a line to a sub-group's first word
+TABLE_WORDS = 2048  # 8 KiB, as in Fang et al., section 3.2
+PRIVATE_TABLE_WORDS = 512  # drivers reserve a private copy for every work-item that may run
+STEPS_PER_BLOCK = 16  # as unrolled in subgroup.cl
+ASSUMED_WIDTH = 32  # where the device does not report the width of sub-groups
+LINE_SHIFT_BYTES = (4, 32, 64, 124)  # from the start of a line to a sub-group's first word
 MEMORIES = ("register", "private", "local", "constant", "constant_array", "global", "global_cg", "image")
 PATTERNS = ("consecutive", "shifted", "permuted", "scattered")
 FACTOR, ADDEND = 0x9E3779B1, 0x7F4A7C15
-NEEDS: Mapping[Value, Sequence[str]] = {"global_cg": ["ptx"], "image": ["images"]}
-ACCESS = replace(LATENCY, name="access_latency")
+MEMORY_FEATURES: Mapping[Value, Sequence[str]] = {"global_cg": ["ptx"], "image": ["images"]}
+ACCESS_LATENCY = replace(LATENCY, name="access_latency")
 
 
-def width(info: DeviceInfo) -> int:
+def sub_group_width(info: DeviceInfo) -> int:
     """Work-items that are treated as a sub-group: the device's claim, else 32, and at most a work-group."""
-    return min(info.sub_group_items or WIDTH, info.max_work_group)
+    return min(info.sub_group_items or ASSUMED_WIDTH, info.max_work_group)
 
 
 def _degrees(info: DeviceInfo) -> tuple[int, ...]:
     """Work-items that read the same word; on CPUs only one and all, since work-items there run one after the other."""
-    every = tuple(1 << k for k in range(width(info).bit_length()))
+    every = tuple(1 << k for k in range(sub_group_width(info).bit_length()))
     return every if info.kind != "cpu" else (1, every[-1])
 
 
 def _shifts(info: DeviceInfo) -> tuple[int, ...]:
-    return (0, *(LINE_SHIFTS if info.kind != "cpu" else LINE_SHIFTS[:1]))
+    return (0, *(LINE_SHIFT_BYTES if info.kind != "cpu" else LINE_SHIFT_BYTES[:1]))
 
 
-def _items(info: DeviceInfo) -> tuple[int, ...]:
-    wide = width(info)
+def _item_counts(info: DeviceInfo) -> tuple[int, ...]:
+    wide = sub_group_width(info)
     times = (1, 4, 8, 16, 32) if info.kind != "cpu" else (1, 8)
-    return tuple(dict.fromkeys((1, *(min(n * wide, info.max_work_group, WORDS // 2) for n in times))))
+    return tuple(dict.fromkeys((1, *(min(n * wide, info.max_work_group, TABLE_WORDS // 2) for n in times))))
 
 
-def _many(info: DeviceInfo) -> int:
+def _large_group_size(info: DeviceInfo) -> int:
     """Work-items of a group where several groups run: eight sub-groups, 256 in Fang et al."""
-    return min(8 * width(info), info.max_work_group, WORDS // 2)
+    return min(8 * sub_group_width(info), info.max_work_group, TABLE_WORDS // 2)
 
 
-def _groups(info: DeviceInfo) -> tuple[int, ...]:
+def _group_counts(info: DeviceInfo) -> tuple[int, ...]:
     """1, 4 and 8 work-groups a compute unit; 8 fill a unit that can run 64 sub-groups."""
     units = info.compute_units
     return tuple(dict.fromkeys((1, *(n * units for n in ((1, 4, 8) if info.kind != "cpu" else (1,))))))
@@ -66,10 +66,12 @@ def _where(info: DeviceInfo, memory: str, pattern: str, degree: int, shift_bytes
     return not (memory in ("register", "private") and pattern != "consecutive") and not (memory == "register" and degree > 1)
 
 
-def _thin(info: DeviceInfo, memory: str, pattern: str, degree: int, shift_bytes: int, items: int, groups: int) -> bool:
+def _in_default_subset(
+    info: DeviceInfo, memory: str, pattern: str, degree: int, shift_bytes: int, items: int, groups: int
+) -> bool:
     """Points of the default subset: every pattern for one sub-group; the extreme patterns for more work-items, and for groups
     of eight sub-groups."""
-    wide = width(info)
+    wide = sub_group_width(info)
     extreme = degree in (1, wide) and pattern in ("consecutive", "scattered")
     if memory == "register":
         return items <= wide and groups == 1
@@ -77,23 +79,23 @@ def _thin(info: DeviceInfo, memory: str, pattern: str, degree: int, shift_bytes:
         return groups == 1
     if groups == 1:
         return extreme
-    most = groups == max(_groups(info)) and shift_bytes == LINE_SHIFTS[0]
-    return items == _many(info) and (extreme or most)
+    most = groups == max(_group_counts(info)) and shift_bytes == LINE_SHIFT_BYTES[0]
+    return items == _large_group_size(info) and (extreme or most)
 
 
 @benchmark(
-    ACCESS,
+    ACCESS_LATENCY,
     suite="access",
     source="Fang et al. 2017, sections 3.2, 4 and 5 (table 1, figures 5 to 11)",
     where=_where,
-    thin=_thin,
-    x="items",
-    memory=axis(*MEMORIES, needs=NEEDS),
+    default_subset=_in_default_subset,
+    figure_axis="items",
+    memory=axis(*MEMORIES, needs=MEMORY_FEATURES),
     pattern=axis(*PATTERNS),
     degree=axis_of(_degrees),
     shift_bytes=axis_of(_shifts),
-    items=axis_of(_items),
-    groups=axis_of(_groups),
+    items=axis_of(_item_counts),
+    groups=axis_of(_group_counts),
 )
 def subgroup(device: Device, memory: str, pattern: str, degree: int, shift_bytes: int, items: int, groups: int) -> Slope:
     """Latency of dependent loads by concurrent work-items, by memory and by access pattern across work-items.
@@ -113,16 +115,16 @@ def subgroup(device: Device, memory: str, pattern: str, degree: int, shift_bytes
     (a multiplication and an addition) that reads the result of the last one. The end of each chain is verified. Raises Skip
     for a work-group that the device cannot run.
     """
-    table, start = laid_out(memory, pattern, degree, shift_bytes, items, width(device.info), device.seed)
-    return _followed(device, memory, table, start, groups)
+    table, start = make_chains(memory, pattern, degree, shift_bytes, items, sub_group_width(device.info), device.seed)
+    return _prepare_chains(device, memory, table, start, groups)
 
 
 @benchmark(
-    ACCESS,
+    ACCESS_LATENCY,
     suite="access",
     source="Fang et al. 2017, section 3.2 (figure 2)",
-    x="step",
-    memory=axis("constant", "constant_array", "local", "global", "image", needs=NEEDS),
+    figure_axis="step",
+    memory=axis("constant", "constant_array", "local", "global", "image", needs=MEMORY_FEATURES),
     step=axis(*(1 << k for k in range(11))),
 )
 def step_latency(device: Device, memory: str, step: int) -> Slope:
@@ -132,20 +134,22 @@ def step_latency(device: Device, memory: str, step: int) -> Slope:
     loaded, and large ones return to the same few lines: the difference between steps is the cost of a new line of the nearest
     cache.
     """
-    index = np.arange(WORDS)
-    return _followed(device, memory, (index + step) % WORDS, np.zeros(1, np.int64), 1)
+    index = np.arange(TABLE_WORDS)
+    return _prepare_chains(device, memory, (index + step) % TABLE_WORDS, np.zeros(1, np.int64), 1)
 
 
-def laid_out(memory: str, pattern: str, degree: int, shift_bytes: int, items: int, wide: int, seed: int) -> tuple[Array, Array]:
+def make_chains(
+    memory: str, pattern: str, degree: int, shift_bytes: int, items: int, wide: int, seed: int
+) -> tuple[Array, Array]:
     """The table as indices of the next word, shape (words,), and the start index of each work-item, shape (items,)."""
-    words = PRIVATE_WORDS if memory == "private" else WORDS
+    words = PRIVATE_TABLE_WORDS if memory == "private" else TABLE_WORDS
     index, item = np.arange(words), np.arange(items)
     rng = np.random.default_rng(seed)
     if pattern == "permuted":
-        return np.concatenate([first + _cycle(wide, rng) for first in range(0, words, wide)]), item
+        return np.concatenate([first + _random_cycle(wide, rng) for first in range(0, words, wide)]), item
     if pattern == "scattered":
         rows = words // wide
-        columns = np.stack([_cycle(rows, rng) for _ in range(wide)], axis=1)  # for each row and column, the next row
+        columns = np.stack([_random_cycle(rows, rng) for _ in range(wide)], axis=1)  # for each row and column, the next row
         first = np.stack(
             [rng.permutation(rows)[:wide] if rows >= wide else rng.integers(rows, size=wide) for _ in range(-(-items // wide))]
         )
@@ -153,12 +157,12 @@ def laid_out(memory: str, pattern: str, degree: int, shift_bytes: int, items: in
     return index, (item // degree * degree + shift_bytes // 4) % words
 
 
-def _cycle(count: int, rng: np.random.Generator) -> Array:
+def _random_cycle(count: int, rng: np.random.Generator) -> Array:
     """The successor of each number in one random cycle through all of them."""
     return random_cycle(count, int(rng.integers(1 << 31)))[1].astype(np.int64)
 
 
-def after(table: Array, start: Array, steps: int) -> Array:
+def position_after(table: Array, start: Array, steps: int) -> Array:
     """The places of chains after `steps` steps, by repeated squaring of the table; shape of `start`."""
     place, power = start, table
     while steps:
@@ -168,24 +172,28 @@ def after(table: Array, start: Array, steps: int) -> Array:
     return place
 
 
-def _followed(device: Device, memory: str, table: Array, start: Array, groups: int) -> Slope:
+def _prepare_chains(device: Device, memory: str, table: Array, start: Array, groups: int) -> Slope:
     """The slope over chains of a table in a memory, from these starts in each work-group."""
     items = start.size
     if items > device.info.max_work_group:
         raise Skip(f"a work-group of {items} is over this device's {device.info.max_work_group} work-items")
     unit = 1 if memory in ("image", "private", "register") else 4  # the unit of a place
-    text, args = _placed(device, memory, (unit * table).astype(np.uint32), groups)
+    text, args = _place_table(device, memory, (unit * table).astype(np.uint32), groups)
     ptx = "ptx" in device.info.features
     kernel = device.build(text + kernel_source("subgroup"), **{f"MEMORY_{memory}": 1}, WORDS=table.size, PTX=ptx)["follow"]
     starts, ends = device.alloc(4 * items), device.alloc(4 * items * groups)
     device.upload(starts, (unit * start).astype(np.uint32))
 
     def work(blocks: int) -> Work:
-        steps = STEPS_A_BLOCK * blocks
+        steps = STEPS_PER_BLOCK * blocks
 
         def check() -> None:
             found = device.download(ends, np.uint32, items * groups).reshape(groups, items)
-            wanted = multiplied(start, FACTOR, ADDEND, steps) if memory == "register" else unit * after(table, start, steps)
+            wanted = (
+                iterate_multiply_add(start, FACTOR, ADDEND, steps)
+                if memory == "register"
+                else unit * position_after(table, start, steps)
+            )
             wrong = int((found != wanted.astype(np.uint32)).sum())
             assert wrong == 0, f"{wrong} of {found.size} chains do not end where they should after {steps} steps"
 
@@ -195,7 +203,7 @@ def _followed(device: Device, memory: str, table: Array, start: Array, groups: i
     return Slope(work, start=4, most=1 << 26)
 
 
-def _placed(device: Device, memory: str, cells: Array, groups: int) -> tuple[str, tuple[Any, ...]]:
+def _place_table(device: Device, memory: str, cells: Array, groups: int) -> tuple[str, tuple[Any, ...]]:
     """The text in front of the kernel's source, and the kernel's first arguments."""
     if memory == "register":
         return "", (np.uint32(FACTOR), np.uint32(ADDEND))

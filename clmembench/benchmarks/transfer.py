@@ -12,19 +12,19 @@ from clmembench.model import Array, Buffer, Command, Copy, Device, DeviceInfo, K
 from clmembench.resources import kernel_source
 
 KIB = 1024
-LINK = Metric(
+LINK_BANDWIDTH = Metric(
     "link_bandwidth", "GB/s", "nbytes", "rate", "higher", peak="link_gb_s", only={"direction": ("to_device", "from_device")}
 )
 DUPLEX = Metric("duplex_bandwidth", "GB/s", "nbytes", "rate", "higher", peak="link_duplex_gb_s", only={"direction": ("both",)})
-LATENCY = Metric("transfer_latency", "us", "ops", "cost", "lower", scale=1e-3)
+TRANSFER_LATENCY = Metric("transfer_latency", "us", "ops", "cost", "lower", scale=1e-3)
 ZERO_COPY = Metric("zero_copy_map", "ns", "ops", "cost", "lower")
 SEED = 0x2545F491
 BATCH_BYTES = 2 << 30  # of back-to-back copies: starting and waiting, some 10 us, are under 0.1%
-MOST_COPIES = 256
+MAX_COPIES = 256
 BLOCK_WORDS = 1 << 18  # 1 MiB, which stays in a cache
-WITHIN = "host and device share memory: this is a copy within it, not a link"
-IN_PLACE = "zero-copy: host and device share this memory, so mapping moves nothing"
-SHARED = "host and device share memory, at addresses of their own: mapping moves an unknown number of bytes"
+NOTE_SHARED_COPY = "host and device share memory: this is a copy within it, not a link"
+NOTE_ZERO_COPY = "zero-copy: host and device share this memory, so mapping moves nothing"
+NOTE_SHARED = "host and device share memory, at addresses of their own: mapping moves an unknown number of bytes"
 DIRECTIONS = ("to_device", "from_device", "both")
 MEMORIES = ("pinned", "pageable", "mapped")
 
@@ -34,20 +34,20 @@ def pattern(words: int, seed: int, first: int = 0) -> Array:
     return np.arange(first, first + words, dtype=np.uint32) * np.uint32(2654435761) ^ np.uint32(seed)
 
 
-def write(view: Array, seed: int) -> None:
+def fill_pattern(view: Array, seed: int) -> None:
     """Fills an array of uint32 with the pattern."""
     for first in range(0, len(view), BLOCK_WORDS):
         block = view[first : first + BLOCK_WORDS]
         block[:] = pattern(len(block), seed, first)
 
 
-def holds(view: Array, seed: int) -> bool:
+def is_pattern(view: Array, seed: int) -> bool:
     """Whether an array of uint32 equals the pattern."""
     blocks = ((view[first : first + BLOCK_WORDS], first) for first in range(0, len(view), BLOCK_WORDS))
     return all(np.array_equal(block, pattern(len(block), seed, first)) for block, first in blocks)
 
 
-def _sizes(info: DeviceInfo) -> tuple[int, ...]:
+def _copy_sizes(info: DeviceInfo) -> tuple[int, ...]:
     largest = min(256 * MIB, headline_bytes(info))
     smaller = (MIB,) if info.shares_host_memory else (64 * KIB, MIB, 16 * MIB)
     return (*(n for n in smaller if n < largest), largest)
@@ -57,7 +57,7 @@ def _where(info: DeviceInfo, direction: str, memory: str, array_bytes: int) -> b
     return not (direction == "both" and memory == "mapped")
 
 
-def zero_copy(device: Device) -> bool:
+def is_zero_copy(device: Device) -> bool:
     """Whether a kernel sees a mapped buffer at the host's own address, so that mapping moves no data."""
     buffer = device.alloc(64, "mapped")
     device.run([Launch(device.build(kernel_source("transfer"))["address"], (buffer,), (1,), (1,))])
@@ -67,23 +67,23 @@ def zero_copy(device: Device) -> bool:
 
 
 @benchmark(
-    LINK,
+    LINK_BANDWIDTH,
     DUPLEX,
     ZERO_COPY,
     suite="link",
     source="Razzaq et al. 2016, section IV-C (B6)",
     quick={
-        "array_bytes": axis_of(lambda info: (_sizes(info)[-1],)),
+        "array_bytes": axis_of(lambda info: (_copy_sizes(info)[-1],)),
         "direction": axis_of(lambda info: ("to_device", "from_device") if info.shares_host_memory else DIRECTIONS),
         "memory": axis_of(lambda info: ("pageable", "mapped") if info.shares_host_memory else MEMORIES),
     },
     where=_where,
-    x="array_bytes",
+    figure_axis="array_bytes",
     version=3,  # versions 1 and 2 timed one copy, with its start and the wait for it
-    least_s=0.4,  # other devices of the host use its links for tenths of seconds
+    min_time_s=0.4,  # other devices of the host use its links for tenths of seconds
     direction=axis(*DIRECTIONS),
     memory=axis(*MEMORIES),
-    array_bytes=axis_of(_sizes),
+    array_bytes=axis_of(_copy_sizes),
 )
 def transfer(device: Device, direction: str, memory: str, array_bytes: int) -> Work:
     """Bandwidth between host and device: bytes of one direction over the host's time until all have arrived.
@@ -95,27 +95,27 @@ def transfer(device: Device, direction: str, memory: str, array_bytes: int) -> W
     """
     array_bytes = array_bytes // 4 * 4
     if memory == "mapped":
-        return _mapped(device, direction, array_bytes)
+        return _prepare_map(device, direction, array_bytes)
     both = direction == "both"
     blocking = memory == "pageable" and not both  # two directions at once must not wait for each other
     ways = DIRECTIONS[:2] if both else (direction,)
-    copies = [copied(device, way, memory == "pinned", array_bytes, queue, blocking) for queue, way in enumerate(ways)]
+    copies = [prepare_copy(device, way, memory == "pinned", array_bytes, queue, blocking) for queue, way in enumerate(ways)]
     batch = 1 if device.info.shares_host_memory or memory != "pinned" else BATCH_BYTES // array_bytes
-    return _together(copies, max(1, min(MOST_COPIES, batch)))
+    return _interleave(copies, max(1, min(MAX_COPIES, batch)))
 
 
 @benchmark(
-    LATENCY,
+    TRANSFER_LATENCY,
     suite="link",
     source="Hockney 1994, the start-up time of his model, by one copy alone",
     quick={
         "array_bytes": axis(4),
         "direction": axis("to_device", "from_device"),
-        "memory": axis_of(lambda info: _plain(info)[:1]),
+        "memory": axis_of(lambda info: _prepare_copies(info)[:1]),
     },
-    x="array_bytes",
+    figure_axis="array_bytes",
     direction=axis("to_device", "from_device"),
-    memory=axis_of(lambda info: _plain(info)),
+    memory=axis_of(lambda info: _prepare_copies(info)),
     array_bytes=axis(4, 1 * KIB, 16 * KIB, 64 * KIB),
 )
 def transfer_latency(device: Device, direction: str, memory: str, array_bytes: int) -> Work:
@@ -125,22 +125,22 @@ def transfer_latency(device: Device, direction: str, memory: str, array_bytes: i
     moved.
     """
     array_bytes = array_bytes // 4 * 4
-    work = copied(device, direction, memory == "pinned", array_bytes, 0, blocking=True)
+    work = prepare_copy(device, direction, memory == "pinned", array_bytes, 0, blocking=True)
     return replace(work, nbytes=0, ops=1)
 
 
-def _plain(info: DeviceInfo) -> tuple[str, ...]:
+def _prepare_copies(info: DeviceInfo) -> tuple[str, ...]:
     return ("pageable",) if info.shares_host_memory else ("pinned", "pageable")
 
 
-def copied(device: Device, direction: str, pinned: bool, nbytes: int, queue: int, blocking: bool) -> Work:
+def prepare_copy(device: Device, direction: str, pinned: bool, nbytes: int, queue: int, blocking: bool) -> Work:
     """One copy of whole words in one direction, and the check that all of it arrived."""
     kernels = device.build(kernel_source("transfer"))
     words, seed = nbytes // 4, SEED + device.seed
     buffer, array = device.alloc(nbytes), device.host_array(nbytes, pinned)
     view = array.view(np.uint32)
     if direction == "to_device":
-        write(view, seed)
+        fill_pattern(view, seed)
         command = Copy(buffer, array, nbytes, queue, blocking)
     else:
         device.run([Launch(kernels["pattern"], (buffer, np.uint32(seed + 1)), (words,))])
@@ -148,22 +148,22 @@ def copied(device: Device, direction: str, pinned: bool, nbytes: int, queue: int
 
     def check() -> None:
         if direction == "to_device":
-            assert matches(device, kernels, buffer, words, seed), "the device did not receive what the host sent"
+            assert buffer_is_pattern(device, kernels, buffer, words, seed), "the device did not receive what the host sent"
             return
-        assert holds(view, seed + 1), "the host did not receive what the device sent"
+        assert is_pattern(view, seed + 1), "the host did not receive what the device sent"
         view[:] = 0  # poison for the next check
 
     return Work(
         commands=(command,),
         nbytes=nbytes,
         outputs=((buffer, nbytes),) if direction == "to_device" else (),
-        check=_after_a_pass(device, (command,), check),
+        check=_check_after_pass(device, (command,), check),
         clock="host",
-        notes=(WITHIN,) if device.info.shares_host_memory else (),
+        notes=(NOTE_SHARED_COPY,) if device.info.shares_host_memory else (),
     )
 
 
-def _together(copies: Sequence[Work], times: int) -> Work:
+def _interleave(copies: Sequence[Work], times: int) -> Work:
     """`count` copies of each direction, interleaved one by one."""
 
     def check() -> None:
@@ -180,23 +180,23 @@ def _together(copies: Sequence[Work], times: int) -> Work:
     )
 
 
-def _mapped(device: Device, direction: str, array_bytes: int) -> Work:
+def _prepare_map(device: Device, direction: str, array_bytes: int) -> Work:
     kernels = device.build(kernel_source("transfer"))
     words, seed = array_bytes // 4, SEED + device.seed
     buffer = device.alloc(array_bytes, "mapped")
     shared = device.info.shares_host_memory
-    in_place = shared and zero_copy(device)
+    in_place = shared and is_zero_copy(device)
     command = Map(buffer, array_bytes, "read" if direction == "from_device" else "write")
 
     def check() -> None:
         if direction == "to_device":
             with device.mapped(buffer, array_bytes, "write") as array:
-                write(array.view(np.uint32), seed)
-            assert matches(device, kernels, buffer, words, seed), "the device does not see what the host wrote"
+                fill_pattern(array.view(np.uint32), seed)
+            assert buffer_is_pattern(device, kernels, buffer, words, seed), "the device does not see what the host wrote"
         else:
             device.run([Launch(kernels["pattern"], (buffer, np.uint32(seed)), (words,))])
             with device.mapped(buffer, array_bytes, "read") as array:
-                right = holds(array.view(np.uint32), seed)
+                right = is_pattern(array.view(np.uint32), seed)
             assert right, "the host does not see what the device wrote"
 
     return Work(
@@ -205,11 +205,11 @@ def _mapped(device: Device, direction: str, array_bytes: int) -> Work:
         ops=1 if shared else 0,
         check=check,
         clock="host",
-        notes=(IN_PLACE if in_place else SHARED,) if shared else (),
+        notes=(NOTE_ZERO_COPY if in_place else NOTE_SHARED,) if shared else (),
     )
 
 
-def _after_a_pass(device: Device, commands: tuple[Command, ...], check: Callable[[], None]) -> Callable[[], None]:
+def _check_after_pass(device: Device, commands: tuple[Command, ...], check: Callable[[], None]) -> Callable[[], None]:
     """The check, preceded by a pass except the first time, when the runner has just made one: the check itself leaves poison
     behind."""
     seen: list[bool] = []
@@ -223,7 +223,7 @@ def _after_a_pass(device: Device, commands: tuple[Command, ...], check: Callable
     return again
 
 
-def matches(device: Device, kernels: Mapping[str, Kernel], buffer: Buffer, words: int, seed: int) -> bool:
+def buffer_is_pattern(device: Device, kernels: Mapping[str, Kernel], buffer: Buffer, words: int, seed: int) -> bool:
     """Whether a buffer holds that many words of the pattern."""
     wrong = device.alloc(4)
     device.upload(wrong, np.zeros(1, np.uint32))

@@ -10,18 +10,18 @@ from clmembench.benchmarks import BANDWIDTH, axis, axis_of, benchmark, headline_
 from clmembench.model import Device, DeviceInfo, Launch, Metric, Skip, Work
 from clmembench.resources import kernel_source
 
-TILE = 32  # words
-ROWS = 8  # of work-items
-PADS = {"direct": 0, "tile": 0, "padded": 1}  # extra words in a row of the tile
-LARGEST = {"cpu": 2048}  # words; 8192 on other devices
+TILE_WIDTH = 32  # words
+GROUP_ROWS = 8  # of work-items
+PAD_WORDS = {"direct": 0, "tile": 0, "padded": 1}  # extra words in a row of the tile
+MAX_SIDE = {"cpu": 2048}  # words; 8192 on other devices
 THROUGHPUT: Metric = replace(BANDWIDTH, name="throughput")
 
 
-def _sides(info: DeviceInfo) -> tuple[int, ...]:
+def _matrix_sides(info: DeviceInfo) -> tuple[int, ...]:
     """The largest power of two, up to MAX_SIDE, whose matrix is no larger than the headline arrays; and a side just below half
     of it that no tile divides."""
     words = max(1, headline_bytes(info) // 4)
-    side = min(LARGEST.get(info.kind, 8192), 1 << (words.bit_length() - 1) // 2)
+    side = min(MAX_SIDE.get(info.kind, 8192), 1 << (words.bit_length() - 1) // 2)
     return side, max(1, side // 2 - 1)
 
 
@@ -29,9 +29,9 @@ def _sides(info: DeviceInfo) -> tuple[int, ...]:
     THROUGHPUT,
     suite="access",
     source="Fang et al. 2017, section 6.2 (padding); Mei & Chu 2015, section 6.2",
-    x="n",
-    n=axis_of(_sides),
-    way=axis(*PADS),
+    figure_axis="n",
+    n=axis_of(_matrix_sides),
+    way=axis(*PAD_WORDS),
 )
 def transpose(device: Device, n: int, way: str) -> Work:
     """Throughput of transposing an n x n matrix of 4-byte words, directly or through a [32][32] or [32][33] local tile.
@@ -41,17 +41,19 @@ def transpose(device: Device, n: int, way: str) -> Work:
     columns lie in all banks. Bytes are those of the matrix, read and written once each. Every element is compared. Raises Skip
     for a matrix that fits no buffer, or a device without work-groups of 32 x 8.
     """
-    if way not in PADS:
-        raise Skip(f"no way of transposing is called {way}: choose from {', '.join(PADS)}")
-    if device.info.max_work_group < TILE * ROWS:
-        raise Skip(f"a work-group of {TILE} x {ROWS} is over this device's largest, {device.info.max_work_group}")
+    if way not in PAD_WORDS:
+        raise Skip(f"no way of transposing is called {way}: choose from {', '.join(PAD_WORDS)}")
+    if device.info.max_work_group < TILE_WIDTH * GROUP_ROWS:
+        raise Skip(f"a work-group of {TILE_WIDTH} x {GROUP_ROWS} is over this device's largest, {device.info.max_work_group}")
     if not 1 <= n < 1 << 16 or 4 * n * n > device.info.max_alloc_bytes:
         raise Skip(f"a matrix of n={n} is none, or over this device's largest buffer: choose another n")
-    kernels = device.build(kernel_source("transpose"), TILE=TILE, ROWS=ROWS, STAGED=way != "direct", PAD=PADS[way])
+    kernels = device.build(
+        kernel_source("transpose"), TILE=TILE_WIDTH, ROWS=GROUP_ROWS, STAGED=way != "direct", PAD=PAD_WORDS[way]
+    )
     given, turned, wrong = device.alloc(4 * n * n), device.alloc(4 * n * n), device.alloc(4)
     side = np.uint32(n)
     device.run([Launch(kernels["init"], (given, side), (n * n,))])
-    tiles = -(-n // TILE)
+    tiles = -(-n // TILE_WIDTH)
 
     def check() -> None:
         device.upload(wrong, np.zeros(1, np.uint32))
@@ -64,7 +66,11 @@ def transpose(device: Device, n: int, way: str) -> Work:
         assert np.array_equal(first, wanted), "the first row is not the first column that was, as the host sees it"
 
     return Work(
-        commands=(Launch(kernels["transpose"], (given, turned, side), (tiles * TILE, tiles * ROWS), (TILE, ROWS)),),
+        commands=(
+            Launch(
+                kernels["transpose"], (given, turned, side), (tiles * TILE_WIDTH, tiles * GROUP_ROWS), (TILE_WIDTH, GROUP_ROWS)
+            ),
+        ),
         nbytes=8 * n * n,
         outputs=((turned, 4 * n * n),),
         check=check,

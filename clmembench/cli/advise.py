@@ -12,7 +12,7 @@ from clmembench.cli import options, stored, study
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
-    from clmembench.measure.worker import Found
+    from clmembench.measure.worker import ProbeResult
     from clmembench.model import DeviceInfo, Record, Run
 
 NO_EVIDENCE = (
@@ -46,13 +46,13 @@ def advise(
 
 
 def _measurement(given: study.Options) -> study.Measurement:
-    from clmembench.measure.runner import drive_all
+    from clmembench.measure.runner import run_selections
     from clmembench.plan import advise
 
     selection = given.selection("advise")
 
-    def records(info: DeviceInfo, found: Found) -> Iterator[Record]:
-        return drive_all("opencl", info, found, advise.selections(selection), selection.budget_s)
+    def records(info: DeviceInfo, found: ProbeResult) -> Iterator[Record]:
+        return run_selections("opencl", info, found, advise.selections(selection), selection.budget_s)
 
     return study.Measurement(selection, advise.names(selection), records)
 
@@ -60,7 +60,7 @@ def _measurement(given: study.Options) -> study.Measurement:
 def _has_evidence(run: Run) -> bool:
     from clmembench.report.sections import advice_table
 
-    return advice_table.speaks(run)
+    return advice_table.has_evidence(run)
 
 
 def show(run: Run, form: str) -> None:
@@ -70,7 +70,7 @@ def show(run: Run, form: str) -> None:
     from clmembench.report.sections import advice_table
 
     sheet = stored.sheet_of(run)
-    guidelines = advice_table.told(run, rows.rows(run, sheet))
+    guidelines = advice_table.derive_guidelines(run, rows.rows(run, sheet))
     if form == "json":
         print(render.json_text(advice_table.guideline_objects(guidelines)))
     elif form == "md":

@@ -13,8 +13,8 @@ import typer
 from clmembench.cli import options, stored, study
 
 if TYPE_CHECKING:
-    from clmembench.benchmarks.mnf.cubes import Size
-    from clmembench.measure.worker import Found
+    from clmembench.benchmarks.mnf.cubes import CubeSize
+    from clmembench.measure.worker import ProbeResult
     from clmembench.model import DeviceInfo, Record, Run
     from clmembench.plan.selection import Selection
 
@@ -70,12 +70,12 @@ def _measurement(given: study.Options, size: str | None, processes: int | None) 
     from clmembench.plan import casestudy as plan
 
     selection = given.selection("casestudy", globs=plan.BENCHMARKS)
-    records = partial(_records, selection=selection, size=plan.parsed(size), processes=processes)
+    records = partial(_records, selection=selection, size=plan.parse_optional_size(size), processes=processes)
     return study.Measurement(selection, plan.BENCHMARKS, records)
 
 
 def _records(
-    info: DeviceInfo, found: Found, *, selection: Selection, size: Size | None, processes: int | None
+    info: DeviceInfo, found: ProbeResult, *, selection: Selection, size: CubeSize | None, processes: int | None
 ) -> Iterator[Record]:
     """Every record of the study, as it is measured: the steps first, since the whole is made of their quickest versions."""
     from clmembench.benchmarks import discovered
@@ -87,7 +87,7 @@ def _records(
     known: list[Record] = []
     for name in plan.BENCHMARKS:
         points = plan.plan(name, info, size, processes, tuple(known))
-        for record in runner.follow(points, discovered()[name], "opencl", info, found, selection, deadline=deadline):
+        for record in runner.run_plan(points, discovered()[name], "opencl", info, found, selection, deadline=deadline):
             known.append(record)
             yield record
 

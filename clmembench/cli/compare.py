@@ -59,7 +59,7 @@ def create(
     from clmembench.results import jsonl
 
     output_file.check(output, overwrite, name="baseline.jsonl")
-    output_file.differs(output, paths)
+    output_file.check_not_input(output, paths)
     runs = [stored.load(path) for path in paths]
     for run in runs[1:]:
         _poolable(runs[0], run, force)
@@ -97,7 +97,7 @@ def check(
     margin_share = _fraction(margin)
     if junit is not None:
         output_file.check(junit, overwrite, "--junit", "check.xml", pipe=True)
-        output_file.differs(junit, (path, against), "--junit")
+        output_file.check_not_input(junit, (path, against), "--junit")
     first, second = _judged(against), _judged(path)
     _same_device(first, second, force)
     found = _compared(first, second, margin_share, force)

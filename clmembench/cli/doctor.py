@@ -56,7 +56,7 @@ def _examined(index: int, info: Any) -> dict[str, Any]:
         what, _, remedy = str(error).rpartition(": ")
         found.append(checks.Complaint(what, remedy))
     try:
-        if sheets.find(info) is None:
+        if sheets.match_sheet(info) is None:
             found.append(checks.Complaint("no spec sheet matches, so there is no fraction of peak", "add one to platforms/"))
     except sheets.SpecError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
@@ -66,9 +66,9 @@ def _examined(index: int, info: Any) -> dict[str, Any]:
 def _audited(path: Path) -> list[dict[str, str]]:
     from dataclasses import asdict
 
-    from clmembench.gates.claims_audit import audit
+    from clmembench.gates.claims_audit import check_claims
     from clmembench.gates.whole import judged_run
 
     stored = load(path)
     sheet = sheet_of(stored)
-    return [asdict(claim) for claim in audit(judged_run(stored, sheet), sheet)]
+    return [asdict(claim) for claim in check_claims(judged_run(stored, sheet), sheet)]

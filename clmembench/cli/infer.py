@@ -28,10 +28,10 @@ def infer(
     from clmembench.results import trace_csv
 
     try:
-        found = traces.infer(trace_csv.read(path))
+        found = traces.infer_from_traces(trace_csv.read(path))
     except trace_csv.TraceError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     if as_json:
         print(render.json_text(hierarchy_json.hierarchy_object(found)))
         return
-    print(tree.drawn(found))
+    print(tree.draw_tree(found))

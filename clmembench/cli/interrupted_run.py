@@ -73,6 +73,6 @@ def check_conditions(earlier: Run, now: Header) -> None:
         exit_codes.stop(
             f"{earlier.path} was measured with another {what}, {before}, not {here}: start a new run", exit_codes.USAGE
         )
-    left = jsonl.unsaid(earlier.header)
+    left = jsonl.missing_identity(earlier.header)
     if left:
         exit_codes.say(f"warning: {earlier.path} does not record its {' and '.join(left)}: a change of it cannot be detected")

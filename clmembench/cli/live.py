@@ -12,7 +12,7 @@ import typer
 from clmembench import units
 from clmembench.cli import devices, exit_codes, options, session
 from clmembench.cli.command import Command
-from clmembench.cli.live_run import Run, Wanted, end
+from clmembench.cli.live_run import LiveRun, RequestedSide, end
 
 if TYPE_CHECKING:
     from clmembench.model import Benchmark, DeviceInfo
@@ -84,7 +84,7 @@ def live(
         exit_codes.stop(str(error), exit_codes.USAGE)
     files = _files(wanted[0].info, output, overwrite)
     _warn(*wanted)
-    run = Run(wanted, selection, chosen, share, began + seconds, seconds, files, overwrite)
+    run = LiveRun(wanted, selection, chosen, share, began + seconds, seconds, files, overwrite)
     interrupted = run.measure()
     outcomes = run.outcomes()
     setting = run.setting(time.monotonic() - began)
@@ -97,20 +97,20 @@ def _sides(
     device: str,
     b_device: str | None,
     b_axis: list[str],
-) -> tuple[Wanted, Wanted]:
+) -> tuple[RequestedSide, RequestedSide]:
     """Both sides with their devices. Raises ValueError for options that contradict each other."""
     from clmembench.measure import ab_side
 
-    changes = options.axes_of(b_axis, [])
+    changes = options.parse_axes(b_axis, [])
     for name, values in changes.items():
         if len(values) > 1:
             raise ValueError(f"--b-axis {name} has {len(values)} values: B is one choice")
-    starts = [ab_side.start_of(name, side[0] or [], *side[1:]) for name, side in (("A", a), ("B", b))]
+    starts = [ab_side.parse_start(name, side[0] or [], *side[1:]) for name, side in (("A", a), ("B", b))]
     found = []
     for name, start, selector in (("A", starts[0], device), ("B", starts[1], b_device or device)):
         if start.python or start.environment:
             try:
-                there = ab_side.installation(name, start)
+                there = ab_side.read_installation(name, start)
             except ab_side.SideError as error:
                 exit_codes.stop(str(error), exit_codes.FAILED)
         else:
@@ -123,11 +123,11 @@ def _sides(
         said += [f"{n}={v}" for n, v in start.environment.items()] + ([start.python] if start.python else [])
         own = {n: v[0] for n, v in changes.items()} if name == "B" else {}
         said += [f"{n}={v}" for n, v in own.items()]
-        found.append(Wanted(start, info, ", ".join(said), own, there.version, dict(there.packages)))
+        found.append(RequestedSide(start, info, ", ".join(said), own, there.version, dict(there.packages)))
     return found[0], found[1]
 
 
-def _warn(a: Wanted, b: Wanted) -> None:
+def _warn(a: RequestedSide, b: RequestedSide) -> None:
     """Warn where both sides are the same, or their installations differ."""
     if a.words == b.words:
         exit_codes.say("A and B are the same: any value called faster or slower is a false alarm")
@@ -138,33 +138,33 @@ def _warn(a: Wanted, b: Wanted) -> None:
 
 
 def _selected(
-    wanted: tuple[Wanted, Wanted], bench: list[str], axis: list[str], timeout_s: float, seed: int
+    wanted: tuple[RequestedSide, RequestedSide], bench: list[str], axis: list[str], timeout_s: float, seed: int
 ) -> tuple[Selection, list[Benchmark]]:
     """The selection and its benchmarks. Raises ValueError where there are none, or a growing axis has no values."""
     from clmembench.host import cpu_topology
-    from clmembench.measure.ab_rounds import check_named
-    from clmembench.plan.selection import PLACE, Selection, check_axes, selected
+    from clmembench.measure.ab_rounds import check_growing_axes_named
+    from clmembench.plan.selection import PLACE_AXES, Selection, check_axes, selected_benchmarks
     from clmembench.results import tuned
 
     a, b = wanted
     selection = Selection(
         suite="all" if bench else "quick",
         globs=tuple(bench),
-        axes=options.axes_of(axis, []),
+        axes=options.parse_axes(axis, []),
         timeout_s=timeout_s,
         seed=seed,
         topology=cpu_topology.read() if a.info.kind == "cpu" else (),
     )
-    chosen = selected(selection)
+    chosen = selected_benchmarks(selection)
     check_axes(chosen, a.info, selection)
     for name in b.changes:
-        if name in PLACE or not all(name in benchmark.axes for benchmark in chosen):
+        if name in PLACE_AXES or not all(name in benchmark.axes for benchmark in chosen):
             raise ValueError(f"--b-axis {name}: not every benchmark chosen has this axis: name one by -b; see describe")
         if len(selection.axes.get(name, ())) > 1:
             raise ValueError(f"-a {name} has several values, which with --b-axis {name} are the same point of B: name one")
     check_axes(chosen, b.info, replace(selection, axes={name: (value,) for name, value in b.changes.items()}))
     for benchmark in chosen:
-        check_named(benchmark, selection)
+        check_growing_axes_named(benchmark, selection)
     try:
         return session.with_stored_configurations(a.info, selection, chosen), chosen
     except tuned.TuningError as error:

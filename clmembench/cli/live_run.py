@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from clmembench.results.jsonl import Writer
 
 
-class Wanted(NamedTuple):
+class RequestedSide(NamedTuple):
     """A side as the options request it: how its worker starts, its device, its description, the axis values that differ from A,
     and its installation."""
 
@@ -37,12 +37,12 @@ class Wanted(NamedTuple):
     packages: dict[str, str]
 
 
-class Run:
+class LiveRun:
     """One interleaved A/B measurement: its points, its files and its outcome."""
 
     def __init__(
         self,
-        wanted: tuple[Wanted, Wanted],
+        wanted: tuple[RequestedSide, RequestedSide],
         selection: Selection,
         chosen: Sequence[Benchmark],
         margin: float,
@@ -77,7 +77,7 @@ class Run:
                 except KeyboardInterrupt:
                     return True
                 finally:
-                    ab_rounds.concluded(self._cases, self._margin)
+                    ab_rounds.conclude(self._cases, self._margin)
         except device_lock.HeldError as error:
             exit_codes.stop(str(error), exit_codes.NO_DEVICE)
         except jsonl.ResultsError as error:
@@ -93,13 +93,13 @@ class Run:
 
         wanted = self._wanted["AB".index(name)]
         try:
-            with worker_process.Child(Job("opencl", wanted.info), wanted.start) as child:
+            with worker_process.WorkerProcess(Job("opencl", wanted.info), wanted.start) as child:
                 found = child.probe()
-        except worker_process.ChildError as error:
+        except worker_process.WorkerError as error:
             exit_codes.stop(f"{name}, {wanted.words}, cannot be used: {error}{error.last_words()}", exit_codes.FAILED)
         return Side(name, replace(wanted.info, features=found.features), found, wanted.start, wanted.changes)
 
-    def _header(self, side: Side, wanted: Wanted) -> Header:
+    def _header(self, side: Side, wanted: RequestedSide) -> Header:
         head = session.header(side.info, self._selection, session.cards(benchmark.name for benchmark in self._chosen))
         return replace(
             head,
@@ -117,9 +117,9 @@ class Run:
         from clmembench.plan.budget import Deadline
 
         deadline = Deadline(self._until)
-        searched = deadline.share(ab_rounds.SEARCH)
+        searched = deadline.share(ab_rounds.SEARCH_BUDGET_FRACTION)
         for benchmark in self._chosen:
-            search = ab_rounds.cases_of(benchmark, sides[0], self._selection, "opencl", searched)
+            search = ab_rounds.find_cases(benchmark, sides[0], self._selection, "opencl", searched)
             while True:
                 try:
                     record = next(search)
@@ -128,7 +128,7 @@ class Run:
                     break
                 writers[0].write(record)
                 shown.show(record)
-        rounds = ab_rounds.measured(self._cases, sides, self._selection, "opencl", self._margin, deadline)
+        rounds = ab_rounds.run_rounds(self._cases, sides, self._selection, "opencl", self._margin, deadline)
         try:
             for which, record in rounds:
                 self._rounds = record.process + 1
@@ -141,19 +141,19 @@ class Run:
         """The outcome of every value, from the two files, as any reader would derive it."""
         from clmembench.analysis.ab_outcome import outcomes
         from clmembench.gates.whole import judged_run
-        from clmembench.resources import KERNELS
+        from clmembench.resources import KERNELS_VARIABLE
 
         stored = [load(path) for path in self._files]
         a, b = (judged_run(run, sheet_of(run)) for run in stored)
-        overlaid = any(KERNELS in wanted.start.environment for wanted in self._wanted)
+        overlaid = any(KERNELS_VARIABLE in wanted.start.environment for wanted in self._wanted)
         return outcomes(self._cases, (a, b), self._wanted[1].changes, overlaid)
 
     def setting(self, seconds: float) -> Setting:
-        from clmembench.analysis.ab_decision import ERROR
+        from clmembench.analysis.ab_decision import MAX_ERROR_PROBABILITY
         from clmembench.report.ab_result import Setting
 
         words, files = tuple(w.words for w in self._wanted), tuple(map(str, self._files))
-        return Setting(words, self._margin, ERROR, self._selection.seed, files, self._rounds, round(seconds, 1))  # type: ignore[arg-type]
+        return Setting(words, self._margin, MAX_ERROR_PROBABILITY, self._selection.seed, files, self._rounds, round(seconds, 1))  # type: ignore[arg-type]
 
 
 def end(outcomes: Sequence[Outcome], setting: Setting, interrupted: bool, as_json: bool) -> None:

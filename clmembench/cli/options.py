@@ -107,7 +107,7 @@ def output_format(**wanted: bool) -> str:
     return chosen[0] if chosen else "text"
 
 
-def axes_of(given: list[str], matrices: list[Path]) -> Mapping[str, tuple[Value, ...]]:
+def parse_axes(given: list[str], matrices: list[Path]) -> Mapping[str, tuple[Value, ...]]:
     """name=value or name=[value,value], and files as values of axis matrix. Raises ValueError for anything else."""
     axes: dict[str, tuple[Value, ...]] = {}
     for text in given:

@@ -39,7 +39,7 @@ def check(path: Path, overwrite: bool, option: str = "-o", name: str = "run.json
         exit_codes.stop(f"{path} exists: choose another {option}, or say --overwrite", exit_codes.USAGE)
 
 
-def differs(path: Path, inputs: Iterable[Path], option: str = "-o") -> None:
+def check_not_input(path: Path, inputs: Iterable[Path], option: str = "-o") -> None:
     """Ends the command where its output would replace one of its inputs."""
     for one in inputs:
         with contextlib.suppress(OSError):

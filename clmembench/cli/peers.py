@@ -13,7 +13,7 @@ import typer
 from clmembench.cli import options, session, stored, study
 
 if TYPE_CHECKING:
-    from clmembench.measure.worker import Found
+    from clmembench.measure.worker import ProbeResult
     from clmembench.model import DeviceInfo, Record, Run
 
 NO_EVIDENCE = "holds no benchmark of this table: measure it with clmembench peers -d DEVICE, or with clmembench run --reference"
@@ -49,15 +49,15 @@ def peers(
 def _measurement(info: DeviceInfo, given: study.Options, processes: int | None) -> study.Measurement:
     """Raises ValueError where the user's own file of stored configurations is damaged, too."""
     from clmembench.benchmarks import discovered
-    from clmembench.measure.runner import drive_all
+    from clmembench.measure.runner import run_selections
     from clmembench.plan import peers
 
     plain = given.selection("peers", processes=processes, reference=True)
     names = peers.names(plain, info)
     selection = session.with_stored_configurations(info, plain, [discovered()[name] for name in names])
 
-    def records(info: DeviceInfo, found: Found) -> Iterator[Record]:
-        return drive_all("opencl", info, found, peers.selections(selection, info), selection.budget_s)
+    def records(info: DeviceInfo, found: ProbeResult) -> Iterator[Record]:
+        return run_selections("opencl", info, found, peers.selections(selection, info), selection.budget_s)
 
     return study.Measurement(selection, names, records)
 
@@ -65,7 +65,7 @@ def _measurement(info: DeviceInfo, given: study.Options, processes: int | None) 
 def _has_evidence(run: Run) -> bool:
     from clmembench.report.sections import peer_table
 
-    return peer_table.speaks(run)
+    return peer_table.has_peer_lines(run)
 
 
 def show(run: Run, form: str) -> None:
@@ -77,7 +77,7 @@ def show(run: Run, form: str) -> None:
 
     sheet = stored.sheet_of(run)
     run = judged_run(run, sheet)
-    lines = peer_table.told(run, rows.rows(run, sheet))
+    lines = peer_table.peer_lines(run, rows.rows(run, sheet))
     if form == "json":
         print(render.json_text(peer_table.peer_object(run, lines)))
     elif form == "md":

@@ -17,7 +17,7 @@ from clmembench.cli import devices, exit_codes, interrupted_run, options, sessio
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
-    from clmembench.measure.worker import Found
+    from clmembench.measure.worker import ProbeResult
     from clmembench.model import Benchmark, Card, DeviceInfo, Record, Run
     from clmembench.plan.selection import Selection
 
@@ -151,7 +151,7 @@ def _selection(
     return Selection(
         suite=suite or ("all" if bench else "quick"),
         globs=tuple(bench or ()),
-        axes=options.axes_of(axis or [], matrix or []),
+        axes=options.parse_axes(axis or [], matrix or []),
         processes=processes,
         seed=seed or 0,
         reference=reference,
@@ -181,9 +181,9 @@ def _with_limits(
 
 def _chosen(info: DeviceInfo, selection: Selection) -> Sequence[Benchmark]:
     """The benchmarks of a selection. Raises ValueError where there are none, or an axis has no such values."""
-    from clmembench.plan.selection import check_axes, selected
+    from clmembench.plan.selection import check_axes, selected_benchmarks
 
-    chosen = selected(selection)
+    chosen = selected_benchmarks(selection)
     check_axes(chosen, info, selection)
     return chosen
 
@@ -194,7 +194,7 @@ def _check_points(info: DeviceInfo, selection: Selection, chosen: Sequence[Bench
     from clmembench.plan import sweep
     from clmembench.specs import sheets
 
-    sheets.find(info)
+    sheets.match_sheet(info)
     if not any(next(sweep.explore(benchmark, info, selection), None) for benchmark in chosen):
         raise ValueError("nothing to measure: no benchmark has a point with all these values; see describe")
 
@@ -203,18 +203,18 @@ def _print_points(info: DeviceInfo, selection: Selection, chosen: Sequence[Bench
     from clmembench.plan import interleave, sweep
 
     for benchmark in chosen:
-        print(line(f"{benchmark.name}: {sweep.outlook(benchmark, info, selection)}"))
+        print(line(f"{benchmark.name}: {sweep.describe_plan(benchmark, info, selection)}"))
     if selection.reference:
-        print(line(f"peers here: {', '.join(interleave.names(selection, info)) or 'none'}"))
+        print(line(f"peers here: {', '.join(interleave.peer_names(selection, info)) or 'none'}"))
 
 
 def _measure(
     info: DeviceInfo, selection: Selection, output: Path | None, overwrite: bool, earlier: Run | None
 ) -> session.Written:
-    from clmembench.measure.runner import drive
+    from clmembench.measure.runner import run_selection
 
-    def records(info: DeviceInfo, found: Found, known: Sequence[Record]) -> Iterator[Record]:
-        return drive("opencl", info, found, selection, known)
+    def records(info: DeviceInfo, found: ProbeResult, known: Sequence[Record]) -> Iterator[Record]:
+        return run_selection("opencl", info, found, selection, known)
 
     return session.measure_to_file(info, selection, _cards(selection, info), records, output, overwrite, earlier)
 
@@ -253,6 +253,8 @@ def _print_results(path: Path, as_json: bool) -> int:
 def _cards(selection: Selection, info: DeviceInfo) -> Mapping[str, Card]:
     """The benchmarks that the header keeps, and their peers."""
     from clmembench.plan import interleave
-    from clmembench.plan.selection import selected
+    from clmembench.plan.selection import selected_benchmarks
 
-    return session.cards([*(benchmark.name for benchmark in selected(selection)), *interleave.names(selection, info)])
+    return session.cards(
+        [*(benchmark.name for benchmark in selected_benchmarks(selection)), *interleave.peer_names(selection, info)]
+    )

@@ -16,12 +16,12 @@ from clmembench.cli import exit_codes, output_file
 from clmembench.cli.progress import progress
 
 if TYPE_CHECKING:
-    from clmembench.measure.worker import Found
+    from clmembench.measure.worker import ProbeResult
     from clmembench.model import Benchmark, Card, DeviceInfo, Header, Record, Run, Value
     from clmembench.plan.selection import Selection
 
     # the device with the features that were found, the result of probing it, and the records that the file has already
-    Records = Callable[[DeviceInfo, Found, Sequence[Record]], Iterator[Record]]
+    Records = Callable[[DeviceInfo, ProbeResult, Sequence[Record]], Iterator[Record]]
 
 BAD = ("failed", "wrong", "timeout")
 
@@ -48,7 +48,7 @@ def cards(names: Iterable[str]) -> Mapping[str, Card]:
     from clmembench.benchmarks import discovered
     from clmembench.plan import sweep
 
-    return {name: sweep.card(discovered()[name]) for name in names}
+    return {name: sweep.benchmark_card(discovered()[name]) for name in names}
 
 
 READING_OPTIONS = ("path", "as_json", "as_csv", "as_md", "as_latex")  # options that a command also takes with a stored run
@@ -91,7 +91,7 @@ def with_stored_configurations(
     from clmembench.results import tuned
 
     try:
-        found, complaints = tuned.in_use(info, chosen, path)
+        found, complaints = tuned.stored_configurations(info, chosen, path)
     except tuned.TuningError as error:
         raise tuned.TuningError(
             f"{error}: repair or remove it, or use --no-tuning, which ignores stored configurations"
@@ -130,7 +130,7 @@ def measure_to_file(
             return Written(path, *_write(writer, records(info, found, known), known))
     except device_lock.HeldError as error:
         exit_codes.stop(str(error), exit_codes.NO_DEVICE)
-    except worker_process.ChildError as error:
+    except worker_process.WorkerError as error:
         exit_codes.stop(f"{info.name} cannot be used: {error}{error.last_words()}", exit_codes.NO_DEVICE)
     except jsonl.ResultsError as error:
         exit_codes.stop(str(error), exit_codes.INTERNAL)
@@ -199,7 +199,7 @@ def header(info: DeviceInfo, selection: Selection, cards: Mapping[str, Card]) ->
         timeout_s=selection.timeout_s,
         benchmark_s=selection.benchmark_s,
         tuning=selection.tuning,
-        source_revision=content_hash.of_sources(),
+        source_revision=content_hash.hash_sources(),
         inputs=_inputs(selection.axes),
     )
 
@@ -214,7 +214,7 @@ def _inputs(axes: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
         files = [
             value for values in axes.values() for value in values if isinstance(value, str) and matrix_market.is_file(value)
         ]
-        return {name: content_hash.of_file(Path(name)) for name in files}
+        return {name: content_hash.hash_file(Path(name)) for name in files}
     except ValueError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     except OSError as error:

@@ -78,14 +78,14 @@ def report(
 
     if output is not None:
         output_file.check(output, overwrite, name=f"report.{form}", pipe=True)
-        output_file.differs(output, paths)
+        output_file.check_not_input(output, paths)
         output_file.check_writable(output)
     groups: list[fleet.Group] = []
     try:
-        others = sheets.beside(beside or [])
-        if len(paths) > fleet.MANY:
+        others = sheets.published_sheets(beside or [])
+        if len(paths) > fleet.MAX_RUNS_WITH_COLUMNS:
             groups = fleet.grouped(_with_notes_printed(digests.digests(paths, strict, len(usable_cpus()))))
-            paths = fleet.speakers(groups)
+            paths = fleet.representative_runs(groups)
         runs = [stored.load(path, strict) for path in paths]
         runs, hierarchies = stored.with_hierarchies(runs)
         if form == "html":

@@ -10,7 +10,7 @@ from clmembench.cli import exit_codes
 
 if TYPE_CHECKING:
     from clmembench.model import Run
-    from clmembench.report.hierarchy.section import Dissected
+    from clmembench.report.hierarchy.section import HierarchyFindings
     from clmembench.specs.sheets import SpecSheet
 
 
@@ -39,7 +39,7 @@ def sheet_of(run: Run) -> SpecSheet | None:
         exit_codes.stop(str(error), exit_codes.USAGE)
 
 
-def with_hierarchies(runs: Sequence[Run]) -> tuple[list[Run], list[Dissected | None]]:
+def with_hierarchies(runs: Sequence[Run]) -> tuple[list[Run], list[HierarchyFindings | None]]:
     """Runs and their memory hierarchies (None for a run without chases), with the runs of one device checked against each
     other. Raises SpecError where two spec sheets match a device, or one is damaged."""
     from clmembench.report.hierarchy import from_runs

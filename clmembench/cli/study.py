@@ -14,7 +14,7 @@ from clmembench.cli import devices, exit_codes, session, stored
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
-    from clmembench.measure.worker import Found
+    from clmembench.measure.worker import ProbeResult
     from clmembench.model import DeviceInfo, Record, Run
     from clmembench.plan.selection import Selection
 
@@ -26,7 +26,7 @@ class Measurement:
 
     selection: Selection
     benchmarks: Iterable[str]
-    records: Callable[[DeviceInfo, Found], Iterator[Record]]
+    records: Callable[[DeviceInfo, ProbeResult], Iterator[Record]]
 
 
 @dataclass(frozen=True, slots=True)

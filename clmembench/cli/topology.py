@@ -15,7 +15,7 @@ import typer
 from clmembench.cli import options, stored, study
 
 if TYPE_CHECKING:
-    from clmembench.measure.worker import Found
+    from clmembench.measure.worker import ProbeResult
     from clmembench.model import DeviceInfo, Hierarchy, Record, Run
     from clmembench.plan.selection import Selection
 
@@ -57,32 +57,32 @@ def topology(
 
 def _measurement(given: study.Options, spaces: str | None) -> study.Measurement:
     """Raises ValueError for what is no memory space, too."""
-    from clmembench.model import CHASE
+    from clmembench.model import CHASE_BENCHMARK
     from clmembench.plan import hierarchy
 
-    selection = given.selection("topology", globs=(CHASE,))
+    selection = given.selection("topology", globs=(CHASE_BENCHMARK,))
     return study.Measurement(
-        selection, (CHASE, hierarchy.MAP), partial(_records, selection=selection, spaces=_parse_spaces(spaces))
+        selection, (CHASE_BENCHMARK, hierarchy.L2_MAP), partial(_records, selection=selection, spaces=_parse_spaces(spaces))
     )
 
 
-def _records(info: DeviceInfo, found: Found, *, selection: Selection, spaces: Sequence[str]) -> Iterator[Record]:
+def _records(info: DeviceInfo, found: ProbeResult, *, selection: Selection, spaces: Sequence[str]) -> Iterator[Record]:
     """Every record of an inquiry into the hierarchy, as it is measured: adaptive, in these memory spaces (empty: all), within
     the limits of the selection."""
     from clmembench.benchmarks import discovered
     from clmembench.host.cpu_topology import usable_cpus
     from clmembench.measure import runner
-    from clmembench.model import CHASE
+    from clmembench.model import CHASE_BENCHMARK
     from clmembench.plan import hierarchy
     from clmembench.plan.budget import Deadline
 
     deadline = Deadline.after(selection.budget_s)
-    plan = hierarchy.dissected(info, spaces)
-    yield from runner.follow(plan, discovered()[CHASE], "opencl", info, found, selection, deadline=deadline)
+    plan = hierarchy.hierarchy_plan(info, spaces)
+    yield from runner.run_plan(plan, discovered()[CHASE_BENCHMARK], "opencl", info, found, selection, deadline=deadline)
     if not spaces or "global" in spaces:
         cpus = sorted(usable_cpus()) if info.kind == "cpu" else []
-        plan = hierarchy.mapped(info, cpus)
-        yield from runner.follow(plan, discovered()[hierarchy.MAP], "opencl", info, found, selection, deadline=deadline)
+        plan = hierarchy.l2_map_plan(info, cpus)
+        yield from runner.run_plan(plan, discovered()[hierarchy.L2_MAP], "opencl", info, found, selection, deadline=deadline)
 
 
 def _parse_spaces(text: str | None) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ def show(run: Run, form: str) -> None:
     found = _infer_hierarchy(run)
     if form == "text":
         info, bold = run.header.device, sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        print(tree.drawn(found, info, claims.said(info, sheet), _columns(), bold), end="\n\n")
+        print(tree.draw_tree(found, info, claims.list_claims(info, sheet), _columns(), bold), end="\n\n")
     elif form == "csv":
         print(render.csv_text(finding_tables.finding_fields(found)), end="")
     elif form == "json":

@@ -14,7 +14,7 @@ from clmembench.cli import devices, exit_codes, options, output_file, session
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
-    from clmembench.measure.worker import Found as ProbeResult
+    from clmembench.measure.worker import ProbeResult as ProbeResult
     from clmembench.model import Benchmark, DeviceInfo, Record, Value
     from clmembench.plan.selection import Selection
     from clmembench.tune.candidates import Outcome
@@ -51,7 +51,7 @@ def tune(
     from clmembench.specs.sheets import SpecError
 
     info = devices.select(devices.listed(), device or "0")
-    path = output or tuned.own_path()
+    path = output or tuned.user_tuning_path()
     if output is not None:
         output_file.check(output, overwrite=True, name="shapes.toml")  # entries are added to it
     try:
@@ -76,7 +76,7 @@ class _Case(NamedTuple):
         """Each benchmark with its points that have several configurations."""
         from clmembench.tune import candidates
 
-        cases = [(b, candidates.contests(b, info, self.selection, self.allowed)) for b in self.benchmarks]
+        cases = [(b, candidates.tuning_cases(b, info, self.selection, self.allowed)) for b in self.benchmarks]
         return [case for case in cases if case[1]]
 
 
@@ -87,7 +87,7 @@ def _case(info: DeviceInfo, bench: list[str], axis: list[str], timeout_s: float,
 
     chosen = _tunable(bench)
     selection, allowed = _selection(chosen, info, axis, timeout_s, seed)
-    tuned.family(info)
+    tuned.device_family(info)
     if path.exists():
         tuned.load(path)
     case = _Case(chosen, session.with_stored_configurations(info, selection, chosen), allowed)
@@ -102,19 +102,19 @@ def _search(info: DeviceInfo, case: _Case, budget_s: float, path: Path, output: 
     from clmembench.results import tuned
     from clmembench.tune import search
 
-    family = tuned.family(info)
+    family = tuned.device_family(info)
     found: list[tuple[Benchmark, Sequence[Outcome]]] = []
 
     def store(benchmark: Benchmark, outcomes: Sequence[Outcome]) -> None:
         found.append((benchmark, outcomes))
-        tuned.save(path, [t for o in outcomes if (t := search.entry(o, benchmark, info, family)) is not None])
+        tuned.save(path, [t for o in outcomes if (t := search.tuned_entry(o, benchmark, info, family)) is not None])
 
     def records(info: DeviceInfo, probed: ProbeResult, known: Sequence[Record]) -> Iterator[Record]:
-        return search.measured("opencl", info, probed, case.selection, case.points(info), budget_s, store)
+        return search.run_searches("opencl", info, probed, case.selection, case.points(info), budget_s, store)
 
     cards = session.cards(benchmark.name for benchmark in case.benchmarks)
     try:
-        tuned.ready(path)
+        tuned.make_writable(path)
         return found, session.measure_to_file(info, case.selection, cards, records, output)
     except tuned.TuningError as error:
         exit_codes.stop(str(error), exit_codes.INTERNAL)
@@ -124,7 +124,7 @@ def _tunable(globs: Sequence[str]) -> list[Benchmark]:
     """Raises ValueError naming what there is where a glob matches nothing that has tuning axes."""
     from clmembench.benchmarks import discovered
 
-    known = {n: b for n, b in discovered().items() if not b.planned and any(axis.tuning for axis in b.axes.values())}
+    known = {n: b for n, b in discovered().items() if not b.adaptive and any(axis.tuning for axis in b.axes.values())}
     for glob in globs:
         if not any(fnmatchcase(name, glob) for name in known):
             raise ValueError(f"{glob!r} matches no benchmark that has tuning axes: choose from {', '.join(known)}")
@@ -138,7 +138,7 @@ def _selection(
     value that no benchmark has."""
     from clmembench.plan.selection import Selection, check_axes
 
-    given = options.axes_of(axis, [])
+    given = options.parse_axes(axis, [])
     names = {name for benchmark in chosen for name, known in benchmark.axes.items() if known.tuning}
     allowed = {name: values for name, values in given.items() if name in names}
     for name, values in allowed.items():

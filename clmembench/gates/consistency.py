@@ -9,8 +9,8 @@ from itertools import combinations, pairwise
 from clmembench.analysis import derive
 from clmembench.analysis.derive import Derived
 from clmembench.gates.thresholds import COMMANDS, RUN
-from clmembench.gates.whole import READS, latency_curve
-from clmembench.infer.plateaus import BEYOND_KNEE, Sample
+from clmembench.gates.whole import CACHE_READ, latency_curve
+from clmembench.infer.plateaus import MIN_SETTLED_KNEE_RATIO, CurvePoint
 from clmembench.model import CacheLevel, Cause, DeviceInfo, Finding, Hierarchy, Record, Run
 
 GATE = "consistency"
@@ -49,7 +49,7 @@ def same_device(first: DeviceInfo, second: DeviceInfo) -> bool:
     return told[0] == told[1] and not any(a and b and a != b for a, b in ((first.uuid, second.uuid), (first.pci, second.pci)))
 
 
-def conflicts(hierarchy: Hierarchy, curve: Sequence[Sample], reads: Sequence[Derived] = ()) -> list[Conflict]:
+def conflicts(hierarchy: Hierarchy, curve: Sequence[CurvePoint], reads: Sequence[Derived] = ()) -> list[Conflict]:
     """Where a hierarchy's levels and a latency curve (of random chases, which include translation) or bandwidths of cache_read
     exclude each other."""
     levels = [(n, level) for n, level in enumerate(hierarchy.levels) if level.space.startswith("global")]
@@ -73,7 +73,7 @@ def _marked(finding: Finding, conflict: Conflict) -> Finding:
     return replace(finding, value=None, status="inconsistent", reason=conflict.reason, evidence=evidence)
 
 
-def _too_fast(levels: Sequence[tuple[int, CacheLevel]], curve: Sequence[Sample]) -> Iterator[Conflict]:
+def _too_fast(levels: Sequence[tuple[int, CacheLevel]], curve: Sequence[CurvePoint]) -> Iterator[Conflict]:
     """Sets several times what a level holds at most: most of their accesses take what the next level takes, at least."""
     for (number, level), (after, further) in pairwise(levels):
         size, near, far = level.findings.get("size_bytes"), _latency(level), _latency(further)
@@ -82,7 +82,7 @@ def _too_fast(levels: Sequence[tuple[int, CacheLevel]], curve: Sequence[Sample])
         for s in curve:
             share = size.high / s.array_bytes
             least = share * (near.low or 0.0) + (1 - share) * (far.low or 0.0)
-            if s.array_bytes >= BEYOND_KNEE * size.high and RUN.max_smaller_over_larger * s.high < least:
+            if s.array_bytes >= MIN_SETTLED_KNEE_RATIO * size.high and RUN.max_smaller_over_larger * s.high < least:
                 reason = (
                     f"topology says that {level.name} holds {size.high / KIB:.4g} KiB and that {further.name} takes "
                     f"{far.low:.4g} ns or more, and pchase takes {s.ns:.4g} ns over {s.array_bytes / KIB:.4g} KiB: not both"
@@ -91,7 +91,9 @@ def _too_fast(levels: Sequence[tuple[int, CacheLevel]], curve: Sequence[Sample])
                 yield Conflict(after, ("latency_ns", "latency_cycles"), s.evidence, reason)
 
 
-def _too_slow(levels: Sequence[tuple[int, CacheLevel]], hierarchy: Hierarchy, curve: Sequence[Sample]) -> Iterator[Conflict]:
+def _too_slow(
+    levels: Sequence[tuple[int, CacheLevel]], hierarchy: Hierarchy, curve: Sequence[CurvePoint]
+) -> Iterator[Conflict]:
     """Sets that a level holds: an access takes what the level takes and its translation, no more."""
     for s in curve:
         held = next((found for found in levels if _holds(found[1], s.array_bytes)), None)
@@ -143,14 +145,15 @@ def _falls(levels: Sequence[tuple[int, CacheLevel]], reads: Sequence[Derived]) -
             continue
         if small.ci_low > RUN.min_bandwidth_fall * large.ci_high:
             reason = (
-                f"topology says that {level.name} holds {low / KIB:.4g} KiB, and {READS} falls from {small.median:.4g} GB/s at "
+                f"topology says that {level.name} holds {low / KIB:.4g} KiB, and {CACHE_READ} falls from "
+                f"{small.median:.4g} GB/s at "
                 f"{_set_bytes(small) / KIB:.4g} KiB to {large.median:.4g} at {_set_bytes(large) / KIB:.4g} KiB: not both"
             )
             yield Conflict(number, ("size_bytes",), large.evidence, reason)
 
 
 def _own(reads: Sequence[Derived]) -> list[Derived]:
-    plain = [v for v in reads if v.benchmark == READS and v.params.get("set") == "own" and v.params.get("path") == "plain"]
+    plain = [v for v in reads if v.benchmark == CACHE_READ and v.params.get("set") == "own" and v.params.get("path") == "plain"]
     return [v for v in plain if v.status == "ok" and v.median is not None and isinstance(v.params.get("set_bytes"), int)]
 
 
@@ -166,7 +169,7 @@ def _latency(level: CacheLevel) -> Finding | None:
 
 def _reads(run: Run) -> Run:
     """The run with its records of cache_read alone."""
-    return replace(run, records=tuple(r for r in run.records if r.benchmark == READS))
+    return replace(run, records=tuple(r for r in run.records if r.benchmark == CACHE_READ))
 
 
 def _suspected(run: Run, reasons: Mapping[str, str]) -> Run:

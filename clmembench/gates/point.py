@@ -12,8 +12,8 @@ from clmembench.analysis.point_records import MOVED
 from clmembench.gates.thresholds import POINT
 from clmembench.model import Cause, Metric, Record, Series
 
-DRIFT = MOVED  # relative drift of the core clock from which on a run warns
-ONE_AT_A_TIME = frozenset({"barrier"})  # metrics of operations that no core overlaps; of others several may end in one cycle
+MIN_REPORTED_DRIFT = MOVED  # relative drift of the core clock from which on a run warns
+SERIAL_METRICS = frozenset({"barrier"})  # metrics of operations that no core overlaps; of others several may end in one cycle
 
 
 def judged(record: Record, metrics: Sequence[Metric]) -> Record:
@@ -111,7 +111,7 @@ def _cycle(record: Record, metrics: Sequence[Metric]) -> str:
     """Operations that wait for each other: each takes a core cycle at least, or it did not happen. A slope that may be 0 is
     undetermined anyway."""
     for metric in metrics:
-        if metric.name not in ONE_AT_A_TIME or metric.form != "slope" or not metric.applies(record.params):
+        if metric.name not in SERIAL_METRICS or metric.form != "slope" or not metric.applies(record.params):
             continue
         cycles = summarise([record], metric, in_cycles=True)
         moved = record.core_clock.moved if record.core_clock is not None else 0.0

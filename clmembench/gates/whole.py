@@ -19,7 +19,7 @@ from clmembench.specs.sheets import Peak, SpecSheet
 
 MEMORY_PEAK = "memory_bandwidth_gb_s"
 
-READS = "cache_read"
+CACHE_READ = "cache_read"
 
 Found = Iterator[tuple[Derived, str]]
 
@@ -39,7 +39,7 @@ def judged_values(run: Run, sheet: SpecSheet | None) -> tuple[Run, list[Derived]
     )
     run = replace(run, records=records, judged=True)
     values = derive.derive(run)
-    for gates in (SINGLE, AMONG):  # what fails alone is no evidence against others
+    for gates in (SINGLE_VALUE_GATES, CROSS_POINT_GATES):  # what fails alone is no evidence against others
         failed: dict[Key, tuple[str, str]] = {}
         for gate, find in gates.items():
             for value, reason in find(values, run, sheet):
@@ -172,7 +172,7 @@ def _knee(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found
     curve = latency_curve(run)
     if not curve:
         return
-    settled = plateaus.settled(curve, plateaus.floor_bytes(run.header.device))
+    settled = plateaus.has_settled(curve, plateaus.memory_floor_bytes(run.header.device))
     units = max(1, run.header.device.compute_units)  # a file may say anything
     cards = run.header.benchmarks
     rates = [v for v in values if v.unit == "GB/s" and v.place.compute_units is None and cards[v.benchmark].suite != "link"]
@@ -196,12 +196,12 @@ def _knee(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found
 def _footprint_axis(value: Derived) -> str:
     """The parameter that a footprint grows with: of cache_read the set that each compute unit reads for itself, through all
     caches, as the chase does."""
-    if value.benchmark != READS:
+    if value.benchmark != CACHE_READ:
         return "array_bytes"
     return "set_bytes" if (value.params.get("set"), value.params.get("path")) == ("own", "plain") else ""
 
 
-def latency_curve(run: Run) -> list[plateaus.Sample]:
+def latency_curve(run: Run) -> list[plateaus.CurvePoint]:
     """The first latency curve there is."""
     for name, card in run.header.benchmarks.items():
         metric = card.metrics[0]
@@ -209,16 +209,16 @@ def latency_curve(run: Run) -> list[plateaus.Sample]:
             records = [r for r in run.records if r.benchmark == name and r.place.compute_units is None]
             others = [{k: v for k, v in r.params.items() if k != card.growing} for r in records]
             first = [r for r, other in zip(records, others, strict=True) if other == others[0]]
-            return plateaus.curve(first, metric, card.growing)
+            return plateaus.curve_points(first, metric, card.growing)
     return []
 
 
-SINGLE: Mapping[str, Callable[[Sequence[Derived], Run, SpecSheet | None], Found]] = {
+SINGLE_VALUE_GATES: Mapping[str, Callable[[Sequence[Derived], Run, SpecSheet | None], Found]] = {
     "peak": _peak,
     "cores": _cores,
     "clock": _clock,
 }
-AMONG: Mapping[str, Callable[[Sequence[Derived], Run, SpecSheet | None], Found]] = {
+CROSS_POINT_GATES: Mapping[str, Callable[[Sequence[Derived], Run, SpecSheet | None], Found]] = {
     "levels": _levels,
     "sizes": _sizes,
     "knee": _knee,

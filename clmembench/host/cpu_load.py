@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-TICKS = 5  # of the kernel's accounting: a shorter stretch says nothing
+MIN_ACCOUNTING_TICKS = 5  # of the kernel's accounting: a shorter stretch says nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def between(before: Reading | None, after: Reading | None, cpus: int) -> Load | 
     if before is None or after is None or cpus < 1:
         return None
     wall = after.at_s - before.at_s
-    if wall < TICKS * 0.01:
+    if wall < MIN_ACCOUNTING_TICKS * 0.01:
         return None
     others = after.busy_s - before.busy_s - (after.own_s - before.own_s)
     return Load(_share(others, wall * cpus), _share(after.stolen_s - before.stolen_s, wall * cpus))

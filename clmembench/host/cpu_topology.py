@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PLACEMENTS = ("compact", "scatter", "balanced")
-MOST_CPUS = 1 << 16  # a list in sysfs that goes beyond is damaged
+MAX_CPUS = 1 << 16  # a list in sysfs that goes beyond is damaged
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def _listed(text: str) -> tuple[int, ...]:
     for part in text.strip().split(","):
         first, _, last = part.partition("-")
         low, high = int(first), int(last or first)
-        if not 0 <= low <= high < MOST_CPUS:
+        if not 0 <= low <= high < MAX_CPUS:
             raise ValueError(f"{part!r} is no range of CPUs")
         numbers.update(range(low, high + 1))
     return tuple(sorted(numbers))

@@ -20,9 +20,9 @@ from clmembench import sanitize
 from clmembench.host import file_lock
 from clmembench.model import DeviceInfo
 
-MOST_BYTES = 4096  # that are read of a file which anybody may have written
-FOLDER = "/tmp"  # noqa: S108 - the same for all users, who may all write there; links are not followed
-VARIABLE = "CLMEMBENCH_LOCKS"  # names another folder
+MAX_LOCK_FILE_BYTES = 4096  # that are read of a file which anybody may have written
+DEFAULT_LOCK_FOLDER = "/tmp"  # noqa: S108 - the same for all users, who may all write there; links are not followed
+LOCK_FOLDER_VARIABLE = "CLMEMBENCH_LOCKS"  # names another folder
 
 
 class HeldError(Exception):
@@ -31,7 +31,10 @@ class HeldError(Exception):
 
 def path_of(info: DeviceInfo) -> Path:
     """The device's lock file, the same for all users of this host."""
-    return Path(os.environ.get(VARIABLE) or FOLDER) / f"clmembench-{''.join(c for c in info.id if c.isalnum())}.lock"
+    return (
+        Path(os.environ.get(LOCK_FOLDER_VARIABLE) or DEFAULT_LOCK_FOLDER)
+        / f"clmembench-{''.join(c for c in info.id if c.isalnum())}.lock"
+    )
 
 
 @contextmanager
@@ -53,7 +56,7 @@ def held(info: DeviceInfo) -> Iterator[None]:
             )
         said = {"pid": os.getpid(), "started": datetime.now(UTC).isoformat(timespec="seconds"), "argv": sys.argv[1:]}
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(said).encode()[:MOST_BYTES], 0)
+        os.pwrite(descriptor, json.dumps(said).encode()[:MAX_LOCK_FILE_BYTES], 0)
         try:
             yield
         finally:
@@ -91,7 +94,7 @@ def _check(descriptor: int, path: Path) -> None:
 def _holder(descriptor: int) -> str:
     """Holder of the lock as the file names it, as harmless text."""
     try:
-        said = json.loads(os.pread(descriptor, MOST_BYTES, 0))
+        said = json.loads(os.pread(descriptor, MAX_LOCK_FILE_BYTES, 0))
         text = f"process {int(said['pid'])} since {said['started']}, clmembench {' '.join(map(str, said['argv']))}"
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return "it does not say which"

@@ -12,15 +12,18 @@ from clmembench.model import Value
 
 # Thresholds and limits, each with its reason
 # time of many over that of one: supported up to the first, not supported from the second on
-SUPPORTED, NOT_SUPPORTED = 1.10, 1.25
-NONE, LARGE = 0.05, 1.25  # a relative effect up to the first is negligible, a ratio from the second on is large
+MAX_SUPPORTED_RATIO, MIN_UNSUPPORTED_RATIO = 1.10, 1.25
+MAX_NEGLIGIBLE_RELATIVE_EFFECT, MIN_LARGE_EFFECT_RATIO = (
+    0.05,
+    1.25,
+)  # a relative effect up to the first is negligible, a ratio from the second on is large
 
 Support = Literal["supported", "partial", "not supported", "undetermined"]
 Impact = Literal["none", "small", "at most small", "large", "gain", "undetermined"]
 
 
 @dataclass(frozen=True, slots=True)
-class Ratio:
+class BoundedRatio:
     """`value` with an interval that holds all that the two intervals allow, and the records it is from."""
 
     value: float
@@ -29,7 +32,7 @@ class Ratio:
     evidence: tuple[str, ...] = ()
 
 
-def ratio(over: Derived | None, under: Derived | None) -> Ratio | None:
+def bounded_ratio(over: Derived | None, under: Derived | None) -> BoundedRatio | None:
     """`over` by `under`; None where one of them has no value or no interval, or is not above 0.
 
     Where both are known in cycles too, the interval holds the ratio of those as well: the core's clock may have moved between
@@ -37,18 +40,25 @@ def ratio(over: Derived | None, under: Derived | None) -> Ratio | None:
     """
     if over is None or under is None:
         return None
-    found = [r for r in (_quotient(_ns(over), _ns(under)), _quotient(_cycles(over), _cycles(under))) if r is not None]
-    if not found or _ns(over) is None or _ns(under) is None:
+    found = [
+        r
+        for r in (
+            _quotient(latency_ns_interval(over), latency_ns_interval(under)),
+            _quotient(latency_cycles_interval(over), latency_cycles_interval(under)),
+        )
+        if r is not None
+    ]
+    if not found or latency_ns_interval(over) is None or latency_ns_interval(under) is None:
         return None
     value = math.exp(sum(math.log(middle) for middle, _, _ in found) / len(found))
     evidence = tuple(dict.fromkeys((*over.evidence, *under.evidence)))
-    return Ratio(value, min(low for _, low, _ in found), max(high for _, _, high in found), evidence)
+    return BoundedRatio(value, min(low for _, low, _ in found), max(high for _, _, high in found), evidence)
 
 
-Ends = tuple[float, float, float]  # median and interval, all above 0
+MedianAndInterval = tuple[float, float, float]  # median and interval, all above 0
 
 
-def _quotient(a: Ends | None, b: Ends | None) -> Ends | None:
+def _quotient(a: MedianAndInterval | None, b: MedianAndInterval | None) -> MedianAndInterval | None:
     """A ratio with all that two intervals allow."""
     if a is None or b is None:
         return None
@@ -57,51 +67,58 @@ def _quotient(a: Ends | None, b: Ends | None) -> Ends | None:
     return value, min(value, a[1] / b[2]), max(value, a[2] / b[1])
 
 
-def _ns(point: Derived) -> Ends | None:
-    return _positive(point.median, point.ci_low, point.ci_high) if point.status == "ok" else None
+def latency_ns_interval(point: Derived) -> MedianAndInterval | None:
+    """Latency of a good point in ns with its interval; None where the point is not `ok` or a bound is not known."""
+    return positive_interval(point.median, point.ci_low, point.ci_high) if point.status == "ok" else None
 
 
-def _cycles(point: Derived) -> Ends | None:
-    return _positive(point.cycles, point.cycles_low, point.cycles_high)
+def latency_cycles_interval(point: Derived) -> MedianAndInterval | None:
+    """Latency of a point in core cycles with its interval; None where the clock is not known."""
+    return positive_interval(point.cycles, point.cycles_low, point.cycles_high)
 
 
-def _positive(*told: float | None) -> Ends | None:
+def positive_interval(*told: float | None) -> MedianAndInterval | None:
+    """The three numbers, if all of them are known, finite and positive."""
     numbers = [n for n in told if n is not None and math.isfinite(n) and n > 0]
     return (numbers[0], numbers[1], numbers[2]) if len(numbers) == 3 else None
 
 
-def support(found: Ratio) -> Support:
+def support_verdict(found: BoundedRatio) -> Support:
     """Verdict on whether many are served as fast as one: up to 1.10 times its time, or 1.25 times and more."""
-    if found.high <= SUPPORTED:
+    if found.high <= MAX_SUPPORTED_RATIO:
         return "supported"
-    if found.low >= NOT_SUPPORTED:
+    if found.low >= MIN_UNSUPPORTED_RATIO:
         return "not supported"
-    return "partial" if found.low > SUPPORTED and found.high < NOT_SUPPORTED else "undetermined"
+    return "partial" if found.low > MAX_SUPPORTED_RATIO and found.high < MIN_UNSUPPORTED_RATIO else "undetermined"
 
 
-def impact(found: Ratio) -> Impact:
+def impact_verdict(found: BoundedRatio) -> Impact:
     """Cost of a pattern over another one: none up to 5%, large above 25%, small in between; `at most small` where it may be
     none, and a gain where it is faster by over 5%."""
-    if found.high <= 1 + NONE:
-        return "gain" if found.high < 1 - NONE else "none"
-    if found.low > LARGE:
+    if found.high <= 1 + MAX_NEGLIGIBLE_RELATIVE_EFFECT:
+        return "gain" if found.high < 1 - MAX_NEGLIGIBLE_RELATIVE_EFFECT else "none"
+    if found.low > MIN_LARGE_EFFECT_RATIO:
         return "large"
-    if found.high <= LARGE:
-        return "small" if found.low > 1 + NONE else "at most small"
+    if found.high <= MIN_LARGE_EFFECT_RATIO:
+        return "small" if found.low > 1 + MAX_NEGLIGIBLE_RELATIVE_EFFECT else "at most small"
     return "undetermined"
 
 
-def pick(values: Sequence[Derived], benchmark: str, **params: Value) -> Derived | None:
+def first_value(values: Sequence[Derived], benchmark: str, **params: Value) -> Derived | None:
     """The first value of a benchmark whose parameters are these, tuned ones among them; None where there is none."""
-    return next((v for v in values if v.benchmark == benchmark and matches(v, params)), None)
+    return next((v for v in values if v.benchmark == benchmark and has_parameters(v, params)), None)
 
 
-def picked(values: Sequence[Derived], benchmark: str, **params: Value) -> list[Derived]:
+def values_with(values: Sequence[Derived], benchmark: str, **params: Value) -> list[Derived]:
     """Every value of a benchmark whose parameters are these and that has a number."""
-    return [v for v in values if v.benchmark == benchmark and v.median is not None and v.status == "ok" and matches(v, params)]
+    return [
+        v
+        for v in values
+        if v.benchmark == benchmark and v.median is not None and v.status == "ok" and has_parameters(v, params)
+    ]
 
 
-def matches(value: Derived, params: Mapping[str, Value]) -> bool:
+def has_parameters(value: Derived, params: Mapping[str, Value]) -> bool:
     """True if a value's parameters are these, whatever others it has."""
     own = {**value.params, **value.tuning}
     return all(name in own and own[name] == wanted for name, wanted in params.items())

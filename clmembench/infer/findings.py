@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from clmembench.model import Finding
 
-NO_CYCLES = "the core's clock is not known here"
-UNITS = {
+UNKNOWN_CLOCK = "the core's clock is not known here"
+UNIT_OF_PROPERTY = {
     "size_bytes": "B", "line_bytes": "B", "sector_bytes": "B", "page_bytes": "B", "reach_bytes": "B", "prefetch_bytes": "B",
     "latency_cycles": "cycles", "penalty_cycles": "cycles", "latency_ns": "ns", "penalty_ns": "ns",
     "bandwidth_gb_s": "GB/s",
 }  # fmt: skip
 
 
-def measured(
+def measured_finding(
     name: str,
     value: float | str,
     method: str,
@@ -29,14 +29,14 @@ def measured(
         value,
         exact if low is None else low,
         exact if high is None else high,
-        unit or UNITS.get(name, ""),
+        unit or UNIT_OF_PROPERTY.get(name, ""),
         "ok",
         method,
         evidence,
     )
 
 
-def undetermined(
+def undetermined_finding(
     name: str,
     reason: str,
     method: str = "",
@@ -45,9 +45,11 @@ def undetermined(
     high: float | None = None,
 ) -> Finding:
     """No value; why, and what bounds there are."""
-    return Finding(name, None, low, high, UNITS.get(name, ""), "undetermined", method, evidence, reason)
+    return Finding(name, None, low, high, UNIT_OF_PROPERTY.get(name, ""), "undetermined", method, evidence, reason)
 
 
-def inconsistent(name: str, reason: str, low: float, high: float, method: str, evidence: tuple[str, ...] = ()) -> Finding:
+def inconsistent_finding(
+    name: str, reason: str, low: float, high: float, method: str, evidence: tuple[str, ...] = ()
+) -> Finding:
     """Two methods that disagree: what each found are the bounds, and `reason` names both."""
-    return Finding(name, None, low, high, UNITS.get(name, ""), "inconsistent", method, evidence, reason)
+    return Finding(name, None, low, high, UNIT_OF_PROPERTY.get(name, ""), "inconsistent", method, evidence, reason)

@@ -6,17 +6,17 @@ import random
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from clmembench.analysis.ab_case import BAD, Case, absorb
-from clmembench.analysis.ab_decision import Decision, Looks, looks
-from clmembench.measure.worker import Found, Job
-from clmembench.measure.worker_process import Child, ChildError, Start
+from clmembench.analysis.ab_case import VALUELESS_STATUSES, Case, absorb
+from clmembench.analysis.ab_decision import Decision, LookSchedule, schedule_looks
+from clmembench.measure.worker import Job, ProbeResult
+from clmembench.measure.worker_process import Start, WorkerError, WorkerProcess
 from clmembench.model import Benchmark, Cause, DeviceInfo, Place, Point, Record, Role, Value
 from clmembench.plan.budget import Deadline
-from clmembench.plan.configurations import missing
+from clmembench.plan.configurations import missing_features
 from clmembench.plan.selection import Selection
-from clmembench.plan.sweep import card, explore
+from clmembench.plan.sweep import benchmark_card, explore
 
-SEARCH = 0.3  # of the budget: the search for A's configurations may take that much
+SEARCH_BUDGET_FRACTION = 0.3  # of the budget: the search for A's configurations may take that much
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,20 +25,20 @@ class Side:
 
     name: str
     info: DeviceInfo
-    found: Found
+    found: ProbeResult
     start: Start = Start()
     changes: Mapping[str, Value] = field(default_factory=dict)
 
 
-def cases_of(
+def find_cases(
     benchmark: Benchmark, side: Side, selection: Selection, runtime: str, deadline: Deadline
 ) -> Generator[Record, None, list[Case]]:
     """The points of a benchmark, in configurations that are stored for A or that a search on A's side finds. Every trial of the
     search is yielded; none begins after the deadline. Raises ValueError for an axis that grows: a curve is no point."""
-    check_named(benchmark, selection)
+    check_growing_axes_named(benchmark, selection)
     wanted = set(selection.places(side.info))
     plan, answers, points = explore(benchmark, side.info, selection), None, list[Point]()
-    process = _Process(_job(benchmark, side, selection, runtime, Place(), 0), side, selection.timeout_s)
+    process = _SideProcess(_job(benchmark, side, selection, runtime, Place(), 0), side, selection.timeout_s)
     try:
         while True:
             try:
@@ -57,7 +57,7 @@ def cases_of(
     return [_case(benchmark, point, index) for index, point in enumerate(points)]
 
 
-def check_named(benchmark: Benchmark, selection: Selection) -> None:
+def check_growing_axes_named(benchmark: Benchmark, selection: Selection) -> None:
     """Raises ValueError for an axis that grows of which no values are named."""
     growing = [name for name, axis in benchmark.axes.items() if axis.per_octave and name not in selection.axes]
     if growing:
@@ -70,7 +70,7 @@ def _case(benchmark: Benchmark, point: Point, index: int) -> Case:
     return Case(benchmark, point.params, point.place, index, metrics, decisions=decisions, failed=point.reason)
 
 
-def measured(
+def run_rounds(
     cases: Sequence[Case],
     sides: tuple[Side, Side],
     selection: Selection,
@@ -81,12 +81,12 @@ def measured(
     """Rounds of all cases that are open, each record with the number of its side; `process` is the round. The first is always
     measured, since it shows what fails; a later one begins only if as much time is left as the last one took. What is
     undecided then is looked at by `concluded`."""
-    plan, last = planned(cases), 0.0
+    plan, last = plan_looks(cases), 0.0
     for number in range(plan.most):
         begun = deadline.clock()
         if (number and deadline.left_s() < last) or not any(case.open for case in cases):
             return
-        for group in _groups(cases):
+        for group in _open_groups(cases):
             yield from _round(group, sides, selection, runtime, number)
         if number + 1 in plan.rounds:
             for case in cases:
@@ -94,18 +94,18 @@ def measured(
         last = deadline.clock() - begun
 
 
-def planned(cases: Sequence[Case]) -> Looks:
+def plan_looks(cases: Sequence[Case]) -> LookSchedule:
     """The rounds after which these cases are evaluated."""
-    return looks(sum(len(case.metrics) for case in cases))
+    return schedule_looks(sum(len(case.metrics) for case in cases))
 
 
-def concluded(cases: Sequence[Case], margin: float) -> None:
+def conclude(cases: Sequence[Case], margin: float) -> None:
     """The last evaluation, after the rounds have ended."""
     for case in cases:
-        case.look(margin, planned(cases).tail)
+        case.look(margin, plan_looks(cases).tail)
 
 
-def _groups(cases: Sequence[Case]) -> list[list[Case]]:
+def _open_groups(cases: Sequence[Case]) -> list[list[Case]]:
     """The open cases, those of one benchmark at one Place together: they share a worker process."""
     groups: dict[tuple[str, Place], list[Case]] = {}
     for case in cases:
@@ -125,11 +125,11 @@ def _round(
     found: dict[int, dict[int, Record]] = {0: {}, 1: {}}
     for which in order:
         side = sides[which]
-        process = _Process(_job(benchmark, side, selection, runtime, place, number), side, selection.timeout_s)
+        process = _SideProcess(_job(benchmark, side, selection, runtime, place, number), side, selection.timeout_s)
         try:
             for case in shuffled:
                 other = found[1 - which].get(case.index)
-                if other is not None and other.status in BAD:
+                if other is not None and other.status in VALUELESS_STATUSES:
                     continue
                 record = process.measure(benchmark, {**case.params, **side.changes}, place, "measure")
                 found[which][case.index] = replace(record, index=case.index)
@@ -137,7 +137,7 @@ def _round(
         finally:
             process.end()
     for case in group:
-        absorb(case, found[0].get(case.index), found[1].get(case.index), bool(sides[1].changes), card(benchmark))
+        absorb(case, found[0].get(case.index), found[1].get(case.index), bool(sides[1].changes), benchmark_card(benchmark))
 
 
 def _job(benchmark: Benchmark, side: Side, selection: Selection, runtime: str, place: Place, process: int) -> Job:
@@ -156,17 +156,17 @@ def _job(benchmark: Benchmark, side: Side, selection: Selection, runtime: str, p
     )
 
 
-class _Process:
+class _SideProcess:
     """A worker process of one side, started for the first point, and again after it died."""
 
     def __init__(self, job: Job, side: Side, timeout_s: float) -> None:
         self._job, self._side, self._timeout_s = job, side, timeout_s
-        self._child: Child | None = None
+        self._child: WorkerProcess | None = None
 
     def measure(self, benchmark: Benchmark, params: Mapping[str, Value], place: Place, role: Role) -> Record:
         """The record of a point; a process that dies, or a missing feature, becomes its status, cause and reason."""
         plain = Record(benchmark.name, benchmark.version, params, place, self._job.process, "failed", role=role)
-        lacking = missing(benchmark, params, self._job.features)
+        lacking = missing_features(benchmark, params, self._job.features)
         if lacking:
             reason = f"device has no {', '.join(lacking)}"
             return replace(plain, status="skipped", reason=reason, cause=Cause.MISSING_FEATURE)
@@ -174,9 +174,9 @@ class _Process:
             self.end()
             self._job = replace(self._job, place=place)
         try:
-            self._child = self._child or Child(self._job, self._side.start)
+            self._child = self._child or WorkerProcess(self._job, self._side.start)
             return self._child.measure(Point(benchmark.name, params, place, role=role), self._timeout_s)
-        except ChildError as error:
+        except WorkerError as error:
             self.end()
             reason = f"{error}{error.last_words()}"
             return replace(plain, status=error.status, reason=reason, cause=error.cause, log=error.log)

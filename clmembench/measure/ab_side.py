@@ -16,7 +16,7 @@ from clmembench.host import fresh_interpreter
 from clmembench.measure.worker_process import Start
 from clmembench.model import DeviceInfo
 
-LIST_S = 60.0  # for an interpreter to start and its drivers to say what devices there are
+MAX_DEVICE_LIST_S = 60.0  # for an interpreter to start and its drivers to say what devices there are
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LIST = """
 import dataclasses, json, clmembench
@@ -40,7 +40,7 @@ class Installation:
     devices: Sequence[DeviceInfo]
 
 
-def start_of(side: str, environment: Sequence[str], kernels: Path | None, python: Path | None) -> Start:
+def parse_start(side: str, environment: Sequence[str], kernels: Path | None, python: Path | None) -> Start:
     """How the worker processes of a side start, from NAME=VALUE texts, a folder of kernels and an interpreter or a virtual
     environment. Raises ValueError for what is none of these, or is said twice."""
     option, variables = f"--{side.lower()}", dict[str, str]()
@@ -54,11 +54,13 @@ def start_of(side: str, environment: Sequence[str], kernels: Path | None, python
             raise ValueError(f"{option}-env {name}: another clmembench is chosen by {option}-python")
         variables[name] = value
     if kernels is not None:
-        if resources.KERNELS in variables:
-            raise ValueError(f"{option}-env {resources.KERNELS} and {option}-kernels say the same: leave out one of them")
+        if resources.KERNELS_VARIABLE in variables:
+            raise ValueError(
+                f"{option}-env {resources.KERNELS_VARIABLE} and {option}-kernels say the same: leave out one of them"
+            )
         if python is not None:
             raise ValueError(f"{option}-python has kernels of its own: leave out {option}-kernels, or change them there")
-        variables[resources.KERNELS] = str(_kernels(f"{option}-kernels", kernels))
+        variables[resources.KERNELS_VARIABLE] = str(_kernels(f"{option}-kernels", kernels))
     return Start(str(_interpreter(f"{option}-python", python)) if python is not None else "", variables)
 
 
@@ -81,7 +83,7 @@ def _interpreter(option: str, path: Path) -> Path:
     return path.absolute()  # a link leads out of its virtual environment
 
 
-def installation(side: str, start: Start) -> Installation:
+def read_installation(side: str, start: Start) -> Installation:
     """What a side's interpreter has. Raises SideError where it does not say."""
     environment = start.variables()
     if not start.python:  # -P keeps the current folder from being code, and with it a checkout that is not installed
@@ -89,7 +91,7 @@ def installation(side: str, start: Start) -> Installation:
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [own, environment.get("PYTHONPATH")]))
     command, safe = [start.python or sys.executable, "-P", "-c", _LIST], fresh_interpreter.environment(environment)
     try:
-        done = subprocess.run(command, capture_output=True, text=True, env=safe, timeout=LIST_S)
+        done = subprocess.run(command, capture_output=True, text=True, env=safe, timeout=MAX_DEVICE_LIST_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SideError(f"{side} cannot be started: {error}") from error
     try:

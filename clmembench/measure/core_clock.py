@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from clmembench.model import ClockReading, Device, Launch, Timing
 
-READING_NS = 5e5  # a launch's jitter, up to some 20 us on CPU runtimes, is little beside it
-MOST_STEPS = 80_000
-LEAP_NS = 1e9  # by which stamps span more than the host saw pass: more than the step of any event clock
+MIN_READING_NS = 5e5  # a launch's jitter, up to some 20 us on CPU runtimes, is little beside it
+MAX_CHAIN_STEPS = 80_000
+MIN_CLOCK_LEAP_NS = 1e9  # by which stamps span more than the host saw pass: more than the step of any event clock
 
 
 @dataclass(slots=True)
@@ -33,13 +33,13 @@ class CoreClock:
         started = time.monotonic()
         while time.monotonic() - started < least_s:
             device.run(self.chain(20_000))
-        while self.steps < MOST_STEPS and self.read(device) < READING_NS:
+        while self.steps < MAX_CHAIN_STEPS and self.read(device) < MIN_READING_NS:
             self.steps *= 2
 
     def read(self, device: Device, times: int = 5) -> float:
         """ns of 2 * steps more steps: least time of a long chain less that of a short one, since disturbances only add."""
         near, far = (
-            min(_run_ns(t) for t in [device.time(self.chain(n), 1, "device") for _ in range(times)])
+            min(_duration_ns(t) for t in [device.time(self.chain(n), 1, "device") for _ in range(times)])
             for n in (self.steps, 3 * self.steps)
         )
         return float(far - near)
@@ -50,16 +50,16 @@ class CoreClock:
 
 def clock_step_ns(timings: Sequence[Timing]) -> float:
     """The step of the device's event clock in ns: the greatest common divisor of the differences of durations."""
-    times = [t.host_ns if t.device_ns is None else t.device_ns for t in timings if not _leapt(t)]
+    times = [t.host_ns if t.device_ns is None else t.device_ns for t in timings if not _has_leapt(t)]
     differences = [abs(t - times[0]) for t in times if t != times[0]]
     return float(max(1, math.gcd(*differences))) if differences else 1.0
 
 
-def _leapt(timing: Timing) -> bool:
+def _has_leapt(timing: Timing) -> bool:
     """Whether the stamps cannot be true: an end before its start, or far more time between them than the host saw pass."""
-    return timing.device_ns is not None and not 0 <= timing.device_ns <= timing.host_ns + LEAP_NS
+    return timing.device_ns is not None and not 0 <= timing.device_ns <= timing.host_ns + MIN_CLOCK_LEAP_NS
 
 
-def _run_ns(timing: Timing) -> int:
+def _duration_ns(timing: Timing) -> int:
     """How long a sample ran, by its stamps; by the host's clock where it has none, or such as cannot be true."""
-    return timing.host_ns if _leapt(timing) else timing.device_ns or timing.host_ns
+    return timing.host_ns if _has_leapt(timing) else timing.device_ns or timing.host_ns

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from clmembench.measure.worker import Job, Session
-from clmembench.measure.worker_process import ChildError
+from clmembench.measure.worker_process import WorkerError
 from clmembench.model import BuildError, Cause, DeviceError, Place, Point, Record
 
 
-class Here:
+class InProcessWorker:
     """Measures the points of one job in this process. Raises ChildError where the device cannot be opened, or the job needs a
     process of its own."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
         if job.place != Place() or job.process > 0:
-            raise ChildError("it needs a process of its own: leave out --no-isolate", Cause.ISOLATION_OFF)
+            raise WorkerError("it needs a process of its own: leave out --no-isolate", Cause.ISOLATION_OFF)
         try:
             self._session = Session(job)
         except (DeviceError, BuildError) as error:
             reason = f"the device cannot be opened: {error}"
-            raise ChildError(reason, Cause.DEVICE_UNAVAILABLE, getattr(error, "log", "")) from error
+            raise WorkerError(reason, Cause.DEVICE_UNAVAILABLE, getattr(error, "log", "")) from error
         self._session.settle()
 
     def measure(self, point: Point, timeout_s: float) -> Record:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 
-def own_threads() -> set[int]:
+def thread_ids() -> set[int]:
     """The ids of this process's threads; empty where the system does not say."""
     try:
         return {int(path.name) for path in Path("/proc/self/task").iterdir()}
@@ -18,7 +18,7 @@ def own_threads() -> set[int]:
         return set()
 
 
-def pin(cpus: tuple[int, ...], workers: set[int]) -> None:
+def pin_threads(cpus: tuple[int, ...], workers: set[int]) -> None:
     """Pin each of the driver's threads to one CPU, in the order of their creation: unpinned, two of them have been observed to
     share one CPU for a whole process. Where there are more or fewer threads than CPUs, none is pinned."""
     if len(workers) == len(cpus) and hasattr(os, "sched_setaffinity"):

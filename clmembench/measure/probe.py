@@ -11,16 +11,16 @@ from clmembench.model import Array, BuildError, Device, DeviceError, Kernel, Lau
 from clmembench.resources import kernel_source
 
 OPS_PER_STEP = 32  # as written out in clock.cl
-COUNTERS = {"ptx": 1, "tsc": 2}  # feature: TICKS in clock.cl
-STEPS = 2000
-ATTEMPTS = 3
-FENCED_STEPS = 4  # between two readings of the counter: few enough that a core could read the second one before they end
-REPEATS = 256
-WORDS = 256
+TICKS_DEFINE_BY_FEATURE = {"ptx": 1, "tsc": 2}  # feature: TICKS in clock.cl
+COUNTER_CHAIN_STEPS = 2000
+MAX_COUNTER_ATTEMPTS = 3
+FENCED_CHAIN_STEPS = 4  # between two readings of the counter: few enough that a core could read the second one before they end
+FENCED_REPEATS = 256
+NONTEMPORAL_PROBE_WORDS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Probed:
+class ProbedFeatures:
     """Features that were seen to work, and how many cycles one operation of the chain takes (None: not known) and why so."""
 
     features: frozenset[str]
@@ -28,9 +28,11 @@ class Probed:
     origin: str
 
 
-def chain(device: Device, counter: str = "") -> tuple[Callable[[int], Sequence[Launch]], Callable[[], int]]:
+def build_alu_chain(device: Device, counter: str = "") -> tuple[Callable[[int], Sequence[Launch]], Callable[[], int]]:
     """The dependent-ALU chain as launches of a number of steps, and a function that reads its last launch's ticks."""
-    kernel = device.build(kernel_source("clock"), TICKS=COUNTERS.get(counter, 0), NONTEMPORAL=0, FP64=0)["alu_chain"]
+    kernel = device.build(kernel_source("clock"), TICKS=TICKS_DEFINE_BY_FEATURE.get(counter, 0), NONTEMPORAL=0, FP64=0)[
+        "alu_chain"
+    ]
     out, ticks = device.alloc(4), device.alloc(8)
 
     def launches(steps: int) -> Sequence[Launch]:
@@ -39,75 +41,85 @@ def chain(device: Device, counter: str = "") -> tuple[Callable[[int], Sequence[L
     return launches, lambda: int(device.download(ticks, np.uint64, 1)[0])
 
 
-def probe(device: Device) -> Probed:
+def probe(device: Device) -> ProbedFeatures:
     """Try every feature that benchmarks ask for. A feature whose try fails to build or gives a wrong answer is absent."""
     features = set(device.info.features)
     ticks_per_op: dict[str, float] = {}
-    for counter in COUNTERS:
+    for counter in TICKS_DEFINE_BY_FEATURE:
         per_op = _ticks_per_op(device, counter)
         if per_op is not None:
             ticks_per_op[counter] = per_op
             features.add(counter)
-    if "tsc" in ticks_per_op and _fenced(device, ticks_per_op["tsc"]):
+    if "tsc" in ticks_per_op and _is_fenced(device, ticks_per_op["tsc"]):
         features.add("fence")
-    if _nontemporal(device):
+    if _has_nontemporal(device):
         features.add("nontemporal")
-    if "fp64" in features and not _fp64(device):
+    if "fp64" in features and not _has_fp64(device):
         features.discard("fp64")
     if "ptx" in ticks_per_op:
-        return Probed(frozenset(features), ticks_per_op["ptx"], "dependent-ALU chain, calibrated by the in-kernel counter")
+        return ProbedFeatures(
+            frozenset(features), ticks_per_op["ptx"], "dependent-ALU chain, calibrated by the in-kernel counter"
+        )
     if device.info.kind == "cpu":
-        return Probed(frozenset(features), 1.0, "dependent-ALU chain, taking 1 cycle an operation as CPUs do")
-    return Probed(frozenset(features), None, "no in-kernel cycle counter that can be trusted")
+        return ProbedFeatures(frozenset(features), 1.0, "dependent-ALU chain, taking 1 cycle an operation as CPUs do")
+    return ProbedFeatures(frozenset(features), None, "no in-kernel cycle counter that can be trusted")
 
 
 def _ticks_per_op(device: Device, counter: str) -> float | None:
     """Ticks of one operation, if four times the work reads four times the ticks (within 15%) three times in a row; on a busy
     host that may take another attempt."""
     try:
-        launches, ticks = chain(device, counter)
-        for _ in range(ATTEMPTS):
+        launches, ticks = build_alu_chain(device, counter)
+        for _ in range(MAX_COUNTER_ATTEMPTS):
             read = []
-            for steps in (STEPS, 4 * STEPS) * 4:
+            for steps in (COUNTER_CHAIN_STEPS, 4 * COUNTER_CHAIN_STEPS) * 4:
                 device.run(launches(steps))
                 read.append(ticks())
             near, far = read[2::2], read[3::2]  # the first pair warms up
             if all(0 < a < 1 << 40 and 3.4 <= b / a <= 4.6 for a, b in zip(near, far, strict=True)):
-                return float(np.median([(b - a) / (3 * STEPS * OPS_PER_STEP) for a, b in zip(near, far, strict=True)]))
+                return float(
+                    np.median([(b - a) / (3 * COUNTER_CHAIN_STEPS * OPS_PER_STEP) for a, b in zip(near, far, strict=True)])
+                )
     except (BuildError, DeviceError):
         pass
     return None
 
 
-def _fenced(device: Device, per_op: float) -> bool:
+def _is_fenced(device: Device, per_op: float) -> bool:
     """Whether fences around a counter's readings make it see all of the little work between them, within 25%: a core that runs
     ahead would read it too early."""
-    defines: dict[str, Value] = {"TICKS": COUNTERS["tsc"], "NONTEMPORAL": 0, "FP64": 0, "FENCE": 1, "REPEATS": REPEATS}
+    defines: dict[str, Value] = {
+        "TICKS": TICKS_DEFINE_BY_FEATURE["tsc"],
+        "NONTEMPORAL": 0,
+        "FP64": 0,
+        "FENCE": 1,
+        "REPEATS": FENCED_REPEATS,
+    }
     try:
         kernel = device.build(kernel_source("clock"), **defines)["fenced_chain"]
         out, ticks = device.alloc(4), device.alloc(8)
         read = []
-        for steps in (0, FENCED_STEPS) * 6:
+        for steps in (0, FENCED_CHAIN_STEPS) * 6:
             device.run([Launch(kernel, (out, ticks, np.uint32(steps), np.uint32(0x9E3779B9), np.uint32(1)), (1,), (1,))])
             read.append(int(device.download(ticks, np.uint64, 1)[0]))
     except (BuildError, DeviceError):
         return False
     # disturbances only add
-    extra = (min(read[3::2]) - min(read[2::2])) / (FENCED_STEPS * OPS_PER_STEP * REPEATS)
+    extra = (min(read[3::2]) - min(read[2::2])) / (FENCED_CHAIN_STEPS * OPS_PER_STEP * FENCED_REPEATS)
     return 0.75 * per_op <= extra <= 1.25 * per_op
 
 
-def _nontemporal(device: Device) -> bool:
-    found = _run(device, "nontemporal", WORDS, NONTEMPORAL=1, FP64=0)
-    return found is not None and np.array_equal(found, np.arange(WORDS, dtype=np.uint32) * 3 + 1)
+def _has_nontemporal(device: Device) -> bool:
+    found = _run_probe_kernel(device, "nontemporal", NONTEMPORAL_PROBE_WORDS, NONTEMPORAL=1, FP64=0)
+    return found is not None and np.array_equal(found, np.arange(NONTEMPORAL_PROBE_WORDS, dtype=np.uint32) * 3 + 1)
 
 
-def _fp64(device: Device) -> bool:
-    found = _run(device, "double_add", 1, np.uint32(1), NONTEMPORAL=0, FP64=1)
+def _has_fp64(device: Device) -> bool:
+    found = _run_probe_kernel(device, "double_add", 1, np.uint32(1), NONTEMPORAL=0, FP64=1)
     return found is not None and found[0] == 1
 
 
-def _run(device: Device, name: str, words: int, *args: np.generic, **defines: Value) -> Array | None:
+def _run_probe_kernel(device: Device, name: str, words: int, *args: np.generic, **defines: Value) -> Array | None:
     """The words that a probe kernel wrote; None where it cannot be built or run."""
     try:
         kernel: Kernel = device.build(kernel_source("clock"), TICKS=0, **defines)[name]

@@ -7,56 +7,58 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-from clmembench.measure.in_process import Here
-from clmembench.measure.worker import Found, Job
-from clmembench.measure.worker_process import Child, ChildError, Worker
+from clmembench.measure.in_process import InProcessWorker
+from clmembench.measure.worker import Job, ProbeResult
+from clmembench.measure.worker_process import Worker, WorkerError, WorkerProcess
 from clmembench.model import Benchmark, Cause, DeviceInfo, Place, Plan, Point, Record, Status, Value
 from clmembench.plan.budget import NEVER, Deadline
-from clmembench.plan.configurations import missing
-from clmembench.plan.interleave import beside, present
-from clmembench.plan.selection import Selection, selected
+from clmembench.plan.configurations import missing_features
+from clmembench.plan.interleave import available_peers, interleave_peers
+from clmembench.plan.selection import Selection, selected_benchmarks
 from clmembench.plan.sweep import explore
 
 # a point with one of these has ended its worker process
-ENDED_PROCESS = frozenset({Cause.PROCESS_DIED, Cause.INVALID_ANSWER, Cause.DEVICE_LOST, Cause.TIMEOUT})
-TIME_SPENT = frozenset({Cause.BUDGET, Cause.BENCHMARK_BUDGET})  # a resumed run measures what was skipped by these
-DEATHS = 2  # a benchmark that ends its process this often is not tried again
-SPENT = "the run's --budget was spent"
-SPENT_HERE = "the time that --benchmark-timeout gives one benchmark was spent"
+PROCESS_ENDING_CAUSES = frozenset({Cause.PROCESS_DIED, Cause.INVALID_ANSWER, Cause.DEVICE_LOST, Cause.TIMEOUT})
+TIME_SPENT_CAUSES = frozenset({Cause.BUDGET, Cause.BENCHMARK_BUDGET})  # a resumed run measures what was skipped by these
+MAX_PROCESS_DEATHS = 2  # a benchmark that ends its process this often is not tried again
+BUDGET_SPENT = "the run's --budget was spent"
+BENCHMARK_BUDGET_SPENT = "the time that --benchmark-timeout gives one benchmark was spent"
 
 
-def drive(runtime: str, info: DeviceInfo, found: Found, selection: Selection, known: Sequence[Record] = ()) -> Iterator[Record]:
+def run_selection(
+    runtime: str, info: DeviceInfo, found: ProbeResult, selection: Selection, known: Sequence[Record] = ()
+) -> Iterator[Record]:
     """Every record of a selection, as it is measured. `info` holds the probed features. `known` are the records of an
     interrupted run: the plan gets them for their points, which are neither measured again nor yielded."""
-    yield from _drive_until(Deadline.after(selection.budget_s), runtime, info, found, selection, known)
+    yield from _run_selection_until(Deadline.after(selection.budget_s), runtime, info, found, selection, known)
 
 
-def _drive_until(
-    deadline: Deadline, runtime: str, info: DeviceInfo, found: Found, selection: Selection, known: Sequence[Record] = ()
+def _run_selection_until(
+    deadline: Deadline, runtime: str, info: DeviceInfo, found: ProbeResult, selection: Selection, known: Sequence[Record] = ()
 ) -> Iterator[Record]:
-    for benchmark in selected(selection):
+    for benchmark in selected_benchmarks(selection):
         plan = explore(benchmark, info, selection)
-        others = present(benchmark, info) if selection.reference else ()
+        others = available_peers(benchmark, info) if selection.reference else ()
         if others:
-            plan = beside(plan, benchmark, others, info, selection)
-        yield from follow(plan, benchmark, runtime, info, found, selection, known, deadline, others)
+            plan = interleave_peers(plan, benchmark, others, info, selection)
+        yield from run_plan(plan, benchmark, runtime, info, found, selection, known, deadline, others)
 
 
-def drive_all(
-    runtime: str, info: DeviceInfo, found: Found, selections: Sequence[Selection], budget_s: float | None
+def run_selections(
+    runtime: str, info: DeviceInfo, found: ProbeResult, selections: Sequence[Selection], budget_s: float | None
 ) -> Iterator[Record]:
     """Every record of several selections, one after the other, as it is measured. `budget_s` is the time for all of them."""
     deadline = Deadline.after(budget_s)
     for selection in selections:
-        yield from _drive_until(deadline, runtime, info, found, selection)
+        yield from _run_selection_until(deadline, runtime, info, found, selection)
 
 
-def follow(
+def run_plan(
     plan: Plan,
     benchmark: Benchmark,
     runtime: str,
     info: DeviceInfo,
-    found: Found,
+    found: ProbeResult,
     selection: Selection,
     known: Sequence[Record] = (),
     deadline: Deadline = NEVER,
@@ -76,7 +78,7 @@ def follow(
     )
     names = {b.name for b in (benchmark, *others)}
     mine = [r for r in known if r.benchmark in names]
-    done = [r for r in mine if r.cause not in TIME_SPENT]
+    done = [r for r in mine if r.cause not in TIME_SPENT_CAUSES]
     answered = {_identity(r.benchmark, r.params, r.place, r.role, r.process): r for r in done}
     with ExitStack() as stack:
         attempts = {b.name: stack.enter_context(_attempts(b, job, selection, deadline, mine)) for b in (benchmark, *others)}
@@ -89,7 +91,7 @@ def follow(
             except StopIteration:
                 break
             answers = []
-            for index, point, process in _ordered(points, count, selection.seed):
+            for index, point, process in _in_measuring_order(points, count, selection.seed):
                 record = answered.get(_identity(point.benchmark, point.params, point.place, point.role, process))
                 if record is None:
                     if point.benchmark != measuring:  # no worker process idles while another measures
@@ -111,7 +113,7 @@ def _identity(benchmark: str, params: Mapping[str, Value], place: Place, role: s
     return (benchmark, tuple(sorted(params.items())), place, role, process)
 
 
-def _ordered(points: Sequence[Point], count: int, seed: int) -> Iterator[tuple[int, Point, int]]:
+def _in_measuring_order(points: Sequence[Point], count: int, seed: int) -> Iterator[tuple[int, Point, int]]:
     """Each point in each of its processes, with its index in the plan. The order is process by process and benchmark by
     benchmark, so that a worker process measures all its points; at one Place it is random and differs between processes, so
     that drift over time does not follow an axis."""
@@ -138,7 +140,7 @@ class _Attempts:
         self._deadline = deadline
         self._own_deadline = Deadline.after(selection.benchmark_s)
         self._child: Worker | None = None
-        dead = [r for r in known if r.cause in ENDED_PROCESS]
+        dead = [r for r in known if r.cause in PROCESS_ENDING_CAUSES]
         self._deaths = sum(r.role == "measure" for r in dead)
         # configurations whose trial ended its process
         self._deadly: list[Mapping[str, Value]] = [self._shape(r.params) for r in dead if r.role == "tune"]
@@ -157,7 +159,7 @@ class _Attempts:
         benchmark = self._benchmark
         if point.reason:
             return self._unmeasured(point, process, "skipped", Cause.UNSUPPORTED, point.reason)
-        lacking = missing(benchmark, point.params, self._job.features)
+        lacking = missing_features(benchmark, point.params, self._job.features)
         if lacking:
             return self._unmeasured(point, process, "skipped", Cause.MISSING_FEATURE, f"device has no {', '.join(lacking)}")
         shape = self._shape(point.params)
@@ -165,16 +167,16 @@ class _Attempts:
             return self._unmeasured(
                 point, process, "failed", Cause.QUARANTINE, "not tried: this configuration has ended its process"
             )
-        if self._deaths >= DEATHS:
-            reason = f"not tried: {benchmark.name} has ended its process {DEATHS} times"
+        if self._deaths >= MAX_PROCESS_DEATHS:
+            reason = f"not tried: {benchmark.name} has ended its process {MAX_PROCESS_DEATHS} times"
             return self._unmeasured(point, process, "failed", Cause.QUARANTINE, reason)
         if self._deadline.is_over():
-            return self._unmeasured(point, process, "skipped", Cause.BUDGET, SPENT)
+            return self._unmeasured(point, process, "skipped", Cause.BUDGET, BUDGET_SPENT)
         if self._own_deadline.is_over():
-            return self._unmeasured(point, process, "skipped", Cause.BENCHMARK_BUDGET, SPENT_HERE)
+            return self._unmeasured(point, process, "skipped", Cause.BENCHMARK_BUDGET, BENCHMARK_BUDGET_SPENT)
         try:
             return self._started(point.place, process).measure(point, self._limit_s())
-        except ChildError as error:
+        except WorkerError as error:
             if point.role == "tune":
                 self._deadly.append(shape)
             else:
@@ -195,7 +197,7 @@ class _Attempts:
         if self._child is None:
             budget = self._selection.budget_in(self._benchmark, process)
             job = replace(self._job, place=place, process=process, budget=budget)
-            self._child = Child(job) if self._selection.isolated else Here(job)
+            self._child = WorkerProcess(job) if self._selection.isolated else InProcessWorker(job)
         return self._child
 
     def _end(self) -> None:

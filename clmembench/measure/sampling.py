@@ -21,13 +21,21 @@ from clmembench.model import (
 )
 from clmembench.plan.budget import Budget
 
-CHECKPOINTS = (16, 32, 64, 128, 256, 512, 1024)  # evaluating the rule after every sample would cut coverage from 95% to 92%
-WARM_S = 0.2  # at most before sampling, or half the budget where that is more; of budgets below it a quarter
-POISON = 0xFF  # NaN as a float, -1 as an integer: no benchmark's right answer
+STOPPING_RULE_SAMPLES = (
+    16,
+    32,
+    64,
+    128,
+    256,
+    512,
+    1024,
+)  # evaluating the rule after every sample would cut coverage from 95% to 92%
+MAX_WARM_UP_S = 0.2  # at most before sampling, or half the budget where that is more; of budgets below it a quarter
+POISON_BYTE = 0xFF  # NaN as a float, -1 as an integer: no benchmark's right answer
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class SampledPoint:
     """The samples of one point: a series for each Work, why sampling stopped, whether results were checked, whether the Work
     reads its own clock so that a drift of the core clock does no harm, and facts that the compiler reported."""
 
@@ -40,18 +48,18 @@ class Measured:
     facts: Mapping[str, Value] = field(default_factory=dict)
 
 
-def measure(device: Device, prepared: Prepared, budget: Budget, quantum_ns: float) -> Measured:
+def sample_point(device: Device, prepared: Prepared, budget: Budget, quantum_ns: float) -> SampledPoint:
     """Check the outputs, warm up, sample until the stopping rule ends it, and check again.
 
     `quantum_ns` is the measured step of the clocks. A failed check gives `wrong` and no samples.
     """
     if isinstance(prepared, Reported):
-        return _reported(prepared)
+        return _reported_series(prepared)
     slope = isinstance(prepared, Slope)
-    first = _smallest(prepared)
-    wrong = verify(device, first)
+    first = _first_checked_work(prepared)
+    wrong = check_outputs(device, first)
     if wrong:
-        return Measured((), "check failed before sampling", True, first.notes, wrong, facts=first.facts)
+        return SampledPoint((), "check failed before sampling", True, first.notes, wrong, facts=first.facts)
     if isinstance(prepared, Slope):
         ends = slope_works(device, prepared, budget, quantum_ns)
     elif isinstance(prepared, Overlap):
@@ -59,22 +67,24 @@ def measure(device: Device, prepared: Prepared, budget: Budget, quantum_ns: floa
     else:
         ends = [rate_work(device, prepared, budget, quantum_ns)]
     for end in ends:
-        end.warm(device, _warm_s(budget))
-    stopped = _sample(device, ends, budget, slope)
+        end.warm(device, _warm_up_limit_s(budget))
+    stopped = _sample_until_stopped(device, ends, budget, slope)
     last = ends[-1].work
     if last.check is not None and not budget.trial:  # a trial's winner is measured and checked again
         try:
             last.check()
         except AssertionError as error:
-            return Measured((), "check failed after sampling", True, last.notes, f"after sampling: {error}", facts=last.facts)
+            return SampledPoint(
+                (), "check failed after sampling", True, last.notes, f"after sampling: {error}", facts=last.facts
+            )
     notes = tuple(dict.fromkeys(note for end in ends for note in end.work.notes))
     clocked = any(end.work.own_clock for end in ends)
-    return Measured(
+    return SampledPoint(
         tuple(end.series() for end in ends), stopped, last.check is not None, notes, own_clock=clocked, facts=last.facts
     )
 
 
-def _reported(told: Reported) -> Measured:
+def _reported_series(told: Reported) -> SampledPoint:
     """A series of times that another program reports."""
     times = told.samples_ns
     series = Series(
@@ -91,28 +101,28 @@ def _reported(told: Reported) -> Measured:
         averaged=told.averaged,
     )
     stopped = f"as the program reports it: the mean of {told.averaged or 'several'}"
-    return Measured((series,), stopped, told.checked, told.notes, facts=told.facts)
+    return SampledPoint((series,), stopped, told.checked, told.notes, facts=told.facts)
 
 
-def _smallest(prepared: Work | Slope | Overlap) -> Work:
+def _first_checked_work(prepared: Work | Slope | Overlap) -> Work:
     """The Work that is checked before anything is timed."""
     if isinstance(prepared, Slope):
         return prepared.work(prepared.start)
     return prepared.works(1)[-1] if isinstance(prepared, Overlap) else prepared
 
 
-def _warm_s(budget: Budget) -> float:
+def _warm_up_limit_s(budget: Budget) -> float:
     if budget.trial:
         return 0.0
-    return max(WARM_S, budget.most_s / 2) if budget.most_s >= WARM_S else budget.most_s / 4
+    return max(MAX_WARM_UP_S, budget.max_time_s / 2) if budget.max_time_s >= MAX_WARM_UP_S else budget.max_time_s / 4
 
 
-def verify(device: Device, work: Work) -> str:
+def check_outputs(device: Device, work: Work) -> str:
     """Poison the outputs, run one pass and check it: "" when right (or nothing to check), else the error."""
     if work.check is None:
         return ""
     for buffer, nbytes in work.outputs:
-        device.run([Fill(buffer, nbytes, POISON)])
+        device.run([Fill(buffer, nbytes, POISON_BYTE)])
     device.run((*work.before, *work.commands))
     try:
         work.check()
@@ -121,28 +131,28 @@ def verify(device: Device, work: Work) -> str:
     return ""
 
 
-def _sample(device: Device, ends: Sequence[TimedWork], budget: Budget, slope: bool) -> str:
+def _sample_until_stopped(device: Device, ends: Sequence[TimedWork], budget: Budget, slope: bool) -> str:
     """Sample all ends in turn; evaluate the noise only at doublings of the samples; return the rule that stopped it."""
     started = time.monotonic()
     while True:
         for end in ends:
             end.keep(device)
         taken, elapsed = len(ends[0].timings), time.monotonic() - started
-        if budget.trial and (taken >= stats.MIN_SAMPLES or elapsed >= budget.most_s):
+        if budget.trial and (taken >= stats.MIN_SAMPLES or elapsed >= budget.max_time_s):
             return "tuning trial"
-        if elapsed >= budget.most_s and taken >= stats.MIN_SAMPLES:
-            return f"budget of {budget.most_s:g} s spent"
-        if elapsed >= budget.patience * budget.most_s:
-            return f"budget of {budget.most_s:g} s spent {budget.patience:g} times over with {taken} samples"
-        if taken in CHECKPOINTS and elapsed >= budget.least_s:
-            noise = _noise(ends, slope)
-            if noise <= budget.noise:
-                return f"noise {noise:.2%} within {budget.noise:.2%}"
-        if taken >= CHECKPOINTS[-1]:
+        if elapsed >= budget.max_time_s and taken >= stats.MIN_SAMPLES:
+            return f"budget of {budget.max_time_s:g} s spent"
+        if elapsed >= budget.patience * budget.max_time_s:
+            return f"budget of {budget.max_time_s:g} s spent {budget.patience:g} times over with {taken} samples"
+        if taken in STOPPING_RULE_SAMPLES and elapsed >= budget.min_time_s:
+            noise = _relative_noise(ends, slope)
+            if noise <= budget.max_noise:
+                return f"noise {noise:.2%} within {budget.max_noise:.2%}"
+        if taken >= STOPPING_RULE_SAMPLES[-1]:
             return f"{taken} samples"
 
 
-def _noise(ends: Sequence[TimedWork], slope: bool) -> float:
+def _relative_noise(ends: Sequence[TimedWork], slope: bool) -> float:
     """Relative noise of the samples (in an overlap, those of both Works at once), or in a slope of the difference of its
     ends."""
     samples = [[float(end.ns(t)) for t in end.timings] for end in ends]

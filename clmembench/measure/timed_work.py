@@ -6,15 +6,15 @@ import time
 from dataclasses import dataclass, field
 
 from clmembench.analysis import stats
-from clmembench.model import MOST_NS, Array, Batch, Device, Overlap, Series, Slope, Timing, Trace, Work
+from clmembench.model import MAX_TIME_NS, Array, Batch, Device, Overlap, Series, Slope, Timing, Trace, Work
 from clmembench.plan.budget import Budget
 
-QUANTA = 100  # a sample lasts at least this many steps of its clock
-AGREE = 0.05  # two warm-up blocks whose medians differ by no more are warm
-BATCH_NS = 5e6  # of a library's passes back to back, many times the resolution of its events
-SURELY = 500  # times the wanted sample time, 10 ms and more: no disturbance makes a short pass last so long
-ENOUGH = 4.0  # times the wanted distance of a slope's ends
-LONGER = 1.1  # times the duration of an overlap's one Work, which the other should outlast
+MIN_SAMPLE_CLOCK_STEPS = 100  # a sample lasts at least this many steps of its clock
+MAX_WARM_UP_RELATIVE_CHANGE = 0.05  # two warm-up blocks whose medians differ by no more are warm
+MIN_BATCH_NS = 5e6  # of a library's passes back to back, many times the resolution of its events
+UNDISTURBED_PASS_RATIO = 500  # times the wanted sample time, 10 ms and more: no disturbance makes a short pass last so long
+MAX_SLOPE_DISTANCE_RATIO = 4.0  # times the wanted distance of a slope's ends
+MIN_OVERLAP_DURATION_RATIO = 1.1  # times the duration of an overlap's one Work, which the other should outlast
 
 
 @dataclass(slots=True)
@@ -35,12 +35,12 @@ class TimedWork:
         total = Timing(0, 0, 0, 0, 0)
         for _ in range(self.passes):
             device.run(work.before)
-            total = _add(total, device.time(work.commands, 1, work.clock))
+            total = _sum_timings(total, device.time(work.commands, 1, work.clock))
         return total
 
     def ns(self, timing: Timing) -> int:
         chosen = {"host": timing.host_ns, "device": timing.device_ns, "queue": timing.queue_ns}[self.work.clock]
-        return timing.host_ns if chosen is None else _storable(chosen)
+        return timing.host_ns if chosen is None else _within_storable_ns(chosen)
 
     def warm(self, device: Device, limit_s: float) -> None:
         """Sample in blocks of three until two blocks' medians agree or the limit has passed; the samples are kept, marked."""
@@ -49,7 +49,7 @@ class TimedWork:
         while time.monotonic() - started < limit_s:
             last, block = block, [self.ns(self.sample(device)) for _ in range(3)]
             self.warmups_ns += block
-            if len(last) > 1 and stats.agree(last, block, AGREE):
+            if len(last) > 1 and stats.medians_agree(last, block, MAX_WARM_UP_RELATIVE_CHANGE):
                 return
 
     def keep(self, device: Device) -> None:
@@ -70,20 +70,20 @@ class TimedWork:
             passes=self.passes,
             warmups_ns=tuple(self.warmups_ns),
             host_ns=tuple(t.host_ns for t in timings),
-            device_ns=tuple(_storable(t.device_ns or 0) for t in timings) if stamped else None,
-            queue_ns=tuple(_storable(t.queue_ns or 0) for t in timings) if queued else None,
+            device_ns=tuple(_within_storable_ns(t.device_ns or 0) for t in timings) if stamped else None,
+            queue_ns=tuple(_within_storable_ns(t.queue_ns or 0) for t in timings) if queued else None,
             cpu_ns=tuple(t.cpu_ns for t in timings),
-            busy=work.busy,
-            together=work.together,
+            busy=work.expected_units,
+            together=work.concurrent_units,
             reads={name: Trace.pack(work.reads[name].unit, rows) for name, rows in self.reads.items()},
-            submit_ns=tuple(_storable(t.submit_ns or 0) for t in timings) if submitted else None,
+            submit_ns=tuple(_within_storable_ns(t.submit_ns or 0) for t in timings) if submitted else None,
         )
 
 
-def _storable(stamped_ns: int) -> int:
+def _within_storable_ns(stamped_ns: int) -> int:
     """A time by event stamps, clamped to what a results file holds: stamps that leap may be any distance apart, and the record
     of such a point is suspect but must be stored."""
-    return max(-MOST_NS, min(MOST_NS, stamped_ns))
+    return max(-MAX_TIME_NS, min(MAX_TIME_NS, stamped_ns))
 
 
 def rate_work(device: Device, work: Work, budget: Budget, quantum_ns: float) -> TimedWork:
@@ -93,27 +93,27 @@ def rate_work(device: Device, work: Work, budget: Budget, quantum_ns: float) -> 
     several would be waited for at once. The host's clock counts ns.
     """
     batch = next((c for c in work.commands if isinstance(c, Batch)), None)
-    wanted, most = (BATCH_NS, batch.most) if batch is not None else (2e4, 10_000)
-    end, wanted = TimedWork(work), max(QUANTA * quantum_ns, wanted)
+    wanted, most = (MIN_BATCH_NS, batch.most) if batch is not None else (2e4, 10_000)
+    end, wanted = TimedWork(work), max(MIN_SAMPLE_CLOCK_STEPS * quantum_ns, wanted)
     single = max(1, end.ns(end.sample(device)))  # without a check, the first pass compiles and touches pages
     end.warmups_ns.append(single)
-    if work.check is None or single < SURELY * wanted:
+    if work.check is None or single < UNDISTURBED_PASS_RATIO * wanted:
         single = max(1, min(end.ns(end.sample(device)) for _ in range(2)))
     if work.clock == "device" and not work.reads:
-        end.passes = int(min(most, max(1, -(-wanted // single)), max(1, budget.most_s * 1e9 / 32 // single)))
+        end.passes = int(min(most, max(1, -(-wanted // single)), max(1, budget.max_time_s * 1e9 / 32 // single)))
     return end
 
 
 def slope_works(device: Device, slope: Slope, budget: Budget, quantum_ns: float) -> list[TimedWork]:
     """Double the amount until the ends lie QUANTA steps and `slope_ns` apart, or the slope's own limit is reached."""
-    amount, wanted = slope.start, max(QUANTA * quantum_ns, budget.slope_ns)
+    amount, wanted = slope.start, max(MIN_SAMPLE_CLOCK_STEPS * quantum_ns, budget.slope_ns)
     near, far = TimedWork(slope.work(amount)), TimedWork(slope.work(3 * amount))
     near.sample(device), far.sample(device)  # warm: compiled, pages touched
     while True:
         took = [(near.ns(near.sample(device)), far.ns(far.sample(device))) for _ in range(2)]
         apart = min(b - a for a, b in took)
         # ends that take so long are far enough apart, whatever disturbed these samples
-        if apart >= wanted or 3 * amount >= slope.most or min(b for _, b in took) >= ENOUGH * wanted:
+        if apart >= wanted or 3 * amount >= slope.most or min(b for _, b in took) >= MAX_SLOPE_DISTANCE_RATIO * wanted:
             return [near, far]
         growth = min(64.0, 1.2 * wanted / apart) if apart > 0 else 8.0
         larger = min(max(amount + 1, int(amount * growth)), slope.most // 3)
@@ -133,10 +133,10 @@ def overlap_works(device: Device, overlap: Overlap) -> list[TimedWork]:
         wanted, took = (max(1, min(end.ns(end.sample(device)) for _ in range(2))) for end in (one, other))
         if took >= wanted or n >= overlap.most:
             return [one, other, both]
-        n = min(overlap.most, max(n + 1, int(n * min(64.0, LONGER * wanted / took))))
+        n = min(overlap.most, max(n + 1, int(n * min(64.0, MIN_OVERLAP_DURATION_RATIO * wanted / took))))
 
 
-def _add(a: Timing, b: Timing) -> Timing:
+def _sum_timings(a: Timing, b: Timing) -> Timing:
     def both(x: int | None, y: int | None) -> int | None:
         return None if x is None or y is None else x + y
 

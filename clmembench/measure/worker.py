@@ -19,11 +19,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from clmembench.benchmarks import named
-from clmembench.gates.point import DRIFT, judged
+from clmembench.gates.point import MIN_REPORTED_DRIFT, judged
 from clmembench.host import cpu_load, cpu_topology
 from clmembench.measure import probe, sampling
 from clmembench.measure.core_clock import CoreClock, clock_step_ns
-from clmembench.measure.own_process import end_with_parent, own_threads, pin
+from clmembench.measure.own_process import end_with_parent, pin_threads, thread_ids
 from clmembench.model import (
     BuildError,
     Call,
@@ -42,10 +42,12 @@ from clmembench.model import (
 from clmembench.plan.budget import Budget
 from clmembench.results import limits
 from clmembench.results.record_lines import encode_record
-from clmembench.runtimes import runtime
+from clmembench.runtimes import load_runtime
 
-AGAIN = 3  # points of a process that are measured again at once after a drift of the core clock, and one more in AGAIN_OF
-AGAIN_OF = 5
+MIN_REPEATED_POINTS = (
+    3  # points of a process that are measured again at once after a drift of the core clock, and one more in AGAIN_OF
+)
+POINTS_PER_REPEATED_POINT = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ProbeResult:
     """Results of probing a device: features by behaviour, the chain's cycles per operation, the resolution of its clocks in
     ns."""
 
@@ -85,13 +87,13 @@ class Session:
         # probed features replace those that the driver claims
         claimed = dataclasses.replace(job.device, features=job.features or job.device.features)
         info = job.place.seen(claimed)
-        before = own_threads()
+        before = thread_ids()
         self._job = job
-        self.device = runtime(job.runtime).open(info)
+        self.device = load_runtime(job.runtime).open(info)
         self.device.seed = job.seed + job.process
-        launches, _ = probe.chain(self.device)
+        launches, _ = probe.build_alu_chain(self.device)
         usable = tuple(sorted(cpu_topology.usable_cpus())) if info.kind == "cpu" else ()
-        pin(job.place.cpus or usable, own_threads() - before)
+        pin_threads(job.place.cpus or usable, thread_ids() - before)
         self._clock = CoreClock(launches, probe.OPS_PER_STEP, job.cycles_per_op, job.origin)
         self._points = self._again = 0
 
@@ -154,7 +156,7 @@ class Session:
             cpu_others=used.others if used else None,
             cpu_stolen=used.stolen if used else None,
         )
-        return _storable(record)
+        return _storable_record(record)
 
     def lost(self) -> bool:
         """Whether the device refuses even the chain that reads its clock: then no other point can succeed in this process."""
@@ -164,7 +166,7 @@ class Session:
             return True
         return False
 
-    def _steady(self, prepared: Any, role: str) -> tuple[sampling.Measured, ClockReading | None, str]:
+    def _steady(self, prepared: Any, role: str) -> tuple[sampling.SampledPoint, ClockReading | None, str]:
         """Measure between two readings of the core clock. After a drift the samples are void and taken once more; on a host
         whose clock never settles that is done for some points only, since it doubles their time. Also returns a remark about
         it, to follow the reason why sampling stopped. The host's own work is not compared with the clock of another device, and
@@ -172,21 +174,21 @@ class Session:
         job, said = self._job, ""
         budget = job.trial if role == "tune" else job.budget
         self._points += role == "measure"
-        if isinstance(prepared, Reported) or (job.device.kind != "cpu" and _called(prepared)):
-            return sampling.measure(self.device, prepared, budget, job.quantum_ns), None, said
+        if isinstance(prepared, Reported) or (job.device.kind != "cpu" and _is_host_call(prepared)):
+            return sampling.sample_point(self.device, prepared, budget, job.quantum_ns), None, said
         while True:
             before_ns = self._clock.read(self.device)
-            measured = sampling.measure(self.device, prepared, budget, job.quantum_ns)
+            measured = sampling.sample_point(self.device, prepared, budget, job.quantum_ns)
             reading = self._clock.reading(before_ns, self._clock.read(self.device))
-            if reading.moved <= DRIFT or role != "measure" or said or measured.wrong or measured.own_clock:
+            if reading.moved <= MIN_REPORTED_DRIFT or role != "measure" or said or measured.wrong or measured.own_clock:
                 return measured, reading, said
-            if self._again >= AGAIN + self._points // AGAIN_OF:
+            if self._again >= MIN_REPEATED_POINTS + self._points // POINTS_PER_REPEATED_POINT:
                 return measured, reading, "; not taken again although the core clock moved: too many points here were"
             self._again += 1
             said = f"; taken a second time, since the core clock moved by {reading.moved:.0%} the first"
 
 
-def _storable(record: Record) -> Record:
+def _storable_record(record: Record) -> Record:
     """The record, or a failed one where it is over a limit of results files: the parent would not accept it as a record."""
     try:
         limits.check_record(record)
@@ -197,14 +199,14 @@ def _storable(record: Record) -> Record:
     return record
 
 
-def _called(prepared: Prepared) -> bool:
+def _is_host_call(prepared: Prepared) -> bool:
     return isinstance(prepared, Work) and bool(prepared.commands) and all(isinstance(c, Call) for c in prepared.commands)
 
 
-def find(device: Device) -> dict[str, Any]:
+def probe_device(device: Device) -> dict[str, Any]:
     """Probe an open device; the result has the fields of Found, as JSON has them."""
     probed = probe.probe(device)
-    launches, _ = probe.chain(device)
+    launches, _ = probe.build_alu_chain(device)
     step = clock_step_ns([device.time(launches(n), 1, "device") for n in range(20, 84)])
     return {**dataclasses.asdict(probed), "features": sorted(probed.features), "quantum_ns": step}
 
@@ -214,7 +216,7 @@ def serve() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # drivers print to standard output, which must not mix with the answers
     end_with_parent()
-    job = _job(json.loads(sys.stdin.readline()))
+    job = _parse_job(json.loads(sys.stdin.readline()))
     if job.place.cpus and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, job.place.cpus)  # before the driver makes its threads, which inherit it
 
@@ -224,7 +226,7 @@ def serve() -> None:
 
     try:
         if not job.benchmark:
-            answer(json.dumps(find(runtime(job.runtime).open(job.device))))
+            answer(json.dumps(probe_device(load_runtime(job.runtime).open(job.device))))
             return
         session = Session(job)
     except (DeviceError, BuildError) as error:
@@ -247,7 +249,7 @@ def serve() -> None:
         gc.collect()
 
 
-def _job(raw: dict[str, Any]) -> Job:
+def _parse_job(raw: dict[str, Any]) -> Job:
     claims, place = raw.pop("device"), raw.pop("place")
     return Job(
         device=DeviceInfo(**{**claims, "features": frozenset(claims["features"])}),

@@ -16,19 +16,19 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from clmembench.host import fresh_interpreter
-from clmembench.measure.worker import Found, Job, find
+from clmembench.measure.worker import Job, ProbeResult, probe_device
 from clmembench.model import BuildError, Cause, DeviceError, Point, Record
-from clmembench.results.limits import LINE_BYTES, check_line
+from clmembench.results.limits import MAX_LINE_BYTES, check_line
 from clmembench.results.record_lines import decode_record
-from clmembench.runtimes import runtime
+from clmembench.runtimes import load_runtime
 
-GRACE_S = 2.0  # between TERM and KILL
+TERMINATION_GRACE_S = 2.0  # between TERM and KILL
 START_S = 60.0  # for a worker process to open its device and report that it is ready
-LOOK_S = 0.25  # between two checks whether a starting worker process is stopped
-LOST = b'{"lost":'  # how the last answer of a worker process begins whose device answers nothing any more
+STOP_CHECK_INTERVAL_S = 0.25  # between two checks whether a starting worker process is stopped
+DEVICE_LOST_ANSWER = b'{"lost":'  # how the last answer of a worker process begins whose device answers nothing any more
 
 
-class ChildError(Exception):
+class WorkerError(Exception):
     """The worker process gives no record: `cause` says why, the message says so to people, `log` is what it printed."""
 
     def __init__(self, reason: str, cause: Cause, log: str = "") -> None:
@@ -73,7 +73,7 @@ class Worker(Protocol):
     def end(self) -> None: ...
 
 
-class Child:
+class WorkerProcess:
     """A process that measures the points of one job. Use it as a context manager: leaving it ends the process."""
 
     def __init__(self, job: Job, start: Start = Start()) -> None:
@@ -83,14 +83,14 @@ class Child:
             self._start(job)
         except OSError as error:
             reason = f"no process could be started: {error.strerror}: free memory, or space for temporary files"
-            raise ChildError(reason, Cause.PROCESS_NOT_STARTED) from error
+            raise WorkerError(reason, Cause.PROCESS_NOT_STARTED) from error
         self._buffer = b""
         self._ready = False
         self._send(json.dumps(dataclasses.asdict(job), default=sorted))
 
     def _start(self, job: Job) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker process
-        variables = {**self.start.variables(), **runtime(job.runtime).environment(job.device, job.place)}
+        variables = {**self.start.variables(), **load_runtime(job.runtime).environment(job.device, job.place)}
         environment = fresh_interpreter.environment(variables)
         environment.pop("PYTHONOPTIMIZE", None)  # checks are assertions, which must all be executed
         self._process = subprocess.Popen(
@@ -102,20 +102,20 @@ class Child:
             start_new_session=True,  # Ctrl-C is the parent's to handle
         )
 
-    def __enter__(self) -> Child:
+    def __enter__(self) -> WorkerProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    def probe(self, stopped_s: float = START_S) -> Found:
+    def probe(self, stopped_s: float = START_S) -> ProbeResult:
         """Features and clocks of the device. Raises ChildError when it cannot be opened and probed, or the process is stopped
         for `stopped_s`."""
         answer = self._reply(self._answer(START_S, stopped_s))
         if "error" in answer:
-            raise ChildError(str(answer["error"]), Cause.DEVICE_UNAVAILABLE, str(answer.get("log", "")))
+            raise WorkerError(str(answer["error"]), Cause.DEVICE_UNAVAILABLE, str(answer.get("log", "")))
         try:
-            return Found(**_typed(answer))
+            return ProbeResult(**_probe_fields(answer))
         except (KeyError, TypeError) as error:
             raise self._no_answer(repr(answer)) from error
 
@@ -126,14 +126,14 @@ class Child:
             answer = self._reply(self._answer(START_S, timeout_s))
             if "error" in answer:
                 reason = f"the device cannot be opened: {answer['error']}"
-                raise ChildError(reason, Cause.DEVICE_UNAVAILABLE, str(answer.get("log", "")))
+                raise WorkerError(reason, Cause.DEVICE_UNAVAILABLE, str(answer.get("log", "")))
             self._ready = True
         self._send(json.dumps({"params": dict(point.params), "role": point.role}))
         line = self._answer(timeout_s)
-        if line.startswith(LOST):
+        if line.startswith(DEVICE_LOST_ANSWER):
             log = self._log()
             self.end()
-            raise ChildError(f"the device was lost: {self._reply(line)['lost']}", Cause.DEVICE_LOST, log)
+            raise WorkerError(f"the device was lost: {self._reply(line)['lost']}", Cause.DEVICE_LOST, log)
         try:
             return decode_record(line)
         except ValueError as error:
@@ -150,9 +150,9 @@ class Child:
             pass
         raise self._no_answer(repr(line[:2000]))
 
-    def _no_answer(self, text: str, wanted: str = "answer") -> ChildError:
+    def _no_answer(self, text: str, wanted: str = "answer") -> WorkerError:
         self.end()
-        return ChildError(f"its process answered with something that is no {wanted}", Cause.INVALID_ANSWER, text)
+        return WorkerError(f"its process answered with something that is no {wanted}", Cause.INVALID_ANSWER, text)
 
     def end(self) -> None:
         """Close the input of the process, which ends it; send TERM and then KILL where that is not enough."""
@@ -164,7 +164,7 @@ class Child:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self._process.pid, stop)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(GRACE_S)
+                self._process.wait(TERMINATION_GRACE_S)
                 break
         self._end_group()
         if self._process.stdout:
@@ -176,10 +176,10 @@ class Child:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(GRACE_S)
+                self._process.wait(TERMINATION_GRACE_S)
         self._end_group()
         with contextlib.suppress(subprocess.TimeoutExpired):  # a driver's call may hold even a killed process
-            self._process.wait(GRACE_S)
+            self._process.wait(TERMINATION_GRACE_S)
 
     def _end_group(self) -> None:
         """Kill every process that the worker process started, which would disturb the next measurement."""
@@ -202,17 +202,17 @@ class Child:
             selector.register(descriptor, selectors.EVENT_READ)
             while b"\n" not in self._buffer:
                 if self._buffer:  # the rest of a long answer arrives as the pipe is read
-                    deadline = max(deadline, time.monotonic() + GRACE_S)
+                    deadline = max(deadline, time.monotonic() + TERMINATION_GRACE_S)
                 if not self._readable(selector, deadline, stopped_s):
                     self.kill()
                     reason = f"no answer within {timeout_s:g} s; its process was ended"
-                    raise ChildError(reason, Cause.TIMEOUT, self._log())
+                    raise WorkerError(reason, Cause.TIMEOUT, self._log())
                 chunk = os.read(descriptor, 1 << 20)
                 if not chunk:
-                    raise ChildError(self._death(), Cause.PROCESS_DIED, self._log())
+                    raise WorkerError(self._death(), Cause.PROCESS_DIED, self._log())
                 self._buffer += chunk
-                if len(self._buffer) > LINE_BYTES + 1 and b"\n" not in self._buffer[: LINE_BYTES + 1]:
-                    raise self._no_answer(f"over {LINE_BYTES} bytes in one line")
+                if len(self._buffer) > MAX_LINE_BYTES + 1 and b"\n" not in self._buffer[: MAX_LINE_BYTES + 1]:
+                    raise self._no_answer(f"over {MAX_LINE_BYTES} bytes in one line")
         line, self._buffer = self._buffer.split(b"\n", 1)
         return line
 
@@ -223,7 +223,7 @@ class Child:
         since: float | None = None
         while True:
             left = deadline - time.monotonic()
-            if selector.select(max(0.0, left if stopped_s is None else min(left, LOOK_S))):
+            if selector.select(max(0.0, left if stopped_s is None else min(left, STOP_CHECK_INTERVAL_S))):
                 return True
             if (
                 left <= 0
@@ -235,7 +235,7 @@ class Child:
             if since is not None and time.monotonic() - since > stopped_s:
                 self.kill()
                 reason = f"no answer within {stopped_s:g} s: its process was stopped by a signal, and was ended"
-                raise ChildError(reason, Cause.TIMEOUT, self._log())
+                raise WorkerError(reason, Cause.TIMEOUT, self._log())
 
     def _stopped(self) -> bool:
         """Whether the process is stopped, as by SIGSTOP, rather than slow."""
@@ -246,7 +246,7 @@ class Child:
 
     def _death(self) -> str:
         try:
-            code = self._process.wait(GRACE_S)
+            code = self._process.wait(TERMINATION_GRACE_S)
         except subprocess.TimeoutExpired:
             self.kill()
             return "its process closed its answers and did not end"
@@ -267,17 +267,17 @@ class Child:
         return self._errors.read().decode(errors="replace")
 
 
-def probed(job: Job, isolated: bool = True, stopped_s: float = START_S) -> Found:
+def probed(job: Job, isolated: bool = True, stopped_s: float = START_S) -> ProbeResult:
     """Features and clocks of a device, probed in a worker process if `isolated`. Raises ChildError when it cannot be opened, or
     the process is stopped for `stopped_s`."""
     if isolated:
-        with Child(job) as child:
+        with WorkerProcess(job) as child:
             return child.probe(stopped_s)
     try:
-        return Found(**_typed(find(runtime(job.runtime).open(job.device))))
+        return ProbeResult(**_probe_fields(probe_device(load_runtime(job.runtime).open(job.device))))
     except (DeviceError, BuildError) as error:
-        raise ChildError(str(error), Cause.DEVICE_UNAVAILABLE, getattr(error, "log", "")) from error
+        raise WorkerError(str(error), Cause.DEVICE_UNAVAILABLE, getattr(error, "log", "")) from error
 
 
-def _typed(answer: dict[str, object]) -> dict[str, Any]:
+def _probe_fields(answer: dict[str, object]) -> dict[str, Any]:
     return {**answer, "features": frozenset(answer["features"])}  # type: ignore[call-overload]

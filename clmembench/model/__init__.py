@@ -2,7 +2,7 @@
 
 from clmembench.model.accesses import Accesses
 from clmembench.model.benchmark import (
-    PORTABLE,
+    PORTABLE_KERNEL_VALUES,
     Axis,
     Benchmark,
     Form,
@@ -11,7 +11,7 @@ from clmembench.model.benchmark import (
     Role,
 )
 from clmembench.model.chase import (
-    CHASE,
+    CHASE_BENCHMARK,
     Answer,
     Inquiry,
     Order,
@@ -20,7 +20,7 @@ from clmembench.model.chase import (
     Space,
 )
 from clmembench.model.device import (
-    MOST_NS,
+    MAX_TIME_NS,
     Device,
     DeviceInfo,
     ImageForm,
@@ -75,8 +75,8 @@ from clmembench.model.work import (
 )
 
 __all__ = [
-    "PORTABLE",
-    "CHASE",
+    "PORTABLE_KERNEL_VALUES",
+    "CHASE_BENCHMARK",
     "Array",
     "Batch",
     "Buffer",
@@ -106,7 +106,7 @@ __all__ = [
     "ImageForm",
     "Runtime",
     "Timing",
-    "MOST_NS",
+    "MAX_TIME_NS",
     "Axis",
     "Benchmark",
     "Form",

@@ -7,10 +7,10 @@ import numpy as np
 from clmembench.model import Array, Pattern
 
 NODE_BYTES = 8  # an absolute address
-MOST_NODES = 1 << 26
+MAX_NODES = 1 << 26
 
 
-def offsets(pattern: Pattern) -> Array:
+def pattern_offsets(pattern: Pattern) -> Array:
     """Offsets in bytes, int64, shape (accesses of a lap,), all different, each a multiple of 8.
 
     Raises ValueError with what is wrong where there are no such: places that overlap, a stride that is no multiple of 8, a
@@ -19,8 +19,8 @@ def offsets(pattern: Pattern) -> Array:
     """
     if pattern.order == "segments":
         return _checked(_segments(pattern.segments))
-    if not 0 < pattern.count <= MOST_NODES or pattern.count * pattern.visits > MOST_NODES:
-        raise ValueError(f"a lap of {pattern.count} places is not between 1 and {MOST_NODES}")
+    if not 0 < pattern.count <= MAX_NODES or pattern.count * pattern.visits > MAX_NODES:
+        raise ValueError(f"a lap of {pattern.count} places is not between 1 and {MAX_NODES}")
     index = np.arange(pattern.count, dtype=np.int64)
     places = index * pattern.stride_bytes + _moved(index, pattern)
     random = np.random.default_rng(pattern.seed)
@@ -40,16 +40,16 @@ def offsets(pattern: Pattern) -> Array:
     return _checked(lap)
 
 
-def footprint(pattern: Pattern) -> int:
+def pattern_bytes(pattern: Pattern) -> int:
     """Bytes from the base to the end of the last node; a little more than needed where a place is moved."""
     if pattern.order == "segments":
         return int(_segments(pattern.segments).max()) + NODE_BYTES
     beyond = pattern.block_bytes if pattern.order == "pairs" else 0
-    moved = span(pattern) if pattern.shift_bytes else 0
+    moved = pattern_span_bytes(pattern) if pattern.shift_bytes else 0
     return (pattern.count - 1) * pattern.stride_bytes + beyond + moved + pattern.visits * NODE_BYTES
 
 
-def span(pattern: Pattern) -> int:
+def pattern_span_bytes(pattern: Pattern) -> int:
     """Within which a place is moved: the largest power of two up to the stride; of pairs half of that, so that each begins in
     the first half of a page as long as the stride."""
     whole = 1 << (pattern.stride_bytes.bit_length() - 1)
@@ -61,7 +61,7 @@ def _moved(index: Array, pattern: Pattern) -> Array:
     page's number are those of the offset, which the sets of a cache would see."""
     if not pattern.shift_bytes:
         return np.zeros_like(index)
-    slots = max(1, span(pattern) // pattern.shift_bytes)
+    slots = max(1, pattern_span_bytes(pattern) // pattern.shift_bytes)
     moved: Array = (index + index // slots + index // slots**2) % slots * pattern.shift_bytes
     return moved
 
@@ -97,7 +97,7 @@ def _segments(text: str) -> Array:
             start, stride, count, times = (int(number) for number in segment.split(":"))
         except ValueError as error:
             raise ValueError(f"segment {segment!r}: write start:stride:count:times") from error
-        if not (0 < count * times <= MOST_NODES and min(start, stride) >= 0):
+        if not (0 < count * times <= MAX_NODES and min(start, stride) >= 0):
             raise ValueError(f"segment {segment!r} is empty, negative or too long")
         parts.append(np.tile(start + stride * np.arange(count, dtype=np.int64), times))
     return _revisited(np.concatenate(parts))

@@ -13,7 +13,7 @@ Form = Literal["rate", "cost", "slope", "slope_rate", "overlap"]
 Part = Literal["submit", "wait", "run"]  # queued to submitted, submitted to started, started to ended
 Role = Literal["measure", "tune"]
 
-PORTABLE = frozenset({"portable", "none"})  # values of an axis that say that a kernel is OpenCL C alone
+PORTABLE_KERNEL_VALUES = frozenset({"portable", "none"})  # values of an axis that say that a kernel is OpenCL C alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +72,16 @@ class Benchmark:
     suite: str
     needs: frozenset[str] = frozenset()
     where: Callable[..., bool] | None = None  # (info, **params): whether that choice is a point at all
-    thin: Callable[..., bool] | None = None  # as `where`, of the points worth their time where the user named none
+    default_subset: Callable[..., bool] | None = None  # as `where`: the points measured where the user names none
     quick: Mapping[str, Axis] | None = None  # axes that suite quick replaces; None keeps the benchmark out of it
-    x: str = ""  # the axis a figure is drawn against
+    figure_axis: str = ""  # the axis that figures are drawn against
     scaling: Callable[[DeviceInfo], Mapping[str, Value]] | None = None  # the point that is shown over compute units
     processes: Callable[..., int] | None = None  # (info, **params): fresh processes for a point, where what they get changes it
-    least_s: float = 0.0  # sample each point at least that long: what it measures wanders over that time
-    patience_s: float = 0.0  # sample a planned point up to that long, where the fewest samples that tell anything need it
-    planned: bool = False  # a plan of its own asks for its points: no suite has it, and there is no grid of it
+    min_time_s: float = 0.0  # sampling time of a point at least, where the quantity wanders over that time
+    max_time_s: float = 0.0  # sampling time of a point of an adaptive benchmark at most, where the fewest samples need it
+    adaptive: bool = False  # a plan of its own chooses its points: no suite has it, and there is no grid of it
     peer_of: str | None = None  # the benchmark whose points it measures by another library; its axes are some of that one's
-    here: Callable[[DeviceInfo], bool] | None = None  # whether this host has what it measures, as far as is cheap to say
+    is_available: Callable[[DeviceInfo], bool] | None = None  # whether this host has the library, as far as is cheap to say
     summary: str = ""
     source: str = ""
     version: int = 1

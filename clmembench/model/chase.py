@@ -14,7 +14,9 @@ Space = Literal[
 ]
 T = TypeVar("T")
 
-CHASE = "chase"  # the benchmark that answers probes: shown as the hierarchy that is inferred from them, not point by point
+CHASE_BENCHMARK = (
+    "chase"  # the benchmark that answers probes: shown as the hierarchy that is inferred from them, not point by point
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class Probe:
         """As the parameters of a point: flat, what is at its default left out, so that equal probes have equal parameters; but
         for the mode, which says what is measured."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "pattern"}
-        own = {name: value for name, value in own.items() if name == "mode" or value != DEFAULTS[name]}
+        own = {name: value for name, value in own.items() if name == "mode" or value != PROBE_DEFAULTS[name]}
         pattern = {n: v for n, v in asdict(self.pattern).items() if v not in ("", 0) and (n, v) != ("visits", 1)}
         return {**pattern, **own}
 
@@ -72,7 +74,7 @@ class Probe:
         return cls(pattern, **{n: v for n, v in params.items() if n not in names})  # type: ignore[arg-type]
 
 
-DEFAULTS = {f.name: f.default for f in fields(Probe)}
+PROBE_DEFAULTS = {f.name: f.default for f in fields(Probe)}
 
 
 @dataclass(frozen=True, slots=True)

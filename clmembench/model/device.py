@@ -69,7 +69,7 @@ class Place:
         return replace(info, work_groups=self.compute_units)
 
 
-MOST_NS = 2**63 - 1  # of a time, 292 years: what 64 bits hold with a sign
+MAX_TIME_NS = 2**63 - 1  # of a time, 292 years: what 64 bits hold with a sign
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,13 @@ from clmembench.perfmodel.roofs import ARITHMETIC, MEMORY, Measured, Roof, cache
 from clmembench.specs.sheets import SpecSheet
 
 ITEM_BYTES = {"double": 8, "float": 4}
-COMPUTES_IN = {"spmv": "double", "reduction": "double"}  # of those whose points do not say it
-OVER = 1.02  # times a roof: beyond what the moments of one run explain
-COUNTED, COMPULSORY = "as counted", "compulsory: three n x n matrices once"
+PRECISION_BY_BENCHMARK = {"spmv": "double", "reduction": "double"}  # of those whose points do not say it
+MAX_ROOF_RATIO = 1.02  # times a roof: beyond what the moments of one run explain
+COUNTED_BYTES, COMPULSORY_BYTES = "as counted", "compulsory: three n x n matrices once"
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class KernelPosition:
     """One kernel of a run under its roofs: FLOP a byte of memory, FLOP/s, the roof that bounds it there, and the share of it.
 
     `memory_bytes` are those that the intensity is of, `counted` how; `cached` says that they fit a cache as stated, so that
@@ -49,7 +49,7 @@ class Roofline:
     """The roofs of a run, its kernels under them, and how many points of kernels have no place, by reason."""
 
     roofs: tuple[Roof, ...]
-    placed: tuple[Placed, ...]
+    placed: tuple[KernelPosition, ...]
     left: Mapping[str, int]
     cache_bytes: int
 
@@ -102,11 +102,11 @@ def _kernels(values: Sequence[Derived], cards: Mapping[str, Card]) -> Iterator[t
             yield value, metric
 
 
-def _placed(value: Derived, metric: Metric, compute: Sequence[Roof], memory: Roof, stated: int) -> Placed | str:
+def _placed(value: Derived, metric: Metric, compute: Sequence[Roof], memory: Roof, stated: int) -> KernelPosition | str:
     """The point under its roofs, or why it has no place."""
     if value.status != "ok" or value.median is None or value.median <= 0 or not value.work:
         return value.status if value.status != "ok" else "has no rate"
-    precision = str(value.params.get("dtype", COMPUTES_IN.get(value.benchmark, "")))
+    precision = str(value.params.get("dtype", PRECISION_BY_BENCHMARK.get(value.benchmark, "")))
     if precision not in ITEM_BYTES:
         return "does not say what it computes in"
     nbytes, counted = _memory_bytes(value, precision)
@@ -120,8 +120,8 @@ def _placed(value: Derived, metric: Metric, compute: Sequence[Roof], memory: Roo
     top = _top(mine, value, metric)
     bound, limit = (memory, slanted) if slanted.value < top.rate.value else (top, top.rate)
     share = rate.times(limit.inverse())
-    over = share.value > OVER and share.low > 1
-    return Placed(value, precision, intensity, rate, bound, limit, share, nbytes, counted, nbytes <= stated, over)
+    over = share.value > MAX_ROOF_RATIO and share.low > 1
+    return KernelPosition(value, precision, intensity, rate, bound, limit, share, nbytes, counted, nbytes <= stated, over)
 
 
 def _top(mine: Sequence[Roof], value: Derived, metric: Metric) -> Roof:
@@ -136,8 +136,8 @@ def _memory_bytes(value: Derived, precision: str) -> tuple[int, str]:
     those that it cannot do without."""
     n = value.params.get("n")
     if not value.nbytes and isinstance(n, int) and value.flops == 2 * n**3:
-        return 3 * n * n * ITEM_BYTES[precision], COMPULSORY
-    return value.nbytes, COUNTED
+        return 3 * n * n * ITEM_BYTES[precision], COMPULSORY_BYTES
+    return value.nbytes, COUNTED_BYTES
 
 
 def _rate(value: Derived, metric: Metric) -> Estimate:

@@ -15,10 +15,10 @@ Measured = tuple[Derived, Peak | None]  # a value and the theoretical peak it is
 
 ARITHMETIC, MEMORY, LOCAL = "arithmetic", "memory", "local memory"
 MEMORY_PEAK = "memory_bandwidth_gb_s"
-BEYOND = 4  # times the cache: what lies in memory, by STREAM's rule
-IN_FLIGHT = 4 * 16  # bytes that a work-item of cache_read loads at once where it is no loop on a core
-FIRST_BYTES = 32 << 10  # a core's first cache holds half of that at least
-COMPUTE = {  # by what arithmetic computes in: name, precision, whose roof it is
+MIN_MEMORY_TO_CACHE_RATIO = 4  # times the cache: what lies in memory, by STREAM's rule
+BYTES_IN_FLIGHT_PER_ITEM = 4 * 16  # bytes that a work-item of cache_read loads at once where it is no loop on a core
+MAX_L1_SET_BYTES = 32 << 10  # a core's first cache holds half of that at least
+ARITHMETIC_ROOFS = {  # by what arithmetic computes in: name, precision, whose roof it is
     "double": ("FP64 vector", "double"),
     "double_matrix": ("FP64 matrix", "double"),
     "float": ("FP32 vector", "float"),
@@ -53,7 +53,7 @@ def compute_roofs(values: Sequence[Measured]) -> list[Roof]:
     found = {str(v.params.get("dtype")): (v, peak) for v, peak in _good(values) if v.benchmark == ARITHMETIC}
     return [
         _roof(name, *found[dtype], "multiply-adds in registers (arithmetic)", precision)
-        for dtype, (name, precision) in COMPUTE.items()
+        for dtype, (name, precision) in ARITHMETIC_ROOFS.items()
         if dtype in found
     ]
 
@@ -76,7 +76,9 @@ def _memory(good: Sequence[Measured], cache_bytes: int) -> Roof | None:
         if v.benchmark == "stream":
             return _int(v, "array_bytes") == largest
         if v.benchmark == "cache_read":
-            return v.params.get("set") == "shared" and BEYOND * cache_bytes <= _int(v, "set_bytes") == max(shared)
+            return v.params.get("set") == "shared" and MIN_MEMORY_TO_CACHE_RATIO * cache_bytes <= _int(v, "set_bytes") == max(
+                shared
+            )
         return v.benchmark in ("copy_grid", "datatypes") and v.unit == "GB/s"
 
     def how(v: Derived) -> str:
@@ -86,9 +88,9 @@ def _memory(good: Sequence[Measured], cache_bytes: int) -> Roof | None:
 
     peak = next((peak for v, peak in good if v.peak == MEMORY_PEAK and peak is not None), None)
     size = max([largest, *shared])
-    small = size and size < BEYOND * cache_bytes
+    small = size and size < MIN_MEMORY_TO_CACHE_RATIO * cache_bytes
     note = (
-        f"memory: sets of {format_bytes(size, 1)} are under {BEYOND} times the cache as stated, "
+        f"memory: sets of {format_bytes(size, 1)} are under {MIN_MEMORY_TO_CACHE_RATIO} times the cache as stated, "
         f"{format_bytes(cache_bytes, 1)}: this roof may be partly a cache's"
     )
     return _best(MEMORY, good, far, how, peak, note if small else "")
@@ -99,7 +101,7 @@ def _device_caches(good: Sequence[Measured], info: DeviceInfo, cache_bytes: int)
     since work-groups that ask for one block together are answered together; the first by sets of each unit's own."""
 
     def held(v: Derived) -> bool:
-        loaded = _int(v, "unit_items") * IN_FLIGHT * info.compute_units
+        loaded = _int(v, "unit_items") * BYTES_IN_FLIGHT_PER_ITEM * info.compute_units
         return _is_set(v, "shared") and loaded <= _int(v, "set_bytes") <= cache_bytes // 2
 
     size = max((_int(v, "set_bytes") for v, _ in good if held(v)), default=0)
@@ -116,7 +118,7 @@ def _core_caches(good: Sequence[Measured], cache_bytes: int) -> list[Roof | None
     found = []
     for kind, size in sorted(sets - {("shared", far)}, key=lambda s: (s[0] == "own", -s[1])):
         whose = "shared" if kind == "shared" else "a core"
-        name = "L1" if kind == "own" and size <= FIRST_BYTES else f"cached {format_bytes(size)} {whose}"
+        name = "L1" if kind == "own" and size <= MAX_L1_SET_BYTES else f"cached {format_bytes(size)} {whose}"
         found.append(_best(name, good, _is(kind, size), _set_of))
     return found
 

@@ -12,15 +12,15 @@ Clock = Callable[[], float]  # seconds, since any moment
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How long a point may sample: at least `least_s`, at most `most_s`, until noise is under `noise` in between.
+    """How long a point may sample: at least `min_time_s`, at most `max_time_s`, until noise is under `max_noise` in between.
 
-    Where fewer than six samples would be taken in `most_s`, it may take `patience` times that.
+    Where fewer than six samples would be taken in `max_time_s`, it may take `patience` times that.
     Slopes use ends at least `slope_ns` apart. `trial` takes the few samples that a tuning trial needs, and fewer of a slow one.
     """
 
-    least_s: float = 0.1
-    most_s: float = 1.0
-    noise: float = 0.01
+    min_time_s: float = 0.1
+    max_time_s: float = 1.0
+    max_noise: float = 0.01
     slope_ns: float = 1e6
     patience: float = 4.0
     trial: bool = False

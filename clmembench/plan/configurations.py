@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from clmembench.model import Axis, Benchmark, DeviceInfo, Place, Point, Tuned, Value
-from clmembench.plan.selection import Selection, takes
+from clmembench.plan.selection import Selection, accepts_value
 from clmembench.results import tuned as tuning
 
 Params = dict[str, Value]
@@ -45,8 +45,8 @@ class BenchmarkContext:
         for name, values in self.selection.axes.items():
             if name in axes:
                 # a user who names values of a tuning axis wants to see the best of each of them
-                own = tuple(value for value in values if takes(benchmark.axes[name], self.info, value))
-                axes[name] = Axis(_fixed(own), axes[name].needs)
+                own = tuple(value for value in values if accepts_value(benchmark.axes[name], self.info, value))
+                axes[name] = Axis(_constant_values(own), axes[name].needs)
         return axes
 
     def tuning_values(self) -> dict[str, tuple[Value, ...]]:
@@ -68,12 +68,12 @@ class BenchmarkContext:
         every = [dict(zip(tuned, values, strict=True)) for values in itertools.product(*tuned.values())]
         possible = [c for c in every if self.exists({**base, **c})]
         worthwhile = [c for c in possible if self._is_worthwhile({**base, **c})]
-        usable = [c for c in worthwhile if not missing(self.benchmark, {**base, **c}, self.info.features)]
+        usable = [c for c in worthwhile if not missing_features(self.benchmark, {**base, **c}, self.info.features)]
         return Configurations(possible, worthwhile, usable)
 
     def _is_worthwhile(self, params: Mapping[str, Value]) -> bool:
         """Whether a point is measured unless the user asks for others; where the user named values, all are."""
-        thin = self.benchmark.thin
+        thin = self.benchmark.default_subset
         return thin is None or bool(set(self.selection.axes) & set(self.benchmark.axes)) or thin(self.info, **params)
 
     def stored(self, base: Mapping[str, Value]) -> tuple[Tuned | None, Tuned | None]:
@@ -91,11 +91,11 @@ class BenchmarkContext:
                 configuration.keys() == tuned.keys()
                 and all(configuration[name] in values for name, values in tuned.items())
                 and self.exists(params)
-                and not missing(benchmark, params, info.features)
+                and not missing_features(benchmark, params, info.features)
             )
 
-        known = tuning.stored(selection.tuning, info, benchmark.name, base, fits)
-        return known, known or tuning.nearest(selection.tuning, benchmark.name, base, fits)
+        known = tuning.stored_for(selection.tuning, info, benchmark.name, base, fits)
+        return known, known or tuning.nearest_stored(selection.tuning, benchmark.name, base, fits)
 
     def point(self, params: Mapping[str, Value], place: Place) -> Point:
         """A point in as many processes as the selection asks for."""
@@ -103,11 +103,11 @@ class BenchmarkContext:
         return Point(self.benchmark.name, params, place, processes)
 
 
-def _fixed(values: tuple[Value, ...]) -> Callable[[DeviceInfo], tuple[Value, ...]]:
+def _constant_values(values: tuple[Value, ...]) -> Callable[[DeviceInfo], tuple[Value, ...]]:
     return lambda info: values
 
 
-def missing(benchmark: Benchmark, params: Mapping[str, Value], features: frozenset[str]) -> list[str]:
+def missing_features(benchmark: Benchmark, params: Mapping[str, Value], features: frozenset[str]) -> list[str]:
     """The features that a point needs and the device lacks."""
     needed = set(benchmark.needs)
     for name, value in params.items():

@@ -7,17 +7,31 @@ from typing import get_args
 
 from clmembench.analysis.chase_latency import clock_of, usual
 from clmembench.infer import plateaus
-from clmembench.infer.hierarchy.dissect import Limits, dissect
-from clmembench.infer.hierarchy.llc_placement import Placed, placed
-from clmembench.model import CHASE, Answer, DeviceInfo, Hierarchy, Inquiry, Place, Plan, Point, Probe, Record, Run, Space, Value
+from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
+from clmembench.infer.hierarchy.llc_placement import PlacedHierarchy, place_last_cache
+from clmembench.model import (
+    CHASE_BENCHMARK,
+    Answer,
+    DeviceInfo,
+    Hierarchy,
+    Inquiry,
+    Place,
+    Plan,
+    Point,
+    Probe,
+    Record,
+    Run,
+    Space,
+    Value,
+)
 
-MAP = "l2_map"
-MOST_CORES = 8  # cores of a CPU whose last cache is mapped
+L2_MAP = "l2_map"
+MAX_MAPPED_CORES = 8  # cores of a CPU whose last cache is mapped
 GIB = 1 << 30
-NEEDS: dict[Space, str] = {"global_cg": "ptx"}  # features of the device, by space
+FEATURE_BY_SPACE: dict[Space, str] = {"global_cg": "ptx"}  # features of the device, by space
 
 
-def limits(info: DeviceInfo, spaces: Sequence[str] = ()) -> Limits:
+def probe_limits(info: DeviceInfo, spaces: Sequence[str] = ()) -> ProbeLimits:
     """Limits of the probes on a device: at most half of its largest buffer and an eighth of the host's memory, in these spaces
     (empty: all)."""
     most = min(info.max_alloc_bytes // 2, GIB if info.kind == "cpu" else 16 * GIB)
@@ -25,46 +39,46 @@ def limits(info: DeviceInfo, spaces: Sequence[str] = ()) -> Limits:
         most = min(most, info.host_mem_bytes // 8)
     # on CPUs the text of a program is memory as any other, and a lap of it costs a compilation
     spaces = spaces or [s for s in get_args(Space) if info.kind != "cpu" or s != "constant_array"]
-    usable = [s for s in get_args(Space) if NEEDS.get(s, "") in ("", *info.features) and s in spaces]
-    return Limits(most, plateaus.floor_bytes(info), frozenset(usable), max(64, info.line_bytes))
+    usable = [s for s in get_args(Space) if FEATURE_BY_SPACE.get(s, "") in ("", *info.features) and s in spaces]
+    return ProbeLimits(most, plateaus.memory_floor_bytes(info), frozenset(usable), max(64, info.line_bytes))
 
 
-def dissected(info: DeviceInfo, spaces: Sequence[str] = ()) -> Plan:
+def hierarchy_plan(info: DeviceInfo, spaces: Sequence[str] = ()) -> Plan:
     """The points of the inquiry, chosen as records come in."""
-    inquiry, ghz = dissect(limits(info, spaces)), None
+    inquiry, ghz = infer_hierarchy(probe_limits(info, spaces)), None
     try:
         probes = next(inquiry)
         while True:
-            records = yield [Point(CHASE, probe.params()) for probe in probes]
+            records = yield [Point(CHASE_BENCHMARK, probe.params()) for probe in probes]
             ghz = ghz or clock_of(records)  # of the first that were asked, as a reader of the file finds it too
-            kept = {_key(record): record for record in records}  # whatever order they came in
-            probes = inquiry.send([usual(kept[_asked(probe)], probe, ghz) for probe in probes])
+            kept = {_record_key(record): record for record in records}  # whatever order they came in
+            probes = inquiry.send([usual(kept[_probe_key(probe)], probe, ghz) for probe in probes])
     except StopIteration:
         return
 
 
-def mapped(info: DeviceInfo, cpus: Sequence[int]) -> Plan:
+def l2_map_plan(info: DeviceInfo, cpus: Sequence[int]) -> Plan:
     """The points of the last cache's map: on CPUs one a core, as far as they can be held to it."""
     if info.kind == "cpu":
-        places = [Place(1, (cpu,), "compact", 1) for cpu in cpus[:MOST_CORES]]
-        yield [Point(MAP, {"access": "load"}, place) for place in places]
+        places = [Place(1, (cpu,), "compact", 1) for cpu in cpus[:MAX_MAPPED_CORES]]
+        yield [Point(L2_MAP, {"access": "load"}, place) for place in places]
     elif "ptx" in info.features:
-        yield [Point(MAP, {"access": access}) for access in ("load", "atomic")]
+        yield [Point(L2_MAP, {"access": access}) for access in ("load", "atomic")]
 
 
-def inferred(run: Run) -> Placed:
+def infer_stored(run: Run) -> PlacedHierarchy:
     """The hierarchy of a stored run: the same inquiry, answered by its records, and the map of its last cache. A probe that the
     run lacks, such as one in a memory space that was left out, gets an answer that says so."""
     kept: dict[tuple[tuple[str, Value], ...], Record] = {}
     for record in run.records:
-        if record.benchmark == CHASE:
-            kept[_key(record)] = record
+        if record.benchmark == CHASE_BENCHMARK:
+            kept[_record_key(record)] = record
     spaces = {str(record.params.get("space", "global")) for record in kept.values()}
 
     ghz: list[float | None] = []
 
     def said(probes: Sequence[Probe]) -> list[Answer]:
-        records = [kept.get(_asked(probe)) for probe in probes]
+        records = [kept.get(_probe_key(probe)) for probe in probes]
         if not any(ghz):
             ghz[:] = [clock_of([record for record in records if record is not None])]
         nothing = "this run has no answer to it"
@@ -73,10 +87,10 @@ def inferred(run: Run) -> Placed:
             for probe, record in zip(probes, records, strict=True)
         ]
 
-    return placed(replayed(dissect(limits(run.header.device, sorted(spaces))), said), run.records)
+    return place_last_cache(replay(infer_hierarchy(probe_limits(run.header.device, sorted(spaces))), said), run.records)
 
 
-def replayed(inquiry: Inquiry[Hierarchy], said: Callable[[Sequence[Probe]], list[Answer]]) -> Hierarchy:
+def replay(inquiry: Inquiry[Hierarchy], said: Callable[[Sequence[Probe]], list[Answer]]) -> Hierarchy:
     """The result of an inquiry whose probes `said`, a function from probes to their answers, answers."""
     try:
         probes = next(inquiry)
@@ -87,9 +101,9 @@ def replayed(inquiry: Inquiry[Hierarchy], said: Callable[[Sequence[Probe]], list
         return result
 
 
-def _key(record: Record) -> tuple[tuple[str, Value], ...]:
+def _record_key(record: Record) -> tuple[tuple[str, Value], ...]:
     return tuple(sorted(record.params.items()))
 
 
-def _asked(probe: Probe) -> tuple[tuple[str, Value], ...]:
+def _probe_key(probe: Probe) -> tuple[tuple[str, Value], ...]:
     return tuple(sorted(probe.params().items()))

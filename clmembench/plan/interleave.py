@@ -8,27 +8,31 @@ from dataclasses import replace
 
 from clmembench.analysis import derive
 from clmembench.benchmarks import discovered
-from clmembench.model import PORTABLE, Benchmark, DeviceInfo, Place, Plan, Point, Record, Value
+from clmembench.model import PORTABLE_KERNEL_VALUES, Benchmark, DeviceInfo, Place, Plan, Point, Record, Value
 from clmembench.model.direction import score
-from clmembench.plan.selection import Selection, selected, takes
+from clmembench.plan.selection import Selection, accepts_value, selected_benchmarks
 
-LEADS = 0.85  # of the best score: a point below it is not the best in another process either
-ROUNDS = 3  # fresh processes of each, interleaved: fewer do not show how much processes differ
+MIN_LEADER_SCORE_RATIO = 0.85  # of the best score: a point below it is not the best in another process either
+MIN_INTERLEAVED_PROCESSES = 3  # fresh processes of each, interleaved: fewer do not show how much processes differ
 
 
-def present(benchmark: Benchmark, info: DeviceInfo) -> tuple[Benchmark, ...]:
+def available_peers(benchmark: Benchmark, info: DeviceInfo) -> tuple[Benchmark, ...]:
     """The peers of a benchmark that this host seems to have for that device; only running them shows whether they work."""
-    return tuple(b for b in discovered().values() if b.peer_of == benchmark.name and (b.here is None or b.here(info)))
+    return tuple(
+        b for b in discovered().values() if b.peer_of == benchmark.name and (b.is_available is None or b.is_available(info))
+    )
 
 
-def names(selection: Selection, info: DeviceInfo) -> tuple[str, ...]:
+def peer_names(selection: Selection, info: DeviceInfo) -> tuple[str, ...]:
     """The peers of all benchmarks of a selection; none where it does not ask for them."""
     if not selection.reference:
         return ()
-    return tuple(other.name for benchmark in selected(selection) for other in present(benchmark, info))
+    return tuple(other.name for benchmark in selected_benchmarks(selection) for other in available_peers(benchmark, info))
 
 
-def beside(plan: Plan, benchmark: Benchmark, others: Sequence[Benchmark], info: DeviceInfo, selection: Selection) -> Plan:
+def interleave_peers(
+    plan: Plan, benchmark: Benchmark, others: Sequence[Benchmark], info: DeviceInfo, selection: Selection
+) -> Plan:
     """The plan with the points of every peer after ours, process by process, so that a ratio compares neighbouring
     measurements: ours, peers, ours, peers ...
 
@@ -54,10 +58,12 @@ def beside(plan: Plan, benchmark: Benchmark, others: Sequence[Benchmark], info: 
             continue
         found = yield [*(replace(p, processes=min(p.processes, 1)) for p in points), *theirs]
         here = {_key(r) for r in found if r.status != "skipped"}
-        again = [replace(p, processes=_rounds(p, selection)) for p in theirs if _key(p) in here]
+        again = [replace(p, processes=_processes_of(p, selection)) for p in theirs if _key(p) in here]
         kept = _leaders(points, found, benchmark, others, info) if selection.leaders else points
         mine = [
-            replace(p, processes=_rounds(p, selection)) if any(_key(peer) in here for peer in _peers(p, others, info)) else p
+            replace(p, processes=_processes_of(p, selection))
+            if any(_key(peer) in here for peer in _peers(p, others, info))
+            else p
             for p in kept
         ]
         later = [replace(p, first=max(p.first, 1)) for p in (*mine, *again) if p.processes > 1]
@@ -65,8 +71,8 @@ def beside(plan: Plan, benchmark: Benchmark, others: Sequence[Benchmark], info: 
         answers = [r for r in (*found, *rest) if r.benchmark == benchmark.name]
 
 
-def _rounds(point: Point, selection: Selection) -> int:
-    wanted = selection.processes or (ROUNDS if selection.isolated else 1)
+def _processes_of(point: Point, selection: Selection) -> int:
+    wanted = selection.processes or (MIN_INTERLEAVED_PROCESSES if selection.isolated else 1)
     return max(point.processes, wanted)
 
 
@@ -84,9 +90,9 @@ def _leaders(
     for peers, mine in groups.items():
         mine = sorted(mine, key=lambda p: -scores.get(_key(p), 0.0))
         best = scores.get(_key(mine[0]), 0.0)
-        portable = [p for p in mine if set(p.params.values()) & PORTABLE][:1]
+        portable = [p for p in mine if set(p.params.values()) & PORTABLE_KERNEL_VALUES][:1]
         like = [p for p in mine if any(str(p.params.get(n, "")).startswith(str(v)) for n, v in formats)][:1]
-        near = [p for p in mine if scores.get(_key(p), 0.0) >= LEADS * best]
+        near = [p for p in mine if scores.get(_key(p), 0.0) >= MIN_LEADER_SCORE_RATIO * best]
         kept += [p for p in mine if not peers or p in near or p in portable or p in like]
     return [p for p in points if p in kept]
 
@@ -108,13 +114,13 @@ def _peers(point: Point, others: Sequence[Benchmark], info: DeviceInfo) -> list[
     for other in others:
         if all(name in point.params for name in other.axes):
             params = {name: point.params[name] for name in other.axes}
-            if _taken(other, info, params):
+            if _is_peer_point(other, info, params):
                 found.append(Point(other.name, params))
     return found
 
 
-def _taken(other: Benchmark, info: DeviceInfo, params: dict[str, Value]) -> bool:
-    known = all(takes(axis, info, params[name]) for name, axis in other.axes.items())
+def _is_peer_point(other: Benchmark, info: DeviceInfo, params: dict[str, Value]) -> bool:
+    known = all(accepts_value(axis, info, params[name]) for name, axis in other.axes.items())
     return known and (other.where is None or other.where(info, **params))
 
 

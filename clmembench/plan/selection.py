@@ -11,13 +11,13 @@ from clmembench.host.cpu_topology import PLACEMENTS, HardwareThread, cpus, place
 from clmembench.model import Axis, Benchmark, DeviceInfo, Place, Tuned, Value
 from clmembench.plan.budget import Budget
 
-PLACE = ("compute_units", "placement")  # named like axes, but a property of the process that measures
-GROUPS_A_UNIT = (2, 4, 8)  # a GPU's compute unit hides latency with several work-groups
-FURTHER = 4  # parts of its budget that a point may take in each process but the first
-QUICK = Budget(least_s=0.03, most_s=0.3, noise=0.02, slope_ns=3e5)
-FULL = Budget(least_s=0.05, most_s=0.8, noise=0.01, slope_ns=1e6)
+PLACE_AXES = ("compute_units", "placement")  # named like axes, but a property of the process that measures
+WORK_GROUPS_PER_UNIT = (2, 4, 8)  # a GPU's compute unit hides latency with several work-groups
+FURTHER_PROCESS_BUDGET_DIVISOR = 4  # parts of its budget that a point may take in each process but the first
+QUICK_BUDGET = Budget(min_time_s=0.03, max_time_s=0.3, max_noise=0.02, slope_ns=3e5)
+FULL_BUDGET = Budget(min_time_s=0.05, max_time_s=0.8, max_noise=0.01, slope_ns=1e6)
 # a plan asks hundreds of points, of which some few are slow
-PLANNED = Budget(least_s=0.0, most_s=0.05, noise=0.003, slope_ns=5e5, patience=20)
+ADAPTIVE_BUDGET = Budget(min_time_s=0.0, max_time_s=0.05, max_noise=0.003, slope_ns=5e5, patience=20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,13 @@ class Selection:
 
     def budget_of(self, benchmark: Benchmark) -> Budget:
         """How long each of its points may sample."""
-        if benchmark.planned and benchmark.peer_of is None:
-            return replace(PLANNED, patience=max(PLANNED.patience, benchmark.patience_s / PLANNED.most_s))
-        budget = QUICK if self.suite == "quick" else FULL
-        least_s = max(budget.least_s, benchmark.least_s)
-        return replace(budget, least_s=least_s, most_s=max(budget.most_s, least_s))
+        if benchmark.adaptive and benchmark.peer_of is None:
+            return replace(
+                ADAPTIVE_BUDGET, patience=max(ADAPTIVE_BUDGET.patience, benchmark.max_time_s / ADAPTIVE_BUDGET.max_time_s)
+            )
+        budget = QUICK_BUDGET if self.suite == "quick" else FULL_BUDGET
+        least_s = max(budget.min_time_s, benchmark.min_time_s)
+        return replace(budget, min_time_s=least_s, max_time_s=max(budget.max_time_s, least_s))
 
     def budget_in(self, benchmark: Benchmark, process: int) -> Budget:
         """That of a further process, where the benchmark asks for several: what differs between them is more than what a longer
@@ -55,7 +57,7 @@ class Selection:
         budget = self.budget_of(benchmark)
         if process == 0 or self.processes is not None:
             return budget
-        return replace(budget, most_s=max(budget.least_s, budget.most_s / FURTHER))
+        return replace(budget, max_time_s=max(budget.min_time_s, budget.max_time_s / FURTHER_PROCESS_BUDGET_DIVISOR))
 
     def processes_of(self, benchmark: Benchmark, info: DeviceInfo, params: Mapping[str, Value]) -> int:
         """In how many fresh processes a point is measured: as many as the user said, else as its benchmark wants in full."""
@@ -69,7 +71,7 @@ class Selection:
 
     def places(self, info: DeviceInfo) -> list[Place]:
         """Where the user asked for every point to be measured; one Place that asks for nothing where they named none."""
-        if not set(PLACE) & set(self.axes):
+        if not set(PLACE_AXES) & set(self.axes):
             return [Place()]
         return self.sweep(info)
 
@@ -79,7 +81,7 @@ class Selection:
         On CPUs each number under every placement that differs from the others in the CPUs used. OpenCL gives no hold on which
         thread runs which work-group, so an order alone makes no difference.
         """
-        counts = [int(n) for n in self.axes.get("compute_units", _counts(info, self.topology))]
+        counts = [int(n) for n in self.axes.get("compute_units", _compute_unit_counts(info, self.topology))]
         wanted = tuple(str(p) for p in self.axes.get("placement", PLACEMENTS))
         if info.kind != "cpu" or len(self.topology) != info.compute_units:
             return [Place(n) for n in counts]
@@ -92,7 +94,7 @@ class Selection:
         return list(found.values())
 
 
-def _counts(info: DeviceInfo, topology: Sequence[HardwareThread]) -> list[int]:
+def _compute_unit_counts(info: DeviceInfo, topology: Sequence[HardwareThread]) -> list[int]:
     """On CPUs all up to 8, then powers of two, whole sockets, one thread a core, and all; on other devices 1, 4, 16 ... and
     several a compute unit."""
     units = info.compute_units
@@ -101,7 +103,7 @@ def _counts(info: DeviceInfo, topology: Sequence[HardwareThread]) -> list[int]:
         counts -= {3, 5, 6, 7}
     if info.kind != "cpu":
         counts = {n for n in counts if n.bit_length() % 2 and n & (n - 1) == 0}  # every other power of two
-        return sorted(counts | {n * units for n in (1, *GROUPS_A_UNIT)})
+        return sorted(counts | {n * units for n in (1, *WORK_GROUPS_PER_UNIT)})
     if len(topology) == units:
         counts |= {len({(t.socket, t.core) for t in topology}), sum(t.socket == topology[0].socket for t in topology)}
     return sorted(counts)
@@ -109,7 +111,7 @@ def _counts(info: DeviceInfo, topology: Sequence[HardwareThread]) -> list[int]:
 
 def suites() -> dict[str, tuple[str, ...]]:
     """Every suite's benchmarks: quick and all, and one suite for each kind of benchmark there is."""
-    known = {name: b for name, b in discovered().items() if not b.planned}
+    known = {name: b for name, b in discovered().items() if not b.adaptive}
     kinds = dict.fromkeys(b.suite for b in known.values())
     return {
         "quick": tuple(b.name for b in known.values() if b.quick is not None),
@@ -118,7 +120,7 @@ def suites() -> dict[str, tuple[str, ...]]:
     }
 
 
-def selected(selection: Selection) -> list[Benchmark]:
+def selected_benchmarks(selection: Selection) -> list[Benchmark]:
     """The benchmarks of a selection. Raises ValueError naming what there is when nothing matches."""
     known, all_suites = discovered(), suites()
     if selection.suite not in all_suites:
@@ -126,7 +128,7 @@ def selected(selection: Selection) -> list[Benchmark]:
     for glob in selection.globs:
         if not any(fnmatchcase(name, glob) for name in known):
             raise ValueError(f"no benchmark matches {glob!r}: choose from {', '.join(all_suites['all'])}")
-        if all(b.planned for b in known.values() if fnmatchcase(b.name, glob)):
+        if all(b.adaptive for b in known.values() if fnmatchcase(b.name, glob)):
             raise ValueError(
                 f"{glob} has a plan of its own and is not run by itself: choose from {', '.join(all_suites['all'])}"
             )
@@ -139,12 +141,12 @@ def selected(selection: Selection) -> list[Benchmark]:
         raise ValueError(f"suite {selection.suite} has none of {', '.join(selection.globs)}: leave out --suite")
     axes = {name for benchmark in chosen for name in benchmark.axes}
     for name in selection.axes:
-        if name not in axes and name not in PLACE:
-            raise ValueError(f"no axis {name!r} here: choose from {', '.join(sorted(axes))}, {', '.join(PLACE)}")
+        if name not in axes and name not in PLACE_AXES:
+            raise ValueError(f"no axis {name!r} here: choose from {', '.join(sorted(axes))}, {', '.join(PLACE_AXES)}")
     return chosen
 
 
-def takes(axis: Axis, info: DeviceInfo, value: Value) -> bool:
+def accepts_value(axis: Axis, info: DeviceInfo, value: Value) -> bool:
     """Whether an axis can take a user's value: one of its words, a number no lower than 1 or than it goes itself where it has
     numbers (users look where the defaults do not), or what it accepts besides. Raises ValueError as its `accepts` does.
 
@@ -163,7 +165,7 @@ def check_axes(chosen: Sequence[Benchmark], info: DeviceInfo, selection: Selecti
     for name, values in selection.axes.items():
         axes = [b.axes[name] for b in chosen if name in b.axes]
         for value in values:
-            if name in PLACE or any(takes(axis, info, value) for axis in axes):
+            if name in PLACE_AXES or any(accepts_value(axis, info, value) for axis in axes):
                 continue
             known = [v for axis in axes for v in axis.values(info)]
             numbers = [v for v in known if not isinstance(v, str)]
@@ -174,7 +176,7 @@ def check_axes(chosen: Sequence[Benchmark], info: DeviceInfo, selection: Selecti
             raise ValueError(f"-a {name}: {value!r} is not {wanted}")
 
 
-def placeable(benchmark: Benchmark, info: DeviceInfo) -> bool:
+def is_placeable(benchmark: Benchmark, info: DeviceInfo) -> bool:
     """Whether its points can be held to some compute units: any on a CPU, on others those that loop over a number of groups."""
     return info.kind == "cpu" or (benchmark.scaling is not None and bool(benchmark.scaling(info)))
 
@@ -182,7 +184,7 @@ def placeable(benchmark: Benchmark, info: DeviceInfo) -> bool:
 def _check_places(chosen: Sequence[Benchmark], info: DeviceInfo, selection: Selection) -> None:
     """Raises ValueError where one process is all there is, for compute units that the device has not, a placement that is none,
     or one where none can be had."""
-    if not selection.isolated and (set(PLACE) & set(selection.axes) or (selection.processes or 1) > 1):
+    if not selection.isolated and (set(PLACE_AXES) & set(selection.axes) or (selection.processes or 1) > 1):
         raise ValueError("--no-isolate measures in one process: leave out --processes, compute_units and placement")
     for placement in selection.axes.get("placement", ()):
         if placement not in PLACEMENTS:
@@ -193,6 +195,6 @@ def _check_places(chosen: Sequence[Benchmark], info: DeviceInfo, selection: Sele
         if isinstance(count, str) or count < 1 or (info.kind == "cpu" and count > info.compute_units):
             limit = f" to {info.compute_units}" if info.kind == "cpu" else " up, of work-groups"
             raise ValueError(f"-a compute_units: {count!r} is not a number from 1{limit}")
-    if "compute_units" in selection.axes and not any(placeable(b, info) for b in chosen):
-        able = ", ".join(b.name for b in discovered().values() if placeable(b, info))
+    if "compute_units" in selection.axes and not any(is_placeable(b, info) for b in chosen):
+        able = ", ".join(b.name for b in discovered().values() if is_placeable(b, info))
         raise ValueError(f"-a compute_units: on this device only {able} can be held to a number of work-groups")

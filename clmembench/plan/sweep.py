@@ -10,17 +10,17 @@ from clmembench.infer import plateaus
 from clmembench.model import Axis, Benchmark, Card, DeviceInfo, Place, Plan, Point, Record, Value
 from clmembench.model.direction import score
 from clmembench.plan.configurations import BenchmarkContext, Params
-from clmembench.plan.selection import PLACE, Selection, placeable
+from clmembench.plan.selection import PLACE_AXES, Selection, is_placeable
 from clmembench.results import tuned as tuning
 from clmembench.units import format_param, format_params
 
 Winners = dict[frozenset[tuple[str, Value]], Params]  # the best configuration of each point, by its plain parameters
 
-BETTER = 0.01  # a tuning trial must win by more than this to replace the default
-FAILED = ("failed", "timeout", "wrong")
+MIN_TUNING_RELATIVE_GAIN = 0.01  # a tuning trial must win by more than this to replace the default
+FAILED_STATUSES = ("failed", "timeout", "wrong")
 
 
-def card(benchmark: Benchmark) -> Card:
+def benchmark_card(benchmark: Benchmark) -> Card:
     """Properties of a benchmark that a run file keeps."""
     return Card(
         version=benchmark.version,
@@ -30,7 +30,7 @@ def card(benchmark: Benchmark) -> Card:
         metrics=benchmark.metrics,
         tuning=tuple(name for name, axis in benchmark.axes.items() if axis.tuning),
         growing=next((name for name, axis in benchmark.axes.items() if axis.per_octave), ""),
-        x=benchmark.x,
+        x=benchmark.figure_axis,
         peer_of=benchmark.peer_of or "",
     )
 
@@ -38,28 +38,28 @@ def card(benchmark: Benchmark) -> Card:
 def explore(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> Plan:
     """The points of a benchmark: the grid, tuned where it has tuning axes, grown along an axis that grows; then, unless the
     user named values, one of its points over compute units, in the configuration that is the best for it on all of them."""
-    if benchmark.planned:
+    if benchmark.adaptive:
         return
     context = BenchmarkContext(benchmark, info, selection)
     winners: Winners = {}
-    for place in selection.places(info) if placeable(benchmark, info) else [Place()]:
+    for place in selection.places(info) if is_placeable(benchmark, info) else [Place()]:
         yield from _grid(context, place, winners)
-    base = _study(context)
+    base = _scaling_point(context)
     tuned = winners.get(frozenset(base.items()))
     if base and tuned is not None:
         # what depends on the number of compute units, such as of competing work-groups, goes with it
-        points = [({**tuned, **_study(context.at(place))}, place) for place in selection.sweep(info)]
+        points = [({**tuned, **_scaling_point(context.at(place))}, place) for place in selection.sweep(info)]
         yield [context.point(params, place) for params, place in points]
 
 
-def _study(context: BenchmarkContext) -> Mapping[str, Value]:
+def _scaling_point(context: BenchmarkContext) -> Mapping[str, Value]:
     """The point that is measured over compute units; empty where the benchmark has none, or the user wants something else."""
     benchmark, selection = context.benchmark, context.selection
     if (
         benchmark.scaling is None
         or selection.suite == "quick"
         or not selection.isolated
-        or set(selection.axes) & {*benchmark.axes, *PLACE}
+        or set(selection.axes) & {*benchmark.axes, *PLACE_AXES}
     ):
         return {}
     return benchmark.scaling(context.info)
@@ -77,7 +77,7 @@ def _grid(context: BenchmarkContext, place: Place, winners: Winners) -> Plan:
             continue
         found = context.configurations(base)
         if context.tuning_values() and not found.possible:
-            batch.append(_impossible(context, base, place))
+            batch.append(_impossible_point(context, base, place))
             continue
         if not found.worthwhile:
             continue
@@ -92,19 +92,19 @@ def _grid(context: BenchmarkContext, place: Place, winners: Winners) -> Plan:
             best = yield from _tune(context, base, candidates, place)
         point = context.point({**base, **best}, place)
         if known is not None:
-            point = replace(point, note=tuning.said(known, context.info))
+            point = replace(point, note=tuning.provenance_note(known, context.info))
             taken.append((point, base, [c for c in found.usable if c != best]))
         batch.append(point)
         winners[frozenset(base.items())] = best
     records = (yield batch) if batch else []
     for point, base, others in taken:
         mine = [record.status for record in records if record.params == point.params]
-        if others and mine and all(status in FAILED for status in mine):  # as after a new driver: its record stays
+        if others and mine and all(status in FAILED_STATUSES for status in mine):  # as after a new driver: its record stays
             best = winners[frozenset(base.items())] = yield from _tune(context, base, others, place)
             yield [context.point({**base, **best}, place)]
 
 
-def _impossible(context: BenchmarkContext, base: Params, place: Place) -> Point:
+def _impossible_point(context: BenchmarkContext, base: Params, place: Place) -> Point:
     """A point of which no configuration exists here, so that its record says so."""
     values = context.tuning_values()
     named = " or the values named" if context.selection.axes else ""
@@ -131,7 +131,7 @@ def _tune(
         for choice in others:
             tried.append(choice)
             found = _score(benchmark, (yield [trial(choice)]))
-            if found > score * (1 + BETTER):
+            if found > score * (1 + MIN_TUNING_RELATIVE_GAIN):
                 best, score = choice, found
     return best
 
@@ -149,7 +149,7 @@ def _score(benchmark: Benchmark, records: Sequence[Record]) -> float:
 def _grow(context: BenchmarkContext, base: Params, name: str, axis: Axis, place: Place) -> Plan:
     """An octave at a time, until the metric has settled or the axis ends; then again in further processes."""
     first, last = (int(v) for v in axis.values(context.info))
-    floor_bytes = plateaus.floor_bytes(context.info)
+    floor_bytes = plateaus.memory_floor_bytes(context.info)
     seen: list[Record] = []
     asked: list[Point] = []
     sizes = octaves(first, last, axis.per_octave)
@@ -158,7 +158,7 @@ def _grow(context: BenchmarkContext, base: Params, name: str, axis: Axis, place:
         points = [context.point(p, place) for p in params if context.exists(p)]
         seen += yield [replace(point, processes=1) for point in points]
         asked += points
-        if plateaus.settled(plateaus.curve(seen, context.benchmark.metrics[0], name), floor_bytes):
+        if plateaus.has_settled(plateaus.curve_points(seen, context.benchmark.metrics[0], name), floor_bytes):
             break
     further = [replace(point, first=1) for point in asked if point.processes > 1]
     if further:
@@ -178,7 +178,7 @@ def octaves(first: int, last: int, per_octave: int) -> list[int]:
         step += 1
 
 
-def outlook(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> str:
+def describe_plan(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> str:
     """What `explore` will do, in words; how far a growing axis goes and which trials tuning takes is known only then."""
     context = BenchmarkContext(benchmark, info, selection)
     parts = []
@@ -188,18 +188,18 @@ def outlook(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> str
             parts.append(f"{name} {values[0]} to at most {values[-1]}, {axis.per_octave} an octave until it settles")
         else:
             parts.append(f"{'tuned ' if axis.tuning else ''}{name} {', '.join(values)}")
-    places = [p for p in (selection.places(info) if placeable(benchmark, info) else []) if p != Place()]
-    base = _study(context)
+    places = [p for p in (selection.places(info) if is_placeable(benchmark, info) else []) if p != Place()]
+    base = _scaling_point(context)
     if base:
         places = selection.sweep(info)
         parts.append(f"{format_params(base)} over compute units")
     if places:
         parts.append(", ".join(f"{p.compute_units} {p.placement}".strip() for p in places))
-    parts += _taken(context)
+    parts += _describe_stored(context)
     return "; ".join(parts) or "one point"
 
 
-def _taken(context: BenchmarkContext) -> list[str]:
+def _describe_stored(context: BenchmarkContext) -> list[str]:
     """How many points are measured in a stored configuration, without a search, in words; nothing where none is."""
     if not context.selection.tuning:
         return []

@@ -9,10 +9,10 @@ from typing import Any
 from clmembench.analysis.ab_decision import Outcome
 from clmembench.report import render
 from clmembench.report.section import Column, Section
-from clmembench.sanitize import LINE, line, printable
+from clmembench.sanitize import MAX_LINE_CHARACTERS, line, printable
 from clmembench.units import format_in, format_params
 
-COLUMNS = tuple(Column(name, max_cell=LINE) for name in ("", "value", "A", "B", "B / A", "rounds", "could see"))
+COLUMNS = tuple(Column(name, max_cell=MAX_LINE_CHARACTERS) for name in ("", "value", "A", "B", "B / A", "rounds", "could see"))
 ORDER = ("failed", "slower", "faster", "undecided", "same")
 
 

@@ -12,15 +12,15 @@ from clmembench.analysis.compare import Change, Comparison, Verdict
 from clmembench.analysis.stats import Ratio
 from clmembench.report import render
 from clmembench.report.section import Column, Remark, Section
-from clmembench.sanitize import LINE, line, printable
+from clmembench.sanitize import MAX_LINE_CHARACTERS, line, printable
 from clmembench.units import count, format_in, format_params
 
 COLUMNS = (
-    Column("", max_cell=LINE),
-    Column("value", max_cell=LINE),
-    Column("first", is_number=True, max_cell=LINE),
-    Column("second", is_number=True, max_cell=LINE),
-    Column("second / first (95% interval)", max_cell=LINE),
+    Column("", max_cell=MAX_LINE_CHARACTERS),
+    Column("value", max_cell=MAX_LINE_CHARACTERS),
+    Column("first", is_number=True, max_cell=MAX_LINE_CHARACTERS),
+    Column("second", is_number=True, max_cell=MAX_LINE_CHARACTERS),
+    Column("second / first (95% interval)", max_cell=MAX_LINE_CHARACTERS),
     Column("would see", max_cell=0),  # after remarks of any length it has no place of its own
 )
 VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "undecided", "same")

@@ -71,7 +71,7 @@ class Entry:
     def read(self, kind: type) -> Any:
         """The digest, of that dataclass; None where there is none that can be taken."""
         try:
-            kept = read_regular(self.path, SIGNATURE + 1 + limits.LINE_BYTES)
+            kept = read_regular(self.path, SIGNATURE + 1 + limits.MAX_LINE_BYTES)
             text = kept[SIGNATURE + 1 :]
             if not hmac.compare_digest(kept[:SIGNATURE], self._signature(text)):
                 return None
@@ -85,7 +85,7 @@ class Entry:
         try:
             text = record_lines.encode(digest).encode()
             limits.check_line(text)
-            if content_hash.of_file(self.run) != self.content or self.path.parent.is_symlink():
+            if content_hash.hash_file(self.run) != self.content or self.path.parent.is_symlink():
                 return
             self.path.parent.mkdir(exist_ok=True)
             with contextlib.suppress(FileExistsError):
@@ -113,7 +113,7 @@ def entry(run: Path, key: bytes | None) -> Entry | None:
     if key is None:
         return None
     try:
-        content = content_hash.of_file(run)
+        content = content_hash.hash_file(run)
     except OSError:
         return None
     return Entry(run.parent / FOLDER / f"{content.removeprefix('sha256:')}.json", run, content, key)
@@ -123,7 +123,7 @@ def _revision() -> str:
     """Of what makes a digest of a run: this program, and the library that it takes medians with."""
     import numpy as np
 
-    return f"{content_hash.of_sources()} numpy {np.__version__}"
+    return f"{content_hash.hash_sources()} numpy {np.__version__}"
 
 
 @cache

@@ -18,7 +18,7 @@ from pathlib import Path
 from clmembench.host import fresh_interpreter
 from clmembench.model import Card, DeviceInfo
 from clmembench.report import digest_cache
-from clmembench.report.rows import judged_rows, labels, sheet_of
+from clmembench.report.rows import judged_rows, point_labels, sheet_of
 from clmembench.results import jsonl
 from clmembench.specs import sheets
 from clmembench.specs.sheets import SpecSheet
@@ -60,7 +60,7 @@ def digest(path: Path, strict: bool = False, sheets: Sequence[SpecSheet] | None 
     cards = {name: _in_its_unit(card) for name, card in run.header.benchmarks.items()}
     run, table = judged_rows(replace(run, header=replace(run.header, benchmarks=cards)), sheet_of(run, sheets))
     header = run.header
-    names = labels(table)
+    names = point_labels(table)
     values = tuple(
         ((row.value.benchmark, name, row.value.metric), row.value.unit, row.status, row.value.median)
         for row, name in zip(table, names, strict=True)
@@ -91,7 +91,7 @@ def kept_digest(path: Path, strict: bool, sheets: Sequence[SpecSheet], key: byte
 def digests(paths: Sequence[Path], strict: bool, workers: int) -> Iterator[Digest]:
     """Digests of all runs, in their order, by that many processes; no run is held longer than its digest takes. Raises
     ResultsError and SpecError, and WorkerError where such a process was ended from outside."""
-    one = partial(kept_digest, strict=strict, sheets=sheets.every(), key=digest_cache.user_key())
+    one = partial(kept_digest, strict=strict, sheets=sheets.all_sheets(), key=digest_cache.user_key())
     if workers < 2:
         yield from map(one, paths)
         return

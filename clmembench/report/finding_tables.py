@@ -17,7 +17,7 @@ COLUMNS = tuple(
     for name in ("level", "space", "property", "value", "interval", "status", "method", "evidence", "why")
 )
 FIELDS = ("level", "space", "property", "value", "low", "high", "unit", "status", "method", "evidence", "reason")  # of CSV
-NAMED = 3  # ids of records that a table for people has room for
+MAX_NAMED_RECORDS = 3  # ids of records that a table for people has room for
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +75,26 @@ def cells(hierarchy: Hierarchy) -> Iterator[tuple[str, ...]]:
     """The cells of each finding, by COLUMNS. A finding that is not sure shows no value, unless two methods gave one."""
     for entry in entries(hierarchy):
         finding = entry.finding
-        more = len(finding.evidence) - NAMED
-        evidence = ", ".join(finding.evidence[:NAMED]) + (f" and {more} more" if more > 0 else "")
-        value = "–" if finding.value is None else words(finding, interval=False)
+        more = len(finding.evidence) - MAX_NAMED_RECORDS
+        evidence = ", ".join(finding.evidence[:MAX_NAMED_RECORDS]) + (f" and {more} more" if more > 0 else "")
+        value = "–" if finding.value is None else value_text(finding, interval=False)
         exact = finding.value is not None and finding.value == finding.low == finding.high
-        told = (value, "exact" if exact else bounds(finding) or "–", finding.status, finding.method, evidence, finding.reason)
-        called = label(entry.name)
+        told = (
+            value,
+            "exact" if exact else interval_text(finding) or "–",
+            finding.status,
+            finding.method,
+            evidence,
+            finding.reason,
+        )
+        called = property_label(entry.name)
         called = called if called.endswith(f" in {finding.unit}") else called.partition(" in ")[0]  # latencies as recorded
         yield (entry.level, entry.space, called, *told)
 
 
-def words(finding: Finding, interval: bool = True) -> str:
+def value_text(finding: Finding, interval: bool = True) -> str:
     """The value of a finding with its interval, in units that people read; "undetermined" with its bounds where it is that."""
-    value, span = finding.value, bounds(finding) if interval else ""
+    value, span = finding.value, interval_text(finding) if interval else ""
     if isinstance(value, str):
         return line(value)
     if value is None:
@@ -96,7 +103,7 @@ def words(finding: Finding, interval: bool = True) -> str:
     return f"{text} ({span})" if span else text
 
 
-def bounds(finding: Finding) -> str:
+def interval_text(finding: Finding) -> str:
     """The interval of a finding; "at least" or "at most" where one end is open, "" where it says nothing more than the value.
     The unit stands with what is open and with sizes; that of other values is the value's."""
     low, high, unit = (*(None if end is None or math.isinf(end) else end for end in (finding.low, finding.high)), finding.unit)
@@ -109,10 +116,14 @@ def bounds(finding: Finding) -> str:
         return _one(low, unit)
     if unit == "B":
         return _sizes(low, high)
-    return f"{number(low)} to {number(high)}" if not unit else line(format_interval(low, high, unit)).removesuffix(f" {unit}")
+    return (
+        f"{number_text(low)} to {number_text(high)}"
+        if not unit
+        else line(format_interval(low, high, unit)).removesuffix(f" {unit}")
+    )
 
 
-def label(name: str) -> str:
+def property_label(name: str) -> str:
     """Name of a property for people: line_bytes is "line", latency_ns is "latency in ns"."""
     stem = name.removesuffix("_bytes").removesuffix("_gb_s")
     for unit in ("cycles", "ns"):
@@ -120,13 +131,13 @@ def label(name: str) -> str:
     return line(stem.replace("_", " "))
 
 
-def number(value: float) -> str:
+def number_text(value: float) -> str:
     """A number without a unit: whole ones as they are."""
     return str(int(value)) if float(value).is_integer() and abs(value) < 1e7 else format_value(value)
 
 
 def _one(value: float, unit: str) -> str:
-    return format_bytes(value, 1) if unit == "B" else number(value) if not unit else line(format_in(value, unit))
+    return format_bytes(value, 1) if unit == "B" else number_text(value) if not unit else line(format_in(value, unit))
 
 
 def _sizes(low: float, high: float) -> str:

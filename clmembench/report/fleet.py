@@ -16,12 +16,16 @@ from clmembench.report.section import Column, Section
 from clmembench.sanitize import printable
 from clmembench.units import count, format_in, format_value
 
-MANY = 12  # runs: so many still have a column each, and plots of their own
-SHOWN = 9  # runs that speak for all in figures and summaries
-TAIL = 20  # runs from which on the ends of a spread are its 5th and 95th percentile
-LEAST, APART, FAR = 5, 0.10, 5.0  # runs that tell what is usual; by how much, and how many deviations, one is off
-LISTED = 50  # runs that stand apart
-SIGMA = 1.4826  # times the median absolute deviation, of normal numbers
+MAX_RUNS_WITH_COLUMNS = 12  # runs: so many still have a column each, and plots of their own
+MAX_SHOWN_RUNS = 9  # runs that speak for all in figures and summaries
+MIN_RUNS_FOR_PERCENTILES = 20  # runs from which on the ends of a spread are its 5th and 95th percentile
+MIN_RUNS_FOR_OUTLIERS, MIN_OUTLIER_DISTANCE, MIN_OUTLIER_DEVIATIONS = (
+    5,
+    0.10,
+    5.0,
+)  # runs that tell what is usual; by how much, and how many deviations, one is off
+MAX_LISTED_OUTLIERS = 50  # runs that stand apart
+SIGMA_PER_MAD = 1.4826  # times the median absolute deviation, of normal numbers
 
 GROUP_COLUMNS = tuple(
     Column(name, is_number=name in ("runs", "compute units"))
@@ -52,7 +56,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class OutlierRuns:
     """The runs that stand apart, and how many more there are than the table has."""
 
     table: Section
@@ -75,19 +79,19 @@ def grouped(found: Iterable[Digest]) -> list[Group]:
     return ordered
 
 
-def speakers(groups: Sequence[Group]) -> list[Path]:
+def representative_runs(groups: Sequence[Group]) -> list[Path]:
     """The runs that speak for all in figures: of each group the latest, and then the latest that has a benchmark which those do
     not have; groups in turn, SHOWN at most."""
     turns = [_covering(group) for group in groups]
-    in_turn = chain.from_iterable(zip(*(turn + [None] * (SHOWN - len(turn)) for turn in turns), strict=True))
-    return [Path(one.path) for one in in_turn if one is not None][:SHOWN]
+    in_turn = chain.from_iterable(zip(*(turn + [None] * (MAX_SHOWN_RUNS - len(turn)) for turn in turns), strict=True))
+    return [Path(one.path) for one in in_turn if one is not None][:MAX_SHOWN_RUNS]
 
 
 def _covering(group: Group) -> list[Digest | None]:
     seen: set[str] = set()
     found: list[Digest | None] = []
     for one in sorted(group.runs, key=lambda run: (run.started, run.run_id), reverse=True):
-        if not one.versions.keys() <= seen and len(found) < SHOWN:
+        if not one.versions.keys() <= seen and len(found) < MAX_SHOWN_RUNS:
             found.append(one)
             seen |= one.versions.keys()
     return found
@@ -137,7 +141,7 @@ def _cell(group: Group, key: Key) -> dict[str, Any]:
     values, unit = sorted(value for _, value in good), group.units[key]
     least, most = (min if end else max for end in (True, False))
     ends = [group.runs[end(good, key=lambda pair: pair[1])[0]].run_id for end in (least, most)]
-    low, high = (values[0], values[-1]) if len(values) < TAIL else _tails(values)
+    low, high = (values[0], values[-1]) if len(values) < MIN_RUNS_FOR_PERCENTILES else _tails(values)
     text = format_in(statistics.median(values), unit, 4)
     if len(values) > 1:
         text += f" ({format_value(low, 4)} to {format_value(high, 4)} in {len(values)})"
@@ -150,12 +154,15 @@ def _tails(values: Sequence[float]) -> tuple[float, float]:
     return values[cut], values[-1 - cut]
 
 
-def apart(groups: Sequence[Group]) -> Apart:
+def outlier_runs(groups: Sequence[Group]) -> OutlierRuns:
     """Runs with a value that is off what is usual for their device by over a tenth and five deviations, those with most such
     points first, LISTED of them; and how many more there are."""
     found = [line for group in groups for line in _apart_in(group)]
     found.sort(key=lambda entry: entry[:2], reverse=True)
-    return Apart(Section("", APART_COLUMNS, tuple(row for _, _, row in found[:LISTED])), max(0, len(found) - LISTED))
+    return OutlierRuns(
+        Section("", APART_COLUMNS, tuple(row for _, _, row in found[:MAX_LISTED_OUTLIERS])),
+        max(0, len(found) - MAX_LISTED_OUTLIERS),
+    )
 
 
 def _apart_in(group: Group) -> list[tuple[int, float, tuple[str, ...]]]:
@@ -163,12 +170,12 @@ def _apart_in(group: Group) -> list[tuple[int, float, tuple[str, ...]]]:
     off: dict[int, list[tuple[float, Key, float, float]]] = {}
     for key, good in group.values.items():
         logs = {number: math.log(value) for number, value in good if value > 0}
-        if len(logs) < LEAST:
+        if len(logs) < MIN_RUNS_FOR_OUTLIERS:
             continue
         middle = statistics.median(logs.values())
-        spread = SIGMA * statistics.median(abs(v - middle) for v in logs.values())
+        spread = SIGMA_PER_MAD * statistics.median(abs(v - middle) for v in logs.values())
         for number, value in logs.items():
-            if abs(value - middle) > max(FAR * spread, math.log1p(APART)):
+            if abs(value - middle) > max(MIN_OUTLIER_DEVIATIONS * spread, math.log1p(MIN_OUTLIER_DISTANCE)):
                 off.setdefault(number, []).append((abs(value - middle), key, math.exp(value), math.exp(middle)))
     found = []
     for number, points_off in off.items():

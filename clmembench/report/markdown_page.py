@@ -8,7 +8,7 @@ from itertools import zip_longest
 from clmembench.model import Run
 from clmembench.report import fleet, render, terminal
 from clmembench.report.hierarchy import section
-from clmembench.report.hierarchy.section import Dissected
+from clmembench.report.hierarchy.section import HierarchyFindings
 from clmembench.report.parts import Part, parts
 from clmembench.report.published import published, published_table
 from clmembench.report.rows import point_table
@@ -18,7 +18,9 @@ from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count
 
 
-def render_markdown(runs: Sequence[Run], others: Sequence[SpecSheet] = (), dissected: Sequence[Dissected | None] = ()) -> str:
+def render_markdown(
+    runs: Sequence[Run], others: Sequence[SpecSheet] = (), dissected: Sequence[HierarchyFindings | None] = ()
+) -> str:
     """The summaries of all runs, each followed by its memory hierarchy, where `dissected` has one for it, and all its points;
     and what was published of other devices."""
     measured = [_measured(part, found) for part, found in zip_longest(parts(runs), dissected)]
@@ -29,9 +31,9 @@ def render_markdown(runs: Sequence[Run], others: Sequence[SpecSheet] = (), disse
     return "\n".join(measured + elsewhere)
 
 
-def _measured(part: Part, found: Dissected | None) -> str:
+def _measured(part: Part, found: HierarchyFindings | None) -> str:
     summary = render.markdown(terminal.summary_document(part.run, part.rows, part.sheet))
-    hierarchy = f"{section.as_markdown(found, part.run.header.device, part.sheet)}\n" if found is not None else ""
+    hierarchy = f"{section.render_hierarchy(found, part.run.header.device, part.sheet)}\n" if found is not None else ""
     return f"{summary}\n{hierarchy}### All points\n\n{render.markdown(table(point_table(part.rows)))}\n"
 
 
@@ -40,7 +42,7 @@ def render_fleet_markdown(groups: Sequence[fleet.Group]) -> str:
     runs."""
     runs = sum(len(group.runs) for group in groups)
     lines = [f"## {count(runs, 'run')}", "", render.markdown(table(fleet.group_table(groups)))]
-    apart = fleet.apart(groups)
+    apart = fleet.outlier_runs(groups)
     if apart.table.rows:
         more = [f"And {apart.more} more.", ""] if apart.more else []
         lines += ["", "### Outlier runs", "", render.markdown(table(apart.table)), "", *more]

@@ -7,14 +7,14 @@ from typing import Any
 
 from clmembench import __version__
 from clmembench.gates.whole import MEMORY_PEAK
-from clmembench.model import CHASE, Card, Run
+from clmembench.model import CHASE_BENCHMARK, Card, Run
 from clmembench.report import fleet, render, study_figures
 from clmembench.report.figures import device_rows, roofline_page
 from clmembench.report.hierarchy import section
-from clmembench.report.hierarchy.section import Dissected
+from clmembench.report.hierarchy.section import HierarchyFindings
 from clmembench.report.parts import Part, parts
 from clmembench.report.published import FP32_PEAK, FP64_PEAK, PublishedDevice, peak_text, published
-from clmembench.report.rows import Row, interval, labels, percent
+from clmembench.report.rows import Row, interval, percent, point_labels
 from clmembench.report.run_warnings import warnings
 from clmembench.report.sections import advice_table, peer_values
 from clmembench.report.summary import sections
@@ -26,7 +26,7 @@ from clmembench.units import count, format_bytes, format_in
 def render_html(
     runs: Sequence[Run],
     others: Sequence[SpecSheet] = (),
-    dissected: Sequence[Dissected | None] = (),
+    dissected: Sequence[HierarchyFindings | None] = (),
     groups: Sequence[fleet.Group] = (),
 ) -> str:
     """One page with inline SVG, no script and no external address; all text from files is escaped. `dissected` has what was
@@ -55,8 +55,8 @@ def _fleet_values(groups: Sequence[fleet.Group]) -> dict[str, Any]:
         "runs": sum(len(group.runs) for group in groups),
         "labels": [group.label for group in groups],
         "devices": fleet.group_table(groups),
-        "apart": fleet.apart(groups),
-        "shown": fleet.SHOWN,
+        "apart": fleet.outlier_runs(groups),
+        "shown": fleet.MAX_SHOWN_RUNS,
     }
 
 
@@ -107,8 +107,8 @@ def _benchmark(
         else sorted({p.run.header.benchmarks[name].version for p in all_parts if name in p.run.header.benchmarks}),
         "source": card.source,
         # matplotlib escapes every text it draws
-        "svg": Markup(study_figures.drawn(name, card, shown) if name != CHASE else ""),  # noqa: S704
-        "left_out": study_figures.left_out(name, card, shown) if name != CHASE else [],
+        "svg": Markup(study_figures.drawn(name, card, shown) if name != CHASE_BENCHMARK else ""),  # noqa: S704
+        "left_out": study_figures.left_out(name, card, shown) if name != CHASE_BENCHMARK else [],
         "sections": tables,
         "published": [{"device": other.name, "result": row} for other in beside for row in other.rows if row.benchmark == name],
         "columns": [group.label for group in groups] or [part.label for part in all_parts],
@@ -121,7 +121,7 @@ def _compared(shown: Sequence[device_rows.Shown]) -> list[dict[str, Any]]:
     keys: dict[tuple[str, str], None] = {}
     cells: dict[tuple[str, str, int], dict[str, Any]] = {}
     for device, part in enumerate(shown):
-        for label, row in zip(labels(part.rows), part.rows, strict=True):
+        for label, row in zip(point_labels(part.rows), part.rows, strict=True):
             key = (label, row.value.metric)
             keys[key] = None
             cells[(*key, device)] = _cell(row)

@@ -25,7 +25,7 @@ class Part:
 def parts(runs: Sequence[Run]) -> list[Part]:
     """Runs with labels: the device's name, and a number where two runs have the same one. Raises SpecError."""
     names = [printable(run.header.device.name) for run in runs]
-    found, sheets = [], specs.every()
+    found, sheets = [], specs.all_sheets()
     for index, (run, name) in enumerate(zip(runs, names, strict=True)):
         label = name if names.count(name) == 1 else f"{name} #{names[: index + 1].count(name)}"
         sheet = sheet_of(run, sheets)

@@ -55,7 +55,7 @@ def judged_rows(run: Run, sheet: SpecSheet | None) -> tuple[Run, list[Row]]:
 
 def sheet_of(run: Run, sheets: Sequence[SpecSheet] | None = None) -> SpecSheet | None:
     """The spec sheet that matches a run's device, of all or of `sheets`. Raises SpecError when two do."""
-    return specs.find(run.header.device, sheets)
+    return specs.match_sheet(run.header.device, sheets)
 
 
 def row_object(row: Row) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def row_object(row: Row) -> dict[str, Any]:
     }
 
 
-def labels(table: Sequence[Row]) -> list[str]:
+def point_labels(table: Sequence[Row]) -> list[str]:
     """Label that distinguishes each row's point: its parameters, and tuning and place where those alone differ."""
     plain = [format_params(row.value.params) for row in table]
     repeated = Counter((name, row.value.benchmark, row.value.metric) for name, row in zip(plain, table, strict=True))
@@ -150,7 +150,7 @@ def point_table(table: Sequence[Row]) -> Section:
 
 def _cells(table: Sequence[Row]) -> Iterator[tuple[str, ...]]:
     """The cells of each row, by COLUMNS."""
-    for label, row in zip(labels(table), table, strict=True):
+    for label, row in zip(point_labels(table), table, strict=True):
         value, good = row.value, row.status == "ok" and row.value.median is not None
         status = ": ".join(filter(None, (row.status, value.gate, row.reason)))
         yield (

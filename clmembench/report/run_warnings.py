@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from clmembench.gates.point import DRIFT
+from clmembench.gates.point import MIN_REPORTED_DRIFT
 from clmembench.host import checks
 from clmembench.model import Run
 from clmembench.report.rows import Row, by_point
@@ -68,11 +68,11 @@ def _failed_trials(run: Run) -> list[str]:
 
 
 def _clock_drift(run: Run) -> list[str]:
-    moves = [r.core_clock.moved for r in run.records if r.core_clock is not None and r.core_clock.moved > DRIFT]
+    moves = [r.core_clock.moved for r in run.records if r.core_clock is not None and r.core_clock.moved > MIN_REPORTED_DRIFT]
     if not moves:
         return []
     return [
-        f"the core clock drifted by over {DRIFT:.0%} during {count(len(moves), 'measurement')} "
+        f"the core clock drifted by over {MIN_REPORTED_DRIFT:.0%} during {count(len(moves), 'measurement')} "
         f"(at most {max(moves):.0%}): fix the clock or quieten the host; intervals there are as much wider"
     ]
 

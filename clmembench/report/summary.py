@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clmembench.model import CHASE, Card, Run
+from clmembench.model import CHASE_BENCHMARK, Card, Run
 from clmembench.model.direction import gain
 from clmembench.report import studies
 from clmembench.report.rows import Row, by_point, interval, percent
@@ -20,7 +20,7 @@ def sections(run: Run, table: Sequence[Row]) -> list[Section]:
     found = []
     ours = {name: card for name, card in run.header.benchmarks.items() if not card.peer_of}
     for name, card in ours.items():
-        everywhere, placed = split([row for row in table if row.value.benchmark == name != CHASE])
+        everywhere, placed = split([row for row in table if row.value.benchmark == name != CHASE_BENCHMARK])
         own = studies.tables(name)
         if everywhere and own is not None:
             found += own(run, everywhere)

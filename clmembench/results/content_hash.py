@@ -11,26 +11,26 @@ from pathlib import Path
 from clmembench import resources
 from clmembench.sanitize import open_regular
 
-CHUNK = 1 << 20
+READ_CHUNK_BYTES = 1 << 20
 
 
-def of_file(path: Path) -> str:
+def hash_file(path: Path) -> str:
     """The SHA-256 of a regular file. Raises OSError where it cannot be read, or is not regular."""
     found = hashlib.sha256()
     with open_regular(path) as file:
-        while chunk := file.read(CHUNK):
+        while chunk := file.read(READ_CHUNK_BYTES):
             found.update(chunk)
     return f"sha256:{found.hexdigest()}"
 
 
 @cache
-def of_sources() -> str:
+def hash_sources() -> str:
     """The revision of this program: a hash of its modules and templates, kernels, spec sheets and stored configurations, by
     names and contents. It is the same in a wheel as in the checkout that the wheel was built from, on any host."""
-    return of_parts(resources.package_folder(), *resources.folders())
+    return hash_package(resources.package_folder(), *resources.folders())
 
 
-def of_parts(package: Path, *folders: Path) -> str:
+def hash_package(package: Path, *folders: Path) -> str:
     """As `of_sources`, of a package in that folder and of these folders in it or beside it, which go by their last name."""
     found = hashlib.sha256()
     for name, path in sorted([*_files(package, (".py", ".j2"), ""), *(f for folder in folders for f in _data(folder))]):

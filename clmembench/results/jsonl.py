@@ -19,7 +19,7 @@ from clmembench.sanitize import open_new, sync
 
 SCHEMA = 1
 SYNC_S = 5.0  # between two fsyncs, each of which takes some milliseconds
-MOST_NOTES = 20  # about bad lines: a file of another kind would have as many as lines
+MAX_BAD_LINE_NOTES = 20  # about bad lines: a file of another kind would have as many as lines
 
 
 class ResultsError(Exception):
@@ -71,7 +71,7 @@ class Writer:
             writer._take()
             with path.open("r+b") as file:
                 size = file.seek(0, os.SEEK_END)
-                before = file.seek(max(0, size - limits.LINE_BYTES - 1))
+                before = file.seek(max(0, size - limits.MAX_LINE_BYTES - 1))
                 content = file.read()
                 last = content[content.rfind(b"\n") + 1 :]
                 if last:
@@ -130,25 +130,25 @@ def read(path: Path, strict: bool = False) -> Run:
     bad = 0
     try:
         with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size > limits.FILE_BYTES:
-                raise ResultsError(_over(path, f"{limits.FILE_BYTES} bytes"))
+            if os.fstat(file.fileno()).st_size > limits.MAX_FILE_BYTES:
+                raise ResultsError(_over_limit(path, f"{limits.MAX_FILE_BYTES} bytes"))
             lines = _lines(path, file)
             header = _header(path, next(lines, b""))
             for number, line in enumerate(lines, start=2):
                 try:
                     records.append(decode_record(line))
                 except ValueError as error:
-                    torn = not line.endswith(b"\n") and len(line) <= limits.LINE_BYTES
+                    torn = not line.endswith(b"\n") and len(line) <= limits.MAX_LINE_BYTES
                     why = "the last line is torn" if torn else f"no record: {first_problem(error)}"
                     if strict:
                         raise ResultsError(f"{path}:{number}: {why}: leave out --strict to read the rest") from error
                     bad += 1
-                    if bad <= MOST_NOTES:
+                    if bad <= MAX_BAD_LINE_NOTES:
                         notes.append(f"{path}:{number}: {why}{' and was dropped' if torn else ''}")
     except OSError as error:
         raise ResultsError(f"cannot read {path}: {error.strerror}") from error
-    if bad > MOST_NOTES:
-        notes.append(f"{path}: and {bad - MOST_NOTES} more bad lines")
+    if bad > MAX_BAD_LINE_NOTES:
+        notes.append(f"{path}: and {bad - MAX_BAD_LINE_NOTES} more bad lines")
     return Run(str(path), header, tuple(records), tuple(notes))
 
 
@@ -156,24 +156,24 @@ def _lines(path: Path, file: BinaryIO) -> Iterator[bytes]:
     """Every line; only the beginning of a line over its limit. Raises ResultsError over the limits of the file: the size of a
     file that is not regular, or grows, is known only here."""
     read = 0
-    for _ in range(limits.LINES):
-        line = rest = file.readline(limits.LINE_BYTES + 1)
+    for _ in range(limits.MAX_FILE_LINES):
+        line = rest = file.readline(limits.MAX_LINE_BYTES + 1)
         read += len(line)
-        while len(line) > limits.LINE_BYTES and rest and not rest.endswith(b"\n"):
-            rest = file.readline(limits.LINE_BYTES)
+        while len(line) > limits.MAX_LINE_BYTES and rest and not rest.endswith(b"\n"):
+            rest = file.readline(limits.MAX_LINE_BYTES)
             read += len(rest)
-            if read > limits.FILE_BYTES:
+            if read > limits.MAX_FILE_BYTES:
                 break
-        if read > limits.FILE_BYTES:
-            raise ResultsError(_over(path, f"{limits.FILE_BYTES} bytes"))
+        if read > limits.MAX_FILE_BYTES:
+            raise ResultsError(_over_limit(path, f"{limits.MAX_FILE_BYTES} bytes"))
         if not line:
             return
         yield line
     if file.read(1):
-        raise ResultsError(_over(path, f"{limits.LINES} lines"))
+        raise ResultsError(_over_limit(path, f"{limits.MAX_FILE_LINES} lines"))
 
 
-def _over(path: Path, limit: str) -> str:
+def _over_limit(path: Path, limit: str) -> str:
     return f"{path} is over {limit}, which no run needs: is it a results file?"
 
 
@@ -184,14 +184,14 @@ def mismatch(then: Header, now: Header) -> tuple[str, object, object] | None:
     Memory sizes that a driver reports are left out, since some drivers report another one each time, and so are properties that
     an older file lacks (`unsaid`).
     """
-    left = unsaid(then)
-    for what, take in _OF_A_RUN.items():
+    left = missing_identity(then)
+    for what, take in _IDENTITY.items():
         if what not in left and take(then) != take(now):
             return what, take(then), take(now)
     return None
 
 
-def unsaid(then: Header) -> tuple[str, ...]:
+def missing_identity(then: Header) -> tuple[str, ...]:
     """Properties of a run's identity that its header lacks, since an older version wrote it."""
     if then.source_revision:
         return ()
@@ -199,13 +199,13 @@ def unsaid(then: Header) -> tuple[str, ...]:
 
 
 REVISION, INPUTS = "revision of clmembench", "content of the input files"
-_SAME_HOST = ("cpu", "logical_cpus", "usable_cpus", "memory_bytes")
-_OF_A_RUN: Mapping[str, Callable[[Header], object]] = {
+_HOST_IDENTITY = ("cpu", "logical_cpus", "usable_cpus", "memory_bytes")
+_IDENTITY: Mapping[str, Callable[[Header], object]] = {
     "version": lambda h: h.tool_version,
     "device": lambda h: f"{h.device.name} ({h.device.id})",
     "driver": lambda h: h.device.driver,
     "number of compute units": lambda h: h.device.compute_units,
-    "host": lambda h: ", ".join(str(h.host.get(name)) for name in _SAME_HOST),
+    "host": lambda h: ", ".join(str(h.host.get(name)) for name in _HOST_IDENTITY),
     # our own variables set options, which the header has in fields of their own
     "environment": lambda h: {name: value for name, value in h.environment.items() if not name.startswith("CLMEMBENCH_")},
     REVISION: lambda h: h.source_revision,

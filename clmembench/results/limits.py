@@ -11,30 +11,30 @@ import zlib
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date
 
-from clmembench.model import MOST_NS, Card, ClockReading, Header, Place, Record, Series, Trace, Tuned
+from clmembench.model import MAX_TIME_NS, Card, ClockReading, Header, Place, Record, Series, Trace, Tuned
 
-FILE_BYTES = 1 << 30  # a full suite on a large device is 4 MB
-LINE_BYTES = 8 << 20  # a record with traces is 1.1 MB; a parser takes up to a hundred times as much memory
-BRACKETS = 50_000  # lists and objects of a line: a record has some hundred, a header with stored shapes some thousand
-TEXTS = 250_000  # of a line, keys among them: the notes, arguments or names of a list are up to 100,000
-ITEMS = 1_500_000  # of a line, counted by its commas: a second's samples by five clocks are some hundred thousand
-LINES = 1_000_000  # a full suite has some thousand points; each costs the reader a kilobyte and more
-DEPTH = 32  # a record is nested 6 deep
-NAME = 8192  # letters of a name, which may be a file's: Linux has 4096 bytes for one
-TEXT = 1 << 20  # letters of a reason, a note or an argument of the command line, which has 128 KiB on Linux
-LOG = 2 << 20  # letters that a compiler said: as bytes of UTF-8, and escaped, they still go on one line
-SERIES = 256  # Works of a point: the ends of a slope are 2
-SAMPLES = 1_000_000  # of a series: sampling ends after seconds
-READS = 64  # traces of a series
-TRACE_BYTES = 1 << 28  # of a record's traces, unpacked
-ENTRIES = 10_000  # of what a header lists: benchmarks, axes, packages, variables, CPUs of a Place
-VALUES = 100_000  # of an axis, and arguments: a shell gives thousands of files for a *
-METRICS = 100
-PROCESSES = 10_000
-MOST = MOST_NS  # of an amount too
-CYCLES = 1e9  # that one operation takes
-GHZ = 1e3  # of a core clock: beyond, one of the numbers that give it is made up
-SCALE = 1e18  # from a unit to another: SI's prefixes in common use
+MAX_FILE_BYTES = 1 << 30  # a full suite on a large device is 4 MB
+MAX_LINE_BYTES = 8 << 20  # a record with traces is 1.1 MB; a parser takes up to a hundred times as much memory
+MAX_LINE_BRACKETS = 50_000  # lists and objects of a line: a record has some hundred, a header with stored shapes some thousand
+MAX_LINE_TEXTS = 250_000  # of a line, keys among them: the notes, arguments or names of a list are up to 100,000
+MAX_LINE_VALUES = 1_500_000  # of a line, counted by its commas: a second's samples by five clocks are some hundred thousand
+MAX_FILE_LINES = 1_000_000  # a full suite has some thousand points; each costs the reader a kilobyte and more
+MAX_NESTING_DEPTH = 32  # a record is nested 6 deep
+MAX_NAME_LETTERS = 8192  # letters of a name, which may be a file's: Linux has 4096 bytes for one
+MAX_TEXT_LETTERS = 1 << 20  # letters of a reason, a note or an argument of the command line, which has 128 KiB on Linux
+MAX_LOG_LETTERS = 2 << 20  # letters that a compiler said: as bytes of UTF-8, and escaped, they still go on one line
+MAX_SERIES = 256  # Works of a point: the ends of a slope are 2
+MAX_SAMPLES = 1_000_000  # of a series: sampling ends after seconds
+MAX_TRACES = 64  # traces of a series
+MAX_TRACE_BYTES = 1 << 28  # of a record's traces, unpacked
+MAX_HEADER_ENTRIES = 10_000  # of what a header lists: benchmarks, axes, packages, variables, CPUs of a Place
+MAX_AXIS_VALUES = 100_000  # of an axis, and arguments: a shell gives thousands of files for a *
+MAX_METRICS = 100
+MAX_PROCESSES = 10_000
+MAX_NUMBER = MAX_TIME_NS  # of an amount too
+MAX_CYCLES_PER_OP = 1e9  # that one operation takes
+MAX_CORE_CLOCK_GHZ = 1e3  # of a core clock: beyond, one of the numbers that give it is made up
+MAX_METRIC_SCALE = 1e18  # from a unit to another: SI's prefixes in common use
 
 _COLON, _QUOTE, _BRACE = b':"{'
 _TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"(?:\s*+:)?)?'  # to the end of a line where it has no end; a key with its colon
@@ -49,12 +49,12 @@ def check_line(line: bytes) -> None:
     Only the texts of the line are extracted, so that a parser gets no more than it can hold. The parser reports a line that is
     no JSON.
     """
-    if len(line) > LINE_BYTES:
-        raise ValueError(f"over {LINE_BYTES} bytes")
+    if len(line) > MAX_LINE_BYTES:
+        raise ValueError(f"over {MAX_LINE_BYTES} bytes")
     commas = line.count(b",")
-    if commas > ITEMS and commas - sum(text[0].count(b",") for text in _TEXTS.finditer(line)) > ITEMS:
-        raise ValueError(f"over {ITEMS} values")
-    if sum(map(line.count, (b'"', b"[", b"{"))) <= BRACKETS:
+    if commas > MAX_LINE_VALUES and commas - sum(text[0].count(b",") for text in _TEXTS.finditer(line)) > MAX_LINE_VALUES:
+        raise ValueError(f"over {MAX_LINE_VALUES} values")
+    if sum(map(line.count, (b'"', b"[", b"{"))) <= MAX_LINE_BRACKETS:
         _check_tokens(_TOKENS.findall(line))
     else:
         _check_tokens(token[0] for token in _TOKENS.finditer(line))  # one at a time: there may be millions
@@ -67,8 +67,8 @@ def _check_tokens(tokens: Iterable[bytes]) -> None:
         last = token[-1]
         if last == _COLON:
             texts += 1
-            if texts > TEXTS:
-                raise ValueError(f"over {TEXTS} texts")
+            if texts > MAX_LINE_TEXTS:
+                raise ValueError(f"over {MAX_LINE_TEXTS} texts")
             if objects and (keys := objects[-1]) is not None:
                 key = token if token[-2] == _QUOTE and b"\\" not in token else _plain_key(token)
                 if key in keys:
@@ -76,18 +76,18 @@ def _check_tokens(tokens: Iterable[bytes]) -> None:
                 keys.add(key)
         elif token == b"{" or token == b"[":
             brackets += 1
-            if brackets > BRACKETS:
-                raise ValueError(f"over {BRACKETS} lists and objects")
+            if brackets > MAX_LINE_BRACKETS:
+                raise ValueError(f"over {MAX_LINE_BRACKETS} lists and objects")
             objects.append(set() if last == _BRACE else None)
-            if len(objects) > DEPTH:
-                raise ValueError(f"nested more than {DEPTH} deep")
+            if len(objects) > MAX_NESTING_DEPTH:
+                raise ValueError(f"nested more than {MAX_NESTING_DEPTH} deep")
         elif token == b"]" or token == b"}":
             if objects:
                 objects.pop()
         elif last == _QUOTE:
             texts += 1
-            if texts > TEXTS:
-                raise ValueError(f"over {TEXTS} texts")
+            if texts > MAX_LINE_TEXTS:
+                raise ValueError(f"over {MAX_LINE_TEXTS} texts")
         elif token == b"N" or token == b"I":
             raise ValueError("NaN and Infinity are no numbers of JSON")
 
@@ -105,19 +105,19 @@ def _plain_key(token: bytes) -> bytes:
 
 def check_record(record: Record) -> None:
     """Raises ValueError, which names the field, for a record with more or larger values than any honest one has."""
-    _check_texts("a name", (record.benchmark, record.stopped, record.sources, record.started), NAME)
+    _check_texts("a name", (record.benchmark, record.stopped, record.sources, record.started), MAX_NAME_LETTERS)
     _check_texts("reason or notes", (record.reason, *record.notes))
-    _check_texts("log", (record.log,), LOG)
-    _check_count("notes", record.notes, VALUES)
+    _check_texts("log", (record.log,), MAX_LOG_LETTERS)
+    _check_count("notes", record.notes, MAX_AXIS_VALUES)
     _check_params("params", record.params)
     _check_params("facts", record.facts)
     _check_place(record.place)
     _check_numbers("version or seconds", (record.version, record.seconds))
-    _check_numbers("process", (record.process,), most=PROCESSES)
+    _check_numbers("process", (record.process,), most=MAX_PROCESSES)
     _check_numbers("index", (record.index,))
-    _check_texts("gate", (record.gate,), NAME)
+    _check_texts("gate", (record.gate,), MAX_NAME_LETTERS)
     _check_numbers("cpu_others or cpu_stolen", (record.cpu_others or 0.0, record.cpu_stolen or 0.0), most=1)
-    _check_count("series", record.series, SERIES)
+    _check_count("series", record.series, MAX_SERIES)
     for series in record.series:
         _check_series("series", series, record.status == "ok")
     if any(series.reads for series in record.series):
@@ -129,49 +129,51 @@ def check_record(record: Record) -> None:
 def check_header(header: Header) -> None:
     """As `check_record`, for a run's header."""
     device = header.device
-    _check_texts("a text", [header.tool_version, header.run_id, header.started, header.suite, header.runtime], NAME)
+    _check_texts("a text", [header.tool_version, header.run_id, header.started, header.suite, header.runtime], MAX_NAME_LETTERS)
     _check_texts("argv", header.argv)
-    _check_count("argv", header.argv, VALUES)
+    _check_count("argv", header.argv, MAX_AXIS_VALUES)
     _check_numbers("seed or processes", [header.seed, header.processes or 0])
     limits = (header.budget_s, header.timeout_s, header.benchmark_s, header.clock_step_ns)
     _check_numbers("a time", [value for value in limits if value is not None])
-    _check_count("claimed", header.claimed, ENTRIES)
-    _check_texts("claimed", header.claimed, NAME)
-    _check_texts("device", (getattr(device, n) for n in ("id", "name", "platform", "vendor", "driver", "version")), NAME)
-    _check_texts("device", [device.selector, device.uuid, device.pci, device.cpu_id], NAME)
+    _check_count("claimed", header.claimed, MAX_HEADER_ENTRIES)
+    _check_texts("claimed", header.claimed, MAX_NAME_LETTERS)
+    _check_texts(
+        "device", (getattr(device, n) for n in ("id", "name", "platform", "vendor", "driver", "version")), MAX_NAME_LETTERS
+    )
+    _check_texts("device", [device.selector, device.uuid, device.pci, device.cpu_id], MAX_NAME_LETTERS)
     numbers = [value for name in device.__slots__ if type(value := getattr(device, name)) is int]
-    _check_numbers("device", numbers, most=2 * MOST + 1)  # drivers' own limits are unsigned
+    _check_numbers("device", numbers, most=2 * MAX_NUMBER + 1)  # drivers' own limits are unsigned
     for name, texts in (("features", header.features), ("device.features", device.features)):
-        _check_count(name, texts, ENTRIES)
-        _check_texts(name, texts, NAME)
+        _check_count(name, texts, MAX_HEADER_ENTRIES)
+        _check_texts(name, texts, MAX_NAME_LETTERS)
     for name, facts in (("host", header.host), ("sensors", header.sensors)):
         _check_params(name, {key: value for key, value in facts.items() if value is not None})
-    _check_texts("source_revision", [header.source_revision], NAME)
+    _check_texts("source_revision", [header.source_revision], MAX_NAME_LETTERS)
     for name, words in (("packages", header.packages), ("environment", header.environment), ("inputs", header.inputs)):
         _check_params(name, words)
-    _check_count("axes", header.axes, ENTRIES)
+    _check_count("axes", header.axes, MAX_HEADER_ENTRIES)
     for name, values in header.axes.items():
-        _check_count(f"axes.{name[:40]}", values, VALUES)
+        _check_count(f"axes.{name[:40]}", values, MAX_AXIS_VALUES)
         for value in values:
             _check_params("axes", {name: value})
-    _check_count("tuning", header.tuning, ENTRIES)
+    _check_count("tuning", header.tuning, MAX_HEADER_ENTRIES)
     for tuned in header.tuning:
         check_tuned(tuned)
-    _check_count("benchmarks", header.benchmarks, ENTRIES)
+    _check_count("benchmarks", header.benchmarks, MAX_HEADER_ENTRIES)
     for name, card in header.benchmarks.items():
-        _check_texts("benchmarks", [name], NAME)
+        _check_texts("benchmarks", [name], MAX_NAME_LETTERS)
         _check_card(f"benchmarks.{name[:40]}", card)
 
 
 def check_tuned(tuned: Tuned) -> None:
     """As `check_record`, for a stored configuration; its date is one of ISO 8601, without a time."""
     texts = (tuned.device, tuned.platform, tuned.benchmark, tuned.date, tuned.tool_version, tuned.driver, tuned.origin)
-    _check_texts("a name", texts, NAME)
+    _check_texts("a name", texts, MAX_NAME_LETTERS)
     _check_params("params", tuned.params)
     _check_params("tuning", tuned.tuning)
     _check_numbers("version or compute_units", (tuned.version, tuned.compute_units))
     gains = [gain for gain in (tuned.gain, tuned.gain_low, tuned.gain_high) if gain is not None]
-    _check_numbers("gain", gains, 1 / SCALE, SCALE)
+    _check_numbers("gain", gains, 1 / MAX_METRIC_SCALE, MAX_METRIC_SCALE)
     if len(tuned.date) != 10:
         raise ValueError(f"date: {tuned.date[:40]!r} is no date such as 2026-01-31")
     date.fromisoformat(tuned.date)
@@ -179,30 +181,30 @@ def check_tuned(tuned: Tuned) -> None:
 
 def _check_card(where: str, card: Card) -> None:
     _check_numbers(f"{where}.version", [card.version])
-    _check_texts(where, [card.suite, card.growing, card.x, card.peer_of], NAME)
+    _check_texts(where, [card.suite, card.growing, card.x, card.peer_of], MAX_NAME_LETTERS)
     _check_texts(where, [card.summary, card.source])
-    _check_texts(where, card.tuning, NAME)
-    _check_count(f"{where}.tuning", card.tuning, METRICS)
-    _check_count(f"{where}.metrics", card.metrics, METRICS)
+    _check_texts(where, card.tuning, MAX_NAME_LETTERS)
+    _check_count(f"{where}.tuning", card.tuning, MAX_METRICS)
+    _check_count(f"{where}.metrics", card.metrics, MAX_METRICS)
     if not card.metrics:
         raise ValueError(f"{where}.metrics: there is none")
     for metric in card.metrics:
-        _check_texts(f"{where}.metrics", [metric.name, metric.unit, metric.times, metric.peak or ""], NAME)
-        _check_numbers(f"{where}.metrics.scale", [metric.scale], 1 / SCALE, SCALE)
-        _check_count(f"{where}.metrics.only", metric.only, METRICS)
+        _check_texts(f"{where}.metrics", [metric.name, metric.unit, metric.times, metric.peak or ""], MAX_NAME_LETTERS)
+        _check_numbers(f"{where}.metrics.scale", [metric.scale], 1 / MAX_METRIC_SCALE, MAX_METRIC_SCALE)
+        _check_count(f"{where}.metrics.only", metric.only, MAX_METRICS)
         for name, values in metric.only.items():
-            _check_count(f"{where}.metrics.only", values, ENTRIES)
+            _check_count(f"{where}.metrics.only", values, MAX_HEADER_ENTRIES)
             for value in values:
                 _check_params(f"{where}.metrics.only", {name: value})
 
 
 def _check_place(place: Place) -> None:
-    _check_count("place.cpus", place.cpus, ENTRIES)
+    _check_count("place.cpus", place.cpus, MAX_HEADER_ENTRIES)
     _check_numbers("place.cpus", place.cpus)
     for number in (place.compute_units, place.cores):
         if number is not None:
             _check_numbers("place", (number,), least=1)
-    _check_texts("place.placement", (place.placement,), NAME)
+    _check_texts("place.placement", (place.placement,), MAX_NAME_LETTERS)
 
 
 def _check_series(where: str, series: Series, ok: bool) -> None:
@@ -210,29 +212,29 @@ def _check_series(where: str, series: Series, ok: bool) -> None:
         where, (series.nbytes, series.flops, series.ops, series.busy, series.together, series.passes - 1, series.averaged)
     )
     samples = len(series.host_ns)
-    if max(samples, len(series.warmups_ns)) > SAMPLES:
-        raise ValueError(f"{where}: over {SAMPLES} samples")
+    if max(samples, len(series.warmups_ns)) > MAX_SAMPLES:
+        raise ValueError(f"{where}: over {MAX_SAMPLES} samples")
     for times in (series.host_ns, series.cpu_ns):
         _check_times(where, times)
-    _check_numbers(where, series.warmups_ns, -MOST)
+    _check_numbers(where, series.warmups_ns, -MAX_NUMBER)
     for clock, stamps in (("device", series.device_ns), ("queue", series.queue_ns)):
         if stamps and clock == series.clock and ok:
             _check_times(where, stamps)
         elif stamps:
-            _check_numbers(where, stamps, -MOST)  # a driver's stamps may be in no order: such a point is suspect
+            _check_numbers(where, stamps, -MAX_NUMBER)  # a driver's stamps may be in no order: such a point is suspect
     if series.submit_ns:
-        _check_numbers(where, series.submit_ns, -MOST)
+        _check_numbers(where, series.submit_ns, -MAX_NUMBER)
     every = (series.device_ns, series.queue_ns, series.submit_ns, series.cpu_ns)
     if any(times is not None and len(times) != samples for times in every):
         raise ValueError(f"{where}: not as many samples by each clock")
 
 
 def _check_reads(record: Record) -> None:
-    left = TRACE_BYTES
+    left = MAX_TRACE_BYTES
     for series in record.series:
-        _check_count("reads", series.reads, READS)
+        _check_count("reads", series.reads, MAX_TRACES)
         for name, trace in series.reads.items():
-            _check_texts("reads", (name, trace.unit), NAME)
+            _check_texts("reads", (name, trace.unit), MAX_NAME_LETTERS)
             _check_trace(f"reads.{name[:40]}", trace, left)
             left -= trace.nbytes
 
@@ -257,27 +259,27 @@ def _check_trace(where: str, trace: Trace, most: int) -> None:
 
 def _check_clock(clock: ClockReading) -> None:
     _check_numbers("core_clock.ops", [clock.ops])
-    _check_numbers("core_clock", [clock.before_ns, clock.after_ns], -MOST)  # by stamps that may leap
-    _check_numbers("core_clock.cycles_per_op", [clock.cycles_per_op or 0.0], most=CYCLES)
-    _check_texts("core_clock.origin", [clock.origin], NAME)
-    if clock.ghz is not None and clock.ghz > GHZ:
-        raise ValueError(f"core_clock: over {GHZ:g} GHz")
+    _check_numbers("core_clock", [clock.before_ns, clock.after_ns], -MAX_NUMBER)  # by stamps that may leap
+    _check_numbers("core_clock.cycles_per_op", [clock.cycles_per_op or 0.0], most=MAX_CYCLES_PER_OP)
+    _check_texts("core_clock.origin", [clock.origin], MAX_NAME_LETTERS)
+    if clock.ghz is not None and clock.ghz > MAX_CORE_CLOCK_GHZ:
+        raise ValueError(f"core_clock: over {MAX_CORE_CLOCK_GHZ:g} GHz")
 
 
 def _check_params(where: str, values: Mapping[str, object]) -> None:
     """Raises ValueError for values other than texts, whole numbers of 64 bits, signed or unsigned, and finite numbers."""
-    _check_count(where, values, ENTRIES)
-    _check_texts(where, values, NAME)
+    _check_count(where, values, MAX_HEADER_ENTRIES)
+    _check_texts(where, values, MAX_NAME_LETTERS)
     for value in values.values():
         if isinstance(value, str):
             _check_texts(where, (value,))
         elif isinstance(value, int):
-            _check_numbers(where, (value,), -MOST - 1, 2 * MOST + 1)
+            _check_numbers(where, (value,), -MAX_NUMBER - 1, 2 * MAX_NUMBER + 1)
         elif isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"{where}: a number is not finite")
 
 
-def _check_numbers(where: str, numbers: Collection[float], least: float = 0, most: float = MOST) -> None:
+def _check_numbers(where: str, numbers: Collection[float], least: float = 0, most: float = MAX_NUMBER) -> None:
     """Raises ValueError unless all are from `least` to `most`. Values that are no numbers were refused with their line."""
     if numbers and not (least <= min(numbers) and max(numbers) <= most):
         raise ValueError(f"{where}: a number is not from {least:g} to {most:g}")
@@ -285,11 +287,11 @@ def _check_numbers(where: str, numbers: Collection[float], least: float = 0, mos
 
 def _check_times(where: str, times: Collection[int]) -> None:
     """Raises ValueError for a time below 0, or where the sum is over the limit of one, which is faster than checking each."""
-    if times and (min(times) < 0 or sum(times) > MOST):
-        raise ValueError(f"{where}: a time is below 0, or all are over {MOST}")
+    if times and (min(times) < 0 or sum(times) > MAX_NUMBER):
+        raise ValueError(f"{where}: a time is below 0, or all are over {MAX_NUMBER}")
 
 
-def _check_texts(where: str, texts: Iterable[str], most: int = TEXT) -> None:
+def _check_texts(where: str, texts: Iterable[str], most: int = MAX_TEXT_LETTERS) -> None:
     for text in texts:
         if len(text) > most:
             raise ValueError(f"{where}: a text is over {most} letters")

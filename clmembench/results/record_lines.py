@@ -14,13 +14,13 @@ from clmembench.results.old_records import with_cause
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-KEPT_OF_LOG = 20_000  # letters of the log of a record that is otherwise too long for a line
+MAX_CUT_LOG_LETTERS = 20_000  # letters of the log of a record that is otherwise too long for a line
 
 
 def encode(value: object) -> str:
     """One line of JSON for a dataclass such as Header or Record, without its newline. Bytes that are no Unicode, as in a file
     name or a log, become ?."""
-    line = json.dumps(value, default=_plain, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    line = json.dumps(value, default=_json_value, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     return line.encode("utf-8", errors="replace").decode()
 
 
@@ -28,19 +28,21 @@ def encode_record(record: Record) -> str:
     """As `encode`, within the limit of a line: the log of a longer record is cut, and a record that is still too long becomes a
     failed one without samples."""
     line = encode(record)
-    if _fits(line):
+    if _fits_line(line):
         return line
-    record = dataclasses.replace(record, log=record.log[-KEPT_OF_LOG:])
-    if _fits(cut := encode(record)):
+    record = dataclasses.replace(record, log=record.log[-MAX_CUT_LOG_LETTERS:])
+    if _fits_line(cut := encode(record)):
         return cut
-    size, most = len(line) >> 20, limits.LINE_BYTES >> 20
+    size, most = len(line) >> 20, limits.MAX_LINE_BYTES >> 20
     reason = f"its record takes {size} MiB, over the {most} MiB of a line: measure a smaller point"
     empty = dataclasses.replace(record, series=(), notes=(), log="", stopped="", checked=False)
     return encode(dataclasses.replace(empty, status="failed", reason=reason, cause=Cause.NOT_STORABLE))
 
 
-def _fits(line: str) -> bool:
-    return len(line) < limits.LINE_BYTES // 4 or len(line.encode()) < limits.LINE_BYTES  # a letter takes up to four bytes
+def _fits_line(line: str) -> bool:
+    return (
+        len(line) < limits.MAX_LINE_BYTES // 4 or len(line.encode()) < limits.MAX_LINE_BYTES
+    )  # a letter takes up to four bytes
 
 
 def decode_record(line: str | bytes) -> Record:
@@ -80,7 +82,7 @@ def _adapter(kind: type) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def _plain(value: object) -> object:
+def _json_value(value: object) -> object:
     """The JSON form of a value; for a dataclass its fields, without the deep copy that asdict would make."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = ("trace_id", "array_bytes", "stride_bytes", "step", "offset_bytes", "latency")
-FILE_BYTES = 1 << 30  # 5 million rows are some 200 MB
-ROWS = 20_000_000
-TRACES = 100_000
-MOST = 2**53  # of a size, an offset and a step: what a number with a fraction still holds exactly
-FAR_DIGITS = 300  # of a whole number: what a float still holds
-MOST_LATENCY = 1e15
-ID = 200  # letters of a trace's name
+MAX_TRACE_FILE_BYTES = 1 << 30  # 5 million rows are some 200 MB
+MAX_ROWS = 20_000_000
+MAX_TRACES = 100_000
+MAX_EXACT_INTEGER = 2**53  # of a size, an offset and a step: what a number with a fraction still holds exactly
+MAX_FLOAT_DIGITS = 300  # of a whole number: what a float still holds
+MAX_LATENCY = 1e15
+MAX_TRACE_ID_LETTERS = 200  # letters of a trace's name
 
 
 class TraceError(ValueError):
@@ -32,18 +32,18 @@ def read(path: Path) -> list[Accesses]:
     table = _table(path)
     rows = {name: _numbers(path, table, name) for name in COLUMNS[1:]}
     for name in COLUMNS[1:5]:
-        _whole(path, name, rows[name])
-    _check_range(path, "latency", rows["latency"], MOST_LATENCY)
+        _check_whole(path, name, rows[name])
+    _check_range(path, "latency", rows["latency"], MAX_LATENCY)
     ids = table["trace_id"].fillna("").astype(str)
     codes, names = ids.factorize()
-    if len(names) > TRACES:
-        raise TraceError(f"{path}: {len(names)} traces are over the limit of {TRACES}: split the file")
+    if len(names) > MAX_TRACES:
+        raise TraceError(f"{path}: {len(names)} traces are over the limit of {MAX_TRACES}: split the file")
     order = np.argsort(codes, kind="stable")
     ends = np.cumsum(np.bincount(codes, minlength=len(names)))
     found = []
     for number, end in enumerate(ends):
         own = order[(ends[number - 1] if number else 0) : end]
-        found.append(_trace(path, str(names[number])[:ID], own, rows))
+        found.append(_trace(path, str(names[number])[:MAX_TRACE_ID_LETTERS], own, rows))
     return found
 
 
@@ -54,8 +54,8 @@ def _table(path: Path) -> pd.DataFrame:
         if path.exists() and not path.is_file():  # it is read twice, and on a pipe a reader would wait
             raise TraceError(f"{path}: it is no regular file: write the traces into one")
         size = path.stat().st_size
-        if size > FILE_BYTES:
-            raise TraceError(f"{path}: {size} bytes are over the limit of {FILE_BYTES}: split the file")
+        if size > MAX_TRACE_FILE_BYTES:
+            raise TraceError(f"{path}: {size} bytes are over the limit of {MAX_TRACE_FILE_BYTES}: split the file")
         with path.open(encoding="utf-8-sig") as file:
             names = [name.strip().strip('"') for name in file.readline(1 << 16).rstrip("\r\n").split(",")]
         missing = [name for name in COLUMNS if name not in names]
@@ -66,7 +66,7 @@ def _table(path: Path) -> pd.DataFrame:
             raise TraceError(f"{path}, row 1: column {twice[0]} is there twice: name each once")
         table = pd.read_csv(
             path, header=0, names=names if len(set(names)) == len(names) else None, usecols=list(COLUMNS), index_col=False,
-            dtype={"trace_id": str}, encoding="utf-8-sig", skip_blank_lines=False, nrows=ROWS + 1, low_memory=False,
+            dtype={"trace_id": str}, encoding="utf-8-sig", skip_blank_lines=False, nrows=MAX_ROWS + 1, low_memory=False,
             keep_default_na=False, na_values=[""],
         )  # fmt: skip
     except OSError as error:
@@ -78,8 +78,8 @@ def _table(path: Path) -> pd.DataFrame:
         raise TraceError(f"{path}: {said[0][:200]}: write comma-separated text in UTF-8, one row an access") from error
     if len(table) == 0:
         raise TraceError(f"{path}, row 2: there are no accesses: write one row for each")
-    if len(table) > ROWS:
-        raise TraceError(f"{path}: over {ROWS} rows: split the file")
+    if len(table) > MAX_ROWS:
+        raise TraceError(f"{path}: over {MAX_ROWS} rows: split the file")
     return table
 
 
@@ -105,12 +105,12 @@ def _numbers(path: Path, table: pd.DataFrame, name: str) -> Any:
 def _is_far(said: object) -> bool:
     if isinstance(said, str):  # as an older pandas leaves it
         digits = said.strip().lstrip("+-")
-        return len(digits) > FAR_DIGITS and digits.isdecimal()
-    return isinstance(said, int) and abs(said) >= 10**FAR_DIGITS
+        return len(digits) > MAX_FLOAT_DIGITS and digits.isdecimal()
+    return isinstance(said, int) and abs(said) >= 10**MAX_FLOAT_DIGITS
 
 
-def _whole(path: Path, name: str, values: Any) -> None:
-    _check_range(path, name, values, MOST)
+def _check_whole(path: Path, name: str, values: Any) -> None:
+    _check_range(path, name, values, MAX_EXACT_INTEGER)
     if values.dtype.kind == "f":
         bad = np.flatnonzero(values != np.floor(values))
         if bad.size:

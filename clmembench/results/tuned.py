@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 SCHEMA = 1
-MOST_BYTES = 4 << 20  # an entry takes half a KiB
-VARIABLE = "CLMEMBENCH_TUNING"  # the environment variable that names the user's own file
-SHIPPED, OWN = "shipped", "own"
-HEADING = """# Shapes that `clmembench tune` found to be the best, by family of devices; `clmembench run` takes them.
+MAX_TUNING_FILE_BYTES = 4 << 20  # an entry takes half a KiB
+TUNING_VARIABLE = "CLMEMBENCH_TUNING"  # the environment variable that names the user's own file
+SHIPPED_ORIGIN, OWN_ORIGIN = "shipped", "own"
+FILE_HEADING = """# Shapes that `clmembench tune` found to be the best, by family of devices; `clmembench run` takes them.
 # docs/tuning.md says what each field means. Written anew whenever tune stores something: comments added here are lost.
 """
 
-Fits = Callable[[Mapping[str, Value]], bool]
+ConfigurationTest = Callable[[Mapping[str, Value]], bool]
 
 
 class TuningError(ValueError):
@@ -45,21 +45,21 @@ class _File:
     tuned: tuple[Tuned, ...] = ()
 
 
-def family(info: DeviceInfo) -> tuple[str, str]:
+def device_family(info: DeviceInfo) -> tuple[str, str]:
     """The hardware, and the platform that compiles for it, which devices share that have the same best configurations.
 
     The stem of the spec sheet that matches, else a CPU's vendor-family-model, else the device's name. Raises SpecError where
     two sheets match.
     """
     sheets = {path.stem: specs.load_once(path) for path in sheet_paths()}
-    sheet = specs.find(info, list(sheets.values()))
+    sheet = specs.match_sheet(info, list(sheets.values()))
     stem = next((name for name, known in sheets.items() if known is sheet), "")
     return stem or (info.kind == "cpu" and info.cpu_id) or info.name, info.platform
 
 
-def own_path() -> Path:
+def user_tuning_path() -> Path:
     """The user's own file: the one that the environment names, else one in the user's data folder."""
-    named = os.environ.get(VARIABLE)
+    named = os.environ.get(TUNING_VARIABLE)
     if named:
         return Path(named)
     from platformdirs import user_data_path
@@ -67,7 +67,7 @@ def own_path() -> Path:
     return user_data_path("clmembench", appauthor=False) / "tuning.toml"
 
 
-def in_use(
+def stored_configurations(
     info: DeviceInfo, benchmarks: Sequence[Benchmark], path: Path | None = None
 ) -> tuple[tuple[Tuned, ...], tuple[str, ...]]:
     """The stored configurations of these benchmarks, in their present versions, for this family: the user's own first (from
@@ -75,26 +75,26 @@ def in_use(
 
     Raises TuningError where the user's own file is damaged, or was named and is not there, and SpecError as `family` does.
     """
-    device, platform = family(info)
+    device, platform = device_family(info)
     versions = {benchmark.name: benchmark.version for benchmark in benchmarks}
-    named = path is not None or bool(os.environ.get(VARIABLE))
-    own = path or own_path()
-    found = list(load(own, OWN)) if named or own.exists() else []
+    named = path is not None or bool(os.environ.get(TUNING_VARIABLE))
+    own = path or user_tuning_path()
+    found = list(load(own, OWN_ORIGIN)) if named or own.exists() else []
     complaints = []
     for shipped in tuning_paths():
         try:
-            found += load(shipped, SHIPPED)
+            found += load(shipped, SHIPPED_ORIGIN)
         except TuningError as error:
             complaints.append(f"{error}; going on without it: reinstall clmembench")
     mine = (t for t in found if (t.device, t.platform) == (device, platform) and versions.get(t.benchmark) == t.version)
     return tuple(mine), tuple(complaints)
 
 
-def load(path: Path, origin: str = OWN) -> tuple[Tuned, ...]:
+def load(path: Path, origin: str = OWN_ORIGIN) -> tuple[Tuned, ...]:
     """The stored configurations in a file; unknown fields are ignored. Raises TuningError where it cannot be read, is damaged
     or has a newer schema."""
     try:
-        raw = parse_toml(read_regular(path, MOST_BYTES))
+        raw = parse_toml(read_regular(path, MAX_TUNING_FILE_BYTES))
         schema = raw.get("schema")
         if type(schema) is int and schema > SCHEMA:
             raise ValueError(f"schema {schema}, and this version reads up to {SCHEMA}: upgrade clmembench")
@@ -112,7 +112,7 @@ def load(path: Path, origin: str = OWN) -> tuple[Tuned, ...]:
     return tuple(replace(tuned, origin=origin) for tuned in read.tuned)
 
 
-def ready(path: Path) -> None:
+def make_writable(path: Path) -> None:
     """Make the folder of a file that will be written later. Raises TuningError where the file could not be written."""
     try:
         path = path.resolve()
@@ -128,18 +128,20 @@ def ready(path: Path) -> None:
 def save(path: Path, found: Sequence[Tuned]) -> None:
     """Store these configurations in a file. They replace those of the same points, and all of other versions of the same
     benchmarks. The file is whole at any time. Raises TuningError where it is damaged or cannot be written."""
-    keys = {_key(tuned) for tuned in found}
-    versions = {_where(tuned): tuned.version for tuned in found}
+    keys = {_entry_key(tuned) for tuned in found}
+    versions = {_family_key(tuned): tuned.version for tuned in found}
     there = load(path) if path.exists() else ()
-    kept = [t for t in there if _key(t) not in keys and versions.get(_where(t), t.version) == t.version]
-    text = "\n".join([HEADING + f"schema = {SCHEMA}\n", *map(_entry, sorted([*kept, *found], key=_where))])
+    kept = [t for t in there if _entry_key(t) not in keys and versions.get(_family_key(t), t.version) == t.version]
+    text = "\n".join([FILE_HEADING + f"schema = {SCHEMA}\n", *map(_toml_entry, sorted([*kept, *found], key=_family_key))])
     try:
         write_whole(path.resolve(), text, overwrite=True)  # a link stays one
     except OSError as error:
         raise TuningError(f"cannot write {path}: {error.strerror}: choose another place with -o") from error
 
 
-def stored(entries: Sequence[Tuned], info: DeviceInfo, benchmark: str, base: Mapping[str, Value], fits: Fits) -> Tuned | None:
+def stored_for(
+    entries: Sequence[Tuned], info: DeviceInfo, benchmark: str, base: Mapping[str, Value], fits: ConfigurationTest
+) -> Tuned | None:
     """The entry for a point: the user's own before a shipped one, and the one that names most of its parameters first. None
     where there is none for a device with as many compute units whose configuration (still) `fits`."""
     if info.work_groups is not None:
@@ -152,10 +154,12 @@ def stored(entries: Sequence[Tuned], info: DeviceInfo, benchmark: str, base: Map
         and t.params.items() <= base.items()
         and fits(t.tuning)
     ]
-    return max(mine, key=lambda t: (t.origin == OWN, len(t.params)), default=None)
+    return max(mine, key=lambda t: (t.origin == OWN_ORIGIN, len(t.params)), default=None)
 
 
-def nearest(entries: Sequence[Tuned], benchmark: str, base: Mapping[str, Value], fits: Fits) -> Tuned | None:
+def nearest_stored(
+    entries: Sequence[Tuned], benchmark: str, base: Mapping[str, Value], fits: ConfigurationTest
+) -> Tuned | None:
     """The entry of the nearest point, which differs in numbers only and by the smallest factors; the first of equally near
     ones."""
     mine = [(_distance(t.params, base), t) for t in entries if t.benchmark == benchmark and fits(t.tuning)]
@@ -180,7 +184,7 @@ def _is_size(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
 
 
-def said(tuned: Tuned, info: DeviceInfo) -> str:
+def provenance_note(tuned: Tuned, info: DeviceInfo) -> str:
     """The note of a record that was measured in a stored configuration: where that came from."""
     return f"tuned: {provenance(tuned, info)}"
 
@@ -191,25 +195,25 @@ def provenance(tuned: Tuned, info: DeviceInfo) -> str:
     return f"{tuned.origin} {tuned.date}{other}"
 
 
-def _where(tuned: Tuned) -> tuple[str, str, int, str]:
+def _family_key(tuned: Tuned) -> tuple[str, str, int, str]:
     return tuned.device, tuned.platform, tuned.compute_units, tuned.benchmark
 
 
-def _key(tuned: Tuned) -> tuple[object, ...]:
-    return (*_where(tuned), frozenset(tuned.params.items()))
+def _entry_key(tuned: Tuned) -> tuple[object, ...]:
+    return (*_family_key(tuned), frozenset(tuned.params.items()))
 
 
-def _entry(tuned: Tuned) -> str:
-    return "\n".join(["[[tuned]]", *_fields(tuned), ""])
+def _toml_entry(tuned: Tuned) -> str:
+    return "\n".join(["[[tuned]]", *_toml_fields(tuned), ""])
 
 
-def _fields(tuned: Tuned) -> Iterator[str]:
+def _toml_fields(tuned: Tuned) -> Iterator[str]:
     for field in dataclasses.fields(tuned):
         value = getattr(tuned, field.name)
         if field.name == "origin" or value is None:
             continue
         if isinstance(value, Mapping):
-            yield f"{field.name} = {{ {', '.join(f'{_name(n)} = {_toml(v)}' for n, v in value.items())} }}"
+            yield f"{field.name} = {{ {', '.join(f'{_toml_key(n)} = {_toml(v)}' for n, v in value.items())} }}"
         else:
             yield f"{field.name} = {_toml(value)}"
 
@@ -219,7 +223,7 @@ def _toml(value: Value) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _name(text: str) -> str:
+def _toml_key(text: str) -> str:
     return text if re.fullmatch(r"[A-Za-z0-9_-]+", text) else _toml(text)
 
 

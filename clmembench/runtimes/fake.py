@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from clmembench.model import Array, Clock, Command, DeviceError, DeviceInfo, ImageForm, Kernel, Launch, Place, Timing, Value
 
-INFO = DeviceInfo(
+FAKE_DEVICE_INFO = DeviceInfo(
     id="fake",
     name="Fake device",
     platform="Fake",
@@ -45,7 +45,7 @@ INFO = DeviceInfo(
 Script = Callable[[Sequence[Command], int], int]  # commands and passes to device ns
 
 
-def by_arguments(commands: Sequence[Command], passes: int) -> int:
+def script_by_arguments(commands: Sequence[Command], passes: int) -> int:
     """The default script: 1 us a launch and 1 ns for each unit of the launch's last integer argument."""
     total = 0
     for command in commands:
@@ -81,8 +81,8 @@ class _AnyKernel(dict[str, Kernel]):
 class FakeDevice:
     """Logs every command it is given; times come from `script`."""
 
-    info: DeviceInfo = INFO
-    script: Script = by_arguments
+    info: DeviceInfo = FAKE_DEVICE_INFO
+    script: Script = script_by_arguments
     seed: int = 0
     log: list[Command] = field(default_factory=list)
     built: list[Mapping[str, Value]] = field(default_factory=list)
@@ -156,14 +156,14 @@ class Fake:
     name = "fake"
 
     def devices(self) -> list[DeviceInfo]:
-        return [INFO]
+        return [FAKE_DEVICE_INFO]
 
     def environment(self, info: DeviceInfo, place: Place) -> Mapping[str, str]:
         return {} if place.compute_units is None else {"CLMEMBENCH_FAKE_UNITS": str(place.compute_units)}
 
     def open(self, info: DeviceInfo) -> FakeDevice:
         kind, _, kernel = os.environ.get("CLMEMBENCH_FAKE_FAULT", "").partition(":")
-        return FakeDevice(replace(info), script=_faulty(kind, kernel) if kind else by_arguments)
+        return FakeDevice(replace(info), script=_faulty(kind, kernel) if kind else script_by_arguments)
 
 
 def _faulty(kind: str, kernel: str) -> Script:
@@ -172,7 +172,7 @@ def _faulty(kind: str, kernel: str) -> Script:
     def script(commands: Sequence[Command], passes: int) -> int:
         if any(isinstance(c, Launch) and c.kernel.name == kernel for c in commands):
             _FAULTS[kind]()
-        return by_arguments(commands, passes)
+        return script_by_arguments(commands, passes)
 
     return script
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 
-MOST_BYTES = 1 << 20  # of a sheet: the largest of ours, most of it published results, has 16 KB
-MOST_FIGURES = 1000  # and published results
+MAX_SHEET_BYTES = 1 << 20  # of a sheet: the largest of ours, most of it published results, has 16 KB
+MAX_FIGURES = 1000  # and published results
 
 
 class SpecError(Exception):
@@ -87,7 +87,7 @@ class Peak:
 def load(path: Path) -> SpecSheet:
     """The sheet in a file. Raises SpecError when it is no TOML, too large, or lacks a field or has one of another type."""
     try:
-        raw = parse_toml(read_regular(path, MOST_BYTES))
+        raw = parse_toml(read_regular(path, MAX_SHEET_BYTES))
         # as JSON, where a list stands for a tuple and nothing else for another type; a date is none of a sheet's
         sheet = _adapter().validate_json(json.dumps(raw, allow_nan=False), strict=True)
         _check(sheet)
@@ -100,15 +100,15 @@ def load(path: Path) -> SpecSheet:
 
 def _check(sheet: SpecSheet) -> None:
     """Raises ValueError for figures that are no measure of anything: 0, below, infinite, or thousands of them."""
-    if max(len(sheet.figures), len(sheet.published)) > MOST_FIGURES:
-        raise ValueError(f"over {MOST_FIGURES} figures or published results")
+    if max(len(sheet.figures), len(sheet.published)) > MAX_FIGURES:
+        raise ValueError(f"over {MAX_FIGURES} figures or published results")
     values = {name: figure.value for name, figure in sheet.figures.items()}
     for name, value in (values | {f"published.{n}": result.value for n, result in enumerate(sheet.published)}).items():
         if not 0 < value < math.inf:
             raise ValueError(f"{name}: {value} is no positive number")
 
 
-def beside(names: Sequence[str]) -> list[SpecSheet]:
+def published_sheets(names: Sequence[str]) -> list[SpecSheet]:
     """The sheets of these file names (without .toml) that have published results; "all" for every one.
 
     Raises SpecError naming what there is where a name is none of them.
@@ -120,7 +120,7 @@ def beside(names: Sequence[str]) -> list[SpecSheet]:
     return [sheet for stem, sheet in known.items() if stem in names or "all" in names]
 
 
-def every() -> list[SpecSheet]:
+def all_sheets() -> list[SpecSheet]:
     """All sheets there are. Raises SpecError."""
     return [load_once(path) for path in sheet_paths()]
 
@@ -139,9 +139,9 @@ def _loaded(path: Path, mtime_ns: int, nbytes: int) -> SpecSheet:
     return load(path)
 
 
-def find(info: DeviceInfo, sheets: Sequence[SpecSheet] | None = None) -> SpecSheet | None:
+def match_sheet(info: DeviceInfo, sheets: Sequence[SpecSheet] | None = None) -> SpecSheet | None:
     """The sheet of a device, or None. Raises SpecError naming both when two match."""
-    known = sheets if sheets is not None else every()
+    known = sheets if sheets is not None else all_sheets()
     found = [
         sheet
         for sheet in known

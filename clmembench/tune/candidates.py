@@ -8,17 +8,19 @@ from dataclasses import dataclass, field
 
 from clmembench.analysis import stats
 from clmembench.model import Benchmark, DeviceInfo, Point, Role, Value
-from clmembench.plan.configurations import BenchmarkContext, missing
+from clmembench.plan.configurations import BenchmarkContext, missing_features
 from clmembench.plan.selection import Selection
 
-NEAR = 0.03  # relative: how much processes differ, where the samples of each have less noise
-MOST = 8  # candidates of a point in its first round
-FEWEST = 3  # processes from which the ratio of the winner to the first candidate is known
-MARGIN = 0.05  # relative: a winner that is better by no more leaves the first candidate the best
-SPREAD = 0.02  # standard deviation that the logarithm of the ratio of two shapes in one process is expected to have
+MAX_PROCESS_RELATIVE_DIFFERENCE = 0.03  # relative: how much processes differ, where the samples of each have less noise
+MAX_FIRST_ROUND_CANDIDATES = 8  # candidates of a point in its first round
+MIN_COMPARED_PROCESSES = 3  # processes from which the ratio of the winner to the first candidate is known
+MAX_NEGLIGIBLE_RELATIVE_GAIN = 0.05  # relative: a winner that is better by no more leaves the first candidate the best
+EXPECTED_LOG_RATIO_SD = (
+    0.02  # standard deviation that the logarithm of the ratio of two shapes in one process is expected to have
+)
 
-Shape = Mapping[str, Value]
-Key = frozenset[tuple[str, Value]]
+Configuration = Mapping[str, Value]
+ConfigurationKey = frozenset[tuple[str, Value]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +33,10 @@ class Outcome:
     tried.
     """
 
-    params: Shape
-    first: Shape
-    winner: Shape
-    best: Shape | None
+    params: Configuration
+    first: Configuration
+    winner: Configuration
+    best: Configuration | None
     ratio: stats.Ratio | None
     tried: int
     shapes: int
@@ -42,10 +44,10 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class Contest:
+class TuningCase:
     """A point and its candidate configurations, the likeliest first, with the values of each by its number. More is better."""
 
-    params: Shape
+    params: Configuration
     shapes: list[dict[str, Value]]
     start: int = 0  # where the second climb begins
     trials: dict[int, stats.Summary | None] = field(default_factory=dict)
@@ -74,12 +76,16 @@ class Contest:
         """The candidates that their trials do not distinguish from the best, best first."""
         known = {n: trial for n, trial in self.trials.items() if trial is not None}
         least = max(known.values(), key=lambda trial: trial.median).low if known else 0.0
-        return sorted((n for n, t in known.items() if t.high * (1 + NEAR) >= least), key=self.score, reverse=True)[:MOST]
+        return sorted(
+            (n for n, t in known.items() if t.high * (1 + MAX_PROCESS_RELATIVE_DIFFERENCE) >= least),
+            key=self.score,
+            reverse=True,
+        )[:MAX_FIRST_ROUND_CANDIDATES]
 
     def point(self, benchmark: Benchmark, number: int, process: int = 0, role: Role = "tune") -> Point:
         return Point(benchmark.name, {**self.params, **self.shapes[number]}, first=process, processes=process + 1, role=role)
 
-    def key(self, number: int) -> Key:
+    def key(self, number: int) -> ConfigurationKey:
         return frozenset({**self.params, **self.shapes[number]}.items())
 
     def differ(self, one: int, other: int) -> set[str]:
@@ -89,16 +95,16 @@ class Contest:
     def outcome(self) -> Outcome:
         first, winner = self.shapes[0], self.shapes[self.winner]
         ratio = None
-        if len(self.pairs) >= FEWEST:
-            ratio = stats.paired_ratio([a for a, _ in self.pairs], [b for _, b in self.pairs], SPREAD)
-        best: Shape | None = first
+        if len(self.pairs) >= MIN_COMPARED_PROCESSES:
+            ratio = stats.paired_ratio([a for a, _ in self.pairs], [b for _, b in self.pairs], EXPECTED_LOG_RATIO_SD)
+        best: Configuration | None = first
         reason = self.reason
         if not self.score(self.winner):
             best, reason = None, reason or "it was not begun: raise --budget"
         elif not self.climbed:
             best, reason = None, "the search did not get far enough: raise --budget"
         elif winner is not first:
-            if ratio is not None and (ratio.low > 1 or ratio.high > 1 + MARGIN):
+            if ratio is not None and (ratio.low > 1 or ratio.high > 1 + MAX_NEGLIGIBLE_RELATIVE_GAIN):
                 best = winner if ratio.low > 1 else None
                 reason = f"the best of the trials is {ratio.low:.3f} to {ratio.high:.3f} times as good as the first candidate: "
                 reason += "quieten the host, or raise --budget"
@@ -114,20 +120,20 @@ class Contest:
         )
 
 
-def contests(
+def tuning_cases(
     benchmark: Benchmark, info: DeviceInfo, selection: Selection, among: Mapping[str, Sequence[Value]]
-) -> list[Contest]:
+) -> list[TuningCase]:
     """Every point of a benchmark that has several candidate configurations here, of those with values of `among` where it names
-    an axis. Configurations that a search in `run` leaves out to save time (Benchmark.thin) are among them."""
+    an axis. Configurations that a search in `run` leaves out to save time (Benchmark.default_subset) are among them."""
     found = []
     context = BenchmarkContext(benchmark, info, selection)
     for params in context.bases():
         configurations = context.configurations(params)
         usable = configurations.usable
         others = [c for c in configurations.possible if c not in usable] if usable else []
-        more = [c for c in others if not missing(benchmark, {**params, **c}, info.features)]
+        more = [c for c in others if not missing_features(benchmark, {**params, **c}, info.features)]
         wanted = [c for c in [*usable, *more] if all(v in among.get(name, (v,)) for name, v in c.items())]
         if len(wanted) > 1:
             near = context.stored(params)[1]
-            found.append(Contest(params, wanted, next((n for n, c in enumerate(wanted) if near and c == near.tuning), 0)))
+            found.append(TuningCase(params, wanted, next((n for n, c in enumerate(wanted) if near and c == near.tuning), 0)))
     return found

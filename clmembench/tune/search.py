@@ -11,22 +11,29 @@ from datetime import UTC, datetime
 
 from clmembench import __version__
 from clmembench.analysis import derive, stats
-from clmembench.measure.runner import follow
-from clmembench.measure.worker import Found
+from clmembench.measure.runner import run_plan
+from clmembench.measure.worker import ProbeResult
 from clmembench.model import Benchmark, DeviceInfo, Plan, Point, Record, Role, Tuned
 from clmembench.model.direction import more_is_better
 from clmembench.plan.budget import Clock, Deadline
 from clmembench.plan.selection import Selection
-from clmembench.tune.candidates import FEWEST, Contest, Outcome
+from clmembench.tune.candidates import MIN_COMPARED_PROCESSES, Outcome, TuningCase
 
-SEARCHED, SIEVED = 0.6, 0.75  # of a benchmark's time: when climbing ends, and when no further round begins
-PAIRS = 6  # processes that measure the winner and the first candidate: twice as many where that does not decide it, and as
+CLIMBING_TIME_FRACTION, ROUNDS_TIME_FRACTION = (
+    0.6,
+    0.75,
+)  # of a benchmark's time: when climbing ends, and when no further round begins
+COMPARED_PROCESSES = (
+    6  # processes that measure the winner and the first candidate: twice as many where that does not decide it, and as
+)
 # few as candidates.FEWEST where time is up
 
-Asking = Generator[Sequence[Point], list[Record], None]
+PlanStep = Generator[Sequence[Point], list[Record], None]
 
 
-def searched(benchmark: Benchmark, found: Sequence[Contest], seed: int, seconds: float, clock: Clock = time.monotonic) -> Plan:
+def search_plan(
+    benchmark: Benchmark, found: Sequence[TuningCase], seed: int, seconds: float, clock: Clock = time.monotonic
+) -> Plan:
     """Tune the points of a benchmark in about that time, by `clock`.
 
     Climbs first, each point in its share of the time; then rounds of the candidates near the best, each in new processes, twice
@@ -35,41 +42,41 @@ def searched(benchmark: Benchmark, found: Sequence[Contest], seed: int, seconds:
     evaluated twice only: evaluating it after each process would find differences where there are none.
     """
     end = Deadline.after(seconds, clock)
-    climbing_end, rounds_end = end.share(SEARCHED), end.share(SIEVED)
+    climbing_end, rounds_end = end.share(CLIMBING_TIME_FRACTION), end.share(ROUNDS_TIME_FRACTION)
     sizes = [len(contest.shapes) for contest in found]
     for n, contest in enumerate(found):
         if not climbing_end.is_over():
-            yield from _climbs(benchmark, contest, seed, climbing_end.share(sizes[n] / sum(sizes[n:])))
-    yield from _rounds(benchmark, found, rounds_end)
+            yield from _climb_all(benchmark, contest, seed, climbing_end.share(sizes[n] / sum(sizes[n:])))
+    yield from _halve_candidates(benchmark, found, rounds_end)
     decided = [contest for contest in found if contest.climbed and contest.winner]
-    for process in range(2 * PAIRS):
-        if process == PAIRS:
+    for process in range(2 * COMPARED_PROCESSES):
+        if process == COMPARED_PROCESSES:
             decided = [contest for contest in decided if contest.outcome().best is None]
-        if not decided or (process >= FEWEST and end.is_over()):
+        if not decided or (process >= MIN_COMPARED_PROCESSES and end.is_over()):
             break
         for contest in decided:  # one point after the other, so that both its candidates meet the same moment
-            values = yield from _beside(benchmark, contest, (0, contest.winner), process, "measure")
+            values = yield from _measure_interleaved(benchmark, contest, (0, contest.winner), process, "measure")
             if len(values) == 2:
                 contest.pairs.append((values[0], values[contest.winner]))
 
 
-def _climbs(benchmark: Benchmark, contest: Contest, seed: int, deadline: Deadline) -> Asking:
+def _climb_all(benchmark: Benchmark, contest: TuningCase, seed: int, deadline: Deadline) -> PlanStep:
     """Climb from the first candidate, from a stored one, then from random ones not tried yet, until all are tried or the time
     is over. A step changes one parameter; the best along one axis is taken before the next axis is tried."""
     drawn = list(range(len(contest.shapes)))
     random.Random(f"{seed} {sorted(contest.params.items())}").shuffle(drawn)  # noqa: S311 - of results, not of secrets
     for here in (0, contest.start, *drawn):
         if here not in contest.trials:
-            if not (yield from _climb(benchmark, contest, here, deadline)):
+            if not (yield from _climb_once(benchmark, contest, here, deadline)):
                 return
             contest.climbed = True
 
 
-def _climb(
-    benchmark: Benchmark, contest: Contest, here: int, deadline: Deadline
+def _climb_once(
+    benchmark: Benchmark, contest: TuningCase, here: int, deadline: Deadline
 ) -> Generator[Sequence[Point], list[Record], bool]:
     """One climb. True if it reached a candidate that no single step improves before the time was over."""
-    yield from _trial(benchmark, contest, here)
+    yield from _measure_trial(benchmark, contest, here)
     moved = True
     while moved:
         moved = False
@@ -79,26 +86,26 @@ def _climb(
                 if number not in contest.trials:
                     if deadline.is_over():
                         return False
-                    yield from _trial(benchmark, contest, number)
+                    yield from _measure_trial(benchmark, contest, number)
             best = max([here, *line], key=contest.score)
             moved, here = moved or best != here, best
     return True
 
 
-def _trial(benchmark: Benchmark, contest: Contest, number: int) -> Asking:
+def _measure_trial(benchmark: Benchmark, contest: TuningCase, number: int) -> PlanStep:
     records = yield [contest.point(benchmark, number)]
     contest.trials[number] = _summary(benchmark, records[0])
     contest.reason = contest.reason or f"no configuration gave a value; the first one: {records[0].reason}"
 
 
-def _rounds(benchmark: Benchmark, found: Sequence[Contest], deadline: Deadline) -> Asking:
+def _halve_candidates(benchmark: Benchmark, found: Sequence[TuningCase], deadline: Deadline) -> PlanStep:
     """Halve the candidates near the best of each point, in more and more processes."""
     rivals = {n: near for n, contest in enumerate(found) if contest.climbed and len(near := contest.near()) > 1}
     process, times = 1, 1
     while rivals and not deadline.is_over():
         for at in range(process, process + times):
             for n, near in rivals.items():
-                values = yield from _beside(benchmark, found[n], near, at, "tune")
+                values = yield from _measure_interleaved(benchmark, found[n], near, at, "tune")
                 for number in near:
                     found[n].rounds.setdefault(number, []).extend([values[number]] if number in values else [])
         better = {n: sorted(near, key=found[n].score, reverse=True)[: -(-len(near) // 2)] for n, near in rivals.items()}
@@ -106,8 +113,8 @@ def _rounds(benchmark: Benchmark, found: Sequence[Contest], deadline: Deadline) 
         process, times = process + times, 2 * times
 
 
-def _beside(
-    benchmark: Benchmark, contest: Contest, numbers: Sequence[int], process: int, role: Role
+def _measure_interleaved(
+    benchmark: Benchmark, contest: TuningCase, numbers: Sequence[int], process: int, role: Role
 ) -> Generator[Sequence[Point], list[Record], dict[int, float]]:
     """The values of these candidates in one process, where they have one; records may come in any order."""
     records = yield [contest.point(benchmark, number, process, role) for number in numbers]
@@ -127,12 +134,12 @@ def _summary(benchmark: Benchmark, record: Record) -> stats.Summary | None:
     return replace(found, median=1 / found.median, low=1 / found.high, high=1 / found.low if found.low > 0 else math.inf)
 
 
-def measured(
+def run_searches(
     runtime: str,
     info: DeviceInfo,
-    found: Found,
+    found: ProbeResult,
     selection: Selection,
-    wanted: Sequence[tuple[Benchmark, list[Contest]]],
+    wanted: Sequence[tuple[Benchmark, list[TuningCase]]],
     seconds: float,
     store: Callable[[Benchmark, Sequence[Outcome]], None],
 ) -> Iterator[Record]:
@@ -142,11 +149,11 @@ def measured(
     for n, (benchmark, points) in enumerate(wanted):
         sizes = [sum(len(contest.shapes) for contest in of) for _, of in wanted[n:]]
         share = end.left_s() * sizes[0] / sum(sizes)
-        yield from follow(searched(benchmark, points, selection.seed, share), benchmark, runtime, info, found, selection)
+        yield from run_plan(search_plan(benchmark, points, selection.seed, share), benchmark, runtime, info, found, selection)
         store(benchmark, [contest.outcome() for contest in points])
 
 
-def entry(outcome: Outcome, benchmark: Benchmark, info: DeviceInfo, family: tuple[str, str]) -> Tuned | None:
+def tuned_entry(outcome: Outcome, benchmark: Benchmark, info: DeviceInfo, family: tuple[str, str]) -> Tuned | None:
     """The entry to be stored for an outcome; None where it is undetermined."""
     if outcome.best is None:
         return None

@@ -8,35 +8,35 @@ from typing import Any
 
 import numpy as np
 
-from clmembench.analysis.quiet_windows import CHAINS, NOTED
+from clmembench.analysis.quiet_windows import CHAINS_PER_LAUNCH, HEADER_NUMBERS
 from clmembench.benchmarks import LATENCY, MIB, axis, benchmark, line_bytes
-from clmembench.benchmarks.chase.spaces import Chain, laid_out
+from clmembench.benchmarks.chase.spaces import Chain, build_chain
 from clmembench.model import Command, Device, DeviceInfo, Launch, Local, Metric, Prepared, Probe, Read, Skip, Slope, Value, Work
 from clmembench.model.address_patterns import NODE_BYTES
 
-STEPS_A_BLOCK = 16  # as unrolled in chase.cl
-FULL_LAPS_TO = 1 << 13  # up to here both ends are whole laps: misses of an empty L1 cancel
-PART_LAP = 1 << 11  # steps of the near end where the set exceeds any L1
-ALONE_TO = 64 * MIB  # bytes of lines, or twice the claimed cache: warmed by one work-item
-COUNTERS = {"ptx": 1, "tsc": 2}  # feature: TICKS in chase.cl
-WINDOWS = 64  # of a launch, on CPUs with a fence: a disturbance leaves some undisturbed
-SHORT, LONG = 1 << 11, 5 << 11  # chains beside the windows calibrate the tick
-COSTS = 32  # in each launch
-CHAIN_OPS = 1 << 14  # dependent operations that calibrate the tick against the core clock
+STEPS_PER_BLOCK = 16  # as unrolled in chase.cl
+MAX_FULL_LAP_NODES = 1 << 13  # up to here both ends are whole laps: misses of an empty L1 cancel
+PARTIAL_LAP_STEPS = 1 << 11  # steps of the near end where the set exceeds any L1
+MAX_SINGLE_ITEM_LAP_BYTES = 64 * MIB  # bytes of lines, or twice the claimed cache: warmed by one work-item
+COUNTER_CODES = {"ptx": 1, "tsc": 2}  # feature: TICKS in chase.cl
+MAX_WINDOWS = 64  # of a launch, on CPUs with a fence: a disturbance leaves some undisturbed
+SHORT_CHAIN_OPS, LONG_CHAIN_OPS = 1 << 11, 5 << 11  # chains beside the windows calibrate the tick
+EMPTY_BRACKETS = 32  # in each launch
+CALIBRATION_OPS = 1 << 14  # dependent operations that calibrate the tick against the core clock
 WINDOW_BYTES = 14 << 10  # of local memory for recorded accesses: no more than the smallest carve-out
-LEAST_FLUSH = 64 * MIB
-GPU_FLUSH = 256 * MIB
+MIN_FLUSH_BYTES = 64 * MIB
+GPU_FLUSH_BYTES = 256 * MIB
 
-MEAN = replace(LATENCY, only={"mode": ("lap",)})
-TRACED = Metric("traced_pass", "ns", "ops", "cost", "lower", only={"mode": ("trace",)})
+LAP_LATENCY = replace(LATENCY, only={"mode": ("lap",)})
+TRACED_PASS = Metric("traced_pass", "ns", "ops", "cost", "lower", only={"mode": ("trace",)})
 
 
 @benchmark(
-    MEAN,
-    TRACED,
+    LAP_LATENCY,
+    TRACED_PASS,
     suite="memory",
     source="Mei & Chu 2015, section 4; Razzaq et al. 2016, section IV-A1",
-    planned=True,
+    adaptive=True,
     order=axis("random", "sequential", "blocks", "pairs", "walk", "segments"),
     count=axis(64),
     stride_bytes=axis(64),
@@ -85,27 +85,27 @@ def chase(device: Device, **params: Value) -> Prepared:
     pages, until one needs a larger buffer. Raises Skip for a space that the device lacks, or a lap that does not fit into it.
     """
     probe = Probe.of(params)
-    return _trace(device, probe) if probe.mode == "trace" else _lap(device, probe)
+    return _prepare_trace(device, probe) if probe.mode == "trace" else _prepare_lap(device, probe)
 
 
-def _lap(device: Device, probe: Probe) -> Slope:
+def _prepare_lap(device: Device, probe: Probe) -> Slope:
     if probe.cold or probe.skip or probe.record:
         raise Skip("a mean over laps is of the steady state: cold, skip and record are for traces")
-    chain = laid_out(device, probe, **_defines(device.info))
+    chain = build_chain(device, probe, **_defines(device.info))
     nodes = chain.lap.size
     state = device.kept("chase state", 24)
     device.upload(state, np.array([chain.lap[0], 0], np.uint64))
 
-    windowed, fenced = _windowed(device, chain), bool(_defines(device.info)["FENCE"])
+    windowed, fenced = _window_arguments(device, chain), bool(_defines(device.info)["FENCE"])
 
     def work(steps: int) -> Work:
         laps = -(-steps // nodes)
-        blocks = -(-(laps * nodes if nodes <= FULL_LAPS_TO else steps) // STEPS_A_BLOCK)
+        blocks = -(-(laps * nodes if nodes <= MAX_FULL_LAP_NODES else steps) // STEPS_PER_BLOCK)
         args, reads = windowed(blocks)
-        part = (f"near end {blocks * STEPS_A_BLOCK / nodes:.2g} of a lap, after a whole warm lap",) if steps < nodes else ()
+        part = (f"near end {blocks * STEPS_PER_BLOCK / nodes:.2g} of a lap, after a whole warm lap",) if steps < nodes else ()
         return Work(
             commands=(chain.launch("chase", state, np.uint32(blocks), *args),),
-            ops=blocks * STEPS_A_BLOCK,
+            ops=blocks * STEPS_PER_BLOCK,
             reads=reads,
             own_clock=fenced,
             check=check,
@@ -124,44 +124,46 @@ def _lap(device: Device, probe: Probe) -> Slope:
             chain.follow()
         checked.append(True)
 
-    if nodes * line_bytes(device.info) <= max(ALONE_TO, 2 * device.info.cache_bytes):
-        blocks = -(-nodes // STEPS_A_BLOCK)
+    if nodes * line_bytes(device.info) <= max(MAX_SINGLE_ITEM_LAP_BYTES, 2 * device.info.cache_bytes):
+        blocks = -(-nodes // STEPS_PER_BLOCK)
         device.run([chain.launch("chase", state, np.uint32(blocks), *windowed(blocks)[0])])
-    return Slope(work, start=nodes if nodes <= FULL_LAPS_TO else PART_LAP, most=STEPS_A_BLOCK << 31)
+    return Slope(work, start=nodes if nodes <= MAX_FULL_LAP_NODES else PARTIAL_LAP_STEPS, most=STEPS_PER_BLOCK << 31)
 
 
-def _windowed(device: Device, chain: Chain) -> Callable[[int], tuple[tuple[Any, ...], Mapping[str, Read]]]:
+def _window_arguments(device: Device, chain: Chain) -> Callable[[int], tuple[tuple[Any, ...], Mapping[str, Read]]]:
     """A function from the number of blocks of a launch to the further arguments that time it in windows, and to what is read of
     them: nothing where the device has no fence, or where a launch is shorter than two laps."""
     if not _defines(device.info)["FENCE"]:
         return lambda blocks: ((), {})
-    noted = device.kept("chase windows", 4 * (NOTED + CHAINS + WINDOWS + 1))
-    a_lap = -(-chain.lap.size // STEPS_A_BLOCK)
+    noted = device.kept("chase windows", 4 * (HEADER_NUMBERS + CHAINS_PER_LAUNCH + MAX_WINDOWS + 1))
+    a_lap = -(-chain.lap.size // STEPS_PER_BLOCK)
 
     def windowed(blocks: int) -> tuple[tuple[Any, ...], Mapping[str, Read]]:
-        inner = max(a_lap, -(-blocks // WINDOWS))
+        inner = max(a_lap, -(-blocks // MAX_WINDOWS))
         args = (np.uint32(inner), noted, np.uint32(0x9E3779B9), np.uint32(1))
-        reads = {"windows": Read(noted, "uint32", NOTED + CHAINS + blocks // inner, "steps, operations, ticks")}
+        reads = {
+            "windows": Read(noted, "uint32", HEADER_NUMBERS + CHAINS_PER_LAUNCH + blocks // inner, "steps, operations, ticks")
+        }
         return args, reads if blocks >= 2 * inner else {}
 
     return windowed
 
 
-def _trace(device: Device, probe: Probe) -> Work:
+def _prepare_trace(device: Device, probe: Probe) -> Work:
     info, record = device.info, probe.record
     defines = _defines(info)
     if not defines["TICKS"]:
         raise Skip("no counter that a kernel can read was seen to work here: only means over laps can be had")
     if record < 1:
         raise Skip("a trace of no accesses: say how many to record")
-    chain = laid_out(device, probe, **defines)
+    chain = build_chain(device, probe, **defines)
     seen_bytes = 8 if probe.space == "image2d" else 4
-    window = _window(info, record, seen_bytes + 4, chain.local_bytes)
+    window = _accesses_per_launch(info, record, seen_bytes + 4, chain.local_bytes)
     ticks, visited = device.kept("chase ticks", 4 * record), device.kept("chase visited", 4 * record)
-    costs, steps = device.kept("chase costs", 4 * COSTS), device.kept("chase chain", 16)
-    device.upload(steps, np.array([CHAIN_OPS, 0], np.uint64))
-    kept = max(window, COSTS)
-    flush = _flush(device, chain) if probe.cold else ()
+    costs, steps = device.kept("chase costs", 4 * EMPTY_BRACKETS), device.kept("chase chain", 16)
+    device.upload(steps, np.array([CALIBRATION_OPS, 0], np.uint64))
+    kept = max(window, EMPTY_BRACKETS)
+    flush = _flush_commands(device, chain) if probe.cold else ()
 
     def launch(first: int) -> Launch:
         local = (Local(seen_bytes * kept), Local(4 * kept))
@@ -189,10 +191,10 @@ def _trace(device: Device, probe: Probe) -> Work:
         reads={
             "ticks": Read(ticks, "uint32", record, "ticks"),
             "visited": Read(visited, "uint32", record, "bytes"),
-            "cost": Read(costs, "uint32", COSTS, "ticks"),
+            "cost": Read(costs, "uint32", EMPTY_BRACKETS, "ticks"),
             "chain": Read(steps, "uint64", 2, "operations, ticks"),
         },
-        outputs=((ticks, 4 * record), (visited, 4 * record), (costs, 4 * COSTS)),
+        outputs=((ticks, 4 * record), (visited, 4 * record), (costs, 4 * EMPTY_BRACKETS)),
         check=check,
         notes=(*chain.notes, *notes),
     )
@@ -200,26 +202,31 @@ def _trace(device: Device, probe: Probe) -> Work:
 
 def _defines(info: DeviceInfo) -> dict[str, Value]:
     """Definitions for laps and traces alike, so that both are compiled once."""
-    counter = next((number for name, number in COUNTERS.items() if name in info.features), 0)
-    own = {"COSTS": COSTS, "CHAIN_TICKS": CHAINS, "SHORT_CHAIN": SHORT, "LONG_CHAIN": LONG}
+    counter = next((number for name, number in COUNTER_CODES.items() if name in info.features), 0)
+    own = {
+        "COSTS": EMPTY_BRACKETS,
+        "CHAIN_TICKS": CHAINS_PER_LAUNCH,
+        "SHORT_CHAIN": SHORT_CHAIN_OPS,
+        "LONG_CHAIN": LONG_CHAIN_OPS,
+    }
     return {"TICKS": counter, "FENCE": "fence" in info.features, **own}
 
 
-def _window(info: DeviceInfo, record: int, access_bytes: int, taken: int) -> int:
+def _accesses_per_launch(info: DeviceInfo, record: int, access_bytes: int, taken: int) -> int:
     """Accesses that one launch records."""
     room = min(WINDOW_BYTES, info.local_mem_bytes - 1024 - taken) // access_bytes
-    if room < COSTS:
+    if room < EMPTY_BRACKETS:
         raise Skip(f"{taken} B of local memory for the chain leave too little for what is recorded")
     return min(record, room)
 
 
 def flush_bytes(info: DeviceInfo) -> int:
     """Bytes that exceed any cache: on CPUs four times the claimed size of the last one."""
-    wanted = max(LEAST_FLUSH, 4 * info.cache_bytes) if info.kind == "cpu" else GPU_FLUSH
+    wanted = max(MIN_FLUSH_BYTES, 4 * info.cache_bytes) if info.kind == "cpu" else GPU_FLUSH_BYTES
     return min(wanted, info.max_alloc_bytes)
 
 
-def _flush(device: Device, chain: Chain) -> tuple[Command, ...]:
+def _flush_commands(device: Device, chain: Chain) -> tuple[Command, ...]:
     """Commands that write and read more than any cache holds, on all compute units."""
     nbytes = flush_bytes(device.info)
     words, out = device.kept("chase flush", nbytes), device.kept("chase never", 8)

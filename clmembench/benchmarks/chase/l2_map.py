@@ -11,23 +11,23 @@ from clmembench.resources import kernel_source
 
 LINES = 256
 SPREAD_BYTES = 16 * MIB  # eight pages of 2 MiB: within any TLB
-SPACING = 128  # no two nodes in one line
-STEPS = 4  # accesses to a line
-MOST_STEPS = 1 << 16  # a unit's row is one launch, which must not block the device for seconds
-PATIENCE = 20_000
-GROUPS_A_UNIT = 8  # enough that each unit gets one, few enough that all run at once
-NOWHERE = 0xFF  # fills the unit of a row that no work-group measured
-LEAST_CACHE = 4 * MIB  # less is the size of a core's own cache
-MOST_SET = 16 * MIB  # beyond a core's own caches, without laps of seconds
-STEPS_A_BLOCK = 16  # as unrolled in pchase.cl
+NODE_SPACING_BYTES = 128  # no two nodes in one line
+NEAR_END_STEPS = 4  # accesses to a line
+MAX_STEPS = 1 << 16  # a unit's row is one launch, which must not block the device for seconds
+MAX_POLLS = 20_000
+GROUPS_PER_UNIT = 8  # enough that each unit gets one, few enough that all run at once
+UNMEASURED_UNIT = 0xFF  # fills the unit of a row that no work-group measured
+MIN_CPU_CACHE_BYTES = 4 * MIB  # less is the size of a core's own cache
+MAX_CPU_SET_BYTES = 16 * MIB  # beyond a core's own caches, without laps of seconds
+STEPS_PER_BLOCK = 16  # as unrolled in pchase.cl
 SEED = 20170101
 
 
-def scattered(seed: int, array_bytes: int = SPREAD_BYTES, lines: int = LINES) -> Array:
+def random_line_offsets(seed: int, array_bytes: int = SPREAD_BYTES, lines: int = LINES) -> Array:
     """Sorted byte offsets of lines at random places, shape (lines,), uint32. No two lie in one line, and no stride prefers one
     slice of a hashed cache."""
-    places = np.random.default_rng(seed).choice(array_bytes // SPACING, lines, replace=False)
-    return (np.sort(places) * SPACING).astype(np.uint32)
+    places = np.random.default_rng(seed).choice(array_bytes // NODE_SPACING_BYTES, lines, replace=False)
+    return (np.sort(places) * NODE_SPACING_BYTES).astype(np.uint32)
 
 
 def _accesses(info: DeviceInfo) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ def _accesses(info: DeviceInfo) -> tuple[str, ...]:
 
 
 def _defines(access: str, ptx: int = 1) -> dict[str, Value]:
-    return {"LINES": LINES, "PATIENCE": PATIENCE, "PTX": ptx, "ATOMIC": int(access == "atomic")}
+    return {"LINES": LINES, "PATIENCE": MAX_POLLS, "PTX": ptx, "ATOMIC": int(access == "atomic")}
 
 
 @benchmark(
@@ -54,26 +54,26 @@ def l2_map(device: Device, access: str) -> Slope:
     a set of half of the last cache, at most 16 MiB. Raises Skip for other devices.
     """
     if device.info.kind == "cpu":
-        return _core(device)
+        return _prepare_cpu_core(device)
     if "ptx" not in device.info.features:
         raise Skip("no inline PTX: OpenCL C does not say on which compute unit a work-item runs, nor what time it is there")
-    return mapped(device, access)
+    return prepare_gpu_map(device, access)
 
 
-def mapped(device: Device, access: str, ptx: int = 1) -> Slope:
+def prepare_gpu_map(device: Device, access: str, ptx: int = 1) -> Slope:
     """The map of a device whose compute units have readable numbers; with `ptx` 0, in tests, work-groups stand for units."""
     kernels = device.build(kernel_source("l2_map"), **_defines(access, ptx))
-    groups = GROUPS_A_UNIT * device.info.compute_units
-    targets = np.unique(_seen(device, groups, kernels["units"]))
+    groups = GROUPS_PER_UNIT * device.info.compute_units
+    targets = np.unique(_units_of_groups(device, groups, kernels["units"]))
     rows = targets.size
     memory, offset = device.alloc(SPREAD_BYTES), device.alloc(4 * LINES)
     unit, wrong = device.alloc(4 * rows), device.alloc(4 * rows)
     arrived, claimed = device.alloc(4 * rows), device.alloc(4 * rows)
     ticks = device.alloc(4 * rows * LINES)
-    device.upload(offset, scattered(SEED + device.seed))
+    device.upload(offset, random_line_offsets(SEED + device.seed))
     device.run([Launch(kernels["own_addresses"], (memory, offset), (LINES,))])
     args = (memory, offset, unit, ticks, arrived, claimed, wrong)
-    reset: tuple[Command, ...] = (Fill(unit, 4 * rows, NOWHERE), Fill(arrived, 4 * rows), Fill(claimed, 4 * rows))
+    reset: tuple[Command, ...] = (Fill(unit, 4 * rows, UNMEASURED_UNIT), Fill(arrived, 4 * rows), Fill(claimed, 4 * rows))
 
     def check() -> None:
         """Rows that no work-group measured are left out by who reads them; not most of them."""
@@ -96,10 +96,10 @@ def mapped(device: Device, access: str, ptx: int = 1) -> Slope:
             check=check,
         )
 
-    return Slope(work, start=STEPS, most=MOST_STEPS)
+    return Slope(work, start=NEAR_END_STEPS, most=MAX_STEPS)
 
 
-def _seen(device: Device, groups: int, kernel: object) -> Array:
+def _units_of_groups(device: Device, groups: int, kernel: object) -> Array:
     """The number of the compute unit that each of `groups` work-groups ran on, uint32."""
     unit, arrived = device.alloc(4 * groups), device.alloc(4)
     device.upload(arrived, np.zeros(1, np.uint32))
@@ -107,22 +107,22 @@ def _seen(device: Device, groups: int, kernel: object) -> Array:
     return device.download(unit, np.uint32, groups)
 
 
-def _core(device: Device) -> Slope:
+def _prepare_cpu_core(device: Device) -> Slope:
     """The slope on the core that this process is pinned to, over a random cycle in half of the last cache or 16 MiB, more than
     the core's own caches hold."""
     info = device.info
-    if info.array_bytes is None and info.cache_bytes < LEAST_CACHE:
+    if info.array_bytes is None and info.cache_bytes < MIN_CPU_CACHE_BYTES:
         raise Skip(
             f"the last cache is said to have {info.cache_bytes} B, which may be a core's own: name half of its size by --size"
         )
     spacing = line_bytes(info)
-    nodes = max(STEPS_A_BLOCK, (info.array_bytes or min(info.cache_bytes // 2, MOST_SET)) // spacing)
+    nodes = max(STEPS_PER_BLOCK, (info.array_bytes or min(info.cache_bytes // 2, MAX_CPU_SET_BYTES)) // spacing)
     kernels = device.build(kernel_source("pchase"))
     chain, cursor = device.alloc(nodes * spacing), device.alloc(8)
     successor, result = device.alloc(4 * nodes), device.alloc(8)
     device.upload(successor, random_cycle(nodes, SEED + device.seed)[1])
     device.run([Launch(kernels["build_chain"], (chain, successor, cursor, np.uint64(spacing)), (nodes,))])
-    blocks = -(-nodes // STEPS_A_BLOCK)
+    blocks = -(-nodes // STEPS_PER_BLOCK)
     held = () if info.compute_units == 1 else ("held to no core: the latency of whichever core it ran on",)
     notes = (f"over {nodes * spacing} B in lines of {spacing} B", *held)
 
@@ -136,6 +136,6 @@ def _core(device: Device) -> Slope:
 
     def work(laps: int) -> Work:
         chase = Launch(kernels["chase"], (cursor, np.uint32(laps * blocks)), (1,), (1,))
-        return Work(commands=(chase,), ops=laps * blocks * STEPS_A_BLOCK, check=check, notes=notes)
+        return Work(commands=(chase,), ops=laps * blocks * STEPS_PER_BLOCK, check=check, notes=notes)
 
     return Slope(work, start=1, most=1 << 16)

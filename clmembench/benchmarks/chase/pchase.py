@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from clmembench.benchmarks import AFRESH, LATENCY, MIB, axis, axis_of, benchmark, growing, headline_bytes, line_bytes
+from clmembench.benchmarks import (
+    LATENCY,
+    MIB,
+    MIN_PROCESSES_FOR_INTERVAL,
+    axis,
+    axis_of,
+    benchmark,
+    growing,
+    headline_bytes,
+    line_bytes,
+)
 from clmembench.model import Array, Device, DeviceInfo, Launch, Skip, Slope, Work
 from clmembench.resources import kernel_source
 
 KIB = 1024
-STEPS_A_BLOCK = 16  # as unrolled in pchase.cl
-FULL_LAPS_TO = 1 << 13  # up to here both ends are whole laps: misses of an empty L1 cancel
-PART_LAP = 1 << 11  # steps of the near end where the set exceeds any L1
-WALKERS = 1024  # they share a large set's warm lap, which takes one of them 8 s over 2 GiB
-ALONE_TO = 128 * MIB  # or twice the claimed cache: warmed by one work-item
+STEPS_PER_BLOCK = 16  # as unrolled in pchase.cl
+MAX_FULL_LAP_NODES = 1 << 13  # up to here both ends are whole laps: misses of an empty L1 cancel
+PARTIAL_LAP_STEPS = 1 << 11  # steps of the near end where the set exceeds any L1
+WARMING_ITEMS = 1024  # they share a large set's warm lap, which takes one of them 8 s over 2 GiB
+MAX_SINGLE_ITEM_LAP_BYTES = 128 * MIB  # or twice the claimed cache: warmed by one work-item
 SEED = 20160131
 
 
@@ -33,7 +43,7 @@ def _processes(info: DeviceInfo, array_bytes: int, spacing_bytes: int | str) -> 
     """Processes of a point. The physical pages of a process decide what fits into a physically indexed cache, so lines are
     chased in several processes at one size an octave: in its middle, since most caches end at a power of two."""
     steps = round(4 * np.log2(array_bytes / (4 * KIB)))
-    return AFRESH if spacing_bytes == "line" and steps % 4 == 2 else 1
+    return MIN_PROCESSES_FOR_INTERVAL if spacing_bytes == "line" and steps % 4 == 2 else 1
 
 
 @benchmark(
@@ -44,7 +54,7 @@ def _processes(info: DeviceInfo, array_bytes: int, spacing_bytes: int | str) -> 
         "array_bytes": growing(4 * KIB, lambda info: min(headline_bytes(info), 512 * MIB), per_octave=2),
         "spacing_bytes": axis("line"),
     },
-    x="array_bytes",
+    figure_axis="array_bytes",
     processes=_processes,
     array_bytes=growing(4 * KIB, headline_bytes, per_octave=4),
     spacing_bytes=axis_of(lambda info: ("line", 256)),
@@ -60,16 +70,16 @@ def pchase(device: Device, array_bytes: int, spacing_bytes: int | str) -> Slope:
     if spacing < 8 or spacing % 8:
         raise Skip(f"nodes {spacing} B apart cannot hold addresses of 8 B: choose a multiple of 8")
     nodes = array_bytes // spacing
-    if nodes < STEPS_A_BLOCK:
+    if nodes < STEPS_PER_BLOCK:
         raise Skip(f"{array_bytes} B hold only {nodes} nodes at a spacing of {spacing} B")
     kernels = device.build(kernel_source("pchase"))
     chain, cursor = device.alloc(nodes * spacing), device.alloc(8)
     successor, result = device.alloc(4 * nodes), device.alloc(8)
     order, successors = random_cycle(nodes, SEED + device.seed)
     device.upload(successor, successors)
-    alone = array_bytes <= max(ALONE_TO, 2 * device.info.cache_bytes)
+    alone = array_bytes <= max(MAX_SINGLE_ITEM_LAP_BYTES, 2 * device.info.cache_bytes)
     # where each walker of a lap begins and ends
-    corners = np.linspace(0, nodes, (1 if alone else WALKERS) + 1).astype(np.int64)
+    corners = np.linspace(0, nodes, (1 if alone else WARMING_ITEMS) + 1).astype(np.int64)
     starts, walked = device.alloc(4 * corners.size), device.alloc(8 * (corners.size - 1))
     device.upload(starts, order[corners % nodes])
     segments = np.diff(corners)
@@ -93,13 +103,13 @@ def pchase(device: Device, array_bytes: int, spacing_bytes: int | str) -> Slope:
         assert wrong == 0, f"{wrong} of {nodes} nodes of the chain are damaged"
 
     def work(steps: int) -> Work:
-        blocks = -(-steps // STEPS_A_BLOCK)
-        notes = (f"near end {blocks * STEPS_A_BLOCK / nodes:.2g} of a lap, after a whole warm lap",) if steps < nodes else ()
+        blocks = -(-steps // STEPS_PER_BLOCK)
+        notes = (f"near end {blocks * STEPS_PER_BLOCK / nodes:.2g} of a lap, after a whole warm lap",) if steps < nodes else ()
         return Work(
             commands=(Launch(kernels["chase"], (cursor, np.uint32(blocks)), (1,), (1,)),),
-            ops=blocks * STEPS_A_BLOCK,
+            ops=blocks * STEPS_PER_BLOCK,
             check=check,
             notes=notes,
         )
 
-    return Slope(work, start=nodes if nodes <= FULL_LAPS_TO else PART_LAP, most=STEPS_A_BLOCK << 31)
+    return Slope(work, start=nodes if nodes <= MAX_FULL_LAP_NODES else PARTIAL_LAP_STEPS, most=STEPS_PER_BLOCK << 31)

@@ -10,20 +10,20 @@ import numpy as np
 
 from clmembench.benchmarks import MIB
 from clmembench.model import Array, Device, Kernel, Launch, Local, Probe, Skip, Space, Value
-from clmembench.model.address_patterns import NODE_BYTES, footprint, offsets
+from clmembench.model.address_patterns import NODE_BYTES, pattern_bytes, pattern_offsets
 from clmembench.resources import kernel_source
 
-WALKERS = 1024  # that follow a lap together
-A_WALKER = 16  # nodes that are worth one
-ALIGNMENT = 2 * MIB  # offsets then index any cache, and TLBs of pages up to this size
-ARENA_BYTES = 32 * MIB  # so that small sets always lie in the same pages
-MOST_WORDS = 1 << 32
-SPARE_BYTES = 1 << 10  # drivers keep some local memory, and refuse all that they claim
-PRIVATE_BYTES = 16 << 10  # some drivers reserve this for every work-item that may run
+MAX_WALKERS = 1024  # that follow a lap together
+MIN_NODES_PER_WALKER = 16  # nodes that are worth one
+BASE_ALIGNMENT_BYTES = 2 * MIB  # offsets then index any cache, and TLBs of pages up to this size
+MIN_ARENA_BYTES = 32 * MIB  # so that small sets always lie in the same pages
+MAX_WORDS = 1 << 32
+RESERVED_LOCAL_BYTES = 1 << 10  # drivers keep some local memory, and refuse all that they claim
+MAX_PRIVATE_BYTES = 16 << 10  # some drivers reserve this for every work-item that may run
 TEXEL_WORDS = 2  # of a two-dimensional image
 
-COPIED = ("local", "private")  # work-items share nothing in them
-BY_NUMBER = ("readonly", "constant", "constant_array", "image1d_buffer", "image1d", "image2d", "private")
+SPACES_COPIED_BY_LAUNCH = ("local", "private")  # work-items share nothing in them
+SPACES_OF_NUMBERS = ("readonly", "constant", "constant_array", "image1d_buffer", "image1d", "image2d", "private")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Chain:
 
     def follow(self) -> None:
         """Raises AssertionError where a step of the lap does not reach the node that it should."""
-        walkers = min(WALKERS, max(1, self.lap.size // A_WALKER)) if self.shared else 1
+        walkers = min(MAX_WALKERS, max(1, self.lap.size // MIN_NODES_PER_WALKER)) if self.shared else 1
         corners = np.linspace(0, self.lap.size, walkers + 1).astype(np.uint32)
         starts, wrong = self.device.kept("chase corners", corners.nbytes), self.device.kept("chase wrong", 4 * walkers)
         self.device.upload(starts, corners)
@@ -54,88 +54,98 @@ class Chain:
         assert left == 0, f"the chain is damaged: {left} of {self.lap.size} steps of a lap are not as built, or come after one"
 
 
-def laid_out(device: Device, probe: Probe, **defines: Value) -> Chain:
+def build_chain(device: Device, probe: Probe, **defines: Value) -> Chain:
     """Builds the chain of a probe, with kernels of these definitions, and follows it once.
 
     Raises Skip where the probe is no lap, where the device lacks the space, or where the lap does not fit.
     """
     try:
-        lap = offsets(probe.pattern) // NODE_BYTES
+        lap = pattern_offsets(probe.pattern) // NODE_BYTES
     except ValueError as error:
         raise Skip(str(error)) from error
-    if lap.max() >= MOST_WORDS:
-        raise Skip(f"a chase reaches {MOST_WORDS * NODE_BYTES} B, and this one is over that")
+    if lap.max() >= MAX_WORDS:
+        raise Skip(f"a chase reaches {MAX_WORDS * NODE_BYTES} B, and this one is over that")
     number, space = lap.astype(np.uint32), probe.space
     words = device.kept("chase lap", number.nbytes)
     device.upload(words, number)
     held = (int(lap.max()) + 1) * NODE_BYTES
     source = kernel_source("chase")
     if space == "constant_array":
-        source = _constant_text(device, number, held) + source
+        source = _constant_array_text(device, number, held) + source
     elif space == "private":
-        _fits(held, PRIVATE_BYTES, "an array of one work-item's own")
+        _require_room(held, MAX_PRIVATE_BYTES, "an array of one work-item's own")
         defines["WORDS"] = max(64, 1 << (held // NODE_BYTES - 1).bit_length())
     ptx = "ptx" in device.info.features
     if space == "global_cg" and not ptx:
         raise Skip("device has no ptx, by which loads pass by the first cache")
-    kernels = device.build(source, **{f"SPACE_{space}": 1, "PTX": ptx, "ALIGNMENT": ALIGNMENT, **defines})
-    place, local_bytes = _placed(device, probe, number, held, words, kernels)
-    by_number = space in BY_NUMBER and not (space == "readonly" and ptx)
+    kernels = device.build(source, **{f"SPACE_{space}": 1, "PTX": ptx, "ALIGNMENT": BASE_ALIGNMENT_BYTES, **defines})
+    place, local_bytes = _place_chain(device, probe, number, held, words, kernels)
+    by_number = space in SPACES_OF_NUMBERS and not (space == "readonly" and ptx)
     notes = ["nodes hold numbers: the latency includes what makes an address of one"] * by_number
     if space == "readonly" and not ptx:
         notes.append("loads through a pointer that is const and restrict: the compiler chooses the path")
-    chain = Chain(device, kernels, (place, words, np.uint32(lap.size)), lap, tuple(notes), local_bytes, space not in COPIED)
+    chain = Chain(
+        device,
+        kernels,
+        (place, words, np.uint32(lap.size)),
+        lap,
+        tuple(notes),
+        local_bytes,
+        space not in SPACES_COPIED_BY_LAUNCH,
+    )
     chain.follow()
     return chain
 
 
-def _placed(device: Device, probe: Probe, lap: Array, held: int, words: Any, kernels: Mapping[str, Kernel]) -> tuple[Any, int]:
+def _place_chain(
+    device: Device, probe: Probe, lap: Array, held: int, words: Any, kernels: Mapping[str, Kernel]
+) -> tuple[Any, int]:
     """The first argument of the kernels, the chain in its space, and the bytes of local memory that it takes."""
     info, space = device.info, probe.space
-    if space in IMAGES:
-        return IMAGES[space](device, lap), 0
+    if space in IMAGE_BUILDERS:
+        return IMAGE_BUILDERS[space](device, lap), 0
     if space == "local":
-        _fits(held, info.local_mem_bytes - SPARE_BYTES, "local memory")
+        _require_room(held, info.local_mem_bytes - RESERVED_LOCAL_BYTES, "local memory")
         return Local(held), held
     if space in ("private", "constant_array"):
         return words, 0
     if space == "constant":
-        _fits(held, info.constant_bytes, "a constant buffer")
+        _require_room(held, info.constant_bytes, "a constant buffer")
         place = device.kept("chase constant", held)
     else:
-        needed = max(ARENA_BYTES, footprint(probe.pattern)) + ALIGNMENT
-        _fits(needed, info.max_alloc_bytes, "one buffer")
+        needed = max(MIN_ARENA_BYTES, pattern_bytes(probe.pattern)) + BASE_ALIGNMENT_BYTES
+        _require_room(needed, info.max_alloc_bytes, "one buffer")
         place = device.kept("chase arena", needed)
     device.run([Launch(kernels["build"], (place, words, np.uint32(lap.size)), (lap.size,))])
     return place, 0
 
 
-def _fits(wanted: int, most: int, where: str) -> None:
+def _require_room(wanted: int, most: int, where: str) -> None:
     if wanted > most:
         raise Skip(f"{wanted} B do not fit into {where}, of which there are {max(0, most)} B")
 
 
-def _constant_text(device: Device, lap: Array, held: int) -> str:
+def _constant_array_text(device: Device, lap: Array, held: int) -> str:
     """The chain as the text of a constant array of program scope, which no kernel can write."""
-    _fits(held, min(64 << 10, device.info.constant_bytes), "the constant memory of a program")
+    _require_room(held, min(64 << 10, device.info.constant_bytes), "the constant memory of a program")
     cells = np.zeros(held // 4, np.uint32)
     cells[2 * lap] = NODE_BYTES * np.roll(lap, -1)
     return f"constant uint chain_array[{cells.size}] = {{{','.join(map(str, cells.tolist()))}}};\n"
 
 
 def _buffer_image(device: Device, lap: Array) -> Any:
-    texels = _line_of_texels(lap, _images(device, device.info.image_buffer_texels))
+    texels = _line_of_texels(lap, _image_texels(device, device.info.image_buffer_texels))
     return device.image(texels, "1d_buffer")
 
 
 def _image1d(device: Device, lap: Array) -> Any:
-    return device.image(_line_of_texels(lap, _images(device, device.info.image_width)), "1d")
+    return device.image(_line_of_texels(lap, _image_texels(device, device.info.image_width)), "1d")
 
 
 def _line_of_texels(lap: Array, most: int) -> Array:
     """Texels of 4 bytes; the first one of each node holds the number of the next node's."""
     count = 2 * (int(lap.max()) + 1)
-    _fits(4 * count, 4 * most, "one such image")
+    _require_room(4 * count, 4 * most, "one such image")
     texels = np.zeros(count, np.uint32)
     texels[2 * lap] = 2 * np.roll(lap, -1)
     return texels
@@ -149,8 +159,8 @@ def _image2d(device: Device, lap: Array) -> Any:
     count = int(numbers.max()) + 1
     width = 1 << ((count - 1).bit_length() + 1) // 2
     height = -(-count // width)
-    most = _images(device, min(device.info.image_width, device.info.image_height))
-    _fits(16 * max(width, height) ** 2, 16 * most**2, "one such image")
+    most = _image_texels(device, min(device.info.image_width, device.info.image_height))
+    _require_room(16 * max(width, height) ** 2, 16 * most**2, "one such image")
     texels = np.zeros((height, width, 4), np.uint32)
     following = np.roll(numbers, -1)
     texels[numbers // width, numbers % width, 0] = following % width
@@ -158,13 +168,13 @@ def _image2d(device: Device, lap: Array) -> Any:
     return device.image(texels, "2d")
 
 
-def _images(device: Device, most: int) -> int:
+def _image_texels(device: Device, most: int) -> int:
     if "images" not in device.info.features or not most:
         raise Skip("device has no images of this form")
     return most
 
 
-IMAGES: Mapping[Space, Callable[[Device, Array], Any]] = {
+IMAGE_BUILDERS: Mapping[Space, Callable[[Device, Array], Any]] = {
     "image1d_buffer": _buffer_image,
     "image1d": _image1d,
     "image2d": _image2d,

@@ -8,16 +8,16 @@ from collections.abc import Mapping
 import numpy as np
 
 from clmembench.benchmarks import axis, axis_of, benchmark
-from clmembench.benchmarks.dgemm.gemm_check import MOST, SEEDS, checked
+from clmembench.benchmarks.dgemm.gemm_check import MAX_ELEMENT, SEEDS, check_product
 from clmembench.benchmarks.dgemm.gemm_matrix import MatrixShape
-from clmembench.benchmarks.dgemm.gemm_shape import PACKED, Shape, cached
+from clmembench.benchmarks.dgemm.gemm_shape import PACKED_PANELS, Shape, fit_cpu_tile
 from clmembench.model import Buffer, Device, DeviceInfo, Launch, Local, Metric, Skip, Value, Work
 from clmembench.resources import kernel_source
 from clmembench.units import format_bytes
 
 PORTABLE, PTX = "portable", "ptx"
 # fraction of the peak of the instructions that a kernel uses: matrix instructions have their own peak
-VECTOR, MATRIX, SINGLE = (
+VECTOR_RATE, MATRIX_RATE, SINGLE_RATE = (
     Metric("performance", "GFLOP/s", "flops", "rate", "higher", peak=peak, only={"dtype": (dtype,), "variant": (variant,)})
     for dtype, variant, peak in (
         ("double", PORTABLE, "fp64_vector_gflop_s"),
@@ -25,17 +25,17 @@ VECTOR, MATRIX, SINGLE = (
         ("float", PORTABLE, "fp32_vector_gflop_s"),
     )
 )
-INIT_GROUP = 64
+INIT_GROUP_SIZE = 64
 # register tiles, the likely best first. On CPUs the columns are one or two cache lines, for 12 AVX2 or 24 AVX-512 registers
-CORE_TILES = {"double": ("6x8", "12x16"), "float": ("6x16", "12x32")}
-GROUP_TILES = {"double": ("8x8", "8x4"), "float": ("16x8", "8x8")}
+CPU_TILES = {"double": ("6x8", "12x16"), "float": ("6x16", "12x32")}
+GPU_TILES = {"double": ("8x8", "8x4"), "float": ("16x8", "8x8")}
 MATRIX_TILES = ("64x32", "32x32")  # of a sub-group
-MATRIX_GROUPS, MATRIX_DEPTHS = (128, 256), (8,)
-LARGE = 512  # from this n on the idle ends of launches are negligible
-DEEPEST = 1 << 16
+MATRIX_GROUP_SIZES, MATRIX_DEPTHS = (128, 256), (8,)
+MIN_BUSY_SIZE = 512  # from this n on the idle ends of launches are negligible
+MAX_DEPTH = 1 << 16
 
 
-def _shape(variant: str, dtype: str, tile: str, depth: int, work_group: int) -> Shape | MatrixShape:
+def _parse_shape(variant: str, dtype: str, tile: str, depth: int, work_group: int) -> Shape | MatrixShape:
     """The configuration of one point. Raises Skip where `tile` is not written as ROWSxCOLUMNS, and where the variant lacks the
     type."""
     found = re.fullmatch(r"(\d+)x(\d+)", str(tile))
@@ -55,8 +55,8 @@ def _variants(info: DeviceInfo) -> tuple[str, ...]:
 
 def _tiles(info: DeviceInfo) -> tuple[str, ...]:
     if info.kind == "cpu":
-        return tuple(t for tiles in CORE_TILES.values() for t in tiles)
-    tiles = [t for tiles in GROUP_TILES.values() for t in tiles] + list(MATRIX_TILES if PTX in _variants(info) else ())
+        return tuple(t for tiles in CPU_TILES.values() for t in tiles)
+    tiles = [t for tiles in GPU_TILES.values() for t in tiles] + list(MATRIX_TILES if PTX in _variants(info) else ())
     return tuple(dict.fromkeys(tiles))
 
 
@@ -64,7 +64,7 @@ def _depths(info: DeviceInfo) -> tuple[int, ...]:
     return (512, 256) if info.kind == "cpu" else (8, 16)
 
 
-def _groups(info: DeviceInfo) -> tuple[int, ...]:
+def _group_sizes(info: DeviceInfo) -> tuple[int, ...]:
     return (1,) if info.kind == "cpu" else (128, 256, 64)
 
 
@@ -77,18 +77,18 @@ def _sizes(info: DeviceInfo) -> tuple[int, ...]:
 def _where(info: DeviceInfo, dtype: str, variant: str, n: int, work_group: int, tile: str, depth: int) -> bool:
     """Whether a point is measured. A configuration that the user names is tried, so that it is skipped with a reason; of
     others, those that cannot run are left out."""
-    if work_group not in _groups(info) or tile not in _tiles(info) or depth not in _depths(info):
+    if work_group not in _group_sizes(info) or tile not in _tiles(info) or depth not in _depths(info):
         return True
     if (tile in MATRIX_TILES) != (variant == PTX):
         return False
-    if variant == PTX and (work_group not in MATRIX_GROUPS or depth not in MATRIX_DEPTHS):
+    if variant == PTX and (work_group not in MATRIX_GROUP_SIZES or depth not in MATRIX_DEPTHS):
         return False
     if variant == PTX and dtype != "double":  # one configuration, which is skipped with a reason
-        return (work_group, tile) == (MATRIX_GROUPS[0], MATRIX_TILES[0])
-    return not _shape(variant, dtype, tile, depth, work_group).obstacle(info)
+        return (work_group, tile) == (MATRIX_GROUP_SIZES[0], MATRIX_TILES[0])
+    return not _parse_shape(variant, dtype, tile, depth, work_group).obstacle(info)
 
 
-def _thin(info: DeviceInfo, dtype: str, variant: str, n: int, work_group: int, tile: str, depth: int) -> bool:
+def _in_default_subset(info: DeviceInfo, dtype: str, variant: str, n: int, work_group: int, tile: str, depth: int) -> bool:
     """Points of the default subset: single precision at few sizes, the tiles of a type, and the largest product, which takes
     long, in fewer configurations."""
     cpu = info.kind == "cpu"
@@ -96,47 +96,47 @@ def _thin(info: DeviceInfo, dtype: str, variant: str, n: int, work_group: int, t
         return False
     if dtype == "float" and "fp64" in info.features and n not in ((1024,) if cpu else (1024, 4096)):
         return False
-    tiles = MATRIX_TILES if variant == PTX else (CORE_TILES if cpu else GROUP_TILES)[dtype]
+    tiles = MATRIX_TILES if variant == PTX else (CPU_TILES if cpu else GPU_TILES)[dtype]
     if cpu or (dtype == "double" and n < 8192):
         return tile in tiles
     return tile == tiles[0] and depth == _depths(info)[0]
 
 
-def _dtype(info: DeviceInfo) -> str:
+def _type_of_point(info: DeviceInfo) -> str:
     return "double" if "fp64" in info.features else "float"
 
 
 def _quick_tiles(info: DeviceInfo) -> tuple[str, ...]:
-    own = CORE_TILES[_dtype(info)] if info.kind == "cpu" else GROUP_TILES[_dtype(info)][:1]
+    own = CPU_TILES[_type_of_point(info)] if info.kind == "cpu" else GPU_TILES[_type_of_point(info)][:1]
     return own + (MATRIX_TILES[:1] if PTX in _variants(info) else ())
 
 
-def _scaling(info: DeviceInfo) -> Mapping[str, Value]:
-    return {"dtype": _dtype(info), "variant": PORTABLE, "n": 1024 if info.kind == "cpu" else 2048}
+def _scaling_point(info: DeviceInfo) -> Mapping[str, Value]:
+    return {"dtype": _type_of_point(info), "variant": PORTABLE, "n": 1024 if info.kind == "cpu" else 2048}
 
 
 @benchmark(
-    VECTOR,
-    MATRIX,
-    SINGLE,
+    VECTOR_RATE,
+    MATRIX_RATE,
+    SINGLE_RATE,
     suite="compute",
     source="Razzaq et al. 2016, section IV-D1 (B7); blocking after Goto & van de Geijn 2008",
     quick={
-        "dtype": axis_of(lambda info: (_dtype(info),)),
+        "dtype": axis_of(lambda info: (_type_of_point(info),)),
         "n": axis_of(lambda info: (512 if info.kind == "cpu" else 2048,)),
-        "work_group": axis_of(lambda info: _groups(info)[:2], tuning=True),
+        "work_group": axis_of(lambda info: _group_sizes(info)[:2], tuning=True),
         "tile": axis_of(_quick_tiles, tuning=True),
         "depth": axis_of(lambda info: _depths(info)[:1], tuning=True),
     },
     where=_where,
-    thin=_thin,
-    x="n",
-    scaling=_scaling,
+    default_subset=_in_default_subset,
+    figure_axis="n",
+    scaling=_scaling_point,
     version=2,
     dtype=axis("double", "float", needs={"double": ["fp64"]}),
     variant=axis_of(_variants, needs={PTX: ["ptx", "fp64"]}),
     n=axis_of(_sizes),
-    work_group=axis_of(_groups, tuning=True),
+    work_group=axis_of(_group_sizes, tuning=True),
     tile=axis_of(_tiles, tuning=True),
     depth=axis_of(_depths, tuning=True),
 )
@@ -153,20 +153,20 @@ def dgemm(device: Device, dtype: str, variant: str, n: int, work_group: int, til
     compared by Freivalds' check, and element by element up to n = 512. Raises Skip for configurations that cannot run, devices
     without the instructions, and matrices that do not fit.
     """
-    shape = _shape(variant, dtype, tile, depth, work_group)
-    if depth > DEEPEST:
-        raise Skip(f"a depth of {depth} is over {DEEPEST}")
+    shape = _parse_shape(variant, dtype, tile, depth, work_group)
+    if depth > MAX_DEPTH:
+        raise Skip(f"a depth of {depth} is over {MAX_DEPTH}")
     reason = shape.obstacle(device.info) or ("" if n >= 1 else f"n is {n}: matrices have at least one element")
     if reason:
         raise Skip(reason)
     down, along = (-(-n // size) for size in shape.tile)  # tiles
     rows, columns, inner = down * shape.tile[0], along * shape.tile[1], -(-n // shape.multiple) * shape.multiple
     sizes = [count * shape.scalar.itemsize for count in (rows * inner, inner * columns, rows * columns)]
-    _fits(device.info, n, sizes + (sizes[1:2] if work_group == 1 else []))
+    _require_memory(device.info, n, sizes + (sizes[1:2] if work_group == 1 else []))
     a, b, c = (device.alloc(size) for size in sizes)
     seeds = ((SEEDS[0] + device.seed) % 2**32, (SEEDS[1] + device.seed) % 2**32)
     for matrix, stride, lines, seed in ((a, inner, rows, seeds[0]), (b, columns, inner, seeds[1])):
-        _fill(device, dtype, n, matrix, stride, lines, seed)
+        _fill_matrix(device, dtype, n, matrix, stride, lines, seed)
     numbers = [np.uint32(x) for x in (down, along, inner)]
     commands: list[Launch] = []
     args: tuple[object, ...] = (a, b, c, *numbers)
@@ -177,28 +177,28 @@ def dgemm(device: Device, dtype: str, variant: str, n: int, work_group: int, til
         kernels = shape.kernels(device)
         multiply = kernels["multiply"]
         if work_group == 1:
-            b_packed, (high, wide) = device.alloc(sizes[1]), cached(shape, down, along, device.info)
-            tiles, chunks = -(-down // high) * -(-along // wide), -(-along // PACKED) * -(-inner // depth)
+            b_packed, (high, wide) = device.alloc(sizes[1]), fit_cpu_tile(shape, down, along, device.info)
+            tiles, chunks = -(-down // high) * -(-along // wide), -(-along // PACKED_PANELS) * -(-inner // depth)
             commands = [Launch(kernels["pack"], (b, b_packed, *numbers[1:]), (chunks,), (1,))]
             local = [Local(high * shape.rows * count * shape.scalar.itemsize) for count in (depth, wide * shape.columns)]
             args = (a, b_packed, c, *numbers, np.uint32(high), np.uint32(wide), *local)
     items = (device.info.work_groups or tiles) * work_group
     commands.append(Launch(multiply, args, (items,), (work_group,)))
-    check = checked(device, c, shape.scalar, n, columns, seeds)
-    busy = device.info.compute_units if device.info.kind == "cpu" and n >= LARGE else 0
-    return Work(tuple(commands), flops=2 * n**3, outputs=((c, sizes[2]),), check=check, busy=busy)
+    check = check_product(device, c, shape.scalar, n, columns, seeds)
+    busy = device.info.compute_units if device.info.kind == "cpu" and n >= MIN_BUSY_SIZE else 0
+    return Work(tuple(commands), flops=2 * n**3, outputs=((c, sizes[2]),), check=check, expected_units=busy)
 
 
-def _fill(device: Device, dtype: str, n: int, matrix: Buffer, stride: int, lines: int, seed: int) -> None:
+def _fill_matrix(device: Device, dtype: str, n: int, matrix: Buffer, stride: int, lines: int, seed: int) -> None:
     """Fills `lines` rows of `stride` elements: an n x n matrix of that seed, with zeros around it."""
     init = device.build(kernel_source("dgemm_init"), T=dtype, **({"FP64": 1} if dtype == "double" else {}))["init"]
-    args = (matrix, *(np.uint32(x) for x in (n, stride, seed, MOST)), np.uint64(lines * stride))
+    args = (matrix, *(np.uint32(x) for x in (n, stride, seed, MAX_ELEMENT)), np.uint64(lines * stride))
     # one size for every n: some drivers compile a kernel for each size
-    group = min(INIT_GROUP, device.info.max_work_group)
+    group = min(INIT_GROUP_SIZE, device.info.max_work_group)
     device.run([Launch(init, args, (-(-lines * stride // group) * group,), (group,))])
 
 
-def _fits(info: DeviceInfo, n: int, sizes: list[int]) -> None:
+def _require_memory(info: DeviceInfo, n: int, sizes: list[int]) -> None:
     """Raises Skip where one buffer is over the largest allocation, or all are over the device's memory."""
     for needed, limit, what in (
         (max(sizes), info.max_alloc_bytes, "largest buffer"),

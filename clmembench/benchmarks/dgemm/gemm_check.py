@@ -8,25 +8,25 @@ from functools import lru_cache
 
 import numpy as np
 
-from clmembench.benchmarks.stream import value
+from clmembench.benchmarks.stream import input_value
 from clmembench.model import Array, Buffer, Device
 
 SEEDS = (0x51ED270B, 0xC2B2AE35)
-MOST = 4  # elements are -4 to 4: sums are exact in float up to n = 2**20, in double always
-VECTORS = 4  # of Freivalds' check
-WHOLE = 512  # up to this n the whole product is compared too
-CHUNK = 1 << 22  # elements that the host processes at a time
+MAX_ELEMENT = 4  # elements are -4 to 4: sums are exact in float up to n = 2**20, in double always
+FREIVALDS_VECTORS = 4  # of Freivalds' check
+MAX_WHOLE_CHECK_SIZE = 512  # up to this n the whole product is compared too
+HOST_CHUNK_ELEMENTS = 1 << 22  # elements that the host processes at a time
 
 
 def element(index: Array, seed: int) -> Array:
     """The element at each index (row * n + column), as dgemm_init.cl computes it: a whole number in float64. Shape of
     `index`."""
-    return value(index, seed, 2 * MOST + 1).astype(np.float64) - MOST
+    return input_value(index, seed, 2 * MAX_ELEMENT + 1).astype(np.float64) - MAX_ELEMENT
 
 
-def _times(seed: int, n: int, vectors: Array) -> Array:
+def _times_vectors(seed: int, n: int, vectors: Array) -> Array:
     """The exact product of the matrix of that seed, generated some rows at a time, and `vectors`, shape (n, any)."""
-    step = max(1, CHUNK // n)
+    step = max(1, HOST_CHUNK_ELEMENTS // n)
 
     def part(first: int) -> Array:
         return np.asarray(element(np.arange(first * n, min(first + step, n) * n), seed).reshape(-1, n) @ vectors)
@@ -36,27 +36,27 @@ def _times(seed: int, n: int, vectors: Array) -> Array:
 
 
 @lru_cache(maxsize=4)  # one size is prepared in several configurations
-def expected(n: int, seeds: tuple[int, int]) -> tuple[Array, Array]:
+def expected_products(n: int, seeds: tuple[int, int]) -> tuple[Array, Array]:
     """Random vectors R of whole numbers from 1 to 16 (a 0 would hide an element), shape (n, FREIVALDS_VECTORS), and A (B R)."""
-    vectors = np.random.default_rng(seeds).integers(1, 17, (n, VECTORS)).astype(np.float64)
-    return vectors, _times(seeds[0], n, _times(seeds[1], n, vectors))
+    vectors = np.random.default_rng(seeds).integers(1, 17, (n, FREIVALDS_VECTORS)).astype(np.float64)
+    return vectors, _times_vectors(seeds[0], n, _times_vectors(seeds[1], n, vectors))
 
 
 @lru_cache(maxsize=2)
 def product(n: int, seeds: tuple[int, int]) -> Array:
     """The product A B, shape (n, n)."""
-    return _times(seeds[0], n, element(np.arange(n * n), seeds[1]).reshape(n, n))
+    return _times_vectors(seeds[0], n, element(np.arange(n * n), seeds[1]).reshape(n, n))
 
 
-def checked(
+def check_product(
     device: Device, c: Buffer, scalar: np.dtype[np.generic], n: int, columns: int, seeds: tuple[int, int]
 ) -> Callable[[], None]:
     """Freivalds' check of C, whose rows have `columns` elements: C R = A (B R), in exact whole numbers, since |A (B R)| is at
     most 16 n * 16 n, far below 2**53."""
 
     def check() -> None:
-        vectors, want = expected(n, seeds)
-        step = max(1, CHUNK // columns)
+        vectors, want = expected_products(n, seeds)
+        step = max(1, HOST_CHUNK_ELEMENTS // columns)
         for first in range(0, n, step):
             count = min(step, n - first)
             stored = device.download(c, scalar, count * columns, first * columns * scalar.itemsize)
@@ -64,7 +64,7 @@ def checked(
             with np.errstate(all="ignore"):  # memory that was never written may hold anything
                 rows = np.flatnonzero((found @ vectors != want[first : first + count]).any(axis=1))
             assert rows.size == 0, f"{rows.size} rows of the product are wrong, the first one row {first + rows[:1].sum()}"
-            if n <= WHOLE:
+            if n <= MAX_WHOLE_CHECK_SIZE:
                 assert np.array_equal(found, product(n, seeds)[first : first + count]), "elements of the product are wrong"
 
     return check

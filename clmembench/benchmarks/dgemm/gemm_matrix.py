@@ -9,14 +9,14 @@ import numpy as np
 from clmembench.model import BuildError, Device, DeviceInfo, Kernel, Skip, Value
 from clmembench.resources import kernel_source
 
-SUB_GROUP = 32
-ACROSS = 4  # in a work-group
-DEPTH = 8  # values of k in a slab, as an instruction takes them
-DOUBLE = 8  # bytes
-REGISTERS = 512  # bytes of sums in a work-item
-STAGES = 4  # slabs in local memory
-AHEAD = 2  # where local memory holds only two slabs
-GATE = 8  # of local memory beside the slabs
+SUB_GROUP_SIZE = 32
+SUB_GROUPS_ACROSS = 4  # in a work-group
+SLAB_DEPTH = 8  # values of k in a slab, as an instruction takes them
+DOUBLE_BYTES = 8  # bytes
+MAX_SUM_BYTES = 512  # bytes of sums in a work-item
+MAX_STAGES = 4  # slabs in local memory
+PREFETCHED_SLABS = 2  # where local memory holds only two slabs
+MBARRIER_BYTES = 8  # of local memory beside the slabs
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,36 +35,36 @@ class MatrixShape:
     @property
     def down(self) -> int:
         """Sub-groups below each other in a work-group."""
-        return self.work_group // (ACROSS * SUB_GROUP)
+        return self.work_group // (SUB_GROUPS_ACROSS * SUB_GROUP_SIZE)
 
     @property
     def tile(self) -> tuple[int, int]:
         """Rows and columns of C that a work-group keeps in registers."""
-        return self.down * self.rows, ACROSS * self.columns
+        return self.down * self.rows, SUB_GROUPS_ACROSS * self.columns
 
     @property
     def multiple(self) -> int:
         """The number that k is padded to a multiple of: slabs are processed in pairs."""
-        return 2 * DEPTH
+        return 2 * SLAB_DEPTH
 
     def stages(self, info: DeviceInfo) -> int:
         """Slabs of A and B that fit into local memory; some drivers refuse exactly its limit."""
-        return min(STAGES, (info.local_mem_bytes - GATE - 1) // (DEPTH * sum(self.tile) * DOUBLE))
+        return min(MAX_STAGES, (info.local_mem_bytes - MBARRIER_BYTES - 1) // (SLAB_DEPTH * sum(self.tile) * DOUBLE_BYTES))
 
     def obstacle(self, info: DeviceInfo) -> str:
         """The reason why this configuration cannot run on that device; empty where it can."""
-        least = ACROSS * SUB_GROUP
-        if self.depth != DEPTH:
-            return f"matrix instructions take a depth of {DEPTH}"
+        least = SUB_GROUPS_ACROSS * SUB_GROUP_SIZE
+        if self.depth != SLAB_DEPTH:
+            return f"matrix instructions take a depth of {SLAB_DEPTH}"
         if self.work_group < least or self.work_group & (self.work_group - 1) or self.work_group > info.max_work_group:
             return f"for matrix instructions a work-group is a power of two from {least} to this device's {info.max_work_group}"
         wide = 16 * max(1, self.down // 2)
         if self.rows < 32 or self.rows % 32 or self.columns < wide or self.columns & (self.columns - 1) or self.columns > 64:
             return f"a sub-group's tile has rows in multiples of 32 and columns in powers of two from {wide} to 64"
-        if self.rows * self.columns * DOUBLE > REGISTERS * SUB_GROUP:
-            return f"a sub-group's tile has at most {REGISTERS * SUB_GROUP // DOUBLE} elements"
+        if self.rows * self.columns * DOUBLE_BYTES > MAX_SUM_BYTES * SUB_GROUP_SIZE:
+            return f"a sub-group's tile has at most {MAX_SUM_BYTES * SUB_GROUP_SIZE // DOUBLE_BYTES} elements"
         if self.stages(info) < 2:
-            two = 2 * DEPTH * sum(self.tile) * DOUBLE + GATE
+            two = 2 * SLAB_DEPTH * sum(self.tile) * DOUBLE_BYTES + MBARRIER_BYTES
             return f"{two} B of local memory are not below this device's {info.local_mem_bytes} B: choose less tile"
         return ""
 
@@ -74,11 +74,11 @@ class MatrixShape:
         defines: dict[str, Value] = {
             "PTX": "ptx" in device.info.features,
             "SUB_GROUPS_DOWN": self.down,
-            "SUB_GROUPS_ACROSS": ACROSS,
+            "SUB_GROUPS_ACROSS": SUB_GROUPS_ACROSS,
             "ROWS": self.rows,
             "COLUMNS": self.columns,
             "STAGES": stages,
-            "AHEAD": AHEAD if stages == 2 else 0,
+            "AHEAD": PREFETCHED_SLABS if stages == 2 else 0,
         }
         try:
             return device.build(kernel_source("dgemm_matrix"), **defines)["multiply"]

@@ -10,9 +10,9 @@ import numpy as np
 from clmembench.model import Device, DeviceInfo, Kernel, Value
 from clmembench.resources import kernel_source
 
-REGISTERS = 2048  # no work-item has more registers
-CACHED = (192, 512)  # rows and columns of C; fewer where local memory, usually the L2 cache, is small
-PACKED = 8  # panels of B that are packed at a time
+MAX_REGISTER_BYTES = 2048  # no work-item has more registers
+CPU_TILE_LIMITS = (192, 512)  # rows and columns of C; fewer where local memory, usually the L2 cache, is small
+PACKED_PANELS = 8  # panels of B that are packed at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class Shape:
     def obstacle(self, info: DeviceInfo) -> str:
         """The reason why this configuration cannot run on that device; empty where it can."""
         least = min(self.rows, self.columns, self.depth, self.work_group)
-        if least < 1 or self.rows * self.columns * self.scalar.itemsize > REGISTERS:
-            return f"rows, columns and depth are at least 1, and a tile's rows x columns at most {REGISTERS} B"
+        if least < 1 or self.rows * self.columns * self.scalar.itemsize > MAX_REGISTER_BYTES:
+            return f"rows, columns and depth are at least 1, and a tile's rows x columns at most {MAX_REGISTER_BYTES} B"
         if self.work_group == 1:
             needed = self.local_bytes(1, 1)
             over = f"{needed} B of local memory are over this device's {info.local_mem_bytes} B: choose less depth or tile"
@@ -88,7 +88,7 @@ class Shape:
             **({"FP64": 1} if dtype == "double" else {}),
         }
         if self.work_group == 1:
-            return device.build(kernel_source("dgemm"), PACKED=PACKED, **defines)
+            return device.build(kernel_source("dgemm"), PACKED=PACKED_PANELS, **defines)
         high, wide = self.group
         # with more than two k at a time registers of doubles run out; with floats they do not, and a loop costs more
         unroll = 1 if dtype == "double" else self.depth // 2
@@ -96,10 +96,12 @@ class Shape:
         return device.build(kernel_source("dgemm_tiles"), **defines)
 
 
-def cached(shape: Shape, row_panels: int, column_panels: int, info: DeviceInfo) -> tuple[int, int]:
+def fit_cpu_tile(shape: Shape, row_panels: int, column_panels: int, info: DeviceInfo) -> tuple[int, int]:
     """Panels of rows and of columns in a CPU's tile of C: few enough for the caches, and for at least 4 tiles a compute
     unit."""
-    high, wide = (min(n, size // m) or 1 for n, size, m in zip((row_panels, column_panels), CACHED, shape.tile, strict=True))
+    high, wide = (
+        min(n, size // m) or 1 for n, size, m in zip((row_panels, column_panels), CPU_TILE_LIMITS, shape.tile, strict=True)
+    )
     while -(-row_panels // high) * -(-column_panels // wide) < 4 * info.compute_units and high * wide > 1:
         if (high * shape.rows >= wide * shape.columns and high > 1) or wide == 1:
             high = -(-high // 2)

@@ -9,27 +9,36 @@ import numpy as np
 
 from clmembench.benchmarks import axis, benchmark
 from clmembench.benchmarks.mnf import numpy_mnf
-from clmembench.benchmarks.mnf.cubes import Size
+from clmembench.benchmarks.mnf.cubes import CubeSize
 from clmembench.benchmarks.mnf.mnf_kernels import (
     COMPONENTS,
     COVARIANCES,
     FILTERS,
     TRANSFORMS,
-    covarying,
-    filtering,
-    transforming,
+    covariance_launches,
+    filter_launch,
+    transform_launch,
 )
-from clmembench.benchmarks.mnf.mnf_steps import SIZE, SOURCE, TIME, check_components, check_noise, cube_of, sized, sums_of
+from clmembench.benchmarks.mnf.mnf_steps import (
+    SIZE_AXIS,
+    SOURCE,
+    TIME,
+    check_components,
+    check_noise,
+    cube_of,
+    require_size,
+    sums_of,
+)
 from clmembench.model import Array, Call, Device, Launch, Skip, Work
 
-EXACT = 1e-8  # of eigenvalues and eigenspaces, both from exact sums
-PATIENCE_S = 60.0
-AS_ARRAY = {variant for variant, (place, _) in TRANSFORMS.items() if place == 2}
-RUN_TIME = tuple(variant for variant in TRANSFORMS if variant not in AS_ARRAY)
+MAX_EXACT_DEVIATION = 1e-8  # of eigenvalues and eigenspaces, both from exact sums
+POINT_LIMIT_S = 60.0
+ARRAY_TRANSFORMS = {variant for variant, (place, _) in TRANSFORMS.items() if place == 2}
+RUN_TIME_TRANSFORMS = tuple(variant for variant in TRANSFORMS if variant not in ARRAY_TRANSFORMS)
 
 
 @lru_cache(maxsize=2)
-def covariances_of(size: Size, seed: int, kind: numpy_mnf.Filter) -> tuple[Array, Array]:
+def reference_covariances(size: CubeSize, seed: int, kind: numpy_mnf.FilterName) -> tuple[Array, Array]:
     """Covariances of the noise and of the data by NumPy, from exact sums."""
     return (
         numpy_mnf.covariance(*sums_of(size, seed, kind), size.pixels),
@@ -38,19 +47,21 @@ def covariances_of(size: Size, seed: int, kind: numpy_mnf.Filter) -> tuple[Array
 
 
 @lru_cache(maxsize=2)
-def reference_of(size: Size, seed: int, kind: numpy_mnf.Filter) -> numpy_mnf.Rotation:
+def reference_rotation(size: CubeSize, seed: int, kind: numpy_mnf.FilterName) -> numpy_mnf.Rotation:
     """The rotation by NumPy and SciPy, as one generalised eigenproblem. Raises Skip where it is not defined."""
-    noise, data = covariances_of(size, seed, kind)
+    noise, data = reference_covariances(size, seed, kind)
     try:
-        numpy_mnf.rotation(noise, data)
+        numpy_mnf.solve_rotation(noise, data)
     except ValueError as error:
         raise Skip(str(error)) from error
-    return numpy_mnf.reference(noise, data)
+    return numpy_mnf.reference_solution(noise, data)
 
 
-def check_rotation(found: numpy_mnf.Rotation, size: Size, seed: int, kind: numpy_mnf.Filter, most: float) -> None:
+def check_rotation(found: numpy_mnf.Rotation, size: CubeSize, seed: int, kind: numpy_mnf.FilterName, most: float) -> None:
     """Compares eigenvalues and eigenspaces with those of NumPy in double."""
-    values, spaces = numpy_mnf.deviation(found, reference_of(size, seed, kind), covariances_of(size, seed, kind)[0])
+    values, spaces = numpy_mnf.deviation(
+        found, reference_rotation(size, seed, kind), reference_covariances(size, seed, kind)[0]
+    )
     assert values <= most, f"eigenvalues differ from NumPy's by {values:.2g} of them, over {most:g}"
     assert spaces <= most, f"eigenspaces differ from NumPy's by {spaces:.2g}, weighted by their gaps, over {most:g}"
 
@@ -59,13 +70,13 @@ def check_rotation(found: numpy_mnf.Rotation, size: Size, seed: int, kind: numpy
     TIME,
     suite="compute",
     source=SOURCE + ".3, table 8",
-    planned=True,
-    patience_s=PATIENCE_S,
+    adaptive=True,
+    max_time_s=POINT_LIMIT_S,
     filter=axis(*FILTERS),
     covariance=axis(*COVARIANCES),
-    transform=axis(*RUN_TIME),
+    transform=axis(*RUN_TIME_TRANSFORMS),
     memory=axis("device", "host"),
-    size=SIZE,
+    size=SIZE_AXIS,
 )
 def mnf(device: Device, filter: str, covariance: str, transform: str, memory: str, size: str) -> Work:
     """Time of the whole MNF rotation by the host's clock: noise, two covariances, eigenproblems on the host, 32 components.
@@ -75,20 +86,20 @@ def mnf(device: Device, filter: str, covariance: str, transform: str, memory: st
     all sums are compared exactly, eigenvalues and eigenspaces with those of a generalised eigenproblem, and the components
     within the error bound of sums in float.
     """
-    numpy_mnf.one_thread_each()
-    shape = sized(size)
+    numpy_mnf.use_one_blas_thread()
+    shape = require_size(size)
     kind = FILTERS[filter].kind
-    reference_of(shape, device.seed, kind)
+    reference_rotation(shape, device.seed, kind)
     cube = cube_of(shape, device.seed)
     components = min(COMPONENTS, shape.bands)
     x, f, z = (device.alloc(n) for n in (cube.nbytes, 2 * cube.nbytes, 4 * components * shape.pixels))
     matrix = device.alloc(4 * shape.bands * components)
     device.upload(x, cube)
-    noise = covarying(device, covariance, f, np.dtype(np.int16), shape)
-    data = covarying(device, covariance, x, np.dtype(np.uint8), shape)
-    first = (filtering(device, filter, x, f, shape), *noise.commands, *data.commands)
+    noise = covariance_launches(device, covariance, f, np.dtype(np.int16), shape)
+    data = covariance_launches(device, covariance, x, np.dtype(np.uint8), shape)
+    first = (filter_launch(device, filter, x, f, shape), *noise.commands, *data.commands)
     blank = np.zeros((components, shape.bands), np.float32)
-    last = transforming(device, transform, x, matrix, blank, z, shape)
+    last = transform_launch(device, transform, x, matrix, blank, z, shape)
     held: dict[str, Any] = {}
 
     def rotate() -> None:
@@ -98,7 +109,7 @@ def mnf(device: Device, filter: str, covariance: str, transform: str, memory: st
         device.run(first)
         sums = [part.read(device) for part in (noise, data)]
         try:
-            found = numpy_mnf.rotation(*(numpy_mnf.covariance(*part, shape.pixels) for part in sums))
+            found = numpy_mnf.solve_rotation(*(numpy_mnf.covariance(*part, shape.pixels) for part in sums))
         except ValueError as error:  # NumPy's sums have a solution
             raise AssertionError(f"the sums are not those of NumPy: {error}") from error
         held["rotation"], held["matrix"] = found, np.ascontiguousarray(found.vectors[:, :components].T, np.float32)
@@ -113,7 +124,7 @@ def mnf(device: Device, filter: str, covariance: str, transform: str, memory: st
             wanted = sums_of(shape, device.seed, of)
             same = [np.array_equal(a, b) for a, b in zip(part.read(device), wanted, strict=True)]
             assert all(same), f"sums of the {of} are not those of NumPy"
-        check_rotation(held["rotation"], shape, device.seed, kind, EXACT)
+        check_rotation(held["rotation"], shape, device.seed, kind, MAX_EXACT_DEVIATION)
         brought = held["components"] if memory == "host" else device.download(z, np.float32, components * shape.pixels)
         check_components(brought, held["matrix"].T, shape, device.seed)
 

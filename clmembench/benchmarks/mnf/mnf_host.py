@@ -12,21 +12,21 @@ import numpy.typing as npt
 
 from clmembench.benchmarks import axis, benchmark
 from clmembench.benchmarks.mnf import numpy_mnf
-from clmembench.benchmarks.mnf.mnf import PATIENCE_S, check_rotation, reference_of
+from clmembench.benchmarks.mnf.mnf import POINT_LIMIT_S, check_rotation, reference_rotation
 from clmembench.benchmarks.mnf.mnf_kernels import COMPONENTS
-from clmembench.benchmarks.mnf.mnf_steps import SIZE, SOURCE, TIME, check_components, cube_of, noise_of, sized
+from clmembench.benchmarks.mnf.mnf_steps import SIZE_AXIS, SOURCE, TIME, check_components, cube_of, noise_of, require_size
 from clmembench.model import Array, Call, Device, Work
 
-STEPS = ("whole", "filter", "convert", "covariance", "eigen", "transform")
-LIBRARIES: Mapping[str, numpy_mnf.Filter] = {"blas": "mean", "serial": "median"}
-DOUBLE = 1e-5  # of eigenvalues and eigenspaces of a pipeline in double
+HOST_STEPS = ("whole", "filter", "convert", "covariance", "eigen", "transform")
+LIBRARY_FILTERS: Mapping[str, numpy_mnf.FilterName] = {"blas": "mean", "serial": "median"}
+MAX_DOUBLE_DEVIATION = 1e-5  # of eigenvalues and eigenspaces of a pipeline in double
 # with products summed in float: rounding of data, thousands of times the noise, enters the noise's eigenvalues
-SINGLE = 1e-3
-CHUNK = 4096  # pixels of all bands that a thread takes at a time: megabytes, as its cache holds
-BLOCK = 1 << 22  # values of whole bands at a time: threads wait for the interpreter after each operation
+MAX_SINGLE_DEVIATION = 1e-3
+CHUNK_PIXELS = 4096  # pixels of all bands that a thread takes at a time: megabytes, as its cache holds
+MIN_BLOCK_VALUES = 1 << 22  # values of whole bands at a time: threads wait for the interpreter after each operation
 
 
-class Host:
+class HostPipeline:
     """The steps of MNF, each of which uses the results of earlier ones. All arrays that they fill are allocated beforehand."""
 
     def __init__(self, cube: Array) -> None:
@@ -36,7 +36,7 @@ class Host:
         self.components = min(COMPONENTS, len(cube))
 
     def eigen(self) -> None:
-        self.rotation = numpy_mnf.rotation(*self.covariances)
+        self.rotation = numpy_mnf.solve_rotation(*self.covariances)
 
     @property
     def vectors(self) -> Array:
@@ -44,7 +44,7 @@ class Host:
         return self.rotation.vectors[:, : self.components]
 
 
-class Serial(Host):
+class SerialPipeline(HostPipeline):
     """The median by vector operations and loops in double, all on one thread."""
 
     def __init__(self, cube: Array) -> None:
@@ -53,7 +53,7 @@ class Serial(Host):
         self.z = np.empty((self.components, self.flat.shape[1]))
 
     def filter(self) -> None:
-        numpy_mnf.noise(self.cube, "median", self.noise)
+        numpy_mnf.filter_noise(self.cube, "median", self.noise)
 
     def covariance(self) -> None:
         self.covariances = [self._products(values) for values in (self.noise.reshape(self.flat.shape), self.flat)]
@@ -72,7 +72,7 @@ class Serial(Host):
 
 
 @dataclass(frozen=True, slots=True)
-class Scratch:
+class ThreadScratch:
     """Arrays of one thread: padded bands, sums of three values, sums of nine, and products of all bands."""
 
     rim: npt.NDArray[np.int16]
@@ -82,7 +82,7 @@ class Scratch:
     sums: npt.NDArray[np.float64]
 
 
-class Parallel(Host):
+class ParallelPipeline(HostPipeline):
     """The mean filter, and the BLAS in float: a thread on each core takes bands or pixels, and BLAS calls use one thread.
 
     A BLAS uses one thread for a product of so few rows, however many pixels they have.
@@ -91,15 +91,15 @@ class Parallel(Host):
     def __init__(self, cube: Array) -> None:
         super().__init__(cube)
         bands, height, width = cube.shape
-        pixels, threads = self.flat.shape[1], numpy_mnf.cores()
+        pixels, threads = self.flat.shape[1], numpy_mnf.available_cpus()
         self.floats = [np.empty(self.flat.shape, np.float32) for _ in range(2)]  # of the noise and of the data
         self.means = np.zeros((2, bands))
         self.z = np.empty((self.components, pixels), np.float32)
-        self.group = min(-(-BLOCK // pixels), -(-bands // threads))
-        self.chunk = min(CHUNK, -(-pixels // threads))
+        self.group = min(-(-MIN_BLOCK_VALUES // pixels), -(-bands // threads))
+        self.chunk = min(CHUNK_PIXELS, -(-pixels // threads))
         self.chunks = -(-pixels // self.chunk)
         self.scratch = [
-            Scratch(
+            ThreadScratch(
                 np.empty((self.group, height + 2, width + 2), np.int16),
                 np.empty((self.group, height, width + 2), np.int16),
                 np.empty((self.group, height, width), np.int16),
@@ -110,24 +110,24 @@ class Parallel(Host):
         ]
         self.pool = ThreadPoolExecutor(threads)
 
-    def share(self, work: Callable[[int, Scratch], None], tasks: int) -> None:
+    def share(self, work: Callable[[int, ThreadScratch], None], tasks: int) -> None:
         """Runs numbered tasks on all threads, each of which takes the next task that is left."""
         left = iter(range(tasks))  # a step under the interpreter's lock, so that each number is taken once
 
-        def take(scratch: Scratch) -> None:
+        def take(scratch: ThreadScratch) -> None:
             for task in left:
                 work(task, scratch)
 
         list(self.pool.map(take, self.scratch))
 
-    def by_bands(self, work: Callable[[slice, Scratch], None]) -> None:
+    def by_bands(self, work: Callable[[slice, ThreadScratch], None]) -> None:
         group = self.group
         self.share(lambda task, scratch: work(slice(task * group, (task + 1) * group), scratch), -(-len(self.flat) // group))
 
     def filter(self) -> None:
         self.by_bands(self._filter)
 
-    def _filter(self, bands: slice, scratch: Scratch) -> None:
+    def _filter(self, bands: slice, scratch: ThreadScratch) -> None:
         values = self.cube[bands]
         rim, rows, usual = (part[: len(values)] for part in (scratch.rim, scratch.rows, scratch.usual))
         rim[:, 1:-1, 1:-1] = values
@@ -146,7 +146,7 @@ class Parallel(Host):
         """Converts to float and subtracts the mean: a BLAS has no integers."""
         self.by_bands(self._convert)
 
-    def _convert(self, bands: slice, scratch: Scratch) -> None:
+    def _convert(self, bands: slice, scratch: ThreadScratch) -> None:
         for made, means, values in zip(self.floats, self.means, (self.noise, self.cube), strict=True):
             floats = made.reshape(values.shape)[bands]
             np.copyto(floats, values[bands])
@@ -162,7 +162,7 @@ class Parallel(Host):
         sums = sum(scratch.sums for scratch in self.scratch)
         self.covariances = list(np.asarray(sums) / (self.flat.shape[1] - 1))
 
-    def _products(self, task: int, scratch: Scratch) -> None:
+    def _products(self, task: int, scratch: ThreadScratch) -> None:
         """The product of a matrix and its transpose; NumPy recognises it and has the BLAS compute half of it (syrk)."""
         chunk, of = divmod(task, 2)
         part = self.floats[of][:, chunk * self.chunk : (chunk + 1) * self.chunk]
@@ -174,7 +174,7 @@ class Parallel(Host):
         rotation = np.ascontiguousarray(self.vectors.T, np.float32)
         offset = (self.vectors.T @ self.means[1]).astype(np.float32)
 
-        def part(task: int, scratch: Scratch) -> None:
+        def part(task: int, scratch: ThreadScratch) -> None:
             pixels = slice(task * self.chunk, (task + 1) * self.chunk)
             np.matmul(rotation, self.floats[1][:, pixels], out=self.z[:, pixels])
             np.add(self.z[:, pixels], offset[:, None], out=self.z[:, pixels])
@@ -184,19 +184,19 @@ class Parallel(Host):
 
 def steps_of(library: str) -> tuple[str, ...]:
     """The steps of a program, in order."""
-    return tuple(step for step in STEPS[1:] if (library, step) != ("serial", "convert"))
+    return tuple(step for step in HOST_STEPS[1:] if (library, step) != ("serial", "convert"))
 
 
 @benchmark(
     TIME,
     suite="compute",
     source=SOURCE + ".1 and 8.4",
-    planned=True,
-    patience_s=PATIENCE_S,
+    adaptive=True,
+    max_time_s=POINT_LIMIT_S,
     where=lambda info, library, step, size: step == "whole" or step in steps_of(library),
-    library=axis(*LIBRARIES),
-    step=axis(*STEPS),
-    size=SIZE,
+    library=axis(*LIBRARY_FILTERS),
+    step=axis(*HOST_STEPS),
+    size=SIZE_AXIS,
 )
 def mnf_host(device: Device, library: str, step: str, size: str) -> Work:
     """Time of MNF on the host alone, whole and by steps, by NumPy: with its BLAS on all cores, and serially without it.
@@ -208,11 +208,11 @@ def mnf_host(device: Device, library: str, step: str, size: str) -> Work:
     Eigenvalues and eigenspaces are compared with those from exact sums, within 1e-5 in double and 1e-3 in float; all components
     are compared with those in double from the same T, within the error bound of their sums.
     """
-    numpy_mnf.one_thread_each()
-    shape = sized(size)
-    kind = LIBRARIES[library]
-    reference_of(shape, device.seed, kind)
-    host: Any = (Parallel if library == "blas" else Serial)(cube_of(shape, device.seed))
+    numpy_mnf.use_one_blas_thread()
+    shape = require_size(size)
+    kind = LIBRARY_FILTERS[library]
+    reference_rotation(shape, device.seed, kind)
+    host: Any = (ParallelPipeline if library == "blas" else SerialPipeline)(cube_of(shape, device.seed))
     steps = [getattr(host, name) for name in steps_of(library)]
 
     def whole() -> None:
@@ -224,7 +224,9 @@ def mnf_host(device: Device, library: str, step: str, size: str) -> Work:
     def check() -> None:
         wanted = noise_of(shape, device.seed, kind)
         assert np.array_equal(host.noise, wanted), "the noise is not that of the reference"
-        check_rotation(host.rotation, shape, device.seed, kind, SINGLE if library == "blas" else DOUBLE)
+        check_rotation(
+            host.rotation, shape, device.seed, kind, MAX_SINGLE_DEVIATION if library == "blas" else MAX_DOUBLE_DEVIATION
+        )
         if library == "blas":  # besides the products, T and the centred data are rounded, and the part of the means is added
             bound, beside = numpy_mnf.float_bound(shape.bands + 4), np.abs(host.vectors).T @ host.means[1]
         else:  # in double, like the expected result

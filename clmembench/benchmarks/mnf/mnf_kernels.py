@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from clmembench.benchmarks.mnf.cubes import Size
-from clmembench.benchmarks.mnf.numpy_mnf import Filter
+from clmembench.benchmarks.mnf.cubes import CubeSize
+from clmembench.benchmarks.mnf.numpy_mnf import FilterName
 from clmembench.model import Array, Buffer, Device, DeviceInfo, Launch, Skip
 from clmembench.resources import kernel_source
 
 COMPONENTS = 32  # of Z: "in dozens" (section 8.2.3)
-TILE, DEPTH = 16, 64  # pairs of bands of a work-group's tile; pixels staged at a time
-SMALL_TILE = 8  # where the other work-group is too large
+TILE_BANDS, STAGED_PIXELS = 16, 64  # pairs of bands of a work-group's tile; pixels staged at a time
+SMALL_TILE_BANDS = 8  # where the other work-group is too large
 TRANSFORM_GROUP = (32, 8)  # pixels, components; fewer where that is too large
-TRANSFORM_DEPTH = 32  # bands staged at a time
-GROUPS_A_UNIT = {"cpu": 4, "gpu": 16, "accelerator": 16}  # of a covariance
+STAGED_BANDS = 32  # bands staged at a time
+GROUPS_PER_UNIT = {"cpu": 4, "gpu": 16, "accelerator": 16}  # of a covariance
 BANK_BYTES = 4
 
 
@@ -27,7 +27,7 @@ class FilterForm:
     """One version of the filter: median or mean, the median by a sorted array or by a network of exchanges, whether pixels are
     staged in local memory, and the columns and rows of a work-group."""
 
-    kind: Filter
+    kind: FilterName
     network: bool
     staged: bool
     group: tuple[int, int]
@@ -51,11 +51,11 @@ TRANSFORMS: Mapping[str, tuple[int, bool]] = {
 }
 
 
-def filtering(device: Device, version: str, cube: Buffer, noise: Buffer, size: Size) -> Launch:
+def filter_launch(device: Device, version: str, cube: Buffer, noise: Buffer, size: CubeSize) -> Launch:
     """Step S1: the noise of 16 bits from a cube of 8 bits a value."""
     form = FILTERS[version]
     columns, rows = form.group
-    _fits(device.info, columns * rows)
+    _fit_group(device.info, columns * rows)
     kernels = device.build(
         kernel_source("mnf_filter"),
         MEDIAN=0 if form.kind == "mean" else 2 if form.network else 1,
@@ -63,13 +63,13 @@ def filtering(device: Device, version: str, cube: Buffer, noise: Buffer, size: S
         GROUP_COLUMNS=columns,
         GROUP_ROWS=rows,
     )
-    shape = (_up(size.width, columns), _up(size.height, rows), size.bands)
+    shape = (_round_up(size.width, columns), _round_up(size.height, rows), size.bands)
     args = (cube, noise, np.int32(size.width), np.int32(size.height))
     return Launch(kernels["filter"], args, shape, (columns, rows, 1))
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
+class CovarianceSums:
     """The launches that compute the sums of a covariance, and the buffers of each band's sum and of the products i <= j.
     `between` are buffers, with their bytes, that earlier launches write for later ones."""
 
@@ -90,23 +90,23 @@ class Sums:
         return device.download(self.totals, np.int64, self.bands), upper + np.triu(upper, 1).T
 
 
-def covarying(device: Device, version: str, rows: Buffer, dtype: np.dtype[Any], size: Size) -> Sums:
+def covariance_launches(device: Device, version: str, rows: Buffer, dtype: np.dtype[Any], size: CubeSize) -> CovarianceSums:
     """Steps S2 and S4: sums of `rows`, one a band, of 8-bit data or 16-bit noise."""
-    tile = TILE if device.info.max_work_group >= TILE**2 else SMALL_TILE
+    tile = TILE_BANDS if device.info.max_work_group >= TILE_BANDS**2 else SMALL_TILE_BANDS
     items = tile**2
-    _fits(device.info, items)
+    _fit_group(device.info, items)
     bands, pixels, number = size.bands, size.pixels, int(version[1:])
     kernels = device.build(
         kernel_source("mnf_covariance"),
         T={1: "uchar", 2: "short"}[dtype.itemsize],
         VERSION=number,
         TILE=tile,
-        DEPTH=DEPTH,
+        DEPTH=STAGED_PIXELS,
         PAD=BANK_BYTES // dtype.itemsize if number == 4 else 0,
     )
     lines = bands if number < 3 else -(-bands // tile)
     pairs = np.stack(np.triu_indices(lines), axis=1).astype(np.uint16)
-    slices, each = sliced(device.info, len(pairs), pixels)
+    slices, each = slice_pixels(device.info, len(pairs), pixels)
     paired = device.alloc(pairs.nbytes)
     device.upload(paired, pairs)
     sizes = (8 * items * len(pairs) * slices if number == 0 else 8, 8 * bands**2 * slices)
@@ -115,7 +115,7 @@ def covarying(device: Device, version: str, rows: Buffer, dtype: np.dtype[Any], 
     counts = [np.uint32(n) for n in (bands, pixels, each)]
     group = (items, 1) if number < 3 else (tile, tile)
     shape = (len(pairs) * group[0], slices * group[1])
-    return Sums(
+    return CovarianceSums(
         (
             Launch(kernels["band_sums"], (rows, totals, np.uint32(pixels)), (bands * items,), (items,)),
             Launch(kernels["covariance"], (rows, paired, partial, parts, *counts), shape, group),
@@ -128,22 +128,24 @@ def covarying(device: Device, version: str, rows: Buffer, dtype: np.dtype[Any], 
     )
 
 
-def sliced(info: DeviceInfo, pairs: int, pixels: int) -> tuple[int, int]:
+def slice_pixels(info: DeviceInfo, pairs: int, pixels: int) -> tuple[int, int]:
     """The number of slices of the pixels, which gives every compute unit several work-groups, and the pixels of a slice, in
     whole tiles."""
-    wanted = GROUPS_A_UNIT[info.kind] * info.compute_units
-    count = max(1, min(-(-wanted // pairs), -(-pixels // DEPTH)))
-    each = _up(-(-pixels // count), DEPTH)
+    wanted = GROUPS_PER_UNIT[info.kind] * info.compute_units
+    count = max(1, min(-(-wanted // pairs), -(-pixels // STAGED_PIXELS)))
+    each = _round_up(-(-pixels // count), STAGED_PIXELS)
     return -(-pixels // each), each
 
 
-def transforming(device: Device, version: str, rows: Buffer, matrix: Buffer, values: Array, z: Buffer, size: Size) -> Launch:
+def transform_launch(
+    device: Device, version: str, rows: Buffer, matrix: Buffer, values: Array, z: Buffer, size: CubeSize
+) -> Launch:
     """Step S8: components of `rows` by T^T, which lies in `matrix`, one row a component; for an array of program scope its
     `values` are needed too."""
     place, staged = TRANSFORMS[version]
     pixels, most = TRANSFORM_GROUP
     components = max(1, min(most, device.info.max_work_group // pixels))
-    _fits(device.info, pixels * components)
+    _fit_group(device.info, pixels * components)
     if place and values.nbytes > device.info.constant_bytes:
         raise Skip(f"T has {values.nbytes} B, and a constant buffer at most {device.info.constant_bytes} B")
     cells = ",".join(f"{value.hex()}f" for value in values.ravel().astype(float).tolist())
@@ -154,17 +156,17 @@ def transforming(device: Device, version: str, rows: Buffer, matrix: Buffer, val
         STAGED=staged,
         GROUP_PIXELS=pixels,
         GROUP_COMPONENTS=components,
-        DEPTH=TRANSFORM_DEPTH,
+        DEPTH=STAGED_BANDS,
     )
-    shape = (_up(size.pixels, pixels), _up(len(values), components))
+    shape = (_round_up(size.pixels, pixels), _round_up(len(values), components))
     counts = [np.uint32(n) for n in (size.bands, size.pixels, len(values))]
     return Launch(kernels["transform"], (rows, matrix, z, *counts), shape, (pixels, components))
 
 
-def _fits(info: DeviceInfo, items: int) -> None:
+def _fit_group(info: DeviceInfo, items: int) -> None:
     if items > info.max_work_group:
         raise Skip(f"its work-groups of {items} are over this device's largest, {info.max_work_group}")
 
 
-def _up(count: int, to: int) -> int:
+def _round_up(count: int, to: int) -> int:
     return -(-count // to) * to

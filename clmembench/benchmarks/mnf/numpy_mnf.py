@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 Doubles = npt.NDArray[np.float64]
-Filter = Literal["median", "mean"]
+FilterName = Literal["median", "mean"]
 
-CHUNK = 1 << 16  # pixels of all bands that are processed in double at a time
-SINGULAR = 1e-9  # of the noise, over the largest: smaller ones count as zero
-UNIT = 2.0**-24  # half the distance between neighbouring floats at 1
+CHUNK_PIXELS = 1 << 16  # pixels of all bands that are processed in double at a time
+MIN_RELATIVE_EIGENVALUE = 1e-9  # of the noise, over the largest: smaller ones count as zero
+FLOAT_ROUNDING_UNIT = 2.0**-24  # half the distance between neighbouring floats at 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Rotation:
     vectors: Doubles
 
 
-def noise(cube: Array, kind: Filter, out: npt.NDArray[np.int16] | None = None) -> npt.NDArray[np.int16]:
+def filter_noise(cube: Array, kind: FilterName, out: npt.NDArray[np.int16] | None = None) -> npt.NDArray[np.int16]:
     """Step S1: each value minus the median or the mean, rounded to the nearest integer, of the 3 x 3 pixels around it.
 
     `cube` is uint8 of shape (bands, height, width). Beyond an edge lies the nearest pixel of the image. The result, stored in
@@ -53,7 +53,7 @@ def _mean(values: Array) -> Array:
 
 
 # exchanges that move the median of nine to element 4 (Smith 1996; Devillard 1998)
-NETWORK = (
+MEDIAN_NETWORK = (
     (1, 2), (4, 5), (7, 8), (0, 1), (3, 4), (6, 7), (1, 2), (4, 5), (7, 8), (0, 3),
     (5, 8), (4, 7), (3, 6), (1, 4), (2, 5), (4, 7), (4, 2), (6, 4), (4, 2),
 )  # fmt: skip
@@ -63,18 +63,18 @@ def _median(values: Array) -> Array:
     padded = np.pad(values, 1, mode="edge")
     height, width = values.shape
     near = [padded[y : y + height, x : x + width] for y in range(3) for x in range(3)]
-    for a, b in NETWORK:
+    for a, b in MEDIAN_NETWORK:
         near[a], near[b] = np.minimum(near[a], near[b]), np.maximum(near[a], near[b])
     return near[4]
 
 
-def sums(bands: Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def exact_sums(bands: Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Sums of each band, shape (bands,), and of the products of each two, shape (bands, bands), of 8- or 16-bit integers of
     shape (bands, pixels). They are exact: all partial sums are whole numbers below 2**53, in any order of addition."""
     flat = bands.reshape(len(bands), -1)
     products = np.zeros((len(flat), len(flat)))
-    for first in range(0, flat.shape[1], CHUNK):
-        part = flat[:, first : first + CHUNK].astype(np.float64)
+    for first in range(0, flat.shape[1], CHUNK_PIXELS):
+        part = flat[:, first : first + CHUNK_PIXELS].astype(np.float64)
         products += part @ part.T
     return flat.sum(axis=1, dtype=np.int64), np.rint(products).astype(np.int64)
 
@@ -89,7 +89,7 @@ def covariance(totals: Array, products: Array, pixels: int) -> Doubles:
 
 
 @cache
-def _libraries() -> ThreadpoolController:
+def _blas_pools() -> ThreadpoolController:
     """The thread pools of this process's BLAS, cached, since finding them takes milliseconds."""
     import scipy.linalg  # noqa: F401 - brings one of its own
     from threadpoolctl import ThreadpoolController
@@ -97,21 +97,21 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def one_thread_each() -> None:
+def use_one_blas_thread() -> None:
     """Makes the BLAS use one thread a call in this process from now on.
 
     Idle BLAS threads spin for a while after each call, which disturbs the kernels of a CPU device and the next step; and on 16
     cores matrices of some hundred rows sometimes took ten times as long.
     """
-    _libraries().limit(limits=1)
+    _blas_pools().limit(limits=1)
 
 
-def cores() -> int:
+def available_cpus() -> int:
     """CPUs that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def rotation(noise_covariance: Doubles, data_covariance: Doubles) -> Rotation:
+def solve_rotation(noise_covariance: Doubles, data_covariance: Doubles) -> Rotation:
     """Steps S3 and S5 to S7, equations (2), (3) and (5) to (7): whitens the noise, then diagonalises the whitened covariance.
 
     Raises ValueError where some combination of bands has no noise, so that its noise fraction is undefined.
@@ -119,7 +119,7 @@ def rotation(noise_covariance: Doubles, data_covariance: Doubles) -> Rotation:
     from scipy.linalg import eigh
 
     values, vectors = eigh(noise_covariance)
-    if not values[0] > SINGULAR * values[-1]:
+    if not values[0] > MIN_RELATIVE_EIGENVALUE * values[-1]:
         raise ValueError("a combination of bands has no noise, so that it has no noise fraction")
     whitening = vectors / np.sqrt(values)
     adjusted = whitening.T @ data_covariance @ whitening
@@ -127,7 +127,7 @@ def rotation(noise_covariance: Doubles, data_covariance: Doubles) -> Rotation:
     return Rotation(values[::-1].copy(), (whitening @ vectors)[:, ::-1].copy())
 
 
-def reference(noise_covariance: Doubles, data_covariance: Doubles) -> Rotation:
+def reference_solution(noise_covariance: Doubles, data_covariance: Doubles) -> Rotation:
     """The rotation by another method, one generalised eigenproblem C_D v = value C_N v (by Cholesky's factorisation, not
     whitening)."""
     from scipy.linalg import eigh
@@ -155,17 +155,17 @@ def deviation(found: Rotation, wanted: Rotation, noise_covariance: Doubles) -> t
     return values, max(leaked, kept)
 
 
-def transformed(rotation: Array, bands: Array) -> Doubles:
+def transform(rotation: Array, bands: Array) -> Doubles:
     """Step S8, equation (8), in double: T^T X for T of shape (bands, components) and X of shape (bands, pixels)."""
     flat = bands.reshape(len(bands), -1)
     parts = [
-        rotation.astype(np.float64).T @ flat[:, first : first + CHUNK].astype(np.float64)
-        for first in range(0, flat.shape[1], CHUNK)
+        rotation.astype(np.float64).T @ flat[:, first : first + CHUNK_PIXELS].astype(np.float64)
+        for first in range(0, flat.shape[1], CHUNK_PIXELS)
     ]
     return np.concatenate(parts, axis=1)
 
 
-def float_bound(bands: int, unit: float = UNIT) -> float:
+def float_bound(bands: int, unit: float = FLOAT_ROUNDING_UNIT) -> float:
     """The bound of the relative error of a sum of `n` products in float, relative to the sum of their absolute values, in any
     order, with products rounded or not (Higham 2002, section 3.1): n u / (1 - n u) with u = 2**-24, or `unit` for another
     format."""

@@ -11,18 +11,18 @@ from typing import Any
 from clmembench.model import DeviceError, DeviceInfo, Skip, Value
 
 # one work-item that reads the clock until that many cycles have passed
-SPIN = """extern "C" __global__ void spin(long long cycles) {
+SPIN_SOURCE = """extern "C" __global__ void spin(long long cycles) {
     long long begun = clock64();
     while (clock64() - begun < cycles) { }
 }"""
-FASTEST_GHZ = 3.0  # of any GPU: converts a minimum time to cycles
-MARGIN = 1.5  # times the time of enqueueing before
-LEAST_NS = 2e5
-TRIES = 6  # with longer and longer blocking
-TIMED = "back-to-back passes behind a blocking kernel, timed by CUDA events"
+MAX_CLOCK_GHZ = 3.0  # of any GPU: converts a minimum time to cycles
+BLOCKING_TIME_FACTOR = 1.5  # times the time of enqueueing before
+MIN_BLOCKING_NS = 2e5
+MAX_TRIES = 6  # with longer and longer blocking
+NOTE_TIMING = "back-to-back passes behind a blocking kernel, timed by CUDA events"
 
 
-def here(info: DeviceInfo) -> bool:
+def is_available(info: DeviceInfo) -> bool:
     """Whether CuPy seems to be installed, for a GPU."""
     return info.kind == "gpu" and find_spec("cupy") is not None
 
@@ -34,7 +34,7 @@ def cupy_on(info: DeviceInfo) -> Any:
 
         runtime = cupy.cuda.runtime
         for number in range(runtime.getDeviceCount()):
-            if _same(info, runtime.deviceGetPCIBusId(number), runtime.getDeviceProperties(number).get("uuid")):
+            if _is_same_device(info, runtime.deviceGetPCIBusId(number), runtime.getDeviceProperties(number).get("uuid")):
                 cupy.cuda.Device(number).use()
                 return cupy
     except Exception as error:  # a half-installed CUDA may raise anything
@@ -43,14 +43,14 @@ def cupy_on(info: DeviceInfo) -> Any:
     raise Skip("CuPy does not see this GPU")
 
 
-def _same(info: DeviceInfo, pci: str, uuid: object) -> bool:
+def _is_same_device(info: DeviceInfo, pci: str, uuid: object) -> bool:
     """Whether a CUDA device is the OpenCL device: by its UUID, else by its PCI address."""
     if isinstance(uuid, bytes) and info.uuid and uuid.hex() == info.uuid:
         return True
-    return bool(info.pci) and _address(info.pci) == _address(pci)
+    return bool(info.pci) and _pci_address(info.pci) == _pci_address(pci)
 
 
-def _address(text: str) -> tuple[int, ...]:
+def _pci_address(text: str) -> tuple[int, ...]:
     """Domain, bus and device of "0000:0f:00.0"; sources write the domain with different numbers of digits."""
     try:
         return tuple(int(part, 16) for part in text.partition(".")[0].split(":"))
@@ -58,7 +58,7 @@ def _address(text: str) -> tuple[int, ...]:
         return ()
 
 
-def facts(cupy: Any, library: str, version: Callable[[], int], major: int) -> Mapping[str, Value]:
+def library_facts(cupy: Any, library: str, version: Callable[[], int], major: int) -> Mapping[str, Value]:
     """Facts of a record about a CUDA library. `version` returns the library's version as a number in which `major` is one major
     version and 100 one minor version; where it fails, the failure is the fact."""
     try:
@@ -66,30 +66,30 @@ def facts(cupy: Any, library: str, version: Callable[[], int], major: int) -> Ma
         told = f"{number // major}.{number % major // 100}.{number % 100}"
     except Exception:  # an older or newer CuPy may lack it
         told = "unknown"
-    return {"library": library, "version": told, "cupy": str(cupy.__version__), "timed": TIMED}
+    return {"library": library, "version": told, "cupy": str(cupy.__version__), "timed": NOTE_TIMING}
 
 
 @cache
-def _spin(cupy: Any) -> Any:
-    return cupy.RawKernel(SPIN, "spin")
+def _blocking_kernel(cupy: Any) -> Any:
+    return cupy.RawKernel(SPIN_SOURCE, "spin")
 
 
-def batch(cupy: Any, call: Callable[[], object]) -> Callable[[int], tuple[int, int]]:
+def timed_batch(cupy: Any, call: Callable[[], object]) -> Callable[[int], tuple[int, int]]:
     """The function of a Batch: enqueues `call`, one pass, that many times behind a blocking kernel.
 
     The blocking kernel holds the queue until all passes are enqueued, so the time between two events includes neither Python
     nor launches. Whether the host was ahead is verified: where the first event had passed before the last call was enqueued,
     all is repeated behind a longer blocking kernel. The function raises DeviceError where that does not help.
     """
-    enqueue_ns = LEAST_NS
+    enqueue_ns = MIN_BLOCKING_NS
 
     def passes(count: int) -> tuple[int, int]:
         nonlocal enqueue_ns
-        waited_ns, wait_ns = 0.0, MARGIN * enqueue_ns
-        for _ in range(TRIES):
+        waited_ns, wait_ns = 0.0, BLOCKING_TIME_FACTOR * enqueue_ns
+        for _ in range(MAX_TRIES):
             first, begin, end = (cupy.cuda.Event() for _ in range(3))
             first.record()
-            _spin(cupy)((1,), (1,), (int(wait_ns * FASTEST_GHZ),))
+            _blocking_kernel(cupy)((1,), (1,), (int(wait_ns * MAX_CLOCK_GHZ),))
             begin.record()
             started = time.perf_counter_ns()
             for _ in range(count):
@@ -103,7 +103,7 @@ def batch(cupy: Any, call: Callable[[], object]) -> Callable[[int], tuple[int, i
             if ahead:
                 return max(1, round(taken_ns)), round(waited_ns)
             waited_ns += taken_ns
-            wait_ns = max(2 * wait_ns, MARGIN * enqueue_ns)
+            wait_ns = max(2 * wait_ns, BLOCKING_TIME_FACTOR * enqueue_ns)
         raise DeviceError("the host did not queue the library's calls before the GPU began them: they cannot be timed")
 
     return passes

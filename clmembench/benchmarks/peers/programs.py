@@ -19,16 +19,16 @@ from typing import IO, Any
 from clmembench.host import fresh_interpreter
 from clmembench.model import DeviceInfo, Skip
 
-LIMIT_S = 100.0  # of one run of a program; a point's own limit may end it sooner
-OUTPUT_BYTES = 1 << 20  # bytes that are parsed
-COLUMNS = ("function", "num_times", "n_elements", "sizeof", "max_rate", "min_runtime", "max_runtime", "avg_runtime")
-ARRAYS = {"Copy": 2, "Mul": 2, "Add": 3, "Triad": 3, "Dot": 2}  # that an operation counts
+RUN_LIMIT_S = 100.0  # of one run of a program; a point's own limit may end it sooner
+MAX_OUTPUT_BYTES = 1 << 20  # bytes that are parsed
+CSV_COLUMNS = ("function", "num_times", "n_elements", "sizeof", "max_rate", "min_runtime", "max_runtime", "avg_runtime")
+COUNTED_ARRAYS = {"Copy": 2, "Mul": 2, "Add": 3, "Triad": 3, "Dot": 2}  # that an operation counts
 CLPEAK_MS = 150  # for each of clpeak's kernels, a third of its default
-SMALL = 1 << 18  # elements of a run that only identifies the program
-AGREE = 0.01  # between a line's rate and its time
+IDENTITY_RUN_ELEMENTS = 1 << 18  # elements of a run that only identifies the program
+MAX_RELATIVE_DISAGREEMENT = 0.01  # between a line's rate and its time
 # devices of a build
-KINDS = {"OpenCL": ("cpu", "gpu", "accelerator"), "OpenMP": ("cpu",), "CUDA": ("gpu",), "HIP": ("gpu",)}
-ELSEWHERE = ("gpu", "offload", "target")  # of an OpenMP that offloads
+DEVICE_KINDS = {"OpenCL": ("cpu", "gpu", "accelerator"), "OpenMP": ("cpu",), "CUDA": ("gpu",), "HIP": ("gpu",)}
+OFFLOAD_WORDS = ("gpu", "offload", "target")  # of an OpenMP that offloads
 
 
 class OutputError(Exception):
@@ -36,7 +36,7 @@ class OutputError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class StreamTimes:
     """BabelStream's times of one operation, in seconds: minimum, maximum and mean of `count` runs after the first."""
 
     count: int
@@ -46,26 +46,26 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class StreamResult:
     """A BabelStream's version and implementation, and its result of each operation."""
 
     version: str
     implementation: str
-    lines: Mapping[str, Line]
+    lines: Mapping[str, StreamTimes]
 
 
-def found(name: str) -> str | None:
+def find_program(name: str) -> str | None:
     """The path of a program; None where PATH has none of that name. Folders of PATH that are relative to the current folder are
     ignored: programs there may be there by accident, or a trap."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return shutil.which(name, path=os.pathsep.join(folder for folder in folders if Path(folder).is_absolute()))
 
 
-def output(program: str, *arguments: str, files: Sequence[int] = ()) -> str:
+def run_program(program: str, *arguments: str, files: Sequence[int] = ()) -> str:
     """The output of a program that inherits these descriptors. Raises OutputError where it cannot be run, fails or reports
     wrong results."""
     try:
-        code, text, errors = _ended(program, *arguments, files=files)
+        code, text, errors = _run_to_end(program, *arguments, files=files)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise OutputError(f"it did not run: {type(error).__name__}") from error
     if re.search(r"validation failed|failed validation", text + errors, re.IGNORECASE):
@@ -76,7 +76,7 @@ def output(program: str, *arguments: str, files: Sequence[int] = ()) -> str:
     return text
 
 
-def _ended(program: str, *arguments: str, files: Sequence[int]) -> tuple[int, str, str]:
+def _run_to_end(program: str, *arguments: str, files: Sequence[int]) -> tuple[int, str, str]:
     """Exit code, output and errors of a program. No process of it survives, however it or this process ends: it would disturb
     the next measurement. Raises OSError, and TimeoutExpired after RUN_LIMIT_S."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
@@ -90,50 +90,50 @@ def _ended(program: str, *arguments: str, files: Sequence[int]) -> tuple[int, st
             start_new_session=True,  # its own process group, which child processes join
         )
         try:
-            code = process.wait(LIMIT_S)
+            code = process.wait(RUN_LIMIT_S)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             assert process.stdin is not None
             process.stdin.close()
-        return code, _read(out), _read(errors)
+        return code, _read_output(out), _read_output(errors)
 
 
-def _read(file: IO[bytes]) -> str:
+def _read_output(file: IO[bytes]) -> str:
     file.seek(0)
-    return file.read(OUTPUT_BYTES).decode(errors="replace")
+    return file.read(MAX_OUTPUT_BYTES).decode(errors="replace")
 
 
 # ---- BabelStream ------------------------------------------------------------------------------------------------------
 
 
-def babelstream(program: str, info: DeviceInfo, elements: int, single: bool, times: int) -> Stream:
+def run_babelstream(program: str, info: DeviceInfo, elements: int, single: bool, times: int) -> StreamResult:
     """One run of a BabelStream over arrays of that many elements on that device, each operation `times` times.
 
     Raises Skip where the program is for other devices or does not find this one, OutputError for output that is not
     BabelStream's, and AssertionError where its own check fails.
     """
-    device = _index(program, info)
-    about = output(program, *device, "-s", str(SMALL), "-n", "2")
-    version, implementation = identity(about)
-    if not _suits(implementation, info):
+    device = _device_option(program, info)
+    about = run_program(program, *device, "-s", str(IDENTITY_RUN_ELEMENTS), "-n", "2")
+    version, implementation = stream_identity(about)
+    if not _suits_device(implementation, info):
         raise Skip(f"this BabelStream is for {implementation}, not for this device")
     if implementation == "OpenCL" and not device:
         raise Skip("this BabelStream does not list the OpenCL devices it sees")
     kind = ("--float",) if single else ()
-    text = output(program, *device, "-s", str(elements), "-n", str(times), "--csv", *kind)
-    return Stream(version, implementation, csv(text, elements, 4 if single else 8, times))
+    text = run_program(program, *device, "-s", str(elements), "-n", str(times), "--csv", *kind)
+    return StreamResult(version, implementation, parse_stream_csv(text, elements, 4 if single else 8, times))
 
 
-def _suits(implementation: str, info: DeviceInfo) -> bool:
+def _suits_device(implementation: str, info: DeviceInfo) -> bool:
     word = implementation.partition(" ")[0]
-    if word == "OpenMP" and any(part in implementation.lower() for part in ELSEWHERE):
+    if word == "OpenMP" and any(part in implementation.lower() for part in OFFLOAD_WORDS):
         return info.kind == "gpu"
-    return info.kind in KINDS.get(word, ("cpu",))  # threads, TBB, the language's own parallelism
+    return info.kind in DEVICE_KINDS.get(word, ("cpu",))  # threads, TBB, the language's own parallelism
 
 
-def identity(text: str) -> tuple[str, str]:
+def stream_identity(text: str) -> tuple[str, str]:
     """Version and implementation from BabelStream's human-readable output. Raises OutputError where they are missing."""
     version = re.search(r"^Version: (\S.*)$", text, re.MULTILINE)
     implementation = re.search(r"^Implementation: (\S.*)$", text, re.MULTILINE)
@@ -142,13 +142,13 @@ def identity(text: str) -> tuple[str, str]:
     return version[1].strip()[:50], implementation[1].strip()[:50]
 
 
-def _index(program: str, info: DeviceInfo) -> tuple[str, ...]:
+def _device_option(program: str, info: DeviceInfo) -> tuple[str, ...]:
     """The option that selects the device, by its name; none where the program lists no devices by name, as with OpenMP. Raises
     Skip where the name is missing or ambiguous."""
-    listed = re.findall(r"^\s*(\d+): (.+)$", output(program, "--list"), re.MULTILINE)
+    listed = re.findall(r"^\s*(\d+): (.+)$", run_program(program, "--list"), re.MULTILINE)
     if not listed:
         return ()
-    mine = [number for number, name in listed if _plain(name) == _plain(info.name)]
+    mine = [number for number, name in listed if _plain_text(name) == _plain_text(info.name)]
     if len(mine) != 1:
         if info.kind == "cpu" and len(listed) == 1:
             return ()  # the host, under any name
@@ -156,11 +156,11 @@ def _index(program: str, info: DeviceInfo) -> tuple[str, ...]:
     return ("--device", mine[0])
 
 
-def _plain(name: str) -> str:
+def _plain_text(name: str) -> str:
     return re.sub(r"\s+", " ", name).strip()
 
 
-def csv(text: str, elements: int, item_bytes: int, times: int) -> Mapping[str, Line]:
+def parse_stream_csv(text: str, elements: int, item_bytes: int, times: int) -> Mapping[str, StreamTimes]:
     """The operations in BabelStream's CSV. Raises OutputError where a line is missing, malformed, inconsistent, or contradicts
     the request."""
     rows = [line.strip() for line in text.splitlines()]
@@ -168,21 +168,21 @@ def csv(text: str, elements: int, item_bytes: int, times: int) -> Mapping[str, L
     if len(heads) != 1:
         raise OutputError("it printed no table of operations")
     names = re.sub(r"max_(mbytes|MB)_per_sec", "max_rate", rows[heads[0]]).split(",")
-    if tuple(names) != COLUMNS:
+    if tuple(names) != CSV_COLUMNS:
         raise OutputError(f"its table has other columns: {rows[heads[0]][:100]}")
     lines = {}
     for row in filter(None, rows[heads[0] + 1 :]):
         cells = row.split(",")
-        if len(cells) != len(COLUMNS) or cells[0] in lines:
+        if len(cells) != len(CSV_COLUMNS) or cells[0] in lines:
             raise OutputError(f"a line of its table is none: {row[:100]}")
-        lines[cells[0]] = _line(cells, elements, item_bytes, times)
-    missing = [name for name in ARRAYS if name not in lines]
+        lines[cells[0]] = _parse_stream_line(cells, elements, item_bytes, times)
+    missing = [name for name in COUNTED_ARRAYS if name not in lines]
     if missing:
         raise OutputError(f"its table lacks {', '.join(missing)}")
-    return {name: lines[name] for name in ARRAYS}
+    return {name: lines[name] for name in COUNTED_ARRAYS}
 
 
-def _line(cells: Sequence[str], elements: int, item_bytes: int, times: int) -> Line:
+def _parse_stream_line(cells: Sequence[str], elements: int, item_bytes: int, times: int) -> StreamTimes:
     try:
         asked = [int(cell) for cell in cells[1:4]]
         rate, least, most, mean = (float(cell) for cell in cells[4:])
@@ -190,19 +190,19 @@ def _line(cells: Sequence[str], elements: int, item_bytes: int, times: int) -> L
         raise OutputError(f"a line of its table has no numbers: {','.join(cells)[:100]}") from error
     if asked != [times, elements, item_bytes]:
         raise OutputError(f"its table is of another run: {','.join(cells)[:100]}")
-    if not all(map(math.isfinite, (rate, least, most, mean))) or not 0 < least <= mean <= most <= LIMIT_S:
+    if not all(map(math.isfinite, (rate, least, most, mean))) or not 0 < least <= mean <= most <= RUN_LIMIT_S:
         raise OutputError(f"its times are no times: {','.join(cells)[:100]}")
-    nbytes = ARRAYS.get(cells[0], 0) * elements * item_bytes
-    if nbytes and abs(rate * 1e6 * least - nbytes) > AGREE * nbytes:
+    nbytes = COUNTED_ARRAYS.get(cells[0], 0) * elements * item_bytes
+    if nbytes and abs(rate * 1e6 * least - nbytes) > MAX_RELATIVE_DISAGREEMENT * nbytes:
         raise OutputError(f"its rate is not that of its time: {','.join(cells)[:100]}")
-    return Line(times - 1, least, most, mean)
+    return StreamTimes(times - 1, least, most, mean)
 
 
 # ---- clpeak -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Peak:
+class ClpeakResult:
     """The version of clpeak, and its results of one test by clpeak's names, in its unit."""
 
     version: str
@@ -210,20 +210,20 @@ class Peak:
     figures: Mapping[str, float]
 
 
-def clpeak(program: str, info: DeviceInfo, test: str) -> Peak:
+def run_clpeak(program: str, info: DeviceInfo, test: str) -> ClpeakResult:
     """One test of clpeak 2 on its OpenCL back end. Raises Skip where it does not find the device or has no result of that test,
     OutputError for output that is not clpeak's."""
     with tempfile.TemporaryFile() as file:  # without a name, so that nothing remains where this process is killed
         chosen, path = f"--{test.replace('_', '-')}", f"/dev/fd/{file.fileno()}"
-        output(program, "--opencl", chosen, "--max-time", str(CLPEAK_MS), "--json-file", path, files=(file.fileno(),))
+        run_program(program, "--opencl", chosen, "--max-time", str(CLPEAK_MS), "--json-file", path, files=(file.fileno(),))
         file.seek(0)
-        text = file.read(OUTPUT_BYTES)
+        text = file.read(MAX_OUTPUT_BYTES)
     if not text:
         raise OutputError("it wrote no results: version 2 or later is needed")
-    return peak(text, info, test)
+    return parse_clpeak_json(text, info, test)
 
 
-def peak(text: bytes, info: DeviceInfo, test: str) -> Peak:
+def parse_clpeak_json(text: bytes, info: DeviceInfo, test: str) -> ClpeakResult:
     """The results of one test on one device in clpeak's JSON. Raises as `run_clpeak`."""
     try:
         told: Any = json.loads(text)
@@ -232,8 +232,8 @@ def peak(text: bytes, info: DeviceInfo, test: str) -> Peak:
             e
             for e in entries
             if (e["backend"], e["test"]) == ("OpenCL", test)
-            and _plain(e["device"]) == _plain(info.name)
-            and _plain(e["platform"]) == _plain(info.platform)
+            and _plain_text(e["device"]) == _plain_text(info.name)
+            and _plain_text(e["platform"]) == _plain_text(info.platform)
         ]
         good = [(str(e["metric"]), float(e["value"]), str(e["unit"])) for e in mine if "value" in e]
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
@@ -246,4 +246,4 @@ def peak(text: bytes, info: DeviceInfo, test: str) -> Peak:
         raise Skip("clpeak sees several devices of this name")
     if len(units) != 1 or not all(math.isfinite(value) and value > 0 for value in figures.values()):
         raise OutputError("its figures are no positive numbers in one unit")
-    return Peak(version, units.pop(), figures)
+    return ClpeakResult(version, units.pop(), figures)

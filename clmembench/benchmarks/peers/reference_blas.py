@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 
 from clmembench.benchmarks import axis, axis_of, benchmark
-from clmembench.benchmarks.dgemm.gemm_check import MOST, SEEDS, element
+from clmembench.benchmarks.dgemm.gemm_check import MAX_ELEMENT, SEEDS, element
 from clmembench.benchmarks.peers import cuda_timing
 from clmembench.host.cpu_topology import usable_cpus
 from clmembench.model import Array, Batch, Call, Device, DeviceInfo, Metric, Skip, Value, Work
 
-RATE = Metric("performance", "GFLOP/s", "flops", "rate", "higher")
-VECTORS = 4  # of Freivalds' check
-SAMPLED = 4096  # elements of a GPU's matrix that the host compares
-ROUNDS = 4  # of values that fit beside the operands
-NAMES = {"openblas": "OpenBLAS", "mkl": "MKL", "blis": "BLIS", "flexiblas": "FlexiBLAS"}
-HOST_TIMED = "one call at a time by the host's clock"
+PERFORMANCE = Metric("performance", "GFLOP/s", "flops", "rate", "higher")
+FREIVALDS_VECTORS = 4  # of Freivalds' check
+COMPARED_ELEMENTS = 4096  # elements of a GPU's matrix that the host compares
+CHUNKS_PER_OPERAND = 4  # of values that fit beside the operands
+BLAS_NAMES = {"openblas": "OpenBLAS", "mkl": "MKL", "blis": "BLIS", "flexiblas": "FlexiBLAS"}
+NOTE_HOST_CLOCK = "one call at a time by the host's clock"
 # a matrix as in dgemm.cl, and the product of each row with a few vectors, without the library that is measured
-CUDA = """
+CUDA_SOURCE = """
 __device__ int element(unsigned long long i, unsigned seed, unsigned most) {
     unsigned h = ((unsigned)(i ^ (i >> 32)) * 2654435761u) ^ seed;
     h = (h ^ (h >> 15)) * 2246822519u;
@@ -41,7 +41,7 @@ extern "C" __global__ void times(const SCALAR *a, const double *x, double *y, un
 """
 
 
-def blas(info: DeviceInfo) -> Mapping[str, Value]:
+def configure_blas(info: DeviceInfo) -> Mapping[str, Value]:
     """Gives NumPy's BLAS one thread for each CPU of this process; returns facts for the record."""
     from threadpoolctl import ThreadpoolController
 
@@ -51,25 +51,25 @@ def blas(info: DeviceInfo) -> Mapping[str, Value]:
     # SciPy has its own copy
     mine = next((pool for pool in found if "numpy" in str(pool.get("filepath"))), found[0] if found else {})
     return {
-        "library": NAMES.get(mine.get("internal_api", ""), "a BLAS"),
+        "library": BLAS_NAMES.get(mine.get("internal_api", ""), "a BLAS"),
         "version": f"{mine.get('version') or 'of unknown version'} (NumPy {np.__version__})",
         "threads": int(mine.get("num_threads", 1)),
-        "timed": HOST_TIMED,
+        "timed": NOTE_HOST_CLOCK,
     }
 
 
-def _fits(needed: int, limit: int, what: str) -> None:
-    if ROUNDS * needed > limit:
+def _require_memory(needed: int, limit: int, what: str) -> None:
+    if CHUNKS_PER_OPERAND * needed > limit:
         raise Skip(f"three matrices and what checks them do not fit into this {what}'s memory: lower n")
 
 
 @benchmark(
-    RATE,
+    PERFORMANCE,
     suite="compute",
     source="the host's BLAS, as NumPy has it",
     peer_of="dgemm",
-    here=lambda info: info.kind == "cpu",
-    x="n",
+    is_available=lambda info: info.kind == "cpu",
+    figure_axis="n",
     dtype=axis("double", "float"),
     n=axis_of(lambda info: (512, 1024, 2048)),
 )
@@ -80,37 +80,39 @@ def numpy_gemm(device: Device, dtype: str, n: int) -> Work:
     exactly by Freivalds' check. Raises Skip for matrices that do not fit into the host's memory.
     """
     scalar = np.dtype("f8" if dtype == "double" else "f4")
-    _fits(8 * n * n, device.info.host_mem_bytes, "host")
+    _require_memory(8 * n * n, device.info.host_mem_bytes, "host")
     seeds = [(seed + device.seed) % 2**32 for seed in SEEDS]
     a, b = (element(np.arange(n * n), seed).reshape(n, n).astype(scalar) for seed in seeds)
     c = np.full((n, n), np.nan, scalar)
-    vectors = np.random.default_rng(device.seed).integers(1, 17, (n, VECTORS)).astype(np.float64)
-    wanted = _plain(a, _plain(b, vectors))
+    vectors = np.random.default_rng(device.seed).integers(1, 17, (n, FREIVALDS_VECTORS)).astype(np.float64)
+    wanted = _exact_product(a, _exact_product(b, vectors))
 
     def check() -> None:
-        _same(_plain(c, vectors), wanted)
+        _check_elements(_exact_product(c, vectors), wanted)
 
-    return Work((Call(lambda: np.dot(a, b, out=c)),), flops=2 * n**3, check=check, clock="host", facts=blas(device.info))
+    return Work(
+        (Call(lambda: np.dot(a, b, out=c)),), flops=2 * n**3, check=check, clock="host", facts=configure_blas(device.info)
+    )
 
 
-def _plain(matrix: Array, vectors: Array) -> Array:
+def _exact_product(matrix: Array, vectors: Array) -> Array:
     """The product without the BLAS: sums of whole numbers below 2**53, exact in any order."""
     with np.errstate(all="ignore"):  # memory that was never written may hold anything
         return np.stack([(matrix * column).sum(axis=1, dtype=np.float64) for column in vectors.T], axis=1)
 
 
-def _same(found: Array, wanted: Array) -> None:
+def _check_elements(found: Array, wanted: Array) -> None:
     rows = np.flatnonzero((found != wanted).any(axis=1))
     assert rows.size == 0, f"{rows.size} rows of the library's product are wrong, the first one row {rows[:1].sum()}"
 
 
 @benchmark(
-    RATE,
+    PERFORMANCE,
     suite="compute",
     source="NVIDIA's cuBLAS, as CuPy has it",
     peer_of="dgemm",
-    here=cuda_timing.here,
-    x="n",
+    is_available=cuda_timing.is_available,
+    figure_axis="n",
     dtype=axis("double", "float"),
     n=axis_of(lambda info: (1024, 4096, 8192)),
 )
@@ -124,46 +126,46 @@ def cublas_gemm(device: Device, dtype: str, n: int) -> Work:
     """
     cupy = cuda_timing.cupy_on(device.info)
     scalar = np.dtype("f8" if dtype == "double" else "f4")
-    _fits(scalar.itemsize * n * n, device.info.global_mem_bytes, "device")
+    _require_memory(scalar.itemsize * n * n, device.info.global_mem_bytes, "device")
     kernels = _kernels(cupy, "double" if dtype == "double" else "float")
     seeds = [(seed + device.seed) % 2**32 for seed in SEEDS]
-    a, b = (_made(cupy, kernels, scalar, n, seed) for seed in seeds)
+    a, b = (_make_matrix(cupy, kernels, scalar, n, seed) for seed in seeds)
     c = cupy.full((n, n), np.nan, scalar)
-    vectors = np.random.default_rng(device.seed).integers(1, 17, (n, VECTORS)).astype(np.float64)
-    wanted = cupy.asnumpy(_times(cupy, kernels, a, _times(cupy, kernels, b, cupy.asarray(vectors))))
+    vectors = np.random.default_rng(device.seed).integers(1, 17, (n, FREIVALDS_VECTORS)).astype(np.float64)
+    wanted = cupy.asnumpy(_times_vectors(cupy, kernels, a, _times_vectors(cupy, kernels, b, cupy.asarray(vectors))))
 
     def check() -> None:
-        _same(cupy.asnumpy(_times(cupy, kernels, c, cupy.asarray(vectors))), wanted)
+        _check_elements(cupy.asnumpy(_times_vectors(cupy, kernels, c, cupy.asarray(vectors))), wanted)
 
     def multiply() -> object:
         return cupy.matmul(a, b, out=c)
 
     cublas = cupy.cuda.cublas
-    facts = cuda_timing.facts(cupy, "cuBLAS", lambda: cublas.getVersion(cupy.cuda.device.get_cublas_handle()), 10_000)
-    return Work((Batch(cuda_timing.batch(cupy, multiply)),), flops=2 * n**3, check=check, facts=facts)
+    facts = cuda_timing.library_facts(cupy, "cuBLAS", lambda: cublas.getVersion(cupy.cuda.device.get_cublas_handle()), 10_000)
+    return Work((Batch(cuda_timing.timed_batch(cupy, multiply)),), flops=2 * n**3, check=check, facts=facts)
 
 
 @cache
 def _kernels(cupy: Any, scalar: str) -> Any:
-    return cupy.RawModule(code=f"#define SCALAR {scalar}\n#define VECTORS {VECTORS}\n{CUDA}")
+    return cupy.RawModule(code=f"#define SCALAR {scalar}\n#define VECTORS {FREIVALDS_VECTORS}\n{CUDA_SOURCE}")
 
 
-def _made(cupy: Any, kernels: Any, scalar: np.dtype[np.generic], n: int, seed: int) -> Any:
+def _make_matrix(cupy: Any, kernels: Any, scalar: np.dtype[np.generic], n: int, seed: int) -> Any:
     """The matrix of that seed, generated on the GPU; some of its elements are compared with the host's. Raises
     AssertionError."""
     matrix = cupy.empty((n, n), scalar)
     group = 256
-    arguments = (matrix, np.uint32(seed), np.uint32(MOST), np.uint64(n * n))
+    arguments = (matrix, np.uint32(seed), np.uint32(MAX_ELEMENT), np.uint64(n * n))
     kernels.get_function("fill")((-(-n * n // group),), (group,), arguments)
-    index = np.random.default_rng(seed).integers(0, n * n, SAMPLED)
+    index = np.random.default_rng(seed).integers(0, n * n, COMPARED_ELEMENTS)
     found = cupy.asnumpy(matrix.ravel()[cupy.asarray(index)]).astype(np.float64)
     assert np.array_equal(found, element(index, seed)), "the GPU's matrix is not that of dgemm"
     return matrix
 
 
-def _times(cupy: Any, kernels: Any, matrix: Any, vectors: Any) -> Any:
+def _times_vectors(cupy: Any, kernels: Any, matrix: Any, vectors: Any) -> Any:
     """The product of a matrix and some vectors, shape (n, FREIVALDS_VECTORS): exact sums of whole numbers."""
     n = matrix.shape[0]
-    found = cupy.zeros((n, VECTORS))
-    kernels.get_function("times")((n,), (256,), (matrix, vectors, found, np.uint64(n), np.uint32(VECTORS)))
+    found = cupy.zeros((n, FREIVALDS_VECTORS))
+    kernels.get_function("times")((n,), (256,), (matrix, vectors, found, np.uint64(n), np.uint32(FREIVALDS_VECTORS)))
     return found

@@ -9,17 +9,17 @@ import numpy as np
 
 from clmembench.benchmarks import BANDWIDTH, MIB, axis, axis_of, benchmark, headline_bytes
 from clmembench.benchmarks.peers import cuda_timing
-from clmembench.benchmarks.peers.reference_blas import HOST_TIMED, blas
-from clmembench.benchmarks.transfer import DUPLEX, LINK, SEED, pattern
+from clmembench.benchmarks.peers.reference_blas import NOTE_HOST_CLOCK, configure_blas
+from clmembench.benchmarks.transfer import DUPLEX, LINK_BANDWIDTH, SEED, pattern
 from clmembench.model import Batch, Call, Command, Device, DeviceInfo, Skip, Value, Work
 
-SCALARS: Mapping[str, np.dtype[Any]] = {"double": np.dtype(np.float64), "float": np.dtype(np.float32)}
-BATCH_BYTES, MOST_COPIES = 2 << 30, 256  # over the link: the cost of starting and waiting is then negligible
-BLOCK = (1 << 20) + 7  # random elements, which are repeated
-LEVELS = 16  # of inputs of a dot product, so that its sum is exact
+NUMPY_TYPES: Mapping[str, np.dtype[Any]] = {"double": np.dtype(np.float64), "float": np.dtype(np.float32)}
+BATCH_BYTES, MAX_COPIES = 2 << 30, 256  # over the link: the cost of starting and waiting is then negligible
+BLOCK_ELEMENTS = (1 << 20) + 7  # random elements, which are repeated
+INPUT_LEVELS = 16  # of inputs of a dot product, so that its sum is exact
 
 
-def _large(info: DeviceInfo, array_bytes: int, **_: Value) -> bool:
+def _is_large(info: DeviceInfo, array_bytes: int, **_: Value) -> bool:
     """Whether arrays are so large that a call from Python is a small part of the time."""
     return array_bytes >= MIB
 
@@ -29,9 +29,9 @@ def _large(info: DeviceInfo, array_bytes: int, **_: Value) -> bool:
     suite="memory",
     source="NumPy's copyto, and dot by its BLAS",
     peer_of="stream",
-    here=lambda info: info.kind == "cpu",
-    where=_large,
-    x="array_bytes",
+    is_available=lambda info: info.kind == "cpu",
+    where=_is_large,
+    figure_axis="array_bytes",
     op=axis("copy", "dot"),
     dtype=axis("double", "float"),
     array_bytes=axis_of(lambda info: (headline_bytes(info),)),
@@ -44,20 +44,20 @@ def numpy_stream(device: Device, op: str, dtype: str, array_bytes: int) -> Work:
     """
     if 4 * array_bytes > device.info.host_mem_bytes:
         raise Skip("two arrays do not fit into this host's memory: lower --size")
-    count, rng = array_bytes // SCALARS[dtype].itemsize, np.random.default_rng(device.seed)
-    blocks = [rng.integers(0, LEVELS, BLOCK, dtype=np.uint8).astype(SCALARS[dtype]) for _ in range(2)]
+    count, rng = array_bytes // NUMPY_TYPES[dtype].itemsize, np.random.default_rng(device.seed)
+    blocks = [rng.integers(0, INPUT_LEVELS, BLOCK_ELEMENTS, dtype=np.uint8).astype(NUMPY_TYPES[dtype]) for _ in range(2)]
     b, other = (np.resize(block, count) for block in blocks)  # repeated: drawing all would take seconds
     if op == "copy":
-        c = np.full(count, np.nan, SCALARS[dtype])
-        facts: Mapping[str, Value] = {"library": "NumPy", "version": np.__version__, "threads": 1, "timed": HOST_TIMED}
+        c = np.full(count, np.nan, NUMPY_TYPES[dtype])
+        facts: Mapping[str, Value] = {"library": "NumPy", "version": np.__version__, "threads": 1, "timed": NOTE_HOST_CLOCK}
 
         def check() -> None:
             assert np.array_equal(b, c), "NumPy's copy is not what was copied"
 
         return Work((Call(lambda: np.copyto(c, b)),), nbytes=2 * b.nbytes, check=check, clock="host", facts=facts)
-    products, rest = (blocks[0] * blocks[1]).astype(np.float64), count % BLOCK
-    wanted = float(count // BLOCK * products.sum() + products[:rest].sum())  # exact: whole numbers
-    allowed = count * float(np.finfo(SCALARS[dtype]).eps) * wanted
+    products, rest = (blocks[0] * blocks[1]).astype(np.float64), count % BLOCK_ELEMENTS
+    wanted = float(count // BLOCK_ELEMENTS * products.sum() + products[:rest].sum())  # exact: whole numbers
+    allowed = count * float(np.finfo(NUMPY_TYPES[dtype]).eps) * wanted
     found = {"dot": np.nan}
 
     def multiply() -> None:
@@ -66,7 +66,7 @@ def numpy_stream(device: Device, op: str, dtype: str, array_bytes: int) -> Work:
     def check_sum() -> None:
         assert abs(found["dot"] - wanted) <= allowed, f"the library's dot product is {found['dot']!r}, not {wanted!r}"
 
-    facts = blas(device.info)
+    facts = configure_blas(device.info)
     return Work((Call(multiply),), nbytes=2 * b.nbytes, flops=2 * count, check=check_sum, clock="host", facts=facts)
 
 
@@ -75,9 +75,9 @@ def numpy_stream(device: Device, op: str, dtype: str, array_bytes: int) -> Work:
     suite="memory",
     source="CUDA's cudaMemcpyAsync, through CuPy",
     peer_of="stream",
-    here=cuda_timing.here,
-    where=_large,
-    x="array_bytes",
+    is_available=cuda_timing.is_available,
+    where=_is_large,
+    figure_axis="array_bytes",
     op=axis("copy"),
     dtype=axis("double", "float"),
     array_bytes=axis_of(lambda info: (headline_bytes(info),)),
@@ -103,27 +103,27 @@ def cuda_copy(device: Device, op: str, dtype: str, array_bytes: int) -> Work:
         last = np.array([words - 1], np.uint32) ^ np.uint32(device.seed % 2**32)
         assert np.array_equal(cupy.asnumpy(target[-1:]), last), "the last word is not what was copied, as the host sees it"
 
-    batch = cuda_timing.batch(cupy, lambda: target.data.copy_from_device_async(source.data, nbytes, stream))
-    return Work((Batch(batch),), nbytes=2 * nbytes, check=check, facts=_runtime(cupy, cuda_timing.TIMED))
+    batch = cuda_timing.timed_batch(cupy, lambda: target.data.copy_from_device_async(source.data, nbytes, stream))
+    return Work((Batch(batch),), nbytes=2 * nbytes, check=check, facts=_cuda_facts(cupy, cuda_timing.NOTE_TIMING))
 
 
-def _runtime(cupy: object, timed: str) -> Mapping[str, Value]:
+def _cuda_facts(cupy: object, timed: str) -> Mapping[str, Value]:
     """Facts of a record about CUDA's own copies."""
     version: Callable[[], int] = cupy.cuda.runtime.runtimeGetVersion  # type: ignore[attr-defined]
     # 13000 is 13.0, and 12080 12.8
-    return {**cuda_timing.facts(cupy, "CUDA's copy", lambda: 10 * version(), 10_000), "timed": timed}
+    return {**cuda_timing.library_facts(cupy, "CUDA's copy", lambda: 10 * version(), 10_000), "timed": timed}
 
 
 @benchmark(
-    LINK,
+    LINK_BANDWIDTH,
     DUPLEX,
     suite="link",
     source="CUDA's cudaMemcpyAsync from and to pinned memory, through CuPy",
     peer_of="transfer",
-    here=cuda_timing.here,
-    where=_large,
-    x="array_bytes",
-    least_s=0.4,  # as transfer
+    is_available=cuda_timing.is_available,
+    where=_is_large,
+    figure_axis="array_bytes",
+    min_time_s=0.4,  # as transfer
     direction=axis("to_device", "from_device", "both"),
     memory=axis("pinned"),
     array_bytes=axis_of(lambda info: (min(256 * MIB, headline_bytes(info)),)),
@@ -153,7 +153,7 @@ def cuda_transfer(device: Device, direction: str, memory: str, array_bytes: int)
         jobs.append((lambda: runtime.memcpyAsync(home, of, 4 * words, runtime.memcpyDeviceToHost, other), back, incoming))
     used = streams if direction == "both" else streams[:1] if direction == "to_device" else streams[1:]
     cupy.cuda.Device().synchronize()
-    times = max(1, min(MOST_COPIES, BATCH_BYTES // array_bytes))
+    times = max(1, min(MAX_COPIES, BATCH_BYTES // array_bytes))
 
     def copy() -> None:
         for _ in range(times):
@@ -169,5 +169,5 @@ def cuda_transfer(device: Device, direction: str, memory: str, array_bytes: int)
             assert np.array_equal(incoming, received), "the host did not receive what the device sent"
 
     commands: tuple[Command, ...] = (Call(copy),)
-    facts = _runtime(cupy, f"{times} copies back to back by the host's clock, waited for once")
+    facts = _cuda_facts(cupy, f"{times} copies back to back by the host's clock, waited for once")
     return Work(commands, nbytes=times * 4 * words * len(jobs), check=check, clock="host", facts=facts)

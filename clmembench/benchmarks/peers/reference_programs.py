@@ -8,60 +8,60 @@ from typing import TypeVar
 
 from clmembench.benchmarks import BANDWIDTH, axis, axis_of, benchmark, headline_bytes
 from clmembench.benchmarks.peers import programs
-from clmembench.benchmarks.peers.programs import OutputError, Peak, Stream
+from clmembench.benchmarks.peers.programs import ClpeakResult, OutputError, StreamResult
 from clmembench.model import Benchmark, Device, DeviceError, DeviceInfo, Metric, Reported, Skip, Value
 
-OPS = {"copy": "Copy", "scale": "Mul", "add": "Add", "triad": "Triad", "dot": "Dot"}
+STREAM_FUNCTIONS = {"copy": "Copy", "scale": "Mul", "add": "Add", "triad": "Triad", "dot": "Dot"}
 ITEM_BYTES = {"double": 8, "float": 4}
-TIMES = 11  # runs of each operation by BabelStream, which drops the first
-LEAST_BYTES = 16 << 20  # of an array: below, BabelStream's host clock times the launch
-SECOND_NS = 10**9
-TESTS = {"double": "double_precision_compute", "float": "single_precision_compute", "int": "integer_compute"}
-MOST_A_SECOND = 1e18  # operations or bytes: a thousand times any device's
-SCALES = {"gflops": 1e9, "tflops": 1e12, "gops": 1e9, "tops": 1e12, "gbps": 1e9}
+REPETITIONS = 11  # runs of each operation by BabelStream, which drops the first
+MIN_ARRAY_BYTES = 16 << 20  # of an array: below, BabelStream's host clock times the launch
+NS_PER_S = 10**9
+CLPEAK_TESTS = {"double": "double_precision_compute", "float": "single_precision_compute", "int": "integer_compute"}
+MAX_RATE_PER_S = 1e18  # operations or bytes: a thousand times any device's
+UNIT_SCALES = {"gflops": 1e9, "tflops": 1e12, "gops": 1e9, "tops": 1e12, "gbps": 1e9}
 
 
-def _has(name: str, *kinds: str) -> Callable[[DeviceInfo], bool]:
-    return lambda info: (not kinds or info.kind in kinds) and programs.found(name) is not None
+def _is_on_path(name: str, *kinds: str) -> Callable[[DeviceInfo], bool]:
+    return lambda info: (not kinds or info.kind in kinds) and programs.find_program(name) is not None
 
 
-def _path(name: str) -> str:
-    path = programs.found(name)
+def _require_program(name: str) -> str:
+    path = programs.find_program(name)
     if path is None:
         raise Skip(f"no {name} is on PATH")
     return path
 
 
 Result = TypeVar("Result")
-Trouble = Skip | DeviceError | AssertionError
+Failure = Skip | DeviceError | AssertionError
 
 
-def _kept(told: Result | Trouble) -> Result:
+def _run_once(told: Result | Failure) -> Result:
     """The result of a program, cached; a failure is raised, and cached too, so that no program runs twice for one answer."""
-    if isinstance(told, Trouble):
+    if isinstance(told, Failure):
         raise told
     return told
 
 
 @lru_cache(maxsize=8)
-def _streamed(name: str, info: DeviceInfo, elements: int, single: bool) -> Stream | Trouble:
+def _run_stream(name: str, info: DeviceInfo, elements: int, single: bool) -> StreamResult | Failure:
     """One run of BabelStream for all operations of a process."""
     try:
-        return programs.babelstream(_path(name), info, elements, single, TIMES)
+        return programs.run_babelstream(_require_program(name), info, elements, single, REPETITIONS)
     except OutputError as error:
         return DeviceError(f"{name}: {error}")
     except (Skip, AssertionError) as error:
         return error
 
 
-def _babelstream(name: str, of: str, *kinds: str) -> Benchmark:
+def _stream_benchmark(name: str, of: str, *kinds: str) -> Benchmark:
     """The peer benchmark of one build of BabelStream; `of` names what it is built for."""
 
     def prepare(device: Device, op: str, dtype: str, array_bytes: int) -> Reported:
         item = ITEM_BYTES[dtype]
         elements = array_bytes // item
-        told = _kept(_streamed(name, device.info, elements, dtype == "float"))
-        line, nbytes = told.lines[OPS[op]], programs.ARRAYS[OPS[op]] * elements * item
+        told = _run_once(_run_stream(name, device.info, elements, dtype == "float"))
+        line, nbytes = told.lines[STREAM_FUNCTIONS[op]], programs.COUNTED_ARRAYS[STREAM_FUNCTIONS[op]] * elements * item
         facts: Mapping[str, Value] = {
             "library": f"BabelStream {told.implementation}",
             "version": told.version,
@@ -74,7 +74,7 @@ def _babelstream(name: str, of: str, *kinds: str) -> Benchmark:
     prepare.__doc__ = f"""Bandwidth by BabelStream{of}, the program {name} on PATH: its five operations.
 
     Arrays are as large as stream's, and bytes are counted as in stream. The program runs once in each process, and repeats
-    each operation {TIMES} times. The value is that of the mean time of all repetitions but the first, as the program
+    each operation {REPETITIONS} times. The value is that of the mean time of all repetitions but the first, as the program
     reports it, and `best_gb_s` that of the minimum, which it prints as its result. It times a launch with its completion by the
     host's clock, and checks its results within rounding errors. Raises Skip where the program is for other devices or does not
     find this one, DeviceError where it fails.
@@ -84,45 +84,45 @@ def _babelstream(name: str, of: str, *kinds: str) -> Benchmark:
         suite="memory",
         source="BabelStream (Deakin et al. 2018)",
         peer_of="stream",
-        here=_has(name, *kinds),
-        where=lambda info, op, dtype, array_bytes: array_bytes >= LEAST_BYTES,
-        x="array_bytes",
-        op=axis(*OPS),
+        is_available=_is_on_path(name, *kinds),
+        where=lambda info, op, dtype, array_bytes: array_bytes >= MIN_ARRAY_BYTES,
+        figure_axis="array_bytes",
+        op=axis(*STREAM_FUNCTIONS),
         dtype=axis("double", "float"),
         array_bytes=axis_of(lambda info: (headline_bytes(info),)),
     )(prepare)
 
 
-babelstream = _babelstream("babelstream", "")
-omp_stream = _babelstream("omp-stream", " with OpenMP", "cpu")
-ocl_stream = _babelstream("ocl-stream", " with OpenCL")
-cuda_stream = _babelstream("cuda-stream", " with CUDA", "gpu")
+babelstream = _stream_benchmark("babelstream", "")
+omp_stream = _stream_benchmark("omp-stream", " with OpenMP", "cpu")
+ocl_stream = _stream_benchmark("ocl-stream", " with OpenCL")
+cuda_stream = _stream_benchmark("cuda-stream", " with CUDA", "gpu")
 
 
 @lru_cache(maxsize=8)
-def _peaked(info: DeviceInfo, test: str) -> Peak | Trouble:
+def _run_clpeak(info: DeviceInfo, test: str) -> ClpeakResult | Failure:
     try:
-        return programs.clpeak(_path("clpeak"), info, test)
+        return programs.run_clpeak(_require_program("clpeak"), info, test)
     except OutputError as error:
         return DeviceError(f"clpeak: {error}")
     except (Skip, AssertionError) as error:
         return error
 
 
-def _facts(told: Peak, metric: str) -> Mapping[str, Value]:
+def _facts(told: ClpeakResult, metric: str) -> Mapping[str, Value]:
     timed = f"by clpeak itself, its mean ({metric} of its kernels)"
     return {"library": "clpeak OpenCL", "version": told.version, "timed": timed}
 
 
-def _rate(device: Device, test: str) -> tuple[int, Mapping[str, Value]]:
+def _best_rate(device: Device, test: str) -> tuple[int, Mapping[str, Value]]:
     """The rate of clpeak's best kernel of a test, in units per second, and facts of the record. Raises DeviceError for a result
     in an unknown unit."""
-    told = _kept(_peaked(device.info, test))
-    if told.unit not in SCALES:
+    told = _run_once(_run_clpeak(device.info, test))
+    if told.unit not in UNIT_SCALES:
         raise DeviceError(f"clpeak: {test} is in {told.unit!r}, which is no rate")
     best = max(told.figures, key=lambda name: told.figures[name])
-    rate = told.figures[best] * SCALES[told.unit]
-    if rate > MOST_A_SECOND:
+    rate = told.figures[best] * UNIT_SCALES[told.unit]
+    if rate > MAX_RATE_PER_S:
         raise DeviceError(f"clpeak: {test} is {rate:.3g} a second, which no device does")
     return round(rate), _facts(told, best)
 
@@ -133,17 +133,17 @@ def _rate(device: Device, test: str) -> tuple[int, Mapping[str, Value]]:
     suite="compute",
     source="clpeak (Bhat)",
     peer_of="arithmetic",
-    here=_has("clpeak"),
-    x="dtype",
-    dtype=axis(*TESTS),
+    is_available=_is_on_path("clpeak"),
+    figure_axis="dtype",
+    dtype=axis(*CLPEAK_TESTS),
 )
 def clpeak_arithmetic(device: Device, dtype: str) -> Reported:
     """Rate of multiply-adds in registers by clpeak's OpenCL kernels, for the best of its vector widths.
 
     clpeak does not check its results. Raises Skip where it does not find this device, DeviceError where it fails.
     """
-    flops, facts = _rate(device, TESTS[dtype])
-    return Reported((SECOND_NS,), 0, flops=flops, facts=facts)
+    flops, facts = _best_rate(device, CLPEAK_TESTS[dtype])
+    return Reported((NS_PER_S,), 0, flops=flops, facts=facts)
 
 
 @benchmark(
@@ -151,7 +151,7 @@ def clpeak_arithmetic(device: Device, dtype: str) -> Reported:
     suite="access",
     source="clpeak (Bhat)",
     peer_of="local_read",
-    here=_has("clpeak"),
+    is_available=_is_on_path("clpeak"),
 )
 def clpeak_local(device: Device) -> Reported:
     """Bandwidth of local memory by clpeak's OpenCL kernels, for the best of its vector widths.
@@ -159,22 +159,22 @@ def clpeak_local(device: Device) -> Reported:
     clpeak writes and reads, and does not check its results. Raises Skip where it does not find this device, DeviceError where
     it fails.
     """
-    nbytes, facts = _rate(device, "local_memory_bandwidth")
-    return Reported((SECOND_NS,), 0, nbytes=nbytes, facts=facts)
+    nbytes, facts = _best_rate(device, "local_memory_bandwidth")
+    return Reported((NS_PER_S,), 0, nbytes=nbytes, facts=facts)
 
 
-def _latency(device: Device, metric: str) -> Reported:
-    told = _kept(_peaked(device.info, "kernel_launch_latency"))
+def _clpeak_latency(device: Device, metric: str) -> Reported:
+    told = _run_once(_run_clpeak(device.info, "kernel_launch_latency"))
     if told.unit != "us" or metric not in told.figures:
         raise Skip(f"clpeak has no {metric} for this device")
-    if told.figures[metric] > programs.LIMIT_S * 1e6:
+    if told.figures[metric] > programs.RUN_LIMIT_S * 1e6:
         raise DeviceError(f"clpeak: {metric} is {told.figures[metric]:.3g} us, which is more than it ran")
     note = "clpeak's kernel is another: as many of the largest work-groups as there are compute units, each item one load"
     ns = max(1, round(1000 * told.figures[metric]))
     return Reported((ns,), 0, ops=1, notes=(note,), facts=_facts(told, metric))
 
 
-def _several(info: DeviceInfo, groups: int) -> bool:
+def _has_clpeak_launch_size(info: DeviceInfo, groups: int) -> bool:
     """Whether a point is the nearest of ours to clpeak's launch of a largest work-group on each compute unit."""
     return groups == 1024
 
@@ -184,8 +184,8 @@ def _several(info: DeviceInfo, groups: int) -> bool:
     suite="sync",
     source="clpeak (Bhat)",
     peer_of="launch",
-    here=_has("clpeak"),
-    where=_several,
+    is_available=_is_on_path("clpeak"),
+    where=_has_clpeak_launch_size,
     groups=axis(1024),
 )
 def clpeak_launch(device: Device, groups: int) -> Reported:
@@ -193,7 +193,7 @@ def clpeak_launch(device: Device, groups: int) -> Reported:
 
     Raises Skip where clpeak does not find this device, DeviceError where it fails.
     """
-    return _latency(device, "roundtrip")
+    return _clpeak_latency(device, "roundtrip")
 
 
 @benchmark(
@@ -201,8 +201,8 @@ def clpeak_launch(device: Device, groups: int) -> Reported:
     suite="sync",
     source="clpeak (Bhat)",
     peer_of="launch_wait",
-    here=_has("clpeak"),
-    where=_several,
+    is_available=_is_on_path("clpeak"),
+    where=_has_clpeak_launch_size,
     groups=axis(1024),
 )
 def clpeak_wait(device: Device, groups: int) -> Reported:
@@ -210,4 +210,4 @@ def clpeak_wait(device: Device, groups: int) -> Reported:
 
     Raises Skip where clpeak does not find this device, DeviceError where it fails.
     """
-    return _latency(device, "dispatch")
+    return _clpeak_latency(device, "dispatch")

@@ -11,16 +11,16 @@ import numpy.typing as npt
 
 from clmembench.benchmarks import BANDWIDTH, axis, benchmark
 from clmembench.benchmarks.peers import cuda_timing
-from clmembench.benchmarks.peers.reference_blas import HOST_TIMED
+from clmembench.benchmarks.peers.reference_blas import NOTE_HOST_CLOCK
 from clmembench.benchmarks.spmv import matrices, matrix_market
 from clmembench.benchmarks.spmv.matrices import Csr
 from clmembench.model import Array, Batch, Call, Device, DeviceError, DeviceInfo, Skip, Value, Work
 
-FORMAT = "csr"  # of both libraries
+REFERENCE_FORMAT = "csr"  # of both libraries
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Problem:
+class _SparseProblem:
     """The matrix and vector of spmv's point, their product, and the largest error that each row may have."""
 
     matrix: Csr
@@ -31,9 +31,9 @@ class _Problem:
 
 
 @lru_cache(maxsize=1)
-def _made(matrix: str, seed: int, most: int) -> _Problem:
+def _make_problem(matrix: str, seed: int, most: int) -> _SparseProblem:
     """The problem of a matrix. Raises ValueError with the defect of the matrix."""
-    a = matrices.generate(matrix, seed, most) if matrix in matrices.GENERATED else matrix_market.read_matrix(matrix)
+    a = matrices.generate(matrix, seed, most) if matrix in matrices.GENERATORS else matrix_market.read_matrix(matrix)
     x = np.random.default_rng([seed, 1]).uniform(0.5, 1.5, a.columns)
     rows = np.repeat(np.arange(a.rows), a.row_lengths)
     terms = a.values * x[a.indices]
@@ -43,19 +43,19 @@ def _made(matrix: str, seed: int, most: int) -> _Problem:
     allowed = 2 * (a.row_lengths + 2.0) * (magnitude * 2.0**-53 + np.finfo(float).smallest_subnormal)
     met = np.zeros(a.columns, dtype=bool)
     met[a.indices] = True
-    return _Problem(a, x, y, allowed, 12 * a.nonzeros + 4 * (a.rows + 1) + 8 * int(met.sum()) + 8 * a.rows)
+    return _SparseProblem(a, x, y, allowed, 12 * a.nonzeros + 4 * (a.rows + 1) + 8 * int(met.sum()) + 8 * a.rows)
 
 
-def _problem(matrix: str, seed: int, info: DeviceInfo) -> _Problem:
+def _problem(matrix: str, seed: int, info: DeviceInfo) -> _SparseProblem:
     """The problem of a point. Raises Skip for a generated matrix that cannot be made, DeviceError for a file that cannot be
     read."""
     try:
-        return _made(matrix, seed % 2**32, matrices.MOST if info.array_bytes is None else info.array_bytes // 8)
+        return _make_problem(matrix, seed % 2**32, matrices.MAX_INDEX if info.array_bytes is None else info.array_bytes // 8)
     except ValueError as error:
-        raise (Skip if matrix in matrices.GENERATED else DeviceError)(str(error)) from error
+        raise (Skip if matrix in matrices.GENERATORS else DeviceError)(str(error)) from error
 
 
-def _check(problem: _Problem, product: Callable[[], Array]) -> Callable[[], None]:
+def _check(problem: _SparseProblem, product: Callable[[], Array]) -> Callable[[], None]:
     def check() -> None:
         found = product()
         wrong = np.flatnonzero(~(np.abs(found - problem.y) <= problem.allowed))  # a NaN is within no bound
@@ -71,9 +71,9 @@ def _check(problem: _Problem, product: Callable[[], Array]) -> Callable[[], None
     suite="compute",
     source="SciPy's csr_array",
     peer_of="spmv",
-    here=lambda info: info.kind == "cpu",
-    x="matrix",
-    matrix=axis(*matrices.GENERATED, accepts=matrix_market.is_file),
+    is_available=lambda info: info.kind == "cpu",
+    figure_axis="matrix",
+    matrix=axis(*matrices.GENERATORS, accepts=matrix_market.is_file),
 )
 def scipy_spmv(device: Device, matrix: str) -> Work:
     """Sparse matrix-vector product in CSR by SciPy on one thread, for the same matrix and vector as spmv's.
@@ -96,8 +96,8 @@ def scipy_spmv(device: Device, matrix: str) -> Work:
         "library": "SciPy",
         "version": scipy.__version__,
         "threads": 1,
-        "timed": HOST_TIMED,
-        "format": FORMAT,
+        "timed": NOTE_HOST_CLOCK,
+        "format": REFERENCE_FORMAT,
     }
     check = _check(problem, lambda: found["y"])
     return Work((Call(multiply),), problem.nbytes, 2 * a.nonzeros, 1, check=check, clock="host", facts=facts)
@@ -108,9 +108,9 @@ def scipy_spmv(device: Device, matrix: str) -> Work:
     suite="compute",
     source="NVIDIA's cuSPARSE, as CuPy has it",
     peer_of="spmv",
-    here=cuda_timing.here,
-    x="matrix",
-    matrix=axis(*matrices.GENERATED, accepts=matrix_market.is_file),
+    is_available=cuda_timing.is_available,
+    figure_axis="matrix",
+    matrix=axis(*matrices.GENERATORS, accepts=matrix_market.is_file),
 )
 def cusparse_spmv(device: Device, matrix: str) -> Work:
     """Sparse matrix-vector product in CSR by cuSPARSE, for the same matrix and vector as spmv's.
@@ -134,7 +134,9 @@ def cusparse_spmv(device: Device, matrix: str) -> Work:
         return cusparse.spmv(stored, x, y, alpha=1.0, beta=0.0)
 
     library = cupy.cuda.cusparse
-    facts = cuda_timing.facts(cupy, "cuSPARSE", lambda: library.getVersion(cupy.cuda.device.get_cusparse_handle()), 1000)
+    facts = cuda_timing.library_facts(
+        cupy, "cuSPARSE", lambda: library.getVersion(cupy.cuda.device.get_cusparse_handle()), 1000
+    )
     check = _check(problem, lambda: np.asarray(cupy.asnumpy(y)))
-    commands = (Batch(cuda_timing.batch(cupy, multiply)),)
-    return Work(commands, problem.nbytes, 2 * a.nonzeros, 1, check=check, facts={**facts, "format": FORMAT})
+    commands = (Batch(cuda_timing.timed_batch(cupy, multiply)),)
+    return Work(commands, problem.nbytes, 2 * a.nonzeros, 1, check=check, facts={**facts, "format": REFERENCE_FORMAT})

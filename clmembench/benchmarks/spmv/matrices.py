@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-MOST = 2**31 - 1  # rows, columns and nonzeros that 32-bit indices can count
-FEWEST = 1000  # that still show a generated matrix's structure
-CELLS = (60, 220, 85)  # of SPE10's second model
-BAND = 13  # on each side of the main diagonal
-UNIFORM_ROW = 16
-PARETO, SHORTEST, LONGEST = 1.2, 3, 1024  # lengths of power_law's rows: exponent, minimum, maximum
+MAX_INDEX = 2**31 - 1  # rows, columns and nonzeros that 32-bit indices can count
+MIN_GENERATED_NONZEROS = 1000  # that still show a generated matrix's structure
+SPE10_CELLS = (60, 220, 85)  # of SPE10's second model
+BAND_DIAGONALS = 13  # on each side of the main diagonal
+UNIFORM_ROW_LENGTH = 16
+PARETO_EXPONENT, MIN_ROW_LENGTH, MAX_ROW_LENGTH = 1.2, 3, 1024  # lengths of power_law's rows: exponent, minimum, maximum
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,25 +51,25 @@ def product(matrix: Csr, x: npt.NDArray[np.float64], absolute: bool = False) -> 
     return y
 
 
-def generate(name: str, seed: int, most: int = MOST) -> Csr:
+def generate(name: str, seed: int, most: int = MAX_INDEX) -> Csr:
     """The generated matrix of that name (see GENERATORS), in its usual size or with at most `most` nonzeros.
 
     The same matrix for the same arguments. Raises ValueError where `most` leaves no matrix of that structure.
     """
-    if most < FEWEST:
+    if most < MIN_GENERATED_NONZEROS:
         raise ValueError(f"{most} nonzeros are too few for a matrix of this structure: raise --size")
-    return GENERATED[name](np.random.default_rng(seed), most)
+    return GENERATORS[name](np.random.default_rng(seed), most)
 
 
-def reservoir(rng: np.random.Generator, most: int = MOST) -> Csr:
+def reservoir(rng: np.random.Generator, most: int = MAX_INDEX) -> Csr:
     """The pressure system of a reservoir: 7-point stencil on SPE10's 60 x 220 x 85 cells, log-normal permeabilities.
 
     1,122,000 rows, 7,780,000 nonzeros; symmetric, diagonally dominant. Neighbours exchange by the harmonic mean of their
     permeabilities, and the diagonal is the sum of what a row exchanges and a small compressibility. Source: Christie & Blunt
     2001 for the cells; Razzaq et al. 2016, section V-B, for its use.
     """
-    scale = min(1.0, (most / (7 * np.prod(CELLS, dtype=float))) ** (1 / 3))
-    nx, ny, nz = shape = tuple(max(2, int(n * scale)) for n in CELLS)
+    scale = min(1.0, (most / (7 * np.prod(SPE10_CELLS, dtype=float))) ** (1 / 3))
+    nx, ny, nz = shape = tuple(max(2, int(n * scale)) for n in SPE10_CELLS)
     rows = int(np.prod(shape))
     resistance = np.exp(-1.5 * rng.standard_normal((nz, ny, nx)))
     # one column for each neighbour in ascending order of its number, the row itself in the middle
@@ -88,11 +88,11 @@ def reservoir(rng: np.random.Generator, most: int = MOST) -> Csr:
     return Csr(rows, rows, _ends(exists.sum(axis=1)), columns[exists], flat[exists])
 
 
-def banded(rng: np.random.Generator, most: int = MOST) -> Csr:
+def banded(rng: np.random.Generator, most: int = MAX_INDEX) -> Csr:
     """A full band of 27 diagonals: 1,000,000 rows, 26,999,818 nonzeros; no row depends on a far one."""
-    rows = min(1_000_000, most // (2 * BAND + 1))
-    first = np.arange(rows) - BAND
-    begins, ends = np.maximum(first, 0), np.minimum(first + 2 * BAND + 1, rows)
+    rows = min(1_000_000, most // (2 * BAND_DIAGONALS + 1))
+    first = np.arange(rows) - BAND_DIAGONALS
+    begins, ends = np.maximum(first, 0), np.minimum(first + 2 * BAND_DIAGONALS + 1, rows)
     lengths = ends - begins
     indptr = _ends(lengths)
     columns = np.arange(indptr[-1], dtype=np.int32)
@@ -100,23 +100,23 @@ def banded(rng: np.random.Generator, most: int = MOST) -> Csr:
     return Csr(rows, rows, indptr, columns, rng.uniform(0.5, 1.5, len(columns)))
 
 
-def uniform(rng: np.random.Generator, most: int = MOST) -> Csr:
+def uniform(rng: np.random.Generator, most: int = MAX_INDEX) -> Csr:
     """16 distinct random columns a row: 1,000,000 rows, 16,000,000 nonzeros; no locality in x beyond chance."""
-    rows = min(1_000_000, most // UNIFORM_ROW)
-    width = min(UNIFORM_ROW, rows)
+    rows = min(1_000_000, most // UNIFORM_ROW_LENGTH)
+    width = min(UNIFORM_ROW_LENGTH, rows)
     columns = rng.integers(0, rows - width + 1, (rows, width), dtype=np.int32)
     columns.sort(axis=1)
     columns += np.arange(width, dtype=np.int32)  # distinct numbers from ascending ones
     return Csr(rows, rows, _ends(np.full(rows, width)), columns.ravel(), rng.uniform(0.5, 1.5, columns.size))
 
 
-def power_law(rng: np.random.Generator, most: int = MOST) -> Csr:
+def power_law(rng: np.random.Generator, most: int = MAX_INDEX) -> Csr:
     """Rows whose lengths follow Pareto's law (exponent 1.2, 3 to 1024): 1,048,576 rows, about 13.5 million nonzeros.
 
     Columns are random, ascending within a row; the few that a long row meets twice are two stored entries.
     """
     rows = 1 << 20
-    lengths = np.minimum(SHORTEST * (1 + rng.pareto(PARETO, rows)), LONGEST).astype(np.int64)
+    lengths = np.minimum(MIN_ROW_LENGTH * (1 + rng.pareto(PARETO_EXPONENT, rows)), MAX_ROW_LENGTH).astype(np.int64)
     rows = int(np.searchsorted(lengths.cumsum(), most, side="right"))
     lengths = np.minimum(lengths[:rows], rows)
     indptr = _ends(lengths)
@@ -126,7 +126,7 @@ def power_law(rng: np.random.Generator, most: int = MOST) -> Csr:
     return Csr(rows, rows, indptr, keys.astype(np.int32), rng.uniform(0.5, 1.5, len(keys)))
 
 
-GENERATED: Mapping[str, Callable[[np.random.Generator, int], Csr]] = {
+GENERATORS: Mapping[str, Callable[[np.random.Generator, int], Csr]] = {
     "reservoir": reservoir,
     "banded": banded,
     "uniform": uniform,
@@ -138,6 +138,6 @@ def _ends(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
     """indptr of rows of these lengths. Raises ValueError over 2**31 - 1 nonzeros."""
     ends = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=ends[1:])
-    if ends[-1] > MOST:
-        raise ValueError(f"{ends[-1]} nonzeros are over {MOST}, the most that 32-bit row pointers can count")
+    if ends[-1] > MAX_INDEX:
+        raise ValueError(f"{ends[-1]} nonzeros are over {MAX_INDEX}, the most that 32-bit row pointers can count")
     return ends.astype(np.int32)

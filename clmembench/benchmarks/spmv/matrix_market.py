@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from clmembench import sanitize
-from clmembench.benchmarks.spmv.matrices import MOST, Csr
+from clmembench.benchmarks.spmv.matrices import MAX_INDEX, Csr
 
 FILE_SUFFIXES = (".mtx", ".mtx.gz", ".mm")
 MAX_COMPRESSION = 1032  # deflate's largest compression factor
@@ -58,9 +58,9 @@ def read_header(path: str) -> MatrixHeader:
     if symmetry != "general" and rows != columns:
         raise _file_error(path, f"a {symmetry} matrix is square, and this one is {rows} by {columns}")
     nonzeros = entries if symmetry == "general" else 2 * entries
-    if max(rows, columns, nonzeros) > MOST:
+    if max(rows, columns, nonzeros) > MAX_INDEX:
         raise _file_error(
-            path, f"{rows} by {columns} with up to {nonzeros} nonzeros is over {MOST}, the most that 32 bits count"
+            path, f"{rows} by {columns} with up to {nonzeros} nonzeros is over {MAX_INDEX}, the most that 32 bits count"
         )
     # an entry has two digits, a blank and an end of line
     if 4 * entries > size * (MAX_COMPRESSION if path.endswith(".gz") else 1) + 1:

@@ -14,11 +14,11 @@ from clmembench.model import Device, DeviceInfo, Metric, Skip, Work
 
 FLOP_RATE = Metric("flop_rate", "GFLOP/s", "flops", "rate", "higher")
 TIME = Metric("time", "us", "ops", "cost", "lower", scale=1e-3)
-TEAM_NEAR = {"reservoir": 8, "banded": 32, "uniform": 16, "power_law": 16}  # the power of two from the mean row up
-BLOCKS = 64  # few enough to stream, many enough to balance long rows
-TRAFFIC = "bandwidth counts the compulsory traffic, that of CSR: neither padding nor repeated reads of x are included"
-WITHOUT = {"none": (), "ptx": ("csr_row", "csr_team"), "prefetch": ("ell", "csr_team", "csr_adaptive")}  # formats
-SIGMA = 1 << 16  # in windows of SELL: enough for equal lengths in a chunk
+TEAM_BY_MATRIX = {"reservoir": 8, "banded": 32, "uniform": 16, "power_law": 16}  # the power of two from the mean row up
+BLOCKS_PER_UNIT = 64  # few enough to stream, many enough to balance long rows
+NOTE_TRAFFIC = "bandwidth counts the compulsory traffic, that of CSR: neither padding nor repeated reads of x are included"
+FORMATS_WITHOUT_HINT = {"none": (), "ptx": ("csr_row", "csr_team"), "prefetch": ("ell", "csr_team", "csr_adaptive")}  # formats
+SORTED_ROWS = 1 << 16  # in windows of SELL: enough for equal lengths in a chunk
 
 
 def _teams(info: DeviceInfo) -> tuple[int, ...]:
@@ -26,13 +26,13 @@ def _teams(info: DeviceInfo) -> tuple[int, ...]:
     return (2, 4) if info.kind == "cpu" else (8, 16, 4, 32, 2)
 
 
-def _work_groups(info: DeviceInfo) -> tuple[int, ...]:
+def _group_sizes(info: DeviceInfo) -> tuple[int, ...]:
     return (64,) if info.kind == "cpu" else (128, 64, 256, 1024, 512)
 
 
 # sizes of work-groups by format, the likely best first; other formats take the first three
-SHAPES = {"csr_adaptive": (128, 256), "ell": (128, 256), "sell": (128, 64), "slab": (1024, 512)}
-PER = {"csr_adaptive": (4, 6), "slab": (1, 2)}  # of a work-item in flight
+FORMAT_GROUP_SIZES = {"csr_adaptive": (128, 256), "ell": (128, 256), "sell": (128, 64), "slab": (1024, 512)}
+ENTRIES_PER_ITEM = {"csr_adaptive": (4, 6), "slab": (1, 2)}  # of a work-item in flight
 
 
 def _formats(info: DeviceInfo) -> tuple[str, ...]:
@@ -53,27 +53,29 @@ def _where(
 ) -> bool:
     """Whether a point is measured: an axis that a format does not have stays at its first value."""
     blocked = order == "blocked"
-    if hints == "prefetch" and not blocked and format not in WITHOUT[hints]:
+    if hints == "prefetch" and not blocked and format not in FORMATS_WITHOUT_HINT[hints]:
         return False
     if (blocked and format in ("csr_team", "csr_adaptive")) or (sigma > 1 and format != "sell"):
         return False
     if format != "csr_team" and team != _teams(info)[0]:
         return False
     if blocked:  # a block belongs to one work-item
-        return work_group == _work_groups(info)[0] and per == _per(info)[0]
+        return work_group == _group_sizes(info)[0] and per == _entries_per_item(info)[0]
     if info.kind == "cpu":
         return True
-    return work_group in SHAPES.get(format, _work_groups(info)[:3]) and per in PER.get(format, _per(info)[:1])
+    return work_group in FORMAT_GROUP_SIZES.get(format, _group_sizes(info)[:3]) and per in ENTRIES_PER_ITEM.get(
+        format, _entries_per_item(info)[:1]
+    )
 
 
-def _thin(
+def _in_default_subset(
     info: DeviceInfo, matrix: str, format: str, hints: str, order: str, team: int, work_group: int, per: int, sigma: int
 ) -> bool:
     """Points of the default subset: the candidates for the best; on one matrix for each format, also the others and the best
     format without its hints."""
     cpu, reservoir = info.kind == "cpu", matrix == "reservoir"
     beside = hints == "none" and len(_hints(info)) > 1
-    if format in WITHOUT[hints]:
+    if format in FORMATS_WITHOUT_HINT[hints]:
         return False
     if cpu and order == "strided" and not reservoir:
         return False
@@ -91,12 +93,12 @@ def _thin(
     if format == "csr_row":
         return reservoir or (cpu and (not beside or matrix == "power_law"))
     if format == "csr_team":  # with up to four entries a lane in a mean row
-        near = TEAM_NEAR.get(matrix, team)
+        near = TEAM_BY_MATRIX.get(matrix, team)
         return reservoir if cpu else near // 4 <= team <= near and matrix == "power_law"
     return reservoir or not beside
 
 
-def _per(info: DeviceInfo) -> tuple[int, ...]:
+def _entries_per_item(info: DeviceInfo) -> tuple[int, ...]:
     return (1,) if info.kind == "cpu" else (4, 6, 1, 2)
 
 
@@ -113,27 +115,27 @@ def _per(info: DeviceInfo) -> tuple[int, ...]:
         "hints": axis_of(lambda info: _hints(info)[-1:]),
         "order": axis_of(lambda info: ("blocked",) if info.kind == "cpu" else ("strided",), tuning=True),
         "team": axis_of(lambda info: _teams(info)[:1], tuning=True),
-        "work_group": axis_of(lambda info: _work_groups(info)[:2], tuning=True),
-        "per": axis_of(lambda info: _per(info)[:1], tuning=True),
+        "work_group": axis_of(lambda info: _group_sizes(info)[:2], tuning=True),
+        "per": axis_of(lambda info: _entries_per_item(info)[:1], tuning=True),
         "sigma": axis(1, tuning=True),
     },
     needs=["fp64"],
     where=_where,
-    thin=_thin,
-    x="matrix",
+    default_subset=_in_default_subset,
+    figure_axis="matrix",
     scaling=lambda info: {
         "matrix": "reservoir",
         "format": "sell" if info.kind == "cpu" else "ell",
         "hints": _hints(info)[-1],
     },
-    matrix=axis(*matrices.GENERATED, accepts=matrix_market.is_file),
+    matrix=axis(*matrices.GENERATORS, accepts=matrix_market.is_file),
     format=axis_of(_formats),
     hints=axis_of(_hints, needs={"ptx": ["ptx"], "prefetch": ["nontemporal"]}),
     order=axis_of(lambda info: ("blocked", "strided") if info.kind == "cpu" else ("strided",), tuning=True),
     team=axis_of(_teams, tuning=True),
-    work_group=axis_of(_work_groups, tuning=True),
-    per=axis_of(_per, tuning=True),
-    sigma=axis(1, SIGMA, tuning=True),
+    work_group=axis_of(_group_sizes, tuning=True),
+    per=axis_of(_entries_per_item, tuning=True),
+    sigma=axis(1, SORTED_ROWS, tuning=True),
     version=2,
 )
 def spmv(
@@ -157,14 +159,14 @@ def spmv(
     """
     info, blocked = device.info, order == "blocked"
     _refuse(info, format, hints, team, work_group)
-    problem = problems.problem(matrix, device.seed % 2**32, info)
+    problem = problems.problem_of_point(matrix, device.seed % 2**32, info)
     a, lengths = problem.matrix, problem.matrix.row_lengths
     try:
         stored = launch.convert(info, a, format, hints, blocked, work_group, per, sigma)
-    except formats.Unsuited as reason:
+    except formats.UnsuitedFormat as reason:
         raise Skip(str(reason)) from reason
     items_per_group = {"csr_team": work_group // team, "csr_adaptive": 1, "slab": 1}.get(format, 1 if blocked else work_group)
-    groups = min(stored.items, info.compute_units * BLOCKS) if blocked else -(-stored.items // items_per_group)
+    groups = min(stored.items, info.compute_units * BLOCKS_PER_UNIT) if blocked else -(-stored.items // items_per_group)
     y = device.alloc(8 * (a.rows + max(launch.CHUNK_ROWS.values())))  # the last chunk of SELL may exceed the rows
     kernels = launch.build_kernels(device, stored, format, hints, blocked, team, work_group)
     return Work(
@@ -173,9 +175,9 @@ def spmv(
         flops=2 * a.nonzeros,
         ops=1,
         outputs=((y, problem.y.nbytes),),
-        check=problems.check_of(device, y, problem),
-        busy=info.compute_units if info.kind == "cpu" and _even(a, groups, info.compute_units) else 0,
-        notes=(TRAFFIC, f"{matrix}: {a.rows} rows, {a.nonzeros} nonzeros, {lengths.min()} to {lengths.max()} in a row"),
+        check=problems.product_check(device, y, problem),
+        expected_units=info.compute_units if info.kind == "cpu" and _is_even(a, groups, info.compute_units) else 0,
+        notes=(NOTE_TRAFFIC, f"{matrix}: {a.rows} rows, {a.nonzeros} nonzeros, {lengths.min()} to {lengths.max()} in a row"),
         facts={"stored_over_nonzeros": stored.entries / max(1, a.nonzeros), "conversion_s": stored.seconds},
     )
 
@@ -186,11 +188,11 @@ def _refuse(info: DeviceInfo, format: str, hints: str, team: int, work_group: in
         raise Skip(f"a work-group of {work_group} is over this device's largest, {info.max_work_group}")
     if format == "csr_team" and work_group % team:
         raise Skip(f"a work-group of {work_group} is not made of whole teams of {team}")
-    if format in WITHOUT[hints]:
+    if format in FORMATS_WITHOUT_HINT[hints]:
         raise Skip(f"{format} has no loads of its own with hints={hints}")
 
 
-def _even(a: Csr, groups: int, units: int) -> bool:
+def _is_even(a: Csr, groups: int, units: int) -> bool:
     """Whether each work-group has at most a quarter of a compute unit's share of the entries, so that all units work until
     about the end. One dense row delays a single unit, which is slow but correct."""
     largest = np.diff(a.indptr[np.linspace(0, a.rows, groups + 1).astype(np.int64)]).max()

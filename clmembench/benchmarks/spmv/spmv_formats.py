@@ -14,19 +14,19 @@ import numpy.typing as npt
 from clmembench.benchmarks.spmv.matrices import Csr
 from clmembench.model import Array, Value
 
-ALIGN = 32  # rows, so that entries of ELL start at whole lines
-MOST_PADDED = 3.0  # stored entries of ELL and SELL over nonzeros
-RUN = 256  # of a slab, which share a first column
-SHIFT = 28  # as in spmv_adaptive.cl
-ROUND = 12  # steps of a sum that take as long as a round's barrier
-LONG_TILES = 8  # longer rows are parted among work-groups
+ELL_ALIGNMENT_ROWS = 32  # rows, so that entries of ELL start at whole lines
+MAX_PADDING_RATIO = 3.0  # stored entries of ELL and SELL over nonzeros
+RUN_ENTRIES = 256  # of a slab, which share a first column
+LANES_SHIFT = 28  # as in spmv_adaptive.cl
+BARRIER_COST_STEPS = 12  # steps of a sum that take as long as a round's barrier
+MIN_PARTED_TILES = 8  # longer rows are parted among work-groups
 SUM_ENTRIES = 64  # of a row, for each of its sums in a slab that many work-items share
 
 Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stored:
+class ConvertedMatrix:
     """A matrix in the format of a kernel: arrays in the order of the kernel's arguments, definitions of its build, the number
     of stored entries (including padding), the number of items that it loops over, and the host's seconds of the conversion."""
 
@@ -40,15 +40,15 @@ class Stored:
     parted: Array = field(default_factory=lambda: np.zeros((0, 4), np.uint32))
 
 
-class Unsuited(Exception):
+class UnsuitedFormat(Exception):
     """A matrix that a format cannot hold; the message says why."""
 
 
-def _kept(convert: Callable[..., Stored]) -> Callable[..., Stored]:
+def _convert_once(convert: Callable[..., ConvertedMatrix]) -> Callable[..., ConvertedMatrix]:
     """Caches the last conversion for the next point, with its time, which is a note and no measurement."""
 
     @lru_cache(maxsize=1)
-    def timed(*args: Any) -> Stored:
+    def timed(*args: Any) -> ConvertedMatrix:
         started = time.perf_counter()
         stored = convert(*args)
         return replace(stored, seconds=time.perf_counter() - started)
@@ -56,19 +56,19 @@ def _kept(convert: Callable[..., Stored]) -> Callable[..., Stored]:
     return timed
 
 
-@_kept
-def ell(a: Csr) -> Stored:
+@_convert_once
+def ell(a: Csr) -> ConvertedMatrix:
     """Padded rows (Bell & Garland 2009): entry k of row r at [k, r] of (width, pitch); padding is 0 times x[0]."""
-    shape = int(a.row_lengths.max()), -(-a.rows // ALIGN) * ALIGN
+    shape = int(a.row_lengths.max()), -(-a.rows // ELL_ALIGNMENT_ROWS) * ELL_ALIGNMENT_ROWS
     indices, values = np.zeros(shape, np.int32), np.zeros(shape)
-    for k, rows, at in _columns(a.row_lengths, a.indptr[:-1]):
+    for k, rows, at in _entries_by_position(a.row_lengths, a.indptr[:-1]):
         indices[k, rows] = a.indices[at]
         values[k, rows] = a.values[at]
-    return Stored((values, indices), {"WIDTH": shape[0], "PITCH": shape[1]}, values.size, a.rows)
+    return ConvertedMatrix((values, indices), {"WIDTH": shape[0], "PITCH": shape[1]}, values.size, a.rows)
 
 
-@_kept
-def sell(a: Csr, chunk: int, sigma: int) -> Stored:
+@_convert_once
+def sell(a: Csr, chunk: int, sigma: int) -> ConvertedMatrix:
     """SELL-C-sigma (Kreutzer et al. 2014): rows sorted by length within windows of `sigma`, in chunks of `chunk` rows.
 
     Each chunk is padded to its longest row. Raises UnsuitedFormat where the padding is excessive. Arrays: values and indices,
@@ -83,21 +83,21 @@ def sell(a: Csr, chunk: int, sigma: int) -> Stored:
         longest = int(lengths.max())
         order = np.argsort(order // sigma * (longest + 1) + longest - lengths, kind="stable")
         lengths, begins_of = lengths[order], begins_of[order]
-    begins = _ends(lengths.reshape(-1, chunk).max(axis=1))
+    begins = _row_pointers(lengths.reshape(-1, chunk).max(axis=1))
     # a single chunk is exempt: padding of few rows is negligible
     refuse_padded("SELL", int(begins[-1] - lengths.max()) * chunk, a)
     indices, values = np.zeros(begins[-1] * chunk, np.int32), np.zeros(begins[-1] * chunk)
     places = np.repeat(begins[:-1] * chunk, chunk) + np.arange(slots) % chunk
-    for k, rows, at in _columns(lengths, begins_of):
+    for k, rows, at in _entries_by_position(lengths, begins_of):
         to = places[rows] + k * chunk
         indices[to] = a.indices[at]
         values[to] = a.values[at]
     arrays = (values, indices, begins.astype(np.int32), order.astype(np.int32))
-    return Stored(arrays, {"CHUNK": chunk, "SORTED": sigma > 1}, values.size, slots)
+    return ConvertedMatrix(arrays, {"CHUNK": chunk, "SORTED": sigma > 1}, values.size, slots)
 
 
-@_kept
-def blocks(a: Csr, work_group: int, per: int) -> Stored:
+@_convert_once
+def blocks(a: Csr, work_group: int, per: int) -> ConvertedMatrix:
     """CSR and its blocks (Greathouse & Daga 2014; Daga & Greathouse 2015): whole rows of up to work_group * per entries, a
     longer row by itself, a much longer one in parts. Blocks are (blocks, 4) of uint32: see spmv_adaptive.cl. The number of
     lanes of a row minimises the steps of a block, given its longest row."""
@@ -112,11 +112,13 @@ def blocks(a: Csr, work_group: int, per: int) -> Stored:
     for shift in range(min(6, work_group.bit_length())):
         rounds = -(-rows * (1 << shift) // work_group)
         steps.append(
-            rounds * (ROUND if shift else 2) + (longest + (rounds - 1) * entries / rows) / (1 << shift) + rounds * shift
+            rounds * (BARRIER_COST_STEPS if shift else 2)
+            + (longest + (rounds - 1) * entries / rows) / (1 << shift)
+            + rounds * shift
         )
     shift = np.argmin(steps, axis=0)
-    table = np.stack([first, rows, ends[first], entries | shift << SHIFT], axis=1)
-    most = LONG_TILES * tile
+    table = np.stack([first, rows, ends[first], entries | shift << LANES_SHIFT], axis=1)
+    most = MIN_PARTED_TILES * tile
     huge = np.flatnonzero(entries > most)
     counts = -(-entries[huge] // most)
     table[huge, 1] = 0
@@ -128,11 +130,11 @@ def blocks(a: Csr, work_group: int, per: int) -> Stored:
     pieces[:, 3] = np.minimum(ends[first[parts] + 1] - pieces[:, 2], most)
     table = np.concatenate([pieces, np.delete(table, huge, axis=0)]).astype(np.uint32)
     arrays = (a.values, a.indices, a.indptr, table)
-    return Stored(arrays, {"PER": per}, a.nonzeros, len(table), parts=len(parts), parted=parted.astype(np.uint32))
+    return ConvertedMatrix(arrays, {"PER": per}, a.nonzeros, len(table), parts=len(parts), parted=parted.astype(np.uint32))
 
 
-@_kept
-def slabs(a: Csr, least: int, most_sums: int, shared: bool) -> Stored:
+@_convert_once
+def slabs(a: Csr, least: int, most_sums: int, shared: bool) -> ConvertedMatrix:
     """Slabs of rows with about equally many entries, sorted by column: the blocks of Buluç et al. 2009 as wide as the matrix.
 
     The number of slabs is a multiple of `least` where there are enough rows. A slab has at most `most_sums` sums: one a row,
@@ -142,11 +144,11 @@ def slabs(a: Csr, least: int, most_sums: int, shared: bool) -> Stored:
     """
     lengths = a.row_lengths.astype(np.int64)
     sums = np.maximum(1, -(-lengths // SUM_ENTRIES)) if shared else np.ones(a.rows, np.int64)
-    before = _ends(sums)
+    before = _row_pointers(sums)
     begins = _slab_begins(a.indptr, before, least, most_sums)
     rows, room = np.diff(begins), np.diff(before[begins])
     bits = 32 - max(1, int(room.max() - 1).bit_length())
-    row, position, column = _by_column(a)
+    row, position, column = _sort_by_column(a)
     # short keys sort fast
     slab_of = np.repeat(np.arange(len(rows)), rows).astype(np.uint16 if len(rows) < 2**16 else np.uint32)
     order = np.argsort(slab_of[row], kind="stable")
@@ -159,33 +161,35 @@ def slabs(a: Csr, least: int, most_sums: int, shared: bool) -> Stored:
     first_further = np.repeat(rows - before[begins[:-1]] + begins[:-1], rows) + before[:-1] - np.arange(a.rows) - 1
     place[several] = np.where(turn == 0, place[several], first_further[of] + turn)
     counts = np.diff(a.indptr[begins])
-    runs = _ends(-(-counts // RUN))
-    at = np.arange(len(row)) + np.repeat(runs[:-1] * RUN - (np.cumsum(counts) - counts), counts)
-    values, words = np.zeros(runs[-1] * RUN), np.zeros(runs[-1] * RUN, np.uint32)
+    runs = _row_pointers(-(-counts // RUN_ENTRIES))
+    at = np.arange(len(row)) + np.repeat(runs[:-1] * RUN_ENTRIES - (np.cumsum(counts) - counts), counts)
+    values, words = np.zeros(runs[-1] * RUN_ENTRIES), np.zeros(runs[-1] * RUN_ENTRIES, np.uint32)
     values[at], words[at] = a.values[position], column
-    bases = words[::RUN].astype(np.int32)  # a run's first entry is never padding
-    column = column - np.repeat(bases, RUN)[at]
+    bases = words[::RUN_ENTRIES].astype(np.int32)  # a run's first entry is never padding
+    column = column - np.repeat(bases, RUN_ENTRIES)[at]
     if len(column) and column.max() >> bits:
-        raise Unsuited(f"{RUN} entries of a slab span {column.max()} columns, more than the {bits} bits beside a row's hold")
+        raise UnsuitedFormat(
+            f"{RUN_ENTRIES} entries of a slab span {column.max()} columns, more than the {bits} bits beside a row's hold"
+        )
     words[at] = place << np.uint32(bits) | column.astype(np.uint32)
     extras = np.repeat(np.arange(a.rows), sums - 1) - np.repeat(begins[:-1], room - rows)
-    small: list[Array] = [bases, runs, begins, _ends(room - rows), extras]
-    arrays = (values, words, *(_some(array.astype(np.int32)) for array in small))
-    return Stored(arrays, {"COLUMN_BITS": bits, "RUN": RUN, "SUMS": int(room.max())}, values.size, len(rows))
+    small: list[Array] = [bases, runs, begins, _row_pointers(room - rows), extras]
+    arrays = (values, words, *(_nonempty(array.astype(np.int32)) for array in small))
+    return ConvertedMatrix(arrays, {"COLUMN_BITS": bits, "RUN": RUN_ENTRIES, "SUMS": int(room.max())}, values.size, len(rows))
 
 
 def refuse_padded(format: str, stored: int, a: Csr) -> None:
     """Raises UnsuitedFormat for a format that would store far more than the nonzeros: its result would describe its padding."""
-    if stored > MOST_PADDED * a.nonzeros or stored >= 2**31:
+    if stored > MAX_PADDING_RATIO * a.nonzeros or stored >= 2**31:
         rows = f"the longest row has {a.row_lengths.max()}, the mean {a.nonzeros / a.rows:.3g}"
-        raise Unsuited(f"{format} would store {stored / max(1, a.nonzeros):.3g} times the nonzeros: {rows}")
+        raise UnsuitedFormat(f"{format} would store {stored / max(1, a.nonzeros):.3g} times the nonzeros: {rows}")
 
 
 def _slab_begins(indptr: npt.NDArray[np.int32], before: Ints, least: int, most_sums: int) -> Ints:
     """The first row of each slab, and one past the last: a multiple of `least` slabs of about equally many entries, and enough
     that no slab has more than `most_sums` sums. Raises UnsuitedFormat where no number of slabs is enough."""
     if most_sums < 1:
-        raise Unsuited("there is no local memory for a slab's sums")
+        raise UnsuitedFormat("there is no local memory for a slab's sums")
     rows, rounds = len(indptr) - 1, max(1, -(-int(before[-1]) // (least * most_sums)))
     while True:
         slabs = min(least * rounds, rows)
@@ -195,11 +199,11 @@ def _slab_begins(indptr: npt.NDArray[np.int32], before: Ints, least: int, most_s
         if np.diff(before[begins]).max() <= most_sums:
             return begins
         if slabs == rows or rounds > 64:
-            raise Unsuited(f"a slab would have over {most_sums} sums, which is what local memory holds")
+            raise UnsuitedFormat(f"a slab would have over {most_sums} sums, which is what local memory holds")
         rounds += 1
 
 
-def _by_column(a: Csr) -> tuple[Array, Array, Array]:
+def _sort_by_column(a: Csr) -> tuple[Array, Array, Array]:
     """Row, index in CSR and column of every entry, sorted by column and then row, all int32."""
     from scipy.sparse import csr_array
 
@@ -208,7 +212,7 @@ def _by_column(a: Csr) -> tuple[Array, Array, Array]:
     return turned.indices, turned.data, np.repeat(np.arange(a.columns, dtype=np.int32), np.diff(turned.indptr))
 
 
-def _columns(lengths: npt.NDArray[Any], begins: npt.NDArray[Any]) -> Any:
+def _entries_by_position(lengths: npt.NDArray[Any], begins: npt.NDArray[Any]) -> Any:
     """For every k: k, the rows that have an entry k, and the indices of these entries in CSR."""
     rows = np.arange(len(lengths))
     for k in range(int(lengths.max(initial=0))):
@@ -216,12 +220,12 @@ def _columns(lengths: npt.NDArray[Any], begins: npt.NDArray[Any]) -> Any:
         yield k, rows, begins[rows] + k
 
 
-def _ends(counts: npt.NDArray[Any]) -> Ints:
+def _row_pointers(counts: npt.NDArray[Any]) -> Ints:
     ends = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=ends[1:])
     return ends
 
 
-def _some(array: Array) -> Array:
+def _nonempty(array: Array) -> Array:
     """The array, or one element where it is empty: a device's buffer cannot be empty."""
     return array if len(array) else np.zeros(1, array.dtype)

@@ -25,7 +25,7 @@ KERNEL_FILES = {"csr_adaptive": "spmv_adaptive", "sell": "spmv_sell", "slab": "s
 
 def convert(
     info: DeviceInfo, a: Csr, format: str, hints: str, blocked: bool, work_group: int, per: int, sigma: int
-) -> formats.Stored:
+) -> formats.ConvertedMatrix:
     """The matrix in the format of that kernel. Raises Skip and formats.UnsuitedFormat where the conversion is impossible."""
     if format == "csr_adaptive":
         return formats.blocks(a, work_group, per)
@@ -42,14 +42,14 @@ def convert(
         return formats.sell(a, CHUNK_ROWS["blocked" if blocked else "strided"], sigma)
     if format == "ell":
         formats.refuse_padded("ELL", int(a.row_lengths.max()) * a.rows, a)
-        problems.refuse_large(info, a.rows, a.columns, int(a.row_lengths.max()) * a.rows)
+        problems.require_memory(info, a.rows, a.columns, int(a.row_lengths.max()) * a.rows)
         stored = formats.ell(a)
         return replace(stored, defines={**stored.defines, "TILE": TILE_ROWS, "STREAMS": MAX_PREFETCHED_STREAMS})
-    return formats.Stored((a.values, a.indices, a.indptr), {}, a.nonzeros, a.rows)
+    return formats.ConvertedMatrix((a.values, a.indices, a.indptr), {}, a.nonzeros, a.rows)
 
 
 def build_kernels(
-    device: Device, stored: formats.Stored, format: str, hints: str, blocked: bool, team: int, work_group: int
+    device: Device, stored: formats.ConvertedMatrix, format: str, hints: str, blocked: bool, team: int, work_group: int
 ) -> Mapping[str, Kernel]:
     """The kernels of a format, built for one configuration."""
     ahead = PREFETCH_ENTRIES if hints == "prefetch" else 0
@@ -63,7 +63,7 @@ def make_commands(
     device: Device,
     kernels: Mapping[str, Kernel],
     format: str,
-    stored: formats.Stored,
+    stored: formats.ConvertedMatrix,
     x: Array,
     y: Buffer,
     groups: int,

@@ -26,9 +26,9 @@ class Problem:
 
 
 @lru_cache(maxsize=1)
-def made(matrix: str, seed: int, most: int) -> Problem:
+def make_problem(matrix: str, seed: int, most: int) -> Problem:
     """The problem of a matrix. Raises ValueError with the defect of the matrix."""
-    a = matrices.generate(matrix, seed, most) if matrix in matrices.GENERATED else matrix_market.read_matrix(matrix)
+    a = matrices.generate(matrix, seed, most) if matrix in matrices.GENERATORS else matrix_market.read_matrix(matrix)
     x = np.random.default_rng([seed, 1]).uniform(0.5, 1.5, a.columns)
     y, magnitude = matrices.product(a, x), matrices.product(a, x, absolute=True)
     if not np.isfinite(magnitude).all():
@@ -42,22 +42,22 @@ def made(matrix: str, seed: int, most: int) -> Problem:
     return Problem(a, x, y, allowed, int(met.sum()))
 
 
-def problem(matrix: str, seed: int, info: DeviceInfo) -> Problem:
+def problem_of_point(matrix: str, seed: int, info: DeviceInfo) -> Problem:
     """The problem, made once for all points of one matrix. Raises Skip where it would not fit, and DeviceError for a file that
     cannot be read: the user named it, so a run without it is a failure."""
-    most = matrices.MOST if info.array_bytes is None else info.array_bytes // 8
+    most = matrices.MAX_INDEX if info.array_bytes is None else info.array_bytes // 8
     try:
-        if matrix not in matrices.GENERATED:
+        if matrix not in matrices.GENERATORS:
             header = matrix_market.read_header(matrix)
-            refuse_large(info, header.rows, header.columns, header.nonzeros)
-        found = made(matrix, seed, most)
+            require_memory(info, header.rows, header.columns, header.nonzeros)
+        found = make_problem(matrix, seed, most)
     except ValueError as error:
-        raise (Skip if matrix in matrices.GENERATED else DeviceError)(str(error)) from error
-    refuse_large(info, found.matrix.rows, found.matrix.columns, found.matrix.nonzeros)
+        raise (Skip if matrix in matrices.GENERATORS else DeviceError)(str(error)) from error
+    require_memory(info, found.matrix.rows, found.matrix.columns, found.matrix.nonzeros)
     return found
 
 
-def refuse_large(info: DeviceInfo, rows: int, columns: int, stored: int) -> None:
+def require_memory(info: DeviceInfo, rows: int, columns: int, stored: int) -> None:
     """Raises Skip for a matrix whose stored entries would not fit beside the host's intermediate arrays."""
     nbytes, largest = 12 * stored + 12 * rows + 8 * columns, 8 * max(stored, rows, columns)
     host = 4 * nbytes > info.host_mem_bytes
@@ -66,7 +66,7 @@ def refuse_large(info: DeviceInfo, rows: int, columns: int, stored: int) -> None
         raise Skip(f"{size} are too much for this {whose}: lower --size, or take a smaller file")
 
 
-def check_of(device: Device, y: Buffer, problem: Problem) -> Callable[[], None]:
+def product_check(device: Device, y: Buffer, problem: Problem) -> Callable[[], None]:
     """The check of y against the problem's product, for Work; it raises AssertionError with the first wrong row."""
 
     def check() -> None:

@@ -9,13 +9,13 @@ from functools import cache
 import numpy as np
 
 # Thresholds and limits, each with its reason
-COUNTS = (4, 8, 16, 32, 64, 128)  # of banks, that are tried
-SHAPES = ((4, 4), (8, 8), (16, 16), (4, 8))  # (interleave, width) in bytes
-SERVED = (32, 16, 8)  # work-items of a sub-group whose loads one pass may serve
+BANK_COUNTS = (4, 8, 16, 32, 64, 128)  # of banks, that are tried
+INTERLEAVE_AND_WIDTH_BYTES = ((4, 4), (8, 8), (16, 16), (4, 8))  # (interleave, width) in bytes
+WORK_ITEMS_PER_PASS = (32, 16, 8)  # work-items of a sub-group whose loads one pass may serve
 
 
 @dataclass(frozen=True, slots=True)
-class Banks:
+class BankMapping:
     """`count` banks, each of which gives `width_bytes` of one of its rows in a pass. Successive pieces of `interleave_bytes`
     lie in successive banks: in Kepler's banks of 8 B these are 8 in one mode and 4 in the other, where the two words of a
     bank's row lie 32 words apart (Mei & Chu 2015, section 6.2). The loads of `served` work-items at a time share passes."""
@@ -28,7 +28,7 @@ class Banks:
     def passes(self, stride: int, word_bytes: int, items: int) -> int:
         """In how many passes work-items 0 to `items` - 1 get words that lie `stride` words apart: of each group served together
         as many as the bank in most demand has different rows to give. Of a row that several ask for it is one pass."""
-        return _passes(self, stride, word_bytes, items)
+        return _passes_of_load(self, stride, word_bytes, items)
 
     @property
     def name(self) -> str:
@@ -40,7 +40,7 @@ class Banks:
 
 
 @cache
-def _passes(banks: Banks, stride: int, word_bytes: int, items: int) -> int:
+def _passes_of_load(banks: BankMapping, stride: int, word_bytes: int, items: int) -> int:
     pieces = np.arange(max(1, word_bytes // banks.interleave_bytes)) * banks.interleave_bytes
     total = 0
     for first in range(0, items, banks.served):
@@ -52,9 +52,9 @@ def _passes(banks: Banks, stride: int, word_bytes: int, items: int) -> int:
     return total
 
 
-def candidates() -> Iterator[Banks]:
+def candidate_banks() -> Iterator[BankMapping]:
     """Every banked memory that is tried."""
-    for count in COUNTS:
-        for interleave, width in SHAPES:
-            for served in SERVED:
-                yield Banks(count, width, interleave, served)
+    for count in BANK_COUNTS:
+        for interleave, width in INTERLEAVE_AND_WIDTH_BYTES:
+            for served in WORK_ITEMS_PER_PASS:
+                yield BankMapping(count, width, interleave, served)

@@ -9,19 +9,27 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+FloatArray = npt.NDArray[np.float64]
 
 # Thresholds and limits, each with its reason
-NORMAL = 1.96  # standard deviations of a 95% interval
-RELATIVE = (0.003, 0.01, 0.02)  # of a latency: candidates for what the conditions of a point add to the noise of its samples
-SPREADS = (0.0, 0.3, 1.0)  # of a pass: how far the latency of some number of passes lies off the line, alike at all its strides
-SURE = 4.0  # standard deviations: a residual beyond is not noise
-A_PASS = 0.5  # of a pass: a point further off has another number of passes than the mapping predicts
-BENT = 0.1  # of the cost of all passes: allowed deviation from the line at many passes
+NORMAL_95_PERCENT_SIGMAS = 1.96  # standard deviations of a 95% interval
+POINT_RELATIVE_ERRORS = (
+    0.003,
+    0.01,
+    0.02,
+)  # of a latency: candidates for what the conditions of a point add to the noise of its samples
+PASS_COUNT_ERRORS = (
+    0.0,
+    0.3,
+    1.0,
+)  # of a pass: how far the latency of some number of passes lies off the line, alike at all its strides
+CERTAIN_SIGMAS = 4.0  # standard deviations: a residual beyond is not noise
+MAX_RESIDUAL_PASSES = 0.5  # of a pass: a point further off has another number of passes than the mapping predicts
+MAX_LINE_RELATIVE_DEVIATION = 0.1  # of the cost of all passes: allowed deviation from the line at many passes
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ConflictLine:
     """latency = free + way * (passes - least), fitted; `free` is the latency at the least number of passes, `way` what each
     further one adds, with their standard errors. `off` is by which fraction of it the latency of some number of passes
     lies off the line, at most, and `off_error` that fraction's standard error. `unexplained` are the indices of points that the
@@ -38,7 +46,7 @@ class Line:
     off: float
     off_error: float
     unexplained: tuple[int, ...]
-    sd: Floats
+    sd: FloatArray
     levels: Mapping[int, float]
 
     def at(self, passes: int) -> float:
@@ -49,26 +57,26 @@ class Line:
     def slowed(self) -> tuple[float, float, float]:
         """How many times slower the most passes are than the least, with the ends of its interval."""
         reach = (self.most - self.least) / self.free
-        return tuple(1 + reach * (self.way + k * NORMAL * self.way_error) for k in (0, -1, 1))  # type: ignore[return-value]
+        return tuple(1 + reach * (self.way + k * NORMAL_95_PERCENT_SIGMAS * self.way_error) for k in (0, -1, 1))  # type: ignore[return-value]
 
 
-def line(passes: npt.NDArray[np.int64], latency: Floats, noise: Floats) -> Line:
+def fit_conflict_line(passes: npt.NDArray[np.int64], latency: FloatArray, noise: FloatArray) -> ConflictLine:
     """The most likely line through points of `noise` (standard deviations of their samples alone); all of shape (points,).
 
     Points of one number of passes share how far they lie off the line, since what they wait for is the same. How much points
     vary beside their samples' noise, and levels beside the line, is chosen from a few values by likelihood.
     """
     levels, of = np.unique(passes, return_inverse=True)
-    best: tuple[float, Floats, Floats, float, float, list[float]] | None = None
-    for relative in RELATIVE:
+    best: tuple[float, FloatArray, FloatArray, float, float, list[float]] | None = None
+    for relative in POINT_RELATIVE_ERRORS:
         sd = np.hypot(noise, relative * latency)
         weight = np.bincount(of, 1 / sd**2)
         mean = np.bincount(of, latency / sd**2) / weight
         within = float(np.sum(((latency - mean[of]) / sd) ** 2 + 2 * np.log(sd)))
-        plain = _straight(levels, mean, 1 / weight)[1]
-        for spread in SPREADS:
+        plain = _weighted_least_squares(levels, mean, 1 / weight)[1]
+        for spread in PASS_COUNT_ERRORS:
             variance = 1 / weight + (spread * plain) ** 2
-            free, way, *errors = _straight(levels, mean, variance)
+            free, way, *errors = _weighted_least_squares(levels, mean, variance)
             off = mean - free - way * (levels - levels[0])
             loglik = -0.5 * (within + float(np.sum(off**2 / variance + np.log(variance * weight))))
             if best is None or loglik > best[0]:
@@ -77,24 +85,26 @@ def line(passes: npt.NDArray[np.int64], latency: Floats, noise: Floats) -> Line:
     assert best is not None
     loglik, sd, expected, free, way, errors = best
     residual = np.abs(latency - expected[of])
-    allowed = np.maximum(np.maximum(A_PASS * way, BENT * way * (passes - levels[0])), SURE * sd)
+    allowed = np.maximum(
+        np.maximum(MAX_RESIDUAL_PASSES * way, MAX_LINE_RELATIVE_DEVIATION * way * (passes - levels[0])), CERTAIN_SIGMAS * sd
+    )
     wrong = np.flatnonzero(residual > allowed)
     freedom = max(1, len(latency) - 2)
-    misfit = float(np.sum((residual / np.maximum(sd, BENT * way * (passes - levels[0]))) ** 2)) / freedom
-    if misfit > 1 + SURE * math.sqrt(2 / freedom):
+    misfit = float(np.sum((residual / np.maximum(sd, MAX_LINE_RELATIVE_DEVIATION * way * (passes - levels[0]))) ** 2)) / freedom
+    if misfit > 1 + CERTAIN_SIGMAS * math.sqrt(2 / freedom):
         wrong = np.argsort(-residual / sd) if not len(wrong) else wrong
     weight = np.bincount(of, 1 / sd**2)
     mean = np.bincount(of, latency / sd**2) / weight
     off = np.abs(mean / (free + way * (levels - levels[0])) - 1)
     worst = int(np.argmax(off))
-    return Line(
+    return ConflictLine(
         free, way, errors[0], errors[1], int(levels[0]), int(levels[-1]), loglik,
         float(off[worst]), float(1 / math.sqrt(weight[worst]) / mean[worst]), tuple(map(int, wrong)), sd,
         dict(zip(levels.tolist(), expected.tolist(), strict=True)),
     )  # fmt: skip
 
 
-def _straight(x: npt.NDArray[np.int64], y: Floats, variance: Floats) -> tuple[float, float, float, float]:
+def _weighted_least_squares(x: npt.NDArray[np.int64], y: FloatArray, variance: FloatArray) -> tuple[float, float, float, float]:
     """Value at the least x, slope, and the standard errors of both, by weighted least squares; a slope is not below 0."""
     weight = 1 / variance
     middle = float(np.average(x, weights=weight))

@@ -9,22 +9,22 @@ from clmembench.analysis.derive import Derived
 from clmembench.model import Finding, Value
 
 # Thresholds and limits, each with its reason
-WORD = 4  # bytes
-ARRAYS = {"matmul": 3}  # arrays of a pattern; other patterns have one
-SAME = 1.2  # times the least cost: loop overhead alone explains up to that much
-STEP = 1.5  # times the least cost: a spilled element is loaded and stored around each operation
-SMALLEST = 4  # words: a compiler that keeps no such array keeps none
-MOSTLY = 0.5  # of the arrays' bytes: with more in memory a step cannot cost as little as in registers
-MEMORY, SPILLS, COST = "memory", "spills", "cost"  # kinds of evidence
-METHODS = {
-    MEMORY: "stack frame of the build log, or private memory size",
-    SPILLS: "spill bytes of the build log",
-    COST: "step of the cost over the size",
+REGISTER_BYTES = 4  # bytes
+ARRAYS_OF_PATTERN = {"matmul": 3}  # arrays of a pattern; other patterns have one
+MAX_REGISTER_COST_RATIO = 1.2  # times the least cost: loop overhead alone explains up to that much
+MIN_SPILL_COST_RATIO = 1.5  # times the least cost: a spilled element is loaded and stored around each operation
+SMALLEST_ARRAY_WORDS = 4  # words: a compiler that keeps no such array keeps none
+MIN_MEMORY_SHARE_WITH_COST = 0.5  # of the arrays' bytes: with more in memory a step cannot cost as little as in registers
+MEMORY_EVIDENCE, SPILL_EVIDENCE, COST_EVIDENCE = "memory", "spills", "cost"  # kinds of evidence
+METHOD_OF_EVIDENCE = {
+    MEMORY_EVIDENCE: "stack frame of the build log, or private memory size",
+    SPILL_EVIDENCE: "spill bytes of the build log",
+    COST_EVIDENCE: "step of the cost over the size",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Sized:
+class ArraySizePoint:
     """One point: an array's words, what a step cost (None where that has no value) with its interval, and facts."""
 
     words: int
@@ -36,7 +36,7 @@ class Sized:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RegisterLimit:
     """Register limit of one pattern and indexing.
 
     `limit` is the largest array kept in registers, in words; its true value lies from `low` (the largest kept) to `high` (one
@@ -55,61 +55,61 @@ class Kept:
     unit: str
 
 
-def kept(values: Sequence[Derived]) -> list[Kept]:
+def register_limits(values: Sequence[Derived]) -> list[RegisterLimit]:
     """The limit of every pattern and indexing among the values of `private_array`, in their order."""
     usable = [v for v in values if v.status in ("ok", "suspect", "undetermined")]
     in_cycles = all(v.cycles_low is not None for v in usable if v.status == "ok")
-    private, told = _private(usable)
-    curves: dict[tuple[str, str], list[Sized]] = {}
+    private, told = _private_memory_sizes(usable)
+    curves: dict[tuple[str, str], list[ArraySizePoint]] = {}
     for value in usable:
         words = value.params.get("words")
         if isinstance(words, int) and words > 0:
             kind = str(value.params.get("pattern")), str(value.params.get("indexing"))
-            curves.setdefault(kind, []).append(_sized(value, words, in_cycles, told))
+            curves.setdefault(kind, []).append(_array_size_point(value, words, in_cycles, told))
     unit = "cycles" if in_cycles else "ns"
     untold = "the compiler does not report where the array is"
     if private and not told:
         untold += f" (private memory is {' or '.join(str(n) for n in sorted(private))} B whatever the array)"
-    return [_of_curve(*kind, sorted(points, key=lambda p: p.words), unit, untold) for kind, points in curves.items()]
+    return [_limit_of_curve(*kind, sorted(points, key=lambda p: p.words), unit, untold) for kind, points in curves.items()]
 
 
-def placed(values: Sequence[Derived]) -> list[bool | None]:
+def arrays_in_registers(values: Sequence[Derived]) -> list[bool | None]:
     """For each value, whether its arrays are in registers according to the compiler; None where it says nothing."""
-    _, told = _private(values)
-    return [_in_registers(_sized(value, 0, False, told)) for value in values]
+    _, told = _private_memory_sizes(values)
+    return [_is_in_registers(_array_size_point(value, 0, False, told)) for value in values]
 
 
-def _private(values: Sequence[Derived]) -> tuple[set[int], bool]:
+def _private_memory_sizes(values: Sequence[Derived]) -> tuple[set[int], bool]:
     """All private memory sizes, and whether they tell anything: drivers that do not know give 0 for everything, or something
     else."""
-    sizes = {n for v in values if (n := _number(v.facts, "private_bytes")) is not None}
+    sizes = {n for v in values if (n := _integer_fact(v.facts, "private_bytes")) is not None}
     return sizes, 0 in sizes and len(sizes) > 1
 
 
-def _sized(value: Derived, words: int, in_cycles: bool, told: bool) -> Sized:
+def _array_size_point(value: Derived, words: int, in_cycles: bool, told: bool) -> ArraySizePoint:
     """Without the private memory size where it is not `told`: it never is 0, or always."""
     numbers = (value.cycles, value.cycles_low, value.cycles_high) if in_cycles else (value.median, value.ci_low, value.ci_high)
     cost, low, high = numbers if value.status == "ok" else (None, None, None)
     facts = {name: fact for name, fact in value.facts.items() if told or name != "private_bytes"}
-    return Sized(words, cost, low or 0.0, high or 0.0, facts, value.evidence)
+    return ArraySizePoint(words, cost, low or 0.0, high or 0.0, facts, value.evidence)
 
 
-def _of_curve(pattern: str, indexing: str, points: Sequence[Sized], unit: str, untold: str) -> Kept:
+def _limit_of_curve(pattern: str, indexing: str, points: Sequence[ArraySizePoint], unit: str, untold: str) -> RegisterLimit:
     name = f"{pattern}_{indexing}_words"
     by = {
-        MEMORY: _by_memory(name, points),
-        SPILLS: _by_spills(name, points),
-        COST: _by_cost(name, points, unit),
+        MEMORY_EVIDENCE: _limit_by_memory(name, points),
+        SPILL_EVIDENCE: _limit_by_spills(name, points),
+        COST_EVIDENCE: _limit_by_cost(name, points, unit),
     }
-    verdicts = [_in_registers(point) for point in points]
-    limit = _limit(name, points, verdicts, "what the compiler says")
+    verdicts = [_is_in_registers(point) for point in points]
+    limit = _limit_by_verdicts(name, points, verdicts, "what the compiler says")
     if limit.status == "ok":
-        limit = _agreed(limit, by[COST], pattern, points)
+        limit = _limit_confirmed_by_cost(limit, by[COST_EVIDENCE], pattern, points)
     elif all(verdict is None for verdict in verdicts):
-        limit = _untold(limit, by[COST], untold)
+        limit = _limit_bounded_by_cost(limit, by[COST_EVIDENCE], untold)
     fits = [p for p, verdict in zip(points, verdicts, strict=True) if verdict is True and p.words == limit.low]
     spilled = [p for p, verdict in zip(points, verdicts, strict=True) if verdict is False]
-    return Kept(
+    return RegisterLimit(
         pattern,
         indexing,
         limit,
@@ -121,69 +121,69 @@ def _of_curve(pattern: str, indexing: str, points: Sequence[Sized], unit: str, u
     )
 
 
-def _in_memory(point: Sized) -> int | None:
+def _memory_bytes(point: ArraySizePoint) -> int | None:
     """Bytes of a work-item's arrays that are not in registers, spilled registers among them; None where nothing is said."""
-    numbers = [n for name in ("stack_bytes", "private_bytes") if (n := _number(point.facts, name)) is not None]
+    numbers = [n for name in ("stack_bytes", "private_bytes") if (n := _integer_fact(point.facts, name)) is not None]
     return max(numbers) if numbers else None
 
 
-def _spilled(point: Sized) -> int | None:
-    numbers = [n for name in ("spill_store_bytes", "spill_load_bytes") if (n := _number(point.facts, name)) is not None]
+def _spill_bytes(point: ArraySizePoint) -> int | None:
+    numbers = [n for name in ("spill_store_bytes", "spill_load_bytes") if (n := _integer_fact(point.facts, name)) is not None]
     return max(numbers) if numbers else None
 
 
-def _in_registers(point: Sized) -> bool | None:
+def _is_in_registers(point: ArraySizePoint) -> bool | None:
     """By both of what compilers say. That nothing was spilled does not say that an array was in registers at all."""
-    memory = _in_memory(point)
-    if memory or _spilled(point):
+    memory = _memory_bytes(point)
+    if memory or _spill_bytes(point):
         return False
     return None if memory is None else True
 
 
-def _by_memory(name: str, points: Sequence[Sized]) -> Finding:
-    verdicts = [None if (memory := _in_memory(point)) is None else memory == 0 for point in points]
-    return _limit(name, points, verdicts, METHODS[MEMORY])
+def _limit_by_memory(name: str, points: Sequence[ArraySizePoint]) -> Finding:
+    verdicts = [None if (memory := _memory_bytes(point)) is None else memory == 0 for point in points]
+    return _limit_by_verdicts(name, points, verdicts, METHOD_OF_EVIDENCE[MEMORY_EVIDENCE])
 
 
-def _by_spills(name: str, points: Sequence[Sized]) -> Finding:
-    spills = [_spilled(point) for point in points]
+def _limit_by_spills(name: str, points: Sequence[ArraySizePoint]) -> Finding:
+    spills = [_spill_bytes(point) for point in points]
     if any(s is not None for s in spills) and not any(spills):
         why = "no register was spilled at any size, which does not say that the array was in registers"
-        return _nothing(name, why, METHODS[SPILLS], points)
+        return _undetermined_limit(name, why, METHOD_OF_EVIDENCE[SPILL_EVIDENCE], points)
     # an array that lies in memory as a whole leaves registers enough
-    verdicts = [None if s is None or (not s and _in_memory(p)) else s == 0 for s, p in zip(spills, points, strict=True)]
-    return _limit(name, points, verdicts, METHODS[SPILLS])
+    verdicts = [None if s is None or (not s and _memory_bytes(p)) else s == 0 for s, p in zip(spills, points, strict=True)]
+    return _limit_by_verdicts(name, points, verdicts, METHOD_OF_EVIDENCE[SPILL_EVIDENCE])
 
 
-def _by_cost(name: str, points: Sequence[Sized], unit: str) -> Finding:
+def _limit_by_cost(name: str, points: Sequence[ArraySizePoint], unit: str) -> Finding:
     """Where a step begins to cost STEP times the least that one costs with smaller arrays, for good."""
-    method, told = METHODS[COST], [p for p in points if p.cost is not None]
+    method, told = METHOD_OF_EVIDENCE[COST_EVIDENCE], [p for p in points if p.cost is not None]
     if len(told) < 3:
-        return _nothing(name, "fewer than three sizes have a cost", method, points)
+        return _undetermined_limit(name, "fewer than three sizes have a cost", method, points)
     for at in range(1, len(told)):
         least = min(told[:at], key=lambda p: p.cost or 0.0)
-        if all(p.low >= STEP * least.high for p in told[at:]):
-            same = [p for p in told[:at] if p.words >= least.words and p.high <= SAME * least.high]
+        if all(p.low >= MIN_SPILL_COST_RATIO * least.high for p in told[at:]):
+            same = [p for p in told[:at] if p.words >= least.words and p.high <= MAX_REGISTER_COST_RATIO * least.high]
             low, high = same[-1].words, told[at].words - 1
-            return Finding(name, low, low, high, "words", "ok", method, _evidence(told))
+            return Finding(name, low, low, high, "words", "ok", method, _evidence_of_points(told))
     first, last = told[0], told[-1]
     why = f"no rise: {first.cost:.3g} {unit} with {first.words} words, {last.cost:.3g} with {last.words}"
-    return _nothing(name, why, method, told)
+    return _undetermined_limit(name, why, method, told)
 
 
-def _limit(name: str, points: Sequence[Sized], verdicts: Sequence[bool | None], method: str) -> Finding:
+def _limit_by_verdicts(name: str, points: Sequence[ArraySizePoint], verdicts: Sequence[bool | None], method: str) -> Finding:
     """The largest size up to which all are kept, by a verdict of each; undetermined where a larger one is kept again."""
     told = [(p, verdict) for p, verdict in zip(points, verdicts, strict=True) if verdict is not None]
     if not told:
-        return _nothing(name, "the compiler reports nothing that depends on the array", method, points)
-    evidence = _evidence([p for p, _ in told])
+        return _undetermined_limit(name, "the compiler reports nothing that depends on the array", method, points)
+    evidence = _evidence_of_points([p for p, _ in told])
     spilled = [p.words for p, verdict in told if not verdict]
     fitting = [p.words for p, verdict in told if verdict]
     if not spilled:
         why = f"the largest array tried, of {fitting[-1]} words, is kept"
         return Finding(name, None, fitting[-1], None, "words", "undetermined", method, evidence, why)
     low = max((words for words in fitting if words < spilled[0]), default=0)
-    if not fitting and spilled[0] > SMALLEST:
+    if not fitting and spilled[0] > SMALLEST_ARRAY_WORDS:
         why = f"the smallest array tried, of {spilled[0]} words, is not kept: smaller ones may be"
         return Finding(name, None, 0, spilled[0] - 1, "words", "undetermined", method, evidence, why)
     if fitting and fitting[-1] > spilled[0]:
@@ -192,18 +192,28 @@ def _limit(name: str, points: Sequence[Sized], verdicts: Sequence[bool | None], 
     return Finding(name, low, low, spilled[0] - 1, "words", "ok", method, evidence)
 
 
-def _agreed(limit: Finding, cost: Finding, pattern: str, points: Sequence[Sized]) -> Finding:
+def _limit_confirmed_by_cost(limit: Finding, cost: Finding, pattern: str, points: Sequence[ArraySizePoint]) -> Finding:
     """The limit that the compiler reports, where the cost does not contradict it: a few spilled words cost next to nothing, so
     that the cost may rise later, but not while all is in registers, nor stay low with most of the array in memory."""
     if cost.status != "ok":
         return limit
     assert limit.low is not None and limit.high is not None and cost.low is not None and cost.high is not None
-    words = WORD * ARRAYS.get(pattern, 1)
-    away = [p.words for p in points if p.words <= cost.low and (_in_memory(p) or 0) >= MOSTLY * words * p.words]
+    words = REGISTER_BYTES * ARRAYS_OF_PATTERN.get(pattern, 1)
+    away = [
+        p.words
+        for p in points
+        if p.words <= cost.low and (_memory_bytes(p) or 0) >= MIN_MEMORY_SHARE_WITH_COST * words * p.words
+    ]
     if cost.high < limit.low:
-        why = f"{METHODS[COST]}: rises at {cost.high + 1:.0f} words; {limit.method}: {limit.low:.0f} words are in registers"
+        why = (
+            f"{METHOD_OF_EVIDENCE[COST_EVIDENCE]}: rises at {cost.high + 1:.0f} words; {limit.method}: {limit.low:.0f} "
+            "words are in registers"
+        )
     elif away:
-        why = f"{METHODS[COST]}: rises beyond {cost.low:.0f} words; {limit.method}: of {away[0]} words most are in memory"
+        why = (
+            f"{METHOD_OF_EVIDENCE[COST_EVIDENCE]}: rises beyond {cost.low:.0f} words; {limit.method}: of {away[0]} "
+            "words most are in memory"
+        )
     else:
         return Finding(
             limit.name, limit.value, limit.low, limit.high, "words", "ok",
@@ -213,22 +223,24 @@ def _agreed(limit: Finding, cost: Finding, pattern: str, points: Sequence[Sized]
     return Finding(limit.name, None, low, high, "words", "inconsistent", limit.method, limit.evidence, why)
 
 
-def _untold(limit: Finding, cost: Finding, why: str) -> Finding:
+def _limit_bounded_by_cost(limit: Finding, cost: Finding, why: str) -> Finding:
     """Where the compiler says nothing: what the cost shows are bounds at best, since loops are compiled differently by size."""
     if cost.status == "ok":
         why += ", and a step of the cost alone may have other causes"
         return Finding(limit.name, None, cost.low, cost.high, "words", "undetermined", cost.method, cost.evidence, why)
-    return _nothing(limit.name, f"{why}; by the cost {cost.reason}", cost.method, (), cost.evidence)
+    return _undetermined_limit(limit.name, f"{why}; by the cost {cost.reason}", cost.method, (), cost.evidence)
 
 
-def _nothing(name: str, why: str, method: str, points: Sequence[Sized], evidence: tuple[str, ...] = ()) -> Finding:
-    return Finding(name, None, None, None, "words", "undetermined", method, evidence or _evidence(points), why)
+def _undetermined_limit(
+    name: str, why: str, method: str, points: Sequence[ArraySizePoint], evidence: tuple[str, ...] = ()
+) -> Finding:
+    return Finding(name, None, None, None, "words", "undetermined", method, evidence or _evidence_of_points(points), why)
 
 
-def _evidence(points: Sequence[Sized]) -> tuple[str, ...]:
+def _evidence_of_points(points: Sequence[ArraySizePoint]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for point in points for name in point.evidence))
 
 
-def _number(facts: Mapping[str, Value], name: str) -> int | None:
+def _integer_fact(facts: Mapping[str, Value], name: str) -> int | None:
     number = facts.get(name)
     return number if isinstance(number, int) else None

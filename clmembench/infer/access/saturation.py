@@ -7,23 +7,27 @@ from dataclasses import dataclass, replace
 
 from clmembench.analysis.derive import Derived
 from clmembench.infer import plateaus
-from clmembench.infer.findings import measured, undetermined
+from clmembench.infer.findings import measured_finding, undetermined_finding
 from clmembench.model import DeviceInfo, Finding
 
 # Thresholds and limits, each with its reason
-REACHED = 0.95  # of the best rate: counts as reaching it
-BEYOND = 1.5  # times the bytes in flight that seem enough: without points beyond, the rate may still grow
-LEAST_SHAPES = 8  # shapes: fewer do not cover groups, sizes and ILP
-WORD_BYTES = 4  # that a work-item copies at a time
-FIRST = "; the smallest that was tried"
-METHOD = f"copies over work-groups, their size and ILP: the least with {REACHED:.0%} of the best rate"
-CROWDED = 0.1  # of a host's CPUs, used by other programs: above it the points of a CPU differ by when they were measured
+MIN_SATURATED_RATE_SHARE = 0.95  # of the best rate: counts as reaching it
+MIN_PLATEAU_IN_FLIGHT_RATIO = 1.5  # times the bytes in flight that seem enough: without points beyond, the rate may still grow
+MIN_SHAPES = 8  # shapes: fewer do not cover groups, sizes and ILP
+COPIED_WORD_BYTES = 4  # that a work-item copies at a time
+SMALLEST_TRIED_NOTE = "; the smallest that was tried"
+SATURATION_METHOD = (
+    f"copies over work-groups, their size and ILP: the least with {MIN_SATURATED_RATE_SHARE:.0%} of the best rate"
+)
+MAX_OTHER_CPU_SHARE = (
+    0.1  # of a host's CPUs, used by other programs: above it the points of a CPU differ by when they were measured
+)
 NOT_SATURATED = "not saturated: see saturating_bytes"
-LOOPS = "on CPUs a work-group is a loop on a core: its work-items are not in flight at the same time"
+CPU_WORK_ITEMS_ARE_LOOPS = "on CPUs a work-group is a loop on a core: its work-items are not in flight at the same time"
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class CopyShape:
     """One copy: how it was launched, its rate in GB/s with its interval, and bytes that its work-items load at once over the
     whole device: at most, and at least, since nobody says how many work-groups a compute unit holds at once."""
 
@@ -38,7 +42,7 @@ class Shape:
     evidence: tuple[str, ...]
 
 
-def shapes(values: Sequence[Derived], compute_units: int) -> list[Shape]:
+def copy_shapes(values: Sequence[Derived], compute_units: int) -> list[CopyShape]:
     """The good points of copy_grid that have an interval.
 
     At least one work-group of each point is on its way on every compute unit that has one; and of more, as many as their rate
@@ -49,12 +53,15 @@ def shapes(values: Sequence[Derived], compute_units: int) -> list[Shape]:
         if v.benchmark != "copy_grid" or v.status != "ok" or v.median is None or v.ci_low is None or v.ci_high is None:
             continue
         groups, size, ilp = (int(v.params[name]) for name in ("groups", "work_group", "ilp"))
-        most, least = groups * size * ilp * WORD_BYTES, min(groups, compute_units) * size * ilp * WORD_BYTES
-        found.append(Shape(groups, size, ilp, v.median, v.ci_low, v.ci_high, most, least, v.evidence))
-    return [replace(s, least_bytes=min(s.most_bytes, s.least_bytes * _held(s, found, compute_units))) for s in found]
+        most, least = groups * size * ilp * COPIED_WORD_BYTES, min(groups, compute_units) * size * ilp * COPIED_WORD_BYTES
+        found.append(CopyShape(groups, size, ilp, v.median, v.ci_low, v.ci_high, most, least, v.evidence))
+    return [
+        replace(s, least_bytes=min(s.most_bytes, s.least_bytes * _work_groups_in_flight(s, found, compute_units)))
+        for s in found
+    ]
 
 
-def _held(shape: Shape, among: Sequence[Shape], compute_units: int) -> float:
+def _work_groups_in_flight(shape: CopyShape, among: Sequence[CopyShape], compute_units: int) -> float:
     """How many such work-groups were on their way on each compute unit, at least: as copies of any ILP by that many of them
     were faster than by one a unit."""
     alone = {s.ilp: s for s in among if s.work_group == shape.work_group and s.groups == compute_units}
@@ -62,7 +69,7 @@ def _held(shape: Shape, among: Sequence[Shape], compute_units: int) -> float:
     return max((s.low / alone[s.ilp].high for s in several if s.ilp in alone), default=1.0)
 
 
-def saturation(values: Sequence[Derived], info: DeviceInfo) -> dict[str, Finding]:
+def saturation_findings(values: Sequence[Derived], info: DeviceInfo) -> dict[str, Finding]:
     """Findings by name on what reaches 95% of the best rate of copy_grid.
 
     best_gb_s; saturating_bytes, the least bytes in flight over the whole device (loads: as many are stored after), between what
@@ -70,125 +77,135 @@ def saturation(values: Sequence[Derived], info: DeviceInfo) -> dict[str, Finding
     tried, whatever the others are then; shown_bytes, what the device had on its way at once, at least. Where the rate still
     grows with the most that was tried, nothing was saturated and they are undetermined. Source: Mei & Chu 2015, section 5.1.
     """
-    tried = shapes(values, info.compute_units)
+    tried = copy_shapes(values, info.compute_units)
     names = {"saturating_bytes": "B", "saturating_work_group": "work-items", "saturating_ilp": "words",
              "saturating_groups_per_unit": "work-groups"}  # fmt: skip
-    if len(tried) < LEAST_SHAPES:
-        reason = f"{len(tried)} of copy_grid's points have a value: at least {LEAST_SHAPES} are needed"
-        return {name: replace(undetermined(name, reason, METHOD), unit=unit) for name, unit in names.items()}
+    if len(tried) < MIN_SHAPES:
+        reason = f"{len(tried)} of copy_grid's points have a value: at least {MIN_SHAPES} are needed"
+        return {name: replace(undetermined_finding(name, reason, SATURATION_METHOD), unit=unit) for name, unit in names.items()}
     cpu, best = info.kind == "cpu", max(tried, key=lambda s: s.rate)
-    text, ids = "the fastest copy of the grid, reads and writes", _ids([best])
-    found = {"best_gb_s": measured("best_gb_s", best.rate, text, ids, best.low, best.high, "GB/s")}
-    why = "" if cpu else _grew(tried, best)
-    found["saturating_bytes"] = _bytes(tried, best, LOOPS if cpu else why, info.compute_units)
-    each: dict[str, Callable[[Shape], float]] = {
+    text, ids = "the fastest copy of the grid, reads and writes", _evidence_of_shapes([best])
+    found = {"best_gb_s": measured_finding("best_gb_s", best.rate, text, ids, best.low, best.high, "GB/s")}
+    why = "" if cpu else _why_no_plateau(tried, best)
+    found["saturating_bytes"] = _saturating_bytes_finding(
+        tried, best, CPU_WORK_ITEMS_ARE_LOOPS if cpu else why, info.compute_units
+    )
+    each: dict[str, Callable[[CopyShape], float]] = {
         "saturating_work_group": lambda s: s.work_group,
         "saturating_ilp": lambda s: s.ilp,
         "saturating_groups_per_unit": lambda s: s.groups / info.compute_units,
     }
-    unsure = (NOT_SATURATED if why else "") or (_crowded(values) if cpu else "")
+    unsure = (NOT_SATURATED if why else "") or (_why_host_is_busy(values) if cpu else "")
     for name, of in each.items():
-        found[name] = _smallest(name, of, tried, best, unsure)
+        found[name] = _smallest_value_finding(name, of, tried, best, unsure)
     if not cpu:
         most = max(tried, key=lambda s: s.least_bytes)
         text, ids = (
             "bytes that work-items load at once, by the work-groups that their rate shows on their way",
-            _ids([most]),
+            _evidence_of_shapes([most]),
         )
         found["shown_bytes"] = Finding("shown_bytes", most.least_bytes, most.least_bytes, None, "B", "ok", text, ids)
     return {name: replace(f, unit=names.get(name, f.unit)) for name, f in found.items()}
 
 
-def _crowded(values: Sequence[Derived]) -> str:
+def _why_host_is_busy(values: Sequence[Derived]) -> str:
     """Why a CPU's points are not comparable, "" where they can."""
     others = max((v.others for v in values if v.benchmark == "copy_grid"), default=0.0)
-    return f"other programs used up to {others:.0%} of the CPUs during the measurement: stop them" if others > CROWDED else ""
+    return (
+        f"other programs used up to {others:.0%} of the CPUs during the measurement: stop them"
+        if others > MAX_OTHER_CPU_SHARE
+        else ""
+    )
 
 
-def _grew(tried: Sequence[Shape], best: Shape) -> str:
+def _why_no_plateau(tried: Sequence[CopyShape], best: CopyShape) -> str:
     """Why no plateau was seen, "" where one was."""
-    enough, most = _enough(tried, best).most_bytes, max(s.least_bytes for s in tried)
-    if most >= BEYOND * enough:
+    enough, most = _fewest_bytes_that_saturate(tried, best).most_bytes, max(s.least_bytes for s in tried)
+    if most >= MIN_PLATEAU_IN_FLIGHT_RATIO * enough:
         return ""
     return (
-        f"not saturated: {REACHED:.0%} of the best rate takes up to {enough / 1e6:.3g} MB in flight, and no more than "
+        f"not saturated: {MIN_SATURATED_RATE_SHARE:.0%} of the best rate takes up to {enough / 1e6:.3g} MB in "
+        "flight, and no more than "
         f"{most / 1e6:.3g} MB were shown to be: the rate may still grow; name a larger ilp or work_group"
     )
 
 
-def _enough(tried: Sequence[Shape], best: Shape) -> Shape:
+def _fewest_bytes_that_saturate(tried: Sequence[CopyShape], best: CopyShape) -> CopyShape:
     """The shape with the fewest bytes in flight among those that reach that rate."""
-    return min((s for s in tried if s.rate >= REACHED * best.rate), key=lambda s: s.most_bytes)
+    return min((s for s in tried if s.rate >= MIN_SATURATED_RATE_SHARE * best.rate), key=lambda s: s.most_bytes)
 
 
-def _surely(shape: Shape, best: Shape) -> bool:
-    return shape is best or shape.low >= REACHED * best.high
+def _certainly_saturates(shape: CopyShape, best: CopyShape) -> bool:
+    return shape is best or shape.low >= MIN_SATURATED_RATE_SHARE * best.high
 
 
-def _possibly(shape: Shape, best: Shape) -> bool:
-    return shape is best or shape.high >= REACHED * best.low
+def _may_saturate(shape: CopyShape, best: CopyShape) -> bool:
+    return shape is best or shape.high >= MIN_SATURATED_RATE_SHARE * best.low
 
 
-def _bytes(tried: Sequence[Shape], best: Shape, why: str, compute_units: int) -> Finding:
+def _saturating_bytes_finding(tried: Sequence[CopyShape], best: CopyShape, why: str, compute_units: int) -> Finding:
     """Between the most bytes in flight that were surely too few and the fewest that surely are enough. Too few were those of
     shapes that use every compute unit: fewer units fail for other reasons."""
     name = "saturating_bytes"
-    least = min(s.least_bytes for s in tried if _possibly(s, best))
-    failed = [s for s in tried if not _possibly(s, best) and s.groups >= compute_units and s.least_bytes < least]
+    least = min(s.least_bytes for s in tried if _may_saturate(s, best))
+    failed = [s for s in tried if not _may_saturate(s, best) and s.groups >= compute_units and s.least_bytes < least]
     low = max((s.least_bytes for s in failed), default=0.0)
-    enough = _enough(tried, best)
-    sure = min((s for s in tried if _surely(s, best)), key=lambda s: s.most_bytes)
-    ids = _ids([enough, sure, best, *(s for s in failed if s.least_bytes == low)])
+    enough = _fewest_bytes_that_saturate(tried, best)
+    sure = min((s for s in tried if _certainly_saturates(s, best)), key=lambda s: s.most_bytes)
+    ids = _evidence_of_shapes([enough, sure, best, *(s for s in failed if s.least_bytes == low)])
     if why:
-        return undetermined(name, why, METHOD, ids, None if why == LOOPS else low)
-    return measured(name, float(enough.most_bytes), METHOD, ids, low, float(sure.most_bytes), "B")
+        return undetermined_finding(name, why, SATURATION_METHOD, ids, None if why == CPU_WORK_ITEMS_ARE_LOOPS else low)
+    return measured_finding(name, float(enough.most_bytes), SATURATION_METHOD, ids, low, float(sure.most_bytes), "B")
 
 
-def _smallest(name: str, of: Callable[[Shape], float], tried: Sequence[Shape], best: Shape, why: str) -> Finding:
+def _smallest_value_finding(
+    name: str, of: Callable[[CopyShape], float], tried: Sequence[CopyShape], best: CopyShape, why: str
+) -> Finding:
     """The smallest value that was tried with which a shape reaches; the interval spans what noise leaves open."""
-    reached = min((s for s in tried if s.rate >= REACHED * best.rate), key=of)
-    sure, possible = (min((s for s in tried if test(s, best)), key=of) for test in (_surely, _possibly))
-    ids = _ids([reached, sure, possible, best])
+    reached = min((s for s in tried if s.rate >= MIN_SATURATED_RATE_SHARE * best.rate), key=of)
+    sure, possible = (min((s for s in tried if test(s, best)), key=of) for test in (_certainly_saturates, _may_saturate))
+    ids = _evidence_of_shapes([reached, sure, possible, best])
     if why:
-        return undetermined(name, why, METHOD, ids)
+        return undetermined_finding(name, why, SATURATION_METHOD, ids)
     first = of(reached) == min(map(of, tried))
     shape = f"; with {reached.work_group} x {reached.ilp} x {reached.groups}" if reached.groups else ""
-    method = f"{METHOD}{FIRST * first}{shape}"
-    return measured(name, of(reached), method, ids, of(possible), of(sure))
+    method = f"{SATURATION_METHOD}{SMALLEST_TRIED_NOTE * first}{shape}"
+    return measured_finding(name, of(reached), method, ids, of(possible), of(sure))
 
 
-def _ids(points: Iterable[Shape]) -> tuple[str, ...]:
+def _evidence_of_shapes(points: Iterable[CopyShape]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for s in points for name in s.evidence))
 
 
-def least_element(values: Sequence[Derived], sizes: Mapping[str, int]) -> Finding:
+def saturating_element(values: Sequence[Derived], sizes: Mapping[str, int]) -> Finding:
     """The fewest bytes a work-item whose copy in benchmark datatypes reaches 95% of the best type's; `sizes` are those of
     types by name. Source: Fang et al. 2017, section 6.3."""
-    name, method = "saturating_element_bytes", f"copies by data type: the least with {REACHED:.0%} of the best"
+    name, method = "saturating_element_bytes", f"copies by data type: the least with {MIN_SATURATED_RATE_SHARE:.0%} of the best"
     good = [v for v in values if v.benchmark == "datatypes" and v.status == "ok" and v.params["dtype"] in sizes]
     tried = [v for v in good if v.median is not None and v.ci_low is not None and v.ci_high is not None]
     if len(tried) < 2:
-        return replace(undetermined(name, "fewer than two types have a value", method), unit="B")
+        return replace(undetermined_finding(name, "fewer than two types have a value", method), unit="B")
     rows = [
-        Shape(0, 0, 0, v.median or 0.0, v.ci_low or 0.0, v.ci_high or 0.0, _moved(v, sizes), 0.0, v.evidence) for v in tried
+        CopyShape(0, 0, 0, v.median or 0.0, v.ci_low or 0.0, v.ci_high or 0.0, _bytes_per_work_item(v, sizes), 0.0, v.evidence)
+        for v in tried
     ]
     best = max(rows, key=lambda s: s.rate)
-    return replace(_smallest(name, lambda s: s.most_bytes, rows, best, ""), method=method, unit="B")
+    return replace(_smallest_value_finding(name, lambda s: s.most_bytes, rows, best, ""), method=method, unit="B")
 
 
-def _moved(value: Derived, sizes: Mapping[str, int]) -> int:
+def _bytes_per_work_item(value: Derived, sizes: Mapping[str, int]) -> int:
     """Bytes that a work-item of it copies: of as many elements as were best."""
     elements = value.tuning.get("elements", 1)
     return sizes[str(value.params["dtype"])] * (elements if isinstance(elements, int) else 1)
 
 
-def memory_latency(curve: Sequence[plateaus.Sample], info: DeviceInfo) -> Finding:
+def memory_latency(curve: Sequence[plateaus.CurvePoint], info: DeviceInfo) -> Finding:
     """Load-to-use latency of memory in ns, from a latency curve over working sets; undetermined where there is none, or it has
     not come to memory."""
     method = "pointer chase, the settled end of its curve"
     if not curve:
-        return replace(undetermined("latency_ns", "no latency in this run: run pchase too", method), unit="ns")
-    if not plateaus.settled(curve, plateaus.floor_bytes(info)):
-        return replace(undetermined("latency_ns", "the latency curve has not settled at memory", method), unit="ns")
-    last = plateaus.plateaus(curve)[-1]
-    return measured("latency_ns", last.ns, method, last.evidence, last.low, last.high, "ns")
+        return replace(undetermined_finding("latency_ns", "no latency in this run: run pchase too", method), unit="ns")
+    if not plateaus.has_settled(curve, plateaus.memory_floor_bytes(info)):
+        return replace(undetermined_finding("latency_ns", "the latency curve has not settled at memory", method), unit="ns")
+    last = plateaus.find_plateaus(curve)[-1]
+    return measured_finding("latency_ns", last.ns, method, last.evidence, last.low, last.high, "ns")

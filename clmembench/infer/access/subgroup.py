@@ -7,22 +7,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from clmembench.analysis.derive import Derived
-from clmembench.infer.effect import Ratio, impact, pick, picked, ratio, support
-from clmembench.infer.findings import measured, undetermined
+from clmembench.infer.effect import BoundedRatio, bounded_ratio, first_value, impact_verdict, support_verdict, values_with
+from clmembench.infer.findings import measured_finding, undetermined_finding
 from clmembench.model import Finding, Value
 
-BENCHMARK = "subgroup"
-SOURCE = "Fang et al. 2017, sections 4.2 and 4.3"
+SUBGROUP_BENCHMARK = "subgroup"
+VERDICT_SOURCE = "Fang et al. 2017, sections 4.2 and 4.3"
 # Thresholds and limits, each with its reason
-TURNS = 0.8  # of the time that work-items one after another would take: from there on they do run one after another
-ALONE: Mapping[str, Value] = {"pattern": "consecutive", "degree": 1, "shift_bytes": 0, "items": 1, "groups": 1}
-PASSES = 2.0  # times as long as one word: below, one pass serves a sub-group
-NO_MEMORY = "work-items take turns here"
-ORDER = ("register", "private", "local", "constant", "constant_array", "global", "global_cg", "image")
+MIN_SERIAL_TIME_SHARE = (
+    0.8  # of the time that work-items one after another would take: from there on they do run one after another
+)
+SINGLE_LOAD_PARAMETERS: Mapping[str, Value] = {"pattern": "consecutive", "degree": 1, "shift_bytes": 0, "items": 1, "groups": 1}
+MIN_SECOND_PASS_RATIO = 2.0  # times as long as one word: below, one pass serves a sub-group
+WORK_ITEMS_ARE_SERIAL = "work-items take turns here"
+MEMORY_ORDER = ("register", "private", "local", "constant", "constant_array", "global", "global_cg", "image")
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MemoryVerdicts:
     """One memory's answers. `one`, `many` and `all_same` are what one work-item, a sub-group's on words of their own and on one
     word waited for a load. `verdicts` are findings by name: broadcast, parallel, and what it costs not to keep to aligned and
     consecutive words, in one group and, as aligned_loaded and consecutive_loaded, in several at the same time."""
@@ -34,140 +36,148 @@ class Memory:
     verdicts: Mapping[str, Finding]
 
 
-def width_of(values: Sequence[Derived]) -> int:
+def sub_group_width_of(values: Sequence[Derived]) -> int:
     """Work-items that a run measured as a sub-group; 0 where it holds no such points."""
-    return max((int(v.params["degree"]) for v in values if v.benchmark == BENCHMARK), default=0)
+    return max((int(v.params["degree"]) for v in values if v.benchmark == SUBGROUP_BENCHMARK), default=0)
 
 
-def memories(values: Sequence[Derived]) -> list[Memory]:
+def memory_verdicts(values: Sequence[Derived]) -> list[MemoryVerdicts]:
     """Fang's table 2 for the device of these values, a memory at a time, nearest first; those without any value are left out.
 
     Where a register's operation takes a sub-group's work-items as many times as long as one of them, work-items take turns, and
     what a memory does for several at a time has no meaning: broadcast and parallel access are then `not applicable`.
     """
-    wide = width_of(values)
+    wide = sub_group_width_of(values)
     if wide < 2:
         return []
-    taking = turns(values, wide)
-    return [found for name in ORDER if (found := _memory(values, name, wide, taking)) is not None]
+    taking = work_items_are_serial(values, wide)
+    return [found for name in MEMORY_ORDER if (found := _verdicts_of_memory(values, name, wide, taking)) is not None]
 
 
-def takes_turns(values: Sequence[Derived]) -> Ratio | None:
+def serial_ratio(values: Sequence[Derived]) -> BoundedRatio | None:
     """How many times as long a sub-group's work-items take for an operation on registers as one; None where it is not known."""
-    wide = width_of(values)
-    return ratio(_point(values, "register", wide), _point(values, "register", 1))
+    wide = sub_group_width_of(values)
+    return bounded_ratio(_load_value(values, "register", wide), _load_value(values, "register", 1))
 
 
-def turns(values: Sequence[Derived], wide: int) -> tuple[bool | None, Ratio | None]:
+def work_items_are_serial(values: Sequence[Derived], wide: int) -> tuple[bool | None, BoundedRatio | None]:
     """True if a sub-group's work-items run one after another, None where that is unknown, and the ratio it rests on."""
-    found = takes_turns(values)
+    found = serial_ratio(values)
     if found is None:
         return None, None
-    if found.low >= TURNS * wide:
+    if found.low >= MIN_SERIAL_TIME_SHARE * wide:
         return True, found
-    return (False if found.high < PASSES else None), found
+    return (False if found.high < MIN_SECOND_PASS_RATIO else None), found
 
 
-def _point(values: Sequence[Derived], memory: str, items: int, **changes: Value) -> Derived | None:
-    return pick(values, BENCHMARK, memory=memory, **{**ALONE, "items": items, **changes})
+def _load_value(values: Sequence[Derived], memory: str, items: int, **changes: Value) -> Derived | None:
+    return first_value(values, SUBGROUP_BENCHMARK, memory=memory, **{**SINGLE_LOAD_PARAMETERS, "items": items, **changes})
 
 
-def _memory(values: Sequence[Derived], name: str, wide: int, taking: tuple[bool | None, Ratio | None]) -> Memory | None:
-    one, many = _point(values, name, 1), _point(values, name, wide)
-    if not picked(values, BENCHMARK, memory=name):
+def _verdicts_of_memory(
+    values: Sequence[Derived], name: str, wide: int, taking: tuple[bool | None, BoundedRatio | None]
+) -> MemoryVerdicts | None:
+    one, many = _load_value(values, name, 1), _load_value(values, name, wide)
+    if not values_with(values, SUBGROUP_BENCHMARK, memory=name):
         return None
-    same = _point(values, name, wide, degree=wide)
+    same = _load_value(values, name, wide, degree=wide)
     verdicts = {}
     if name != "register":
         # copies of an array of each work-item's own lie side by side where all use the same index
         own = same if name == "private" else many
-        verdicts["parallel"] = _served("parallel", ratio(own, one), taking)
+        verdicts["parallel"] = _served_at_once_finding("parallel", bounded_ratio(own, one), taking)
         if name != "private":
-            verdicts["broadcast"] = _served("broadcast", ratio(same, one), taking)
+            verdicts["broadcast"] = _served_at_once_finding("broadcast", bounded_ratio(same, one), taking)
             for kept, patterns in (("aligned", ("shifted", "permuted")), ("consecutive", ("scattered",))):
-                pairs = list(_pairs(values, name, wide, patterns))
-                verdicts[kept] = _cost(kept, [pair[1:] for pair in pairs if pair[0] == 1])
-                verdicts[f"{kept}_loaded"] = _cost(f"{kept}_loaded", [pair[1:] for pair in pairs if pair[0] > 1])
-    return Memory(name, one, many, same, verdicts)
+                pairs = list(_pattern_ratios(values, name, wide, patterns))
+                verdicts[kept] = _pattern_cost_finding(kept, [pair[1:] for pair in pairs if pair[0] == 1])
+                verdicts[f"{kept}_loaded"] = _pattern_cost_finding(
+                    f"{kept}_loaded", [pair[1:] for pair in pairs if pair[0] > 1]
+                )
+    return MemoryVerdicts(name, one, many, same, verdicts)
 
 
-def _served(name: str, found: Ratio | None, both: tuple[bool | None, Ratio | None]) -> Finding:
+def _served_at_once_finding(name: str, found: BoundedRatio | None, both: tuple[bool | None, BoundedRatio | None]) -> Finding:
     """Verdict on whether many work-items are served like one."""
     taking, register = both
     method = f"{name}: a sub-group's time for a load over one work-item's"
     if taking:
         assert register is not None
-        reason = f"{NO_MEMORY}: without any memory they take {register.value:.3g} times as long as one"
-        return measured(name, "not applicable", f"{method}; {reason}", register.evidence)
+        reason = f"{WORK_ITEMS_ARE_SERIAL}: without any memory they take {register.value:.3g} times as long as one"
+        return measured_finding(name, "not applicable", f"{method}; {reason}", register.evidence)
     if found is None:
-        return undetermined(name, "a point that it needs has no value in this run", method)
-    said = support(found)
+        return undetermined_finding(name, "a point that it needs has no value in this run", method)
+    said = support_verdict(found)
     reason = ""
     if taking is None and said != "supported":
         said, reason = "undetermined", "whether work-items take turns is not known here, which would say the same"
     elif said == "undetermined":
         reason = f"{found.low:.3g} to {found.high:.3g} times: a quieter run, or more samples, would tell"
-    return _finding(name, said, found, method, reason)
+    return _ratio_finding(name, said, found, method, reason)
 
 
-def _pairs(values: Sequence[Derived], name: str, wide: int, patterns: Sequence[str]) -> Iterator[tuple[int, str, Ratio]]:
+def _pattern_ratios(
+    values: Sequence[Derived], name: str, wide: int, patterns: Sequence[str]
+) -> Iterator[tuple[int, str, BoundedRatio]]:
     """Points of these patterns over consecutive ones of as many work-items: number of groups, name and ratio."""
-    for point in picked(values, BENCHMARK, memory=name):
+    for point in values_with(values, SUBGROUP_BENCHMARK, memory=name):
         pattern, items, groups = (point.params[n] for n in ("pattern", "items", "groups"))
         if pattern in patterns and isinstance(items, int) and isinstance(groups, int) and items >= wide:
-            plain = pick(values, BENCHMARK, memory=name, **{**ALONE, "items": items, "groups": groups})
-            found = ratio(point, plain)
+            plain = first_value(
+                values, SUBGROUP_BENCHMARK, memory=name, **{**SINGLE_LOAD_PARAMETERS, "items": items, "groups": groups}
+            )
+            found = bounded_ratio(point, plain)
             if found is not None:
                 yield groups, f"{pattern}, {items} work-items x {groups}", found
 
 
-def _cost(name: str, pairs: Sequence[tuple[str, Ratio]]) -> Finding:
+def _pattern_cost_finding(name: str, pairs: Sequence[tuple[str, BoundedRatio]]) -> Finding:
     """The worst of several comparisons: none only where all are."""
     method = f"{name}: time of a load over that of a consecutive, aligned one by as many work-items; the worst of {len(pairs)}"
     if not pairs:
-        return undetermined(name, "no pair of points that it needs has values in this run", method)
-    said = {label: impact(found) for label, found in pairs}
+        return undetermined_finding(name, "no pair of points that it needs has values in this run", method)
+    said = {label: impact_verdict(found) for label, found in pairs}
     label, worst = max(pairs, key=lambda pair: pair[1].low)
     method = f"{method}: {label}"
     if said[label] == "large":
-        return _finding(name, "large", worst, method)
+        return _ratio_finding(name, "large", worst, method)
     label, worst = max(pairs, key=lambda pair: pair[1].high)
     method = f"{method.rpartition(': ')[0]}: {label}"
     if "undetermined" in said.values():
-        return _finding(name, "undetermined", worst, method, f"{label}: {worst.low:.3g} to {worst.high:.3g} times")
+        return _ratio_finding(name, "undetermined", worst, method, f"{label}: {worst.low:.3g} to {worst.high:.3g} times")
     kind = next((kind for kind in ("small", "at most small") if kind in said.values()), "none")
-    return _finding(name, kind, worst, method)
+    return _ratio_finding(name, kind, worst, method)
 
 
-def _finding(name: str, said: str, found: Ratio, method: str, reason: str = "") -> Finding:
+def _ratio_finding(name: str, said: str, found: BoundedRatio, method: str, reason: str = "") -> Finding:
     """A verdict with the ratio it is from as its bounds."""
     method = f"{method}; {found.value:.3g} times"
     if said == "undetermined":
-        return undetermined(name, reason, method, found.evidence, found.low, found.high)
-    return measured(name, said, method, found.evidence, found.low, found.high)
+        return undetermined_finding(name, reason, method, found.evidence, found.low, found.high)
+    return measured_finding(name, said, method, found.evidence, found.low, found.high)
 
 
-def exponent(values: Sequence[Derived], memory: str) -> Ratio | None:
+def latency_exponent(values: Sequence[Derived], memory: str) -> BoundedRatio | None:
     """Slope of the logarithm of a sub-group's time on that of the distinct words it reads, over their last two doublings.
 
     0 where all are served at once, 1 where one comes after the other; None where it has fewer than four work-items.
     """
-    wide = width_of(values)
-    plain = picked(values, BENCHMARK, memory=memory, items=wide, groups=1, pattern="consecutive")
+    wide = sub_group_width_of(values)
+    plain = values_with(values, SUBGROUP_BENCHMARK, memory=memory, items=wide, groups=1, pattern="consecutive")
     points = {wide // int(v.params["degree"]): v for v in plain}
     few, most = wide // 4, wide
-    grown = ratio(points.get(most), points.get(few))
+    grown = bounded_ratio(points.get(most), points.get(few))
     if grown is None or few < 1:
         return None
     steps = math.log(most / few)
     ends = tuple(math.log(max(n, 1e-9)) / steps for n in (grown.value, grown.low, grown.high))
-    return Ratio(ends[0], ends[1], ends[2], grown.evidence)
+    return BoundedRatio(ends[0], ends[1], ends[2], grown.evidence)
 
 
-def each_more(values: Sequence[Derived], memory: str) -> Ratio | None:
+def cycles_per_further_word(values: Sequence[Derived], memory: str) -> BoundedRatio | None:
     """Cycles that every further distinct word adds to a sub-group's time for a load; None where the clock is not known."""
-    wide = width_of(values)
-    most, one = _point(values, memory, wide), _point(values, memory, wide, degree=wide)
+    wide = sub_group_width_of(values)
+    most, one = _load_value(values, memory, wide), _load_value(values, memory, wide, degree=wide)
     if most is None or one is None:
         return None
     told = [most.cycles, one.cycles, most.cycles_low, one.cycles_high, most.cycles_high, one.cycles_low]
@@ -175,4 +185,4 @@ def each_more(values: Sequence[Derived], memory: str) -> Ratio | None:
         return None
     a = [float(n) for n in told if n is not None]
     n = wide - 1
-    return Ratio((a[0] - a[1]) / n, (a[2] - a[3]) / n, (a[4] - a[5]) / n, (*most.evidence, *one.evidence))
+    return BoundedRatio((a[0] - a[1]) / n, (a[2] - a[3]) / n, (a[4] - a[5]) / n, (*most.evidence, *one.evidence))

@@ -9,16 +9,16 @@ from itertools import pairwise
 from clmembench.analysis.derive import Derived
 from clmembench.model import DeviceInfo, Finding
 
-NAME = "sub_group_items"
-METHOD = "cost of work-items that go two ways, by how many neighbours go the same one"
+FINDING_NAME = "sub_group_items"
+WIDTH_METHOD = "cost of work-items that go two ways, by how many neighbours go the same one"
 # Thresholds and limits, each with its reason
-BOTH = 1.6  # times: a sub-group that runs both branches takes 2 times as long
-ALONE = 1.25  # times: a sub-group that runs one branch takes as long as where all take it
+MIN_BOTH_BRANCHES_RATIO = 1.6  # times: a sub-group that runs both branches takes 2 times as long
+MAX_ONE_BRANCH_RATIO = 1.25  # times: a sub-group that runs one branch takes as long as where all take it
 NO_LOCKSTEP = "work-items of a work-group do not run in lockstep: they go two ways at the cost of one"
 
 
 @dataclass(frozen=True, slots=True)
-class Width:
+class SubGroupWidth:
     """The measured width as a Finding in work-items (1: no lockstep), the ratio of the cost at each span to that of the widest
     spans as (span, least, most), what the device claims (0: nothing), and what the two make of each other in words."""
 
@@ -28,7 +28,7 @@ class Width:
     verdict: str
 
 
-def width(values: Sequence[Derived], info: DeviceInfo) -> Width | None:
+def measure_sub_group_width(values: Sequence[Derived], info: DeviceInfo) -> SubGroupWidth | None:
     """From the values of `divergence`; None where there are none. The largest span is the whole group, which goes one way."""
     spans = {v.params["span"]: v for v in values if isinstance(v.params.get("span"), int)}
     if not spans:
@@ -37,22 +37,22 @@ def width(values: Sequence[Derived], info: DeviceInfo) -> Width | None:
     claimed = info.sub_group_items
     good = {int(span): v for span, v in sorted(spans.items()) if v.status == "ok"}
     in_cycles = all(v.cycles_low is not None for v in good.values())  # a clock may change between points
-    told = {span: bounds for span, v in good.items() if (bounds := _bounds(v, in_cycles)) is not None}
+    told = {span: bounds for span, v in good.items() if (bounds := _cost_interval(v, in_cycles)) is not None}
     if len(told) < 3:
-        return Width(_undetermined("fewer than three spans have a cost", evidence), (), claimed, "")
+        return SubGroupWidth(_undetermined_width("fewer than three spans have a cost", evidence), (), claimed, "")
     whole = max(told)
     split = [span for span in told if span != whole]
     # the same number of work-items go either way, whatever the span; where all go one way it may be the cheaper one
     base = told[split[-1]]
     ratios = tuple((span, told[span][0] / base[1], told[span][1] / base[0]) for span in told)
-    finding = _found(ratios, whole, told[whole], base, evidence)
+    finding = _width_finding(ratios, whole, told[whole], base, evidence)
     if finding.value == 1 and claimed > 1:
         why = f"nothing shows that sub-groups exist, and the device claims {claimed} work-items"
-        finding = _undetermined(why, evidence, 1, claimed)
-    return Width(finding, ratios, claimed, _verdict(finding, claimed))
+        finding = _undetermined_width(why, evidence, 1, claimed)
+    return SubGroupWidth(finding, ratios, claimed, _claim_verdict(finding, claimed))
 
 
-def _found(
+def _width_finding(
     ratios: Sequence[tuple[int, float, float]],
     whole: int,
     control: tuple[float, float],
@@ -60,36 +60,36 @@ def _found(
     evidence: tuple[str, ...],
 ) -> Finding:
     split = [ratio for ratio in ratios if ratio[0] != whole]
-    if base[0] / control[1] > ALONE:
+    if base[0] / control[1] > MAX_ONE_BRANCH_RATIO:
         why = f"work-items that go two ways still take longer with {split[-1][0]} neighbours going the same one"
-        return _undetermined(why, evidence, 2 * split[-1][0] if base[0] / control[1] >= BOTH else None)
-    apart = [span for span, low, _ in split if low >= BOTH]
-    together = [span for span, _, high in split if high <= ALONE]
+        return _undetermined_width(why, evidence, 2 * split[-1][0] if base[0] / control[1] >= MIN_BOTH_BRANCHES_RATIO else None)
+    apart = [span for span, low, _ in split if low >= MIN_BOTH_BRANCHES_RATIO]
+    together = [span for span, _, high in split if high <= MAX_ONE_BRANCH_RATIO]
     between = [span for span, _, _ in split if span not in apart and span not in together]
     if between:
         names = ", ".join(str(span) for span in between)
         low = max([2 * span for span in apart if span < between[0]], default=1)
         why = f"with {names} neighbours it takes neither once nor twice as long"
-        return _undetermined(why, evidence, low, min((s for s in together if s > between[-1]), default=None))
+        return _undetermined_width(why, evidence, low, min((s for s in together if s > between[-1]), default=None))
     if apart and max(apart) > min(together):
-        return _undetermined(f"twice as long with {max(apart)} neighbours, but not with {min(together)}", evidence)
+        return _undetermined_width(f"twice as long with {max(apart)} neighbours, but not with {min(together)}", evidence)
     if split[0][0] != 1 or any(b != 2 * a for (a, *_), (b, *_) in pairwise(split)):
-        return _undetermined("spans that would tell have no value", evidence)
+        return _undetermined_width("spans that would tell have no value", evidence)
     value = min(together)
     reason = NO_LOCKSTEP if value == 1 else ""
-    return Finding(NAME, value, value, value, "work-items", "ok", METHOD, evidence, reason)
+    return Finding(FINDING_NAME, value, value, value, "work-items", "ok", WIDTH_METHOD, evidence, reason)
 
 
-def _bounds(value: Derived, in_cycles: bool) -> tuple[float, float] | None:
+def _cost_interval(value: Derived, in_cycles: bool) -> tuple[float, float] | None:
     low, high = (value.cycles_low, value.cycles_high) if in_cycles else (value.ci_low, value.ci_high)
     return (low, high) if low is not None and high is not None and low > 0 else None
 
 
-def _undetermined(why: str, evidence: tuple[str, ...], low: float | None = None, high: float | None = None) -> Finding:
-    return Finding(NAME, None, low, high, "work-items", "undetermined", METHOD, evidence, why)
+def _undetermined_width(why: str, evidence: tuple[str, ...], low: float | None = None, high: float | None = None) -> Finding:
+    return Finding(FINDING_NAME, None, low, high, "work-items", "undetermined", WIDTH_METHOD, evidence, why)
 
 
-def _verdict(finding: Finding, claimed: int) -> str:
+def _claim_verdict(finding: Finding, claimed: int) -> str:
     if not claimed:
         return "the device claims nothing"
     if finding.value is None:

@@ -8,16 +8,16 @@ import numpy as np
 
 from clmembench.model import Answer, Finding
 
-PROPERTIES = ("size_bytes", "line_bytes", "sets", "ways")
-UNITS = {"size_bytes": "B", "line_bytes": "B"}
-ASSUMED = "if sets are equal, chosen by the address bits next to the line's, and replaced by LRU"
+PROPERTY_NAMES = ("size_bytes", "line_bytes", "sets", "ways")
+CLASSIC_UNITS = {"size_bytes": "B", "line_bytes": "B"}
+CLASSIC_ASSUMPTIONS = "if sets are equal, chosen by the address bits next to the line's, and replaced by LRU"
 # Thresholds and limits, each with its reason
-LEAST_STRIDE = 8  # a node's own size
-SLOWER = 0.10  # of a hit: a mean slower by more contains misses
-NEVER, ALWAYS = 0.10, 0.90  # miss rates that count as 0 and as 1
+MIN_STRIDE_BYTES = 8  # a node's own size
+MAX_HIT_RELATIVE_EXCESS = 0.10  # of a hit: a mean slower by more contains misses
+MAX_ZERO_MISS_RATE, MIN_FULL_MISS_RATE = 0.10, 0.90  # miss rates that count as 0 and as 1
 
 
-def knee(answers: Sequence[Answer]) -> int:
+def knee_bytes(answers: Sequence[Answer]) -> int:
     """The least array that is slower than a hit, as all larger ones are, of which there must be one; else 0. Slower is what is
     so at two strides, where there are several: one may have been disturbed."""
     hit = hit_latency(answers)
@@ -29,7 +29,7 @@ def knee(answers: Sequence[Answer]) -> int:
             by_size.setdefault(array_bytes(a), []).append(a.value)
     knee, slow = 0, 0
     for size, values in sorted(by_size.items(), reverse=True):
-        if sorted(values)[-2:][0] <= hit * (1 + SLOWER):
+        if sorted(values)[-2:][0] <= hit * (1 + MAX_HIT_RELATIVE_EXCESS):
             break
         knee, slow = size, slow + 1
     return knee if slow > 1 else 0
@@ -59,7 +59,7 @@ def array_bytes(answer: Answer) -> int:
 
 def no_conclusions(method: str, why: str, answers: Sequence[Answer]) -> dict[str, Finding]:
     """No line, sets or ways by a method, for one reason."""
-    return {name: conclusion(name, None, method, why, answers) for name in PROPERTIES[1:]}
+    return {name: conclusion(name, None, method, why, answers) for name in PROPERTY_NAMES[1:]}
 
 
 def conclusion(
@@ -76,6 +76,6 @@ def conclusion(
     if value is None:
         reasons = [a.reason for a in answers if a.reason]
         said = why if len(reasons) < len(answers) or not reasons else reasons[0]
-        return Finding(name, None, low, high, UNITS.get(name, ""), "undetermined", method, evidence, said)
+        return Finding(name, None, low, high, CLASSIC_UNITS.get(name, ""), "undetermined", method, evidence, said)
     ends = (value if low is None else low, value if high is None else high)
-    return Finding(name, value, *ends, UNITS.get(name, ""), "ok", method, evidence, ASSUMED)
+    return Finding(name, value, *ends, CLASSIC_UNITS.get(name, ""), "ok", method, evidence, CLASSIC_ASSUMPTIONS)

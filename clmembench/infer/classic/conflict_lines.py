@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-Bits = tuple[tuple[int, ...], ...]  # for each bit of a set's number the address bits whose parity it is
+SetIndexBits = tuple[tuple[int, ...], ...]  # for each bit of a set's number the address bits whose parity it is
 
-CHANCY = "only under a policy that spares some lines for a while"
+POLICY_MUST_SPARE_LINES = "only under a policy that spares some lines for a while"
 
 
 @dataclass(frozen=True, slots=True)
-class SetBits:
+class MappingVerdict:
     """One mapping of lines to sets, tested on the lines that miss.
 
     `together`: all missing lines are in one set; `in_set`: how many lines of the array are in that set, of which `spared` did
@@ -19,7 +19,7 @@ class SetBits:
     """
 
     name: str
-    bits: Bits
+    bits: SetIndexBits
     sets: int
     ways: int
     together: bool
@@ -29,7 +29,7 @@ class SetBits:
     reason: str
 
 
-def kernel(numbers: Sequence[int]) -> list[int]:
+def difference_basis(numbers: Sequence[int]) -> list[int]:
     """A basis over GF(2) of all differences (exclusive or) between numbers, in reduced form, highest bit first.
 
     Where sets are chosen by parities of address bits, two lines are in one set exactly where their difference has parity 0 in
@@ -46,7 +46,7 @@ def kernel(numbers: Sequence[int]) -> list[int]:
     return basis
 
 
-def parities(basis: Sequence[int], width: int) -> Bits:
+def free_parities(basis: Sequence[int], width: int) -> SetIndexBits:
     """The bits of numbers below 2^width, each alone or with others whose parity counts, that a basis of `difference_basis`
     leaves free.
 
@@ -57,33 +57,33 @@ def parities(basis: Sequence[int], width: int) -> Bits:
     return tuple((bit, *sorted(top for top, row in zip(tops, basis, strict=True) if row >> bit & 1)) for bit in free)
 
 
-def set_of(address: int, bits: Sequence[Sequence[int]]) -> int:
+def set_number(address: int, bits: Sequence[Sequence[int]]) -> int:
     """The set's number: bit i of it is the parity of the address bits in `bits[i]`."""
     return sum((sum(address >> b & 1 for b in group) & 1) << i for i, group in enumerate(bits))
 
 
-def mappings(missed: Sequence[int], lines: int, line_bytes: int, capacity_lines: int) -> list[SetBits]:
+def candidate_mappings(missed: Sequence[int], lines: int, line_bytes: int, capacity_lines: int) -> list[MappingVerdict]:
     """Mappings to try on an array of `lines` lines of which those numbered `missed` (from 0) miss, the most sets first.
 
     Tried: the bits next to the line's for each number of sets, every other run of adjacent bits of which more could not
     explain them, and the parities that the lines themselves leave free. `capacity_lines` is what the cache holds in all.
     """
     low, width = line_bytes.bit_length() - 1, (lines - 1).bit_length()
-    tried: list[tuple[Bits, str]] = [(tuple((low + b,) for b in range(k)), "plain") for k in range(1, width)]
+    tried: list[tuple[SetIndexBits, str]] = [(tuple((low + b,) for b in range(k)), "plain") for k in range(1, width)]
     differ = {b for number in missed for b in range(width) if (number ^ missed[0]) >> b & 1}
     for start in range(width):
         run = next((b for b in range(start, width) if b in differ), width) - start
         if run and start:
             tried.append((tuple((low + b,) for b in range(start, start + run)), "a run of bits"))
-    free = parities(kernel(missed), width)
+    free = free_parities(difference_basis(missed), width)
     tried.append((tuple(tuple(low + b for b in group) for group in free), "parities"))
     known = {bits: name for bits, name in reversed(tried) if capacity_lines % (1 << len(bits)) == 0}
     array = _Overflow(missed, lines, line_bytes, capacity_lines)
-    found = [_held(name, bits, array) for bits, name in known.items()]
+    found = [_mapping_verdict(name, bits, array) for bits, name in known.items()]
     return sorted(found, key=lambda m: (-m.explains, -m.sets, m.spared))
 
 
-def told(bits: Sequence[Sequence[int]]) -> str:
+def format_set_bits(bits: Sequence[Sequence[int]]) -> str:
     """Bits as a reader writes them: 7-11, or 9-11 with 7^13 and 8^14."""
     single = [group[0] for group in bits if len(group) == 1]
     runs: list[list[int]] = []
@@ -96,10 +96,10 @@ def told(bits: Sequence[Sequence[int]]) -> str:
     return ", ".join([*text, *("^".join(map(str, group)) for group in bits if len(group) > 1)])
 
 
-def table(found: Sequence[SetBits]) -> str:
+def mapping_table(found: Sequence[MappingVerdict]) -> str:
     """Mappings as a table of text, a row each: which bits, how many sets and ways, whether they explain the misses and why."""
     rows = [("set bits", "sets", "ways", "explains", "why")]
-    rows += [(told(m.bits), str(m.sets), str(m.ways), "yes" if m.explains else "no", m.reason) for m in found]
+    rows += [(format_set_bits(m.bits), str(m.sets), str(m.ways), "yes" if m.explains else "no", m.reason) for m in found]
     widths = [max(len(row[i]) for row in rows) for i in range(5)]
     return "".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() + "\n" for row in rows)
 
@@ -114,12 +114,12 @@ class _Overflow:
     capacity_lines: int
 
 
-def _held(name: str, bits: Bits, array: _Overflow) -> SetBits:
+def _mapping_verdict(name: str, bits: SetIndexBits, array: _Overflow) -> MappingVerdict:
     """The verdict on one mapping."""
     sets, ways = 1 << len(bits), array.capacity_lines >> len(bits)
-    where = {set_of(number * array.line_bytes, bits) for number in array.missed}
+    where = {set_number(number * array.line_bytes, bits) for number in array.missed}
     together = len(where) == 1
-    in_set = sum(set_of(number * array.line_bytes, bits) in where for number in range(array.lines))
+    in_set = sum(set_number(number * array.line_bytes, bits) in where for number in range(array.lines))
     spared = in_set - len(array.missed)
     full = together and in_set > ways
     if not together:
@@ -127,7 +127,7 @@ def _held(name: str, bits: Bits, array: _Overflow) -> SetBits:
     elif not full:
         reason = f"no set overflows: {in_set} lines of the array share {ways} ways"
     elif spared:
-        reason = f"{in_set} lines share {ways} ways and {spared} of them are not seen to miss: {CHANCY}"
+        reason = f"{in_set} lines share {ways} ways and {spared} of them are not seen to miss: {POLICY_MUST_SPARE_LINES}"
     else:
         reason = f"exactly the {in_set} lines that share its {ways} ways miss"
-    return SetBits(name, bits, sets, ways, together, in_set, spared, full, reason)
+    return MappingVerdict(name, bits, sets, ways, together, in_set, spared, full, reason)

@@ -7,24 +7,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from clmembench.infer.classic.chase_answers import (
-    ALWAYS,
-    LEAST_STRIDE,
-    NEVER,
-    SLOWER,
+    MAX_HIT_RELATIVE_EXCESS,
+    MAX_ZERO_MISS_RATE,
+    MIN_FULL_MISS_RATE,
+    MIN_STRIDE_BYTES,
     array_bytes,
     conclusion,
     hit_latency,
-    knee,
+    knee_bytes,
     no_conclusions,
 )
 from clmembench.model import Answer, Finding, Inquiry, Pattern, Probe, Space
 
 SAAVEDRA = "Saavedra 1992"
 # times the capacity: sizes at which Saavedra's figure is read, the first as by Mei & Chu, the other as a check
-READ_AT = (4, 8)
+READ_AT_CAPACITIES = (4, 8)
 
 
-def saavedra(space: Space = "global", first_bytes: int = 1024, most_bytes: int = 1 << 21) -> Inquiry[tuple[Answer, ...]]:
+def saavedra_chases(space: Space = "global", first_bytes: int = 1024, most_bytes: int = 1 << 21) -> Inquiry[tuple[Answer, ...]]:
     """Asks for the latency over strides, powers of two from 8 B to half the array, of arrays of 2^k and 3 * 2^k bytes.
 
     Sizes grow to eight times the first one that misses, or `most_bytes`. Returns every answer. Saavedra 1992, as in Mei & Chu
@@ -32,8 +32,8 @@ def saavedra(space: Space = "global", first_bytes: int = 1024, most_bytes: int =
     """
     answers: list[Answer] = []
     size = first_bytes
-    while size <= (8 * knee(answers) or most_bytes):
-        strides = [LEAST_STRIDE << k for k in range(64) if LEAST_STRIDE << k <= size // 2]
+    while size <= (8 * knee_bytes(answers) or most_bytes):
+        strides = [MIN_STRIDE_BYTES << k for k in range(64) if MIN_STRIDE_BYTES << k <= size // 2]
         answers += yield [Probe(Pattern("sequential", size // stride, stride), space) for stride in strides]
         size = size * 3 // 2 if size & (size - 1) == 0 else size // 3 * 4
     return tuple(answers)
@@ -46,19 +46,19 @@ def read_saavedra(answers: Sequence[Answer], at_bytes: int | None = None) -> Map
     s / b up to the line's size b, then 1 up to the stride N / ways, then 0. It is read at `at_bytes`; without it at 4 C and
     at 8 C, and two lines that tell different numbers are `inconsistent`.
     """
-    size = _capacity(answers)
+    size = _capacity_finding(answers)
     if size.value is None or isinstance(size.value, str):
         return {"size_bytes": size, **no_conclusions(SAAVEDRA, "the capacity is not known", answers)}
-    wanted = (at_bytes,) if at_bytes else tuple(times * int(size.value) for times in READ_AT)
+    wanted = (at_bytes,) if at_bytes else tuple(times * int(size.value) for times in READ_AT_CAPACITIES)
     known = [n for n in wanted if any(array_bytes(a) == n for a in answers)]
-    lines = {n: _line_of(answers, n, int(size.value), int(size.high or size.value)) for n in known}
+    lines = {n: _properties_of_line(answers, n, int(size.value), int(size.high or size.value)) for n in known}
     if not lines:
         return {"size_bytes": size, **no_conclusions(SAAVEDRA, f"no array of {wanted[0]} B was measured", answers)}
     first = next(iter(lines.values()))
-    return {"size_bytes": size, **{name: _agreed(name, lines) for name in first}}
+    return {"size_bytes": size, **{name: _property_over_lines(name, lines) for name in first}}
 
 
-def _line_of(answers: Sequence[Answer], size: int, capacity: int, beyond: int) -> dict[str, Finding]:
+def _properties_of_line(answers: Sequence[Answer], size: int, capacity: int, beyond: int) -> dict[str, Finding]:
     """Line, sets and ways from one line of Saavedra's figure.
 
     The capacity is at least `capacity` and below `beyond`. Strides are powers of two, so ways are known to within a factor of
@@ -67,13 +67,13 @@ def _line_of(answers: Sequence[Answer], size: int, capacity: int, beyond: int) -
     hit = hit_latency(answers) or math.nan
     curve = {a.probe.pattern.stride_bytes: a.value for a in answers if array_bytes(a) == size and a.value is not None}
     top = max(curve.values(), default=hit)
-    if not top > hit * (1 + SLOWER):
+    if not top > hit * (1 + MAX_HIT_RELATIVE_EXCESS):
         return no_conclusions(SAAVEDRA, f"an array of {size} B does not miss", answers)
     rate = {s: (t - hit) / (top - hit) for s, t in sorted(curve.items())}
-    line = next(s for s, r in rate.items() if r >= ALWAYS)
-    fits = next((s for s in rate if s > line and all(r <= NEVER for t, r in rate.items() if t >= s)), size)
+    line = next(s for s, r in rate.items() if r >= MIN_FULL_MISS_RATE)
+    fits = next((s for s in rate if s > line and all(r <= MAX_ZERO_MISS_RATE for t, r in rate.items() if t >= s)), size)
     expected = {s: min(1.0, s / line) if s < fits else 0.0 for s in rate}
-    odd = [s for s in rate if abs(rate[s] - expected[s]) > NEVER]
+    odd = [s for s in rate if abs(rate[s] - expected[s]) > MAX_ZERO_MISS_RATE]
     if odd:
         why = f"at {size} B the miss rate at a stride of {odd[0]} B is {rate[odd[0]]:.2f}, which equation (1) does not have"
         return no_conclusions(SAAVEDRA, why, answers)
@@ -90,7 +90,7 @@ def _line_of(answers: Sequence[Answer], size: int, capacity: int, beyond: int) -
     }
 
 
-def _agreed(name: str, lines: Mapping[int, Mapping[str, Finding]]) -> Finding:
+def _property_over_lines(name: str, lines: Mapping[int, Mapping[str, Finding]]) -> Finding:
     """One property over the figure's lines: what all of them allow, or `inconsistent` where that is nothing."""
     said = {size: found[name] for size, found in lines.items()}
     first = next(iter(said.values()))
@@ -104,9 +104,9 @@ def _agreed(name: str, lines: Mapping[int, Mapping[str, Finding]]) -> Finding:
     return replace(first, value=None, low=ends[0], high=ends[1], status="inconsistent", reason=f"its figure tells {told}")
 
 
-def _capacity(answers: Sequence[Answer]) -> Finding:
+def _capacity_finding(answers: Sequence[Answer]) -> Finding:
     """The largest array of the sweep before those that all miss."""
-    sizes, slow_from = sorted({array_bytes(a) for a in answers}), knee(answers)
+    sizes, slow_from = sorted({array_bytes(a) for a in answers}), knee_bytes(answers)
     fits = [n for n in sizes if n < slow_from]
     if not fits:
         why = f"no array up to {sizes[-1]} B was slower" if sizes and not slow_from else "the smallest array misses already"

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from clmembench.infer.classic.chase_answers import (
-    ALWAYS,
-    PROPERTIES,
+    MIN_FULL_MISS_RATE,
+    PROPERTY_NAMES,
     conclusion,
     hit_latency,
-    knee,
+    knee_bytes,
     latency_by_size,
     no_conclusions,
 )
@@ -20,12 +20,12 @@ from clmembench.model import Answer, Array, Finding, Inquiry, Pattern, Probe, Sp
 
 WONG = "Wong 2010"
 # Thresholds and limits, each with its reason
-SMOOTH = 5  # sizes under a running median: misses only grow with size, so that it removes nothing but disturbances
-SIGMAS = 6.0  # of the measurement's noise: a lower step may be noise
-WAYS_APART = 0.25  # how far from a whole number a step may tell the ways
+MEDIAN_WINDOW_SIZES = 5  # sizes under a running median: misses only grow with size, so that it removes nothing but disturbances
+MIN_LATENCY_STEP_SIGMAS = 6.0  # of the measurement's noise: a lower step may be noise
+MAX_WAYS_ROUNDING_ERROR = 0.25  # how far from a whole number a step may tell the ways
 
 
-def wong(
+def wong_chases(
     stride_bytes: int = 32,
     space: Space = "global",
     first_bytes: int = 1024,
@@ -43,13 +43,13 @@ def wong(
 
     answers: list[Answer] = []
     size = first_bytes
-    while size <= (4 * knee(answers) or most_bytes):
+    while size <= (4 * knee_bytes(answers) or most_bytes):
         answers += yield probes([size, size * 3 // 2])
         size *= 2
-    curve, slow_from = latency_by_size(answers), knee(answers)
+    curve, slow_from = latency_by_size(answers), knee_bytes(answers)
     fits = [n for n in curve if n < slow_from]
     if slow_from and fits:
-        full = [n for n in curve if n >= slow_from and curve[n][0] >= ALWAYS * max(t for t, _ in curve.values())]
+        full = [n for n in curve if n >= slow_from and curve[n][0] >= MIN_FULL_MISS_RATE * max(t for t, _ in curve.values())]
         last = min(full, default=2 * slow_from)
         step = stride_bytes * max(1, -(-(last - fits[-1]) // (stride_bytes * most_sizes)))
         answers += yield probes(range(fits[-1] + step, last + step, step))
@@ -66,11 +66,11 @@ def read_wong(answers: Sequence[Answer]) -> Mapping[str, Finding]:
     curve = latency_by_size(answers)
     stride = answers[0].probe.pattern.stride_bytes if answers else 0
     hit = hit_latency(answers)
-    slow = [n for n in curve if n >= knee(answers) > 0]
+    slow = [n for n in curve if n >= knee_bytes(answers) > 0]
     if hit is None or not slow or len(curve) < 8:
         largest = max(curve, default=0)
         return {p: conclusion(p, None, WONG, f"no array up to {largest} B was slower than the smallest", answers, largest)
-                for p in PROPERTIES}  # fmt: skip
+                for p in PROPERTY_NAMES}  # fmt: skip
     top = curve[max(curve)][0]
     sizes = np.array(sorted(curve))
     step = int(np.diff(sizes).min())
@@ -78,30 +78,32 @@ def read_wong(answers: Sequence[Answer]) -> Mapping[str, Finding]:
     dense = sizes[np.r_[near, False] | np.r_[False, near]]
     times, noise = (np.array([curve[int(n)][k] for n in dense]) for k in (0, 1))
     scale = dense / stride / (top - hit)
-    missing, sigma = _smooth((times - hit) * scale), float(np.median(noise * scale)) * math.sqrt(2)
+    missing, sigma = _running_median((times - hit) * scale), float(np.median(noise * scale)) * math.sqrt(2)
     rises = np.diff(missing)
-    jumps = np.flatnonzero(rises > max(rises.max() / 2, SIGMAS * sigma))
+    jumps = np.flatnonzero(rises > max(rises.max() / 2, MIN_LATENCY_STEP_SIGMAS * sigma))
     if jumps.size == 0 or step > stride:
         why = "steps of latency do not stand out of the noise" if step == stride else "the sweep was too coarse for steps"
-    elif rises.min() < -max(rises.max() / 2, SIGMAS * sigma):
+    elif rises.min() < -max(rises.max() / 2, MIN_LATENCY_STEP_SIGMAS * sigma):
         why = "latency falls again as arrays grow: the sweep was disturbed"
     elif np.unique(np.diff(jumps)).size > 1:
         widths = stride * np.diff(jumps)
         why = f"the steps are {widths.min()} to {widths.max()} B wide, not of one width"
     else:
-        return _stepped(answers, int(dense[jumps[0]]), jumps, rises, stride)
+        return _findings_of_steps(answers, int(dense[jumps[0]]), jumps, rises, stride)
     size = conclusion("size_bytes", None, WONG, why, answers, int(dense[0]), min(slow))
     return {"size_bytes": size, **no_conclusions(WONG, why, answers)}
 
 
-def _stepped(answers: Sequence[Answer], capacity: int, jumps: Array, rises: Array, stride: int) -> Mapping[str, Finding]:
+def _findings_of_steps(
+    answers: Sequence[Answer], capacity: int, jumps: Array, rises: Array, stride: int
+) -> Mapping[str, Finding]:
     """Findings from where the steps begin (in strides) and how high they are (in accesses that start to miss)."""
     size = conclusion("size_bytes", capacity, WONG, "", answers)
     sets = int(jumps.size)
     width = int(jumps[1] - jumps[0]) if sets > 1 else 0
     line = stride * width if width > 1 else None
     ways = capacity / (sets * line) if line else float(np.median(rises[jumps])) - 1
-    if abs(ways - round(ways)) > WAYS_APART or ways < WAYS_APART:
+    if abs(ways - round(ways)) > MAX_WAYS_ROUNDING_ERROR or ways < MAX_WAYS_ROUNDING_ERROR:
         why = f"{sets} steps would mean {ways:.2f} ways"
         return {"size_bytes": size, **no_conclusions(WONG, why, answers)}
     if line is None:  # no wider than the stride, or the only step
@@ -116,9 +118,9 @@ def _stepped(answers: Sequence[Answer], capacity: int, jumps: Array, rises: Arra
     }
 
 
-def _smooth(values: Array) -> Array:
+def _running_median(values: Array) -> Array:
     """Running median of five values, of fewer near the ends. Shape of `values`."""
-    reach = SMOOTH // 2
+    reach = MEDIAN_WINDOW_SIZES // 2
     ends = [(max(0, n - reach), min(len(values), n + reach + 1)) for n in range(len(values))]
     return np.array(
         [np.median(values[n - min(n - a, b - n - 1) : n + min(n - a, b - n - 1) + 1]) for n, (a, b) in enumerate(ends)]

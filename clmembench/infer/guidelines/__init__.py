@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from clmembench.analysis.derive import Derived
 from clmembench.infer.guidelines import beyond, constant_memory, global_memory, image_memory, local_memory, private_memory
-from clmembench.infer.guidelines.advice import Advice, Guidelines, Known
+from clmembench.infer.guidelines.advice import Advice, GuidelineGroup, RunKnowledge
 from clmembench.model import DeviceInfo, Finding
 
-EVERY: tuple[Guidelines, ...] = (
+GUIDELINE_GROUPS: tuple[GuidelineGroup, ...] = (
     private_memory.guidelines,
     local_memory.guidelines,
     constant_memory.guidelines,
@@ -19,8 +19,10 @@ EVERY: tuple[Guidelines, ...] = (
 )
 
 
-def advised(values: Sequence[Derived], info: DeviceInfo, findings: Mapping[str, Finding] | None = None) -> list[Advice]:
+def advice_of_guidelines(
+    values: Sequence[Derived], info: DeviceInfo, findings: Mapping[str, Finding] | None = None
+) -> list[Advice]:
     """Advice by each guideline on a device, in the order of the paper: from the values of a run, as `derive` gives them,
     and findings of what saturates its memory."""
-    known = Known.of(values, info, findings or {})
-    return [advice for guidelines in EVERY for advice in guidelines(known)]
+    known = RunKnowledge.of(values, info, findings or {})
+    return [advice for guidelines in GUIDELINE_GROUPS for advice in guidelines(known)]

@@ -7,16 +7,24 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from clmembench.analysis.derive import Derived
-from clmembench.infer.access.subgroup import ALONE, BENCHMARK, NO_MEMORY, Memory, memories, turns, width_of
-from clmembench.infer.effect import Ratio, pick
+from clmembench.infer.access.subgroup import (
+    SINGLE_LOAD_PARAMETERS,
+    SUBGROUP_BENCHMARK,
+    WORK_ITEMS_ARE_SERIAL,
+    MemoryVerdicts,
+    memory_verdicts,
+    sub_group_width_of,
+    work_items_are_serial,
+)
+from clmembench.infer.effect import BoundedRatio, first_value
 from clmembench.model import DeviceInfo, Finding, Value
 
-Verdict = Literal["holds", "does not hold", "undetermined", "not applicable"]
+GuidelineVerdict = Literal["holds", "does not hold", "undetermined", "not applicable"]
 
-MATTERS = 1.10  # times: a smaller gain is not worth rewriting a kernel
+MIN_WORTHWHILE_RATIO = 1.10  # times: a smaller gain is not worth rewriting a kernel
 RUN_ACCESS = "run suite access"
 ORDER_VERDICTS = ("consecutive", "consecutive_loaded")  # what the order of accesses costs, of one group and of several
-AGAIN = "measure again on a quieter host before relying on it"
+MEASURE_AGAIN_ADVICE = "measure again on a quieter host before relying on it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +34,7 @@ class Advice:
 
     id: str
     guideline: str
-    verdict: Verdict
+    verdict: GuidelineVerdict
     effect: float | None
     low: float | None
     high: float | None
@@ -37,44 +45,50 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class RunKnowledge:
     """Everything that guidelines use of a run: its values, the device's own claims, the verdicts on each memory, and other
     findings by name (see `infer.access.saturation`)."""
 
     values: Sequence[Derived]
     info: DeviceInfo
-    memories: Mapping[str, Memory]
+    memories: Mapping[str, MemoryVerdicts]
     wide: int
     findings: Mapping[str, Finding] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, values: Sequence[Derived], info: DeviceInfo, findings: Mapping[str, Finding]) -> Known:
+    def of(cls, values: Sequence[Derived], info: DeviceInfo, findings: Mapping[str, Finding]) -> RunKnowledge:
         """From the values of a run, as `derive` gives them, judged by the gates."""
-        return cls(values, info, {m.name: m for m in memories(values)}, width_of(values), findings)
+        return cls(values, info, {m.name: m for m in memory_verdicts(values)}, sub_group_width_of(values), findings)
 
     def load(self, memory: str, items: int, **changes: Value) -> Derived | None:
         """Time of a load by `items` work-items from a memory: consecutive words and one group unless changed."""
-        return pick(self.values, BENCHMARK, memory=memory, **{**ALONE, "items": items, **changes})
+        return first_value(
+            self.values, SUBGROUP_BENCHMARK, memory=memory, **{**SINGLE_LOAD_PARAMETERS, "items": items, **changes}
+        )
 
     def sizes(self, memory: str, name: str, **params: Value) -> list[int]:
         """The values of `items` or `groups` that were measured, in order, of points with these parameters."""
-        mine = [v for v in self.values if v.benchmark == BENCHMARK and v.params["memory"] == memory and v.median is not None]
+        mine = [
+            v
+            for v in self.values
+            if v.benchmark == SUBGROUP_BENCHMARK and v.params["memory"] == memory and v.median is not None
+        ]
         return sorted({int(v.params[name]) for v in mine if all(v.params[k] == wanted for k, wanted in params.items())})
 
     def taking_turns(self) -> str:
         """Why nothing can be said of several work-items at once; "" where something can, or where that is not known."""
-        taking, found = turns(self.values, self.wide)
+        taking, found = work_items_are_serial(self.values, self.wide)
         if not taking or found is None:
             return ""
-        return f"{NO_MEMORY}: without any memory {self.wide} of them take {found.value:.3g} times as long as one"
+        return f"{WORK_ITEMS_ARE_SERIAL}: without any memory {self.wide} of them take {found.value:.3g} times as long as one"
 
     def side_by_side(self) -> bool:
         """True if a sub-group's work-items are known to run at the same time."""
-        return turns(self.values, self.wide)[0] is False
+        return work_items_are_serial(self.values, self.wide)[0] is False
 
     def absent(self, memory: str) -> str:
         """Why this device has no such memory; "" where it has, or the run does not say."""
-        mine = [v for v in self.values if v.benchmark == BENCHMARK and v.params.get("memory") == memory]
+        mine = [v for v in self.values if v.benchmark == SUBGROUP_BENCHMARK and v.params.get("memory") == memory]
         return mine[0].reason if mine and all(v.status == "skipped" for v in mine) else ""
 
     def nearest(self) -> Derived | None:
@@ -88,92 +102,92 @@ class Known:
         return "constant_array" if "constant_array" in self.memories else "constant"
 
 
-Guidelines = Callable[[Known], Iterator[Advice]]
+GuidelineGroup = Callable[[RunKnowledge], Iterator[Advice]]
 
 
-def judged(
+def advice_by_ratio(
     name: str,
     guideline: str,
-    found: Ratio | None,
+    found: BoundedRatio | None,
     holds: str,
     fails: str,
     missing: str,
-    least: float = MATTERS,
+    least: float = MIN_WORTHWHILE_RATIO,
     unit: str = "times",
 ) -> Advice:
     """By one ratio: it holds where the whole interval is at least `least`, and does not where none of it is."""
     if found is None:
-        return unknown(name, guideline, missing, unit=unit)
+        return undetermined_advice(name, guideline, missing, unit=unit)
     told = (found.value, found.low, found.high, unit, found.evidence)
     if found.low >= least:
         return Advice(name, guideline, "holds", *told, holds)
     if found.high < least:
         return Advice(name, guideline, "does not hold", *told, fails)
     reason = f"{found.low:.3g} to {found.high:.3g} {unit}: on either side of {least:g}, from where it is worth it"
-    return Advice(name, guideline, "undetermined", *told, AGAIN, reason)
+    return Advice(name, guideline, "undetermined", *told, MEASURE_AGAIN_ADVICE, reason)
 
 
-def denied(advice: Advice) -> Advice:
+def advice_of_no_effect(advice: Advice) -> Advice:
     """The advice for a guideline that claims no effect: it holds where there is none."""
     if advice.verdict == "holds":
         return replace(advice, verdict="does not hold")
     return replace(advice, verdict="holds") if advice.verdict == "does not hold" else advice
 
 
-def inapplicable(name: str, guideline: str, why: str, evidence: tuple[str, ...] = (), unit: str = "times") -> Advice:
+def inapplicable_advice(name: str, guideline: str, why: str, evidence: tuple[str, ...] = (), unit: str = "times") -> Advice:
     """A guideline that has no meaning on this device, and why."""
     return Advice(name, guideline, "not applicable", None, None, None, unit, evidence, why)
 
 
-def by_findings(
-    known: Known, name: str, guideline: str, memory: str, wanted: Mapping[str, Sequence[str]], holds: str, fails: str
+def advice_by_findings(
+    known: RunKnowledge, name: str, guideline: str, memory: str, wanted: Mapping[str, Sequence[str]], holds: str, fails: str
 ) -> Advice:
     """By verdicts on a memory: it holds where each of those named has one of the words wanted of it. The effect is the largest
     of the times they are from."""
     if known.absent(memory):
-        return inapplicable(name, guideline, known.absent(memory))
+        return inapplicable_advice(name, guideline, known.absent(memory))
     if memory not in known.memories:
-        return unknown(name, guideline, "the run has no points of this memory: run suite access")
+        return undetermined_advice(name, guideline, "the run has no points of this memory: run suite access")
     verdicts = known.memories[memory].verdicts
     found = {key: verdicts[key] for key in wanted if key in verdicts}
     evidence = tuple(dict.fromkeys(e for f in found.values() for e in f.evidence))
     if any(f.value == "not applicable" for f in found.values()):
-        return inapplicable(name, guideline, known.taking_turns(), evidence)
+        return inapplicable_advice(name, guideline, known.taking_turns(), evidence)
     worst = max(found.values(), key=lambda f: f.low if f.low is not None else 0.0, default=None)
-    ends = (_times(worst), worst.low if worst else None, worst.high if worst else None)
+    ends = (_geometric_middle(worst), worst.low if worst else None, worst.high if worst else None)
     if any(f.value is not None and f.value not in wanted[key] for key, f in found.items()):
         return Advice(name, guideline, "does not hold", *ends, "times", evidence, fails)
     if len(found) < len(wanted) or any(f.value is None for f in found.values()):
         reasons = "; ".join(f"{f.name}: {f.reason}" for f in found.values() if f.value is None) or "a verdict is missing"
-        return Advice(name, guideline, "undetermined", *ends, "times", evidence, AGAIN, reasons)
+        return Advice(name, guideline, "undetermined", *ends, "times", evidence, MEASURE_AGAIN_ADVICE, reasons)
     return Advice(name, guideline, "holds", *ends, "times", evidence, holds)
 
 
-def _times(finding: Finding | None) -> float | None:
+def _geometric_middle(finding: Finding | None) -> float | None:
     """The middle of what a verdict is from."""
     if finding is None or finding.low is None or finding.high is None:
         return None
     return float((finding.low * finding.high) ** 0.5)
 
 
-def unknown(name: str, guideline: str, reason: str, unit: str = "times") -> Advice:
+def undetermined_advice(name: str, guideline: str, reason: str, unit: str = "times") -> Advice:
     """A guideline that nothing can be said of, and what is missing."""
     return Advice(name, guideline, "undetermined", None, None, None, unit, (), "nothing to act on", reason)
 
 
-def times(found: Ratio | None) -> str:
+def format_ratio(found: BoundedRatio | None) -> str:
     """A ratio in a sentence."""
     if found is None:
         return "?"
     return f"{found.value:.2f} times" if found.value < 10 else f"{found.value:.3g} times"
 
 
-def at_most(found: Ratio) -> str:
+def format_upper_bound(found: BoundedRatio) -> str:
     """The upper end of a ratio in a sentence."""
     return f"{found.high:.2f} times" if found.high < 10 else f"{found.high:.3g} times"
 
 
-def cycles(value: Derived | None) -> str:
+def format_latency(value: Derived | None) -> str:
     """A latency in a sentence, in cycles where the clock is known."""
     if value is None or value.median is None:
         return "?"

@@ -5,22 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from clmembench.analysis.derive import Derived
-from clmembench.infer.access.saturation import FIRST, REACHED
-from clmembench.infer.effect import picked, ratio
-from clmembench.infer.guidelines.advice import Advice, Known, at_most, inapplicable, judged, times, unknown
+from clmembench.infer.access.saturation import MIN_SATURATED_RATE_SHARE, SMALLEST_TRIED_NOTE
+from clmembench.infer.effect import bounded_ratio, values_with
+from clmembench.infer.guidelines.advice import (
+    Advice,
+    RunKnowledge,
+    advice_by_ratio,
+    format_ratio,
+    format_upper_bound,
+    inapplicable_advice,
+    undetermined_advice,
+)
 from clmembench.model import Finding, Value
 
-GRID = "the run has no copies over a grid of shapes: run benchmark copy_grid"
+NO_COPY_GRID = "the run has no copies over a grid of shapes: run benchmark copy_grid"
 # Thresholds and limits, each with its reason
-LAUNCHES = 10  # times the cost of a launch: a shorter kernel loses a tenth or more to it
-WORD = 4  # bytes
-CHEAP_US = 0.5  # microseconds a launch: kernels shorter than ten such launches are rare
-NEAR = 2.0  # times: accuracy that Little's law can have with the latency of an idle memory
+MIN_KERNEL_LAUNCH_RATIO = 10  # times the cost of a launch: a shorter kernel loses a tenth or more to it
+SINGLE_WORD_BYTES = 4  # bytes
+MAX_NEGLIGIBLE_LAUNCH_US = 0.5  # microseconds a launch: kernels shorter than ten such launches are rare
+MAX_LITTLES_LAW_RATIO = 2.0  # times: accuracy that Little's law can have with the latency of an idle memory
 
 
-def guidelines(known: Known) -> Iterator[Advice]:
+def guidelines(known: RunKnowledge) -> Iterator[Advice]:
     """Saturation of bandwidth first, then what pays off, then the cost of a launch."""
-    yield _shape(
+    yield _saturating_shape(
         known,
         "X1",
         "saturating_work_group",
@@ -29,8 +37,8 @@ def guidelines(known: Known) -> Iterator[Advice]:
         "use work-groups of {0:.0f} or more{1}",
         "choose any work-group size: {0:.0f} work-items do{1}",
     )
-    yield element(known)
-    yield _shape(
+    yield element_size(known)
+    yield _saturating_shape(
         known,
         "X3",
         "saturating_ilp",
@@ -39,26 +47,26 @@ def guidelines(known: Known) -> Iterator[Advice]:
         "give each work-item {0:.0f} independent loads or more{1}",
         "one load a work-item is enough: others hide its latency{1}",
     )
-    yield in_flight(known)
-    yield bandwidth(known)
-    yield atomics(known)
-    yield launches(known)
+    yield bytes_in_flight(known)
+    yield local_bandwidth(known)
+    yield privatised_atomics(known)
+    yield launch_cost(known)
 
 
-def _shape(known: Known, name: str, finding: str, claim: str, unit: str, needs: str, enough: str) -> Advice:
+def _saturating_shape(known: RunKnowledge, name: str, finding: str, claim: str, unit: str, needs: str, enough: str) -> Advice:
     """It holds where the smallest that was tried does not reach 95% of the best, and does not where it does."""
     if known.taking_turns():
         why = f"{known.taking_turns()}: more of them are another loop to the compiler, and no more loads in flight"
-        return inapplicable(name, claim, why, unit=unit)
+        return inapplicable_advice(name, claim, why, unit=unit)
     found = known.findings.get(finding)
     if found is None or not isinstance(found.value, int | float):
-        return unknown(name, claim, GRID if found is None else found.reason, unit=unit)
-    told = (float(found.value), *_ends(found), unit, found.evidence)
+        return undetermined_advice(name, claim, NO_COPY_GRID if found is None else found.reason, unit=unit)
+    told = (float(found.value), *_interval_of(found), unit, found.evidence)
     shape = found.method.rpartition("; with ")[2] if "; with " in found.method else ""
     as_in = f", as {shape} (work-group x ILP x groups)" if shape else ""
-    first = FIRST in found.method
+    first = SMALLEST_TRIED_NOTE in found.method
     advice = (enough if first else needs).format(found.value, as_in)
-    short = _short(known)
+    short = _why_grid_falls_short(known)
     if short:
         return Advice(
             name, claim, "undetermined", *told, f"{found.value:.0f} {unit} are enough for the grid's best{as_in}", short
@@ -68,124 +76,132 @@ def _shape(known: Known, name: str, finding: str, claim: str, unit: str, needs: 
     return Advice(name, claim, "does not hold" if first else "holds", *told, advice)
 
 
-def _short(known: Known) -> str:
+def _why_grid_falls_short(known: RunKnowledge) -> str:
     """Why what saturates the copies of the grid says nothing of memory; "" where they come close to the best of the run."""
-    grid, best = known.findings.get("best_gb_s"), _best(known)
+    grid, best = known.findings.get("best_gb_s"), _best_copy(known)
     if grid is None or best is None or not isinstance(grid.value, int | float) or best.median is None or best.ci_low is None:
         return ""
-    if (grid.high or grid.value) >= REACHED * best.ci_low:
+    if (grid.high or grid.value) >= MIN_SATURATED_RATE_SHARE * best.ci_low:
         return ""
     share = grid.value / best.median
     return f"the best copy of the grid moves {share:.0%} of this run's best: what is enough for it is not for memory"
 
 
-def _best(known: Known) -> Derived | None:
+def _best_copy(known: RunKnowledge) -> Derived | None:
     """The fastest copy by data type, or the device's own."""
-    return max(picked(known.values, "datatypes"), key=lambda v: v.median or 0.0, default=None)
+    return max(values_with(known.values, "datatypes"), key=lambda v: v.median or 0.0, default=None)
 
 
-def element(known: Known) -> Advice:
+def element_size(known: RunKnowledge) -> Advice:
     """X2, by the fewest bytes a work-item that a copy of any type needs for 95% of the best."""
     claim = "a work-item must move more than a word for it"
     if known.taking_turns():
-        return inapplicable(
+        return inapplicable_advice(
             "X2", claim, f"{known.taking_turns()}: the bytes that one of them moves depend on a loop alone", unit="B"
         )
     found = known.findings.get("saturating_element_bytes")
     if found is None or not isinstance(found.value, int | float):
-        return unknown("X2", claim, "the run has no copies by data type: run benchmark datatypes", unit="B")
-    low, high = _ends(found)
+        return undetermined_advice("X2", claim, "the run has no copies by data type: run benchmark datatypes", unit="B")
+    low, high = _interval_of(found)
     told = (float(found.value), low, high, "B", found.evidence)
     needs = f"move {found.value:.0f} B a work-item, as one vector or as elements a work-group apart"
-    if low > WORD:
+    if low > SINGLE_WORD_BYTES:
         return Advice("X2", claim, "holds", *told, needs)
-    if high <= WORD:
+    if high <= SINGLE_WORD_BYTES:
         return Advice(
             "X2", claim, "does not hold", *told, f"move a word a work-item: {found.value:.0f} B reach 95% of the best"
         )
     return Advice("X2", claim, "undetermined", *told, needs, f"between {low:g} and {high:g} B: noise")
 
 
-def _ends(found: Finding) -> tuple[float, float]:
+def _interval_of(found: Finding) -> tuple[float, float]:
     assert isinstance(found.value, int | float)
     low = found.value if found.low is None else found.low
     return float(low), float(found.value if found.high is None else found.high)
 
 
-def in_flight(known: Known) -> Advice:
+def bytes_in_flight(known: RunKnowledge) -> Advice:
     """X4: the bytes that must be on their way, by Little's law and as seen."""
     claim = "Little's law, latency times bandwidth, predicts how many bytes must be in flight"
     if known.taking_turns():
-        return inapplicable("X4", claim, f"{known.taking_turns()}: the core alone decides what is in flight")
+        return inapplicable_advice("X4", claim, f"{known.taking_turns()}: the core alone decides what is in flight")
     over, needed, seen = (known.findings.get(n) for n in ("found_over_needed", "needed_bytes", "saturating_bytes"))
     if over is None or needed is None or seen is None or not isinstance(over.value, int | float):
-        reason = next((f.reason for f in (seen, over, needed) if f is not None and f.reason), GRID)
-        return unknown("X4", claim, reason)
-    low, high = _ends(over)
+        reason = next((f.reason for f in (seen, over, needed) if f is not None and f.reason), NO_COPY_GRID)
+        return undetermined_advice("X4", claim, reason)
+    low, high = _interval_of(over)
     told = (float(over.value), low, high, "times", tuple(dict.fromkeys((*over.evidence, *seen.evidence))))
     kib = [float(f.value) / 1024 for f in (seen, needed) if isinstance(f.value, int | float)]
     said = f"loads of {kib[0]:.0f} KiB over the whole device saturate it, where the law says {kib[1]:.0f} KiB"
-    if low >= 1 / NEAR and high <= NEAR:
+    if low >= 1 / MAX_LITTLES_LAW_RATIO and high <= MAX_LITTLES_LAW_RATIO:
         return Advice("X4", claim, "holds", *told, f"keep that much in flight: {said}")
     keep = f"keep {over.value:.1f} times as much in flight: {said}"
-    if low > NEAR or high < 1 / NEAR:
+    if low > MAX_LITTLES_LAW_RATIO or high < 1 / MAX_LITTLES_LAW_RATIO:
         return Advice("X4", claim, "does not hold", *told, keep)
-    return Advice("X4", claim, "undetermined", *told, keep, f"{low:.3g} to {high:.3g} times: on either side of {NEAR:g}")
+    return Advice(
+        "X4", claim, "undetermined", *told, keep, f"{low:.3g} to {high:.3g} times: on either side of {MAX_LITTLES_LAW_RATIO:g}"
+    )
 
 
-def bandwidth(known: Known) -> Advice:
+def local_bandwidth(known: RunKnowledge) -> Advice:
     """X5: whether local memory brings more bandwidth than the first cache, which needs no copy."""
-    local = max(picked(known.values, "local_read"), key=lambda v: v.median or 0.0, default=None)
-    own = max(picked(known.values, "cache_read", set="own"), key=lambda v: v.median or 0.0, default=None)
-    far = max(picked(known.values, "cache_read", set="shared"), key=lambda v: int(v.params["set_bytes"]), default=None)
-    found, saved = ratio(local, own), ratio(local, far)
+    local = max(values_with(known.values, "local_read"), key=lambda v: v.median or 0.0, default=None)
+    own = max(values_with(known.values, "cache_read", set="own"), key=lambda v: v.median or 0.0, default=None)
+    far = max(values_with(known.values, "cache_read", set="shared"), key=lambda v: int(v.params["set_bytes"]), default=None)
+    found, saved = bounded_ratio(local, own), bounded_ratio(local, far)
     size = int(far.params["set_bytes"]) >> 20 if far is not None else 0
-    away = f", and {times(saved)} that of a set of {size} MiB" if saved is not None else ""
+    away = f", and {format_ratio(saved)} that of a set of {size} MiB" if saved is not None else ""
     lost = f"; a set of {size} MiB is read at {1 / saved.value:.0%} of local memory's rate" if saved is not None else ""
-    return judged(
+    return advice_by_ratio(
         "X5",
         "local memory gives more bandwidth than the nearest cache",
         found,
-        f"stage what is reread much: {times(found)} the nearest cache's bandwidth{away}",
-        f"do not stage for bandwidth what the nearest cache holds: local memory gives {times(found)} as much{lost}",
+        f"stage what is reread much: {format_ratio(found)} the nearest cache's bandwidth{away}",
+        f"do not stage for bandwidth what the nearest cache holds: local memory gives {format_ratio(found)} as much{lost}",
         "the run has no reads of both: run benchmarks local_read and cache_read",
     )
 
 
-def atomics(known: Known) -> Advice:
+def privatised_atomics(known: RunKnowledge) -> Advice:
     """X6: additions to one address in global memory over those to one in each work-group's local memory."""
     claim = "atomics that compete for one address should be privatised, a copy a work-group"
-    shared, own = ({int(v.params["items"]): v for v in _additions(known, memory)} for memory in ("global", "local"))
+    shared, own = ({int(v.params["items"]): v for v in _atomic_additions(known, memory)} for memory in ("global", "local"))
     sizes = sorted(shared.keys() & own.keys())
     most = sizes[-1] if sizes else 0
-    found = ratio(shared.get(most), own.get(most))
-    return judged(
+    found = bounded_ratio(shared.get(most), own.get(most))
+    return advice_by_ratio(
         "X6",
         claim,
         found,
-        f"add up in local memory first, then once to global: an addition of {most} work-items takes {times(found)} "
+        f"add up in local memory first, then once to global: an addition of {most} work-items takes {format_ratio(found)} "
         "as long on one global address",
-        f"add to the global address at once: {most} competing work-items lose at most {at_most(found)}" if found else "",
+        f"add to the global address at once: {most} competing work-items lose at most {format_upper_bound(found)}"
+        if found
+        else "",
         "the run has no atomic additions to both memories: run benchmark atomic",
     )
 
 
-def _additions(known: Known, memory: str) -> list[Derived]:
+def _atomic_additions(known: RunKnowledge, memory: str) -> list[Derived]:
     wanted: dict[str, Value] = {"op": "add", "dtype": "int", "memory": memory, "address": "same", "result": "used"}
-    return [v for v in picked(known.values, "atomic", **wanted) if v.unit == "ns"]
+    return [v for v in values_with(known.values, "atomic", **wanted) if v.unit == "ns"]
 
 
-def launches(known: Known) -> Advice:
+def launch_cost(known: RunKnowledge) -> Advice:
     """X7: how long a kernel must be for launches not to matter."""
     claim = "launches cost as much as short kernels: merge them"
-    one = next(iter(picked(known.values, "launch_dispatch", groups=1)), None)
+    one = next(iter(values_with(known.values, "launch_dispatch", groups=1)), None)
     if one is None or one.median is None or one.ci_low is None or one.ci_high is None:
-        return unknown("X7", claim, "the run has no cost of a launch: run benchmark launch_dispatch", unit="us")
+        return undetermined_advice("X7", claim, "the run has no cost of a launch: run benchmark launch_dispatch", unit="us")
     told = (one.median / 1e3, one.ci_low / 1e3, one.ci_high / 1e3, "us", one.evidence)
-    best = _best(known)
-    moved = f", which moves {LAUNCHES * one.median * best.median / 1e6:.3g} MB" if best is not None and best.median else ""
-    work = f"{LAUNCHES * one.median / 1e3:.3g} us of work or more{moved}"
-    if told[2] < CHEAP_US:
+    best = _best_copy(known)
+    moved = (
+        f", which moves {MIN_KERNEL_LAUNCH_RATIO * one.median * best.median / 1e6:.3g} MB"
+        if best is not None and best.median
+        else ""
+    )
+    work = f"{MIN_KERNEL_LAUNCH_RATIO * one.median / 1e3:.3g} us of work or more{moved}"
+    if told[2] < MAX_NEGLIGIBLE_LAUNCH_US:
         return Advice(
             "X7",
             claim,

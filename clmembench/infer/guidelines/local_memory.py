@@ -6,78 +6,79 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from clmembench.analysis.derive import Derived
-from clmembench.infer.access.banks import accesses, study
-from clmembench.infer.effect import Ratio, ratio
+from clmembench.infer.access.banks import bank_accesses, study_banks
+from clmembench.infer.effect import BoundedRatio, bounded_ratio
 from clmembench.infer.guidelines.advice import (
-    AGAIN,
-    MATTERS,
+    MEASURE_AGAIN_ADVICE,
+    MIN_WORTHWHILE_RATIO,
     RUN_ACCESS,
     Advice,
-    Known,
-    by_findings,
-    cycles,
-    inapplicable,
-    judged,
-    times,
-    unknown,
+    RunKnowledge,
+    advice_by_findings,
+    advice_by_ratio,
+    format_latency,
+    format_ratio,
+    inapplicable_advice,
+    undetermined_advice,
 )
 
-STRIDES = "the run has no latency of local memory by stride: run benchmark banks"
-LITTLE = ("none", "gain", "at most small")
+NO_STRIDES = "the run has no latency of local memory by stride: run benchmark banks"
+NEGLIGIBLE_EFFECTS = ("none", "gain", "at most small")
 
 
-def guidelines(known: Known) -> Iterator[Advice]:
+def guidelines(known: RunKnowledge) -> Iterator[Advice]:
     """Each in the order of the paper (Fang et al. 2017, section 7.2)."""
-    banked = study(*accesses(known.values)).findings["memory"].value == "banked"
-    yield conflicts(known)
-    yield by_findings(
+    banked = study_banks(*bank_accesses(known.values)).findings["memory"].value == "banked"
+    yield bank_conflicts(known)
+    yield advice_by_findings(
         known,
         "S2",
         "local memory serves a sub-group's work-items at once, on one word and on many",
         "local",
         {"broadcast": ("supported",), "parallel": ("supported",)},
-        f"read one word or neighbouring ones, as suits: a sub-group waits {cycles(known.load('local', known.wide))} either way",
+        "read one word or neighbouring ones, as suits: a sub-group waits "
+        f"{format_latency(known.load('local', known.wide))} either way",
         "arrange reads so that a sub-group meets few different words at a time",
     )
-    yield by_findings(
+    yield advice_by_findings(
         known,
         "S3",
         "in local memory neither consecutive nor aligned access is a must",
         "local",
-        dict.fromkeys(("aligned", "aligned_loaded", "consecutive", "consecutive_loaded"), LITTLE),
+        dict.fromkeys(("aligned", "aligned_loaded", "consecutive", "consecutive_loaded"), NEGLIGIBLE_EFFECTS),
         "index local memory in any order" + ", as long as no two work-items of a sub-group meet in a bank" * banked,
         "read neighbouring words of local memory by neighbouring work-items: other orders cost time here",
     )
-    yield enough_items(known)
-    yield instead_of_global(known)
-    yield reuse(known)
+    yield local_work_group_size(known)
+    yield local_instead_of_global(known)
+    yield data_reuse(known)
 
 
-def conflicts(known: Known) -> Advice:
+def bank_conflicts(known: RunKnowledge) -> Advice:
     """S1, by the worst of the strides that bring work-items into one bank against the same one plus a word of padding."""
     claim = "bank conflicts must be avoided, by padding for one"
-    items = known_items(known)
+    items = usual_work_items(known)
     points = [v for v in known.values if v.benchmark == "banks" and v.params["word_bytes"] == 4 and v.params["items"] == items]
     by = {int(v.params["stride"]): v for v in points}
-    found = {stride: r for stride in by if (r := ratio(by[stride], by.get(stride + 1))) is not None and stride > 1}
+    found = {stride: r for stride in by if (r := bounded_ratio(by[stride], by.get(stride + 1))) is not None and stride > 1}
     if not found:
-        return unknown("S1", claim, STRIDES)
+        return undetermined_advice("S1", claim, NO_STRIDES)
     stride, worst = max(found.items(), key=lambda pair: pair[1].value)
     pad = (
-        f"pad rows of {stride} words to {stride + 1}: a column of them takes {times(worst)} as long "
-        f"({cycles(by[stride])}, not {cycles(by[stride + 1])})"
+        f"pad rows of {stride} words to {stride + 1}: a column of them takes {format_ratio(worst)} as long "
+        f"({format_latency(by[stride])}, not {format_latency(by[stride + 1])})"
     )
     leave = f"do not pad: no stride up to {max(by)} words costs over {worst.high:.2g} times the latency of the next one"
-    advice = judged("S1", claim, worst, pad, leave, STRIDES)
-    memory = study(*accesses(known.values)).findings["memory"]
+    advice = advice_by_ratio("S1", claim, worst, pad, leave, NO_STRIDES)
+    memory = study_banks(*bank_accesses(known.values)).findings["memory"]
     if memory.value != "ordinary":
         return advice
     why = f"there are no banks here ({memory.reason})"
-    more = f"; yet {pad}" if worst.low >= MATTERS else ""
+    more = f"; yet {pad}" if worst.low >= MIN_WORTHWHILE_RATIO else ""
     return replace(advice, verdict="not applicable", advice=f"{why}{more}", reason="")
 
 
-def known_items(known: Known) -> int:
+def usual_work_items(known: RunKnowledge) -> int:
     """Work-items that most points of `banks` were measured with."""
     counts: dict[int, int] = {}
     for value in known.values:
@@ -87,72 +88,78 @@ def known_items(known: Known) -> int:
     return max(counts, key=lambda items: counts[items], default=0)
 
 
-def enough_items(known: Known) -> Advice:
+def local_work_group_size(known: RunKnowledge) -> Advice:
     """S4, by the time of a load for each work-item, of one sub-group and of the largest work-group."""
     claim = "time for each load falls as work-items of a group grow: use large enough work-groups"
     sizes = [n for n in known.sizes("local", "items", groups=1, pattern="consecutive", degree=1) if n >= known.wide > 0]
-    found = _each(known, sizes)
+    found = _load_time_per_item(known, sizes)
     if len(found) < 2:
-        return unknown("S4", claim, f"the run has no loads of several work-group sizes from local memory: {RUN_ACCESS}")
+        return undetermined_advice(
+            "S4", claim, f"the run has no loads of several work-group sizes from local memory: {RUN_ACCESS}"
+        )
     few, most = sizes[0], max(found, key=lambda n: found[n].value)
-    enough = min(n for n in found if found[n].high * MATTERS >= found[most].low)
+    enough = min(n for n in found if found[n].high * MIN_WORTHWHILE_RATIO >= found[most].low)
     size = "the largest work-groups" if enough >= known.info.max_work_group else f"work-groups of {enough} or more"
-    return judged(
+    return advice_by_ratio(
         "S4",
         claim,
         found[most],
-        f"have as many work-items on a compute unit: {size}, or several smaller ones; {most} load {times(found[most])} as "
+        f"have as many work-items on a compute unit: {size}, or several smaller ones; {most} load "
+        f"{format_ratio(found[most])} as "
         f"many words in the same time as {few}",
         f"work-groups above {few} bring nothing: the time of a load grows with their work-items",
         "",
     )
 
 
-def _each(known: Known, sizes: list[int]) -> dict[int, Ratio]:
+def _load_time_per_item(known: RunKnowledge, sizes: list[int]) -> dict[int, BoundedRatio]:
     """How many times as many words a size loads in a time as the first size does."""
     loads = {n: known.load("local", n) for n in sizes}
     found = {}
     for n in sizes:
-        slower = ratio(loads[n], loads[sizes[0]])
+        slower = bounded_ratio(loads[n], loads[sizes[0]])
         if slower is not None:
             more = n / sizes[0]
-            found[n] = Ratio(more / slower.value, more / slower.high, more / slower.low, slower.evidence)
+            found[n] = BoundedRatio(more / slower.value, more / slower.high, more / slower.low, slower.evidence)
     return found
 
 
-def instead_of_global(known: Known) -> Advice:
+def local_instead_of_global(known: RunKnowledge) -> Advice:
     """S5, by one work-item's loads that the nearest cache holds: what global memory answers at its best."""
     there, here = known.nearest(), known.load("local", 1)
-    found = ratio(there, here)
-    past = ratio(known.load("global_cg", 1), here)
-    beyond = f", past L1 {times(past)}" if past is not None else ""
-    return judged(
+    found = bounded_ratio(there, here)
+    past = bounded_ratio(known.load("global_cg", 1), here)
+    beyond = f", past L1 {format_ratio(past)}" if past is not None else ""
+    return advice_by_ratio(
         "S5",
         "local memory answers sooner than global memory and should stand in for it",
         found,
-        f"stage what many loads wait for in local memory: one takes {cycles(here)}, from global memory's nearest cache "
-        f"{cycles(there)} ({times(found)}{beyond})",
-        f"do not copy to local memory for its latency: it is memory as any other here ({cycles(here)}; global memory's nearest "
-        f"cache {cycles(there)})",
+        f"stage what many loads wait for in local memory: one takes {format_latency(here)}, from global memory's nearest cache "
+        f"{format_latency(there)} ({format_ratio(found)}{beyond})",
+        f"do not copy to local memory for its latency: it is memory as any other here ({format_latency(here)}; "
+        "global memory's nearest "
+        f"cache {format_latency(there)})",
         f"the run has no loads of one work-item from both: {RUN_ACCESS}",
     )
 
 
-def reuse(known: Known) -> Advice:
+def data_reuse(known: RunKnowledge) -> Advice:
     """S6, by how often a staged word must be read for the copy to pay: a load of global memory and a store are saved by so many
     loads that are faster."""
     claim = "a copy to local memory costs time itself: what is staged must be reused"
     there, here = known.nearest(), known.load("local", 1)
-    nearer, found = ratio(there, here), break_even(there, here)
+    nearer, found = bounded_ratio(there, here), break_even_reuse(there, here)
     if nearer is None:
-        return unknown("S6", claim, f"the run has no loads of one work-item from both memories: {RUN_ACCESS}", unit="reads")
+        return undetermined_advice(
+            "S6", claim, f"the run has no loads of one work-item from both memories: {RUN_ACCESS}", unit="reads"
+        )
     if found is None:
-        if nearer.high < MATTERS:
+        if nearer.high < MIN_WORTHWHILE_RATIO:
             advice = "leave data in global memory: its loads take as long here, so that no number of reads pays for a copy"
-            return inapplicable("S6", claim, advice, nearer.evidence, unit="reads")
+            return inapplicable_advice("S6", claim, advice, nearer.evidence, unit="reads")
         told = (None, None, None, "reads", nearer.evidence)
-        return Advice("S6", claim, "undetermined", *told, AGAIN, "the difference is within the noise")
-    return judged(
+        return Advice("S6", claim, "undetermined", *told, MEASURE_AGAIN_ADVICE, "the difference is within the noise")
+    return advice_by_ratio(
         "S6",
         claim,
         found,
@@ -165,11 +172,11 @@ def reuse(known: Known) -> Advice:
     )
 
 
-def break_even(there: Derived | None, here: Derived | None) -> Ratio | None:
+def break_even_reuse(there: Derived | None, here: Derived | None) -> BoundedRatio | None:
     """Reads of a word from which a copy to `here` pays; None where loads there may be no slower. A store is taken to be no
     slower than a load."""
-    slower = ratio(there, here)
+    slower = bounded_ratio(there, here)
     if slower is None or slower.low <= 1.0:
         return None
     reads = [(r + 1) / (r - 1) for r in (slower.value, slower.high, slower.low)]
-    return Ratio(reads[0], reads[1], reads[2], slower.evidence)
+    return BoundedRatio(reads[0], reads[1], reads[2], slower.evidence)

@@ -5,47 +5,58 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from clmembench.analysis.derive import Derived
-from clmembench.infer.access.registers import ARRAYS, Kept, kept
-from clmembench.infer.effect import Ratio, pick, ratio
-from clmembench.infer.guidelines.advice import Advice, Known, cycles, judged, times, unknown
+from clmembench.infer.access.registers import ARRAYS_OF_PATTERN, RegisterLimit, register_limits
+from clmembench.infer.effect import BoundedRatio, bounded_ratio, first_value
+from clmembench.infer.guidelines.advice import (
+    Advice,
+    RunKnowledge,
+    advice_by_ratio,
+    format_latency,
+    format_ratio,
+    undetermined_advice,
+)
 
-RUN = "the run has no private arrays: run benchmark private_array"
-BEFORE, OLDER = 73, "a K20c (sm_35)"  # words of a streaming addition: Fang et al. 2017, table 3
+NO_PRIVATE_ARRAYS = "the run has no private arrays: run benchmark private_array"
+K20C_LIMIT_WORDS, K20C_NAME = 73, "a K20c (sm_35)"  # words of a streaming addition: Fang et al. 2017, table 3
 
 
-def guidelines(known: Known) -> Iterator[Advice]:
+def guidelines(known: RunKnowledge) -> Iterator[Advice]:
     """Each in the order of the paper (Fang et al. 2017, section 7.1)."""
-    found = {(one.pattern, one.indexing): one for one in kept(_mine(known))}
-    yield small(known, found)
-    yield complicated(found)
-    yield sorting(known, found)
-    yield newer(found)
+    found = {(one.pattern, one.indexing): one for one in register_limits(_private_array_values(known))}
+    yield small_arrays(known, found)
+    yield complicated_indexing(found)
+    yield sorting_arrays(known, found)
+    yield newer_device(found)
 
 
-def _mine(known: Known) -> list[Derived]:
+def _private_array_values(known: RunKnowledge) -> list[Derived]:
     return [v for v in known.values if v.benchmark == "private_array"]
 
 
-def small(known: Known, found: Mapping[tuple[str, str], Kept]) -> Advice:
+def small_arrays(known: RunKnowledge, found: Mapping[tuple[str, str], RegisterLimit]) -> Advice:
     """L1, by streaming additions: the largest array in registers, and a step with the largest of all beside one with it."""
     claim = "small private arrays, simply accessed, stay in registers"
     one = found.get(("add", "static"))
     if one is None or one.limit.status != "ok" or one.limit.low is None:
-        return _open("L1", claim, one)
+        return _undetermined_limit_advice("L1", claim, one)
     words = int(one.limit.low)
-    cost, spilled = _cost(known, one, words), _cost(known, one, _largest(known, one))
-    dearer = ratio(spilled, cost)
-    told = _told(dearer, one)
+    cost, spilled = _cost_of_array(known, one, words), _cost_of_array(known, one, _largest_array_words(known, one))
+    dearer = bounded_ratio(spilled, cost)
+    told = _ratio_or_limit(dearer, one)
     if words < 1:
         return Advice("L1", claim, "does not hold", *told, "avoid private arrays: none is kept in registers")
     never = (run_time := found.get(("add", "dynamic"))) is not None and run_time.limit.low == 0 == run_time.limit.value
-    largest = _largest(known, one)
-    beyond = f": of {largest} a step takes {times(dearer)} as long ({cycles(spilled)}, not {cycles(cost)})" if dearer else ""
-    advice = f"keep private arrays to {words} words at most, in small work-groups{_taken(cost)}{beyond}"
+    largest = _largest_array_words(known, one)
+    beyond = (
+        f": of {largest} a step takes {format_ratio(dearer)} as long ({format_latency(spilled)}, not {format_latency(cost)})"
+        if dearer
+        else ""
+    )
+    advice = f"keep private arrays to {words} words at most, in small work-groups{_cost_text(cost)}{beyond}"
     return Advice("L1", claim, "holds", *told, advice + "; with an index known only at run time none is kept" * never)
 
 
-def _taken(cost: Derived | None) -> str:
+def _cost_text(cost: Derived | None) -> str:
     """Price of the largest array: the registers that it takes, and the work-group that still fits."""
     facts = cost.facts if cost is not None else {}
     registers, group = facts.get("registers"), facts.get("work_group_max")
@@ -56,38 +67,38 @@ def _taken(cost: Derived | None) -> str:
     )
 
 
-def complicated(found: Mapping[tuple[str, str], Kept]) -> Advice:
+def complicated_indexing(found: Mapping[tuple[str, str], RegisterLimit]) -> Advice:
     """L2, by what arrays of a small matrix product and of streaming additions take of registers."""
     claim = "complicated access patterns leave room for smaller arrays: simplify them"
     simple, nested = found.get(("add", "static")), found.get(("matmul", "static"))
     if simple is None or nested is None or None in (simple.limit.value, nested.limit.value):
-        return _open("L2", claim, nested)
-    sizes = [int(one.limit.low or 0) * ARRAYS.get(one.pattern, 1) for one in (simple, nested)]
-    most = int(nested.limit.high or 0) * ARRAYS.get("matmul", 1)
+        return _undetermined_limit_advice("L2", claim, nested)
+    sizes = [int(one.limit.low or 0) * ARRAYS_OF_PATTERN.get(one.pattern, 1) for one in (simple, nested)]
+    most = int(nested.limit.high or 0) * ARRAYS_OF_PATTERN.get("matmul", 1)
     evidence = tuple(dict.fromkeys((*simple.limit.evidence, *nested.limit.evidence)))
     if not sizes[1]:
         return Advice(
             "L2", claim, "holds", None, None, None, "times", evidence, "unroll nested loops: none keeps arrays as they are"
         )
-    effect = Ratio(sizes[0] / sizes[1], sizes[0] / max(most, 1), int(simple.limit.high or sizes[0]) / sizes[1], evidence)
+    effect = BoundedRatio(sizes[0] / sizes[1], sizes[0] / max(most, 1), int(simple.limit.high or sizes[0]) / sizes[1], evidence)
     said = f"the arrays of a matrix product take {sizes[1]} words of registers at most, those of additions {sizes[0]}"
-    return judged(
+    return advice_by_ratio(
         "L2", claim, effect, f"simplify the pattern: {said}", f"unrolled loops need no simplifying: {said}", "no sizes of both"
     )
 
 
-def sorting(known: Known, found: Mapping[tuple[str, str], Kept]) -> Advice:
+def sorting_arrays(known: RunKnowledge, found: Mapping[tuple[str, str], RegisterLimit]) -> Advice:
     """L3: whether an array that is sorted can lie in registers."""
     claim = "an array that is sorted is not kept in registers: replace sorting by something simpler"
     one = found.get(("sort", "static"))
     if one is None or one.limit.status != "ok" or one.limit.low is None:
-        return _open("L3", claim, one)
+        return _undetermined_limit_advice("L3", claim, one)
     words = int(one.limit.low)
     loose = found.get(("sort", "dynamic"))
     dearer = None
     if loose is not None:
-        dearer = ratio(_cost(known, loose, words), _cost(known, one, words))
-    told = _told(dearer, one)
+        dearer = bounded_ratio(_cost_of_array(known, loose, words), _cost_of_array(known, one, words))
+    told = _ratio_or_limit(dearer, one)
     if words < 1:
         return Advice("L3", claim, "holds", *told, "do without sorting private arrays, as by a mean in place of a median")
     loosely = loose is not None and loose.limit.value == 0
@@ -95,43 +106,49 @@ def sorting(known: Known, found: Mapping[tuple[str, str], Kept]) -> Advice:
         f"sort by a network of fixed exchanges: up to {words} words stay in registers" + ", by run-time indices none" * loosely
     )
     if dearer is not None:
-        advice += f", which takes {times(dearer)} as long"
+        advice += f", which takes {format_ratio(dearer)} as long"
     return Advice("L3", claim, "does not hold", *told, advice)
 
 
-def newer(found: Mapping[tuple[str, str], Kept]) -> Advice:
+def newer_device(found: Mapping[tuple[str, str], RegisterLimit]) -> Advice:
     """L4, which one device cannot show: by what was published of an older one."""
     claim = "compilers of today keep larger arrays in registers than that of the paper's time"
     one = found.get(("add", "static"))
     if one is None or one.limit.status != "ok" or not one.limit.low:
-        return _open("L4", claim, one)
-    low, high = one.limit.low / BEFORE, (one.limit.high or one.limit.low) / BEFORE
-    said = f"{one.limit.low:.0f} words are kept here, {BEFORE} were on {OLDER}"
-    return judged(
+        return _undetermined_limit_advice("L4", claim, one)
+    low, high = one.limit.low / K20C_LIMIT_WORDS, (one.limit.high or one.limit.low) / K20C_LIMIT_WORDS
+    said = f"{one.limit.low:.0f} words are kept here, {K20C_LIMIT_WORDS} were on {K20C_NAME}"
+    return advice_by_ratio(
         "L4",
         claim,
-        Ratio(low, low, high, one.limit.evidence),
+        BoundedRatio(low, low, high, one.limit.evidence),
         f"compile for the device at hand, and hold small arrays privately: {said}",
         f"expect no more than then: {said}",
         "",
     )
 
 
-def _open(name: str, claim: str, one: Kept | None) -> Advice:
-    return unknown(name, claim, RUN if one is None else one.limit.reason or "where the array lies was not found")
+def _undetermined_limit_advice(name: str, claim: str, one: RegisterLimit | None) -> Advice:
+    return undetermined_advice(
+        name, claim, NO_PRIVATE_ARRAYS if one is None else one.limit.reason or "where the array lies was not found"
+    )
 
 
-def _largest(known: Known, one: Kept) -> int:
+def _largest_array_words(known: RunKnowledge, one: RegisterLimit) -> int:
     """The largest array that was measured of this pattern."""
-    mine = [v for v in _mine(known) if (v.params["pattern"], v.params["indexing"]) == (one.pattern, one.indexing)]
+    mine = [
+        v for v in _private_array_values(known) if (v.params["pattern"], v.params["indexing"]) == (one.pattern, one.indexing)
+    ]
     return max((int(v.params["words"]) for v in mine if v.median is not None), default=0)
 
 
-def _cost(known: Known, one: Kept, words: int) -> Derived | None:
-    return pick(known.values, "private_array", pattern=one.pattern, indexing=one.indexing, words=words)
+def _cost_of_array(known: RunKnowledge, one: RegisterLimit, words: int) -> Derived | None:
+    return first_value(known.values, "private_array", pattern=one.pattern, indexing=one.indexing, words=words)
 
 
-def _told(found: Ratio | None, one: Kept) -> tuple[float | None, float | None, float | None, str, tuple[str, ...]]:
+def _ratio_or_limit(
+    found: BoundedRatio | None, one: RegisterLimit
+) -> tuple[float | None, float | None, float | None, str, tuple[str, ...]]:
     evidence = one.limit.evidence
     if found is None:
         return None, None, None, "times", evidence

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from clmembench.infer.findings import measured, undetermined
+from clmembench.infer.findings import measured_finding, undetermined_finding
 from clmembench.infer.hierarchy import random_pages
 from clmembench.infer.hierarchy.capacity_search import find_capacity
 from clmembench.infer.hierarchy.curve_findings import LevelLatency, latency_findings
-from clmembench.infer.hierarchy.curve_steps import Step
-from clmembench.infer.hierarchy.fill_unit import fill_unit
-from clmembench.infer.hierarchy.latency_curve import Curve, PlateauPoint, free_of_prefetching
+from clmembench.infer.hierarchy.curve_steps import CurveStep
+from clmembench.infer.hierarchy.fill_unit import find_fill_unit
+from clmembench.infer.hierarchy.latency_curve import LatencyCurve, PlateauPoint, free_of_prefetching
 from clmembench.infer.hierarchy.level_geometry import CLOSE_RELATIVE_BOUNDS, LevelGeometry, unit_finding
-from clmembench.infer.hierarchy.policy_probe import replaced
-from clmembench.infer.hierarchy.probing import Asked, Bound, Chase, Contrast, LevelProbe, fits
-from clmembench.infer.hierarchy.strides import MIN_PAGE_BYTES, Sets, StrideLimits, sets_and_ways
-from clmembench.infer.hierarchy.tag_unit import tag_unit
+from clmembench.infer.hierarchy.policy_probe import probe_policy
+from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache, all_hit
+from clmembench.infer.hierarchy.strides import MIN_PAGE_BYTES, SetGeometry, StrideLimits, sets_and_ways
+from clmembench.infer.hierarchy.tag_unit import find_tag_unit
 from clmembench.model import CacheLevel, Finding, Inquiry
 
-GEOMETRY = ("line_bytes", "sector_bytes", "ways", "sets", "policy")
+GEOMETRY_PROPERTIES = ("line_bytes", "sector_bytes", "ways", "sets", "policy")
 PLATEAU_METHOD = "plateau of whole laps over growing working sets"
 RAMP_METHOD = "share of misses over growing working sets, as of pages in random frames"
-PREFETCHED = "laps in blocks of two sizes differ in latency: a prefetcher fetches some of the lines"
-UNNUMBERED = "a step before it has no plateau, so that the number of this level is unknown"
+PREFETCHER_HELPS = "laps in blocks of two sizes differ in latency: a prefetcher fetches some of the lines"
+UNKNOWN_LEVEL_NUMBER = "a step before it has no plateau, so that the number of this level is unknown"
 NO_PLATEAU = "no plateau is flat enough: other levels serve some accesses"
 # Thresholds
 MIN_OVERFLOW_MISS_SHARE = 0.2  # of accesses a quarter beyond where misses begin: fewer are a soft end
@@ -34,7 +34,7 @@ LOOSE_RELATIVE_BOUNDS = 0.005  # of a size that single lines cannot tell
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class LevelContext:
     """Context of one level: its number from 0, the relative noise of a lap, the longest unit in bytes
     that any level brings in, the strides that may be tried, the length of a page (0: not known), and what a missing translation
     costs at most."""
@@ -47,26 +47,28 @@ class Around:
     penalty: float = 0.0
 
 
-def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inquiry[CacheLevel]:
+def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext) -> Inquiry[CacheLevel]:
     """Size, line, sector, ways, sets, policy and latency of a level that a curve's step leaves."""
     step, name = curve.steps[around.number], f"L{around.number + 1}"
-    reason = yield from _doubt(asked, chase, curve, around)
-    latencies = latency_findings(curve, _latency(curve, around.number, reason))
+    reason = yield from _why_not_own_latency(asked, chase, curve, around)
+    latencies = latency_findings(curve, _plateau_latency(curve, around.number, reason))
     if reason:
         plateau = curve.plateau(around.number)
-        bounds = undetermined("size_bytes", reason, PLATEAU_METHOD, plateau, step.fits_bytes, step.gone_bytes)
-        return CacheLevel(name, chase.space, {"size_bytes": bounds, **_none(GEOMETRY, reason), **latencies})
+        bounds = undetermined_finding("size_bytes", reason, PLATEAU_METHOD, plateau, step.fits_bytes, step.gone_bytes)
+        return CacheLevel(
+            name, chase.space, {"size_bytes": bounds, **_undetermined_properties(GEOMETRY_PROPERTIES, reason), **latencies}
+        )
     asked.cited()
-    probe = LevelProbe(asked, chase, _contrast(step, around))
-    filled = yield from fill_unit(probe, step.gone_bytes, around.node_bytes)
+    probe = LevelProbe(asked, chase, _hit_miss_model(step, around))
+    filled = yield from find_fill_unit(probe, step.gone_bytes, around.node_bytes)
     fill_from = asked.cited()
     least = filled.nbytes or min(max(MIN_UNIT_BYTES, filled.least), around.node_bytes)
-    unit, dense = yield from _densest(probe, step, least, around)
+    unit, dense = yield from _finest_capacity(probe, step, least, around)
     dense_from = asked.cited()
     sector = unit_finding("sector_bytes", filled, "pairs of accesses", fill_from)
     if not dense.fits:
         why = "no working set was found that fits into it without misses"
-        none = _none(("size_bytes", "line_bytes", "ways", "sets", "policy"), why)
+        none = _undetermined_properties(("size_bytes", "line_bytes", "ways", "sets", "policy"), why)
         return CacheLevel(name, chase.space, {**none, "sector_bytes": sector, **latencies})
     share = yield from probe.misses(dense.fits * 5 // 4 + 1, unit)  # most miss, where lines fall evenly into sets
     if share is not None and share < MIN_OVERFLOW_MISS_SHARE:
@@ -87,39 +89,39 @@ def cache_level(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inq
     return CacheLevel(name, chase.space, findings)
 
 
-def _none(names: tuple[str, ...], reason: str) -> dict[str, Finding]:
-    return {name: undetermined(name, reason) for name in names}
+def _undetermined_properties(names: tuple[str, ...], reason: str) -> dict[str, Finding]:
+    return {name: undetermined_finding(name, reason) for name in names}
 
 
-def _doubt(asked: Asked, chase: Chase, curve: Curve, around: Around) -> Inquiry[str]:
+def _why_not_own_latency(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext) -> Inquiry[str]:
     """Why a step's plateau may not be the level's own latency; "" where it is."""
     step = curve.steps[around.number]
     if not step.flat:
         return NO_PLATEAU
     if not (yield from _free_of_prefetching(asked, chase, step, around)):
-        return PREFETCHED
-    return "" if all(before.flat for before in curve.steps[: around.number]) else UNNUMBERED
+        return PREFETCHER_HELPS
+    return "" if all(before.flat for before in curve.steps[: around.number]) else UNKNOWN_LEVEL_NUMBER
 
 
-def _latency(curve: Curve, number: int, doubt: str) -> LevelLatency:
+def _plateau_latency(curve: LatencyCurve, number: int, doubt: str) -> LevelLatency:
     """The latency of a step's plateau; a bound where only the level's number is in doubt."""
     step, plateau = curve.steps[number], curve.plateau(number)
     if not doubt:
         return LevelLatency(PLATEAU_METHOD, plateau, step.hit, step.hit_ns, noise=step.noise)
-    if doubt == UNNUMBERED:
+    if doubt == UNKNOWN_LEVEL_NUMBER:
         return LevelLatency(PLATEAU_METHOD, plateau, why=doubt, least=step.hit, least_ns=step.hit_ns)
     return LevelLatency(PLATEAU_METHOD, plateau, why=doubt, noise=step.noise)
 
 
-def _contrast(step: Step, around: Around) -> Contrast:
+def _hit_miss_model(step: CurveStep, around: LevelContext) -> HitMissModel:
     """Cost of the level's hits and misses. A block's pages are translated once each, for all their lines."""
     beyond = 0.0
     if step.over_bytes > around.strides.reach_bytes:
         beyond = around.penalty * around.node_bytes / max(MIN_PAGE_BYTES, around.page_bytes)
-    return Contrast(step.hit, step.miss, (step.noise or around.noise) * step.hit, beyond)
+    return HitMissModel(step.hit, step.miss, (step.noise or around.noise) * step.hit, beyond)
 
 
-def _free_of_prefetching(asked: Asked, chase: Chase, step: Step, around: Around) -> Inquiry[bool]:
+def _free_of_prefetching(asked: ProbeCache, chase: ChaseLayout, step: CurveStep, around: LevelContext) -> Inquiry[bool]:
     """True if no prefetcher lowers the plateau: compared well before its end, which is soft in a cache that pages
     fall into by chance; at its end where there is no answer."""
     for size in (step.fits_bytes // 2, step.fits_bytes)[0 if around.number else 1 :]:
@@ -131,15 +133,15 @@ def _free_of_prefetching(asked: Asked, chase: Chase, step: Step, around: Around)
 
 
 def _geometry(
-    probe: LevelProbe, begun: LevelGeometry, around: Around
+    probe: LevelProbe, begun: LevelGeometry, around: LevelContext
 ) -> Inquiry[tuple[LevelGeometry, tuple[tuple[str, ...], tuple[str, ...]]]]:
     """The geometry with its tag unit and its sets, and the records behind each of these two."""
     asked, limits = probe.asked, around.strides
     if probe.chase.space != "global":
         limits = replace(limits, nearer=0.0)
-    tag, tags = yield from tag_unit(probe, begun.unit, begun.dense, limits.most_bytes)
+    tag, tags = yield from find_tag_unit(probe, begun.unit, begun.dense, limits.most_bytes)
     tag_from = asked.cited()
-    sets: Sets | None = None
+    sets: SetGeometry | None = None
     if tag.nbytes is not None:
         count = begun.dense.fits * begun.unit // tag.nbytes
         sets = yield from sets_and_ways(_without_blocks(probe), tag.nbytes, count, limits)
@@ -151,19 +153,21 @@ def _without_blocks(probe: LevelProbe) -> LevelProbe:
     return replace(probe, chase=replace(probe.chase, block_bytes=0))
 
 
-def _policy(probe: LevelProbe, known: LevelGeometry, curve: Curve, around: Around) -> Inquiry[Mapping[str, Finding]]:
+def _policy(
+    probe: LevelProbe, known: LevelGeometry, curve: LatencyCurve, around: LevelContext
+) -> Inquiry[Mapping[str, Finding]]:
     """The replacement policy, where a set can be overflowed on purpose and a miss's cost is known."""
     following = curve.steps[around.number + 1 :]
     miss_known = following[0].flat if following else curve.memory is not None
     sets = known.sets
     if sets is not None and sets.ways is not None and known.agrees() and miss_known:
         nearer = around.strides.nearer if probe.chase.space == "global" else 0.0
-        return (yield from replaced(_without_blocks(probe), sets.ways, sets.way_bytes, known.unit, nearer))
+        return (yield from probe_policy(_without_blocks(probe), sets.ways, sets.way_bytes, known.unit, nearer))
     why = "its sets are unknown, so no set can be overflowed on purpose" if miss_known else "the cost of a miss is unknown"
-    return {"policy": undetermined("policy", why)}
+    return {"policy": undetermined_finding("policy", why)}
 
 
-def _soft_end(curve: Curve, around: Around, first: int) -> dict[str, Finding]:
+def _soft_end(curve: LatencyCurve, around: LevelContext, first: int) -> dict[str, Finding]:
     """A level whose misses begin early, at `first` bytes, and grow slowly: pages fall into it by chance, or a hash decides."""
     step = curve.steps[around.number]
     why = "lines fall into random sets, as under physical pages or a hash: no stride stays in one set"
@@ -174,34 +178,36 @@ def _soft_end(curve: Curve, around: Around, first: int) -> dict[str, Finding]:
             for size, value in zip(curve.sizes, curve.values, strict=True)
             if step.fits_bytes <= size and value < step.hit + MAX_RAMP_SHARE * (step.miss - step.hit)
         ]
-        ramp = random_pages.fitted(points, around.page_bytes, first, 8 * first)
+        ramp = random_pages.fit_ramp(points, around.page_bytes, first, 8 * first)
     if ramp is None:
         reason = "misses begin there and grow slowly, not as they do of pages in random frames alone"
-        size = undetermined("size_bytes", reason, RAMP_METHOD, evidence, first, step.gone_bytes)
+        size = undetermined_finding("size_bytes", reason, RAMP_METHOD, evidence, first, step.gone_bytes)
     elif ramp.high - ramp.low > CLOSE_RELATIVE_BOUNDS * ramp.high:
         reason = f"the share of misses suits sizes from {ramp.low:.0f} to {ramp.high:.0f} B"
-        size = undetermined("size_bytes", reason, RAMP_METHOD, evidence, ramp.low, ramp.high)
+        size = undetermined_finding("size_bytes", reason, RAMP_METHOD, evidence, ramp.low, ramp.high)
     else:
-        size = measured("size_bytes", ramp.best, RAMP_METHOD, evidence, ramp.low, ramp.high)
-    return {"size_bytes": size, **_none(("line_bytes", "ways", "sets", "policy"), why)}
+        size = measured_finding("size_bytes", ramp.best, RAMP_METHOD, evidence, ramp.low, ramp.high)
+    return {"size_bytes": size, **_undetermined_properties(("line_bytes", "ways", "sets", "policy"), why)}
 
 
-def _densest(probe: LevelProbe, step: Step, least: int, around: Around) -> Inquiry[tuple[int, Bound]]:
+def _finest_capacity(
+    probe: LevelProbe, step: CurveStep, least: int, around: LevelContext
+) -> Inquiry[tuple[int, CapacityBound]]:
     """The unit in bytes in which places are counted, and how many neighbouring ones just fit. Beyond the first level they are
     counted in whole lines of any level, since laps are slow there, and only checked with `least`, the unit that a miss brings
     in."""
     unit = least if around.number == 0 else around.node_bytes
-    dense = yield from _dense(probe, step, unit)
+    dense = yield from _dense_capacity(probe, step, unit)
     if unit <= least or not dense.fits:
         return unit, dense
     # where lines are shorter and a hash spreads them, as many places as there are lines fit at any stride
     finer = replace(dense, fits=dense.fits * unit // least, over=dense.over and -(-dense.over * unit // least))
-    if not (yield from fits(probe, finer.fits, least)):
-        finer = yield from _dense(probe, step, least)
+    if not (yield from all_hit(probe, finer.fits, least)):
+        finer = yield from _dense_capacity(probe, step, least)
     return least, finer
 
 
-def _dense(probe: LevelProbe, step: Step, unit: int) -> Inquiry[Bound]:
+def _dense_capacity(probe: LevelProbe, step: CurveStep, unit: int) -> Inquiry[CapacityBound]:
     """How many neighbouring units just fit. A power of two between the curve's points is tried first: most caches are one."""
     low, over = step.fits_bytes // unit, -(-step.over_bytes // unit)
     powers = [p for p in (1 << k for k in range(40)) if low < p < over] + [3 << k for k in range(39) if low < 3 << k < over]

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clmembench.infer.hierarchy.probing import HARDLY, HASTY, ORDERS, RESTLESS, Bound, LevelProbe, fits
+from clmembench.infer.hierarchy.probing import (
+    MAX_CHANCE_PROBABILITY,
+    MAX_COMPARISONS,
+    MAX_COMPARISONS_WITHOUT_PATIENCE,
+    MAX_ORDERS,
+    CapacityBound,
+    LevelProbe,
+    all_hit,
+)
 from clmembench.model import Inquiry
 
 
 def find_capacity(
     probe: LevelProbe, stride_bytes: int, most: int, guesses: Sequence[int] = (), apart: float = 0.0
-) -> Inquiry[Bound]:
+) -> Inquiry[CapacityBound]:
     """The largest number of places that fit, between 0 and `most`.
 
     Each of `guesses`, and what is just beyond it, is tried first; then the number is doubled until it does not fit, and the gap
@@ -18,7 +26,7 @@ def find_capacity(
     then compared side by side.
     """
     asked, contrast = probe.asked, probe.contrast
-    low, over, seen, side, calm = 0, most + 1, False, ORDERS, True
+    low, over, seen, side, calm = 0, most + 1, False, MAX_ORDERS, True
     mean: float | None = None
     tries = [count for guess in guesses for count in (guess, guess + max(1, int(apart * guess)))]
     while True:
@@ -30,7 +38,7 @@ def find_capacity(
         elif over - low > max(1, apart * low):
             count = (low + over) // 2
         elif not seen:
-            return Bound(low, None)
+            return CapacityBound(low, None)
         elif not asked.restless:
             break
         else:
@@ -39,14 +47,14 @@ def find_capacity(
             more = over if mean is not None and mean <= contrast.limit(over) else None
             if more is None and asked.patience > 0:
                 # a likely number deserves another look
-                more = yield from _first_fitting(probe, stride_bytes, [g for g in guesses if low < g <= most], side)
+                more = yield from _first_count_that_fits(probe, stride_bytes, [g for g in guesses if low < g <= most], side)
             if more is None:
                 break
             low, over, seen, mean = more, most + 1, False, None
             continue
-        found = yield from fits(probe, count, stride_bytes)
+        found = yield from all_hit(probe, count, stride_bytes)
         if found is None:
-            return Bound(low, None)
+            return CapacityBound(low, None)
         if found:
             low = count
         else:
@@ -55,13 +63,13 @@ def find_capacity(
         mean = yield from probe.mean(over, stride_bytes)
     misses = contrast.misses(mean, over) if mean is not None else 0.0
     hidden = contrast.misses(contrast.limit(low), low) if low and not contrast.sharp(low) else 0.0
-    return Bound(low, over, misses, hidden, calm)
+    return CapacityBound(low, over, misses, hidden, calm)
 
 
-def _first_fitting(probe: LevelProbe, stride_bytes: int, guesses: Sequence[int], first: int) -> Inquiry[int | None]:
+def _first_count_that_fits(probe: LevelProbe, stride_bytes: int, guesses: Sequence[int], first: int) -> Inquiry[int | None]:
     """The first of these numbers of places that fits now, in orders from `first` on."""
     for guess in guesses:
-        if (yield from fits(probe, guess, stride_bytes, first + RESTLESS)):
+        if (yield from all_hit(probe, guess, stride_bytes, first + MAX_COMPARISONS)):
             return guess
     return None
 
@@ -78,7 +86,7 @@ def _side_by_side(
     asked, chase, contrast = probe.asked, probe.chase, probe.contrast
     slow: list[float] = []
     other: list[float] = []
-    most = RESTLESS if asked.patience > 0 else HASTY
+    most = MAX_COMPARISONS if asked.patience > 0 else MAX_COMPARISONS_WITHOUT_PATIENCE
     for tries in range(1, most + 1):
         asked.patience -= tries > 1
         seed = first + tries - 1
@@ -91,6 +99,6 @@ def _side_by_side(
         (slow if near <= contrast.limit(low) else other).append(far)
         # by how often fewer places were slow too, so many would hardly all have been if they fitted
         chance = ((len(other) + 1) / (tries + 2)) ** tries
-        if slow and (calm or chance < HARDLY):
+        if slow and (calm or chance < MAX_CHANCE_PROBABILITY):
             return min(slow), seed + 1, calm
     return min(slow or other), first + most, False

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clmembench.infer.findings import NO_CYCLES, measured, undetermined
-from clmembench.infer.hierarchy.latency_curve import Curve
-from clmembench.infer.hierarchy.probing import LEAST_NOISE, SIGMAS
-from clmembench.infer.plateaus import not_memory
+from clmembench.infer.findings import UNKNOWN_CLOCK, measured_finding, undetermined_finding
+from clmembench.infer.hierarchy.latency_curve import LatencyCurve
+from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, MIN_RELATIVE_LAP_NOISE
+from clmembench.infer.plateaus import why_not_memory
 from clmembench.model import CacheLevel, Finding
 
 MEMORY_METHOD = "whole laps far beyond the last cache, in blocks whose pages the TLB holds"
@@ -28,7 +28,7 @@ class LevelLatency:
     least_ns: float | None = None
 
 
-def memory_level(found: Curve, sure: bool, floor_bytes: int) -> tuple[CacheLevel, ...]:
+def memory_level(found: LatencyCurve, sure: bool, floor_bytes: int) -> tuple[CacheLevel, ...]:
     """The level beyond all caches, as far as the curve shows it; `sure`: no prefetcher helped there. By the rule of
     `plateaus.why_not_memory` it must lie beyond `floor_bytes`; else its latency is at least that of the largest sets."""
     if not found.steps:
@@ -37,8 +37,8 @@ def memory_level(found: Curve, sure: bool, floor_bytes: int) -> tuple[CacheLevel
     least = least_ns = None
     why = "the latency still grows at the largest working set, or a prefetcher lowers it"
     if value is not None and ns is not None and sure:
-        why = not_memory(found.steps[-1].fits_bytes, found.steps[-1].gone_bytes, found.sizes[-1], floor_bytes)
-        below = 1 - SIGMAS * max(LEAST_NOISE, noise)
+        why = why_not_memory(found.steps[-1].fits_bytes, found.steps[-1].gone_bytes, found.sizes[-1], floor_bytes)
+        below = 1 - LAP_NOISE_SIGMAS * max(MIN_RELATIVE_LAP_NOISE, noise)
         least, least_ns = value * below, ns * below
     if why:
         value = ns = None
@@ -46,16 +46,16 @@ def memory_level(found: Curve, sure: bool, floor_bytes: int) -> tuple[CacheLevel
     return (CacheLevel("DRAM", "global", latency_findings(found, latency)),)
 
 
-def latency_findings(curve: Curve, latency: LevelLatency) -> dict[str, Finding]:
+def latency_findings(curve: LatencyCurve, latency: LevelLatency) -> dict[str, Finding]:
     """latency_cycles and latency_ns of a level; no cycles where the core's clock is not known."""
-    spread, found = SIGMAS * max(LEAST_NOISE, latency.noise or curve.noise), {}
+    spread, found = LAP_NOISE_SIGMAS * max(MIN_RELATIVE_LAP_NOISE, latency.noise or curve.noise), {}
     in_cycles = curve.unit == "cycles"
     for name, number in (("latency_cycles", latency.value if in_cycles else None), ("latency_ns", latency.ns)):
         if number is None:
-            reason = NO_CYCLES if name == "latency_cycles" and not in_cycles else latency.why
+            reason = UNKNOWN_CLOCK if name == "latency_cycles" and not in_cycles else latency.why
             least = latency.least_ns if name == "latency_ns" else latency.least if in_cycles else None
-            found[name] = undetermined(name, reason, latency.method, latency.evidence, least)
+            found[name] = undetermined_finding(name, reason, latency.method, latency.evidence, least)
         else:
             ends = number * (1 - spread), number * (1 + spread)
-            found[name] = measured(name, number, latency.method, latency.evidence, *ends)
+            found[name] = measured_finding(name, number, latency.method, latency.evidence, *ends)
     return found

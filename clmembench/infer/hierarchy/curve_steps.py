@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from clmembench.infer.curve_noise import noise_of_deviations
-from clmembench.infer.hierarchy.probing import LEAST_NOISE
+from clmembench.infer.hierarchy.probing import MIN_RELATIVE_LAP_NOISE
 
 # Thresholds of a step. Why this is not the detector of `infer.plateaus`: see `infer.curve_noise`.
 MAX_VALLEY_SLOPE_RATIO = 0.3  # of the lower of two rises: a slope below that between them parts two levels
@@ -25,7 +25,7 @@ GONE_MISS_SHARE = 0.75  # of accesses that miss, lap after lap: no level that co
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CurveStep:
     """One level of a curve. `hit` and `hit_ns` are its latency while the working set fits, `miss` the latency once it does not.
 
     `fits_bytes` is the last size on the level, `over_bytes` the first that has surely left it, `gone_bytes` the first at which
@@ -43,7 +43,7 @@ class Step:
     noise: float = 0.0
 
 
-def find_steps(sizes: Sequence[int], values: Sequence[float], ns: Sequence[float], noise: float) -> tuple[Step, ...]:
+def find_steps(sizes: Sequence[int], values: Sequence[float], ns: Sequence[float], noise: float) -> tuple[CurveStep, ...]:
     """The levels that a curve rises through; `values` and `ns` are latencies at `sizes` bytes, `noise` is relative, of one lap.
 
     A curve rises from one level to the next in one hump of its slope, steeply or softly; where the slope falls to a fraction of
@@ -52,8 +52,8 @@ def find_steps(sizes: Sequence[int], values: Sequence[float], ns: Sequence[float
     rising = pooled_rising(values)
     rises = [math.log(b / a) for a, b in pairwise(rising)]
     dim = max(MIN_SLOPE_SIGMAS * noise, MIN_SLOPE)
-    humps = _humps([r if r > dim else 0.0 for r in rises])
-    found: list[Step] = []
+    humps = _rise_ranges([r if r > dim else 0.0 for r in rises])
+    found: list[CurveStep] = []
     before, start = 0, None
     for number, (first, stop) in enumerate(humps):
         start = first if start is None else start
@@ -65,11 +65,11 @@ def find_steps(sizes: Sequence[int], values: Sequence[float], ns: Sequence[float
         flat = _is_flat(values, rising, before, start)
         if not flat and miss / hit - 1 < MIN_RELATIVE_STEP_WITHOUT_PLATEAU:
             continue
-        own = max(LEAST_NOISE, min(noise, relative_noise(values[before : start + 1])))
+        own = max(MIN_RELATIVE_LAP_NOISE, min(noise, relative_noise(values[before : start + 1])))
         middle = start // 2 if before == 0 else start - (start - before) // 3 // 2
         over = next(i for i in range(start + 1, len(rising)) if rising[i] > hit * (1 + max(dim, LEFT_RELATIVE_EXCESS)))
         gone = next(i for i in range(over, len(rising)) if rising[i] >= hit + GONE_MISS_SHARE * (miss - hit))
-        found.append(Step(hit, hit * ns[middle] / values[middle], miss, sizes[start], sizes[over], sizes[gone], flat, own))
+        found.append(CurveStep(hit, hit * ns[middle] / values[middle], miss, sizes[start], sizes[over], sizes[gone], flat, own))
         before, start = stop, None
     return tuple(found)
 
@@ -119,7 +119,7 @@ def _plateau_latency(values: Sequence[float], first: int, last: int) -> float:
     return part[len(part) // 2]
 
 
-def _humps(rises: Sequence[float]) -> list[tuple[int, int]]:
+def _rise_ranges(rises: Sequence[float]) -> list[tuple[int, int]]:
     """(first, last) points of each rise: runs of slopes, which fewer than MIN_VALLEY_SLOPES flat ones in a row do not end,
     parted at their valleys."""
     runs: list[list[int]] = []
@@ -130,10 +130,10 @@ def _humps(rises: Sequence[float]) -> list[tuple[int, int]]:
             runs[-1][1] = i + 1
         else:
             runs.append([i, i + 1])
-    return [part for start, stop in runs for part in _parted(rises, start, stop)]
+    return [part for start, stop in runs for part in _split_at_valleys(rises, start, stop)]
 
 
-def _parted(rises: Sequence[float], start: int, stop: int) -> list[tuple[int, int]]:
+def _split_at_valleys(rises: Sequence[float], start: int, stop: int) -> list[tuple[int, int]]:
     """A run of slopes, parted at its deepest valley, and each part again."""
     best: tuple[float, int] | None = None
     for i in range(start + 1, stop - MIN_VALLEY_SLOPES):
@@ -143,4 +143,4 @@ def _parted(rises: Sequence[float], start: int, stop: int) -> list[tuple[int, in
             best = (depth, i)
     if best is None:
         return [(start, stop)]
-    return [*_parted(rises, start, best[1]), *_parted(rises, best[1] + MIN_VALLEY_SLOPES, stop)]
+    return [*_split_at_valleys(rises, start, best[1]), *_split_at_valleys(rises, best[1] + MIN_VALLEY_SLOPES, stop)]

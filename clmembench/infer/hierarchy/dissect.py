@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from clmembench.infer.hierarchy import fill_unit, latency_experiment, latency_patterns, memory_spaces, prefetch, tlb
-from clmembench.infer.hierarchy.cache_level import Around, cache_level
+from clmembench.infer.hierarchy.cache_level import LevelContext, infer_cache_level
 from clmembench.infer.hierarchy.curve_findings import memory_level
-from clmembench.infer.hierarchy.latency_curve import Curve, PlateauPoint, WorkingSets, free_of_prefetching, measure_curve
-from clmembench.infer.hierarchy.page_probe import Field
-from clmembench.infer.hierarchy.pattern_findings import as_findings
-from clmembench.infer.hierarchy.probing import LEAST_NOISE, Asked, Chase
+from clmembench.infer.hierarchy.latency_curve import LatencyCurve, PlateauPoint, WorkingSets, free_of_prefetching, measure_curve
+from clmembench.infer.hierarchy.page_probe import PageCountLimits
+from clmembench.infer.hierarchy.pattern_findings import as_pattern_findings
+from clmembench.infer.hierarchy.probing import MIN_RELATIVE_LAP_NOISE, ChaseLayout, ProbeCache
 from clmembench.infer.hierarchy.strides import StrideLimits
-from clmembench.infer.hierarchy.tlb_level import tlb_level
+from clmembench.infer.hierarchy.tlb_level import infer_tlb_level
 from clmembench.model import CacheLevel, Hierarchy, Inquiry, Space, TlbLevel
 
 KIB = 1 << 10
@@ -28,7 +28,7 @@ BLOCK_BYTES = 128 * KIB  # visited as a whole, so that translation is paid once 
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ProbeLimits:
     """Limits of the probes: the largest working set, that beyond which a flat end is memory, and the spaces there are. Where
     the former is less than the latter, memory is not seen."""
 
@@ -49,10 +49,10 @@ class Limits:
         return "global_cg" if "global_cg" in self.spaces else "global"
 
 
-def dissect(limits: Limits) -> Inquiry[Hierarchy]:
+def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
     """Global memory through all its levels and its translation. What cannot be found is `undetermined` and says why."""
-    asked = Asked()
-    chase = Chase(block_bytes=BLOCK_BYTES)
+    asked = ProbeCache()
+    chase = ChaseLayout(block_bytes=BLOCK_BYTES)
     enough = limits.enough_bytes
     node = yield from fill_unit.longest_unit(asked, "global", enough, limits.line_bytes)
     farthest = max(MIN_CURVE_FLOOR_RATIO * enough, min(MAX_CURVE_FLOOR_RATIO * enough, LARGE_CURVE_BYTES))
@@ -60,16 +60,16 @@ def dissect(limits: Limits) -> Inquiry[Hierarchy]:
     curve = yield from measure_curve(asked, chase, sets)
     if curve is None:
         return Hierarchy(notes=("no chase through global memory gave an answer",))
-    noise = max(LEAST_NOISE, curve.steps[0].noise if curve.steps else curve.noise)
+    noise = max(MIN_RELATIVE_LAP_NOISE, curve.steps[0].noise if curve.steps else curve.noise)
     translating, found = yield from _translation(asked, curve, node, noise, limits)
-    levels = yield from _levels(asked, curve, _around(found, noise, node, limits.most_bytes), limits.through)
+    levels = yield from _levels(asked, curve, _level_context(found, noise, node, limits.most_bytes), limits.through)
     sure = False
     if curve.memory is not None:
         point = PlateauPoint(curve.sizes[-1], node, curve.memory, curve.memory_noise)
         sure = bool((yield from free_of_prefetching(asked, chase, point)))
     translations: list[TlbLevel] = []
     for number, one in enumerate(found):
-        translations.append((yield from tlb_level(asked, translating, number, one, curve.ghz)))
+        translations.append((yield from infer_tlb_level(asked, translating, number, one, curve.ghz)))
     asked.patience = 0  # on CPUs the other spaces are the same memory again
     others = yield from _other_spaces(asked, curve, node, limits.spaces)
     memory = memory_level(curve, sure, limits.floor_bytes)
@@ -78,27 +78,29 @@ def dissect(limits: Limits) -> Inquiry[Hierarchy]:
     return whole if len(curve.steps) < 2 else (yield from _with_prefetch(whole, curve, node, limits.through))
 
 
-def _translation(asked: Asked, curve: Curve, node: int, noise: float, limits: Limits) -> Inquiry[tuple[Chase, list[tlb.Tlb]]]:
+def _translation(
+    asked: ProbeCache, curve: LatencyCurve, node: int, noise: float, limits: ProbeLimits
+) -> Inquiry[tuple[ChaseLayout, list[tlb.TlbGeometry]]]:
     """The chase over one line a page, and the TLBs that it found."""
     # a line of its own for each page and in the control, however long a line is: nodes are but as long as what a miss brings in
     apart = max(node, LONGEST_LINE_BYTES)
-    chase = Chase(limits.through, shift_bytes=apart, control_bytes=apart)
+    chase = ChaseLayout(limits.through, shift_bytes=apart, control_bytes=apart)
     nearby = curve.steps if limits.through == "global" else curve.steps[1:]
     hazy = tuple((step.fits_bytes // apart // 2, 2 * step.over_bytes // node) for step in nearby if step.flat)
-    return chase, (yield from tlb.levels(asked, chase, Field(limits.most_bytes, noise, hazy)))
+    return chase, (yield from tlb.measure_tlbs(asked, chase, PageCountLimits(limits.most_bytes, noise, hazy)))
 
 
-def _around(found: Sequence[tlb.Tlb], noise: float, node: int, most_bytes: int) -> Around:
+def _level_context(found: Sequence[tlb.TlbGeometry], noise: float, node: int, most_bytes: int) -> LevelContext:
     """Context of every level; without a TLB translation limits no stride."""
     if not found:
-        return Around(0, noise, node, StrideLimits(most_bytes, most_bytes, most_bytes))
+        return LevelContext(0, noise, node, StrideLimits(most_bytes, most_bytes, most_bytes))
     first = found[0]
     entries = first.tags.fits if first.tags else first.pages.fits
     strides = StrideLimits(most_bytes, first.pages.fits * first.stride_bytes, entries)
-    return Around(0, noise, node, strides, first.page.nbytes or 0, max(t.dearest for t in found))
+    return LevelContext(0, noise, node, strides, first.page.nbytes or 0, max(t.dearest for t in found))
 
 
-def _levels(asked: Asked, curve: Curve, around: Around, through: Space) -> Inquiry[list[CacheLevel]]:
+def _levels(asked: ProbeCache, curve: LatencyCurve, around: LevelContext, through: Space) -> Inquiry[list[CacheLevel]]:
     """The levels that the curve's steps leave, the nearest first."""
     levels: list[CacheLevel] = []
     for number in range(len(curve.steps)):
@@ -106,39 +108,39 @@ def _levels(asked: Asked, curve: Curve, around: Around, through: Space) -> Inqui
         here = replace(around, number=number, strides=replace(around.strides, nearer=nearer))
         # where the first level can be left out, nothing stands before the second
         space: Space = through if number else "global"
-        levels.append((yield from cache_level(asked, Chase(space, block_bytes=BLOCK_BYTES), curve, here)))
+        levels.append((yield from infer_cache_level(asked, ChaseLayout(space, block_bytes=BLOCK_BYTES), curve, here)))
     return levels
 
 
-def _other_spaces(asked: Asked, curve: Curve, node: int, spaces: frozenset[Space]) -> Inquiry[Hierarchy]:
+def _other_spaces(asked: ProbeCache, curve: LatencyCurve, node: int, spaces: frozenset[Space]) -> Inquiry[Hierarchy]:
     """Levels of the other memory spaces; those of the read-only path and private memory are in `levels`."""
     paths: dict[Space, tuple[CacheLevel, ...]] = {}
     longest = OTHER_PATHS_FIRST_CACHE_RATIO * max((curve.steps[0].over_bytes if curve.steps else 0), MIN_FIRST_CACHE_BYTES)
-    for path in memory_spaces.LASTS:
+    for path in memory_spaces.MAX_SET_BYTES_OF_SPACE:
         if path in spaces:
-            paths[path] = yield from memory_spaces.along(asked, path, node, longest)
-    local = (yield from memory_spaces.own(asked, "local")) if "local" in spaces else None
-    private = (yield from memory_spaces.own(asked, "private")) if "private" in spaces else None
+            paths[path] = yield from memory_spaces.path_levels(asked, path, node, longest)
+    local = (yield from memory_spaces.own_memory_level(asked, "local")) if "local" in spaces else None
+    private = (yield from memory_spaces.own_memory_level(asked, "private")) if "private" in spaces else None
     return Hierarchy(
         levels=(*paths.get("readonly", ()), *((private,) if private else ())),
         local=local,
-        constant=memory_spaces.named(paths, "constant_array", "constant"),
-        image=memory_spaces.named(paths, "image1d_buffer", "image1d", "image2d"),
+        constant=memory_spaces.levels_of_spaces(paths, "constant_array", "constant"),
+        image=memory_spaces.levels_of_spaces(paths, "image1d_buffer", "image1d", "image2d"),
     )
 
 
-def _with_patterns(whole: Hierarchy, curve: Curve, limits: Limits) -> Inquiry[Hierarchy]:
+def _with_patterns(whole: Hierarchy, curve: LatencyCurve, limits: ProbeLimits) -> Inquiry[Hierarchy]:
     """The hierarchy with the global latency patterns P1 to P6."""
-    geometry = latency_experiment.known(whole)
+    geometry = latency_experiment.known_geometry(whole)
     if curve.sizes[-1] < limits.floor_bytes:
         geometry = replace(geometry, last_bytes=None)  # a larger cache may lie beyond all measured sets
-    met = yield from latency_patterns.inquire(geometry, curve.ghz, "global", limits.most_bytes)
-    return replace(whole, patterns=as_findings(met))
+    met = yield from latency_patterns.measure_patterns(geometry, curve.ghz, "global", limits.most_bytes)
+    return replace(whole, patterns=as_pattern_findings(met))
 
 
-def _with_prefetch(whole: Hierarchy, curve: Curve, node: int, through: Space) -> Inquiry[Hierarchy]:
+def _with_prefetch(whole: Hierarchy, curve: LatencyCurve, node: int, through: Space) -> Inquiry[Hierarchy]:
     """The hierarchy with how far ahead data is fetched into its second level."""
     held = OTHER_PATHS_FIRST_CACHE_RATIO // 2 * curve.steps[0].over_bytes if through == "global" else 0
-    ahead = yield from prefetch.prefetch(node, held, through)
+    ahead = yield from prefetch.measure_prefetch(node, held, through)
     second = replace(whole.levels[1], findings={**whole.levels[1].findings, "prefetch_bytes": ahead})
     return replace(whole, levels=(whole.levels[0], second, *whole.levels[2:]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from clmembench.infer.hierarchy.probing import LEAST_NOISE, SIGMAS, Asked, Contrast, LevelProbe
+from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, MIN_RELATIVE_LAP_NOISE, HitMissModel, LevelProbe, ProbeCache
 from clmembench.model import Inquiry, Pattern, Probe, Space
 
 PAIR_DISTANCES_BYTES = (8, 16, 32, 64, 128, 256)  # at which the second access of a pair is tried
@@ -28,7 +28,7 @@ NO_ANSWER = "pairs of accesses got no answer"
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class UnitSize:
     """A size in bytes that was looked for, or None and why not; then `least` is its lower bound, 0 where there is none."""
 
     nbytes: int | None
@@ -36,18 +36,18 @@ class Unit:
     least: int = 0
 
 
-def longest_unit(asked: Asked, space: Space, beyond_bytes: int, claimed: int) -> Inquiry[int]:
+def longest_unit(asked: ProbeCache, space: Space, beyond_bytes: int, claimed: int) -> Inquiry[int]:
     """The longest unit in bytes that any level brings in, for nodes that never share one: from pairs of accesses over a working
     set of `beyond_bytes`, beyond all caches. Where a prefetcher brings neighbours in too, it is `claimed`."""
     count = max(MIN_PAIRS, min(MAX_REPEATED_PAIRS, PAIRS_BEYOND_CACHES * beyond_bytes // PAIR_SPACING_BYTES))
-    means = yield from _pairs(asked, space, count)
+    means = yield from _pair_latencies(asked, space, count)
     if means is None or means[-2] < (1 - MAX_PREFETCHED_RELATIVE_GAIN) * means[-1]:
         return claimed
     shared = [d for d, v in zip(PAIR_DISTANCES_BYTES, means, strict=False) if v < means[-1] * (1 - MAX_END_SHARE / 2)]
     return max(claimed, 2 * max(shared, default=16))
 
 
-def _pairs(asked: Asked, space: Space, count: int) -> Inquiry[list[float] | None]:
+def _pair_latencies(asked: ProbeCache, space: Space, count: int) -> Inquiry[list[float] | None]:
     """The mean latency of pairs at each of PAIR_DISTANCES_BYTES and OTHER_LINE_BYTES, the lesser of two orders (of one where a
     lap takes long); None where there is no answer."""
     distances, seeds = (*PAIR_DISTANCES_BYTES, OTHER_LINE_BYTES), (1, 2) if count <= MAX_REPEATED_PAIRS else (1,)
@@ -61,7 +61,7 @@ def _pairs(asked: Asked, space: Space, count: int) -> Inquiry[list[float] | None
     return [min(v for v in values[each * i : each * (i + 1)] if v is not None) for i in range(len(distances))]
 
 
-def fill_unit(probe: LevelProbe, capacity: int, longest: int = USUAL_UNIT_BYTES) -> Inquiry[Unit]:
+def find_fill_unit(probe: LevelProbe, capacity: int, longest: int = USUAL_UNIT_BYTES) -> Inquiry[UnitSize]:
     """The unit that a miss brings in: the least distance at which an access just after a miss misses too (Mei & Chu 2015,
     section 4.2, stage 1, as pairs, which need no clock in the kernel).
 
@@ -69,7 +69,7 @@ def fill_unit(probe: LevelProbe, capacity: int, longest: int = USUAL_UNIT_BYTES)
     as long as `longest`, so that the next level holds them; where that is inconclusive, so many more that they miss where lines
     are short.
     """
-    found, least = Unit(None, ""), 0
+    found, least = UnitSize(None, ""), 0
     for line in dict.fromkeys((longest, USUAL_UNIT_BYTES)):
         large = int(LARGE_LEVEL_OVERFLOW * capacity) // USUAL_LINE_BYTES
         found = yield from _unit_of_pairs(probe, capacity, 2 * capacity // line if capacity < LARGE_LEVEL_BYTES else large)
@@ -79,21 +79,21 @@ def fill_unit(probe: LevelProbe, capacity: int, longest: int = USUAL_UNIT_BYTES)
     return replace(found, least=least)
 
 
-def _unit_of_pairs(probe: LevelProbe, capacity: int, count: int) -> Inquiry[Unit]:
+def _unit_of_pairs(probe: LevelProbe, capacity: int, count: int) -> Inquiry[UnitSize]:
     """The unit that a miss brings in, from laps of `count` pairs."""
     if count > MAX_PAIRS:
-        return Unit(None, f"a cache of up to {capacity} B is not overflowed by {MAX_PAIRS} pairs of accesses")
-    means = yield from _pairs(probe.asked, probe.chase.space, max(MIN_PAIRS, count))
+        return UnitSize(None, f"a cache of up to {capacity} B is not overflowed by {MAX_PAIRS} pairs of accesses")
+    means = yield from _pair_latencies(probe.asked, probe.chase.space, max(MIN_PAIRS, count))
     if means is None:
-        return Unit(None, NO_ANSWER)
+        return UnitSize(None, NO_ANSWER)
     reason = _too_alike(means, probe.contrast, count)
-    return Unit(None, reason) if reason else _first_distance_that_misses(means, probe.contrast)
+    return UnitSize(None, reason) if reason else _first_distance_that_misses(means, probe.contrast)
 
 
-def _too_alike(means: Sequence[float], contrast: Contrast, count: int) -> str:
+def _too_alike(means: Sequence[float], contrast: HitMissModel, count: int) -> str:
     """Why the means of pairs tell no unit; "" where they may."""
     near, far = means[0], means[-1]
-    if far - near < max(4 * SIGMAS * contrast.noise, MAX_END_SHARE * (contrast.miss - contrast.hit) / 2):
+    if far - near < max(4 * LAP_NOISE_SIGMAS * contrast.noise, MAX_END_SHARE * (contrast.miss - contrast.hit) / 2):
         pair = f"pairs {PAIR_DISTANCES_BYTES[0]} and {OTHER_LINE_BYTES} B apart"
         return f"{pair} take {near:.4g} and {far:.4g}: too similar to resolve units"
     if 2 * near - contrast.hit < MIN_FIRST_MISS_SHARE * contrast.miss:
@@ -103,25 +103,25 @@ def _too_alike(means: Sequence[float], contrast: Contrast, count: int) -> str:
     return ""
 
 
-def _first_distance_that_misses(means: Sequence[float], contrast: Contrast) -> Unit:
+def _first_distance_that_misses(means: Sequence[float], contrast: HitMissModel) -> UnitSize:
     """The least distance at which the second access of a pair misses.
 
     The first access of a pair costs as much at any distance, so a mean rises by half of what the second does. The rise is
     compared with a miss of this level, since the first access may have missed others too.
     """
     cost = contrast.miss - contrast.hit
-    noise = max(LEAST_NOISE, contrast.noise / contrast.hit) * max(means)
-    if 2 * SIGMAS * noise > MAX_END_SHARE * cost:
-        return Unit(None, f"the cost of a miss is within the noise of pairs: {noise:.2g} of {max(means):.4g}")
+    noise = max(MIN_RELATIVE_LAP_NOISE, contrast.noise / contrast.hit) * max(means)
+    if 2 * LAP_NOISE_SIGMAS * noise > MAX_END_SHARE * cost:
+        return UnitSize(None, f"the cost of a miss is within the noise of pairs: {noise:.2g} of {max(means):.4g}")
     rises = [2 * (m - means[0]) / cost for m in means]
     # less than a miss, but surely more than none: a level in between that the curve did not show
-    partial = min(MAX_END_SHARE, max(MIN_PARTIAL_RISE_SHARE, SIGMAS * 3 * noise / cost))
+    partial = min(MAX_END_SHARE, max(MIN_PARTIAL_RISE_SHARE, LAP_NOISE_SIGMAS * 3 * noise / cost))
     odd = [d for d, rise in zip(PAIR_DISTANCES_BYTES, rises, strict=False) if partial < rise < 1 - MAX_END_SHARE]
     if odd:
         why = f"the second access of pairs {odd[0]} B apart neither hits nor misses: a prefetcher, or mixed levels"
-        return Unit(None, why, odd[0])
+        return UnitSize(None, why, odd[0])
     misses = [rise > 1 - MAX_END_SHARE for rise in rises]
     if misses != sorted(misses):
-        return Unit(None, "the second access of a pair hits or misses for other reasons than its distance")
+        return UnitSize(None, "the second access of a pair hits or misses for other reasons than its distance")
     distances = (*PAIR_DISTANCES_BYTES, OTHER_LINE_BYTES)
-    return Unit(distances[misses.index(True)] if True in misses else None, "no distance was found at which both miss")
+    return UnitSize(distances[misses.index(True)] if True in misses else None, "no distance was found at which both miss")

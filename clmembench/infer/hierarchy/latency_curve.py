@@ -10,14 +10,14 @@ from clmembench.infer.curve_noise import undisturbed_values
 from clmembench.infer.hierarchy.curve_steps import (
     MAX_PLATEAU_RELATIVE_DRIFT,
     MIN_RELATIVE_STEP,
-    Step,
+    CurveStep,
     find_steps,
     pooled_rising,
     relative_noise,
     same_latency,
 )
-from clmembench.infer.hierarchy.probing import Asked, Chase
-from clmembench.infer.plateaus import SETTLED_OCTAVES
+from clmembench.infer.hierarchy.probing import ChaseLayout, ProbeCache
+from clmembench.infer.plateaus import MIN_SETTLED_OCTAVES
 from clmembench.model import Answer, Inquiry
 
 # Thresholds of the measurement
@@ -46,14 +46,14 @@ class WorkingSets:
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class LatencyCurve:
     """Latency over the working set with its steps; disturbed points were measured again. `memory` is the latency beyond the
     last step, None where the curve does not end flat. `values` are in `unit`, `ns` in ns."""
 
     sizes: tuple[int, ...]
     values: tuple[float, ...]
     ns: tuple[float, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[CurveStep, ...]
     memory: float | None
     memory_ns: float | None
     noise: float  # relative, of one lap
@@ -85,13 +85,14 @@ class Curve:
         return self.cited(tail_bytes(self.sizes), self.sizes[-1])
 
 
-def measure_curve(asked: Asked, chase: Chase, sets: WorkingSets) -> Inquiry[Curve | None]:
+def measure_curve(asked: ProbeCache, chase: ChaseLayout, sets: WorkingSets) -> Inquiry[LatencyCurve | None]:
     """Laps over growing working sets, an octave at a time; points that seem disturbed are measured again. None where too few
     laps were answered."""
     sizes: list[int] = []
     best: dict[int, Answer] = {}
     while not sizes or (
-        sizes[-1] < sets.last_bytes and not ends_flat(sizes, [_value(best[s]) for s in sizes], sets.flat_from_bytes)
+        sizes[-1] < sets.last_bytes
+        and not ends_flat(sizes, [_latency_or_infinity(best[s]) for s in sizes], sets.flat_from_bytes)
     ):
         more = _next_octave(sizes, sets)
         if not more:
@@ -103,7 +104,7 @@ def measure_curve(asked: Asked, chase: Chase, sets: WorkingSets) -> Inquiry[Curv
         best.update(kept)
         sizes += [size for size, _ in kept]
         yield from _remeasure_disturbed(asked, chase, sets.stride_bytes, sizes, best)
-    return None if len(sizes) < 2 * sets.per_octave else _analysed(sizes, best, sets)
+    return None if len(sizes) < 2 * sets.per_octave else _analysed_curve(sizes, best, sets)
 
 
 def _next_octave(sizes: Sequence[int], sets: WorkingSets) -> list[int]:
@@ -114,9 +115,9 @@ def _next_octave(sizes: Sequence[int], sets: WorkingSets) -> list[int]:
     return [size for size in dict.fromkeys(more) if size <= sets.last_bytes]
 
 
-def _analysed(sizes: Sequence[int], best: dict[int, Answer], sets: WorkingSets) -> Curve:
+def _analysed_curve(sizes: Sequence[int], best: dict[int, Answer], sets: WorkingSets) -> LatencyCurve:
     """The curve with its noise, its steps and the latency it ends at."""
-    values, ns = [_value(best[s]) for s in sizes], [best[s].ns or 0.0 for s in sizes]
+    values, ns = [_latency_or_infinity(best[s]) for s in sizes], [best[s].ns or 0.0 for s in sizes]
     noise = min(sorted(_lap_noise(a) for a in best.values())[len(best) // 2], relative_noise(values))
     beyond = [v for s, v in zip(sizes, values, strict=True) if s >= sizes[-1] / 2**NOISE_TAIL_OCTAVES]
     tail = max(noise, relative_noise(beyond)) if len(beyond) > sets.per_octave else noise
@@ -125,7 +126,7 @@ def _analysed(sizes: Sequence[int], best: dict[int, Answer], sets: WorkingSets) 
         smooth[-sets.per_octave // 2 - 1 :], smooth[-sets.per_octave - 1 :], slack
     )
     end = smooth[-1] if ended else None
-    return Curve(
+    return LatencyCurve(
         tuple(sizes),
         tuple(values),
         tuple(ns),
@@ -140,12 +141,12 @@ def _analysed(sizes: Sequence[int], best: dict[int, Answer], sets: WorkingSets) 
 
 
 def _remeasure_disturbed(
-    asked: Asked, chase: Chase, stride: int, sizes: Sequence[int], best: dict[int, Answer]
+    asked: ProbeCache, chase: ChaseLayout, stride: int, sizes: Sequence[int], best: dict[int, Answer]
 ) -> Inquiry[None]:
     """Measure again, in another order, each point that is slower than a larger working set, which only a disturbance explains;
     the fastest answer counts."""
     for seed in range(1, 1 + MAX_REMEASUREMENTS):
-        values = [_value(best[s]) for s in sizes]
+        values = [_latency_or_infinity(best[s]) for s in sizes]
         least = undisturbed_values(values)
         large = LARGE_SET_REMEASURE_RELATIVE_EXCESS if seed == 1 else math.inf
         slack = [REMEASURE_RELATIVE_EXCESS if size < LARGE_SET_BYTES else large for size in sizes]
@@ -154,7 +155,7 @@ def _remeasure_disturbed(
             return
         answers = yield from asked.all([chase.lap(s // stride, stride, seed) for s in bent])
         for size, answer in zip(bent, answers, strict=True):
-            if answer.value is not None and answer.value < _value(best[size]):
+            if answer.value is not None and answer.value < _latency_or_infinity(best[size]):
                 best[size] = answer
 
 
@@ -169,10 +170,10 @@ def ends_flat(sizes: Sequence[int], values: Sequence[float], floor: int) -> bool
 
 def tail_bytes(sizes: Sequence[int]) -> float:
     """Where the octaves begin whose flatness ends a curve; a little before, since sizes are whole numbers of nodes."""
-    return sizes[-1] / 2**SETTLED_OCTAVES * 0.99
+    return sizes[-1] / 2**MIN_SETTLED_OCTAVES * 0.99
 
 
-def _value(answer: Answer) -> float:
+def _latency_or_infinity(answer: Answer) -> float:
     return answer.value if answer.value is not None else math.inf
 
 
@@ -192,7 +193,9 @@ class PlateauPoint:
     noise: float = 0.0
 
 
-def free_of_prefetching(asked: Asked, chase: Chase, point: PlateauPoint, reach_bytes: int = 0) -> Inquiry[bool | None]:
+def free_of_prefetching(
+    asked: ProbeCache, chase: ChaseLayout, point: PlateauPoint, reach_bytes: int = 0
+) -> Inquiry[bool | None]:
     """True if laps in blocks of another size take as long; None: no answer.
 
     In larger blocks, or in none at all where a TLB's reach (`reach_bytes`) allows it, a prefetcher that looks at neighbours

@@ -9,25 +9,30 @@ from clmembench.model import CacheLevel, Finding, Hierarchy, Pattern, Probe, Spa
 from clmembench.model.address_patterns import NODE_BYTES
 
 # Thresholds and limits, each with its reason
-SOURCE_PAGE = 2 << 20  # where a page's size is not known: spacings that are multiples of every usual size
-FAR_BYTES = 64 << 20  # eighth of the 512 MiB that Kepler's page-table context spans
-FAR_MOST = 48  # far pages: six page-table contexts of eight pages each
-LEAST_FAR = 8  # far pages: fewer are less than one page-table context
-MISSES = 8  # rounds of new lines in pages that the L1 TLB holds
-P4_PAGES = 4  # few, so that the L1 TLB of any device holds them
-ASIDE = 5  # lines by which places in neighbouring pages are apart within their pages: odd, and more than usually share a set
-P1_LINES, P1_NODES = 4, 8  # few: where neighbours share a set, more would not all hit; of a lap, in 64 B
-SWEPT = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # pages of a lap where a reach is not known
-FILLED = 0.65  # of the data cache's lines: where more are in use, some sets overflow
-SPARSE = 0.25  # of the data cache's lines: a lap's mean does not show which lines met in a set
-APART, IN_A_PAGE = 33, 32  # lines between places of P4's lap, so far that prefetchers do not follow; places in a page
-SURELY = 4  # times a TLB's entries: in a lap over that many pages only 2% hit even where victims are random
-LONGEST = 256  # bytes that places of P5's lap are apart at least: further levels may have longer lines
-BEYOND_CACHE, BEYOND_TLB = 8, 32  # how many times what should miss is larger than what could hold it
+DEFAULT_PAGE_SPACING_BYTES = 2 << 20  # where a page's size is not known: spacings that are multiples of every usual size
+FAR_PAGE_SPACING_BYTES = 64 << 20  # eighth of the 512 MiB that Kepler's page-table context spans
+MAX_FAR_PAGES = 48  # far pages: six page-table contexts of eight pages each
+MIN_FAR_PAGES = 8  # far pages: fewer are less than one page-table context
+MISS_ROUNDS = 8  # rounds of new lines in pages that the L1 TLB holds
+P4_PAGE_COUNT = 4  # few, so that the L1 TLB of any device holds them
+PAGE_OFFSET_LINES = (
+    5  # lines by which places in neighbouring pages are apart within their pages: odd, and more than usually share a set
+)
+P1_LINE_COUNT, P1_LAP_NODES = 4, 8  # few: where neighbours share a set, more would not all hit; of a lap, in 64 B
+SWEPT_PAGE_COUNTS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # pages of a lap where a reach is not known
+MAX_CACHE_FILL_SHARE = 0.65  # of the data cache's lines: where more are in use, some sets overflow
+MAX_LAP_CACHE_SHARE = 0.25  # of the data cache's lines: a lap's mean does not show which lines met in a set
+P4_SPACING_LINES, MIN_P4_PLACES_PER_PAGE = (
+    33,
+    32,
+)  # lines between places of P4's lap, so far that prefetchers do not follow; places in a page
+MISS_ENTRIES_RATIO = 4  # times a TLB's entries: in a lap over that many pages only 2% hit even where victims are random
+MIN_P5_SPACING_BYTES = 256  # bytes that places of P5's lap are apart at least: further levels may have longer lines
+P5_CACHE_RATIO, P5_TLB_RATIO = 8, 32  # how many times what should miss is larger than what could hold it
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class HierarchyGeometry:
     """Known geometry of a hierarchy: bytes of the data cache nearest to the core, of its lines and sectors, of a page, and
     how many pages each TLB holds; None where that is not known."""
 
@@ -46,7 +51,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class TraceStage:
     """A stretch of the trace: accesses `first` to `first + count` go through `pages` pages to do what `role` says: far, touch
     (new pages), P4, lap (pages gone round again) or P1; those of `counted`, by their number in the trace, are looked at."""
 
@@ -58,33 +63,33 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Experiment:
+class PatternExperiment:
     """One trace that meets the patterns, its stages, and why a pattern cannot be met."""
 
     probe: Probe
-    stages: tuple[Stage, ...]
-    known: Known
+    stages: tuple[TraceStage, ...]
+    known: HierarchyGeometry
     unmet: Mapping[str, str] = field(default_factory=dict)
 
 
-def known(hierarchy: Hierarchy, space: Space = "global") -> Known:
+def known_geometry(hierarchy: Hierarchy, space: Space = "global") -> HierarchyGeometry:
     """Certain findings about the level nearest to the core and about the TLBs."""
     levels = [level for level in hierarchy.levels if level.space == space and level.name != "DRAM"]
     cache = levels[0] if levels else CacheLevel("", space, {})
     tlbs = [level.findings for level in hierarchy.tlb]
-    line = _number(cache.findings, "line_bytes") or Known().line_bytes
-    return Known(
+    line = _known_integer(cache.findings, "line_bytes") or HierarchyGeometry().line_bytes
+    return HierarchyGeometry(
         line_bytes=line,
-        sector_bytes=_number(cache.findings, "sector_bytes") or min(line, Known().sector_bytes),
-        cache_bytes=_number(cache.findings, "size_bytes"),
-        page_bytes=next((n for f in tlbs if (n := _number(f, "page_bytes"))), None),
-        near_pages=_number(tlbs[0], "entries") if tlbs else None,
-        all_pages=_number(tlbs[1], "entries") if len(tlbs) > 1 else None,
-        last_bytes=_number(levels[-1].findings, "size_bytes") if levels else None,
+        sector_bytes=_known_integer(cache.findings, "sector_bytes") or min(line, HierarchyGeometry().sector_bytes),
+        cache_bytes=_known_integer(cache.findings, "size_bytes"),
+        page_bytes=next((n for f in tlbs if (n := _known_integer(f, "page_bytes"))), None),
+        near_pages=_known_integer(tlbs[0], "entries") if tlbs else None,
+        all_pages=_known_integer(tlbs[1], "entries") if len(tlbs) > 1 else None,
+        last_bytes=_known_integer(levels[-1].findings, "size_bytes") if levels else None,
     )
 
 
-def experiment(known: Known, space: Space = "global", most_bytes: int = 4 << 30) -> Experiment:
+def pattern_trace(known: HierarchyGeometry, space: Space = "global", most_bytes: int = 4 << 30) -> PatternExperiment:
     """The trace, after Mei & Chu 2015, section 5.2 and figure 13.
 
     Far pages first, 64 MiB apart (P5, and P6 where one in so many takes longer); then new lines of a few pages that have just
@@ -92,33 +97,44 @@ def experiment(known: Known, space: Space = "global", most_bytes: int = 4 << 30)
     either (P3), the first round warming the cache; at last the lines of one page again and again (P1). Pages lie a page and
     five lines apart, so that their lines do not meet in one cache set. Without a TLB's reach many numbers of pages are tried.
     """
-    page, line = known.page_bytes or SOURCE_PAGE, known.line_bytes
-    spacing = page + ASIDE * line
-    rounds, unmet = _rounds(known)
+    page, line = known.page_bytes or DEFAULT_PAGE_SPACING_BYTES, known.line_bytes
+    spacing = page + PAGE_OFFSET_LINES * line
+    rounds, unmet = _page_rounds(known)
     visits = max(1, min(3, known.sector_bytes // NODE_BYTES - 1))  # a visit lies 8 B behind the last, within the sector
-    new = _up(max(rounds, default=0) * spacing + page, page)  # where P4's pages begin
-    gap = _gap(page, line)
-    again = _up(new + P4_PAGES * spacing + page, page)
+    new = _round_up(max(rounds, default=0) * spacing + page, page)  # where P4's pages begin
+    gap = _new_line_spacing(page, line)
+    again = _round_up(new + P4_PAGE_COUNT * spacing + page, page)
     end = again + page
-    far = _up(end, FAR_BYTES)
-    count = min(FAR_MOST, max(0, (most_bytes - far) // (FAR_BYTES + line)))
+    far = _round_up(end, FAR_PAGE_SPACING_BYTES)
+    count = min(MAX_FAR_PAGES, max(0, (most_bytes - far) // (FAR_PAGE_SPACING_BYTES + line)))
     parts: list[tuple[str, int, str, int, int]] = []  # role, pages, segment, accesses, of them not counted
-    if count >= LEAST_FAR:
-        parts.append(("far", count, f"{far}:{FAR_BYTES + line}:{count}:1", count, 1))
-    parts.append(("touch", P4_PAGES, f"{new}:{spacing}:{P4_PAGES}:1", P4_PAGES, 0 if count < LEAST_FAR else P4_PAGES))
-    parts += [("P4", P4_PAGES, f"{new + n * gap}:{spacing}:{P4_PAGES}:1", P4_PAGES, 0) for n in range(1, MISSES + 1)]
+    if count >= MIN_FAR_PAGES:
+        parts.append(("far", count, f"{far}:{FAR_PAGE_SPACING_BYTES + line}:{count}:1", count, 1))
+    parts.append(
+        (
+            "touch",
+            P4_PAGE_COUNT,
+            f"{new}:{spacing}:{P4_PAGE_COUNT}:1",
+            P4_PAGE_COUNT,
+            0 if count < MIN_FAR_PAGES else P4_PAGE_COUNT,
+        )
+    )
+    parts += [
+        ("P4", P4_PAGE_COUNT, f"{new + n * gap}:{spacing}:{P4_PAGE_COUNT}:1", P4_PAGE_COUNT, 0)
+        for n in range(1, MISS_ROUNDS + 1)
+    ]
     for number, pages in enumerate(rounds):
         parts.append(("lap", pages, f"{2 * number * line}:{spacing}:{pages}:{1 + visits}", pages * (1 + visits), pages))
-    parts.append(("P1", 1, f"{again}:{5 * line}:{P1_LINES}:{1 + visits}", P1_LINES * (1 + visits), P1_LINES))
+    parts.append(("P1", 1, f"{again}:{5 * line}:{P1_LINE_COUNT}:{1 + visits}", P1_LINE_COUNT * (1 + visits), P1_LINE_COUNT))
     stages, at = [], 0
     for role, pages, _, accesses, warm in parts:
-        stages.append(Stage(role, pages, at, accesses, tuple(range(at + warm, at + accesses))))
+        stages.append(TraceStage(role, pages, at, accesses, tuple(range(at + warm, at + accesses))))
         at += accesses
     probe = Probe(Pattern("segments", segments=";".join(p[2] for p in parts)), space, "trace", 0, at, cold=True)
-    return Experiment(probe, tuple(stages), known, unmet)
+    return PatternExperiment(probe, tuple(stages), known, unmet)
 
 
-def laps(known: Known, space: Space = "global", most_bytes: int = 4 << 30) -> Mapping[str, Probe | str]:
+def pattern_laps(known: HierarchyGeometry, space: Space = "global", most_bytes: int = 4 << 30) -> Mapping[str, Probe | str]:
     """The patterns one by one as laps in random order, for devices without a clock inside kernels; or why one cannot be.
 
     P1: 64 B. P2: a line of each of four times as many pages as the L1 TLB has entries. P4: four times the lines of the last
@@ -128,27 +144,31 @@ def laps(known: Known, space: Space = "global", most_bytes: int = 4 << 30) -> Ma
     """
     page, line = known.page_bytes, known.line_bytes
     found: dict[str, Probe | str] = {
-        "P1": Probe(Pattern("random", P1_NODES, NODE_BYTES), space),
+        "P1": Probe(Pattern("random", P1_LAP_NODES, NODE_BYTES), space),
         "P6": "a lap's mean does not show the single accesses that change the page-table context",
     }
     if page is None or known.near_pages is None or known.all_pages is None or known.last_bytes is None:
         why = "page size, the TLBs' reaches and the largest cache must be known for laps that meet it"
         return found | dict.fromkeys(("P2", "P3", "P4", "P5"), why)
-    _, unmet = _rounds(known)
-    pages = SURELY * known.near_pages
+    _, unmet = _page_rounds(known)
+    pages = MISS_ENTRIES_RATIO * known.near_pages
     if "P2" in unmet:
         found["P2"] = unmet["P2"]
-    elif pages > known.all_pages // 2 or known.cache_bytes is None or pages * line > SPARSE * known.cache_bytes:
+    elif pages > known.all_pages // 2 or known.cache_bytes is None or pages * line > MAX_LAP_CACHE_SHARE * known.cache_bytes:
         found["P2"] = f"{pages} pages, which miss {known.near_pages} entries whatever their policy, do not surely hit all else"
     else:
-        found["P2"] = Probe(Pattern("random", pages, page, ASIDE * line), space)
+        found["P2"] = Probe(Pattern("random", pages, page, PAGE_OFFSET_LINES * line), space)
     found["P3"] = "the lines of that many pages may conflict in sets of the data cache, which a lap's mean does not show"
-    count = BEYOND_CACHE * known.last_bytes // line
-    span = _up(max(BEYOND_TLB * known.all_pages * page, count * LONGEST), count * LONGEST)
+    count = P5_CACHE_RATIO * known.last_bytes // line
+    span = _round_up(max(P5_TLB_RATIO * known.all_pages * page, count * MIN_P5_SPACING_BYTES), count * MIN_P5_SPACING_BYTES)
     large = "needs an array of {} B, over the limit of " + f"{most_bytes} B"
     found["P5"] = Probe(Pattern("random", count, span // count), space) if span <= most_bytes else large.format(span)
-    block, apart, fewer = max(page, known.near_pages * page // 2), APART * line, SURELY * known.last_bytes // line
-    if page < IN_A_PAGE * apart:
+    block, apart, fewer = (
+        max(page, known.near_pages * page // 2),
+        P4_SPACING_LINES * line,
+        MISS_ENTRIES_RATIO * known.last_bytes // line,
+    )
+    if page < MIN_P4_PLACES_PER_PAGE * apart:
         found["P4"] = f"pages of {page} B are too small for lines that no prefetcher foresees, each page used often enough"
     elif fewer * apart > most_bytes:
         found["P4"] = large.format(fewer * apart)
@@ -157,21 +177,23 @@ def laps(known: Known, space: Space = "global", most_bytes: int = 4 << 30) -> Ma
     return found
 
 
-def variants(lap: Probe) -> list[Probe]:
+def lap_variants(lap: Probe) -> list[Probe]:
     """A lap in three orders, and where pages are a line and a bit apart in three layouts: one may be disturbed, or have lines
     that meet in a set."""
     pattern = lap.pattern
-    shifts = [pattern.shift_bytes // ASIDE * n for n in (ASIDE, ASIDE + 2, ASIDE + 4)]
+    shifts = [
+        pattern.shift_bytes // PAGE_OFFSET_LINES * n for n in (PAGE_OFFSET_LINES, PAGE_OFFSET_LINES + 2, PAGE_OFFSET_LINES + 4)
+    ]
     return [replace(lap, pattern=replace(pattern, seed=n, shift_bytes=s)) for n, s in enumerate(shifts)]
 
 
-def _rounds(known: Known) -> tuple[list[int], dict[str, str]]:
+def _page_rounds(known: HierarchyGeometry) -> tuple[list[int], dict[str, str]]:
     """How many pages to go round, and which patterns cannot be met that way and why."""
-    most = int(FILLED * known.cache_bytes / known.line_bytes) if known.cache_bytes else SWEPT[-1]
+    most = int(MAX_CACHE_FILL_SHARE * known.cache_bytes / known.line_bytes) if known.cache_bytes else SWEPT_PAGE_COUNTS[-1]
     near, every = known.near_pages, known.all_pages
     if near is None or every is None:
-        least = next((n for n in SWEPT if n > (near or 0)), SWEPT[-1])
-        swept = [n for n in SWEPT if least // 4 <= n <= most // 2]
+        least = next((n for n in SWEPT_PAGE_COUNTS if n > (near or 0)), SWEPT_PAGE_COUNTS[-1])
+        swept = [n for n in SWEPT_PAGE_COUNTS if least // 4 <= n <= most // 2]
         return swept, {} if swept else {"P2": f"{most} lines are too few for pages that a TLB could miss"}
     rounds, unmet = [], {}
     second = min(4 * near, max(every // 2, min(int(0.75 * every), 2 * near)), most)  # its sets may not fill evenly
@@ -189,17 +211,17 @@ def _rounds(known: Known) -> tuple[list[int], dict[str, str]]:
     return rounds, unmet
 
 
-def _gap(page: int, line: int) -> int:
+def _new_line_spacing(page: int, line: int) -> int:
     """The distance of new lines within a page: an odd number of lines, at most 8 KiB, all rounds within the page."""
-    lines = min((8 << 10) // line, (page // line - ASIDE * P4_PAGES) // (MISSES + 1))
+    lines = min((8 << 10) // line, (page // line - PAGE_OFFSET_LINES * P4_PAGE_COUNT) // (MISS_ROUNDS + 1))
     return line * max(1, lines - 1 + lines % 2)
 
 
-def _number(findings: Mapping[str, Finding], name: str) -> int | None:
+def _known_integer(findings: Mapping[str, Finding], name: str) -> int | None:
     found = findings.get(name)
     usable = found is not None and found.status == "ok" and isinstance(found.value, int | float)
     return round(float(found.value)) if usable and found is not None and found.value is not None else None
 
 
-def _up(size: int, unit: int) -> int:
+def _round_up(size: int, unit: int) -> int:
     return -(-size // unit) * unit

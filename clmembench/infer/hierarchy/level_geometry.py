@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clmembench.infer.findings import inconsistent, measured, undetermined
-from clmembench.infer.hierarchy.fill_unit import Unit
-from clmembench.infer.hierarchy.probing import Bound
-from clmembench.infer.hierarchy.strides import MAX_DISTURBED_LINE_SHARE, Sets
+from clmembench.infer.findings import inconsistent_finding, measured_finding, undetermined_finding
+from clmembench.infer.hierarchy.fill_unit import UnitSize
+from clmembench.infer.hierarchy.probing import CapacityBound
+from clmembench.infer.hierarchy.strides import MAX_DISTURBED_LINE_SHARE, SetGeometry
 from clmembench.model import Finding
 
 SIZE_METHOD = "largest working set without misses"
 LINE_METHOD = "places at odd strides"
 SETS_METHOD = "places that fit at strides of powers of two"
-UNKNOWN_UNIT, UNKNOWN_COUNT = Unit(None), Bound(0, None)  # before they were looked for
+UNKNOWN_UNIT, UNKNOWN_CAPACITY = UnitSize(None), CapacityBound(0, None)  # before they were looked for
 # Thresholds
 MIN_AGREEING_STRIDES = 4  # on how many lines fit, before a size without known sets is believed
 CLOSE_RELATIVE_BOUNDS = 0.02  # bounds of a size that are no further apart give one
@@ -28,14 +28,14 @@ class LevelGeometry:
     where three quarters miss, whether it is the `first` level of all, the `tag` unit, how many places fit at odd strides
     (`tags`), and the sets."""
 
-    filled: Unit
-    dense: Bound
+    filled: UnitSize
+    dense: CapacityBound
     unit: int
     gone_bytes: int
     first: bool
-    tag: Unit = UNKNOWN_UNIT
-    tags: Bound = UNKNOWN_COUNT
-    sets: Sets | None = None
+    tag: UnitSize = UNKNOWN_UNIT
+    tags: CapacityBound = UNKNOWN_CAPACITY
+    sets: SetGeometry | None = None
 
     def line(self, evidence: tuple[str, ...]) -> Finding:
         """The bytes that a tag stands for. Beyond the first level more than a miss brings in is believed only where the sets
@@ -44,7 +44,7 @@ class LevelGeometry:
         if first or self.agrees() or self.tag.nbytes is None or self.tag.nbytes == self.filled.nbytes:
             return unit_finding("line_bytes", self.tag, LINE_METHOD, evidence)
         reason = f"{self.tag.nbytes} B suit the strides, but its sets, which would confirm it, are not known"
-        return undetermined("line_bytes", reason, LINE_METHOD, evidence, self.filled.nbytes)
+        return undetermined_finding("line_bytes", reason, LINE_METHOD, evidence, self.filled.nbytes)
 
     def bounds_bytes(self) -> tuple[int, int]:
         """Bounds of the size in bytes: more than fits surely is over it, and what hid in the noise may be over it too; so may
@@ -74,23 +74,23 @@ class LevelGeometry:
             product = self.product_bytes()
             ends = min(low, product), max(high, product)
             if self.agrees():
-                return measured("size_bytes", product, f"{SIZE_METHOD}; sets x ways x line agrees", evidence, *ends)
+                return measured_finding("size_bytes", product, f"{SIZE_METHOD}; sets x ways x line agrees", evidence, *ends)
             reason = f"{SIZE_METHOD}: {low} to {high} B; sets x ways x line: {product} B"
-            return inconsistent("size_bytes", reason, *ends, SIZE_METHOD, evidence)
+            return inconsistent_finding("size_bytes", reason, *ends, SIZE_METHOD, evidence)
         if not self.dense.calm:
             reason = (
                 "other programs use the core and take some of the lines, and no sets were found that would confirm the size"
             )
-            return undetermined("size_bytes", reason, SIZE_METHOD, evidence, low, self.gone_bytes)
+            return undetermined_finding("size_bytes", reason, SIZE_METHOD, evidence, low, self.gone_bytes)
         if self.strides_agree():
             method = f"{SIZE_METHOD}; as many lines fit at four other strides"
-            return measured("size_bytes", high, method, evidence, low, high)
+            return measured_finding("size_bytes", high, method, evidence, low, high)
         steep = self.gone_bytes <= MAX_GONE_SIZE_RATIO * high
         close = high - low <= max(CLOSE_RELATIVE_BOUNDS * high, CLOSE_BOUNDS_LINES * self.unit)
         if self.tags_agree() and close and (steep or self.first):
-            return measured("size_bytes", high, f"{SIZE_METHOD}; as many lines fit at odd strides", evidence, low, high)
+            return measured_finding("size_bytes", high, f"{SIZE_METHOD}; as many lines fit at odd strides", evidence, low, high)
         reason = "the size at which misses begin is only a lower bound: sets may be filled unevenly"
-        return undetermined("size_bytes", reason, SIZE_METHOD, evidence, low, self.gone_bytes)
+        return undetermined_finding("size_bytes", reason, SIZE_METHOD, evidence, low, self.gone_bytes)
 
     def strides_agree(self) -> bool:
         """True if strides of powers of two, which a hash spreads as evenly as neighbours, all overflow at as many lines."""
@@ -115,22 +115,22 @@ class LevelGeometry:
             if self.sets is not None and self.sets.ways is not None:
                 reason = f"{self.sets.sets} sets of {self.sets.ways} ways make {self.product_bytes()} B, which is not the size"
             reason = reason or f"the line is unknown: {self.tag.reason}"
-            return {name: undetermined(name, reason, SETS_METHOD, evidence) for name in ("ways", "sets")}
+            return {name: undetermined_finding(name, reason, SETS_METHOD, evidence) for name in ("ways", "sets")}
         found = {
-            "ways": measured("ways", self.sets.ways, SETS_METHOD, evidence),
-            "sets": measured("sets", self.sets.sets, SETS_METHOD, evidence),
+            "ways": measured_finding("ways", self.sets.ways, SETS_METHOD, evidence),
+            "sets": measured_finding("sets", self.sets.sets, SETS_METHOD, evidence),
         }
         if self.sets.bits and self.sets.factor == 1 and self.bits_alone_choose():
             bits = ",".join(str(bit) for bit in self.sets.bits)
-            found["set_bits"] = measured("set_bits", bits, SETS_METHOD, evidence)
+            found["set_bits"] = measured_finding("set_bits", bits, SETS_METHOD, evidence)
         elif self.sets.factor > 1:
             reason = f"the number of sets has a factor of {self.sets.factor}: no address bits alone choose one"
-            found["set_bits"] = undetermined("set_bits", reason, SETS_METHOD, evidence)
+            found["set_bits"] = undetermined_finding("set_bits", reason, SETS_METHOD, evidence)
         elif self.sets.bits:
             reason = (
                 f"if bits {self.sets.bits} alone chose the set, neighbours would not fill the cache: other bits are hashed in"
             )
-            found["set_bits"] = undetermined("set_bits", reason, SETS_METHOD, evidence)
+            found["set_bits"] = undetermined_finding("set_bits", reason, SETS_METHOD, evidence)
         return found
 
     def bits_alone_choose(self) -> bool:
@@ -144,8 +144,8 @@ class LevelGeometry:
         return max(held.values()) <= self.sets.ways
 
 
-def unit_finding(name: str, unit: Unit, method: str, evidence: tuple[str, ...]) -> Finding:
+def unit_finding(name: str, unit: UnitSize, method: str, evidence: tuple[str, ...]) -> Finding:
     """A unit as a finding by that name."""
     if unit.nbytes is None:
-        return undetermined(name, unit.reason, method, evidence)
-    return measured(name, unit.nbytes, method, evidence)
+        return undetermined_finding(name, unit.reason, method, evidence)
+    return measured_finding(name, unit.nbytes, method, evidence)

@@ -9,55 +9,55 @@ from clmembench.infer.hierarchy import partitions
 from clmembench.model import Array, CacheLevel, Hierarchy, Record
 
 # Thresholds and limits, each with its reason
-AMONG = 0.2  # relative: a plateau this close to the latency of far lines is the cache's far part
-MOST_REGIONS = 48  # a figure shows no more lines legibly
+MAX_FAR_RELATIVE_DIFFERENCE = 0.2  # relative: a plateau this close to the latency of far lines is the cache's far part
+MAX_SHOWN_REGIONS = 48  # a figure shows no more lines legibly
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedHierarchy:
     """A hierarchy with what is known of its last cache's place, and latency in cycles by (compute unit, region), or None."""
 
     hierarchy: Hierarchy
     regions: Array | None = None
 
 
-def placed(hierarchy: Hierarchy, records: Sequence[Record]) -> Placed:
+def place_last_cache(hierarchy: Hierarchy, records: Sequence[Record]) -> PlacedHierarchy:
     """The hierarchy with the partitions that records of `l2_map` tell; as it is where there are none."""
     maps = {}
     for record in records:
-        found = partitions.measured(record) if record.benchmark == "l2_map" else None
+        found = partitions.measured_map(record) if record.benchmark == "l2_map" else None
         if found is not None:
             maps[record.params.get("access")] = found
     # an atomic goes to where the line is at home; a load may find a copy nearer by
     chosen = maps.get("atomic") or maps.get("load")
     if chosen is None:
-        return Placed(hierarchy)
-    told = partitions.partitions(chosen)
-    shown = chosen.cycles[:, _ordered(told.of_line)][:, :: max(1, chosen.cycles.shape[1] // MOST_REGIONS)]
-    whole = replace(hierarchy, levels=_joined(hierarchy.levels, told))
-    return Placed(_from_all_units(whole, maps.get("load")), shown)
+        return PlacedHierarchy(hierarchy)
+    told = partitions.find_partitions(chosen)
+    shown = chosen.cycles[:, _lines_by_partition(told.of_line)][:, :: max(1, chosen.cycles.shape[1] // MAX_SHOWN_REGIONS)]
+    whole = replace(hierarchy, levels=_levels_with_partitions(hierarchy.levels, told))
+    return PlacedHierarchy(_with_unit_intervals(whole, maps.get("load")), shown)
 
 
-def _from_all_units(hierarchy: Hierarchy, loads: partitions.Map | None) -> Hierarchy:
+def _with_unit_intervals(hierarchy: Hierarchy, loads: partitions.LatencyMap | None) -> Hierarchy:
     """The hierarchy with the intervals of the second level and all slower ones as wide as the differences between compute
     units: a chase runs on one of them, and a launch does not choose which."""
-    second = next((level for level in _caches(hierarchy.levels)[1:]), None)
+    second = next((level for level in _global_caches(hierarchy.levels)[1:]), None)
     own = second.findings["latency_cycles"].value if second is not None else None
     if loads is None or not isinstance(own, int | float) or not loads.cycles.size:
         return hierarchy
     means = loads.cycles.mean(axis=1)
     below, above = min(0.0, float(means.min()) - own), max(0.0, float(means.max()) - own)
-    if not above - below < AMONG * own:  # not what the chase measured
+    if not above - below < MAX_FAR_RELATIVE_DIFFERENCE * own:  # not what the chase measured
         return hierarchy
-    least = (1 - AMONG) * own
+    least = (1 - MAX_FAR_RELATIVE_DIFFERENCE) * own
 
     def wider(levels: Sequence[CacheLevel]) -> tuple[CacheLevel, ...]:
-        return tuple(_widened(level, below, above, least, loads.evidence) for level in levels)
+        return tuple(_with_wider_interval(level, below, above, least, loads.evidence) for level in levels)
 
     return replace(hierarchy, levels=wider(hierarchy.levels), image=wider(hierarchy.image), constant=wider(hierarchy.constant))
 
 
-def _widened(level: CacheLevel, below: float, above: float, least: float, evidence: tuple[str, ...]) -> CacheLevel:
+def _with_wider_interval(level: CacheLevel, below: float, above: float, least: float, evidence: tuple[str, ...]) -> CacheLevel:
     """The level with its interval of latency wider by `below` and `above` cycles, by the records `evidence`, if its latency is
     at least `least`."""
     cycles = level.findings.get("latency_cycles")
@@ -75,18 +75,18 @@ def _widened(level: CacheLevel, below: float, above: float, least: float, eviden
     return replace(level, findings=found)
 
 
-def _caches(levels: Sequence[CacheLevel]) -> list[CacheLevel]:
+def _global_caches(levels: Sequence[CacheLevel]) -> list[CacheLevel]:
     return [level for level in levels if level.name != "DRAM" and level.space.startswith("global")]
 
 
-def _ordered(of_line: Sequence[int]) -> list[int]:
+def _lines_by_partition(of_line: Sequence[int]) -> list[int]:
     """Lines by their partition, so that a figure shows each as one stretch."""
     return sorted(range(len(of_line)), key=lambda line: of_line[line])
 
 
-def _joined(levels: Sequence[CacheLevel], told: partitions.Partitions) -> tuple[CacheLevel, ...]:
+def _levels_with_partitions(levels: Sequence[CacheLevel], told: partitions.Partitions) -> tuple[CacheLevel, ...]:
     """The levels, the second with the partitions' findings; a third whose latency is that of far lines is its far part."""
-    caches = _caches(levels)
+    caches = _global_caches(levels)
     if len(caches) < 2:
         return tuple(levels)
     second = caches[1]
@@ -100,7 +100,7 @@ def _joined(levels: Sequence[CacheLevel], told: partitions.Partitions) -> tuple[
         and far is not None
         and isinstance(latency.value, int | float)
         and isinstance(far.value, int | float)
-        and abs(latency.value - far.value) <= AMONG * far.value
+        and abs(latency.value - far.value) <= MAX_FAR_RELATIVE_DIFFERENCE * far.value
     ):
         # a unit's own partition holds copies of what it reads, until it is full; then what is at home in the far one is fetched
         found["near_bytes"] = replace(second.findings["size_bytes"], name="near_bytes")

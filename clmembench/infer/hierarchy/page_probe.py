@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from clmembench.infer.hierarchy.probing import Asked, Chase, Contrast, LevelProbe
+from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from clmembench.model import Inquiry
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class PageCountLimits:
     """Where pages may be counted: the largest working set, and numbers of lines, first to last, at which the caches
     themselves go from hits to misses, so that the control and what it controls may differ in that."""
 
@@ -32,9 +32,9 @@ class Field:
 class PageProbe:
     """How pages are counted: the answers so far, the chase over one line a page, and where pages may be counted."""
 
-    asked: Asked
-    chase: Chase
-    field: Field
+    asked: ProbeCache
+    chase: ChaseLayout
+    field: PageCountLimits
 
     def mean(self, count: int, stride_bytes: int) -> Inquiry[float | None]:
         """The mean latency of `count` pages `stride_bytes` apart, less that of as many neighbouring lines."""
@@ -42,4 +42,4 @@ class PageProbe:
 
     def level(self, hit: float, miss: float, count: int) -> LevelProbe:
         """The probe of a TLB with these costs of a hit and a miss, at the noise of `count` pages."""
-        return LevelProbe(self.asked, self.chase, Contrast(hit, miss, self.field.of(count)))
+        return LevelProbe(self.asked, self.chase, HitMissModel(hit, miss, self.field.of(count)))

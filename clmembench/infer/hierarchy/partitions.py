@@ -10,18 +10,18 @@ import numpy as np
 from clmembench.analysis import derive
 from clmembench.model import Array, Finding, Record
 
-METHOD = "latency of each line from each compute unit, lines and units grouped by what is near"
-INTERVAL = "median; interval: the middle 95% of latencies"
+PARTITION_METHOD = "latency of each line from each compute unit, lines and units grouped by what is near"
+INTERVAL_METHOD = "median; interval: the middle 95% of latencies"
 # Thresholds and limits, each with its reason
-APART = 1.15  # far over near: lines of one partition differ by less, by their place on the chip
-VALLEY = 0.05  # of all latencies, in the middle third between near and far: with more there is no gap
-ALIKE = 0.25  # of units that see two lines of one partition differently
-MIXED = 0.2  # of a partition's lines that look far from a unit near it
-LEAST_LINES = 0.03  # of all lines: a smaller group is outliers, not a partition
+MIN_FAR_TO_NEAR_RATIO = 1.15  # far over near: lines of one partition differ by less, by their place on the chip
+MAX_MIDDLE_THIRD_SHARE = 0.05  # of all latencies, in the middle third between near and far: with more there is no gap
+MAX_DIFFERING_UNIT_SHARE = 0.25  # of units that see two lines of one partition differently
+MAX_FAR_LINE_SHARE = 0.2  # of a partition's lines that look far from a unit near it
+MIN_PARTITION_LINE_SHARE = 0.03  # of all lines: a smaller group is outliers, not a partition
 
 
 @dataclass(frozen=True, slots=True)
-class Map:
+class LatencyMap:
     """Latency in cycles, shape (units, lines), NaN where none was measured; the number of each unit; where it is from."""
 
     cycles: Array
@@ -39,7 +39,7 @@ class Partitions:
     of_line: tuple[int, ...]
 
 
-def measured(record: Record) -> Map | None:
+def measured_map(record: Record) -> LatencyMap | None:
     """The map that a record of `l2_map` holds: ticks a further access, medians over samples; None where it holds none.
 
     The longer series less the shorter, over the accesses that it has more, so that reading the clock cancels. Rows that no
@@ -64,10 +64,10 @@ def measured(record: Record) -> Map | None:
     cycles = (medians[1] - medians[0]) / more
     known = (numbers != np.iinfo(np.uint32).max) & np.isfinite(cycles).all(axis=1)
     name = derive.id_of(record)
-    return Map(cycles[known], tuple(int(n) for n in numbers[known]), (name,))
+    return LatencyMap(cycles[known], tuple(int(n) for n in numbers[known]), (name,))
 
 
-def partitions(found: Map) -> Partitions:
+def find_partitions(found: LatencyMap) -> Partitions:
     """Near and far plateaus and the partitions behind them; undetermined where all latencies are of one group.
 
     Two groups of lines are two partitions only where some units are near the one and far from the other and other units the
@@ -75,34 +75,38 @@ def partitions(found: Map) -> Partitions:
     """
     cycles = found.cycles
     if cycles.ndim != 2 or min(cycles.shape) < 2:
-        return _none(found, "a map needs two compute units and two lines")
+        return _no_partitions(found, "a map needs two compute units and two lines")
     if not np.isfinite(cycles).all():
-        return _none(found, "some latencies of the map are missing")
-    near, far, between = _plateaus(cycles)
-    if far <= APART * near or between > VALLEY:
+        return _no_partitions(found, "some latencies of the map are missing")
+    near, far, between = _near_and_far(cycles)
+    if far <= MIN_FAR_TO_NEAR_RATIO * near or between > MAX_MIDDLE_THIRD_SHARE:
         middle = f"all latencies lie around {np.nanmedian(cycles):.4g} cycles"
-        why = f"{between:.0%} of them lie between {near:.4g} and {far:.4g}" if far > APART * near else "no second plateau"
-        return _none(found, f"one group: {middle}, {why}")
+        why = (
+            f"{between:.0%} of them lie between {near:.4g} and {far:.4g}"
+            if far > MIN_FAR_TO_NEAR_RATIO * near
+            else "no second plateau"
+        )
+        return _no_partitions(found, f"one group: {middle}, {why}")
     distant = cycles > np.sqrt(near * far)
-    labels = _alike(distant.T)
-    groups = [labels == n for n in range(labels.max() + 1) if (labels == n).mean() >= LEAST_LINES]
+    labels = _group_labels(distant.T)
+    groups = [labels == n for n in range(labels.max() + 1) if (labels == n).mean() >= MIN_PARTITION_LINE_SHARE]
     shares = np.array([distant[:, group].mean(axis=1) for group in groups])  # (groups, units)
-    homes = [g for g, share in enumerate(shares) if (share <= MIXED).any()]
+    homes = [g for g, share in enumerate(shares) if (share <= MAX_FAR_LINE_SHARE).any()]
     if len(homes) < 2:
-        return _none(
+        return _no_partitions(
             found, "one group of lines is near to compute units: others are far from all of them, which is no partition"
         )
-    if not _two_sided(shares[homes]):
-        return _none(found, "one-sided: some lines are slower, but for no compute unit are they the nearer ones")
+    if not _is_two_sided(shares[homes]):
+        return _no_partitions(found, "one-sided: some lines are slower, but for no compute unit are they the nearer ones")
     of_line = np.full(cycles.shape[1], -1)
     for number, group in enumerate(homes):
         of_line[groups[group]] = number
-    close = shares[homes] <= MIXED
+    close = shares[homes] <= MAX_FAR_LINE_SHARE
     of_unit = np.where(close.sum(axis=0) == 1, close.argmax(axis=0), -1)
-    return _partitioned(found, of_unit, of_line, len(homes))
+    return _partition_findings(found, of_unit, of_line, len(homes))
 
 
-def lines_of(found: Partitions) -> list[str]:
+def partition_lines(found: Partitions) -> list[str]:
     """A map's findings as text, one a line."""
     said = []
     for name, f in found.findings.items():
@@ -112,7 +116,7 @@ def lines_of(found: Partitions) -> list[str]:
     return said
 
 
-def _plateaus(cycles: Array) -> tuple[float, float, float]:
+def _near_and_far(cycles: Array) -> tuple[float, float, float]:
     """Medians of the lower and the upper group of latencies, split where the variance within both is least (Otsu 1979), and
     the share of latencies in the middle third between them."""
     values = np.sort(cycles[np.isfinite(cycles)])
@@ -126,14 +130,14 @@ def _plateaus(cycles: Array) -> tuple[float, float, float]:
     return near, far, float(((values > near + third) & (values < far - third)).mean())
 
 
-def _alike(rows: Array) -> Array:
+def _group_labels(rows: Array) -> Array:
     """Group rows of truth values that differ in at most a quarter of their columns: the number of each row's group.
 
     Rows join the nearest group's majority or found one; then once more, so that the first row of a group does not decide.
     """
     centres: list[Array] = []
     for row in rows:
-        if all((row != centre).mean() > ALIKE for centre in centres):
+        if all((row != centre).mean() > MAX_DIFFERING_UNIT_SHARE for centre in centres):
             centres.append(row)
     labels = np.zeros(len(rows), dtype=int)
     for _ in range(3):
@@ -143,20 +147,20 @@ def _alike(rows: Array) -> Array:
     return labels
 
 
-def _two_sided(shares: Array) -> bool:
+def _is_two_sided(shares: Array) -> bool:
     """True if each group is, for some unit, near where each other one is far."""
-    near, far = shares <= MIXED, shares >= 1 - MIXED
+    near, far = shares <= MAX_FAR_LINE_SHARE, shares >= 1 - MAX_FAR_LINE_SHARE
     pairs = [(a, b) for a in range(len(shares)) for b in range(len(shares)) if a != b]
     return all((near[a] & far[b]).any() for a, b in pairs)
 
 
-def _partitioned(found: Map, of_unit: Array, of_line: Array, count: int) -> Partitions:
+def _partition_findings(found: LatencyMap, of_unit: Array, of_line: Array, count: int) -> Partitions:
     own = of_unit[:, None] == of_line[None, :]
     told = (of_unit >= 0)[:, None] & (of_line >= 0)[None, :]
 
     def finding(name: str, value: float | str, unit: str = "", values: Array | None = None) -> Finding:
         low, high = np.percentile(values, (2.5, 97.5)).tolist() if values is not None else (None, None)
-        method = METHOD if values is None else f"{METHOD}; {INTERVAL}"
+        method = PARTITION_METHOD if values is None else f"{PARTITION_METHOD}; {INTERVAL_METHOD}"
         return Finding(name, value, low, high, unit, "ok", method, found.evidence)
 
     near, far = found.cycles[own & told], found.cycles[~own & told]
@@ -170,11 +174,11 @@ def _partitioned(found: Map, of_unit: Array, of_line: Array, count: int) -> Part
     return Partitions(findings, tuple(map(int, of_unit)), tuple(map(int, of_line)))
 
 
-def _none(found: Map, why: str) -> Partitions:
+def _no_partitions(found: LatencyMap, why: str) -> Partitions:
     units = {"near_cycles": "cycles", "far_cycles": "cycles"}
     names = ("partitions", "near_cycles", "far_cycles", "units_each", "lines_each")
     findings = {
-        name: Finding(name, None, None, None, units.get(name, ""), "undetermined", METHOD, found.evidence, why)
+        name: Finding(name, None, None, None, units.get(name, ""), "undetermined", PARTITION_METHOD, found.evidence, why)
         for name in names
     }
     nothing = found.cycles.shape if found.cycles.ndim == 2 else (0, 0)

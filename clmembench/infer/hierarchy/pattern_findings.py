@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clmembench.infer.hierarchy.typical_latency import Typical
+from clmembench.infer.hierarchy.typical_latency import TypicalLatency
 from clmembench.model import Answer, Finding
 
-NAMES = ("P1", "P2", "P3", "P4", "P5", "P6")
+PATTERN_NAMES = ("P1", "P2", "P3", "P4", "P5", "P6")
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
+class PatternLatency:
     """One pattern's latency in cycles and in ns, and the accesses of the trace (from 0) that met it."""
 
     cycles: Finding
@@ -22,12 +22,12 @@ class Latency:
     accesses: tuple[int, ...] = ()
 
 
-def as_findings(found: Mapping[str, Latency]) -> Mapping[str, Finding]:
+def as_pattern_findings(found: Mapping[str, PatternLatency]) -> Mapping[str, Finding]:
     """As a Hierarchy keeps them: P1 to P6 in cycles, and P1_ns to P6_ns."""
     return {name: f.cycles for name, f in found.items()} | {f"{name}_ns": f.ns for name, f in found.items()}
 
 
-def pattern_latency(found: Typical, name: str, answer: Answer, method: str, ghz: float | None) -> Latency:
+def pattern_latency(found: TypicalLatency, name: str, answer: Answer, method: str, ghz: float | None) -> PatternLatency:
     """In cycles and in ns, from the records that the answer names."""
     method = f"{method}; {found.said}" if found.said else method
     ratio = ghz or (answer.value / answer.ns if answer.unit == "cycles" and answer.value and answer.ns else None)
@@ -50,10 +50,10 @@ def pattern_latency(found: Typical, name: str, answer: Answer, method: str, ghz:
         value, (low, high) = scale * found.value, ends(scale)
         return Finding(label, value, low, high, unit, "ok", method, answer.evidence)
 
-    return Latency(finding("cycles"), finding("ns"), found.accesses)
+    return PatternLatency(finding("cycles"), finding("ns"), found.accesses)
 
 
-def lines_of(found: Mapping[str, Latency]) -> Iterator[str]:
+def pattern_lines(found: Mapping[str, PatternLatency]) -> Iterator[str]:
     """One line of text a pattern."""
     for name, latency in found.items():
         said = [f"{f.value:.4g} {f.unit}" for f in (latency.cycles, latency.ns) if isinstance(f.value, int | float)]

@@ -5,29 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from clmembench.infer.findings import undetermined
-from clmembench.infer.hierarchy.probing import Contrast, LevelProbe
+from clmembench.infer.findings import undetermined_finding
+from clmembench.infer.hierarchy.probing import HitMissModel, LevelProbe
 from clmembench.infer.replacement.policies import policy_and_victims
 from clmembench.infer.replacement.policy_rates import policy_from_rates
 from clmembench.model import Answer, Finding, Inquiry, Pattern, Probe
-from clmembench.model.address_patterns import offsets
+from clmembench.model.address_patterns import pattern_offsets
 
 # Thresholds and limits, each with its reason
-WALKS = 16  # random walks, on whose miss rates the policies are compared
-MORE = 2  # lines beyond the ways: laps over one line more do not distinguish LRU from FIFO
-CERTAIN = 0.04  # relative: a slower lap means that the cost of a miss is not the one taken for it
-LAPS = 12  # of a walk that are recorded access by access
-MOST_WAYS = 128  # sets of more ways are not probed
-FEW_WAYS = 4  # up to that many ways unequal victim probabilities are distinguishable from equal ones
+WALK_COUNT = 16  # random walks, on whose miss rates the policies are compared
+EXTRA_LINES = 2  # lines beyond the ways: laps over one line more do not distinguish LRU from FIFO
+MAX_MISS_RELATIVE_EXCESS = 0.04  # relative: a slower lap means that the cost of a miss is not the one taken for it
+TRACED_LAPS = 12  # of a walk that are recorded access by access
+MAX_WAYS = 128  # sets of more ways are not probed
+MAX_WAYS_OF_UNEVEN_VICTIMS = 4  # up to that many ways unequal victim probabilities are distinguishable from equal ones
 TRACED_WALKS = 4  # that are recorded access by access
-AGREE = 0.25  # relative difference between a trace's mean and the same lap's: beyond, the trace is not believed
-NEARER = (
+MAX_TRACE_RELATIVE_DIFFERENCE = (
+    0.25  # relative difference between a trace's mean and the same lap's: beyond, the trace is not believed
+)
+NEARER_CACHE_ANSWERS = (
     "a nearer cache serves some accesses of a lap: only latencies of single accesses would decide, which need a clock in the "
     "kernel"
 )
 
 
-def replaced(probe: LevelProbe, ways: int, way_bytes: int, unit: int, nearer: float = 0.0) -> Inquiry[dict[str, Finding]]:
+def probe_policy(probe: LevelProbe, ways: int, way_bytes: int, unit: int, nearer: float = 0.0) -> Inquiry[dict[str, Finding]]:
     """The policy of a set of `ways` ways, all of whose lines are multiples of `way_bytes` apart, and its victims'
     probabilities.
 
@@ -35,47 +37,53 @@ def replaced(probe: LevelProbe, ways: int, way_bytes: int, unit: int, nearer: fl
     stands before this one and answers some accesses itself: then only single accesses can tell.
     """
     asked, chase, contrast = probe.asked, probe.chase, probe.contrast
-    if ways < 2 or ways > MOST_WAYS:
-        reason = "a set of one way has no choice" if ways < 2 else f"sets of over {MOST_WAYS} ways are not probed"
-        return {"policy": undetermined("policy", reason)}
+    if ways < 2 or ways > MAX_WAYS:
+        reason = "a set of one way has no choice" if ways < 2 else f"sets of over {MAX_WAYS} ways are not probed"
+        return {"policy": undetermined_finding("policy", reason)}
     asked.cited()
     visits = max(1, min(8, unit // 8))
     walks = [
-        Pattern("walk", ways + MORE, way_bytes, chase.shift_bytes, visits=visits, seed=seed) for seed in range(1, 1 + WALKS)
+        Pattern("walk", ways + EXTRA_LINES, way_bytes, chase.shift_bytes, visits=visits, seed=seed)
+        for seed in range(1, 1 + WALK_COUNT)
     ]
-    laps = [_places(walk, way_bytes) for walk in walks]
+    laps = [_line_numbers(walk, way_bytes) for walk in walks]
     answers = yield from asked.all([Probe(walk, chase.space) for walk in walks])
-    base = [0.0] * WALKS
+    base = [0.0] * WALK_COUNT
     if chase.control_bytes:  # the same walks where this level cannot matter
         controls = [replace(walk, stride_bytes=chase.control_bytes, shift_bytes=0) for walk in walks]
         base = [a.value or 0.0 for a in (yield from asked.all([Probe(walk, chase.space) for walk in controls]))]
-    crowd = yield from asked.one(Probe(Pattern("random", ways + MORE, way_bytes, chase.shift_bytes), chase.space))
+    crowd = yield from asked.one(Probe(Pattern("random", ways + EXTRA_LINES, way_bytes, chase.shift_bytes), chase.space))
     missing = next((a.reason for a in answers if a.value is None), "")
     if missing:
-        return {"policy": undetermined("policy", missing)}
-    if crowd.value is None or crowd.value - base[0] > (1 + CERTAIN) * contrast.miss:
+        return {"policy": undetermined_finding("policy", missing)}
+    if crowd.value is None or crowd.value - base[0] > (1 + MAX_MISS_RELATIVE_EXCESS) * contrast.miss:
         reason = (
-            f"{ways + MORE} lines of one set take {crowd.value:.4g} on average, more than the {contrast.miss:.4g} of a miss"
+            f"{ways + EXTRA_LINES} lines of one set take {crowd.value:.4g} on average, more than the "
+            f"{contrast.miss:.4g} of a miss"
         )
-        return {"policy": undetermined("policy", reason)}
-    rates = [_rate(lap, answer, less, contrast) for lap, answer, less in zip(laps, answers, base, strict=True)]
+        return {"policy": undetermined_finding("policy", reason)}
+    rates = [_miss_rate(lap, answer, less, contrast) for lap, answer, less in zip(laps, answers, base, strict=True)]
     evidence = asked.cited()
-    found = undetermined("policy", NEARER, evidence=evidence) if nearer else policy_from_rates(ways, rates, evidence)
-    recorded = [_Walk(walk, lap, answer.value) for walk, lap, answer in zip(walks, laps, answers, strict=True)]
-    traced = yield from _traced(probe, ways, recorded[:TRACED_WALKS], nearer)
-    return {"policy": found} if traced is None else _combined(found, *traced, ways)
+    found = (
+        undetermined_finding("policy", NEARER_CACHE_ANSWERS, evidence=evidence)
+        if nearer
+        else policy_from_rates(ways, rates, evidence)
+    )
+    recorded = [_SetWalk(walk, lap, answer.value) for walk, lap, answer in zip(walks, laps, answers, strict=True)]
+    traced = yield from _policy_by_trace(probe, ways, recorded[:TRACED_WALKS], nearer)
+    return {"policy": found} if traced is None else _combined_policy(found, *traced, ways)
 
 
-def _combined(found: Finding, named: Finding, victims: tuple[float, ...], empty: bool, ways: int) -> dict[str, Finding]:
+def _combined_policy(found: Finding, named: Finding, victims: tuple[float, ...], empty: bool, ways: int) -> dict[str, Finding]:
     """The policy by whole laps (`found`) and by single accesses (`named`), whose traces began in an empty cache or did not."""
     if found.status == "ok" and named.status == "ok" and found.value != named.value:
         reason = f"whole laps say {found.value}, single accesses say {named.value}"
         ids = tuple(dict.fromkeys((*found.evidence, *named.evidence)))
         return {"policy": Finding("policy", None, None, None, "", "inconsistent", found.method, ids, reason)}
-    if named.value == "random" and ways > FEW_WAYS:
-        named = _unsure(named, f"equally and unequally likely victims are not distinguishable for {ways} ways")
+    if named.value == "random" and ways > MAX_WAYS_OF_UNEVEN_VICTIMS:
+        named = _without_value(named, f"equally and unequally likely victims are not distinguishable for {ways} ways")
     if named.value == "random" and not empty:
-        named = _unsure(named, "equally and unequally likely victims are distinguishable only from an empty cache on")
+        named = _without_value(named, "equally and unequally likely victims are distinguishable only from an empty cache on")
     if named.status != "ok":
         return {"policy": found}
     chances = ", ".join(f"{v:.3f}" for v in victims)
@@ -83,12 +91,12 @@ def _combined(found: Finding, named: Finding, victims: tuple[float, ...], empty:
     return {"policy": named, **(more if victims else {})}
 
 
-def _unsure(named: Finding, reason: str) -> Finding:
+def _without_value(named: Finding, reason: str) -> Finding:
     """The finding without its value, for a reason."""
     return replace(named, value=None, status="undetermined", reason=reason)
 
 
-def _rate(lap: list[int], answer: Answer, less: float, contrast: Contrast) -> tuple[list[int], float, float, float]:
+def _miss_rate(lap: list[int], answer: Answer, less: float, contrast: HitMissModel) -> tuple[list[int], float, float, float]:
     """A lap's miss rate with its interval, from its mean latency less the control's."""
 
     def rate(latency: float) -> float:
@@ -99,12 +107,12 @@ def _rate(lap: list[int], answer: Answer, less: float, contrast: Contrast) -> tu
     return lap, rate(answer.value), rate(ends[0]), rate(ends[1])
 
 
-def _places(walk: Pattern, way_bytes: int) -> list[int]:
-    return [int(offset) // way_bytes for offset in offsets(walk)]
+def _line_numbers(walk: Pattern, way_bytes: int) -> list[int]:
+    return [int(offset) // way_bytes for offset in pattern_offsets(walk)]
 
 
 @dataclass(frozen=True, slots=True)
-class _Walk:
+class _SetWalk:
     """A random walk over a set's lines, the lines of one lap, and the lap's mean latency."""
 
     pattern: Pattern
@@ -112,12 +120,12 @@ class _Walk:
     mean: float | None
 
 
-def _traced(
-    probe: LevelProbe, ways: int, walks: Sequence[_Walk], nearer: float
+def _policy_by_trace(
+    probe: LevelProbe, ways: int, walks: Sequence[_SetWalk], nearer: float
 ) -> Inquiry[tuple[Finding, tuple[float, ...], bool] | None]:
     """The policy and its victims from the latency of each access, and whether the traces began in an empty cache; None where
     there is no clock, or where it does not agree with the whole laps."""
-    contrast, record = probe.contrast, LAPS * len(walks[0].lap)
+    contrast, record = probe.contrast, TRACED_LAPS * len(walks[0].lap)
     answers = yield from probe.asked.all([Probe(w.pattern, probe.chase.space, "trace", 0, record) for w in walks])
     observations = []
     middle = (contrast.hit + contrast.miss) / 2
@@ -125,12 +133,12 @@ def _traced(
         if answer.latencies is None or walk.mean is None:
             return None
         steady = float(answer.latencies[:, record // 2 :].mean())
-        if abs(steady - walk.mean) > AGREE * walk.mean:
+        if abs(steady - walk.mean) > MAX_TRACE_RELATIVE_DIFFERENCE * walk.mean:
             return None
         for row in answer.latencies[:1]:
             reached = [
                 (line, bool(v < middle))
-                for line, v in zip(walk.lap * LAPS, row, strict=True)
+                for line, v in zip(walk.lap * TRACED_LAPS, row, strict=True)
                 if v > (nearer + contrast.hit) / 2 * bool(nearer)
             ]
             observations.append(([line for line, _ in reached], [hit for _, hit in reached]))

@@ -8,36 +8,39 @@ from dataclasses import dataclass, field, replace
 from clmembench.model import Answer, Inquiry, Pattern, Probe, Space
 
 # Thresholds of what a lap's mean says
-SIGMAS = 4.0  # of a lap's own noise: what lies further off is another latency
-LEAST_NOISE = 0.001  # relative, of one lap: less is not believed
-CLEARLY = 4  # times the misses that may hide in the noise: from there on one place too many shows
-SAME = 0.5  # relative, of what is more than a hit: two orders agree on how slow a lap is
-SLOW = 4.0  # times a hit: no disturbance lasts that adds so much
+LAP_NOISE_SIGMAS = 4.0  # of a lap's own noise: what lies further off is another latency
+MIN_RELATIVE_LAP_NOISE = 0.001  # relative, of one lap: less is not believed
+MIN_SEEN_TO_HIDDEN_RATIO = 4  # times the misses that may hide in the noise: from there on one place too many shows
+MAX_ORDER_RELATIVE_DIFFERENCE = 0.5  # relative, of what is more than a hit: two orders agree on how slow a lap is
+MIN_CERTAIN_MISS_RATIO = 4.0  # times a hit: no disturbance lasts that adds so much
 # Thresholds of a disturbed host
-ORDERS = 4  # tried of a lap that gets no answer or seems slow, until two of them agree on how slow
-HURRIED = 2  # orders tried once patience is spent
-CALM = 0.5  # of what was timed of a lap: where no more agrees, others use the core
-OTHERS = 0.1  # of all laps: where more are not calm, the core is restless
-PATIENCE = 60  # repeated looks in all, so that a run ends in its time on the most restless of hosts
-RESTLESS, HASTY = 10, 3  # times at most that what fits and what does not are compared; and once patience is spent
-HARDLY = 0.01  # probability of an error that is accepted
+MAX_ORDERS = 4  # tried of a lap that gets no answer or seems slow, until two of them agree on how slow
+MAX_ORDERS_WITHOUT_PATIENCE = 2  # orders tried once patience is spent
+MIN_UNDISTURBED_SHARE = 0.5  # of what was timed of a lap: where no more agrees, others use the core
+MAX_DISTURBED_LAP_SHARE = 0.1  # of all laps: where more are not calm, the core is restless
+MAX_REPEATED_LOOKS = 60  # repeated looks in all, so that a run ends in its time on the most restless of hosts
+MAX_COMPARISONS, MAX_COMPARISONS_WITHOUT_PATIENCE = (
+    10,
+    3,
+)  # times at most that what fits and what does not are compared; and once patience is spent
+MAX_CHANCE_PROBABILITY = 0.01  # probability of an error that is accepted
 
 
 @dataclass(slots=True)
-class Asked:
+class ProbeCache:
     """The probes so far with their answers: no probe is measured twice. `evidence` collects the records of the answers read
     since it was last cited; `patience` is how many more looks at a restless core there may be; of `laps`, `disturbed` were."""
 
     answers: dict[Probe, Answer] = field(default_factory=dict)
     evidence: list[str] = field(default_factory=list)
-    patience: int = PATIENCE
+    patience: int = MAX_REPEATED_LOOKS
     laps: int = 0
     disturbed: int = 0
 
     @property
     def restless(self) -> bool:
         """True if others use the core: of too many laps most of what was timed does not agree."""
-        return self.disturbed > OTHERS * self.laps
+        return self.disturbed > MAX_DISTURBED_LAP_SHARE * self.laps
 
     def all(self, probes: Sequence[Probe]) -> Inquiry[list[Answer]]:
         """The answers to these probes, in their order."""
@@ -46,7 +49,7 @@ class Asked:
             found = yield new
             self.answers.update(zip(new, found, strict=True))
             self.laps += len(new)
-            self.disturbed += sum(answer.alone < CALM for answer in found)
+            self.disturbed += sum(answer.alone < MIN_UNDISTURBED_SHARE for answer in found)
         answers = [self.answers[probe] for probe in probes]
         self.evidence += [name for answer in answers for name in answer.evidence]
         return answers
@@ -64,7 +67,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Chase:
+class ChaseLayout:
     """Layout and order of a chase: the memory space, by how much neighbours are shifted within a page, the size of the blocks
     in which places are visited (0: one random cycle), and the stride of a control (0: none). A control visits as many places
     so close together that the level in question cannot matter; its latency is subtracted."""
@@ -80,11 +83,11 @@ class Chase:
         block = self.block_bytes if order == "blocks" else 0
         return Probe(Pattern(order, count, stride_bytes, self.shift_bytes, block, seed=seed), self.space)  # type: ignore[arg-type]
 
-    def mean(self, asked: Asked, count: int, stride_bytes: int, seed: int = 0) -> Inquiry[float | None]:
+    def mean(self, asked: ProbeCache, count: int, stride_bytes: int, seed: int = 0) -> Inquiry[float | None]:
         """The mean latency of an access, less that of the control; None where there is no answer."""
         return (yield from self.look(asked, count, stride_bytes, seed))[0]
 
-    def look(self, asked: Asked, count: int, stride_bytes: int, seed: int = 0) -> Inquiry[tuple[float | None, bool]]:
+    def look(self, asked: ProbeCache, count: int, stride_bytes: int, seed: int = 0) -> Inquiry[tuple[float | None, bool]]:
         """The mean as of `mean`, and whether most of what was timed agrees, as where nothing else uses the core."""
         probes = [self.lap(count, stride_bytes, seed)]
         if self.control_bytes:
@@ -92,12 +95,12 @@ class Chase:
             probes.append(Probe(Pattern("random", count, self.control_bytes), self.space))
         answers = yield from asked.all(probes)
         values = [answer.value for answer in answers if answer.value is not None]
-        calm = answers[0].alone >= CALM and not asked.restless
+        calm = answers[0].alone >= MIN_UNDISTURBED_SHARE and not asked.restless
         return (None, calm) if len(values) < len(probes) else (values[0] - sum(values[1:]), calm)
 
 
 @dataclass(frozen=True, slots=True)
-class Contrast:
+class HitMissModel:
     """Cost of a hit and of a miss of one level beyond the control, the noise of a lap's mean, and what translation may add to a
     hit where a set is larger than a TLB's reach; all in the same unit."""
 
@@ -108,11 +111,11 @@ class Contrast:
 
     def limit(self, count: int) -> float:
         """The mean up to which `count` places all hit: half of one miss a lap, or the noise where that is more."""
-        return self.hit + self.extra + max(SIGMAS * self.noise, (self.miss - self.hit) / count / 2)
+        return self.hit + self.extra + max(LAP_NOISE_SIGMAS * self.noise, (self.miss - self.hit) / count / 2)
 
     def sharp(self, count: int) -> bool:
         """True if a single miss in a lap of `count` places would be detected."""
-        return (self.miss - self.hit) / count >= 2 * (SIGMAS * self.noise + self.extra)
+        return (self.miss - self.hit) / count >= 2 * (LAP_NOISE_SIGMAS * self.noise + self.extra)
 
     def misses(self, mean: float, count: int) -> float:
         """Misses in a lap of `count` places with that mean."""
@@ -123,9 +126,9 @@ class Contrast:
 class LevelProbe:
     """How one level is probed: the answers so far, the chase that reaches it, and what its hits and misses cost."""
 
-    asked: Asked
-    chase: Chase
-    contrast: Contrast
+    asked: ProbeCache
+    chase: ChaseLayout
+    contrast: HitMissModel
 
     def mean(self, count: int, stride_bytes: int) -> Inquiry[float | None]:
         """The mean latency of `count` places `stride_bytes` apart, less that of the control; None where there is no answer."""
@@ -142,7 +145,7 @@ class LevelProbe:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class CapacityBound:
     """How many places a level holds: `fits` of them, not `over` of them; None: not found within the limits. A lap over `over`
     had `misses`, and up to `hidden` would not have been seen in one over `fits`. `calm`: nothing else used the core."""
 
@@ -155,10 +158,10 @@ class Bound:
     @property
     def sharp(self) -> bool:
         """True if one place too many makes so many misses that fewer cannot have hidden before."""
-        return self.over is not None and (self.hidden < 1 or self.misses >= CLEARLY * self.hidden)
+        return self.over is not None and (self.hidden < 1 or self.misses >= MIN_SEEN_TO_HIDDEN_RATIO * self.hidden)
 
 
-def fits(probe: LevelProbe, count: int, stride_bytes: int, first: int = 0) -> Inquiry[bool | None]:
+def all_hit(probe: LevelProbe, count: int, stride_bytes: int, first: int = 0) -> Inquiry[bool | None]:
     """True if the level holds all of `count` places, lap after lap; None where there is no answer. `first`: the first order
     tried.
 
@@ -168,15 +171,15 @@ def fits(probe: LevelProbe, count: int, stride_bytes: int, first: int = 0) -> In
     asked, contrast = probe.asked, probe.contrast
     limit = contrast.limit(count)
     slow: list[float] = []
-    for seed in range(first, first + (HURRIED if asked.restless and asked.patience <= 0 else ORDERS)):
+    for seed in range(first, first + (MAX_ORDERS_WITHOUT_PATIENCE if asked.restless and asked.patience <= 0 else MAX_ORDERS)):
         value, calm = yield from probe.chase.look(asked, count, stride_bytes, seed)
         if value is None:
             continue
         if value <= limit:
             return True
         # misses are as many each time, disturbances are not; some latencies are too slow for one
-        alike = calm and any(abs(value - other) <= SAME * (value - contrast.hit) for other in slow)
-        if alike or (value - contrast.hit > 4 * (limit - contrast.hit) and value > SLOW * contrast.hit):
+        alike = calm and any(abs(value - other) <= MAX_ORDER_RELATIVE_DIFFERENCE * (value - contrast.hit) for other in slow)
+        if alike or (value - contrast.hit > 4 * (limit - contrast.hit) and value > MIN_CERTAIN_MISS_RATIO * contrast.hit):
             return False
         slow.append(value)
     return False if slow else None

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 # Thresholds and limits, each with its reason
-WAYS = (*range(4, 13), 14, 15, 16, 18, 20, 24)  # of the caches that are tried
-SPREAD = 0.04  # of a share of misses: standard deviation of one allocation's from the mean of many
-MARGIN = 10.0  # of chi squared above the best fit: sizes that fit worse are excluded
-STEPS = 48  # sizes tried an octave
+TRIED_WAYS = (*range(4, 13), 14, 15, 16, 18, 20, 24)  # of the caches that are tried
+ALLOCATION_SHARE_DEVIATION = 0.04  # of a share of misses: standard deviation of one allocation's from the mean of many
+MAX_CHI_SQUARED_EXCESS = 10.0  # of chi squared above the best fit: sizes that fit worse are excluded
+SIZES_PER_OCTAVE = 48  # sizes tried an octave
 
 
 @dataclass(frozen=True, slots=True)
-class Ramp:
+class RampFit:
     """Bounds of a size in bytes, the likeliest, and how many standard deviations the best fit is off on average."""
 
     best: float
@@ -23,7 +23,7 @@ class Ramp:
     off: float
 
 
-def missing(size_bytes: float, ways: int, page_bytes: int, array_bytes: float) -> float:
+def expected_miss_share(size_bytes: float, ways: int, page_bytes: int, array_bytes: float) -> float:
     """The share of accesses that miss in laps over an array whose pages lie in random frames: a line misses where its page
     shares its place in the cache with more others than there are ways, under LRU.
 
@@ -40,23 +40,26 @@ def missing(size_bytes: float, ways: int, page_bytes: int, array_bytes: float) -
     return max(0.0, 1 - fits)
 
 
-def fitted(points: Sequence[tuple[int, float]], page_bytes: int, low: float, high: float) -> Ramp | None:
+def fit_ramp(points: Sequence[tuple[int, float]], page_bytes: int, low: float, high: float) -> RampFit | None:
     """The sizes between `low` and `high` that explain shares of misses over array sizes; None where none does, within twice the
     spread of single allocations."""
     if len(points) < 3:
         return None
     tried: list[tuple[float, float]] = []
-    for i in range(max(1, int(STEPS * math.log2(high / low))) + 1):
-        size = low * 2 ** (i / STEPS)
-        best = min(_chi2(points, page_bytes, size, ways) for ways in WAYS)
+    for i in range(max(1, int(SIZES_PER_OCTAVE * math.log2(high / low))) + 1):
+        size = low * 2 ** (i / SIZES_PER_OCTAVE)
+        best = min(_chi2(points, page_bytes, size, ways) for ways in TRIED_WAYS)
         tried.append((best, size))
     least, size = min(tried)
     off = math.sqrt(least / len(points))
     if off > 2:
         return None
-    within = [s for chi2, s in tried if chi2 <= least + MARGIN]
-    return Ramp(size, min(within), max(within), off)
+    within = [s for chi2, s in tried if chi2 <= least + MAX_CHI_SQUARED_EXCESS]
+    return RampFit(size, min(within), max(within), off)
 
 
 def _chi2(points: Sequence[tuple[int, float]], page_bytes: int, size: float, ways: int) -> float:
-    return sum(((share - missing(size, ways, page_bytes, array)) / SPREAD) ** 2 for array, share in points)
+    return sum(
+        ((share - expected_miss_share(size, ways, page_bytes, array)) / ALLOCATION_SHARE_DEVIATION) ** 2
+        for array, share in points
+    )

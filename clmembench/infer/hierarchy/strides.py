@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from clmembench.infer.hierarchy.capacity_search import find_capacity
-from clmembench.infer.hierarchy.probing import SIGMAS, Bound, LevelProbe
+from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, CapacityBound, LevelProbe
 from clmembench.infer.hierarchy.tag_unit import MAX_COUNT_RELATIVE_DIFFERENCE
 from clmembench.model import Inquiry
 
@@ -34,7 +34,7 @@ class StrideLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Sets:
+class SetGeometry:
     """Sets of a level, by strides of powers of two: how many places fit at each, which address bits choose the set, how many
     ways."""
 
@@ -56,7 +56,7 @@ class Sets:
 
 
 @dataclass(slots=True)
-class _Doubling:
+class _StrideDoubling:
     """Strides doubled from one unit on: what fits at each, the bits of the set index so far, how many strides in a row held as
     many places, and whether the core was ever restless."""
 
@@ -66,11 +66,11 @@ class _Doubling:
     steady: int = 0
     restless: bool = False
 
-    def told(self, ways: int | None, reason: str = "") -> Sets:
+    def told(self, ways: int | None, reason: str = "") -> SetGeometry:
         """The sets as far as they are known."""
-        return Sets(tuple(self.fitting), tuple(self.bits), ways, reason)
+        return SetGeometry(tuple(self.fitting), tuple(self.bits), ways, reason)
 
-    def add(self, stride: int, first: bool, slack: int, found: Bound) -> str:
+    def add(self, stride: int, first: bool, slack: int, found: CapacityBound) -> str:
         """Note what fits at a stride; why no address bit explains it, "" where one does."""
         last = self.last
         self.fitting.append((stride, found.fits))
@@ -91,14 +91,14 @@ class _Doubling:
         return ""
 
 
-def sets_and_ways(probe: LevelProbe, unit: int, tags: int, limits: StrideLimits) -> Inquiry[Sets]:
+def sets_and_ways(probe: LevelProbe, unit: int, tags: int, limits: StrideLimits) -> Inquiry[SetGeometry]:
     """Sets, ways and bits of the set index of a level with `tags` tags, each for `unit` bytes.
 
     Places lie 2^k units apart: where a doubled stride halves how many fit, the bit that it skips is one of the set index; where
     it stops to, what fits is one set's ways. As in Mei & Chu 2015, section 4.2, stage 2, without the assumption that the bits
     follow each other. Strides at which a TLB or a nearer level would look like a set are left out.
     """
-    contrast, doubling, stride = probe.contrast, _Doubling(tags), unit
+    contrast, doubling, stride = probe.contrast, _StrideDoubling(tags), unit
     while True:
         last = doubling.last
         reason = _beyond_limits(stride, last, limits)
@@ -116,7 +116,7 @@ def sets_and_ways(probe: LevelProbe, unit: int, tags: int, limits: StrideLimits)
             return doubling.told(None, reason)
         # bits that a hash draws on may lie anywhere below the capacity
         if doubling.steady >= SETTLED_STRIDES and stride >= tags * unit:
-            return (yield from _confirmed(probe, unit, found, doubling, limits.most_bytes))
+            return (yield from _confirmed_sets(probe, unit, found, doubling, limits.most_bytes))
         stride *= 2
 
 
@@ -129,12 +129,12 @@ def _beyond_limits(stride: int, last: int, limits: StrideLimits) -> str:
     return ""
 
 
-def _not_one_set(probe: LevelProbe, stride: int, found: Bound, unit: int, tags: int, nearer: float) -> Inquiry[str]:
+def _not_one_set(probe: LevelProbe, stride: int, found: CapacityBound, unit: int, tags: int, nearer: float) -> Inquiry[str]:
     """Why what fits at a stride says nothing of this level's sets; "" where it does."""
     if found.over is None or found.fits < 1:
         why = "" if found.calm else ": the core was never left alone for long enough"
         return f"no largest number of places {stride} B apart that fit was found{why}"
-    if nearer and (yield from _held_nearer(probe, stride, found.fits, nearer)):
+    if nearer and (yield from _hits_nearer_level(probe, stride, found.fits, nearer)):
         return f"a nearer level holds {found.fits} places {stride} B apart itself"
     # of more than half the lines even those of other sets would fill the cache
     few = 2 * found.fits <= tags
@@ -144,19 +144,21 @@ def _not_one_set(probe: LevelProbe, stride: int, found: Bound, unit: int, tags: 
     return ""
 
 
-def _confirmed(probe: LevelProbe, unit: int, found: Bound, doubling: _Doubling, most_bytes: int) -> Inquiry[Sets]:
+def _confirmed_sets(
+    probe: LevelProbe, unit: int, found: CapacityBound, doubling: _StrideDoubling, most_bytes: int
+) -> Inquiry[SetGeometry]:
     """The sets where doubled strides hold as many places: without bits they are checked with odd strides, with bits with
     multiples."""
     last = doubling.last
     if not found.sharp:
         return doubling.told(None, f"one place too many of {last} would not have been detected")
     if not doubling.bits:
-        uneven = yield from _hashed(probe, unit, last)
+        uneven = yield from _why_hashed(probe, unit, last)
         return doubling.told(None if uneven else last, uneven)
-    return (yield from _whole_sets(probe, doubling.told(last), most_bytes))
+    return (yield from _sets_at_odd_multiples(probe, doubling.told(last), most_bytes))
 
 
-def _whole_sets(probe: LevelProbe, sets: Sets, most_bytes: int) -> Inquiry[Sets]:
+def _sets_at_odd_multiples(probe: LevelProbe, sets: SetGeometry, most_bytes: int) -> Inquiry[SetGeometry]:
     """Sets whose lines surely lie that far apart: as many places fit at odd multiples of the stride. Where their number has an
     odd factor, a part of them fit at that multiple; where a hash chooses them, another number."""
     assert sets.ways is not None
@@ -173,7 +175,7 @@ def _whole_sets(probe: LevelProbe, sets: Sets, most_bytes: int) -> Inquiry[Sets]
     return sets
 
 
-def _hashed(probe: LevelProbe, unit: int, fitting: int) -> Inquiry[str]:
+def _why_hashed(probe: LevelProbe, unit: int, fitting: int) -> Inquiry[str]:
     """Why lines that fit at every stride of a power of two are not of one set: "" where as many fit at odd strides; a hash that
     spreads powers of two evenly does not spread those as evenly, nor does a number of sets that is odd."""
     for odd in ODD_MULTIPLES:
@@ -186,7 +188,7 @@ def _hashed(probe: LevelProbe, unit: int, fitting: int) -> Inquiry[str]:
     return ""
 
 
-def _held_nearer(probe: LevelProbe, stride: int, count: int, nearer: float) -> Inquiry[bool]:
+def _hits_nearer_level(probe: LevelProbe, stride: int, count: int, nearer: float) -> Inquiry[bool]:
     """True if the level before serves over a quarter of the accesses to `count` places."""
     mean = yield from probe.mean(count, stride)
     return mean is None or mean < probe.contrast.hit - MAX_NEARER_HIT_SHARE * (probe.contrast.hit - nearer)
@@ -198,10 +200,10 @@ def _overflows_tlb(probe: LevelProbe, stride: int, count: int, unit: int) -> Inq
     apart = yield from probe.shifted(unit).mean(count, stride)
     if mean is None or apart is None:
         return True
-    return apart - probe.contrast.hit > max(SIGMAS * probe.contrast.noise, (mean - probe.contrast.hit) / 2)
+    return apart - probe.contrast.hit > max(LAP_NOISE_SIGMAS * probe.contrast.noise, (mean - probe.contrast.hit) / 2)
 
 
-def consistent(sets: Sets, tags: Bound) -> bool:
+def is_consistent(sets: SetGeometry, tags: CapacityBound) -> bool:
     """True if sets times ways is what was found to fit at strides that use all sets."""
     if sets.ways is None:
         return False
@@ -209,7 +211,7 @@ def consistent(sets: Sets, tags: Bound) -> bool:
     return tags.fits - slack <= sets.ways * sets.sets <= tags.fits + slack
 
 
-def growing(first: int, last: int, per_octave: int) -> Sequence[int]:
+def geometric_counts(first: int, last: int, per_octave: int) -> Sequence[int]:
     """Whole numbers from `first` to at most `last`, `per_octave` an octave."""
     steps = int(per_octave * math.log2(max(1, last / first)) + 1e-9)
     return sorted({round(first * 2 ** (i / per_octave)) for i in range(steps + 1)})

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clmembench.infer.hierarchy.capacity_search import find_capacity
-from clmembench.infer.hierarchy.fill_unit import OTHER_LINE_BYTES, Unit
-from clmembench.infer.hierarchy.probing import SIGMAS, Bound, LevelProbe
+from clmembench.infer.hierarchy.fill_unit import OTHER_LINE_BYTES, UnitSize
+from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, CapacityBound, LevelProbe
 from clmembench.model import Inquiry
 
 # Thresholds
@@ -15,7 +15,9 @@ COMPARED_OVERFLOW = 0.06  # relative: how far beyond what fits the misses of two
 MAX_MISS_SHARE_RATIO = 3  # of two strides' miss shares: what differs by no more has one cause
 
 
-def tag_unit(probe: LevelProbe, unit: int, dense: Bound, most_bytes: int) -> Inquiry[tuple[Unit, Bound]]:
+def find_tag_unit(
+    probe: LevelProbe, unit: int, dense: CapacityBound, most_bytes: int
+) -> Inquiry[tuple[UnitSize, CapacityBound]]:
     """The unit that a tag stands for, and how many tags there are. `dense` is how many places `unit` bytes apart fit, C bytes
     in all; `most_bytes` is the largest working set.
 
@@ -27,41 +29,41 @@ def tag_unit(probe: LevelProbe, unit: int, dense: Bound, most_bytes: int) -> Inq
     size, found = unit, dense
     capacity = dense.fits * unit
     while size <= OTHER_LINE_BYTES and 3 * capacity <= most_bytes:
-        found = yield from _spread(_translated_less(probe, 3 * size, unit), 3 * size, capacity)
+        found = yield from _capacity_at_odd_stride(_translated_less(probe, 3 * size, unit), 3 * size, capacity)
         if found.over is None or not found.fits:
             why = "" if found.calm else ", and the core was never left alone for long enough to tell of more"
-            return Unit(None, f"{found.fits} places {3 * size} B apart still fit{why}"), found
+            return UnitSize(None, f"{found.fits} places {3 * size} B apart still fit{why}"), found
         ratio = found.fits * 3 * size / capacity
         if ratio > 1 + MAX_COUNT_RELATIVE_DIFFERENCE:
             if size > unit:
-                return Unit(2 * size), found
+                return UnitSize(2 * size), found
             return (yield from _smallest_unit(probe, size, capacity, ratio)), found
         if ratio < 1 - MAX_COUNT_RELATIVE_DIFFERENCE / 2:
-            return Unit(None, f"only {found.fits} places {3 * size} B apart fit: lines fall unevenly into sets"), found
+            return UnitSize(None, f"only {found.fits} places {3 * size} B apart fit: lines fall unevenly into sets"), found
         beyond = yield from _misses_beyond(probe, found.fits, 3 * size)
         dense_beyond = yield from _misses_beyond(probe, dense.fits, unit)
         if beyond < dense_beyond / MAX_MISS_SHARE_RATIO:  # a few lines of an uneven set, not the capacity
             reason = f"places {3 * size} B apart begin to miss there for another reason: sets are filled unevenly"
-            return Unit(None, reason), found
+            return UnitSize(None, reason), found
         size *= 2
-    return Unit(None, "the strides that would decide it are beyond the limit of memory"), found
+    return UnitSize(None, "the strides that would decide it are beyond the limit of memory"), found
 
 
-def _smallest_unit(probe: LevelProbe, size: int, capacity: int, ratio: float) -> Inquiry[Unit]:
+def _smallest_unit(probe: LevelProbe, size: int, capacity: int, ratio: float) -> Inquiry[UnitSize]:
     """The unit where more than C / 3u places fit at the first u, `size`: u or 2u, by strides of 5u and 7u. `ratio`: places that
     fit at 3u, of C / 3u."""
     # uneven sets only lower a count: the largest is nearest to how many lines there are
     shares = [ratio / 1.5]
     for odd in (5, 7):
-        other = yield from _spread(_translated_less(probe, odd * size, size), odd * size, capacity)
+        other = yield from _capacity_at_odd_stride(_translated_less(probe, odd * size, size), odd * size, capacity)
         shares.append(other.fits * 2 * size / capacity)
     most = max(shares)
     if most > 1 + MAX_COUNT_RELATIVE_DIFFERENCE:
-        return Unit(size)
+        return UnitSize(size)
     near = sum(most - share < MAX_COUNT_RELATIVE_DIFFERENCE for share in shares)
     if near > 1 and abs(most - 1) < MAX_COUNT_RELATIVE_DIFFERENCE:
-        return Unit(2 * size)
-    return Unit(None, f"how many places fit at strides of 3, 5 and 7 times {size} B suits no tag unit")
+        return UnitSize(2 * size)
+    return UnitSize(None, f"how many places fit at strides of 3, 5 and 7 times {size} B suits no tag unit")
 
 
 def _translated_less(probe: LevelProbe, stride: int, unit: int) -> LevelProbe:
@@ -75,12 +77,12 @@ def _misses_beyond(probe: LevelProbe, fitting: int, stride: int) -> Inquiry[floa
     return max(0.0, share) if share is not None else 0.0
 
 
-def _spread(probe: LevelProbe, stride: int, capacity: int) -> Inquiry[Bound]:
+def _capacity_at_odd_stride(probe: LevelProbe, stride: int, capacity: int) -> Inquiry[CapacityBound]:
     """How many places at an odd stride fit. Translation is paid more often at longer strides, so a hit costs as much as in a
     lap that surely fits there."""
     contrast, least = probe.contrast, max(1, capacity // stride)
     base = yield from probe.mean(max(1, 2 * least // 3), stride)
-    more = base - contrast.hit if base is not None and base > contrast.hit + 2 * SIGMAS * contrast.noise else 0.0
+    more = base - contrast.hit if base is not None and base > contrast.hit + 2 * LAP_NOISE_SIGMAS * contrast.noise else 0.0
     here = replace(probe, contrast=replace(contrast, hit=contrast.hit + more, miss=contrast.miss + more))
     guesses = [least, 3 * least // 2, 3 * least]
     return (yield from find_capacity(here, stride, 4 * least, guesses, MAX_COUNT_RELATIVE_DIFFERENCE / 4))

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from clmembench.infer.findings import NO_CYCLES, measured, undetermined
-from clmembench.infer.hierarchy.policy_probe import replaced
-from clmembench.infer.hierarchy.probing import SIGMAS, Asked, Chase, LevelProbe
-from clmembench.infer.hierarchy.tlb import Tlb, agreed
+from clmembench.infer.findings import UNKNOWN_CLOCK, measured_finding, undetermined_finding
+from clmembench.infer.hierarchy.policy_probe import probe_policy
+from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, ChaseLayout, LevelProbe, ProbeCache
+from clmembench.infer.hierarchy.tlb import TlbGeometry, sets_agree
 from clmembench.model import Finding, Inquiry, TlbLevel
 
 # Thresholds and limits, each with its reason
-SAME = 0.04  # relative: penalties at two numbers of pages that differ by more are not yet the whole penalty
-RISING = 0.015  # relative: penalties that rise by more with more pages still contain hits
+MAX_PENALTY_RELATIVE_DIFFERENCE = (
+    0.04  # relative: penalties at two numbers of pages that differ by more are not yet the whole penalty
+)
+MAX_PENALTY_RELATIVE_RISE = 0.015  # relative: penalties that rise by more with more pages still contain hits
 
 
-def tlb_level(asked: Asked, chase: Chase, number: int, tlb: Tlb, ghz: float | None) -> Inquiry[TlbLevel]:
+def infer_tlb_level(
+    asked: ProbeCache, chase: ChaseLayout, number: int, tlb: TlbGeometry, ghz: float | None
+) -> Inquiry[TlbLevel]:
     """Entries, page, reach, ways, sets, policy and penalty of one level. `ghz` turns the latencies' cycles into ns; None:
     they are ns."""
     findings: dict[str, Finding] = {}
     method, paged, counted, of_sets = "one line a page", tlb.sources.page, tlb.sources.entries, tlb.sources.sets
     page = tlb.page.nbytes
     findings["page_bytes"] = (
-        measured("page_bytes", page, "pairs of accesses", paged)
+        measured_finding("page_bytes", page, "pairs of accesses", paged)
         if page
-        else undetermined("page_bytes", tlb.page.reason, evidence=paged)
+        else undetermined_finding("page_bytes", tlb.page.reason, evidence=paged)
     )
-    agrees = agreed(tlb)
+    agrees = sets_agree(tlb)
     if page and tlb.tags is not None and tlb.tags.sharp:
         entries = tlb.tags.fits
         reach = entries * page
@@ -33,62 +37,64 @@ def tlb_level(asked: Asked, chase: Chase, number: int, tlb: Tlb, ghz: float | No
         if number and not agrees:
             # the nearer level may answer some that miss here, so that those first to miss are not seen
             reason = f"about {entries}: a nearer TLB holds some of them, and sets times ways do not confirm the number"
-            findings["entries"] = undetermined("entries", reason, method, counted, None, None)
-            findings["reach_bytes"] = undetermined("reach_bytes", reason, method, counted, None, None)
+            findings["entries"] = undetermined_finding("entries", reason, method, counted, None, None)
+            findings["reach_bytes"] = undetermined_finding("reach_bytes", reason, method, counted, None, None)
         elif abs(dense - reach) > (page if tlb.stride_bytes < page else 0):
             reason = f"{tlb.pages.fits} places {tlb.stride_bytes} B apart fit, and {entries} at an odd stride"
-            findings["entries"] = undetermined("entries", reason, method, counted, entries, None)
-            findings["reach_bytes"] = undetermined("reach_bytes", reason, method, counted, min(dense, reach), None)
+            findings["entries"] = undetermined_finding("entries", reason, method, counted, entries, None)
+            findings["reach_bytes"] = undetermined_finding("reach_bytes", reason, method, counted, min(dense, reach), None)
         else:
-            findings["entries"] = measured("entries", entries, f"{method}, at two strides", counted)
-            findings["reach_bytes"] = measured("reach_bytes", reach, f"{method}, at two strides", counted)
+            findings["entries"] = measured_finding("entries", entries, f"{method}, at two strides", counted)
+            findings["reach_bytes"] = measured_finding("reach_bytes", reach, f"{method}, at two strides", counted)
     else:
         reason = tlb.page.reason or "one page too many would not have been detected"
         low = tlb.pages.fits * tlb.stride_bytes
         high = tlb.pages.over * tlb.stride_bytes if tlb.pages.over else None
-        findings["entries"] = undetermined("entries", reason, method, counted, low / page if page else None, None)
-        findings["reach_bytes"] = undetermined("reach_bytes", reason, method, counted, low, high)
+        findings["entries"] = undetermined_finding("entries", reason, method, counted, low / page if page else None, None)
+        findings["reach_bytes"] = undetermined_finding("reach_bytes", reason, method, counted, low, high)
     if tlb.sets is not None and tlb.sets.ways is not None and agrees:
         method = "pages that fit at strides of powers of two"
-        findings["ways"] = measured("ways", tlb.sets.ways, method, of_sets)
-        findings["sets"] = measured("sets", tlb.sets.sets, method, of_sets)
+        findings["ways"] = measured_finding("ways", tlb.sets.ways, method, of_sets)
+        findings["sets"] = measured_finding("sets", tlb.sets.sets, method, of_sets)
         assert page is not None
         stride = max(page, tlb.sets.way_bytes)
-        if _whole(tlb):
-            findings |= yield from replaced(LevelProbe(asked, chase, tlb.contrast), tlb.sets.ways, stride, 64)
+        if _every_access_missed(tlb):
+            findings |= yield from probe_policy(LevelProbe(asked, chase, tlb.contrast), tlb.sets.ways, stride, 64)
         else:
-            findings["policy"] = undetermined("policy", "the cost of a miss is unknown")
+            findings["policy"] = undetermined_finding("policy", "the cost of a miss is unknown")
     else:
         reason = (tlb.sets.reason if tlb.sets else tlb.page.reason) or "sets times ways is not the number of entries"
-        findings |= {name: undetermined(name, reason, evidence=of_sets) for name in ("ways", "sets", "policy")}
-    findings |= penalty(tlb, ghz)
+        findings |= {name: undetermined_finding(name, reason, evidence=of_sets) for name in ("ways", "sets", "policy")}
+    findings |= penalty_findings(tlb, ghz)
     return TlbLevel(f"L{number + 1} TLB", findings)
 
 
-def penalty(tlb: Tlb, ghz: float | None) -> dict[str, Finding]:
+def penalty_findings(tlb: TlbGeometry, ghz: float | None) -> dict[str, Finding]:
     """Latency that a miss adds to an access, in cycles where those are known, and in ns."""
     method, found, evidence = "latency beyond the TLB less that of as many neighbouring lines", {}, tlb.sources.penalty
     low, high = min(tlb.penalties, default=0.0), max(tlb.penalties, default=0.0)
-    spread, whole = SIGMAS * tlb.contrast.noise, _whole(tlb)
+    spread, whole = LAP_NOISE_SIGMAS * tlb.contrast.noise, _every_access_missed(tlb)
     for name, scale in (("penalty_cycles", 1.0 if ghz else None), ("penalty_ns", 1 / ghz if ghz else 1.0)):
         if scale is None:
-            found[name] = undetermined(name, NO_CYCLES, method, evidence)
+            found[name] = undetermined_finding(name, UNKNOWN_CLOCK, method, evidence)
         elif not whole:
             reason = "it differs at several times as many pages as fit, or is within the noise"
-            found[name] = undetermined(name, reason, method, evidence, scale * low or None, None)
+            found[name] = undetermined_finding(name, reason, method, evidence, scale * low or None, None)
         else:
-            found[name] = measured(name, scale * high, method, evidence, scale * (low - spread), scale * (high + spread))
+            found[name] = measured_finding(
+                name, scale * high, method, evidence, scale * (low - spread), scale * (high + spread)
+            )
     return found
 
 
-def _whole(tlb: Tlb) -> bool:
+def _every_access_missed(tlb: TlbGeometry) -> bool:
     """True if every access missed where the penalty was read: it is the same with more pages, and well above the noise."""
     low, high = min(tlb.penalties, default=0.0), max(tlb.penalties, default=0.0)
-    spread = SIGMAS * tlb.contrast.noise
+    spread = LAP_NOISE_SIGMAS * tlb.contrast.noise
     rise = tlb.penalties[-1] - tlb.penalties[0] if tlb.penalties else 0.0
     return (
         len(tlb.penalties) > 1
-        and high - low <= max(SAME * high, spread)
-        and spread < SAME * high
-        and rise <= max(RISING * high, spread / 2)
+        and high - low <= max(MAX_PENALTY_RELATIVE_DIFFERENCE * high, spread)
+        and spread < MAX_PENALTY_RELATIVE_DIFFERENCE * high
+        and rise <= max(MAX_PENALTY_RELATIVE_RISE * high, spread / 2)
     )

@@ -9,10 +9,10 @@ import numpy as np
 
 from clmembench.model import Array
 
-STOCHASTIC = ("random", "way-weighted")
+STOCHASTIC_POLICIES = ("random", "way-weighted")
 
 
-class OneSet(Protocol):
+class CacheSet(Protocol):
     """A set of some ways. An access says whether it hit, and keeps the line; all that follows depends on the state."""
 
     def access(self, line: int) -> bool: ...
@@ -20,10 +20,10 @@ class OneSet(Protocol):
     def state(self) -> Hashable: ...
 
 
-Maker = Callable[[int], OneSet]  # from a number of ways
+SetMaker = Callable[[int], CacheSet]  # from a number of ways
 
 
-class Lru:
+class LruSet:
     """The line that was used longest ago goes."""
 
     def __init__(self, ways: int) -> None:
@@ -43,7 +43,7 @@ class Lru:
         return tuple(self.lines)
 
 
-class Fifo:
+class FifoSet:
     """The line that came first goes."""
 
     def __init__(self, ways: int) -> None:
@@ -166,17 +166,17 @@ class UsedBits:
         return way
 
 
-def tree_plru(ways: int, split: Callable[[int], int] = lambda n: (n + 1) // 2) -> OneSet:
+def tree_plru(ways: int, split: Callable[[int], int] = lambda n: (n + 1) // 2) -> CacheSet:
     """An empty set under tree-PLRU."""
     return RankedWays(ways, TreeOfWays(ways, split))
 
 
-def nru(ways: int, late: bool = False, turning: bool = False) -> OneSet:
+def nru(ways: int, late: bool = False, turning: bool = False) -> CacheSet:
     """An empty set under NRU."""
     return RankedWays(ways, UsedBits(ways, late, turning))
 
 
-def _filled(n: int) -> int:
+def _half_of_next_power_of_two(n: int) -> int:
     """The lower half of the next power of two, as where a tree is built for that and some leaves are missing."""
     half = 1
     while half * 2 < n:
@@ -184,10 +184,14 @@ def _filled(n: int) -> int:
     return half
 
 
-DETERMINISTIC: Mapping[str, tuple[Maker, ...]] = {  # of some there are several in use that differ
-    "LRU": (Lru,),
-    "FIFO": (Fifo,),
-    "tree-PLRU": (tree_plru, lambda ways: tree_plru(ways, _filled), lambda ways: tree_plru(ways, lambda n: n // 2)),
+DETERMINISTIC_POLICIES: Mapping[str, tuple[SetMaker, ...]] = {  # of some there are several in use that differ
+    "LRU": (LruSet,),
+    "FIFO": (FifoSet,),
+    "tree-PLRU": (
+        tree_plru,
+        lambda ways: tree_plru(ways, _half_of_next_power_of_two),
+        lambda ways: tree_plru(ways, lambda n: n // 2),
+    ),
     "NRU": (
         nru,
         lambda ways: nru(ways, late=True),
@@ -197,22 +201,22 @@ DETERMINISTIC: Mapping[str, tuple[Maker, ...]] = {  # of some there are several 
 }
 
 
-MOST_WAYS = {"tree-PLRU": 128, "NRU": 128}  # each miss would look at all
+MAX_WAYS_OF_POLICY = {"tree-PLRU": 128, "NRU": 128}  # each miss would look at all
 
 
-def makers(name: str, ways: int) -> tuple[Maker, ...]:
+def policy_forms(name: str, ways: int) -> tuple[SetMaker, ...]:
     """The forms of a deterministic policy that differ for that number of ways; none where it was never built with that many."""
-    forms = DETERMINISTIC[name] if ways <= MOST_WAYS.get(name, ways) else ()
+    forms = DETERMINISTIC_POLICIES[name] if ways <= MAX_WAYS_OF_POLICY.get(name, ways) else ()
     return forms[:1] if name == "tree-PLRU" and ways & (ways - 1) == 0 else forms
 
 
-def hits(maker: Maker, ways: int, lines: Sequence[int]) -> list[bool]:
+def hits_of_accesses(maker: SetMaker, ways: int, lines: Sequence[int]) -> list[bool]:
     """Which accesses of one set hit, from an empty set on."""
     one = maker(ways)
     return [one.access(line) for line in lines]
 
 
-def steady_misses(maker: Maker, ways: int, lap: Sequence[int], laps: int) -> float:
+def steady_miss_rate(maker: SetMaker, ways: int, lap: Sequence[int], laps: int) -> float:
     """The share of a lap's accesses that miss when it is repeated: over the second half of `laps`."""
     one = maker(ways)
     misses: list[int] = []
@@ -228,7 +232,7 @@ def steady_misses(maker: Maker, ways: int, lap: Sequence[int], laps: int) -> flo
     return sum(misses[laps // 2 :]) / (len(lap) * (laps - laps // 2))
 
 
-def sampled_misses(weights: Array, lap: Sequence[int], laps: int, random: np.random.Generator) -> Array:
+def sampled_miss_rates(weights: Array, lap: Sequence[int], laps: int, random: np.random.Generator) -> Array:
     """As `steady_miss_rate` where the victim is drawn: `weights` of shape (sets, ways), one set a row; shape (sets,)."""
     sets, ways = weights.shape
     victims = _Victims(weights)

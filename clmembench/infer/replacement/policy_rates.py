@@ -7,18 +7,20 @@ from functools import lru_cache
 
 import numpy as np
 
-from clmembench.infer.replacement.cache_set import DETERMINISTIC, makers, sampled_misses, steady_misses
-from clmembench.infer.replacement.policies import MARGIN, policy_finding, seeded
+from clmembench.infer.replacement.cache_set import DETERMINISTIC_POLICIES, policy_forms, sampled_miss_rates, steady_miss_rate
+from clmembench.infer.replacement.policies import MIN_LOG_LIKELIHOOD_MARGIN, policy_finding, simulation_generator
 from clmembench.model import Array, Finding
 
 # Thresholds and limits, each with its reason
-SYSTEMATIC = 0.02  # of a miss rate from a mean latency: the latencies of hits and misses are known to about that
-LAPS = 64  # simulated, of which the first half is warm-up
-SAMPLES = 64  # sets simulated for each assignment of probabilities
-MOST_STEPS = 6_000  # of the simulation of drawn victims, for each lap that was measured
+SYSTEMATIC_MISS_RATE_ERROR = (
+    0.02  # of a miss rate from a mean latency: the latencies of hits and misses are known to about that
+)
+SIMULATED_LAPS = 64  # simulated, of which the first half is warm-up
+SIMULATED_SETS = 64  # sets simulated for each assignment of probabilities
+MAX_SIMULATED_STEPS = 6_000  # of the simulation of drawn victims, for each lap that was measured
 CACHED = 1024  # rates: levels and TLBs that have as many ways are asked the same laps
-METHOD = "miss rates of {} laps against six policies simulated"
-UNEVEN = (1.5, 2.0, 3.0, 5.0, 10.0)  # how much more often one way is the victim than each other
+RATE_METHOD = "miss rates of {} laps against six policies simulated"
+TRIED_VICTIM_RATIOS = (1.5, 2.0, 3.0, 5.0, 10.0)  # how much more often one way is the victim than each other
 
 RateObservation = tuple[Sequence[int], float, float, float]
 
@@ -32,25 +34,25 @@ def policy_from_rates(ways: int, observations: Sequence[RateObservation], eviden
     `evidence` are ids of the records of the laps."""
     telling = [o for o in observations if len(set(o[0])) > ways]
     if ways < 2:
-        return policy_finding(None, METHOD.format(0), "a set of one way has no choice of a victim", evidence)
+        return policy_finding(None, RATE_METHOD.format(0), "a set of one way has no choice of a victim", evidence)
     if not telling:
         why = "no lap had more lines of a set than it has ways: chase random laps over ways + 2 lines"
-        return policy_finding(None, METHOD.format(0), why, evidence)
+        return policy_finding(None, RATE_METHOD.format(0), why, evidence)
     seen = np.array([[rate, max((high - low) / 3.92, 0.0)] for _, rate, low, high in telling])
-    sigma = np.hypot(seen[:, 1], SYSTEMATIC)
+    sigma = np.hypot(seen[:, 1], SYSTEMATIC_MISS_RATE_ERROR)
     logliks: dict[str, float] = {}
-    for name in DETERMINISTIC:
-        if not makers(name, ways):
+    for name in DETERMINISTIC_POLICIES:
+        if not policy_forms(name, ways):
             continue
         forms = np.array([_steady_rates(name, ways, tuple(lap)) for lap, *_ in telling]).T
         logliks[name] = max(_loglik(seen[:, 0], rates, sigma) for rates in forms)
-    weights = _assignments(ways)
-    drawn = np.array([_drawn_rates(ways, tuple(lap)) for lap, *_ in telling])
+    weights = _victim_assignments(ways)
+    drawn = np.array([_stochastic_miss_rates(ways, tuple(lap)) for lap, *_ in telling])
     each = [_loglik(seen[:, 0], rates, sigma) for rates in drawn.T]
     logliks["random"] = each[0]
     clearly = [value for value, row in zip(each, weights, strict=True) if row.max() >= 2 * row.min()]
     logliks["way-weighted"] = max(clearly)
-    return policy_finding(*_decided(logliks, len(telling)), evidence)
+    return policy_finding(*_likeliest_policy(logliks, len(telling)), evidence)
 
 
 def _loglik(seen: Array, said: Array, sigma: Array) -> float:
@@ -58,11 +60,11 @@ def _loglik(seen: Array, said: Array, sigma: Array) -> float:
     return float(-0.5 * (((seen - said) / sigma) ** 2).sum())
 
 
-def _assignments(ways: int) -> Array:
+def _victim_assignments(ways: int) -> Array:
     """Probabilities of victims that are tried, shape (tries, ways): all alike first, then some ways more often than others.
     In the steady state only how often matters, not which."""
     rows = [np.ones(ways)]
-    for often in UNEVEN:
+    for often in TRIED_VICTIM_RATIOS:
         for number in sorted({1, ways // 2} - {0}):
             rows.append(np.where(np.arange(ways) < number, often, 1.0))
     table = np.stack(rows)
@@ -73,27 +75,27 @@ def _assignments(ways: int) -> Array:
 @lru_cache(maxsize=CACHED)
 def _steady_rates(name: str, ways: int, lap: tuple[int, ...]) -> tuple[float, ...]:
     """Steady-state miss rate under each form of a deterministic policy."""
-    return tuple(steady_misses(make, ways, lap, LAPS) for make in makers(name, ways))
+    return tuple(steady_miss_rate(make, ways, lap, SIMULATED_LAPS) for make in policy_forms(name, ways))
 
 
 @lru_cache(maxsize=CACHED)
-def _drawn_rates(ways: int, lap: tuple[int, ...]) -> tuple[float, ...]:
+def _stochastic_miss_rates(ways: int, lap: tuple[int, ...]) -> tuple[float, ...]:
     """Steady-state miss rate of each assignment of probabilities."""
-    weights = _assignments(ways)
-    laps = max(8, min(LAPS, MOST_STEPS // len(lap)))
-    rates = sampled_misses(np.repeat(weights, SAMPLES, axis=0), lap, laps, seeded(ways))
-    return tuple(rates.reshape(len(weights), SAMPLES).mean(axis=1).tolist())
+    weights = _victim_assignments(ways)
+    laps = max(8, min(SIMULATED_LAPS, MAX_SIMULATED_STEPS // len(lap)))
+    rates = sampled_miss_rates(np.repeat(weights, SIMULATED_SETS, axis=0), lap, laps, simulation_generator(ways))
+    return tuple(rates.reshape(len(weights), SIMULATED_SETS).mean(axis=1).tolist())
 
 
-def _decided(logliks: dict[str, float], count: int) -> tuple[str | None, str, str]:
+def _likeliest_policy(logliks: dict[str, float], count: int) -> tuple[str | None, str, str]:
     """The policy or None, the method, and why there is none."""
     ranked = sorted(logliks, key=lambda name: -logliks[name])
     best = ranked[0]
-    close = [name for name in ranked[1:] if logliks[name] > logliks[best] - MARGIN]
+    close = [name for name in ranked[1:] if logliks[name] > logliks[best] - MIN_LOG_LIKELIHOOD_MARGIN]
     if -2 * logliks[best] > count + 4 * np.sqrt(2 * count) + 4:
-        return None, METHOD.format(count), "no policy that is known explains the miss rates of these laps"
+        return None, RATE_METHOD.format(count), "no policy that is known explains the miss rates of these laps"
     if close:
         names = " or ".join([best, *close])
         missing = "missing are more laps in random order over ways + 2 lines of one set, or each access's latency"
-        return None, METHOD.format(count), f"{names} explain the miss rates equally well; {missing}"
-    return best, f"{METHOD.format(count)}, ahead by {logliks[best] - logliks[ranked[1]]:.0f}", ""
+        return None, RATE_METHOD.format(count), f"{names} explain the miss rates equally well; {missing}"
+    return best, f"{RATE_METHOD.format(count)}, ahead by {logliks[best] - logliks[ranked[1]]:.0f}", ""

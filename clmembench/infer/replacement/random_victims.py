@@ -11,15 +11,15 @@ import numpy as np
 from clmembench.model import Array
 
 # Thresholds and limits, each with its reason
-ERROR = 0.003  # of accesses: share of wrong flags, outliers that look like misses
-MOST_STATES = 256  # the likeliest states are kept: the result is a lower bound, and close
-LEAST_SHARE = 1e-9  # of the likeliest state: rarer states are dropped
+WRONG_FLAG_PROBABILITY = 0.003  # of accesses: share of wrong flags, outliers that look like misses
+MAX_STATES = 256  # the likeliest states are kept: the result is a lower bound, and close
+MIN_STATE_PROBABILITY = 1e-9  # of the likeliest state: rarer states are dropped
 
-Observation = tuple[Sequence[int], Sequence[bool | None]]  # lines, and whether each hit; None: not seen
+SetObservation = tuple[Sequence[int], Sequence[bool | None]]  # lines, and whether each hit; None: not seen
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class VictimFit:
     """Log-likelihood of the flags, and the victims of each way.
 
     Of accesses of which it was open whether they hit: how much their log-likelihood is above the expected, and its variance. Of
@@ -39,7 +39,7 @@ class Fit:
         return self.above / math.sqrt(max(self.variance, 1.0))
 
 
-def fit(weights: Sequence[float], observations: Sequence[Observation], count: bool = False) -> Fit:
+def fit_victims(weights: Sequence[float], observations: Sequence[SetObservation], count: bool = False) -> VictimFit:
     """Victims drawn with probabilities `weights` (of each way; filled from the first on), over sets that start empty.
 
     Where all weights are equal the ways cannot be told apart and the state is the set of lines; else which line is in which
@@ -51,14 +51,14 @@ def fit(weights: Sequence[float], observations: Sequence[Observation], count: bo
     certain = odd = 0
     victims = np.zeros(ways)
     for lines, flags in observations:
-        one = _Filter(np.asarray(weights, dtype=float), lines, count)
+        one = _StateFilter(np.asarray(weights, dtype=float), lines, count)
         for line, hit in zip(one.lines.tolist(), flags, strict=True):
-            p = min(max(one.chance(line), ERROR), 1 - ERROR)
+            p = min(max(one.chance(line), WRONG_FLAG_PROBABILITY), 1 - WRONG_FLAG_PROBABILITY)
             if hit is None:
                 one.step(line, None)
                 continue
             loglik += float(np.log(p if hit else 1 - p))
-            if ERROR < p < 1 - ERROR:
+            if WRONG_FLAG_PROBABILITY < p < 1 - WRONG_FLAG_PROBABILITY:
                 above += float(np.log(p if hit else 1 - p) - p * np.log(p) - (1 - p) * np.log(1 - p))
                 variance += p * (1 - p) * float(np.log(p / (1 - p))) ** 2
             else:
@@ -66,10 +66,10 @@ def fit(weights: Sequence[float], observations: Sequence[Observation], count: bo
                 odd += hit != (p > 0.5)
             one.step(line, hit)
         victims += one.victims()
-    return Fit(loglik, above, variance, certain, odd, tuple(victims.tolist()))
+    return VictimFit(loglik, above, variance, certain, odd, tuple(victims.tolist()))
 
 
-def different(observations: Sequence[Observation], known: set[bytes]) -> list[Observation]:
+def distinct_observations(observations: Sequence[SetObservation], known: set[bytes]) -> list[SetObservation]:
     """Those that are not the same as another but for the lines' names; `known` grows by them.
 
     A simulation may draw the same victims in every trace: the same draw seen often is no more evidence than seen once.
@@ -102,7 +102,7 @@ class _Entries:
         return found
 
 
-class _Filter:
+class _StateFilter:
     """States with their probabilities: `held` of shape (states, ways), -1 where a way is free."""
 
     def __init__(self, weights: Array, lines: Sequence[int], count: bool) -> None:
@@ -126,7 +126,11 @@ class _Filter:
 
     def step(self, line: int, hit: bool | None) -> None:
         """Weigh the states with a flag, where it was seen, and let those that missed replace."""
-        share = self.share if hit is None else self.share * np.where(self.hit == hit, 1 - ERROR, ERROR)
+        share = (
+            self.share
+            if hit is None
+            else self.share * np.where(self.hit == hit, 1 - WRONG_FLAG_PROBABILITY, WRONG_FLAG_PROBABILITY)
+        )
         missed = np.flatnonzero(~self.hit)
         if missed.size == 0:
             self.share = share / share.sum()
@@ -154,9 +158,9 @@ class _Filter:
         inverse[order] = begins.cumsum() - 1
         first = order[begins]
         total = np.bincount(inverse, odds, first.size)
-        best = np.flatnonzero(total > LEAST_SHARE * total.max())
-        if best.size > MOST_STATES:
-            best = np.argpartition(total, -MOST_STATES)[-MOST_STATES:]
+        best = np.flatnonzero(total > MIN_STATE_PROBABILITY * total.max())
+        if best.size > MAX_STATES:
+            best = np.argpartition(total, -MAX_STATES)[-MAX_STATES:]
         if self.counts is not None:
             self.counts = self._merged(entries, self.counts, inverse, odds, total, best)
         self.held, self.code = entries.held(self.held, first[best]), ordered[begins][best]

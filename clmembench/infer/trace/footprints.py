@@ -7,18 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clmembench.infer.trace.set_mappings import Mapping
-from clmembench.infer.trace.streams import Stream
+from clmembench.infer.trace.set_mappings import SetMapping
+from clmembench.infer.trace.streams import AccessStream
 from clmembench.model import Array
 
 # Thresholds and limits, each with its reason
-ODD = 6.0  # cost of a flag that a hypothesis has to call wrong: -log of the share of wrong flags
-DISPERSION = 3.0  # times the variance of chance: how much the misses of lines differ where victims are unequally likely
-SETTLED = 0.9  # of the units, visited in the last third too: then a set that overflows has to miss
+WRONG_FLAG_COST = 6.0  # cost of a flag that a hypothesis has to call wrong: -log of the share of wrong flags
+MISS_COUNT_DISPERSION = (
+    3.0  # times the variance of chance: how much the misses of lines differ where victims are unequally likely
+)
+MIN_LASTING_UNIT_SHARE = 0.9  # of the units, visited in the last third too: then a set that overflows has to miss
 
 
 @dataclass(frozen=True, slots=True)
-class Footprint:
+class StreamFootprint:
     """One trace seen from its end: its units, and how often each was visited and missed after its first visit.
 
     `lasting`: whether the units were visited all along, so that what overflows has to miss.
@@ -35,7 +37,7 @@ class Footprint:
         return bool(self.missed.sum() <= 0.004 * self.visited.sum() + 1)
 
 
-def footprint(stream: Stream) -> Footprint:
+def stream_footprint(stream: AccessStream) -> StreamFootprint:
     """The footprint of a stream of visits (no unit twice in a row)."""
     units, first, inverse = np.unique(stream.addresses, return_index=True, return_inverse=True)
     again = np.ones(inverse.size, dtype=bool)
@@ -43,12 +45,12 @@ def footprint(stream: Stream) -> Footprint:
     visited = np.bincount(inverse[again & (stream.missed >= 0)], minlength=units.size)
     missed = np.bincount(inverse[again & (stream.missed == 1)], minlength=units.size)
     last = inverse[inverse.size * 2 // 3 :]
-    lasting = stream.lap > 0 or np.unique(last).size >= SETTLED * units.size
+    lasting = stream.lap > 0 or np.unique(last).size >= MIN_LASTING_UNIT_SHARE * units.size
     sequential = stream.addresses.size > 20 and float((np.diff(stream.addresses) > 0).mean()) > 0.9
-    return Footprint(units, visited, missed, lasting, sequential)
+    return StreamFootprint(units, visited, missed, lasting, sequential)
 
 
-def line_cost(line_bytes: int, sector_bytes: int, footprints: Sequence[Footprint]) -> float:
+def line_cost(line_bytes: int, sector_bytes: int, footprints: Sequence[StreamFootprint]) -> float:
     """Cost of the hypothesis that so many bytes are a line: when a line goes all of its sectors go, and all miss when they are
     next read.
 
@@ -65,11 +67,11 @@ def line_cost(line_bytes: int, sector_bytes: int, footprints: Sequence[Footprint
         missed, visited = np.add.reduceat(foot.missed, starts), np.maximum.reduceat(foot.visited, starts)
         line = foot.units[starts] // line_bytes
         together = np.flatnonzero((line[1:] == line[:-1]) & (visited[1:] == visited[:-1]) & (visited[1:] > 0))
-        cost += ODD / 2 * float(np.minimum(np.abs(missed[together + 1] - missed[together]), 10).sum())
+        cost += WRONG_FLAG_COST / 2 * float(np.minimum(np.abs(missed[together + 1] - missed[together]), 10).sum())
     return cost
 
 
-def uneven_misses(mapping: Mapping, ways: int, footprints: Sequence[Footprint]) -> float:
+def uneven_miss_cost(mapping: SetMapping, ways: int, footprints: Sequence[StreamFootprint]) -> float:
     """Cost of lines in over-full sets that never miss while others do, under random victims: in the long run all lines miss.
 
     The log-likelihood ratio of misses by line against equal shares, less what is expected of victims drawn unevenly.
@@ -88,10 +90,12 @@ def uneven_misses(mapping: Mapping, ways: int, footprints: Sequence[Footprint]) 
         rate = np.bincount(sets, missed) / np.maximum(np.bincount(sets, visited), 1)
         expected = visited * rate[sets]
         ratio = np.bincount(sets, missed * np.log(np.maximum(missed, 0.5) / np.maximum(expected, 1e-9)) * (missed > 0))
-        beyond = (ratio[over] - DISPERSION * (held[over] - 1) / 2 - ODD) / DISPERSION
+        beyond = (ratio[over] - MISS_COUNT_DISPERSION * (held[over] - 1) / 2 - WRONG_FLAG_COST) / MISS_COUNT_DISPERSION
         # of many lines few misses: how often the same line is met again
         again = np.bincount(sets, missed * (missed - 1) / 2)[over]
-        chance = DISPERSION * np.maximum(np.bincount(sets, expected**2 / 2)[over], 1e-9)
-        often = np.where(again > chance, again * np.log(np.maximum(again, 1e-9) / chance) - again + chance, 0.0) - ODD
+        chance = MISS_COUNT_DISPERSION * np.maximum(np.bincount(sets, expected**2 / 2)[over], 1e-9)
+        often = (
+            np.where(again > chance, again * np.log(np.maximum(again, 1e-9) / chance) - again + chance, 0.0) - WRONG_FLAG_COST
+        )
         cost += float(np.maximum(0.0, np.maximum(beyond, often)).sum())
     return cost

@@ -8,39 +8,48 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clmembench.infer.replacement.policies import MARGIN
-from clmembench.infer.trace.footprints import Footprint, footprint, uneven_misses
-from clmembench.infer.trace.hypothesis import CacheShape, Hypothesis, Spent, drawn, exact, parts
-from clmembench.infer.trace.plausible_mappings import Possible, plausible
-from clmembench.infer.trace.set_mappings import hashed, mappings
-from clmembench.infer.trace.streams import Stream
+from clmembench.infer.replacement.policies import MIN_LOG_LIKELIHOOD_MARGIN
+from clmembench.infer.trace.footprints import StreamFootprint, stream_footprint, uneven_miss_cost
+from clmembench.infer.trace.hypothesis import (
+    CacheHypothesis,
+    CacheShape,
+    SimulationBudget,
+    deterministic_hypotheses,
+    overfull_visits,
+    stochastic_hypothesis,
+)
+from clmembench.infer.trace.plausible_mappings import PossibleMappings, rank_mappings
+from clmembench.infer.trace.set_mappings import hashed_mappings, plain_mappings
+from clmembench.infer.trace.streams import AccessStream
 
 # Thresholds and limits, each with its reason
-MOST_VISITS = 20_000  # of a trace, simulated, for time
-MOST_ALL = 120_000  # of all traces together, for time
-MOST_DRAWN = 400  # of a trace, filtered for random victims, which is slower
-MOST_ALL_DRAWN = 1_500  # of all traces together, filtered at first
-MOST_MAPPINGS = 32  # the cheapest mappings that are simulated at all
-EXACT_BUDGET = 1_200_000  # visits simulated for one cache: mappings not tried by then are not excluded, so that nothing is said
-DRAWN_BUDGET = 16_000  # visits filtered for one cache in all
-MOST_TRACES = 64  # the most telling traces, for time
-MOST_UNITS = 60_000  # of all traces together
-WAYS_TRIED = 16  # of a mapping, evenly spread
+MAX_VISITS_PER_TRACE = 20_000  # of a trace, simulated, for time
+MAX_VISITS = 120_000  # of all traces together, for time
+MAX_FILTERED_VISITS_PER_TRACE = 400  # of a trace, filtered for random victims, which is slower
+MAX_FILTERED_VISITS = 1_500  # of all traces together, filtered at first
+MAX_MAPPINGS = 32  # the cheapest mappings that are simulated at all
+MAX_SIMULATED_VISITS = (
+    1_200_000  # visits simulated for one cache: mappings not tried by then are not excluded, so that nothing is said
+)
+MAX_FILTERED_VISITS_IN_ALL = 16_000  # visits filtered for one cache in all
+MAX_TRACES = 64  # the most telling traces, for time
+MAX_UNITS = 60_000  # of all traces together
+MAX_TRIED_WAYS = 16  # of a mapping, evenly spread
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class TraceSelection:
     """Data that hypotheses are tested on: streams of visits at a unit, and their footprints."""
 
     unit_bytes: int
-    visits: tuple[Stream, ...]
-    footprints: tuple[Footprint, ...]
+    visits: tuple[AccessStream, ...]
+    footprints: tuple[StreamFootprint, ...]
 
 
-def setting(found: Sequence[Stream], unit_bytes: int) -> Setting:
+def select_traces(found: Sequence[AccessStream], unit_bytes: int) -> TraceSelection:
     """Streams at a unit's grain, the most telling: at each stride around the largest that fits."""
     visits = [s.visits(unit_bytes) for s in found]
-    feet = [footprint(s) for s in visits]
+    feet = [stream_footprint(s) for s in visits]
     by_stride: dict[int, list[int]] = {}
     for number, (stream, foot) in enumerate(zip(visits, feet, strict=True)):
         if foot.visited.sum() > 0:
@@ -52,24 +61,26 @@ def setting(found: Sequence[Stream], unit_bytes: int) -> Setting:
         ranked += [(rank, feet[n].units.size, n) for rank, n in enumerate(fitting)]
         ranked += [(rank // 2, feet[n].units.size, n) for rank, n in enumerate(over)]
     chosen: list[int] = []
-    left = MOST_UNITS
+    left = MAX_UNITS
     for _, size, n in sorted(ranked):
-        if len(chosen) < MOST_TRACES and (size <= left or not chosen):
+        if len(chosen) < MAX_TRACES and (size <= left or not chosen):
             chosen.append(n)
             left -= size
-    return Setting(unit_bytes, tuple(visits[n] for n in chosen), tuple(feet[n] for n in chosen))
+    return TraceSelection(unit_bytes, tuple(visits[n] for n in chosen), tuple(feet[n] for n in chosen))
 
 
-def hypotheses(given: Setting, sectors: Sequence[int], lines: Sequence[int], paged: bool) -> list[Hypothesis]:
+def likely_hypotheses(
+    given: TraceSelection, sectors: Sequence[int], lines: Sequence[int], paged: bool
+) -> list[CacheHypothesis]:
     """All hypotheses that explain the data about as well as the best one does; none where none explains it. `sectors` and
     `lines` are the sizes in bytes that are tried."""
     if not given.visits or all(foot.fits for foot in given.footprints):
         return []
     span = max(int(foot.units[-1]) + given.unit_bytes for foot in given.footprints)
     order = sorted(given.footprints, key=lambda foot: foot.units.size)
-    for tried in (mappings(lines, span, paged), () if paged else hashed(lines, span)):
-        possible = plausible(list(tried), order, max(sectors), MOST_MAPPINGS)
-        for search in (_near_exact, _near_drawn):
+    for tried in (plain_mappings(lines, span, paged), () if paged else hashed_mappings(lines, span)):
+        possible = rank_mappings(list(tried), order, max(sectors), MAX_MAPPINGS)
+        for search in (_likely_deterministic, _likely_stochastic):
             near = search(given, sectors, possible)
             if near is None:
                 return []
@@ -78,100 +89,110 @@ def hypotheses(given: Setting, sectors: Sequence[int], lines: Sequence[int], pag
     return []
 
 
-def _near_exact(given: Setting, sectors: Sequence[int], possible: Sequence[Possible]) -> list[Hypothesis] | None:
+def _likely_deterministic(
+    given: TraceSelection, sectors: Sequence[int], possible: Sequence[PossibleMappings]
+) -> list[CacheHypothesis] | None:
     """The likeliest hypotheses with a deterministic policy, and those about as likely; None where not all could be tried."""
-    cut = _cut(given.visits, [MOST_VISITS] * len(given.visits), MOST_ALL)
+    cut = _cut_streams(given.visits, [MAX_VISITS_PER_TRACE] * len(given.visits), MAX_VISITS)
     best = -math.inf
-    found: list[tuple[Possible, Hypothesis]] = []
-    spent = Spent(EXACT_BUDGET)
-    for one, ways, sector in _all(possible, sectors):
-        for h in exact(CacheShape(sector, one.mappings[0], ways), cut, best - MARGIN, spent):
+    found: list[tuple[PossibleMappings, CacheHypothesis]] = []
+    spent = SimulationBudget(MAX_SIMULATED_VISITS)
+    for one, ways, sector in _mappings_with_ways_and_sectors(possible, sectors):
+        for h in deterministic_hypotheses(
+            CacheShape(sector, one.mappings[0], ways), cut, best - MIN_LOG_LIKELIHOOD_MARGIN, spent
+        ):
             best = max(best, h.loglik)
             found.append((one, h))
         if spent.left < 0:
             return None
-    return _each(found, best - MARGIN)
+    return _one_per_mapping(found, best - MIN_LOG_LIKELIHOOD_MARGIN)
 
 
-def _all(possible: Sequence[Possible], sectors: Sequence[int]) -> list[tuple[Possible, int, int]]:
+def _mappings_with_ways_and_sectors(
+    possible: Sequence[PossibleMappings], sectors: Sequence[int]
+) -> list[tuple[PossibleMappings, int, int]]:
     """Mappings with each number of ways and each sector that goes into the line of any of them."""
     return [
         (one, ways, sector)
         for one in possible
-        for ways in _tried(one)
+        for ways in _tried_ways(one)
         for sector in sectors
         if any(sector <= mapping.line_bytes for mapping in one.mappings)
     ]
 
 
-def _near_drawn(given: Setting, sectors: Sequence[int], possible: Sequence[Possible]) -> list[Hypothesis] | None:
+def _likely_stochastic(
+    given: TraceSelection, sectors: Sequence[int], possible: Sequence[PossibleMappings]
+) -> list[CacheHypothesis] | None:
     """The likeliest hypotheses with random victims: all on few accesses first, then the remaining ones on as many as the
     budget allows."""
-    tried = _all(possible, sectors)
-    whole, given = given, _begun(given)
+    tried = _mappings_with_ways_and_sectors(possible, sectors)
+    whole, given = given, _recorded_from_early_on(given)
     if not given.visits:
         return []
-    lengths = [MOST_DRAWN] * len(given.visits)
-    found: list[tuple[Possible, Hypothesis]] = []
+    lengths = [MAX_FILTERED_VISITS_PER_TRACE] * len(given.visits)
+    found: list[tuple[PossibleMappings, CacheHypothesis]] = []
     best = -math.inf
-    spent = Spent(DRAWN_BUDGET)
-    for together in (MOST_ALL_DRAWN, 3 * MOST_ALL_DRAWN):
-        cut = _cut(given.visits, lengths, together if together == MOST_ALL_DRAWN else MOST_ALL)
+    spent = SimulationBudget(MAX_FILTERED_VISITS_IN_ALL)
+    for together in (MAX_FILTERED_VISITS, 3 * MAX_FILTERED_VISITS):
+        cut = _cut_streams(given.visits, lengths, together if together == MAX_FILTERED_VISITS else MAX_VISITS)
         found, best = [], -math.inf
         for one, ways, sector in tried:
-            uneven = uneven_misses(one.mappings[0], ways, whole.footprints)
-            h = drawn(CacheShape(sector, one.mappings[0], ways), cut, best - 2 * MARGIN, spent, -uneven)
+            uneven = uneven_miss_cost(one.mappings[0], ways, whole.footprints)
+            h = stochastic_hypothesis(
+                CacheShape(sector, one.mappings[0], ways), cut, best - 2 * MIN_LOG_LIKELIHOOD_MARGIN, spent, -uneven
+            )
             if spent.left < 0:
                 return None
             if h is not None:
                 best = max(best, h.loglik)
                 found.append((one, h))
-        left = [(one, h.ways, h.unit_bytes) for one, h in found if h.loglik >= best - 2 * MARGIN]
+        left = [(one, h.ways, h.unit_bytes) for one, h in found if h.loglik >= best - 2 * MIN_LOG_LIKELIHOOD_MARGIN]
         if len(left) <= 1 or not any(h.explains for _, h in found):
             break
         tried, before = left, lengths
-        lengths = _lengths(given, tried, 3 * together)
+        lengths = _stream_lengths(given, tried, 3 * together)
         if sum(lengths) <= sum(min(length, s.served.size) for length, s in zip(before, given.visits, strict=True)):
             break
-    return _each(found, best - MARGIN)
+    return _one_per_mapping(found, best - MIN_LOG_LIKELIHOOD_MARGIN)
 
 
-def _begun(given: Setting) -> Setting:
+def _recorded_from_early_on(given: TraceSelection) -> TraceSelection:
     """The traces that were recorded from early on: with random victims a set may hold anything after a long unrecorded time."""
     early = [n for n, s in enumerate(given.visits) if int(np.argmax(s.served >= 0)) <= 0.2 * s.served.size]
     return replace(given, visits=tuple(given.visits[n] for n in early), footprints=tuple(given.footprints[n] for n in early))
 
 
-def _lengths(given: Setting, tried: Sequence[tuple[Possible, int, int]], most: int) -> list[int]:
+def _stream_lengths(given: TraceSelection, tried: Sequence[tuple[PossibleMappings, int, int]], most: int) -> list[int]:
     """Length of each stream to take so that over-full sets of any hypothesis get at most `most` visits in all."""
     shapes = [CacheShape(sector, one.mappings[0], ways) for one, ways, sector in tried]
-    counts = [max(parts(shape, stream)[0].size for shape in shapes) for stream in given.visits]
+    counts = [max(overfull_visits(shape, stream)[0].size for shape in shapes) for stream in given.visits]
     lengths = [0] * len(counts)
     waiting = len(counts)
     for number in sorted(range(len(counts)), key=lambda n: counts[n]):  # what short ones leave is for long ones
         part = min(counts[number], most // waiting)
         lengths[number] = (
-            int(given.visits[number].addresses.size * part / max(counts[number], 1)) if counts[number] else MOST_VISITS
+            int(given.visits[number].addresses.size * part / max(counts[number], 1)) if counts[number] else MAX_VISITS_PER_TRACE
         )
         most, waiting = most - part, waiting - 1
     return lengths
 
 
-def _each(found: Sequence[tuple[Possible, Hypothesis]], least: float) -> list[Hypothesis] | None:
+def _one_per_mapping(found: Sequence[tuple[PossibleMappings, CacheHypothesis]], least: float) -> list[CacheHypothesis] | None:
     """The hypotheses that are likely enough, one for each mapping that stands for the same sets; None where between their ways
     some were left out."""
     near = [(one, h) for one, h in found if h.loglik >= least]
-    if any(one.most_ways - one.least_ways >= WAYS_TRIED for one, _ in near):
+    if any(one.most_ways - one.least_ways >= MAX_TRIED_WAYS for one, _ in near):
         return None
     return [replace(h, mapping=m) for one, h in near for m in one.mappings if h.unit_bytes <= m.line_bytes]
 
 
-def _tried(one: Possible) -> list[int]:
+def _tried_ways(one: PossibleMappings) -> list[int]:
     low, high = one.least_ways, one.most_ways
-    return sorted({round(float(w)) for w in np.linspace(low, high, min(WAYS_TRIED, high - low + 1))})
+    return sorted({round(float(w)) for w in np.linspace(low, high, min(MAX_TRIED_WAYS, high - low + 1))})
 
 
-def _cut(visits: Sequence[Stream], most: Sequence[int], together: int) -> list[Stream]:
+def _cut_streams(visits: Sequence[AccessStream], most: Sequence[int], together: int) -> list[AccessStream]:
     """The starts of streams, with all that was not seen before them."""
     cut, left = [], together
     for stream, length in zip(visits, most, strict=True):

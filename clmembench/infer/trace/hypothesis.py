@@ -8,26 +8,33 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clmembench.infer.replacement.cache_set import DETERMINISTIC, Maker, makers
-from clmembench.infer.replacement.policies import MARGIN, WRONG_FLAGS
-from clmembench.infer.replacement.random_victims import ERROR, Observation, different, fit
-from clmembench.infer.trace.set_mappings import Mapping
-from clmembench.infer.trace.streams import Stream
+from clmembench.infer.replacement.cache_set import DETERMINISTIC_POLICIES, SetMaker, policy_forms
+from clmembench.infer.replacement.policies import MAX_WRONG_FLAG_SHARE, MIN_LOG_LIKELIHOOD_MARGIN
+from clmembench.infer.replacement.random_victims import (
+    WRONG_FLAG_PROBABILITY,
+    SetObservation,
+    distinct_observations,
+    fit_victims,
+)
+from clmembench.infer.trace.set_mappings import SetMapping
+from clmembench.infer.trace.streams import AccessStream
 from clmembench.model import Array
 
 # Thresholds and limits, each with its reason
-MOST_SURPRISE = 8.0  # standard deviations, of victims drawn evenly where they may be drawn otherwise
-MOST_NOISE = 0.004  # of flags in sets that are not over-full, where only outliers are wrong
-ODD_LOG = math.log(ERROR)
-EVEN_LOG = math.log(1 - ERROR)  # log-likelihood of a right flag, as the one above of a wrong one
+MAX_CACHE_SURPRISE_SIGMAS = 8.0  # standard deviations, of victims drawn evenly where they may be drawn otherwise
+MAX_WRONG_FLAG_SHARE_IN_FITTING_SETS = 0.004  # of flags in sets that are not over-full, where only outliers are wrong
+WRONG_FLAG_LOG_LIKELIHOOD = math.log(WRONG_FLAG_PROBABILITY)
+RIGHT_FLAG_LOG_LIKELIHOOD = math.log(
+    1 - WRONG_FLAG_PROBABILITY
+)  # log-likelihood of a right flag, as the one above of a wrong one
 
 
 @dataclass(frozen=True, slots=True)
-class Hypothesis:
+class CacheHypothesis:
     """A cache: sectors of `unit_bytes` in lines, mapped to sets of `ways` ways, with a policy; how likely all flags are."""
 
     unit_bytes: int
-    mapping: Mapping
+    mapping: SetMapping
     ways: int
     policy: str
     loglik: float
@@ -48,22 +55,22 @@ class CacheShape:
     """A cache without its policy: sectors of `unit_bytes` in lines, mapped to sets of `ways` ways."""
 
     unit_bytes: int
-    mapping: Mapping
+    mapping: SetMapping
     ways: int
 
-    def with_policy(self, policy: str, loglik: float, explains: bool) -> Hypothesis:
+    def with_policy(self, policy: str, loglik: float, explains: bool) -> CacheHypothesis:
         """The hypothesis of this cache with a policy, by how likely all flags are under it."""
-        return Hypothesis(self.unit_bytes, self.mapping, self.ways, policy, loglik, explains)
+        return CacheHypothesis(self.unit_bytes, self.mapping, self.ways, policy, loglik, explains)
 
 
 @dataclass(slots=True)
-class Spent:
+class SimulationBudget:
     """Visits that may still be simulated."""
 
     left: int
 
 
-def parts(shape: CacheShape, stream: Stream) -> tuple[Array, Array, int, int]:
+def overfull_visits(shape: CacheShape, stream: AccessStream) -> tuple[Array, Array, int, int]:
     """Visits to over-full sets in order of set and time, their sets; and of all others how many flags there are, and wrong."""
     mapping = shape.mapping
     sets = mapping.of(stream.addresses)
@@ -80,34 +87,36 @@ def parts(shape: CacheShape, stream: Stream) -> tuple[Array, Array, int, int]:
     return at[np.argsort(sets[at], kind="stable")], sets, int(plain.sum()), wrong
 
 
-def exact(shape: CacheShape, cut: Sequence[Stream], least: float, spent: Spent) -> list[Hypothesis]:
+def deterministic_hypotheses(
+    shape: CacheShape, cut: Sequence[AccessStream], least: float, spent: SimulationBudget
+) -> list[CacheHypothesis]:
     """Hypotheses with each deterministic policy that explains the flags and is no less likely than `least`."""
-    split = [parts(shape, s) for s in cut]
+    split = [overfull_visits(shape, s) for s in cut]
     total = sum(int((s.missed >= 0).sum()) for s in cut)
     start = sum(wrong for *_, wrong in split)
     plain = sum(seen for *_, seen, _ in split)
-    if start > max(3.0, MOST_NOISE * plain):
+    if start > max(3.0, MAX_WRONG_FLAG_SHARE_IN_FITTING_SETS * plain):
         return []
-    most = start + 3.0 + WRONG_FLAGS * (total - plain)
+    most = start + 3.0 + MAX_WRONG_FLAG_SHARE * (total - plain)
     if math.isfinite(least):
-        most = min(most, (total * EVEN_LOG - least) / (EVEN_LOG - ODD_LOG))
+        most = min(most, (total * RIGHT_FLAG_LOG_LIKELIHOOD - least) / (RIGHT_FLAG_LOG_LIKELIHOOD - WRONG_FLAG_LOG_LIKELIHOOD))
     found = []
-    for name in DETERMINISTIC:
-        for maker in makers(name, shape.ways):
+    for name in DETERMINISTIC_POLICIES:
+        for maker in policy_forms(name, shape.ways):
             wrong = start
             for stream, (at, sets, _, _) in zip(cut, split, strict=True):
                 if wrong > most:
                     break
-                wrong += _wrong(shape, maker, stream, at, sets)
+                wrong += _wrong_flags(shape, maker, stream, at, sets)
                 spent.left -= at.size
             if wrong <= most:
-                loglik = (total - wrong) * EVEN_LOG + wrong * ODD_LOG
+                loglik = (total - wrong) * RIGHT_FLAG_LOG_LIKELIHOOD + wrong * WRONG_FLAG_LOG_LIKELIHOOD
                 found.append(shape.with_policy(name, loglik, True))
-                most = min(most, wrong + MARGIN / (EVEN_LOG - ODD_LOG))
+                most = min(most, wrong + MIN_LOG_LIKELIHOOD_MARGIN / (RIGHT_FLAG_LOG_LIKELIHOOD - WRONG_FLAG_LOG_LIKELIHOOD))
     return found
 
 
-def _wrong(shape: CacheShape, maker: Maker, stream: Stream, at: Array, sets: Array) -> int:
+def _wrong_flags(shape: CacheShape, maker: SetMaker, stream: AccessStream, at: Array, sets: Array) -> int:
     """How many flags of visits to over-full sets are not what the policy does."""
     wrong = 0
     last = -1
@@ -129,18 +138,18 @@ def _wrong(shape: CacheShape, maker: Maker, stream: Stream, at: Array, sets: Arr
     return wrong
 
 
-def per_set(shape: CacheShape, stream: Stream) -> tuple[list[Observation], int, int]:
+def overfull_set_observations(shape: CacheShape, stream: AccessStream) -> tuple[list[SetObservation], int, int]:
     """Accesses to each over-full set, line by line without repeats, and which of them hit; then the number of flags of the
     other sectors of a visited line, which behave as the first of them unless they were never there, and how many flags
     contradict that."""
     mapping = shape.mapping
-    at, sets, _, _ = parts(replace(shape, unit_bytes=mapping.line_bytes), stream)
+    at, sets, _, _ = overfull_visits(replace(shape, unit_bytes=mapping.line_bytes), stream)
     lines = stream.addresses // mapping.line_bytes
     sectors = stream.addresses // shape.unit_bytes
     cold = np.zeros(lines.size, dtype=bool)
     cold[np.unique(sectors, return_index=True)[1]] = True
     missed = stream.missed
-    found: list[Observation] = []
+    found: list[SetObservation] = []
     rest = wrong = 0
     starts = np.unique(np.r_[0, np.flatnonzero(np.diff(sets[at])) + 1, at.size])
     for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
@@ -156,31 +165,35 @@ def per_set(shape: CacheShape, stream: Stream) -> tuple[list[Observation], int, 
     return found, rest, wrong
 
 
-def drawn(shape: CacheShape, cut: Sequence[Stream], least: float, spent: Spent, loglik: float) -> Hypothesis | None:
+def stochastic_hypothesis(
+    shape: CacheShape, cut: Sequence[AccessStream], least: float, spent: SimulationBudget, loglik: float
+) -> CacheHypothesis | None:
     """The hypothesis with victims drawn evenly, on fewer accesses; None as soon as it is less likely than `least`. `loglik`:
     what is known of it before."""
-    explains = loglik > -MARGIN
+    explains = loglik > -MIN_LOG_LIKELIHOOD_MARGIN
     above = variance = 0.0
     wrong_all = total = 0
     known: set[bytes] = set()
     for stream in cut:
-        _, _, seen, wrong = parts(shape, stream)
-        observations, rest, others = per_set(shape, stream)
+        _, _, seen, wrong = overfull_visits(shape, stream)
+        observations, rest, others = overfull_set_observations(shape, stream)
         wrong_all += wrong + others
         total += seen + rest
-        loglik += (wrong + others) * ODD_LOG + (seen + rest - wrong - others) * EVEN_LOG
+        loglik += (wrong + others) * WRONG_FLAG_LOG_LIKELIHOOD + (seen + rest - wrong - others) * RIGHT_FLAG_LOG_LIKELIHOOD
         if loglik < least:
             return None
-        observations = different(observations, known)
+        observations = distinct_observations(observations, known)
         if observations:
             spent.left -= sum(len(lines) for lines, _ in observations)
             if spent.left < 0:
                 return None
-            found = fit([1 / shape.ways] * shape.ways, observations)
+            found = fit_victims([1 / shape.ways] * shape.ways, observations)
             loglik += found.loglik
             above, variance = above + found.above, variance + found.variance
             wrong_all, total = wrong_all + found.odd, total + found.certain
     if loglik < least:
         return None
-    explains &= wrong_all <= max(3.0, WRONG_FLAGS * total) and abs(above) <= MOST_SURPRISE * math.sqrt(max(variance, 1.0))
+    explains &= wrong_all <= max(3.0, MAX_WRONG_FLAG_SHARE * total) and abs(above) <= MAX_CACHE_SURPRISE_SIGMAS * math.sqrt(
+        max(variance, 1.0)
+    )
     return shape.with_policy("random", loglik, explains)

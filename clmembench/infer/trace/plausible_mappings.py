@@ -8,28 +8,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clmembench.infer.trace.footprints import ODD, Footprint, line_cost
-from clmembench.infer.trace.set_mappings import Mapping
+from clmembench.infer.trace.footprints import WRONG_FLAG_COST, StreamFootprint, line_cost
+from clmembench.infer.trace.set_mappings import SetMapping
 from clmembench.model import Array
 
 # Thresholds and limits, each with its reason
-FIRST_UNITS = 6_000  # of the smallest footprints, on which all mappings are tried
-MOST_SECOND = 300  # mappings that are tried on all of them
-NEAR = 40.0  # of cost above the least: more expensive mappings are dropped
+MAX_FIRST_PASS_UNITS = 6_000  # of the smallest footprints, on which all mappings are tried
+MAX_SECOND_PASS_MAPPINGS = 300  # mappings that are tried on all of them
+MAX_COST_ABOVE_LEAST = 40.0  # of cost above the least: more expensive mappings are dropped
 
 
 @dataclass(frozen=True, slots=True)
-class Possible:
+class PossibleMappings:
     """Mappings that put what was accessed into the same sets, with the least and greatest ways that what misses allows."""
 
-    mappings: tuple[Mapping, ...]
+    mappings: tuple[SetMapping, ...]
     least_ways: int
     most_ways: int
     cost: float
 
 
 @dataclass(frozen=True, slots=True)
-class _Pooled:
+class _PooledFootprints:
     """Footprints side by side, one entry a unit; `owner` is the number of the footprint."""
 
     units: Array
@@ -40,7 +40,7 @@ class _Pooled:
     largest: int  # units of a footprint
 
     @classmethod
-    def of(cls, footprints: Sequence[Footprint]) -> _Pooled:
+    def of(cls, footprints: Sequence[StreamFootprint]) -> _PooledFootprints:
         sizes = [foot.units.size for foot in footprints]
         units, visited, missed = (
             np.concatenate([getattr(foot, name) for foot in footprints]) for name in ("units", "visited", "missed")
@@ -49,7 +49,7 @@ class _Pooled:
         return cls(units, visited, missed, owner, np.array([foot.lasting for foot in footprints]), max(sizes))
 
 
-def ways_cost(mapping: Mapping, pooled: _Pooled) -> tuple[Array, Array]:
+def ways_cost(mapping: SetMapping, pooled: _PooledFootprints) -> tuple[Array, Array]:
     """Cost of each number of ways, shape (ways + 1,), for misses in sets that fit and rounds without a miss in over-full sets;
     and the number of hits in over-full sets.
 
@@ -76,59 +76,63 @@ def ways_cost(mapping: Mapping, pooled: _Pooled) -> tuple[Array, Array]:
     odd = np.bincount(held, np.minimum(missed, 50), size)
     absent = np.bincount(held, np.maximum(0.0, rounds - missed), size)
     loose = np.bincount(held, visited - missed, size)
-    return ODD * (np.cumsum(odd) + _above(absent)), _above(loose)
+    return WRONG_FLAG_COST * (np.cumsum(odd) + _sums_above(absent)), _sums_above(loose)
 
 
-def _above(at: Array) -> Array:
+def _sums_above(at: Array) -> Array:
     """Sums of what is above each place."""
     sums: Array = at.sum() - np.cumsum(at)
     return sums
 
 
-def plausible(candidates: Sequence[Mapping], footprints: Sequence[Footprint], sector_bytes: int, most: int) -> list[Possible]:
+def rank_mappings(
+    candidates: Sequence[SetMapping], footprints: Sequence[StreamFootprint], sector_bytes: int, most: int
+) -> list[PossibleMappings]:
     """Mappings that what misses leaves possible: the cheapest first, and of equal ones those whose over-full sets hit least.
 
     `sector_bytes`: the most that a miss brings in.
     """
     lines = {line: line_cost(line, sector_bytes, footprints) for line in {m.line_bytes for m in candidates}}
     least = min(lines.values(), default=0.0)
-    candidates = [m for m in candidates if lines[m.line_bytes] <= least + NEAR]
-    small: list[Footprint] = []
+    candidates = [m for m in candidates if lines[m.line_bytes] <= least + MAX_COST_ABOVE_LEAST]
+    small: list[StreamFootprint] = []
     total = 0
     for foot in footprints:  # from the smallest on
         total += foot.units.size
-        if total <= FIRST_UNITS or len(small) < 2:
+        if total <= MAX_FIRST_PASS_UNITS or len(small) < 2:
             small.append(foot)
-    left = _costs(candidates, small)
+    left = _mapping_costs(candidates, small)
     if len(small) < len(footprints):
-        left = _costs([one[4] for one in left[:MOST_SECOND]], footprints)
+        left = _mapping_costs([one[4] for one in left[:MAX_SECOND_PASS_MAPPINGS]], footprints)
     classes: dict[bytes, list[_Cost]] = {}
-    for one in left[:MOST_SECOND]:
+    for one in left[:MAX_SECOND_PASS_MAPPINGS]:
         classes.setdefault(_signature(one[4], footprints), []).append(one)
-    ranked = sorted(classes.values(), key=lambda c: (c[0][0] // ODD, c[0][1], c[0][4].sets))
-    return [Possible(tuple(one[4] for one in c), c[0][2], c[0][3], c[0][0]) for c in ranked[:most]]
+    ranked = sorted(classes.values(), key=lambda c: (c[0][0] // WRONG_FLAG_COST, c[0][1], c[0][4].sets))
+    return [PossibleMappings(tuple(one[4] for one in c), c[0][2], c[0][3], c[0][0]) for c in ranked[:most]]
 
 
-_Cost = tuple[float, float, int, int, Mapping]  # the least cost, visits that hit in over-full sets, least and greatest ways
+_Cost = tuple[float, float, int, int, SetMapping]  # the least cost, visits that hit in over-full sets, least and greatest ways
 
 
-def _costs(candidates: Sequence[Mapping], footprints: Sequence[Footprint]) -> list[_Cost]:
+def _mapping_costs(candidates: Sequence[SetMapping], footprints: Sequence[StreamFootprint]) -> list[_Cost]:
     """Those that cost little more than the cheapest, in order."""
     if not candidates:
         return []
-    pooled = _Pooled.of(footprints)
+    pooled = _PooledFootprints.of(footprints)
     found: list[_Cost] = []
     for mapping in candidates:
         cost, loose = ways_cost(mapping, pooled)
         cost[0] = np.inf
         least = float(cost.min())
-        near = np.flatnonzero(cost <= least + ODD / 2)
+        near = np.flatnonzero(cost <= least + WRONG_FLAG_COST / 2)
         found.append((least, float(loose[near].min()), int(near[0]), int(near[-1]), mapping))
     best = min((one[0] for one in found), default=0.0)
-    return sorted((one for one in found if one[0] <= best + NEAR), key=lambda one: (one[0] // ODD, one[1]))
+    return sorted(
+        (one for one in found if one[0] <= best + MAX_COST_ABOVE_LEAST), key=lambda one: (one[0] // WRONG_FLAG_COST, one[1])
+    )
 
 
-def _signature(mapping: Mapping, footprints: Sequence[Footprint]) -> bytes:
+def _signature(mapping: SetMapping, footprints: Sequence[StreamFootprint]) -> bytes:
     """Equal where two mappings put the same units into common lines and sets."""
     digest = hashlib.blake2b(digest_size=16)
     for foot in footprints:

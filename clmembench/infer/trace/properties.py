@@ -7,31 +7,33 @@ from dataclasses import replace
 from typing import Literal
 
 from clmembench.infer.replacement.policies import PolicyDecision, decide_policy
-from clmembench.infer.trace.geometry import Setting
-from clmembench.infer.trace.hypothesis import Hypothesis, per_set
-from clmembench.infer.trace.latency_modes import Mode
-from clmembench.infer.trace.unequal_sets import uneven
+from clmembench.infer.trace.geometry import TraceSelection
+from clmembench.infer.trace.hypothesis import CacheHypothesis, overfull_set_observations
+from clmembench.infer.trace.latency_modes import LatencyMode
+from clmembench.infer.trace.unequal_sets import find_unequal_sets
 from clmembench.model import Finding
 
-EVIDENCE = 5  # traces that a finding names
-METHOD = "simulation of plain, uneven and fully associative mappings against which accesses missed"
+MAX_CITED_TRACES = 5  # traces that a finding names
+MAPPING_METHOD = "simulation of plain, uneven and fully associative mappings against which accesses missed"
 CACHE_UNITS = {"size_bytes": "B", "line_bytes": "B", "sector_bytes": "B", "ways": "", "sets": "", "policy": ""}
-Value = float | str
-OVERFLOWS = "arrays a little larger than the cache"
+PropertyValue = float | str
+OVERFLOWING_ARRAYS = "arrays a little larger than the cache"
 
 
-def undetermined(name: str, unit: str, reason: str, low: float | None = None, high: float | None = None) -> Finding:
+def undetermined_property(name: str, unit: str, reason: str, low: float | None = None, high: float | None = None) -> Finding:
     """A finding that says what is missing; the value may still be bounded."""
-    return Finding(name, None, low, high, unit, "undetermined", METHOD, reason=reason)
+    return Finding(name, None, low, high, unit, "undetermined", MAPPING_METHOD, reason=reason)
 
 
-def cache(near: Sequence[Hypothesis], given: Setting, filled: tuple[int, int], paged: bool = False) -> dict[str, Finding]:
+def cache_findings(
+    near: Sequence[CacheHypothesis], given: TraceSelection, filled: tuple[int, int], paged: bool = False
+) -> dict[str, Finding]:
     """Findings of a cache level by name. `filled`: least and greatest bytes that a miss brings in, which in a TLB (`paged`) are
     also what is tagged."""
-    evidence = evidence_of(given)
+    evidence = evidence_of_traces(given)
     if not near:
-        return _uneven(given, filled, paged) or _unexplained(given, filled)
-    say = _Agreement(near, evidence)
+        return _unequal_sets_findings(given, filled, paged) or _unexplained_findings(given, filled)
+    say = _HypothesisAgreement(near, evidence)
     found = {
         "size_bytes": say("size_bytes", "B", lambda h: h.size_bytes, "arrays of more sizes around the capacity"),
         "line_bytes": say(
@@ -43,19 +45,19 @@ def cache(near: Sequence[Hypothesis], given: Setting, filled: tuple[int, int], p
             "sets", "", lambda h: h.mapping.sets, "strides that fill single sets, or arrays of a few lines more than fit"
         ),
     }
-    decision = _policy(near, given, evidence)
+    decision = _policy_finding(near, given, evidence)
     if not decision.explained:
-        return _unexplained(given, filled)
+        return _unexplained_findings(given, filled)
     found["policy"], victims = decision.finding, decision.victims
     bits = {h.mapping.bits for h in near}
     if len(bits) == 1 and (text := bits.pop()):
-        found["set_bits"] = Finding("set_bits", text, None, None, "", "ok", METHOD, evidence)
+        found["set_bits"] = Finding("set_bits", text, None, None, "", "ok", MAPPING_METHOD, evidence)
     hashes = sorted({h.mapping.hash for h in near})
     if all(hashes):
         status: Literal["ok", "undetermined"] = "ok" if len(hashes) == 1 else "undetermined"
         reason = f"{' or '.join(hashes[:4])} explain the traces equally well" if len(hashes) > 1 else ""
         value = hashes[0] if len(hashes) == 1 else None
-        found["set_hash"] = Finding("set_hash", value, None, None, "", status, METHOD, evidence, reason)
+        found["set_hash"] = Finding("set_hash", value, None, None, "", status, MAPPING_METHOD, evidence, reason)
     if victims:
         text = ", ".join(f"{v:.2f}" for v in victims)
         found["victim_probabilities"] = Finding(
@@ -64,16 +66,16 @@ def cache(near: Sequence[Hypothesis], given: Setting, filled: tuple[int, int], p
     return found
 
 
-def tlb(near: Sequence[Hypothesis], given: Setting, filled: tuple[int, int]) -> dict[str, Finding]:
+def tlb_findings(near: Sequence[CacheHypothesis], given: TraceSelection, filled: tuple[int, int]) -> dict[str, Finding]:
     """Findings of a TLB level by name."""
-    as_cache = cache(near, given, filled, paged=True)
-    evidence = evidence_of(given)
-    page = sector(
+    as_cache = cache_findings(near, given, filled, paged=True)
+    evidence = evidence_of_traces(given)
+    page = sector_finding(
         filled, evidence, "page_bytes", "accesses in a row within a page at strides below its size, from an empty TLB on"
     )
     found: dict[str, Finding] = {"page_bytes": page, **{name: as_cache[name] for name in ("ways", "sets", "policy")}}
     if near:
-        say = _Agreement(near, evidence)
+        say = _HypothesisAgreement(near, evidence)
         found["entries"] = say(
             "entries", "", lambda h: h.ways * h.mapping.sets, "traces of a few pages more and fewer than it holds"
         )
@@ -87,20 +89,20 @@ def tlb(near: Sequence[Hypothesis], given: Setting, filled: tuple[int, int]) -> 
         found["entries"] = replace(size, name="entries", value=count, low=count, high=count, unit="")
     else:
         size = as_cache["size_bytes"]
-        found["reach_bytes"] = undetermined("reach_bytes", "B", size.reason, size.low, size.high)
-        found["entries"] = undetermined("entries", "", size.reason)
+        found["reach_bytes"] = undetermined_property("reach_bytes", "B", size.reason, size.low, size.high)
+        found["entries"] = undetermined_property("entries", "", size.reason)
     return found
 
 
-def evidence_of(given: Setting) -> tuple[str, ...]:
+def evidence_of_traces(given: TraceSelection) -> tuple[str, ...]:
     """Ids of the traces around the knee: the largest that fit and the smallest that do not."""
     numbers = range(len(given.visits))
     fit = sorted((n for n in numbers if given.footprints[n].fits), key=lambda n: -given.footprints[n].units.size)
     over = sorted((n for n in numbers if not given.footprints[n].fits), key=lambda n: given.footprints[n].units.size)
-    return tuple(dict.fromkeys(given.visits[n].id for n in [*fit[:2], *over[:3]]))[:EVIDENCE]
+    return tuple(dict.fromkeys(given.visits[n].id for n in [*fit[:2], *over[:3]]))[:MAX_CITED_TRACES]
 
 
-def sector(filled: tuple[int, int], evidence: Sequence[str], name: str = "sector_bytes", missing: str = "") -> Finding:
+def sector_finding(filled: tuple[int, int], evidence: Sequence[str], name: str = "sector_bytes", missing: str = "") -> Finding:
     """The bytes that a miss brings in, where least and greatest meet."""
     low, high = filled
     method = "what follows a miss within 2^k bytes hits or misses"
@@ -112,7 +114,7 @@ def sector(filled: tuple[int, int], evidence: Sequence[str], name: str = "sector
     )
 
 
-def latency(name: str, mode: Mode, evidence: Sequence[str]) -> Finding:
+def latency_finding(name: str, mode: LatencyMode, evidence: Sequence[str]) -> Finding:
     """The centre of a mode, in the unit of the trace."""
     low, high = mode.centre - 2 * mode.error, mode.centre + 2 * mode.error
     method = "mean of the mode of latencies, without outliers"
@@ -124,25 +126,25 @@ def latency(name: str, mode: Mode, evidence: Sequence[str]) -> Finding:
     return Finding(name, round(mode.centre, 4), round(low, 4), round(high, 4), "as recorded", "ok", method, tuple(evidence))
 
 
-class _Agreement:
+class _HypothesisAgreement:
     """Agreement of hypotheses on a property: one value, or the values they leave open and the traces that are missing."""
 
-    def __init__(self, near: Sequence[Hypothesis], evidence: Sequence[str]) -> None:
+    def __init__(self, near: Sequence[CacheHypothesis], evidence: Sequence[str]) -> None:
         self.near = near
         self.evidence = tuple(evidence)
 
-    def __call__(self, name: str, unit: str, value: Callable[[Hypothesis], int], missing: str) -> Finding:
+    def __call__(self, name: str, unit: str, value: Callable[[CacheHypothesis], int], missing: str) -> Finding:
         values = sorted({value(h) for h in self.near})
         if len(values) == 1:
-            return Finding(name, values[0], values[0], values[0], unit, "ok", METHOD, self.evidence)
+            return Finding(name, values[0], values[0], values[0], unit, "ok", MAPPING_METHOD, self.evidence)
         some = ", ".join(map(str, values[:4])) + (", ..." if len(values) > 4 else "")
         reason = f"{some} explain the traces equally well; missing are {missing}"
-        return Finding(name, None, values[0], values[-1], unit, "undetermined", METHOD, self.evidence, reason)
+        return Finding(name, None, values[0], values[-1], unit, "undetermined", MAPPING_METHOD, self.evidence, reason)
 
 
-def _policy(near: Sequence[Hypothesis], given: Setting, evidence: Sequence[str]) -> PolicyDecision:
+def _policy_finding(near: Sequence[CacheHypothesis], given: TraceSelection, evidence: Sequence[str]) -> PolicyDecision:
     def undecided(reason: str) -> PolicyDecision:
-        return PolicyDecision(undetermined("policy", "", reason))
+        return PolicyDecision(undetermined_property("policy", "", reason))
 
     names = sorted({h.policy for h in near})
     ways = {h.ways for h in near}
@@ -153,47 +155,47 @@ def _policy(near: Sequence[Hypothesis], given: Setting, evidence: Sequence[str])
             return undecided("victims are random, but several numbers of sets and ways explain the traces")
         best = max(near, key=lambda h: h.loglik)
         sectored = best.mapping.line_bytes > best.unit_bytes
-        observations = [o for s in given.visits for o in per_set(best.shape, s)[0]]
+        observations = [o for s in given.visits for o in overfull_set_observations(best.shape, s)[0]]
         if "random" in names:
             if sectored and any(s.stride_bytes < best.mapping.line_bytes for s in given.visits):
                 return undecided("victims are random, and in sectored lines the traces do not show which line was replaced")
             return decide_policy(best.ways, observations, evidence)
-        return PolicyDecision(Finding("policy", names[0], None, None, "", "ok", METHOD, tuple(evidence)))
+        return PolicyDecision(Finding("policy", names[0], None, None, "", "ok", MAPPING_METHOD, tuple(evidence)))
     return undecided(
         f"{' or '.join(names)} explain the traces equally well; missing are random sequences over ways + 2 lines of one set"
     )
 
 
-def _uneven(given: Setting, filled: tuple[int, int], paged: bool) -> dict[str, Finding]:
+def _unequal_sets_findings(given: TraceSelection, filled: tuple[int, int], paged: bool) -> dict[str, Finding]:
     """Findings where sets of unequal ways were seen to overflow one after the other; none where not."""
-    sets = uneven(given.visits, given.footprints, given.unit_bytes)
+    sets = find_unequal_sets(given.visits, given.footprints, given.unit_bytes)
     if sets is None or not filled[0] or filled[0] != filled[1]:
         return {}
     method = "which lines miss in laps of one line more each: ways + 1 of every set that overflows"
     size, count = float(sum(sets.ways) * given.unit_bytes), float(len(sets.ways))
 
-    def ok(name: str, value: Value, unit: str = "") -> Finding:
+    def ok(name: str, value: PropertyValue, unit: str = "") -> Finding:
         number = value if isinstance(value, float) else None
         return Finding(name, value, number, number, unit, "ok", method, sets.evidence)
 
     reason = "laps alone do not distinguish LRU from FIFO; missing are random sequences over ways + 2 lines of one set"
-    ways: Value = sets.text if len(set(sets.ways)) > 1 else float(sets.ways[0])
+    ways: PropertyValue = sets.text if len(set(sets.ways)) > 1 else float(sets.ways[0])
     tagged = paged or len(sets.ways) > 1  # the next unit is in another set, so it is another line
     line = "a larger unit may be tagged than is brought in; missing are strides below a line at sizes above the capacity"
     untold = {
-        "line_bytes": undetermined("line_bytes", "B", line, given.unit_bytes),
-        "ways": undetermined("ways", "", line, None, float(max(sets.ways))),
+        "line_bytes": undetermined_property("line_bytes", "B", line, given.unit_bytes),
+        "ways": undetermined_property("ways", "", line, None, float(max(sets.ways))),
     }
     return {
         "size_bytes": ok("size_bytes", size, "B"),
-        "sector_bytes": sector(filled, sets.evidence),
+        "sector_bytes": sector_finding(filled, sets.evidence),
         **({"line_bytes": ok("line_bytes", float(given.unit_bytes), "B"), "ways": ok("ways", ways)} if tagged else untold),
         "sets": ok("sets", count),
-        "policy": undetermined("policy", "", reason),
+        "policy": undetermined_property("policy", "", reason),
     }
 
 
-def _unexplained(given: Setting, filled: tuple[int, int]) -> dict[str, Finding]:
+def _unexplained_findings(given: TraceSelection, filled: tuple[int, int]) -> dict[str, Finding]:
     """Bounds alone: nothing overflowed, or nothing that is tried explains what did."""
     fitting = [foot.units.size * given.unit_bytes for foot in given.footprints if foot.fits]
     low = float(max(fitting, default=0)) or None
@@ -204,14 +206,14 @@ def _unexplained(given: Setting, filled: tuple[int, int]) -> dict[str, Finding]:
             "hashed, or the addresses not those that index them; missing is the mapping"
         )
     else:
-        reason = f"nothing that was visited again missed; missing are {OVERFLOWS}"
-    found = {name: undetermined(name, unit, reason) for name, unit in CACHE_UNITS.items()}
-    found["size_bytes"] = undetermined("size_bytes", "B", reason, low)
-    found["sector_bytes"] = sector(filled, evidence_of(given))
+        reason = f"nothing that was visited again missed; missing are {OVERFLOWING_ARRAYS}"
+    found = {name: undetermined_property(name, unit, reason) for name, unit in CACHE_UNITS.items()}
+    found["size_bytes"] = undetermined_property("size_bytes", "B", reason, low)
+    found["sector_bytes"] = sector_finding(filled, evidence_of_traces(given))
     return found
 
 
-def with_latency(found: Mapping[str, Finding], mode: Mode, evidence: Sequence[str]) -> dict[str, Finding]:
+def with_latency(found: Mapping[str, Finding], mode: LatencyMode, evidence: Sequence[str]) -> dict[str, Finding]:
     """The findings with the level's latency."""
-    nanoseconds = undetermined("latency_ns", "ns", "the unit of the latencies is not known to be ns")
-    return {**found, "latency_cycles": latency("latency_cycles", mode, evidence), "latency_ns": nanoseconds}
+    nanoseconds = undetermined_property("latency_ns", "ns", "the unit of the latencies is not known to be ns")
+    return {**found, "latency_cycles": latency_finding("latency_cycles", mode, evidence), "latency_ns": nanoseconds}

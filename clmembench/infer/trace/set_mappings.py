@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from clmembench.model import Array
 
 # Thresholds and limits, each with its reason
-SHIFTS = 8  # bits between those of the offset in a line and the first that chooses the set
-MOST_BITS = 14  # of a set index, that are tried
-ODD_SETS = tuple(n for n in range(3, 33) if n & (n - 1)) + tuple(m << k for k in range(3, 12) for m in (3, 5, 7, 9, 11, 13, 15))
+MAX_INDEX_SHIFT_BITS = 8  # bits between those of the offset in a line and the first that chooses the set
+MAX_INDEX_BITS = 14  # of a set index, that are tried
+ODD_SET_COUNTS = tuple(n for n in range(3, 33) if n & (n - 1)) + tuple(
+    m << k for k in range(3, 12) for m in (3, 5, 7, 9, 11, 13, 15)
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Mapping:
+class SetMapping:
     """Lines of `line_bytes`; the set is `address // grain_bytes` modulo `sets` (plain bits where both are powers of two)."""
 
     line_bytes: int
@@ -48,24 +50,24 @@ class Mapping:
         return f"{low + first}-{low + first + count - 1} into {low}-{low + count - 1}" if count else ""
 
 
-def mappings(lines: Sequence[int], span: int, paged: bool) -> Iterator[Mapping]:
+def plain_mappings(lines: Sequence[int], span: int, paged: bool) -> Iterator[SetMapping]:
     """The mappings that are tried: plain bits at any position, numbers of sets that are no power of two, one set."""
     for line in lines:
-        yield Mapping(line, line, 1)
-        for shift in range(1 if paged else SHIFTS):
-            for bits in range(1, MOST_BITS):
+        yield SetMapping(line, line, 1)
+        for shift in range(1 if paged else MAX_INDEX_SHIFT_BITS):
+            for bits in range(1, MAX_INDEX_BITS):
                 if line << shift << bits <= 2 * span:
-                    yield Mapping(line, line << shift, 1 << bits)
-        for sets in ODD_SETS:
+                    yield SetMapping(line, line << shift, 1 << bits)
+        for sets in ODD_SET_COUNTS:
             if line * sets <= 2 * span:
-                yield Mapping(line, line, sets)
+                yield SetMapping(line, line, sets)
 
 
-def hashed(lines: Sequence[int], span: int) -> Iterator[Mapping]:
+def hashed_mappings(lines: Sequence[int], span: int) -> Iterator[SetMapping]:
     """Plain bits with further ones, in a row, XORed into the lowest: the simplest hashes, where nothing plainer explains."""
     for line in lines:
-        for bits in range(1, MOST_BITS):
+        for bits in range(1, MAX_INDEX_BITS):
             for first in range(bits, bits + 4):
                 for count in range(1, bits + 1):
                     if line << first < span:
-                        yield Mapping(line, line, 1 << bits, (count, first))
+                        yield SetMapping(line, line, 1 << bits, (count, first))

@@ -10,12 +10,12 @@ import numpy as np
 from clmembench.model import Accesses, Array
 
 # Thresholds and limits, each with its reason
-MOST_UNSEEN = 400_000  # of accesses before the first that was recorded: whole laps beyond are left out
-UNKNOWN = -1  # level of an access that was not recorded
+MAX_UNSEEN_ACCESSES = 400_000  # of accesses before the first that was recorded: whole laps beyond are left out
+UNKNOWN_LEVEL = -1  # level of an access that was not recorded
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class AccessStream:
     """Addresses in order from an empty cache on, and the level that served each (-1: not seen), of which this is `level`."""
 
     id: str
@@ -28,21 +28,21 @@ class Stream:
     @property
     def missed(self) -> Array:
         """1 for a miss in this level, 0 for a hit, -1 where that was not seen; int8."""
-        flags: Array = np.where(self.served < 0, UNKNOWN, self.served > self.level).astype(np.int8)
+        flags: Array = np.where(self.served < 0, UNKNOWN_LEVEL, self.served > self.level).astype(np.int8)
         return flags
 
-    def visits(self, unit_bytes: int) -> Stream:
+    def visits(self, unit_bytes: int) -> AccessStream:
         """Without accesses to the unit that the access before went to, which say nothing."""
         unit = self.addresses // unit_bytes
         first = np.r_[True, unit[1:] != unit[:-1]][: unit.size]
         return replace(self, addresses=self.addresses[first], served=self.served[first])
 
-    def cut(self, most: int) -> Stream:
+    def cut(self, most: int) -> AccessStream:
         """The first `most` accesses."""
         return replace(self, addresses=self.addresses[:most], served=self.served[:most])
 
 
-def lap_of(trace: Accesses) -> int:
+def lap_length(trace: Accesses) -> int:
     """After how many accesses the addresses repeat; 0 where they do not, or where too few were recorded to see it."""
     offsets = trace.offsets
     again = np.flatnonzero(offsets[1:] == offsets[0]) + 1
@@ -60,40 +60,40 @@ def lap_of(trace: Accesses) -> int:
     return count if offsets.size == count else 0
 
 
-def beginnings(trace: Accesses) -> tuple[Array, int] | None:
+def unseen_beginning(trace: Accesses) -> tuple[Array, int] | None:
     """The addresses before the first that was recorded, and the lap; None where they cannot be known."""
-    lap = lap_of(trace)
+    lap = lap_length(trace)
     if trace.first_step == 0:
         return np.empty(0, dtype=np.int64), lap
     if lap == 0:
         return None
     unseen = trace.first_step
-    if unseen > MOST_UNSEEN:
-        unseen = unseen % lap + max(1, (MOST_UNSEEN - unseen % lap) // lap) * lap
+    if unseen > MAX_UNSEEN_ACCESSES:
+        unseen = unseen % lap + max(1, (MAX_UNSEEN_ACCESSES - unseen % lap) // lap) * lap
     if lap <= trace.offsets.size:
         whole = trace.offsets[:lap]
         return whole[np.arange(-unseen, 0) % lap], lap
     return (trace.first_step + np.arange(-unseen, 0)) % lap * trace.stride_bytes, lap
 
 
-def streams(traces: Sequence[Accesses], served: Sequence[Array]) -> tuple[list[Stream], list[str]]:
+def access_streams(traces: Sequence[Accesses], served: Sequence[Array]) -> tuple[list[AccessStream], list[str]]:
     """The stream of the first cache, or TLB, of each trace that starts in a known state, and the ids of the others.
 
     `served`: of each trace the level that served each access, -1 where that was not seen; int8, shape (accesses,).
     """
     found, left_out = [], []
     for trace, levels in zip(traces, served, strict=True):
-        before = beginnings(trace)
+        before = unseen_beginning(trace)
         if before is None:
             left_out.append(trace.id)
             continue
         unseen, lap = before
-        whole = np.r_[np.full(unseen.size, UNKNOWN, np.int8), levels]
-        found.append(Stream(trace.id, trace.stride_bytes, np.r_[unseen, trace.offsets], whole, lap))
+        whole = np.r_[np.full(unseen.size, UNKNOWN_LEVEL, np.int8), levels]
+        found.append(AccessStream(trace.id, trace.stride_bytes, np.r_[unseen, trace.offsets], whole, lap))
     return found, left_out
 
 
-def passed(first: Stream, unit_bytes: int) -> Array:
+def passed_to_next_level(first: AccessStream, unit_bytes: int) -> Array:
     """Which accesses the next level is asked: those that missed in this one; bool, shape (accesses,).
 
     Of those that were not seen, an access is taken to have missed where its unit was new or where the same access of the lap
@@ -104,7 +104,7 @@ def passed(first: Stream, unit_bytes: int) -> Array:
     inside = np.zeros(block.size, dtype=bool)  # what was just brought in cannot miss: a latency that says so is an outlier
     inside[1:] = block[1:] == block[:-1]
     asked: Array = (missed == 1) & ~inside
-    unseen = missed == UNKNOWN
+    unseen = missed == UNKNOWN_LEVEL
     if unseen.any():
         new = np.zeros(block.size, dtype=bool)
         new[np.unique(block, return_index=True)[1]] = True
@@ -117,13 +117,13 @@ def passed(first: Stream, unit_bytes: int) -> Array:
     return asked
 
 
-def behind(first: Stream, unit_bytes: int) -> Stream:
+def next_level_stream(first: AccessStream, unit_bytes: int) -> AccessStream:
     """The accesses that reach the next level."""
-    asked = passed(first, unit_bytes)
-    return Stream(first.id, first.stride_bytes, first.addresses[asked], first.served[asked], 0, first.level + 1)
+    asked = passed_to_next_level(first, unit_bytes)
+    return AccessStream(first.id, first.stride_bytes, first.addresses[asked], first.served[asked], 0, first.level + 1)
 
 
-def filled(found: Sequence[Stream]) -> tuple[int, int]:
+def fill_unit_bounds(found: Sequence[AccessStream]) -> tuple[int, int]:
     """Least and greatest bytes that one miss brings in, as powers of two; 0 where nothing bounds them.
 
     An access is compared with the last miss before it, since which nothing can have been replaced. Where both are within 2^k
@@ -132,7 +132,7 @@ def filled(found: Sequence[Stream]) -> tuple[int, int]:
     """
     hits, misses = np.zeros(64, dtype=np.int64), np.zeros(64, dtype=np.int64)
     for stream in found:
-        _pairs(stream, hits, misses)
+        _count_pairs(stream, hits, misses)
     total = hits + misses
     split = np.flatnonzero((misses >= 3) & (misses >= 0.05 * total))
     whole = np.flatnonzero((hits >= 5) & (misses <= np.maximum(1, 0.02 * total)))
@@ -141,7 +141,7 @@ def filled(found: Sequence[Stream]) -> tuple[int, int]:
     return (1 << int(whole[-1])) if whole.size else 0, high
 
 
-def _pairs(stream: Stream, hits: Array, misses: Array) -> None:
+def _count_pairs(stream: AccessStream, hits: Array, misses: Array) -> None:
     a, flags = stream.addresses, stream.missed
     last = np.maximum.accumulate(np.where(flags == 1, np.arange(a.size), -1))
     last = np.r_[-1, last[:-1]][: a.size]

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clmembench.infer.trace.footprints import Footprint
-from clmembench.infer.trace.streams import Stream
+from clmembench.infer.trace.footprints import StreamFootprint
+from clmembench.infer.trace.streams import AccessStream
 
 
 @dataclass(frozen=True, slots=True)
-class Uneven:
+class UnequalSets:
     """Ways of each set, in the order in which they overflow, and the traces that showed it."""
 
     ways: tuple[int, ...]
@@ -28,7 +28,9 @@ class Uneven:
         return "+".join(str(ways) if n == 1 else f"{n}x{ways}" for ways, n in counts)
 
 
-def uneven(visits: Sequence[Stream], footprints: Sequence[Footprint], unit_bytes: int) -> Uneven | None:
+def find_unequal_sets(
+    visits: Sequence[AccessStream], footprints: Sequence[StreamFootprint], unit_bytes: int
+) -> UnequalSets | None:
     """The sets, where laps of one more unit each make one set after the other overflow, until all have.
 
     Every unit of an over-full set misses each time (as under LRU), so that a set with one unit too many shows ways + 1 of them.
@@ -58,4 +60,4 @@ def uneven(visits: Sequence[Stream], footprints: Sequence[Footprint], unit_bytes
         ways.append(len(now - seen) - 1)
         evidence.append(name)
         seen = now
-    return Uneven(tuple(ways), tuple(evidence[:5])) if fitting and sum(ways) == fitting else None
+    return UnequalSets(tuple(ways), tuple(evidence[:5])) if fitting and sum(ways) == fitting else None

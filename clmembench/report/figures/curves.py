@@ -22,15 +22,15 @@ from clmembench.report.figures.device_rows import (
 )
 from clmembench.report.figures.style import MARKERS, colour, legend, log_y, plain, subplots, svg
 from clmembench.report.rows import Row
-from clmembench.units import format_bytes, format_in, format_value, is_size
+from clmembench.units import format_bytes, format_in, format_value, is_byte_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LINES = 8  # more in one plot cannot be told apart
-DECADES = 8.0  # of values; less is drawn on a linear scale from 0
-LONG_NS = 1e5  # from here on times are labelled in larger units
+MAX_LINES = 8  # more in one plot cannot be told apart
+MIN_LOG_RATIO = 8.0  # of values; less is drawn on a linear scale from 0
+MIN_LABELLED_NS = 1e5  # from here on times are labelled in larger units
 
 
 def figure(card: Card, shown: Sequence[Shown]) -> str:
@@ -80,7 +80,7 @@ def _staircase(card: Card, devices: Sequence[Shown]) -> Figure:
 def _curves(card: Card, devices: Sequence[Shown]) -> Figure:
     """All devices in one plot where their lines can be told apart, else one plot a device."""
     lines = lines_of(card, devices)
-    if len(lines) <= LINES:
+    if len(lines) <= MAX_LINES:
         figure, axes = subplots(1, height=4.4)
         _together(axes[0], card, devices)
     else:
@@ -152,11 +152,11 @@ def _labels(axis: Axes, card: Card, title: str) -> None:
 
     axis.set_xscale("log", base=2)
     values = [float(y) for line in axis.get_lines() for y in np.asarray(line.get_ydata(), dtype=float)]
-    if max(values) > DECADES * min(values) > 0:
+    if max(values) > MIN_LOG_RATIO * min(values) > 0:
         log_y(axis)
     else:
         axis.set_ylim(0, 1.15 * float(axis.dataLim.ymax))  # bands included
-    if is_size(x_axis(card)):
+    if is_byte_size(x_axis(card)):
         axis.xaxis.set_major_formatter(lambda value, _: format_bytes(value))
         axis.set_xlabel(
             "lines that are touched" if card.growing else plain(x_axis(card).removesuffix("_bytes").replace("_", " ")) + " size"
@@ -165,7 +165,7 @@ def _labels(axis: Axes, card: Card, title: str) -> None:
     else:
         axis.xaxis.set_major_formatter(lambda value, _: short_number(value))
         axis.set_xlabel(plain(x_axis(card).replace("_", " ")))
-    if card.metrics[0].unit == "ns" and max(values) >= LONG_NS:
+    if card.metrics[0].unit == "ns" and max(values) >= MIN_LABELLED_NS:
         axis.yaxis.set_major_formatter(lambda value, _: format_in(value, "ns", 1 if value < 10 else 2) if value else "0")
         axis.set_ylabel(plain(card.metrics[0].name.replace("_", " ")))
     else:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from clmembench.model import Card
 from clmembench.report.figures.style import plain
-from clmembench.report.rows import Row, labels
+from clmembench.report.rows import Row, point_labels
 from clmembench.report.summary import split
-from clmembench.units import format_bytes, format_param, format_params, is_size
+from clmembench.units import format_bytes, format_param, format_params, is_byte_size
 
 MIN_LINE_POINTS = 2  # of a line; one point alone is none
 
@@ -63,12 +63,12 @@ def bar_names(rows: Sequence[Row]) -> list[str]:
     params = [r.value.params for r in rows]
     differing = [name for name in params[0] if len({str(p.get(name)) for p in params}) > 1]
     short = [", ".join(_short(name, p.get(name)) for name in differing) for p in params] if differing else []
-    return [plain(name) for name in (short if len(set(short)) == len(rows) else labels(rows))]
+    return [plain(name) for name in (short if len(set(short)) == len(rows) else point_labels(rows))]
 
 
 def _short(name: str, value: object) -> str:
     """A parameter's value as a name of a bar has room for it."""
-    return short_number(value) if type(value) is int and not is_size(name) else format_param(name, value)
+    return short_number(value) if type(value) is int and not is_byte_size(name) else format_param(name, value)
 
 
 def lines_of(card: Card, devices: Sequence[Shown]) -> list[tuple[str, str, list[Row]]]:
@@ -119,7 +119,7 @@ def at_largest(card: Card, device: Shown) -> tuple[str, list[Row]]:
     if len(sizes) > 1:
         return "", tops
     (size,) = sizes
-    return format_bytes(int(size)) if is_size(x) else plain(f"{x} = {short_number(size)}"), tops
+    return format_bytes(int(size)) if is_byte_size(x) else plain(f"{x} = {short_number(size)}"), tops
 
 
 def _params(row: Row, without: Collection[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from clmembench.infer.access.banks import TOGETHER, Access, accesses, study
+from clmembench.infer.access.banks import MAX_SUB_GROUP_WORK_ITEMS, BankAccess, bank_accesses, study_banks
 from clmembench.model import Card
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.figures.style import MARKERS, colour, legend, plain, subplots, svg
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def banks(card: Card, shown: Sequence[Shown]) -> str:
     """Mei & Chu's figures 17 and 19: what was measured at each stride, and what the banks found would take."""
-    devices = [(s, found) for s in shown if (found := accesses([r.value for r in s.rows if r.status == "ok"]))[0]]
+    devices = [(s, found) for s in shown if (found := bank_accesses([r.value for r in s.rows if r.status == "ok"]))[0]]
     if not devices:
         return ""
     figure, axes = subplots(len(devices), height=4.0)
@@ -30,18 +30,20 @@ def banks(card: Card, shown: Sequence[Shown]) -> str:
     return svg(figure)
 
 
-def _over_stride(axis: Axes, measured: Sequence[Access], unit: str) -> None:
-    found = study(measured, unit)
+def _over_stride(axis: Axes, measured: Sequence[BankAccess], unit: str) -> None:
+    found = study_banks(measured, unit)
     free, way = (found.findings.get(name) for name in ("free", "way"))
     for number, word_bytes in enumerate(sorted({a.word_bytes for a in measured})):
-        mine = sorted((a for a in measured if a.word_bytes == word_bytes and a.items == TOGETHER), key=lambda a: a.stride)
+        mine = sorted(
+            (a for a in measured if a.word_bytes == word_bytes and a.items == MAX_SUB_GROUP_WORK_ITEMS), key=lambda a: a.stride
+        )
         x = [a.stride for a in mine]
         axis.errorbar(
             x, [a.latency for a in mine], [[a.latency - a.low for a in mine], [a.high - a.latency for a in mine]],
             fmt=MARKERS[number], markersize=4, color=colour(number), label=f"{word_bytes}-byte words, measured",
         )  # fmt: skip
         every = range(max(x, default=0) + 1)
-        ways = [found.ways(s, word_bytes, TOGETHER) for s in every]
+        ways = [found.ways(s, word_bytes, MAX_SUB_GROUP_WORK_ITEMS) for s in every]
         if free is not None and way is not None and all(w is not None for w in ways) and found.banks is not None:
             of = f"{found.banks.count} banks of {found.banks.width_bytes} B"
             least = found.banks.passes(1, 4, 1)
@@ -71,7 +73,7 @@ def _over_groups(axis: Axes, good: Sequence[Row]) -> None:
     lines: dict[int, dict[int, float]] = {}
     for row in good:
         params = row.value.params
-        groups = max(1, int(params["work_group"]) * int(params["groups_a_unit"]) // TOGETHER)
+        groups = max(1, int(params["work_group"]) * int(params["groups_a_unit"]) // MAX_SUB_GROUP_WORK_ITEMS)
         line = lines.setdefault(int(params["ilp"]), {})
         line[groups] = max(line.get(groups, 0.0), row.value.median or 0.0)
     peak = next((row.peak.value for row in good if row.peak), None)

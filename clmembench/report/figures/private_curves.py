@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clmembench.infer.access.registers import placed
+from clmembench.infer.access.registers import arrays_in_registers
 from clmembench.model import Card
-from clmembench.report.figures.curves import DECADES
+from clmembench.report.figures.curves import MIN_LOG_RATIO
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.figures.style import MARKERS, colour, legend, log_y, plain, subplots, svg
 
@@ -36,7 +36,7 @@ def registers_figure(card: Card, shown: Sequence[Shown]) -> str:
     lines: dict[str, dict[str, list[_Dot]]] = {}
     for device in shown:
         good = [r.value for r in device.rows if r.status == "ok" and r.value.median is not None]
-        for value, kept in zip(good, placed(good), strict=True):
+        for value, kept in zip(good, arrays_in_registers(good), strict=True):
             words = value.params.get("words")
             if not isinstance(words, int) or words <= 0:
                 continue
@@ -76,7 +76,7 @@ def _labels(axis: Axes, pattern: str, named: Mapping[str, Sequence[_Dot]], unit:
     costs = [dot.cost for dots in named.values() for dot in dots]
     axis.set_xscale("log", base=2)
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    if max(costs) > DECADES * min(costs) > 0:
+    if max(costs) > MIN_LOG_RATIO * min(costs) > 0:
         log_y(axis)
     else:
         axis.set_ylim(0, 1.15 * max(costs))

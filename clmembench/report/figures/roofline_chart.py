@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clmembench.perfmodel.roofline import Placed, Roofline
+from clmembench.perfmodel.roofline import KernelPosition, Roofline
 from clmembench.perfmodel.roofs import MEMORY, Roof
 from clmembench.report.figures.label_placement import offsets
 from clmembench.report.figures.style import MARKERS, colour, legend, plain, subplots, svg
-from clmembench.units import format_param, format_value, is_size
+from clmembench.units import format_param, format_value, is_byte_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +20,7 @@ HEIGHT = 4.6
 NAMED = {"double": "FP64", "float": "FP32"}
 THEORETICAL = "theoretical, of the spec sheet"
 FITS = ", its data fit a cache as stated"
-NEAR = 0.08  # decades: roofs so near each other have one name
+MAX_SHARED_NAME_DECADES = 0.08  # decades: roofs so near each other have one name
 FONT, WIDTH_POINTS, HEIGHT_POINTS, LINE_STEPS = 7.5, 600.0, 240.0, 120  # of a plot, about, since its labels take their room
 MEASURED, FAINT, SHEET = "#222222", "#6b6b6b", "#b5651d"
 
@@ -34,7 +34,7 @@ class Plot:
     roofline: Roofline
 
     @property
-    def placed(self) -> list[Placed]:
+    def placed(self) -> list[KernelPosition]:
         return [p for p in self.roofline.placed if p.precision == self.precision]
 
     def span(self) -> tuple[float, float]:
@@ -123,7 +123,7 @@ def _beside(levels: Sequence[Roof]) -> list[list[Roof]]:
     """Roofs that lie on each other together, since they have room for one name."""
     found: list[list[Roof]] = []
     for roof in levels:
-        near = (g for g in found if abs(math.log10(g[0].rate.value / roof.rate.value)) < NEAR)
+        near = (g for g in found if abs(math.log10(g[0].rate.value / roof.rate.value)) < MAX_SHARED_NAME_DECADES)
         group = next(near, None)
         if group is None:
             found.append([roof])
@@ -148,7 +148,7 @@ def _line(axis: Axes, roof: Roof, ends: tuple[float, float], level: bool) -> Non
         axis.plot(ends, sheet, color=SHEET, linewidth=1.0, linestyle="--", zorder=2.5, label=THEORETICAL)
 
 
-def _dots(axis: Axes, placed: Sequence[Placed], name: str, number: int) -> None:
+def _dots(axis: Axes, placed: Sequence[KernelPosition], name: str, number: int) -> None:
     """A dot for each kernel with its interval, hollow where its data fit a cache and memory's roof need not hold."""
     look, mark = colour(number), MARKERS[number % len(MARKERS)]
     for hollow in (False, True):
@@ -165,7 +165,7 @@ def _dots(axis: Axes, placed: Sequence[Placed], name: str, number: int) -> None:
 
 def _names(axis: Axes, plot: Plot) -> None:
     """The fastest kernel of each benchmark, and of each of its variants, by name beside its dot."""
-    best: dict[tuple[str, str], Placed] = {}
+    best: dict[tuple[str, str], KernelPosition] = {}
     for p in plot.placed:
         key = (p.value.benchmark, str(p.value.params.get("variant", "")))
         if key not in best or p.gflop_s.value > best[key].gflop_s.value:
@@ -193,10 +193,10 @@ def _names(axis: Axes, plot: Plot) -> None:
         )  # fmt: skip
 
 
-def _short(p: Placed) -> str:
+def _short(p: KernelPosition) -> str:
     """The benchmark and what it was given, but for its type, which the plot names."""
     values = {k: v for k, v in p.value.params.items() if k != "dtype"}
-    words = [format_param(k, v) if is_size(k) else _power(k, v) for k, v in values.items()]
+    words = [format_param(k, v) if is_byte_size(k) else _power(k, v) for k, v in values.items()]
     return plain(" ".join([p.value.benchmark, *words]))
 
 

@@ -19,7 +19,7 @@ def roofline_values(runs: Sequence[tuple[str, Run, Sequence[Row], SpecSheet | No
     found = [
         (label, table, made)
         for label, run, table, sheet in runs
-        if (made := roofline_tables.found(run, table, sheet)) is not None
+        if (made := roofline_tables.derive_roofline(run, table, sheet)) is not None
     ]
     return {
         "source": roofline_tables.SOURCE,

@@ -16,16 +16,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 STEPS = ((1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8), tuple(n / 10 for n in range(10, 100)))  # of labels in a decade, finer and finer
-LABELS = (3, 12)  # of a logarithmic axis: fewer tell nothing of a scale, more have no room
-WIDE = 62  # letters of a name that half a figure's width has room for, in a legend
-LETTERS = 60  # of a name that a plot has room for
+LABEL_COUNT_RANGE = (3, 12)  # of a logarithmic axis: fewer tell nothing of a scale, more have no room
+MAX_HALF_LEGEND_LETTERS = 62  # letters of a name that half a figure's width has room for, in a legend
+MAX_NAME_LETTERS = 60  # of a name that a plot has room for
 MARKERS = "osD^vPX*<>hp"
 
 
 def plain(text: str) -> str:
     """Text as matplotlib draws it: printable, no wider than a plot, and without dollars that would start a formula."""
     # what tells names apart, such as a file's, is more often at their end
-    short = text if len(text) <= LETTERS else text[: LETTERS // 3] + "…" + text[-(LETTERS - LETTERS // 3 - 1) :]
+    short = (
+        text
+        if len(text) <= MAX_NAME_LETTERS
+        else text[: MAX_NAME_LETTERS // 3] + "…" + text[-(MAX_NAME_LETTERS - MAX_NAME_LETTERS // 3 - 1) :]
+    )
     return printable(short).replace("$", r"\$")
 
 
@@ -57,12 +61,12 @@ def log_labels(low: float, high: float) -> list[float]:
         found = [
             m * 10.0**k for k in range(first, last + 1) for m in steps if low <= m * 10.0**k * (1 + 1e-9) <= high * (1 + 2e-9)
         ]
-        if len(found) >= LABELS[0]:
+        if len(found) >= LABEL_COUNT_RANGE[0]:
             break
-    if len(found) > LABELS[1]:
+    if len(found) > LABEL_COUNT_RANGE[1]:
         decades = [value for value in (10.0**k for k in range(first, last + 1)) if low <= value <= high]
-        found = decades if len(decades) > LABELS[0] else found
-        found = found[:: -(-len(found) // LABELS[1])]
+        found = decades if len(decades) > LABEL_COUNT_RANGE[0] else found
+        found = found[:: -(-len(found) // LABEL_COUNT_RANGE[1])]
     return found
 
 
@@ -98,5 +102,5 @@ def legend(figure: Figure, axes: Sequence[Axes]) -> None:
     """One legend below all plots, where it covers nothing; each label once."""
     found = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     if any(found):
-        columns = 2 if max(map(len, found)) <= WIDE else 1
+        columns = 2 if max(map(len, found)) <= MAX_HALF_LEGEND_LETTERS else 1
         figure.legend(found.values(), found.keys(), fontsize=8, frameon=False, ncols=columns, loc="outside lower center")

@@ -27,10 +27,10 @@ def _device(device: Shown) -> str:
     rows = [
         r for r in device.rows if r.status == "ok" and r.value.median is not None and r.value.params["memory"] != "register"
     ]
-    memories = [name for name in subgroup.ORDER if any(r.value.params["memory"] == name for r in rows)]
+    memories = [name for name in subgroup.MEMORY_ORDER if any(r.value.params["memory"] == name for r in rows)]
     if not memories:
         return ""
-    wide = subgroup.width_of([r.value for r in rows])
+    wide = subgroup.sub_group_width_of([r.value for r in rows])
     figure, axes = subplots(len(memories), height=2.7)
     for axis, memory in zip(axes, memories, strict=True):
         for number, (kind, label) in enumerate(KINDS.items()):

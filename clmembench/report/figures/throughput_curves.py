@@ -9,19 +9,19 @@ from clmembench.model import Card
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.figures.style import MARKERS, colour, legend, log_y, plain, subplots, svg
 from clmembench.report.rows import Row
-from clmembench.report.sections.throughput_tables import best_of_sets, good
+from clmembench.report.sections.throughput_tables import best_of_sets, rows_with_value
 from clmembench.units import format_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COPIED = 2.0  # bytes copied for each that is loaded
+BYTES_PER_LOADED_BYTE = 2.0  # bytes copied for each that is loaded
 
 
 def grid(card: Card, shown: Sequence[Shown]) -> str:
     """A plot for each device and work-group size: throughput over the number of work-groups, a line an ILP. And one for each
     device over bytes in flight, with Little's law."""
-    devices = [(plain(s.label), rows) for s in shown if (rows := good(s.rows))]
+    devices = [(plain(s.label), rows) for s in shown if (rows := rows_with_value(s.rows))]
     plots = [
         (f"{label}, work-groups of {size}", mine, rows)
         for label, rows in devices
@@ -41,7 +41,7 @@ def grid(card: Card, shown: Sequence[Shown]) -> str:
         axis.set_xlabel("work-groups")
     legend(figure, axes)
     # on CPUs a work-group is a loop on a core, whose work-items are not on their way at once
-    many = [(plain(s.label), rows) for s in shown if s.kind != "cpu" and (rows := good(s.rows))]
+    many = [(plain(s.label), rows) for s in shown if s.kind != "cpu" and (rows := rows_with_value(s.rows))]
     return svg(figure) + (_little(many) if many else "")
 
 
@@ -55,11 +55,11 @@ def _little(devices: Sequence[tuple[str, list[Row]]]) -> str:
             x = [loaded_bytes(row) for row in mine]
             y = [row.value.median or 0.0 for row in mine]
             axis.plot(x, y, MARKERS[number], markersize=4, color=colour(number), label=f"ILP {ilp}")
-        away = min(COPIED * loaded_bytes(row) / (row.value.median or 1.0) for row in rows)
+        away = min(BYTES_PER_LOADED_BYTE * loaded_bytes(row) / (row.value.median or 1.0) for row in rows)
         top = max(row.value.ci_high or row.value.median or 0.0 for row in rows)
-        ends = [min(loaded_bytes(row) for row in rows), top * away / COPIED]
+        ends = [min(loaded_bytes(row) for row in rows), top * away / BYTES_PER_LOADED_BYTE]
         if ends[1] > ends[0]:
-            line = [COPIED * end / away for end in ends]
+            line = [BYTES_PER_LOADED_BYTE * end / away for end in ends]
             axis.plot(ends, line, color="#333333", linewidth=1.0, label="Little's law, at the shortest time any load took")
         _rate(axis, rows, f"{label}: a load takes {away:.0f} ns at least")
         axis.set_ylim(bottom=0.7 * min(row.value.median or 0.0 for row in rows))

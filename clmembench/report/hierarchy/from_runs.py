@@ -6,33 +6,35 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from clmembench.gates import consistency, whole
-from clmembench.model import CHASE, Hierarchy, Run
+from clmembench.model import CHASE_BENCHMARK, Hierarchy, Run
 from clmembench.plan import hierarchy
 from clmembench.report import rows
-from clmembench.report.hierarchy.section import Dissected
+from clmembench.report.hierarchy.section import HierarchyFindings
 
 
 def has_chases(run: Run) -> bool:
     """Whether a run holds records that a hierarchy is inferred from."""
-    return any(record.benchmark == CHASE for record in run.records)
+    return any(record.benchmark == CHASE_BENCHMARK for record in run.records)
 
 
 def infer_hierarchy(run: Run) -> Hierarchy:
     """The hierarchy that a run's chases show, checked against what else the run measured."""
-    (found,) = consistency.across([run], [hierarchy.inferred(run).hierarchy])[1]
+    (found,) = consistency.across([run], [hierarchy.infer_stored(run).hierarchy])[1]
     assert found is not None
     return found
 
 
-def hierarchy_of(run: Run) -> Dissected | None:
+def hierarchy_of(run: Run) -> HierarchyFindings | None:
     """What a report shows of a run's memory hierarchy; None for a run without chases."""
     if not has_chases(run):
         return None
-    found = hierarchy.inferred(run)
-    return Dissected(found.hierarchy, found.regions)
+    found = hierarchy.infer_stored(run)
+    return HierarchyFindings(found.hierarchy, found.regions)
 
 
-def check_together(runs: Sequence[Run], found: Sequence[Dissected | None]) -> tuple[list[Run], list[Dissected | None]]:
+def check_together(
+    runs: Sequence[Run], found: Sequence[HierarchyFindings | None]
+) -> tuple[list[Run], list[HierarchyFindings | None]]:
     """Runs and their hierarchies, with the runs of one device checked against each other. Raises SpecError where two spec
     sheets match a device, or one is damaged."""
     if not any(found):

@@ -13,17 +13,17 @@ import numpy as np
 from clmembench.model import Answer, Finding
 from clmembench.model.work import Array
 from clmembench.report.figures.style import MARKERS, colour, legend, plain, subplots, svg
-from clmembench.report.finding_tables import label, words
+from clmembench.report.finding_tables import property_label, value_text
 from clmembench.report.hierarchy.layout import PATTERNS
 from clmembench.units import format_bytes, format_value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LEGEND = 12  # lines that a legend has room for
-TICKS = 8  # at most, on the axis of sizes
-FLAT = 1.1  # how much slower than its fastest stride an array that fits may be
-ZOOM = 0.2  # of the ramp, shown on either side of it
+MAX_LEGEND_LINES = 12  # lines that a legend has room for
+MAX_SIZE_TICKS = 8  # at most, on the axis of sizes
+MAX_FITTING_RATIO = 1.1  # how much slower than its fastest stride an array that fits may be
+ZOOM_SHARE = 0.2  # of the ramp, shown on either side of it
 SAAVEDRA, WONG, FINE = "Saavedra 1992: latency over stride", "Wong 2010: latency over array size", "Every access on its own"
 
 
@@ -148,7 +148,9 @@ def disagreements(found: Classic) -> list[str]:
             m: f for m, read in told.items() if (f := read.get(name)) is not None and f.status == "ok" and f.value is not None
         }
         if any(_apart(a, b) for a, b in combinations(sure.values(), 2)):
-            lines.append(f"{label(name)}: " + "; ".join(f"{m.split(':')[0]}, {words(f)}" for m, f in sure.items()))
+            lines.append(
+                f"{property_label(name)}: " + "; ".join(f"{m.split(':')[0]}, {value_text(f)}" for m, f in sure.items())
+            )
     return lines
 
 
@@ -160,8 +162,8 @@ def _apart(first: Finding, second: Finding) -> bool:
 
 
 def _read(read: Mapping[str, Finding]) -> str:
-    said = [f"{label(n)} {words(f, interval=False)}" for n, f in read.items() if f.value is not None]
-    missing = [label(n) for n, f in read.items() if f.value is None]
+    said = [f"{property_label(n)} {value_text(f, interval=False)}" for n, f in read.items() if f.value is not None]
+    missing = [property_label(n) for n, f in read.items() if f.value is None]
     return ", ".join(said + [f"not {' or '.join(missing)}"] * bool(missing))
 
 
@@ -177,7 +179,7 @@ def _over_strides(axis: Axes, answers: Sequence[Answer]) -> None:
     for a in answers:
         pattern = a.probe.pattern
         by_size.setdefault(pattern.count * pattern.stride_bytes, {})[pattern.stride_bytes] = float(a.value or 0)
-    slow = [n for n, curve in sorted(by_size.items()) if max(curve.values()) > FLAT * min(curve.values())]
+    slow = [n for n, curve in sorted(by_size.items()) if max(curve.values()) > MAX_FITTING_RATIO * min(curve.values())]
     flat = [n for n in sorted(by_size) if n not in slow]
     shades: Any = seaborn.color_palette("viridis_r", len(slow) + 1)[1:] if slow else []
     looks = {n: ("#999999", f"up to {format_bytes(flat[-1], 1)}" if n == flat[-1] else "_") for n in flat}
@@ -191,7 +193,7 @@ def _over_strides(axis: Axes, answers: Sequence[Answer]) -> None:
     axis.tick_params(axis="x", rotation=30)
     axis.set_xlabel("stride")
     axis.set_ylim(bottom=0)
-    if 0 < len(slow) <= LEGEND:
+    if 0 < len(slow) <= MAX_LEGEND_LINES:
         axis.legend(title="array", fontsize=8, title_fontsize=8, ncols=2, loc="lower center")
 
 
@@ -205,7 +207,7 @@ def _over_sizes(axis: Axes, answers: Sequence[Answer]) -> None:
     ends = _zoom(x, [curve[n] for n in x])
     if ends is not None:
         axis.set_xlim(*ends)
-        axis.xaxis.set_major_locator(MultipleLocator(2.0 ** math.ceil(math.log2((ends[1] - ends[0]) / TICKS))))
+        axis.xaxis.set_major_locator(MultipleLocator(2.0 ** math.ceil(math.log2((ends[1] - ends[0]) / MAX_SIZE_TICKS))))
     strides = sorted({a.probe.pattern.stride_bytes for a in answers})
     axis.set_xlabel("array size" + (f", stride {format_bytes(strides[0])}" if len(strides) == 1 else ""))
     axis.xaxis.set_major_formatter(lambda value, _: format_bytes(value))
@@ -220,5 +222,5 @@ def _zoom(x: Sequence[int], y: Sequence[float]) -> tuple[float, float] | None:
         return None
     first = next(n for n in range(1, len(x)) if y[n] > y[0] + 0.05 * (max(y) - y[0]))
     last = next(n for n in range(first, len(x)) if y[n] >= y[0] + 0.95 * (max(y) - y[0]))
-    around = max(ZOOM * (x[last] - x[first - 1]), 4 * (x[first] - x[first - 1]))
+    around = max(ZOOM_SHARE * (x[last] - x[first - 1]), 4 * (x[first] - x[first - 1]))
     return max(0.0, x[first - 1] - around), x[last] + around

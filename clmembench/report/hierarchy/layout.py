@@ -8,20 +8,26 @@ from itertools import groupby
 from typing import Literal
 
 from clmembench.model import CacheLevel, DeviceInfo, Finding, Hierarchy
-from clmembench.report.finding_tables import bounds, label, number, words
+from clmembench.report.finding_tables import interval_text, number_text, property_label, value_text
 from clmembench.report.memory_paths import main_levels, other_paths
 from clmembench.sanitize import line
-from clmembench.specs.claims import Said, placed, verdict
+from clmembench.specs.claims import Claim, claims_by_level, verdict
 from clmembench.units import count, format_bytes, format_value
 
 Kind = Literal["ok", "undetermined", "inconsistent", "claim", "contradicted"]
 
-CALLED = {"page_bytes": "pages of", "penalty_cycles": "miss +", "penalty_ns": "miss +", "latency_cycles": "", "latency_ns": ""}
-COUNTED = {"ways": "way", "sets": "set", "entries": "entry", "partitions": "partition"}  # a number before their name
+PROPERTY_PREFIXES = {
+    "page_bytes": "pages of",
+    "penalty_cycles": "miss +",
+    "penalty_ns": "miss +",
+    "latency_cycles": "",
+    "latency_ns": "",
+}
+COUNT_NOUNS = {"ways": "way", "sets": "set", "entries": "entry", "partitions": "partition"}  # a number before their name
 PLURALS = {"entry": "entries"}
 HEAD = ("size_bytes", "entries", "page_bytes", "reach_bytes")
-FIRST = (*HEAD, "latency_cycles", "latency_ns", "penalty_cycles", "penalty_ns")  # in this order; others as they come
-TIMES = ("latency", "penalty")  # how the names of times begin
+PROPERTY_ORDER = (*HEAD, "latency_cycles", "latency_ns", "penalty_cycles", "penalty_ns")  # in this order; others as they come
+TIME_PREFIXES = ("latency", "penalty")  # how the names of times begin
 PATTERNS = {  # Mei & Chu 2015, figure 14: data cache, L1 TLB, L2 TLB
     "P1": "cache hit, L1 TLB hit",
     "P2": "cache hit, L1 TLB miss, L2 TLB hit",
@@ -66,7 +72,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Sketch:
+class HierarchyLayout:
     """Content of a drawing, from the compute unit outwards: `near` is in it, `path` the levels of global memory, `tlb` beside
     them, `branches` other paths from it by their headings, each a tree of its own. `surprises` are claims that are
     contradicted; `footnotes` say what is not known and why; `remarks` what could not be looked at."""
@@ -100,19 +106,19 @@ class _Notes:
         return tuple(line(f"[{n}] {who}: {why}") for n, (who, why) in enumerate(zip(told, self._of, strict=True), 1))
 
 
-def sketched(hierarchy: Hierarchy, info: DeviceInfo | None = None, claims: Sequence[Said] = ()) -> Sketch:
+def lay_out(hierarchy: Hierarchy, info: DeviceInfo | None = None, claims: Sequence[Claim] = ()) -> HierarchyLayout:
     """Everything that a drawing says, as plain text that is harmless on a terminal. Sizes are in IEC units."""
     notes, surprises = _Notes(), list[str]()
     near = [hierarchy.local] if hierarchy.local is not None else []
     path = [*near, *main_levels(hierarchy)]
-    boxes = _path(path, placed(claims, path), notes, surprises)
+    boxes = _path(path, claims_by_level(claims, path), notes, surprises)
     tlb = tuple(_box(line(level.name), level.findings, (), notes, surprises) for level in hierarchy.tlb)
     branches = tuple(
         (other.heading, tuple(_path(other.levels, [[] for _ in other.levels], notes, surprises, other.group)))
         for other in other_paths(hierarchy)
     )
     unit = "compute unit" if info is None else f"compute unit, one of {info.compute_units}"
-    return Sketch(
+    return HierarchyLayout(
         title=_title(info),
         unit=unit,
         near=tuple(boxes[: len(near)]),
@@ -134,7 +140,7 @@ def _title(info: DeviceInfo | None) -> str:
 
 
 def _path(
-    levels: Sequence[CacheLevel], said: Sequence[Sequence[Said]], notes: _Notes, surprises: list[str], branch: str = ""
+    levels: Sequence[CacheLevel], said: Sequence[Sequence[Claim]], notes: _Notes, surprises: list[str], branch: str = ""
 ) -> list[Box]:
     """A box for each level; those of global memory are compared to the one before."""
     made: list[Box] = []
@@ -150,16 +156,16 @@ def _path(
 def _box(
     title: str,
     findings: Mapping[str, Finding],
-    claims: Sequence[Said],
+    claims: Sequence[Claim],
     notes: _Notes,
     surprises: list[str],
     times: str = "",
 ) -> Box:
     """A level's findings by what they are of, each followed by what is claimed of the same."""
     groups: dict[str, list[Fact]] = {"head": [], "when": [], "rest": []}
-    names = list(dict.fromkeys((*(name for name in FIRST if name in findings), *findings, *(c.name for c in claims))))
+    names = list(dict.fromkeys((*(name for name in PROPERTY_ORDER if name in findings), *findings, *(c.name for c in claims))))
     for name in names:
-        group = groups["head" if name in HEAD else "when" if name.startswith(TIMES) else "rest"]
+        group = groups["head" if name in HEAD else "when" if name.startswith(TIME_PREFIXES) else "rest"]
         finding = findings.get(name)
         group += [_fact(name, finding, title, notes)] if finding is not None else []
         for claim in (c for c in claims if c.name == name):
@@ -182,27 +188,27 @@ def _together(facts: Sequence[Fact]) -> Iterator[Fact]:
 
 
 def _fact(name: str, finding: Finding, where: str, notes: _Notes) -> Fact:
-    called, text = CALLED.get(name, label(name)), words(finding)
+    called, text = PROPERTY_PREFIXES.get(name, property_label(name)), value_text(finding)
     if finding.status != "ok" and finding.value is None:
-        span, note = bounds(finding), notes.add(where, label(name), line(finding.reason))
-        shown = label(name) if finding.status == "undetermined" else f"{label(name)} inconsistent"
+        span, note = interval_text(finding), notes.add(where, property_label(name), line(finding.reason))
+        shown = property_label(name) if finding.status == "undetermined" else f"{property_label(name)} inconsistent"
         return Fact(f"{shown} ? ({span})" if span else f"{shown} ?", finding.status, note)
-    one = COUNTED.get(name)
+    one = COUNT_NOUNS.get(name)
     if one is not None and isinstance(finding.value, (int, float)):
         count, _, span = text.partition(" ")
         text = f"{count} {one if finding.value == 1 else PLURALS.get(one, f'{one}s')} {span}".rstrip()
     elif called and name != "size_bytes":
         text = f"{called.removesuffix(f' in {finding.unit}')} {text}"
     if finding.status == "inconsistent":
-        return Fact(f"{text}, inconsistent", "inconsistent", notes.add(where, label(name), line(finding.reason)))
+        return Fact(f"{text}, inconsistent", "inconsistent", notes.add(where, property_label(name), line(finding.reason)))
     return Fact(text)
 
 
-def _claim(claim: Said, finding: Finding | None, where: str, surprises: list[str]) -> Fact:
-    what = format_bytes(claim.value, 1) if claim.name.endswith("_bytes") else number(claim.value)
-    what = what if claim.name == "size_bytes" else f"{label(claim.name)} {what}"
+def _claim(claim: Claim, finding: Finding | None, where: str, surprises: list[str]) -> Fact:
+    what = format_bytes(claim.value, 1) if claim.name.endswith("_bytes") else number_text(claim.value)
+    what = what if claim.name == "size_bytes" else f"{property_label(claim.name)} {what}"
     if finding is not None and verdict(finding, claim.value) == "contradicted":
-        surprises.append(f"{where}: {claim.source} claims {what}, found {words(finding)}")
+        surprises.append(f"{where}: {claim.source} claims {what}, found {value_text(finding)}")
         return Fact(line(f"≠ {claim.source} claims {what}"), "contradicted")
     if finding is not None and finding.value == claim.value:
         return Fact(line(f"as {claim.source} claims"), "claim")
@@ -234,8 +240,8 @@ def _bars(patterns: Mapping[str, Finding], notes: _Notes) -> Iterator[Bar]:
         if first.status != "ok":
             note = notes.add("patterns", line(name), line(first.reason))
         if first.value is None or isinstance(first.value, str):
-            yield Bar(line(name), what, Fact(words(first), "undetermined", note), 0)
+            yield Bar(line(name), what, Fact(value_text(first), "undetermined", note), 0)
             continue
-        text = ", ".join([words(first), *(words(f) for f in more if f.value is not None)])
+        text = ", ".join([value_text(first), *(value_text(f) for f in more if f.value is not None)])
         top = tops[first.unit]
         yield Bar(line(name), what, Fact(text, first.status, note), first.value / top if top > 0 else 0)

@@ -11,17 +11,17 @@ from clmembench.model.work import Array
 from clmembench.report import finding_tables, render
 from clmembench.report.hierarchy import latency_figures, tree
 from clmembench.report.hierarchy.latency_figures import Classic
-from clmembench.report.hierarchy.layout import Box, sketched
+from clmembench.report.hierarchy.layout import Box, lay_out
 from clmembench.report.section import Section, table
 from clmembench.specs import claims
 from clmembench.specs.sheets import SpecSheet
 
-NARROWEST = 84  # width of the nearest level in per cent of the page: levels further out are wider
-Device = tuple[str, "Dissected", DeviceInfo, SpecSheet | None]
+MIN_WIDTH_PERCENT = 84  # width of the nearest level in per cent of the page: levels further out are wider
+Device = tuple[str, "HierarchyFindings", DeviceInfo, SpecSheet | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Dissected:
+class HierarchyFindings:
     """Findings on the device of one run. `regions` is the latency in cycles from each compute unit to each region of the last
     cache, of shape (units, regions); `classic` the answers to the classic methods, a space each."""
 
@@ -30,9 +30,9 @@ class Dissected:
     classic: tuple[Classic, ...] = ()
 
 
-def as_markdown(found: Dissected, info: DeviceInfo, sheet: SpecSheet | None) -> str:
+def render_hierarchy(found: HierarchyFindings, info: DeviceInfo, sheet: SpecSheet | None) -> str:
     """The drawing as it is on a terminal, and a table of every finding."""
-    drawing = tree.drawn(found.hierarchy, info, claims.said(info, sheet))
+    drawing = tree.draw_tree(found.hierarchy, info, claims.list_claims(info, sheet))
     block = "\n".join(f"    {line}".rstrip() for line in drawing.split("\n"))  # indented: nothing in it can end it
     return f"### Memory hierarchy\n\n{block}\n\n{render.markdown(table(finding_tables.finding_table(found.hierarchy)))}\n"
 
@@ -46,16 +46,18 @@ def hierarchy_values(devices: Sequence[Device]) -> dict[str, Any]:
     return {"devices": [_device(*device) for device in devices], "patterns": Markup(side)}  # noqa: S704
 
 
-def _device(label: str, found: Dissected, info: DeviceInfo, sheet: SpecSheet | None) -> dict[str, Any]:
+def _device(label: str, found: HierarchyFindings, info: DeviceInfo, sheet: SpecSheet | None) -> dict[str, Any]:
     from markupsafe import Markup
 
-    sketch = sketched(found.hierarchy, info, claims.said(info, sheet))
+    sketch = lay_out(found.hierarchy, info, claims.list_claims(info, sheet))
     levels = max(1, len(sketch.path) - 1)
     figures = [
         {
             "title": f"The two classic methods through {classic.space} memory",
             "svg": Markup(latency_figures.classic(classic)),  # noqa: S704
-            "fine": ", ".join(f"{finding_tables.label(n)} {finding_tables.words(f)}" for n, f in (classic.fine or {}).items()),
+            "fine": ", ".join(
+                f"{finding_tables.property_label(n)} {finding_tables.value_text(f)}" for n, f in (classic.fine or {}).items()
+            ),
             "disagreements": latency_figures.disagreements(classic),
         }
         for classic in found.classic
@@ -65,7 +67,7 @@ def _device(label: str, found: Dissected, info: DeviceInfo, sheet: SpecSheet | N
         "unit": sketch.unit,
         "near": [_box(box) for box in sketch.near],
         "path": [
-            {**_box(box), "width": round(NARROWEST + (100 - NARROWEST) * index / levels)}
+            {**_box(box), "width": round(MIN_WIDTH_PERCENT + (100 - MIN_WIDTH_PERCENT) * index / levels)}
             for index, box in enumerate(sketch.path)
         ],
         "tlb": [_box(box) for box in sketch.tlb],

@@ -9,26 +9,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 from clmembench.model import DeviceInfo, Hierarchy
-from clmembench.report.hierarchy.layout import Bar, Box, Fact, Sketch, sketched
-from clmembench.specs.claims import Said
+from clmembench.report.hierarchy.layout import Bar, Box, Fact, HierarchyLayout, lay_out
+from clmembench.specs.claims import Claim
 
-LEAST = 60  # columns; narrower boxes would hold one fact a line
-BESIDE = (28, 38)  # columns of what stands beside the path: least and most
-BAR = 24
-GLUE = "\u00a0"  # a space where no line is broken
-AT = 2  # the column of the line that connects boxes
+MIN_WIDTH = 60  # columns; narrower boxes would hold one fact a line
+TLB_COLUMN_WIDTHS = (28, 38)  # columns of what stands beside the path: least and most
+MAX_BAR_WIDTH = 24
+NO_BREAK_SPACE = "\u00a0"  # a space where no line is broken
+CONNECTOR_COLUMN = 2  # the column of the line that connects boxes
 
 
-def drawn(
-    hierarchy: Hierarchy, info: DeviceInfo | None = None, claims: Sequence[Said] = (), width: int = 100, bold: bool = False
+def draw_tree(
+    hierarchy: Hierarchy, info: DeviceInfo | None = None, claims: Sequence[Claim] = (), width: int = 100, bold: bool = False
 ) -> str:
     """The hierarchy as lines of at most `width` columns (60 at least). `bold` marks names with terminal codes, which take no
     column. Text from files and devices is made harmless."""
-    sketch, width = sketched(hierarchy, info, claims), max(width, LEAST)
+    sketch, width = lay_out(hierarchy, info, claims), max(width, MIN_WIDTH)
     ink = _Ink(bold)
     lines = [ink.strong(part) for part in _wrapped(sketch.title, width)] + [""] * bool(sketch.title)
     lines += _unit(sketch, width, ink)
-    beside = max(BESIDE[0], min(BESIDE[1], width * 2 // 5)) if sketch.tlb else 0
+    beside = max(TLB_COLUMN_WIDTHS[0], min(TLB_COLUMN_WIDTHS[1], width * 2 // 5)) if sketch.tlb else 0
     path = list(_path(sketch.path, width - beside - 2 * bool(beside), ink))
     lines += _columns(path, ["", *_stacked(sketch.tlb, beside, ink)], width - beside) if beside else path
     if sketch.branches:
@@ -43,7 +43,7 @@ def drawn(
     ):
         if notes:
             lines += ["", ink.strong(title), *(part for note in notes for part in _listed(note, width))]
-    return "\n".join(part.rstrip().replace(GLUE, " ") for part in lines)
+    return "\n".join(part.rstrip().replace(NO_BREAK_SPACE, " ") for part in lines)
 
 
 class _Ink:
@@ -56,7 +56,7 @@ class _Ink:
         return f"\x1b[1m{text}\x1b[0m" if self._bold and text else text
 
 
-def _unit(sketch: Sketch, width: int, ink: _Ink) -> list[str]:
+def _unit(sketch: HierarchyLayout, width: int, ink: _Ink) -> list[str]:
     """The compute unit, and what memory is in it."""
     inside = []
     for box in sketch.near:
@@ -68,7 +68,7 @@ def _unit(sketch: Sketch, width: int, ink: _Ink) -> list[str]:
 def _path(boxes: Sequence[Box], width: int, ink: _Ink) -> Iterator[str]:
     """The levels below each other, each connected to the next, with how much longer it takes beside the line."""
     for index, box in enumerate(boxes):
-        yield from _wrapped(" " * AT + "│" + f"  {box.times}" * bool(box.times), width)
+        yield from _wrapped(" " * CONNECTOR_COLUMN + "│" + f"  {box.times}" * bool(box.times), width)
         yield from _box(box.title, _inside(box, width - 4), width, ink, above=True, below=index < len(boxes) - 1)
 
 
@@ -76,7 +76,7 @@ def _stacked(boxes: Sequence[Box], width: int, ink: _Ink) -> list[str]:
     return [line for box in boxes for line in _box(box.title, _inside(box, width - 4), width, ink)]
 
 
-def _branches(sketch: Sketch, width: int, ink: _Ink) -> list[str]:
+def _branches(sketch: HierarchyLayout, width: int, ink: _Ink) -> list[str]:
     """Each path as a tree of its own under its heading, two side by side; one alone has all the width."""
     room = width if len(sketch.branches) == 1 else (width - 2) // 2
     trees = [[*map(ink.strong, _wrapped(heading, room)), *_path(boxes, room, ink)] for heading, boxes in sketch.branches]
@@ -124,14 +124,14 @@ def _facts(facts: Sequence[Fact], width: int) -> list[str]:
 
 def _glued(fact: Fact) -> str:
     """The words of a fact; no line is broken within an interval, nor before the number of a footnote."""
-    return re.sub(r"\([^()]{,30}\)| \[\d+\]", lambda found: found[0].replace(" ", GLUE), str(fact))
+    return re.sub(r"\([^()]{,30}\)| \[\d+\]", lambda found: found[0].replace(" ", NO_BREAK_SPACE), str(fact))
 
 
 def _bars(bars: Sequence[Bar], width: int) -> Iterator[str]:
     """A line a pattern: what it is, its latency, and a bar where there is room."""
     rows = [(f"{bar.name}  {bar.what}".rstrip(), str(bar.fact)) for bar in bars]
     names, values = (max(map(columns, cells)) for cells in zip(*rows, strict=True))
-    room = min(BAR, width - names - values - 6)
+    room = min(MAX_BAR_WIDTH, width - names - values - 6)
     for bar, (name, value) in zip(bars, rows, strict=True):
         block = "▇" * max(1, round(bar.share * room)) if bar.share and room >= 8 else ""
         text = f"  {name}{' ' * (names - columns(name))}  {value}{' ' * (values - columns(value))}  {block}"

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from clmembench.infer.access.subgroup import BENCHMARK
-from clmembench.infer.guidelines import advised
+from clmembench.infer.access.subgroup import SUBGROUP_BENCHMARK
+from clmembench.infer.guidelines import advice_of_guidelines
 from clmembench.infer.guidelines.advice import Advice
 from clmembench.model import Run
 from clmembench.report.rows import Row
@@ -21,7 +21,13 @@ from clmembench.units import format_value
 COLUMNS = (*map(Column, ("id", "guideline", "verdict")), Column("effect", is_number=True), Column("advice"))
 WIDTH = 100
 _wrapped = partial(textwrap.wrap, break_on_hyphens=False)
-SPEAK = (BENCHMARK, "banks", "datatypes", "copy_grid", "private_array")  # benchmarks that guidelines are derived from
+EVIDENCE_BENCHMARKS = (
+    SUBGROUP_BENCHMARK,
+    "banks",
+    "datatypes",
+    "copy_grid",
+    "private_array",
+)  # benchmarks that guidelines are derived from
 GROUPS = {
     "L": "Private arrays",
     "S": "Local memory",
@@ -33,17 +39,17 @@ GROUPS = {
 MARKS = {"holds": "+", "does not hold": "-", "undetermined": "?", "not applicable": " "}
 
 
-def speaks(run: Run) -> bool:
+def has_evidence(run: Run) -> bool:
     """True where a run has records that guidelines are derived from."""
-    return any(record.benchmark in SPEAK for record in run.records)
+    return any(record.benchmark in EVIDENCE_BENCHMARKS for record in run.records)
 
 
 def section(run: Run, table: Sequence[Row]) -> Section | None:
     """The guidelines as a section of a summary; None where the run holds nothing for them."""
-    if not speaks(run):
+    if not has_evidence(run):
         return None
-    found = told(run, table)
-    rows = [(a.id, a.verdict, effect(a), _advice(a)) for a in found if _founded(a)]
+    found = derive_guidelines(run, table)
+    rows = [(a.id, a.verdict, effect_text(a), _advice(a)) for a in found if _founded(a)]
     left = len(found) - len(rows)
     notes = (f"this run has no evidence for {left} more guidelines: clmembench advise measures all of it",) if left else ()
     title = "Guidelines for kernels (Fang et al. 2017, re-derived from this run; X: beyond the paper)."
@@ -57,7 +63,7 @@ def _founded(advice: Advice) -> bool:
 
 def guideline_values(runs: Sequence[tuple[str, Run, Sequence[Row]]]) -> dict[str, Any]:
     """Values for the page's template: a row for each guideline, a cell for each run that has evidence."""
-    mine = [(label, {a.id: a for a in told(run, table)}) for label, run, table in runs if speaks(run)]
+    mine = [(label, {a.id: a for a in derive_guidelines(run, table)}) for label, run, table in runs if has_evidence(run)]
     names = dict.fromkeys(name for _, found in mine for name in found)
     guidelines = [
         {
@@ -73,19 +79,19 @@ def guideline_values(runs: Sequence[tuple[str, Run, Sequence[Row]]]) -> dict[str
 def _cell(advice: Advice | None) -> dict[str, str]:
     if advice is None:
         return {"verdict": "", "effect": "", "advice": ""}
-    return {"verdict": advice.verdict, "effect": effect(advice), "advice": _advice(advice)}
+    return {"verdict": advice.verdict, "effect": effect_text(advice), "advice": _advice(advice)}
 
 
-def told(run: Run, table: Sequence[Row]) -> list[Advice]:
+def derive_guidelines(run: Run, table: Sequence[Row]) -> list[Advice]:
     """The guidelines as this run's rows have them."""
     mine = [row for row in table if row.value.benchmark == "copy_grid"]
     findings = throughput_tables.concurrent(run, mine) if mine else {}
     smallest = throughput_tables.smallest_element(run, [row for row in table if row.value.benchmark == "datatypes"])
     found = findings | {smallest.name: smallest}
-    return advised([row.value for row in table], run.header.device, found)
+    return advice_of_guidelines([row.value for row in table], run.header.device, found)
 
 
-def effect(advice: Advice) -> str:
+def effect_text(advice: Advice) -> str:
     """The effect with its interval; "" where there is none."""
     if advice.effect is None:
         return ""
@@ -98,7 +104,7 @@ def effect(advice: Advice) -> str:
 
 def guideline_table(found: Sequence[Advice]) -> Section:
     """One line for each guideline."""
-    return Section("", COLUMNS, tuple((a.id, a.guideline, a.verdict, effect(a), _advice(a)) for a in found))
+    return Section("", COLUMNS, tuple((a.id, a.guideline, a.verdict, effect_text(a), _advice(a)) for a in found))
 
 
 def guideline_objects(found: Sequence[Advice]) -> list[dict[str, Any]]:
@@ -120,7 +126,7 @@ def guideline_text(found: Sequence[Advice]) -> str:
 
 def _lines(advice: Advice) -> list[str]:
     head = f"  {MARKS[advice.verdict].strip() or '·'} {advice.id}  "
-    worth = effect(advice)
+    worth = effect_text(advice)
     claim = f"{advice.verdict}: {advice.guideline}" + (f"; here {worth}" if worth else "")
     said = _wrapped(line(_advice(advice)), WIDTH - len(head)) or [""]
     behind = _wrapped(line(claim), WIDTH - len(head) - 2)

@@ -10,7 +10,7 @@ from clmembench.report.rows import Row
 from clmembench.report.section import Section, columns
 from clmembench.units import count, format_bytes, format_params, format_value
 
-L1_FROM = 8 << 10  # bytes: a sweep that begins above may have left the first level out
+MAX_L1_START_BYTES = 8 << 10  # bytes: a sweep that begins above may have left the first level out
 
 
 def levels_section(run: Run, name: str, card: Card, mine: Sequence[Row]) -> Section:
@@ -22,10 +22,10 @@ def levels_section(run: Run, name: str, card: Card, mine: Sequence[Row]) -> Sect
     records = [r for r in run.records if r.benchmark == name]
     line_bytes, sparse = run.header.device.line_bytes, False
     for others in _curves(records, card.growing):
-        curve = plateaus.curve([r for r in records if _others(r, card.growing) == others], card.metrics[0], card.growing)
+        curve = plateaus.curve_points([r for r in records if _others(r, card.growing) == others], card.metrics[0], card.growing)
         label, stretch = format_params(dict(others)), plateaus.extent_per_line_byte(dict(others), line_bytes)
-        settled = plateaus.settled(curve, plateaus.floor_bytes(run.header.device))
-        for level, plateau in _named(plateaus.plateaus(curve), settled):
+        settled = plateaus.has_settled(curve, plateaus.memory_floor_bytes(run.header.device))
+        for level, plateau in _named(plateaus.find_plateaus(curve), settled):
             cycles, spread = cycles_cell(plateau.cycles), f"{format_value(plateau.low)} to {format_value(plateau.high)}"
             whole = plateau.last_bytes == curve[-1].array_bytes
             held, extent = _extents(plateau.last_bytes, plateau.next_bytes, whole, stretch)
@@ -51,7 +51,7 @@ def _named(found: Sequence[plateaus.Plateau], settled: bool) -> list[tuple[str, 
     names = [f"plateau {index + 1}" for index in range(len(found))]
     if found and settled:
         names[-1] = "memory"
-    if found and found[0].first_bytes <= L1_FROM:
+    if found and found[0].first_bytes <= MAX_L1_START_BYTES:
         names[0] = "L1"
     return list(zip(names, found, strict=True))
 

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from clmembench.analysis.derive import derive
-from clmembench.infer.access.banks import TOGETHER, accesses, study
+from clmembench.infer.access.banks import MAX_SUB_GROUP_WORK_ITEMS, bank_accesses, study_banks
 from clmembench.model import Run
 from clmembench.perfmodel.little import Estimate, allowed_sub_groups, needed_bytes, needed_sub_groups, reachable_gb_s
 from clmembench.report.rows import Row, interval, percent
 from clmembench.report.section import Section, columns
 from clmembench.units import format_bytes, format_in, format_value
 
-COPIED = 8  # B that a copied word moves: 4 read, 4 written
-WORD = 4
-ALL = 0.95  # of the best throughput: what counts as reaching it
+BYTES_PER_COPIED_WORD = 8  # B that a copied word moves: 4 read, 4 written
+WORD_BYTES = 4
+SATURATED_SHARE = 0.95  # of the best throughput: what counts as reaching it
 TITLE = "Throughput of a compute unit's local memory, theoretical and achieved"
 
 
@@ -57,12 +57,19 @@ def unit_of(run: Run, rows: Sequence[Row]) -> Unit:
     info, values = run.header.device, derive(run)
     if info.kind == "cpu":
         return Unit(None, "a CPU's local memory is ordinary memory", None)
-    free = next((a for a in accesses(values, unit="ns")[0] if (a.stride, a.word_bytes, a.items) == (1, WORD, TOGETHER)), None)
+    free = next(
+        (
+            a
+            for a in bank_accesses(values, unit="ns")[0]
+            if (a.stride, a.word_bytes, a.items) == (1, WORD_BYTES, MAX_SUB_GROUP_WORK_ITEMS)
+        ),
+        None,
+    )
     latency = Estimate(free.latency, free.low, free.high) if free and 0 < free.low <= free.latency <= free.high else None
     peak = next((row.peak for row in rows if row.peak is not None), None)
     if peak is not None:
         return Unit(peak.value / max(1, info.compute_units), f"its sheet: {peak.source}", latency)
-    each = study(*accesses(values)).banks
+    each = study_banks(*bank_accesses(values)).banks
     clocks = sorted(row.value.ghz for row in rows if row.value.ghz)
     if each is None or not clocks:
         return Unit(None, "no sheet, and no banks found", latency)
@@ -97,7 +104,12 @@ def _over_items(good: Sequence[Row], unit: Unit, units: int) -> Section:
         params = best.value.params
         shape = f"{params['groups_a_unit']} x {params['work_group']}, ILP {params['ilp']}"
         bound = _bound(unit, items, int(params["ilp"]))
-        cells = (str(items), f"{items / TOGETHER:g}", f"{format_value((best.value.median or 0) / units, 4)} GB/s", shape)
+        cells = (
+            str(items),
+            f"{items / MAX_SUB_GROUP_WORK_ITEMS:g}",
+            f"{format_value((best.value.median or 0) / units, 4)} GB/s",
+            shape,
+        )
         rows.append((*cells, f"{format_value(bound, 4)} GB/s" if bound else "–"))
     header = ("local_copy: work-items a unit", "sub-groups of 32", "best throughput a unit", "shape", "Little's law allows")
     return Section("Peak throughput over active sub-groups (Mei & Chu 2015, figure 15).", columns(header), tuple(rows))
@@ -107,7 +119,7 @@ def _bound(unit: Unit, items: int, ilp: int) -> float | None:
     """Most throughput of copying, in GB/s a unit: a work-item has `ilp` words on their way, and stores as much as it loads."""
     if unit.latency_ns is None:
         return None
-    reach = reachable_gb_s(items * ilp * COPIED, unit.latency_ns).value
+    reach = reachable_gb_s(items * ilp * BYTES_PER_COPIED_WORD, unit.latency_ns).value
     return reach if unit.theoretical is None else min(reach, unit.theoretical)
 
 
@@ -135,12 +147,17 @@ def _little(run: Run, good: Sequence[Row], unit: Unit) -> Section:
     for ilp in sorted({int(row.value.params["ilp"]) for row in good}):
         mine = {items: max(r.value.median or 0.0 for r in alike) for items, alike in _by_items(good, ilp).items()}
         top = max(mine.values())
-        reached = min(items for items, value in mine.items() if value >= ALL * top)
-        groups = needed_sub_groups(needed, 1, TOGETHER, COPIED, ilp)
-        allowed = allowed_sub_groups(TOGETHER, TOGETHER, COPIED * ilp * TOGETHER, info.local_mem_bytes)
+        reached = min(items for items, value in mine.items() if value >= SATURATED_SHARE * top)
+        groups = needed_sub_groups(needed, 1, MAX_SUB_GROUP_WORK_ITEMS, BYTES_PER_COPIED_WORD, ilp)
+        allowed = allowed_sub_groups(
+            MAX_SUB_GROUP_WORK_ITEMS,
+            MAX_SUB_GROUP_WORK_ITEMS,
+            BYTES_PER_COPIED_WORD * ilp * MAX_SUB_GROUP_WORK_ITEMS,
+            info.local_mem_bytes,
+        )
         cells = (str(ilp), format_value(groups.value), f"{format_value(groups.low)} to {format_value(groups.high)}")
         share = top / max(1, info.compute_units) / unit.theoretical
-        rows.append((*cells, str(allowed.sub_groups), f"{reached / TOGETHER:g}", f"{share:.0%}"))
+        rows.append((*cells, str(allowed.sub_groups), f"{reached / MAX_SUB_GROUP_WORK_ITEMS:g}", f"{share:.0%}"))
     header = (
         "local_copy: ILP", "sub-groups needed", "95% interval", "local memory of one group allows", "best from", "of peak"
     )  # fmt: skip

@@ -7,8 +7,8 @@ from typing import Any
 from clmembench import sanitize
 from clmembench.analysis import stats
 from clmembench.analysis.derive import Derived
-from clmembench.infer.casestudy.mnf_whole import Hotspot, Way, hotspots
-from clmembench.infer.casestudy.versions import Gain, usable
+from clmembench.infer.casestudy.mnf_whole import Hotspot, RotationVariant, host_hotspots
+from clmembench.infer.casestudy.versions import VersionGain, is_usable
 from clmembench.model import Run
 from clmembench.report.section import Section, columns
 from clmembench.report.sections.mnf_tables import gains, ways
@@ -30,7 +30,7 @@ def study_object(run: Run) -> dict[str, Any]:
         "size": sizes[0] if sizes else None,
         "steps": [{**version_object(gain), "evidence": list(gain.evidence)} for gain in found],
         "whole": [_way(way) for way in whole],
-        "host": [_spot(spot) for spot in hotspots(run)],
+        "host": [_spot(spot) for spot in host_hotspots(run)],
     }
 
 
@@ -39,7 +39,7 @@ def version_fields(run: Run) -> Section:
     return Section("", columns(FIELDS), tuple(tuple(version_object(gain).values()) for gain in gains(run)))
 
 
-def version_object(gain: Gain) -> dict[str, Any]:
+def version_object(gain: VersionGain) -> dict[str, Any]:
     """A version of a step, by FIELDS."""
     change, timed = gain.change, _timed(gain.value)
     told = {
@@ -58,7 +58,7 @@ def version_object(gain: Gain) -> dict[str, Any]:
     return {name: told[name] for name in FIELDS}
 
 
-def _way(way: Way) -> dict[str, Any]:
+def _way(way: RotationVariant) -> dict[str, Any]:
     return {
         "how": "kernels" if way.kernels else "numpy",
         **{step: way.kernels.get(step) for step in ("filter", "covariance", "transform")},
@@ -76,7 +76,7 @@ def _spot(spot: Hotspot) -> dict[str, Any]:
         "step": spot.step,
         "size": spot.value.params["size"],
         **_timed(spot.value),
-        "cores": spot.value.cpu_over_wall if usable(spot.value) else None,
+        "cores": spot.value.cpu_over_wall if is_usable(spot.value) else None,
         "share": spot.share,
         "scaled_share": spot.scaled_share,
     }
@@ -91,7 +91,7 @@ def _ends(name: str, ratio: stats.Ratio | None) -> dict[str, float | None]:
 
 
 def _timed(value: Derived) -> dict[str, Any]:
-    good = usable(value)
+    good = is_usable(value)
     return {
         "status": value.status,
         "time_ms": value.median if good else None,

@@ -5,38 +5,49 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from clmembench.analysis import stats
-from clmembench.analysis.compare import MARGIN
+from clmembench.analysis.compare import DEFAULT_MARGIN
 from clmembench.analysis.derive import Derived
 from clmembench.analysis.noise import PROCESS_SD
 from clmembench.infer.casestudy import mnf_whole, versions
-from clmembench.infer.casestudy.mnf_whole import COVARIANCE, FILTER, HOST, STEPS, TRANSFORM, WHOLE, Hotspot, Way
-from clmembench.infer.casestudy.versions import Gain, usable
+from clmembench.infer.casestudy.mnf_whole import (
+    COVARIANCE_BENCHMARK,
+    FILTER_BENCHMARK,
+    HOST_BENCHMARK,
+    HOST_PROGRAM_STEPS,
+    TRANSFORM_BENCHMARK,
+    WHOLE_BENCHMARK,
+    Hotspot,
+    RotationVariant,
+)
+from clmembench.infer.casestudy.versions import VersionGain, is_usable
 from clmembench.model import Run
 from clmembench.report.rows import Row, interval
 from clmembench.report.section import Section, columns
 from clmembench.units import format_in, format_value
 
 TITLES = {
-    FILTER: "MNF: noise filter, as table 5 of Fang et al. 2017",
-    COVARIANCE: "MNF: sums of the covariance matrix, as table 6",
-    TRANSFORM: "MNF: transformation, as table 7",
-    WHOLE: "MNF: the whole, as table 8",
-    HOST: "MNF on the host: where its time goes",
+    FILTER_BENCHMARK: "MNF: noise filter, as table 5 of Fang et al. 2017",
+    COVARIANCE_BENCHMARK: "MNF: sums of the covariance matrix, as table 6",
+    TRANSFORM_BENCHMARK: "MNF: transformation, as table 7",
+    WHOLE_BENCHMARK: "MNF: the whole, as table 8",
+    HOST_BENCHMARK: "MNF on the host: where its time goes",
 }
 # speed-ups over V0 for image 1 on a K20c, tables 5 to 7
 PAPER = {
-    FILTER: {"V1": 4.8, "V2": 5.6, "V3": 5.9},
-    COVARIANCE: {"V1": 10.7, "V2": 11.0, "V3": 19.1, "V4": 30.7},
-    TRANSFORM: {"V1": 1.5, "V2": 2.0},
+    FILTER_BENCHMARK: {"V1": 4.8, "V2": 5.6, "V3": 5.9},
+    COVARIANCE_BENCHMARK: {"V1": 10.7, "V2": 11.0, "V3": 19.1, "V4": 30.7},
+    TRANSFORM_BENCHMARK: {"V1": 1.5, "V2": 2.0},
 }
 PAPER_SHARES = {"filter": 0.123, "covariance": 0.822}  # of the serial program, section 8.4
 PAPER_BANDS = 224  # of all of the paper's images
 HEAD = ("version", "change", "guideline", "median", "95% interval", "gain", "95% interval", "over V0")
 WHOLE_HEAD = ("how", "cube in", "median", "95% interval", "kernels", "over V0", "95% interval", "over NumPy", "95% interval")
 NOTES = {
-    FILTER: ("V1 takes the mean, as the paper's does, which is another filter: what L3 gains is V0n over V0",),
-    COVARIANCE: ("compilers keep running sums in registers by themselves: what S5 gains in V1 is the tree's place alone",),
-    TRANSFORM: (),
+    FILTER_BENCHMARK: ("V1 takes the mean, as the paper's does, which is another filter: what L3 gains is V0n over V0",),
+    COVARIANCE_BENCHMARK: (
+        "compilers keep running sums in registers by themselves: what S5 gains in V1 is the tree's place alone",
+    ),
+    TRANSFORM_BENCHMARK: (),
 }
 WHOLE_NOTES = (
     "over V0: filter V0 takes the median, V1 to V3 the mean, so that this gain is of another filter, too",
@@ -45,14 +56,14 @@ WHOLE_NOTES = (
 )
 
 
-def gains(run: Run) -> list[Gain]:
+def gains(run: Run) -> list[VersionGain]:
     """Every version of every step; as calibrated on runs between which nothing was changed (compare)."""
-    return versions.gains(run, PROCESS_SD[run.header.device.kind], MARGIN)
+    return versions.version_gains(run, PROCESS_SD[run.header.device.kind], DEFAULT_MARGIN)
 
 
-def ways(run: Run) -> list[Way]:
+def ways(run: Run) -> list[RotationVariant]:
     """Every way to the whole, calibrated likewise."""
-    return mnf_whole.ways(run, PROCESS_SD["host"])
+    return mnf_whole.rotation_variants(run, PROCESS_SD["host"])
 
 
 def sections(run: Run) -> list[Section]:
@@ -83,7 +94,7 @@ def _like_the_papers(value: Derived) -> bool:
     return str(value.params["size"]).endswith(f"x{PAPER_BANDS}")
 
 
-def _cells(gain: Gain, paper: bool) -> tuple[str, ...]:
+def _cells(gain: VersionGain, paper: bool) -> tuple[str, ...]:
     change = gain.change
     names = (gain.variant, "", "")
     if change is not None:
@@ -95,7 +106,7 @@ def _cells(gain: Gain, paper: bool) -> tuple[str, ...]:
     return (*names, *_timed(gain.value), *ratios, *papers, verdict)
 
 
-def _private(mine: Sequence[Gain]) -> tuple[str, ...]:
+def _private(mine: Sequence[VersionGain]) -> tuple[str, ...]:
     """The stack that a work-item has besides registers, as far as the compiler tells. Or its private memory, which OpenCL can
     ask for, but where that is the same of all versions: some runtimes give one number for any kernel."""
     facts = {gain.variant: gain.value.facts for gain in mine}
@@ -107,7 +118,7 @@ def _private(mine: Sequence[Gain]) -> tuple[str, ...]:
     return ()
 
 
-def _reasons(mine: Sequence[Gain]) -> tuple[str, ...]:
+def _reasons(mine: Sequence[VersionGain]) -> tuple[str, ...]:
     """Each reason once, with what has it where it is no common one."""
     undecided = [gain.reason for gain in mine if gain.verdict == "undecided"][:1]
     others = dict.fromkeys(f"{gain.finding().name}: {gain.reason}" for gain in mine if gain.reason and gain.verdict is None)
@@ -115,7 +126,7 @@ def _reasons(mine: Sequence[Gain]) -> tuple[str, ...]:
 
 
 def _timed(value: Derived) -> tuple[str, str]:
-    return (format_in(value.median, value.unit), interval(value, 3)) if usable(value) else (value.status, "–")
+    return (format_in(value.median, value.unit), interval(value, 3)) if is_usable(value) else (value.status, "–")
 
 
 def _times(ratio: stats.Ratio | None) -> str:
@@ -145,31 +156,31 @@ def whole_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
         )
         for way in found
     ]
-    bad = tuple(f"{way.value.status}: {way.value.reason}" for way in found if not usable(way.value))
-    title = f"{TITLES[WHOLE]}: {found[0].value.params['size']}"
+    bad = tuple(f"{way.value.status}: {way.value.reason}" for way in found if not is_usable(way.value))
+    title = f"{TITLES[WHOLE_BENCHMARK]}: {found[0].value.params['size']}"
     return [Section(title, columns(WHOLE_HEAD, left=2), tuple(body), WHOLE_NOTES + bad)]
 
 
 def host_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
     """Time of each step on the host, with its BLAS and serially; empty where the run has none."""
-    spots = {(spot.library, spot.step): spot for spot in mnf_whole.hotspots(run)}
+    spots = {(spot.library, spot.step): spot for spot in mnf_whole.host_hotspots(run)}
     if not spots:
         return []
     sizes = {library: str(spot.value.params["size"]) for (library, _), spot in spots.items()}
     paper = _like_the_papers(next(iter(spots.values())).value)
     body = []
-    for step in (*STEPS["blas"], "whole"):
-        cells = [_host_cells(spots.get((library, step)), paper) for library in STEPS]
+    for step in (*HOST_PROGRAM_STEPS["blas"], "whole"):
+        cells = [_host_cells(spots.get((library, step)), paper) for library in HOST_PROGRAM_STEPS]
         told = (f"{PAPER_SHARES[step]:.1%}" if step in PAPER_SHARES else "",) if paper else ()
         body.append((step, *cells[0], *cells[1], *told))
     each = ("cores", "share", *(("at 614x1087",) if paper else ()))
     header = ("step", "with its BLAS", *each, "serial", *each, *(("in the paper",) if paper else ()))
-    title = f"{TITLES[HOST]}: {sizes.get('blas', sizes.get('serial', ''))}"
+    title = f"{TITLES[HOST_BENCHMARK]}: {sizes.get('blas', sizes.get('serial', ''))}"
     return [Section(title, columns(header), tuple(body), _host_notes(spots, sizes, run.header.host.get("usable_cpus"), paper))]
 
 
 def _host_cells(spot: Hotspot | None, paper: bool) -> tuple[str, ...]:
-    if spot is None or not usable(spot.value):
+    if spot is None or not is_usable(spot.value):
         return (spot.value.status if spot else "–", *["–"] * (2 + paper))
     shares = [f"{share:.1%}" if share is not None else "–" for share in (spot.share, spot.scaled_share)[: 1 + paper]]
     cores = spot.value.cpu_over_wall
@@ -185,24 +196,26 @@ def _host_notes(
     if "serial" in sizes:
         notes.append(f"serial: a cube of {sizes['serial']}, the median filter, one thread and no BLAS but for eigenproblems")
     product, conversion = spots.get(("blas", "covariance")), spots.get(("blas", "convert"))
-    if product and conversion and usable(product.value) and usable(conversion.value):
+    if product and conversion and is_usable(product.value) and is_usable(conversion.value):
         both = (product.value.median or 0.0) + (conversion.value.median or 0.0)
         notes.append(f"both covariances by the BLAS: {_ms(product.value.median)}, {_ms(both)} with the conversion to float")
-    for library, steps in STEPS.items():
+    for library, steps in HOST_PROGRAM_STEPS.items():
         missing = [step for step in steps if (library, step) not in spots] if library in sizes else []
         notes += [f"{library} {step}: not measured" for step in missing]
-        bad = [(step, spot.value) for (of, step), spot in spots.items() if of == library and not usable(spot.value)]
+        bad = [(step, spot.value) for (of, step), spot in spots.items() if of == library and not is_usable(spot.value)]
         notes += [f"{library} {step} is {v.status}" + (f": {v.reason}" if v.reason else "") for step, v in bad]
         if missing or any(step != "whole" for step, _ in bad):
             notes.append(f"{library}: no shares, since not every step has a time")
     return tuple(notes)
 
 
-filter_sections, covariance_sections, transform_sections = map(_step, (FILTER, COVARIANCE, TRANSFORM))
+filter_sections, covariance_sections, transform_sections = map(
+    _step, (FILTER_BENCHMARK, COVARIANCE_BENCHMARK, TRANSFORM_BENCHMARK)
+)
 TABLES: Mapping[str, Callable[[Run, Sequence[Row]], list[Section]]] = {
-    FILTER: filter_sections,
-    COVARIANCE: covariance_sections,
-    TRANSFORM: transform_sections,
-    WHOLE: whole_sections,
-    HOST: host_sections,
+    FILTER_BENCHMARK: filter_sections,
+    COVARIANCE_BENCHMARK: covariance_sections,
+    TRANSFORM_BENCHMARK: transform_sections,
+    WHOLE_BENCHMARK: whole_sections,
+    HOST_BENCHMARK: host_sections,
 }

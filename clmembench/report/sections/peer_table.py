@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from clmembench.analysis.derive import Derived
-from clmembench.analysis.peers import Beside, by_best
-from clmembench.model import PORTABLE, Place, Run, Value
+from clmembench.analysis.peers import PeerRatio, by_best
+from clmembench.model import PORTABLE_KERNEL_VALUES, Place, Run, Value
 from clmembench.model.direction import sign
 from clmembench.report.rows import Row, interval, percent
 from clmembench.report.section import Section, columns
-from clmembench.report.sections.peer_values import CLOCKS, is_peer, label, methods, paired, peer_cells
+from clmembench.report.sections.peer_values import CLOCK_NOTES, is_peer, label, methods, peer_cells, peer_ratios_of_run
 from clmembench.specs.sheets import Peak
 from clmembench.units import format_in, format_params
 
 COLUMNS = ("what", "ours", "our variant", "best peer", "its value", "ours / peer", "95% interval", "limit", "of limit")
 # what the table has, in its order: the parameters that make a line; all others are a choice of ours, whose best is shown
-LINES: Mapping[str, tuple[str, ...]] = {
+PARAMETERS_OF_LINE: Mapping[str, tuple[str, ...]] = {
     "dgemm": ("dtype", "n"),
     "spmv": ("matrix",),
     "stream": ("op", "dtype", "array_bytes"),
@@ -31,7 +31,7 @@ LINES: Mapping[str, tuple[str, ...]] = {
     "local_read": (),
     "cache_read": ("set", "set_bytes"),
 }
-METRICS = {"spmv": "bandwidth", "reduction": "bandwidth"}  # that a line is of, where it is not the headline
+METRIC_OF_LINE = {"spmv": "bandwidth", "reduction": "bandwidth"}  # that a line is of, where it is not the headline
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +42,25 @@ class Line:
     what: Mapping[str, Value]
     choice: str  # best, portable, or the format that a peer has
     ours: Row
-    peers: tuple[Beside, ...]
+    peers: tuple[PeerRatio, ...]
 
     @property
     def limit(self) -> Peak | None:
         return self.ours.peak
 
 
-def speaks(run: Run) -> bool:
+def has_peer_lines(run: Run) -> bool:
     """True where a run has a peer, or anything else that the table has a line for."""
-    return any(record.benchmark in LINES or is_peer(run, record.benchmark) for record in run.records)
+    return any(record.benchmark in PARAMETERS_OF_LINE or is_peer(run, record.benchmark) for record in run.records)
 
 
-def told(run: Run, table: Sequence[Row]) -> list[Line]:
+def peer_lines(run: Run, table: Sequence[Row]) -> list[Line]:
     """Every line: our best value, and where they differ the portable one and the one in the format of a peer."""
-    pairs: dict[tuple[object, ...], list[Beside]] = {}
-    for pair in paired(run, table):
+    pairs: dict[tuple[object, ...], list[PeerRatio]] = {}
+    for pair in peer_ratios_of_run(run, table):
         pairs.setdefault((pair.ours.key, pair.ours.metric), []).append(pair)
     found = []
-    for benchmark, names in LINES.items():
+    for benchmark, names in PARAMETERS_OF_LINE.items():
         for what, mine in _groups(benchmark, names, table).items():
             chosen = _chosen(mine, {(r.value.key, r.value.metric): pairs.get((r.value.key, r.value.metric), []) for r in mine})
             for choice, row in chosen:
@@ -71,7 +71,7 @@ def told(run: Run, table: Sequence[Row]) -> list[Line]:
 
 def _groups(benchmark: str, names: tuple[str, ...], table: Sequence[Row]) -> Mapping[tuple[tuple[str, Value], ...], list[Row]]:
     """The rows of each line, one metric each: of a point that has no value its reason alone."""
-    wanted = METRICS.get(benchmark)
+    wanted = METRIC_OF_LINE.get(benchmark)
     groups: dict[tuple[tuple[str, Value], ...], list[Row]] = {}
     seen: set[tuple[object, ...]] = set()
     mine = [row for row in table if row.value.benchmark == benchmark and row.value.place == Place()]
@@ -86,13 +86,13 @@ def _groups(benchmark: str, names: tuple[str, ...], table: Sequence[Row]) -> Map
     return groups
 
 
-def _chosen(mine: Sequence[Row], pairs: Mapping[tuple[object, ...], list[Beside]]) -> list[tuple[str, Row]]:
+def _chosen(mine: Sequence[Row], pairs: Mapping[tuple[object, ...], list[PeerRatio]]) -> list[tuple[str, Row]]:
     good = [row for row in mine if row.status == "ok" and row.value.median is not None]
     if not good:
         return [("none", mine[0])]
     best = _best(good)
     chosen = [("best", best)]
-    portable = [row for row in good if PORTABLE & set(row.value.params.values())]
+    portable = [row for row in good if PORTABLE_KERNEL_VALUES & set(row.value.params.values())]
     if portable and best not in portable:
         chosen.append(("portable", _best(portable)))
     formats = {
@@ -130,7 +130,7 @@ def peer_section(run: Run, lines: Sequence[Line]) -> Section:
     """The table with what it was measured with and how under it."""
     header, device = run.header, run.header.device
     pairs = [pair for line in lines for pair in line.peers]
-    clocks = tuple(dict.fromkeys(CLOCKS[line.ours.value.clock] for line in lines if line.ours.status == "ok"))
+    clocks = tuple(dict.fromkeys(CLOCK_NOTES[line.ours.value.clock] for line in lines if line.ours.status == "ok"))
     limits = dict.fromkeys(
         f"limit, {format_in(line.limit.value, line.limit.unit)}: {line.limit.source}"
         + (f"; {line.limit.derived}" if line.limit.derived else "")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from clmembench.analysis.derive import Derived
 from clmembench.analysis.noise import PROCESS_SD
-from clmembench.analysis.peers import Beside, Spreads, beside, grouped
+from clmembench.analysis.peers import PeerRatio, Spreads, grouped, peer_ratios
 from clmembench.model import Run, Value
 from clmembench.report.rows import Row
 from clmembench.report.section import Section, columns
@@ -15,14 +15,14 @@ from clmembench.units import format_in, format_params, format_value
 
 TITLE = "Comparison with this host's peers: ours is better where the ratio is above 1."
 HEAD = ("what", "ours", "peer", "its value", "ours / peer", "95% interval")
-SHORT_NS = 1e4  # a pass this short consists mostly of launch jitter
-TELLS = 4.0  # upper over lower end of an interval, from half to twice: a wider one decides nothing
-CLOCKS = {
+MAX_SHORT_PASS_NS = 1e4  # a pass this short consists mostly of launch jitter
+MAX_INTERVAL_RATIO = 4.0  # upper over lower end of an interval, from half to twice: a wider one decides nothing
+CLOCK_NOTES = {
     "device": "ours: event profiling, from the start of the first command of a pass to the end of its last",
     "host": "ours: host clock, from the first call until the host knows that all commands have completed",
     "queue": "ours: queueing delay, by event profiling",
 }
-GAPS = "the passes of a peer are timed together, gaps included; each of our passes is timed on its own"
+GAPS_NOTE = "the passes of a peer are timed together, gaps included; each of our passes is timed on its own"
 
 
 def is_peer(run: Run, name: str) -> bool:
@@ -36,16 +36,18 @@ def without_peers(run: Run, table: Sequence[Row]) -> list[Row]:
     return [row for row in table if not is_peer(run, row.value.benchmark)]
 
 
-def paired(run: Run, table: Sequence[Row]) -> list[Beside]:
+def peer_ratios_of_run(run: Run, table: Sequence[Row]) -> list[PeerRatio]:
     """Every value of ours with every peer's value of its point; intervals are calibrated on runs between which nothing
     changed."""
     device = PROCESS_SD[run.header.device.kind]
-    return beside([row.value for row in table], run.header.benchmarks, Spreads(device, PROCESS_SD["host"], SHORT_NS))
+    return peer_ratios(
+        [row.value for row in table], run.header.benchmarks, Spreads(device, PROCESS_SD["host"], MAX_SHORT_PASS_NS)
+    )
 
 
 def section(run: Run, table: Sequence[Row]) -> Section | None:
     """Every point of ours that has peers, with each of them; None where the run has none."""
-    groups = grouped([pair for pair in paired(run, table) if pair.ours.status != "skipped"])
+    groups = grouped([pair for pair in peer_ratios_of_run(run, table) if pair.ours.status != "skipped"])
     missing = _missing(run, table)
     if not groups:
         return Section(TITLE, columns(HEAD[:1]), (), missing) if missing else None
@@ -83,7 +85,7 @@ def _missing(run: Run, table: Sequence[Row]) -> tuple[str, ...]:
     return tuple(sorted(told))
 
 
-def peer_cells(pair: Beside) -> tuple[str, ...]:
+def peer_cells(pair: PeerRatio) -> tuple[str, ...]:
     """The peer, its value, and ours over it with its interval."""
     peer = pair.peer
     if pair.ratio is None:
@@ -91,7 +93,7 @@ def peer_cells(pair: Beside) -> tuple[str, ...]:
         return named(peer), value, "–", "–"
     ratio = pair.ratio
     value = format_in(peer.median or 0.0, peer.unit)
-    if ratio.high > TELLS * ratio.low:
+    if ratio.high > MAX_INTERVAL_RATIO * ratio.low:
         return named(peer), value, "undetermined", "too few rounds for their noise"
     return named(peer), value, _three(ratio.value), f"{_three(ratio.low)} to {_three(ratio.high)}"
 
@@ -106,9 +108,9 @@ def named(peer: Derived) -> str:
     return " ".join(str(part) for part in (library, version) if part) or peer.benchmark
 
 
-def methods(pairs: Sequence[Beside]) -> tuple[str, ...]:
+def methods(pairs: Sequence[PeerRatio]) -> tuple[str, ...]:
     """Timing methods of ours and of each peer, each once, and what else makes a ratio weaker than it looks."""
-    clocks = dict.fromkeys(CLOCKS[pair.ours.clock] for pair in pairs)
+    clocks = dict.fromkeys(CLOCK_NOTES[pair.ours.clock] for pair in pairs)
     theirs: dict[str, str] = {}
     for pair in pairs:
         facts = pair.peer.facts
@@ -118,7 +120,7 @@ def methods(pairs: Sequence[Beside]) -> tuple[str, ...]:
         if "timed" in facts:
             theirs[f"{named(pair.peer)}{threads}"] = str(facts["timed"])
     said = [f"{name}: {how}" for name, how in theirs.items()]
-    gaps = [GAPS] if any("CUDA events" in how for how in theirs.values()) else []
+    gaps = [GAPS_NOTE] if any("CUDA events" in how for how in theirs.values()) else []
     counts = {min(len(p.ours.medians), len(p.peer.medians)) for p in pairs if p.ratio is not None}
     many = f"{min(counts)} to {max(counts)}" if len(counts) > 1 else "".join(map(str, counts))
     rounds = [f"ratios are of medians of the same process round, ours and the peer's in turn; rounds: {many}"] if counts else []

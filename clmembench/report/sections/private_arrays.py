@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from clmembench.infer.access.registers import COST, MEMORY, SPILLS, Kept, kept
-from clmembench.infer.access.subgroup_width import Width, width
+from clmembench.infer.access.registers import COST_EVIDENCE, MEMORY_EVIDENCE, SPILL_EVIDENCE, RegisterLimit, register_limits
+from clmembench.infer.access.subgroup_width import SubGroupWidth, measure_sub_group_width
 from clmembench.model import Finding, Run
 from clmembench.report.rows import Row
 from clmembench.report.section import Reasons, Section, columns
@@ -17,7 +17,7 @@ PUBLISHED = "published (Fang et al. 2017, table 3): sm_10: add 29, matmul 2*2, s
 
 def registers_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
     """The largest private array kept in registers, by pattern and indexing, by all evidence and by each kind."""
-    found = kept([row.value for row in rows])
+    found = register_limits([row.value for row in rows])
     unit = found[0].unit if found else ""
     header = ["private_array: pattern", "indexing", "in registers", "spilled from"]
     header += ["by stack or private memory", "by spills", "by cost"]
@@ -28,7 +28,7 @@ def registers_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
             one.indexing,
             _limit(one, one.limit),
             "–" if one.spilled_from is None else _words(one, one.spilled_from),
-            *(_range(one, one.by[kind]) for kind in (MEMORY, SPILLS, COST)),
+            *(_range(one, one.by[kind]) for kind in (MEMORY_EVIDENCE, SPILL_EVIDENCE, COST_EVIDENCE)),
             *("–" if cost is None else format_value(cost) for cost in (one.registers_cost, one.largest_cost)),
             one.limit.status,
         )
@@ -41,7 +41,7 @@ def registers_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
 
 def width_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
     """Measured and claimed width, and the cost of divergence by the number of neighbours that take the same branch."""
-    found = width([row.value for row in rows], run.header.device)
+    found = measure_sub_group_width([row.value for row in rows], run.header.device)
     if found is None:
         return []
     multiples = {str(n) for row in rows if type(n := row.value.facts.get("preferred_multiple")) is int}
@@ -53,7 +53,7 @@ def width_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
     return [Section(title, columns(header), (line,), notes), _costs(found, rows)]
 
 
-def _costs(found: Width, rows: Sequence[Row]) -> Section:
+def _costs(found: SubGroupWidth, rows: Sequence[Row]) -> Section:
     ratios = {span: (low, high) for span, low, high in found.ratios}
     lines, reasons = [], Reasons()
     for row in rows:
@@ -74,13 +74,13 @@ def _costs(found: Width, rows: Sequence[Row]) -> Section:
     )
 
 
-def _limit(one: Kept, finding: Finding) -> str:
+def _limit(one: RegisterLimit, finding: Finding) -> str:
     if isinstance(finding.value, float | int):
         return _words(one, int(finding.value))
     return _range(one, finding)
 
 
-def _range(one: Kept, finding: Finding) -> str:
+def _range(one: RegisterLimit, finding: Finding) -> str:
     """Range by one kind of evidence: from the largest size kept in registers to one below the smallest that is not."""
     if finding.low is None:
         return "–"
@@ -88,7 +88,7 @@ def _range(one: Kept, finding: Finding) -> str:
     return f"at least {low}" if finding.high is None else f"{low}, under {_words(one, int(finding.high) + 1)}"
 
 
-def _words(one: Kept, words: int) -> str:
+def _words(one: RegisterLimit, words: int) -> str:
     """The size of a matrix as its sides, as the paper has it."""
     side = math.isqrt(words)
     return f"{side}*{side}" if one.pattern == "matmul" and words and side * side == words else str(words)

@@ -7,9 +7,9 @@ from typing import Any
 
 from clmembench.model import Run
 from clmembench.perfmodel import roofline as model
-from clmembench.perfmodel.roofline import COMPULSORY, Placed, Roofline
+from clmembench.perfmodel.roofline import COMPULSORY_BYTES, KernelPosition, Roofline
 from clmembench.perfmodel.roofs import MEMORY, Roof
-from clmembench.report.rows import Row, labels
+from clmembench.report.rows import Row, point_labels
 from clmembench.report.section import Section, columns
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import format_bytes, format_in, format_interval, format_value
@@ -19,14 +19,14 @@ ROOFS = f"The roofs of kernels, as measured ({SOURCE})."
 KERNELS = "Kernels under their roofs: the least of memory's bandwidth x FLOP/B and of arithmetic bounds each."
 
 
-def found(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> Roofline | None:
+def derive_roofline(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> Roofline | None:
     """The roofline of a run's rows; None where it has no roof of arithmetic or none of memory."""
     return model.roofline([(row.value, row.peak) for row in table], run.header.benchmarks, run.header.device, sheet)
 
 
 def sections(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[Section]:
     """The roofs, and the kernels under them; nothing where the run has no roofline."""
-    roofline = found(run, table, sheet)
+    roofline = derive_roofline(run, table, sheet)
     return tables(roofline, table) if roofline is not None else []
 
 
@@ -34,7 +34,7 @@ def tables(roofline: Roofline, table: Sequence[Row]) -> list[Section]:
     """Tables of a roofline; `table` has the rows that it was derived from."""
     header = ("roof", "measured", "95% interval", "theoretical", "of it", "measured by")
     roofs = Section(ROOFS, columns(header), tuple(map(_roof_cells, roofline.roofs)), _roof_notes(roofline))
-    named = {id(row.value): name for name, row in zip(labels(table), table, strict=True)}
+    named = {id(row.value): name for name, row in zip(point_labels(table), table, strict=True)}
     heading = ("kernel", "parameters", "FLOP/B", "GFLOP/s", "bound by", "roof there", "of roof", "95% interval", "remark")
     rows = tuple(_kernel_cells(p, named.get(id(p.value), "")) for p in roofline.placed)
     return [roofs, Section(KERNELS, columns(heading, left=2), rows, _kernel_notes(roofline))]
@@ -59,15 +59,15 @@ def _roof_notes(roofline: Roofline) -> tuple[str, ...]:
     return (bounds, *(roof.note for roof in roofline.roofs if roof.note))
 
 
-def _kernel_cells(p: Placed, name: str) -> tuple[str, ...]:
+def _kernel_cells(p: KernelPosition, name: str) -> tuple[str, ...]:
     share = f"{p.share.low:.1%} to {p.share.high:.1%}"
     limit, rate = format_value(p.limit.value, 4), format_value(p.gflop_s.value, 4)
     bound = "a cache" if p.over and p.cached and p.bound.name == MEMORY else p.bound.name
     cells = (format_value(p.intensity), rate, bound, limit, f"{p.share.value:.1%}", share)
-    return (p.value.benchmark, name, *cells, remark(p))
+    return (p.value.benchmark, name, *cells, caveat(p))
 
 
-def remark(p: Placed) -> str:
+def caveat(p: KernelPosition) -> str:
     """Caveat on the position of a kernel under its roofs; "" where there is none."""
     if p.over and p.bound.unit == "GFLOP/s":
         return f"over the {p.bound.name} roof: one of the two is off"
@@ -81,8 +81,8 @@ def remark(p: Placed) -> str:
 def _kernel_notes(roofline: Roofline) -> tuple[str, ...]:
     notes = ["FLOP/B are of bytes of memory as each benchmark counts them; inner levels' traffic is not known, so no kernel is "
              "held against their roofs"]  # fmt: skip
-    if any(p.counted == COMPULSORY for p in roofline.placed):
-        notes.append(f"for products of dense matrices the bytes are the compulsory ones: {COMPULSORY.partition(': ')[2]}")
+    if any(p.counted == COMPULSORY_BYTES for p in roofline.placed):
+        notes.append(f"for products of dense matrices the bytes are the compulsory ones: {COMPULSORY_BYTES.partition(': ')[2]}")
     if any(p.cached for p in roofline.placed):
         notes.append(f"the cache as stated: {format_bytes(roofline.cache_bytes, 1)}; memory need not bound what fits it")
     if roofline.left:
@@ -94,12 +94,12 @@ def _kernel_notes(roofline: Roofline) -> tuple[str, ...]:
 
 def by_point(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> Mapping[int, dict[str, Any]]:
     """The object of `show --json` for each kernel under a roof, by the index of its row."""
-    roofline = found(run, table, sheet)
+    roofline = derive_roofline(run, table, sheet)
     placed = {id(p.value): p for p in roofline.placed} if roofline is not None else {}
     return {index: kernel_object(placed[id(row.value)]) for index, row in enumerate(table) if id(row.value) in placed}
 
 
-def kernel_object(p: Placed) -> dict[str, Any]:
+def kernel_object(p: KernelPosition) -> dict[str, Any]:
     """One kernel under its roofs, as JSON."""
     return {
         "precision": p.precision,

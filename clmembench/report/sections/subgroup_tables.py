@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from clmembench.analysis.derive import Derived
 from clmembench.infer.access import subgroup
-from clmembench.infer.effect import Ratio, picked
+from clmembench.infer.effect import BoundedRatio, values_with
 from clmembench.model import Finding, Run
 from clmembench.report.rows import Row
 from clmembench.report.section import Section, columns
@@ -29,11 +29,15 @@ INDEX_NOTE = "indices lie within 8 KiB, which the nearest cache holds; address c
 def sections(run: Run, table: Sequence[Row]) -> list[Section]:
     """Latency by memory, what each memory does for several work-items at once, and latency over more of them."""
     values = _usable(table)
-    wide = subgroup.width_of(values)
-    found = subgroup.memories(values)
+    wide = subgroup.sub_group_width_of(values)
+    found = subgroup.memory_verdicts(values)
     if not found:
-        return [Section(run.header.benchmarks[subgroup.BENCHMARK].summary, columns(("subgroup", "status")), _without(table))]
-    who = "sub-group" if subgroup.takes_turns(values) is None or _in_step(values, wide) else "work-group"
+        return [
+            Section(
+                run.header.benchmarks[subgroup.SUBGROUP_BENCHMARK].summary, columns(("subgroup", "status")), _without(table)
+            )
+        ]
+    who = "sub-group" if subgroup.serial_ratio(values) is None or _in_step(values, wide) else "work-group"
     return [_latencies(found, values, wide, who), _verdicts(found, wide, who), _over_items(values, wide), *_missing(table)]
 
 
@@ -51,11 +55,11 @@ def step_sections(run: Run, table: Sequence[Row]) -> list[Section]:
     return [Section(title, columns(header), tuple(rows), _unusable(table))]
 
 
-def _latencies(found: Sequence[subgroup.Memory], values: Sequence[Derived], wide: int, who: str) -> Section:
+def _latencies(found: Sequence[subgroup.MemoryVerdicts], values: Sequence[Derived], wide: int, who: str) -> Section:
     rows = []
     for memory in found:
-        each = subgroup.each_more(values, memory.name)
-        steep = subgroup.exponent(values, memory.name)
+        each = subgroup.cycles_per_further_word(values, memory.name)
+        steep = subgroup.latency_exponent(values, memory.name)
         more = memory.name not in ("register", "private")
         rows.append(
             (
@@ -77,7 +81,7 @@ def _latencies(found: Sequence[subgroup.Memory], values: Sequence[Derived], wide
     return Section(title, columns(header), tuple(rows), notes)
 
 
-def _verdicts(found: Sequence[subgroup.Memory], wide: int, who: str) -> Section:
+def _verdicts(found: Sequence[subgroup.MemoryVerdicts], wide: int, who: str) -> Section:
     names = ("broadcast", "parallel", "aligned", "aligned_loaded", "consecutive", "consecutive_loaded")
     rows = [(NAMES[m.name], *(verdict(m.verdicts.get(n)) for n in names)) for m in found if m.verdicts]
     reasons = dict.fromkeys(f.reason for m in found for f in m.verdicts.values() if f.reason)
@@ -109,11 +113,13 @@ def verdict(finding: Finding | None) -> str:
 def _over_items(values: Sequence[Derived], wide: int) -> Section:
     """A line for each memory and shape, a column for each number of work-items and groups."""
     shown = [
-        v for v in picked(values, subgroup.BENCHMARK) if int(v.params["items"]) >= wide and v.params["memory"] != "register"
+        v
+        for v in values_with(values, subgroup.SUBGROUP_BENCHMARK)
+        if int(v.params["items"]) >= wide and v.params["memory"] != "register"
     ]
     sizes = sorted({(int(v.params["groups"]), int(v.params["items"])) for v in shown})
     rows = []
-    for name in subgroup.ORDER:
+    for name in subgroup.MEMORY_ORDER:
         for pattern, degree in SHAPES:
             of = {
                 (int(v.params["groups"]), int(v.params["items"])): v
@@ -130,8 +136,8 @@ def _over_items(values: Sequence[Derived], wide: int) -> Section:
 
 
 def _in_step(values: Sequence[Derived], wide: int) -> bool:
-    found = subgroup.takes_turns(values)
-    return found is not None and found.low < subgroup.TURNS * wide
+    found = subgroup.serial_ratio(values)
+    return found is not None and found.low < subgroup.MIN_SERIAL_TIME_SHARE * wide
 
 
 def _usable(table: Sequence[Row]) -> list[Derived]:
@@ -170,13 +176,13 @@ def _short(value: Derived | None) -> str:
     return "–" if value is None else format_value(value.cycles if value.cycles else value.median)
 
 
-def _cycles_each(found: Ratio | None) -> str:
+def _cycles_each(found: BoundedRatio | None) -> str:
     if found is None:
         return "–"
     return "0" if found.low <= 0 <= found.high else _interval(found, 2)
 
 
-def _interval(found: Ratio | None, digits: int) -> str:
+def _interval(found: BoundedRatio | None, digits: int) -> str:
     if found is None:
         return "–"
     return f"{found.value:.{digits}g} ({found.low:.{digits}g} to {found.high:.{digits}g})"

@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from clmembench.gates.whole import latency_curve
-from clmembench.infer.access.saturation import least_element, memory_latency, saturation
-from clmembench.infer.findings import undetermined
-from clmembench.infer.plateaus import Sample
+from clmembench.infer.access.saturation import memory_latency, saturating_element, saturation_findings
+from clmembench.infer.findings import undetermined_finding
+from clmembench.infer.plateaus import CurvePoint
 from clmembench.model import Finding, Run
 from clmembench.perfmodel import concurrency
 from clmembench.report.rows import Row, interval, percent
 from clmembench.report.section import Reasons, Section, columns
 from clmembench.units import count, format_bytes, format_in, format_interval, format_value
 
-COPY_READS = 0.5  # of a copy's bytes
+READ_SHARE_OF_COPY = 0.5  # of a copy's bytes
 ELEMENT_BYTES = {"char": 1, "short": 2, "int": 4, "float": 4, "double": 8}
 DEVICE_COPY = "device_copy"
-IN_FLIGHT = 4 * 16  # bytes that a work-item of cache_read loads at once where it is no loop on a core
+BYTES_IN_FLIGHT_PER_ITEM = 4 * 16  # bytes that a work-item of cache_read loads at once where it is no loop on a core
 NAMES = {
     "best_gb_s": "best of the grid",
     "saturating_bytes": "bytes in flight that saturate",
@@ -38,7 +38,7 @@ def grid(run: Run, rows: Sequence[Row]) -> list[Section]:
     return [_achieved(run, rows), _figure12(run, rows), _saturating(run, rows)]
 
 
-def good(rows: Sequence[Row]) -> list[Row]:
+def rows_with_value(rows: Sequence[Row]) -> list[Row]:
     """Those with a value."""
     return [row for row in rows if row.status == "ok" and row.value.median is not None]
 
@@ -47,7 +47,7 @@ def _achieved(run: Run, rows: Sequence[Row]) -> Section:
     """Theoretical, achieved and efficiency, as in table VI."""
     header = ("copy_grid: device", "theoretical", "achieved", "95% interval", "efficiency", "work-group x ILP x groups")
     title = "Global memory: theoretical bandwidth and the most that a copy achieved (Mei & Chu 2015, table VI)."
-    best = max(good(rows), key=lambda row: row.value.median or 0.0, default=None)
+    best = max(rows_with_value(rows), key=lambda row: row.value.median or 0.0, default=None)
     if best is None:
         return Section(title, columns(header), ((run.header.device.name, "–", "–", "–", "–", "–"),), _bad(rows))
     value, peak = best.value, best.peak
@@ -65,7 +65,7 @@ def _figure12(run: Run, rows: Sequence[Row]) -> Section:
     lines: dict[tuple[int, int], dict[int, str]] = {}
     for row in rows:
         p = row.value.params
-        shown = format_value(row.value.median) if row in good([row]) else row.status
+        shown = format_value(row.value.median) if row in rows_with_value([row]) else row.status
         lines.setdefault((int(p["work_group"]), int(p["ilp"])), {})[int(p["groups"])] = shown
     header = ("copy_grid: work-group", "ILP", *(f"{n} groups" for n in counts))
     cells = tuple((str(g), str(i), *(found.get(n, "") for n in counts)) for (g, i), found in sorted(lines.items()))
@@ -75,17 +75,17 @@ def _figure12(run: Run, rows: Sequence[Row]) -> Section:
 
 
 def _bad(rows: Sequence[Row]) -> tuple[str, ...]:
-    bad = [row for row in rows if row not in good([row])]
+    bad = [row for row in rows if row not in rows_with_value([row])]
     return (f"{len(bad)} of {len(rows)} points have no value: {bad[0].status}: {bad[0].reason}",) if bad else ()
 
 
 def concurrent(run: Run, rows: Sequence[Row]) -> dict[str, Finding]:
     """Concurrency that saturates the device by the rows of copy_grid, and by Little's law: Findings by name."""
     info, curve = run.header.device, latency_curve(run)
-    found = saturation([row.value for row in rows], info)
+    found = saturation_findings([row.value for row in rows], info)
     latency = memory_latency(curve, info)
-    nothing = undetermined("best_gb_s", "copy_grid has too few values")
-    need = concurrency.needed(latency, found.get("best_gb_s", nothing), COPY_READS)
+    nothing = undetermined_finding("best_gb_s", "copy_grid has too few values")
+    need = concurrency.needed(latency, found.get("best_gb_s", nothing), READ_SHARE_OF_COPY)
     return found | {
         "latency_ns": latency,
         "needed_bytes": need,
@@ -125,12 +125,12 @@ def _told(name: str, finding: Finding, reasons: Reasons) -> tuple[str, str, str]
 def types(run: Run, rows: Sequence[Row]) -> list[Section]:
     """Table of datatypes: table 4 of Fang et al. 2017, each type against the device's own copy, and the smallest that
     suffices."""
-    copy = next((row for row in good(rows) if row.value.params["dtype"] == DEVICE_COPY), None)
+    copy = next((row for row in rows_with_value(rows) if row.value.params["dtype"] == DEVICE_COPY), None)
     cells, reasons = [], Reasons()
     for row in rows:
         value, name = row.value, str(row.value.params["dtype"])
         size = str(element_bytes(name)) if name != DEVICE_COPY else "–"
-        if row not in good([row]):
+        if row not in rows_with_value([row]):
             cells.append((name, size, row.status, reasons.number(row.reason), "–", "–", "–"))
             continue
         shape = "–" if name == DEVICE_COPY else " x ".join(str(value.tuning.get(n, "–")) for n in ("work_group", "elements"))
@@ -158,7 +158,7 @@ def smallest_element(run: Run, rows: Sequence[Row]) -> Finding:
     """The smallest element that a work-item must copy for the best type's rate, by datatypes' rows."""
     sizes = {str(row.value.params["dtype"]): element_bytes(str(row.value.params["dtype"])) for row in rows}
     sizes.pop(DEVICE_COPY, None)
-    return least_element([row.value for row in rows], sizes)
+    return saturating_element([row.value for row in rows], sizes)
 
 
 def element_bytes(name: str) -> int:
@@ -184,7 +184,7 @@ def best_of_sets(rows: Sequence[Row]) -> list[Row]:
     for row in rows:
         p = row.value.params
         key = (str(p["set"]), str(p["path"]), int(p["set_bytes"]))
-        if row in good([row]) and (key not in found or (row.value.median or 0) > (found[key].value.median or 0)):
+        if row in rows_with_value([row]) and (key not in found or (row.value.median or 0) > (found[key].value.median or 0)):
             found[key] = row
     return [found[key] for key in sorted(found)]
 
@@ -202,7 +202,9 @@ def caches(run: Run, rows: Sequence[Row]) -> list[Section]:
         rate = (format_in(value.median, value.unit, 4), interval(value))
         cells.append((*name, format_bytes(size), *rate, clocked, str(p["unit_items"])))
         need = concurrency.needed(_latency(curve, size, name[1]), _rate(row))
-        given = format_bytes(int(p["unit_items"]) * IN_FLIGHT * units, 1) if kind != "cpu" else "the core decides"
+        given = (
+            format_bytes(int(p["unit_items"]) * BYTES_IN_FLIGHT_PER_ITEM * units, 1) if kind != "cpu" else "the core decides"
+        )
         if need.value is not None:
             law.append((*name, format_bytes(size), *_told(need.name, need, Reasons())[1:], given))
     header = ("cache_read: set", "path", "size", "bandwidth", "95% interval", "B/clock/unit", "work-items a unit")
@@ -225,11 +227,11 @@ def _rate(row: Row) -> Finding:
     return Finding("bandwidth_gb_s", v.median, v.ci_low, v.ci_high, "GB/s", "ok", "slope of time over bytes", v.evidence)
 
 
-def _latency(curve: Mapping[int, Sample], set_bytes: int, path: str) -> Finding:
+def _latency(curve: Mapping[int, CurvePoint], set_bytes: int, path: str) -> Finding:
     """Latency of a pointer chase over a set of that size; through all caches it does not hold for a path that bypasses the
     first."""
     name, method = "latency_ns", "pointer chase over a set of the same size"
     if set_bytes not in curve or (path == "cg" and set_bytes < 1 << 20):
-        return replace(undetermined(name, "no latency of such a set in this run", method), unit="ns")
+        return replace(undetermined_finding(name, "no latency of such a set in this run", method), unit="ns")
     s = curve[set_bytes]
     return Finding(name, s.ns, s.low, s.high, "ns", "ok", method, s.evidence)

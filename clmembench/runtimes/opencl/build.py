@@ -34,7 +34,7 @@ class OpenCLKernel:
     options: tuple[str, ...] = ()
 
 
-def built(context: Any, source: str, options: Sequence[str]) -> Mapping[str, Kernel]:
+def build_program(context: Any, source: str, options: Sequence[str]) -> Mapping[str, Kernel]:
     """Every kernel of the source, by name. Raises BuildError: the first error, and the log."""
     try:
         program = _program(context, source, options)
@@ -46,7 +46,7 @@ def built(context: Any, source: str, options: Sequence[str]) -> Mapping[str, Ker
         raise BuildError(str(error).splitlines()[0], str(error)) from error
 
 
-def compiled(context: Any, device: Any, kernel: OpenCLKernel) -> Mapping[str, Value]:
+def compile_program(context: Any, device: Any, kernel: OpenCLKernel) -> Mapping[str, Value]:
     """Facts about a kernel from its compiler: what OpenCL can query, and what NVIDIA's build log contains."""
     facts: dict[str, Value] = {}
     for name, query in _QUERIES.items():

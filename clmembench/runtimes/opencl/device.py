@@ -30,10 +30,10 @@ from clmembench.model import (
     Value,
 )
 from clmembench.runtimes.opencl import enqueue
-from clmembench.runtimes.opencl.build import OpenCLKernel, built, compiled
+from clmembench.runtimes.opencl.build import OpenCLKernel, build_program, compile_program
 from clmembench.runtimes.opencl.errors import explained_errors
-from clmembench.runtimes.opencl.info import describe, installed
-from clmembench.runtimes.opencl.sample import Sample, other, ready, timed
+from clmembench.runtimes.opencl.info import describe, installed_platforms
+from clmembench.runtimes.opencl.sample import CommandTimer, interleaved_sample, prepare_commands, time_commands
 
 
 class OpenCLDevice:
@@ -51,7 +51,7 @@ class OpenCLDevice:
         self._kept: dict[str, Any] = {}
         self._built: list[str] = []
         self._programs: dict[str, Mapping[str, Kernel]] = {}
-        self._last: Sample | None = None
+        self._last: CommandTimer | None = None
         self._objects: dict[int, list[Any]] = {}  # of each kernel, by the id of its first, which is kept in it
 
     def alloc(self, nbytes: int, kind: Literal["device", "mapped"] = "device") -> Any:
@@ -128,13 +128,13 @@ class OpenCLDevice:
         key = source + "\0" + " ".join(options)
         self._built.append(key)
         if key not in self._programs:
-            self._programs[key] = built(self._context, source, options)
+            self._programs[key] = build_program(self._context, source, options)
         return self._programs[key]
 
     def compiled(self, kernel: Kernel) -> Mapping[str, Value]:
         """Facts about a kernel from its compiler: see `opencl.build`."""
         assert isinstance(kernel, OpenCLKernel)
-        return compiled(self._context, self._handle, kernel)
+        return compile_program(self._context, self._handle, kernel)
 
     def sources(self) -> str:
         """Two hashes of what was built since the last call, joined by a dash: of the sources alone, and with their options."""
@@ -157,12 +157,12 @@ class OpenCLDevice:
             if any(isinstance(c, Call) for c in commands):
                 return self._time_calls(commands, passes)
             try:
-                return timed(self._sample(commands, passes, clock))
-            except enqueue.Failure:
+                return time_commands(self._sample(commands, passes, clock))
+            except enqueue.OpenCLFailure:
                 self._last = None
                 raise
 
-    def _sample(self, commands: Sequence[Command], passes: int, clock: Clock) -> Sample:
+    def _sample(self, commands: Sequence[Command], passes: int, clock: Clock) -> CommandTimer:
         """The calls of a sample: those of the last one where it is the same and nothing else was made ready since, so that
         samples of microseconds follow each other closely and meet warm caches, as in a program that is not Python."""
         last = self._last
@@ -170,7 +170,7 @@ class OpenCLDevice:
             return last
         queues = self._plain if clock == "host" else self._stamped
         used = [queues[i] for i in sorted({c.queue for c in commands if not isinstance(c, Call | Batch)})]
-        sample = ready(commands, passes, clock, self._bind(commands, queues), used)
+        sample = prepare_commands(commands, passes, clock, self._bind(commands, queues), used)
         self._last = sample if isinstance(commands, tuple) else None  # a list may be another when it comes again
         return sample
 
@@ -183,11 +183,11 @@ class OpenCLDevice:
                 command.function()
         return Timing(time.perf_counter_ns() - start, None, None, time.process_time_ns() - cpu)
 
-    def _bind(self, commands: Sequence[Command], queues: Sequence[Any]) -> list[enqueue.Ready]:
+    def _bind(self, commands: Sequence[Command], queues: Sequence[Any]) -> list[enqueue.PreparedCommand]:
         """All that can be done before the clock starts: sizes checked, arguments set. A kernel with several sets of
         arguments has an object for each: setting them between launches would be Python within the sample."""
         sets: dict[int, list[int]] = {}
-        bound: dict[int, enqueue.Ready] = {}
+        bound: dict[int, enqueue.PreparedCommand] = {}
         for command in commands:
             if id(command) in bound:
                 continue
@@ -200,11 +200,11 @@ class OpenCLDevice:
                 self._check_shape(launch)
                 kernel.set_args(*(cl.LocalMemory(a.nbytes) if isinstance(a, Local) else a for a in launch.args))
                 if launch is command:
-                    bound[id(command)] = enqueue.launch(launch, kernel, queues[launch.queue])
+                    bound[id(command)] = enqueue.bind_launch(launch, kernel, queues[launch.queue])
                 else:
-                    bound[id(command)] = enqueue.host_part(launch, kernel)
+                    bound[id(command)] = enqueue.bind_host_part(launch, kernel)
             else:
-                bound[id(command)] = other(command, queues)
+                bound[id(command)] = interleaved_sample(command, queues)
         return [bound[id(command)] for command in commands]
 
     def _object(self, handle: Any, number: int) -> Any:
@@ -241,7 +241,7 @@ class OpenCL:
     name = "opencl"
 
     def devices(self) -> list[DeviceInfo]:
-        return [info for info, _ in installed()]
+        return [info for info, _ in installed_platforms()]
 
     def environment(self, info: DeviceInfo, place: Place) -> Mapping[str, str]:
         """A child's extra environment: its Place, which PoCL takes as a number of threads."""
@@ -254,7 +254,7 @@ class OpenCL:
         """Raises DeviceError when the device is gone or is known to give wrong results."""
         if "llvmpipe" in info.name.lower():
             raise DeviceError(f"{info.name} caps loops at 65,535 iterations silently, so chases are wrong there: use PoCL")
-        for found, handle in installed():
+        for found, handle in installed_platforms():
             # two drivers may give one device one id
             if (found.id, found.platform, found.driver, found.name) == (info.id, info.platform, info.driver, info.name):
                 return OpenCLDevice(info, handle)

@@ -18,19 +18,19 @@ import pyopencl as cl
 
 from clmembench.model import Copy, Fill, Launch, Map
 
-Call = Callable[[], int]  # one call of the library; returns its error code, 0 for none
-Ready = Callable[[ctypes.c_void_p | None], Call]  # a command, all but where its event goes
+LibraryCall = Callable[[], int]  # one call of the library; returns its error code, 0 for none
+PreparedCommand = Callable[[ctypes.c_void_p | None], LibraryCall]  # a command, all but where its event goes
 
-NOT_AVAILABLE = -7  # CL_PROFILING_INFO_NOT_AVAILABLE
-STAMP_ATTEMPTS = 20
-QUEUED, SUBMITTED, STARTED, ENDED = range(0x1280, 0x1284)  # CL_PROFILING_COMMAND_*
+PROFILING_INFO_NOT_AVAILABLE = -7  # CL_PROFILING_INFO_NOT_AVAILABLE
+MAX_TIMESTAMP_ATTEMPTS = 20
+PROFILING_QUEUED, PROFILING_SUBMITTED, PROFILING_STARTED, PROFILING_ENDED = range(0x1280, 0x1284)  # CL_PROFILING_COMMAND_*
 BLOCKING, PENDING = 1, 0
 NO_WAIT = (0, None)  # the number of events to wait for, and which
 
 _Pointer, _Size = ctypes.c_void_p, ctypes.c_size_t
 
 
-class Failure(Exception):
+class OpenCLFailure(Exception):
     """A call of the library failed."""
 
     def __init__(self, function: str, code: int) -> None:
@@ -39,7 +39,7 @@ class Failure(Exception):
 
 
 @cache
-def library(held: bool = False) -> ctypes.CDLL:
+def opencl_library(held: bool = False) -> ctypes.CDLL:
     """The OpenCL library that pyopencl itself has loaded: its handles are valid in no other. `held`: calls keep Python's lock,
     which saves some 40 ns where a call does not wait."""
     kind = ctypes.PyDLL if held else ctypes.CDLL
@@ -51,7 +51,7 @@ def library(held: bool = False) -> ctypes.CDLL:
 
 
 @cache
-def nothing() -> Any:
+def no_operation() -> Any:
     """A function of the C library that returns 0 when its first argument is 0, and does nothing else."""
     return (ctypes.PyDLL("msvcrt") if sys.platform == "win32" else ctypes.PyDLL(None)).abs
 
@@ -61,32 +61,32 @@ def handle(of: Any) -> ctypes.c_void_p:
     return _Pointer(of.int_ptr)
 
 
-def run(calls: Iterable[Call]) -> None:
+def run_calls(calls: Iterable[LibraryCall]) -> None:
     """Make the calls one after the other: this loop is what is timed. Raises Failure for the first that fails."""
     for call in calls:
         code = call()
         if code:
-            raise Failure(getattr(getattr(call, "func", call), "__name__", "OpenCL"), code)
+            raise OpenCLFailure(getattr(getattr(call, "func", call), "__name__", "OpenCL"), code)
 
 
-def finish(queue: Any) -> Call:
+def bind_finish(queue: Any) -> LibraryCall:
     """Wait until all that was enqueued has ended."""
-    return partial(library().clFinish, handle(queue))
+    return partial(opencl_library().clFinish, handle(queue))
 
 
-def flush(queue: Any) -> Call:
+def bind_flush(queue: Any) -> LibraryCall:
     """Have the driver submit what was enqueued."""
-    return partial(library(held=True).clFlush, handle(queue))
+    return partial(opencl_library(held=True).clFlush, handle(queue))
 
 
-def launch(command: Launch, kernel: Any, queue: Any) -> Ready:
+def bind_launch(command: Launch, kernel: Any, queue: Any) -> PreparedCommand:
     """`kernel` is the object whose arguments are the command's."""
-    return partial(_to, library(held=True).clEnqueueNDRangeKernel, handle(queue), handle(kernel), *_range(command))
+    return partial(_to, opencl_library(held=True).clEnqueueNDRangeKernel, handle(queue), handle(kernel), *_range(command))
 
 
-def host_part(command: Launch, kernel: Any) -> Ready:
+def bind_host_part(command: Launch, kernel: Any) -> PreparedCommand:
     """The call that a launch would be, with the same arguments, of a function that does nothing."""
-    return partial(_to, nothing(), _Pointer(0), handle(kernel), *_range(command))
+    return partial(_to, no_operation(), _Pointer(0), handle(kernel), *_range(command))
 
 
 def _range(command: Launch) -> tuple[Any, ...]:
@@ -95,15 +95,15 @@ def _range(command: Launch) -> tuple[Any, ...]:
     return len(command.global_size), None, sizes(*map(int, command.global_size)), local
 
 
-def _to(function: Any, *args: Any) -> Call:
+def _to(function: Any, *args: Any) -> LibraryCall:
     """The call of a function whose last argument, here the last of `args`, is where the event goes."""
     return partial(function, *args[:-1], *NO_WAIT, args[-1])
 
 
-def copy(command: Copy, queue: Any) -> Ready:
+def bind_copy(command: Copy, queue: Any) -> PreparedCommand:
     """Raises ValueError where a host array is not `nbytes` of contiguous memory: the library would go on beyond it."""
     nbytes, waits = _Size(command.nbytes), BLOCKING if command.blocking else PENDING
-    whose = library(held=not command.blocking)
+    whose = opencl_library(held=not command.blocking)
     if isinstance(command.src, np.ndarray):
         there = _memory(command.src, command.nbytes)
         return partial(_to, whose.clEnqueueWriteBuffer, handle(queue), handle(command.dst), waits, _Size(0), nbytes, there)
@@ -120,26 +120,26 @@ def _memory(array: Any, nbytes: int) -> ctypes.c_void_p:
     return _Pointer(array.ctypes.data)
 
 
-def fill(command: Fill, queue: Any) -> Ready:
+def bind_fill(command: Fill, queue: Any) -> PreparedCommand:
     """Fill a buffer with one byte."""
     # some drivers write one pattern a work-item: the widest one that fits is up to 16 times faster
     width = next(w for w in (16, 8, 4, 2, 1) if command.nbytes % w == 0)
     pattern = (ctypes.c_uint8 * width)(*[command.byte] * width)
     sizes = _Size(width), _Size(0), _Size(command.nbytes)
-    return partial(_to, library(held=True).clEnqueueFillBuffer, handle(queue), handle(command.buffer), pattern, *sizes)
+    return partial(_to, opencl_library(held=True).clEnqueueFillBuffer, handle(queue), handle(command.buffer), pattern, *sizes)
 
 
-def map_and_unmap(command: Map, queue: Any) -> Ready:
+def bind_map_and_unmap(command: Map, queue: Any) -> PreparedCommand:
     """The event is the unmapping's."""
     flags = cl.map_flags.READ if command.mode == "read" else cl.map_flags.WRITE_INVALIDATE_REGION
-    code, whose = ctypes.c_int32(), library()
+    code, whose = ctypes.c_int32(), opencl_library()
     area = ctypes.c_uint64(flags), _Size(0), _Size(command.nbytes)
     mapping = partial(
         whose.clEnqueueMapBuffer, handle(queue), handle(command.buffer), BLOCKING, *area, *NO_WAIT, None, ctypes.byref(code)
     )
     unmapping = partial(whose.clEnqueueUnmapMemObject, handle(queue), handle(command.buffer))
 
-    def ready(event: ctypes.c_void_p | None) -> Call:
+    def ready(event: ctypes.c_void_p | None) -> LibraryCall:
         def both() -> int:
             there = mapping()
             return code.value or unmapping(_Pointer(there), *NO_WAIT, event)
@@ -155,7 +155,7 @@ class Events:
     def __init__(self, count: int) -> None:
         self._slots = (_Pointer * count)()
         self._stamp = ctypes.c_uint64()
-        self._ask = library(held=True).clGetEventProfilingInfo
+        self._ask = opencl_library(held=True).clGetEventProfilingInfo
 
     def slots(self) -> list[ctypes.c_void_p]:
         """Where each event goes."""
@@ -176,17 +176,17 @@ class Events:
 
     def _late(self, event: ctypes.c_void_p, which: int, code: int) -> None:
         """After a finished queue a driver may still be a moment late with the stamps."""
-        for _ in range(STAMP_ATTEMPTS):
-            if code != NOT_AVAILABLE:
+        for _ in range(MAX_TIMESTAMP_ATTEMPTS):
+            if code != PROFILING_INFO_NOT_AVAILABLE:
                 break
             time.sleep(0.001)
             code = self._ask(event, which, _Size(8), ctypes.byref(self._stamp), None)
             if not code:
                 return
-        raise Failure("clGetEventProfilingInfo", code)
+        raise OpenCLFailure("clGetEventProfilingInfo", code)
 
     def release(self) -> None:
-        give_up = library(held=True).clReleaseEvent
+        give_up = opencl_library(held=True).clReleaseEvent
         for number, event in enumerate(self._slots):
             if event:
                 give_up(_Pointer(event))

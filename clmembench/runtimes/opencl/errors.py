@@ -25,7 +25,7 @@ def explained_errors() -> Iterator[None]:
     """Turn the driver's errors into a DeviceError of one line with a remedy."""
     try:
         yield
-    except (cl.Error, enqueue.Failure) as error:
+    except (cl.Error, enqueue.OpenCLFailure) as error:
         remedy = REMEDY_OF_CODE.get(error.code, "")
         first_line = str(error).strip().splitlines()[0]
         raise DeviceError(f"{first_line}{': ' + remedy if remedy else ''}") from error

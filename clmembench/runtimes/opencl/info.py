@@ -29,7 +29,7 @@ _SIMULATORS = ("Oclgrind",)  # platforms that interpret kernels to look for faul
 
 
 @cache
-def installed() -> list[tuple[DeviceInfo, Any]]:
+def installed_platforms() -> list[tuple[DeviceInfo, Any]]:
     """(info, handle) of every device, each once, GPUs before accelerators before CPUs; empty where there is no OpenCL.
 
     Simulators are not among them, nor counted where platforms are numbered: how long they take says nothing of any device.
@@ -38,7 +38,7 @@ def installed() -> list[tuple[DeviceInfo, Any]]:
 
 
 @cache
-def simulators() -> list[tuple[DeviceInfo, Any]]:
+def simulator_devices() -> list[tuple[DeviceInfo, Any]]:
     """(info, handle) of every device that is none, for checking kernels; empty where no simulator is installed."""
     return _described([platform for platform in _platforms() if platform.name.strip() in _SIMULATORS])
 

@@ -12,58 +12,58 @@ from clmembench.runtimes.opencl import enqueue
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class CommandTimer:
     """A sample made ready."""
 
     commands: Sequence[Command]
     passes: int
     clock: Clock
-    calls: list[enqueue.Call]
+    calls: list[enqueue.LibraryCall]
     events: enqueue.Events | None
-    waits: list[enqueue.Call]  # for all that was enqueued
+    waits: list[enqueue.LibraryCall]  # for all that was enqueued
 
 
-def other(command: Command, queues: Sequence[Any]) -> enqueue.Ready:
+def interleaved_sample(command: Command, queues: Sequence[Any]) -> enqueue.PreparedCommand:
     """A command that is no launch, on its queue."""
     if isinstance(command, Copy):
-        return enqueue.copy(command, queues[command.queue])
+        return enqueue.bind_copy(command, queues[command.queue])
     if isinstance(command, Fill):
-        return enqueue.fill(command, queues[command.queue])
+        return enqueue.bind_fill(command, queues[command.queue])
     if isinstance(command, Map):
-        return enqueue.map_and_unmap(command, queues[command.queue])
+        return enqueue.bind_map_and_unmap(command, queues[command.queue])
     raise TypeError(f"{type(command).__name__} is no device command")
 
 
-def ready(
-    commands: Sequence[Command], passes: int, clock: Clock, bound: Sequence[enqueue.Ready], used: Sequence[Any]
-) -> Sample:
+def prepare_commands(
+    commands: Sequence[Command], passes: int, clock: Clock, bound: Sequence[enqueue.PreparedCommand], used: Sequence[Any]
+) -> CommandTimer:
     """Every call of a sample in its order. Queues run beside each other within a pass, never across passes: what comes
     between passes waits for them."""
     events = None if clock == "host" else enqueue.Events(len(bound) * passes)
-    waits = [enqueue.finish(queue) for queue in used]
-    between = [*map(enqueue.flush, used), *waits] if len(used) > 1 else []
+    waits = [enqueue.bind_finish(queue) for queue in used]
+    between = [*map(enqueue.bind_flush, used), *waits] if len(used) > 1 else []
     slots = events.slots() if events is not None else None
     alike = [command(None) for command in bound] if slots is None else []
-    calls: list[enqueue.Call] = []
+    calls: list[enqueue.LibraryCall] = []
     for number in range(passes):
         first = number * len(bound)
         calls += alike if slots is None else [command(slots[first + n]) for n, command in enumerate(bound)]
         calls += between
-    return Sample(commands, passes, clock, calls if between else [*calls, *waits], events, waits)
+    return CommandTimer(commands, passes, clock, calls if between else [*calls, *waits], events, waits)
 
 
-def timed(sample: Sample) -> Timing:
+def time_commands(sample: CommandTimer) -> Timing:
     """Make the calls. Raises Failure for one that fails, after what was enqueued before has ended: it may still use memory that
     its owner is about to give up."""
     try:
         cpu, start = time.process_time_ns(), time.perf_counter_ns()
-        enqueue.run(sample.calls)
+        enqueue.run_calls(sample.calls)
         host_ns = time.perf_counter_ns() - start
         cpu_ns = time.process_time_ns() - cpu
         if sample.events is None:
             return Timing(host_ns, None, None, cpu_ns)
         return _stamped(sample, sample.events, host_ns, cpu_ns)
-    except enqueue.Failure:
+    except enqueue.OpenCLFailure:
         for wait in sample.waits:
             wait()
         raise
@@ -72,15 +72,17 @@ def timed(sample: Sample) -> Timing:
             sample.events.release()
 
 
-def _stamped(sample: Sample, events: enqueue.Events, host_ns: int, cpu_ns: int) -> Timing:
+def _stamped(sample: CommandTimer, events: enqueue.Events, host_ns: int, cpu_ns: int) -> Timing:
     """Times of each pass: the delay of its first command, and the time from the first start to the last end of all its
     commands. When it was submitted is asked for only where the way to the start is what is measured: each stamp takes half a
     microsecond."""
     commands = len(sample.commands)
     every, firsts = range(commands * sample.passes), range(0, commands * sample.passes, commands)
-    starts, ends = events.stamps(enqueue.STARTED, every), events.stamps(enqueue.ENDED, every)
-    queued = events.stamps(enqueue.QUEUED, firsts)
-    submit_ns = _signed(sum(events.stamps(enqueue.SUBMITTED, firsts)) - sum(queued)) if sample.clock == "queue" else None
+    starts, ends = events.stamps(enqueue.PROFILING_STARTED, every), events.stamps(enqueue.PROFILING_ENDED, every)
+    queued = events.stamps(enqueue.PROFILING_QUEUED, firsts)
+    submit_ns = (
+        _signed(sum(events.stamps(enqueue.PROFILING_SUBMITTED, firsts)) - sum(queued)) if sample.clock == "queue" else None
+    )
     device_ns = _signed(sum(max(ends[n : n + commands]) - min(starts[n : n + commands]) for n in firsts))
     queue_ns = _signed(sum(starts[n] for n in firsts) - sum(queued))
     return Timing(host_ns, device_ns, queue_ns, cpu_ns, submit_ns)
