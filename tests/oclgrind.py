@@ -400,14 +400,15 @@ def main(name: str, kind: str = "", every: str = "") -> None:
     tried = (
         (of, claims, p) for of, claims in devices(name, info).items() for p in points(known()[name], claims, every == EVERY)
     )
-    requests: set[str | None] = set()
+    requests: set[tuple[Any, str]] = set()
     for of, claims, params in itertools.chain(tried, ((ONE_GROUP, one, params) for params in own)):
         if kind and kind != of:
             continue
         asked = None if of == ONE_GROUP else request(known()[name], claims, params, ends)
-        if asked is not None and asked in requests:
-            continue  # another kind of device was asked the very same
-        requests.add(asked)
+        if asked is not None and (same := (tuple(sorted(params.items())), asked)) in requests:
+            continue  # at this point another kind of device was asked the very same
+        if asked is not None:
+            requests.add(same)
         say({"trying": f"{of}: {params}"})
         device = Checked(claims, handle)
         status, reason = ran(device, known()[name], params)
