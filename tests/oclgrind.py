@@ -82,7 +82,7 @@ STAGED_PIXELS = 8  # pixels that mnf_covariance stages at once
 FEW_BANDS = "13x9x6"
 FULL_GROUP = "17x17x2"  # four work-groups of a filter a band, one of them full
 FILLED = {"order": "segments", "segments": "8:32:4:2;0:64:3:1"}
-PLANNED: dict[str, list[dict[str, Value]]] = {
+ADAPTIVE_POINTS: dict[str, list[dict[str, Value]]] = {
     "chase": [
         *({"order": order} for order in ("random", "sequential", "blocks", "walk")),
         {"order": "pairs", "block_bytes": 24},
@@ -275,7 +275,7 @@ def points(benchmark: Benchmark, info: DeviceInfo, every: bool) -> Iterator[dict
     those that `sizes` chooses."""
     if benchmark.adaptive:
         first = {n: a.values(info)[0] for n, a in benchmark.axes.items()}
-        yield from ({**first, **own} for own in PLANNED[benchmark.name])
+        yield from ({**first, **own} for own in ADAPTIVE_POINTS.get(benchmark.name, [{}]))
         return
     size = sized(benchmark, info)
     axes = {n: a.values(info) for n, a in benchmark.axes.items() if n != size}
