@@ -21,7 +21,7 @@ from clmembench.benchmarks import BANDWIDTH, headline_bytes
 from clmembench.measure.worker_process import Job, WorkerProcess, probed
 from clmembench.model import Point, Value
 from clmembench.plan.selection import FULL_BUDGET
-from clmembench.runtimes import load_runtime
+from clmembench.runtimes import runtime
 
 PEERS = ("copy", "triad", "dot")  # in the order of openmp_stream.c
 PORTABLE_CONFIGURATION = {"order": "item", "nontemporal": 0, "width": 1, "work_group": 256}
@@ -56,7 +56,7 @@ CASES = (
 
 def main(rounds: int) -> None:
     """Alternates the peer and clmembench; each of our measurements is a fresh process, as the peer is."""
-    info = next(d for d in load_runtime("opencl").devices() if d.kind == "cpu")
+    info = next(d for d in runtime("opencl").devices() if d.kind == "cpu")
     found = probed(Job("opencl", info))
     info = replace(info, features=found.features)
     array_bytes = headline_bytes(info)

@@ -109,7 +109,9 @@ ADAPTIVE_POINTS: dict[str, list[dict[str, Value]]] = {
             ("V2", "V3", "V0", "device"),
         )
     ],
-    "mnf_host": [{"library": of, "step": step} for of in mnf_host.LIBRARIES for step in ("whole", *mnf_host.steps_of(of))],
+    "mnf_host": [
+        {"library": of, "step": step} for of in mnf_host.LIBRARY_FILTERS for step in ("whole", *mnf_host.steps_of(of))
+    ],
 }
 # points besides those, on a GPU that is held to one work-group: there are more tiles, slabs or blocks than work-groups. What a
 # round still reads in local memory while the next one writes there is seen at no point of one round only

@@ -8,10 +8,11 @@ import pytest
 
 from clmembench.infer.replacement import policies
 from clmembench.infer.replacement.cache_set import DETERMINISTIC_POLICIES, hits_of_accesses
+from clmembench.infer.trace.footprints import stream_footprint
 from clmembench.infer.trace.geometry import TraceSelection
 from clmembench.infer.trace.hypothesis import CacheHypothesis
 from clmembench.infer.trace.properties import cache_findings
-from clmembench.infer.trace.set_mappings import SetMapping, footprint
+from clmembench.infer.trace.set_mappings import SetMapping
 from clmembench.infer.trace.streams import AccessStream
 from clmembench.measure import runner
 from clmembench.measure.runner import MAX_PROCESS_DEATHS, run_selection
@@ -178,7 +179,7 @@ def test_the_inference_of_a_cache_does_not_read_what_is_said_of_its_policy(monke
             policies, "policy_finding", lambda name, method, reason, evidence: reworded_finding(name, method, words, evidence)
         )
     stream = AccessStream("t:1", 64, 64 * lines, missed.astype(np.int8), 0)
-    given = TraceSelection(64, (stream,), (footprint(stream),))
+    given = TraceSelection(64, (stream,), (stream_footprint(stream),))
     near = [CacheHypothesis(64, SetMapping(64, 64, 1), 4, "random", 0.0, True)]
     found = cache_findings(near, given, (64, 64))
     # a cache that is not explained has bounds alone

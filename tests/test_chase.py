@@ -17,7 +17,7 @@ from clmembench.measure.worker import Job, Session
 from clmembench.model import Launch, Local, Order, Pattern, Probe, Skip, Slope, Space
 from clmembench.model.address_patterns import pattern_offsets
 from clmembench.plan.budget import Budget
-from clmembench.runtimes import load_runtime
+from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -38,9 +38,9 @@ ORDERS = {
 @pytest.fixture(scope="module")
 def device():
     """With the features that it was seen to have, and a counter where a busy host let none be seen."""
-    found = next(d for d in load_runtime("opencl").devices() if d.kind == "cpu")
-    features = probe.probe(load_runtime("opencl").open(found)).features
-    return load_runtime("opencl").open(replace(found, features=features | {"tsc"}))
+    found = next(d for d in runtime("opencl").devices() if d.kind == "cpu")
+    features = probe.probe(runtime("opencl").open(found)).features
+    return runtime("opencl").open(replace(found, features=features | {"tsc"}))
 
 
 @pytest.fixture

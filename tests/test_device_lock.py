@@ -20,7 +20,7 @@ from tests.builders import header, record
 HOLD = """
 import sys, time
 from clmembench.host import device_lock as lock
-from clmembench.runtimes.fake import INFO
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO as INFO
 sys.argv[1:] = ["run", "-d", "0"]
 with lock.held(INFO):
     print("held", flush=True)

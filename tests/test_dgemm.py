@@ -14,7 +14,7 @@ from clmembench.measure import sampling
 from clmembench.model import Local, Skip
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection
-from clmembench.runtimes import load_runtime
+from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from tests.builders import walked
 
@@ -43,9 +43,9 @@ ODD = [
 
 @pytest.fixture(scope="module")
 def device():
-    found = [d for d in load_runtime("opencl").devices() if d.kind == "cpu"]
+    found = [d for d in runtime("opencl").devices() if d.kind == "cpu"]
     assert found, "no OpenCL CPU device: pip install 'clmembench[test]' brings PoCL"
-    return load_runtime("opencl").open(found[0])
+    return runtime("opencl").open(found[0])
 
 
 def prepare(device, n=37, dtype="double", shape=(1, "6x8", 256), variant="portable"):

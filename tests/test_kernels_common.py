@@ -11,7 +11,7 @@ import pytest
 from clmembench import resources
 from clmembench.measure.probe import OPS_PER_STEP
 from clmembench.model import Launch
-from clmembench.runtimes import load_runtime
+from clmembench.runtimes import runtime
 
 FOLDER = resources.folders()[0]
 FILES = {path.stem: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.cl"))}
@@ -33,9 +33,9 @@ kernel void counts(global uint* restrict out, const uint a, const uint b) {
 
 @pytest.fixture(scope="module")
 def device():
-    found = [d for d in load_runtime("opencl").devices() if d.kind == "cpu"]
+    found = [d for d in runtime("opencl").devices() if d.kind == "cpu"]
     assert found, "no OpenCL CPU device: pip install 'clmembench[test]' brings PoCL"
-    return load_runtime("opencl").open(found[0])
+    return runtime("opencl").open(found[0])
 
 
 @pytest.fixture

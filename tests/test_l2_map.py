@@ -10,7 +10,7 @@ from clmembench.benchmarks.chase.l2_map import LINES, SPREAD_BYTES, prepare_gpu_
 from clmembench.measure.sampling import check_outputs, sample_point
 from clmembench.model import Device, Skip
 from clmembench.plan.budget import Budget
-from clmembench.runtimes import load_runtime
+from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 
 KIB = 1 << 10
@@ -20,12 +20,12 @@ L2_MAP = discovered()["l2_map"]
 
 @pytest.fixture(scope="module")
 def info():
-    return next(d for d in load_runtime("opencl").devices() if d.kind == "cpu")
+    return next(d for d in runtime("opencl").devices() if d.kind == "cpu")
 
 
 @pytest.fixture(scope="module")
 def device(info) -> Device:
-    return load_runtime("opencl").open(replace(info, compute_units=2))
+    return runtime("opencl").open(replace(info, compute_units=2))
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -91,20 +91,20 @@ def test_with_ptx_each_launch_has_a_target_and_every_pass_begins_anew():
 
 
 def test_a_process_that_is_held_to_no_core_says_so(device, info):
-    alone = load_runtime("opencl").open(replace(info, compute_units=1, array_bytes=256 * KIB))
+    alone = runtime("opencl").open(replace(info, compute_units=1, array_bytes=256 * KIB))
     assert len(L2_MAP.prepare(alone, access="load").work(1).notes) == 1
-    free = load_runtime("opencl").open(replace(info, compute_units=2, array_bytes=256 * KIB))
+    free = runtime("opencl").open(replace(info, compute_units=2, array_bytes=256 * KIB))
     assert "held to no core" in L2_MAP.prepare(free, access="load").work(1).notes[-1]
 
 
 def test_a_small_cache_is_not_taken_for_the_last(info):
-    alone = load_runtime("opencl").open(replace(info, compute_units=1, cache_bytes=1 << 20, array_bytes=None))
+    alone = runtime("opencl").open(replace(info, compute_units=1, cache_bytes=1 << 20, array_bytes=None))
     with pytest.raises(Skip, match="may be a core's own"):
         L2_MAP.prepare(alone, access="load")
 
 
 def test_a_core_chases_a_set_that_no_core_holds_alone(info):
-    alone = load_runtime("opencl").open(replace(info, compute_units=1, array_bytes=256 * KIB))
+    alone = runtime("opencl").open(replace(info, compute_units=1, array_bytes=256 * KIB))
     found = sample_point(alone, L2_MAP.prepare(alone, access="load"), TINY, 1.0)
     assert not found.wrong and found.checked and len(found.series) == 2
     laps, rest = divmod(found.series[0].ops, 256 * KIB // alone.info.line_bytes)

@@ -32,7 +32,7 @@ def mapped(monkeypatch, first: float, last: float, levels, image=()) -> Hierarch
     cycles = np.repeat(np.linspace(first, last, UNITS)[:, None], LINES, axis=1)
     records = [type("Kept", (), {"benchmark": "l2_map", "params": {"access": "load"}})()]
     monkeypatch.setattr(
-        llc_placement.partitions, "measured", lambda record: LatencyMap(cycles, tuple(range(UNITS)), ("l2_map:3:0",))
+        llc_placement.partitions, "measured_map", lambda record: LatencyMap(cycles, tuple(range(UNITS)), ("l2_map:3:0",))
     )
     return llc_placement.place_last_cache(Hierarchy(levels=tuple(levels), image=tuple(image)), records).hierarchy
 

@@ -23,7 +23,7 @@ from clmembench.measure import sampling
 from clmembench.model import Skip
 from clmembench.plan import casestudy
 from clmembench.resources import kernel_source
-from clmembench.runtimes import load_runtime
+from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from tests.builders import record, series, walked
 
@@ -34,9 +34,9 @@ CPU = replace(FAKE_DEVICE_INFO, kind="cpu", compute_units=2, shares_host_memory=
 
 @pytest.fixture(scope="module")
 def device():
-    found = [d for d in load_runtime("opencl").devices() if d.kind == "cpu"]
+    found = [d for d in runtime("opencl").devices() if d.kind == "cpu"]
     assert found, "no OpenCL CPU device: pip install 'clmembench[test]' brings PoCL"
-    return load_runtime("opencl").open(found[0])
+    return runtime("opencl").open(found[0])
 
 
 @pytest.fixture(scope="module")
@@ -277,8 +277,8 @@ def test_threads_share_out_every_band_and_pixel_once(monkeypatch):
     size = CubeSize(67, 31, 21)  # several chunks, blocks and threads, none of which divides it
     cube = cubes.make_cube(size, 4)
     host = import_module("clmembench.benchmarks.mnf.mnf_host")
-    monkeypatch.setattr(host, "CHUNK", 500)
-    monkeypatch.setattr(host, "BLOCK", 3 * size.pixels - 1)
+    monkeypatch.setattr(host, "CHUNK_PIXELS", 500)
+    monkeypatch.setattr(host, "MIN_BLOCK_VALUES", 3 * size.pixels - 1)
     monkeypatch.setattr(numpy_mnf, "available_cpus", lambda: 5)
     found = ParallelPipeline(cube)
     assert found.group == 3 and found.chunks == 5 and len(found.scratch) == 5
@@ -422,8 +422,8 @@ def test_everything_between_two_launches_is_poisoned(device):
 @pytest.fixture(scope="module")
 def narrow():
     """PoCL that says that its work-groups have 128 work-items at most."""
-    found = next(d for d in load_runtime("opencl").devices() if d.kind == "cpu")
-    return load_runtime("opencl").open(replace(found, max_work_group=128))
+    found = next(d for d in runtime("opencl").devices() if d.kind == "cpu")
+    return runtime("opencl").open(replace(found, max_work_group=128))
 
 
 @pytest.mark.parametrize(("name", "params"), [*points()], ids=str)

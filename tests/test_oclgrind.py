@@ -18,7 +18,7 @@ import pytest
 from clmembench.benchmarks import discovered
 from clmembench.benchmarks.mnf.cubes import parse_cube_size
 from clmembench.host.cpu_topology import usable_cpus
-from clmembench.runtimes import load_runtime
+from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FakeDevice
 from clmembench.runtimes.opencl.info import simulator_devices
 from tests import oclgrind
@@ -248,6 +248,6 @@ def test_a_race_of_other_lines_or_of_two_plain_accesses_is_not_meant():
 
 def test_a_simulator_is_no_device_and_does_not_count_among_platforms():
     assert {info.platform for info, _ in simulator_devices()} == {"Oclgrind"}
-    listed = load_runtime("opencl").devices()
+    listed = runtime("opencl").devices()
     assert "Oclgrind" not in {info.platform for info in listed}
     assert "0:0" in {info.selector for info in listed}

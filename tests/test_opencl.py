@@ -21,7 +21,7 @@ from clmembench.plan import sweep
 from clmembench.plan.budget import Budget
 from clmembench.plan.selection import Selection
 from clmembench.resources import kernel_source
-from clmembench.runtimes import load_runtime
+from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO as GPU
 from clmembench.runtimes.opencl import enqueue as opencl_enqueue
 from clmembench.runtimes.opencl import sample as opencl_sample
@@ -38,9 +38,9 @@ TINY = Budget(min_time_s=0.0, max_time_s=0.02, max_noise=1.0, slope_ns=1e4)
 
 @pytest.fixture(scope="module")
 def device():
-    found = [d for d in load_runtime("opencl").devices() if d.kind == "cpu"]
+    found = [d for d in runtime("opencl").devices() if d.kind == "cpu"]
     assert found, "no OpenCL CPU device: pip install 'clmembench[test]' brings PoCL"
-    return load_runtime("opencl").open(replace(found[0], array_bytes=4 * MIB))
+    return runtime("opencl").open(replace(found[0], array_bytes=4 * MIB))
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_no_pickle_of_pyopencl_is_written_or_read(tmp_path):
 
 
 def test_devices_have_stable_ids_and_come_once():
-    first, second = load_runtime("opencl").devices(), load_runtime("opencl").devices()
+    first, second = runtime("opencl").devices(), runtime("opencl").devices()
     assert [d.id for d in first] == [d.id for d in second]
     assert len({d.id for d in first}) == len(first)
 
@@ -267,7 +267,7 @@ def test_local_memory_and_work_groups_over_the_limit_are_refused_before_launchin
 
 
 def small_points(name: str) -> list[dict[str, object]]:
-    info = replace(load_runtime("opencl").devices()[-1], array_bytes=4 * MIB)
+    info = replace(runtime("opencl").devices()[-1], array_bytes=4 * MIB)
     info = replace(info, features=info.features | {"nontemporal"})
     return [dict(p.params) for p in walked(sweep.explore(discovered()[name], info, Selection(suite="quick")))]
 
@@ -421,7 +421,7 @@ BELOW = 2**64 - 1000  # 1000 ns below zero
 )
 def test_a_stamp_below_zero_is_an_earlier_one_and_not_one_in_584_years(stamps, expected):
     queued, submitted, started, ended = ([stamp] for stamp in stamps)
-    events = Stamps(QUEUED=queued, SUBMITTED=submitted, STARTED=started, ENDED=ended)
+    events = Stamps(PROFILING_QUEUED=queued, PROFILING_SUBMITTED=submitted, PROFILING_STARTED=started, PROFILING_ENDED=ended)
     sample = CommandTimer([None], 1, "queue", [], None, [])
     timing = opencl_sample._stamped(sample, events, 100, 100)
     assert (timing.device_ns, timing.queue_ns, timing.submit_ns) == expected

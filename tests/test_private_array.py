@@ -16,7 +16,7 @@ from clmembench.measure import sampling
 from clmembench.model import Kernel, Launch, Skip, Slope, Work
 from clmembench.plan.budget import Budget
 from clmembench.results.jsonl import decode_record, encode
-from clmembench.runtimes import load_runtime
+from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from clmembench.runtimes.opencl import build as opencl_build
 from tests.builders import record
@@ -28,7 +28,7 @@ FACTS = {"private_bytes": 64, "registers": 40, "stack_bytes": 64}
 
 @pytest.fixture(scope="module")
 def pocl():
-    return load_runtime("opencl").open(next(d for d in load_runtime("opencl").devices() if d.kind == "cpu"))
+    return runtime("opencl").open(next(d for d in runtime("opencl").devices() if d.kind == "cpu"))
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 5])

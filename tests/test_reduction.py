@@ -13,7 +13,7 @@ from clmembench.measure import sampling
 from clmembench.model import Launch, Place, Skip
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection
-from clmembench.runtimes import load_runtime
+from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from tests.builders import walked
 
@@ -26,9 +26,9 @@ A_ROW_AND_TEN = 2**16 + 10  # elements
 
 @pytest.fixture(scope="module")
 def device():
-    found = [d for d in load_runtime("opencl").devices() if d.kind == "cpu"]
+    found = [d for d in runtime("opencl").devices() if d.kind == "cpu"]
     assert found, "no OpenCL CPU device: pip install 'clmembench[test]' brings PoCL"
-    return load_runtime("opencl").open(found[0])
+    return runtime("opencl").open(found[0])
 
 
 def prepared(device, n, method="loop", groups=3, width=4, work_group=None):

@@ -12,7 +12,7 @@ from clmembench.benchmarks.peers import cuda_timing
 from clmembench.measure import sampling
 from clmembench.model import Batch, Call, DeviceError, Skip, Work
 from clmembench.plan.budget import Budget
-from clmembench.runtimes import load_runtime
+from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO as GPU
 from tests import fake_cupy
 
@@ -44,8 +44,8 @@ CUDA = [
 
 @pytest.fixture(scope="module")
 def pocl():
-    found = [d for d in load_runtime("opencl").devices() if d.kind == "cpu"]
-    return load_runtime("opencl").open(replace(found[0], array_bytes=MIB))
+    found = [d for d in runtime("opencl").devices() if d.kind == "cpu"]
+    return runtime("opencl").open(replace(found[0], array_bytes=MIB))
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from clmembench.measure import sampling
 from clmembench.model import DeviceError, Skip
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection
-from clmembench.runtimes import load_runtime
+from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from tests.builders import walked
 
@@ -37,9 +37,9 @@ ROW = shape("csr_row", order="blocked")
 
 @pytest.fixture(scope="module")
 def device():
-    found = [d for d in load_runtime("opencl").devices() if d.kind == "cpu"]
+    found = [d for d in runtime("opencl").devices() if d.kind == "cpu"]
     assert found, "no OpenCL CPU device: pip install 'clmembench[test]' brings PoCL"
-    return load_runtime("opencl").open(replace(found[0], array_bytes=SIZE))
+    return runtime("opencl").open(replace(found[0], array_bytes=SIZE))
 
 
 def whole(lengths, columns: int, seed: int = 1) -> Csr:

@@ -21,7 +21,7 @@ from clmembench.report import studies, study_figures
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.rows import rows
 from clmembench.report.sections.throughput_tables import element_bytes
-from clmembench.runtimes import load_runtime
+from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from clmembench.specs.sheets import Figure, Match, SpecSheet
 from tests.builders import CHASE, clock, device, header, record, run, series, slope, walked
@@ -37,9 +37,9 @@ ODD = 10_007 * 8  # bytes of an array: with work-groups of 7, a rest that is no 
 
 @pytest.fixture(scope="module")
 def pocl():
-    found = [d for d in load_runtime("opencl").devices() if d.kind == "cpu"]
+    found = [d for d in runtime("opencl").devices() if d.kind == "cpu"]
     assert found, "no OpenCL CPU device: pip install 'clmembench[test]' brings PoCL"
-    return load_runtime("opencl").open(found[0])
+    return runtime("opencl").open(found[0])
 
 
 def streamed(device, op, dtype="double", width=1, work_group=7, order="item", nontemporal=0):

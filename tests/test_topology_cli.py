@@ -42,7 +42,7 @@ def measuring(monkeypatch, inferred):
                 raise answer
             yield answer
 
-    monkeypatch.setattr(topology, "_measured", measured)
+    monkeypatch.setattr(topology, "_records", measured)
     monkeypatch.setattr(session, "cards", lambda names: {"chase": CHASE})
     return answers, measured
 

@@ -12,7 +12,7 @@ import pytest
 from clmembench.model import Tuned
 from clmembench.results import jsonl
 from clmembench.results import tuned as tuning
-from clmembench.runtimes import load_runtime
+from clmembench.runtimes import runtime
 from tests.commands import cli
 from tests.faulty import ROOT, Command, mountable, within
 
@@ -33,7 +33,7 @@ def tuned(tmp_path_factory):
 @pytest.fixture
 def forced(tuned, tmp_path) -> Iterator[tuple[Path, Tuned]]:
     """A file with the shape that run's own search does not begin with, so that what is taken can be told from what is found."""
-    info = load_runtime("opencl").devices()[0]
+    info = runtime("opencl").devices()[0]
     device, platform = tuning.device_family(info)
     entry = Tuned(
         device=device, platform=platform, compute_units=info.compute_units, benchmark="reduction", version=version(tuned[1]),

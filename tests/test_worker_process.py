@@ -184,7 +184,7 @@ def test_leaving_a_run_early_leaves_no_child_behind():
 def test_a_child_ends_when_its_parent_is_killed():
     code = (
         "from tests.test_worker_process import *\n"
-        "child = Child(job()); child.measure(POINT, 60); print(child._process.pid, flush=True)\n"
+        "child = WorkerProcess(job()); child.measure(POINT, 60); print(child._process.pid, flush=True)\n"
         "import time; time.sleep(600)"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
@@ -285,7 +285,7 @@ def test_an_answer_that_is_there_counts_however_late_it_is_read():
 
 STOPPED = """
 from tests.test_worker_process import *
-with Child(job()) as child:
+with WorkerProcess(job()) as child:
     own = child._process
     late = "import pathlib, sys, time; time.sleep(1); print('late', flush=True); pathlib.Path(sys.argv[1]).touch(); "
     late += "time.sleep(600)"

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 def listed() -> list[DeviceInfo]:
     """Every device. Ends the command with NO_DEVICE where there is none, or pyopencl does not load."""
-    from clmembench.runtimes import load_runtime
+    from clmembench.runtimes import runtime
 
     try:
-        found = load_runtime("opencl").devices()
+        found = runtime("opencl").devices()
     except ImportError as error:
         exit_codes.stop(f"pyopencl does not load ({error}): pip install --force-reinstall pyopencl", exit_codes.NO_DEVICE)
     if not found:
@@ -136,10 +136,10 @@ def describe(bench: Annotated[str, typer.Argument(help="Name of a benchmark, as 
 
 def _values(name: str, axis: Axis) -> str:
     """The values on the first device, in the unit that the axis' name declares; they depend on a device."""
-    from clmembench.runtimes import load_runtime
+    from clmembench.runtimes import runtime
 
     try:
-        infos = load_runtime("opencl").devices()
+        infos = runtime("opencl").devices()
     except ImportError:
         infos = []
     if not infos:

@@ -87,8 +87,7 @@ def read_installation(side: str, start: Start) -> Installation:
     """What a side's interpreter has. Raises SideError where it does not say."""
     environment = start.variables()
     if not start.python:  # -P keeps the current folder from being code, and with it a checkout that is not installed
-        own = str(Path(__file__).resolve().parent.parent)
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [own, environment.get("PYTHONPATH")]))
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [fresh_interpreter.ROOT, environment.get("PYTHONPATH")]))
     command, safe = [start.python or sys.executable, "-P", "-c", _LIST], fresh_interpreter.environment(environment)
     try:
         done = subprocess.run(command, capture_output=True, text=True, env=safe, timeout=MAX_DEVICE_LIST_S)

@@ -42,7 +42,7 @@ from clmembench.model import (
 from clmembench.plan.budget import Budget
 from clmembench.results import limits
 from clmembench.results.record_lines import encode_record
-from clmembench.runtimes import load_runtime
+from clmembench.runtimes import runtime
 
 MIN_REPEATED_POINTS = (
     3  # points of a process that are measured again at once after a drift of the core clock, and one more in AGAIN_OF
@@ -89,7 +89,7 @@ class Session:
         info = job.place.seen(claimed)
         before = thread_ids()
         self._job = job
-        self.device = load_runtime(job.runtime).open(info)
+        self.device = runtime(job.runtime).open(info)
         self.device.seed = job.seed + job.process
         launches, _ = probe.build_alu_chain(self.device)
         usable = tuple(sorted(cpu_topology.usable_cpus())) if info.kind == "cpu" else ()
@@ -226,7 +226,7 @@ def serve() -> None:
 
     try:
         if not job.benchmark:
-            answer(json.dumps(probe_device(load_runtime(job.runtime).open(job.device))))
+            answer(json.dumps(probe_device(runtime(job.runtime).open(job.device))))
             return
         session = Session(job)
     except (DeviceError, BuildError) as error:

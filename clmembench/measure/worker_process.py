@@ -20,7 +20,7 @@ from clmembench.measure.worker import Job, ProbeResult, probe_device
 from clmembench.model import BuildError, Cause, DeviceError, Point, Record
 from clmembench.results.limits import MAX_LINE_BYTES, check_line
 from clmembench.results.record_lines import decode_record
-from clmembench.runtimes import load_runtime
+from clmembench.runtimes import runtime
 
 TERMINATION_GRACE_S = 2.0  # between TERM and KILL
 START_S = 60.0  # for a worker process to open its device and report that it is ready
@@ -90,7 +90,7 @@ class WorkerProcess:
 
     def _start(self, job: Job) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker process
-        variables = {**self.start.variables(), **load_runtime(job.runtime).environment(job.device, job.place)}
+        variables = {**self.start.variables(), **runtime(job.runtime).environment(job.device, job.place)}
         environment = fresh_interpreter.environment(variables)
         environment.pop("PYTHONOPTIMIZE", None)  # checks are assertions, which must all be executed
         self._process = subprocess.Popen(
@@ -274,7 +274,7 @@ def probed(job: Job, isolated: bool = True, stopped_s: float = START_S) -> Probe
         with WorkerProcess(job) as child:
             return child.probe(stopped_s)
     try:
-        return ProbeResult(**_probe_fields(probe_device(load_runtime(job.runtime).open(job.device))))
+        return ProbeResult(**_probe_fields(probe_device(runtime(job.runtime).open(job.device))))
     except (DeviceError, BuildError) as error:
         raise WorkerError(str(error), Cause.DEVICE_UNAVAILABLE, getattr(error, "log", "")) from error
 

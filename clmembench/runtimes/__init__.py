@@ -11,7 +11,7 @@ os.environ["PYOPENCL_NO_CACHE"] = "1"  # before pyopencl is imported: its caches
 NAMES = ("opencl", "fake")
 
 
-def load_runtime(name: str) -> Runtime:
+def runtime(name: str) -> Runtime:
     """The runtime of that name. Raises ValueError for a name that is not in NAMES."""
     if name not in NAMES:
         raise ValueError(f"no runtime {name!r}: choose from {', '.join(NAMES)}")
