@@ -377,11 +377,11 @@ def reduced(module: ModuleType, **values: Any) -> None:
 def main(name: str, kind: str = "", every: str = "") -> None:
     """Run the points of a benchmark, or those of one kind of device (as `devices` and ONE_GROUP name them); with EVERY all."""
     reduced(chase, flush_bytes=lambda info: 4 << 10)
-    reduced(spaces, ARENA_BYTES=4 << 10)
+    reduced(spaces, MIN_ARENA_BYTES=4 << 10)
     groups = dict.fromkeys(mnf_kernels.GROUPS_PER_UNIT, 2)
-    reduced(mnf_kernels, TRANSFORM_DEPTH=FEW_STAGED, DEPTH=STAGED_PIXELS, GROUPS_A_UNIT=groups)
-    reduced(atomic, TABLE=1 << 10, LOCAL_TABLE=1 << 6)
-    reduced(arithmetic, GROUPS_A_UNIT=1)
+    reduced(mnf_kernels, STAGED_BANDS=FEW_STAGED, STAGED_PIXELS=STAGED_PIXELS, GROUPS_PER_UNIT=groups)
+    reduced(atomic, SPREAD_CELLS=1 << 10, LOCAL_SPREAD_CELLS=1 << 6)
+    reduced(arithmetic, GPU_GROUPS_PER_UNIT=1)
     log = Path(os.environ["OCLGRIND_LOG"])
     info, handle = simulator_devices()[0]
 
