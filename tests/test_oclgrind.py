@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -76,23 +76,38 @@ def checked(name: str, folder: Path, every: str = "") -> Outcome:
     return Outcome(tuple(s for s in said if "point" in s), ended)
 
 
-def outcomes(names: Sequence[str], folder: Path, every: str = "") -> Iterator[Callable[[str], Outcome]]:
-    """The outcome of a benchmark; all children are started at once, as many at a time as there are CPUs."""
+def outcomes(selected: Sequence[str], folder: Path, every: str = "") -> Iterator[Callable[[str], Outcome]]:
+    """The outcome of a benchmark. The children of those that are selected are started at once, as many at a time as there are
+    CPUs, that of any other when its outcome is asked for."""
     pool = ThreadPoolExecutor(len(usable_cpus()))
+    running: dict[str, Future[Outcome]] = {}
+
+    def of(name: str) -> Outcome:
+        if name not in running:
+            running[name] = pool.submit(checked, name, folder, every)
+        return running[name].result()
+
     # the last first: dgemm takes long and is near the end
-    running = {name: pool.submit(checked, name, folder, every) for name in reversed(names)}
-    yield lambda name: running[name].result()
+    running.update({name: pool.submit(checked, name, folder, every) for name in reversed(selected)})
+    yield of
     pool.shutdown(cancel_futures=True)
 
 
-@pytest.fixture(scope="module")
-def outcome(tmp_path_factory) -> Iterator[Callable[[str], Outcome]]:
-    yield from outcomes(list(oclgrind.known()), tmp_path_factory.mktemp("oclgrind"))
+def selected_names(request: pytest.FixtureRequest, fixture: str) -> list[str]:
+    """The benchmarks that the selected tests with this fixture are of, each once."""
+    items = (i for i in request.session.items if isinstance(i, pytest.Function) and fixture in i.fixturenames)
+    named = (i.callspec.params.get("name") for i in items if i.path == Path(__file__) and hasattr(i, "callspec"))
+    return list(dict.fromkeys(str(name) for name in named if name in oclgrind.known()))
 
 
 @pytest.fixture(scope="module")
-def every_outcome(tmp_path_factory) -> Iterator[Callable[[str], Outcome]]:
-    yield from outcomes(oclgrind.LARGE, tmp_path_factory.mktemp("oclgrind_every"), oclgrind.EVERY)
+def outcome(request, tmp_path_factory) -> Iterator[Callable[[str], Outcome]]:
+    yield from outcomes(selected_names(request, "outcome"), tmp_path_factory.mktemp("oclgrind"))
+
+
+@pytest.fixture(scope="module")
+def every_outcome(request, tmp_path_factory) -> Iterator[Callable[[str], Outcome]]:
+    yield from outcomes(selected_names(request, "every_outcome"), tmp_path_factory.mktemp("oclgrind_every"), oclgrind.EVERY)
 
 
 def findings(point: Mapping[str, Any]) -> list[str]:
