@@ -8,7 +8,7 @@ from clmembench.model import BuildError, Cause, DeviceError, Place, Point, Recor
 
 
 class InProcessWorker:
-    """Measures the points of one job in this process. Raises ChildError where the device cannot be opened, or the job needs a
+    """Measures the points of one job in this process. Raises WorkerError where the device cannot be opened, or the job needs a
     process of its own."""
 
     def __init__(self, job: Job) -> None:

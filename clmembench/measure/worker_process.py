@@ -77,7 +77,7 @@ class WorkerProcess:
     """A process that measures the points of one job. Use it as a context manager: leaving it ends the process."""
 
     def __init__(self, job: Job, start: Start = Start()) -> None:
-        """Raises ChildError when no process can be started."""
+        """Raises WorkerError when no process can be started."""
         self.job, self.start = job, start
         try:
             self._start(job)
@@ -109,7 +109,7 @@ class WorkerProcess:
         self.end()
 
     def probe(self, stopped_s: float = START_S) -> ProbeResult:
-        """Features and clocks of the device. Raises ChildError when it cannot be opened and probed, or the process is stopped
+        """Features and clocks of the device. Raises WorkerError when it cannot be opened and probed, or the process is stopped
         for `stopped_s`."""
         answer = self._reply(self._answer(START_S, stopped_s))
         if "error" in answer:
@@ -121,7 +121,7 @@ class WorkerProcess:
 
     def measure(self, point: Point, timeout_s: float) -> Record:
         """The record of one point, whose time begins when the process is ready; a process that is stopped while it starts has
-        the same limit. Raises ChildError when there will be no record; the process has then ended."""
+        the same limit. Raises WorkerError when there will be no record; the process has then ended."""
         if not self._ready:
             answer = self._reply(self._answer(START_S, timeout_s))
             if "error" in answer:
@@ -140,7 +140,7 @@ class WorkerProcess:
             raise self._no_answer(repr(line[:2000]), "record") from error
 
     def _reply(self, line: bytes) -> dict[str, Any]:
-        """An answer other than a record. Raises ChildError for anything but a JSON object."""
+        """An answer other than a record. Raises WorkerError for anything but a JSON object."""
         try:
             check_line(line)
             answer = json.loads(line)
@@ -195,7 +195,7 @@ class WorkerProcess:
 
     def _answer(self, timeout_s: float, stopped_s: float | None = None) -> bytes:
         """The next line. A line that is already in the pipe counts however late it is read: this process itself may have been
-        stopped. Raises ChildError when the process dies first, the time passes, or it is stopped for `stopped_s`."""
+        stopped. Raises WorkerError when the process dies first, the time passes, or it is stopped for `stopped_s`."""
         assert self._process.stdout is not None
         descriptor, deadline = self._process.stdout.fileno(), time.monotonic() + timeout_s
         with selectors.DefaultSelector() as selector:
@@ -268,8 +268,8 @@ class WorkerProcess:
 
 
 def probed(job: Job, isolated: bool = True, stopped_s: float = START_S) -> ProbeResult:
-    """Features and clocks of a device, probed in a worker process if `isolated`. Raises ChildError when it cannot be opened, or
-    the process is stopped for `stopped_s`."""
+    """Features and clocks of a device, probed in a worker process if `isolated`. Raises WorkerError when it cannot be
+    opened, or the process is stopped for `stopped_s`."""
     if isolated:
         with WorkerProcess(job) as child:
             return child.probe(stopped_s)

@@ -130,7 +130,7 @@ def _cores(run: Run, table: Sequence[Row]) -> list[str]:
     least = min(slow, key=lambda value: value.cpu_over_wall or 0)
     return [
         f"{count(len(slow), 'point')} over large arrays used less than {MIN_CORES_SHARE:.0%} of {units} compute units "
-        f"(least {least.cpu_over_wall:.2f}: {least.benchmark} {format_params(dict(least.params))}): "
+        f"(the least {least.cpu_over_wall:.2f} of {units}: {least.benchmark} {format_params(dict(least.params))}): "
         "other programs took the CPU, or the runtime did not use all threads"
     ]
 
