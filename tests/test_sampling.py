@@ -11,7 +11,7 @@ import pytest
 
 from clmembench.benchmarks import discovered
 from clmembench.gates.point import judged
-from clmembench.measure import sampling
+from clmembench.measure import sampling, timed_work
 from clmembench.measure.core_clock import CoreClock, clock_step_ns
 from clmembench.model import Fill, Launch, Overlap, Read, Slope, Work
 from clmembench.plan.budget import Budget
@@ -83,7 +83,8 @@ def test_noise_that_never_falls_stops_on_the_budget_or_the_last_look_and_says_so
         now_s[0] += ns / 1e9
         return ns
 
-    monkeypatch.setattr(sampling, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    for module in (sampling, timed_work):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
     budget = replace(QUICK, max_time_s=most_s, min_time_s=0.0)
     found = sampling.sample_point(FakeDevice(script=script), Work((launch(0),), nbytes=1), budget, quantum_ns=1)
     assert (found.stopped, len(found.series[0].host_ns)) == (stopped, samples)

@@ -26,7 +26,7 @@ def tuned(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tune")
     shapes, records = folder / "new" / "t.toml", folder / "r.jsonl"
     only = ("-a", "width=8", "-a", "groups_a_unit=[4,1]")
-    done = cli("tune", "reduction", "-d", "0", *SUM, *only, "--budget", "4s", "-o", str(shapes), "--records", str(records))
+    done = cli("tune", "reduction", "-d", "0", *SUM, *only, "--budget", "30s", "-o", str(shapes), "--records", str(records))
     return shapes, records, done
 
 
