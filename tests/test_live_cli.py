@@ -95,7 +95,7 @@ def test_a_budget_that_ends_before_the_first_look_is_undecided_and_exits_with_6(
         ("no clmembench here", "B does not say which devices it has: no clmembench here"),
         (
             "ModuleNotFoundError: No module named 'clmembench.host'",  # as one before docs/architecture.md's packages says
-            "B has a clmembench too old to measure beside this one: install this version there",
+            "B has a clmembench too old for compare --live: install this version there",
         ),
     ],
 )
