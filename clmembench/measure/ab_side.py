@@ -104,7 +104,5 @@ def read_installation(side: str, start: Start) -> Installation:
     except (ValueError, TypeError, KeyError, IndexError) as error:
         last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         if "No module named 'clmembench." in last:  # it has clmembench, whose modules have other names
-            raise SideError(
-                f"{side} has a clmembench too old to measure beside this one: install this version there"
-            ) from error
+            raise SideError(f"{side} has a clmembench too old for compare --live: install this version there") from error
         raise SideError(f"{side} does not say which devices it has: {last}") from error
