@@ -72,11 +72,11 @@ def test_a_record_that_is_not_ok_has_no_value_but_its_reason(status):
 @pytest.mark.parametrize(
     ("probe", "made", "says"),
     [
-        (LAP, lap(0.0), "cannot be told from 0"),
+        (LAP, lap(0.0), "not distinguishable from 0"),
         (LAP, record("chase", LAP.params()), "no samples"),
-        (TRACE, trace(np.zeros((8, 5))), "cannot be told from 0"),
+        (TRACE, trace(np.zeros((8, 5))), "not distinguishable from 0"),
         (TRACE, record("chase", TRACE.params(), series([1, 2], ops=5)), "no trace"),
-        (TRACE, trace(np.full((8, 5), 30.0), core_clock=None), "what a tick is"),
+        (TRACE, trace(np.full((8, 5), 30.0), core_clock=None), "the duration of a tick is unknown"),
     ],
 )
 def test_what_is_no_latency_is_not_given_as_one(probe, made, says):

@@ -336,7 +336,7 @@ def test_the_interval_of_a_slopes_rate_is_that_of_its_time_turned_over():
 def test_a_slope_that_may_be_0_has_no_rate():
     found = contest([3000, 3500] * 8, [3100, 3300] * 8)
     assert [d.status for d in derive_point([found], ATOMIC)] == ["undetermined"] * 2
-    assert all(d.median is None and "cannot be told from 0" in d.reason for d in derive_point([found], ATOMIC))
+    assert all(d.median is None and "not distinguishable from 0" in d.reason for d in derive_point([found], ATOMIC))
 
 
 def test_a_place_is_among_the_parameters_and_keeps_points_apart():

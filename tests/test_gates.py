@@ -97,7 +97,7 @@ def test_noise_is_no_curvature():
         (0.18, 3.4, "cycle"),  # as PoCL's compiler left 16 barriers of one work-group: 0.6 cycles each
         (0.18, 6.0, ""),  # 1.1 cycles
         (5.0, 2.0, ""),
-        (0.0, 3.4, ""),  # cannot be told from 0: undetermined when its value is derived
+        (0.0, 3.4, ""),  # not distinguishable from 0: undetermined when its value is derived
         (0.18, None, ""),  # without a clock nothing is known of cycles
     ],
 )

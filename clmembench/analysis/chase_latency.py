@@ -28,7 +28,7 @@ def answer(record: Record, probe: Probe) -> Answer:
 
     The interval is the 95% one of the samples, widened by half of what the core's clock moved by. Of a trace the value is the
     median of the samples' means over its accesses, and `latencies` are ticks less what a bracket without an access takes; where
-    the counter's steps are coarse, a single one may be below 0. A mean that cannot be told from 0 is no latency. A record that
+    the counter's steps are coarse, one may be below 0. A mean that is not distinguishable from 0 is no latency. A record that
     is not ok has no value, and its reason.
     """
     evidence = f"{record.benchmark}:{record.index}" + (f"/{record.process}" if record.process else "")
@@ -47,7 +47,7 @@ def _trace(record: Record, nothing: Answer) -> Answer:
     if len(record.series) != 1 or not {"ticks", "cost", "chain"} <= record.series[0].reads.keys():
         return replace(nothing, reason="no trace was kept")
     if clock is None or min(clock.before_ns, clock.after_ns) <= 0:
-        return replace(nothing, reason="what a tick is cannot be told: no reading of the core's clock")
+        return replace(nothing, reason="the duration of a tick is unknown: no reading of the core's clock")
     ns = _latencies_ns(record.series[0], clock)
     found = _answered(nothing, clock, stats.summarise(ns.mean(axis=1).tolist()))
     return replace(found, latencies=(clock.ghz or 1.0) * ns)
@@ -69,7 +69,7 @@ def _answered(nothing: Answer, clock: ClockReading | None, ns: Summary) -> Answe
     """A summary in ns, in the answer's unit."""
     if ns.low <= 0:
         span = f"{ns.low:.2g} and {ns.high:.2g} ns"
-        return replace(nothing, reason=f"cannot be told from 0: it lies between {span}")
+        return replace(nothing, reason=f"not distinguishable from 0: it lies between {span}")
     factor = clock.ghz or 1.0 if clock is not None else 1.0
     moved = clock.moved / 2 if clock is not None else 0.0
     low, high = factor * ns.low * max(0.0, 1 - moved), factor * ns.high * (1 + moved)
@@ -109,7 +109,7 @@ def usual(record: Record, probe: Probe, ghz: float | None) -> Answer:
         return found
     ns = (_agreed(ends[1]) - _agreed(ends[0])) / steps
     if ns <= 0:
-        return replace(found, value=None, low=None, high=None, reason="cannot be told from 0")
+        return replace(found, value=None, low=None, high=None, reason="not distinguishable from 0")
     cuts = [count * k // QUARTERS for k in range(QUARTERS + 1)]
     parts = [(_agreed(ends[1][a:b]) - _agreed(ends[0][a:b])) / steps for a, b in pairwise(cuts)]
     spread = (max(parts) - min(parts)) / 2

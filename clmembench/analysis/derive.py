@@ -176,7 +176,7 @@ def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, su
     steep = summarise(records, replace(metric, form="slope")) if metric.form == "slope_rate" else summary
     if metric.form in ("slope", "slope_rate") and steep is not None and steep.low <= 0:
         unit = metric.unit if metric.form == "slope" else "ns a unit"
-        reason = f"cannot be told from 0: the slope lies between {steep.low:.2g} and {steep.high:.2g} {unit}"
+        reason = f"not distinguishable from 0: the slope lies between {steep.low:.2g} and {steep.high:.2g} {unit}"
         if first.gate == "grows":
             return _valueless(first, metric, card, "suspect", first.reason, **common)
         return _valueless(first, metric, card, "undetermined", reason, **common)

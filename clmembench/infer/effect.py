@@ -36,7 +36,7 @@ def bounded_ratio(over: Derived | None, under: Derived | None) -> BoundedRatio |
     """`over` by `under`; None where one of them has no value or no interval, or is not above 0.
 
     Where both are known in cycles too, the interval holds the ratio of those as well: the core's clock may have moved between
-    the points, or the readings of it may have been disturbed, and one cannot be told from the other.
+    the points, or the readings of it may have been disturbed, and the two are not distinguishable.
     """
     if over is None or under is None:
         return None

@@ -68,7 +68,7 @@ def _peers(part: Part) -> dict[str, Any] | None:
 
 def _cards(all_parts: Sequence[Part]) -> dict[str, Card]:
     """Every benchmark in any run, in order of first appearance, in its latest version that has a row; those without a row are
-    left out, and references, which stand beside what they are of."""
+    left out, and peers, which are shown with the benchmark that they are compared with."""
     found: dict[str, Card] = {}
     for part in all_parts:
         with_rows = {row.value.benchmark for row in part.rows}

@@ -139,7 +139,7 @@ def pattern_laps(known: HierarchyGeometry, space: Space = "global", most_bytes: 
 
     P1: 64 B. P2: a line of each of four times as many pages as the L1 TLB has entries. P4: four times the lines of the last
     cache, 33 lines apart, block by block, each within half the L1 TLB's reach. P5: lines at random over eight times the last
-    cache and 32 times the L2 TLB's reach. P3 and a change of page-table context (P6) cannot be told from a mean. Some accesses
+    cache and 32 times the L2 TLB's reach. P3 and a change of page-table context (P6) do not follow from a mean. Some accesses
     of a lap meet other patterns: in P5's one page in 32 may be in a TLB, in P4's the first of each page is not.
     """
     page, line = known.page_bytes, known.line_bytes

@@ -151,7 +151,7 @@ def _first_overflow(pages: PageProbe, stride: int, first: int, floor: float) -> 
 
 
 def _tlb_at_overflow(pages: PageProbe, stride: int, seen: tuple[int, int], floor: float) -> Inquiry[TlbGeometry | None]:
-    """The TLB that overflows between two numbers of pages, `seen`; None where its count cannot be told from a cache's. `floor`:
+    """The TLB that overflows between two numbers of pages, `seen`; None where it may be a cache. `floor`:
     what an access costs before."""
     field, asked, (fit, over) = pages.field, pages.asked, seen
     rough = yield from pages.mean(over, stride)

@@ -42,7 +42,7 @@ class VictimFit:
 def fit_victims(weights: Sequence[float], observations: Sequence[SetObservation], count: bool = False) -> VictimFit:
     """Victims drawn with probabilities `weights` (of each way; filled from the first on), over sets that start empty.
 
-    Where all weights are equal the ways cannot be told apart and the state is the set of lines; else which line is in which
+    Where all weights are equal the ways are not distinguishable and the state is the set of lines; else which line is in which
     way. With `count`, `victims` are the expected numbers of replacements of each way given all flags up to the last (carried
     forward with each state, as in Del Moral, Doucet & Singh 2010), which maximises the likelihood when iterated.
     """

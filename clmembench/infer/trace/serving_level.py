@@ -30,7 +30,7 @@ class ServingLevels:
     """The level and the translation that each access met. `levels` are the modes without a TLB's penalty; `penalties` are
     added by what missed in TLBs, of the first, the second and so on. Of each trace `served` has the level's number (-1
     unknown) and `translated` that of TLB levels missed (-1 unknown). `paged`: whether accesses within a page were seen,
-    without which the two cannot be told."""
+    without which the two are not distinguishable."""
 
     levels: tuple[LatencyMode, ...]
     penalties: tuple[float, ...]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MAX_LINES = 8  # more in one plot cannot be told apart
+MAX_LINES = 8  # of one plot: more are not distinguishable
 MIN_LOG_RATIO = 8.0  # of values; less is drawn on a linear scale from 0
 MIN_LABELLED_NS = 1e5  # from here on times are labelled in larger units
 

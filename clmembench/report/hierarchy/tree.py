@@ -13,7 +13,7 @@ from clmembench.report.hierarchy.layout import Bar, Box, Fact, HierarchyLayout, 
 from clmembench.specs.claims import Claim
 
 MIN_WIDTH = 60  # columns; narrower boxes would hold one fact a line
-TLB_COLUMN_WIDTHS = (28, 38)  # columns of what stands beside the path: least and most
+TLB_COLUMN_WIDTHS = (28, 38)  # characters of the TLB column: minimum and maximum
 MAX_BAR_WIDTH = 24
 NO_BREAK_SPACE = "\u00a0"  # a space where no line is broken
 CONNECTOR_COLUMN = 2  # the column of the line that connects boxes
