@@ -100,7 +100,9 @@ class Trial:
             if command.wait(limit_s) is None:
                 self.found["hang"].append(f"{shlex.join(args)} did not end within {limit_s:g} s")
             elif not command.gone(EXIT_LIMIT_S):
-                self.found["orphan"].append(f"processes {command.alive()} are left of {command.process.pid}")
+                left = "; ".join(_described(pid) for pid in command.alive())
+                code = command.process.returncode
+                self.found["orphan"].append(f"of {command.process.pid}, which ended with {code}, are left: {left}")
             if "Traceback" in command.said():
                 self.found["traceback"].append(command.said()[-3000:])
 
@@ -193,3 +195,15 @@ class Trial:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     self.found["left"].append(f"lock {path.name} is held")
+
+
+def _described(pid: int) -> str:
+    """A process: its number, parent, group, state and command line."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        wait = Path(f"/proc/{pid}/wchan").read_text()
+    except OSError:
+        return f"{pid}, which has ended since"
+    state, parent, group = status[:3]
+    return f"{pid} (parent {parent}, group {group}, state {state}, waits in {wait or 'nothing'}): {command[-300:]}"

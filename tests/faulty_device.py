@@ -1,22 +1,28 @@
 """A device that runs launch's kernel and fails when told to: for the OpenCL runtime in a copy of the package.
 
-FAULTY_DEVICE=KIND:GROUPS in the environment makes launches of that many work-groups fail, 0 all of them. (A name that a run's
-header does not keep, so that a run can go on without the fault.) What hangs makes the file
-FAULTY_AT first, where that is named.
+FAULTY_DEVICE=KIND:GROUPS in the environment makes launches of that many work-groups fail, 0 all of them; several such, with
+commas between, are as many faults. (A name that a run's header does not keep, so that a run can go on without the fault.)
+KIND:GROUPS:BENCHMARK is a fault of the samples of one benchmark alone: launch, launch_wait or launch_dispatch, which the device
+tells from each other by the commands of a sample. What hangs makes the file FAULTY_AT first, where that is named.
+
+FAULTY_MEANWHILE=FILE,RUN: by the time that a command has the device's lock, another run has made RUN what FILE is.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
+from clmembench.host import device_lock
 from clmembench.model import BuildError, Clock, Command, DeviceError, DeviceInfo, Fill, Kernel, Launch, Place, Timing, Value
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeBuffer, FakeDevice
 
@@ -38,19 +44,25 @@ class FaultyDevice(FakeDevice):
 
     lost: bool = False
     samples: int = 0
+    passed: bool = False  # the gate
 
     def run(self, commands: Sequence[Command]) -> None:
-        self.time(commands, 1, "host")
+        self._launch(commands, 1, "")
 
     def build(self, source: str, **defines: Value) -> Mapping[str, Kernel]:
-        if _fault()[0] == "build" and "mark" in source:
+        if any(kind == "build" for kind, *_ in _faults()) and "mark" in source:
             raise BuildError("build failed: 3:5: error: use of undeclared identifier 'nonsense'", "the whole log")
         return FakeDevice.build(self, source, **defines)
 
     def time(self, commands: Sequence[Command], passes: int, clock: Clock) -> Timing:
+        return self._launch(commands, passes, clock)
+
+    def _launch(self, commands: Sequence[Command], passes: int, clock: Clock | Literal[""]) -> Timing:
         if self.lost:
             raise DeviceError("clFinish failed: DEVICE_NOT_AVAILABLE")
-        device_ns = queue_ns = 0
+        device_ns = queue_ns = groups = 0
+        launches = sum(isinstance(command, Launch) for command in commands)
+        benchmark = "launch_dispatch" if launches > 1 else {"host": "launch", "queue": "launch_wait"}.get(clock, "")
         for command in commands:
             if isinstance(command, Fill):
                 command.buffer.content = np.full(command.nbytes, command.byte, np.uint8)
@@ -58,27 +70,39 @@ class FaultyDevice(FakeDevice):
                 steps = int(command.args[2]) if command.kernel.name == "alu_chain" else 0
                 device_ns, queue_ns = device_ns + 1000 + 10 * steps, queue_ns + 500
                 if command.kernel.name == "mark":
-                    self._mark(command)
+                    groups = _groups(command)
+                    self._mark(command, benchmark)
         device_ns, queue_ns, host_ns = passes * device_ns, passes * queue_ns, 2 * passes * device_ns
-        if clock == "host":
+        if clock in ("host", ""):
             return Timing(host_ns, None, None, device_ns)
         # every tenth sample: what a clock that was set meanwhile leaves
         self.samples += 1
-        leap, late = LEAPS.get(_fault()[0], (0, 0)) if self.samples % 10 == 9 else (0, 0)
+        leap, late = next((LEAPS[kind] for kind in _kinds(groups, benchmark) if kind in LEAPS), (0, 0))
+        if self.samples % 10 != 9:
+            leap = late = 0
         return Timing(host_ns, device_ns + leap, queue_ns + late, device_ns)
 
-    def _mark(self, launch: Launch) -> None:
-        kind, groups = _fault()
-        local = launch.local_size[0] if launch.local_size else 1
-        if launch.global_size[0] in (groups * local, groups or launch.global_size[0]) and kind in FAULTS:
-            FAULTS[kind](self)
+    def _mark(self, launch: Launch, benchmark: str) -> None:
+        for kind in _kinds(_groups(launch), benchmark):
+            if kind in FAULTS:
+                FAULTS[kind](self)
         buffer: FakeBuffer = launch.args[0]
         buffer.content = np.array([launch.args[1]], np.uint32)
 
 
-def _fault() -> tuple[str, int]:
-    kind, _, groups = os.environ.get("FAULTY_DEVICE", "").partition(":")
-    return kind, int(groups or 0)
+def _groups(launch: Launch) -> int:
+    return launch.global_size[0] // (launch.local_size[0] if launch.local_size else 1)
+
+
+def _faults() -> list[tuple[str, int, str]]:
+    """Of each fault its kind, the number of work-groups or 0, and the benchmark or ""."""
+    parts = [fault.split(":") for fault in os.environ.get("FAULTY_DEVICE", "").split(",") if fault]
+    return [(kind, int(rest[0]) if rest else 0, rest[1] if rest[1:] else "") for kind, *rest in parts]
+
+
+def _kinds(groups: int, benchmark: str) -> list[str]:
+    """The faults of a launch."""
+    return [kind for kind, of, only in _faults() if of in (0, groups) and only in ("", benchmark)]
 
 
 def _segfault(device: FaultyDevice) -> None:
@@ -123,6 +147,16 @@ def _chatter(device: FaultyDevice) -> None:
     os.write(1, b"a driver's word on standard output\n")
 
 
+def _gate(device: FaultyDevice) -> None:
+    """Makes FAULTY_AT and waits until it is gone: what a test does meanwhile is done within this point."""
+    gate = Path(os.environ["FAULTY_AT"])
+    if not device.passed:
+        device.passed = True
+        gate.touch()
+        while gate.exists():
+            time.sleep(0.01)
+
+
 def _slow(device: FaultyDevice) -> None:
     """Its points take some tenths of a second, in the place of a hundredth."""
     time.sleep(0.02)
@@ -138,6 +172,7 @@ FAULTS: Mapping[str, Callable[[FaultyDevice], None]] = {
     "memory": _memory,
     "lost": _lose,
     "chatter": _chatter,
+    "gate": _gate,
     "slow": _slow,
 }
 
@@ -163,3 +198,13 @@ class Faulty:
 
 
 RUNTIME = Faulty()
+
+
+if "FAULTY_MEANWHILE" in os.environ:
+    _held = device_lock.held
+
+    def _held_late(info: DeviceInfo) -> object:
+        shutil.copy(*os.environ["FAULTY_MEANWHILE"].split(","))
+        return _held(info)
+
+    device_lock.held = _held_late

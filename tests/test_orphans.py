@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from clmembench.benchmarks.peers import programs
+from clmembench.host import fresh_interpreter
 from clmembench.results import jsonl
 from clmembench.results.jsonl import Writer
 from tests.builders import STREAM, device, header, record, series
@@ -165,20 +168,19 @@ def test_a_report_that_is_killed_leaves_no_worker_behind(reporting, number):
     assert reporting.gone(), reporting.alive()
 
 
+def blocks_ctrl_c(pid: int) -> int:
+    mask = re.search(r"^SigBlk:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return int(mask[1], 16) >> (signal.SIGINT - 1) & 1
+
+
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU has no workers")
-def test_a_report_that_is_interrupted_waits_for_no_worker(reporting):
+def test_a_worker_gets_no_ctrl_c_however_young_it_is_and_a_report_that_gets_one_waits_for_none(reporting):
+    assert all(blocks_ctrl_c(pid) for pid in workers(reporting))
+    # the parent holds Ctrl-C back until it has started the last of them
+    assert within(200, lambda: not blocks_ctrl_c(reporting.process.pid))
     reporting.interrupt()
     assert reporting.wait(200) == 130 and reporting.gone()
     assert "Traceback" not in reporting.said()
-
-
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU has no workers")
-def test_a_worker_gets_no_ctrl_c_however_young_it_is(reporting):
-    for pid in workers(reporting):
-        blocked = re.search(r"^SigBlk:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-        assert int(blocked[1], 16) >> (signal.SIGINT - 1) & 1
-    text = Path(f"/proc/{reporting.process.pid}/status").read_text()
-    assert not int(re.search(r"^SigBlk:\s*(\w+)", text, re.MULTILINE)[1], 16) >> (signal.SIGINT - 1) & 1
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU has no workers")
@@ -187,3 +189,19 @@ def test_a_worker_that_is_killed_is_an_error_of_one_line(reporting):
     assert reporting.wait(200) == 1 and reporting.gone()
     assert reporting.said().startswith("clmembench: a process that read the runs was ended from outside")
     assert reporting.said().count("\n") == 1
+
+
+def test_what_a_program_leaves_running_ends_with_it_though_nobody_else_ends_it(tmp_path):
+    """As where the process that asked is killed at the moment at which the program ends."""
+    ours, guards = socket.socketpair()
+    script = f"(while :; do sleep 0.1; done) & echo $! > {tmp_path}/left; exit 3"
+    command = [*fresh_interpreter.command("clmembench.host.program_guard"), "sh", "-c", script]
+    guard = subprocess.Popen(command, stdin=guards, start_new_session=True)
+    guards.close()
+    with ours:
+        ours.settimeout(200)
+        assert ours.recv(16) == b"3"
+        assert ours.recv(16) == b""
+    assert guard.wait(200) == -signal.SIGKILL
+    left = int((tmp_path / "left").read_text())
+    assert within(60, lambda: not Path(f"/proc/{left}").exists() or "Z" in Path(f"/proc/{left}/stat").read_text().split()[2])

@@ -9,8 +9,10 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,7 +68,9 @@ def run_program(program: str, *arguments: str, files: Sequence[int] = ()) -> str
     wrong results."""
     try:
         code, text, errors = _run_to_end(program, *arguments, files=files)
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except TimeoutError as error:
+        raise OutputError(f"it did not end within {RUN_LIMIT_S:g} s") from error
+    except OSError as error:
         raise OutputError(f"it did not run: {type(error).__name__}") from error
     if re.search(r"validation failed|failed validation", text + errors, re.IGNORECASE):
         raise AssertionError("its own check says that its results are wrong")
@@ -78,26 +82,38 @@ def run_program(program: str, *arguments: str, files: Sequence[int] = ()) -> str
 
 def _run_to_end(program: str, *arguments: str, files: Sequence[int]) -> tuple[int, str, str]:
     """Exit code, output and errors of a program. No process of it survives, however it or this process ends: it would disturb
-    the next measurement. Raises OSError, and TimeoutExpired after RUN_LIMIT_S."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+    the next measurement. Raises OSError, a TimeoutError among them after RUN_LIMIT_S."""
+    ours, guards = socket.socketpair()
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors, ours, guards:
         process = subprocess.Popen(
             [*fresh_interpreter.command("clmembench.host.program_guard"), program, *arguments],
-            stdin=subprocess.PIPE,
+            stdin=guards.fileno(),
             stdout=out,
             stderr=errors,
             env=fresh_interpreter.environment(os.environ),
             pass_fds=files,
             start_new_session=True,  # its own process group, which child processes join
         )
+        guards.close()
         try:
-            code = process.wait(RUN_LIMIT_S)
+            code = _exit_code(ours)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            assert process.stdin is not None
-            process.stdin.close()
         return code, _read_output(out), _read_output(errors)
+
+
+def _exit_code(guard: socket.socket) -> int:
+    """The exit code that the guard writes when the program has ended; that of a killed process where it ends without. Raises
+    TimeoutError after RUN_LIMIT_S."""
+    deadline, said = time.monotonic() + RUN_LIMIT_S, b""
+    while True:
+        guard.settimeout(max(deadline - time.monotonic(), 0.001))
+        part = guard.recv(16)
+        if not part:
+            return int(said) if said else 128 + signal.SIGKILL
+        said += part
 
 
 def _read_output(file: IO[bytes]) -> str:
