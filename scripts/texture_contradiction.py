@@ -12,11 +12,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from clmembench.infer.classic.contradiction import comparison_table, overflow_traces, read_overflow_traces
+from clmembench.infer.classic.contradiction import overflow_traces, read_overflow_traces
+from clmembench.infer.classic.methods import ClassicReadings
 from clmembench.infer.classic.saavedra import read_saavedra, saavedra_chases
 from clmembench.infer.classic.wong import read_wong, wong_chases
 from clmembench.model import Answer, Inquiry
 from clmembench.plan.hierarchy import replay
+from clmembench.report import render
+from clmembench.report.hierarchy.classic_table import classic_section
+from clmembench.report.section import table
 from tests.simulated import Cache, Machine, Noise, Sets, plain
 from tests.simulated import Path as Way
 
@@ -32,12 +36,13 @@ def main() -> None:
     machine = Machine("texture L1", {"global": Way((TEXTURE, L2), 600.0)}, NOISE, 1)
 
     def asked(inquiry: Inquiry[tuple[Answer, ...]]) -> tuple[Answer, ...]:
-        return replay(inquiry, lambda probes: [machine.answer(probe) for probe in probes])  # type: ignore[arg-type,return-value]
+        return replay(inquiry, lambda probes: [machine.answer(probe) for probe in probes])
 
-    by_stride = read_saavedra(asked(saavedra_chases()), at_bytes=SAAVEDRA_BYTES)
-    by_size = read_wong(asked(wong_chases(WONG_STRIDE_BYTES)))
+    strides, sizes = asked(saavedra_chases()), asked(wong_chases(WONG_STRIDE_BYTES))
     fine = read_overflow_traces(asked(overflow_traces(TEXTURE.size_bytes)), TEXTURE.size_bytes)
-    print(comparison_table(by_stride, by_size, fine))
+    by_strides = read_saavedra(strides, at_bytes=SAAVEDRA_BYTES)
+    read = ClassicReadings("texture", strides, sizes, by_strides, read_wong(sizes), fine)
+    print(render.text(table(classic_section(read))))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pytest
 
 from clmembench.infer.classic.saavedra import read_saavedra, saavedra_chases
 from clmembench.infer.classic.wong import read_wong, wong_chases
-from clmembench.model import Answer, Probe
+from clmembench.model import Answer, Pattern, Probe
 from clmembench.model.address_patterns import pattern_offsets
 
 
@@ -150,3 +150,10 @@ def test_latencies_that_equation_1_does_not_have_are_no_ways():
 def test_findings_name_the_method_its_evidence_and_what_it_takes_for_granted():
     found = read_saavedra(asked(saavedra_chases(), PLAIN[0].answer))["ways"]
     assert found.method == "Saavedra 1992" and found.evidence and "LRU" in found.reason
+
+
+def test_a_size_that_was_not_reached_bounds_the_size_alone():
+    probe = Probe(Pattern("sequential", 64, 32), "global")
+    found = read_wong(tuple(Answer(replace(probe, pattern=replace(probe.pattern, count=n)), 4.0) for n in (32, 64, 128)))
+    assert (found["size_bytes"].status, found["size_bytes"].low) == ("undetermined", 4096)
+    assert [found[name].low for name in ("line_bytes", "sets", "ways")] == [None, None, None]

@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 
 from clmembench.infer.classic.contradiction import (
-    comparison_table,
     is_miss,
     overflow_traces,
     read_overflow_traces,
     resolve_contradictions,
 )
+from clmembench.infer.classic.methods import ClassicReadings
 from clmembench.infer.classic.saavedra import read_saavedra, saavedra_chases
 from clmembench.infer.classic.wong import read_wong, wong_chases
 from clmembench.model import Answer, Probe
+from clmembench.report.hierarchy.classic_table import classic_section
 from tests.simulated import Cache, Machine, Noise, Path, Sets, plain
 from tests.test_classic import asked, values
 
@@ -71,7 +72,7 @@ def test_on_plain_caches_all_three_agree(one):
     found = resolve_contradictions(by_stride, by_size, fine)
     assert values(found) == {"size_bytes": one.size_bytes, **truth}
     assert {f.status for f in found.values()} == {"ok"}
-    assert "The methods agree." in comparison_table(by_stride, by_size, fine)
+    assert beside(by_stride, by_size, fine).notes == ("The classic methods agree.",)
 
 
 ALL, NONE = {"size_bytes", "line_bytes", "sets", "ways"}, set()
@@ -121,13 +122,17 @@ def test_what_one_method_alone_tells_is_not_taken_for_sure():
     assert resolve_contradictions(by_stride, by_size, {})["line_bytes"].status != "ok"
 
 
+def beside(by_stride, by_size, fine):
+    return classic_section(ClassicReadings("global", (), (), by_stride, by_size, fine))
+
+
 def test_side_by_side_shows_each_methods_numbers_and_the_reason():
-    text = comparison_table(*said(TEXTURE))
-    head, *rows = text.splitlines()
-    assert head.split() == ["Saavedra", "1992", "Wong", "2010", "fine-grained", "trace"]
-    line = next(row for row in rows if row.startswith("line_bytes"))
-    assert line.split() == ["line_bytes", "32", "B", "128", "B", "32", "B"]
-    assert text.count("4 lines, lie in one set") == 1
+    section = beside(*said(TEXTURE))
+    assert section.header == ("property", "Saavedra 1992", "Wong 2010", "fine-grained trace")
+    rows = {row[0]: row[1:] for row in section.rows}
+    assert rows["line"] == ("32 B", "128 B", "32 B") and rows["set bits"] == ("", "", "7-8")
+    assert sum("4 lines, lie in one set" in note for note in section.notes) == 1
+    assert "line 32 B: Saavedra 1992 tells 32 B, Wong 2010 tells 128 B, fine-grained trace tells 32 B" in section.notes
 
 
 def test_misses_are_what_lies_above_the_first_gap():

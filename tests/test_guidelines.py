@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
+from clmembench.infer.access.saturation import SaturatingValue
 from clmembench.infer.guidelines import advice_of_guidelines
 from clmembench.infer.guidelines.local_memory import break_even_reuse
 from clmembench.model import Finding
@@ -283,7 +284,9 @@ def test_a_grid_that_falls_short_of_the_best_copy_says_nothing_of_memory():
 
 
 def test_the_smallest_shape_that_was_tried_needs_nothing():
-    tried = replace(finding("saturating_work_group", 32, 32, 32), method="x; the smallest that was tried; with 32 x 8 x 4224")
+    plain = finding("saturating_work_group", 32, 32, 32)
+    own = {field.name: getattr(plain, field.name) for field in fields(plain)}
+    tried = SaturatingValue(**own, shape="32 x 8 x 4224", is_smallest_tried=True)
     by = {a.id: a for a in advice_of_guidelines([], FAKE_DEVICE_INFO, {"saturating_work_group": tried})}
     assert by["X1"].verdict == "does not hold"
     assert "32 x 8 x 4224" in by["X1"].advice

@@ -6,10 +6,14 @@ from dataclasses import replace
 import pytest
 
 from clmembench.cli import app, session, topology
+from clmembench.infer.classic.methods import classic_inquiry
+from clmembench.plan import hierarchy
 from clmembench.report.hierarchy import from_runs
 from clmembench.results import jsonl
 from tests import found_hierarchies as hierarchies
-from tests.builders import CHASE, device, header, record, slope
+from tests.builders import CHASE, device, header, record, slope, walked
+from tests.simulated import Machine, Noise, Path
+from tests.test_contradiction import L2, TEXTURE
 
 
 @pytest.fixture
@@ -35,8 +39,8 @@ def measuring(monkeypatch, inferred):
     """What the next dissection measures: records, or an exception in their place."""
     answers = [record("chase", {"order": "random"})]
 
-    def measured(info, found, selection, spaces):
-        measured.asked = (info, selection, spaces)
+    def measured(info, found, selection, spaces, classic):
+        measured.asked = (info, selection, spaces, classic)
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
@@ -112,8 +116,8 @@ def test_what_is_measured_is_kept_and_inferred_from_the_file(measuring, inferred
     kept = jsonl.read(path)
     assert [r.params for r in kept.records] == [{"order": "random"}] == [r.params for r in inferred[0].records]
     assert (kept.header.seed, kept.header.budget_s, kept.header.timeout_s, kept.header.suite) == (7, 120.0, 5.0, "topology")
-    info, _, spaces = measuring[1].asked
-    assert spaces == ("local", "global") and info.id == kept.header.device.id
+    info, _, spaces, classic = measuring[1].asked
+    assert spaces == ("local", "global") and info.id == kept.header.device.id and not classic
 
 
 def test_without_a_name_the_file_is_among_the_reports(measuring, tmp_path, monkeypatch, capsys):
@@ -163,3 +167,71 @@ def test_show_and_report_of_other_runs_infer_nothing(tmp_path, inferred, capsys)
     assert "compute unit, one of" not in command(capsys, "show", other)[1]
     assert "Memory hierarchy" not in command(capsys, "report", other, "-f", "md")[1]
     assert inferred == []
+
+
+@pytest.fixture(scope="module")
+def classic_file(tmp_path_factory):
+    """A results file of the chases that `--classic` adds, on a simulated texture L1, as the plan asks for them."""
+    machine = Machine("test", {"global": Path((TEXTURE, L2), 600.0)}, Noise(), 1)
+    answers = {}
+
+    def said(probes):
+        for probe in probes:
+            answers[tuple(sorted(probe.params().items()))] = machine.answer(probe)
+        return [answers[tuple(sorted(probe.params().items()))] for probe in probes]
+
+    read = hierarchy.replay(classic_inquiry(), said)
+
+    def answered(point):
+        found = answers[tuple(sorted(point.params.items()))]
+        if found.value is None or found.latencies is not None:
+            return record("chase", point.params, status="skipped", reason="no clock in a kernel")
+        return replace(slope(point.params, [found.value] * 8), benchmark="chase")
+
+    points = walked(hierarchy.classic_plan(hierarchies.gpu_device()), answered)
+    path = tmp_path_factory.mktemp("classic") / "classic.jsonl"
+    with jsonl.Writer(path, header(hierarchies.gpu_device(), {"chase": CHASE})) as writer:
+        for point in points:
+            writer.write(answered(point))
+    assert len(points) > 100 and read.fine
+    return path, read
+
+
+def test_a_run_with_the_classic_methods_shows_them_side_by_side(classic_file, inferred, capsys):
+    path, direct = classic_file
+    code, out, err = call(capsys, path)
+    assert (code, err) == (0, "") and "The classic methods on global memory" in out
+    line = next(row for row in out.splitlines() if row.split()[:1] == ["line"])
+    assert line.split()[1:5] == ["32", "B", "128", "B"]  # Saavedra's and Wong's: they contradict each other
+    (read,) = hierarchy.stored_classic(jsonl.read(path))
+    for name, found in direct.by_sizes.items():
+        assert (read.by_sizes[name].value, read.by_sizes[name].status) == (found.value, found.status), name
+    assert read.resolved()["line_bytes"].status == "inconsistent"  # the stored traces were skipped
+
+
+@pytest.mark.parametrize(
+    ("form", "says"), [("--csv", "Wong 2010,global,line_bytes,128"), ("--md", "Wong 2010"), ("--latex", "Wong 2010")]
+)
+def test_the_classic_methods_as_a_table(classic_file, inferred, capsys, form, says):
+    assert says in call(capsys, classic_file[0], form)[1]
+
+
+def test_the_classic_methods_as_json(classic_file, inferred, capsys):
+    (classic,) = json.loads(call(capsys, classic_file[0], "--json")[1])["classic"]
+    assert classic["space"] == "global" and classic["wong"]["line_bytes"]["value"] == 128
+    assert classic["resolved"]["line_bytes"]["status"] == "inconsistent"
+
+
+def test_a_report_draws_the_classic_methods_of_a_run(classic_file, inferred, tmp_path, capsys):
+    assert command(capsys, "report", classic_file[0], "-o", tmp_path / "r.html")[0] == 0
+    page = (tmp_path / "r.html").read_text()
+    assert "The two classic methods through global memory" in page and "They contradict each other" in page
+
+
+def test_a_run_without_the_classic_methods_shows_none(stored, inferred, capsys):
+    assert "classic" not in call(capsys, stored)[1] and json.loads(call(capsys, stored, "--json")[1])["classic"] == []
+
+
+def test_classic_asks_for_them(measuring, tmp_path, capsys):
+    assert call(capsys, "-d", "0", "--classic", "-o", tmp_path / "new.jsonl")[0] == 0
+    assert measuring[1].asked[3]

@@ -67,12 +67,25 @@ def report(
             "--beside", metavar="NAME", help="Add published results of this sheet in platforms/, or of all; repeatable."
         ),
     ] = None,
+    baseline: Annotated[
+        str, typer.Option(metavar="DEVICE", help="Device, by its name in the report, to which the verdict gives ratios.")
+    ] = "",
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RUN=NAME", help="Name of a run's device in the report; runs with different names stay apart; repeatable."
+        ),
+    ] = None,
     overwrite: options.Overwrite = False,
     strict: options.StrictReading = False,
 ) -> None:
-    """Write one report on any number of runs and devices."""
+    """Write one report on any number of runs and devices.
+
+    Runs of one device with one driver are shown as one device, with the latest value of each point. The verdict compares the
+    devices in headline quantities.
+    """
     from clmembench.host.cpu_topology import usable_cpus
-    from clmembench.report import digests, fleet, markdown_page, page
+    from clmembench.report import device_runs, digests, fleet, markdown_page, page, verdict_cells
     from clmembench.results import jsonl
     from clmembench.specs import sheets
 
@@ -81,20 +94,25 @@ def report(
         output_file.check_not_input(output, paths)
         output_file.check_writable(output)
     groups: list[fleet.Group] = []
+    names = _labels(label or [], paths)
     try:
         others = sheets.published_sheets(beside or [])
         if len(paths) > fleet.MAX_RUNS_WITH_COLUMNS:
             groups = fleet.grouped(_with_notes_printed(digests.digests(paths, strict, len(usable_cpus()))))
             paths = fleet.representative_runs(groups)
-        runs = [stored.load(path, strict) for path in paths]
-        runs, hierarchies = stored.with_hierarchies(runs)
+        found = device_runs.merged_runs([stored.load(path, strict) for path in paths], [names.get(path, "") for path in paths])
+        for one in found:
+            for note in one.notes:
+                exit_codes.say(f"{one.label}: {note}")
+        runs, hierarchies = stored.with_hierarchies([one.run for one in found])
+        labels = [one.label for one in found]
         if form == "html":
-            made = page.render_html(runs, others, hierarchies, groups)
+            made = page.render_html(runs, others, hierarchies, groups, labels, baseline)
         else:
             made = (markdown_page.render_fleet_markdown(groups) if groups else "") + markdown_page.render_markdown(
-                runs, others, hierarchies
+                runs, others, hierarchies, labels, baseline
             )
-    except (sheets.SpecError, jsonl.ResultsError) as error:
+    except (sheets.SpecError, jsonl.ResultsError, verdict_cells.UnknownDevice) as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     except digests.WorkerError as error:
         exit_codes.stop(str(error), exit_codes.INTERNAL)
@@ -103,6 +121,17 @@ def report(
         return
     output_file.write(output, made, overwrite)
     print(line(f"wrote {output}"), file=sys.stderr)
+
+
+def _labels(given: Iterable[str], paths: Iterable[Path]) -> dict[Path, str]:
+    """Names of devices by the file they were given for. Ends the command for one that is no RUN=NAME of these files."""
+    known, found = set(paths), {}
+    for text in given:
+        path, equals, name = text.rpartition("=")
+        if not equals or not name.strip() or Path(path) not in known:
+            exit_codes.stop(f"--label {text!r}: write RUN=NAME with one of the results files", exit_codes.USAGE)
+        found[Path(path)] = name.strip()
+    return found
 
 
 def _with_notes_printed(found: Iterable[digests.Digest]) -> Iterator[digests.Digest]:

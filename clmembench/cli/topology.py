@@ -38,6 +38,14 @@ def topology(
         str | None,
         typer.Option(metavar="SPACES", help="Only these memory spaces, such as global,local,constant; default: all."),
     ] = None,
+    classic: Annotated[
+        bool,
+        typer.Option(
+            "--classic",
+            help="Measure by the classic methods too (Saavedra 1992, Wong 2010), on global memory or on those of --spaces, and "
+            "show where they contradict each other. A stored run shows them where it has them.",
+        ),
+    ] = False,
     budget: options.Budget = None,
     timeout: options.Timeout = None,
     seed: options.Seed = None,
@@ -51,24 +59,25 @@ def topology(
     """
     form = options.output_format(json=as_json, csv=as_csv, md=as_md, latex=as_latex)
     given = study.Options(device, budget, timeout, seed, output, overwrite)
-    hierarchy = study.Study(lambda info: _measurement(given, spaces), is_chased, NO_EVIDENCE, show)
+    hierarchy = study.Study(lambda info: _measurement(given, spaces, classic), is_chased, NO_EVIDENCE, show)
     study.measure_or_read(hierarchy, context, path, form, given)
 
 
-def _measurement(given: study.Options, spaces: str | None) -> study.Measurement:
+def _measurement(given: study.Options, spaces: str | None, classic: bool) -> study.Measurement:
     """Raises ValueError for what is no memory space, too."""
     from clmembench.model import CHASE_BENCHMARK
     from clmembench.plan import hierarchy
 
     selection = given.selection("topology", globs=(CHASE_BENCHMARK,))
-    return study.Measurement(
-        selection, (CHASE_BENCHMARK, hierarchy.L2_MAP), partial(_records, selection=selection, spaces=_parse_spaces(spaces))
-    )
+    records = partial(_records, selection=selection, spaces=_parse_spaces(spaces), classic=classic)
+    return study.Measurement(selection, (CHASE_BENCHMARK, hierarchy.L2_MAP), records)
 
 
-def _records(info: DeviceInfo, found: ProbeResult, *, selection: Selection, spaces: Sequence[str]) -> Iterator[Record]:
+def _records(
+    info: DeviceInfo, found: ProbeResult, *, selection: Selection, spaces: Sequence[str], classic: bool
+) -> Iterator[Record]:
     """Every record of an inquiry into the hierarchy, as it is measured: adaptive, in these memory spaces (empty: all), within
-    the limits of the selection."""
+    the limits of the selection; then those of the classic methods, if asked for."""
     from clmembench.benchmarks import discovered
     from clmembench.host.cpu_topology import usable_cpus
     from clmembench.measure import runner
@@ -77,8 +86,9 @@ def _records(info: DeviceInfo, found: ProbeResult, *, selection: Selection, spac
     from clmembench.plan.budget import Deadline
 
     deadline = Deadline.after(selection.budget_s)
-    plan = hierarchy.hierarchy_plan(info, spaces)
-    yield from runner.run_plan(plan, discovered()[CHASE_BENCHMARK], "opencl", info, found, selection, deadline=deadline)
+    plans = [hierarchy.hierarchy_plan(info, spaces)] + [hierarchy.classic_plan(info, spaces)] * classic
+    for plan in plans:
+        yield from runner.run_plan(plan, discovered()[CHASE_BENCHMARK], "opencl", info, found, selection, deadline=deadline)
     if not spaces or "global" in spaces:
         cpus = sorted(usable_cpus()) if info.kind == "cpu" else []
         plan = hierarchy.l2_map_plan(info, cpus)
@@ -111,22 +121,27 @@ def _infer_hierarchy(run: Run) -> Hierarchy:
 
 def show(run: Run, form: str) -> None:
     """Print the hierarchy of a run in one of the formats json, csv, md, latex and text, which is a drawing."""
+    from clmembench.plan.hierarchy import stored_classic
     from clmembench.report import finding_tables, render
-    from clmembench.report.hierarchy import hierarchy_json, tree
-    from clmembench.report.section import table
+    from clmembench.report.hierarchy import classic_table, hierarchy_json, tree
+    from clmembench.report.section import Document
     from clmembench.specs import claims
 
     sheet = stored.sheet_of(run)
-    found = _infer_hierarchy(run)
+    found, classic = _infer_hierarchy(run), stored_classic(run)
+    beside = tuple(classic_table.classic_section(readings, found) for readings in classic)
     if form == "text":
         info, bold = run.header.device, sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         print(tree.draw_tree(found, info, claims.list_claims(info, sheet), _columns(), bold), end="\n\n")
+        if beside:
+            print(render.text(Document(beside), bold))
     elif form == "csv":
-        print(render.csv_text(finding_tables.finding_fields(found)), end="")
+        print(render.csv_text(finding_tables.finding_fields(found, classic_table.entries(classic))), end="")
     elif form == "json":
-        print(render.json_text(hierarchy_json.hierarchy_object(found)))
+        print(render.json_text(hierarchy_json.hierarchy_object(found, classic)))
     else:
-        print({"md": render.markdown, "latex": render.latex}[form](table(finding_tables.finding_table(found))))
+        document = Document((finding_tables.finding_table(found), *beside))
+        print({"md": render.markdown, "latex": render.latex}[form](document))
 
 
 def _columns() -> int:

@@ -1,19 +1,19 @@
-"""A memory hierarchy's inquiry as a plan: its probes become points of `chase`, or a stored run's records answer them."""
+"""Inquiries into a memory hierarchy as plans: their probes become points of `chase`, or a stored run's records answer them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar, get_args
 
 from clmembench.analysis.chase_latency import clock_of, usual
 from clmembench.infer import plateaus
+from clmembench.infer.classic.methods import ClassicReadings, classic_inquiry
 from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
 from clmembench.infer.hierarchy.llc_placement import PlacedHierarchy, place_last_cache
 from clmembench.model import (
     CHASE_BENCHMARK,
     Answer,
     DeviceInfo,
-    Hierarchy,
     Inquiry,
     Place,
     Plan,
@@ -25,9 +25,11 @@ from clmembench.model import (
     Value,
 )
 
+Result = TypeVar("Result")
 L2_MAP = "l2_map"
 MAX_MAPPED_CORES = 8  # cores of a CPU whose last cache is mapped
 GIB = 1 << 30
+ProbeKey = tuple[tuple[str, Value], ...]  # the parameters of a probe and of its record
 FEATURE_BY_SPACE: dict[Space, str] = {"global_cg": "ptx"}  # features of the device, by space
 
 
@@ -45,7 +47,18 @@ def probe_limits(info: DeviceInfo, spaces: Sequence[str] = ()) -> ProbeLimits:
 
 def hierarchy_plan(info: DeviceInfo, spaces: Sequence[str] = ()) -> Plan:
     """The points of the inquiry, chosen as records come in."""
-    inquiry, ghz = infer_hierarchy(probe_limits(info, spaces)), None
+    return inquiry_plan(infer_hierarchy(probe_limits(info, spaces)))
+
+
+def classic_plan(info: DeviceInfo, spaces: Sequence[str] = ()) -> Plan:
+    """The points of the classic methods on these memory spaces (empty: global memory), as far as the device has them."""
+    for space in sorted(probe_limits(info, spaces or ["global"]).spaces):
+        yield from inquiry_plan(classic_inquiry(space))
+
+
+def inquiry_plan(inquiry: Inquiry[object]) -> Plan:
+    """The points that an inquiry's probes are."""
+    ghz = None
     try:
         probes = next(inquiry)
         while True:
@@ -69,12 +82,31 @@ def l2_map_plan(info: DeviceInfo, cpus: Sequence[int]) -> Plan:
 def infer_stored(run: Run) -> PlacedHierarchy:
     """The hierarchy of a stored run: the same inquiry, answered by its records, and the map of its last cache. A probe that the
     run lacks, such as one in a memory space that was left out, gets an answer that says so."""
-    kept: dict[tuple[tuple[str, Value], ...], Record] = {}
-    for record in run.records:
-        if record.benchmark == CHASE_BENCHMARK:
-            kept[_record_key(record)] = record
-    spaces = {str(record.params.get("space", "global")) for record in kept.values()}
+    kept = _stored_chases(run)
+    inquiry = infer_hierarchy(probe_limits(run.header.device, _chased_spaces(kept)))
+    return place_last_cache(replay(inquiry, _stored_answers(kept)), run.records)
 
+
+def stored_classic(run: Run) -> tuple[ClassicReadings, ...]:
+    """What the classic methods read from a stored run, a memory space each: of those in which it has every first chase of
+    Saavedra's figure."""
+    kept = _stored_chases(run)
+    spaces = sorted(probe_limits(run.header.device, _chased_spaces(kept)).spaces)
+    asked = [s for s in spaces if all(_probe_key(probe) in kept for probe in next(classic_inquiry(s)))]
+    return tuple(replay(classic_inquiry(space), _stored_answers(kept)) for space in asked)
+
+
+def _stored_chases(run: Run) -> dict[ProbeKey, Record]:
+    """The records of chases by what they answer, the last one of each."""
+    return {_record_key(record): record for record in run.records if record.benchmark == CHASE_BENCHMARK}
+
+
+def _chased_spaces(kept: Mapping[ProbeKey, Record]) -> list[str]:
+    return sorted({str(record.params.get("space", "global")) for record in kept.values()})
+
+
+def _stored_answers(kept: Mapping[ProbeKey, Record]) -> Callable[[Sequence[Probe]], list[Answer]]:
+    """A function from probes to the answers that records have, in cycles of the first asked one's clock."""
     ghz: list[float | None] = []
 
     def said(probes: Sequence[Probe]) -> list[Answer]:
@@ -87,23 +119,23 @@ def infer_stored(run: Run) -> PlacedHierarchy:
             for probe, record in zip(probes, records, strict=True)
         ]
 
-    return place_last_cache(replay(infer_hierarchy(probe_limits(run.header.device, sorted(spaces))), said), run.records)
+    return said
 
 
-def replay(inquiry: Inquiry[Hierarchy], said: Callable[[Sequence[Probe]], list[Answer]]) -> Hierarchy:
+def replay(inquiry: Inquiry[Result], said: Callable[[Sequence[Probe]], list[Answer]]) -> Result:
     """The result of an inquiry whose probes `said`, a function from probes to their answers, answers."""
     try:
         probes = next(inquiry)
         while True:
             probes = inquiry.send(said(probes))
     except StopIteration as found:
-        result: Hierarchy = found.value
+        result: Result = found.value
         return result
 
 
-def _record_key(record: Record) -> tuple[tuple[str, Value], ...]:
+def _record_key(record: Record) -> ProbeKey:
     return tuple(sorted(record.params.items()))
 
 
-def _probe_key(probe: Probe) -> tuple[tuple[str, Value], ...]:
+def _probe_key(probe: Probe) -> ProbeKey:
     return tuple(sorted(probe.params().items()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from clmembench.model import Finding, Hierarchy
@@ -46,10 +46,10 @@ def entries(hierarchy: Hierarchy) -> list[Entry]:
     return [Entry(level, space, name, finding, path) for level, space, of, path in found for name, finding in of.items()]
 
 
-def finding_fields(hierarchy: Hierarchy) -> Section:
-    """One line for each finding, for CSV, numbers as they are; ids of records are joined by spaces."""
+def finding_fields(hierarchy: Hierarchy, more: Sequence[Entry] = ()) -> Section:
+    """One line for each finding, then for each of `more`, for CSV, numbers as they are; ids of records are joined by spaces."""
     found = []
-    for entry in entries(hierarchy):
+    for entry in (*entries(hierarchy), *more):
         f = entry.finding
         numbers = (f.value, f.low, f.high, f.unit, f.status, f.method, " ".join(f.evidence), f.reason)
         found.append((entry.level, entry.space, entry.name, *numbers))

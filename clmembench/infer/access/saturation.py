@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from clmembench.analysis.derive import Derived
 from clmembench.infer import plateaus
@@ -15,7 +15,6 @@ MIN_SATURATED_RATE_SHARE = 0.95  # of the best rate: counts as reaching it
 MIN_PLATEAU_IN_FLIGHT_RATIO = 1.5  # times the bytes in flight that seem enough: without points beyond, the rate may still grow
 MIN_SHAPES = 8  # shapes: fewer do not cover groups, sizes and ILP
 COPIED_WORD_BYTES = 4  # that a work-item copies at a time
-SMALLEST_TRIED_NOTE = "; the smallest that was tried"
 SATURATION_METHOD = (
     f"copies over work-groups, their size and ILP: the least with {MIN_SATURATED_RATE_SHARE:.0%} of the best rate"
 )
@@ -24,6 +23,15 @@ MAX_OTHER_CPU_SHARE = (
 )
 NOT_SATURATED = "not saturated: see saturating_bytes"
 CPU_WORK_ITEMS_ARE_LOOPS = "on CPUs a work-group is a loop on a core: its work-items are not in flight at the same time"
+
+
+@dataclass(frozen=True, slots=True)
+class SaturatingValue(Finding):
+    """A finding on the smallest value that saturates: the shape it was reached with ("work-group x ILP x groups", "" where
+    copies have none), and whether it is the smallest that was tried, so that a smaller one may do too."""
+
+    shape: str = ""
+    is_smallest_tried: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +95,7 @@ def saturation_findings(values: Sequence[Derived], info: DeviceInfo) -> dict[str
     text, ids = "the fastest copy of the grid, reads and writes", _evidence_of_shapes([best])
     found = {"best_gb_s": measured_finding("best_gb_s", best.rate, text, ids, best.low, best.high, "GB/s")}
     why = "" if cpu else _why_no_plateau(tried, best)
-    found["saturating_bytes"] = _saturating_bytes_finding(
-        tried, best, CPU_WORK_ITEMS_ARE_LOOPS if cpu else why, info.compute_units
-    )
+    found["saturating_bytes"] = _saturating_bytes_finding(tried, best, why, info)
     each: dict[str, Callable[[CopyShape], float]] = {
         "saturating_work_group": lambda s: s.work_group,
         "saturating_ilp": lambda s: s.ilp,
@@ -143,18 +149,20 @@ def _may_saturate(shape: CopyShape, best: CopyShape) -> bool:
     return shape is best or shape.high >= MIN_SATURATED_RATE_SHARE * best.low
 
 
-def _saturating_bytes_finding(tried: Sequence[CopyShape], best: CopyShape, why: str, compute_units: int) -> Finding:
+def _saturating_bytes_finding(tried: Sequence[CopyShape], best: CopyShape, why: str, info: DeviceInfo) -> Finding:
     """Between the most bytes in flight that were surely too few and the fewest that surely are enough. Too few were those of
     shapes that use every compute unit: fewer units fail for other reasons."""
     name = "saturating_bytes"
     least = min(s.least_bytes for s in tried if _may_saturate(s, best))
-    failed = [s for s in tried if not _may_saturate(s, best) and s.groups >= compute_units and s.least_bytes < least]
+    failed = [s for s in tried if not _may_saturate(s, best) and s.groups >= info.compute_units and s.least_bytes < least]
     low = max((s.least_bytes for s in failed), default=0.0)
     enough = _fewest_bytes_that_saturate(tried, best)
     sure = min((s for s in tried if _certainly_saturates(s, best)), key=lambda s: s.most_bytes)
     ids = _evidence_of_shapes([enough, sure, best, *(s for s in failed if s.least_bytes == low)])
+    if info.kind == "cpu":
+        return undetermined_finding(name, CPU_WORK_ITEMS_ARE_LOOPS, SATURATION_METHOD, ids)
     if why:
-        return undetermined_finding(name, why, SATURATION_METHOD, ids, None if why == CPU_WORK_ITEMS_ARE_LOOPS else low)
+        return undetermined_finding(name, why, SATURATION_METHOD, ids, low)
     return measured_finding(name, float(enough.most_bytes), SATURATION_METHOD, ids, low, float(sure.most_bytes), "B")
 
 
@@ -168,9 +176,11 @@ def _smallest_value_finding(
     if why:
         return undetermined_finding(name, why, SATURATION_METHOD, ids)
     first = of(reached) == min(map(of, tried))
-    shape = f"; with {reached.work_group} x {reached.ilp} x {reached.groups}" if reached.groups else ""
-    method = f"{SATURATION_METHOD}{SMALLEST_TRIED_NOTE * first}{shape}"
-    return measured_finding(name, of(reached), method, ids, of(possible), of(sure))
+    shape = f"{reached.work_group} x {reached.ilp} x {reached.groups}" if reached.groups else ""
+    method = SATURATION_METHOD + "; the smallest that was tried" * first + (f"; with {shape}" if shape else "")
+    found = measured_finding(name, of(reached), method, ids, of(possible), of(sure))
+    own = {field.name: getattr(found, field.name) for field in fields(found)}
+    return SaturatingValue(**own, shape=shape, is_smallest_tried=first)
 
 
 def _evidence_of_shapes(points: Iterable[CopyShape]) -> tuple[str, ...]:

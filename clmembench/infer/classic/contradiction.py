@@ -112,23 +112,6 @@ def resolve_contradictions(
     return {name: _resolved_property(name, by_stride.get(name), by_size.get(name), fine) for name in PROPERTY_NAMES}
 
 
-def comparison_table(by_stride: PropertyFindings, by_size: PropertyFindings, fine: PropertyFindings) -> str:
-    """The three methods as a table of text, a row a property, and under it what decides and why."""
-    rows: list[tuple[str, ...]] = [("", SAAVEDRA, WONG, FINE_GRAINED_TRACE)]
-    for name in (*PROPERTY_NAMES, "set_bits", "run_bytes"):
-        said = [_table_cell(found.get(name)) for found in (by_stride, by_size, fine)]
-        if any(said):
-            rows.append((name, *said))
-    widths = [max(len(row[i]) for row in rows) for i in range(4)]
-    table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    found = resolve_contradictions(by_stride, by_size, fine)
-    decided = {name: f.reason.partition(": ") for name, f in found.items() if f.method == FINE_GRAINED_TRACE and f.reason}
-    notes = [f"{name}: {_table_cell(found[name])}: {said}" for name, (said, _, _) in decided.items()]
-    notes += [f"because {why}" for why in dict.fromkeys(why for _, _, why in decided.values())]
-    notes += [f"{name}: {f.status}: {f.reason}" for name, f in found.items() if f.status != "ok"]
-    return "\n".join([*table, "", *(notes or ["The methods agree."])]) + "\n"
-
-
 def _resolved_property(name: str, by_stride: Finding | None, by_size: Finding | None, fine: PropertyFindings) -> Finding:
     said = [f for f in (by_stride, by_size, fine.get(name)) if f is not None and f.value is not None]
     evidence = tuple(dict.fromkeys(e for f in said for e in f.evidence))

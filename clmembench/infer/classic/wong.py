@@ -9,7 +9,6 @@ import numpy as np
 
 from clmembench.infer.classic.chase_answers import (
     MIN_FULL_MISS_RATE,
-    PROPERTY_NAMES,
     conclusion,
     hit_latency,
     knee_bytes,
@@ -69,8 +68,9 @@ def read_wong(answers: Sequence[Answer]) -> Mapping[str, Finding]:
     slow = [n for n in curve if n >= knee_bytes(answers) > 0]
     if hit is None or not slow or len(curve) < 8:
         largest = max(curve, default=0)
-        return {p: conclusion(p, None, WONG, f"no array up to {largest} B was slower than the smallest", answers, largest)
-                for p in PROPERTY_NAMES}  # fmt: skip
+        why = f"no array up to {largest} B was slower than the smallest"
+        size = conclusion("size_bytes", None, WONG, why, answers, largest)
+        return {"size_bytes": size, **no_conclusions(WONG, why, answers)}
     top = curve[max(curve)][0]
     sizes = np.array(sorted(curve))
     step = int(np.diff(sizes).min())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from clmembench.analysis.derive import Derived
-from clmembench.infer.access.saturation import MIN_SATURATED_RATE_SHARE, SMALLEST_TRIED_NOTE
+from clmembench.infer.access.saturation import MIN_SATURATED_RATE_SHARE, SaturatingValue
 from clmembench.infer.effect import bounded_ratio, values_with
 from clmembench.infer.guidelines.advice import (
     Advice,
@@ -62,9 +62,8 @@ def _saturating_shape(known: RunKnowledge, name: str, finding: str, claim: str, 
     if found is None or not isinstance(found.value, int | float):
         return undetermined_advice(name, claim, NO_COPY_GRID if found is None else found.reason, unit=unit)
     told = (float(found.value), *_interval_of(found), unit, found.evidence)
-    shape = found.method.rpartition("; with ")[2] if "; with " in found.method else ""
+    shape, first = (found.shape, found.is_smallest_tried) if isinstance(found, SaturatingValue) else ("", False)
     as_in = f", as {shape} (work-group x ILP x groups)" if shape else ""
-    first = SMALLEST_TRIED_NOTE in found.method
     advice = (enough if first else needs).format(found.value, as_in)
     short = _why_grid_falls_short(known)
     if short:

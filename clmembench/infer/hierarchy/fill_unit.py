@@ -24,16 +24,17 @@ MIN_PAIRS = 64  # of a lap: the mean of fewer is noisy
 PAIRS_BEYOND_CACHES = 6  # for each spacing of a working set beyond all caches: that many surely miss
 LARGE_LEVEL_BYTES = 4 << 20  # levels from there on take fewer pairs for their size, since laps are slow
 LARGE_LEVEL_OVERFLOW = 1.3  # times a large level, which the first accesses of pairs take
-NO_ANSWER = "pairs of accesses got no answer"
 
 
 @dataclass(frozen=True, slots=True)
 class UnitSize:
-    """A size in bytes that was looked for, or None and why not; then `least` is its lower bound, 0 where there is none."""
+    """A size in bytes that was looked for, or None and why not; then `least` is its lower bound, 0 where there is none.
+    `is_answered` is False where a probe got no answer, so that further ones are not worth asking."""
 
     nbytes: int | None
     reason: str = ""
     least: int = 0
+    is_answered: bool = True
 
 
 def longest_unit(asked: ProbeCache, space: Space, beyond_bytes: int, claimed: int) -> Inquiry[int]:
@@ -73,7 +74,7 @@ def find_fill_unit(probe: LevelProbe, capacity: int, longest: int = USUAL_UNIT_B
     for line in dict.fromkeys((longest, USUAL_UNIT_BYTES)):
         large = int(LARGE_LEVEL_OVERFLOW * capacity) // USUAL_LINE_BYTES
         found = yield from _unit_of_pairs(probe, capacity, 2 * capacity // line if capacity < LARGE_LEVEL_BYTES else large)
-        if found.nbytes is not None or found.reason == NO_ANSWER:
+        if found.nbytes is not None or not found.is_answered:
             return found
         least = max(least, found.least)
     return replace(found, least=least)
@@ -85,7 +86,7 @@ def _unit_of_pairs(probe: LevelProbe, capacity: int, count: int) -> Inquiry[Unit
         return UnitSize(None, f"a cache of up to {capacity} B is not overflowed by {MAX_PAIRS} pairs of accesses")
     means = yield from _pair_latencies(probe.asked, probe.chase.space, max(MIN_PAIRS, count))
     if means is None:
-        return UnitSize(None, NO_ANSWER)
+        return UnitSize(None, "pairs of accesses got no answer", is_answered=False)
     reason = _too_alike(means, probe.contrast, count)
     return UnitSize(None, reason) if reason else _first_distance_that_misses(means, probe.contrast)
 

@@ -29,7 +29,7 @@ def hierarchy_of(run: Run) -> HierarchyFindings | None:
     if not has_chases(run):
         return None
     found = hierarchy.infer_stored(run)
-    return HierarchyFindings(found.hierarchy, found.regions)
+    return HierarchyFindings(found.hierarchy, found.regions, hierarchy.stored_classic(run))
 
 
 def check_together(

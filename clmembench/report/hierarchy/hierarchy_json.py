@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from clmembench.infer.classic.methods import ClassicReadings
 from clmembench.model import CacheLevel, Finding, Hierarchy, TlbLevel
 
 CACHE = {
@@ -30,8 +31,10 @@ TLB = {
 }
 
 
-def hierarchy_object(hierarchy: Hierarchy) -> dict[str, Any]:
-    """One object: levels, tlb, local (empty where there is none), constant, image, patterns and notes.
+def hierarchy_object(hierarchy: Hierarchy, classic: Sequence[ClassicReadings] | None = None) -> dict[str, Any]:
+    """One object: levels, tlb, local (empty where there is none), constant, image, patterns and notes; of a device also
+    classic, the readings of the classic methods in each memory space where they were measured: saavedra, wong, trace and
+    resolved.
 
     A level has its name and space as plain strings, and each property as {value, low, high, unit, status, method, evidence,
     reason}. What a level does not have is `undetermined` with a reason, so that a reader meets every key everywhere; what it
@@ -45,7 +48,7 @@ def hierarchy_object(hierarchy: Hierarchy) -> dict[str, Any]:
         "image": [_level(level) for level in hierarchy.image],
         "patterns": {name: finding_object(finding) for name, finding in hierarchy.patterns.items()},
         "notes": list(hierarchy.notes),
-    }
+    } | ({} if classic is None else {"classic": [_classic(readings) for readings in classic]})
 
 
 def finding_object(finding: Finding) -> dict[str, Any]:
@@ -60,6 +63,17 @@ def finding_object(finding: Finding) -> dict[str, Any]:
         "evidence": list(finding.evidence),
         "reason": finding.reason,
     }
+
+
+def _classic(readings: ClassicReadings) -> dict[str, Any]:
+    methods = {
+        "saavedra": readings.by_strides,
+        "wong": readings.by_sizes,
+        "trace": readings.fine or {},
+        "resolved": readings.resolved(),
+    }
+    found = {method: {name: finding_object(f) for name, f in findings.items()} for method, findings in methods.items()}
+    return {"space": readings.space, **found}
 
 
 def _level(level: CacheLevel) -> dict[str, Any]:

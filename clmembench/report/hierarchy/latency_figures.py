@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from clmembench.infer.classic.methods import ClassicReadings
 from clmembench.model import Answer, Finding
 from clmembench.model.work import Array
 from clmembench.report.figures.style import MARKERS, colour, legend, plain, subplots, svg
@@ -25,19 +25,6 @@ MAX_SIZE_TICKS = 8  # at most, on the axis of sizes
 MAX_FITTING_RATIO = 1.1  # how much slower than its fastest stride an array that fits may be
 ZOOM_SHARE = 0.2  # of the ramp, shown on either side of it
 SAAVEDRA, WONG, FINE = "Saavedra 1992: latency over stride", "Wong 2010: latency over array size", "Every access on its own"
-
-
-@dataclass(frozen=True, slots=True)
-class Classic:
-    """What the two classic methods were answered through one memory space, and what each reads off; `fine` is what the
-    latencies of single accesses tell (Mei & Chu 2015, section 4.2), where they were taken."""
-
-    space: str
-    strides: tuple[Answer, ...]
-    sizes: tuple[Answer, ...]
-    by_strides: Mapping[str, Finding]
-    by_sizes: Mapping[str, Finding]
-    fine: Mapping[str, Finding] | None = None
 
 
 def regions(cycles: Array, title: str = "", unit: str = "cycles", region: str = "region of the L2") -> str:
@@ -124,7 +111,7 @@ def _ends(finding: Finding, value: float) -> tuple[float, float]:
     return min(low, value), max(high, value)
 
 
-def classic(found: Classic) -> str:
+def classic(found: ClassicReadings) -> str:
     """Both classic methods side by side, under each title what it reads off. "" where neither was answered."""
     strides, sizes = _answered(found.strides), _answered(found.sizes)
     if not strides and not sizes:
@@ -139,7 +126,7 @@ def classic(found: Classic) -> str:
     return svg(figure)
 
 
-def disagreements(found: Classic) -> list[str]:
+def disagreements(found: ClassicReadings) -> list[str]:
     """What the methods contradict each other in, one line a property: both are sure, and no number is in both intervals."""
     told = {SAAVEDRA: found.by_strides, WONG: found.by_sizes, FINE: found.fine or {}}
     lines = []

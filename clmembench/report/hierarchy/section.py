@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from clmembench.infer.classic.methods import ClassicReadings
 from clmembench.model import DeviceInfo, Hierarchy
 from clmembench.model.work import Array
 from clmembench.report import finding_tables, render
 from clmembench.report.hierarchy import latency_figures, tree
-from clmembench.report.hierarchy.latency_figures import Classic
+from clmembench.report.hierarchy.classic_table import classic_section
 from clmembench.report.hierarchy.layout import Box, lay_out
-from clmembench.report.section import Section, table
+from clmembench.report.section import Document, Section
 from clmembench.specs import claims
 from clmembench.specs.sheets import SpecSheet
 
@@ -27,14 +28,16 @@ class HierarchyFindings:
 
     hierarchy: Hierarchy
     regions: Array | None = None
-    classic: tuple[Classic, ...] = ()
+    classic: tuple[ClassicReadings, ...] = ()
 
 
 def render_hierarchy(found: HierarchyFindings, info: DeviceInfo, sheet: SpecSheet | None) -> str:
     """The drawing as it is on a terminal, and a table of every finding."""
     drawing = tree.draw_tree(found.hierarchy, info, claims.list_claims(info, sheet))
     block = "\n".join(f"    {line}".rstrip() for line in drawing.split("\n"))  # indented: nothing in it can end it
-    return f"### Memory hierarchy\n\n{block}\n\n{render.markdown(table(finding_tables.finding_table(found.hierarchy)))}\n"
+    sections = (classic_section(readings, found.hierarchy) for readings in found.classic)
+    tables = Document((finding_tables.finding_table(found.hierarchy), *sections))
+    return f"### Memory hierarchy\n\n{block}\n\n{render.markdown(tables)}\n"
 
 
 def hierarchy_values(devices: Sequence[Device]) -> dict[str, Any]:
