@@ -8,14 +8,18 @@ import os
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from clmembench.cli import main
+from clmembench.plan.budget import Budget
+from clmembench.plan.selection import Selection
 
 ROOT = Path(__file__).parent.parent
+BRIEF = Budget(min_time_s=0.0, max_time_s=0.2, max_noise=0.05, slope_ns=3e5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,15 @@ def _text(stream: io.TextIOWrapper) -> str:
     stream.flush()
     assert isinstance(stream.buffer, io.BytesIO)
     return stream.buffer.getvalue().decode(stream.encoding)
+
+
+@contextlib.contextmanager
+def brief_points() -> Iterator[None]:
+    """Within it the points of commands that are called sample as briefly as a median allows, where nothing is said of their
+    precision: how long a point samples by default is for test_sweep and test_sampling to say."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Selection, "budget_of", lambda *_: BRIEF)
+        yield
 
 
 def process(

@@ -14,10 +14,11 @@ sys.dont_write_bytecode = False
 
 # files that take longest, from the longest on: processes beside each other take them first, and end with short ones
 SLOWEST = (
-    "test_oclgrind", "test_faults", "test_live_cli", "test_cli", "test_dissect", "test_policies", "test_tune_cli",
-    "test_traces", "test_extremes", "test_current_folder", "test_versions", "test_report", "test_example",
-    "test_reference_programs", "test_reference_libraries", "test_peers", "test_worker_process", "test_orphans",
-    "test_opencl", "test_limits", "test_topology_cli", "test_banks", "test_fleet", "test_device_lock",
+    "test_oclgrind", "test_faults", "test_cli", "test_dissect", "test_live_cli", "test_report", "test_current_folder",
+    "test_policies", "test_tune_cli", "test_interleave", "test_traces", "test_versions", "test_extremes", "test_limits",
+    "test_orphans", "test_opencl", "test_evidence", "test_worker_process", "test_contradiction", "test_example",
+    "test_hierarchy_figures", "test_noise", "test_registers", "test_topology_cli", "test_causes", "test_peers",
+    "test_matrices", "test_jsonl", "test_stats", "test_whole_file", "test_throughput", "test_mnf",
 )  # fmt: skip
 
 settings.register_profile("clmembench", deadline=None)  # how long an example takes says more of the host than of the code

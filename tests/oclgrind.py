@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import json
+import math
 import os
 import sys
 import traceback
@@ -57,19 +58,25 @@ from clmembench.runtimes.opencl.info import simulator_devices
 from tests.oclgrind_requests import request
 
 # modules whose benchmarks have the same names
-chase, atomic, arithmetic, mnf_host = (
-    import_module(f"clmembench.benchmarks.{name}") for name in ("chase.chase", "atomic", "arithmetic", "mnf.mnf_host")
+chase, atomic, arithmetic, local_memory, subgroup, mnf_host = (
+    import_module(f"clmembench.benchmarks.{name}")
+    for name in ("chase.chase", "atomic", "arithmetic", "local_memory", "subgroup", "mnf.mnf_host")
 )
 KERNELS = Path(__file__).parent.parent / "cl_kernels"
 ARRAY_BYTES = (8 << 10) + 24  # --size: some work-groups of most shapes, and a rest
-CUBE_BYTES = (2 << 10) + 24  # of a cube whose covariance is taken, in which pixels are multiplied by the square of bands
-COVARIANCES = ("mnf", "mnf_covariance")
+OWN_BYTES = {
+    # a kernel writes and one counts each element besides: two work-groups of the sizes that most points have
+    "datatypes": (2 << 10) + 24,
+    "copy_grid": (4 << 10) + 24,
+    # cubes: of some 60 pixels, in which a covariance multiplies each by the square of bands
+    **dict.fromkeys(("mnf", "mnf_filter", "mnf_covariance", "mnf_transform"), (1 << 10) + 24),
+}
 # tried on axes of sizes besides their own values, as a user may: the least and an odd one; and one that may be the first with
 # several work-groups
 LEAST, ODD, MORE = 1, 17, 33
-MOST_FLOPS = 1 << 20  # of a pass: some seconds
+MAX_FLOPS = 1 << 20  # of a pass: some seconds
 FEW_STAGED = 8  # bands that mnf_transform stages at once: fewer than a cube has here, so that it has several rounds
-FEW = 2  # operations of a slope's near end
+FEW = 1  # operations of a slope's near end
 UNITS = 2  # compute units that it claims
 EVERY = "every"  # point, as the third argument
 # definitions that ask for what only some processors have: not tried, since Oclgrind ends the process that does
@@ -79,7 +86,7 @@ SMALL_CUBE = "13x9x18"  # two tiles of bands, three rounds of staged ones, and n
 FEW_PIXELS = "7x6x18"  # two tiles of bands; a slice has three rounds of staged pixels, the last one of few pixels
 TILED, ONE_A_PAIR = ("V3", "V4"), "7x6x3"  # of other covariances a work-group is for one pair of bands
 STAGED_PIXELS = 8  # pixels that mnf_covariance stages at once
-FEW_BANDS = "13x9x6"
+FEW_BANDS = "5x5x3"
 FULL_GROUP = "17x17x2"  # four work-groups of a filter a band, one of them full
 FILLED = {"order": "segments", "segments": "8:32:4:2;0:64:3:1"}
 ADAPTIVE_POINTS: dict[str, list[dict[str, Value]]] = {
@@ -131,18 +138,33 @@ ROUNDS: dict[str, list[dict[str, Value]]] = {
         for format, work_group, per in (("csr_adaptive", 16, 2), ("csr_adaptive", 64, 6), ("slab", 96, 2))
     ],
 }
+# points besides those, on each kind of GPU: small tiles of dgemm for several work-groups, and more than one for each; sums of
+# several work-groups, which the axes' own values would have at larger sizes only
+ON_GPUS: dict[str, list[dict[str, Value]]] = {
+    "dgemm": [
+        {"dtype": dtype, "variant": "portable", "n": 17, "work_group": 16, "tile": "4x4", "depth": 8}
+        for dtype in ("double", "float")
+    ],
+    "reduction": [
+        {"method": method, "groups_a_unit": 4, "width": 2, "work_group": 64, "n": 1025} for method in ("tree", "atomic")
+    ],
+}
 # benchmarks with more points than those in which each two values meet, or than those that are cheap
 LARGE = ("stream", "subgroup", "atomic", "spmv", "dgemm")
-MOST_RESULTS = 4096  # that a work-group of dgemm keeps: a tile of more takes seconds, however small the matrices are
-TWO_ROUNDS = 9  # rows of matrices that such a tile is run with: two slabs of 8, the second one with a rest
-# benchmarks whose work-groups wait for each other: Oclgrind runs one after the other, and they would never meet
-ALONE = ("device_barrier",)
+# results that a work-group of dgemm keeps: a tile of more takes seconds, however small the matrices are
+MAX_RESULTS, MAX_RESULTS_OF_TWO_SLABS = 1024, 4096
+# benchmarks that it claims one compute unit for: work-groups that wait for each other, which it runs one after the other, would
+# never meet; and each of local_read's many reads concerns its own work-group alone
+ALONE = ("device_barrier", "local_read")
+# seconds that a point takes to build, and that one work-item of most kernels takes, roughly: which points are tried first
+BUILD_S, ITEM_S = 0.1, 1e-4
 
 
 def environment(log: Path) -> dict[str, str]:
     """The environment of a process whose findings Oclgrind is to append to a file."""
     # built without optimisation: nothing is optimised away, and Oclgrind 21.10 crashes on shuffles that optimisation makes
     settings = {"DATA_RACES": "1", "UNINITIALIZED": "1", "MAX_ERRORS": "1000000", "BUILD_OPTIONS": "-cl-opt-disable"}
+    settings["NUM_THREADS"] = "1"  # as many children run at a time as there are CPUs
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("OCLGRIND_", "OCL_ICD_", "PYTHONOPTIMIZE"))}
     given = {f"OCLGRIND_{k}": v for k, v in settings.items()} | {"OCLGRIND_LOG": str(log)}
     return {**clean, **given, "PYOPENCL_NO_CACHE": "1"}
@@ -252,13 +274,14 @@ def known() -> Mapping[str, Benchmark]:
 
 def devices(name: str, claims: DeviceInfo) -> dict[str, DeviceInfo]:
     """What a benchmark takes Oclgrind for: every kind of device that its kernels have a shape for."""
-    nbytes = CUBE_BYTES if name in COVARIANCES else ARRAY_BYTES
+    nbytes = OWN_BYTES.get(name, ARRAY_BYTES)
     small = replace(claims, array_bytes=nbytes, compute_units=1 if name in ALONE else UNITS)
     if name == "chase":
         small = replace(small, features=claims.features | {"tsc"})
     gpu, cpu = replace(small, kind="gpu"), replace(small, kind="cpu", shares_host_memory=True)
     held = {"gpu, 3 work-groups": replace(gpu, work_groups=3)} if is_placeable(known()[name], gpu) else {}
-    return {"cpu": cpu, "gpu": gpu, **held}
+    # the whole rotation is a chain of kernels that are run for both kinds on their own
+    return {"gpu": gpu} if name == "mnf" else {"cpu": cpu, "gpu": gpu, **held}
 
 
 def rounds(name: str, claims: DeviceInfo, folder: Path) -> tuple[DeviceInfo, list[dict[str, Value]]]:
@@ -273,8 +296,8 @@ def rounds(name: str, claims: DeviceInfo, folder: Path) -> tuple[DeviceInfo, lis
 
 def points(benchmark: Benchmark, info: DeviceInfo, every: bool) -> Iterator[dict[str, Value]]:
     """The points that are tried: combinations of values in which each two values of two axes meet that can, unless both are
-    tuned; `every`: of axes that are not tuned every combination, with each value of those that are. Of the axis for the size
-    those that `sizes` chooses."""
+    tuned, or one is and `every` will run the pair; `every`: of axes that are not tuned every combination, with each value of
+    those that are. Of the axis for the size those that `sizes` chooses. The cover is a greedy choice of what costs little."""
     if benchmark.adaptive:
         first = {n: a.values(info)[0] for n, a in benchmark.axes.items()}
         yield from ({**first, **own} for own in ADAPTIVE_POINTS.get(benchmark.name, [{}]))
@@ -284,19 +307,20 @@ def points(benchmark: Benchmark, info: DeviceInfo, every: bool) -> Iterator[dict
     combinations = (dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values()))
     tried = [(base, chosen) for base in combinations if (chosen := sizes(benchmark, info, base, size, every))]
     tuned = {n for n, a in benchmark.axes.items() if a.tuning}
-    left = [(_thorough(base, tuned) if every else _pairs(base, tuned), chosen) for base, chosen in tried]
+    alone = tuned if benchmark.name in LARGE else set()
+    left = [(_thorough(base, tuned) if every else _pairs(base, tuned, alone), *chosen) for base, chosen in tried]
     seen: set[Any] = set()
     while left:
-        best = max(left, key=lambda candidate: len(candidate[0] - seen))
+        best = max(left, key=lambda candidate: len(candidate[0] - seen) / candidate[2])
         yield from best[1]
         seen |= best[0]
         left = [candidate for candidate in left if candidate[0] - seen]
 
 
-def _pairs(base: Mapping[str, Value], tuned: Set[str]) -> frozenset[Any]:
-    """Each two values of a point that are not both tuned; one alone is a pair with itself."""
+def _pairs(base: Mapping[str, Value], tuned: Set[str], alone: Set[str]) -> frozenset[Any]:
+    """Each two values of a point, not both tuned nor any of an axis in `alone`; one value is a pair with itself."""
     pairs = itertools.combinations_with_replacement(sorted(base.items()), 2)
-    return frozenset((a, b) for a, b in pairs if a == b or not {a[0], b[0]} <= tuned)
+    return frozenset((a, b) for a, b in pairs if a == b or not ({a[0], b[0]} <= tuned or {a[0], b[0]} & alone))
 
 
 def _thorough(base: Mapping[str, Value], tuned: Set[str]) -> frozenset[Any]:
@@ -311,22 +335,34 @@ def sized(benchmark: Benchmark, info: DeviceInfo) -> str:
     return "" if any(isinstance(value, str) for value in values) else benchmark.figure_axis
 
 
-def bulky(benchmark: Benchmark, params: Mapping[str, Value]) -> bool:
-    """Whether a tile of dgemm takes long whatever it multiplies."""
-    if benchmark.name != "dgemm":
-        return False
-    rows, columns = map(int, str(params["tile"]).split("x"))
-    return int(params["work_group"]) * rows * columns > MOST_RESULTS
+def results_per_item(benchmark: Benchmark, params: Mapping[str, Value]) -> int:
+    """The results that a work-item of dgemm keeps, and computes whatever the matrices' size; 1 of other benchmarks."""
+    rows, columns = map(int, str(params["tile"]).split("x")) if benchmark.name == "dgemm" else (1, 1)
+    return rows * columns
 
 
-def sizes(benchmark: Benchmark, info: DeviceInfo, base: Mapping[str, Value], size: str, every: bool) -> list[dict[str, Value]]:
+def bulky_size(benchmark: Benchmark, params: Mapping[str, Value], every: bool) -> int | None:
+    """The one size at which a tile of dgemm is run that takes long whatever it multiplies; None for all others. Where `every`
+    point is run it has two slabs, the second one with a rest."""
+    results = results_per_item(benchmark, params)
+    held = int(params["work_group"]) * results if results > 1 else 0
+    if held <= MAX_RESULTS:
+        return None
+    return int(params["depth"]) + 1 if every or held <= MAX_RESULTS_OF_TWO_SLABS else LEAST
+
+
+def sizes(
+    benchmark: Benchmark, info: DeviceInfo, base: Mapping[str, Value], size: str, every: bool
+) -> tuple[list[dict[str, Value]], float] | None:
     """The point at the least size, at an odd one, and at the first one that has several work-groups and is not too large; as a
-    device that runs nothing sees it. Of bytes, which begin large, every size up to there. Of `bulky` ones two rounds, unless
-    `every`; how fewer work-groups share tiles is seen of others."""
+    device that runs nothing sees it. Of bytes, which begin large, every size up to there; of bulky ones one size: how
+    work-groups share tiles is seen of ON_GPUS. And what these cost, in seconds, roughly. None: at no size."""
     own = [{size: n} for n in sorted({*benchmark.axes[size].values(info), LEAST, ODD, MORE})] if size else [{}]
-    if not every and bulky(benchmark, base):
-        own = [] if info.work_groups else [{size: TWO_ROUNDS}]
+    bulky = bulky_size(benchmark, base, every)
+    if bulky is not None:
+        own = [] if info.work_groups else [{size: bulky}]
     chosen: list[dict[str, Value]] = []
+    cost_s = 0.0
     for params in [{**base, **extra} for extra in own]:
         if (benchmark.where and not benchmark.where(info, **params)) or missing_features(benchmark, params, info.features):
             continue
@@ -334,15 +370,17 @@ def sizes(benchmark: Benchmark, info: DeviceInfo, base: Mapping[str, Value], siz
             works = ends(benchmark.prepare(FakeDevice(info), **params))
         except (Skip, DeviceError):
             continue
-        if works[0].flops > MOST_FLOPS:
+        if works[0].flops > MAX_FLOPS:
             break
-        groups = [c.global_size[0] // (c.local_size or (1,))[0] for c in works[0].commands if isinstance(c, Launch)]
-        several = max(groups, default=1) > 1
+        launches = [c for c in works[0].commands if isinstance(c, Launch)]
+        several = max((c.global_size[0] // (c.local_size or (1,))[0] for c in launches), default=1) > 1
         if not chosen or several or params.get(size) == ODD or size.endswith("_bytes"):
             chosen.append(params)
+            items = sum(math.prod(c.global_size) for c in launches) * len(works)
+            cost_s += BUILD_S + ITEM_S * items * results_per_item(benchmark, params)
         if several:
             break
-    return chosen
+    return (chosen, cost_s) if chosen else None
 
 
 def ends(prepared: Prepared) -> list[Work]:
@@ -382,6 +420,8 @@ def main(name: str, kind: str = "", every: str = "") -> None:
     reduced(mnf_kernels, STAGED_BANDS=FEW_STAGED, STAGED_PIXELS=STAGED_PIXELS, GROUPS_PER_UNIT=groups)
     reduced(atomic, SPREAD_CELLS=1 << 10, LOCAL_SPREAD_CELLS=1 << 6)
     reduced(arithmetic, GPU_GROUPS_PER_UNIT=1)
+    reduced(local_memory, LOADS_PER_ROUND=8)
+    reduced(subgroup, PRIVATE_TABLE_WORDS=64)  # which each work-item copies
     log = Path(os.environ["OCLGRIND_LOG"])
     info, handle = simulator_devices()[0]
 
@@ -402,8 +442,10 @@ def main(name: str, kind: str = "", every: str = "") -> None:
     tried = (
         (of, claims, p) for of, claims in devices(name, info).items() for p in points(known()[name], claims, every == EVERY)
     )
+    on_gpus = ((of, c, p) for of, c in devices(name, info).items() if c.kind == "gpu" for p in ON_GPUS.get(name, ()))
     requests: set[tuple[Any, str]] = set()
-    for of, claims, params in itertools.chain(tried, ((ONE_GROUP, one, params) for params in own)):
+    gc.freeze()  # modules need not be looked through at each point
+    for of, claims, params in itertools.chain(tried, on_gpus, ((ONE_GROUP, one, params) for params in own)):
         if kind and kind != of:
             continue
         asked = None if of == ONE_GROUP else request(known()[name], claims, params, ends)

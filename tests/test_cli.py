@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +20,13 @@ from clmembench.cli.run import _with_array_size
 from clmembench.gates.thresholds import POINT
 from clmembench.results import content_hash, jsonl
 from tests.builders import device
-from tests.commands import ROOT, Ended, cli, process
+from tests.commands import ROOT, Ended, brief_points, cli, process
+
+
+@pytest.fixture(scope="module", autouse=True)
+def brief() -> Iterator[None]:
+    with brief_points():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -236,7 +243,7 @@ def test_a_full_disk_is_said_and_what_was_written_stays():
 def test_ctrl_c_leaves_a_valid_file_and_exits_130(tmp_path):
     path = tmp_path / "r.jsonl"
     running = subprocess.Popen(
-        [sys.executable, "-m", "clmembench", "run", "-s", "all", "-o", str(path)],
+        [sys.executable, "-m", "clmembench", "run", "-b", "launch", "-b", "pchase", "-o", str(path)],  # a short one, a long one
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -291,7 +298,7 @@ def matrix_file(path: Path, value: str) -> Path:
 
 def test_a_run_does_not_go_on_with_another_matrix_of_the_same_name(tmp_path):
     path, matrix = tmp_path / "r.jsonl", matrix_file(tmp_path / "a.mtx", "1.5")
-    cut_off(path, "-b", "spmv", "--matrix", str(matrix), "-a", "format=csr_row")
+    cut_off(path, "-b", "spmv", "--matrix", str(matrix), "-a", "format=csr_row", "--no-isolate")
     whole = path.read_bytes()
     matrix_file(matrix, "2.5")
     done = cli("run", "--resume", str(path))
@@ -362,7 +369,7 @@ def test_what_is_no_number_is_said_to_be_none(value):
 
 def test_a_run_that_was_killed_leaves_whole_records_no_orphan_and_goes_on(tmp_path):
     path = tmp_path / "r.jsonl"
-    command = ("run", "-d", "0", "-b", "launch", "-b", "launch_dispatch", "-o", str(path))
+    command = ("run", "-d", "0", "-b", "launch", "-b", "launch_dispatch", "-s", "quick", "-a", "groups=[1,2]", "-o", str(path))
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
     first = subprocess.Popen(
         [sys.executable, "-m", "clmembench", *command], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -29,13 +29,13 @@ OPTIONS = {
     ),
     "tune": "bench -d/--device -a/--axis --budget --timeout --seed -o/--output --records",
     "topology": (
-        "path -d/--device --json=as_json --csv=as_csv --md=as_md --latex=as_latex --spaces --budget --timeout --seed "
+        "path -d/--device --json=as_json --csv=as_csv --md=as_md --latex=as_latex --spaces --classic --budget --timeout --seed "
         "-o/--output --overwrite"
     ),
     "advise": "path -d/--device --json=as_json --md=as_md --budget --timeout --seed -o/--output --overwrite",
     "peers": "path -d/--device --json=as_json --md=as_md --processes --budget --timeout --seed -o/--output --overwrite",
     "show": "path --json=as_json --csv=as_csv --md=as_md --latex=as_latex --strict",
-    "report": "paths -f/--format=form -o/--output --beside --overwrite --strict",
+    "report": "paths -f/--format=form -o/--output --beside --baseline --label --overwrite --strict",
     "infer": "path --json=as_json",
     "compare": "paths --margin --force --all=everything --json=as_json --live",
     "check": "path --baseline=against --junit --overwrite --margin --strict --force",

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,31 +18,51 @@ from clmembench.host import device_lock, environment
 from clmembench.results.jsonl import ResultsError, Writer, read
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import header, record
+from tests.faulty import Command, tree, within
 
 HOLD = """
 import sys, time
 from clmembench.host import device_lock as lock
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO as INFO
+from dataclasses import replace
 sys.argv[1:] = ["run", "-d", "0"]
-with lock.held(INFO):
+with lock.held(replace(INFO, id=ID)):
     print("held", flush=True)
     time.sleep(600)
 """
 
 
-@pytest.fixture
-def other():
-    """A process that holds the fake device."""
-    process = subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE, text=True)
+HELD = replace(FAKE_DEVICE_INFO, id="held by another process")
+
+
+@contextmanager
+def holder(device: str = FAKE_DEVICE_INFO.id) -> Iterator[subprocess.Popen[str]]:
+    """A process that holds a device."""
+    process = subprocess.Popen([sys.executable, "-c", f"ID = {device!r}\n{HOLD}"], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "held\n"
     yield process
     process.kill()
     process.wait()
 
 
+@pytest.fixture(scope="module")
+def holds():
+    with holder(HELD.id) as process:
+        yield process
+
+
+@pytest.fixture
+def other(holds):
+    """A process that holds the device HELD, and whose lock says so again when the test is over."""
+    path = device_lock.path_of(HELD)
+    content = path.read_bytes()
+    yield holds
+    path.write_bytes(content)
+
+
 def test_a_second_run_is_told_who_holds_the_device(other):
     says = rf"process {other.pid} since 20.*clmembench run -d 0.*choose another device"
-    with pytest.raises(device_lock.HeldError, match=says), device_lock.held(FAKE_DEVICE_INFO):
+    with pytest.raises(device_lock.HeldError, match=says), device_lock.held(HELD):
         raise AssertionError("two runs held one device")
 
 
@@ -53,14 +75,15 @@ def free(info=FAKE_DEVICE_INFO) -> bool:
 
 
 def test_another_device_is_free(other):
-    assert free(replace(FAKE_DEVICE_INFO, id="another")) and not free()
+    assert free(replace(FAKE_DEVICE_INFO, id="another")) and not free(HELD)
 
 
-def test_a_killed_run_holds_nothing(other):
-    assert not free()
-    other.send_signal(signal.SIGKILL)
-    other.wait()
-    assert free()
+def test_a_killed_run_holds_nothing():
+    with holder() as other:
+        assert not free()
+        other.send_signal(signal.SIGKILL)
+        other.wait()
+        assert free()
 
 
 def test_the_lock_is_free_again_after_its_block_and_after_an_error_in_it():
@@ -87,17 +110,15 @@ HOSTILE = [b'{"pid": 1e999, "started": "", "argv": []}', b"[" * 4000, b'{"a":' *
 
 @pytest.mark.parametrize("content", [b"", b"no json", b"[]", b'{"pid": "x"}', b"\xff\xfe", b'{"pid": 1}', *HOSTILE])
 def test_what_stands_in_the_file_need_not_make_sense(other, content):
-    path = device_lock.path_of(FAKE_DEVICE_INFO)
+    path = device_lock.path_of(HELD)
     path.write_bytes(content)
-    with pytest.raises(device_lock.HeldError, match="does not say which"), device_lock.held(FAKE_DEVICE_INFO):
+    with pytest.raises(device_lock.HeldError, match="does not say which"), device_lock.held(HELD):
         pass
 
 
 def test_hostile_text_in_the_file_cannot_steer_a_terminal(other):
-    device_lock.path_of(FAKE_DEVICE_INFO).write_text(
-        '{"pid": 1, "started": "\\u001b[31m", "argv": ["\\u202e' + "x" * 1000 + '"]}'
-    )
-    with pytest.raises(device_lock.HeldError) as error, device_lock.held(FAKE_DEVICE_INFO):
+    device_lock.path_of(HELD).write_text('{"pid": 1, "started": "\\u001b[31m", "argv": ["\\u202e' + "x" * 1000 + '"]}')
+    with pytest.raises(device_lock.HeldError) as error, device_lock.held(HELD):
         pass
     assert str(error.value).isprintable() and len(str(error.value)) < 500
 
@@ -112,31 +133,25 @@ def test_without_a_folder_to_write_or_behind_a_link_a_run_goes_on_without_a_lock
     assert free() and target.read_text() == "kept"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_the_command_line_refuses_the_second_of_two_runs(tmp_path):
-    command = [sys.executable, "-m", "clmembench", "run", "-d", "0"]
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
-    first = subprocess.Popen([*command, "-b", "pchase", "-o", str(tmp_path / "1.jsonl")], env=env, stderr=subprocess.PIPE)
-    try:
-        deadline = time.monotonic() + 200
-        while not (tmp_path / "1.jsonl").exists():
-            assert time.monotonic() < deadline and first.poll() is None
-            time.sleep(0.1)
-        second = subprocess.run(
-            [*command, "-b", "launch", "-o", str(tmp_path / "2.jsonl")], env=env, capture_output=True, text=True, timeout=200
-        )
-        assert second.returncode == 3 and f"process {first.pid}" in second.stderr and "Traceback" not in second.stderr
+    fake, at = tree(tmp_path / "fake"), tmp_path / "at"
+    first = ("run", "-d", "0", "-b", "launch", "-o", str(tmp_path / "1.jsonl"))
+    second = ("run", "-d", "0", "-b", "launch", "-o", str(tmp_path / "2.jsonl"))
+    with Command(fake, first, tmp_path, {"FAULTY_DEVICE": "hang:0", "FAULTY_AT": str(at)}) as holding:
+        assert within(200, at.exists), holding.said()
+        with Command(fake, second, tmp_path) as refused:
+            assert refused.wait(200) == 3
+        assert f"process {holding.process.pid}" in refused.said() and "Traceback" not in refused.said()
         assert not (tmp_path / "2.jsonl").exists()
-    finally:
-        first.send_signal(signal.SIGINT)
-        first.wait(200)
-        first.stderr.close()
+        assert holding.process.poll() is None  # undisturbed
 
 
 def test_jobs_with_temporary_folders_of_their_own_exclude_each_other(other, monkeypatch, tmp_path):
     """Batch systems give each job one; locks lie elsewhere."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    assert not free() and list(tmp_path.iterdir()) == []
+    assert not free(HELD) and list(tmp_path.iterdir()) == []
     monkeypatch.delenv(device_lock.LOCK_FOLDER_VARIABLE)
     assert device_lock.path_of(FAKE_DEVICE_INFO) == Path("/tmp") / device_lock.path_of(FAKE_DEVICE_INFO).name
 

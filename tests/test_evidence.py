@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,11 @@ def findings_of(found: Any) -> Iterator[dict[str, Any]]:
             yield from findings_of(inner)
 
 
+@cache
+def ids_of(run: Path) -> frozenset[str]:
+    return frozenset(f"{r.benchmark}:{r.index}" for r in jsonl.read(run).records)
+
+
 def is_sure(found: dict[str, Any]) -> bool:
     """Whether a finding, a verdict on a guideline or a step of the case study claims to be right."""
     verdict = found.get("status", found.get("verdict"))
@@ -57,7 +63,7 @@ def test_no_committed_run_has_an_answer_without_evidence(command, run):
     if called.exit_code:
         assert any(says in " ".join(called.output.split()) for says in NONE), called.output
         return
-    records = {f"{r.benchmark}:{r.index}" for r in jsonl.read(run).records}
+    records = ids_of(run)
     found = list(findings_of(json.loads(called.stdout)))
     bare = [f for f in found if is_sure(f) and not f["evidence"]]
     assert not bare

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import fcntl
+import functools
 import os
 import re
 import runpy
@@ -17,6 +18,9 @@ from pathlib import Path
 import pytest
 
 from clmembench.results import jsonl
+from clmembench.runtimes.opencl import info
+from clmembench.runtimes.opencl.info import cl
+from tests.commands import cli
 from tests.faulty import BAD_LAUNCH, ROOT, WITHOUT_TEMPORARY, Command, mountable, tree, whole_lines, within
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
@@ -36,11 +40,11 @@ def pocl(tmp_path_factory) -> Path:
     return tree(tmp_path_factory.mktemp("pocl"), fake=False, kernels={"launch": BAD_LAUNCH})
 
 
-IN_ORDER = ("--seed", "380")  # with it two, three and five points are measured in the order they are named in
+IN_ORDER = ("--seed", "380")  # with it two to five points are measured in the order they are named in
 
 
 def launches(tmp_path: Path, groups: str, *more: str) -> tuple[str, ...]:
-    points = ("-b", "launch", "-a", f"groups=[{groups}]", *IN_ORDER)
+    points = ("-s", "quick", "-b", "launch", "-a", f"groups=[{groups}]", *IN_ORDER)
     return ("run", "-d", "0", *points, "-o", str(tmp_path / "r.jsonl"), *more)
 
 
@@ -56,6 +60,14 @@ def ended(package: Path, tmp_path: Path, *args: str, **rest) -> tuple[int | None
         assert command.gone(), command.alive()
     assert "Traceback" not in command.said()
     return code, command.said()
+
+
+@pytest.fixture(scope="module")
+def whole(fake, tmp_path_factory) -> tuple[Path, int | None]:
+    """The folder of a whole run of three points, on a device whose driver prints at the second of them, and its exit code."""
+    folder = tmp_path_factory.mktemp("whole")
+    code, _ = ended(fake, folder, *launches(folder, "1,2,4"), environment={"FAULTY_DEVICE": "chatter:2"})
+    return folder, code
 
 
 def outcomes(tmp_path: Path) -> dict[object, tuple[str, str]]:
@@ -77,28 +89,44 @@ def lock_is_free(tmp_path: Path) -> bool:
 # ---- a child or its device fails ------------------------------------------------------------------------------------
 
 
+# by benchmark, and by the work-groups of the point: a benchmark that has ended two processes is not tried again
+HARM = {"launch": {2: "deaf", 4: "memory"}, "launch_dispatch": {2: "lost", 8: "abort"}, "launch_wait": {2: "exit"}}
+
+
+@pytest.fixture(scope="module")
+def harmed(fake, tmp_path_factory) -> tuple[int | None, dict[tuple[str, object], tuple[str, str]]]:
+    """One run with a fault of each kind: its exit code, and the outcome of each point of each benchmark."""
+    folder = tmp_path_factory.mktemp("harmed")
+    faults = ",".join(f"{fault}:{groups}:{name}" for name, harm in HARM.items() for groups, fault in harm.items())
+    args = launches(folder, "1,2,4,8", "-b", "launch_dispatch", "-b", "launch_wait", "--timeout", "3s")
+    code, _ = ended(fake, folder, *args, environment={"FAULTY_DEVICE": faults})
+    run = jsonl.read(folder / "r.jsonl")
+    assert run.notes == ()
+    return code, {(r.benchmark, r.params["groups"]): (r.status, r.reason) for r in run.records}
+
+
 @pytest.mark.parametrize(
     ("fault", "status", "says"),
     [
         ("abort", "failed", "died of SIGABRT"),
         ("exit", "failed", "ended with exit code 7"),
-        ("deaf", "timeout", "no answer within 2 s"),
+        ("deaf", "timeout", "no answer within 3 s"),
         ("memory", "failed", "MEM_OBJECT_ALLOCATION_FAILURE: the device could not allocate memory: lower --size"),
         ("lost", "failed", "the device was lost: clFinish failed"),
     ],
 )
-def test_a_fault_costs_its_point_and_no_other(fake, tmp_path, fault, status, says):
-    code, _ = ended(
-        fake, tmp_path, *launches(tmp_path, "1,2,4", "--timeout", "2s"), environment={"FAULTY_DEVICE": f"{fault}:2"}
-    )
-    found = outcomes(tmp_path)
+def test_a_fault_costs_its_point_and_no_other(harmed, fault, status, says):
+    code, outcomes = harmed
     assert code == 4
-    assert found.pop(2)[0] == status and says in jsonl.read(tmp_path / "r.jsonl").records[1].reason
-    assert found == {1: ("ok", ""), 4: ("ok", "")}
+    at = {(name, groups): kind for name, harm in HARM.items() for groups, kind in harm.items()}
+    ((harmed_status, reason),) = (outcomes[point] for point, kind in at.items() if kind == fault)
+    assert harmed_status == status and says in reason
+    others = {(name, groups) for name in HARM for groups in (1, 2, 4, 8)} - set(at)
+    assert {point: outcomes[point] for point in outcomes.keys() - at.keys()} == dict.fromkeys(others, ("ok", ""))
 
 
 def test_a_device_that_is_lost_twice_is_not_tried_again_for_that_benchmark(fake, tmp_path):
-    args = ("run", "-b", "launch", "-b", "launch_wait", "-a", "groups=[1,2,4]", "-o", str(tmp_path / "r.jsonl"))
+    args = ("run", "-s", "quick", "-b", "launch", "-b", "launch_wait", "-a", "groups=[1,2,4]", "-o", str(tmp_path / "r.jsonl"))
     code, _ = ended(fake, tmp_path, *args, environment={"FAULTY_DEVICE": "lost:0"})
     reasons = [r.reason for r in jsonl.read(tmp_path / "r.jsonl").records if r.benchmark == "launch"]
     assert code == 4
@@ -123,6 +151,8 @@ def test_memory_that_the_driver_cannot_have_costs_its_point_on_pocl(pocl, tmp_pa
     shape = [word for axis in ("op=copy", "dtype=float", "width=1", "order=item", "nontemporal=0") for word in ("-a", axis)]
     args = (
         "run",
+        "-s",
+        "quick",
         "-b",
         "stream",
         *shape,
@@ -142,9 +172,9 @@ def test_memory_that_the_driver_cannot_have_costs_its_point_on_pocl(pocl, tmp_pa
     assert large.status == "failed" and large.reason and not large.series
 
 
-def test_what_a_driver_prints_is_no_answer(fake, tmp_path):
-    code, _ = ended(fake, tmp_path, *launches(tmp_path, "1,2"), environment={"FAULTY_DEVICE": "chatter:2"})
-    assert code == 0 and outcomes(tmp_path) == {1: ("ok", ""), 2: ("ok", "")}
+def test_what_a_driver_prints_is_no_answer(whole):
+    folder, code = whole
+    assert code == 0 and outcomes(folder) == {1: ("ok", ""), 2: ("ok", ""), 4: ("ok", "")}
 
 
 def test_a_device_that_cannot_be_opened_is_said_and_leaves_no_file(fake, tmp_path):
@@ -153,30 +183,34 @@ def test_a_device_that_cannot_be_opened_is_said_and_leaves_no_file(fake, tmp_pat
     assert not (tmp_path / "r.jsonl").exists()
 
 
-NOTHING = """
-import pyopencl as cl, sys
-def fail(code, text):
-    raise cl.LogicError(cl._cl._ErrorRecord("clGet", code, text))
-cl.{}
-from clmembench.__main__ import main
-sys.argv = ["clmembench", "run"]
-main()
-"""
+def _fails(code: int, text: str):
+    def fail(*_: object) -> list:
+        raise cl.LogicError(cl._cl._ErrorRecord("clGet", code, text))
+
+    return fail
+
+
+@pytest.fixture
+def platforms_anew():
+    """The platforms are listed again in this test, and in those after it."""
+    info.installed_platforms.cache_clear()
+    yield
+    info.installed_platforms.cache_clear()
 
 
 @pytest.mark.parametrize(
-    "driver",
+    ("owner", "name", "driver"),
     [
-        "get_platforms = lambda: fail(-1001, 'PLATFORM_NOT_FOUND_KHR')",
-        "get_platforms = lambda: []",
-        "Platform.get_devices = lambda *a: []",
-        "Platform.get_devices = lambda *a: fail(-1, 'DEVICE_NOT_FOUND')",
+        (cl, "get_platforms", _fails(-1001, "PLATFORM_NOT_FOUND_KHR")),
+        (cl, "get_platforms", list),
+        (cl.Platform, "get_devices", lambda *_: []),
+        (cl.Platform, "get_devices", _fails(-1, "DEVICE_NOT_FOUND")),
     ],
 )
-def test_no_platform_and_platforms_without_a_device(driver, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", NOTHING.format(driver)], capture_output=True, text=True, cwd=tmp_path, timeout=LIMIT_S
-    )
+@pytest.mark.usefixtures("platforms_anew")
+def test_no_platform_and_platforms_without_a_device(owner, name, driver, tmp_path, monkeypatch):
+    monkeypatch.setattr(owner, name, driver)
+    done = cli("run", cwd=tmp_path)
     assert done.returncode == 3
     assert "no OpenCL device found" in done.stderr and "pip install 'clmembench[pocl]'" in done.stderr
     assert done.stderr.count("\n") == 1 and list(tmp_path.iterdir()) == []
@@ -192,7 +226,7 @@ mkdir disk && mount -t tmpfs -o size=32k none disk || exit 99
 
 @mounts
 def test_a_disk_that_fills_up_keeps_what_was_written(fake, tmp_path):
-    args = ("run", "-b", "launch", "-a", "groups=[1,2,3,4,5]", "-o", "disk/r.jsonl")
+    args = ("run", "-s", "quick", "-b", "launch", "-a", "groups=[1,2,3,4,5]", "-o", "disk/r.jsonl")
     code, said = ended(fake, tmp_path, *args, before=("unshare", "-rm", "sh", "-c", SMALL_DISK, "sh"))
     assert code == 1
     assert "cannot write disk/r.jsonl: No space left on device" in said and "free space" in said
@@ -221,7 +255,7 @@ def test_a_place_where_nobody_may_write(fake, tmp_path):
 def test_a_folder_that_may_only_be_read(fake, tmp_path):
     (tmp_path / "shut").mkdir()
     shut = 'mount --bind shut shut && mount -o remount,ro,bind shut || exit 99; exec "$@"'
-    args = ("run", "-b", "launch", "-a", "groups=1", "-o", "shut/r.jsonl")
+    args = ("run", "-s", "quick", "-b", "launch", "-a", "groups=1", "-o", "shut/r.jsonl")
     code, said = ended(fake, tmp_path, *args, before=("unshare", "-rm", "sh", "-c", shut, "sh"))
     assert code == 1 and "cannot write shut/r.jsonl: Read-only file system: choose another place with -o" in said
 
@@ -237,32 +271,28 @@ def test_a_host_without_a_folder_for_temporary_files(fake, tmp_path):
 def test_a_folder_that_goes_during_a_run(fake, tmp_path, moved):
     folder, there = tmp_path / "out", tmp_path / "there"
     folder.mkdir()
-    args = launches(folder, "1,2,4", "--timeout", "2s")
-    with Command(fake, args, tmp_path, {"FAULTY_DEVICE": "hang:2"}) as command:
-        assert within(LIMIT_S, lambda: whole_lines(folder / "r.jsonl").count(b"\n") > 1)
+    at = tmp_path / "at"
+    with Command(fake, launches(folder, "1,2,4"), tmp_path, {"FAULTY_DEVICE": "gate:2", "FAULTY_AT": str(at)}) as command:
+        assert within(LIMIT_S, lambda: at.exists() and whole_lines(folder / "r.jsonl").count(b"\n") > 1)
         if moved:
             folder.rename(there)
         else:
             shutil.rmtree(folder)
+        at.unlink()  # only now does the second point go on
         assert command.wait(LIMIT_S) == 1 and command.gone()
     assert "cannot read" in command.said() and "it was there when the run began" in command.said()
     assert "Traceback" not in command.said()
     if moved:
         # the run's file is where the folder now is
-        assert [r.status for r in jsonl.read(there / "r.jsonl").records] == ["ok", "timeout", "ok"]
+        assert [r.status for r in jsonl.read(there / "r.jsonl").records] == ["ok", "ok", "ok"]
 
 
 # ---- the run is ended -----------------------------------------------------------------------------------------------
 
 
-def stuck(package: Path, tmp_path: Path, groups: str, **environment: str) -> Command:
-    """A run of which one point is done and whose second one never ends."""
-    return Command(package, launches(tmp_path, groups), tmp_path, {"FAULTY_AT": str(tmp_path / "at"), **environment})
-
-
-def gets_stuck(command: Command, tmp_path: Path) -> bytes:
-    """What it has written once it is within its endless kernel."""
-    assert within(LIMIT_S, lambda: whole_lines(tmp_path / "r.jsonl").count(b"\n") == 2), command.said()
+def gets_stuck(command: Command, tmp_path: Path, done: int = 1) -> bytes:
+    """What it has written once it is within its endless kernel, after so many points."""
+    assert within(LIMIT_S, lambda: whole_lines(tmp_path / "r.jsonl").count(b"\n") == 1 + done), command.said()
     if "FAULTY_DEVICE" in command.environment:
         assert within(LIMIT_S, (tmp_path / "at").exists)
     else:
@@ -274,10 +304,12 @@ def gets_stuck(command: Command, tmp_path: Path) -> bytes:
 ENDS = [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 130)]
 
 
-def end_while_stuck(package: Path, tmp_path: Path, groups: str, end: int, code: int, **fault: str) -> bytes:
-    """What a run leaves that is ended within an endless kernel: its file, as it was, and no more."""
-    with stuck(package, tmp_path, groups, **fault) as command:
-        kept = gets_stuck(command, tmp_path)
+def end_while_stuck(package: Path, tmp_path: Path, args: tuple[str, ...], end: int, code: int, done: int, fault: str) -> bytes:
+    """What a run leaves that is ended within an endless kernel after so many points: its file, as it was, and no more."""
+    environment = {"FAULTY_DEVICE": fault, "FAULTY_AT": str(tmp_path / "at")} if fault else {}
+    (tmp_path / "at").unlink(missing_ok=True)
+    with Command(package, args, tmp_path, environment) as command:
+        kept = gets_stuck(command, tmp_path, done)
         os.killpg(command.process.pid, end)
         assert command.wait(LIMIT_S) == code
         assert command.gone(), "a child outlived its run"
@@ -287,18 +319,23 @@ def end_while_stuck(package: Path, tmp_path: Path, groups: str, end: int, code: 
     return kept
 
 
-@pytest.mark.parametrize(("end", "code"), ENDS)
-def test_a_run_that_is_ended_within_an_endless_kernel_leaves_nothing_and_goes_on(fake, tmp_path, end, code):
-    kept = end_while_stuck(fake, tmp_path, "1,2,4", end, code, FAULTY_DEVICE="hang:2")
-    assert ended(fake, tmp_path, *resumed(tmp_path))[0] == 0
+def test_a_run_that_is_ended_within_an_endless_kernel_leaves_nothing_and_goes_on(fake, tmp_path):
+    """A run that is ended three times, each time another way and within another point, goes on each time, and at last to its
+    end."""
+    args, kept = launches(tmp_path, "1,2,4,8"), b""
+    for done, ((end, code), groups) in enumerate(zip(ENDS, (2, 4, 8), strict=True), 1):
+        before, kept = kept, end_while_stuck(fake, tmp_path, args, end, code, done, f"hang:{groups}")
+        assert kept.startswith(before)
+        args = resumed(tmp_path)
+    assert ended(fake, tmp_path, *args)[0] == 0
     assert (tmp_path / "r.jsonl").read_bytes().startswith(kept)
-    assert outcomes(tmp_path) == dict.fromkeys((1, 2, 4), ("ok", ""))
-    assert len(jsonl.read(tmp_path / "r.jsonl").records) == 3
+    assert outcomes(tmp_path) == dict.fromkeys((1, 2, 4, 8), ("ok", ""))
+    assert len(jsonl.read(tmp_path / "r.jsonl").records) == 4
 
 
 @pytest.mark.parametrize(("end", "code"), [ENDS[0], ENDS[2]])
 def test_an_endless_kernel_on_pocl_ends_with_its_run(pocl, tmp_path, end, code):
-    kept = end_while_stuck(pocl, tmp_path, "1,7,2", end, code)
+    kept = end_while_stuck(pocl, tmp_path, launches(tmp_path, "1,7,2"), end, code, 1, "")
     assert kept.count(b"\n") == 2  # the header and the point before
 
 
@@ -328,7 +365,8 @@ def test_ctrl_c_before_the_command_line_is_loaded(fake, tmp_path):
 
 def test_a_second_ctrl_c_does_not_wait(fake, tmp_path):
     # the child ignores TERM, so that to end it takes a while
-    with stuck(fake, tmp_path, "1,2,4", FAULTY_DEVICE="deaf:2") as command:
+    environment = {"FAULTY_DEVICE": "deaf:2", "FAULTY_AT": str(tmp_path / "at")}
+    with Command(fake, launches(tmp_path, "1,2,4"), tmp_path, environment) as command:
         kept = gets_stuck(command, tmp_path)
         command.interrupt()
         time.sleep(0.5)
@@ -338,33 +376,16 @@ def test_a_second_ctrl_c_does_not_wait(fake, tmp_path):
     assert (tmp_path / "r.jsonl").read_bytes() == kept
 
 
-ENDED_MEANWHILE = """
-import os, shutil
-_held = held
-def held(info):
-    if os.path.exists("whole.jsonl"):
-        shutil.copy("whole.jsonl", "r.jsonl")
-    return _held(info)
-"""
+def test_what_another_run_did_until_the_lock_was_free_is_not_repeated(fake, tmp_path, whole):
+    path, other = tmp_path / "r.jsonl", whole[0] / "r.jsonl"
+    path.write_bytes(b"".join(other.read_bytes().splitlines(keepends=True)[:2]))
+    environment = {"FAULTY_MEANWHILE": f"{other},{path}"}
+    assert ended(fake, tmp_path, *resumed(tmp_path), environment=environment)[0] == 0
+    assert path.read_bytes() == other.read_bytes()
 
 
-def test_what_another_run_did_until_the_lock_was_free_is_not_repeated(tmp_path):
-    late = tree(tmp_path / "late")
-    with (late / "clmembench" / "host" / "device_lock.py").open("a") as file:
-        file.write(ENDED_MEANWHILE)
-    args = launches(tmp_path, "1,2")
-    assert ended(late, tmp_path, *args)[0] == 0
-    whole = (tmp_path / "r.jsonl").read_bytes()
-    (tmp_path / "whole.jsonl").write_bytes(whole)
-    (tmp_path / "r.jsonl").write_bytes(b"".join(whole.splitlines(keepends=True)[:2]))
-    assert ended(late, tmp_path, *resumed(tmp_path))[0] == 0
-    assert (tmp_path / "r.jsonl").read_bytes() == whole
-
-
-def test_a_file_that_was_cut_at_any_byte_is_gone_on_with(fake, tmp_path):
-    args = launches(tmp_path, "1,2,4")
-    assert ended(fake, tmp_path, *args)[0] == 0
-    whole = (tmp_path / "r.jsonl").read_bytes()
+def test_a_file_that_was_cut_at_any_byte_is_gone_on_with(fake, tmp_path, whole):
+    whole = (whole[0] / "r.jsonl").read_bytes()
     ends = [n + 1 for n, byte in enumerate(whole) if byte == 10]
     around = {end + n for end in ends for n in (-2, -1, 0, 1)}  # and before the first there is no header to go on with
     for cut in sorted({*range(ends[0], len(whole), 401), *(n for n in around if ends[0] <= n < len(whole))}):
@@ -422,6 +443,19 @@ def test_a_wall_clock_that_leaps_changes_nothing(pocl, tmp_path, leaping):
         assert 0 < record.seconds < LIMIT_S and all(0 < ns < 1e9 for s in record.series for ns in s.host_ns)
 
 
+LEAPS = ("ahead", "back", "wrapped", "beyond", "queued")
+
+
+@pytest.fixture(scope="module")
+def leapt(fake, tmp_path_factory) -> tuple[int | None, dict[object, tuple[str, str]]]:
+    """A run in which the stamps of each point leap in another way: its exit code, and what became of each."""
+    folder = tmp_path_factory.mktemp("leapt")
+    args = ("run", "-s", "quick", "-b", "launch_wait", "-a", "groups=[1,2,3,4,5]", "-o", str(folder / "r.jsonl"))
+    faults = ",".join(f"{fault}:{groups}" for groups, fault in enumerate(LEAPS, 1))
+    code, _ = ended(fake, folder, *args, environment={"FAULTY_DEVICE": faults})
+    return code, outcomes(folder)
+
+
 @pytest.mark.parametrize(
     ("fault", "says"),
     [
@@ -432,10 +466,10 @@ def test_a_wall_clock_that_leaps_changes_nothing(pocl, tmp_path, leaping):
         ("queued", "queued for more time than the host saw"),
     ],
 )
-def test_event_stamps_that_leap_are_suspect(fake, tmp_path, fault, says):
-    args = ("run", "-b", "launch_wait", "-a", "groups=1", "-o", str(tmp_path / "r.jsonl"))
-    code, _ = ended(fake, tmp_path, *args, environment={"FAULTY_DEVICE": f"{fault}:0"})
-    ((status, reason),) = outcomes(tmp_path).values()
+def test_event_stamps_that_leap_are_suspect(leapt, fault, says):
+    code, found = leapt
+    assert set(found) == {1, 2, 3, 4, 5}
+    status, reason = found[LEAPS.index(fault) + 1]
     assert (code, status) == (0, "suspect") and says in reason
 
 
@@ -444,7 +478,7 @@ def test_the_clock_of_pocls_event_stamps_leaps_and_the_point_is_suspect(pocl, tm
     """That clock counts from the start of the host: back by more than that and a stamp, of 64 bits without a sign, is huge."""
     uptime_s = int(time.clock_gettime(time.CLOCK_MONOTONIC_RAW))
     back_s = uptime_s + 3600 if below_zero else max(1, uptime_s // 2)
-    args = ("run", "-b", "launch_wait", "-a", "groups=1", "-o", str(tmp_path / "r.jsonl"))
+    args = ("run", "-s", "quick", "-b", "launch_wait", "-a", "groups=1", "-o", str(tmp_path / "r.jsonl"))
     clock = {"LEAPING_CLOCK": str(time.CLOCK_MONOTONIC_RAW), "LEAPING_S": str(back_s)}
     environment = {"LD_PRELOAD": str(leaping), **clock}
     code, _ = ended(pocl, tmp_path, *args, environment=environment)
@@ -457,16 +491,17 @@ def test_the_clock_of_pocls_event_stamps_leaps_and_the_point_is_suspect(pocl, tm
 # ---- standard output and error --------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def stored(fake, tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("stored")
-    assert ended(fake, folder, *launches(folder, "1"))[0] == 0
-    return folder / "r.jsonl"
+HERE = "--no-isolate"  # where what the command itself prints is all that matters: two processes fewer
+
+
+@pytest.fixture
+def stored(whole) -> Path:
+    return whole[0] / "r.jsonl"
 
 
 @pytest.mark.parametrize("command", ["show", "run"])
 def test_standard_output_on_a_full_disk_is_an_error_of_one_line(fake, tmp_path, stored, command):
-    args = launches(tmp_path, "1") if command == "run" else ("show", str(stored))
+    args = launches(tmp_path, "1", HERE) if command == "run" else ("show", str(stored))
     with Path("/dev/full").open("wb") as full:
         code, said = ended(fake, tmp_path, *args, stdout=full.fileno())
     assert code == 1
@@ -480,7 +515,7 @@ def test_a_closed_pipe_is_no_error(fake, tmp_path, stored, command):
     reader, writer = os.pipe()
     os.close(reader)
     try:
-        args = launches(tmp_path, "1") if command == "run" else ("show", str(stored))
+        args = launches(tmp_path, "1", HERE) if command == "run" else ("show", str(stored))
         code, said = ended(fake, tmp_path, *args, stdout=writer)
     finally:
         os.close(writer)
@@ -490,7 +525,7 @@ def test_a_closed_pipe_is_no_error(fake, tmp_path, stored, command):
 
 
 def test_nobody_reading_the_progress_is_no_reason_to_stop(fake, tmp_path):
-    args = ("run", "-b", "launch", "-b", "launch_wait", "-a", "groups=1", "-o", str(tmp_path / "r.jsonl"))
+    args = ("run", "-s", "quick", "-b", "launch", "-b", "launch_wait", "-a", "groups=1", HERE, "-o", str(tmp_path / "r.jsonl"))
     torn = 'exec 2>&-; exec "$@" 2>/dev/full'
     code, _ = ended(fake, tmp_path, *args, before=("sh", "-c", torn, "sh"))
     assert code == 0 and [r.status for r in jsonl.read(tmp_path / "r.jsonl").records] == ["ok", "ok"]
@@ -508,12 +543,17 @@ def test_every_test_that_the_table_names_is_there_and_every_row_names_one():
     rows = [line for line in (ROOT / "docs" / "faults.md").read_text().splitlines() if line.startswith("|")][2:]
     table = [row for row in rows if row.count("|") == 6]
     assert len(table) > 20
+
+    @functools.cache
+    def functions(module: str) -> set[str]:
+        parsed = ast.parse((ROOT / "tests" / f"{module}.py").read_text())
+        return {node.name for node in parsed.body if isinstance(node, ast.FunctionDef)}
+
     for row in table:
         named = re.findall(r"`(test_\w+)`: `(test_\w+)`", row)
         assert named, row
         for module, name in named:
-            parsed = ast.parse((ROOT / "tests" / f"{module}.py").read_text())
-            assert name in {node.name for node in parsed.body if isinstance(node, ast.FunctionDef)}, (module, name)
+            assert name in functions(module), (module, name)
 
 
 @pytest.mark.slow

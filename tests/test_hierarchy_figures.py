@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from clmembench.infer.classic.methods import ClassicReadings
 from clmembench.model import Answer, Finding, Pattern, Probe
-from clmembench.report.hierarchy.latency_figures import Classic, classic, disagreements, patterns, regions
+from clmembench.report.hierarchy.latency_figures import classic, disagreements, patterns, regions
 from tests.found_hierarchies import KIB, known, unknown
-from tests.test_report import HOSTILE, SVG_ATTRIBUTES, SVG_TAGS, Page
+from tests.test_report import HOSTILE, SVG_ATTRIBUTES, SVG_TAGS, Page, slowly
 
 
 def words(svg):
@@ -29,7 +30,7 @@ def texture(fine=True):
     line = {"size_bytes": known("size_bytes", 12 * KIB), "line_bytes": known("line_bytes", 32), "ways": unknown("ways", "x")}
     wide = {"size_bytes": known("size_bytes", 12 * KIB), "line_bytes": known("line_bytes", 128), "ways": known("ways", 24)}
     single = {"line_bytes": known("line_bytes", 32), "ways": known("ways", 96)} if fine else None
-    return Classic("image", tuple(strides), tuple(sizes), line, wide, single)
+    return ClassicReadings("image", tuple(strides), tuple(sizes), line, wide, single)
 
 
 # ---- the map ------------------------------------------------------------------------------------------------------------
@@ -99,28 +100,32 @@ def test_methods_contradict_each_other_where_no_number_fits_both():
 
 def test_intervals_that_meet_are_no_contradiction():
     by = [{"ways": known("ways", 16, 16, 31)}, {"ways": known("ways", 24, 24, 24)}]
-    assert disagreements(Classic("image", (), (), *by)) == []
+    assert disagreements(ClassicReadings("image", (), (), *by)) == []
 
 
 def test_methods_without_answers_are_no_figure_and_one_alone_is():
     none = Answer(Probe(Pattern("sequential", 4, 32)), None, reason="it failed")
-    assert classic(Classic("image", (none,), (), {}, {})) == ""
+    assert classic(ClassicReadings("image", (none,), (), {}, {})) == ""
     whole = texture()
-    assert words(classic(Classic("image", (), whole.sizes, {}, whole.by_sizes)))
-    assert words(classic(Classic("image", whole.strides, (), whole.by_strides, {})))
+    assert words(classic(ClassicReadings("image", (), whole.sizes, {}, whole.by_sizes)))
+    assert words(classic(ClassicReadings("image", whole.strides, (), whole.by_strides, {})))
 
 
 def test_a_flat_curve_is_drawn_whole():
     flat = [answer(n * KIB, 32, 100.0) for n in (1, 2, 4)]
-    assert words(classic(Classic("image", (), tuple(flat), {}, {})))
+    assert words(classic(ClassicReadings("image", (), tuple(flat), {}, {})))
 
 
-@pytest.mark.parametrize("evil", HOSTILE)
-def test_hostile_names_in_figures_are_text(evil):
-    found = Finding(evil, evil, None, None, evil, "ok", evil, (evil,))
-    number = Finding(evil, 3.0, 2.0, 4.0, evil, "ok", evil, (evil,))
-    whole = Classic(evil, texture().strides, texture().sizes, {evil: found}, {evil: number})
-    for svg in (regions(np.eye(3), evil, evil, evil), patterns([(evil, {evil: number})]), classic(whole)):
+# each name in one kind of place; all names in all of them with the slow tests
+@pytest.mark.parametrize(
+    ("title", "name", "unit"),
+    [*((HOSTILE + HOSTILE[:1])[n : n + 3] for n in range(0, len(HOSTILE), 3)), *slowly([h] * 3 for h in HOSTILE)],
+)
+def test_hostile_names_in_figures_are_text(title, name, unit):
+    found = Finding(name, unit, None, None, unit, "ok", title, (title,))
+    number = Finding(name, 3.0, 2.0, 4.0, unit, "ok", title, (title,))
+    whole = ClassicReadings(title, texture().strides, texture().sizes, {name: found}, {name: number})
+    for svg in (regions(np.eye(3), title, name, unit), patterns([(title, {name: number})]), classic(whole)):
         words(svg)
         assert [c for c in svg if not c.isprintable() and c != "\n"] == []
     disagreements(whole)

@@ -17,6 +17,7 @@ from clmembench.results.jsonl import SCHEMA, ResultsError, Writer, decode_record
 from tests.builders import CHASE, STREAM, clock, device, header, record, series, slope
 
 GOLDEN = Path(__file__).parent / "golden"
+STEPS_OF_CUTS = (7, pytest.param(1, marks=pytest.mark.slow))  # bytes
 
 values = st.text(max_size=8) | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False, allow_infinity=False) | st.booleans()
 times = st.lists(st.integers(0, 2**60), max_size=4).map(tuple)
@@ -117,12 +118,19 @@ def test_each_record_is_on_disk_before_the_next(tmp_path):
         assert read(path).records == (A_RECORD,)
 
 
-def test_a_cut_at_any_byte_leaves_every_whole_line(tmp_path):
+def cuts(whole, step):
+    """Sizes in bytes to which a file is cut: three bytes around every end of a line, and each multiple of `step`."""
+    near = {end + shift for end, byte in enumerate(whole) if byte == ord("\n") for shift in range(-3, 4)}
+    return sorted(size for size in {*near, *range(0, len(whole), step), len(whole)} if size <= len(whole))
+
+
+@pytest.mark.parametrize("step", STEPS_OF_CUTS)
+def test_a_cut_at_any_byte_leaves_every_whole_line(tmp_path, step):
     path = written(tmp_path / "r.jsonl", A_RECORD, ANOTHER)
     whole = path.read_bytes()
     ends = [i for i, byte in enumerate(whole) if byte == ord("\n")]
     cut = tmp_path / "cut.jsonl"
-    for size in range(len(whole) + 1):
+    for size in cuts(whole, step):
         cut.write_bytes(whole[:size])
         if size < ends[0]:
             with pytest.raises(ResultsError):
@@ -325,12 +333,13 @@ def test_a_run_that_was_cut_off_goes_on_after_its_last_whole_record(tmp_path):
     assert found.notes == () and found.header == header()
 
 
-def test_a_run_cut_off_at_any_byte_goes_on_with_every_whole_line_as_it_was(tmp_path, monkeypatch):
+@pytest.mark.parametrize("step", STEPS_OF_CUTS)
+def test_a_run_cut_off_at_any_byte_goes_on_with_every_whole_line_as_it_was(tmp_path, monkeypatch, step):
     monkeypatch.setattr(os, "fsync", lambda _: None)  # it is of the disk, and slow
     path, new = tmp_path / "r.jsonl", record(params={"op": "triad"})
     whole = written(tmp_path / "whole.jsonl", A_RECORD, ANOTHER).read_bytes()
     first = whole.index(b"\n")
-    for size in range(len(whole) + 1):
+    for size in cuts(whole, step):
         path.write_bytes(whole[:size])
         if size < first:  # no whole header: nothing to go on with, and nothing is touched
             with pytest.raises(ResultsError):

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from clmembench.analysis import ab_decision
 from clmembench.results import jsonl
-from tests.commands import cli
+from tests.commands import brief_points, cli
 from tests.faulty import ROOT
 from tests.slowed_kernels import broken, slowed
 
@@ -27,13 +29,22 @@ def live(*args: str, **more: str) -> subprocess.CompletedProcess[str]:
     return cli("compare", "--live", *args, **more)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def brief() -> Iterator[None]:
+    with brief_points():
+        yield
+
+
 @pytest.fixture(scope="module")
 def slower_build(tmp_path_factory):
-    """A against a build that moves seven times the data: what was said, and the files of both sides."""
+    """A against a build that moves seven times the data: what was said, and the files of both sides. The first look is
+    after 4 rounds in the place of 11: how many rounds which error takes, test_ab_decision and test_ab_rounds show."""
     folder = tmp_path_factory.mktemp("live")
-    done = live(
-        *POINT, "--b-kernels", str(slowed(folder / "k", 6.0)), "--budget", "9m", "--json", "-o", str(folder / "new" / "r")
-    )
+    args = ("--b-kernels", str(slowed(folder / "k", 6.0)), "--budget", "9m", "--json", "-o", str(folder / "new" / "r"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ab_decision, "MAX_ERROR_PROBABILITY", 1.0)
+        assert ab_decision.schedule_looks(1).rounds[0] == 4
+        done = live(*POINT, *args)
     return done, folder / "new" / "r-a.jsonl", folder / "new" / "r-b.jsonl"
 
 
@@ -83,7 +94,7 @@ def test_a_build_that_computes_wrongly_is_no_speed_and_exits_with_4(tmp_path):
 
 
 def test_a_budget_that_ends_before_the_first_look_is_undecided_and_exits_with_6(tmp_path):
-    done = live(*POINT, "--budget", "1s", "-o", str(tmp_path / "r"))
+    done = live(*POINT, "--budget", "1ms", "-o", str(tmp_path / "r"))
     assert done.returncode == 6, done.stderr
     assert "undecided" in done.stdout and "rounds of 11 that it needs" in done.stdout
     assert "A and B are the same" in done.stderr and "raise --budget" in done.stderr
@@ -110,7 +121,7 @@ def test_a_side_that_has_no_devices_to_name_is_a_failure_in_one_line(tmp_path, l
 
 
 def test_an_environment_reaches_only_its_side(tmp_path):
-    done = live(*POINT, "--budget", "1s", "--b-env", "POCL_MAX_PTHREAD_COUNT=1", "-o", str(tmp_path / "r"))
+    done = live(*POINT, "--budget", "1ms", "--b-env", "POCL_MAX_PTHREAD_COUNT=1", "-o", str(tmp_path / "r"))
     assert done.returncode in (4, 6), done.stderr  # another number of compute units may be other work
     heads = [jsonl.read(tmp_path / f"r-{side}.jsonl").header for side in "ab"]
     assert [head.environment.get("POCL_MAX_PTHREAD_COUNT") for head in heads] == [None, "1"]
@@ -177,7 +188,7 @@ def test_options_of_a_measurement_without_live_are_refused():
 
 def test_the_exit_code_does_not_depend_on_who_reads_the_text(tmp_path):
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "clmembench", "compare", "--live", *POINT, "--budget", "1s", "-o", str(tmp_path / "r")]
+    command = [sys.executable, "-m", "clmembench", "compare", "--live", *POINT, "--budget", "1ms", "-o", str(tmp_path / "r")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as running:
         assert running.stdout is not None and running.stderr is not None
         running.stdout.close()

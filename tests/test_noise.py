@@ -24,6 +24,7 @@ from tests.builders import STREAM
 
 ROOT = Path(__file__).parents[1]
 DIGESTS = sorted((ROOT / "reports" / "calibration").glob("*.csv"))
+LARGE_DIGESTS = ("gpu-h200", "virtual_cpu-xeon-2-cores", "virtual_cpu-xeon-32-cores")
 TABLE = NoiseTable({"gpu": {"*": Noise(0.02, 6.0, 0.003, 0.05)}}, 8.0, 3.0)
 
 
@@ -171,7 +172,12 @@ def test_the_shipped_table_is_what_the_committed_calibration_gives():
 
 @pytest.mark.parametrize(
     ("path", "step"),
-    [(path, 6 if "xeon-2-cores" in path.stem else 1) for path in DIGESTS],
+    [
+        pytest.param(
+            path, 6 if "xeon-2-cores" in path.stem else 1, marks=pytest.mark.slow if path.stem in LARGE_DIGESTS else ()
+        )
+        for path in DIGESTS
+    ],
     ids=lambda x: getattr(x, "stem", ""),
 )
 def test_false_alarms_between_committed_runs_are_few(path, step):

@@ -206,8 +206,18 @@ def test_the_figure_tells_what_is_in_registers_where_the_compiler_does():
 EXTREMES = [0, -1, 1, 1 << 62, -(1 << 63), "", "<script>" * 9, True]
 
 
-@pytest.mark.parametrize("fact", [-1, 1 << 62, "<script>"])
-@pytest.mark.parametrize("words", EXTREMES)
+FACTS = [-1, 1 << 62, "<script>"]
+
+
+# each value once; every pair of them with the slow tests
+@pytest.mark.parametrize(
+    ("words", "fact"),
+    [
+        pytest.param(words, fact, marks=[pytest.mark.slow] * (n % len(FACTS) != m))
+        for n, words in enumerate(EXTREMES)
+        for m, fact in enumerate(FACTS)
+    ],
+)
 def test_whatever_a_file_holds_can_be_shown(words, fact):
     records = points({"add": 29}, stack)
     facts = dict.fromkeys(("private_bytes", "stack_bytes", "spill_store_bytes"), fact)

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from clmembench import sanitize
+from clmembench.infer.classic.methods import ClassicReadings
 from clmembench.model import CHASE_BENCHMARK as CHASE_NAME
 from clmembench.model import CacheLevel, Card, Finding, Hierarchy, Metric, Place, TlbLevel
 from clmembench.report import render, terminal
 from clmembench.report.figures import style
 from clmembench.report.finding_tables import entries
-from clmembench.report.hierarchy.latency_figures import Classic
 from clmembench.report.hierarchy.section import HierarchyFindings
 from clmembench.report.markdown_page import render_markdown
 from clmembench.report.page import render_html
@@ -349,6 +349,11 @@ def two():
     return runs, render_html(runs)
 
 
+@pytest.fixture(scope="module")
+def ordinary_page():
+    return render_html([ordinary()])
+
+
 def assert_harmless(source):
     page = Page(source)
     assert "<script" not in source.lower()
@@ -364,18 +369,17 @@ def test_a_page_of_several_devices_is_harmless(two):
     assert_harmless(two[1])
 
 
+def assert_no_control_or_bidirectional_characters(source):
+    assert sorted({hex(ord(c)) for c in source if c not in "\n\t" and unicodedata.category(c) in ("Cc", "Cf")}) == []
+
+
 @pytest.mark.parametrize("evil", [h for h in HOSTILE if "$" not in h])
 def test_hostile_text_is_escaped_and_still_readable(evil):
     source = render_html([hostile(evil)])
     assert_harmless(source)
+    assert_no_control_or_bidirectional_characters(source)
     if evil.isprintable():
         assert evil in "".join(Page(source).words)
-
-
-@pytest.mark.parametrize("evil", [h for h in HOSTILE if not h.isprintable()])
-def test_a_page_has_no_control_or_bidirectional_characters(evil):
-    source = render_html([hostile(evil)])
-    assert sorted({hex(ord(c)) for c in source if c not in "\n\t" and unicodedata.category(c) in ("Cc", "Cf")}) == []
 
 
 SVG_TAGS = {"svg", "g", "path", "text", "tspan", "use", "defs", "style", "clippath", "rect"}
@@ -385,15 +389,26 @@ SVG_ATTRIBUTES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("evil", [*HOSTILE, *(f"$${h}_{{" for h in HOSTILE)])
-def test_a_figure_with_hostile_names_is_shapes_and_text(evil):
+IN_FIGURES = [*HOSTILE, *(f"$${h}_{{" for h in HOSTILE)]
+
+
+def slowly(cases):
+    return [pytest.param(*case, marks=pytest.mark.slow) for case in cases]
+
+
+# each name in one kind of place; all names in all of them with the slow tests
+@pytest.mark.parametrize(
+    ("metric", "axis", "line", "name"),
+    [*((IN_FIGURES + IN_FIGURES[:3])[n : n + 4] for n in range(0, len(IN_FIGURES), 4)), *slowly([h] * 4 for h in IN_FIGURES)],
+)
+def test_a_figure_with_hostile_names_is_shapes_and_text(metric, axis, line, name):
     # in titles, legends, names of bars, names of axes
-    rate = replace(BANDWIDTH, name=f"rate {evil}", peak=None)
-    card = replace(STREAM, metrics=(rate,), x=f"n {evil}")
-    names = (evil, f"{evil} 2")
-    points = [bandwidth({"op": op, f"n {evil}": n}, 10.0 * n) for op in names for n in (1, 2, 4)]
-    points += [bandwidth({"op": evil, f"n {evil}": 4}, place=Place(n, (), p)) for n in (1, 2) for p in names]
-    head = header(device(evil, kind="cpu"), {"stream": card})
+    rate = replace(BANDWIDTH, name=f"rate {metric}", peak=None)
+    card = replace(STREAM, metrics=(rate,), x=f"n {axis}")
+    names = (line, f"{line} 2")
+    points = [bandwidth({"op": op, f"n {axis}": n}, 10.0 * n) for op in names for n in (1, 2, 4)]
+    points += [bandwidth({"op": line, f"n {axis}": 4}, place=Place(n, (), p)) for n in (1, 2) for p in names]
+    head = header(device(name, kind="cpu"), {"stream": card})
     plots = re.findall(r"<svg.*?</svg>", render_html([run(points, head), run(points, head)]), re.S)
     assert len(plots) == 3
     for plot in plots:
@@ -402,7 +417,7 @@ def test_a_figure_with_hostile_names_is_shapes_and_text(evil):
         assert {name for name, _ in page.attributes} <= SVG_ATTRIBUTES
         assert not any(value.startswith(("http", "javascript", "data")) for _, value in page.attributes)
         assert [c for c in plot if not c.isprintable() and c != "\n"] == []
-        if evil == SCRIPT:
+        if SCRIPT in (metric, axis, line, name):
             assert SCRIPT in "".join(page.words)
 
 
@@ -460,9 +475,9 @@ def test_output_is_the_same_twice(two):
     )
 
 
-def test_the_order_of_other_runs_does_not_change_a_figure():
-    alone, again = (re.findall(r"<svg.*?</svg>", render_html([ordinary()]), re.DOTALL) for _ in range(2))
+def test_the_order_of_other_runs_does_not_change_a_figure(ordinary_page):
     render_html([ordinary("Another")])
+    alone, again = (re.findall(r"<svg.*?</svg>", page, re.DOTALL) for page in (ordinary_page, render_html([ordinary()])))
     assert alone == again and len(alone) == 3  # latency, and bandwidth as bars and over size
 
 
@@ -568,25 +583,30 @@ def test_versions_of_a_benchmark_that_differ_are_told():
     assert "not comparable" not in render_html(runs[:1])
 
 
-@pytest.mark.parametrize("evil", [h for h in HOSTILE if "$" not in h])
-def test_published_results_are_shown_as_such_and_escaped(evil):
-    result = Published("pchase", "latency", 82.0, "cycles", f"Somebody 2015, table 1 {evil}", "table", {"memory": evil}, evil)
-    other = SpecSheet(f"Old {evil}", "gpu", Match(), {"memory_bandwidth_gb_s": Figure(224.0, "GB/s", "x")}, (result,))
-    source = render_html([ordinary()], [other])
+def test_published_results_are_shown_as_such_and_escaped(ordinary_page):
+    names = [h for h in HOSTILE if "$" not in h]
+    others = []
+    for evil in names:
+        where = f"Somebody 2015, table 1 {evil}"
+        result = Published("pchase", "latency", 82.0, "cycles", where, "table", {"memory": evil}, evil)
+        peak = {"memory_bandwidth_gb_s": Figure(224.0, "GB/s", "x")}
+        others.append(SpecSheet(f"Old {evil}", "gpu", Match(), peak, (result,)))
+    source = render_html([ordinary()], others)
     assert_harmless(source)
     words = " ".join(Page(source).words)
-    assert "Not measured here" in words and "82 cycles" in words and "224 GB/s a device" in words
+    assert "Not measured here" in words and words.count("224 GB/s a device") == 2 * len(names)
     assert {len(set(t)) for t in Page(source).tables} == {1}
     # beside the benchmark that it is of, with the device's data sheet at the top, and once more in the whole list
     inside = source[source.index('<h2 id="pchase">') : source.index('<h2 id="published">')]
-    assert (
-        "Other devices, as published" in inside and "82 cycles" in inside and "82 cycles" not in source[: source.index(inside)]
-    )
-    assert "from their data sheets" in source[: source.index("<h2 id=")]
-    assert "Not measured here" not in render_html([ordinary()])
-    table = [line for line in render_markdown([ordinary()], [other]).splitlines() if "82 cycles" in line]
-    assert len(table) == 1
-    assert len(re.findall(r"(?<!\\)\|", table[0])) == 6
+    assert "Other devices, as published" in inside and "82 cycles" not in source[: source.index(inside)]
+    assert inside.count("82 cycles") == source.count("82 cycles") - inside.count("82 cycles") == len(names)
+    assert "from their data sheets" in source[: source.index('<h2 id="pchase">')]
+    for evil in names:
+        assert not evil.isprintable() or f"Old {evil}" in "".join(Page(source).words)
+    assert "Not measured here" not in ordinary_page
+    table = [line for line in render_markdown([ordinary()], others).splitlines() if "82 cycles" in line]
+    assert len(table) == len(names)
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} == {6}
 
 
 def test_an_empty_cell_of_a_csv_is_empty():
@@ -680,7 +700,9 @@ def test_axes_label_large_powers_of_two_and_long_times_so_that_they_fit():
     points = [record("reduction", {"n": 1 << k}, series([10 * 2**k] * 8, ops=1)) for k in range(10, 27, 4)]
     page = render_html([run(points, header(cards={"reduction": card}))])
     labels = re.findall(r">([^<>]*)</text>", page)
-    assert {"2^18", "2^26"} <= set(labels) and "10 us" in labels and not any("e+" in label for label in labels)
+    # which powers have a tick is matplotlib's choice, and differs between its versions
+    assert sum(bool(re.fullmatch(r"2\^(1[7-9]|2[0-9])", label)) for label in labels) >= 2
+    assert "10 us" in labels and not any("e+" in label for label in labels)
 
 
 def test_bars_show_each_line_at_its_own_largest_size():
@@ -767,7 +789,7 @@ def test_on_a_gpu_the_study_is_of_work_groups_in_words_and_figures():
 def dissected_gpu(patterns=True):
     cycles = [[260.0 + 200 * ((unit + region) % 2) for region in range(6)] for unit in range(8)]
     hierarchy = hierarchies.gpu() if patterns else replace(hierarchies.gpu(), patterns={})
-    return HierarchyFindings(hierarchy, np.array(cycles), (Classic("image", (), (), {}, {}),))
+    return HierarchyFindings(hierarchy, np.array(cycles), (ClassicReadings("image", (), (), {}, {}),))
 
 
 def dissected_page(*dissected):
@@ -811,8 +833,8 @@ def test_a_page_has_a_row_for_every_finding():
     assert len(table) - 1 == len(entries(hierarchies.cpu()))
 
 
-def test_a_page_without_hierarchies_has_no_such_section():
-    assert 'id="hierarchy"' not in dissected_page(None) and "Memory hierarchy" not in render_html([ordinary()])
+def test_a_page_without_hierarchies_has_no_such_section(ordinary_page):
+    assert 'id="hierarchy"' not in dissected_page(None) and "Memory hierarchy" not in ordinary_page
     assert 'id="hierarchy"' in dissected_page(None, HierarchyFindings(hierarchies.cpu()))
 
 
@@ -827,11 +849,11 @@ def test_a_hostile_hierarchy_is_text_in_a_page_and_in_markdown(evil):
     one = CacheLevel(evil, evil, {evil: found, "size_bytes": size})
     tlb = TlbLevel(evil, {evil: found})
     hierarchy = Hierarchy((one,), (tlb,), one, (one,), (one,), {evil: size}, (evil,))
-    source = render_html(
-        [hostile(evil)], (), [HierarchyFindings(hierarchy, classic=(Classic(evil, (), (), {}, {evil: found}),))]
-    )
+    none = replace(hostile(evil), records=())  # whose figures are drawn above
+    read = HierarchyFindings(hierarchy, classic=(ClassicReadings(evil, (), (), {}, {evil: found}),))
+    source = render_html([none], (), [read])
     assert_harmless(source)
-    assert sorted({hex(ord(c)) for c in source if c not in "\n\t" and unicodedata.category(c) in ("Cc", "Cf")}) == []
+    assert_no_control_or_bidirectional_characters(source)
     markdown = render_markdown([hostile(evil)], (), [HierarchyFindings(hierarchy)])
     assert_tables_are_rectangular("\n".join(line for line in markdown.split("\n") if not line.startswith("    ")))
     assert [c for c in markdown if c != "\n" and not c.isprintable()] == []

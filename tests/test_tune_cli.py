@@ -13,11 +13,17 @@ from clmembench.model import Tuned
 from clmembench.results import jsonl
 from clmembench.results import tuned as tuning
 from clmembench.runtimes import runtime
-from tests.commands import cli
+from tests.commands import brief_points, cli
 from tests.faulty import ROOT, Command, mountable, within
 
 SUM = ("-a", "n=[4096]", "-a", "method=loop")
 mounts = pytest.mark.skipif(not mountable(), reason="this user may not mount, even in a namespace")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def brief() -> Iterator[None]:
+    with brief_points():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +73,7 @@ def test_a_stored_run_of_tune_can_be_shown_and_reported(tuned, tmp_path):
     assert cli("report", str(tuned[1]), "-o", str(tmp_path / "r.html")).returncode == 0
 
 
-def test_a_run_takes_a_stored_shape_without_a_search_and_says_so(forced, tmp_path):
+def test_a_run_takes_a_stored_shape_without_a_search_and_says_so_as_show_does_in_json(forced, tmp_path):
     path, entry = forced
     done = cli("run", "-b", "reduction", *SUM, "--tuning", str(path), "-o", str(tmp_path / "r.jsonl"))
     assert done.returncode == 0, done.stderr
@@ -75,6 +81,8 @@ def test_a_run_takes_a_stored_shape_without_a_search_and_says_so(forced, tmp_pat
     assert [(r.role, r.params["width"], r.params["groups_a_unit"]) for r in run.records] == [("measure", 4, 1)]
     assert "tuned: own 2026-11-22" in run.records[0].notes and "note: tuned: own 2026-11-22" in done.stdout
     assert [(dict(t.tuning), t.origin) for t in run.header.tuning][:1] == [(dict(entry.tuning), "own")]
+    rows = json.loads(cli("show", str(tmp_path / "r.jsonl"), "--json").stdout)
+    assert all("tuned: own 2026-11-22" in row["notes"] for row in rows) and rows
 
 
 def test_without_stored_shapes_a_run_searches(forced, tmp_path):
@@ -176,10 +184,3 @@ def test_ctrl_c_keeps_what_there_is_and_exits_130(tmp_path):
     assert "interrupted: " in command.said() and "Traceback" not in command.said()
     assert jsonl.read(records).notes == () and not (tmp_path / "t.toml").exists()
     assert not list(tmp_path.glob("tmp??*.toml"))
-
-
-def test_show_has_the_note_in_json(forced, tmp_path):
-    path = tmp_path / "r.jsonl"
-    cli("run", "-b", "reduction", *SUM, "--tuning", str(forced[0]), "-o", str(path))
-    rows = json.loads(cli("show", str(path), "--json").stdout)
-    assert all("tuned: own 2026-11-22" in row["notes"] for row in rows) and rows

@@ -81,7 +81,7 @@ def test_a_segfault_costs_its_points_and_names_the_signal(monkeypatch):
 def test_a_shape_whose_trial_ends_its_process_costs_only_itself(monkeypatch):
     # every launch of stream's kernel crashes: each shape is tried once, and no trial counts against the benchmark
     monkeypatch.setenv("CLMEMBENCH_FAKE_FAULT", "segfault:stream")
-    axes = {"op": ("copy", "write"), "dtype": ("float",), "array_bytes": (1 << 20,)}
+    axes = {"op": ("copy", "write"), "dtype": ("float",), "array_bytes": (1 << 20,), "order": ("item",), "nontemporal": (0,)}
     selection = Selection(globs=("stream",), axes=axes, processes=1)
     records = list(run_selection("fake", FAKE_DEVICE_INFO, FOUND, selection))
     trials = [r for r in records if r.role == "tune"]

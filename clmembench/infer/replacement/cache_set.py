@@ -108,31 +108,33 @@ class TreeOfWays:
 
     def __init__(self, ways: int, split: Callable[[int], int]) -> None:
         self.ways = ways
-        self.paths: list[list[tuple[tuple[int, int], bool]]] = [[] for _ in range(ways)]
-        self.halves: dict[tuple[int, int], int] = {}
+        self.bits = 0  # of each node one: it points to the upper half
+        self.others = [-1] * ways  # bits of the nodes that a way is not below
+        self.points = [0] * ways  # how the others are when it was used last
+        self.halves: dict[tuple[int, int], tuple[int, int]] = {}
         todo = [(0, ways)]
         while todo:
             low, high = todo.pop()
             if high - low < 2:
                 continue
-            middle = self.halves[low, high] = low + split(high - low)
+            bit, middle = 1 << len(self.halves), low + split(high - low)
+            self.halves[low, high] = bit, middle
             for way in range(low, high):
-                self.paths[way].append(((low, high), way < middle))
+                self.others[way] &= ~bit
+                self.points[way] |= bit if way < middle else 0
             todo += [(low, middle), (middle, high)]
-        self.upper = dict.fromkeys(self.halves, False)
 
     def marks(self) -> Sequence[int]:
-        return tuple(self.upper.values())
+        return (self.bits,)
 
     def touched(self, way: int) -> None:
-        for node, upper in self.paths[way]:
-            self.upper[node] = upper
+        self.bits = self.bits & self.others[way] | self.points[way]
 
     def victim(self) -> int:
         low, high = 0, self.ways
         while high - low > 1:
-            middle = self.halves[low, high]
-            low, high = (middle, high) if self.upper[low, high] else (low, middle)
+            bit, middle = self.halves[low, high]
+            low, high = (middle, high) if self.bits & bit else (low, middle)
         return low
 
 
@@ -144,23 +146,25 @@ class UsedBits:
 
     def __init__(self, ways: int, late: bool, turning: bool) -> None:
         self.ways = ways
-        self.used = [False] * ways
+        self.used, self.all = 0, (1 << ways) - 1
         self.late, self.turning = late, turning
         self.start = 0
 
     def marks(self) -> Sequence[int]:
-        return (*self.used, self.start)
+        return (self.used, self.start)
 
     def touched(self, way: int) -> None:
-        self.used[way] = True
-        if not self.late and all(self.used):
-            self.used = [False] * self.ways
-            self.used[way] = True
+        self.used |= 1 << way
+        if self.used == self.all and not self.late:
+            self.used = 1 << way
 
     def victim(self) -> int:
-        if all(self.used):
-            self.used = [False] * self.ways
-        way = next(w % self.ways for w in range(self.start, self.start + self.ways) if not self.used[w % self.ways])
+        if self.used == self.all:
+            self.used = 0
+        free = self.all & ~self.used
+        behind = free >> self.start << self.start
+        lowest = (behind or free) & -(behind or free)
+        way = lowest.bit_length() - 1
         if self.turning:
             self.start = (way + 1) % self.ways
         return way
@@ -238,25 +242,30 @@ def sampled_miss_rates(weights: Array, lap: Sequence[int], laps: int, random: np
     victims = _Victims(weights)
     names, lines = np.unique(np.asarray(lap), return_inverse=True)
     absent = np.ones((names.size, sets), dtype=bool)
-    held = np.empty((ways, sets), dtype=np.int64)
+    rows, flat = list(absent), absent.reshape(-1)
+    held = np.empty(ways * sets, dtype=np.int64)  # by ways: where the row of the line begins that is in it
     filled = 0  # every set has missed the same lines until all its ways are full
     misses = np.zeros(sets)
     for number in range(laps):
         for line in lines.tolist():
-            missed = absent[line].nonzero()[0]
+            missed = rows[line].nonzero()[0]
             if missed.size == 0:
                 continue
             draws = random.random(missed.size)
             if filled < ways:
-                held[filled] = line
+                held[filled * sets : (filled + 1) * sets] = line * sets
                 filled += 1
             else:
-                place = victims.drawn(missed, draws) * sets + missed
-                absent.put(held.take(place) * sets + missed, True)
-                held.put(place, line)
-            absent[line] = False
+                place = victims.drawn(missed, draws)
+                place *= sets
+                place += missed
+                gone = held[place]
+                gone += missed
+                flat[gone] = True
+                held[place] = line * sets
             if number >= laps // 2:
-                misses[missed] += 1
+                misses += rows[line]
+            rows[line].fill(False)
     return misses / (len(lap) * (laps - laps // 2))
 
 
@@ -266,19 +275,27 @@ class _Victims:
     def __init__(self, weights: Array) -> None:
         sets, self.ways = weights.shape
         limits = np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1)
+        limits[:, -1] = np.inf  # a draw above all of them is the last way's
         different, row = np.unique(limits, axis=0, return_inverse=True)
         self.cells = 1 << (16 * self.ways).bit_length()  # a power of two: a draw times it is exact
-        edges = np.arange(self.cells) / self.cells
-        self.first = np.concatenate([np.searchsorted(one, edges) for one in different])
-        self.limits = np.c_[different, np.full(len(different), np.inf)].ravel()
+        edges = np.arange(self.cells + 1) / self.cells
+        first = np.stack([np.searchsorted(one, edges) for one in different])
+        self.first = first[:, :-1].ravel()
+        self.next = np.take_along_axis(different, first[:, :-1], axis=1).ravel()  # the limit from which on it is another way
+        self.close = bool((np.diff(first, axis=1) > 1).any())  # some cells have more than one limit
+        self.limits = different.ravel()
         self.begin = row.reshape(sets) * self.cells
-        self.limit = row.reshape(sets) * (self.ways + 1)
+        self.limit = row.reshape(sets) * self.ways
 
     def drawn(self, sets: Array, draws: Array) -> Array:
         """The way of each of some sets: how many of the set's cumulated probabilities are below the draw, the last at most."""
-        way = self.first.take(self.begin.take(sets) + (draws * self.cells).astype(np.int64))
-        limit = self.limit.take(sets)
-        while np.count_nonzero(below := self.limits.take(limit + way) < draws):
-            way += below
-        capped: Array = np.minimum(way, self.ways - 1)
-        return capped
+        cell = (draws * self.cells).astype(np.int64)
+        cell += self.begin[sets]
+        below = self.next.take(cell) < draws
+        way: Array = self.first.take(cell)
+        way += below
+        if self.close:
+            limit = self.limit.take(sets)
+            while np.count_nonzero(below := self.limits.take(limit + way) < draws):
+                way += below
+        return way

@@ -13,6 +13,7 @@ from clmembench.infer.replacement.cache_set import DETERMINISTIC_POLICIES, hits_
 from clmembench.infer.replacement.random_victims import (
     WRONG_FLAG_PROBABILITY,
     SetObservation,
+    VictimStates,
     distinct_observations,
     fit_victims,
 )
@@ -106,10 +107,11 @@ def _choose(ways: int, observations: Sequence[SetObservation]) -> _Choice:
         )
     exact = [_deterministic_candidate(name, ways, telling) for name in DETERMINISTIC_POLICIES if policy_forms(name, ways)]
     best = max(exact, key=lambda c: c.loglik)
+    known = VictimStates()
     for most in (MAX_FILTERED_ACCESSES // 8, MAX_FILTERED_ACCESSES // 2, MAX_FILTERED_ACCESSES):
         few = _first_accesses(telling, most)
         drawn = _stochastic_candidates(
-            ways, few, rounds=ESTIMATION_ROUNDS if most == MAX_FILTERED_ACCESSES else ESTIMATION_ROUNDS // 2
+            ways, few, ESTIMATION_ROUNDS if most == MAX_FILTERED_ACCESSES else ESTIMATION_ROUNDS // 2, known
         )
         # more accesses can only make drawn victims less likely than they are of a few
         if best.explains and best.loglik >= max(c.loglik for c in drawn) + MIN_LOG_LIKELIHOOD_MARGIN:
@@ -145,26 +147,28 @@ def _deterministic_candidate(name: str, ways: int, observations: Sequence[SetObs
     return max(found, key=lambda c: c.loglik)
 
 
-def _stochastic_candidates(ways: int, observations: Sequence[SetObservation], rounds: int) -> list[PolicyCandidate]:
+def _stochastic_candidates(
+    ways: int, observations: Sequence[SetObservation], rounds: int, known: VictimStates
+) -> list[PolicyCandidate]:
     """Random and way-weighted victims; the latter only where there are few enough ways to tell them apart."""
-    even = fit_victims([1 / ways] * ways, observations)
+    even = fit_victims([1 / ways] * ways, observations, known=known)
     found = [PolicyCandidate("random", even.loglik, abs(even.surprise) <= MAX_SURPRISE_SIGMAS)]
     if ways > MAX_WEIGHTED_WAYS:
         return found
     weights = [1 / ways + 1e-6 * way for way in range(ways)]  # slightly unequal, so that the filter distinguishes ways
     for _ in range(rounds):
-        uneven = fit_victims(weights, observations, count=True)
+        uneven = fit_victims(weights, observations, count=True, known=known)
         total = sum(uneven.victims) + 0.5 * ways
         weights = [(v + 0.5) / total for v in uneven.victims]
-    weights = _likeliest_rotation(weights, observations)
-    uneven = fit_victims(weights, observations)
+    weights = _likeliest_rotation(weights, observations, known)
+    uneven = fit_victims(weights, observations, known=known)
     found.append(PolicyCandidate("way-weighted", uneven.loglik, abs(uneven.surprise) <= MAX_SURPRISE_SIGMAS, tuple(weights)))
     if found[0].explains and uneven.loglik < even.loglik + MIN_LOG_LIKELIHOOD_MARGIN:
-        found.append(_least_uneven_candidate(ways, observations))
+        found.append(_least_uneven_candidate(ways, observations, known))
     return found
 
 
-def _likeliest_rotation(weights: list[float], observations: Sequence[SetObservation]) -> list[float]:
+def _likeliest_rotation(weights: list[float], observations: Sequence[SetObservation], known: VictimStates) -> list[float]:
     """With the greatest probability at the likeliest way: only the first laps tell which that is."""
     top = int(np.argmax(weights))
     if len(weights) > 8 or weights[top] < MIN_UNEVEN_VICTIM_RATIO / (len(weights) + MIN_UNEVEN_VICTIM_RATIO - 1):
@@ -173,16 +177,16 @@ def _likeliest_rotation(weights: list[float], observations: Sequence[SetObservat
     for way in range(len(weights)):
         turned = list(weights)
         turned[top], turned[way] = turned[way], turned[top]
-        tries.append((fit_victims(turned, observations).loglik, turned))
+        tries.append((fit_victims(turned, observations, known=known).loglik, turned))
     return max(tries)[1]
 
 
-def _least_uneven_candidate(ways: int, observations: Sequence[SetObservation]) -> PolicyCandidate:
+def _least_uneven_candidate(ways: int, observations: Sequence[SetObservation], known: VictimStates) -> PolicyCandidate:
     """The likeliest of the alternatives that "random" has to exclude: one way twice as often the victim as the others."""
     tries = []
     for way in range(ways):
         weights = [MIN_UNEVEN_VICTIM_RATIO if w == way else 1.0 for w in range(ways)]
-        tries.append(fit_victims([w / sum(weights) for w in weights], observations).loglik)
+        tries.append(fit_victims([w / sum(weights) for w in weights], observations, known=known).loglik)
     return PolicyCandidate("way-weighted", max(tries), False)
 
 

@@ -14,6 +14,7 @@ from clmembench.model import Array
 WRONG_FLAG_PROBABILITY = 0.003  # of accesses: share of wrong flags, outliers that look like misses
 MAX_STATES = 256  # the likeliest states are kept: the result is a lower bound, and close
 MIN_STATE_PROBABILITY = 1e-9  # of the likeliest state: rarer states are dropped
+MAX_REMEMBERED_ENTRIES = 1_000_000  # of states that follow on others, for the next fit: some 50 MB
 
 SetObservation = tuple[Sequence[int], Sequence[bool | None]]  # lines, and whether each hit; None: not seen
 
@@ -39,32 +40,40 @@ class VictimFit:
         return self.above / math.sqrt(max(self.variance, 1.0))
 
 
-def fit_victims(weights: Sequence[float], observations: Sequence[SetObservation], count: bool = False) -> VictimFit:
+def fit_victims(
+    weights: Sequence[float], observations: Sequence[SetObservation], count: bool = False, known: VictimStates | None = None
+) -> VictimFit:
     """Victims drawn with probabilities `weights` (of each way; filled from the first on), over sets that start empty.
 
     Where all weights are equal the ways are not distinguishable and the state is the set of lines; else which line is in which
     way. With `count`, `victims` are the expected numbers of replacements of each way given all flags up to the last (carried
-    forward with each state, as in Del Moral, Doucet & Singh 2010), which maximises the likelihood when iterated.
+    forward with each state, as in Del Moral, Doucet & Singh 2010), which maximises the likelihood when iterated. `known` are
+    the states of fits before, which make the same fit in less time.
     """
     ways = len(weights)
     loglik = above = variance = 0.0
     certain = odd = 0
     victims = np.zeros(ways)
+    known = VictimStates() if known is None else known
     for lines, flags in observations:
-        one = _StateFilter(np.asarray(weights, dtype=float), lines, count)
+        one = _StateFilter(np.asarray(weights, dtype=float), lines, count, known)
+        chances: list[float] = []
+        seen: list[bool] = []
         for line, hit in zip(one.lines.tolist(), flags, strict=True):
-            p = min(max(one.chance(line), WRONG_FLAG_PROBABILITY), 1 - WRONG_FLAG_PROBABILITY)
-            if hit is None:
-                one.step(line, None)
-                continue
-            loglik += float(np.log(p if hit else 1 - p))
-            if WRONG_FLAG_PROBABILITY < p < 1 - WRONG_FLAG_PROBABILITY:
-                above += float(np.log(p if hit else 1 - p) - p * np.log(p) - (1 - p) * np.log(1 - p))
-                variance += p * (1 - p) * float(np.log(p / (1 - p))) ** 2
+            if hit is not None:
+                chances.append(min(max(one.chance(line), WRONG_FLAG_PROBABILITY), 1 - WRONG_FLAG_PROBABILITY))
+                seen.append(hit)
+            one.step(line, hit)
+        p = np.array(chances)
+        terms = (np.log(p), np.log(1 - p), np.log(p / (1 - p)))
+        for chance, hit, of_hit, of_miss, contrast in zip(chances, seen, *(t.tolist() for t in terms), strict=True):
+            loglik += of_hit if hit else of_miss
+            if WRONG_FLAG_PROBABILITY < chance < 1 - WRONG_FLAG_PROBABILITY:
+                above += (of_hit if hit else of_miss) - chance * of_hit - (1 - chance) * of_miss
+                variance += chance * (1 - chance) * contrast**2
             else:
                 certain += 1
-                odd += hit != (p > 0.5)
-            one.step(line, hit)
+                odd += hit != (chance > 0.5)
         victims += one.victims()
     return VictimFit(loglik, above, variance, certain, odd, tuple(victims.tolist()))
 
@@ -84,102 +93,193 @@ def distinct_observations(observations: Sequence[SetObservation], known: set[byt
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Entries:
-    """States that follow on an access: the first `kept` ones are as their parents, in each other one `line` is in a way."""
+class _Step:
+    """What an access of a line makes of some states, whatever their probabilities: those that hit stay as they are (`kept`),
+    each other one is followed by one state for each way that may give up its line."""
 
-    parents: Array
-    kept: int
-    way: Array  # of each state that is not kept
-    line: int
-    free: bool  # nothing was replaced
+    def __init__(self, states: _States, line: int) -> None:
+        held, keys = states.held, states.known.keys
+        count, ways = held.shape
+        self.line = line
+        self.hit = (held == line).nonzero()[0]  # a line is in one way at most
+        self.did_hit = np.zeros(count, dtype=bool)
+        self.did_hit[self.hit] = True
+        self.factors: dict[bool, Array] = {}
+        missed = (~self.did_hit).nonzero()[0]
+        self.stays = missed.size == 0
+        if self.stays:
+            return
+        self.kept = self.hit.size
+        full = held.take(missed, axis=0)
+        self.free = bool((full[0] < 0).any())  # nothing is replaced
+        row = keys[line]  # one key for all ways where they are alike
+        if self.free:
+            at = int(full[0].argmin())  # -1 is the least
+            self.parents = np.concatenate((self.hit, missed))
+            self.way = np.full(missed.size, at)
+            change = row[at if row.size > 1 else 0]
+        else:
+            self.parents = np.concatenate((self.hit, missed.repeat(ways)))
+            way = np.empty(full.shape, dtype=np.intp)
+            way[:] = np.arange(ways)
+            self.way = way.ravel()
+            old = full if row.size == 1 else full * row.size + way
+            change = (row - keys.ravel().take(old)).ravel()
+        code = states.code.take(self.parents)
+        code[self.kept :] += change
+        # one state for each code, with all that leads to it
+        order = code.argsort(kind="stable")
+        ordered = code.take(order)
+        begins = np.ones(code.size, dtype=bool)
+        np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
+        self.into = np.empty(code.size, dtype=np.intp)
+        self.into[order] = begins.cumsum() - 1
+        self.first = order[begins]
+        self.code = ordered[begins]
+        self.followers: dict[bytes, _States] = {}
 
-    def held(self, held: Array, chosen: Array) -> Array:
-        """What some of these states hold, of what their parents do; shape (chosen, ways)."""
-        found = held[self.parents[chosen]]
-        new = np.flatnonzero(chosen >= self.kept)
-        found[new, self.way[chosen[new] - self.kept]] = self.line
+    def weights(self, hit: bool) -> Array:
+        """Of each state, how likely the flag is that was seen."""
+        found = self.factors.get(hit)
+        if found is None:
+            right = self.did_hit if hit else ~self.did_hit
+            found = self.factors[hit] = np.where(right, 1 - WRONG_FLAG_PROBABILITY, WRONG_FLAG_PROBABILITY)
+        return found
+
+    def held(self, held: Array, first: Array) -> Array:
+        """What some of the states that follow hold, of what all did before; `first` is where each is among `parents`."""
+        found = held.take(self.parents.take(first), axis=0)
+        new = (first >= self.kept).nonzero()[0]
+        found[new, self.way.take(first.take(new) - self.kept)] = self.line
         return found
 
 
-class _StateFilter:
-    """States with their probabilities: `held` of shape (states, ways), -1 where a way is free."""
+class _States:
+    """What a set may hold: `held` of shape (states, ways), -1 where a way is free; `code` is a hash: equal states have equal
+    ones."""
 
-    def __init__(self, weights: Array, lines: Sequence[int], count: bool) -> None:
+    def __init__(self, known: _KnownStates, held: Array, code: Array) -> None:
+        self.known, self.held, self.code = known, held, code
+        self.steps: dict[int, _Step] = {}
+        self.remembered = False  # whether others lead here, so that it will be asked again
+
+    def step(self, line: int) -> _Step:
+        found = self.steps.get(line)
+        if found is None:
+            found = self.steps[line] = _Step(self, line)
+            if self.remembered:
+                self.known.left -= 1 if found.stays else found.parents.size
+        return found
+
+    def after(self, step: _Step, best: Array | None) -> _States:
+        """The states that stay of those that follow; None: all."""
+        key = b"" if best is None else best.tobytes()
+        found = step.followers.get(key)
+        if found is None:
+            found = self._after(step, best)
+            if self.remembered and found.remembered:
+                step.followers[key] = found
+        return found
+
+    def _after(self, step: _Step, best: Array | None) -> _States:
+        first, code = (step.first, step.code) if best is None else (step.first.take(best), step.code.take(best))
+        known = self.known
+        if code.size == MAX_STATES:  # the likeliest of more are hardly ever the same again
+            return _States(known, step.held(self.held, first), code)
+        # ways that are alike may hold the same in another order
+        held = step.held(self.held, first) if known.alike else None
+        key = code.tobytes() + (b"" if held is None else held.tobytes())
+        found = known.states.get(key)
+        if found is None:
+            found = _States(known, step.held(self.held, first) if held is None else held, code)
+            if known.left > 0:
+                found.remembered = True
+                known.states[key] = found
+        return found
+
+
+class _KnownStates:
+    """All states that followed on an empty set of so many ways, `alike` or not, and lines; hashes are sums of `keys`."""
+
+    def __init__(self, ways: int, alike: bool, lines: int) -> None:
+        self.keys = np.random.default_rng(1).integers(1, 1 << 62, (lines + 1, 1 if alike else ways), dtype=np.int64)
+        self.alike = alike
+        self.left = MAX_REMEMBERED_ENTRIES
+        self.states: dict[bytes, _States] = {}
+        self.empty = _States(self, np.full((1, ways), -1, dtype=np.int64), np.zeros(1, dtype=np.int64))
+        self.empty.remembered = True
+
+
+class VictimStates:
+    """The states that sets may take, for fits of other probabilities to the same lines: they take the same states again."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[int, bool, int], _KnownStates] = {}
+
+    def empty(self, ways: int, alike: bool, lines: int) -> _States:
+        key = ways, alike, lines
+        if key not in self.known:
+            self.known[key] = _KnownStates(*key)
+        return self.known[key].empty
+
+
+class _StateFilter:
+    """States with their probabilities."""
+
+    def __init__(self, weights: Array, lines: Sequence[int], count: bool, known: VictimStates) -> None:
         self.weights = weights / weights.sum()
         self.ways = weights.size
-        self.alike = bool(np.ptp(self.weights) < 1e-12)
-        _, self.lines = np.unique(np.asarray(lines), return_inverse=True)
-        random = np.random.default_rng(1)
-        shape = (int(self.lines.max(initial=0)) + 2, 1 if self.alike else self.ways)
-        self.keys = random.integers(1, 1 << 62, shape, dtype=np.int64)
-        self.held = np.full((1, self.ways), -1, dtype=np.int64)
-        self.code = np.zeros(1, dtype=np.int64)  # a hash of what is held: equal states have equal ones
+        names, self.lines = np.unique(np.asarray(lines), return_inverse=True)
+        self.states = known.empty(self.ways, bool(np.ptp(self.weights) < 1e-12), max(names.size, 1))
         self.share = np.ones(1)
-        self.filled = 0
-        self.counts: Array | None = np.zeros((1, self.ways)) if count else None
+        self.counts: Array | None = np.zeros((self.ways, 1)) if count else None
 
     def chance(self, line: int) -> float:
         """The probability that the access hits."""
-        self.hit = (self.held == line).any(axis=1)
-        return float(self.share[self.hit].sum())
+        return float(self.share.take(self.states.step(line).hit).sum())
 
     def step(self, line: int, hit: bool | None) -> None:
-        """Weigh the states with a flag, where it was seen, and let those that missed replace."""
-        share = (
-            self.share
-            if hit is None
-            else self.share * np.where(self.hit == hit, 1 - WRONG_FLAG_PROBABILITY, WRONG_FLAG_PROBABILITY)
-        )
-        missed = np.flatnonzero(~self.hit)
-        if missed.size == 0:
+        """Weigh the states with a flag, where it was seen, and let those that missed replace; the unlikely ones go."""
+        step = self.states.step(line)
+        share = self.share if hit is None else self.share * step.weights(hit)
+        if step.stays:
             self.share = share / share.sum()
             return
-        kept = np.flatnonzero(self.hit)
-        full = self.held[missed]
-        free = bool((full[0] < 0).any())
-        ways = full[0].argmin(keepdims=True) if free else np.arange(self.ways)  # -1 is the least
-        parents = np.concatenate((kept, np.repeat(missed, ways.size)))
-        way = np.tile(ways, missed.size)
-        old = full[:, ways].ravel()
-        column = np.zeros_like(way) if self.alike else way
-        code, odds = self.code[parents], share[parents]
-        code[kept.size :] += self.keys[line, column] - np.where(old >= 0, self.keys[old, column], 0)
-        if not free:
-            odds[kept.size :] *= self.weights[way]
-        self._merge(_Entries(parents, kept.size, way, line, free), code, odds)
-
-    def _merge(self, entries: _Entries, code: Array, odds: Array) -> None:
-        """One state for each code, with all that leads to it; the unlikely ones go."""
-        order = code.argsort(kind="stable")
-        ordered = code[order]
-        begins = np.concatenate(([True], ordered[1:] != ordered[:-1]))
-        inverse = np.empty(code.size, dtype=np.intp)
-        inverse[order] = begins.cumsum() - 1
-        first = order[begins]
-        total = np.bincount(inverse, odds, first.size)
-        best = np.flatnonzero(total > MIN_STATE_PROBABILITY * total.max())
-        if best.size > MAX_STATES:
+        odds = share.take(step.parents)
+        if not step.free:
+            odds[step.kept :] *= self.weights.take(step.way)
+        total = np.bincount(step.into, odds, step.code.size)
+        likely = total > MIN_STATE_PROBABILITY * total.max()
+        number = np.count_nonzero(likely)
+        best = None if number == total.size else likely.nonzero()[0]
+        if number > MAX_STATES:
             best = np.argpartition(total, -MAX_STATES)[-MAX_STATES:]
         if self.counts is not None:
-            self.counts = self._merged(entries, self.counts, inverse, odds, total, best)
-        self.held, self.code = entries.held(self.held, first[best]), ordered[begins][best]
-        self.share = total[best] / total[best].sum()
+            self.counts = self._counted(step, self.counts, odds, total, best)
+        self.states = self.states.after(step, best)
+        left = total if best is None else total.take(best)
+        self.share = left / left.sum()
 
-    def _merged(self, entries: _Entries, counts: Array, inverse: Array, odds: Array, total: Array, best: Array) -> Array:
-        """The expected replacements of each way in the states that stay."""
-        place = np.full(total.size, -1, dtype=np.intp)
-        place[best] = np.arange(best.size)
-        stays = np.flatnonzero(place[inverse] >= 0)
-        counted = counts[entries.parents[stays]]
-        new = np.flatnonzero(stays >= entries.kept)
-        if not entries.free:
-            counted[new, entries.way[stays[new] - entries.kept]] += 1
-        counted *= odds[stays, None]
-        into = place[inverse[stays]]
-        sums = np.stack([np.bincount(into, c, best.size) for c in counted.T], axis=1)
-        merged: Array = sums / np.maximum(total[best], 1e-300)[:, None]
+    @staticmethod
+    def _counted(step: _Step, counts: Array, odds: Array, total: Array, best: Array | None) -> Array:
+        """The expected replacements of each way in the states that stay; shape (ways, states)."""
+        parents, into, way, kept = step.parents, step.into, step.way, step.kept
+        if best is not None:
+            place = np.full(total.size, -1, dtype=np.intp)
+            place[best] = np.arange(best.size)
+            into = place.take(into)
+            stays = (into >= 0).nonzero()[0]
+            parents, into, odds = parents.take(stays), into.take(stays), odds.take(stays)
+            kept = int(stays.searchsorted(kept))
+            way = way.take(stays[kept:] - step.kept)
+            total = total.take(best)
+        counted = counts.take(parents, axis=1)
+        if not step.free:
+            counted[way, np.arange(kept, into.size)] += 1
+        counted *= odds
+        merged: Array = np.array([np.bincount(into, one, total.size) for one in counted])
+        merged /= np.maximum(total, 1e-300)
         return merged
 
     def victims(self) -> Array:
-        return np.zeros(self.ways) if self.counts is None else self.share @ self.counts
+        return np.zeros(self.ways) if self.counts is None else self.share @ np.ascontiguousarray(self.counts.T)
