@@ -1,3 +1,23 @@
-"""clmembench: characterise any OpenCL device by micro-benchmarks, and say only what was measured."""
+"""clmembench: characterise any OpenCL device by micro-benchmarks, and say only what was measured.
+
+For notebooks: `clmembench.read("reports/*.jsonl")` and `clmembench.headlines("reports/*.jsonl")` give pandas DataFrames.
+"""
+
+# No import here runs before the command line has taken the current folder out of sys.path: `python -m clmembench` runs this
+# file first, and a file beside a downloaded run may be called typing.py.
+TYPE_CHECKING = False  # type checkers take it to be true
+
+if TYPE_CHECKING:
+    from clmembench.report.frames import headlines as headlines
+    from clmembench.report.frames import read as read
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    """`read` and `headlines`, loaded when they are used: the command line starts without pandas."""
+    if name in ("read", "headlines"):
+        from clmembench.report import frames
+
+        return getattr(frames, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

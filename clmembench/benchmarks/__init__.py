@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from clmembench.model import Array, Axis, Benchmark, DeviceInfo, Metric, Prepared, Value
+from clmembench.model import Array, Axis, Benchmark, DeviceInfo, Headline, Metric, Prepared, Value
 
 MIB = 1 << 20
 SUITES = ("memory", "access", "sync", "link", "compute")  # order of suites in a report; others come after these
@@ -61,6 +61,7 @@ def benchmark(
     adaptive: bool = False,
     peer_of: str | None = None,
     is_available: Callable[[DeviceInfo], bool] | None = None,
+    headlines: Iterable[Headline] = (),
     version: int = 1,
     **axes: Axis,
 ) -> Callable[[Callable[..., Prepared]], Benchmark]:
@@ -86,6 +87,7 @@ def benchmark(
             adaptive=adaptive or peer_of is not None,  # points of a peer are asked for by --reference, not by a suite
             peer_of=peer_of,
             is_available=is_available,
+            headlines=tuple(headlines),
             summary=summary,
             source=source,
             version=version,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from clmembench.benchmarks import axis, axis_of, benchmark, iterate_multiply_add
-from clmembench.model import BuildError, Device, DeviceInfo, Kernel, Launch, Metric, Skip, Slope, Value, Work
+from clmembench.model import BuildError, Device, DeviceInfo, Headline, Kernel, Launch, Metric, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
 
 STEPS_PER_ROUND = 16  # as unrolled in arithmetic.cl
@@ -46,6 +46,10 @@ def _widths(info: DeviceInfo) -> tuple[int, ...]:
     _rate_metric(MATRIX_TYPE, "fp64_matrix_gflop_s"),
     suite="compute",
     source="Williams, Waterman & Patterson 2009 (roofs); clpeak",
+    headlines=(
+        Headline("compute", "FP64 multiply-adds in registers", "flop_rate", {"dtype": "double"}),
+        Headline("compute", "FP32 multiply-adds in registers", "flop_rate", {"dtype": "float"}),
+    ),
     where=_where,
     figure_axis="dtype",
     dtype=axis_of(_types, needs={"double": ["fp64"], MATRIX_TYPE: ["ptx", "fp64"]}),

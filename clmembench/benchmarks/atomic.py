@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clmembench.benchmarks import axis, axis_of, benchmark
-from clmembench.model import Array, Device, DeviceInfo, Fill, Launch, Metric, Skip, Slope, Value, Work
+from clmembench.model import Array, Device, DeviceInfo, Fill, Headline, Launch, Metric, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
 
 TIME = Metric("time", "ns", "ops", "slope", "lower", cycles=True)
@@ -92,6 +92,10 @@ def _scaling_point(info: DeviceInfo) -> Mapping[str, Value]:
         "result": axis("used"),
         "items": axis_of(lambda info: tuple(dict.fromkeys((1, _default_items(info))))),
     },
+    headlines=(
+        Headline("atomics", "add by one work-item", "time", {**DEFAULT_POINT, "items": 1}),
+        Headline("atomics", "adds to one address, most work-items", "throughput", DEFAULT_POINT, {"items": "largest"}),
+    ),
     where=_where,
     default_subset=_in_default_subset,
     figure_axis="items",

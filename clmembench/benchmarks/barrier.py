@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from clmembench.benchmarks import axis_of, benchmark
-from clmembench.model import Device, DeviceInfo, Fill, Kernel, Launch, Local, Metric, Skip, Slope, Work
+from clmembench.model import Device, DeviceInfo, Fill, Headline, Kernel, Launch, Local, Metric, Skip, Slope, Work
 from clmembench.resources import kernel_source
 
 BARRIERS_PER_BLOCK = 16  # as unrolled in barrier.cl
@@ -32,6 +32,7 @@ def _item_counts(info: DeviceInfo) -> tuple[int, ...]:
     BARRIER_TIME,
     suite="sync",
     source="Razzaq et al. 2016, section IV-B2 (B4), within one work-group",
+    headlines=(Headline("synchronisation", "work-group barrier, 256 work-items", "barrier", {"work_items": 256}),),
     quick={"work_items": axis_of(lambda info: tuple(n for n in (64, 256) if n <= info.max_work_group))},
     work_items=axis_of(_item_counts),
 )
@@ -75,6 +76,7 @@ def barrier(device: Device, work_items: int) -> Slope:
     BARRIER_TIME,
     suite="sync",
     source="Razzaq et al. 2016, section IV-B2 (B4), across compute units",
+    headlines=(Headline("synchronisation", "device barrier, most work-groups", "barrier", {}, {"groups": "largest"}),),
     quick={"groups": axis_of(lambda info: _group_counts(info)[-1:])},
     # on GPUs the axis already covers it
     scaling=lambda info: {"groups": info.compute_units} if info.kind == "cpu" else {},

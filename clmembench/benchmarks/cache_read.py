@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clmembench.benchmarks import MIB, axis, axis_of, benchmark, headline_bytes
-from clmembench.model import Array, Device, DeviceInfo, Launch, Metric, Skip, Slope, Work
+from clmembench.model import Array, Device, DeviceInfo, Headline, Launch, Metric, Skip, Slope, Work
 from clmembench.resources import kernel_source
 
 READ_BANDWIDTH = Metric("read_bandwidth", "GB/s", "nbytes", "slope_rate", "higher")
@@ -106,6 +106,10 @@ def _read_shape(info: DeviceInfo, own: bool, unit_items: int, set_bytes: int) ->
     source="Mei & Chu 2015, section 5.1; Little 1961",
     where=_where,
     default_subset=_in_default_subset,
+    headlines=(
+        Headline("bandwidth", "reads of each compute unit's own set, best", "read_bandwidth", {"set": "own"}),
+        Headline("bandwidth", "reads of a shared set, best", "read_bandwidth", {"set": "shared"}),
+    ),
     figure_axis="set_bytes",
     set=axis("own", "shared"),
     path=axis_of(lambda info: ("plain", "cg") if "ptx" in info.features else ("plain",)),

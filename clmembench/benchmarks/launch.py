@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from clmembench.benchmarks import axis, axis_of, benchmark
-from clmembench.model import Clock, Device, DeviceInfo, HostPart, Launch, Metric, Prepared, Slope, Work
+from clmembench.model import Clock, Device, DeviceInfo, Headline, HostPart, Launch, Metric, Prepared, Slope, Work
 from clmembench.resources import kernel_source
 
 GROUP_SIZE = 64
@@ -45,7 +45,15 @@ _SOURCE = "Razzaq et al. 2016, section IV-B2 (B4): kernel launch with completion
 _QUICK_AXES = {"groups": axis(1)}
 
 
-@benchmark(ROUND_TRIP, suite="sync", source=_SOURCE, version=3, quick=_QUICK_AXES, groups=axis_of(_group_counts))
+@benchmark(
+    ROUND_TRIP,
+    suite="sync",
+    source=_SOURCE,
+    version=3,
+    quick=_QUICK_AXES,
+    headlines=(Headline("synchronisation", "launch, round trip", "round_trip", {"groups": 1}),),
+    groups=axis_of(_group_counts),
+)
 def launch(device: Device, groups: int) -> Prepared:
     """Round trip of a nearly empty kernel, from its launch until the host knows that it ended, by the host's clock.
 
@@ -54,7 +62,15 @@ def launch(device: Device, groups: int) -> Prepared:
     return _prepare_launches(device, groups, "host")
 
 
-@benchmark(DISPATCH, suite="sync", source=_SOURCE, version=2, quick=_QUICK_AXES, groups=axis_of(_group_counts))
+@benchmark(
+    DISPATCH,
+    suite="sync",
+    source=_SOURCE,
+    version=2,
+    quick=_QUICK_AXES,
+    headlines=(Headline("synchronisation", "back-to-back launch", "dispatch", {"groups": 1}),),
+    groups=axis_of(_group_counts),
+)
 def launch_dispatch(device: Device, groups: int) -> Prepared:
     """Incremental cost of a back-to-back launch: many are enqueued and waited for once, by the host's clock.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from clmembench.benchmarks import axis, axis_of, benchmark
 from clmembench.benchmarks.chase.spaces import RESERVED_LOCAL_BYTES
-from clmembench.model import Array, Device, DeviceInfo, Launch, Metric, Skip, Slope, Value, Work
+from clmembench.model import Array, Device, DeviceInfo, Headline, Launch, Metric, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
 
 THROUGHPUT = Metric("throughput", "GB/s", "nbytes", "slope_rate", "higher", peak="local_memory_bandwidth_gb_s")
@@ -118,6 +118,7 @@ def _stored_vectors(info: DeviceInfo, work_group: int) -> int:
     READ_BANDWIDTH,
     suite="access",
     source="Mei & Chu 2015, section 6.1 (theoretical throughput); Zhang & Owens 2011",
+    headlines=(Headline("bandwidth", "local memory reads, all compute units", "bandwidth"),),
     where=_read_fits,
     path=axis("portable", "ptx", needs={"ptx": ["ptx"]}),
     work_group=axis_of(_read_group_sizes, tuning=True),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from clmembench.benchmarks import BANDWIDTH, MIB, axis_of, benchmark
-from clmembench.model import Array, Device, DeviceInfo, Kernel, Launch, Local, Metric, Skip, Value, Work
+from clmembench.model import Array, Device, DeviceInfo, Headline, Kernel, Launch, Local, Metric, Skip, Value, Work
 from clmembench.resources import kernel_source
 from clmembench.units import format_bytes
 
@@ -114,6 +114,10 @@ def _in_default_subset(info: DeviceInfo, n: int, method: str, groups_a_unit: int
         "width": axis_of(lambda info: _widths(info)[:1], tuning=True),
         "work_group": axis_of(lambda info: _group_sizes(info)[:1], tuning=True),
     },
+    headlines=(
+        Headline("reduction", "sum of 1,024 doubles", "time", {"n": 1024}),
+        Headline("reduction", "sum of 16,777,216 doubles", "time", {"n": 1 << 24}),
+    ),
     needs=["fp64"],
     where=_where,
     default_subset=_in_default_subset,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clmembench.benchmarks import BANDWIDTH, MIB, MIN_PROCESSES_FOR_INTERVAL, axis, axis_of, benchmark, headline_bytes
-from clmembench.model import Array, Buffer, Device, DeviceInfo, Kernel, Launch, Skip, Value, Work
+from clmembench.model import Array, Buffer, Device, DeviceInfo, Headline, Kernel, Launch, Skip, Value, Work
 from clmembench.resources import kernel_source
 
 SCALAR = 3
@@ -105,6 +105,17 @@ def _scaling_point(info: DeviceInfo) -> dict[str, Value]:
     },
     where=_where,
     default_subset=_in_default_subset,
+    headlines=[
+        Headline(
+            "bandwidth",
+            f"memory {op}, {dtype}",
+            "bandwidth",
+            {"op": op, "dtype": dtype},
+            {"array_bytes": "largest"},
+            beyond_caches="array_bytes",
+        )
+        for op, dtype in (("copy", "double"), ("triad", "double"), ("read", "double"), ("copy", "float"))
+    ],
     figure_axis="array_bytes",
     scaling=_scaling_point,
     # pages decide what caches hold

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from clmembench.benchmarks import MIB, axis, axis_of, benchmark, headline_bytes
-from clmembench.model import Array, Buffer, Command, Copy, Device, DeviceInfo, Kernel, Launch, Map, Metric, Work
+from clmembench.model import Array, Buffer, Command, Copy, Device, DeviceInfo, Headline, Kernel, Launch, Map, Metric, Work
 from clmembench.resources import kernel_source
 
 KIB = 1024
@@ -77,6 +77,10 @@ def is_zero_copy(device: Device) -> bool:
         "direction": axis_of(lambda info: ("to_device", "from_device") if info.shares_host_memory else DIRECTIONS),
         "memory": axis_of(lambda info: ("pageable", "mapped") if info.shares_host_memory else MEMORIES),
     },
+    headlines=[
+        Headline("host link", name, "link_bandwidth", {"direction": direction}, {"array_bytes": "largest"})
+        for name, direction in (("host to device", "to_device"), ("device to host", "from_device"))
+    ],
     where=_where,
     figure_axis="array_bytes",
     version=3,  # versions 1 and 2 timed one copy, with its start and the wait for it

@@ -28,6 +28,7 @@ from clmembench.model.device import (
     Runtime,
     Timing,
 )
+from clmembench.model.headline import HEADLINE_GROUPS, Headline, HeadlineGroup
 from clmembench.model.hierarchy import (
     CacheLevel,
     Hierarchy,
@@ -75,6 +76,9 @@ from clmembench.model.work import (
 )
 
 __all__ = [
+    "HEADLINE_GROUPS",
+    "Headline",
+    "HeadlineGroup",
     "PORTABLE_KERNEL_VALUES",
     "CHASE_BENCHMARK",
     "Array",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from clmembench.model.device import DeviceInfo, Place
+from clmembench.model.headline import Headline
 from clmembench.model.work import Prepared, Value
 
 Form = Literal["rate", "cost", "slope", "slope_rate", "overlap"]
@@ -82,6 +83,7 @@ class Benchmark:
     adaptive: bool = False  # a plan of its own chooses its points: no suite has it, and there is no grid of it
     peer_of: str | None = None  # the benchmark whose points it measures by another library; its axes are some of that one's
     is_available: Callable[[DeviceInfo], bool] | None = None  # whether this host has the library, as far as is cheap to say
+    headlines: tuple[Headline, ...] = ()  # quantities by which a report compares devices
     summary: str = ""
     source: str = ""
     version: int = 1

@@ -13,17 +13,29 @@ from clmembench.report.parts import Part, parts
 from clmembench.report.published import published, published_table
 from clmembench.report.rows import point_table
 from clmembench.report.section import Column, Section, table
+from clmembench.report.verdict import verdict, verdict_section
+from clmembench.report.verdict_sentences import sentences
 from clmembench.sanitize import markdown
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count
 
 
 def render_markdown(
-    runs: Sequence[Run], others: Sequence[SpecSheet] = (), dissected: Sequence[HierarchyFindings | None] = ()
+    runs: Sequence[Run],
+    others: Sequence[SpecSheet] = (),
+    dissected: Sequence[HierarchyFindings | None] = (),
+    labels: Sequence[str] = (),
+    baseline: str = "",
 ) -> str:
-    """The summaries of all runs, each followed by its memory hierarchy, where `dissected` has one for it, and all its points;
-    and what was published of other devices."""
-    measured = [_measured(part, found) for part, found in zip_longest(parts(runs), dissected)]
+    """The verdict where there are several devices; the summaries of all runs, each followed by its memory hierarchy, where
+    `dissected` has one for it, and all its points; and what was published of other devices. Raises UnknownDevice where none
+    has the label of the `baseline`."""
+    all_parts = parts(runs, labels)
+    compared = verdict(all_parts, [None if found is None else found.hierarchy for found in dissected], baseline, others)
+    told = "\n".join(f"- {markdown(text)}" for text in sentences(compared, all_parts))
+    several = len(compared.labels) > 1 and compared.lines
+    first = [f"{render.markdown(table(verdict_section(compared)))}\n{told}\n"] if several else []
+    measured = first + [_measured(part, found) for part, found in zip_longest(all_parts, dissected)]
     elsewhere = [
         f"## {markdown(device.name)}: published, not measured here\n\n{render.markdown(table(published_table(device)))}\n"
         for device in published(others)

@@ -18,6 +18,8 @@ from clmembench.report.rows import Row, interval, percent, point_labels
 from clmembench.report.run_warnings import warnings
 from clmembench.report.sections import advice_table, peer_values
 from clmembench.report.summary import sections
+from clmembench.report.verdict import verdict, verdict_section
+from clmembench.report.verdict_sentences import sentences as verdict_sentences
 from clmembench.sanitize import printable
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_bytes, format_in
@@ -28,17 +30,25 @@ def render_html(
     others: Sequence[SpecSheet] = (),
     dissected: Sequence[HierarchyFindings | None] = (),
     groups: Sequence[fleet.Group] = (),
+    labels: Sequence[str] = (),
+    baseline: str = "",
 ) -> str:
     """One page with inline SVG, no script and no external address; all text from files is escaped. `dissected` has what was
     found of each run's memory hierarchy, None where that is nothing. With `groups` the report is of all their runs: `runs` are
-    those that speak for them in figures and summaries, and the tables of points have a column a group."""
-    all_parts, beside = parts(runs), published(others)
+    those that speak for them in figures and summaries, and the tables of points have a column a group. `labels` are the
+    devices' names, in the runs' order; with that of a `baseline` the verdict has ratios to it. Raises UnknownDevice where none
+    has that label."""
+    all_parts, beside = parts(runs, labels), published(others)
+    compared = verdict(all_parts, [None if found is None else found.hierarchy for found in dissected], baseline, others)
     shown = [(p.label, f, p.run.header.device, p.sheet) for p, f in zip(all_parts, dissected, strict=False) if f is not None]
     values: dict[str, object] = {
         "version": __version__,
         "labels": [part.label for part in all_parts],
         "runs": [{"label": p.label, "warnings": [printable(w) for w in warnings(p.run, p.rows, p.sheet)]} for p in all_parts],
         "facts": _facts(all_parts),
+        "verdict": compared,
+        "verdict_notes": verdict_section(compared).notes,
+        "sentences": verdict_sentences(compared, all_parts),
         "published": beside,
         "fleet": _fleet_values(groups) if groups else None,
         "hierarchies": section.hierarchy_values(shown),

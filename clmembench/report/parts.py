@@ -22,9 +22,9 @@ class Part:
     rows: tuple[Row, ...]
 
 
-def parts(runs: Sequence[Run]) -> list[Part]:
-    """Runs with labels: the device's name, and a number where two runs have the same one. Raises SpecError."""
-    names = [printable(run.header.device.name) for run in runs]
+def parts(runs: Sequence[Run], labels: Sequence[str] = ()) -> list[Part]:
+    """Runs with these labels, or else the device's name; and a number where two runs have the same one. Raises SpecError."""
+    names = [printable(name) for name in labels or [run.header.device.name for run in runs]]
     found, sheets = [], specs.all_sheets()
     for index, (run, name) in enumerate(zip(runs, names, strict=True)):
         label = name if names.count(name) == 1 else f"{name} #{names[: index + 1].count(name)}"

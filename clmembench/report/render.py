@@ -9,12 +9,17 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from clmembench import sanitize
 from clmembench.report.section import Cell, Document, Remark, Section
 from clmembench.sanitize import line, printable
 from clmembench.units import count
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -87,13 +92,19 @@ def json_text(data: object) -> str:
 
 def html(template: str, values: dict[str, object]) -> str:
     """A page by a template of `templates/`, in which `table.html.j2` renders sections. All text is escaped."""
+    return _environment().get_template(template).render(values)
+
+
+@cache
+def _environment() -> Environment:
+    """Where templates are, each compiled once."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, finalize=_harmless
     )
     environment.globals["count"] = count
-    return environment.get_template(template).render(values)
+    return environment
 
 
 def _harmless(value: object) -> object:

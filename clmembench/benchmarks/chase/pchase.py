@@ -15,7 +15,7 @@ from clmembench.benchmarks import (
     headline_bytes,
     line_bytes,
 )
-from clmembench.model import Array, Device, DeviceInfo, Launch, Skip, Slope, Work
+from clmembench.model import Array, Device, DeviceInfo, Headline, Launch, Skip, Slope, Work
 from clmembench.resources import kernel_source
 
 KIB = 1024
@@ -54,6 +54,10 @@ def _processes(info: DeviceInfo, array_bytes: int, spacing_bytes: int | str) -> 
         "array_bytes": growing(4 * KIB, lambda info: min(headline_bytes(info), 512 * MIB), per_octave=2),
         "spacing_bytes": axis("line"),
     },
+    headlines=(
+        Headline("latency", "nearest cache", "latency", {"spacing_bytes": "line"}, {"array_bytes": "smallest"}),
+        Headline("latency", "memory", "latency", {"spacing_bytes": "line"}, {"array_bytes": "largest"}),
+    ),
     figure_axis="array_bytes",
     processes=_processes,
     array_bytes=growing(4 * KIB, headline_bytes, per_octave=4),

@@ -11,7 +11,7 @@ from clmembench.benchmarks import axis, axis_of, benchmark
 from clmembench.benchmarks.dgemm.gemm_check import MAX_ELEMENT, SEEDS, check_product
 from clmembench.benchmarks.dgemm.gemm_matrix import MatrixShape
 from clmembench.benchmarks.dgemm.gemm_shape import PACKED_PANELS, Shape, fit_cpu_tile
-from clmembench.model import Buffer, Device, DeviceInfo, Launch, Local, Metric, Skip, Value, Work
+from clmembench.model import Buffer, Device, DeviceInfo, Headline, Launch, Local, Metric, Skip, Value, Work
 from clmembench.resources import kernel_source
 from clmembench.units import format_bytes
 
@@ -128,6 +128,10 @@ def _scaling_point(info: DeviceInfo) -> Mapping[str, Value]:
         "tile": axis_of(_quick_tiles, tuning=True),
         "depth": axis_of(lambda info: _depths(info)[:1], tuning=True),
     },
+    headlines=(
+        Headline("compute", "DGEMM", "performance", {"dtype": "double"}, {"n": "largest"}),
+        Headline("compute", "SGEMM", "performance", {"dtype": "float"}, {"n": "largest"}),
+    ),
     where=_where,
     default_subset=_in_default_subset,
     figure_axis="n",

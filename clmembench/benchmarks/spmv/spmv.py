@@ -10,7 +10,7 @@ from clmembench.benchmarks.spmv import spmv_formats as formats
 from clmembench.benchmarks.spmv import spmv_launch as launch
 from clmembench.benchmarks.spmv import spmv_problem as problems
 from clmembench.benchmarks.spmv.matrices import Csr
-from clmembench.model import Device, DeviceInfo, Metric, Skip, Work
+from clmembench.model import Device, DeviceInfo, Headline, Metric, Skip, Work
 
 FLOP_RATE = Metric("flop_rate", "GFLOP/s", "flops", "rate", "higher")
 TIME = Metric("time", "us", "ops", "cost", "lower", scale=1e-3)
@@ -120,6 +120,10 @@ def _entries_per_item(info: DeviceInfo) -> tuple[int, ...]:
         "sigma": axis(1, tuning=True),
     },
     needs=["fp64"],
+    headlines=(
+        *(Headline("sparse", f"SpMV {matrix}, best format", "flop_rate", {"matrix": matrix}) for matrix in matrices.GENERATORS),
+        Headline("sparse", "SpMV reservoir, CSR, a row each", "flop_rate", {"matrix": "reservoir", "format": "csr_row"}),
+    ),
     where=_where,
     default_subset=_in_default_subset,
     figure_axis="matrix",

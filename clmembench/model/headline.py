@@ -1,0 +1,33 @@
+"""Headline quantities: what a benchmark says of a device in one number, so that devices of different sizes compare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from clmembench.model.work import Value
+
+HeadlineGroup = Literal[
+    "latency", "bandwidth", "atomics", "synchronisation", "host link", "compute", "sparse", "reduction", "capacity"
+]
+HEADLINE_GROUPS: tuple[HeadlineGroup, ...] = get_args(HeadlineGroup)
+Extreme = Literal["largest", "smallest"]
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """A quantity of one benchmark that is compared across devices, matched by meaning and not by exact parameters.
+
+    `metric` is read at the points whose parameters have the values in `params`; of those, at the extreme value of each axis in
+    `extremes`; and where several are left, at the best of them. What then differs between devices is a footnote. Of a growing
+    axis an extreme is a plateau of its curve: the first one, or memory where the curve has settled there. `beyond_caches` names
+    an axis in bytes: a value of it that a cache may hold makes the quantity undetermined.
+    """
+
+    group: HeadlineGroup
+    name: str
+    metric: str
+    params: Mapping[str, Value] = field(default_factory=dict)
+    extremes: Mapping[str, Extreme] = field(default_factory=dict)
+    beyond_caches: str = ""

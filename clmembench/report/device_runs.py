@@ -1,0 +1,127 @@
+"""Runs of one device as one: its name, and for each point the latest value of the latest version of its benchmark."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
+
+from clmembench.host import checks
+from clmembench.model import Header, Record, Run
+from clmembench.sanitize import printable
+from clmembench.units import count
+
+# what PoCL and LLVM put before a CPU's name, and what says nothing in it
+_PREFIX = re.compile(r"^(?:pthread|basic|cpu)-(?:[a-z0-9]+(?:-[a-z0-9]+)*-(?=[A-Z]))?")
+_NOISE = re.compile(r"\((?:R|TM|tm)\)|\bCPU\b|\bProcessor\b|@ ?[0-9.]+ ?GHz")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRun:
+    """One device: its name, and a run that holds what all its runs hold; `notes` say what was chosen and what was left out."""
+
+    label: str
+    run: Run
+    notes: tuple[str, ...] = ()
+
+
+def device_label(header: Header) -> str:
+    """The name that people use: "NVIDIA H200", or "Intel Xeon (16 cores), PoCL 5.0"; with compute units where these are not
+    known to be cores."""
+    info = header.device
+    name = " ".join(_NOISE.sub(" ", _PREFIX.sub("", printable(info.name))).split()) or printable(info.name)
+    if info.kind != "cpu":
+        return name
+    platform = printable(info.platform)
+    version = printable(info.driver).partition("+")[0].partition(" ")[0]
+    runtime = {"Portable Computing Language": "PoCL"}.get(platform, _NOISE.sub("", platform)).strip()
+    units = count(info.compute_units, "core" if header.host.get("cores") == info.compute_units else "compute unit")
+    return f"{name} ({units}), {runtime} {version}".strip()
+
+
+def merged_runs(runs: Sequence[Run], labels: Sequence[str] = ()) -> list[DeviceRun]:
+    """Runs by device and driver, in the order of their first run. A label of the user's, "" where there is none, keeps runs
+    apart from those without it."""
+    given = [*labels, *[""] * (len(runs) - len(labels))]
+    groups: dict[tuple[str, str, str, str, int], list[Run]] = {}
+    for run, label in zip(runs, given, strict=True):
+        info = run.header.device
+        groups.setdefault((label, info.name, info.platform, info.driver, info.compute_units), []).append(run)
+    found = []
+    for key, of in groups.items():
+        merged, notes = _merged(of)
+        found.append(DeviceRun(key[0] or device_label(merged.header), merged, notes))
+    names = Counter(one.label for one in found)
+    seen: Counter[str] = Counter()
+    for place, one in enumerate(found):
+        if names[one.label] > 1:
+            seen[one.label] += 1
+            found[place] = replace(one, label=f"{one.label} #{seen[one.label]}")
+    return found
+
+
+def _merged(runs: Sequence[Run]) -> tuple[Run, tuple[str, ...]]:
+    """One run of all records that are the latest of their point, and notes. What an inquiry or a growing axis asks for depends
+    on what it was answered, so that the points of such a benchmark are all of one run."""
+    if len(runs) == 1:
+        return runs[0], ()
+    ordered = sorted(runs, key=lambda run: (run.header.started, run.header.run_id), reverse=True)
+    cards = {name: card for run in reversed(ordered) for name, card in run.header.benchmarks.items()}
+    notes = [f"{count(len(runs), 'run')} of this device are shown as one: of each point the latest value"]
+    pieces = len({run.header.device.id for run in runs})
+    if pieces > 1:
+        notes.append(f"they are of {pieces} devices of this name: give them names of their own with --label where that matters")
+    records: list[Record] = []
+    for name in cards:
+        having = [run for run in ordered if name in run.header.benchmarks]
+        versions = sorted({run.header.benchmarks[name].version for run in having})
+        latest = [run for run in having if run.header.benchmarks[name].version == versions[-1]]
+        cards[name] = latest[0].header.benchmarks[name]
+        if len(versions) > 1:
+            older = ", ".join(map(str, versions[:-1]))
+            notes.append(f"{name}: version {versions[-1]} is shown, and version {older} left out")
+        own = [[record for record in run.records if record.benchmark == name] for run in latest]
+        own = [of for of in own if of]
+        if cards[name].growing or not _has_grid(name):
+            own = own[:1]
+        records += _latest_records(own, frozenset(cards[name].tuning))
+    header = replace(
+        ordered[0].header,
+        benchmarks=cards,
+        run_id=", ".join(run.header.run_id for run in ordered),
+        suite=", ".join(dict.fromkeys(run.header.suite for run in ordered)),
+    )
+    of_files = [note for run in ordered for note in run.notes]
+    # warnings on the latest run's host are those of any run; the others' would be lost
+    of_hosts = [
+        f"at the start of run {run.header.run_id}: {complaint}"
+        for run in ordered[1:]
+        for complaint in checks.complaints(run.header.device, run.header.host, run.header.sensors)
+    ]
+    whole = replace(ordered[0], header=header, records=tuple(records), notes=(*of_files, *notes, *of_hosts))
+    return whole, tuple(notes)
+
+
+def _has_grid(name: str) -> bool:
+    """Whether the points of a benchmark are independent of each other's results; so of one that this version does not have."""
+    from clmembench.benchmarks import discovered
+
+    found = discovered().get(name)
+    return found is None or not found.adaptive
+
+
+def _latest_records(by_run: Sequence[Sequence[Record]], tuning: Set[str]) -> list[Record]:
+    """The records of each point in the first of the runs that has it; `tuning` are the parameters that were searched."""
+    seen: set[str] = set()
+    found: list[Record] = []
+    for records in by_run:
+        points = {_point(record, tuning) for record in records} - seen
+        found += [record for record in records if _point(record, tuning) in points]
+        seen |= points
+    return found
+
+
+def _point(record: Record, tuning: Set[str]) -> str:
+    params = sorted((name, value) for name, value in record.params.items() if name not in tuning)
+    return repr((params, record.place.compute_units, record.place.placement))

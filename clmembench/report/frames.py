@@ -1,0 +1,79 @@
+"""Runs as pandas DataFrames, for notebooks: `clmembench.read` (points and metrics) and `clmembench.headlines` (the verdict)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clmembench.report.device_runs import merged_runs
+from clmembench.report.parts import parts
+from clmembench.report.rows import point_fields
+from clmembench.report.verdict import verdict
+from clmembench.results import jsonl
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Paths = str | Path | Iterable[str | Path]
+
+
+def read(paths: Paths) -> pd.DataFrame:
+    """Every point and metric of stored runs, a row each: columns device, run, file, benchmark, param.* for each parameter,
+    tuning.*, status, reason, metric, unit, median, ci_low, ci_high, n, processes, peak, fraction_of_peak, cycles and the
+    others of `show --csv`. `paths` are results files, or patterns such as "reports/*.jsonl". Raises ResultsError for a file
+    that is none, FileNotFoundError where there is none at all."""
+    import pandas as pd
+
+    frames = []
+    for path in _files(paths):
+        run = jsonl.read(path)
+        (device,) = merged_runs([run])
+        (part,) = parts([run], [device.label])
+        section = point_fields(part.rows)
+        frame = pd.DataFrame(list(section.rows), columns=[column.name for column in section.columns])
+        frame.insert(0, "device", device.label)
+        frame.insert(1, "run", run.header.run_id)
+        frame.insert(2, "file", str(path))
+        frames.append(frame)
+    return pd.concat(frames, ignore_index=True)
+
+
+def headlines(paths: Paths) -> pd.DataFrame:
+    """The verdict of a report, a row for each quantity of each device: columns device, group, quantity, value, low, high,
+    better, status, text, point, is_best. Runs of one device are one device. Only what is `ok` has a value. Raises as `read`."""
+    import pandas as pd
+
+    devices = merged_runs([jsonl.read(path) for path in _files(paths)])
+    found = verdict(parts([device.run for device in devices], [device.label for device in devices]))
+    rows = [
+        {
+            "device": label,
+            "group": line.group,
+            "quantity": line.name,
+            "value": cell.value,
+            "low": cell.low,
+            "high": cell.high,
+            "better": line.better,
+            "status": cell.status,
+            "text": cell.text,
+            "point": cell.point,
+            "is_best": cell.is_best,
+        }
+        for line in found.lines
+        for label, cell in zip(found.labels, line.cells, strict=True)
+    ]
+    return pd.DataFrame(rows)
+
+
+def _files(paths: Paths) -> list[Path]:
+    """The files that paths and patterns name, each once, in order."""
+    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    found: dict[Path, None] = {}
+    for one in given:
+        path = Path(one)
+        matches = [path] if path.exists() else sorted(path.parent.glob(path.name))
+        if not matches:
+            raise FileNotFoundError(f"{one}: no results file of this name or pattern")
+        found.update(dict.fromkeys(matches))
+    return list(found)

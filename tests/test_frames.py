@@ -1,0 +1,54 @@
+"""Runs as pandas DataFrames: `clmembench.read` and `clmembench.headlines`."""
+
+import subprocess
+import sys
+
+import pytest
+
+import clmembench as cm
+from clmembench.results import jsonl
+from tests.builders import device, header
+from tests.test_verdict import CARDS, TRIAD, triad
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Runs of two devices, with a point that is suspect."""
+    suspect = triad(9000.0, 1 << 29, status="suspect", gate="peak", reason="over the theoretical peak")
+    for name, points in (("A", [triad(4000.0, 1 << 30)]), ("B", [triad(160.0, 1 << 20), suspect])):
+        with jsonl.Writer(tmp_path / f"{name}.jsonl", header(device(name), CARDS)) as writer:
+            for point in points:
+                writer.write(point)
+    return tmp_path
+
+
+def test_a_row_for_each_point_and_metric_with_its_parameters_and_interval(files):
+    found = cm.read(files / "*.jsonl")
+    assert list(found["device"]) == ["A", "B", "B"]
+    assert list(found["param.array_bytes"]) == [1 << 30, 1 << 20, 1 << 29]
+    first = found.iloc[0]
+    assert (first["benchmark"], first["metric"], first["unit"], first["status"]) == ("stream", "bandwidth", "GB/s", "ok")
+    assert first["ci_low"] <= first["median"] <= first["ci_high"] and first["median"] == pytest.approx(4000, rel=0.01)
+    assert found.iloc[2]["status"] == "suspect" and "theoretical peak" in found.iloc[2]["reason"]
+    assert found["file"].iloc[0].endswith("A.jsonl")
+    assert len(cm.read([files / "A.jsonl", str(files / "*.jsonl")])) == 3  # each file once
+
+
+def test_headlines_are_those_of_the_verdict_and_only_good_ones_have_a_value(files):
+    found = cm.headlines(str(files / "*.jsonl")).set_index(["quantity", "device"])
+    assert found.loc[(TRIAD, "A"), "value"] == pytest.approx(4000, rel=0.01)
+    assert found.loc[(TRIAD, "B"), "status"] == "suspect" and found.loc[(TRIAD, "B")].isna()["value"]
+    assert found.loc[(TRIAD, "A"), "better"] == "higher" and found.loc[(TRIAD, "A"), "group"] == "bandwidth"
+
+
+def test_what_is_not_there_is_said(files):
+    with pytest.raises(FileNotFoundError, match="no results file of this name or pattern"):
+        cm.read(files / "nothing*.jsonl")
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        cm.nonsense  # noqa: B018
+
+
+def test_the_package_alone_loads_no_pandas():
+    code = "import clmembench, sys; print('pandas' in sys.modules, 'numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]

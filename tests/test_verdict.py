@@ -1,0 +1,366 @@
+"""The verdict of a report: devices in columns, headline quantities in rows, runs of one device as one, and sentences."""
+
+from dataclasses import replace
+
+import pytest
+
+from clmembench.benchmarks import discovered
+from clmembench.model import HEADLINE_GROUPS, Card, Metric
+from clmembench.report.device_runs import device_label, merged_runs
+from clmembench.report.page import render_html
+from clmembench.report.parts import parts
+from clmembench.report.published_headlines import JOINS, published_cells
+from clmembench.report.render import markdown
+from clmembench.report.section import table
+from clmembench.report.verdict import verdict, verdict_section
+from clmembench.report.verdict_cells import UnknownDevice
+from clmembench.report.verdict_sentences import sentences
+from clmembench.specs.sheets import published_sheets
+from tests import found_hierarchies
+from tests.builders import CHASE, LATENCY, STREAM, clock, device, header, record, run, series, slope
+
+TIME = Metric("time", "ns", "ops", "cost", "lower")
+SUMS = Card(2, "sync", "Sums.", "somebody", (TIME,), x="n")
+LINK = Card(3, "link", "Copies.", "somebody", (Metric("link_bandwidth", "GB/s", "nbytes", "rate", "higher"),), x="array_bytes")
+LAUNCH = Card(discovered()["launch"].version, "sync", "Launches.", "somebody", (replace(TIME, name="round_trip"),), x="groups")
+CARDS = {"stream": STREAM, "reduction": SUMS, "transfer": LINK, "launch": LAUNCH}
+NAMES = {"gpu": "Fast GPU", "cpu": "Slow CPU"}
+
+
+def triad(gb_s, array_bytes, spread=0.001, **changes):
+    """A triad of that bandwidth, with samples that differ by that much."""
+    times = [round(array_bytes / gb_s * (1 + spread * (n % 5 - 2))) for n in range(20)]
+    return record(
+        "stream", {"op": "triad", "dtype": "double", "array_bytes": array_bytes}, series(times, nbytes=array_bytes), **changes
+    )
+
+
+def total(n, ns):
+    times = [round(ns * (1 + 0.001 * (k % 5 - 2))) for k in range(20)]
+    return record("reduction", {"n": n, "method": "tree"}, series(times, ops=1), version=2)
+
+
+def launch(ns, version=LAUNCH.version):
+    return record("launch", {"groups": 1}, series([ns] * 20, ops=1), version=version)
+
+
+def copy(gb_s, nbytes=1 << 28):
+    times = [round(nbytes / gb_s)] * 20
+    params = {"direction": "to_device", "memory": "pinned", "array_bytes": nbytes}
+    return record("transfer", params, series(times, nbytes=nbytes), version=3)
+
+
+def of(kind, *records, **changes):
+    """A run of a GPU or a CPU."""
+    return run(records, header(device(NAMES[kind], kind=kind, **changes), CARDS))
+
+
+def compared(*runs, **more):
+    return verdict(parts(runs), **more)
+
+
+def line(found, name):
+    return next(line for line in found.lines if line.name == name)
+
+
+TRIAD = "memory triad, double"
+
+
+def test_quantities_are_matched_by_meaning_at_each_devices_own_largest_size():
+    found = compared(
+        of("gpu", triad(100.0, 1 << 20), triad(4000.0, 1 << 30)), of("cpu", triad(500.0, 1 << 20), triad(160.0, 1 << 29))
+    )
+    row = line(found, TRIAD)
+    assert row.group == "bandwidth"
+    assert [cell.text for cell in row.cells] == ["4,000 GB/s", "160 GB/s"]
+    assert row.note == "Fast GPU: array_bytes=1 GiB; Slow CPU: array_bytes=512 MiB"
+    assert "95% interval" in row.cells[0].detail
+    assert [cell.is_best for cell in row.cells] == [True, False]
+
+
+def test_devices_whose_intervals_overlap_are_both_the_best_and_where_all_are_none_is_marked():
+    near = [of(kind, triad(gb_s, 1 << 30, 0.01)) for kind, gb_s in (("gpu", 1000.0), ("cpu", 1001.0))]
+    assert [c.is_best for c in line(compared(*near), TRIAD).cells] == [False, False]
+    far = run([triad(100.0, 1 << 30)], header(device("Third"), CARDS))
+    assert [c.is_best for c in line(compared(*near, far), TRIAD).cells] == [True, True, False]
+
+
+def test_a_value_by_an_older_version_of_the_benchmark_is_shown_and_not_compared():
+    newer = {**CARDS, "stream": replace(STREAM, version=2)}
+    new = run([triad(160.0, 1 << 29, version=2)], header(device("New", kind="cpu"), newer))
+    found = compared(of("gpu", triad(4000.0, 1 << 30)), new, baseline="New")
+    old, latest = line(found, TRIAD).cells
+    assert (old.status, old.value, old.text, old.ratio) == ("older version", None, "4,000 GB/s", "")
+    assert "measured by version 1 of stream, not comparable with version 2" in old.detail
+    assert not old.is_best and not latest.is_best
+    assert told(of("gpu", triad(4000.0, 1 << 30)), new) == []
+    assert "4,000 GB/s, by an older version" in markdown(table(verdict_section(found)))
+    sums = [total(n, 1e4) for n in (1024, 4096)]
+    old_sums = run([replace(r, version=1) for r in sums], header(device("Old"), {"reduction": replace(SUMS, version=1)}))
+    assert told(old_sums, of("cpu", *sums)) == []
+
+
+def test_less_is_better_of_a_time():
+    found = compared(of("gpu", total(1024, 11_000)), of("cpu", total(1024, 2_000)))
+    assert [c.is_best for c in line(found, "sum of 1,024 doubles").cells] == [False, True]
+
+
+def test_what_is_not_good_is_shown_as_that_and_never_the_best():
+    suspect = triad(9000.0, 1 << 30, status="suspect", gate="peak", reason="over the theoretical peak")
+    found = compared(of("gpu", suspect), of("cpu", triad(160.0, 1 << 29)), run([copy(50.0)], header(device("Third"), CARDS)))
+    first, second, third = line(found, TRIAD).cells
+    assert (first.status, first.text, first.value) == ("suspect", "suspect", None) and "theoretical peak" in first.detail
+    assert second.text == "160 GB/s"
+    assert third.text == "–" and third.detail == "not measured: suite memory, benchmark stream"
+    assert not any(cell.is_best for cell in (first, second, third))
+
+
+def test_a_smaller_size_does_not_stand_in_for_the_largest_that_failed():
+    failed = triad(1.0, 1 << 30, status="failed", reason="out of memory")
+    cell = line(compared(of("gpu", triad(4000.0, 1 << 20), failed), of("cpu", triad(160.0, 1 << 29))), TRIAD).cells[0]
+    assert cell.status == "failed"
+
+
+def test_ratios_to_a_baseline_are_above_1_where_a_device_is_better():
+    runs = (of("gpu", triad(4000.0, 1 << 30), total(1024, 20_000)), of("cpu", triad(160.0, 1 << 29), total(1024, 2_000)))
+    found = compared(*runs, baseline="Slow CPU")
+    assert [c.ratio for c in line(found, TRIAD).cells] == ["25.0x", "1.00x"]
+    assert [c.ratio for c in line(found, "sum of 1,024 doubles").cells] == ["0.100x", "1.00x"]
+    with pytest.raises(UnknownDevice, match=r"no device is called 'Slow': choose from Fast GPU, Slow CPU"):
+        compared(*runs, baseline="Slow")
+
+
+def test_levels_of_a_hierarchy_have_rows_and_what_is_undetermined_says_so():
+    hierarchy = found_hierarchies.cpu()
+    found = verdict(parts([of("gpu", triad(1.0, 1 << 20)), of("cpu", triad(1.0, 1 << 20))]), [None, hierarchy])
+    size = line(found, "size of L1, by topology")
+    assert [c.text for c in size.cells] == ["–", "32 KiB"] and size.group == "capacity"
+    assert size.cells[0].detail == "not measured: clmembench topology"
+    assert not any(c.is_best for c in size.cells)  # a larger cache is no better one
+
+
+def test_groups_come_in_their_order_and_every_headline_is_of_a_metric_and_axes_of_its_benchmark():
+    found = compared(of("gpu", total(1024, 1), triad(1.0, 1 << 20), copy(1.0)), of("cpu", triad(1.0, 1 << 20)))
+    order = [HEADLINE_GROUPS.index(line.group) for line in found.lines]
+    assert order == sorted(order) and len(order) > 2
+    declared = [(b, h) for b in discovered().values() for h in b.headlines]
+    assert len(declared) > 20
+    for benchmark, headline in declared:
+        assert headline.metric in {m.name for m in benchmark.metrics}, headline
+        assert {*headline.params, *headline.extremes} <= set(benchmark.axes), headline
+    assert len({h.name for _, h in declared}) == len(declared)
+
+
+def test_the_table_marks_the_best_and_tells_where_points_differ():
+    found = compared(of("gpu", triad(4000.0, 1 << 30)), of("cpu", triad(160.0, 1 << 29)), baseline="Slow CPU")
+    text = markdown(table(verdict_section(found)))
+    assert "| bandwidth | memory triad, double \\[1\\] | 4,000 GB/s (25.0x)\\* | 160 GB/s (1.00x) |" in text
+    assert "\\[1\\] Fast GPU: array\\_bytes=1 GiB" in text.replace("array_bytes", "array\\_bytes")
+    page = render_html([of("gpu", triad(4000.0, 1 << 30)), of("cpu", triad(160.0, 1 << 29))])
+    assert 'id="verdict"' in page and page.index('id="verdict"') < page.index("Devices</h2>")
+    assert 'id="verdict"' not in render_html([of("gpu", triad(4000.0, 1 << 30))])
+
+
+def test_cycles_and_the_share_of_the_peak_stand_beside_the_value():
+    chase = Card(1, "memory", "Latency.", "somebody", (replace(LATENCY, cycles=True),), x="array_bytes")
+    point = replace(slope({"array_bytes": 4096, "spacing_bytes": "line"}, [2.0] * 8), core_clock=clock(2.0))
+    runs = [run([point], header(device(name), {"pchase": chase})) for name in ("A", "B")]
+    cell = line(compared(*runs), "nearest cache").cells[0]
+    assert (cell.text, cell.extra) == ("2.00 ns", "4.00 cycles")
+    assert "2.00 ns, 4.00 cycles |" in markdown(table(verdict_section(compared(*runs))))
+    assert "<small>4.00 cycles</small>" in render_html(runs)
+
+
+def latencies(name, sizes, ns):
+    """A run of a latency sweep, by `ns` of a working set's size."""
+    cards = {"pchase": replace(CHASE, metrics=(replace(LATENCY, cycles=True),))}
+    points = [slope({"array_bytes": size, "spacing_bytes": "line"}, [ns(size)] * 8) for size in sizes]
+    return run(points, header(device(name), cards))
+
+
+def test_memory_is_what_the_latency_curve_settled_at_and_the_nearest_cache_its_first_plateau():
+    sizes = [4096 << k for k in range(20)]  # to 2 GiB
+    settled = latencies("A", sizes, lambda size: 2.0 if size <= 1 << 16 else 300.0)
+    cut = latencies("B", sizes[:10], lambda size: 2.0 if size <= 1 << 16 else 20.0)  # its last level is no memory
+    late = latencies("C", sizes[8:], lambda size: 20.0 if size <= 1 << 24 else 300.0)  # begins beyond any first cache
+    found = compared(settled, cut, late)
+    near, far = line(found, "nearest cache").cells, line(found, "memory").cells
+    assert [c.text for c in near] == ["2.00 ns", "2.00 ns", "undetermined"]
+    assert [c.text for c in far] == ["300 ns", "undetermined", "300 ns"]
+    assert "over working sets of 4 KiB to 64 KiB" in near[0].detail
+    assert "the latency curve has not settled at memory" in far[1].detail
+
+
+def test_a_bandwidth_that_a_cache_may_have_given_is_no_bandwidth_of_memory():
+    small = of("cpu", triad(900.0, 1 << 20), cache_bytes=32 << 20)
+    cell = line(compared(of("gpu", triad(4000.0, 1 << 30)), small), TRIAD).cells[1]
+    assert (cell.status, cell.value) == ("undetermined", None)
+    assert "array_bytes=1 MiB is the largest that was measured, and a cache may hold part of it: measure 128 MiB" in cell.detail
+    own = replace(small.header.device, array_bytes=1 << 20)  # the user's --size makes it no truer
+    assert (
+        line(compared(of("gpu", triad(4000.0, 1 << 30)), replace(small, header=replace(small.header, device=own))), TRIAD)
+        .cells[1]
+        .status
+        == "undetermined"
+    )
+
+
+def test_a_hostile_name_is_text_in_the_verdict():
+    evil = "<script>alert(1)</script>|`$(x)"
+    runs = [run([triad(4000.0, 1 << 30)], header(device(evil), CARDS)), of("cpu", triad(160.0, 1 << 29))]
+    assert "<script" not in render_html(runs)
+
+
+# ---- sentences ----------------------------------------------------------------------------------------------------------
+
+
+def told(*runs):
+    found = parts(runs)
+    return sentences(verdict(found), found)
+
+
+def test_the_ratio_of_bandwidths_is_told_with_its_interval():
+    (text,) = told(of("gpu", triad(4000.0, 1 << 30)), of("cpu", triad(160.0, 1 << 29)))
+    assert text.startswith("Kernels bound by memory bandwidth run on Fast GPU 25.0 (")
+    assert text.endswith(" times as fast as on Slow CPU (4,000 GB/s).")
+
+
+def test_devices_that_cannot_be_told_apart_are_not_ranked():
+    (text,) = told(of("gpu", triad(1000.0, 1 << 30, 0.02)), of("cpu", triad(1001.0, 1 << 30, 0.02)))
+    assert "as fast as on Fast GPU, within the intervals" in text and "times as fast" not in text
+
+
+def test_the_size_from_which_a_sum_is_faster_on_the_gpu_with_and_without_the_way_there():
+    sizes = [1 << k for k in range(10, 27, 4)]
+    gpu = [launch(8_000), *(total(n, 1_000 + n / 400) for n in sizes)]  # 3.2 TB/s
+    cpu = [launch(400), *(total(n, 100 + n / 10) for n in sizes)]
+    alone, moved = told(of("gpu", *gpu, copy(50.0)), of("cpu", *cpu))
+    assert "from some size between 16,384 and 262,144 elements on" in alone
+    assert "A launch and its completion, 8.00 us and 400 ns, are counted." in alone
+    assert "at no size up to 67,108,864" in moved and "50.0 GB/s" in moved  # 0.16 ns an element on the link, 0.1 on the CPU
+    (never,) = told(of("gpu", launch(8_000), *[total(n, 1e9) for n in sizes]), of("cpu", *cpu))
+    assert "at no size up to 67,108,864" in never
+    (always,) = told(of("gpu", launch(10), *[total(n, 10 + n / 400) for n in sizes]), of("cpu", *cpu))
+    assert "from the smallest size on, 1,024" in always
+
+
+def test_no_size_is_told_where_the_launch_is_not_known_or_was_measured_by_an_older_version():
+    sums = [total(n, 100 + n / 10) for n in (1 << 10, 1 << 20)]
+    cpu = of("cpu", launch(400), *sums)
+    assert len(told(of("gpu", launch(8_000), *sums), cpu)) == 1
+    assert told(of("gpu", *sums), cpu) == []
+    cards = {**CARDS, "launch": replace(LAUNCH, version=1)}
+    assert told(run([launch(8_000, version=1), *sums], header(device("Old"), cards)), cpu) == []
+
+
+def test_one_device_has_no_sentence():
+    assert told(of("gpu", triad(4000.0, 1 << 30), total(1024, 1), total(4096, 1))) == []
+
+
+# ---- runs of one device -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "platform", "driver", "label"),
+    [
+        ("pthread-Intel(R) Xeon(R) Processor", "Portable Computing Language", "3.0-rc2", "Intel Xeon (16 cores), PoCL 3.0-rc2"),
+        (
+            "cpu-skylake-avx512-Intel(R) Xeon(R) Processor", "Portable Computing Language", "5.0+debian",
+            "Intel Xeon (16 cores), PoCL 5.0",
+        ),
+        ("pthread-AMD EPYC", "Portable Computing Language", "3.0-rc2", "AMD EPYC (16 cores), PoCL 3.0-rc2"),
+        ("Intel(R) Xeon(R) CPU @ 2.20GHz", "Intel(R) OpenCL", "2024.17", "Intel Xeon (16 cores), Intel OpenCL 2024.17"),
+        ("", "Any", "1", "(16 cores), Any 1"),
+    ],
+)  # fmt: skip
+def test_a_cpu_has_the_name_that_people_use(name, platform, driver, label):
+    info = device(name, kind="cpu", platform=platform, driver=driver, compute_units=16)
+    assert device_label(header(info, host={"cores": 16})) == label
+    # hardware threads, or a part of the cores: OpenCL says compute units of both
+    assert device_label(header(info, host={"cores": 8})) == label.replace("cores", "compute units")
+
+
+def test_a_gpu_has_its_own_name():
+    assert device_label(header(device("NVIDIA H200", platform="NVIDIA CUDA"))) == "NVIDIA H200"
+
+
+def stored(started, *records, cards=CARDS, info=None, run_id="A"):
+    return run(records, header(info or device("NVIDIA H200"), cards, started=started, run_id=run_id))
+
+
+def test_of_each_point_of_one_device_the_latest_value_is_shown():
+    old = stored("2026-01-01T00:00:00+00:00", triad(1.0, 1 << 20), triad(2.0, 1 << 30), run_id="A")
+    new = stored("2026-02-01T00:00:00+00:00", triad(3.0, 1 << 30), run_id="B")
+    (found,) = merged_runs([new, old])
+    assert found.label == "NVIDIA H200"
+    assert {r.params["array_bytes"]: r for r in found.run.records} == {
+        1 << 20: old.records[0], 1 << 30: new.records[0],
+    }  # fmt: skip
+    assert found.notes == ("2 runs of this device are shown as one: of each point the latest value",)
+    assert found.run.header.run_id == "B, A"
+
+
+def test_only_the_latest_version_of_a_benchmark_is_shown_and_the_others_are_named():
+    cards = {"stream": replace(STREAM, version=2)}
+    old = stored("2026-03-01T00:00:00+00:00", triad(1.0, 1 << 20), run_id="A")  # measured later, by an older version
+    new = stored("2026-02-01T00:00:00+00:00", triad(3.0, 1 << 30, version=2), cards=cards, run_id="B")
+    (found,) = merged_runs([old, new])
+    assert found.run.records == new.records
+    assert "stream: version 2 is shown, and version 1 left out" in found.notes
+
+
+def test_a_point_is_the_same_whatever_the_search_chose():
+    cards = {"stream": replace(STREAM, tuning=("width",))}
+
+    def one(width, gb_s):
+        point = triad(gb_s, 1 << 30)
+        return replace(point, params={**point.params, "width": width})
+
+    old = stored("2026-01-01T00:00:00+00:00", one(4, 1.0), cards=cards)
+    new = stored("2026-02-01T00:00:00+00:00", one(8, 2.0), cards=cards)
+    (found,) = merged_runs([old, new])
+    assert found.run.records == new.records
+
+
+def test_what_grows_with_its_results_is_of_one_run():
+    cards = {"stream": replace(STREAM, growing="array_bytes")}
+    old = stored("2026-01-01T00:00:00+00:00", triad(1.0, 1 << 20), triad(2.0, 1 << 30), cards=cards)
+    new = stored("2026-02-01T00:00:00+00:00", triad(3.0, 1 << 30), cards=cards)
+    assert merged_runs([old, new])[0].run.records == new.records
+
+
+def test_another_driver_is_another_device_and_a_label_keeps_runs_apart():
+    first = stored("2026-01-01T00:00:00+00:00", triad(1.0, 1 << 20))
+    other = stored("2026-01-02T00:00:00+00:00", triad(1.0, 1 << 20), info=device("NVIDIA H200", driver="2.0"))
+    assert [one.label for one in merged_runs([first, other])] == ["NVIDIA H200 #1", "NVIDIA H200 #2"]
+    assert [one.label for one in merged_runs([first, first], ["before", "after"])] == ["before", "after"]
+    assert merged_runs([first])[0].run is first
+
+
+def test_runs_of_several_devices_of_one_name_are_told_of():
+    first, other = (stored("2026-01-01T00:00:00+00:00", triad(1.0, 1 << 20), info=device("NVIDIA H200", id=i)) for i in "AB")
+    (found,) = merged_runs([first, other])
+    assert "they are of 2 devices of this name" in found.notes[1]
+
+
+# ---- published ----------------------------------------------------------------------------------------------------------
+
+
+def test_published_results_join_their_headlines_and_take_no_part_in_ranks():
+    mei = published_sheets(["nvidia-gtx-980"])
+    point = triad(100.0, 1 << 30)
+    copied = replace(point, params={**point.params, "op": "copy", "dtype": "float"})
+    found = verdict(parts([of("gpu", copied), of("cpu", copied)]), others=mei)
+    assert found.labels == ("Fast GPU", "Slow CPU", "NVIDIA GeForce GTX 980, published")
+    cells = line(found, "memory copy, float").cells
+    assert cells[2].text == "156 GB/s" and cells[2].value is None and "Mei and Chu 2015, table VI" in cells[2].detail
+    assert not any(cell.is_best for cell in cells)
+    peak = line(found, "memory bandwidth")
+    assert [c.text for c in peak.cells] == ["–", "–", "224 GB/s"] and peak.group == "theoretical, by spec sheet"
+
+
+def test_each_join_is_of_a_headline_and_of_a_published_result():
+    names = {h.name for b in discovered().values() for h in b.headlines} | {f"size of {n}, by topology" for n in ("L1", "L2")}
+    joined = {name for sheet in published_sheets(["all"]) for name in published_cells(sheet)}
+    assert {join.headline for join in JOINS} <= names
+    assert joined >= {"nearest cache", "memory", "memory copy, float", "device to host", "DGEMM"}
