@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from clmembench.cli.stored import load
 from clmembench.model import Cause, Trace
-from clmembench.results import jsonl, limits, record_lines
+from clmembench.results import jsonl, limits, line_limits, record_lines
 from clmembench.results.jsonl import MAX_BAD_LINE_NOTES, ResultsError, Writer, decode_record, encode, read
-from clmembench.results.limits import check_line
+from clmembench.results.line_limits import check_line
 from tests.builders import CHASE, STREAM, clock, device, header, record, series
 
 GOOD = record("stream", {"op": "copy"}, series([100, 101, 99, 100, 102, 98], nbytes=1000), core_clock=clock(2.0))
@@ -130,12 +130,12 @@ def nested(depth: int, of: str) -> str:
 
 @pytest.mark.parametrize("of", ["lists", "objects"])
 def test_nesting_is_limited(of):
-    check_line(nested(limits.MAX_NESTING_DEPTH, of).encode())
+    check_line(nested(line_limits.MAX_NESTING_DEPTH, of).encode())
     check_line(
-        (f'["{"[" * 100}","\\"{"{" * 100}",' + nested(limits.MAX_NESTING_DEPTH - 1, of) + "]").encode()
+        (f'["{"[" * 100}","\\"{"{" * 100}",' + nested(line_limits.MAX_NESTING_DEPTH - 1, of) + "]").encode()
     )  # brackets in texts are none
     check_line(("[" + "[],{}," * 1000 + "1]").encode())
-    for depth in (limits.MAX_NESTING_DEPTH + 1, 10_000, 1_000_000):
+    for depth in (line_limits.MAX_NESTING_DEPTH + 1, 10_000, 1_000_000):
         with pytest.raises(ValueError, match="deep"):
             check_line(nested(depth, of).encode())
 
@@ -189,7 +189,7 @@ def test_a_line_that_would_take_a_hundred_times_its_size_is_refused_before_it_is
 
 def test_a_header_of_many_objects_is_refused_before_it_is_parsed(tmp_path, monkeypatch):
     path = tmp_path / "r.jsonl"
-    path.write_text(encode(header())[:-1] + ',"a":[' + "{}," * limits.MAX_LINE_BRACKETS + "{}]}\n")
+    path.write_text(encode(header())[:-1] + ',"a":[' + "{}," * line_limits.MAX_LINE_BRACKETS + "{}]}\n")
     monkeypatch.setattr(record_lines, "_adapter", lambda kind: pytest.fail("it was parsed"))
     with pytest.raises(ResultsError, match="the header is damaged: over "):
         read(path)
@@ -327,13 +327,13 @@ def test_a_file_over_its_limit_is_refused_before_it_is_read(tmp_path):
 
 def test_what_has_no_size_is_limited_as_it_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(limits, "MAX_FILE_BYTES", 1 << 20)
-    monkeypatch.setattr(limits, "MAX_LINE_BYTES", 1 << 16)
+    monkeypatch.setattr(line_limits, "MAX_LINE_BYTES", 1 << 16)
     with pytest.raises(ResultsError, match="is over 1048576 bytes"):
         read(Path("/dev/zero"))
 
 
 def test_a_line_over_its_limit_costs_that_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(limits, "MAX_LINE_BYTES", 10_000)
+    monkeypatch.setattr(line_limits, "MAX_LINE_BYTES", 10_000)
     long = encode(replace(GOOD, log="x" * 100_000))
     path = stored(tmp_path, encode(GOOD), long, encode(GOOD), long)
     found = read(path)

@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol
 from clmembench.host import fresh_interpreter
 from clmembench.measure.worker import Job, ProbeResult, probe_device
 from clmembench.model import BuildError, Cause, DeviceError, Point, Record
-from clmembench.results.limits import MAX_LINE_BYTES, check_line
+from clmembench.results.line_limits import MAX_LINE_BYTES, check_line
 from clmembench.results.record_lines import decode_record
 from clmembench.runtimes import runtime
 

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clmembench.results import content_hash, limits, record_lines
+from clmembench.results import content_hash, line_limits, record_lines
 from clmembench.results.whole_file import remove_abandoned_parts, write_whole
 from clmembench.sanitize import read_regular
 
@@ -71,11 +71,11 @@ class Entry:
     def read(self, kind: type) -> Any:
         """The digest, of that dataclass; None where there is none that can be taken."""
         try:
-            kept = read_regular(self.path, SIGNATURE + 1 + limits.MAX_LINE_BYTES)
+            kept = read_regular(self.path, SIGNATURE + 1 + line_limits.MAX_LINE_BYTES)
             text = kept[SIGNATURE + 1 :]
             if not hmac.compare_digest(kept[:SIGNATURE], self._signature(text)):
                 return None
-            limits.check_line(text)
+            line_limits.check_line(text)
             return _adapter(kind).validate_json(text, strict=True)
         except (OSError, ValueError):
             return None
@@ -84,7 +84,7 @@ class Entry:
         """Keep a digest, unless its run has changed since or the folder cannot be written."""
         try:
             text = record_lines.encode(digest).encode()
-            limits.check_line(text)
+            line_limits.check_line(text)
             if content_hash.hash_file(self.run) != self.content or self.path.parent.is_symlink():
                 return
             self.path.parent.mkdir(exist_ok=True)

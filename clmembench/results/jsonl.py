@@ -13,7 +13,7 @@ from typing import BinaryIO, TextIO
 
 from clmembench.host import file_lock
 from clmembench.model import Header, Record, Run
-from clmembench.results import limits
+from clmembench.results import limits, line_limits
 from clmembench.results.record_lines import decode, decode_record, encode, encode_record, first_problem
 from clmembench.sanitize import open_new, sync
 
@@ -71,7 +71,7 @@ class Writer:
             writer._take()
             with path.open("r+b") as file:
                 size = file.seek(0, os.SEEK_END)
-                before = file.seek(max(0, size - limits.MAX_LINE_BYTES - 1))
+                before = file.seek(max(0, size - line_limits.MAX_LINE_BYTES - 1))
                 content = file.read()
                 last = content[content.rfind(b"\n") + 1 :]
                 if last:
@@ -138,7 +138,7 @@ def read(path: Path, strict: bool = False) -> Run:
                 try:
                     records.append(decode_record(line))
                 except ValueError as error:
-                    torn = not line.endswith(b"\n") and len(line) <= limits.MAX_LINE_BYTES
+                    torn = not line.endswith(b"\n") and len(line) <= line_limits.MAX_LINE_BYTES
                     why = "the last line is torn" if torn else f"no record: {first_problem(error)}"
                     if strict:
                         raise ResultsError(f"{path}:{number}: {why}: leave out --strict to read the rest") from error
@@ -157,10 +157,10 @@ def _lines(path: Path, file: BinaryIO) -> Iterator[bytes]:
     file that is not regular, or grows, is known only here."""
     read = 0
     for _ in range(limits.MAX_FILE_LINES):
-        line = rest = file.readline(limits.MAX_LINE_BYTES + 1)
+        line = rest = file.readline(line_limits.MAX_LINE_BYTES + 1)
         read += len(line)
-        while len(line) > limits.MAX_LINE_BYTES and rest and not rest.endswith(b"\n"):
-            rest = file.readline(limits.MAX_LINE_BYTES)
+        while len(line) > line_limits.MAX_LINE_BYTES and rest and not rest.endswith(b"\n"):
+            rest = file.readline(line_limits.MAX_LINE_BYTES)
             read += len(rest)
             if read > limits.MAX_FILE_BYTES:
                 break
@@ -255,7 +255,7 @@ def _schema(path: Path, line: bytes) -> object:
     """The schema number of a first line that this version cannot read as a header; SCHEMA where the line is over a limit.
     Raises ResultsError where it is no header."""
     try:
-        limits.check_line(line)
+        line_limits.check_line(line)
     except ValueError:
         if b'"schema"' in line:
             return SCHEMA

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from clmembench.model import Cause, Record
-from clmembench.results import limits
+from clmembench.results import limits, line_limits
 from clmembench.results.old_records import with_cause
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def encode_record(record: Record) -> str:
     record = dataclasses.replace(record, log=record.log[-MAX_CUT_LOG_LETTERS:])
     if _fits_line(cut := encode(record)):
         return cut
-    size, most = len(line) >> 20, limits.MAX_LINE_BYTES >> 20
+    size, most = len(line) >> 20, line_limits.MAX_LINE_BYTES >> 20
     reason = f"its record takes {size} MiB, over the {most} MiB of a line: measure a smaller point"
     empty = dataclasses.replace(record, series=(), notes=(), log="", stopped="", checked=False)
     return encode(dataclasses.replace(empty, status="failed", reason=reason, cause=Cause.NOT_STORABLE))
@@ -41,7 +41,7 @@ def encode_record(record: Record) -> str:
 
 def _fits_line(line: str) -> bool:
     return (
-        len(line) < limits.MAX_LINE_BYTES // 4 or len(line.encode()) < limits.MAX_LINE_BYTES
+        len(line) < line_limits.MAX_LINE_BYTES // 4 or len(line.encode()) < line_limits.MAX_LINE_BYTES
     )  # a letter takes up to four bytes
 
 
@@ -57,7 +57,7 @@ def decode(kind: type, line: bytes) -> Any:
     """The dataclass of that kind on a line, parsed once. Raises ValueError where it is none."""
     from pydantic import ValidationError
 
-    limits.check_line(line)  # before anything is made of it
+    line_limits.check_line(line)  # before anything is made of it
     try:
         return _adapter(kind).validate_json(line, strict=True)
     except ValidationError as error:

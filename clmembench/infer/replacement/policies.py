@@ -10,13 +10,8 @@ from typing import Literal
 import numpy as np
 
 from clmembench.infer.replacement.cache_set import DETERMINISTIC_POLICIES, hits_of_accesses, policy_forms
-from clmembench.infer.replacement.random_victims import (
-    WRONG_FLAG_PROBABILITY,
-    SetObservation,
-    VictimStates,
-    distinct_observations,
-    fit_victims,
-)
+from clmembench.infer.replacement.random_victims import SetObservation, distinct_observations, fit_victims
+from clmembench.infer.replacement.victim_states import WRONG_FLAG_PROBABILITY, VictimStates
 from clmembench.model import Finding
 
 # Thresholds and limits, each with its reason

@@ -7,8 +7,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from clmembench.infer.replacement.cache_set import DETERMINISTIC_POLICIES, policy_forms, sampled_miss_rates, steady_miss_rate
+from clmembench.infer.replacement.cache_set import DETERMINISTIC_POLICIES, policy_forms
 from clmembench.infer.replacement.policies import MIN_LOG_LIKELIHOOD_MARGIN, policy_finding, simulation_generator
+from clmembench.infer.replacement.set_miss_rates import sampled_miss_rates, steady_miss_rate
 from clmembench.model import Array, Finding
 
 # Thresholds and limits, each with its reason

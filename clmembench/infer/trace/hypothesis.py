@@ -10,12 +10,8 @@ import numpy as np
 
 from clmembench.infer.replacement.cache_set import DETERMINISTIC_POLICIES, SetMaker, policy_forms
 from clmembench.infer.replacement.policies import MAX_WRONG_FLAG_SHARE, MIN_LOG_LIKELIHOOD_MARGIN
-from clmembench.infer.replacement.random_victims import (
-    WRONG_FLAG_PROBABILITY,
-    SetObservation,
-    distinct_observations,
-    fit_victims,
-)
+from clmembench.infer.replacement.random_victims import SetObservation, distinct_observations, fit_victims
+from clmembench.infer.replacement.victim_states import WRONG_FLAG_PROBABILITY
 from clmembench.infer.trace.set_mappings import SetMapping
 from clmembench.infer.trace.streams import AccessStream
 from clmembench.model import Array
