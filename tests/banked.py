@@ -14,7 +14,7 @@ from clmembench.infer.access.banks import BankAccess, study_banks
 
 STRIDES = tuple(range(65))
 WIDE = (0, 1, 2, 3, 4, 5, 6, 8, 12, 16, 17, 24, 31, 32, 33, 64)
-FEWER = (1, 2, 4, 8, 16)
+BANK_COUNTS = (1, 2, 4, 8, 16)
 
 FERMI = MAXWELL = BankMapping(32, 4, 4)
 KEPLER_8, KEPLER_4 = BankMapping(32, 8, 8), BankMapping(32, 8, 4)
@@ -52,8 +52,8 @@ def measured(
     points = (
         [(s, 4, 32) for s in strides]
         + [(s, 8, 32) for s in WIDE]
-        + [(32, 4, n) for n in FEWER]
-        + [(32, 8, n) for n in FEWER[:2]]
+        + [(32, 4, n) for n in BANK_COUNTS]
+        + [(32, 8, n) for n in BANK_COUNTS[:2]]
     )
     found = []
     for index, (stride, word_bytes, items) in enumerate(points):

@@ -71,22 +71,22 @@ OWN_BYTES = {
     # cubes: of some 60 pixels, in which a covariance multiplies each by the square of bands
     **dict.fromkeys(("mnf", "mnf_filter", "mnf_covariance", "mnf_transform"), (1 << 10) + 24),
 }
-# tried on axes of sizes besides their own values, as a user may: the least and an odd one; and one that may be the first with
-# several work-groups
-LEAST, ODD, MORE = 1, 17, 33
+# sizes in elements that are tried besides an axis' own values, as a user may: the least, one that leaves a work-group partly
+# idle, and one that may be the first with several work-groups
+ONE_ELEMENT, PARTIAL_GROUP, SEVERAL_GROUPS = 1, 17, 33
 MAX_FLOPS = 1 << 20  # of a pass: some seconds
-FEW_STAGED = 8  # bands that mnf_transform stages at once: fewer than a cube has here, so that it has several rounds
-FEW = 1  # operations of a slope's near end
+STAGED_BANDS = 8  # bands that mnf_transform stages at once: fewer than a cube has here, so that it has several rounds
+NEAR_END_OPERATIONS = 1  # operations of a slope's near end
 UNITS = 2  # compute units that it claims
 EVERY = "every"  # point, as the third argument
 # definitions that ask for what only some processors have: not tried, since Oclgrind ends the process that does
 PROCESSORS = {"TICKS": "in-kernel counters are read by PTX or by a builtin of CPUs"}
 # points of benchmarks that are planned, by what each has besides the first value of every axis
 SMALL_CUBE = "13x9x18"  # two tiles of bands, three rounds of staged ones, and no group of pixels that is full
-FEW_PIXELS = "7x6x18"  # two tiles of bands; a slice has three rounds of staged pixels, the last one of few pixels
+TWO_TILES_CUBE = "7x6x18"  # two tiles of bands; a slice has three rounds of staged pixels, the last one of few pixels
 TILED, ONE_A_PAIR = ("V3", "V4"), "7x6x3"  # of other covariances a work-group is for one pair of bands
 STAGED_PIXELS = 8  # pixels that mnf_covariance stages at once
-FEW_BANDS = "5x5x3"
+THREE_BANDS_CUBE = "5x5x3"
 FULL_GROUP = "17x17x2"  # four work-groups of a filter a band, one of them full
 FILLED = {"order": "segments", "segments": "8:32:4:2;0:64:3:1"}
 ADAPTIVE_POINTS: dict[str, list[dict[str, Value]]] = {
@@ -100,14 +100,14 @@ ADAPTIVE_POINTS: dict[str, list[dict[str, Value]]] = {
     "mnf_filter": [{"variant": "V3"}] + [{"variant": variant, "size": FULL_GROUP} for variant in mnf_kernels.FILTERS],
     "mnf_covariance": [{"variant": "V4"}]
     + [
-        {"variant": v, "of": of, "size": FEW_PIXELS if v in TILED else ONE_A_PAIR}
+        {"variant": v, "of": of, "size": TWO_TILES_CUBE if v in TILED else ONE_A_PAIR}
         for v in mnf_kernels.COVARIANCES
         for of in ("noise", "data")
     ],
     "mnf_transform": [{"variant": "V2"}] + [{"variant": variant, "size": SMALL_CUBE} for variant in mnf_kernels.TRANSFORMS],
     "mnf": [{"filter": "V3", "covariance": "V4"}]
     + [
-        {"filter": f, "covariance": c, "transform": t, "memory": memory, "size": FEW_BANDS}
+        {"filter": f, "covariance": c, "transform": t, "memory": memory, "size": THREE_BANDS_CUBE}
         for f, c, t, memory in (
             ("V0n", "V1", "V0", "device"),
             ("V0", "V0", "V0", "device"),
@@ -348,7 +348,7 @@ def bulky_size(benchmark: Benchmark, params: Mapping[str, Value], every: bool) -
     held = int(params["work_group"]) * results if results > 1 else 0
     if held <= MAX_RESULTS:
         return None
-    return int(params["depth"]) + 1 if every or held <= MAX_RESULTS_OF_TWO_SLABS else LEAST
+    return int(params["depth"]) + 1 if every or held <= MAX_RESULTS_OF_TWO_SLABS else ONE_ELEMENT
 
 
 def sizes(
@@ -357,7 +357,11 @@ def sizes(
     """The point at the least size, at an odd one, and at the first one that has several work-groups and is not too large; as a
     device that runs nothing sees it. Of bytes, which begin large, every size up to there; of bulky ones one size: how
     work-groups share tiles is seen of ON_GPUS. And what these cost, in seconds, roughly. None: at no size."""
-    own = [{size: n} for n in sorted({*benchmark.axes[size].values(info), LEAST, ODD, MORE})] if size else [{}]
+    own = (
+        [{size: n} for n in sorted({*benchmark.axes[size].values(info), ONE_ELEMENT, PARTIAL_GROUP, SEVERAL_GROUPS})]
+        if size
+        else [{}]
+    )
     bulky = bulky_size(benchmark, base, every)
     if bulky is not None:
         own = [] if info.work_groups else [{size: bulky}]
@@ -374,7 +378,7 @@ def sizes(
             break
         launches = [c for c in works[0].commands if isinstance(c, Launch)]
         several = max((c.global_size[0] // (c.local_size or (1,))[0] for c in launches), default=1) > 1
-        if not chosen or several or params.get(size) == ODD or size.endswith("_bytes"):
+        if not chosen or several or params.get(size) == PARTIAL_GROUP or size.endswith("_bytes"):
             chosen.append(params)
             items = sum(math.prod(c.global_size) for c in launches) * len(works)
             cost_s += BUILD_S + ITEM_S * items * results_per_item(benchmark, params)
@@ -388,7 +392,11 @@ def ends(prepared: Prepared) -> list[Work]:
     often."""
     if isinstance(prepared, Overlap):
         return [prepared.works(1)[-1]]
-    return [prepared.work(n * min(FEW, prepared.start)) for n in (1, 3)] if isinstance(prepared, Slope) else [prepared]
+    return (
+        [prepared.work(n * min(NEAR_END_OPERATIONS, prepared.start)) for n in (1, 3)]
+        if isinstance(prepared, Slope)
+        else [prepared]
+    )
 
 
 def ran(device: Device, benchmark: Benchmark, params: Mapping[str, Value]) -> tuple[str, str]:
@@ -417,7 +425,7 @@ def main(name: str, kind: str = "", every: str = "") -> None:
     reduced(chase, flush_bytes=lambda info: 4 << 10)
     reduced(spaces, MIN_ARENA_BYTES=4 << 10)
     groups = dict.fromkeys(mnf_kernels.GROUPS_PER_UNIT, 2)
-    reduced(mnf_kernels, STAGED_BANDS=FEW_STAGED, STAGED_PIXELS=STAGED_PIXELS, GROUPS_PER_UNIT=groups)
+    reduced(mnf_kernels, STAGED_BANDS=STAGED_BANDS, STAGED_PIXELS=STAGED_PIXELS, GROUPS_PER_UNIT=groups)
     reduced(atomic, SPREAD_CELLS=1 << 10, LOCAL_SPREAD_CELLS=1 << 6)
     reduced(arithmetic, GPU_GROUPS_PER_UNIT=1)
     reduced(local_memory, LOADS_PER_ROUND=8)

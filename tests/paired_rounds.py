@@ -8,7 +8,7 @@ import numpy as np
 
 from clmembench.analysis import ab_decision
 
-MOST = 88  # rounds that a budget of two minutes has of a short point
+MAX_ROUNDS = 88  # rounds that a budget of two minutes has of a short point
 
 # Of a process the standard deviation of the logarithm; the share of processes that are disturbed and by how much at most; the
 # step of a random walk of the host from process to process; how much slower the second process of a round is.
@@ -21,7 +21,7 @@ HOSTS = {
 }
 
 
-def logs(host: str, slowdown: float, run: int, rounds: int = MOST) -> list[float]:
+def logs(host: str, slowdown: float, run: int, rounds: int = MAX_ROUNDS) -> list[float]:
     """Log ratios of the rounds, each side a process whose time is A's, times the slowdown for B."""
     spread, share, most, step, second = HOSTS[host]
     rng = np.random.default_rng((2026, run, sorted(HOSTS).index(host)))
@@ -34,7 +34,7 @@ def logs(host: str, slowdown: float, run: int, rounds: int = MOST) -> list[float
     return [float(x) for x in a - b - math.log(slowdown)]
 
 
-def decided(host: str, slowdown: float, run: int, margin: float = 0.05, most: int = MOST) -> ab_decision.Decision:
+def decided(host: str, slowdown: float, run: int, margin: float = 0.05, most: int = MAX_ROUNDS) -> ab_decision.Decision:
     """What the run ends in: looks as they are planned, and one more when its rounds are over."""
     found, plan = logs(host, slowdown, run, most), ab_decision.schedule_looks(1)
     for rounds in (*(n for n in plan.rounds if n < most), most):

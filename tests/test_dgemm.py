@@ -32,7 +32,7 @@ UNASKED = [  # every shape that is tried unasked
     for point in [(info, dtype, "portable", 1024, group, tile, depth)]
     if DGEMM._where(*point) and DGEMM._in_default_subset(*point)
 ]
-ODD = [
+UNDIVIDED_SHAPES = [
     ("double", (1, "5x3", 7)),
     ("float", (1, "6x8", 64)),
     ("float", (2, "4x4", 8)),
@@ -59,7 +59,7 @@ def stored(device, work, dtype):
     return device.download(buffer, TYPES[dtype], nbytes // np.dtype(TYPES[dtype]).itemsize)
 
 
-@pytest.mark.parametrize(("dtype", "shape"), UNASKED + ODD, ids=str)
+@pytest.mark.parametrize(("dtype", "shape"), UNASKED + UNDIVIDED_SHAPES, ids=str)
 def test_every_shape_is_right_at_any_size_and_after_any_number_of_passes(device, dtype, shape):
     for n in (1, 37, 130):
         work = prepare(device, n, dtype, shape)

@@ -28,7 +28,7 @@ from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from tests.builders import record, series, walked
 
 # pixels and bands that no group, tile or slice divides; at last more bands than the transformation stages at once
-ODD = ("37x7x5", "131x5x18", "23x31x17", "13x7x41")
+UNDIVIDED_CUBES = ("37x7x5", "131x5x18", "23x31x17", "13x7x41")
 CPU = replace(FAKE_DEVICE_INFO, kind="cpu", compute_units=2, shares_host_memory=True)
 
 
@@ -204,7 +204,7 @@ def points():
 
 @pytest.mark.parametrize(("name", "params"), [*points()], ids=str)
 def test_every_version_is_right_at_odd_sizes_and_after_any_number_of_passes(device, name, params):
-    for size in ODD:
+    for size in UNDIVIDED_CUBES:
         work = discovered()[name].prepare(device, size=size, **params)
         assert sampling.check_outputs(device, work) == ""
         device.run(work.commands * 2)
@@ -213,7 +213,7 @@ def test_every_version_is_right_at_odd_sizes_and_after_any_number_of_passes(devi
 
 @pytest.mark.parametrize(("name", "params"), [*points()], ids=str)
 def test_a_wrong_result_is_seen(device, name, params):
-    work = discovered()[name].prepare(device, size=ODD[0], **params)
+    work = discovered()[name].prepare(device, size=UNDIVIDED_CUBES[0], **params)
     device.run(work.commands)
     work.check()
     buffer, nbytes = work.outputs[-1]
@@ -243,7 +243,7 @@ def test_extreme_values_do_not_overflow(device, monkeypatch):
 @pytest.mark.parametrize("memory", ["device", "host"])
 @pytest.mark.parametrize("variants", [casestudy.FIRST_VERSIONS, casestudy.LAST_VERSIONS], ids=["first", "last"])
 def test_the_whole_is_right(device, variants, memory):
-    work = discovered()["mnf"].prepare(device, memory=memory, size=ODD[2], **variants)
+    work = discovered()["mnf"].prepare(device, memory=memory, size=UNDIVIDED_CUBES[2], **variants)
     assert sampling.check_outputs(device, work) == ""
     device.run(work.commands)
     work.check()
@@ -253,7 +253,7 @@ def test_the_whole_is_right(device, variants, memory):
 def test_the_host_is_right_at_every_step(device, library):
     assert set(steps_of("blas")) == set(HOST_STEPS[1:]) and set(HOST_STEPS[1:]) - set(steps_of("serial")) == {"convert"}
     for step in ("whole", *steps_of(library)):
-        work = discovered()["mnf_host"].prepare(device, library=library, step=step, size=ODD[2])
+        work = discovered()["mnf_host"].prepare(device, library=library, step=step, size=UNDIVIDED_CUBES[2])
         assert sampling.check_outputs(device, work) == ""
 
 
@@ -269,7 +269,7 @@ def test_one_wrong_component_in_the_last_chunk_of_pixels_is_seen(device, monkeyp
         self.z[2, -1] = self.z[2, -1] + wrong
 
     monkeypatch.setattr(made, "transform", broken)
-    work = discovered()["mnf_host"].prepare(device, library=library, step="transform", size=ODD[0])
+    work = discovered()["mnf_host"].prepare(device, library=library, step="transform", size=UNDIVIDED_CUBES[0])
     assert "1 components differ" in sampling.check_outputs(device, work)
 
 
@@ -317,7 +317,7 @@ def test_the_blas_has_one_thread_wherever_times_are_taken(device, name):
     try:
         every.limit(limits=2)
         first = {n: axis.values(device.info)[0] for n, axis in discovered()[name].axes.items()}
-        work = discovered()[name].prepare(device, **{**first, "size": ODD[2]})
+        work = discovered()[name].prepare(device, **{**first, "size": UNDIVIDED_CUBES[2]})
         assert {pool["num_threads"] for pool in every.info() if pool["user_api"] == "blas"} == {1}
         device.run(work.commands)
         work.check()
@@ -327,11 +327,11 @@ def test_the_blas_has_one_thread_wherever_times_are_taken(device, name):
 
 
 def test_a_cube_that_is_not_brought_or_components_that_are_not_are_seen(device, monkeypatch):
-    params = {**casestudy.LAST_VERSIONS, "memory": "host", "size": ODD[2]}
+    params = {**casestudy.LAST_VERSIONS, "memory": "host", "size": UNDIVIDED_CUBES[2]}
     work = discovered()["mnf"].prepare(device, **params)
     assert sampling.check_outputs(device, work) == ""
     own = device.upload
-    cube = cube_of(parse_cube_size(ODD[2]), device.seed)
+    cube = cube_of(parse_cube_size(UNDIVIDED_CUBES[2]), device.seed)
     monkeypatch.setattr(device, "upload", lambda buffer, array: None if array is cube else own(buffer, array), raising=False)
     with pytest.raises(AssertionError, match="not those of"):
         assert sampling.check_outputs(device, work) == ""
@@ -364,7 +364,7 @@ def test_versions_differ_in_what_they_are_named_for():
 def built(name, variant, **params):
     """What a version's programs are built with, and its launch: (defines, launch)."""
     made = FakeDevice()
-    work = discovered()[name].prepare(made, variant=variant, size=ODD[0], **params)
+    work = discovered()[name].prepare(made, variant=variant, size=UNDIVIDED_CUBES[0], **params)
     return made.built[-1], next(c for c in work.commands if c.kernel.name in ("filter", "covariance", "transform"))
 
 
@@ -404,13 +404,13 @@ def test_the_median_by_exchanges_is_that_of_numpy():
 
 
 def test_what_the_compiler_says_of_a_filter_is_kept():
-    work = discovered()["mnf_filter"].prepare(FakeDevice(facts={"stack_bytes": 16}), variant="V0", size=ODD[0])
+    work = discovered()["mnf_filter"].prepare(FakeDevice(facts={"stack_bytes": 16}), variant="V0", size=UNDIVIDED_CUBES[0])
     assert work.facts == {"stack_bytes": 16}
 
 
 def test_everything_between_two_launches_is_poisoned(device):
     for variant in COVARIANCES:
-        work = discovered()["mnf_covariance"].prepare(device, variant=variant, of="data", size=ODD[1])
+        work = discovered()["mnf_covariance"].prepare(device, variant=variant, of="data", size=UNDIVIDED_CUBES[1])
         poisoned = [buffer for buffer, _ in work.outputs]
         assert len(poisoned) == 4
         # what a launch writes for the next: of parts that are left out sums are wrong
@@ -428,7 +428,7 @@ def narrow():
 
 @pytest.mark.parametrize(("name", "params"), [*points()], ids=str)
 def test_every_version_is_right_where_work_groups_are_small(narrow, name, params):
-    work = discovered()[name].prepare(narrow, size=ODD[0], **params)
+    work = discovered()[name].prepare(narrow, size=UNDIVIDED_CUBES[0], **params)
     assert all(math.prod(c.local_size) <= 128 for c in work.commands if c.local_size)
     assert sampling.check_outputs(narrow, work) == ""
 
@@ -444,10 +444,10 @@ def test_what_cannot_run_is_skipped():
     small = FakeDevice(replace(FAKE_DEVICE_INFO, max_work_group=16))
     for name, params in points():
         with pytest.raises(Skip, match="work-groups"):
-            discovered()[name].prepare(small, size=ODD[0], **params)
+            discovered()[name].prepare(small, size=UNDIVIDED_CUBES[0], **params)
     with pytest.raises(Skip, match="constant buffer"):
         discovered()["mnf_transform"].prepare(
-            FakeDevice(replace(FAKE_DEVICE_INFO, constant_bytes=64)), variant="V1", size=ODD[0]
+            FakeDevice(replace(FAKE_DEVICE_INFO, constant_bytes=64)), variant="V1", size=UNDIVIDED_CUBES[0]
         )
     with pytest.raises(Skip, match="no size"):
         discovered()["mnf_filter"].prepare(FakeDevice(), variant="V0", size="big")

@@ -216,7 +216,7 @@ def test_at_the_points_that_are_to_have_several_rounds_a_work_group_has_them(out
 
 def test_a_cube_that_is_transformed_has_several_rounds_of_bands(outcome):
     sizes = {p["params"]["size"] for p in outcome("mnf_transform").points[1:]}
-    assert sizes and all(parse_cube_size(size).bands > 2 * oclgrind.FEW_STAGED for size in sizes)
+    assert sizes and all(parse_cube_size(size).bands > 2 * oclgrind.STAGED_BANDS for size in sizes)
 
 
 def test_every_kernel_is_launched_or_it_is_said_why_not(outcome):

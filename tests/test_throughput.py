@@ -32,7 +32,7 @@ SHEET = SpecSheet("Test sheet", "gpu", Match(), {"memory_bandwidth_gb_s": Figure
 READ = Card(1, "access", "Reads.", "", discovered()["cache_read"].metrics, x="set_bytes")
 
 
-ODD = 10_007 * 8  # bytes of an array: with work-groups of 7, a rest that is no eight elements
+UNDIVIDED_BYTES = 10_007 * 8  # bytes of an array: with work-groups of 7, a rest that is no eight elements
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def streamed(device, op, dtype="double", width=1, work_group=7, order="item", no
     if op in ("dot", "read") and order == "item":
         order = "blocked"
     shape = {"order": order, "nontemporal": nontemporal, "width": width, "work_group": work_group}
-    return discovered()["stream"].prepare(device, op=op, dtype=dtype, array_bytes=ODD, **shape)
+    return discovered()["stream"].prepare(device, op=op, dtype=dtype, array_bytes=UNDIVIDED_BYTES, **shape)
 
 
 @pytest.mark.parametrize("dtype", ["double", "float"])
