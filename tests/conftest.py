@@ -14,15 +14,21 @@ sys.dont_write_bytecode = False
 
 # files that take longest, from the longest on: processes beside each other take them first, and end with short ones
 SLOWEST = (
-    "test_oclgrind", "test_faults", "test_cli", "test_dissect", "test_live_cli", "test_report", "test_current_folder",
-    "test_policies", "test_tune_cli", "test_interleave", "test_traces", "test_versions", "test_extremes", "test_limits",
-    "test_orphans", "test_opencl", "test_evidence", "test_worker_process", "test_contradiction", "test_example",
-    "test_hierarchy_figures", "test_noise", "test_registers", "test_topology_cli", "test_causes", "test_peers",
-    "test_matrices", "test_jsonl", "test_stats", "test_whole_file", "test_throughput", "test_mnf",
+    "test_oclgrind", "test_dissect", "test_faults", "test_cli", "test_live_cli", "test_worker_process", "test_report",
+    "test_current_folder", "test_tune_cli", "test_limits", "test_dgemm", "test_topology_cli", "test_orphans", "test_traces",
+    "test_example", "test_extremes", "test_fleet", "test_whole_file", "test_policies", "test_benchmarks", "test_interleave",
+    "test_architecture", "test_opencl", "test_stats", "test_evidence", "test_versions", "test_matrices", "test_contradiction",
+    "test_throughput", "test_hierarchy_figures", "test_peers", "test_registers", "test_causes", "test_noise", "test_jsonl",
+    "test_spmv", "test_mnf",
 )  # fmt: skip
 
 settings.register_profile("clmembench", deadline=None)  # how long an example takes says more of the host than of the code
 settings.load_profile("clmembench")
+
+
+def pytest_xdist_auto_num_workers(config):
+    """One more than CPUs: tests wait for processes that they start or stop for a third of their time."""
+    return len(os.sched_getaffinity(0)) + 1
 
 
 def pytest_collection_modifyitems(items):
