@@ -124,6 +124,25 @@ def test_up_to_that_many_runs_have_a_column_each(many):
     assert fleet.MAX_RUNS_WITH_COLUMNS >= 9, "the stored runs are shown side by side"
 
 
+def test_runs_that_complete_each_other_are_no_fleet_and_repeated_ones_are(tmp_path):
+    few = fleet.MAX_REPEATED_RUNS
+    cards = [{f"b{n}": replace(STREAM, summary=f"{n}.")} for n in range(fleet.MAX_RUNS_WITH_COLUMNS + 3)]
+    paths = [stored(tmp_path, n, cards=card) for n, card in enumerate(cards)]
+    assert not fleet.is_fleet(fleet.grouped(digests.digests(paths, False, 1)))
+    text = CliRunner().invoke(app, ["report", *map(str, paths), "-f", "md"]).output
+    assert "15 runs of this device are shown as one" in text and "## 15 runs" not in text
+    again = [stored(tmp_path, 100 + n) for n in range(few + 1)]
+    assert not fleet.is_fleet(fleet.grouped(digests.digests(again[:-1], False, 1)))
+    assert fleet.is_fleet(fleet.grouped(digests.digests(again, False, 1)))
+    devices = [stored(tmp_path, 200 + n, name=f"GPU {n}") for n in range(fleet.MAX_RUNS_WITH_COLUMNS + 1)]
+    assert fleet.is_fleet(fleet.grouped(digests.digests(devices, False, 1)))
+
+
+def test_the_verdict_comes_before_the_spreads_of_a_fleet(many):
+    text = CliRunner().invoke(app, ["report", *map(str, many), "-f", "md"]).output
+    assert 0 <= text.index("### Devices compared") < text.index("## 34 runs")
+
+
 def test_a_worker_that_dies_while_others_are_started_leaves_none_behind(monkeypatch, tmp_path):
     """As one that is killed before the last has its work: the pool does not know that one yet, and would wait for it."""
 

@@ -99,7 +99,8 @@ def report(
         others = sheets.published_sheets(beside or [])
         if len(paths) > fleet.MAX_RUNS_WITH_COLUMNS:
             groups = fleet.grouped(_with_notes_printed(digests.digests(paths, strict, len(usable_cpus()))))
-            paths = fleet.representative_runs(groups)
+            groups = groups if fleet.is_fleet(groups) else []
+            paths = fleet.representative_runs(groups) if groups else paths
         found = device_runs.merged_runs([stored.load(path, strict) for path in paths], [names.get(path, "") for path in paths])
         for one in found:
             for note in one.notes:
@@ -109,9 +110,7 @@ def report(
         if form == "html":
             made = page.render_html(runs, others, hierarchies, groups, labels, baseline)
         else:
-            made = (markdown_page.render_fleet_markdown(groups) if groups else "") + markdown_page.render_markdown(
-                runs, others, hierarchies, labels, baseline
-            )
+            made = markdown_page.render_markdown(runs, others, hierarchies, groups, labels, baseline)
     except (sheets.SpecError, jsonl.ResultsError, verdict_cells.UnknownDevice) as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     except digests.WorkerError as error:

@@ -17,6 +17,7 @@ from clmembench.sanitize import printable
 from clmembench.units import count, format_in, format_value
 
 MAX_RUNS_WITH_COLUMNS = 12  # runs: so many still have a column each, and plots of their own
+MAX_REPEATED_RUNS = 5  # runs of one benchmark on one device, from which on their spread says more than the latest
 MAX_SHOWN_RUNS = 9  # runs that speak for all in figures and summaries
 MIN_RUNS_FOR_PERCENTILES = 20  # runs from which on the ends of a spread are its 5th and 95th percentile
 MIN_RUNS_FOR_OUTLIERS, MIN_OUTLIER_DISTANCE, MIN_OUTLIER_DEVIATIONS = (
@@ -77,6 +78,17 @@ def grouped(found: Iterable[Digest]) -> list[Group]:
             device = group.runs[0].device
             group.label += f" ({printable(device.driver)}, {count(device.compute_units, 'compute unit')})"
     return ordered
+
+
+def is_fleet(groups: Sequence[Group]) -> bool:
+    """Whether spreads over runs are what to show: over 12 devices, or a device on which a benchmark was measured over five
+    times. Else runs complete each other, each with other benchmarks."""
+    if len(groups) > MAX_RUNS_WITH_COLUMNS:
+        return True
+    return any(
+        max(Counter(name for run in group.runs for name in run.versions).values(), default=0) > MAX_REPEATED_RUNS
+        for group in groups
+    )
 
 
 def representative_runs(groups: Sequence[Group]) -> list[Path]:

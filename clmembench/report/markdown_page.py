@@ -24,17 +24,19 @@ def render_markdown(
     runs: Sequence[Run],
     others: Sequence[SpecSheet] = (),
     dissected: Sequence[HierarchyFindings | None] = (),
+    groups: Sequence[fleet.Group] = (),
     labels: Sequence[str] = (),
     baseline: str = "",
 ) -> str:
-    """The verdict where there are several devices; the summaries of all runs, each followed by its memory hierarchy, where
-    `dissected` has one for it, and all its points; and what was published of other devices. Raises UnknownDevice where none
-    has the label of the `baseline`."""
+    """The verdict where there are several devices; the spreads of a fleet, where `groups` has one; the summaries of all runs,
+    each followed by its memory hierarchy, where `dissected` has one for it, and all its points; and what was published of
+    other devices. Raises UnknownDevice where none has the label of the `baseline`."""
     all_parts = parts(runs, labels)
     compared = verdict(all_parts, [None if found is None else found.hierarchy for found in dissected], baseline, others)
     told = "\n".join(f"- {markdown(text)}" for text in sentences(compared, all_parts))
     several = len(compared.labels) > 1 and compared.lines
     first = [f"{render.markdown(table(verdict_section(compared)))}\n{told}\n"] if several else []
+    first += [render_fleet_markdown(groups)] if groups else []
     measured = first + [_measured(part, found) for part, found in zip_longest(all_parts, dissected)]
     elsewhere = [
         f"## {markdown(device.name)}: published, not measured here\n\n{render.markdown(table(published_table(device)))}\n"
