@@ -141,7 +141,7 @@ def test_levels_of_a_hierarchy_have_rows_and_what_is_undetermined_says_so():
 
 def test_groups_come_in_their_order_and_every_headline_is_of_a_metric_and_axes_of_its_benchmark():
     found = compared(of("gpu", total(1024, 1), triad(1.0, 1 << 20), copy(1.0)), of("cpu", triad(1.0, 1 << 20)))
-    order = [HEADLINE_GROUPS.index(line.group) for line in found.lines]
+    order = [HEADLINE_GROUPS.index(line.group) for line in found.lines if line.group in HEADLINE_GROUPS]
     assert order == sorted(order) and len(order) > 2
     declared = [(b, h) for b in discovered().values() for h in b.headlines]
     assert len(declared) > 20
@@ -149,6 +149,17 @@ def test_groups_come_in_their_order_and_every_headline_is_of_a_metric_and_axes_o
         assert headline.metric in {m.name for m in benchmark.metrics}, headline
         assert {*headline.params, *headline.extremes} <= set(benchmark.axes), headline
     assert len({h.name for _, h in declared}) == len(declared)
+
+
+def test_claims_are_marked_as_claims_and_what_no_driver_says_is_left_out():
+    gpu = of("gpu", triad(1.0, 1 << 30), local_mem_bytes=48 << 10, sub_group_items=32)
+    found = compared(gpu, of("cpu", triad(1.0, 1 << 30), local_mem_bytes=0, sub_group_items=0))
+    local = line(found, "local memory of a work-group")
+    assert local.group == "claimed by the driver"
+    assert [(c.text, c.status, c.value) for c in local.cells] == [("48 KiB", "claimed", None), ("–", "missing", None)]
+    assert [c.text for c in line(found, "work-items of a sub-group").cells] == ["32", "–"]
+    silent = compared(*[of(kind, triad(1.0, 1 << 30), sub_group_items=0) for kind in ("gpu", "cpu")])
+    assert all(line.name != "work-items of a sub-group" for line in silent.lines)
 
 
 def test_the_table_marks_the_best_and_tells_where_points_differ():

@@ -19,19 +19,13 @@ from clmembench.report.rows import Row, interval, percent
 from clmembench.report.section import Column, Section
 from clmembench.report.sections.level_table import MAX_L1_START_BYTES
 from clmembench.report.verdict_cells import Cell, Line, UnknownDevice, Verdict
+from clmembench.report.verdict_known import known_lines
 from clmembench.sanitize import printable
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_bytes, format_in, format_interval, format_params, format_value
 
 OLDER = "older version"  # status of a cell
 LEVEL_PROPERTIES = (("latency", "latency_ns"), ("capacity", "size_bytes"))
-# theoretical figures of spec sheets, by the name of the row
-FIGURES = {
-    "memory bandwidth": "memory_bandwidth_gb_s",
-    "FP64, vector": "fp64_vector_gflop_s",
-    "FP32, vector": "fp32_vector_gflop_s",
-    "host link, one direction": "link_gb_s",
-}
 
 
 def verdict(
@@ -40,9 +34,12 @@ def verdict(
     baseline: str = "",
     others: Sequence[SpecSheet] = (),
 ) -> Verdict:
-    """Headline quantities that at least one device has, then columns of what was published of `others`, and the theoretical
-    figures of all. With the label of a `baseline` each cell has its ratio to that device's, above 1 where it is better. Raises
-    UnknownDevice where none has that label."""
+    """Headline quantities that at least one device has, with columns of what was published of `others`; then, of all devices,
+    what drivers claim, and theoretical figures.
+
+    With the label of a `baseline` each cell has its ratio to that device's, above 1 where it is better. Raises UnknownDevice
+    where none has that label.
+    """
     labels = [part.label for part in parts]
     if baseline and baseline not in labels:
         raise UnknownDevice(f"no device is called {baseline!r}: choose from {', '.join(labels)}")
@@ -53,22 +50,9 @@ def verdict(
         lines = [_with_ratios(line, labels.index(baseline)) for line in lines]
     published = [published_cells(sheet) for sheet in others]
     lines = [replace(one, cells=(*one.cells, *(of.get(one.name, Cell("–")) for of in published))) for one in lines]
-    lines += _theoretical_lines([*(part.sheet for part in parts), *others])
+    lines += known_lines([part.run.header.device for part in parts], [part.sheet for part in parts], others)
     names = (*labels, *(f"{printable(sheet.name)}, published" for sheet in others))
     return Verdict(names, tuple(lines), baseline)
-
-
-def _theoretical_lines(sheets: Sequence[SpecSheet | None]) -> Iterator[Line]:
-    for name, figure in FIGURES.items():
-        cells = []
-        for sheet in sheets:
-            known = sheet.figures.get(figure) if sheet else None
-            scope = f" a {known.scope}" if known and known.scope != "device" else ""
-            text = "–" if known is None else printable(f"{format_in(known.value, known.unit)}{scope}")
-            source, status = ("", "missing") if known is None else (printable(known.source), "theoretical")
-            cells.append(Cell(text, detail=source, status=status))
-        if any(cell.status == "theoretical" for cell in cells):
-            yield Line("theoretical, by spec sheet", name, "", tuple(cells))
 
 
 def verdict_section(found: Verdict) -> Section:
