@@ -131,7 +131,8 @@ def check_by_oclgrind(check: str, folder: Path) -> str:
 
 def check_by_pocl(tests: str, folder: Path) -> str:
     """The first test that fails; empty where all pass. Raises BrokenCheck where they cannot run."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *shlex.split(tests)]
+    # by one process: several that stop at the first failure call it an interruption
+    command = [sys.executable, "-m", "pytest", "-n0", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *shlex.split(tests)]
     process = run(command, folder, os.environ)
     try:
         output, _ = process.communicate(timeout=CHECK_LIMIT_S)

@@ -264,6 +264,20 @@ def test_no_size_is_told_where_the_launch_is_not_known_or_was_measured_by_an_old
     assert told(run([launch(8_000, version=1), *sums], header(device("Old"), cards)), cpu) == []
 
 
+def test_a_ratio_of_values_at_different_sizes_names_the_sizes():
+    card = Card(1, "compute", "DGEMM.", "somebody", (Metric("performance", "GFLOP/s", "ops", "rate", "higher"),), x="n")
+
+    def product(name, n, gflop_s):
+        params = {"dtype": "double", "variant": "portable", "n": n}
+        point = record("dgemm", params, series([round(2 * n**3 / gflop_s)] * 20, ops=2 * n**3))
+        return run([point], header(device(name), {"dgemm": card}))
+
+    (text,) = told(product("A", 8192, 60_000.0), product("B", 512, 300.0))
+    assert text.startswith("Dense FP64 products run on A (n=8192) 200") and text.endswith("on B (n=512) (60,000 GFLOP/s).")
+    (text,) = told(product("A", 8192, 60_000.0), product("B", 8192, 300.0))
+    assert "n=" not in text
+
+
 def test_one_device_has_no_sentence():
     assert told(of("gpu", triad(4000.0, 1 << 30), total(1024, 1), total(4096, 1))) == []
 

@@ -11,21 +11,19 @@ from clmembench.infer import plateaus
 from clmembench.infer.access.saturation import memory_latency
 from clmembench.model import HEADLINE_GROUPS, Headline, Hierarchy
 from clmembench.model.direction import gain, score
-from clmembench.report.finding_tables import value_text
-from clmembench.report.memory_paths import main_levels
 from clmembench.report.parts import Part
 from clmembench.report.published_headlines import published_cells
 from clmembench.report.rows import Row, interval, percent
 from clmembench.report.section import Column, Section
 from clmembench.report.sections.level_table import MAX_L1_START_BYTES
 from clmembench.report.verdict_cells import Cell, Line, UnknownDevice, Verdict
+from clmembench.report.verdict_findings import bank_lines, level_lines
 from clmembench.report.verdict_known import known_lines
 from clmembench.sanitize import printable
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_bytes, format_in, format_interval, format_params, format_value
 
 OLDER = "older version"  # status of a cell
-LEVEL_PROPERTIES = (("latency", "latency_ns"), ("capacity", "size_bytes"))
 
 
 def verdict(
@@ -43,7 +41,11 @@ def verdict(
     labels = [part.label for part in parts]
     if baseline and baseline not in labels:
         raise UnknownDevice(f"no device is called {baseline!r}: choose from {', '.join(labels)}")
-    found = [*_benchmark_lines(parts), *_level_lines([*hierarchies, *[None] * (len(parts) - len(hierarchies))])]
+    found = [
+        *_benchmark_lines(parts),
+        *level_lines([*hierarchies, *[None] * (len(parts) - len(hierarchies))]),
+        *bank_lines([part.rows for part in parts]),
+    ]
     order: dict[str, int] = {group: place for place, group in enumerate(HEADLINE_GROUPS)}
     lines = [_with_best(line) for line in sorted(found, key=lambda line: order[line.group])]
     if baseline:
@@ -181,6 +183,8 @@ def _measured(row: Row, headline: Headline) -> Cell:
         low=value.ci_low,
         high=value.ci_high,
         point=point,
+        # beyond the caches a bandwidth is the same at every size
+        size="" if headline.beyond_caches else format_params({axis: value.params[axis] for axis in headline.extremes}),
     )
 
 
@@ -191,28 +195,6 @@ def _difference(parts: Sequence[Part], cells: Sequence[Cell]) -> str:
     if len(points) < 2:
         return next((f"at {point}" for point in points if point), "")
     return "; ".join(f"{label}: {point}" for label, point in good)
-
-
-def _level_lines(hierarchies: Sequence[Hierarchy | None]) -> Iterator[Line]:
-    """Latencies and capacities of the levels that a hierarchy has, by the names of the levels."""
-    levels = [{} if h is None else {level.name: level for level in main_levels(h)} for h in hierarchies]
-    names = dict.fromkeys(name for of in levels for name in of)
-    for group, prop in LEVEL_PROPERTIES:
-        for name in names:
-            cells = []
-            for of in levels:
-                finding = of[name].findings.get(prop) if name in of else None
-                if finding is None:
-                    cells.append(Cell("–", detail="not measured: clmembench topology"))
-                elif finding.status != "ok" or not isinstance(finding.value, int | float):
-                    cells.append(Cell(value_text(finding), detail=printable(finding.reason), status=finding.status))
-                else:
-                    text, whole = value_text(finding, interval=False), value_text(finding)
-                    found = Cell(text, detail=whole, status="ok", value=float(finding.value))
-                    cells.append(replace(found, low=finding.low, high=finding.high))
-            if any(cell.status != "missing" for cell in cells):
-                what = {"latency": f"load from {name}", "capacity": f"size of {name}"}[group]
-                yield Line(group, f"{what}, by topology", "lower" if group == "latency" else "", tuple(cells))
 
 
 def _with_best(line: Line) -> Line:

@@ -22,6 +22,7 @@ class Cell:
     low: float | None = None
     high: float | None = None
     point: str = ""
+    size: str = ""  # the extremes of axes that it was read at, where a quantity depends on them
     is_best: bool = False
     ratio: str = ""
 

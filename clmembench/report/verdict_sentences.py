@@ -52,18 +52,22 @@ def _ratio(line: Line, labels: Sequence[str], start: str) -> Iterator[str]:
     if len(ranked) < 2:
         return
     best, others = line.cells[ranked[0]], ranked[1:]
+    several = len({line.cells[place].size for place in ranked}) > 1
+    names = [
+        f"{label}{f' ({cell.size})' if several and cell.size else ''}" for label, cell in zip(labels, line.cells, strict=False)
+    ]
     told = []
     for place in others:
         other = line.cells[place]
         assert best.value and other.value
         if None not in (best.low, other.high) and (best.low or 0.0) <= (other.high or 0.0):
-            told.append(f"as fast as on {labels[place]}, within the intervals")
+            told.append(f"as fast as on {names[place]}, within the intervals")
             continue
         span = ""
         if best.low and best.high and other.low and other.high:
             span = f" ({format_value(best.low / other.high)} to {format_value(best.high / other.low)})"
-        told.append(f"{format_value(best.value / other.value)}{span} times as fast as on {labels[place]}")
-    yield f"{start} on {labels[ranked[0]]} {_listed(told)} ({best.text.partition(', ')[0]})."
+        told.append(f"{format_value(best.value / other.value)}{span} times as fast as on {names[place]}")
+    yield f"{start} on {names[ranked[0]]} {_listed(told)} ({best.text.partition(', ')[0]})."
 
 
 def _listed(texts: Sequence[str]) -> str:
