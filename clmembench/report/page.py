@@ -100,6 +100,7 @@ def _benchmark(
             p.run.header.device.kind,
             p.run.header.device.line_bytes,
             p.run.header.benchmarks[name].version if name in p.run.header.benchmarks else 0,
+            p.run.header.device.has_cpu_cores,
         )
         for p in all_parts
     ]
