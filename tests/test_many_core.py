@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from pathlib import Path
 
 from clmembench.benchmarks import discovered, headline_bytes
 from clmembench.infer import plateaus
@@ -11,7 +12,9 @@ from clmembench.model import Benchmark, DeviceInfo, Launch, Place, Skip, Slope, 
 from clmembench.model.work import Value
 from clmembench.plan import hierarchy, sweep
 from clmembench.plan.selection import Selection
+from clmembench.report.published_headlines import published_cells
 from clmembench.runtimes.fake import FakeDevice
+from clmembench.specs.sheets import published_sheets
 from tests.builders import device, walked
 
 MIB = 1 << 20
@@ -120,3 +123,14 @@ def test_what_is_of_the_hosts_processor_is_not_taken_for_the_cards():
     assert headline_bytes(replace(PHI, host_mem_bytes=1 << 30)) == headline_bytes(PHI) == 512 * MIB
     limits = hierarchy.probe_limits(replace(PHI, host_mem_bytes=1 << 30))
     assert "constant_array" not in limits.spaces and limits == hierarchy.probe_limits(PHI)
+
+
+def test_the_page_on_xeon_phi_states_what_its_sheet_does():
+    page = (Path(__file__).parent.parent / "docs" / "xeon-phi.md").read_text(encoding="utf-8")
+    (sheet,) = published_sheets(["intel-xeon-phi-knc"])
+    cells = published_cells(sheet)
+    assert len(cells) >= 4
+    assert [cell.text for cell in cells.values() if f"| {cell.text}" not in page] == []
+    assert [
+        f for f in (r.formula for r in sheet.published if r.metric in ("fp64_peak", "usable_threads")) if f not in page
+    ] == []

@@ -417,7 +417,7 @@ def test_a_published_point_has_its_bounds_place_and_quote_and_is_never_a_value_o
     assert (size.benchmark, size.value, size.unit) == (FOUND, 1536 << 10, "B")
     cells = published_cells(phi)
     assert cells["memory triad, double"].text == "about 160 GB/s" and cells["memory triad, double"].extra == "derived"
-    assert cells["host to device"].text == "below 8.00 GB/s" and cells["DGEMM"].text == "below 1,000 GFLOP/s"
+    assert cells["host to device"].text == "below 8 GB/s" and cells["DGEMM"].text == "below 1,000 GFLOP/s"
     latency = published_cells(kepler)["memory"]
     assert latency.text == "337 ns" and "339 / 1.006" in latency.detail
     every = [cell for sheet in published_sheets(["all"]) for cell in published_cells(sheet).values()]

@@ -79,6 +79,18 @@ def _chases() -> tuple[Join, ...]:
     )
 
 
+def _patterns() -> tuple[Join, ...]:
+    """The patterns whose latencies topology finds under the same names; which cache data lies in is said beside them."""
+    return tuple(
+        Join(
+            "pchase", "latency", unit, (FOUND, "latency"), {"memory": "global", "pattern": name}, {"pattern": name},
+            {"level": "data_cache_level"}, without=("timing",),
+        )
+        for unit in ("ns", "cycles")
+        for name in ("P1", "P2", "P3", "P4", "P5", "P6")
+    )  # fmt: skip
+
+
 def _geometry() -> tuple[Join, ...]:
     found = []
     for level in LEVELS:
@@ -94,6 +106,7 @@ def _geometry() -> tuple[Join, ...]:
 
 JOINS = (
     *_chases(),
+    *_patterns(),
     # Mei and Chu copy words of 4 bytes
     Join("stream", "bandwidth", "GB/s", STREAM, {"op": "copy"}, {"op": "copy", "dtype": "float"}, {}, ("memory copy, float",)),
     *(
@@ -187,7 +200,7 @@ NOT_JOINED = {
     ("mnf_covariance", "time"): "of another program",
     ("stream", "bandwidth"): "of one core",
     ("local_copy", "bandwidth"): "of one compute unit; that of all joins",
-    ("pchase", "latency"): "a pattern of misses in TLBs, or with the cost of timing inside; topology shows its own patterns",
+    ("pchase", "latency"): "with the cost of timing inside, or of a path through textures that is timed in another way",
     ("banks", "latency"): "the mode of 8-byte banks is not stated, so the stride is not known",
 }
 
@@ -201,7 +214,10 @@ def why_not_joined(result: Published) -> str:
 
 
 def published_text(result: Published) -> str:
-    """The value with its unit and its qualifier: "about 160 GB/s"."""
+    """The value with its unit and its qualifier, which has no digits that the paper does not print: "about 160 GB/s"."""
     scale = BYTES.get(result.unit)
-    text = format_in(result.value, result.unit) if scale is None else format_bytes(result.value * scale)
-    return QUALIFIERS[result.qualifier] + text
+    if scale is not None:
+        return QUALIFIERS[result.qualifier] + format_bytes(result.value * scale)
+    if result.qualifier:
+        return f"{QUALIFIERS[result.qualifier]}{result.value:,.4g} {result.unit}"
+    return format_in(result.value, result.unit)
