@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clmembench.gates.whole import MEMORY_PEAK
-from clmembench.report.published_map import QUALIFIERS
+from clmembench.report.published_map import JOINS, QUALIFIERS
 from clmembench.report.section import Column, Section
 from clmembench.specs.sheets import Published, SpecSheet
 from clmembench.units import format_params
@@ -17,7 +17,7 @@ COLUMNS = (*map(Column, ("benchmark", "metric", "parameters")), Column("value", 
 
 @dataclass(frozen=True, slots=True)
 class PublishedResult:
-    """One result of another device, as text."""
+    """One result of another device, as text; `ours` is the benchmark of ours that it is a point of, "" where it is none."""
 
     benchmark: str
     metric: str
@@ -25,6 +25,7 @@ class PublishedResult:
     value: str
     source: str
     note: str
+    ours: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ def _device(sheet: SpecSheet) -> PublishedDevice:
             f"{QUALIFIERS[p.qualifier]}{p.value:g} {p.unit}",
             f"{p.source} ({p.read_from})",
             "; ".join(filter(None, (_derivation(p), p.note))),
+            next((join.to[0] for join in JOINS if join.holds(p)), ""),
         )
         for p in sheet.published
     )
