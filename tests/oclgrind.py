@@ -424,8 +424,8 @@ def main(name: str, kind: str = "", every: str = "") -> None:
     """Run the points of a benchmark, or those of one kind of device (as `devices` and ONE_GROUP name them); with EVERY all."""
     reduced(chase, flush_bytes=lambda info: 4 << 10)
     reduced(spaces, MIN_ARENA_BYTES=4 << 10)
-    groups = dict.fromkeys(mnf_kernels.GROUPS_PER_UNIT, 2)
-    reduced(mnf_kernels, STAGED_BANDS=STAGED_BANDS, STAGED_PIXELS=STAGED_PIXELS, GROUPS_PER_UNIT=groups)
+    groups = {"GROUPS_PER_UNIT": 2, "GROUPS_PER_CPU_UNIT": 2}
+    reduced(mnf_kernels, STAGED_BANDS=STAGED_BANDS, STAGED_PIXELS=STAGED_PIXELS, **groups)
     reduced(atomic, SPREAD_CELLS=1 << 10, LOCAL_SPREAD_CELLS=1 << 6)
     reduced(arithmetic, GPU_GROUPS_PER_UNIT=1)
     reduced(local_memory, LOADS_PER_ROUND=8)

@@ -9,7 +9,9 @@ from clmembench.model import HEADLINE_GROUPS, Card, Metric
 from clmembench.report.device_runs import device_label, merged_runs
 from clmembench.report.page import render_html
 from clmembench.report.parts import parts
-from clmembench.report.published_headlines import JOINS, published_cells
+from clmembench.report.published_headlines import published_cells
+from clmembench.report.published_map import FOUND, JOINS, why_not_joined
+from clmembench.report.published_points import published_points
 from clmembench.report.render import markdown
 from clmembench.report.section import table
 from clmembench.report.verdict import verdict, verdict_section
@@ -384,8 +386,65 @@ def test_published_results_join_their_headlines_and_take_no_part_in_ranks():
     assert [c.text for c in peak.cells] == ["–", "–", "224 GB/s"] and peak.group == "theoretical, by spec sheet"
 
 
-def test_each_join_is_of_a_headline_and_of_a_published_result():
-    names = {h.name for b in discovered().values() for h in b.headlines} | {f"size of {n}, by topology" for n in ("L1", "L2")}
-    joined = {name for sheet in published_sheets(["all"]) for name in published_cells(sheet)}
-    assert {join.headline for join in JOINS} <= names
-    assert joined >= {"nearest cache", "memory", "memory copy, float", "device to host", "DGEMM"}
+def test_each_join_is_of_ours_and_of_a_published_result():
+    levels = {f"{what} {n}, by topology" for what in ("size of", "load from") for n in ("L1", "L2", "DRAM")}
+    names = {h.name for b in discovered().values() for h in b.headlines} | levels
+    every = published_sheets(["all"])
+    results = [result for sheet in every for result in sheet.published]
+    wrong = [f"{j.headlines}: no headline" for j in JOINS if not set(j.headlines) <= names]
+    for join in JOINS:
+        if not any(join.holds(result) for result in results) and join.to[0] != FOUND and "memory" not in join.params:
+            wrong.append(f"{join}: no published result")
+        if join.to[0] == FOUND:
+            continue
+        ours = discovered()[join.to[0]]
+        metrics = [m for m in ours.metrics if m.name == join.to[1]]
+        units = {m.unit for m in metrics} | {"cycles" for m in metrics if m.cycles}
+        if join.unit not in units or not {*join.point, *join.axes} <= {*ours.axes, "level"}:
+            wrong.append(f"{join}: {ours.name} has {units} and {list(ours.axes)}")
+    assert not wrong, "\n".join(wrong)
+    joined = {name for sheet in every for name in published_cells(sheet)}
+    assert joined >= {
+        "nearest cache",
+        "memory",
+        "memory copy, float",
+        "memory copy, double",
+        "memory triad, double",
+        "DGEMM",
+        "SGEMM",
+    }
+    assert joined >= {"host to device", "device to host", "work-group barrier, 256 work-items", "size of L1, by topology"}
+
+
+def test_every_published_result_joins_once_or_says_why_not():
+    silent = []
+    for sheet in published_sheets(["all"]):
+        points = published_points(sheet)
+        taken = [id(point.result) for point in points]
+        assert len(taken) == len(set(taken))
+        for result in sheet.published:
+            if id(result) not in taken and not why_not_joined(result):
+                silent.append(f"{sheet.name}: {result.benchmark} {result.metric} {dict(result.params)}")
+            assert not (id(result) in taken and why_not_joined(result))
+    assert not silent, "\n".join(silent)
+
+
+def test_a_published_point_has_its_bounds_place_and_quote_and_is_never_a_value_of_the_verdict():
+    phi, kepler = (published_sheets([name])[0] for name in ("intel-xeon-phi-knc", "nvidia-gtx-780"))
+    (triad_point,) = [p for p in published_points(phi) if p.benchmark == "stream"]
+    assert (triad_point.metric, triad_point.params) == ("bandwidth", {"op": "triad", "dtype": "double"})
+    assert (triad_point.value, triad_point.low, triad_point.high, triad_point.unit) == (160, 144, 176, "GB/s")
+    assert (triad_point.paper, triad_point.qualifier) == ("Razzaq et al. 2016", "about")
+    assert (
+        triad_point.place.startswith("section VI-H") and "only half" in triad_point.quote and "320 * 0.5" in triad_point.derived
+    )
+    (size,) = [p for p in published_points(kepler) if p.metric == "size_bytes" and p.params == {"level": "L2"}]
+    assert (size.benchmark, size.value, size.unit) == (FOUND, 1536 << 10, "B")
+    cells = published_cells(phi)
+    assert cells["memory triad, double"].text == "about 160 GB/s" and cells["memory triad, double"].extra == "derived"
+    assert cells["host to device"].text == "below 8 GB/s" and cells["DGEMM"].text == "below 1,000 GFLOP/s"
+    latency = published_cells(kepler)["memory"]
+    assert latency.text == "337 ns" and "339 / 1.006" in latency.detail
+    every = [cell for sheet in published_sheets(["all"]) for cell in published_cells(sheet).values()]
+    assert len(every) > 25
+    assert all((cell.value, cell.low, cell.high, cell.status) == (None, None, None, "published") for cell in every)

@@ -36,7 +36,7 @@ def _where(info: DeviceInfo, dtype: str, width: int, chains: int) -> bool:
 
 def _widths(info: DeviceInfo) -> tuple[int, ...]:
     """Elements of a vector: on CPUs widths of vector registers, of 16 to 64 bytes."""
-    return (8, 16, 4, 2) if info.kind == "cpu" else (1,)
+    return (8, 16, 4, 2) if info.has_cpu_cores else (1,)
 
 
 @benchmark(
@@ -66,8 +66,8 @@ def arithmetic(device: Device, dtype: str, width: int, chains: int) -> Slope:
     instruction.
     """
     info, matrix = device.info, dtype == MATRIX_TYPE
-    group = min(GPU_GROUP_SIZE, info.max_work_group) if info.kind != "cpu" else 1
-    items = group * info.compute_units * (GPU_GROUPS_PER_UNIT if info.kind != "cpu" else 1)
+    group = min(GPU_GROUP_SIZE, info.max_work_group) if not info.has_cpu_cores else 1
+    items = group * info.compute_units * (GPU_GROUPS_PER_UNIT if not info.has_cpu_cores else 1)
     kernel = _build_kernel(device, dtype, matrix, width, chains)
     scalar, lanes = np.dtype(NUMPY_TYPES[dtype]), MATRIX_DOUBLES_PER_ITEM if matrix else width
     out = device.alloc(items * chains * lanes * scalar.itemsize)

@@ -38,7 +38,7 @@ def _item_counts(info: DeviceInfo) -> tuple[int, ...]:
     """Numbers of competing work-items: on CPUs one a work-group, up to one a compute unit; on GPUs up to eight work-groups a
     unit."""
     units = info.compute_units
-    if info.kind == "cpu":
+    if info.has_cpu_cores:
         return tuple(dict.fromkeys([1 << k for k in range(12) if 1 << k < units] + [units]))
     group = min(GPU_GROUP_SIZE, info.max_work_group)
     return tuple(dict.fromkeys((1, 32, group, MAX_LOOPING_ITEMS, group * units, 8 * group * units)))
@@ -46,13 +46,13 @@ def _item_counts(info: DeviceInfo) -> tuple[int, ...]:
 
 def _default_items(info: DeviceInfo) -> int:
     """The number of work-items at which the other axes are varied: one work-group a compute unit."""
-    return info.compute_units * (1 if info.kind == "cpu" else min(GPU_GROUP_SIZE, info.max_work_group))
+    return info.compute_units * (1 if info.has_cpu_cores else min(GPU_GROUP_SIZE, info.max_work_group))
 
 
 def _where(info: DeviceInfo, op: str, dtype: str, memory: str, address: str, result: str, items: int) -> bool:
     if op == "cas" and result == "unused":
         return False  # the result of a compare-and-swap is its success
-    if dtype in REAL_TYPES and (op != "add" or result == "unused" or (info.kind != "cpu" and items > MAX_LOOPING_ITEMS)):
+    if dtype in REAL_TYPES and (op != "add" or result == "unused" or (not info.has_cpu_cores and items > MAX_LOOPING_ITEMS)):
         return False
     # work-groups share no local memory, and local memory has no lines
     return memory == "global" or address in ("same", "spread")
@@ -123,6 +123,7 @@ def atomic(device: Device, op: str, dtype: str, memory: str, address: str, resul
     cells, carried = device.alloc(contest.cells * contest.word.itemsize), device.alloc(items * contest.word.itemsize)
     counted = device.alloc(items * contest.word.itemsize)
     reset = Fill(cells, contest.cells * contest.word.itemsize)
+    combined = not device.info.has_cpu_cores and op == "add" and dtype == "int" and items > 1
 
     def work(rounds: int) -> Work:
         def check() -> None:
@@ -139,7 +140,7 @@ def atomic(device: Device, op: str, dtype: str, memory: str, address: str, resul
             check=check,
             expected_units=items if device.info.kind == "cpu" else 0,
             concurrent_units=items if device.info.kind == "cpu" else 0,
-            notes=(NOTE_COMBINED_ADDS,) if device.info.kind != "cpu" and op == "add" and dtype == "int" and items > 1 else (),
+            notes=(NOTE_COMBINED_ADDS,) if combined else (),
         )
 
     looping = dtype in REAL_TYPES
@@ -236,9 +237,9 @@ class _AtomicCase:
 
 def _atomic_case(info: DeviceInfo, op: str, dtype: str, memory: str, address: str, result: str, items: int) -> _AtomicCase:
     """The case of one point. Raises Skip where its work-items could not compete."""
-    if info.kind == "cpu" and items > info.compute_units:
+    if info.has_cpu_cores and items > info.compute_units:
         raise Skip(f"{items} work-groups on {info.compute_units} compute units would take turns instead of competing")
-    group = 1 if info.kind == "cpu" else min(items, GPU_GROUP_SIZE, info.max_work_group)
+    group = 1 if info.has_cpu_cores else min(items, GPU_GROUP_SIZE, info.max_work_group)
     if items % group:
         raise Skip(f"{items} work-items are no whole number of work-groups of {group}")
     return _AtomicCase(op, dtype, memory == "local", address, result == "used", items, group)

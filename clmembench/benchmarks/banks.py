@@ -21,11 +21,11 @@ WIDE_WORD_STRIDES = (0, 1, 2, 3, 4, 5, 6, 8, 12, 16, 17, 24, 31, 32, 33, 64)
 
 def _strides(info: DeviceInfo) -> tuple[int, ...]:
     """Strides in words; on CPUs, which have no banks, only a few, to show that."""
-    return (0, 1, 2, 3, 4, 8, 16, 31, 32, 33, 64) if info.kind == "cpu" else tuple(range(MAX_STRIDE + 1))
+    return (0, 1, 2, 3, 4, 8, 16, 31, 32, 33, 64) if info.has_cpu_cores else tuple(range(MAX_STRIDE + 1))
 
 
 def _item_counts(info: DeviceInfo) -> tuple[int, ...]:
-    return (ASSUMED_SUB_GROUP_SIZE,) if info.kind == "cpu" else (ASSUMED_SUB_GROUP_SIZE, 1, 2, 4, 8, 16, 64)
+    return (ASSUMED_SUB_GROUP_SIZE,) if info.has_cpu_cores else (ASSUMED_SUB_GROUP_SIZE, 1, 2, 4, 8, 16, 64)
 
 
 def _where(info: DeviceInfo, stride: int, word_bytes: int, items: int) -> bool:

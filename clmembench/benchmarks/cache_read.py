@@ -30,7 +30,7 @@ def _floor_power_of_two(nbytes: int) -> int:
 def _largest_set(info: DeviceInfo) -> int:
     """Bytes of the largest set: on GPUs twice the usual array, since a cache of 50 MiB holds 5% of 1 GiB and accesses are
     random."""
-    if info.kind == "cpu" or info.array_bytes is not None:
+    if info.has_cpu_cores or info.array_bytes is not None:
         return _floor_power_of_two(min(headline_bytes(info), MAX_SET_BYTES))
     return _floor_power_of_two(min(2 * headline_bytes(info), info.max_alloc_bytes, MAX_SET_BYTES))
 
@@ -38,13 +38,13 @@ def _largest_set(info: DeviceInfo) -> int:
 def _own_sets(info: DeviceInfo) -> tuple[int, ...]:
     """Sizes of sets of one work-group: within a compute unit's first cache and beyond; on CPUs within its second cache and
     beyond, too."""
-    return tuple(n * KIB for n in ((16, 32, 256, 1024, 4096) if info.kind == "cpu" else (16, 32, 64, 128, 256)))
+    return tuple(n * KIB for n in ((16, 32, 256, 1024, 4096) if info.has_cpu_cores else (16, 32, 64, 128, 256)))
 
 
 def _shared_sets(info: DeviceInfo) -> tuple[int, ...]:
     """Sizes of shared sets: within a cache that all compute units share and beyond; on CPUs half of its claimed size, and
     memory."""
-    if info.kind == "cpu":
+    if info.has_cpu_cores:
         near = _floor_power_of_two(max(4 * MIB, min(info.cache_bytes // 2, 16 * MIB)))
         return tuple(dict.fromkeys((min(near, _largest_set(info)), _largest_set(info))))
     return (*(n * MIB for n in (1, 2, 4, 8, 16, 32, 64, 128) if n * MIB < _largest_set(info)), _largest_set(info))
@@ -58,20 +58,20 @@ def _where(info: DeviceInfo, set: str, set_bytes: int, path: str, unit_items: in
     ):
         return False
     # a unit with one set has one work-group of that size, whose batch fits into the set
-    return not own or info.kind == "cpu" or _read_shape(info, own, unit_items, set_bytes).group == unit_items
+    return not own or info.has_cpu_cores or _read_shape(info, own, unit_items, set_bytes).group == unit_items
 
 
 def _in_default_subset(info: DeviceInfo, set: str, set_bytes: int, path: str, unit_items: int) -> bool:
     """Points of the default subset: own sets with as many work-items as have room; past the first cache one size is enough,
     since all sizes lie in the second. Shared sets with many work-items."""
     if set == "shared":
-        return info.kind == "cpu" or unit_items in LARGE_UNIT_ITEMS
+        return info.has_cpu_cores or unit_items in LARGE_UNIT_ITEMS
     most = max(n for n in _unit_items(info) if _where(info, set, set_bytes, path, n))
     return unit_items == most and (path != "cg" or set_bytes == _own_sets(info)[0])
 
 
 def _unit_items(info: DeviceInfo) -> tuple[int, ...]:
-    return (1,) if info.kind == "cpu" else (256, 512, *LARGE_UNIT_ITEMS)
+    return (1,) if info.has_cpu_cores else (256, 512, *LARGE_UNIT_ITEMS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def _read_shape(info: DeviceInfo, own: bool, unit_items: int, set_bytes: int) ->
     additions take ports that wide loads need (Golden Cove reached 88 B/cycle with all summed, 115 with one in two, 127 of 128
     with one in four). GPUs: 16 bytes a load; one work-group a unit or, for a shared set, as many as make `unit_items`; none
     larger than reads the set in one batch."""
-    if info.kind == "cpu":
+    if info.has_cpu_cores:
         return _ReadShape(info.compute_units, 1, 32, 16, 4)
     group = max(1, min(unit_items, info.max_work_group, 1024, set_bytes // (4 * 16)))
     return _ReadShape(info.compute_units * (1 if own else max(1, unit_items // group)), group, 4, 4)
@@ -130,16 +130,16 @@ def cache_read(device: Device, set: str, path: str, set_bytes: int, unit_items: 
     """
     info, own = device.info, set == "own"
     shape = _read_shape(info, own, unit_items, set_bytes)
-    if info.kind != "cpu" and own and shape.group != unit_items:
+    if not info.has_cpu_cores and own and shape.group != unit_items:
         raise Skip(f"a set of {set_bytes} B holds no batch of one work-group of {unit_items} on this device")
     blocks = set_bytes // shape.batch_bytes
-    factor = 1 if own or info.kind == "cpu" else GPU_BLOCK_FACTOR
+    factor = 1 if own or info.has_cpu_cores else GPU_BLOCK_FACTOR
     if set_bytes & (set_bytes - 1) or blocks < 1:
         raise Skip(f"a set of {set_bytes} B is no power of two from {shape.batch_bytes} B on")
     data_bytes = set_bytes * (shape.groups if own else 1)
     if data_bytes > info.max_alloc_bytes:
         raise Skip(f"{data_bytes} B of sets do not fit into one buffer of {info.max_alloc_bytes} B")
-    ptx = "ptx" in info.features and info.kind != "cpu"
+    ptx = "ptx" in info.features and not info.has_cpu_cores
     kernels = device.build(
         kernel_source("cache_read"),
         V=f"uint{shape.lanes}",

@@ -20,20 +20,20 @@ def _group_counts(info: DeviceInfo) -> tuple[int, ...]:
     """Numbers of work-groups: on GPUs from a quarter of the compute units to many for each unit; on CPUs one, one a unit, and
     a few."""
     units = info.compute_units
-    if info.kind == "cpu":
+    if info.has_cpu_cores:
         return tuple(dict.fromkeys((1, units, 4 * units)))
     return tuple(dict.fromkeys((max(1, units // 4), *(n * units for n in GPU_GROUPS_PER_UNIT))))
 
 
 def _group_sizes(info: DeviceInfo) -> tuple[int, ...]:
-    sizes = (64, 1024) if info.kind == "cpu" else (32, 64, 256, 1024)
+    sizes = (64, 1024) if info.has_cpu_cores else (32, 64, 256, 1024)
     return tuple(n for n in sizes if n <= info.max_work_group)
 
 
 def _in_default_subset(info: DeviceInfo, groups: int, work_group: int, **_: Value) -> bool:
     """Points of the default subset: with large work-groups at most as many as are resident, and few numbers below one a unit;
     with small ones every other number."""
-    if info.kind == "cpu":
+    if info.has_cpu_cores:
         return True
     units, small = info.compute_units, work_group < 256
     if groups < units:
@@ -48,7 +48,7 @@ def _in_default_subset(info: DeviceInfo, groups: int, work_group: int, **_: Valu
     default_subset=_in_default_subset,
     figure_axis="groups",
     work_group=axis_of(_group_sizes),
-    ilp=axis_of(lambda info: (1, 4) if info.kind == "cpu" else ILPS),
+    ilp=axis_of(lambda info: (1, 4) if info.has_cpu_cores else ILPS),
     groups=axis_of(_group_counts),
     array_bytes=axis_of(lambda info: (copy_array_bytes(info),)),
 )
@@ -66,7 +66,7 @@ def copy_grid(device: Device, work_group: int, ilp: int, groups: int, array_byte
     count, items = array_bytes // 4, groups * work_group
     if count < ilp * items:
         raise Skip(f"{array_bytes} B are less than {items} work-items with {ilp} words each copy at once: raise --size")
-    kernel = device.build(kernel_source("copy_grid"), ILP=ilp, IN_STEP=device.info.kind == "cpu")["copy_grid"]
+    kernel = device.build(kernel_source("copy_grid"), ILP=ilp, IN_STEP=device.info.has_cpu_cores)["copy_grid"]
     source, target, check = prepare_copy(device, 4 * count)
     rounds = count // (ilp * items)
     return Work(
@@ -75,5 +75,5 @@ def copy_grid(device: Device, work_group: int, ilp: int, groups: int, array_byte
         outputs=((target, 4 * count),),
         check=check,
         expected_units=min(groups, device.info.compute_units) if device.info.kind == "cpu" else 0,
-        notes=(NOTE_IN_STEP,) if device.info.kind == "cpu" else (),
+        notes=(NOTE_IN_STEP,) if device.info.has_cpu_cores else (),
     )

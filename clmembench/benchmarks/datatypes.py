@@ -23,7 +23,7 @@ ELEMENTS_PER_ITEM = (1, 4)  # of a work-item
 
 def _types(info: DeviceInfo) -> tuple[str, ...]:
     """All types; on CPUs, whose compilers vectorise all of them, a few."""
-    return (*(TYPE_BYTES if info.kind != "cpu" else CPU_TYPES), DEVICE_COPY)
+    return (*(TYPE_BYTES if not info.has_cpu_cores else CPU_TYPES), DEVICE_COPY)
 
 
 def _where(info: DeviceInfo, dtype: str, array_bytes: int, work_group: int, elements: int) -> bool:

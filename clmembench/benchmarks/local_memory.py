@@ -22,7 +22,7 @@ HASH_FACTOR = 2654435761
 
 
 def _copy_group_sizes(info: DeviceInfo) -> tuple[int, ...]:
-    sizes = (64, 256) if info.kind == "cpu" else (32, 64, 128, 256, 512, 1024)
+    sizes = (64, 256) if info.has_cpu_cores else (32, 64, 128, 256, 512, 1024)
     return tuple(n for n in sizes if n <= info.max_work_group)
 
 
@@ -32,14 +32,14 @@ def _copied_bytes(work_group: int, ilp: int) -> int:
 
 def _copy_fits(info: DeviceInfo, work_group: int, groups_a_unit: int, ilp: int) -> bool:
     """Whether that many work-groups can be active at the same time, as far as is known."""
-    active = info.kind == "cpu" or work_group * groups_a_unit <= MAX_RESIDENT_ITEMS
+    active = info.has_cpu_cores or work_group * groups_a_unit <= MAX_RESIDENT_ITEMS
     return active and _copied_bytes(work_group, ilp) <= info.local_mem_bytes - RESERVED_LOCAL_BYTES
 
 
 def _in_default_copy_subset(info: DeviceInfo, work_group: int, groups_a_unit: int, ilp: int) -> bool:
     """Points of the default subset: one work-group of doubling numbers of sub-groups at every ILP; more work-groups of small,
     medium and large size at one ILP."""
-    if info.kind == "cpu" or groups_a_unit == 1 or (work_group, groups_a_unit) in ((512, 2), (512, 4)):
+    if info.has_cpu_cores or groups_a_unit == 1 or (work_group, groups_a_unit) in ((512, 2), (512, 4)):
         return True
     return ilp == 4 and work_group in (64, 256, 512)
 
@@ -52,8 +52,8 @@ def _in_default_copy_subset(info: DeviceInfo, work_group: int, groups_a_unit: in
     default_subset=_in_default_copy_subset,
     figure_axis="work_group",
     work_group=axis_of(_copy_group_sizes),
-    groups_a_unit=axis_of(lambda info: (1, 2) if info.kind == "cpu" else (1, 2, 3, 4, 5, 6)),
-    ilp=axis_of(lambda info: (1, 4, 8) if info.kind == "cpu" else (1, 2, 4, 6, 8)),
+    groups_a_unit=axis_of(lambda info: (1, 2) if info.has_cpu_cores else (1, 2, 3, 4, 5, 6)),
+    ilp=axis_of(lambda info: (1, 4, 8) if info.has_cpu_cores else (1, 2, 4, 6, 8)),
 )
 def local_copy(device: Device, work_group: int, groups_a_unit: int, ilp: int) -> Slope:
     """Throughput of copies within local memory, `ilp` 4-byte words a work-item at a time, by number and size of work-groups.
@@ -96,12 +96,12 @@ def local_copy(device: Device, work_group: int, groups_a_unit: int, ilp: int) ->
 
 def _read_group_sizes(info: DeviceInfo) -> tuple[int, ...]:
     """Sizes of work-groups, the likely best first."""
-    sizes = (64, 256) if info.kind == "cpu" else (512, 1024, 256, 128)
+    sizes = (64, 256) if info.has_cpu_cores else (512, 1024, 256, 128)
     return tuple(n for n in sizes if n <= info.max_work_group) or (info.max_work_group,)
 
 
 def _read_fits(info: DeviceInfo, path: str, work_group: int, groups_a_unit: int, ilp: int) -> bool:
-    active = info.kind == "cpu" or work_group * groups_a_unit <= MAX_RESIDENT_ITEMS
+    active = info.has_cpu_cores or work_group * groups_a_unit <= MAX_RESIDENT_ITEMS
     return active and 16 * _stored_vectors(info, work_group) <= info.local_mem_bytes - RESERVED_LOCAL_BYTES
 
 
@@ -122,7 +122,7 @@ def _stored_vectors(info: DeviceInfo, work_group: int) -> int:
     where=_read_fits,
     path=axis("portable", "ptx", needs={"ptx": ["ptx"]}),
     work_group=axis_of(_read_group_sizes, tuning=True),
-    groups_a_unit=axis_of(lambda info: (1,) if info.kind == "cpu" else (2, 1, 4), tuning=True),
+    groups_a_unit=axis_of(lambda info: (1,) if info.has_cpu_cores else (2, 1, 4), tuning=True),
     ilp=axis(4, 8, 2, tuning=True),
 )
 def local_read(device: Device, path: str, work_group: int, groups_a_unit: int, ilp: int) -> Slope:

@@ -22,7 +22,7 @@ CPU_WORDS = (4, 16, 64, 256)
 
 
 def _word_counts(info: DeviceInfo) -> tuple[int, ...]:
-    return CPU_WORDS if info.kind == "cpu" else tuple(sorted({*ARRAY_WORDS, *MATRIX_WORDS}))
+    return CPU_WORDS if info.has_cpu_cores else tuple(sorted({*ARRAY_WORDS, *MATRIX_WORDS}))
 
 
 def _where(info: DeviceInfo, pattern: str, indexing: str, words: int) -> bool:
@@ -69,7 +69,7 @@ def private_array(device: Device, pattern: str, indexing: str, words: int) -> Sl
         raise Skip(f"a square matrix cannot have {words} words")
     if words < 2:
         raise Skip(f"an array of {words} words has no neighbours")
-    group = 1 if device.info.kind == "cpu" else min(GPU_GROUP_SIZE, device.info.max_work_group)
+    group = 1 if device.info.has_cpu_cores else min(GPU_GROUP_SIZE, device.info.max_work_group)
     defines: dict[str, Value] = {
         "PATTERN": PATTERN_CODES[pattern],
         "WORDS": words,

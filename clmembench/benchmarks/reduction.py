@@ -64,25 +64,25 @@ def _lengths(info: DeviceInfo) -> tuple[int, ...]:
 
 def _methods(info: DeviceInfo) -> tuple[str, ...]:
     """Methods, the likely best first."""
-    return ("loop", "tree", "atomic") if info.kind == "cpu" else ("tree", "atomic", "loop")
+    return ("loop", "tree", "atomic") if info.has_cpu_cores else ("tree", "atomic", "loop")
 
 
 def _groups_per_unit(info: DeviceInfo) -> tuple[int, ...]:
     """Work-groups of a compute unit, so that work-groups can also be shared evenly among fewer units, as a scaling study uses
     them."""
-    return (4, 1) if info.kind == "cpu" else (4, 8)
+    return (4, 1) if info.has_cpu_cores else (4, 8)
 
 
 def _widths(info: DeviceInfo) -> tuple[int, ...]:
     """Widths of vectors: on CPUs first a cache line of doubles; on GPUs first 32 bytes, the width that depended least on the
     other axes on an H200."""
-    return (8, 4) if info.kind == "cpu" else (4, 2)
+    return (8, 4) if info.has_cpu_cores else (4, 2)
 
 
 def _group_sizes(info: DeviceInfo) -> tuple[int, ...]:
     """Sizes of work-groups, of which `loop` uses 1. On GPUs the largest comes first: with more groups than a compute unit
     holds at a time, a slow unit receives fewer."""
-    sizes = (1, 64, 1024) if info.kind == "cpu" else (1024, 256, 1)
+    sizes = (1, 64, 1024) if info.has_cpu_cores else (1024, 256, 1)
     return tuple(dict.fromkeys(min(size, info.max_work_group) for size in sizes))
 
 
@@ -96,7 +96,7 @@ def _in_default_subset(info: DeviceInfo, n: int, method: str, groups_a_unit: int
     most = _largest_length(info)
     if n < min(1 << 20, most) and (groups_a_unit, width) != (_groups_per_unit(info)[0], _widths(info)[0]):
         return False
-    if info.kind == "cpu":
+    if info.has_cpu_cores:
         return method == "loop" or n in {min(1 << bits, most) for bits in (14, 18, 24)}
     return method != "loop" or n == min(1 << 24, most)
 
@@ -123,7 +123,7 @@ def _in_default_subset(info: DeviceInfo, n: int, method: str, groups_a_unit: int
     default_subset=_in_default_subset,
     figure_axis="n",
     scaling=lambda info: {
-        "n": min(1 << (24 if info.kind == "cpu" else 26), _largest_length(info)),
+        "n": min(1 << (24 if info.has_cpu_cores else 26), _largest_length(info)),
         "method": _methods(info)[0],
     },
     n=axis_of(_lengths),

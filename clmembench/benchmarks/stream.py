@@ -55,7 +55,7 @@ def _in_default_subset(info: DeviceInfo, op: str, array_bytes: int, dtype: str, 
     """Points of the default subset: every operation over the largest arrays, one that writes and one that reads over smaller
     ones. Sums use the order of the device's kind: a core needs one contiguous block (the other order reached 0.03 to 0.8 of
     its bandwidth), and a GPU's neighbours need neighbouring addresses."""
-    if order == ("strided" if info.kind == "cpu" else "blocked"):
+    if order == ("strided" if info.has_cpu_cores else "blocked"):
         return False
     return array_bytes == headline_bytes(info) or (op in ("triad", "read") and dtype == "double")
 
@@ -64,17 +64,17 @@ def _store_kinds(info: DeviceInfo) -> tuple[int, ...]:
     """Kinds of stores; the search for the best configuration starts with the first: on CPUs non-temporal stores with vectors.
     Either of them alone is often no better than neither, since runtimes do not vectorise non-temporal stores, so a search from
     neither would not find both."""
-    return (1, 0) if info.kind == "cpu" else (0, 1)
+    return (1, 0) if info.has_cpu_cores else (0, 1)
 
 
 def _widths(info: DeviceInfo) -> tuple[int, ...]:
     """Widths of vectors: on CPUs first a cache line of doubles; on GPUs first the 16 bytes that a work-item can load at once,
     and more for sums."""
-    return (8, 4) if info.kind == "cpu" else (2, 4, 1)
+    return (8, 4) if info.has_cpu_cores else (2, 4, 1)
 
 
 def _group_sizes(info: DeviceInfo) -> tuple[int, ...]:
-    return GROUP_SIZES[:2] if info.kind == "cpu" else GROUP_SIZES
+    return GROUP_SIZES[:2] if info.has_cpu_cores else GROUP_SIZES
 
 
 def _array_sizes(info: DeviceInfo) -> tuple[int, ...]:
@@ -100,7 +100,7 @@ def _scaling_point(info: DeviceInfo) -> dict[str, Value]:
         "op": axis("copy", "triad", "read"),
         "dtype": axis_of(lambda info: ("double",) if "fp64" in info.features else ("float",)),
         "array_bytes": axis_of(lambda info: (headline_bytes(info),)),
-        "width": axis_of(lambda info: _widths(info)[:1] if info.kind == "cpu" else _widths(info)[:2], tuning=True),
+        "width": axis_of(lambda info: _widths(info)[:1] if info.has_cpu_cores else _widths(info)[:2], tuning=True),
         "work_group": axis(GROUP_SIZES[0], tuning=True),
     },
     where=_where,

@@ -33,16 +33,16 @@ def sub_group_width(info: DeviceInfo) -> int:
 def _degrees(info: DeviceInfo) -> tuple[int, ...]:
     """Work-items that read the same word; on CPUs only one and all, since work-items there run one after the other."""
     every = tuple(1 << k for k in range(sub_group_width(info).bit_length()))
-    return every if info.kind != "cpu" else (1, every[-1])
+    return every if not info.has_cpu_cores else (1, every[-1])
 
 
 def _shifts(info: DeviceInfo) -> tuple[int, ...]:
-    return (0, *(LINE_SHIFT_BYTES if info.kind != "cpu" else LINE_SHIFT_BYTES[:1]))
+    return (0, *(LINE_SHIFT_BYTES if not info.has_cpu_cores else LINE_SHIFT_BYTES[:1]))
 
 
 def _item_counts(info: DeviceInfo) -> tuple[int, ...]:
     wide = sub_group_width(info)
-    times = (1, 4, 8, 16, 32) if info.kind != "cpu" else (1, 8)
+    times = (1, 4, 8, 16, 32) if not info.has_cpu_cores else (1, 8)
     return tuple(dict.fromkeys((1, *(min(n * wide, info.max_work_group, TABLE_WORDS // 2) for n in times))))
 
 
@@ -54,7 +54,7 @@ def _large_group_size(info: DeviceInfo) -> int:
 def _group_counts(info: DeviceInfo) -> tuple[int, ...]:
     """1, 4 and 8 work-groups a compute unit; 8 fill a unit that can run 64 sub-groups."""
     units = info.compute_units
-    return tuple(dict.fromkeys((1, *(n * units for n in ((1, 4, 8) if info.kind != "cpu" else (1,))))))
+    return tuple(dict.fromkeys((1, *(n * units for n in ((1, 4, 8) if not info.has_cpu_cores else (1,))))))
 
 
 def _where(info: DeviceInfo, memory: str, pattern: str, degree: int, shift_bytes: int, items: int, groups: int) -> bool:

@@ -13,15 +13,15 @@ from clmembench.resources import kernel_source
 TILE_WIDTH = 32  # words
 GROUP_ROWS = 8  # of work-items
 PAD_WORDS = {"direct": 0, "tile": 0, "padded": 1}  # extra words in a row of the tile
-MAX_SIDE = {"cpu": 2048}  # words; 8192 on other devices
+MAX_SIDE, MAX_CPU_SIDE = 8192, 2048  # words
 THROUGHPUT: Metric = replace(BANDWIDTH, name="throughput")
 
 
 def _matrix_sides(info: DeviceInfo) -> tuple[int, ...]:
-    """The largest power of two, up to MAX_SIDE, whose matrix is no larger than the headline arrays; and a side just below half
+    """The largest power of two, up to a limit, whose matrix is no larger than the headline arrays; and a side just below half
     of it that no tile divides."""
     words = max(1, headline_bytes(info) // 4)
-    side = min(MAX_SIDE.get(info.kind, 8192), 1 << (words.bit_length() - 1) // 2)
+    side = min(MAX_CPU_SIDE if info.has_cpu_cores else MAX_SIDE, 1 << (words.bit_length() - 1) // 2)
     return side, max(1, side // 2 - 1)
 
 

@@ -35,7 +35,7 @@ def _cache(run: Run, sheet: SpecSheet | None) -> Iterator[ClaimCheck]:
     claimed = run.header.device.cache_bytes
     said = format_bytes(claimed, 1) if claimed else "none"
     figures = sheet.figures if sheet is not None else {}
-    last_level = figures.get("l3_bytes") or (figures.get("l2_bytes") if run.header.device.kind != "cpu" else None)
+    last_level = figures.get("l3_bytes") or (figures.get("l2_bytes") if not run.header.device.has_cpu_cores else None)
     if last_level is not None:
         agrees = last_level.value / MAX_SIZE_RATIO <= claimed <= last_level.value * MAX_SIZE_RATIO
         found = f"{format_bytes(int(last_level.value), 1)} by the sheet"

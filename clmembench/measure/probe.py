@@ -60,6 +60,7 @@ def probe(device: Device) -> ProbedFeatures:
         return ProbedFeatures(
             frozenset(features), ticks_per_op["ptx"], "dependent-ALU chain, calibrated by the in-kernel counter"
         )
+    # not on any core: a thread of a Xeon Phi's first generation issues in every other cycle at most
     if device.info.kind == "cpu":
         return ProbedFeatures(frozenset(features), 1.0, "dependent-ALU chain, taking 1 cycle an operation as CPUs do")
     return ProbedFeatures(frozenset(features), None, "no in-kernel cycle counter that can be trusted")

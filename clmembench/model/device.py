@@ -48,6 +48,15 @@ class DeviceInfo:
     image_height: int = 0
     image_buffer_texels: int = 0
     sub_group_items: int = 0  # where the driver says how wide all sub-groups are; else 0
+    local_mem_type: Literal["", "local", "global"] = ""  # where local memory lies, by the driver; "" in runs of older versions
+
+    @property
+    def has_cpu_cores(self) -> bool:
+        """Whether work-groups run as threads on cores with caches: on CPUs, and on an accelerator that keeps local memory in
+        cached global memory, as Intel's runtime reports a Xeon Phi. Kernels' shapes, orders and mappings ask this; what needs
+        the host's own processor (its threads, memory, sensors and CPU time) asks whether `kind` is cpu."""
+        in_cache = self.local_mem_type == "global" and self.cache_bytes > 0
+        return self.kind == "cpu" or (self.kind == "accelerator" and in_cache)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ def level_roofs(values: Sequence[Measured], info: DeviceInfo, cache_bytes: int) 
     """Bandwidth of memory, of the caches and of local memory, from the outside inwards; what was not measured is left out."""
     good = list(_good(values))
     found = [_memory(good, cache_bytes)]
-    found += _core_caches(good, cache_bytes) if info.kind == "cpu" else _device_caches(good, info, cache_bytes)
+    found += _core_caches(good, cache_bytes) if info.has_cpu_cores else _device_caches(good, info, cache_bytes)
     found.append(_best(LOCAL, good, lambda v: v.benchmark == "local_read", lambda v: "local_read"))
     return [roof for roof in found if roof is not None]
 

@@ -36,11 +36,11 @@ FEATURE_BY_SPACE: dict[Space, str] = {"global_cg": "ptx"}  # features of the dev
 def probe_limits(info: DeviceInfo, spaces: Sequence[str] = ()) -> ProbeLimits:
     """Limits of the probes on a device: at most half of its largest buffer and an eighth of the host's memory, in these spaces
     (empty: all)."""
-    most = min(info.max_alloc_bytes // 2, GIB if info.kind == "cpu" else 16 * GIB)
+    most = min(info.max_alloc_bytes // 2, GIB if info.has_cpu_cores else 16 * GIB)
     if info.kind == "cpu":
         most = min(most, info.host_mem_bytes // 8)
     # on CPUs the text of a program is memory as any other, and a lap of it costs a compilation
-    spaces = spaces or [s for s in get_args(Space) if info.kind != "cpu" or s != "constant_array"]
+    spaces = spaces or [s for s in get_args(Space) if not info.has_cpu_cores or s != "constant_array"]
     usable = [s for s in get_args(Space) if FEATURE_BY_SPACE.get(s, "") in ("", *info.features) and s in spaces]
     return ProbeLimits(most, plateaus.memory_floor_bytes(info), frozenset(usable), max(64, info.line_bytes))
 

@@ -40,7 +40,7 @@ def _points(info: DeviceInfo) -> Mapping[str, Axes]:
     }
     cached: Axes = (
         {}
-        if info.kind == "cpu"
+        if info.has_cpu_cores
         else {"set_bytes": (*UNIT_CACHE_SET_BYTES, SHARED_CACHE_SET_BYTES), "path": ("plain",), "unit_items": (1024, 2048)}
     )
     return {

@@ -100,6 +100,7 @@ def _benchmark(
             p.run.header.device.kind,
             p.run.header.device.line_bytes,
             p.run.header.benchmarks[name].version if name in p.run.header.benchmarks else 0,
+            p.run.header.device.has_cpu_cores,
         )
         for p in all_parts
     ]
@@ -120,7 +121,9 @@ def _benchmark(
         "svg": Markup(study_figures.drawn(name, card, shown) if name != CHASE_BENCHMARK else ""),  # noqa: S704
         "left_out": study_figures.left_out(name, card, shown) if name != CHASE_BENCHMARK else [],
         "sections": tables,
-        "published": [{"device": other.name, "result": row} for other in beside for row in other.rows if row.benchmark == name],
+        "published": [
+            {"device": other.name, "result": row} for other in beside for row in other.rows if name in (row.benchmark, row.ours)
+        ],
         "columns": [group.label for group in groups] or [part.label for part in all_parts],
         "rows": fleet.points(groups, name) if groups else _compared(shown),
     }

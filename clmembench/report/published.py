@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clmembench.gates.whole import MEMORY_PEAK
+from clmembench.report.published_map import JOINS, QUALIFIERS
 from clmembench.report.section import Column, Section
-from clmembench.specs.sheets import SpecSheet
+from clmembench.specs.sheets import Published, SpecSheet
 from clmembench.units import format_params
 
 FP64_PEAK, FP32_PEAK = "fp64_vector_gflop_s", "fp32_vector_gflop_s"
@@ -16,7 +17,7 @@ COLUMNS = (*map(Column, ("benchmark", "metric", "parameters")), Column("value", 
 
 @dataclass(frozen=True, slots=True)
 class PublishedResult:
-    """One result of another device, as text."""
+    """One result of another device, as text; `ours` is the benchmark of ours that it is a point of, "" where it is none."""
 
     benchmark: str
     metric: str
@@ -24,6 +25,7 @@ class PublishedResult:
     value: str
     source: str
     note: str
+    ours: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +48,24 @@ def _device(sheet: SpecSheet) -> PublishedDevice:
     bandwidth, fp64, fp32 = (peak_text(sheet, name) for name in (MEMORY_PEAK, FP64_PEAK, FP32_PEAK))
     results = (
         PublishedResult(
-            p.benchmark, p.metric, format_params(p.params), f"{p.value:g} {p.unit}", f"{p.source} ({p.read_from})", p.note
+            p.benchmark,
+            p.metric,
+            format_params(p.params),
+            f"{QUALIFIERS[p.qualifier]}{p.value:g} {p.unit}",
+            f"{p.source} ({p.read_from})",
+            "; ".join(filter(None, (_derivation(p), p.note))),
+            next((join.to[0] for join in JOINS if join.holds(p)), ""),
         )
         for p in sheet.published
     )
     return PublishedDevice(sheet.name, bandwidth, fp64, fp32, tuple(results))
+
+
+def _derivation(result: Published) -> str:
+    """How a value was computed, and its bounds where it has any."""
+    how = ": ".join(filter(None, (result.derived, result.formula)))
+    ends = [f"{end:g}" for end in (result.low, result.high) if end is not None]
+    return "; ".join(filter(None, (f"derived: {how}" if how else "", " to ".join(ends))))
 
 
 def published_table(device: PublishedDevice) -> Section:

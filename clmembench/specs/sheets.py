@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 
-MAX_SHEET_BYTES = 1 << 20  # of a sheet: the largest of ours, most of it published results, has 16 KB
+MAX_SHEET_BYTES = 1 << 20  # of a sheet: the largest of ours, most of it published results, has 31 KB
 MAX_FIGURES = 1000  # and published results
+QUOTE_GAP = " [...] "  # between the parts of a quote
 
 
 class SpecError(Exception):
@@ -29,13 +30,16 @@ class SpecError(Exception):
 @dataclass(frozen=True, slots=True)
 class Figure:
     """One theoretical figure and its source. A `core` figure holds for each core or compute unit, and with unit FLOP/cycle
-    needs its clock; a `socket` figure holds for a whole socket and is no peak of a virtual machine's share of it."""
+    needs its clock; a `socket` figure holds for a whole socket and is no peak of a virtual machine's share of it. `quote` and
+    `formula` are as in Published."""
 
     value: float
     unit: str
     source: str
     scope: Literal["device", "socket", "core"] = "device"
     note: str = ""
+    quote: str = ""
+    formula: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,12 @@ class Match:
 class Published:
     """A result that others measured on this hardware and published: not ours, and compared by hand, since methods differ.
 
-    `read_from` says whether the value stands in the text, in a table or in a figure of `source`.
+    `source` is the paper and the place in it ("Mei and Chu 2015, table V"), of several the first one is quoted first;
+    `read_from` says whether the value stands in the text, in a table or in a figure there. `quote` is the short passage with
+    the number, parts of which are separated by QUOTE_GAP; of a table it is a row up to the number. `qualifier` says that the
+    paper gives the value as an approximation or as a bound. What was computed from printed numbers has their `formula`, and
+    where that is more than another unit, `derived` says what it stands for. `low` and `high` are bounds by the rounding of the
+    printed numbers, or by what else the paper says.
     """
 
     benchmark: str
@@ -61,6 +70,22 @@ class Published:
     read_from: Literal["text", "table", "figure"]
     params: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     note: str = ""
+    quote: str = ""
+    qualifier: Literal["", "about", "above", "below"] = ""
+    low: float | None = None
+    high: float | None = None
+    formula: str = ""
+    derived: str = ""
+
+    @property
+    def paper(self) -> str:
+        """Authors and year of what `quote` begins in."""
+        return self.source.split("; ")[0].partition(", ")[0]
+
+    @property
+    def place(self) -> str:
+        """The places in papers: of the first paper without its name."""
+        return self.source.removeprefix(f"{self.paper}, ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +124,17 @@ def load(path: Path) -> SpecSheet:
 
 
 def _check(sheet: SpecSheet) -> None:
-    """Raises ValueError for figures that are no measure of anything: 0, below, infinite, or thousands of them."""
+    """Raises ValueError for figures that are no measure of anything: 0, below, infinite, or thousands of them; for published
+    results below 0, infinite, or outside their bounds."""
     if max(len(sheet.figures), len(sheet.published)) > MAX_FIGURES:
         raise ValueError(f"over {MAX_FIGURES} figures or published results")
-    values = {name: figure.value for name, figure in sheet.figures.items()}
-    for name, value in (values | {f"published.{n}": result.value for n, result in enumerate(sheet.published)}).items():
-        if not 0 < value < math.inf:
-            raise ValueError(f"{name}: {value} is no positive number")
+    for name, figure in sheet.figures.items():
+        if not 0 < figure.value < math.inf:
+            raise ValueError(f"{name}: {figure.value} is no positive number")
+    for n, result in enumerate(sheet.published):
+        low, high = (result.value if end is None else end for end in (result.low, result.high))
+        if not 0 <= low <= result.value <= high < math.inf:
+            raise ValueError(f"published.{n}: {result.value} is no positive number, or not within {low} to {high}")
 
 
 def published_sheets(names: Sequence[str]) -> list[SpecSheet]:

@@ -182,7 +182,7 @@ def _prepare_trace(device: Device, probe: Probe) -> Work:
     for first in firsts:
         commands += [*(flush if first else ()), launch(first)]
     notes = [f"in {len(firsts)} launches, each from the lap's start"] * (len(firsts) > 1)
-    if info.kind == "cpu" and not defines["FENCE"]:
+    if info.has_cpu_cores and not defines["FENCE"]:
         notes.append("no fence was seen to work: a core that runs ahead reads too few ticks")
     return Work(
         commands=tuple(commands),

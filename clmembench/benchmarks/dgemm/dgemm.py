@@ -50,26 +50,26 @@ def _parse_shape(variant: str, dtype: str, tile: str, depth: int, work_group: in
 
 
 def _variants(info: DeviceInfo) -> tuple[str, ...]:
-    return (PORTABLE, *([PTX] if info.kind != "cpu" and {"ptx", "fp64"} <= info.features else []))
+    return (PORTABLE, *([PTX] if not info.has_cpu_cores and {"ptx", "fp64"} <= info.features else []))
 
 
 def _tiles(info: DeviceInfo) -> tuple[str, ...]:
-    if info.kind == "cpu":
+    if info.has_cpu_cores:
         return tuple(t for tiles in CPU_TILES.values() for t in tiles)
     tiles = [t for tiles in GPU_TILES.values() for t in tiles] + list(MATRIX_TILES if PTX in _variants(info) else ())
     return tuple(dict.fromkeys(tiles))
 
 
 def _depths(info: DeviceInfo) -> tuple[int, ...]:
-    return (512, 256) if info.kind == "cpu" else (8, 16)
+    return (512, 256) if info.has_cpu_cores else (8, 16)
 
 
 def _group_sizes(info: DeviceInfo) -> tuple[int, ...]:
-    return (1,) if info.kind == "cpu" else (128, 256, 64)
+    return (1,) if info.has_cpu_cores else (128, 256, 64)
 
 
 def _sizes(info: DeviceInfo) -> tuple[int, ...]:
-    if info.kind == "cpu":
+    if info.has_cpu_cores:
         return (64, 256, 512, 1024, 2048, *((4096,) if info.compute_units >= 16 else ()))
     return (256, 512, 1024, 2048, 4096, 8192)
 
@@ -91,7 +91,7 @@ def _where(info: DeviceInfo, dtype: str, variant: str, n: int, work_group: int, 
 def _in_default_subset(info: DeviceInfo, dtype: str, variant: str, n: int, work_group: int, tile: str, depth: int) -> bool:
     """Points of the default subset: single precision at few sizes, the tiles of a type, and the largest product, which takes
     long, in fewer configurations."""
-    cpu = info.kind == "cpu"
+    cpu = info.has_cpu_cores
     if variant == PTX and dtype != "double":
         return False
     if dtype == "float" and "fp64" in info.features and n not in ((1024,) if cpu else (1024, 4096)):
@@ -107,12 +107,12 @@ def _type_of_point(info: DeviceInfo) -> str:
 
 
 def _quick_tiles(info: DeviceInfo) -> tuple[str, ...]:
-    own = CPU_TILES[_type_of_point(info)] if info.kind == "cpu" else GPU_TILES[_type_of_point(info)][:1]
+    own = CPU_TILES[_type_of_point(info)] if info.has_cpu_cores else GPU_TILES[_type_of_point(info)][:1]
     return own + (MATRIX_TILES[:1] if PTX in _variants(info) else ())
 
 
 def _scaling_point(info: DeviceInfo) -> Mapping[str, Value]:
-    return {"dtype": _type_of_point(info), "variant": PORTABLE, "n": 1024 if info.kind == "cpu" else 2048}
+    return {"dtype": _type_of_point(info), "variant": PORTABLE, "n": 1024 if info.has_cpu_cores else 2048}
 
 
 @benchmark(
@@ -123,7 +123,7 @@ def _scaling_point(info: DeviceInfo) -> Mapping[str, Value]:
     source="Razzaq et al. 2016, section IV-D1 (B7); blocking after Goto & van de Geijn 2008",
     quick={
         "dtype": axis_of(lambda info: (_type_of_point(info),)),
-        "n": axis_of(lambda info: (512 if info.kind == "cpu" else 2048,)),
+        "n": axis_of(lambda info: (512 if info.has_cpu_cores else 2048,)),
         "work_group": axis_of(lambda info: _group_sizes(info)[:2], tuning=True),
         "tile": axis_of(_quick_tiles, tuning=True),
         "depth": axis_of(lambda info: _depths(info)[:1], tuning=True),

@@ -18,7 +18,7 @@ TILE_BANDS, STAGED_PIXELS = 16, 64  # pairs of bands of a work-group's tile; pix
 SMALL_TILE_BANDS = 8  # where the other work-group is too large
 TRANSFORM_GROUP = (32, 8)  # pixels, components; fewer where that is too large
 STAGED_BANDS = 32  # bands staged at a time
-GROUPS_PER_UNIT = {"cpu": 4, "gpu": 16, "accelerator": 16}  # of a covariance
+GROUPS_PER_UNIT, GROUPS_PER_CPU_UNIT = 16, 4  # of a covariance
 BANK_BYTES = 4
 
 
@@ -131,7 +131,7 @@ def covariance_launches(device: Device, version: str, rows: Buffer, dtype: np.dt
 def slice_pixels(info: DeviceInfo, pairs: int, pixels: int) -> tuple[int, int]:
     """The number of slices of the pixels, which gives every compute unit several work-groups, and the pixels of a slice, in
     whole tiles."""
-    wanted = GROUPS_PER_UNIT[info.kind] * info.compute_units
+    wanted = (GROUPS_PER_CPU_UNIT if info.has_cpu_cores else GROUPS_PER_UNIT) * info.compute_units
     count = max(1, min(-(-wanted // pairs), -(-pixels // STAGED_PIXELS)))
     each = _round_up(-(-pixels // count), STAGED_PIXELS)
     return -(-pixels // each), each

@@ -38,7 +38,7 @@ def default_size(info: DeviceInfo) -> CubeSize:
         pixels = max(2 * bands + 30, info.array_bytes // bands)
         width = max(3, int((pixels * 9 / 16) ** 0.5))
         return CubeSize(width, pixels // width, bands)
-    lines = min(PAPER_SIZE.height, LINES_PER_CORE * info.compute_units) if info.kind == "cpu" else PAPER_SIZE.height
+    lines = min(PAPER_SIZE.height, LINES_PER_CORE * info.compute_units) if info.has_cpu_cores else PAPER_SIZE.height
     most = info.max_alloc_bytes // 2 // (2 * PAPER_SIZE.bands * PAPER_SIZE.width)
     return CubeSize(PAPER_SIZE.width, max(MIN_LINES, min(lines, most)), PAPER_SIZE.bands)
 

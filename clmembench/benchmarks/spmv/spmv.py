@@ -23,11 +23,11 @@ SORTED_ROWS = 1 << 16  # in windows of SELL: enough for equal lengths in a chunk
 
 def _teams(info: DeviceInfo) -> tuple[int, ...]:
     """Sizes of teams; on CPUs small ones, since lanes of one core run one after the other and a team only costs time."""
-    return (2, 4) if info.kind == "cpu" else (8, 16, 4, 32, 2)
+    return (2, 4) if info.has_cpu_cores else (8, 16, 4, 32, 2)
 
 
 def _group_sizes(info: DeviceInfo) -> tuple[int, ...]:
-    return (64,) if info.kind == "cpu" else (128, 64, 256, 1024, 512)
+    return (64,) if info.has_cpu_cores else (128, 64, 256, 1024, 512)
 
 
 # sizes of work-groups by format, the likely best first; other formats take the first three
@@ -36,14 +36,14 @@ ENTRIES_PER_ITEM = {"csr_adaptive": (4, 6), "slab": (1, 2)}  # of a work-item in
 
 
 def _formats(info: DeviceInfo) -> tuple[str, ...]:
-    if info.kind == "cpu":
+    if info.has_cpu_cores:
         return ("csr_row", "sell", "slab", "ell", "csr_team")
     return ("csr_adaptive", "csr_team", "ell", "sell", "slab", "csr_row")
 
 
 def _hints(info: DeviceInfo) -> tuple[str, ...]:
     """Hints for loads: none, and the one that this device has. Clang's builtins come together."""
-    if info.kind == "cpu":
+    if info.has_cpu_cores:
         return ("none", "prefetch") if "nontemporal" in info.features else ("none",)
     return ("none", "ptx") if "ptx" in info.features else ("none",)
 
@@ -61,7 +61,7 @@ def _where(
         return False
     if blocked:  # a block belongs to one work-item
         return work_group == _group_sizes(info)[0] and per == _entries_per_item(info)[0]
-    if info.kind == "cpu":
+    if info.has_cpu_cores:
         return True
     return work_group in FORMAT_GROUP_SIZES.get(format, _group_sizes(info)[:3]) and per in ENTRIES_PER_ITEM.get(
         format, _entries_per_item(info)[:1]
@@ -73,7 +73,7 @@ def _in_default_subset(
 ) -> bool:
     """Points of the default subset: the candidates for the best; on one matrix for each format, also the others and the best
     format without its hints."""
-    cpu, reservoir = info.kind == "cpu", matrix == "reservoir"
+    cpu, reservoir = info.has_cpu_cores, matrix == "reservoir"
     beside = hints == "none" and len(_hints(info)) > 1
     if format in FORMATS_WITHOUT_HINT[hints]:
         return False
@@ -99,7 +99,7 @@ def _in_default_subset(
 
 
 def _entries_per_item(info: DeviceInfo) -> tuple[int, ...]:
-    return (1,) if info.kind == "cpu" else (4, 6, 1, 2)
+    return (1,) if info.has_cpu_cores else (4, 6, 1, 2)
 
 
 @benchmark(
@@ -111,9 +111,9 @@ def _entries_per_item(info: DeviceInfo) -> tuple[int, ...]:
     "Kreutzer et al. 2014, Buluç et al. 2009",
     quick={
         "matrix": axis("reservoir"),
-        "format": axis_of(lambda info: ("sell",) if info.kind == "cpu" else ("ell",)),
+        "format": axis_of(lambda info: ("sell",) if info.has_cpu_cores else ("ell",)),
         "hints": axis_of(lambda info: _hints(info)[-1:]),
-        "order": axis_of(lambda info: ("blocked",) if info.kind == "cpu" else ("strided",), tuning=True),
+        "order": axis_of(lambda info: ("blocked",) if info.has_cpu_cores else ("strided",), tuning=True),
         "team": axis_of(lambda info: _teams(info)[:1], tuning=True),
         "work_group": axis_of(lambda info: _group_sizes(info)[:2], tuning=True),
         "per": axis_of(lambda info: _entries_per_item(info)[:1], tuning=True),
@@ -129,13 +129,13 @@ def _entries_per_item(info: DeviceInfo) -> tuple[int, ...]:
     figure_axis="matrix",
     scaling=lambda info: {
         "matrix": "reservoir",
-        "format": "sell" if info.kind == "cpu" else "ell",
+        "format": "sell" if info.has_cpu_cores else "ell",
         "hints": _hints(info)[-1],
     },
     matrix=axis(*matrices.GENERATORS, accepts=matrix_market.is_file),
     format=axis_of(_formats),
     hints=axis_of(_hints, needs={"ptx": ["ptx"], "prefetch": ["nontemporal"]}),
-    order=axis_of(lambda info: ("blocked", "strided") if info.kind == "cpu" else ("strided",), tuning=True),
+    order=axis_of(lambda info: ("blocked", "strided") if info.has_cpu_cores else ("strided",), tuning=True),
     team=axis_of(_teams, tuning=True),
     work_group=axis_of(_group_sizes, tuning=True),
     per=axis_of(_entries_per_item, tuning=True),

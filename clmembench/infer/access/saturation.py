@@ -91,7 +91,7 @@ def saturation_findings(values: Sequence[Derived], info: DeviceInfo) -> dict[str
     if len(tried) < MIN_SHAPES:
         reason = f"{len(tried)} of copy_grid's points have a value: at least {MIN_SHAPES} are needed"
         return {name: replace(undetermined_finding(name, reason, SATURATION_METHOD), unit=unit) for name, unit in names.items()}
-    cpu, best = info.kind == "cpu", max(tried, key=lambda s: s.rate)
+    cpu, best = info.has_cpu_cores, max(tried, key=lambda s: s.rate)
     text, ids = "the fastest copy of the grid, reads and writes", _evidence_of_shapes([best])
     found = {"best_gb_s": measured_finding("best_gb_s", best.rate, text, ids, best.low, best.high, "GB/s")}
     why = "" if cpu else _why_no_plateau(tried, best)
@@ -159,7 +159,7 @@ def _saturating_bytes_finding(tried: Sequence[CopyShape], best: CopyShape, why: 
     enough = _fewest_bytes_that_saturate(tried, best)
     sure = min((s for s in tried if _certainly_saturates(s, best)), key=lambda s: s.most_bytes)
     ids = _evidence_of_shapes([enough, sure, best, *(s for s in failed if s.least_bytes == low)])
-    if info.kind == "cpu":
+    if info.has_cpu_cores:
         return undetermined_finding(name, CPU_WORK_ITEMS_ARE_LOOPS, SATURATION_METHOD, ids)
     if why:
         return undetermined_finding(name, why, SATURATION_METHOD, ids, low)

@@ -41,7 +41,7 @@ def grid(card: Card, shown: Sequence[Shown]) -> str:
         axis.set_xlabel("work-groups")
     legend(figure, axes)
     # on CPUs a work-group is a loop on a core, whose work-items are not on their way at once
-    many = [(plain(s.label), rows) for s in shown if s.kind != "cpu" and (rows := rows_with_value(s.rows))]
+    many = [(plain(s.label), rows) for s in shown if not s.has_cpu_cores and (rows := rows_with_value(s.rows))]
     return svg(figure) + (_little(many) if many else "")
 
 

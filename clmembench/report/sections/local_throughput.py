@@ -55,7 +55,7 @@ def unit_of(run: Run, rows: Sequence[Row]) -> Unit:
     """Theoretical throughput of a compute unit's local memory: by the sheet, else by the banks found and the clock measured. On
     CPUs work-items follow each other, and one's latency is not told by that of a work-group."""
     info, values = run.header.device, derive(run)
-    if info.kind == "cpu":
+    if info.has_cpu_cores:
         return Unit(None, "a CPU's local memory is ordinary memory", None)
     free = next(
         (

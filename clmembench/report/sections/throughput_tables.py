@@ -191,7 +191,7 @@ def best_of_sets(rows: Sequence[Row]) -> list[Row]:
 
 def caches(run: Run, rows: Sequence[Row]) -> list[Section]:
     """Tables of cache_read: bandwidth of each set, in B/clock of a compute unit too; and Little's law for each."""
-    units, kind = run.header.device.compute_units, run.header.device.kind
+    units, cpu_cores = run.header.device.compute_units, run.header.device.has_cpu_cores
     best, curve = best_of_sets(rows), {s.array_bytes: s for s in latency_curve(run)}
     cells, law = [], []
     for row in best:
@@ -203,7 +203,7 @@ def caches(run: Run, rows: Sequence[Row]) -> list[Section]:
         cells.append((*name, format_bytes(size), *rate, clocked, str(p["unit_items"])))
         need = concurrency.needed(_latency(curve, size, name[1]), _rate(row))
         given = (
-            format_bytes(int(p["unit_items"]) * BYTES_IN_FLIGHT_PER_ITEM * units, 1) if kind != "cpu" else "the core decides"
+            format_bytes(int(p["unit_items"]) * BYTES_IN_FLIGHT_PER_ITEM * units, 1) if not cpu_cores else "the core decides"
         )
         if need.value is not None:
             law.append((*name, format_bytes(size), *_told(need.name, need, Reasons())[1:], given))

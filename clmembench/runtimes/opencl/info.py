@@ -24,6 +24,10 @@ _FEATURES = {
     "cl_khr_kernel_clock": "kernel_clock",
     "cl_nv_device_attribute_query": "nvidia",
 }
+_LOCAL_MEM_TYPES: dict[int, Literal["local", "global"]] = {
+    cl.device_local_mem_type.LOCAL: "local",
+    cl.device_local_mem_type.GLOBAL: "global",
+}
 _PLATFORM_NOT_FOUND = -1001
 _SIMULATORS = ("Oclgrind",)  # platforms that interpret kernels to look for faults
 
@@ -111,6 +115,7 @@ def describe(device: Any, selector: str, ordinal: int) -> DeviceInfo:
         image_height=device.image2d_max_height if device.image_support else 0,
         image_buffer_texels=device.image_max_buffer_size if device.image_support else 0,
         sub_group_items=_sub_group_items(device),
+        local_mem_type=_LOCAL_MEM_TYPES.get(device.local_mem_type, ""),
     )
 
 
