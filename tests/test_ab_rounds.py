@@ -13,7 +13,7 @@ from clmembench.analysis.ab_case import MAX_WORK_DIFFERENCE, Case, different_wor
 from clmembench.benchmarks import discovered
 from clmembench.measure import ab_rounds
 from clmembench.measure.ab_rounds import Side, conclude, find_cases, run_rounds
-from clmembench.measure.worker import ProbeResult
+from clmembench.measure.job import ProbeResult
 from clmembench.model import Record
 from clmembench.plan.budget import Deadline
 from clmembench.plan.selection import Selection

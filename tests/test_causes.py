@@ -15,8 +15,8 @@ from clmembench.infer.trace.properties import cache_findings
 from clmembench.infer.trace.set_mappings import SetMapping
 from clmembench.infer.trace.streams import AccessStream
 from clmembench.measure import runner
+from clmembench.measure.job import ProbeResult
 from clmembench.measure.runner import MAX_PROCESS_DEATHS, run_selection
-from clmembench.measure.worker import ProbeResult
 from clmembench.measure.worker_process import WorkerError, WorkerProcess
 from clmembench.model import Cause
 from clmembench.plan.selection import Selection

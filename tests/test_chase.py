@@ -13,7 +13,8 @@ from clmembench.analysis import chase_latency
 from clmembench.benchmarks import discovered
 from clmembench.benchmarks.chase import spaces
 from clmembench.measure import probe, sampling
-from clmembench.measure.worker import Job, Session
+from clmembench.measure.job import Job
+from clmembench.measure.worker import Session
 from clmembench.model import Launch, Local, Order, Pattern, Probe, Skip, Slope, Space
 from clmembench.model.address_patterns import pattern_offsets
 from clmembench.plan.budget import Budget

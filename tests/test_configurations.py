@@ -8,7 +8,7 @@ import pytest
 
 from clmembench.benchmarks import BANDWIDTH, axis, axis_of, benchmark
 from clmembench.measure import runner
-from clmembench.measure.worker import ProbeResult
+from clmembench.measure.job import ProbeResult
 from clmembench.model import Place, Point, Record, Tuned, Work
 from clmembench.plan import configurations, sweep
 from clmembench.plan.selection import Selection

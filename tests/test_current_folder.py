@@ -15,7 +15,7 @@ import pytest
 
 from clmembench.benchmarks.peers import programs
 from clmembench.host import fresh_interpreter
-from clmembench.measure.worker import Job
+from clmembench.measure.job import Job
 from clmembench.measure.worker_process import probed
 from clmembench.report import digests
 from clmembench.results.jsonl import Writer

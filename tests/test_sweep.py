@@ -9,8 +9,8 @@ import pytest
 
 from clmembench.benchmarks import BANDWIDTH, LATENCY, axis, axis_of, benchmark, discovered, growing
 from clmembench.host.cpu_topology import HardwareThread
+from clmembench.measure.job import Job
 from clmembench.measure.runner import _Attempts, _in_measuring_order
-from clmembench.measure.worker import Job
 from clmembench.model import Place, Point, Record, Series, Skip, Work
 from clmembench.plan import configurations, sweep
 from clmembench.plan.configurations import missing_features

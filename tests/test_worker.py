@@ -13,7 +13,8 @@ from clmembench.host.cpu_load import Load, Reading
 from clmembench.measure import worker
 from clmembench.measure.core_clock import CoreClock
 from clmembench.measure.in_process import InProcessWorker
-from clmembench.measure.worker import MIN_REPEATED_POINTS, POINTS_PER_REPEATED_POINT, Job, Session
+from clmembench.measure.job import Job
+from clmembench.measure.worker import MIN_REPEATED_POINTS, POINTS_PER_REPEATED_POINT, Session
 from clmembench.measure.worker_process import WorkerError
 from clmembench.model import DeviceError, Place, Point
 from clmembench.plan.budget import Budget

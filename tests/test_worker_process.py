@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import selectors
 import signal
@@ -15,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from clmembench.measure import worker_process
+from clmembench.measure.job import Job, ProbeResult, job_line, parse_job
 from clmembench.measure.own_process import pin_threads
 from clmembench.measure.runner import run_selection
-from clmembench.measure.worker import Job, ProbeResult
 from clmembench.measure.worker_process import WorkerError, WorkerProcess
 from clmembench.model import Cause, Place, Point
 from clmembench.plan.budget import Budget
@@ -59,6 +60,22 @@ def test_a_child_answers_with_a_record_of_its_point():
     assert record.series == ()
     assert record.params == {"groups": 1}
     assert record.sources
+
+
+def test_a_job_is_read_as_it_was_written_and_claims_at_their_defaults_are_not_sent():
+    """A worker of an older version knows no claims that were added since."""
+    job = Job(
+        "fake",
+        replace(FAKE_DEVICE_INFO, local_mem_type=""),
+        "launch",
+        Place(2, (0, 1), "compact", 1),
+        features=frozenset({"fp64"}),
+    )
+    line = json.loads(job_line(job))
+    assert "local_mem_type" not in line["device"] and "name" in line["device"]
+    assert parse_job(line) == job
+    whole = replace(job, device=replace(job.device, local_mem_type="global", sub_group_items=8))
+    assert parse_job(json.loads(job_line(whole))) == whole
 
 
 def test_a_child_probes_and_a_fake_device_proves_nothing():

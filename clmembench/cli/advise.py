@@ -12,7 +12,7 @@ from clmembench.cli import options, stored, study
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
-    from clmembench.measure.worker import ProbeResult
+    from clmembench.measure.job import ProbeResult
     from clmembench.model import DeviceInfo, Record, Run
 
 NO_EVIDENCE = (

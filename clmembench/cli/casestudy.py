@@ -14,7 +14,7 @@ from clmembench.cli import options, stored, study
 
 if TYPE_CHECKING:
     from clmembench.benchmarks.mnf.cubes import CubeSize
-    from clmembench.measure.worker import ProbeResult
+    from clmembench.measure.job import ProbeResult
     from clmembench.model import DeviceInfo, Record, Run
     from clmembench.plan.selection import Selection
 

@@ -89,7 +89,7 @@ class LiveRun:
     def _probed(self, name: str) -> Side:
         from clmembench.measure import worker_process
         from clmembench.measure.ab_rounds import Side
-        from clmembench.measure.worker import Job
+        from clmembench.measure.job import Job
 
         wanted = self._wanted["AB".index(name)]
         try:

@@ -13,7 +13,7 @@ import typer
 from clmembench.cli import options, session, stored, study
 
 if TYPE_CHECKING:
-    from clmembench.measure.worker import ProbeResult
+    from clmembench.measure.job import ProbeResult
     from clmembench.model import DeviceInfo, Record, Run
 
 NO_EVIDENCE = "holds no benchmark of this table: measure it with clmembench peers -d DEVICE, or with clmembench run --reference"

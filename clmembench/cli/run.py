@@ -17,7 +17,7 @@ from clmembench.cli import devices, exit_codes, interrupted_run, options, sessio
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
-    from clmembench.measure.worker import ProbeResult
+    from clmembench.measure.job import ProbeResult
     from clmembench.model import Benchmark, Card, DeviceInfo, Record, Run
     from clmembench.plan.selection import Selection
 

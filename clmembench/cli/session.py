@@ -16,7 +16,7 @@ from clmembench.cli import exit_codes, output_file
 from clmembench.cli.progress import progress
 
 if TYPE_CHECKING:
-    from clmembench.measure.worker import ProbeResult
+    from clmembench.measure.job import ProbeResult
     from clmembench.model import Benchmark, Card, DeviceInfo, Header, Record, Run, Value
     from clmembench.plan.selection import Selection
 
@@ -114,7 +114,7 @@ def measure_to_file(
     that was interrupted `earlier` is appended to. Ends the command where the device cannot be used or the file written."""
     from clmembench.host import device_lock
     from clmembench.measure import worker_process
-    from clmembench.measure.worker import Job
+    from clmembench.measure.job import Job
     from clmembench.results import jsonl
 
     try:

@@ -14,7 +14,7 @@ from clmembench.cli import devices, exit_codes, session, stored
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
-    from clmembench.measure.worker import ProbeResult
+    from clmembench.measure.job import ProbeResult
     from clmembench.model import DeviceInfo, Record, Run
     from clmembench.plan.selection import Selection
 

@@ -15,7 +15,7 @@ import typer
 from clmembench.cli import options, stored, study
 
 if TYPE_CHECKING:
-    from clmembench.measure.worker import ProbeResult
+    from clmembench.measure.job import ProbeResult
     from clmembench.model import DeviceInfo, Hierarchy, Record, Run
     from clmembench.plan.selection import Selection
 

@@ -14,7 +14,7 @@ from clmembench.cli import devices, exit_codes, options, output_file, session
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
-    from clmembench.measure.worker import ProbeResult as ProbeResult
+    from clmembench.measure.job import ProbeResult as ProbeResult
     from clmembench.model import Benchmark, DeviceInfo, Record, Value
     from clmembench.plan.selection import Selection
     from clmembench.tune.candidates import Outcome

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from clmembench.analysis.ab_case import VALUELESS_STATUSES, Case, absorb
 from clmembench.analysis.ab_decision import Decision, LookSchedule, schedule_looks
-from clmembench.measure.worker import Job, ProbeResult
+from clmembench.measure.job import Job, ProbeResult
 from clmembench.measure.worker_process import Start, WorkerError, WorkerProcess
 from clmembench.model import Benchmark, Cause, DeviceInfo, Place, Point, Record, Role, Value
 from clmembench.plan.budget import Deadline

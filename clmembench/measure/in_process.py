@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from clmembench.measure.worker import Job, Session
+from clmembench.measure.job import Job
+from clmembench.measure.worker import Session
 from clmembench.measure.worker_process import WorkerError
 from clmembench.model import BuildError, Cause, DeviceError, Place, Point, Record
 

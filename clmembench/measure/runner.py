@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from clmembench.measure.in_process import InProcessWorker
-from clmembench.measure.worker import Job, ProbeResult
+from clmembench.measure.job import Job, ProbeResult
 from clmembench.measure.worker_process import Worker, WorkerError, WorkerProcess
 from clmembench.model import Benchmark, Cause, DeviceInfo, Place, Plan, Point, Record, Status, Value
 from clmembench.plan.budget import NEVER, Deadline

@@ -14,7 +14,6 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,6 +22,7 @@ from clmembench.gates.point import MIN_REPORTED_DRIFT, judged
 from clmembench.host import cpu_load, cpu_topology
 from clmembench.measure import probe, sampling
 from clmembench.measure.core_clock import CoreClock, clock_step_ns
+from clmembench.measure.job import Job, parse_job
 from clmembench.measure.own_process import end_with_parent, pin_threads, thread_ids
 from clmembench.model import (
     BuildError,
@@ -31,15 +31,12 @@ from clmembench.model import (
     ClockReading,
     Device,
     DeviceError,
-    DeviceInfo,
-    Place,
     Prepared,
     Record,
     Reported,
     Skip,
     Work,
 )
-from clmembench.plan.budget import Budget
 from clmembench.results import limits
 from clmembench.results.record_lines import encode_record
 from clmembench.runtimes import runtime
@@ -48,35 +45,6 @@ MIN_REPEATED_POINTS = (
     3  # points of a process that are measured again at once after a drift of the core clock, and one more in AGAIN_OF
 )
 POINTS_PER_REPEATED_POINT = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """The settings of a worker process. A job without a benchmark probes the device and ends."""
-
-    runtime: str
-    device: DeviceInfo
-    benchmark: str = ""
-    place: Place = Place()
-    process: int = 0
-    seed: int = 0
-    budget: Budget = Budget()
-    trial: Budget = Budget(0.0, 0.25, 0.05, 3e5, trial=True)
-    features: frozenset[str] = frozenset()
-    cycles_per_op: float | None = None
-    origin: str = ""
-    quantum_ns: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeResult:
-    """Results of probing a device: features by behaviour, the chain's cycles per operation, the resolution of its clocks in
-    ns."""
-
-    features: frozenset[str]
-    cycles_per_op: float | None
-    origin: str
-    quantum_ns: float
 
 
 class Session:
@@ -216,7 +184,7 @@ def serve() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # drivers print to standard output, which must not mix with the answers
     end_with_parent()
-    job = _parse_job(json.loads(sys.stdin.readline()))
+    job = parse_job(json.loads(sys.stdin.readline()))
     if job.place.cpus and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, job.place.cpus)  # before the driver makes its threads, which inherit it
 
@@ -247,18 +215,6 @@ def serve() -> None:
         answer(encode_record(record))
         del record
         gc.collect()
-
-
-def _parse_job(raw: dict[str, Any]) -> Job:
-    claims, place = raw.pop("device"), raw.pop("place")
-    return Job(
-        device=DeviceInfo(**{**claims, "features": frozenset(claims["features"])}),
-        place=Place(place["compute_units"], tuple(place["cpus"]), place["placement"], place["cores"]),
-        budget=Budget(**raw.pop("budget")),
-        trial=Budget(**raw.pop("trial")),
-        features=frozenset(raw.pop("features")),
-        **raw,
-    )
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
 import selectors
@@ -16,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from clmembench.host import fresh_interpreter
-from clmembench.measure.worker import Job, ProbeResult, probe_device
+from clmembench.measure.job import Job, ProbeResult, job_line
+from clmembench.measure.worker import probe_device
 from clmembench.model import BuildError, Cause, DeviceError, Point, Record
 from clmembench.results.line_limits import MAX_LINE_BYTES, check_line
 from clmembench.results.record_lines import decode_record
@@ -86,7 +86,7 @@ class WorkerProcess:
             raise WorkerError(reason, Cause.PROCESS_NOT_STARTED) from error
         self._buffer = b""
         self._ready = False
-        self._send(json.dumps(dataclasses.asdict(job), default=sorted))
+        self._send(job_line(job))
 
     def _start(self, job: Job) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker process

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 
 from clmembench import __version__
 from clmembench.analysis import derive, stats
+from clmembench.measure.job import ProbeResult
 from clmembench.measure.runner import run_plan
-from clmembench.measure.worker import ProbeResult
 from clmembench.model import Benchmark, DeviceInfo, Plan, Point, Record, Role, Tuned
 from clmembench.model.direction import more_is_better
 from clmembench.plan.budget import Clock, Deadline

@@ -1,0 +1,65 @@
+"""What a worker process is asked for, its job, as a line of JSON; and what a probe of a device answers."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from clmembench.model import DeviceInfo, Place
+from clmembench.plan.budget import Budget
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The settings of a worker process. A job without a benchmark probes the device and ends."""
+
+    runtime: str
+    device: DeviceInfo
+    benchmark: str = ""
+    place: Place = Place()
+    process: int = 0
+    seed: int = 0
+    budget: Budget = Budget()
+    trial: Budget = Budget(0.0, 0.25, 0.05, 3e5, trial=True)
+    features: frozenset[str] = frozenset()
+    cycles_per_op: float | None = None
+    origin: str = ""
+    quantum_ns: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """Results of probing a device: features by behaviour, the chain's cycles per operation, the resolution of its clocks in
+    ns."""
+
+    features: frozenset[str]
+    cycles_per_op: float | None
+    origin: str
+    quantum_ns: float
+
+
+def job_line(job: Job) -> str:
+    """A job as the line of JSON that a worker process reads.
+
+    Claims at their defaults are left out: a worker of an older version (`compare --live`) does not know those that were added
+    since, and it listed the device without them.
+    """
+    raw = dataclasses.asdict(job)
+    defaults = {field.name: field.default for field in dataclasses.fields(DeviceInfo)}
+    claims = {name: value for name, value in raw["device"].items() if value != defaults[name]}
+    return json.dumps({**raw, "device": claims}, default=sorted)
+
+
+def parse_job(raw: dict[str, Any]) -> Job:
+    """The job of such a line, which is taken apart. Raises KeyError and TypeError for what is none."""
+    claims, place = raw.pop("device"), raw.pop("place")
+    return Job(
+        device=DeviceInfo(**{**claims, "features": frozenset(claims["features"])}),
+        place=Place(place["compute_units"], tuple(place["cpus"]), place["placement"], place["cores"]),
+        budget=Budget(**raw.pop("budget")),
+        trial=Budget(**raw.pop("trial")),
+        features=frozenset(raw.pop("features")),
+        **raw,
+    )
