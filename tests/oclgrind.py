@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import os
+import resource
 import sys
 import traceback
 import typing
@@ -78,6 +79,7 @@ MAX_FLOPS = 1 << 20  # of a pass: some seconds
 STAGED_BANDS = 8  # bands that mnf_transform stages at once: fewer than a cube has here, so that it has several rounds
 NEAR_END_OPERATIONS = 1  # operations of a slope's near end
 UNITS = 2  # compute units that it claims
+MAX_ADDRESS_SPACE_BYTES = 8 << 30
 EVERY = "every"  # point, as the third argument
 # definitions that ask for what only some processors have: not tried, since Oclgrind ends the process that does
 PROCESSORS = {"TICKS": "in-kernel counters are read by PTX or by a builtin of CPUs"}
@@ -422,6 +424,8 @@ def reduced(module: ModuleType, **values: Any) -> None:
 
 def main(name: str, kind: str = "", every: str = "") -> None:
     """Run the points of a benchmark, or those of one kind of device (as `devices` and ONE_GROUP name them); with EVERY all."""
+    # a kernel that races for ever makes Oclgrind grow until the host has no memory left; its points take under 2 GiB
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_ADDRESS_SPACE_BYTES, MAX_ADDRESS_SPACE_BYTES))
     reduced(chase, flush_bytes=lambda info: 4 << 10)
     reduced(spaces, MIN_ARENA_BYTES=4 << 10)
     groups = {"GROUPS_PER_UNIT": 2, "GROUPS_PER_CPU_UNIT": 2}
