@@ -34,7 +34,7 @@ OPTIONS = {
     ),
     "advise": "path -d/--device --json=as_json --md=as_md --budget --timeout --seed -o/--output --overwrite",
     "peers": "path -d/--device --json=as_json --md=as_md --processes --budget --timeout --seed -o/--output --overwrite",
-    "show": "path --json=as_json --csv=as_csv --md=as_md --latex=as_latex --strict",
+    "show": "path --json=as_json --csv=as_csv --md=as_md --latex=as_latex --parquet --overwrite --strict",
     "report": "paths -f/--format=form -o/--output --beside --baseline --label --overwrite --strict",
     "infer": "path --json=as_json",
     "compare": "paths --margin --force --all=everything --json=as_json --live",

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from clmembench.cli import exit_codes, options, output_file, stored
+from clmembench.cli import exit_codes, extras, options, output_file, stored
 from clmembench.sanitize import line
+from clmembench.units import count
 
 if TYPE_CHECKING:
     from clmembench.report import digests
@@ -23,12 +24,17 @@ def show(
     as_csv: options.Csv = False,
     as_md: options.Markdown = False,
     as_latex: options.Latex = False,
+    parquet: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a table for pandas, Polars or R, as clmembench.read gives it; needs pyarrow."),
+    ] = None,
+    overwrite: options.Overwrite = False,
     strict: options.StrictReading = False,
 ) -> None:
     """Show the summary of a stored run, or every value as a table.
 
     Without an option it prints the summary that `run` ends with, and the memory hierarchy where it was measured. JSON, CSV,
-    Markdown and LaTeX have one object or line for each point and metric.
+    Markdown, LaTeX and Parquet have one object or line for each point and metric.
     """
     from clmembench.cli import topology
     from clmembench.report import render, rows, terminal
@@ -37,6 +43,11 @@ def show(
     from clmembench.report.sections import roofline_tables
 
     form = options.output_format(json=as_json, csv=as_csv, md=as_md, latex=as_latex)
+    if parquet is not None:
+        if form != "text":
+            exit_codes.stop(f"choose one of --parquet and {options.FORMAT_FLAGS[form]}", exit_codes.USAGE)
+        _write_parquet(parquet, path, strict, overwrite)
+        return
     run = stored.load(path, strict)
     sheet = stored.sheet_of(run)
     run, values = rows.judged_rows(run, sheet)
@@ -53,6 +64,21 @@ def show(
         print(render.text(terminal.summary_document(run, values, sheet), bold=bold))
         if from_runs.has_chases(run):
             topology.show(run, "text")
+
+
+def _write_parquet(output: Path, path: Path, strict: bool, overwrite: bool) -> None:
+    """Write the values of a run as Parquet. Ends the command where pyarrow is missing or the file cannot be written."""
+    from clmembench.report import frames
+
+    output_file.check(output, overwrite, "--parquet", "run.parquet")
+    output_file.check_not_input(output, [path], "--parquet")
+    output_file.check_writable(output, "--parquet")
+    extras.require("pyarrow", "data", "show --parquet")
+    run = stored.load(path, strict)
+    stored.sheet_of(run)  # ends the command where a spec sheet is damaged
+    frame = frames.run_frame(run)
+    output_file.write(output, frames.parquet(frame), overwrite, "--parquet")
+    print(line(f"wrote {output}: {count(len(frame), 'row')}"), file=sys.stderr)
 
 
 def report(
