@@ -46,9 +46,18 @@ def brief(value):
     return {name: brief(one) for name, one in value.items()} if isinstance(value, dict) else value
 
 
+def undescribed(value):
+    if isinstance(value, list):
+        return [undescribed(one) for one in value]
+    return {k: undescribed(v) for k, v in value.items() if k != "description"} if isinstance(value, dict) else value
+
+
 def test_the_schemas_in_docs_are_those_that_the_code_gives():
     committed = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in FOLDER.glob("*.json")}
-    assert committed == schemas(), "run scripts/write_schemas.py"
+    given = schemas()
+    if "description" not in given["run-record"]:  # pydantic before 2.11 does not take them from dataclasses
+        committed, given = undescribed(committed), undescribed(given)
+    assert committed == given, "run scripts/write_schemas.py"
 
 
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])

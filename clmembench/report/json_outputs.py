@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from typing_extensions import NotRequired, TypedDict  # pydantic brings it; typing's own is refused by it before Python 3.12
+# pydantic brings it, and refuses typing's own TypedDict before Python 3.12
+from typing_extensions import NotRequired, TypedDict  # noqa: UP035
 
 from clmembench.analysis.compare import Change
 from clmembench.analysis.stats import Ratio

@@ -68,7 +68,7 @@ def row_object(row: Row) -> PointObject:
         "benchmark": value.benchmark,
         "params": dict(value.params),
         "tuning": dict(value.tuning),
-        "status": row.status,  # type: ignore[typeddict-item] - a word of that list
+        "status": row.status,  # type: ignore[typeddict-item]
         "reason": row.reason,
         "gate": value.gate,
         "metric": value.metric,
