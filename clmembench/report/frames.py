@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     from clmembench.model import Run
 
 Paths = str | Path | Iterable[str | Path]
+
+NUMBERS = (
+    "median", "ci_low", "ci_high", "q1", "q3", "min", "peak", "fraction_of_peak", "cycles", "cycles_low", "cycles_high",
+    "core_clock_ghz", "cpu_over_wall",
+)  # fmt: skip
 
 
 def read(paths: Paths) -> pd.DataFrame:
@@ -39,6 +45,8 @@ def run_frame(run: Run) -> pd.DataFrame:
     (part,) = parts([run], [device.label])
     section = point_fields(part.rows)
     frame = pd.DataFrame(list(section.rows), columns=[column.name for column in section.columns])
+    for name in NUMBERS:  # of a run that has none of them a column would hold objects
+        frame[name] = pd.to_numeric(frame[name]) if name in frame else math.nan
     frame.insert(0, "device", device.label)
     frame.insert(1, "run", run.header.run_id)
     frame.insert(2, "file", run.path)
