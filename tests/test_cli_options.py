@@ -36,6 +36,7 @@ OPTIONS = {
     "peers": "path -d/--device --json=as_json --md=as_md --processes --budget --timeout --seed -o/--output --overwrite",
     "show": "path --json=as_json --csv=as_csv --md=as_md --latex=as_latex --parquet --overwrite --strict",
     "report": "paths -f/--format=form -o/--output --beside --baseline --label --overwrite --strict",
+    "history": ("paths -b/--bench --json=as_json --csv=as_csv --md=as_md --latex=as_latex --figure --overwrite --strict"),
     "infer": "path --json=as_json",
     "compare": "paths --margin --force --all=everything --json=as_json --live",
     "check": "path --baseline=against --junit --overwrite --margin --strict --force",

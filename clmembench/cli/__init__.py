@@ -21,6 +21,7 @@ from clmembench.cli import (
     devices,
     doctor,
     exit_codes,
+    history,
     infer,
     live,
     peers,
@@ -74,6 +75,7 @@ app.command("advise")(advise.advise)
 app.command("peers")(peers.peers)
 app.command("show")(show.show)
 app.command("report")(show.report)
+app.command("history")(history.history)
 app.command("infer")(infer.infer)
 app.command("compare", cls=live.Compare)(compare.compare)
 app.command("check")(compare.check)

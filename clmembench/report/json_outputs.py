@@ -322,6 +322,62 @@ class CaseStudyObject(TypedDict):
     host: list[HostStepObject]
 
 
+class HistoryRunObject(TypedDict):
+    """A run of a device; `changed` says what is not as it was in the run before."""
+
+    run: int
+    run_id: str
+    started: str
+    driver: str
+    tool_version: str
+    file: str
+    changed: str
+
+
+class MomentObject(TypedDict):
+    """A quantity in one run; null where it is not ok."""
+
+    run: int
+    status: str
+    value: Number
+    low: Number
+    high: Number
+
+
+class ChangePointObject(TypedDict):
+    """The first run of a new level, its ratio to the level before, and what else changed there."""
+
+    run: int
+    ratio: float
+    low: float
+    high: float
+    changed: str
+
+
+class QuantityObject(TypedDict):
+    """A quantity over the runs that have it; `reason` says why no change points were looked for."""
+
+    group: str
+    quantity: str
+    point: str
+    version: int
+    unit: str
+    better: str
+    values: list[MomentObject]
+    change_points: list[ChangePointObject]
+    reason: str
+
+
+class HistoryObject(TypedDict):
+    """The runs of one device in the order of their start, counted from 1."""
+
+    device: str
+    runs: list[HistoryRunObject]
+    quantities: list[QuantityObject]
+    rule: str
+    notes: list[str]
+
+
 class DeviceObject(TypedDict):
     """An OpenCL device of this host."""
 

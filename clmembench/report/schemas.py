@@ -24,6 +24,7 @@ OUTPUTS: dict[str, tuple[tuple[str, ...], Any]] = {
     "devices": (("devices",), list[shapes.DeviceObject]),
     "doctor": (("doctor",), shapes.DoctorObject),
     "hierarchy": (("topology", "infer"), shapes.HierarchyObject),
+    "history": (("history",), list[shapes.HistoryObject]),
     "peers": (("peers",), shapes.PeersObject),
     "points": (("show", "run"), list[shapes.PointObject]),
 }
