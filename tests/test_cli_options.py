@@ -37,6 +37,7 @@ OPTIONS = {
     "show": "path --json=as_json --csv=as_csv --md=as_md --latex=as_latex --parquet --overwrite --strict",
     "report": "paths -f/--format=form -o/--output --beside --baseline --label --overwrite --strict",
     "history": ("paths -b/--bench --json=as_json --csv=as_csv --md=as_md --latex=as_latex --figure --overwrite --strict"),
+    "import": "path --as=program --label -o/--output --overwrite --json=as_json",
     "infer": "path --json=as_json",
     "compare": "paths --margin --force --all=everything --json=as_json --live",
     "check": "path --baseline=against --junit --overwrite --margin --strict --force",

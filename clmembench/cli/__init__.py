@@ -22,6 +22,7 @@ from clmembench.cli import (
     doctor,
     exit_codes,
     history,
+    import_results,
     infer,
     live,
     peers,
@@ -76,6 +77,7 @@ app.command("peers")(peers.peers)
 app.command("show")(show.show)
 app.command("report")(show.report)
 app.command("history")(history.history)
+app.command("import")(import_results.import_results)
 app.command("infer")(infer.infer)
 app.command("compare", cls=live.Compare)(compare.compare)
 app.command("check")(compare.check)

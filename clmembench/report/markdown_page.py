@@ -37,8 +37,7 @@ def render_markdown(
     first = [f"{render.markdown(table(verdict_section(compared)))}\n{told}\n"] if several else []
     measured = first + [_measured(part, found) for part, found in zip_longest(all_parts, dissected)]
     elsewhere = [
-        f"## {markdown(device.name)}: published, not measured here\n\n{render.markdown(table(published_table(device)))}\n"
-        for device in published(others)
+        f"## {markdown(device.heading)}\n\n{render.markdown(table(published_table(device)))}\n" for device in published(others)
     ]
     return "\n".join(measured + elsewhere)
 

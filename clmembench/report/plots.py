@@ -109,7 +109,9 @@ def headlines(frame: pd.DataFrame, baseline: str = "", groups: Iterable[str] = (
     axis.set_ylim(len(quantities) - 0.4, -0.6)
     axis.grid(visible=True, axis="x")
     _log_ticks(axis)
-    counts = Counter(status for status in shown["status"] if status not in ("ok", "missing", "theoretical", "published"))
+    counts = Counter(
+        status for status in shown["status"] if status not in ("ok", "missing", "theoretical", "published", "imported")
+    )
     left = "\nnot drawn: " + ", ".join(f"{n} {status}" for status, n in counts.items()) if counts else ""
     axis.set_xlabel(f"times as good as {plain(against)}\nwhiskers: least and most that both 95% intervals allow{left}")
     _legend(axis)

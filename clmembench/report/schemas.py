@@ -7,6 +7,8 @@ from typing import Any
 from clmembench.infer.guidelines.advice import Advice
 from clmembench.model import Header, Record
 from clmembench.report import json_outputs as shapes
+from clmembench.report import json_study_outputs as studies
+from clmembench.results.imported import ImportedRun
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -14,18 +16,20 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 LINES: dict[str, tuple[str, Any]] = {
     "run-header": ("first line of a results file", Header),
     "run-record": ("every further line of a results file", Record),
+    "import-line": ("line of an import file", ImportedRun),
 }
 # and the commands, by their words, that print it under --json
 OUTPUTS: dict[str, tuple[tuple[str, ...], Any]] = {
     "advise": (("advise",), list[Advice]),
-    "casestudy-mnf": (("casestudy mnf",), shapes.CaseStudyObject),
+    "casestudy-mnf": (("casestudy mnf",), studies.CaseStudyObject),
     "compare": (("compare",), list[shapes.ComparisonObject]),
     "compare-live": (("compare --live",), shapes.LiveComparisonObject),
-    "devices": (("devices",), list[shapes.DeviceObject]),
-    "doctor": (("doctor",), shapes.DoctorObject),
+    "devices": (("devices",), list[studies.DeviceObject]),
+    "doctor": (("doctor",), studies.DoctorObject),
     "hierarchy": (("topology", "infer"), shapes.HierarchyObject),
     "history": (("history",), list[shapes.HistoryObject]),
-    "peers": (("peers",), shapes.PeersObject),
+    "import": (("import",), list[ImportedRun]),
+    "peers": (("peers",), studies.PeersObject),
     "points": (("show", "run"), list[shapes.PointObject]),
 }
 

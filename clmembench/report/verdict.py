@@ -54,7 +54,7 @@ def verdict(
     published = [published_cells(sheet) for sheet in others]
     lines = [replace(one, cells=(*one.cells, *(of.get(one.name, Cell("–")) for of in published))) for one in lines]
     lines += _theoretical_lines([*(part.sheet for part in parts), *others])
-    names = (*labels, *(f"{printable(sheet.name)}, published" for sheet in others))
+    names = (*labels, *(printable(f"{sheet.name}, {sheet.origin}") for sheet in others))
     return Verdict(names, tuple(lines), baseline)
 
 

@@ -50,7 +50,7 @@ class Match:
 class Published:
     """A result that others measured on this hardware and published: not ours, and compared by hand, since methods differ.
 
-    `read_from` says whether the value stands in the text, in a table or in a figure of `source`.
+    `read_from` says whether the value stands in the text, in a table or in a figure of `source`, or in a file of a program.
     """
 
     benchmark: str
@@ -58,20 +58,22 @@ class Published:
     value: float
     unit: str
     source: str
-    read_from: Literal["text", "table", "figure"]
+    read_from: Literal["text", "table", "figure", "file"]
     params: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class SpecSheet:
-    """One piece of hardware: its name, what matches it, its theoretical figures by name and what was published of it."""
+    """One piece of hardware: its name, what matches it, its theoretical figures by name and what was published of it; `origin`
+    says where that is from, where it is not a publication."""
 
     name: str
     kind: Literal["gpu", "cpu", "accelerator"]
     match: Match
     figures: Mapping[str, Figure]
     published: tuple[Published, ...] = ()
+    origin: str = "published"
 
 
 @dataclass(frozen=True, slots=True)
