@@ -93,6 +93,9 @@ def test_babelstream_is_the_rate_of_the_mean_time_with_its_extremes_and_no_inter
     assert copy.least == pytest.approx(2 * 8 * 2**25 / 0.0004 / 1e9) and "mean of 99 repetitions" in copy.statistic
     assert triads.params == {"op": "triad", "dtype": "double", "array_bytes": 1 << 28}
     assert joined_headlines(triads) == [TRIAD] and (other.benchmark, joined_headlines(other)) == ("", [])
+    cuda = 'CUDA Driver: 12080\nCUDA Device 0: "Card C" 132 SMs(9,0) Memory: 2619 MHz\n' + STREAM[STREAM.index(COLUMNS) :]
+    (other,) = READERS["babelstream"](cuda)
+    assert (other.device, other.driver, other.backend) == ("Card C", "12080", "CUDA")
     in_gib = STREAM.replace("MB_per", "GiB_per").replace(",2000000,", f",{2e12 / 2**30},")
     assert values(READERS["babelstream"](in_gib.replace(",2684354.56,", f",{2684354.56e6 / 2**30},"))[0])["Copy"] == copy
 

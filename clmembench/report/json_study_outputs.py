@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from typing_extensions import TypedDict  # noqa: UP035 - as in json_outputs
+from typing_extensions import TypedDict
 
 from clmembench.model import Fact, Status, Value
 from clmembench.report.json_outputs import Number

@@ -1,4 +1,4 @@
-"""BabelStream's `--csv` table (3.4 to 5.0): one operation a line, with the best, worst and mean time of its repetitions."""
+"""BabelStream's `--csv` table (of 5.0): one operation a line, with the best, worst and mean time of its repetitions."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ def read(text: str) -> list[ImportedRun]:
     values = tuple(_value(line.split(","), UNITS[unit[1]]) for line in lines[heads[0] + 1 :] if line)
     if not values:
         raise ImportFault("its table is empty")
-    device, backend = _said(above, r"Using (?:\w+ )?device:? (.+)"), _said(above, r"Using (\w+) device.*")
-    driver = _said(above, "Driver: (.+)")
+    device = _said(above, r"Using (?:\w+ )?device:? (.+)") or _said(above, r'CUDA Device \d+: "(.+)" .*')
+    backend = _said(above, r"Using (\w+) device.*") or _said(above, r"(CUDA) Device \d+: .*")
+    driver = _said(above, "(?:CUDA )?Driver: (.+)")
     return [ImportedRun(SCHEMA, "BabelStream", _said(above, "Version: (.+)"), device, backend, driver, "", values)]
 
 

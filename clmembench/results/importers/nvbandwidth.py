@@ -1,4 +1,4 @@
-"""nvbandwidth's `--json` (0.5 to 0.8): a matrix of rates for each test case, with a column a GPU."""
+"""nvbandwidth's `--json` (of 0.8): a matrix of rates for each test case, with a column a GPU."""
 
 from __future__ import annotations
 
