@@ -67,9 +67,10 @@ def test_show_parquet_writes_the_frame_that_read_gives(files, tmp_path):
     pd.testing.assert_frame_equal(pd.read_parquet(out), cm.read(files / "B.jsonl"), check_dtype=False)
     again = CliRunner().invoke(app, ["show", str(files / "B.jsonl"), "--parquet", str(out)])
     assert again.exit_code == 2 and "--overwrite" in again.stderr
-    mixed = pd.DataFrame({"param.spacing_bytes": ["line", 256, None], "n": [1, 2, 3]})
+    mixed = pd.DataFrame({"param.spacing_bytes": ["line", 256, None], "n": [1, 2, 3], "large": [2**64 - 1, -1, None]})
     back = pd.read_parquet(io.BytesIO(frames.parquet(mixed)))
     assert list(back["param.spacing_bytes"][:2]) == ["line", "256"] and back["param.spacing_bytes"].isna()[2]
+    assert list(back["large"][:2]) == [str(2**64 - 1), "-1"] and list(back["n"]) == [1, 2, 3]
 
 
 def test_without_pyarrow_one_line_names_the_remedy(files, tmp_path, monkeypatch):

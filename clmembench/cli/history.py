@@ -75,7 +75,10 @@ def _runs(paths: list[Path], strict: bool) -> list[Run]:
             except jsonl.ResultsError as error:
                 exit_codes.say(f"left out: {error}")
                 continue
-            found.setdefault(run.header.run_id, run)
+            if run.header.run_id in found:
+                exit_codes.say(f"left out: {file} is the run of {found[run.header.run_id].path}")
+            else:
+                found[run.header.run_id] = run
     if not found:
         exit_codes.stop(f"no results file in {', '.join(map(str, paths))}", exit_codes.USAGE)
     return list(found.values())

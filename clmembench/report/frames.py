@@ -54,11 +54,12 @@ def run_frame(run: Run) -> pd.DataFrame:
 
 
 def parquet(frame: pd.DataFrame) -> bytes:
-    """A frame as a Parquet file. A column of Parquet has one type: one that holds texts and numbers has all of them as text.
-    Raises ImportError where pyarrow is missing."""
+    """A frame as a Parquet file. A column of Parquet has one type: one that holds texts and numbers, or whole numbers beyond 64
+    bits with a sign, has all of them as text. Raises ImportError where pyarrow is missing."""
     import pandas as pd
 
-    mixed = [name for name in frame if pd.api.types.infer_dtype(frame[name], skipna=True).startswith("mixed")]
+    kinds = {name: pd.api.types.infer_dtype(frame[name], skipna=True) for name in frame if frame[name].dtype == object}
+    mixed = [name for name, kind in kinds.items() if kind.startswith("mixed") or kind == "integer"]
     whole = frame.copy()
     for name in mixed:
         whole[name] = frame[name].map(str, na_action="ignore")
