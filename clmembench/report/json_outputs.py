@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-# pydantic brings it, and refuses typing's own TypedDict before Python 3.12
+# pydantic refuses the TypedDict of typing before Python 3.12
 from typing_extensions import NotRequired, TypedDict  # noqa: UP035
 
 from clmembench.analysis.compare import Change
