@@ -1,6 +1,7 @@
 """clmembench: characterise any OpenCL device by micro-benchmarks, and say only what was measured.
 
-For notebooks: `clmembench.read("reports/*.jsonl")` and `clmembench.headlines("reports/*.jsonl")` give pandas DataFrames.
+For notebooks: `clmembench.read("reports/*.jsonl")` and `clmembench.headlines("reports/*.jsonl")` give pandas DataFrames, which
+`clmembench.plots` draws.
 """
 
 # No import here runs before the command line has taken the current folder out of sys.path: `python -m clmembench` runs this
@@ -8,6 +9,7 @@ For notebooks: `clmembench.read("reports/*.jsonl")` and `clmembench.headlines("r
 TYPE_CHECKING = False  # type checkers take it to be true
 
 if TYPE_CHECKING:
+    from clmembench.report import plots as plots
     from clmembench.report.frames import headlines as headlines
     from clmembench.report.frames import read as read
 
@@ -15,9 +17,13 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
-    """`read` and `headlines`, loaded when they are used: the command line starts without pandas."""
+    """`read`, `headlines` and `plots`, loaded when they are used: the command line starts without pandas."""
     if name in ("read", "headlines"):
         from clmembench.report import frames
 
         return getattr(frames, name)
+    if name == "plots":
+        from clmembench.report import plots
+
+        return plots
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

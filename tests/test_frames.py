@@ -1,11 +1,16 @@
 """Runs as pandas DataFrames: `clmembench.read` and `clmembench.headlines`."""
 
+import io
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import clmembench as cm
+from clmembench.cli import app
+from clmembench.report import frames
 from clmembench.results import jsonl
 from tests.builders import device, header
 from tests.test_verdict import CARDS, TRIAD, triad
@@ -52,3 +57,24 @@ def test_the_package_alone_loads_no_pandas():
     code = "import clmembench, sys; print('pandas' in sys.modules, 'numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+def test_show_parquet_writes_the_frame_that_read_gives(files, tmp_path):
+    pytest.importorskip("pyarrow", reason="pip install 'clmembench[data]'")
+    out = tmp_path / "b.parquet"
+    done = CliRunner().invoke(app, ["show", str(files / "B.jsonl"), "--parquet", str(out)])
+    assert done.exit_code == 0 and done.stdout == ""
+    pd.testing.assert_frame_equal(pd.read_parquet(out), cm.read(files / "B.jsonl"), check_dtype=False)
+    again = CliRunner().invoke(app, ["show", str(files / "B.jsonl"), "--parquet", str(out)])
+    assert again.exit_code == 2 and "--overwrite" in again.stderr
+    mixed = pd.DataFrame({"param.spacing_bytes": ["line", 256, None], "n": [1, 2, 3], "large": [2**64 - 1, -1, None]})
+    back = pd.read_parquet(io.BytesIO(frames.parquet(mixed)))
+    assert list(back["param.spacing_bytes"][:2]) == ["line", "256"] and back["param.spacing_bytes"].isna()[2]
+    assert list(back["large"][:2]) == [str(2**64 - 1), "-1"] and list(back["n"]) == [1, 2, 3]
+
+
+def test_without_pyarrow_one_line_names_the_remedy(files, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    done = CliRunner().invoke(app, ["show", str(files / "A.jsonl"), "--parquet", str(tmp_path / "a.parquet")])
+    assert done.exit_code == 2 and "pip install 'clmembench[data]'" in done.stderr and done.stderr.count("\n") == 1
+    assert not (tmp_path / "a.parquet").exists()

@@ -42,7 +42,7 @@ MEASURING = [
 ]
 READING = [("report", "RUN"), ("report", "-f", "md", "RUN"), ("baseline", "create", "RUN")]
 COMMANDS = [*((args, "-o") for args in (*MEASURING, *READING)), (("check", "RUN", "--baseline", "RUN"), "--junit")]
-COMMANDS += [(("tune", "stream"), "--records")]
+COMMANDS += [(("tune", "stream"), "--records"), (("show", "RUN"), "--parquet")]
 
 
 def ended(args, run: str, *more: str) -> tuple[int, str]:

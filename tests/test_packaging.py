@@ -15,9 +15,11 @@ import clmembench
 ROOT = Path(__file__).parent.parent
 PACKAGE = Path(clmembench.__file__).parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-DECLARED = PROJECT["dependencies"] + [one for extra in ("pocl", "test") for one in PROJECT["optional-dependencies"][extra]]
-MODULES = {"ulid": "python-ulid"}  # where a module is not called as its package
-OPTIONAL = {"cupy", "cupyx", "pynvml"}  # used where they are there
+DECLARED = PROJECT["dependencies"] + [
+    one for extra in ("pocl", "data", "history", "test") for one in PROJECT["optional-dependencies"][extra]
+]
+MODULES = {"ulid": "python-ulid", "typing_extensions": "typing-extensions"}  # where a module is not called as its package
+OPTIONAL = {"cupy", "cupyx", "pynvml", "ruptures"}  # used where they are there
 
 
 def name_of(requirement: str) -> str:

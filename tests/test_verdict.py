@@ -3,8 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from typer.testing import CliRunner
 
 from clmembench.benchmarks import discovered
+from clmembench.cli import app
 from clmembench.model import HEADLINE_GROUPS, Card, Metric
 from clmembench.report.device_runs import device_label, merged_runs
 from clmembench.report.page import render_html
@@ -17,6 +19,7 @@ from clmembench.report.section import table
 from clmembench.report.verdict import verdict, verdict_section
 from clmembench.report.verdict_cells import UnknownDevice
 from clmembench.report.verdict_sentences import sentences
+from clmembench.results import jsonl
 from clmembench.specs.sheets import published_sheets
 from tests import found_hierarchies
 from tests.builders import CHASE, LATENCY, STREAM, clock, device, header, record, run, series, slope
@@ -162,6 +165,22 @@ def test_claims_are_marked_as_claims_and_what_no_driver_says_is_left_out():
     assert [c.text for c in line(found, "work-items of a sub-group").cells] == ["32", "–"]
     silent = compared(*[of(kind, triad(1.0, 1 << 30), sub_group_items=0) for kind in ("gpu", "cpu")])
     assert all(line.name != "work-items of a sub-group" for line in silent.lines)
+
+
+def test_the_report_as_latex_is_the_tables_of_the_verdict_and_of_each_device(tmp_path):
+    names = {"gpu": "Fast_GPU & 50% $x$", "cpu": "Slow CPU"}
+    for kind, name in names.items():
+        with jsonl.Writer(tmp_path / f"{kind}.jsonl", header(device(name, kind=kind), CARDS)) as writer:
+            writer.write(triad(4000.0 if kind == "gpu" else 100.0, 1 << 30))
+    paths = [str(tmp_path / f"{kind}.jsonl") for kind in names]
+    done = CliRunner().invoke(app, ["report", *paths, "-f", "latex", "--baseline", "Fast_GPU & 50% $x$"])
+    assert done.exit_code == 0, done.stderr
+    tables = done.stdout.count(r"\begin{tabular}")
+    assert tables >= 3 and done.stdout.count(r"\end{tabular}") == tables == done.stdout.count(r"\bottomrule")
+    (row,) = (text for text in done.stdout.splitlines() if TRIAD in text and text.endswith(r"\\"))
+    assert row.count(" & ") == 3 and "4,000 GB/s (1.00x){*}" in row and "100 GB/s" in row
+    (head,) = (text for text in done.stdout.splitlines() if text.startswith("group & quantity"))
+    assert r"Fast\_GPU \& 50\% \$x\$" in head
 
 
 def test_the_table_marks_the_best_and_tells_where_points_differ():

@@ -21,6 +21,8 @@ from clmembench.cli import (
     devices,
     doctor,
     exit_codes,
+    history,
+    import_results,
     infer,
     live,
     peers,
@@ -74,6 +76,8 @@ app.command("advise")(advise.advise)
 app.command("peers")(peers.peers)
 app.command("show")(show.show)
 app.command("report")(show.report)
+app.command("history")(history.history)
+app.command("import")(import_results.import_results)
 app.command("infer")(infer.infer)
 app.command("compare", cls=live.Compare)(compare.compare)
 app.command("check")(compare.check)

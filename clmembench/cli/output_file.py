@@ -47,11 +47,11 @@ def check_not_input(path: Path, inputs: Iterable[Path], option: str = "-o") -> N
                 exit_codes.stop(f"{path} is read by this command: choose another {option}", exit_codes.USAGE)
 
 
-def write(path: Path, text: str, overwrite: bool, option: str = "-o") -> None:
+def write(path: Path, content: str | bytes, overwrite: bool, option: str = "-o") -> None:
     """Write a complete file or none, in the new folder that `check` announced, if any. Ends the command where that fails."""
     try:
         path.parent.mkdir(exist_ok=True)
-        write_whole(path, text, overwrite)
+        write_whole(path, content, overwrite)
     except FileExistsError:
         exit_codes.stop(f"{path} exists: choose another {option}, or say --overwrite", exit_codes.USAGE)
     except OSError as error:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from clmembench.cli import exit_codes, options, output_file, stored
+from clmembench.cli import exit_codes, extras, options, output_file, stored
 from clmembench.sanitize import line
+from clmembench.units import count
 
 if TYPE_CHECKING:
-    from clmembench.report import digests
+    from clmembench.model import Run
+    from clmembench.report import digests, fleet
+    from clmembench.report.hierarchy.section import HierarchyFindings
+    from clmembench.results.imported import ImportedRun
+    from clmembench.specs.sheets import SpecSheet
 
 
 def show(
@@ -23,12 +29,17 @@ def show(
     as_csv: options.Csv = False,
     as_md: options.Markdown = False,
     as_latex: options.Latex = False,
+    parquet: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a table for pandas, Polars or R, as clmembench.read gives it; needs pyarrow."),
+    ] = None,
+    overwrite: options.Overwrite = False,
     strict: options.StrictReading = False,
 ) -> None:
     """Show the summary of a stored run, or every value as a table.
 
     Without an option it prints the summary that `run` ends with, and the memory hierarchy where it was measured. JSON, CSV,
-    Markdown and LaTeX have one object or line for each point and metric.
+    Markdown, LaTeX and Parquet have one object or line for each point and metric.
     """
     from clmembench.cli import topology
     from clmembench.report import render, rows, terminal
@@ -37,6 +48,11 @@ def show(
     from clmembench.report.sections import roofline_tables
 
     form = options.output_format(json=as_json, csv=as_csv, md=as_md, latex=as_latex)
+    if parquet is not None:
+        if form != "text":
+            exit_codes.stop(f"choose one of --parquet and {options.FORMAT_FLAGS[form]}", exit_codes.USAGE)
+        _write_parquet(parquet, path, strict, overwrite)
+        return
     run = stored.load(path, strict)
     sheet = stored.sheet_of(run)
     run, values = rows.judged_rows(run, sheet)
@@ -55,10 +71,26 @@ def show(
             topology.show(run, "text")
 
 
+def _write_parquet(output: Path, path: Path, strict: bool, overwrite: bool) -> None:
+    """Write the values of a run as Parquet. Ends the command where pyarrow is missing or the file cannot be written."""
+    from clmembench.report import frames
+
+    output_file.check(output, overwrite, "--parquet", "run.parquet")
+    output_file.check_not_input(output, [path], "--parquet")
+    output_file.check_writable(output, "--parquet")
+    extras.require("pyarrow", "data", "show --parquet")
+    run = stored.load(path, strict)
+    stored.sheet_of(run)  # ends the command where a spec sheet is damaged
+    frame = frames.run_frame(run)
+    output_file.write(output, frames.parquet(frame), overwrite, "--parquet")
+    print(line(f"wrote {output}: {count(len(frame), 'row')}"), file=sys.stderr)
+
+
 def report(
     paths: Annotated[list[Path], typer.Argument(metavar="RUN", help="Results files of any number of devices.")],
     form: Annotated[
-        Literal["html", "md"], typer.Option("-f", "--format", help="html is one file without scripts; md is Markdown.")
+        Literal["html", "md", "latex"],
+        typer.Option("-f", "--format", help="html is one file without scripts; md is Markdown; latex has the tables alone."),
     ] = "html",
     output: Annotated[Path | None, options.output_option("File to write; default: standard output.")] = None,
     beside: Annotated[
@@ -82,21 +114,22 @@ def report(
     """Write one report on any number of runs and devices.
 
     Runs of one device with one driver are shown as one device, with the latest value of each point. The verdict compares the
-    devices in headline quantities.
+    devices in headline quantities; files that `import` wrote are columns of it, outside ranks.
     """
     from clmembench.host.cpu_topology import usable_cpus
-    from clmembench.report import device_runs, digests, fleet, markdown_page, page, verdict_cells
+    from clmembench.report import device_runs, digests, fleet, imported_headlines, verdict_cells
     from clmembench.results import jsonl
     from clmembench.specs import sheets
 
     if output is not None:
-        output_file.check(output, overwrite, name=f"report.{form}", pipe=True)
+        output_file.check(output, overwrite, name=f"report.{form}".replace(".latex", ".tex"), pipe=True)
         output_file.check_not_input(output, paths)
         output_file.check_writable(output)
     groups: list[fleet.Group] = []
     names = _labels(label or [], paths)
+    paths, foreign = _without_imports(paths, names)
     try:
-        others = sheets.published_sheets(beside or [])
+        others = [*sheets.published_sheets(beside or []), *map(imported_headlines.imported_sheet, foreign)]
         if len(paths) > fleet.MAX_RUNS_WITH_COLUMNS:
             groups = fleet.grouped(_with_notes_printed(digests.digests(paths, strict, len(usable_cpus()))))
             groups = groups if fleet.is_fleet(groups) else []
@@ -106,20 +139,50 @@ def report(
             for note in one.notes:
                 exit_codes.say(f"{one.label}: {note}")
         runs, hierarchies = stored.with_hierarchies([one.run for one in found])
-        labels = [one.label for one in found]
-        if form == "html":
-            made = page.render_html(runs, others, hierarchies, groups, labels, baseline)
-        else:
-            made = markdown_page.render_markdown(runs, others, hierarchies, groups, labels, baseline)
+        made = _rendered(form, runs, others, hierarchies, groups, [one.label for one in found], baseline)
     except (sheets.SpecError, jsonl.ResultsError, verdict_cells.UnknownDevice) as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     except digests.WorkerError as error:
         exit_codes.stop(str(error), exit_codes.INTERNAL)
     if output is None:
-        print(made if form == "md" else _in_any_encoding(made))
+        print(_in_any_encoding(made) if form == "html" else made)
         return
     output_file.write(output, made, overwrite)
     print(line(f"wrote {output}"), file=sys.stderr)
+
+
+def _rendered(
+    form: str,
+    runs: list[Run],
+    others: list[SpecSheet],
+    hierarchies: list[HierarchyFindings | None],
+    groups: list[fleet.Group],
+    labels: list[str],
+    baseline: str,
+) -> str:
+    """The report in a format."""
+    from clmembench.report import latex_page, markdown_page, page
+
+    if form == "html":
+        return page.render_html(runs, others, hierarchies, groups, labels, baseline)
+    if form == "latex":
+        return latex_page.render_latex(runs, others, hierarchies, labels, baseline, groups)
+    return markdown_page.render_markdown(runs, others, hierarchies, groups, labels, baseline)
+
+
+def _without_imports(paths: list[Path], names: Mapping[Path, str]) -> tuple[list[Path], list[ImportedRun]]:
+    """The results files, and the runs of import files under the user's names. Ends the command where no file is of ours."""
+    from clmembench.results import imported
+
+    foreign = [path for path in paths if imported.is_import_file(path)]
+    try:
+        runs = [replace(run, device=names.get(path) or run.device) for path in foreign for run in imported.read(path)]
+    except imported.ImportFault as error:
+        exit_codes.stop(str(error), exit_codes.USAGE)
+    measured = [path for path in paths if path not in foreign]
+    if not measured:
+        exit_codes.stop("these are imported results alone: name a run of clmembench to show them beside", exit_codes.USAGE)
+    return measured, runs
 
 
 def _labels(given: Iterable[str], paths: Iterable[Path]) -> dict[Path, str]:

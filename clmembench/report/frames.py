@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +17,14 @@ from clmembench.results import jsonl
 if TYPE_CHECKING:
     import pandas as pd
 
+    from clmembench.model import Run
+
 Paths = str | Path | Iterable[str | Path]
+
+NUMBERS = (
+    "median", "ci_low", "ci_high", "q1", "q3", "min", "peak", "fraction_of_peak", "cycles", "cycles_low", "cycles_high",
+    "core_clock_ghz", "cpu_over_wall",
+)  # fmt: skip
 
 
 def read(paths: Paths) -> pd.DataFrame:
@@ -25,18 +34,38 @@ def read(paths: Paths) -> pd.DataFrame:
     that is none, FileNotFoundError where there is none at all."""
     import pandas as pd
 
-    frames = []
-    for path in _files(paths):
-        run = jsonl.read(path)
-        (device,) = merged_runs([run])
-        (part,) = parts([run], [device.label])
-        section = point_fields(part.rows)
-        frame = pd.DataFrame(list(section.rows), columns=[column.name for column in section.columns])
-        frame.insert(0, "device", device.label)
-        frame.insert(1, "run", run.header.run_id)
-        frame.insert(2, "file", str(path))
-        frames.append(frame)
-    return pd.concat(frames, ignore_index=True)
+    return pd.concat([run_frame(jsonl.read(path)) for path in _files(paths)], ignore_index=True)
+
+
+def run_frame(run: Run) -> pd.DataFrame:
+    """The rows of one stored run, as `read` has them. Raises SpecError where two spec sheets match its device."""
+    import pandas as pd
+
+    (device,) = merged_runs([run])
+    (part,) = parts([run], [device.label])
+    section = point_fields(part.rows)
+    frame = pd.DataFrame(list(section.rows), columns=[column.name for column in section.columns])
+    for name in NUMBERS:  # of a run that has none of them a column would hold objects
+        frame[name] = pd.to_numeric(frame[name]) if name in frame else math.nan
+    frame.insert(0, "device", device.label)
+    frame.insert(1, "run", run.header.run_id)
+    frame.insert(2, "file", run.path)
+    return frame
+
+
+def parquet(frame: pd.DataFrame) -> bytes:
+    """A frame as a Parquet file. A column of Parquet has one type: one that holds texts and numbers, or whole numbers beyond 64
+    bits with a sign, has all of them as text. Raises ImportError where pyarrow is missing."""
+    import pandas as pd
+
+    kinds = {name: pd.api.types.infer_dtype(frame[name], skipna=True) for name in frame if frame[name].dtype == object}
+    mixed = [name for name, kind in kinds.items() if kind.startswith("mixed") or kind == "integer"]
+    whole = frame.copy()
+    for name in mixed:
+        whole[name] = frame[name].map(str, na_action="ignore")
+    out = io.BytesIO()
+    whole.to_parquet(out, engine="pyarrow", index=False)
+    return out.getvalue()
 
 
 def headlines(paths: Paths) -> pd.DataFrame:

@@ -39,8 +39,7 @@ def render_markdown(
     first += [render_fleet_markdown(groups)] if groups else []
     measured = first + [_measured(part, found) for part, found in zip_longest(all_parts, dissected)]
     elsewhere = [
-        f"## {markdown(device.name)}: published, not measured here\n\n{render.markdown(table(published_table(device)))}\n"
-        for device in published(others)
+        f"## {markdown(device.heading)}\n\n{render.markdown(table(published_table(device)))}\n" for device in published(others)
     ]
     return "\n".join(measured + elsewhere)
 

@@ -33,6 +33,7 @@ class PublishedDevice:
     """Another device: its theoretical figures and the results that were published of it."""
 
     name: str
+    heading: str
     bandwidth: str
     fp64: str
     fp32: str
@@ -58,7 +59,9 @@ def _device(sheet: SpecSheet) -> PublishedDevice:
         )
         for p in sheet.published
     )
-    return PublishedDevice(sheet.name, bandwidth, fp64, fp32, tuple(results))
+    name = sheet.name if sheet.origin == "published" else f"{sheet.name}, {sheet.origin}"
+    heading = f"{sheet.name}: {sheet.origin}, not measured here"
+    return PublishedDevice(name, heading, bandwidth, fp64, fp32, tuple(results))
 
 
 def _derivation(result: Published) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clmembench.analysis.derive import Derived
 from clmembench.gates.whole import judged_values, peak_of
@@ -14,6 +14,9 @@ from clmembench.report.section import Column, Section, columns
 from clmembench.specs import sheets as specs
 from clmembench.specs.sheets import Peak, SpecSheet
 from clmembench.units import format_in, format_interval, format_params
+
+if TYPE_CHECKING:
+    from clmembench.report.json_outputs import PointObject, RooflineObject
 
 COLUMNS = (
     *map(Column, ("benchmark", "parameters", "metric")),
@@ -58,19 +61,19 @@ def sheet_of(run: Run, sheets: Sequence[SpecSheet] | None = None) -> SpecSheet |
     return specs.match_sheet(run.header.device, sheets)
 
 
-def row_object(row: Row) -> dict[str, Any]:
+def row_object(row: Row) -> PointObject:
     """A row as `show --json` gives it."""
     value = row.value
     return {
         "benchmark": value.benchmark,
         "params": dict(value.params),
         "tuning": dict(value.tuning),
-        "status": row.status,
+        "status": row.status,  # type: ignore[typeddict-item]
         "reason": row.reason,
         "gate": value.gate,
         "metric": value.metric,
         "unit": value.unit,
-        "better": value.better,
+        "better": value.better,  # type: ignore[typeddict-item]
         "median": value.median,
         "ci_low": value.ci_low,
         "ci_high": value.ci_high,
@@ -121,17 +124,17 @@ def by_point(rows: Sequence[Row]) -> list[list[Row]]:
     return list(points.values())
 
 
-def point_objects(table: Sequence[Row], roofline: Mapping[int, Mapping[str, Any]] | None = None) -> list[dict[str, Any]]:
+def point_objects(table: Sequence[Row], roofline: Mapping[int, RooflineObject] | None = None) -> list[dict[str, Any]]:
     """One object for each row, for JSON, `evidence` the ids of its records; `roofline` has, by the row's number, its place
     under the run's roofs, where it has some."""
-    return [row_object(row) | ({"roofline": roofline.get(index)} if roofline else {}) for index, row in enumerate(table)]
+    return [{**row_object(row)} | ({"roofline": roofline.get(index)} if roofline else {}) for index, row in enumerate(table)]
 
 
 def point_fields(table: Sequence[Row]) -> Section:
     """One line for each row, for CSV; parameters, tuning and facts are columns of their own: param.x, tuning.x and fact.x."""
     flat = []
     for row in table:
-        fields = row_object(row)
+        fields: dict[str, Any] = dict(row_object(row))
         params, tuning, facts = fields.pop("params"), fields.pop("tuning"), fields.pop("facts")
         fields["notes"] = "; ".join(fields["notes"])
         for several in ("cpus", "process_medians", "evidence"):

@@ -11,6 +11,7 @@ from clmembench.infer import plateaus
 from clmembench.infer.access.saturation import memory_latency
 from clmembench.model import HEADLINE_GROUPS, Headline, Hierarchy
 from clmembench.model.direction import gain, score
+from clmembench.report.imported_headlines import imported_cells
 from clmembench.report.parts import Part
 from clmembench.report.published_headlines import published_cells
 from clmembench.report.rows import Row, interval, percent
@@ -50,10 +51,10 @@ def verdict(
     lines = [_with_best(line) for line in sorted(found, key=lambda line: order[line.group])]
     if baseline:
         lines = [_with_ratios(line, labels.index(baseline)) for line in lines]
-    published = [published_cells(sheet) for sheet in others]
+    published = [published_cells(one) if one.origin == "published" else imported_cells(one) for one in others]
     lines = [replace(one, cells=(*one.cells, *(of.get(one.name, Cell("–")) for of in published))) for one in lines]
     lines += known_lines([part.run.header.device for part in parts], [part.sheet for part in parts], others)
-    names = (*labels, *(f"{printable(sheet.name)}, published" for sheet in others))
+    names = (*labels, *(printable(f"{sheet.name}, {sheet.origin}") for sheet in others))
     return Verdict(names, tuple(lines), baseline)
 
 

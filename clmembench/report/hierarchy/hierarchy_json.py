@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clmembench.infer.classic.methods import ClassicReadings
 from clmembench.model import CacheLevel, Finding, Hierarchy, TlbLevel
+
+if TYPE_CHECKING:
+    from clmembench.report.json_outputs import FindingObject
 
 CACHE = {
     "size_bytes": "B",
@@ -51,12 +54,12 @@ def hierarchy_object(hierarchy: Hierarchy, classic: Sequence[ClassicReadings] | 
     } | ({} if classic is None else {"classic": [_classic(readings) for readings in classic]})
 
 
-def finding_object(finding: Finding) -> dict[str, Any]:
+def finding_object(finding: Finding) -> FindingObject:
     """The parts of a finding as JSON has them; a number that is not finite is null."""
     return {
-        "value": _plain(finding.value),
-        "low": _plain(finding.low),
-        "high": _plain(finding.high),
+        "value": finding.value if isinstance(finding.value, str) else _number(finding.value),
+        "low": _number(finding.low),
+        "high": _number(finding.high),
         "unit": finding.unit,
         "status": finding.status,
         "method": finding.method,
@@ -91,11 +94,9 @@ def _findings(findings: Mapping[str, Finding], units: Mapping[str, str], memory:
     return {name: finding_object(finding) for name, finding in {**absent, **findings}.items()}
 
 
-def _plain(value: object) -> float | str | None:
-    """A number as Python's own, whole ones as int; a word as it is."""
-    if value is None or isinstance(value, str):
-        return value
-    number = float(value)  # type: ignore[arg-type]
+def _number(value: float | None) -> float | None:
+    """A number as Python's own, whole ones as int."""
+    number = math.nan if value is None else float(value)
     if not math.isfinite(number):
         return None
     return int(number) if number.is_integer() and abs(number) < 2**53 else number

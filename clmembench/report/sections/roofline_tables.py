@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from clmembench.model import Run
 from clmembench.perfmodel import roofline as model
@@ -13,6 +13,9 @@ from clmembench.report.rows import Row, point_labels
 from clmembench.report.section import Section, columns
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import format_bytes, format_in, format_interval, format_value
+
+if TYPE_CHECKING:
+    from clmembench.report.json_outputs import RooflineObject
 
 SOURCE = "Williams, Waterman & Patterson 2009"
 ROOFS = f"The roofs of kernels, as measured ({SOURCE})."
@@ -92,14 +95,14 @@ def _kernel_notes(roofline: Roofline) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def by_point(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> Mapping[int, dict[str, Any]]:
+def by_point(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> Mapping[int, RooflineObject]:
     """The object of `show --json` for each kernel under a roof, by the index of its row."""
     roofline = derive_roofline(run, table, sheet)
     placed = {id(p.value): p for p in roofline.placed} if roofline is not None else {}
     return {index: kernel_object(placed[id(row.value)]) for index, row in enumerate(table) if id(row.value) in placed}
 
 
-def kernel_object(p: KernelPosition) -> dict[str, Any]:
+def kernel_object(p: KernelPosition) -> RooflineObject:
     """One kernel under its roofs, as JSON."""
     return {
         "precision": p.precision,

@@ -1,0 +1,65 @@
+"""A device's history as a figure: a plot a quantity, medians with intervals over time, driver changes and levels."""
+
+from __future__ import annotations
+
+import io
+from datetime import datetime
+from itertools import pairwise
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from clmembench.report.figures.style import colour, legend, plain, subplots
+from clmembench.report.history import DeviceHistory, Quantity
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MAX_PLOTS = 40
+
+
+def history_chart(history: DeviceHistory, form: str) -> bytes:
+    """The figure in a format of matplotlib's, such as png, svg or pdf; of the first MAX_PLOTS quantities. Raises ValueError
+    where there is no quantity, or no such format."""
+    shown = history.quantities[:MAX_PLOTS]
+    if not shown:
+        raise ValueError("no quantity has a value in two runs, so there is nothing to draw")
+    figure, axes = subplots(len(shown), height=2.6)
+    for axis, quantity in zip(axes, shown, strict=True):
+        _draw(axis, history, quantity)
+    some = f": {len(shown)} of {len(history.quantities)} quantities" if len(history.quantities) > MAX_PLOTS else ""
+    figure.suptitle(plain(history.label) + some, fontsize=11)
+    legend(figure, axes)
+    out = io.BytesIO()
+    dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    figure.savefig(out, format=form, metadata=dates.get(form))
+    return out.getvalue()
+
+
+def _draw(axis: Axes, history: DeviceHistory, quantity: Quantity) -> None:
+    from matplotlib import dates
+
+    times: list[Any] = [datetime.fromisoformat(run.started).replace(tzinfo=None) for run in history.runs]
+    good = quantity.good()
+    x, y = [times[moment.run] for moment in good], [moment.value or 0.0 for moment in good]
+    spread = [
+        [v - (m.low if m.low is not None else v) for v, m in zip(y, good, strict=True)],
+        [(m.high if m.high is not None else v) - v for v, m in zip(y, good, strict=True)],
+    ]
+    axis.errorbar(x, y, yerr=spread, fmt="o", markersize=4, capsize=2, color=colour(0), label="median, 95% interval")
+    ends = [0, *(change.index for change in quantity.changes), len(good)]
+    if quantity.changes:
+        for first, last in pairwise(ends):
+            level = median(y[first:last])
+            axis.plot([x[first], x[last - 1]], [level] * 2, color=colour(1), linewidth=2, label="median between change points")
+    for time, run, before in zip(times[1:], history.runs[1:], history.runs, strict=False):
+        if run.driver != before.driver:
+            axis.axvline(time, color="#777777", linewidth=1, linestyle="--", label="another driver")
+    ticks: Any = dates  # its classes have no types
+    locator = ticks.AutoDateLocator(minticks=2, maxticks=5)
+    axis.xaxis.set_major_locator(locator)
+    axis.xaxis.set_major_formatter(ticks.DateFormatter("%Y-%m-%d"))
+    axis.tick_params(labelsize=8)
+    axis.set_title(plain(f"{quantity.group}: {quantity.name}"), fontsize=9)
+    axis.set_ylabel(plain(quantity.unit), fontsize=8)
+    axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    axis.margins(y=0.2)

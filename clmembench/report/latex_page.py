@@ -1,0 +1,34 @@
+"""The tables of a report as LaTeX: the verdict, then the summary of each device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from clmembench.model import Run
+from clmembench.report import fleet, render, terminal
+from clmembench.report.hierarchy.section import HierarchyFindings
+from clmembench.report.parts import parts
+from clmembench.report.section import Document, Section
+from clmembench.report.verdict import verdict, verdict_section
+from clmembench.specs.sheets import SpecSheet
+
+
+def render_latex(
+    runs: Sequence[Run],
+    others: Sequence[SpecSheet] = (),
+    dissected: Sequence[HierarchyFindings | None] = (),
+    labels: Sequence[str] = (),
+    baseline: str = "",
+    groups: Sequence[fleet.Group] = (),
+) -> str:
+    """Tables for booktabs, of one device too; of many runs (`groups`) that of the devices first. Titles and notes are comments.
+    Raises UnknownDevice where none has the label of the `baseline`."""
+    all_parts = parts(runs, labels)
+    compared = verdict(all_parts, [None if found is None else found.hierarchy for found in dissected], baseline, others)
+    tables: list[Section] = [fleet.group_table(groups)] if groups else []
+    tables += [verdict_section(compared)] if compared.lines else []
+    for part in all_parts:
+        summary = terminal.summary_document(part.run, part.rows, part.sheet)
+        tables += [replace(one, title=f"{part.label}: {one.title}") for one in summary.sections]
+    return render.latex(Document(tuple(tables)))

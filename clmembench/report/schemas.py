@@ -1,0 +1,81 @@
+"""JSON Schemas of a results file's lines and of what commands print under --json, generated from the code's types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clmembench.infer.guidelines.advice import Advice
+from clmembench.model import Header, Record
+from clmembench.report import json_outputs as shapes
+from clmembench.report import json_study_outputs as studies
+from clmembench.results.imported import ImportedRun
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+# by the schema's file name: what it is of, and the type
+LINES: dict[str, tuple[str, Any]] = {
+    "run-header": ("first line of a results file", Header),
+    "run-record": ("every further line of a results file", Record),
+    "import-line": ("line of an import file", ImportedRun),
+}
+# and the commands, by their words, that print it under --json
+OUTPUTS: dict[str, tuple[tuple[str, ...], Any]] = {
+    "advise": (("advise",), list[Advice]),
+    "casestudy-mnf": (("casestudy mnf",), studies.CaseStudyObject),
+    "compare": (("compare",), list[shapes.ComparisonObject]),
+    "compare-live": (("compare --live",), shapes.LiveComparisonObject),
+    "devices": (("devices",), list[studies.DeviceObject]),
+    "doctor": (("doctor",), studies.DoctorObject),
+    "hierarchy": (("topology", "infer"), shapes.HierarchyObject),
+    "history": (("history",), list[shapes.HistoryObject]),
+    "import": (("import",), list[ImportedRun]),
+    "peers": (("peers",), studies.PeersObject),
+    "points": (("show", "run"), list[shapes.PointObject]),
+}
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """Every schema by its file name. Lines of a file may have fields that this version does not know, as a reader ignores
+    them; an output has no others than its schema's."""
+    lines = {name: _schema(what, kind) for name, (what, kind) in LINES.items()}
+    outputs = {
+        name: _closed(_schema(", ".join(f"clmembench {words} --json" for words in commands), kind))
+        for name, (commands, kind) in OUTPUTS.items()
+    }
+    return {**lines, **outputs}
+
+
+def _schema(what: str, kind: Any) -> dict[str, Any]:
+    from pydantic import TypeAdapter
+
+    return {"$schema": DIALECT, "title": what, **_untitled(TypeAdapter(kind).json_schema())}
+
+
+def _untitled(schema: Any) -> Any:
+    """A schema without the titles that pydantic makes of names, and with each description on one line."""
+    if isinstance(schema, list):
+        return [_untitled(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    named = {
+        key: {name: _untitled(one) for name, one in schema[key].items()} for key in ("properties", "$defs") if key in schema
+    }
+    rest = {key: _untitled(value) for key, value in schema.items() if key not in named and key != "title"}
+    if isinstance(text := rest.get("description"), str):
+        rest["description"] = " ".join(text.split())
+    return {**rest, **named}
+
+
+def _closed(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema whose objects have no further keys, and those of dataclasses every key: it is of what we write."""
+    named = schema.get("$defs", {})
+    for name in shapes.OPEN:
+        if name in named:
+            named[name]["additionalProperties"] = {"$ref": "#/$defs/FindingObject"}
+    for one in (schema, *named.values()):
+        if one.get("type") == "object":
+            properties = one.setdefault("properties", {})
+            one.setdefault("additionalProperties", False)
+            if any("default" in of for of in properties.values()):
+                one["required"] = list(properties)
+    return schema

@@ -1,0 +1,105 @@
+"""Results that other programs summarised, without samples or intervals: the file that `import` writes, a line a device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from clmembench.model import Value
+from clmembench.results import limits, line_limits
+from clmembench.results.record_lines import decode, encode, first_problem
+from clmembench.sanitize import open_regular, printable, read_regular
+
+SCHEMA = 1
+MARK = b'{"imported":'  # how each line begins
+MAX_VALUES = 10_000
+
+
+class ImportFault(ValueError):
+    """A file is not of the program it should be of; the message says in what."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedValue:
+    """One number as a program reports it: its own `name`, the value in `unit`, and in `statistic` what it is of the program's
+    repetitions. `least` and `most` are the extremes of those, where it reports them: no interval of the value.
+
+    `benchmark`, `metric` and `params` are ours where the meaning is the same, else empty; `note` says what differs.
+    """
+
+    name: str
+    value: float
+    unit: str
+    statistic: str
+    benchmark: str = ""
+    metric: str = ""
+    params: Mapping[str, Value] = field(default_factory=dict)
+    least: float | None = None
+    most: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedRun:
+    """What one program reported of one device; `left_out` says what of the file is none of these values, and why. `backend` is
+    what the program reached the device by, `file` and `sha256` are of the file it was read from."""
+
+    imported: int
+    program: str
+    version: str
+    device: str
+    backend: str
+    driver: str
+    date: str
+    values: tuple[ImportedValue, ...]
+    left_out: tuple[str, ...] = ()
+    file: str = ""
+    sha256: str = ""
+
+    @property
+    def origin(self) -> str:
+        """Where the values are from, for people."""
+        return "imported from " + ", ".join(filter(None, (f"{self.program} {self.version}".strip(), self.backend)))
+
+
+def as_lines(runs: Sequence[ImportedRun]) -> str:
+    """The content of an import file."""
+    return "".join(f"{encode(run)}\n" for run in runs)
+
+
+def is_import_file(path: Path) -> bool:
+    """Whether a file begins as an import file does; False where it cannot be read."""
+    try:
+        with open_regular(path) as file:
+            return file.read(len(MARK)) == MARK
+    except OSError:
+        return False
+
+
+def read(path: Path) -> list[ImportedRun]:
+    """The runs in an import file. Raises ImportFault where it is damaged, or of a newer schema."""
+    try:
+        lines = [line for line in read_regular(path, line_limits.MAX_LINE_BYTES).splitlines() if line.strip()]
+        runs = [checked(decode(ImportedRun, line)) for line in lines]
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else first_problem(error)
+        raise ImportFault(f"{path}: no import file: {why}") from error
+    if any(run.imported != SCHEMA for run in runs):
+        raise ImportFault(f"{path} is an import file of another schema than {SCHEMA}: upgrade clmembench, or import it again")
+    return runs
+
+
+def checked(run: ImportedRun) -> ImportedRun:
+    """The run without values that are 0 or below, or not finite, which `left_out` then names. Raises ImportFault for too many
+    values or too long texts."""
+    if len(run.values) > MAX_VALUES or len(run.left_out) > MAX_VALUES:
+        raise ImportFault(f"over {MAX_VALUES} values")
+    texts = [run.program, run.version, run.device, run.backend, run.driver, run.date, *run.left_out]
+    texts += [text for value in run.values for text in (value.name, value.unit, value.statistic, value.note)]
+    if max(map(len, texts), default=0) > limits.MAX_NAME_LETTERS:
+        raise ImportFault(f"a text is over {limits.MAX_NAME_LETTERS} letters")
+    good = tuple(value for value in run.values if math.isfinite(value.value) and value.value > 0)
+    bad = (f"{value.name}: {value.value:g} {value.unit} is no measurement" for value in run.values if value not in good)
+    return replace(run, values=good, left_out=(*run.left_out, *map(printable, bad)))
