@@ -1,0 +1,232 @@
+"""Plots that show all devices together, each in its look: lines over an axis, and rows of values beside theoretical peaks."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from clmembench.model.direction import score
+from clmembench.report.figures.comparison_series import BestValue, PlotPoint, Series
+from clmembench.report.figures.device_looks import LINE_STYLES, look
+from clmembench.report.figures.device_rows import short_number
+from clmembench.report.figures.style import log_y, plain, subplots, svg
+from clmembench.units import format_bytes, format_in, is_byte_size
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH, HEIGHT = 5.2, 2.9  # inches of a plot without its legend: two fit side by side on a page, one on a telephone
+LEGEND_LINE, ROW = 0.19, 0.34  # inches
+MAX_NAMED = 8  # devices of a plot that have a look of their own; further ones are grey
+MAX_ROWS = 40  # of a plot of values
+MAX_TICKS = 7  # of a horizontal axis
+MAX_HALF_LEGEND_LETTERS = 27  # letters of a name that half a plot's width has room for
+NAME_LETTERS = 24  # of a line of a row's name
+MIN_LOG_RATIO = 8.0  # of values; less is drawn on a linear scale from 0
+GREY, INK = "#c8c8c8", "#222222"
+SHADES = (1.0, 0.6, 0.35)  # of a device's colour, for its placements
+
+
+def curves(series: Sequence[Series], title: str, axes: tuple[str, str, str], unit: str, y_ends: tuple[float, float]) -> str:
+    """Inline SVG of lines, intervals as bands, published values as hollow marks without a line. `axes` are the parameter of the
+    horizontal axis and the labels of both; of `unit` are the values, and `y_ends` the lowest and highest that the vertical axis
+    has room for."""
+    named = named_series(series)
+    figure, axis = _plot(HEIGHT + LEGEND_LINE * _legend_lines([_name(one) for one in named]))
+    for one in series:
+        if one not in named:
+            axis.plot(_xs(one), _ys(one), color=GREY, linewidth=0.9, marker="o", markersize=1.8, zorder=1)
+    for one in named:
+        _line(axis, one, look(one.number).colour, look(one.number).line, _name(one))
+    _scales(axis, axes, unit, [x for one in series for x in _xs(one)], y_ends)
+    axis.set_title(plain(title), fontsize=10, loc="left")
+    _legend(figure, axis)
+    return svg(figure)
+
+
+def placements(lines: Mapping[str, Series], title: str, axes: tuple[str, str, str], unit: str) -> str:
+    """Inline SVG of one device in its colour: a line for each placement of its threads."""
+    figure, axis = _plot(HEIGHT + LEGEND_LINE)
+    for number, (name, one) in enumerate(lines.items()):
+        shade = _lighter(look(one.number).colour, SHADES[number % len(SHADES)])
+        _line(axis, one, shade, LINE_STYLES[number % len(LINE_STYLES)], name)
+    _scales(axis, axes, unit, [x for one in lines.values() for x in _xs(one)], value_ends(list(lines.values())))
+    axis.set_title(plain(title), fontsize=10, loc="left")
+    _legend(figure, axis)
+    return svg(figure)
+
+
+def best(values: Sequence[BestValue], title: str, y_label: str) -> str:
+    """Inline SVG of a row for each device: its value with the interval, a bar for the theoretical peak, and hollow marks for
+    published values."""
+    figure, axis = _plot(0.95 + ROW * len(values))
+    for row, one in enumerate(values):
+        mine, point = look(one.number), one.point
+        if one.peak is not None:
+            axis.plot([one.peak], [row], marker="|", markersize=15, markeredgewidth=2, color="#888888", linestyle="")
+        axis.errorbar(
+            [point.y], [row], xerr=[[point.y - point.low], [point.high - point.y]], marker=mine.marker, markersize=6,
+            color=mine.colour, markerfacecolor="white" if one.is_published else mine.colour, linestyle="", elinewidth=1.2,
+        )  # fmt: skip
+        text = format_in(point.y, one.unit) + (f", {point.y / one.peak:.0%}" if one.peak else "")
+        axis.annotate(text, (1.01, row), xycoords=("axes fraction", "data"), va="center", fontsize=8, color=INK)
+    axis.set_yticks(range(len(values)), [_row_name(one) for one in values], fontsize=8)
+    axis.set_ylim(len(values) - 0.4, -0.6)
+    ends = [v for one in values for v in (one.point.low, one.point.high, one.peak or one.point.y) if v > 0]
+    if max(ends) > MIN_LOG_RATIO * min(ends):
+        axis.set_xscale("log")
+        axis.set_xlim(min(ends) / 1.5, max(ends) * 1.5)
+    else:
+        axis.set_xlim(0, 1.08 * max(ends))
+    _decimal_ticks(axis)
+    axis.set_xlabel(plain(y_label + (" (bars: theoretical peak)" if any(one.peak for one in values) else "")), fontsize=9)
+    axis.set_title(plain(title), fontsize=10, loc="left")
+    return svg(figure)
+
+
+def named_series(series: Sequence[Series]) -> list[Series]:
+    """The lines that have a look and a name: all, or of more than MAX_NAMED measured ones those that end highest and lowest at
+    the place on the axis that most of them have, half each; published ones up to the same number."""
+    measured, published = ([s for s in series if s.is_published == kind] for kind in (False, True))
+    if len(measured) > MAX_NAMED:
+        shared = Counter(x for one in measured for x in _xs(one))
+        place = max(shared, key=lambda x: (shared[x], x))
+        ranked = sorted((s for s in measured if place in _xs(s)), key=lambda s: _ys(s)[_xs(s).index(place)])
+        half = MAX_NAMED // 2
+        chosen = ranked if len(ranked) <= MAX_NAMED else [*ranked[:half], *ranked[-half:]]
+        measured = [one for one in measured if one in chosen]
+    return [*measured, *published[:MAX_NAMED]]
+
+
+def shown_rows(values: Sequence[BestValue]) -> list[BestValue]:
+    """The rows of a plot of values, variant by variant, best first; of more than MAX_ROWS the best of each variant."""
+    variants = list(dict.fromkeys(one.variant for one in values))
+    room = max(1, MAX_ROWS // max(1, len(variants)))
+    found = []
+    for variant in variants:
+        mine = sorted((one for one in values if one.variant == variant), key=lambda one: -one.point.y)
+        found += mine[:room]
+    return found
+
+
+def value_ends(series: Sequence[Series]) -> tuple[float, float]:
+    """The lowest and highest value of lines; intervals that reach far below do not stretch the axis."""
+    points = [point for one in series for point in one.points]
+    return min(max(p.low, p.y / 2) for p in points), max(min(p.high, 2 * p.y) for p in points)
+
+
+def _plot(height: float) -> tuple[Figure, Axes]:
+    figure, (axis,) = subplots(1, height)
+    figure.set_size_inches(WIDTH, height)
+    axis.tick_params(labelsize=8, pad=2)
+    return figure, axis
+
+
+def _line(axis: Axes, one: Series, colour: Any, style: Any, name: str) -> None:
+    marker = look(one.number).marker
+    if one.is_published:
+        axis.plot(
+            _xs(one), _ys(one), marker=marker, markersize=6, linestyle="", color=colour, markerfacecolor="none", label=name
+        )
+        return
+    axis.fill_between(
+        _xs(one), [p.low for p in one.points], [p.high for p in one.points], color=colour, alpha=0.2, linewidth=0
+    )
+    if len(one.points) == 1:  # a band of one place has no width
+        (p,) = one.points
+        axis.plot([p.x, p.x], [p.low, p.high], color=colour, linewidth=1.2)
+    size = 4 if len(one.points) <= 20 else 2.5
+    axis.plot(_xs(one), _ys(one), marker=marker, markersize=size, linewidth=1.4, linestyle=style, color=colour, label=name)
+
+
+def _scales(axis: Axes, axes: tuple[str, str, str], unit: str, xs: Sequence[float], y_ends: tuple[float, float]) -> None:
+    from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
+
+    name, x_label, y_label = axes
+    axis.set_xscale("log", base=2)
+    axis.xaxis.set_major_locator(FixedLocator(count_ticks(xs)))
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.xaxis.set_minor_formatter(NullFormatter())
+    to_text = format_bytes if is_byte_size(name) else short_number
+    axis.xaxis.set_major_formatter(lambda value, _: to_text(value))
+    axis.set_xlim(min(xs) / 1.25, max(xs) * 1.25)
+    axis.set_xlabel(plain(x_label), fontsize=9)
+    low, high = y_ends
+    in_time = unit == "ns"
+    if high > MIN_LOG_RATIO * low:
+        axis.set_ylim(low / 1.25, high * 1.25)
+        log_y(axis)
+    else:
+        axis.set_ylim(0, 1.12 * high)
+    if in_time:
+        axis.yaxis.set_major_formatter(lambda value, _: format_in(value, "ns", 2) if value else "0")
+        axis.set_ylabel(plain(y_label), fontsize=9)
+    else:
+        axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        axis.set_ylabel(plain(f"{y_label} ({unit})"), fontsize=9)
+
+
+def count_ticks(xs: Sequence[float]) -> list[float]:
+    """Where a logarithmic axis of counts or bytes has labels: powers of two, as many as there is room for; the places
+    themselves where fewer than two powers lie among them."""
+    first, last = math.ceil(math.log2(min(xs)) - 1e-9), math.floor(math.log2(max(xs)) + 1e-9)
+    if last <= first:
+        return sorted(set(xs))[:MAX_TICKS]
+    step = -(-(last - first + 1) // MAX_TICKS)
+    return [2.0**k for k in range(first, last + 1, step)]
+
+
+def _decimal_ticks(axis: Axes) -> None:
+    from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter
+
+    from clmembench.report.figures.style import log_labels
+
+    if axis.get_xscale() == "log":
+        found = log_labels(*axis.get_xlim())
+        axis.xaxis.set_major_locator(FixedLocator(found[:: -(-len(found) // MAX_TICKS)]))
+        axis.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        axis.xaxis.set_major_locator(MaxNLocator(5))
+    axis.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+
+
+def _legend(figure: Figure, axis: Axes) -> None:
+    handles, names = axis.get_legend_handles_labels()
+    columns = _legend_columns(names)
+    figure.legend(handles, names, fontsize=8, frameon=False, ncols=columns, loc="outside lower center", handlelength=3.2)
+
+
+def _legend_columns(names: Sequence[str]) -> int:
+    return 2 if max(map(len, names), default=0) <= MAX_HALF_LEGEND_LETTERS else 1
+
+
+def _legend_lines(names: Sequence[str]) -> int:
+    return -(-len(names) // _legend_columns(names))
+
+
+def _name(one: Series) -> str:
+    return plain(f"{one.label}, published" if one.is_published else one.label)
+
+
+def _row_name(one: BestValue) -> str:
+    name = f"{one.label}, published" if one.is_published else one.label
+    return "\n".join(textwrap.wrap(plain(f"{name}: {one.variant}" if one.variant else name), NAME_LETTERS)[:3])
+
+
+def _lighter(colour: str, share: float) -> tuple[float, ...]:
+    from matplotlib.colors import to_rgb
+
+    return tuple(1 - share * (1 - part) for part in to_rgb(colour))
+
+
+def _xs(one: Series) -> list[float]:
+    return [point.x for point in one.points]
+
+
+def _ys(one: Series) -> list[float]:
+    return [point.y for point in one.points]
