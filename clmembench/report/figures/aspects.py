@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clmembench.model import Card
 from clmembench.report.figures import comparison_plots as plots
 from clmembench.report.figures import comparison_series as series
-from clmembench.report.figures.comparison_series import ComparedDevice, PublishedPoint, Series
+from clmembench.report.figures.comparison_data import ComparedDevice, Series, compared_devices, eligible_devices
 from clmembench.report.figures.paper_figures import CATALOGUE, PAPER, UNITS, BestFigure, CurveFigure, PaperFigure
+from clmembench.report.figures.published_marks import PublishedPoint, published_best, published_series
 from clmembench.report.parts import Part
 from clmembench.sanitize import line
 from clmembench.units import count, format_in
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 MAX_PLACEMENT_PLOTS = 8  # of one figure, a device each
+BALANCED = "Where balanced is missing it is scatter: both use the same CPUs."
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ def aspects(parts: Sequence[Part], published: Iterable[PublishedPoint] = ()) -> 
     """Every figure of the catalogue for these devices, in the order of the catalogue. `published` are hollow marks of values
     that others measured: benchmark, metric and parameters by our names, value, unit, name of the device. An aspect that no
     device was measured in is left out."""
-    devices, beside = series.compared_devices(parts), list(published)
+    devices, beside = compared_devices(parts), list(published)
     found = []
     for name, catalogue in CATALOGUE.items():
         if any(device.rows.get(figure.benchmark) for figure in catalogue for device in devices):
@@ -69,11 +71,14 @@ def _aspect(
     catalogue: Sequence[PaperFigure], devices: Sequence[ComparedDevice], published: Sequence[PublishedPoint]
 ) -> tuple[tuple[AspectFigure, ...], tuple[str, ...]]:
     found: list[tuple[PaperFigure, _Curve | list[AspectFigure] | str]] = []
-    for figure in catalogue:
-        found.append((figure, (_curve if isinstance(figure, CurveFigure) else _best)(figure, devices, published)))  # type: ignore[operator]
+    for wanted in catalogue:
+        if isinstance(wanted, CurveFigure):
+            found.append((wanted, _curve(wanted, devices, published)))
+        else:
+            found.append((wanted, _best(wanted, devices, published)))
     drawn = [one for _, one in found if isinstance(one, _Curve)]
     figures: list[AspectFigure] = []
-    for figure, one in found:
+    for _, one in found:
         if isinstance(one, _Curve):
             figures.append(_drawn_curve(one, _shared_ends(one, drawn)))
             figures += _placement_figures(one.figure, devices, one.unit)
@@ -88,23 +93,19 @@ def _shared_ends(one: _Curve, drawn: Sequence[_Curve]) -> tuple[float, float]:
     return plots.value_ends([line for curve in same for line in curve.lines])
 
 
-def _curve(
-    figure: CurveFigure, devices: Sequence[ComparedDevice], published: Sequence[PublishedPoint]
-) -> _Curve | str:
+def _curve(figure: CurveFigure, devices: Sequence[ComparedDevice], published: Sequence[PublishedPoint]) -> _Curve | str:
     """The lines of a figure; where no device has a point, why."""
-    eligible, card, left_out = series.eligible(figure, devices)
-    lines, without = [], []
+    eligible, card, omitted = eligible_devices(figure, devices)
+    lines = []
     for device in eligible:
         drawn, reasons = series.curve_series(figure, device)
-        left_out += reasons
         lines += [] if drawn is None else [drawn]
-        without += [device.label] if drawn is None and not reasons else []
+        omitted += reasons or ([(device.label, _what_is_missing(figure))] if drawn is None else [])
     if card is None or not lines:
-        return "; ".join(left_out) or f"{_what_is_missing(figure)} were measured"
-    if without:
-        left_out.append(f"{', '.join(without)}: {_what_is_missing(figure)}")
+        return "; ".join(_by_reason(omitted)) or _what_is_missing(figure)
+    left_out = _by_reason(omitted)
     unit = "cycles" if figure.in_cycles else _unit(card, figure.metric)
-    every = [*lines, *series.published_series(figure, unit, published, len(devices))]
+    every = [*lines, *published_series(figure, unit, published, len(devices))]
     named = plots.named_series(every)
     if len(named) < len(every):
         grey = [one.label for one in every if one not in named and not one.is_published]
@@ -119,15 +120,38 @@ def _drawn_curve(one: _Curve, ends: tuple[float, float]) -> AspectFigure:
 
     figure = one.figure
     title = _title(figure)
-    axes = (figure.x, figure.x_label, figure.metric.replace("_", " "))
-    drawn = Markup(plots.curves(one.lines, title, axes, one.unit, ends))  # noqa: S704 matplotlib escapes every text it draws
-    caption = f"{title}, after {PAPER}, figure {figure.figures}. Bands are 95% intervals."
+    # matplotlib escapes every text it draws
+    drawn = Markup(plots.curves(one.lines, figure.title, _axes(figure), one.unit, ends))  # noqa: S704
+    caption = line(f"{title}, after {_source(figure.figures)}; bands are 95% intervals.{_given(one.lines)}")
     return AspectFigure(title, drawn, caption, _curve_alt(title, figure, one.lines, one.unit), one.left_out)
 
 
 def _title(figure: CurveFigure) -> str:
-    over = {"array_bytes": figure.x_label, UNITS: "compute units", "n": "n"}.get(figure.x, figure.x_label)
-    return f"{figure.title} over {over}"
+    return f"{figure.title}, over {UNITS if figure.x == UNITS else figure.x_label}"
+
+
+def _axes(figure: CurveFigure) -> tuple[str, str, str]:
+    return figure.x, figure.x_label, figure.y_label or figure.metric.replace("_", " ")
+
+
+def _source(figures: str) -> str:
+    return f"{PAPER}, figure{'s' if ' ' in figures else ''} {figures}"
+
+
+def _given(lines: Sequence[Series]) -> str:
+    """Parameters in which the lines differ or that all have, as a sentence."""
+    given = [(one.label, one.given) for one in lines if one.given]
+    if len({params for _, params in given}) == 1 and len(given) == len([one for one in lines if not one.is_published]):
+        return f" All at {given[0][1]}."
+    return f" {'; '.join(_by_reason(given, ' at '))}." if given else ""
+
+
+def _by_reason(pairs: Sequence[tuple[str, str]], between: str = ": ") -> list[str]:
+    """One text for each reason, the names that it holds for before it."""
+    names: dict[str, list[str]] = {}
+    for name, reason in pairs:
+        names.setdefault(reason, []).append(name)
+    return [f"{', '.join(of)}{between}{reason}" for reason, of in names.items()]
 
 
 def _placement_figures(figure: CurveFigure, devices: Sequence[ComparedDevice], unit: str) -> Iterator[AspectFigure]:
@@ -136,13 +160,12 @@ def _placement_figures(figure: CurveFigure, devices: Sequence[ComparedDevice], u
 
     if not figure.placements:
         return
-    eligible, _, _ = series.eligible(figure, devices)
+    eligible, _, _ = eligible_devices(figure, devices)
     found = [(device, lines) for device in eligible if (lines := series.placement_series(figure, device))]
     for device, lines in found[:MAX_PLACEMENT_PLOTS]:
-        title = f"{figure.title} by placement: {device.label}"
-        axes = (figure.x, UNITS, figure.metric.replace("_", " "))
-        drawn = Markup(plots.placements(lines, title, axes, unit))  # noqa: S704
-        caption = f"{title}, after {PAPER}, figures {figure.placements}. balanced uses the CPUs of scatter."
+        title = f"{figure.title}, by placement: {device.label}"
+        drawn = Markup(plots.placements(lines, figure.title, (UNITS, UNITS, _axes(figure)[2]), unit))  # noqa: S704
+        caption = f"{title}, after {_source(figure.placements)}; bands are 95% intervals. {BALANCED}"
         further = [other.label for other, _ in found[MAX_PLACEMENT_PLOTS:]] if device is found[0][0] else []
         left_out = (line(f"placements on {', '.join(further)}: too many plots"),) if further else ()
         yield AspectFigure(title, drawn, caption, _curve_alt(title, figure, list(lines.values()), unit, list(lines)), left_out)
@@ -153,24 +176,25 @@ def _best(
 ) -> list[AspectFigure] | str:
     from markupsafe import Markup
 
-    eligible, card, left_out = series.eligible(figure, devices)
+    eligible, card, omitted = eligible_devices(figure, devices)
     values = []
     for device in eligible:
         drawn, reasons = series.best_values(figure, device)
         values += drawn
-        left_out += reasons
+        omitted += reasons or ([] if drawn else [(device.label, f"no points of {figure.benchmark} of these parameters")])
+    left_out = _by_reason(omitted)
     if card is None or not values:
-        return "; ".join(left_out) or f"no points of {figure.benchmark} were measured"
+        return "; ".join(left_out) or f"no points of {figure.benchmark}"
     metric = next(iter(figure.variants.values()))[0].metric
-    values += series.published_best(figure, values[0].unit, published, len(devices))
+    values += published_best(figure, values[0].unit, published, len(devices))
     rows = plots.shown_rows(values)
     if len(rows) < len(values):
         left_out.append(f"{count(len(values) - len(rows), 'lower value')}: {len(rows)} rows have room")
     axis = f"{metric.replace('_', ' ')} ({values[0].unit})"
     drawn_svg = Markup(plots.best(rows, figure.title, axis))  # noqa: S704
-    caption = f"{figure.title}, after {PAPER}, figure {figure.figures}. Lines through marks are 95% intervals."
+    caption = line(f"{figure.title}, after {_source(figure.figures)}; lines through marks are 95% intervals.")
     said = (
-        f"{one.label}{', published' * one.is_published}{': ' * bool(one.variant)}{one.variant} {format_in(one.point.y, one.unit)}"
+        f"{one.name}{': ' * bool(one.variant)}{one.variant} {format_in(one.point.y, one.unit)}"
         + (f" of {format_in(one.peak, one.unit)} in theory" if one.peak else "")
         for one in rows
     )
@@ -178,13 +202,11 @@ def _best(
     return [AspectFigure(figure.title, drawn_svg, caption, alt, tuple(map(line, left_out)))]
 
 
-def _curve_alt(
-    title: str, figure: CurveFigure, lines: Sequence[Series], unit: str, names: Sequence[str] = ()
-) -> str:
+def _curve_alt(title: str, figure: CurveFigure, lines: Sequence[Series], unit: str, names: Sequence[str] = ()) -> str:
     """A figure in words: where each line begins and ends."""
     said = []
     for number, one in enumerate(lines):
-        name = names[number] if names else f"{one.label}{', published' * one.is_published}"
+        name = names[number] if names else one.name
         first, last = one.points[0], one.points[-1]
         ends = f"{format_in(first.y, unit)} at {first.x:g}"
         said.append(f"{name} {ends}" + (f" to {format_in(last.y, unit)} at {last.x:g}" if last.x > first.x else ""))

@@ -6,25 +6,26 @@ import math
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from clmembench.model.direction import score
-from clmembench.report.figures.comparison_series import BestValue, PlotPoint, Series
+from clmembench.report.figures.comparison_data import BestValue, Series
 from clmembench.report.figures.device_looks import LINE_STYLES, look
 from clmembench.report.figures.device_rows import short_number
-from clmembench.report.figures.style import log_y, plain, subplots, svg
+from clmembench.report.figures.style import log_labels, log_y, plain, subplots, svg
 from clmembench.units import format_bytes, format_in, is_byte_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH, HEIGHT = 5.2, 2.9  # inches of a plot without its legend: two fit side by side on a page, one on a telephone
-LEGEND_LINE, ROW = 0.19, 0.34  # inches
+# inches; two plots of that width fit side by side on a page, and one on a telephone
+WIDTH, INSIDE, LEGEND_LINE, ROW = 5.2, 2.2, 0.18, 0.34
+LEFT, RIGHT, TOP, BOTTOM = 0.75, 0.12, 0.28, 0.46  # margins for labels
+NAMES_LEFT, VALUES_RIGHT = 1.75, 1.2  # margins of a plot of values
 MAX_NAMED = 8  # devices of a plot that have a look of their own; further ones are grey
 MAX_ROWS = 40  # of a plot of values
 MAX_TICKS = 7  # of a horizontal axis
+MAX_VALUE_TICKS = 4  # of one of values, whose labels are longer
 MAX_HALF_LEGEND_LETTERS = 27  # letters of a name that half a plot's width has room for
 NAME_LETTERS = 24  # of a line of a row's name
 MIN_LOG_RATIO = 8.0  # of values; less is drawn on a linear scale from 0
@@ -37,10 +38,11 @@ def curves(series: Sequence[Series], title: str, axes: tuple[str, str, str], uni
     horizontal axis and the labels of both; of `unit` are the values, and `y_ends` the lowest and highest that the vertical axis
     has room for."""
     named = named_series(series)
-    figure, axis = _plot(HEIGHT + LEGEND_LINE * _legend_lines([_name(one) for one in named]))
+    figure, axis = _plot(INSIDE, LEGEND_LINE * _legend_lines([_name(one) for one in named]))
     for one in series:
         if one not in named:
-            axis.plot(_xs(one), _ys(one), color=GREY, linewidth=0.9, marker="o", markersize=1.8, zorder=1)
+            mark = "." if len(one.points) == 1 or one.is_published else ""
+            axis.plot(_xs(one), _ys(one), color=GREY, linewidth=0 if one.is_published else 0.9, marker=mark, zorder=1)
     for one in named:
         _line(axis, one, look(one.number).colour, look(one.number).line, _name(one))
     _scales(axis, axes, unit, [x for one in series for x in _xs(one)], y_ends)
@@ -50,13 +52,13 @@ def curves(series: Sequence[Series], title: str, axes: tuple[str, str, str], uni
 
 
 def placements(lines: Mapping[str, Series], title: str, axes: tuple[str, str, str], unit: str) -> str:
-    """Inline SVG of one device in its colour: a line for each placement of its threads."""
-    figure, axis = _plot(HEIGHT + LEGEND_LINE)
+    """Inline SVG of one device in its colour: a line for each placement of its threads. `axes` and `unit` as in `curves`."""
+    figure, axis = _plot(INSIDE, LEGEND_LINE * _legend_lines(list(lines)), above=2 * TOP)
     for number, (name, one) in enumerate(lines.items()):
         shade = _lighter(look(one.number).colour, SHADES[number % len(SHADES)])
         _line(axis, one, shade, LINE_STYLES[number % len(LINE_STYLES)], name)
     _scales(axis, axes, unit, [x for one in lines.values() for x in _xs(one)], value_ends(list(lines.values())))
-    axis.set_title(plain(title), fontsize=10, loc="left")
+    axis.set_title("\n".join((plain(title), plain(next(iter(lines.values())).label))), fontsize=10, loc="left")
     _legend(figure, axis)
     return svg(figure)
 
@@ -64,7 +66,7 @@ def placements(lines: Mapping[str, Series], title: str, axes: tuple[str, str, st
 def best(values: Sequence[BestValue], title: str, y_label: str) -> str:
     """Inline SVG of a row for each device: its value with the interval, a bar for the theoretical peak, and hollow marks for
     published values."""
-    figure, axis = _plot(0.95 + ROW * len(values))
+    figure, axis = _plot(ROW * len(values), 0.0, NAMES_LEFT, VALUES_RIGHT)
     for row, one in enumerate(values):
         mine, point = look(one.number), one.point
         if one.peak is not None:
@@ -90,15 +92,17 @@ def best(values: Sequence[BestValue], title: str, y_label: str) -> str:
 
 
 def named_series(series: Sequence[Series]) -> list[Series]:
-    """The lines that have a look and a name: all, or of more than MAX_NAMED measured ones those that end highest and lowest at
-    the place on the axis that most of them have, half each; published ones up to the same number."""
+    """The lines that have a look and a name: all, or of more than MAX_NAMED measured ones so many in equal steps of their rank
+    at the place on the axis that most of them have, lowest and highest among them; published ones up to the same number."""
     measured, published = ([s for s in series if s.is_published == kind] for kind in (False, True))
     if len(measured) > MAX_NAMED:
         shared = Counter(x for one in measured for x in _xs(one))
         place = max(shared, key=lambda x: (shared[x], x))
-        ranked = sorted((s for s in measured if place in _xs(s)), key=lambda s: _ys(s)[_xs(s).index(place)])
-        half = MAX_NAMED // 2
-        chosen = ranked if len(ranked) <= MAX_NAMED else [*ranked[:half], *ranked[-half:]]
+        with_place = [one for one in measured if place in _xs(one)]
+        ranked = sorted(with_place, key=lambda one: _ys(one)[_xs(one).index(place)])
+        last = len(ranked) - 1
+        ranks = {round(n * last / (MAX_NAMED - 1)) for n in range(MAX_NAMED)}
+        chosen = [ranked[n] for n in ranks]
         measured = [one for one in measured if one in chosen]
     return [*measured, *published[:MAX_NAMED]]
 
@@ -120,9 +124,14 @@ def value_ends(series: Sequence[Series]) -> tuple[float, float]:
     return min(max(p.low, p.y / 2) for p in points), max(min(p.high, 2 * p.y) for p in points)
 
 
-def _plot(height: float) -> tuple[Figure, Axes]:
-    figure, (axis,) = subplots(1, height)
+def _plot(inside: float, below: float, left: float = LEFT, right: float = RIGHT, above: float = TOP) -> tuple[Figure, Axes]:
+    """A plot of fixed margins, in inches: to find out what labels need takes as long as to draw them. `inside` is the height
+    within the axes, `below` that of the legend, `above` that of the title."""
+    figure, (axis,) = subplots(1, 1.0)
+    figure.set_layout_engine("none")
+    height = above + inside + BOTTOM + below
     figure.set_size_inches(WIDTH, height)
+    axis.set_position((left / WIDTH, (BOTTOM + below) / height, 1 - (left + right) / WIDTH, inside / height))
     axis.tick_params(labelsize=8, pad=2)
     return figure, axis
 
@@ -134,9 +143,7 @@ def _line(axis: Axes, one: Series, colour: Any, style: Any, name: str) -> None:
             _xs(one), _ys(one), marker=marker, markersize=6, linestyle="", color=colour, markerfacecolor="none", label=name
         )
         return
-    axis.fill_between(
-        _xs(one), [p.low for p in one.points], [p.high for p in one.points], color=colour, alpha=0.2, linewidth=0
-    )
+    axis.fill_between(_xs(one), [p.low for p in one.points], [p.high for p in one.points], color=colour, alpha=0.2, linewidth=0)
     if len(one.points) == 1:  # a band of one place has no width
         (p,) = one.points
         axis.plot([p.x, p.x], [p.low, p.high], color=colour, linewidth=1.2)
@@ -184,21 +191,29 @@ def count_ticks(xs: Sequence[float]) -> list[float]:
 def _decimal_ticks(axis: Axes) -> None:
     from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter
 
-    from clmembench.report.figures.style import log_labels
-
     if axis.get_xscale() == "log":
         found = log_labels(*axis.get_xlim())
-        axis.xaxis.set_major_locator(FixedLocator(found[:: -(-len(found) // MAX_TICKS)]))
+        axis.xaxis.set_major_locator(FixedLocator(found[:: -(-len(found) // MAX_VALUE_TICKS)]))
         axis.xaxis.set_minor_formatter(NullFormatter())
     else:
-        axis.xaxis.set_major_locator(MaxNLocator(5))
+        axis.xaxis.set_major_locator(MaxNLocator(MAX_VALUE_TICKS))
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
 
 
 def _legend(figure: Figure, axis: Axes) -> None:
     handles, names = axis.get_legend_handles_labels()
     columns = _legend_columns(names)
-    figure.legend(handles, names, fontsize=8, frameon=False, ncols=columns, loc="outside lower center", handlelength=3.2)
+    figure.legend(
+        handles,
+        names,
+        fontsize=8,
+        frameon=False,
+        ncols=columns,
+        loc="lower center",
+        handlelength=3.2,
+        labelspacing=0.3,
+        borderpad=0.1,
+    )
 
 
 def _legend_columns(names: Sequence[str]) -> int:
@@ -210,12 +225,12 @@ def _legend_lines(names: Sequence[str]) -> int:
 
 
 def _name(one: Series) -> str:
-    return plain(f"{one.label}, published" if one.is_published else one.label)
+    return plain(one.name)
 
 
 def _row_name(one: BestValue) -> str:
-    name = f"{one.label}, published" if one.is_published else one.label
-    return "\n".join(textwrap.wrap(plain(f"{name}: {one.variant}" if one.variant else name), NAME_LETTERS)[:3])
+    name = f"{one.name}: {one.variant}" if one.variant else one.name
+    return "\n".join(textwrap.wrap(plain(name), NAME_LETTERS)[:3])
 
 
 def _lighter(colour: str, share: float) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""The look of each device: one colour, marker and line style, the same in every figure of a page, and told apart without colour."""
+"""The look of each device: one colour, marker and line style, the same in every figure of a page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LINE_STYLES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5
 class Look:
     """How a device is drawn; `line` is a line style of matplotlib's, a name or a pattern of dashes in points."""
 
-    colour: str
+    colour: Any
     marker: str
     line: Any
 

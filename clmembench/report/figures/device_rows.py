@@ -23,6 +23,7 @@ class Shown:
     kind: str = ""
     line_bytes: int = 0  # as the device reports it; 0: it does not
     version: int = 0  # of the benchmark, in the run that these are of; 0: not known
+    number: int = 0  # of the device on the page, which decides its look
 
 
 def drawn_rows(card: Card, device: Shown) -> tuple[list[Row], list[Row]]:

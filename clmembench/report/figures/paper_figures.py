@@ -14,10 +14,11 @@ UNITS = "compute units"  # as an axis: how many a point was measured on; of a GP
 
 @dataclass(frozen=True, slots=True)
 class CurveFigure:
-    """A line for each device: the metric of a benchmark over a parameter, or over compute units, at the points whose other
-    parameters are among `params`; at each place on the axis the best of them. `figures` are those of the paper, and
-    `placements` those of it that compare placements of threads: they become a plot for each device. With `units` the points are
-    those on so many compute units, and otherwise on the whole device. Figures with the same `scale` have the same y axis."""
+    """A line for each device, under a title of up to 60 letters: the metric of a benchmark over a parameter or over compute
+    units, at the points whose other parameters are among `params`; at each place on the axis the best of them. `figures` are
+    those of the paper, and `placements` those of it that compare placements of threads: they become a plot for each device.
+    With `units` the points are those on so many compute units, and otherwise on the whole device. Figures of an aspect with
+    the same `scale` have the same vertical axis."""
 
     title: str
     benchmark: str
@@ -31,6 +32,7 @@ class CurveFigure:
     units: int | None = None
     only: Literal["", "cpu", "link"] = ""
     scale: str = ""
+    y_label: str = ""  # where the metric's name does not say enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ _ADDS: Mapping[str, tuple[Value, ...]] = {
     "result": ("used",),
 }
 _DOUBLE: Mapping[str, tuple[Value, ...]] = {"dtype": ("double",)}
+_EACH_LINE: Mapping[str, tuple[Value, ...]] = {"spacing_bytes": ("line",)}
+_EACH = "time of one add"
 CSR, ELL = ("csr_row", "csr_team", "csr_adaptive"), ("ell", "sell")
 
 
@@ -83,10 +87,10 @@ def _best_spmv(formats: tuple[str, ...]) -> tuple[Headline, ...]:
 
 CATALOGUE: Mapping[str, tuple[PaperFigure, ...]] = {
     "Latency": (
-        CurveFigure("Load-to-use latency", "pchase", "latency", "array_bytes", "working set", "2", {"spacing_bytes": ("line",)}),
+        CurveFigure("Load-to-use latency", "pchase", "latency", "array_bytes", "working set", "2", _EACH_LINE),
         CurveFigure(
             "Load-to-use latency in core cycles", "pchase", "latency", "array_bytes", "working set", "3",
-            {"spacing_bytes": ("line",)}, in_cycles=True,
+            _EACH_LINE, in_cycles=True,
         ),
     ),
     "Bandwidth": (
@@ -103,33 +107,37 @@ CATALOGUE: Mapping[str, tuple[PaperFigure, ...]] = {
     "Atomics": (
         CurveFigure(
             "Atomic add of int to one address", "atomic", "time", "items", "competing work-items", "8",
-            {**_ADDS, "dtype": ("int",)}, scale="atomics",
+            {**_ADDS, "dtype": ("int",)}, scale="atomics", y_label=_EACH,
         ),
         CurveFigure(
-            "Atomic add of long, which is never combined", "atomic", "time", "items", "competing work-items", "8",
-            {**_ADDS, "dtype": ("long",)}, scale="atomics",
+            "Atomic add of long, which compilers never combine", "atomic", "time", "items", "competing work-items", "8",
+            {**_ADDS, "dtype": ("long",)}, scale="atomics", y_label=_EACH,
         ),
         CurveFigure(
             "Atomic add of int, one work-item a compute unit", "atomic", "time", UNITS, UNITS, "8",
-            {**_ADDS, "dtype": ("int",)}, placements="9 and 10", only="cpu", scale="atomics",
+            {**_ADDS, "dtype": ("int",)}, placements="9 and 10", only="cpu", y_label=_EACH,
         ),
     ),
     "Synchronisation": (
         CurveFigure(
-            "Barrier across work-groups", "device_barrier", "barrier", "groups", "work-groups", "11", scale="synchronisation"
+            "Barrier across concurrent work-groups", "device_barrier", "barrier", "groups", "work-groups", "11",
+            scale="synchronisation", y_label="time of a barrier",
         ),
         CurveFigure(
-            "Launch of a kernel and wait for its end", "launch", "round_trip", "groups", "work-groups", "11",
-            scale="synchronisation",
+            "Launch of an empty kernel and wait for its end", "launch", "round_trip", "groups", "work-groups", "11",
+            scale="synchronisation", y_label="time of a round trip",
         ),
         CurveFigure(
             "Barrier, one work-group a compute unit", "device_barrier", "barrier", UNITS, UNITS, "11",
-            placements="12 and 13", only="cpu", scale="synchronisation",
+            placements="12 and 13", only="cpu", y_label="time of a barrier",
         ),
     ),
     "Reduction": (
-        CurveFigure("Sum of n doubles, best method", "reduction", "time", "n", "n", "14"),
-        CurveFigure("Sum of doubles", "reduction", "time", UNITS, _UNITS, "15 and 16", placements="15 and 16"),
+        CurveFigure("Sum of n doubles, best method", "reduction", "time", "n", "n", "14", y_label="time of a sum"),
+        # as a rate: devices differ in the n that fits them
+        CurveFigure(
+            "Sum of n doubles, bytes read", "reduction", "bandwidth", UNITS, _UNITS, "15 and 16", placements="15 and 16"
+        ),
     ),
     "Host link": (
         _link("to_device", "pinned", "17"),
@@ -155,7 +163,7 @@ CATALOGUE: Mapping[str, tuple[PaperFigure, ...]] = {
             {"": (Headline("compute", "DGEMM", "performance", {"dtype": "double"}, {"n": "largest"}),)},
         ),
         CurveFigure(
-            "DGEMM at one n", "dgemm", "performance", UNITS, _UNITS, "23 and 24", _DOUBLE, placements="23 and 24"
+            "DGEMM", "dgemm", "performance", UNITS, _UNITS, "23 and 24", _DOUBLE, placements="23 and 24"
         ),
     ),
     "Sparse matrix times vector": (

@@ -1,0 +1,66 @@
+"""Values that others published, as marks of the figures that show all devices in one plot. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from clmembench.report.figures.comparison_data import BestValue, PlotPoint, Series, is_positive_number
+from clmembench.report.figures.paper_figures import UNITS, BestFigure, CurveFigure
+from clmembench.sanitize import printable
+
+# benchmark, metric and parameters by our names, value, unit, and the name of the device
+PublishedPoint = tuple[str, str, Mapping[str, object], float, str, str]
+UNIT_SCALES: Mapping[str, Mapping[str, float]] = {  # of units in which others publish, by our unit
+    "ns": {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9},
+    "us": {"ns": 1e-3, "us": 1, "ms": 1e3, "s": 1e6},
+    "GB/s": {"MB/s": 1e-3, "GB/s": 1, "TB/s": 1e3},
+    "GFLOP/s": {"MFLOP/s": 1e-3, "GFLOP/s": 1, "TFLOP/s": 1e3},
+}
+PUBLISHED_UNITS = ("compute_units", "work_groups", "threads")  # OpenCL's compute units of a CPU are its hardware threads
+
+
+def published_series(figure: CurveFigure, unit: str, points: Iterable[PublishedPoint], first: int) -> list[Series]:
+    """Published points that have a place on the figure's axis, by device; `first` is the number of the first of all devices
+    that have any published point."""
+    points = list(points)
+    numbers = {label: first + n for n, label in enumerate(dict.fromkeys(point[5] for point in points))}
+    names = PUBLISHED_UNITS if figure.x == UNITS else (figure.x,)
+    found: dict[str, list[PlotPoint]] = {}
+    for benchmark, metric, params, value, given, label in points:
+        scaled = value * _unit_scale(unit, given)
+        x = next((params[name] for name in names if is_positive_number(params.get(name))), None)
+        units = next((params[name] for name in PUBLISHED_UNITS if is_positive_number(params.get(name))), None)
+        here = figure.x == UNITS or units == figure.units
+        mine = (benchmark, metric) == (figure.benchmark, figure.metric) and scaled > 0 and x is not None and here
+        if mine and all(params.get(name, values[0]) in values for name, values in figure.params.items()):
+            found.setdefault(label, []).append(PlotPoint(float(x), scaled, scaled, scaled))  # type: ignore[arg-type]
+    return [
+        Series(printable(label), numbers[label], tuple(sorted(mine, key=lambda p: p.x)), is_published=True)
+        for label, mine in found.items()
+    ]
+
+
+def published_best(figure: BestFigure, unit: str, points: Iterable[PublishedPoint], first: int) -> list[BestValue]:
+    """The best published value of each variant and device; numbers as in `published_series`."""
+    points = list(points)
+    numbers = {label: first + n for n, label in enumerate(dict.fromkeys(point[5] for point in points))}
+    found: dict[tuple[str, str], float] = {}
+    for variant, headlines in figure.variants.items():
+        for benchmark, metric, params, value, given, label in points:
+            scaled = value * _unit_scale(unit, given)
+            part = any(is_positive_number(params.get(name)) for name in PUBLISHED_UNITS)  # of a device
+            mine = benchmark == figure.benchmark and scaled > 0 and not part
+            if mine and any(
+                metric == one.metric and all(params.get(name, want) == want for name, want in one.params.items())
+                for one in headlines
+            ):
+                found[variant, label] = max(scaled, found.get((variant, label), 0.0))
+    return [
+        BestValue(printable(label), variant, numbers[label], PlotPoint(0.0, value, value, value), unit, is_published=True)
+        for (variant, label), value in found.items()
+    ]
+
+
+def _unit_scale(unit: str, given: str) -> float:
+    """What a value in the unit `given` is multiplied by for `unit`; 0 where they are not of one kind."""
+    return 1.0 if unit == given else UNIT_SCALES.get(unit, {}).get(given, 0.0)
