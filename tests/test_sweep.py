@@ -261,6 +261,18 @@ def test_a_study_over_compute_units_is_in_the_best_shape_at_every_place_that_dif
     assert [dict(p.params) for p in study] == [{"op": "copy", "groups": n, "width": 2} for n in (1, 2, 2, 3, 4)]
 
 
+def test_the_products_of_a_scaling_study_are_as_large_on_few_compute_units_as_on_all():
+    cpu16 = replace(CPU4, compute_units=16)
+    asked = drive(discovered()["dgemm"], Selection(), lambda p: rate(p, 1.0), cpu16)
+    study = [(p.place.compute_units, p.params["n"]) for p in asked if p.place != Place()]
+    assert [point for point in study if point[1] == 4096] == [(n, 4096) for n in (1, 2, 4, 8, 16)]
+    assert [point for point in study if point[1] != 4096] == [(1, n) for n in (64, 256, 512, 1024, 2048)]
+    # CSR and ELL too, as Razzaq et al. 2016 compare them
+    asked = drive(discovered()["spmv"], Selection(), lambda p: rate(p, 1.0), CPU4)
+    formats = {p.params["format"] for p in asked if p.place != Place()}
+    assert formats == {"sell", "csr_row", "ell"}
+
+
 def test_on_a_gpu_the_study_is_over_work_groups():
     asked = drive(scales, Selection(), lambda p: rate(p, 1.0), replace(FAKE_DEVICE_INFO, compute_units=16))
     study = [p for p in asked if p.place != Place()]

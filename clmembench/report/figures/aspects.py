@@ -46,11 +46,12 @@ class Aspect:
 
 @dataclass(frozen=True, slots=True)
 class _Curve:
-    """Lines that are to be drawn, in which unit, and what they leave out."""
+    """Lines that are to be drawn, in which unit and over what, and what they leave out."""
 
     figure: CurveFigure
     lines: tuple[Series, ...]
     unit: str
+    x_label: str
     left_out: tuple[str, ...]
 
 
@@ -112,26 +113,31 @@ def _curve(figure: CurveFigure, devices: Sequence[ComparedDevice], published: Se
         left_out += [f"grey and without a name: {', '.join(grey)}"] if grey else []
         more = [one.label for one in every if one not in named and one.is_published]
         left_out += [f"published values of {', '.join(more)}: grey and without a name"] if more else []
-    return _Curve(figure, tuple(every), unit, tuple(map(line, left_out)))
+    shown = {one.number for one in lines}
+    x_label = _units_label([d for d in eligible if d.number in shown]) if figure.x == UNITS else figure.x_label
+    return _Curve(figure, tuple(every), unit, x_label, tuple(map(line, left_out)))
+
+
+def _units_label(devices: Sequence[ComparedDevice]) -> str:
+    """What an axis of compute units counts: on other devices than CPUs these are work-groups."""
+    cpus = {device.part.run.header.device.kind == "cpu" for device in devices}
+    return {(False,): "work-groups", (True,): UNITS}.get(tuple(cpus), f"{UNITS} (of GPUs: work-groups)")
 
 
 def _drawn_curve(one: _Curve, ends: tuple[float, float]) -> AspectFigure:
     from markupsafe import Markup
 
     figure = one.figure
-    title = _title(figure)
+    title = f"{figure.title}, over {one.x_label}"
+    axes = (figure.x, one.x_label, _y_label(figure))
     # matplotlib escapes every text it draws
-    drawn = Markup(plots.curves(one.lines, figure.title, _axes(figure), one.unit, ends))  # noqa: S704
+    drawn = Markup(plots.curves(one.lines, figure.title, axes, one.unit, ends))  # noqa: S704
     caption = line(f"{title}, after {_source(figure.figures)}; bands are 95% intervals.{_given(one.lines)}")
     return AspectFigure(title, drawn, caption, _curve_alt(title, figure, one.lines, one.unit), one.left_out)
 
 
-def _title(figure: CurveFigure) -> str:
-    return f"{figure.title}, over {UNITS if figure.x == UNITS else figure.x_label}"
-
-
-def _axes(figure: CurveFigure) -> tuple[str, str, str]:
-    return figure.x, figure.x_label, figure.y_label or figure.metric.replace("_", " ")
+def _y_label(figure: CurveFigure) -> str:
+    return figure.y_label or figure.metric.replace("_", " ")
 
 
 def _source(figures: str) -> str:
@@ -164,7 +170,7 @@ def _placement_figures(figure: CurveFigure, devices: Sequence[ComparedDevice], u
     found = [(device, lines) for device in eligible if (lines := series.placement_series(figure, device))]
     for device, lines in found[:MAX_PLACEMENT_PLOTS]:
         title = f"{figure.title}, by placement: {device.label}"
-        drawn = Markup(plots.placements(lines, figure.title, (UNITS, UNITS, _axes(figure)[2]), unit))  # noqa: S704
+        drawn = Markup(plots.placements(lines, figure.title, (UNITS, UNITS, _y_label(figure)), unit))  # noqa: S704
         caption = f"{title}, after {_source(figure.placements)}; bands are 95% intervals. {BALANCED}"
         further = [other.label for other, _ in found[MAX_PLACEMENT_PLOTS:]] if device is found[0][0] else []
         left_out = (line(f"placements on {', '.join(further)}: too many plots"),) if further else ()

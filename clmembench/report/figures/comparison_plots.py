@@ -87,7 +87,7 @@ def best(values: Sequence[BestValue], title: str, y_label: str) -> str:
         axis.set_xlim(0, 1.08 * max(ends))
     _decimal_ticks(axis)
     axis.set_xlabel(plain(y_label + (" (bars: theoretical peak)" if any(one.peak for one in values) else "")), fontsize=9)
-    axis.set_title(plain(title), fontsize=10, loc="left")
+    figure.text(0.02, 1 - 0.05 / figure.get_figheight(), plain(title), fontsize=10, va="top")
     return svg(figure)
 
 

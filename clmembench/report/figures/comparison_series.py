@@ -18,11 +18,10 @@ from clmembench.report.figures.comparison_data import (
 )
 from clmembench.report.figures.paper_figures import UNITS, BestFigure, CurveFigure
 from clmembench.report.rows import Row
-from clmembench.report.summary import split
+from clmembench.report.summary import PLACES, split
 from clmembench.report.verdict import headline_cell
 from clmembench.units import count, format_params, is_byte_size
 
-PLACES = ("compute_units", "work_groups", "placement")  # parameters that say where a point was measured
 COMPACT = "compact"  # the placement that every count is measured in
 
 

@@ -42,7 +42,8 @@ def figure(card: Card, shown: Sequence[Shown]) -> str:
     so has a study over compute units, unless it is among the figures that show all devices in one plot.
     """
     devices, placed = ([], []) if not shown else drawable(card, shown)
-    scaling = svg(_scaling(card, placed)) if placed and not drawn_over_units(placed[0].rows[0].value.benchmark) else ""
+    placed = [replace(device, rows=rows) for device in placed if (rows := _drawn_nowhere_else(device))]
+    scaling = svg(_scaling(card, placed)) if placed else ""
     if not devices:
         return scaling
     if card.growing:
@@ -51,6 +52,12 @@ def figure(card: Card, shown: Sequence[Shown]) -> str:
     bars = svg(_bars(card, devices)) if card.metrics[0].form == "rate" else ""
     lined = [replace(s, rows=rows) for s in devices if (rows := rows_of_lines(card, s))]
     return bars + (svg(_curves(card, lined)) if lined else "") + scaling
+
+
+def _drawn_nowhere_else(device: Shown) -> tuple[Row, ...]:
+    """The rows over compute units that no figure shows with those of other devices."""
+    values = ((row, row.value) for row in device.rows)
+    return tuple(row for row, v in values if not drawn_over_units(v.benchmark, v.params, device.kind))
 
 
 def _scaling(card: Card, devices: Sequence[Shown]) -> Figure:

@@ -24,7 +24,7 @@ class CurveFigure:
     benchmark: str
     metric: str
     x: str
-    x_label: str
+    x_label: str  # UNITS is said as the devices need it
     figures: str
     params: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     placements: str = ""
@@ -49,7 +49,6 @@ class BestFigure:
 
 PaperFigure = CurveFigure | BestFigure
 
-_UNITS = "compute units (of GPUs: work-groups)"
 _ADDS: Mapping[str, tuple[Value, ...]] = {
     "op": ("add",),
     "memory": ("global",),
@@ -73,7 +72,7 @@ def _link(direction: str, memory: str, figures: str) -> CurveFigure:
 
 def _spmv(title: str, formats: tuple[str, ...], figures: str, placements: str) -> CurveFigure:
     params: Mapping[str, tuple[Value, ...]] = {"matrix": ("reservoir",), "format": formats}
-    return CurveFigure(title, "spmv", "flop_rate", UNITS, _UNITS, figures, params, placements, scale="spmv")
+    return CurveFigure(title, "spmv", "flop_rate", UNITS, UNITS, figures, params, placements, scale="spmv")
 
 
 def _best_link(name: str, direction: str, memory: str) -> tuple[Headline, ...]:
@@ -95,8 +94,8 @@ CATALOGUE: Mapping[str, tuple[PaperFigure, ...]] = {
     ),
     "Bandwidth": (
         CurveFigure(
-            "Memory bandwidth of triad, double", "stream", "bandwidth", UNITS, _UNITS, "4",
-            {"op": ("triad",), **_DOUBLE}, placements="6 and 7",
+            "Memory bandwidth of triad", "stream", "bandwidth", UNITS, UNITS, "4",
+            {"op": ("triad",)}, placements="6 and 7",
         ),
         BestFigure(
             "Memory bandwidth of triad, double, whole device", "stream", "5",
@@ -136,7 +135,7 @@ CATALOGUE: Mapping[str, tuple[PaperFigure, ...]] = {
         CurveFigure("Sum of n doubles, best method", "reduction", "time", "n", "n", "14", y_label="time of a sum"),
         # as a rate: devices differ in the n that fits them
         CurveFigure(
-            "Sum of n doubles, bytes read", "reduction", "bandwidth", UNITS, _UNITS, "15 and 16", placements="15 and 16"
+            "Sum of n doubles, bytes read", "reduction", "bandwidth", UNITS, UNITS, "15 and 16", placements="15 and 16"
         ),
     ),
     "Host link": (
@@ -163,7 +162,7 @@ CATALOGUE: Mapping[str, tuple[PaperFigure, ...]] = {
             {"": (Headline("compute", "DGEMM", "performance", {"dtype": "double"}, {"n": "largest"}),)},
         ),
         CurveFigure(
-            "DGEMM", "dgemm", "performance", UNITS, _UNITS, "23 and 24", _DOUBLE, placements="23 and 24"
+            "DGEMM", "dgemm", "performance", UNITS, UNITS, "23 and 24", _DOUBLE, placements="23 and 24"
         ),
     ),
     "Sparse matrix times vector": (
@@ -177,7 +176,12 @@ CATALOGUE: Mapping[str, tuple[PaperFigure, ...]] = {
 }  # fmt: skip
 
 
-def drawn_over_units(benchmark: str) -> bool:
-    """Whether a figure here shows the benchmark over compute units."""
+def drawn_over_units(benchmark: str, params: Mapping[str, Value], kind: str) -> bool:
+    """Whether a figure here shows such a point over compute units; `kind` is the device's."""
     every = (figure for group in CATALOGUE.values() for figure in group if isinstance(figure, CurveFigure))
-    return any(figure.benchmark == benchmark and figure.x == UNITS for figure in every)
+    return any(
+        (figure.benchmark, figure.x) == (benchmark, UNITS)
+        and (figure.only != "cpu" or kind == "cpu")
+        and all(params.get(name) in values for name, values in figure.params.items())
+        for figure in every
+    )
