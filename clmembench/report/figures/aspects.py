@@ -120,8 +120,10 @@ def _curve(figure: CurveFigure, devices: Sequence[ComparedDevice], published: Se
 
 def _units_label(devices: Sequence[ComparedDevice]) -> str:
     """What an axis of compute units counts: on other devices than CPUs these are work-groups."""
-    cpus = {device.part.run.header.device.kind == "cpu" for device in devices}
-    return {(False,): "work-groups", (True,): UNITS}.get(tuple(cpus), f"{UNITS} (of GPUs: work-groups)")
+    cpus = [device.part.run.header.device.kind == "cpu" for device in devices]
+    if all(cpus):
+        return UNITS
+    return f"{UNITS} (of GPUs: work-groups)" if any(cpus) else "work-groups"
 
 
 def _drawn_curve(one: _Curve, ends: tuple[float, float]) -> AspectFigure:

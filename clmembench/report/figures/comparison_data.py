@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -99,4 +100,11 @@ def eligible_devices(
 
 def is_positive_number(value: object) -> bool:
     """Whether a parameter has a place on a logarithmic axis."""
-    return type(value) in (int, float) and value > 0  # type: ignore[operator]
+    return type(value) in (int, float) and 0 < value < math.inf  # type: ignore[operator]
+
+
+def plot_point(x: float, y: float, low: float | None, high: float | None) -> PlotPoint:
+    """A point with an interval that can be drawn: finite, the value within it."""
+    lowest = y if low is None or not math.isfinite(low) else min(low, y)
+    highest = y if high is None or not math.isfinite(high) else max(high, y)
+    return PlotPoint(x, y, lowest, highest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -15,6 +16,7 @@ from clmembench.report.figures.comparison_data import (
     PlotPoint,
     Series,
     is_positive_number,
+    plot_point,
 )
 from clmembench.report.figures.paper_figures import UNITS, BestFigure, CurveFigure
 from clmembench.report.rows import Row
@@ -69,7 +71,7 @@ def best_values(figure: BestFigure, device: ComparedDevice) -> tuple[list[BestVa
             for r in device.rows[figure.benchmark]
             if r.value.metric == headline.metric and r.value.median == value and r.status == "ok"
         )
-        point = PlotPoint(0.0, value, value if cell.low is None else cell.low, value if cell.high is None else cell.high)
+        point = plot_point(0.0, value, cell.low, cell.high)
         peak = row.peak.value if row.peak else None
         found.append(BestValue(device.label, variant, device.number, point, row.value.unit, peak))
     return found, omitted
@@ -137,6 +139,6 @@ def _point(figure: CurveFigure, row: Row, line_bytes: int) -> PlotPoint | str:
             return "without cycles, since the core clock was not known"
         ends = (value.cycles, value.cycles_low, value.cycles_high)
     y, low, high = ends
-    if y <= 0:
-        return "not above 0"
-    return PlotPoint(place, y, y if low is None else low, y if high is None else high)
+    if not 0 < y < math.inf:
+        return "without a finite value above 0"
+    return plot_point(place, y, low, high)
