@@ -14,11 +14,12 @@ from clmembench.report.figures.paper_figures import CATALOGUE, PAPER, UNITS, Bes
 from clmembench.report.figures.published_marks import PublishedPoint, published_best, published_series
 from clmembench.report.parts import Part
 from clmembench.sanitize import line
-from clmembench.units import count, format_in
+from clmembench.units import count, format_bytes, format_in, is_byte_size
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
+MAX_LISTED = 8  # names of devices in a sentence
 MAX_PLACEMENT_PLOTS = 8  # of one figure, a device each
 BALANCED = "Where balanced is missing it is scatter: both use the same CPUs."
 
@@ -110,9 +111,9 @@ def _curve(figure: CurveFigure, devices: Sequence[ComparedDevice], published: Se
     named = plots.named_series(every)
     if len(named) < len(every):
         grey = [one.label for one in every if one not in named and not one.is_published]
-        left_out += [f"grey and without a name: {', '.join(grey)}"] if grey else []
+        left_out += [f"names and colours of {_listed(grey)}, which are grey"] if grey else []
         more = [one.label for one in every if one not in named and one.is_published]
-        left_out += [f"published values of {', '.join(more)}: grey and without a name"] if more else []
+        left_out += [f"names and colours of published values of {_listed(more)}, which are grey"] if more else []
     shown = {one.number for one in lines}
     x_label = _units_label([d for d in eligible if d.number in shown]) if figure.x == UNITS else figure.x_label
     return _Curve(figure, tuple(every), unit, x_label, tuple(map(line, left_out)))
@@ -159,7 +160,14 @@ def _by_reason(pairs: Sequence[tuple[str, str]], between: str = ": ") -> list[st
     names: dict[str, list[str]] = {}
     for name, reason in pairs:
         names.setdefault(reason, []).append(name)
-    return [f"{', '.join(of)}{between}{reason}" for reason, of in names.items()]
+    return [f"{_listed(of)}{between}{reason}" for reason, of in names.items()]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names in a row; of many the first, and how many others there are."""
+    if len(names) <= MAX_LISTED:
+        return ", ".join(names)
+    return f"{', '.join(names[: MAX_LISTED // 2])} and {len(names) - MAX_LISTED // 2} others"
 
 
 def _placement_figures(figure: CurveFigure, devices: Sequence[ComparedDevice], unit: str) -> Iterator[AspectFigure]:
@@ -175,7 +183,7 @@ def _placement_figures(figure: CurveFigure, devices: Sequence[ComparedDevice], u
         drawn = Markup(plots.placements(lines, figure.title, (UNITS, UNITS, _y_label(figure)), unit))  # noqa: S704
         caption = f"{title}, after {_source(figure.placements)}; bands are 95% intervals. {BALANCED}"
         further = [other.label for other, _ in found[MAX_PLACEMENT_PLOTS:]] if device is found[0][0] else []
-        left_out = (line(f"placements on {', '.join(further)}: too many plots"),) if further else ()
+        left_out = (line(f"placements on {_listed(further)}: too many plots"),) if further else ()
         yield AspectFigure(title, drawn, caption, _curve_alt(title, figure, list(lines.values()), unit, list(lines)), left_out)
 
 
@@ -213,11 +221,15 @@ def _best(
 def _curve_alt(title: str, figure: CurveFigure, lines: Sequence[Series], unit: str, names: Sequence[str] = ()) -> str:
     """A figure in words: where each line begins and ends."""
     said = []
-    for number, one in enumerate(lines):
+    described = list(lines) if names else plots.named_series(lines)
+    for number, one in enumerate(described):
         name = names[number] if names else one.name
-        first, last = one.points[0], one.points[-1]
-        ends = f"{format_in(first.y, unit)} at {first.x:g}"
-        said.append(f"{name} {ends}" + (f" to {format_in(last.y, unit)} at {last.x:g}" if last.x > first.x else ""))
+        first, last = (
+            f"{format_in(p.y, unit)} at {format_bytes(p.x) if is_byte_size(figure.x) else f'{p.x:.10g}'}"
+            for p in (one.points[0], one.points[-1])
+        )
+        said.append(f"{name} {first}" + (f" to {last}" if len(one.points) > 1 else ""))
+    said += [f"{count(len(lines) - len(described), 'further line')} in grey"] if len(described) < len(lines) else []
     return line(f"{title}: {'; '.join(said)}.")
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # inches; two plots of that width fit side by side on a page, and one on a telephone
 WIDTH, INSIDE, LEGEND_LINE, ROW = 5.2, 2.2, 0.18, 0.34
 LEFT, RIGHT, TOP, BOTTOM = 0.75, 0.12, 0.28, 0.46  # margins for labels
-NAMES_LEFT, VALUES_RIGHT = 1.75, 1.2  # margins of a plot of values
+NAMES_LEFT, VALUES_RIGHT = 1.7, 1.4  # margins of a plot of values
 MAX_NAMED = 8  # devices of a plot that have a look of their own; further ones are grey
 MAX_ROWS = 40  # of a plot of values
 MAX_TICKS = 7  # of a horizontal axis
