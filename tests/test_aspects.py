@@ -109,6 +109,9 @@ def test_over_compute_units_devices_are_in_placement_compact_and_placements_have
     lines = {name: [(p.x, round(p.y)) for p in one.points] for name, one in placement_series(TRIAD, host).items()}
     # on one compute unit and on all of them every placement has the same CPUs
     assert lines == {"compact": [(1, 10), (2, 11), (4, 40)], "scatter": [(1, 10), (2, 18), (4, 40)]}
+    # a problem of another size that was measured on one compute unit is no point of that line
+    (host,) = devices_of(cpu(triad(99.0), *study, triad(70.0, 1, "compact", nbytes=1 << 20)))
+    assert places(TRIAD, host)[0] == [(1, 10.0), (2, 11.0), (4, 40.0)]
     (card,) = devices_of(gpu(triad(900.0), triad(50.0, 1), triad(180.0, 4)))
     assert places(TRIAD, card)[0] == [(1, 50.0), (4, 180.0)] and placement_series(TRIAD, card) == {}
 

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # inches; two plots of that width fit side by side on a page, and one on a telephone
-WIDTH, INSIDE, LEGEND_LINE, ROW = 5.2, 2.2, 0.18, 0.34
+WIDTH, INSIDE, LEGEND_LINE, ROW, NAME_LINE = 5.2, 2.2, 0.18, 0.24, 0.12
 LEFT, RIGHT, TOP, BOTTOM = 0.75, 0.12, 0.28, 0.46  # margins for labels
-NAMES_LEFT, VALUES_RIGHT = 1.7, 1.4  # margins of a plot of values
+NAMES_LEFT, VALUES_RIGHT = 1.75, 1.35  # margins of a plot of values
 MAX_NAMED = 8  # devices of a plot that have a look of their own; further ones are grey
 MAX_ROWS = 40  # of a plot of values
 MAX_TICKS = 7  # of a horizontal axis
 MAX_VALUE_TICKS = 4  # of one of values, whose labels are longer
 MAX_HALF_LEGEND_LETTERS = 27  # letters of a name that half a plot's width has room for
-NAME_LETTERS = 24  # of a line of a row's name
+NAME_LETTERS = 26  # of a line of a row's name
 MIN_LOG_RATIO = 8.0  # of values; less is drawn on a linear scale from 0
 GREY, INK = "#c8c8c8", "#222222"
 SHADES = (1.0, 0.6, 0.35)  # of a device's colour, for its placements
@@ -66,7 +66,9 @@ def placements(lines: Mapping[str, Series], title: str, axes: tuple[str, str, st
 def best(values: Sequence[BestValue], title: str, y_label: str) -> str:
     """Inline SVG of a row for each device: its value with the interval, a bar for the theoretical peak, and hollow marks for
     published values."""
-    figure, axis = _plot(ROW * len(values), 0.0, NAMES_LEFT, VALUES_RIGHT)
+    names = [_row_name(one) for one in values]
+    row_height = ROW + NAME_LINE * max(name.count("\n") for name in names)
+    figure, axis = _plot(row_height * len(values), 0.0, NAMES_LEFT, VALUES_RIGHT)
     for row, one in enumerate(values):
         mine, point = look(one.number), one.point
         if one.peak is not None:
@@ -77,7 +79,7 @@ def best(values: Sequence[BestValue], title: str, y_label: str) -> str:
         )  # fmt: skip
         text = format_in(point.y, one.unit) + (f", {point.y / one.peak:.0%}" if one.peak else "")
         axis.annotate(text, (1.01, row), xycoords=("axes fraction", "data"), va="center", fontsize=8, color=INK)
-    axis.set_yticks(range(len(values)), [_row_name(one) for one in values], fontsize=8)
+    axis.set_yticks(range(len(values)), names, fontsize=8)
     axis.set_ylim(len(values) - 0.4, -0.6)
     ends = [v for one in values for v in (one.point.low, one.point.high, one.peak or one.point.y) if v > 0]
     if max(ends) > MIN_LOG_RATIO * min(ends):

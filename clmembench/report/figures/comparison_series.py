@@ -20,7 +20,7 @@ from clmembench.report.figures.comparison_data import (
 )
 from clmembench.report.figures.paper_figures import UNITS, BestFigure, CurveFigure
 from clmembench.report.rows import Row
-from clmembench.report.summary import PLACES, split
+from clmembench.report.summary import PLACES, SIZES, split
 from clmembench.report.verdict import headline_cell
 from clmembench.units import count, format_params, is_byte_size
 
@@ -80,13 +80,33 @@ def best_values(figure: BestFigure, device: ComparedDevice) -> tuple[list[BestVa
 def _rows_of(figure: CurveFigure, device: ComparedDevice) -> list[Row]:
     whole, placed = split(device.rows.get(figure.benchmark, ()))
     rows = placed if figure.x == UNITS or figure.units is not None else whole
-    return [
+    mine = [
         row
         for row in rows
         if row.value.metric in (figure.metric, "")
         and (figure.units is None or row.value.place.compute_units == figure.units)
         and all(row.value.params.get(name) in values for name, values in figure.params.items())
     ]
+    return _of_one_size(mine) if figure.x == UNITS else mine
+
+
+def _of_one_size(rows: Sequence[Row]) -> list[Row]:
+    """The rows of the problem that was measured on the most numbers of compute units, the largest of several: others are not
+    comparable with those."""
+    counts: dict[tuple[Value, ...], set[int | None]] = {}
+    for row in rows:
+        counts.setdefault(_size(row), set()).add(row.value.place.compute_units)
+    chosen = max(counts, key=lambda size: (len(counts[size]), *map(_rank, size)), default=())
+    return [row for row in rows if _size(row) == chosen]
+
+
+def _size(row: Row) -> tuple[Value, ...]:
+    return tuple(row.value.params.get(name, 0) for name in SIZES)
+
+
+def _rank(size: Value) -> tuple[float, str]:
+    """Numbers by size, before texts."""
+    return (0.0, size) if isinstance(size, str) else (float(size), "")
 
 
 def _of_placement(rows: Sequence[Row], device: ComparedDevice, placement: str) -> list[Row]:

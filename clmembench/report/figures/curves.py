@@ -19,6 +19,7 @@ from clmembench.report.figures.device_rows import (
     numbered,
     rows_of_lines,
     short_number,
+    value_and_interval,
     x_axis,
 )
 from clmembench.report.figures.paper_figures import drawn_over_units
@@ -160,9 +161,7 @@ def _look_of_line(number: int) -> Look:
 
 def _line(axis: Axes, card: Card, rows: Sequence[Row], label: str, mine: Look, stretch: float = 1.0) -> None:
     x = [float(r.value.params[x_axis(card)]) / stretch for r in rows]
-    y = [r.value.median or 0.0 for r in rows]
-    low = [r.value.ci_low if r.value.ci_low is not None else m for r, m in zip(rows, y, strict=True)]
-    high = [r.value.ci_high if r.value.ci_high is not None else m for r, m in zip(rows, y, strict=True)]
+    y, low, high = zip(*(value_and_interval(r.value) for r in rows), strict=True)
     axis.plot(x, y, marker=mine.marker, markersize=4, linewidth=1.4, linestyle=mine.line, color=mine.colour, label=label)
     axis.fill_between(x, low, high, color=mine.colour, alpha=0.2, linewidth=0)
 

@@ -103,4 +103,5 @@ def legend(figure: Figure, axes: Sequence[Axes]) -> None:
     found = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     if any(found):
         columns = 2 if max(map(len, found)) <= MAX_HALF_LEGEND_LETTERS else 1
-        figure.legend(found.values(), found.keys(), fontsize=8, frameon=False, ncols=columns, loc="outside lower center")
+        looks: dict[str, Any] = {"fontsize": 8, "frameon": False, "handlelength": 3}
+        figure.legend(found.values(), found.keys(), ncols=columns, loc="outside lower center", **looks)
