@@ -195,6 +195,9 @@ def test_processes_are_the_users_or_else_the_benchmarks_and_one_in_quick():
     budget = Selection().budget_of(chased)
     assert Selection().budget_in(chased, 0) == budget == Selection(processes=3).budget_in(chased, 2)
     assert budget.min_time_s <= Selection().budget_in(chased, 1).max_time_s < budget.max_time_s
+    # a sixteenth of the device takes 16 times as long for the samples that an interval needs; eight work-groups a unit do not
+    assert Selection().budget_in(chased, 0, 1 / 16) == replace(budget, patience=16 * budget.patience)
+    assert Selection().budget_in(chased, 0, 8.0) == budget
 
 
 def test_a_benchmark_may_ask_for_longer_sampling_but_never_for_less():
