@@ -24,7 +24,7 @@ CARDS = {"pchase": CHASE, "stream": STREAM, "transfer": LINK}
 FIGURES = [figure for group in CATALOGUE.values() for figure in group]
 LATENCY, CYCLES = CATALOGUE["Latency"]
 TRIAD, BEST_TRIAD = CATALOGUE["Bandwidth"]
-PINNED = CATALOGUE["Host link"][0]
+PINNED, *_, BEST_LINK = CATALOGUE["Host link"]
 
 
 def latency(kib, ns, **changes):
@@ -135,21 +135,23 @@ PUBLISHED = [
     ("stream", "bandwidth", {"op": "triad", "dtype": "double"}, 0.15, "TB/s", "Old card"),
     ("stream", "bandwidth", {"op": "triad", "threads": 1}, 9.0, "GB/s", "Other card"),
     ("stream", "efficiency", {"op": "triad"}, 0.5, "fraction", "Other card"),
+    ("pchase", "latency", {"level": "L1"}, 12.0, "ns", "Third card"),
+    ("transfer", "link_bandwidth", {"direction": "to_device"}, 6.0, "GB/s", "Old card"),
 ]
 
 
 def test_published_values_have_places_of_their_own_units_scaled_and_are_never_joined_with_measured_ones():
-    (one,) = published_series(LATENCY, "ns", PUBLISHED, first=2)
+    (one,), omitted = published_series(LATENCY, "ns", PUBLISHED, first=2)
+    assert omitted == [("Third card, published", "the working set is not stated")]
     assert (one.name, one.number, one.is_published) == ("Old card, published", 2, True)
     assert [(p.x, p.y, p.low, p.high) for p in one.points] == [(1 << 28, 300.0, 300.0, 300.0)]
-    assert [(s.name, s.number) for s in published_series(CYCLES, "cycles", PUBLISHED, first=2)] == [
-        ("Other card, published", 3)
-    ]
-    assert [(s.name, s.points[0].x) for s in published_series(TRIAD, "GB/s", PUBLISHED, first=2)] == [
-        ("Other card, published", 1)
-    ]
+    ((cycles,), _), ((units,), _) = (published_series(f, u, PUBLISHED, 2) for f, u in ((CYCLES, "cycles"), (TRIAD, "GB/s")))
+    assert (cycles.name, cycles.number) == (units.name, units.number) == ("Other card, published", 3)
+    assert units.points[0].x == 1
     (best,) = published_best(BEST_TRIAD, "GB/s", PUBLISHED, first=2)  # neither that of a part of a device nor an efficiency
     assert (best.name, best.point.y, best.peak) == ("Old card, published", 150.0, None)
+    (link,) = published_best(BEST_LINK, "GB/s", PUBLISHED, first=2)  # which host memory it is of is not stated
+    assert (link.variant, link.point.y) == ("to_device", 6.0)
 
 
 def test_of_40_devices_8_have_a_name_and_the_others_are_grey_and_named_in_words():

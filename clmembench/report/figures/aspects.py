@@ -105,9 +105,10 @@ def _curve(figure: CurveFigure, devices: Sequence[ComparedDevice], published: Se
         omitted += reasons or ([(device.label, _what_is_missing(figure))] if drawn is None else [])
     if card is None or not lines:
         return "; ".join(_by_reason(omitted)) or _what_is_missing(figure)
-    left_out = _by_reason(omitted)
     unit = "cycles" if figure.in_cycles else _unit(card, figure.metric)
-    every = [*lines, *published_series(figure, unit, published, len(devices))]
+    beside, without_place = published_series(figure, unit, published, len(devices))
+    left_out = _by_reason([*omitted, *without_place])
+    every = [*lines, *beside]
     named = plots.named_series(every)
     if len(named) < len(every):
         grey = [one.label for one in every if one not in named and not one.is_published]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from clmembench.report.figures.comparison_data import BestValue, PlotPoint, Series, is_positive_number
+from clmembench.report.figures.comparison_data import BestValue, Omission, PlotPoint, Series, is_positive_number
 from clmembench.report.figures.paper_figures import UNITS, BestFigure, CurveFigure
 from clmembench.sanitize import printable
 
@@ -19,46 +19,69 @@ UNIT_SCALES: Mapping[str, Mapping[str, float]] = {  # of units in which others p
 PUBLISHED_UNITS = ("compute_units", "work_groups", "threads")  # OpenCL's compute units of a CPU are its hardware threads
 
 
-def published_series(figure: CurveFigure, unit: str, points: Iterable[PublishedPoint], first: int) -> list[Series]:
-    """Published points that have a place on the figure's axis, by device; `first` is the number of the first of all devices
-    that have any published point."""
+def published_series(
+    figure: CurveFigure, unit: str, points: Iterable[PublishedPoint], first: int
+) -> tuple[list[Series], list[Omission]]:
+    """Published points that have a place on the figure's axis, by device, and those whose place is not stated; `first` is the
+    number of the first of all devices that have any published point."""
     points = list(points)
-    numbers = {label: first + n for n, label in enumerate(dict.fromkeys(point[5] for point in points))}
     names = PUBLISHED_UNITS if figure.x == UNITS else (figure.x,)
     found: dict[str, list[PlotPoint]] = {}
+    omitted: dict[str, None] = {}
     for benchmark, metric, params, value, given, label in points:
         scaled = value * _unit_scale(unit, given)
+        stated = all(params.get(name, values[0]) in values for name, values in figure.params.items())
+        here = figure.x == UNITS or _units(params) == figure.units
+        if (benchmark, metric) != (figure.benchmark, figure.metric) or not (scaled > 0 and stated and here):
+            continue
         x = next((params[name] for name in names if is_positive_number(params.get(name))), None)
-        units = next((params[name] for name in PUBLISHED_UNITS if is_positive_number(params.get(name))), None)
-        here = figure.x == UNITS or units == figure.units
-        mine = (benchmark, metric) == (figure.benchmark, figure.metric) and scaled > 0 and x is not None and here
-        if mine and all(params.get(name, values[0]) in values for name, values in figure.params.items()):
+        if x is not None:
             found.setdefault(label, []).append(PlotPoint(float(x), scaled, scaled, scaled))  # type: ignore[arg-type]
-    return [
+        elif figure.x != UNITS:
+            omitted[f"{printable(label)}, published"] = None
+    numbers = _numbers(points, first)
+    lines = [
         Series(printable(label), numbers[label], tuple(sorted(mine, key=lambda p: p.x)), is_published=True)
         for label, mine in found.items()
     ]
+    return lines, [(name, f"the {figure.x_label} is not stated") for name in omitted]
 
 
 def published_best(figure: BestFigure, unit: str, points: Iterable[PublishedPoint], first: int) -> list[BestValue]:
-    """The best published value of each variant and device; numbers as in `published_series`."""
+    """The best published value of each variant and device; numbers as in `published_series`. A value that does not state what
+    tells variants apart has a row of its own."""
     points = list(points)
-    numbers = {label: first + n for n, label in enumerate(dict.fromkeys(point[5] for point in points))}
     found: dict[tuple[str, str], float] = {}
-    for variant, headlines in figure.variants.items():
-        for benchmark, metric, params, value, given, label in points:
-            scaled = value * _unit_scale(unit, given)
-            part = any(is_positive_number(params.get(name)) for name in PUBLISHED_UNITS)  # of a device
-            mine = benchmark == figure.benchmark and scaled > 0 and not part
-            if mine and any(
+    for benchmark, metric, params, value, given, label in points:
+        scaled = value * _unit_scale(unit, given)
+        if benchmark != figure.benchmark or not scaled > 0 or _units(params) is not None:  # or of a part of a device
+            continue
+        variants = [
+            variant
+            for variant, headlines in figure.variants.items()
+            if any(
                 metric == one.metric and all(params.get(name, want) == want for name, want in one.params.items())
                 for one in headlines
-            ):
-                found[variant, label] = max(scaled, found.get((variant, label), 0.0))
+            )
+        ]
+        if variants:
+            variant = variants[0] if len(variants) == 1 else ", ".join(map(str, params.values()))
+            found[variant, label] = max(scaled, found.get((variant, label), 0.0))
+    numbers = _numbers(points, first)
     return [
-        BestValue(printable(label), variant, numbers[label], PlotPoint(0.0, value, value, value), unit, is_published=True)
-        for (variant, label), value in found.items()
+        BestValue(printable(label), printable(variant), numbers[label], PlotPoint(0.0, y, y, y), unit, is_published=True)
+        for (variant, label), y in found.items()
     ]
+
+
+def _numbers(points: Iterable[PublishedPoint], first: int) -> dict[str, int]:
+    """The numbers of devices that have published points, after those that were measured."""
+    return {label: first + number for number, label in enumerate(dict.fromkeys(point[5] for point in points))}
+
+
+def _units(params: Mapping[str, object]) -> object:
+    """The number of compute units that a value is of; None where it is of the whole device."""
+    return next((params[name] for name in PUBLISHED_UNITS if is_positive_number(params.get(name))), None)
 
 
 def _unit_scale(unit: str, given: str) -> float:
