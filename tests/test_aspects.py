@@ -7,7 +7,7 @@ import pytest
 from clmembench.benchmarks import discovered
 from clmembench.model import Card, Metric, Place
 from clmembench.report import study_figures
-from clmembench.report.figures import comparison_plots
+from clmembench.report.figures import comparison_choice
 from clmembench.report.figures.aspects import aspects
 from clmembench.report.figures.comparison_data import PlotPoint, Series, compared_devices, eligible_devices
 from clmembench.report.figures.comparison_series import curve_series, placement_series
@@ -129,20 +129,23 @@ def test_devices_that_a_figure_cannot_show_are_named_with_the_reason():
 
 
 PUBLISHED = [
-    ("pchase", "latency", {"array_bytes": 1 << 28}, 0.3, "us", "Old card"),
-    ("pchase", "latency", {"array_bytes": 1 << 28, "spacing_bytes": 256}, 1.0, "ns", "Old card"),
-    ("pchase", "latency", {"array_bytes": 1 << 28}, 300.0, "cycles", "Other card"),
-    ("stream", "bandwidth", {"op": "triad", "dtype": "double"}, 0.15, "TB/s", "Old card"),
-    ("stream", "bandwidth", {"op": "triad", "threads": 1}, 9.0, "GB/s", "Other card"),
-    ("stream", "efficiency", {"op": "triad"}, 0.5, "fraction", "Other card"),
-    ("pchase", "latency", {"level": "L1"}, 12.0, "ns", "Third card"),
-    ("transfer", "link_bandwidth", {"direction": "to_device"}, 6.0, "GB/s", "Old card"),
+    ("pchase", "latency", {"array_bytes": 1 << 28}, 0.3, "us", "Old card", ""),
+    ("pchase", "latency", {"array_bytes": 1 << 28, "spacing_bytes": 256}, 1.0, "ns", "Old card", ""),
+    ("pchase", "latency", {"array_bytes": 1 << 28}, 300.0, "cycles", "Other card", ""),
+    ("stream", "bandwidth", {"op": "triad", "dtype": "double"}, 0.15, "TB/s", "Old card", ""),
+    ("stream", "bandwidth", {"op": "triad", "threads": 1}, 9.0, "GB/s", "Other card", ""),
+    ("stream", "efficiency", {"op": "triad"}, 0.5, "fraction", "Other card", ""),
+    ("pchase", "latency", {"level": "L1"}, 12.0, "ns", "Third card", ""),
+    ("transfer", "link_bandwidth", {"direction": "to_device"}, 6.0, "GB/s", "Old card", ""),
+    ("transfer", "link_bandwidth", {"direction": "from_device", "memory": "pinned"}, 8.0, "GB/s", "Old card", "below"),
+    ("transfer", "link_bandwidth", {"direction": "from_device", "memory": "pinned"}, 5.0, "GB/s", "Old card", "about"),
+    ("transfer", "link_bandwidth", {"direction": "to_device", "memory": "pinned"}, 8.0, "GB/s", "Other card", "below"),
 ]
 
 
 def test_published_values_have_places_of_their_own_units_scaled_and_are_never_joined_with_measured_ones():
     (one,), omitted = published_series(LATENCY, "ns", PUBLISHED, first=2)
-    assert omitted == [("Third card, published", "the working set is not stated")]
+    assert omitted == [("Third card, published", "working set not stated")]
     assert (one.name, one.number, one.is_published) == ("Old card, published", 2, True)
     assert [(p.x, p.y, p.low, p.high) for p in one.points] == [(1 << 28, 300.0, 300.0, 300.0)]
     ((cycles,), _), ((units,), _) = (published_series(f, u, PUBLISHED, 2) for f, u in ((CYCLES, "cycles"), (TRIAD, "GB/s")))
@@ -150,15 +153,21 @@ def test_published_values_have_places_of_their_own_units_scaled_and_are_never_jo
     assert units.points[0].x == 1
     (best,) = published_best(BEST_TRIAD, "GB/s", PUBLISHED, first=2)  # neither that of a part of a device nor an efficiency
     assert (best.name, best.point.y, best.peak) == ("Old card, published", 150.0, None)
-    (link,) = published_best(BEST_LINK, "GB/s", PUBLISHED, first=2)  # which host memory it is of is not stated
-    assert (link.variant, link.point.y) == ("to_device", 6.0)
+    found = [(one.label, one.variant, one.text) for one in published_best(BEST_LINK, "GB/s", PUBLISHED, first=2)]
+    assert found == [
+        ("Old card", "to_device", "6 GB/s"),  # which host memory it is of is not stated
+        ("Old card", "from device, pinned", "about 5 GB/s"),  # rather than a bound, however good
+        ("Other card", "to device, pinned", "below 8 GB/s"),
+    ]
+    lines, omitted = published_series(PINNED, "GB/s", PUBLISHED, first=2)
+    assert lines == [] and ("Other card, published", "only a bound is known") in omitted
 
 
 def test_of_40_devices_8_have_a_name_and_the_others_are_grey_and_named_in_words():
     lines = [Series(f"device {n}", n, (PlotPoint(1, n + 1, n + 1, n + 1),)) for n in range(40)]
-    named = comparison_plots.named_series(lines)
+    named = comparison_choice.named_series(lines)
     assert [one.number for one in named] == [0, 6, 11, 17, 22, 28, 33, 39]  # lowest, highest and equal steps between
-    assert comparison_plots.named_series(lines[:8]) == lines[:8]
+    assert comparison_choice.named_series(lines[:8]) == lines[:8]
 
 
 def test_the_aspects_of_two_devices_are_the_same_each_time_and_say_everything():

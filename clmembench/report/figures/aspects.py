@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clmembench.model import Card
+from clmembench.report.figures import comparison_choice as choice
 from clmembench.report.figures import comparison_plots as plots
 from clmembench.report.figures import comparison_series as series
 from clmembench.report.figures.comparison_data import ComparedDevice, Series, compared_devices, eligible_devices
@@ -92,7 +93,7 @@ def _aspect(
 def _shared_ends(one: _Curve, drawn: Sequence[_Curve]) -> tuple[float, float]:
     """The ends of the vertical axis: those of all figures of the aspect with the same scale and unit."""
     same = [c for c in drawn if c is one or (one.figure.scale and (c.figure.scale, c.unit) == (one.figure.scale, one.unit))]
-    return plots.value_ends([line for curve in same for line in curve.lines])
+    return choice.value_ends([line for curve in same for line in curve.lines])
 
 
 def _curve(figure: CurveFigure, devices: Sequence[ComparedDevice], published: Sequence[PublishedPoint]) -> _Curve | str:
@@ -109,7 +110,7 @@ def _curve(figure: CurveFigure, devices: Sequence[ComparedDevice], published: Se
     beside, without_place = published_series(figure, unit, published, len(devices))
     left_out = _by_reason([*omitted, *without_place])
     every = [*lines, *beside]
-    named = plots.named_series(every)
+    named = choice.named_series(every)
     if len(named) < len(every):
         grey = [one.label for one in every if one not in named and not one.is_published]
         left_out += [f"names and colours of {_listed(grey)}, which are grey"] if grey else []
@@ -204,14 +205,14 @@ def _best(
         return "; ".join(left_out) or f"no points of {figure.benchmark}"
     metric = next(iter(figure.variants.values()))[0].metric
     values += published_best(figure, values[0].unit, published, len(devices))
-    rows = plots.shown_rows(values)
+    rows = choice.shown_rows(values)
     if len(rows) < len(values):
         left_out.append(f"{count(len(values) - len(rows), 'lower value')}: {len(rows)} rows have room")
     axis = f"{metric.replace('_', ' ')} ({values[0].unit})"
     drawn_svg = Markup(plots.best(rows, figure.title, axis))  # noqa: S704
     caption = line(f"{figure.title}, after {_source(figure.figures)}; lines through marks are 95% intervals.")
     said = (
-        f"{one.name}{': ' * bool(one.variant)}{one.variant} {format_in(one.point.y, one.unit)}"
+        f"{one.name}{': ' * bool(one.variant)}{one.variant} {one.text}"
         + (f" of {format_in(one.peak, one.unit)} in theory" if one.peak else "")
         for one in rows
     )
@@ -222,7 +223,7 @@ def _best(
 def _curve_alt(title: str, figure: CurveFigure, lines: Sequence[Series], unit: str, names: Sequence[str] = ()) -> str:
     """A figure in words: where each line begins and ends."""
     said = []
-    described = list(lines) if names else plots.named_series(lines)
+    described = list(lines) if names else choice.named_series(lines)
     for number, one in enumerate(described):
         name = names[number] if names else one.name
         first, last = (

@@ -11,6 +11,7 @@ from clmembench.report.figures.paper_figures import PaperFigure
 from clmembench.report.parts import Part
 from clmembench.report.rows import Row
 from clmembench.sanitize import printable
+from clmembench.units import format_in
 
 Omission = tuple[str, str]  # a device's name and why it, or some of its points, are not drawn
 
@@ -44,7 +45,8 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class BestValue:
-    """The best value of one device in one variant, and the theoretical peak, None where that is not known."""
+    """The best value of one device in one variant, and the theoretical peak, None where that is not known; of a published one
+    what qualifies it, such as "about" or "below"."""
 
     label: str
     variant: str
@@ -53,11 +55,18 @@ class BestValue:
     unit: str
     peak: float | None = None
     is_published: bool = False
+    qualifier: str = ""
 
     @property
     def name(self) -> str:
         """The label, and that it was published where it was."""
         return f"{self.label}, published" if self.is_published else self.label
+
+    @property
+    def text(self) -> str:
+        """The value with its unit; of a published one the digits that were published, and what qualifies it."""
+        value = f"{self.point.y:,.4g} {self.unit}" if self.is_published else format_in(self.point.y, self.unit)
+        return f"{self.qualifier} {value}".strip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from clmembench.report.figures.comparison_choice import named_series, value_ends
 from clmembench.report.figures.comparison_data import BestValue, Series
 from clmembench.report.figures.device_looks import LINE_STYLES, look
 from clmembench.report.figures.device_rows import short_number
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 WIDTH, INSIDE, LEGEND_LINE, ROW, NAME_LINE = 5.2, 2.2, 0.18, 0.24, 0.12
 LEFT, RIGHT, TOP, BOTTOM = 0.75, 0.12, 0.28, 0.46  # margins for labels
 NAMES_LEFT, VALUES_RIGHT = 1.75, 1.35  # margins of a plot of values
-MAX_NAMED = 8  # devices of a plot that have a look of their own; further ones are grey
-MAX_ROWS = 40  # of a plot of values
 MAX_TICKS = 7  # of a horizontal axis
 MAX_VALUE_TICKS = 4  # of one of values, whose labels are longer
 MAX_HALF_LEGEND_LETTERS = 27  # letters of a name that half a plot's width has room for
+MAX_NAME_LINES = 4
+BOUND_SIGNS, ARROW = {"above": 1, "below": -1}, 20  # points of the arrow that says on which side of a bound a value lies
 NAME_LETTERS = 26  # of a line of a row's name
 MIN_LOG_RATIO = 8.0  # of values; less is drawn on a linear scale from 0
 GREY, INK = "#c8c8c8", "#222222"
@@ -77,7 +77,12 @@ def best(values: Sequence[BestValue], title: str, y_label: str) -> str:
             [point.y], [row], xerr=[[point.y - point.low], [point.high - point.y]], marker=mine.marker, markersize=6,
             color=mine.colour, markerfacecolor="white" if one.is_published else mine.colour, linestyle="", elinewidth=1.2,
         )  # fmt: skip
-        text = format_in(point.y, one.unit) + (f", {point.y / one.peak:.0%}" if one.peak else "")
+        for sign in (s for word, s in BOUND_SIGNS.items() if word in one.qualifier.split()):
+            axis.annotate(
+                "", (point.y, row), (sign * ARROW, 0), textcoords="offset points", zorder=1,
+                arrowprops={"arrowstyle": "<-", "color": mine.colour, "shrinkA": 0, "shrinkB": 4},
+            )  # fmt: skip
+        text = one.text + (f", {point.y / one.peak:.0%}" if one.peak else "")
         axis.annotate(text, (1.01, row), xycoords=("axes fraction", "data"), va="center", fontsize=8, color=INK)
     axis.set_yticks(range(len(values)), names, fontsize=8)
     axis.set_ylim(len(values) - 0.4, -0.6)
@@ -91,39 +96,6 @@ def best(values: Sequence[BestValue], title: str, y_label: str) -> str:
     axis.set_xlabel(plain(y_label + (" (bars: theoretical peak)" if any(one.peak for one in values) else "")), fontsize=9)
     figure.text(0.02, 1 - 0.05 / figure.get_figheight(), plain(title), fontsize=10, va="top")
     return svg(figure)
-
-
-def named_series(series: Sequence[Series]) -> list[Series]:
-    """The lines that have a look and a name: all, or of more than MAX_NAMED measured ones so many in equal steps of their rank
-    at the place on the axis that most of them have, lowest and highest among them; published ones up to the same number."""
-    measured, published = ([s for s in series if s.is_published == kind] for kind in (False, True))
-    if len(measured) > MAX_NAMED:
-        shared = Counter(x for one in measured for x in _xs(one))
-        place = max(shared, key=lambda x: (shared[x], x))
-        with_place = [one for one in measured if place in _xs(one)]
-        ranked = sorted(with_place, key=lambda one: _ys(one)[_xs(one).index(place)])
-        last = len(ranked) - 1
-        ranks = {round(n * last / (MAX_NAMED - 1)) for n in range(MAX_NAMED)}
-        chosen = [ranked[n] for n in ranks]
-        measured = [one for one in measured if one in chosen]
-    return [*measured, *published[:MAX_NAMED]]
-
-
-def shown_rows(values: Sequence[BestValue]) -> list[BestValue]:
-    """The rows of a plot of values, variant by variant, best first; of more than MAX_ROWS the best of each variant."""
-    variants = list(dict.fromkeys(one.variant for one in values))
-    room = max(1, MAX_ROWS // max(1, len(variants)))
-    found = []
-    for variant in variants:
-        mine = sorted((one for one in values if one.variant == variant), key=lambda one: -one.point.y)
-        found += mine[:room]
-    return found
-
-
-def value_ends(series: Sequence[Series]) -> tuple[float, float]:
-    """The lowest and highest value of lines; intervals that reach far below do not stretch the axis."""
-    points = [point for one in series for point in one.points]
-    return min(max(p.low, p.y / 2) for p in points), max(min(p.high, 2 * p.y) for p in points)
 
 
 def _plot(inside: float, below: float, left: float = LEFT, right: float = RIGHT, above: float = TOP) -> tuple[Figure, Axes]:
@@ -232,7 +204,7 @@ def _name(one: Series) -> str:
 
 def _row_name(one: BestValue) -> str:
     name = f"{one.name}: {one.variant}" if one.variant else one.name
-    return "\n".join(textwrap.wrap(plain(name), NAME_LETTERS)[:3])
+    return "\n".join(map(plain, textwrap.wrap(name, NAME_LETTERS)[:MAX_NAME_LINES]))
 
 
 def _lighter(colour: str, share: float) -> tuple[float, ...]:
