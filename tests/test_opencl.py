@@ -389,10 +389,11 @@ def test_a_fixed_number_of_work_groups_is_launched_and_does_all_the_work(device,
     monkeypatch.setattr(device, "info", claims)
     first = {n: next(iter(a.values(claims))) for n, a in known.axes.items() if a.tuning}
     small = {"n": 300} if name == "dgemm" else {}
-    work = known.prepare(device, **{**first, **known.scaling(claims), **small})
-    assert sampling.check_outputs(device, work) == ""
-    launch = next(c for c in work.commands if isinstance(c, Launch))
-    assert launch.global_size[0] == groups * launch.local_size[0]
+    for point in (known.scaling(claims), *(known.scaling_also(claims) if known.scaling_also else ())):
+        work = known.prepare(device, **{**first, **point, **small})
+        assert sampling.check_outputs(device, work) == "", point
+        launch = next(c for c in work.commands if isinstance(c, Launch))
+        assert launch.global_size[0] == groups * launch.local_size[0], point
 
 
 class Stamps:

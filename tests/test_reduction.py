@@ -146,8 +146,8 @@ def test_the_sum_of_rows_and_columns_is_the_sum_of_the_elements(n, seed):
 
 
 def test_sums_of_the_largest_default_are_exact_in_double():
-    # elements are at most 1023, so no partial sum of 2^28 of them reaches 2^53
-    assert exact_total(1 << 28, 0) < 1023 << 28 < 1 << 53
+    # elements are at most 1023, so no partial sum of 2^30 of them reaches 2^53
+    assert exact_total(1 << 30, 0) < 1023 << 30 < 1 << 53
 
 
 def test_values_are_positive_differ_by_index_and_depend_on_the_seed():
@@ -167,7 +167,7 @@ def test_values_are_positive_differ_by_index_and_depend_on_the_seed():
     ("info", "largest"),
     [
         (FAKE_DEVICE_INFO, 1 << 28),  # a GPU with 16 GiB: 2 GiB of doubles
-        (replace(FAKE_DEVICE_INFO, global_mem_bytes=1 << 40, max_alloc_bytes=1 << 40), 1 << 28),
+        (replace(FAKE_DEVICE_INFO, global_mem_bytes=1 << 40, max_alloc_bytes=1 << 40), 1 << 30),
         (replace(FAKE_DEVICE_INFO, global_mem_bytes=4 << 30), 1 << 26),  # an eighth of it
         (replace(FAKE_DEVICE_INFO, max_alloc_bytes=300 * MIB), 1 << 25),  # 37.5 Mi doubles, rounded down
         (CPU, 1 << 26),  # a 32nd of 24 GiB are 96 Mi doubles

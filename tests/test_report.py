@@ -652,7 +652,8 @@ def test_a_study_over_compute_units_has_a_section_a_figure_and_speed_ups():
         ("4", "compact", "4.00", "4.00"),
     ]
     page = render_html([found])
-    assert page.count("<svg") == 2 and ">compute units</text>" in page and ">scatter</text>" in page
+    # bars, all devices over compute units, and the placements of the one that has several
+    assert page.count("<svg") == 3 and ">compute units</text>" in page and ">scatter</text>" in page
     assert_tables_are_rectangular(render_markdown([found]))
 
 
@@ -779,7 +780,8 @@ def test_on_a_gpu_the_study_is_of_work_groups_in_words_and_figures():
     _, scaling = sections(on_gpu, rows(on_gpu, None))
     assert scaling.header == ("stream: work-groups", "median", "95% interval", "speed-up")
     page = render_html([on_gpu, found])  # beside a CPU
-    assert ">work-groups</text>" in page and ">compute units</text>" in page
+    assert ">compute units (of GPUs: work-groups)</text>" in page
+    assert ">work-groups</text>" in render_html([on_gpu])
     assert "work_groups=4" in page and '"work_groups": 4' in render.json_text(point_objects(rows(on_gpu, None)))
 
 

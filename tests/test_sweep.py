@@ -195,6 +195,9 @@ def test_processes_are_the_users_or_else_the_benchmarks_and_one_in_quick():
     budget = Selection().budget_of(chased)
     assert Selection().budget_in(chased, 0) == budget == Selection(processes=3).budget_in(chased, 2)
     assert budget.min_time_s <= Selection().budget_in(chased, 1).max_time_s < budget.max_time_s
+    # a sixteenth of the device takes 16 times as long for the samples that an interval needs; eight work-groups a unit do not
+    assert Selection().budget_in(chased, 0, 1 / 16) == replace(budget, patience=16 * budget.patience)
+    assert Selection().budget_in(chased, 0, 8.0) == budget
 
 
 def test_a_benchmark_may_ask_for_longer_sampling_but_never_for_less():
@@ -259,6 +262,18 @@ def test_a_study_over_compute_units_is_in_the_best_shape_at_every_place_that_dif
     ]
     # groups goes with the units, and the shape is the winner on all of them
     assert [dict(p.params) for p in study] == [{"op": "copy", "groups": n, "width": 2} for n in (1, 2, 2, 3, 4)]
+
+
+def test_the_products_of_a_scaling_study_are_as_large_on_few_compute_units_as_on_all():
+    cpu16 = replace(CPU4, compute_units=16)
+    asked = drive(discovered()["dgemm"], Selection(), lambda p: rate(p, 1.0), cpu16)
+    study = [(p.place.compute_units, p.params["n"]) for p in asked if p.place != Place()]
+    assert [point for point in study if point[1] == 4096] == [(n, 4096) for n in (1, 2, 4, 8, 16)]
+    assert [point for point in study if point[1] != 4096] == [(1, n) for n in (64, 256, 512, 1024, 2048)]
+    # CSR and ELL too, as Razzaq et al. 2016 compare them
+    asked = drive(discovered()["spmv"], Selection(), lambda p: rate(p, 1.0), CPU4)
+    formats = {p.params["format"] for p in asked if p.place != Place()}
+    assert formats == {"sell", "csr_row", "ell"}
 
 
 def test_on_a_gpu_the_study_is_over_work_groups():

@@ -13,7 +13,7 @@ from clmembench.units import format_bytes
 
 TIME = Metric("time", "ns", "ops", "cost", "lower")
 WIDTHS = (1, 2, 4, 8, 16)  # a vector of 3 takes the room of 4
-MAX_ELEMENTS = 1 << 28
+MAX_ELEMENTS = 1 << 30  # 8 GiB; Razzaq et al. 2016 sum 10^9 elements
 SEED = 0x9E3779B9
 ROW_BITS = 16
 STREAMS_PER_ITEM = 4  # of vectors that a work-item reads at the same time, as in reduction.cl
@@ -47,7 +47,7 @@ def exact_total(n: int, seed: int) -> int:
 
 
 def _largest_length(info: DeviceInfo) -> int:
-    """The largest n: a power of two up to 2^28 within the user's --size, or within one allocation, an eighth of the device's
+    """The largest n: a power of two up to 2^30 within the user's --size, or within one allocation, an eighth of the device's
     memory and, as for other arrays, a 32nd of a CPU host's memory (but at least 256 MiB)."""
     limit = info.global_mem_bytes // 8 if info.array_bytes is None else info.array_bytes
     if info.kind == "cpu" and info.array_bytes is None:
@@ -59,7 +59,7 @@ def _largest_length(info: DeviceInfo) -> int:
 def _lengths(info: DeviceInfo) -> tuple[int, ...]:
     """Every second power of two from 2^10 on, and the largest n."""
     most = _largest_length(info)
-    return (*(1 << bits for bits in range(10, 29, 2) if 1 << bits < most), most)
+    return (*(1 << bits for bits in range(10, MAX_ELEMENTS.bit_length(), 2) if 1 << bits < most), most)
 
 
 def _methods(info: DeviceInfo) -> tuple[str, ...]:

@@ -195,7 +195,9 @@ class _Attempts:
         if self._child is not None and (self._child.job.place, self._child.job.process) != (place, process):
             self._end()
         if self._child is None:
-            budget = self._selection.budget_in(self._benchmark, process)
+            units = self._job.device.compute_units
+            share = 1.0 if place.compute_units is None else place.compute_units / max(1, units)
+            budget = self._selection.budget_in(self._benchmark, process, share)
             job = replace(self._job, place=place, process=process, budget=budget)
             self._child = WorkerProcess(job) if self._selection.isolated else InProcessWorker(job)
         return self._child

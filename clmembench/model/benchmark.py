@@ -77,6 +77,9 @@ class Benchmark:
     quick: Mapping[str, Axis] | None = None  # axes that suite quick replaces; None keeps the benchmark out of it
     figure_axis: str = ""  # the axis that figures are drawn against
     scaling: Callable[[DeviceInfo], Mapping[str, Value]] | None = None  # the point that is shown over compute units
+    # further points that are shown over compute units, and points that are also measured on one compute unit of a CPU
+    scaling_also: Callable[[DeviceInfo], Sequence[Mapping[str, Value]]] | None = None
+    single_unit: Callable[[DeviceInfo], Sequence[Mapping[str, Value]]] | None = None
     processes: Callable[..., int] | None = None  # (info, **params): fresh processes for a point, where what they get changes it
     min_time_s: float = 0.0  # sampling time of a point at least, where the quantity wanders over that time
     max_time_s: float = 0.0  # sampling time of a point of an adaptive benchmark at most, where the fewest samples need it

@@ -51,10 +51,12 @@ class Selection:
         least_s = max(budget.min_time_s, benchmark.min_time_s)
         return replace(budget, min_time_s=least_s, max_time_s=max(budget.max_time_s, least_s))
 
-    def budget_in(self, benchmark: Benchmark, process: int) -> Budget:
+    def budget_in(self, benchmark: Benchmark, process: int, share: float = 1.0) -> Budget:
         """That of a further process, where the benchmark asks for several: what differs between them is more than what a longer
-        look at one of them would tell."""
+        look at one of them would tell. On a `share` of the device's compute units the same work takes as much longer, and so
+        may its fewest samples."""
         budget = self.budget_of(benchmark)
+        budget = replace(budget, patience=budget.patience / min(1.0, share))
         if process == 0 or self.processes is not None:
             return budget
         return replace(budget, max_time_s=max(budget.min_time_s, budget.max_time_s / FURTHER_PROCESS_BUDGET_DIVISOR))

@@ -16,6 +16,7 @@ from clmembench.units import format_param, format_params
 
 Winners = dict[frozenset[tuple[str, Value]], Params]  # the best configuration of each point, by its plain parameters
 
+SIZE_AXES = ("array_bytes", "n")  # parameters that are the size of a problem, the same on every number of compute units
 MIN_TUNING_RELATIVE_GAIN = 0.01  # a tuning trial must win by more than this to replace the default
 FAILED_STATUSES = ("failed", "timeout", "wrong")
 
@@ -37,32 +38,56 @@ def benchmark_card(benchmark: Benchmark) -> Card:
 
 def explore(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> Plan:
     """The points of a benchmark: the grid, tuned where it has tuning axes, grown along an axis that grows; then, unless the
-    user named values, one of its points over compute units, in the configuration that is the best for it on all of them."""
+    user named values, some of its points over compute units, in the configuration that is the best for each on all of them."""
     if benchmark.adaptive:
         return
     context = BenchmarkContext(benchmark, info, selection)
     winners: Winners = {}
     for place in selection.places(info) if is_placeable(benchmark, info) else [Place()]:
         yield from _grid(context, place, winners)
-    base = _scaling_point(context)
-    tuned = winners.get(frozenset(base.items()))
-    if base and tuned is not None:
-        # what depends on the number of compute units, such as of competing work-groups, goes with it
-        points = [({**tuned, **_scaling_point(context.at(place))}, place) for place in selection.sweep(info)]
-        yield [context.point(params, place) for params, place in points]
+    placed = _placed_points(context, winners)
+    if placed:
+        yield placed
 
 
-def _scaling_point(context: BenchmarkContext) -> Mapping[str, Value]:
-    """The point that is measured over compute units; empty where the benchmark has none, or the user wants something else."""
-    benchmark, selection = context.benchmark, context.selection
-    if (
-        benchmark.scaling is None
-        or selection.suite == "quick"
-        or not selection.isolated
-        or set(selection.axes) & {*benchmark.axes, *PLACE_AXES}
-    ):
-        return {}
-    return benchmark.scaling(context.info)
+def _placed_points(context: BenchmarkContext, winners: Winners) -> list[Point]:
+    """The points over compute units and those on one alone, place by place, each in the configuration that is the best for it
+    on the whole device."""
+    bases, found = _scaling_points(context), []
+    single = _single_unit_points(context)
+    for place in context.selection.sweep(context.info) if bases or single else []:
+        # what depends on the number of compute units, such as of competing work-groups, goes with it; the problem's size stays
+        for base, here in zip(bases, _scaling_points(context.at(place)), strict=True):
+            size = {name: base[name] for name in SIZE_AXES if name in base}
+            tuned = winners.get(frozenset(base.items()))
+            found += [] if tuned is None else [context.point({**tuned, **here, **size}, place)]
+        for base in single if place.compute_units == 1 else []:
+            tuned = winners.get(frozenset(base.items()))
+            found += [] if tuned is None else [context.point({**tuned, **base}, place)]
+    return found
+
+
+def _scaling_points(context: BenchmarkContext) -> list[Mapping[str, Value]]:
+    """The points that are measured over compute units; none where the benchmark has none, or the user wants something else."""
+    benchmark = context.benchmark
+    if benchmark.scaling is None or not _studies_places(context):
+        return []
+    first = benchmark.scaling(context.info)
+    also = benchmark.scaling_also(context.info) if benchmark.scaling_also is not None else ()
+    return [first, *also] if first else []
+
+
+def _single_unit_points(context: BenchmarkContext) -> Sequence[Mapping[str, Value]]:
+    """The points that are also measured on one compute unit; elsewhere than on CPUs a unit alone is of no use."""
+    single = context.benchmark.single_unit
+    return single(context.info) if single is not None and context.info.kind == "cpu" and _studies_places(context) else ()
+
+
+def _studies_places(context: BenchmarkContext) -> bool:
+    """Whether a run has studies over compute units: the full suites, where the user named no values."""
+    selection = context.selection
+    named = set(selection.axes) & {*context.benchmark.axes, *PLACE_AXES}
+    return selection.suite != "quick" and selection.isolated and not named
 
 
 def _grid(context: BenchmarkContext, place: Place, winners: Winners) -> Plan:
@@ -189,12 +214,15 @@ def describe_plan(benchmark: Benchmark, info: DeviceInfo, selection: Selection) 
         else:
             parts.append(f"{'tuned ' if axis.tuning else ''}{name} {', '.join(values)}")
     places = [p for p in (selection.places(info) if is_placeable(benchmark, info) else []) if p != Place()]
-    base = _scaling_point(context)
-    if base:
+    bases = _scaling_points(context)
+    if bases:
         places = selection.sweep(info)
-        parts.append(f"{format_params(base)} over compute units")
+        parts.append(f"{' and '.join(map(format_params, bases))} over compute units")
     if places:
         parts.append(", ".join(f"{p.compute_units} {p.placement}".strip() for p in places))
+    single = _single_unit_points(context)
+    if single:
+        parts.append(f"{' and '.join(map(format_params, single))} on one compute unit")
     parts += _describe_stored(context)
     return "; ".join(parts) or "one point"
 

@@ -10,10 +10,12 @@ from clmembench.gates.whole import MEMORY_PEAK
 from clmembench.model import CHASE_BENCHMARK, Card, Run
 from clmembench.report import fleet, render, study_figures
 from clmembench.report.figures import device_rows, roofline_page
+from clmembench.report.figures.aspects import aspects
 from clmembench.report.hierarchy import section
 from clmembench.report.hierarchy.section import HierarchyFindings
 from clmembench.report.parts import Part, parts
 from clmembench.report.published import FP32_PEAK, FP64_PEAK, PublishedDevice, peak_text, published
+from clmembench.report.published_points import published_marks
 from clmembench.report.rows import Row, interval, percent, point_labels
 from clmembench.report.run_warnings import warnings
 from clmembench.report.sections import advice_table, peer_values
@@ -49,9 +51,10 @@ def render_html(
         "verdict": compared,
         "verdict_notes": verdict_section(compared).notes,
         "sentences": verdict_sentences(compared, all_parts),
+        "aspects": aspects(all_parts, published_marks(others)),
         "published": beside,
         "fleet": _fleet_values(groups) if groups else None,
-        "hierarchies": section.hierarchy_values(shown),
+        "hierarchies": section.hierarchy_values(shown, [part.label for part in all_parts]),
         "libraries": [found for part in all_parts if (found := _peers(part)) is not None],
         "roofline": roofline_page.roofline_values([(p.label, p.run, p.rows, p.sheet) for p in all_parts]),
         "guidelines": advice_table.guideline_values([(p.label, p.run, p.rows) for p in all_parts]),

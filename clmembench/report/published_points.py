@@ -6,7 +6,7 @@ statistics of what was measured: the papers' methods differ from ours and from e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from clmembench.model import Value
@@ -46,6 +46,12 @@ def published_points(sheet: SpecSheet) -> list[PublishedPoint]:
                 taken.add(number)
                 found.append(_point(sheet, join, result))
     return found
+
+
+def published_marks(sheets: Iterable[SpecSheet]) -> list[tuple[str, str, Mapping[str, Value], float, str, str, str]]:
+    """What figures draw of the published points of devices: benchmark, metric, parameters, value, unit, device, qualifier."""
+    points = [point for sheet in sheets if sheet.origin == "published" for point in published_points(sheet)]
+    return [(p.benchmark, p.metric, p.params, p.value, p.unit, p.device, p.qualifier) for p in points]
 
 
 def _point(sheet: SpecSheet, join: Join, result: Published) -> PublishedPoint:

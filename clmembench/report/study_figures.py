@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from clmembench.model import Card
 from clmembench.report.figures.curves import figure
@@ -14,12 +15,14 @@ Figure = Callable[[Card, Sequence[Shown]], str]  # inline SVG, "" where there is
 
 
 def drawn(name: str, card: Card, shown: Sequence[Shown]) -> str:
-    """The figures of one benchmark over all devices that were measured with the card's version of it; "" where it has none."""
+    """The figures of one benchmark over all devices that were measured with the card's version of it; "" where it has none.
+    `shown` are all devices of the page in its order, which decides their looks."""
     own = _own(name)
     if own == NO_FIGURE:
         return ""
     draw: Figure = load("figures", own) if own else figure
-    return draw(card, comparable(card, shown)[0])
+    numbered = [replace(device, number=number) for number, device in enumerate(shown)]
+    return draw(card, comparable(card, numbered)[0])
 
 
 def left_out(name: str, card: Card, shown: Sequence[Shown]) -> list[str]:

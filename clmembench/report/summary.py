@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clmembench.model import CHASE_BENCHMARK, Card, Run
+from clmembench.model import CHASE_BENCHMARK, Card, Run, Value
 from clmembench.model.direction import gain
 from clmembench.report import studies
 from clmembench.report.rows import Row, by_point, interval, percent
 from clmembench.report.section import Reasons, Section, columns
 from clmembench.report.sections.level_table import cycles_cell, levels_section
 from clmembench.units import format_in, format_param, format_params, format_value
+
+SIZES = ("array_bytes", "n", "matrix")  # parameters that are the size of a problem
+PLACES = ("compute_units", "work_groups", "placement")  # parameters that say where a point was measured
 
 
 def sections(run: Run, table: Sequence[Row]) -> list[Section]:
@@ -27,7 +30,7 @@ def sections(run: Run, table: Sequence[Row]) -> list[Section]:
         elif everywhere:
             found.append(levels_section(run, name, card, everywhere) if card.growing else _points(name, card, everywhere))
         if placed:
-            found.append(_scaling(name, card, placed, run.header.device.kind))
+            found += _scalings(name, card, placed, run.header.device.kind)
     return found
 
 
@@ -70,6 +73,24 @@ def _points(name: str, card: Card, mine: Sequence[Row]) -> Section:
     return Section(title, columns(tuple(header), left=len(varying)), tuple(found), (*reasons.notes(), *notes))
 
 
+def _scalings(name: str, card: Card, mine: Sequence[Row], kind: str) -> list[Section]:
+    """A section for each point that was measured on several numbers of compute units, and one for those on one number."""
+    groups: dict[str, list[Row]] = {}
+    for row in mine:
+        groups.setdefault(repr(sorted(_apart_from_place(card, row).items())), []).append(row)
+    several = [of for of in groups.values() if len({row.value.place.compute_units for row in of}) > 1]
+    alone = [row for of in groups.values() if of not in several for row in of]
+    if len(groups) == 1:
+        return [_scaling(name, card, mine, kind)]
+    return [*(_scaling(name, card, of, kind) for of in several), *([_points(name, card, alone)] if alone else [])]
+
+
+def _apart_from_place(card: Card, row: Row) -> dict[str, Value]:
+    """The parameters of a row that are the same on every number of compute units."""
+    grows = () if card.x in SIZES else (card.x,)  # such as the number of competing work-groups
+    return {name: v for name, v in row.value.params.items() if name not in (*PLACES, *grows)}
+
+
 def _scaling(name: str, card: Card, mine: Sequence[Row], kind: str) -> Section:
     """The headline metric of one point over compute units, beside that on the fewest of them: how many times faster, or of the
     cost of one operation how many times dearer."""
@@ -92,12 +113,8 @@ def _scaling(name: str, card: Card, mine: Sequence[Row], kind: str) -> Section:
         used = f"{value.cpu_over_wall:.2f}" if value.cpu_over_wall is not None else ""
         found.append(tuple(cells + [used] * (kind == "cpu")))
     units = "compute units" if kind == "cpu" else "work-groups"
-    params = {
-        k: v
-        for k, v in (heads[0].value.params if heads else {}).items()
-        if k not in ("compute_units", "work_groups", "placement", card.x)
-    }
-    if card.x in ("array_bytes", "n", "matrix") and heads and card.x in heads[0].value.params:
+    params = {k: v for k, v in (heads[0].value.params if heads else {}).items() if k not in (*PLACES, card.x)}
+    if card.x in SIZES and heads and card.x in heads[0].value.params:
         params[card.x] = heads[0].value.params[card.x]
     over = f" over {least.value.place.compute_units}" if least is not None and least is not heads[0] else ""
     header = (f"{name}: {units}",) + ("placement",) * named

@@ -33,6 +33,7 @@ MATRIX_TILES = ("64x32", "32x32")  # of a sub-group
 MATRIX_GROUP_SIZES, MATRIX_DEPTHS = (128, 256), (8,)
 MIN_BUSY_SIZE = 512  # from this n on the idle ends of launches are negligible
 MAX_DEPTH = 1 << 16
+MAX_SCALING_SIZE = 4096  # n of the product that is measured over compute units
 
 
 def _parse_shape(variant: str, dtype: str, tile: str, depth: int, work_group: int) -> Shape | MatrixShape:
@@ -112,7 +113,14 @@ def _quick_tiles(info: DeviceInfo) -> tuple[str, ...]:
 
 
 def _scaling_point(info: DeviceInfo) -> Mapping[str, Value]:
-    return {"dtype": _type_of_point(info), "variant": PORTABLE, "n": 1024 if info.has_cpu_cores else 2048}
+    """The point of a scaling study: the largest n up to 4096, large enough for many units to work and for one to end."""
+    return {"dtype": _type_of_point(info), "variant": PORTABLE, "n": max(n for n in _sizes(info) if n <= MAX_SCALING_SIZE)}
+
+
+def _single_unit_points(info: DeviceInfo) -> list[Mapping[str, Value]]:
+    """Smaller products, which are also measured on one compute unit."""
+    largest = _scaling_point(info)
+    return [{**largest, "n": n} for n in _sizes(info) if n < MAX_SCALING_SIZE and n != largest["n"]]
 
 
 @benchmark(
@@ -136,6 +144,7 @@ def _scaling_point(info: DeviceInfo) -> Mapping[str, Value]:
     default_subset=_in_default_subset,
     figure_axis="n",
     scaling=_scaling_point,
+    single_unit=_single_unit_points,
     version=2,
     dtype=axis("double", "float", needs={"double": ["fp64"]}),
     variant=axis_of(_variants, needs={PTX: ["ptx", "fp64"]}),

@@ -132,6 +132,13 @@ def _entries_per_item(info: DeviceInfo) -> tuple[int, ...]:
         "format": "sell" if info.has_cpu_cores else "ell",
         "hints": _hints(info)[-1],
     },
+    # CSR, and on CPUs also the format that suits GPUs: Razzaq et al. 2016, figures 25 and 26
+    scaling_also=lambda info: [
+        {"matrix": "reservoir", "format": format, "hints": hints}
+        for format, hints in (
+            (("csr_row", _hints(info)[-1]), ("ell", "none")) if info.has_cpu_cores else (("csr_adaptive", _hints(info)[-1]),)
+        )
+    ],
     matrix=axis(*matrices.GENERATORS, accepts=matrix_market.is_file),
     format=axis_of(_formats),
     hints=axis_of(_hints, needs={"ptx": ["ptx"], "prefetch": ["nontemporal"]}),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from clmembench.infer.plateaus import extent_per_line_byte
 from clmembench.model import Card
+from clmembench.report.figures.device_looks import LINE_STYLES, Look, look
 from clmembench.report.figures.device_rows import (
     Shown,
     at_largest,
@@ -18,8 +19,10 @@ from clmembench.report.figures.device_rows import (
     numbered,
     rows_of_lines,
     short_number,
+    value_and_interval,
     x_axis,
 )
+from clmembench.report.figures.paper_figures import drawn_over_units
 from clmembench.report.figures.style import MARKERS, colour, legend, log_y, plain, subplots, svg
 from clmembench.report.rows import Row
 from clmembench.units import format_bytes, format_in, format_value, is_byte_size
@@ -37,9 +40,10 @@ def figure(card: Card, shown: Sequence[Shown]) -> str:
     """The SVGs of one benchmark over all devices; "" where a table says it better.
 
     Rates have bars, in front of what is possible; whatever was measured at several values of the benchmark's x has curves, and
-    so has a study over compute units.
+    so has a study over compute units, unless it is among the figures that show all devices in one plot.
     """
     devices, placed = ([], []) if not shown else drawable(card, shown)
+    placed = [replace(device, rows=rows) for device in placed if (rows := _drawn_nowhere_else(device))]
     scaling = svg(_scaling(card, placed)) if placed else ""
     if not devices:
         return scaling
@@ -49,6 +53,12 @@ def figure(card: Card, shown: Sequence[Shown]) -> str:
     bars = svg(_bars(card, devices)) if card.metrics[0].form == "rate" else ""
     lined = [replace(s, rows=rows) for s in devices if (rows := rows_of_lines(card, s))]
     return bars + (svg(_curves(card, lined)) if lined else "") + scaling
+
+
+def _drawn_nowhere_else(device: Shown) -> tuple[Row, ...]:
+    """The rows over compute units that no figure shows with those of other devices."""
+    values = ((row, row.value) for row in device.rows)
+    return tuple(row for row, v in values if not drawn_over_units(v.benchmark, v.params, device.kind))
 
 
 def _scaling(card: Card, devices: Sequence[Shown]) -> Figure:
@@ -61,7 +71,7 @@ def _scaling(card: Card, devices: Sequence[Shown]) -> Figure:
             rows = [r for r in device.rows if r.value.place.placement == name]
             if rows:
                 ordered = sorted(rows, key=lambda r: r.value.place.compute_units or 0)
-                _line(axis, over, ordered, plain(name) or "_", number)
+                _line(axis, over, ordered, plain(name) or "_", _look_of_line(number))
         _labels(axis, over, device.label)
         axis.set_xlabel("compute units" if device.kind == "cpu" else "work-groups")
     if any(names):
@@ -89,23 +99,29 @@ def _curves(card: Card, devices: Sequence[Shown]) -> Figure:
         for axis, device in zip(axes, devices, strict=True):
             # named among all devices: of one alone what tells its lines apart may be less
             for _, params, rows in (line for line in lines if line[0] == device.label):
-                _line(axis, card, rows, params, names.index(params))
+                _line(axis, card, rows, params, _look_of_line(names.index(params)))
             _labels(axis, card, device.label)
     legend(figure, axes)
     return figure
 
 
 def _together(axis: Axes, card: Card, devices: Sequence[Shown]) -> None:
-    """A line for each device and its other parameters; those of a chase over the bytes of the lines that it touches."""
-    by_label = {device.label: device.line_bytes for device in devices}
-    for number, (label, params, rows) in enumerate(lines_of(card, devices)):
-        name = f"{label}, {params}" if params else label
-        stretch = extent_per_line_byte(rows[0].value.params, by_label[label]) if card.growing else 1.0
+    """A line for each device, in its look, and its other parameters, by line style; those of a chase over the bytes of the
+    lines that it touches."""
+    by_label = {device.label: device for device in devices}
+    lines = lines_of(card, devices)
+    others = list(dict.fromkeys(params for _, params, _ in lines))
+    for label, params, rows in lines:
+        name, device = f"{label}, {params}" if params else label, by_label[label]
+        mine = look(device.number)
+        if len(others) > 1:
+            mine = replace(mine, line=LINE_STYLES[others.index(params) % len(LINE_STYLES)])
+        stretch = extent_per_line_byte(rows[0].value.params, device.line_bytes) if card.growing else 1.0
         if stretch is None:
             name += " (its line is not known: over the array's extent)"
         elif stretch > 1:
             name += f" (in an array {stretch:g} times as long)"
-        _line(axis, card, rows, name, number, stretch or 1.0)
+        _line(axis, card, rows, name, mine, stretch or 1.0)
     _labels(axis, card, "")
 
 
@@ -123,7 +139,7 @@ def _bars(card: Card, devices: Sequence[Shown]) -> Figure:
         places = range(len(rows))
         if any(peaks):
             axis.barh(places, peaks, color="#dddddd", label="theoretical peak")
-        axis.barh(places, medians, height=0.55, xerr=spread, color=colour(0), ecolor="#333333", label="achieved (95% interval)")
+        axis.barh(places, medians, height=0.55, xerr=spread, color=look(device.number).colour, ecolor="#333333")
         for place, row in enumerate(rows):
             text = f" {format_value(medians[place])}" + (f"  {row.fraction:.0%}" if row.fraction else "")
             axis.text(medians[place] + spread[1][place], place, text, va="center", fontsize=8, color="#111111")
@@ -131,20 +147,23 @@ def _bars(card: Card, devices: Sequence[Shown]) -> Figure:
         axis.set_xlim(0, 1.25 * max(*medians, *peaks))
         axis.invert_yaxis()
         axis.set_title(device.label, fontsize=10, loc="right")  # towards the names of the bars, where there is room
-        axis.set_xlabel(metric_label(card) + (f" at {size}" if size else ""))
+        axis.set_xlabel(f"{metric_label(card)}{f' at {size}' if size else ''}, with its 95% interval")
         axis.grid(visible=False, axis="y")
     if any(row.peak for _, rows in tops for row in rows):
         legend(figure, axes)
     return figure
 
 
-def _line(axis: Axes, card: Card, rows: Sequence[Row], label: str, number: int, stretch: float = 1.0) -> None:
+def _look_of_line(number: int) -> Look:
+    """The look of one of the lines of a plot that has a device to itself."""
+    return Look(colour(number), MARKERS[number % len(MARKERS)], "-")
+
+
+def _line(axis: Axes, card: Card, rows: Sequence[Row], label: str, mine: Look, stretch: float = 1.0) -> None:
     x = [float(r.value.params[x_axis(card)]) / stretch for r in rows]
-    y = [r.value.median or 0.0 for r in rows]
-    low = [r.value.ci_low if r.value.ci_low is not None else m for r, m in zip(rows, y, strict=True)]
-    high = [r.value.ci_high if r.value.ci_high is not None else m for r, m in zip(rows, y, strict=True)]
-    axis.plot(x, y, marker=MARKERS[number % len(MARKERS)], markersize=4, linewidth=1.4, color=colour(number), label=label)
-    axis.fill_between(x, low, high, color=colour(number), alpha=0.2, linewidth=0)
+    y, low, high = zip(*(value_and_interval(r.value) for r in rows), strict=True)
+    axis.plot(x, y, marker=mine.marker, markersize=4, linewidth=1.4, linestyle=mine.line, color=mine.colour, label=label)
+    axis.fill_between(x, low, high, color=mine.colour, alpha=0.2, linewidth=0)
 
 
 def _labels(axis: Axes, card: Card, title: str) -> None:

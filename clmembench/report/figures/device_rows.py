@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from clmembench.analysis.derive import Derived
 from clmembench.model import Card
 from clmembench.report.figures.style import plain
 from clmembench.report.rows import Row, point_labels
@@ -24,6 +25,7 @@ class Shown:
     line_bytes: int = 0  # as the device reports it; 0: it does not
     version: int = 0  # of the benchmark, in the run that these are of; 0: not known
     has_cpu_cores: bool = False  # as DeviceInfo has it
+    number: int = 0  # of the device on the page, which decides its look
 
 
 def drawn_rows(card: Card, device: Shown) -> tuple[list[Row], list[Row]]:
@@ -102,6 +104,14 @@ def numbered(card: Card, device: Shown) -> tuple[Row, ...]:
     """The rows that have a place on a logarithmic axis of x."""
     x = x_axis(card)
     return tuple(r for r in device.rows if type(r.value.params.get(x)) in (int, float) and float(r.value.params[x]) > 0)
+
+
+def value_and_interval(value: Derived, in_cycles: bool = False) -> tuple[float, float, float]:
+    """The median with the ends of its 95% interval, which are the median where there is none, in its unit or in cycles."""
+    ends = (value.cycles, value.cycles_low, value.cycles_high) if in_cycles else (value.median, value.ci_low, value.ci_high)
+    middle = ends[0] or 0.0
+    low, high = (middle if end is None else end for end in ends[1:])
+    return middle, min(low, middle), max(high, middle)
 
 
 def short_number(value: float) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clmembench.infer.access.banks import MAX_SUB_GROUP_WORK_ITEMS, BankAccess, bank_accesses, study_banks
 from clmembench.model import Card
-from clmembench.report.figures.device_rows import Shown
+from clmembench.report.figures.device_rows import Shown, value_and_interval
 from clmembench.report.figures.style import MARKERS, colour, legend, plain, subplots, svg
 from clmembench.report.rows import Row
 
@@ -70,27 +70,28 @@ def local_copy(card: Card, shown: Sequence[Shown]) -> str:
 
 
 def _over_groups(axis: Axes, good: Sequence[Row]) -> None:
-    lines: dict[int, dict[int, float]] = {}
+    lines: dict[int, dict[int, tuple[float, float, float]]] = {}
     for row in good:
         params = row.value.params
         groups = max(1, int(params["work_group"]) * int(params["groups_a_unit"]) // MAX_SUB_GROUP_WORK_ITEMS)
         line = lines.setdefault(int(params["ilp"]), {})
-        line[groups] = max(line.get(groups, 0.0), row.value.median or 0.0)
+        line[groups] = max(line.get(groups, (0.0, 0.0, 0.0)), value_and_interval(row.value))
     peak = next((row.peak.value for row in good if row.peak), None)
-    top = peak or 1.1 * max(max(line.values()) for line in lines.values())
-    one = lines.get(1, {}).get(1)
+    top = peak or 1.1 * max(high for line in lines.values() for _, _, high in line.values())
+    one = lines[1][1][0] if 1 in lines.get(1, {}) else None
     for number, (ilp, line) in enumerate(sorted(lines.items())):
         look = ILPS.index(ilp) if ilp in ILPS else len(ILPS) + number  # the same for one ILP in every plot
         x = sorted(line)
         axis.plot(
             x,
-            [line[n] for n in x],
+            [line[n][0] for n in x],
             marker=MARKERS[look % len(MARKERS)],
             markersize=4,
             linewidth=1.4,
             color=colour(look),
             label=f"ILP {ilp}",
         )
+        axis.fill_between(x, [line[n][1] for n in x], [line[n][2] for n in x], color=colour(look), alpha=0.2, linewidth=0)
         if one is not None:
             allowed = "Little's law, each ILP" if number == 0 else None
             bound = [min(top, one * ilp * n) for n in x]

@@ -72,13 +72,13 @@ def log_labels(low: float, high: float) -> list[float]:
 
 def log_y(axis: Axes) -> None:
     """A logarithmic axis of values, with labels for all that is drawn. To be called when everything is."""
-    from matplotlib.ticker import FixedLocator, NullFormatter
+    from matplotlib.ticker import FixedLocator, NullLocator
 
     axis.set_yscale("log")
     low, high = axis.get_ylim()
     axis.yaxis.set_major_locator(FixedLocator(log_labels(low, high)))
     axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
-    axis.yaxis.set_minor_formatter(NullFormatter())
+    axis.yaxis.set_minor_locator(NullLocator())  # they have no marks, and laying them out takes long
 
 
 def colour(number: int) -> Any:
@@ -103,4 +103,5 @@ def legend(figure: Figure, axes: Sequence[Axes]) -> None:
     found = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     if any(found):
         columns = 2 if max(map(len, found)) <= MAX_HALF_LEGEND_LETTERS else 1
-        figure.legend(found.values(), found.keys(), fontsize=8, frameon=False, ncols=columns, loc="outside lower center")
+        looks: dict[str, Any] = {"fontsize": 8, "frameon": False, "handlelength": 3}
+        figure.legend(found.values(), found.keys(), ncols=columns, loc="outside lower center", **looks)

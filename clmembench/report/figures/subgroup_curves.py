@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clmembench.infer.access import subgroup
 from clmembench.model import Card
-from clmembench.report.figures.device_rows import Shown
+from clmembench.report.figures.device_rows import Shown, value_and_interval
 from clmembench.report.figures.style import MARKERS, colour, legend, log_y, plain, subplots, svg
 from clmembench.report.rows import Row
 from clmembench.report.sections.subgroup_tables import NAMES
@@ -62,10 +62,11 @@ def _lines(axis: Axes, rows: Sequence[Row], label: str, number: int) -> None:
     for several, style in ((False, "-"), (True, "--")):
         of = sorted((r for r in rows if (int(r.value.params["groups"]) > 1) == several), key=_flying)
         if of:
-            y = [r.value.cycles or r.value.median or 0.0 for r in of]
+            ends = [value_and_interval(r.value, in_cycles=bool(r.value.cycles)) for r in of]
+            x, shade = [_flying(r) for r in of], colour(number)
             name = f"{label}, {'several groups' if several else 'one group'}"
-            marker = MARKERS[number]
-            axis.plot([_flying(r) for r in of], y, style, marker=marker, markersize=4, color=colour(number), label=name)
+            axis.fill_between(x, [low for _, low, _ in ends], [high for *_, high in ends], color=shade, alpha=0.2, linewidth=0)
+            axis.plot(x, [y for y, _, _ in ends], style, marker=MARKERS[number], markersize=4, color=shade, label=name)
 
 
 def _flying(row: Row) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from clmembench.model import Card
-from clmembench.report.figures.device_rows import Shown
+from clmembench.report.figures.device_rows import Shown, value_and_interval
 from clmembench.report.figures.style import MARKERS, colour, legend, log_y, plain, subplots, svg
 from clmembench.report.rows import Row
 from clmembench.report.sections.throughput_tables import best_of_sets, rows_with_value
@@ -53,8 +53,12 @@ def _little(devices: Sequence[tuple[str, list[Row]]]) -> str:
         for number, ilp in enumerate(_values(rows, "ilp")):
             mine = _of(rows, "ilp", ilp)
             x = [loaded_bytes(row) for row in mine]
-            y = [row.value.median or 0.0 for row in mine]
-            axis.plot(x, y, MARKERS[number], markersize=4, color=colour(number), label=f"ILP {ilp}")
+            points = [value_and_interval(row.value) for row in mine]
+            spread = [[y - low for y, low, _ in points], [high - y for y, _, high in points]]
+            axis.errorbar(
+                x, [y for y, _, _ in points], spread, fmt=MARKERS[number], markersize=4, elinewidth=1, color=colour(number),
+                label=f"ILP {ilp}",
+            )  # fmt: skip
         away = min(BYTES_PER_LOADED_BYTE * loaded_bytes(row) / (row.value.median or 1.0) for row in rows)
         top = max(row.value.ci_high or row.value.median or 0.0 for row in rows)
         ends = [min(loaded_bytes(row) for row in rows), top * away / BYTES_PER_LOADED_BYTE]
@@ -126,9 +130,7 @@ def caches(card: Card, shown: Sequence[Shown]) -> str:
 def _line(axis: Axes, rows: Sequence[Row], x: str, label: str, number: int) -> None:
     ordered = sorted(rows, key=lambda row: float(row.value.params[x]))
     places = [float(row.value.params[x]) for row in ordered]
-    medians = [row.value.median or 0.0 for row in ordered]
-    low = [m if row.value.ci_low is None else row.value.ci_low for row, m in zip(ordered, medians, strict=True)]
-    high = [m if row.value.ci_high is None else row.value.ci_high for row, m in zip(ordered, medians, strict=True)]
+    medians, low, high = zip(*(value_and_interval(row.value) for row in ordered), strict=True)
     marker = MARKERS[number % len(MARKERS)]
     axis.plot(places, medians, marker=marker, markersize=4, linewidth=1.4, color=colour(number), label=label)
     axis.fill_between(places, low, high, color=colour(number), alpha=0.2, linewidth=0)

@@ -12,6 +12,7 @@ import numpy as np
 from clmembench.infer.classic.methods import ClassicReadings
 from clmembench.model import Answer, Finding
 from clmembench.model.work import Array
+from clmembench.report.figures.device_looks import look
 from clmembench.report.figures.style import MARKERS, colour, legend, plain, subplots, svg
 from clmembench.report.finding_tables import property_label, value_text
 from clmembench.report.hierarchy.layout import PATTERNS
@@ -50,9 +51,11 @@ def regions(cycles: Array, title: str = "", unit: str = "cycles", region: str = 
     return svg(figure)
 
 
-def patterns(devices: Sequence[tuple[str, Mapping[str, Finding]]]) -> str:
+def patterns(devices: Sequence[tuple[str, Mapping[str, Finding]]], labels: Sequence[str] = ()) -> str:
     """Bars with intervals of the global latency patterns, P1 to P6 of Mei & Chu 2015 (figure 14), devices side by side; those
-    in another unit have a plot of their own. A pattern that a device does not have says so in place of its bar. "" for none."""
+    in another unit have a plot of their own. A pattern that a device does not have says so in place of its bar. `labels` are
+    the devices of the whole page, whose order decides the colours. "" for none."""
+    order = list(dict.fromkeys([*labels, *(name for name, _ in devices)]))
     by_unit: dict[str, list[tuple[str, Mapping[str, Finding]]]] = {}
     for name, found in devices:
         unit = next((f.unit for f in found.values() if isinstance(f.value, (int, float))), "")
@@ -64,7 +67,7 @@ def patterns(devices: Sequence[tuple[str, Mapping[str, Finding]]]) -> str:
     names = list(dict.fromkeys(name for group in by_unit.values() for _, found in group for name in found))
     figure, axes = subplots(len(by_unit), height=1.2 + len(names) * (0.24 + 0.2 * most))
     for axis, (unit, group) in zip(axes, by_unit.items(), strict=True):
-        _bars(axis, names, group, short=len(by_unit) > 1)
+        _bars(axis, names, group, order, short=len(by_unit) > 1)
         axis.set_xlabel(plain(f"latency ({unit})"))
     legend(figure, axes)
     return svg(figure)
@@ -76,7 +79,9 @@ def _in_unit(name: str, finding: Finding, unit: str) -> bool:
     return finding.unit == unit or (finding.value is None and not twin)
 
 
-def _bars(axis: Axes, names: Sequence[str], group: Sequence[tuple[str, Mapping[str, Finding]]], short: bool) -> None:
+def _bars(
+    axis: Axes, names: Sequence[str], group: Sequence[tuple[str, Mapping[str, Finding]]], order: Sequence[str], short: bool
+) -> None:
     height, top = 0.8 / len(group), 0.0
     for number, (device, found) in enumerate(group):
         offset = (number - (len(group) - 1) / 2) * height
@@ -86,7 +91,8 @@ def _bars(axis: Axes, names: Sequence[str], group: Sequence[tuple[str, Mapping[s
         ends = [_ends(f, v) for f, v in zip(known.values(), values, strict=True)]
         spread = [[v - low for v, (low, _) in zip(values, ends, strict=True)]]
         spread += [[high - v for v, (_, high) in zip(values, ends, strict=True)]]
-        axis.barh(at, values, 0.9 * height, xerr=spread, color=colour(number), ecolor="#333333", label=plain(device))
+        shade = look(order.index(device)).colour
+        axis.barh(at, values, 0.9 * height, xerr=spread, color=shade, ecolor="#333333", label=plain(device))
         top = max([top, *(high for _, high in ends)])
         for place, value, (_, high) in zip(at, values, ends, strict=True):
             _beside(axis, high, place, format_value(value), "#111111")

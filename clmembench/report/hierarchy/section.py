@@ -40,11 +40,12 @@ def render_hierarchy(found: HierarchyFindings, info: DeviceInfo, sheet: SpecShee
     return f"### Memory hierarchy\n\n{block}\n\n{render.markdown(tables)}\n"
 
 
-def hierarchy_values(devices: Sequence[Device]) -> dict[str, Any]:
-    """Values for the page's template; the latency patterns of all devices share a figure."""
+def hierarchy_values(devices: Sequence[Device], labels: Sequence[str] = ()) -> dict[str, Any]:
+    """Values for the page's template; the latency patterns of all devices share a figure. `labels` are those of all devices of
+    the page, in its order, which decides their looks."""
     from markupsafe import Markup
 
-    side = latency_figures.patterns([(label, found.hierarchy.patterns) for label, found, _, _ in devices])
+    side = latency_figures.patterns([(label, found.hierarchy.patterns) for label, found, _, _ in devices], labels)
     # matplotlib escapes every text it draws
     return {"devices": [_device(*device) for device in devices], "patterns": Markup(side)}  # noqa: S704
 

@@ -1,0 +1,244 @@
+"""The section of a report that shows all devices together, aspect by aspect: each figure with its caption and what it omits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clmembench.model import Card
+from clmembench.report.figures import comparison_choice as choice
+from clmembench.report.figures import comparison_plots as plots
+from clmembench.report.figures import comparison_series as series
+from clmembench.report.figures.comparison_data import ComparedDevice, Series, compared_devices, eligible_devices
+from clmembench.report.figures.paper_figures import CATALOGUE, PAPER, UNITS, BestFigure, CurveFigure, PaperFigure
+from clmembench.report.figures.published_marks import PublishedPoint, published_best, published_series
+from clmembench.report.parts import Part
+from clmembench.sanitize import line
+from clmembench.units import count, format_bytes, format_in, is_byte_size
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+MAX_LISTED = 8  # names of devices in a sentence
+MAX_PLACEMENT_PLOTS = 8  # of one figure, a device each
+BALANCED = "Where balanced is missing it is scatter: both use the same CPUs."
+
+
+@dataclass(frozen=True, slots=True)
+class AspectFigure:
+    """One figure: inline SVG, its title, a caption that names the paper's figure, a text that says what it shows, and lines on
+    what it leaves out."""
+
+    title: str
+    svg: Markup
+    caption: str
+    alt: str
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Aspect:
+    """What devices are compared in, its figures, and a line for each figure that is not drawn, with the reason."""
+
+    name: str
+    figures: tuple[AspectFigure, ...]
+    not_drawn: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Curve:
+    """Lines that are to be drawn, in which unit and over what, and what they leave out."""
+
+    figure: CurveFigure
+    lines: tuple[Series, ...]
+    unit: str
+    x_label: str
+    left_out: tuple[str, ...]
+
+
+def aspects(parts: Sequence[Part], published: Iterable[PublishedPoint] = ()) -> list[Aspect]:
+    """Every figure of the catalogue for these devices, in the order of the catalogue. `published` are hollow marks of values
+    that others measured: benchmark, metric and parameters by our names, value, unit, name of the device. An aspect that no
+    device was measured in is left out."""
+    devices, beside = compared_devices(parts), list(published)
+    found = []
+    for name, catalogue in CATALOGUE.items():
+        if any(device.rows.get(figure.benchmark) for figure in catalogue for device in devices):
+            figures, not_drawn = _aspect(catalogue, devices, beside)
+            found.append(Aspect(name, figures, not_drawn))
+    return found
+
+
+def _aspect(
+    catalogue: Sequence[PaperFigure], devices: Sequence[ComparedDevice], published: Sequence[PublishedPoint]
+) -> tuple[tuple[AspectFigure, ...], tuple[str, ...]]:
+    found: list[tuple[PaperFigure, _Curve | list[AspectFigure] | str]] = []
+    for wanted in catalogue:
+        if isinstance(wanted, CurveFigure):
+            found.append((wanted, _curve(wanted, devices, published)))
+        else:
+            found.append((wanted, _best(wanted, devices, published)))
+    drawn = [one for _, one in found if isinstance(one, _Curve)]
+    figures: list[AspectFigure] = []
+    for _, one in found:
+        if isinstance(one, _Curve):
+            figures.append(_drawn_curve(one, _shared_ends(one, drawn)))
+            figures += _placement_figures(one.figure, devices, one.unit)
+        elif not isinstance(one, str):
+            figures += one
+    return tuple(figures), tuple(line(f"{figure.title}: {one}") for figure, one in found if isinstance(one, str))
+
+
+def _shared_ends(one: _Curve, drawn: Sequence[_Curve]) -> tuple[float, float]:
+    """The ends of the vertical axis: those of all figures of the aspect with the same scale and unit."""
+    same = [c for c in drawn if c is one or (one.figure.scale and (c.figure.scale, c.unit) == (one.figure.scale, one.unit))]
+    return choice.value_ends([line for curve in same for line in curve.lines])
+
+
+def _curve(figure: CurveFigure, devices: Sequence[ComparedDevice], published: Sequence[PublishedPoint]) -> _Curve | str:
+    """The lines of a figure; where no device has a point, why."""
+    eligible, card, omitted = eligible_devices(figure, devices)
+    lines = []
+    for device in eligible:
+        drawn, reasons = series.curve_series(figure, device)
+        lines += [] if drawn is None else [drawn]
+        omitted += reasons or ([(device.label, _what_is_missing(figure))] if drawn is None else [])
+    if card is None or not lines:
+        return "; ".join(_by_reason(omitted)) or _what_is_missing(figure)
+    unit = "cycles" if figure.in_cycles else _unit(card, figure.metric)
+    beside, without_place = published_series(figure, unit, published, len(devices))
+    left_out = _by_reason([*omitted, *without_place])
+    every = [*lines, *beside]
+    named = choice.named_series(every)
+    if len(named) < len(every):
+        grey = [one.label for one in every if one not in named and not one.is_published]
+        left_out += [f"names and colours of {_listed(grey)}, which are grey"] if grey else []
+        more = [one.label for one in every if one not in named and one.is_published]
+        left_out += [f"names and colours of published values of {_listed(more)}, which are grey"] if more else []
+    shown = {one.number for one in lines}
+    x_label = _units_label([d for d in eligible if d.number in shown]) if figure.x == UNITS else figure.x_label
+    return _Curve(figure, tuple(every), unit, x_label, tuple(map(line, left_out)))
+
+
+def _units_label(devices: Sequence[ComparedDevice]) -> str:
+    """What an axis of compute units counts: on other devices than CPUs these are work-groups."""
+    cpus = [device.part.run.header.device.kind == "cpu" for device in devices]
+    if all(cpus):
+        return UNITS
+    return f"{UNITS} (of GPUs: work-groups)" if any(cpus) else "work-groups"
+
+
+def _drawn_curve(one: _Curve, ends: tuple[float, float]) -> AspectFigure:
+    from markupsafe import Markup
+
+    figure = one.figure
+    title = f"{figure.title}, over {one.x_label}"
+    axes = (figure.x, one.x_label, _y_label(figure))
+    # matplotlib escapes every text it draws
+    drawn = Markup(plots.curves(one.lines, figure.title, axes, one.unit, ends))  # noqa: S704
+    caption = line(f"{title}, after {_source(figure.figures)}; bands are 95% intervals.{_given(one.lines)}")
+    return AspectFigure(title, drawn, caption, _curve_alt(title, figure, one.lines, one.unit), one.left_out)
+
+
+def _y_label(figure: CurveFigure) -> str:
+    return figure.y_label or figure.metric.replace("_", " ")
+
+
+def _source(figures: str) -> str:
+    return f"{PAPER}, figure{'s' if ' ' in figures else ''} {figures}"
+
+
+def _given(lines: Sequence[Series]) -> str:
+    """Parameters in which the lines differ or that all have, as a sentence."""
+    given = [(one.label, one.given) for one in lines if one.given]
+    if len({params for _, params in given}) == 1 and len(given) == len([one for one in lines if not one.is_published]):
+        return f" All at {given[0][1]}."
+    return f" {'; '.join(_by_reason(given, ' at '))}." if given else ""
+
+
+def _by_reason(pairs: Sequence[tuple[str, str]], between: str = ": ") -> list[str]:
+    """One text for each reason, the names that it holds for before it."""
+    names: dict[str, list[str]] = {}
+    for name, reason in pairs:
+        names.setdefault(reason, []).append(name)
+    return [f"{_listed(of)}{between}{reason}" for reason, of in names.items()]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names in a row; of many the first, and how many others there are."""
+    if len(names) <= MAX_LISTED:
+        return ", ".join(names)
+    return f"{', '.join(names[: MAX_LISTED // 2])} and {len(names) - MAX_LISTED // 2} others"
+
+
+def _placement_figures(figure: CurveFigure, devices: Sequence[ComparedDevice], unit: str) -> Iterator[AspectFigure]:
+    """A plot for each device that was measured in several placements of its threads."""
+    from markupsafe import Markup
+
+    if not figure.placements:
+        return
+    eligible, _, _ = eligible_devices(figure, devices)
+    found = [(device, lines) for device in eligible if (lines := series.placement_series(figure, device))]
+    for device, lines in found[:MAX_PLACEMENT_PLOTS]:
+        title = f"{figure.title}, by placement: {device.label}"
+        drawn = Markup(plots.placements(lines, figure.title, (UNITS, UNITS, _y_label(figure)), unit))  # noqa: S704
+        caption = f"{title}, after {_source(figure.placements)}; bands are 95% intervals. {BALANCED}"
+        further = [other.label for other, _ in found[MAX_PLACEMENT_PLOTS:]] if device is found[0][0] else []
+        left_out = (line(f"placements on {_listed(further)}: too many plots"),) if further else ()
+        yield AspectFigure(title, drawn, caption, _curve_alt(title, figure, list(lines.values()), unit, list(lines)), left_out)
+
+
+def _best(
+    figure: BestFigure, devices: Sequence[ComparedDevice], published: Sequence[PublishedPoint]
+) -> list[AspectFigure] | str:
+    from markupsafe import Markup
+
+    eligible, card, omitted = eligible_devices(figure, devices)
+    values = []
+    for device in eligible:
+        drawn, reasons = series.best_values(figure, device)
+        values += drawn
+        omitted += reasons or ([] if drawn else [(device.label, f"no points of {figure.benchmark} of these parameters")])
+    left_out = _by_reason(omitted)
+    if card is None or not values:
+        return "; ".join(left_out) or f"no points of {figure.benchmark}"
+    metric = next(iter(figure.variants.values()))[0].metric
+    values += published_best(figure, values[0].unit, published, len(devices))
+    rows = choice.shown_rows(values)
+    if len(rows) < len(values):
+        left_out.append(f"{count(len(values) - len(rows), 'lower value')}: {len(rows)} rows have room")
+    axis = f"{metric.replace('_', ' ')} ({values[0].unit})"
+    drawn_svg = Markup(plots.best(rows, figure.title, axis))  # noqa: S704
+    caption = line(f"{figure.title}, after {_source(figure.figures)}; lines through marks are 95% intervals.")
+    said = (
+        f"{one.name}{': ' * bool(one.variant)}{one.variant} {one.text}"
+        + (f" of {format_in(one.peak, one.unit)} in theory" if one.peak else "")
+        for one in rows
+    )
+    alt = line(f"{figure.title}: {'; '.join(said)}.")
+    return [AspectFigure(figure.title, drawn_svg, caption, alt, tuple(map(line, left_out)))]
+
+
+def _curve_alt(title: str, figure: CurveFigure, lines: Sequence[Series], unit: str, names: Sequence[str] = ()) -> str:
+    """A figure in words: where each line begins and ends."""
+    said = []
+    described = list(lines) if names else choice.named_series(lines)
+    for number, one in enumerate(described):
+        name = names[number] if names else one.name
+        first, last = (
+            f"{format_in(p.y, unit)} at {format_bytes(p.x) if is_byte_size(figure.x) else f'{p.x:.10g}'}"
+            for p in (one.points[0], one.points[-1])
+        )
+        said.append(f"{name} {first}" + (f" to {last}" if len(one.points) > 1 else ""))
+    said += [f"{count(len(lines) - len(described), 'further line')} in grey"] if len(described) < len(lines) else []
+    return line(f"{title}: {'; '.join(said)}.")
+
+
+def _what_is_missing(figure: CurveFigure) -> str:
+    over = "over compute units" if figure.x == UNITS else "on one compute unit" if figure.units == 1 else "of these parameters"
+    return f"no points of {figure.benchmark} {over}"
+
+
+def _unit(card: Card, metric: str) -> str:
+    return next(one.unit for one in card.metrics if one.name == metric)

@@ -1,0 +1,119 @@
+"""What the figures that show all devices in one plot are drawn of: devices by number, points, lines, and best values. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from clmembench.model import Card
+from clmembench.report.figures.paper_figures import PaperFigure
+from clmembench.report.parts import Part
+from clmembench.report.rows import Row
+from clmembench.sanitize import printable
+from clmembench.units import format_in
+
+Omission = tuple[str, str]  # a device's name and why it, or some of its points, are not drawn
+
+
+@dataclass(frozen=True, slots=True)
+class PlotPoint:
+    """A value with its 95% interval over its place on the axis; of a published value the interval is the value."""
+
+    x: float
+    y: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The points of one device in order of x, and the device's number on the page, which decides its look. `given` are the
+    parameters that all its points have and that the figure leaves open, as text."""
+
+    label: str
+    number: int
+    points: tuple[PlotPoint, ...]
+    is_published: bool = False
+    given: str = ""
+
+    @property
+    def name(self) -> str:
+        """The label, and that it was published where it was."""
+        return f"{self.label}, published" if self.is_published else self.label
+
+
+@dataclass(frozen=True, slots=True)
+class BestValue:
+    """The best value of one device in one variant, and the theoretical peak, None where that is not known; of a published one
+    what qualifies it, such as "about" or "below"."""
+
+    label: str
+    variant: str
+    number: int
+    point: PlotPoint
+    unit: str
+    peak: float | None = None
+    is_published: bool = False
+    qualifier: str = ""
+
+    @property
+    def name(self) -> str:
+        """The label, and that it was published where it was."""
+        return f"{self.label}, published" if self.is_published else self.label
+
+    @property
+    def text(self) -> str:
+        """The value with its unit; of a published one the digits that were published, and what qualifies it."""
+        value = f"{self.point.y:,.4g} {self.unit}" if self.is_published else format_in(self.point.y, self.unit)
+        return f"{self.qualifier} {value}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedDevice:
+    """A device of the page by its number there, and its rows by benchmark."""
+
+    label: str
+    number: int
+    part: Part
+    rows: Mapping[str, Sequence[Row]]
+
+
+def compared_devices(parts: Sequence[Part]) -> list[ComparedDevice]:
+    """The devices of a report in its order."""
+    found = []
+    for number, part in enumerate(parts):
+        rows: dict[str, list[Row]] = {}
+        for row in part.rows:
+            rows.setdefault(row.value.benchmark, []).append(row)
+        found.append(ComparedDevice(printable(part.label), number, part, rows))
+    return found
+
+
+def eligible_devices(
+    figure: PaperFigure, devices: Sequence[ComparedDevice]
+) -> tuple[list[ComparedDevice], Card | None, list[Omission]]:
+    """The devices that a figure can show, the latest card of its benchmark, and why others cannot be shown."""
+    linked = [d for d in devices if figure.only != "link" or not d.part.run.header.device.shares_host_memory]
+    omitted = [(d.label, "host and device share memory, so there is no link") for d in devices if d not in linked]
+    kind = [d for d in linked if figure.only != "cpu" or d.part.run.header.device.kind == "cpu"]
+    measured = [d for d in kind if d.rows.get(figure.benchmark)]
+    cards = {d.number: d.part.run.header.benchmarks[figure.benchmark] for d in measured}
+    card = max(cards.values(), key=lambda one: one.version, default=None)
+    found = [d for d in measured if card is not None and cards[d.number].version == card.version]
+    older = [(d.label, cards[d.number].version) for d in measured if d not in found]
+    latest = card.version if card is not None else 0
+    why = "measured with version {} of {}, and drawn is version {}"
+    return found, card, omitted + [(label, why.format(version, figure.benchmark, latest)) for label, version in older]
+
+
+def is_positive_number(value: object) -> bool:
+    """Whether a parameter has a place on a logarithmic axis."""
+    return type(value) in (int, float) and 0 < value < math.inf  # type: ignore[operator]
+
+
+def plot_point(x: float, y: float, low: float | None, high: float | None) -> PlotPoint:
+    """A point with an interval that can be drawn: finite, the value within it."""
+    lowest = y if low is None or not math.isfinite(low) else min(low, y)
+    highest = y if high is None or not math.isfinite(high) else max(high, y)
+    return PlotPoint(x, y, lowest, highest)

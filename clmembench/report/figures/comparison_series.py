@@ -1,0 +1,164 @@
+"""Measured points of the figures that show all devices in one plot, and why others are left out. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from clmembench.infer.plateaus import extent_per_line_byte
+from clmembench.model import Value
+from clmembench.model.direction import score
+from clmembench.report.figures.comparison_data import (
+    BestValue,
+    ComparedDevice,
+    Omission,
+    PlotPoint,
+    Series,
+    is_positive_number,
+    plot_point,
+)
+from clmembench.report.figures.paper_figures import UNITS, BestFigure, CurveFigure
+from clmembench.report.rows import Row
+from clmembench.report.summary import PLACES, SIZES, split
+from clmembench.report.verdict import headline_cell
+from clmembench.units import count, format_params, is_byte_size
+
+COMPACT = "compact"  # the placement that every count is measured in
+
+
+def curve_series(figure: CurveFigure, device: ComparedDevice) -> tuple[Series | None, list[Omission]]:
+    """The line of one device, in its placement compact where there are several, and what is left out of it; None where it has
+    no point."""
+    rows = _rows_of(figure, device)
+    if figure.x == UNITS and any(row.value.place.placement == COMPACT for row in rows):
+        rows = _of_placement(rows, device, COMPACT)
+    points, given, reasons = _points(figure, rows, device)
+    series = Series(device.label, device.number, points, given=given) if points else None
+    return series, [(device.label, reason) for reason in reasons]
+
+
+def placement_series(figure: CurveFigure, device: ComparedDevice) -> dict[str, Series]:
+    """A line for each placement of a device's threads; none where fewer than two were measured."""
+    rows = _rows_of(figure, device)
+    names = list(dict.fromkeys(row.value.place.placement for row in rows if row.value.place.placement))
+    if len(names) < 2:
+        return {}
+    found = {}
+    for name in names:
+        points, _, _ = _points(figure, _of_placement(rows, device, name), device)
+        if points:
+            found[name] = Series(device.label, device.number, points)
+    return found if len(found) > 1 else {}
+
+
+def best_values(figure: BestFigure, device: ComparedDevice) -> tuple[list[BestValue], list[Omission]]:
+    """The best value of each variant on one device, and why a variant has none."""
+    found: list[BestValue] = []
+    omitted: list[Omission] = []
+    for variant, headlines in figure.variants.items():
+        cells = [(one, headline_cell(device.part, figure.benchmark, one)) for one in headlines]
+        good = [(one, cell) for one, cell in cells if cell.status == "ok" and cell.value is not None]
+        if not good:
+            bad = next((cell for _, cell in cells if cell.status != "missing"), None)
+            name = f"{device.label}, {variant}" if variant else device.label
+            omitted += [] if bad is None else [(name, f"{bad.status}{': ' * bool(bad.detail)}{bad.detail}")]
+            continue
+        headline, cell = max(good, key=lambda pair: pair[1].value or 0.0)  # all are rates
+        value = cell.value or 0.0
+        row = next(
+            r
+            for r in device.rows[figure.benchmark]
+            if r.value.metric == headline.metric and r.value.median == value and r.status == "ok"
+        )
+        point = plot_point(0.0, value, cell.low, cell.high)
+        peak = row.peak.value if row.peak else None
+        found.append(BestValue(device.label, variant, device.number, point, row.value.unit, peak))
+    return found, omitted
+
+
+def _rows_of(figure: CurveFigure, device: ComparedDevice) -> list[Row]:
+    whole, placed = split(device.rows.get(figure.benchmark, ()))
+    rows = placed if figure.x == UNITS or figure.units is not None else whole
+    mine = [
+        row
+        for row in rows
+        if row.value.metric in (figure.metric, "")
+        and (figure.units is None or row.value.place.compute_units == figure.units)
+        and all(row.value.params.get(name) in values for name, values in figure.params.items())
+    ]
+    return _of_one_size(mine) if figure.x == UNITS else mine
+
+
+def _of_one_size(rows: Sequence[Row]) -> list[Row]:
+    """The rows of the problem that was measured on the most numbers of compute units, the largest of several: others are not
+    comparable with those."""
+    counts: dict[tuple[Value, ...], set[int | None]] = {}
+    for row in rows:
+        counts.setdefault(_size(row), set()).add(row.value.place.compute_units)
+    chosen = max(counts, key=lambda size: (len(counts[size]), *map(_rank, size)), default=())
+    return [row for row in rows if _size(row) == chosen]
+
+
+def _size(row: Row) -> tuple[Value, ...]:
+    return tuple(row.value.params.get(name, 0) for name in SIZES)
+
+
+def _rank(size: Value) -> tuple[float, str]:
+    """Numbers by size, before texts."""
+    return (0.0, size) if isinstance(size, str) else (float(size), "")
+
+
+def _of_placement(rows: Sequence[Row], device: ComparedDevice, placement: str) -> list[Row]:
+    """The rows of a placement's line. One compute unit and all of them are the same CPUs in every placement, and are measured
+    in one; rows without a placement belong to every line."""
+    same = {1, device.part.run.header.device.compute_units}
+    has_own = {row.value.place.compute_units for row in rows if row.value.place.placement == placement}
+    return [
+        row
+        for row in rows
+        if row.value.place.placement in (placement, "")
+        or (row.value.place.compute_units in same and row.value.place.compute_units not in has_own)
+    ]
+
+
+def _points(figure: CurveFigure, rows: Sequence[Row], device: ComparedDevice) -> tuple[tuple[PlotPoint, ...], str, list[str]]:
+    """The best good point at each place on the axis, the open parameters that all of these have, and what has no place."""
+    best: dict[float, tuple[float, PlotPoint, Mapping[str, Value]]] = {}
+    without: Counter[str] = Counter()
+    for row in rows:
+        point = _point(figure, row, device.part.run.header.device.line_bytes)
+        if isinstance(point, str):
+            without[point] += 1
+            continue
+        rank = score(point.y, row.value.better)
+        if point.x not in best or rank > best[point.x][0]:
+            best[point.x] = rank, point, row.value.params
+    told = [f"{count(number, 'point')} {why}" for why, number in sorted(without.items())]
+    params = [one for _, _, one in best.values()]
+    closed = {figure.x, *PLACES, *(name for name, values in figure.params.items() if len(values) == 1)}
+    open_names = [name for name in (params[0] if params else ()) if name not in closed]
+    given = {name: params[0][name] for name in open_names if all(one.get(name) == params[0][name] for one in params)}
+    return tuple(point for _, (_, point, _) in sorted(best.items())), format_params(given), told
+
+
+def _point(figure: CurveFigure, row: Row, line_bytes: int) -> PlotPoint | str:
+    """The point of a row, or why it is none."""
+    value = row.value
+    if row.status != "ok" or value.median is None:
+        return row.status if row.status != "ok" else "without a value"
+    x = value.place.compute_units if figure.x == UNITS else value.params.get(figure.x)
+    if not is_positive_number(x):
+        return f"whose {figure.x} is no number above 0"
+    place = float(x)  # type: ignore[arg-type]
+    if is_byte_size(figure.x) and "spacing_bytes" in value.params:
+        place /= extent_per_line_byte(value.params, line_bytes) or 1.0
+    ends = (value.median, value.ci_low, value.ci_high)
+    if figure.in_cycles:
+        if value.cycles is None:
+            return "without cycles, since the core clock was not known"
+        ends = (value.cycles, value.cycles_low, value.cycles_high)
+    y, low, high = ends
+    if not 0 < y < math.inf:
+        return "without a finite value above 0"
+    return plot_point(place, y, low, high)
