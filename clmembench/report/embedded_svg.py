@@ -1,0 +1,70 @@
+"""Figures as parts of a page: shorter than matplotlib writes them, with a text alternative, and grey after the page's colours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from markupsafe import Markup
+
+from clmembench.sanitize import printable
+
+FIGURE = re.compile(r"<svg.*?</svg>", re.DOTALL)
+_TAG = re.compile(r"<\w[^<>]*>")  # in text and attributes matplotlib escapes < and >
+_REFERENCE = re.compile(r'(?:url\(#|href="#)([^")]+)')
+_ATTRIBUTE = re.compile(r' ([\w:-]+)="([^"]*)"')
+_DECIMALS = re.compile(r"-?\d+\.\d{3,}")
+_GREY = re.compile(r"#([0-9a-f])[0-9a-f]\1[0-9a-f]\1[0-9a-f](?![0-9a-f])")
+_FONT = re.compile(r"font-family:[^;]*;?")
+_BETWEEN_TAGS = re.compile(r">\s*\n\s*<")
+
+
+def embedded(plots: str, label: str) -> list[Markup]:
+    """The SVG elements of `plots`, inline SVG by matplotlib: each is an image of that name to a screen reader, and numbered where
+    there are several. Greys become the page's variables --g0 (black) to --gf (white), which a dark page inverts."""
+    found = FIGURE.findall(plots)
+    names = [f"{label} ({number} of {len(found)})" if len(found) > 1 else label for number in range(1, len(found) + 1)]
+    start = '<svg role="img" aria-label="{}" '
+    # matplotlib escapes every text it draws, and the name is escaped by Markup
+    return [
+        Markup(_shorter(svg).replace("<svg ", str(Markup(start).format(printable(name))), 1))  # noqa: S704
+        for svg, name in zip(found, names, strict=True)
+    ]
+
+
+def _shorter(svg: str) -> str:
+    """The same drawing to a hundredth of a point, without names that nothing refers to. Text is not changed."""
+    used = set(_REFERENCE.findall(svg))
+    return _TAG.sub(lambda tag: _tag(tag[0], used), _BETWEEN_TAGS.sub("><", svg))
+
+
+def _tag(tag: str, used: set[str]) -> str:
+    return _ATTRIBUTE.sub(lambda pair: _attribute(pair[1], pair[2], used), tag)
+
+
+def _attribute(name: str, value: str, used: set[str]) -> str:
+    if name == "id" and value not in used:
+        return ""
+    if name == "d":
+        value = " ".join(_path(value.split()))
+    elif name in ("x", "y", "width", "height", "transform"):
+        value = _DECIMALS.sub(_rounded, value)
+    elif name == "style":
+        value = _GREY.sub(r"var(--g\1)", _FONT.sub("", value).replace(": ", ":").replace("; ", ";"))
+    return f' {name}="{value}"'
+
+
+def _path(tokens: list[str]) -> Iterator[str]:
+    """A path's commands and coordinates; a line's letter is left out where it follows a start or another line."""
+    before = ""
+    for token in tokens:
+        if token.isalpha():
+            if not (token == "L" and before in ("M", "L")):
+                yield token
+            before = token
+        else:
+            yield _DECIMALS.sub(_rounded, token)
+
+
+def _rounded(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
