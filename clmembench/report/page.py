@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from clmembench import __version__
@@ -161,13 +160,8 @@ def _benchmark(
     shown = [_shown(part, name) for part in all_parts]
     drawable = name != CHASE_BENCHMARK
     figures = embedded(study_figures.drawn(name, card, shown), _alternative(name, card, shown)) if drawable else []
-    tables = [
-        {"label": p.label, "title": s.title if s.title != card.summary else "", "table": replace(s, title="")}
-        for p, device in zip(all_parts, shown, strict=True)
-        if device.version
-        for s in sections(p.run, device.rows)
-    ]
-    rows = sum(len(one["table"].rows) for one in tables)
+    devices = [_tables(part, device) for part, device in zip(all_parts, shown, strict=True) if device.version]
+    rows = sum(device["rows"] for device in devices)
     return {
         "id": anchor,
         "name": name,
@@ -177,11 +171,17 @@ def _benchmark(
         "source": card.source,
         "figures": figures,
         "left_out": study_figures.left_out(name, card, shown) if drawable else [],
-        "sections": tables,
+        "devices": [device for device in devices if device["tables"]],
         "open": len(all_parts) == 1 or (not figures and rows <= MAX_OPEN_ROWS),
         "published": [{"device": other.name, "result": row} for other in beside for row in other.rows if row.benchmark == name],
         "points": point_values(name, shown, groups),
     }
+
+
+def _tables(part: Part, device: device_rows.Shown) -> dict[str, Any]:
+    """A device's own tables of one benchmark."""
+    tables = sections(part.run, device.rows)
+    return {"label": part.label, "tables": tables, "rows": sum(len(one.rows) for one in tables)}
 
 
 def _shown(part: Part, name: str) -> device_rows.Shown:
