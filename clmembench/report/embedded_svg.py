@@ -1,4 +1,4 @@
-"""Figures as parts of a page: shorter than matplotlib writes them, with a text alternative, and grey after the page's colours."""
+"""Figures as parts of a page: shorter than matplotlib writes them, with a text alternative, in the page's greys."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _BETWEEN_TAGS = re.compile(r">\s*\n\s*<")
 
 
 def embedded(plots: str, label: str) -> list[Markup]:
-    """The SVG elements of `plots`, inline SVG by matplotlib: each is an image of that name to a screen reader, and numbered where
-    there are several. Greys become the page's variables --g0 (black) to --gf (white), which a dark page inverts."""
+    """The SVG elements of `plots`, inline SVG by matplotlib: each is an image of that name to a screen reader, numbered
+    where there are several. Greys become the page's variables --g0 (black) to --gf (white), which a dark page inverts."""
     found = FIGURE.findall(plots)
     names = [f"{label} ({number} of {len(found)})" if len(found) > 1 else label for number in range(1, len(found) + 1)]
     start = '<svg role="img" aria-label="{}" '
@@ -54,16 +54,16 @@ def _attribute(name: str, value: str, used: set[str]) -> str:
     return f' {name}="{value}"'
 
 
-def _path(tokens: list[str]) -> Iterator[str]:
+def _path(words: list[str]) -> Iterator[str]:
     """A path's commands and coordinates; a line's letter is left out where it follows a start or another line."""
     before = ""
-    for token in tokens:
-        if token.isalpha():
-            if not (token == "L" and before in ("M", "L")):
-                yield token
-            before = token
+    for word in words:
+        if word.isalpha():
+            if word != "L" or before not in ("M", "L"):
+                yield word
+            before = word
         else:
-            yield _DECIMALS.sub(_rounded, token)
+            yield _DECIMALS.sub(_rounded, word)
 
 
 def _rounded(number: re.Match[str]) -> str:

@@ -137,7 +137,7 @@ def _cell(group: Group, key: Key) -> dict[str, Any]:
     good, bad = group.values.get(key, []), group.bad.get(key, Counter())
     left = ", ".join(f"{count} {status}" for status, count in sorted(bad.items()))
     if not good:
-        return {"text": left, "title": "", "bad": any(status != "skipped" for status in bad)}
+        return {"text": left, "note": "", "more": "", "bad": any(status != "skipped" for status in bad)}
     values, unit = sorted(value for _, value in good), group.units[key]
     least, most = (min if end else max for end in (True, False))
     ends = [group.runs[end(good, key=lambda pair: pair[1])[0]].run_id for end in (least, most)]
@@ -145,8 +145,8 @@ def _cell(group: Group, key: Key) -> dict[str, Any]:
     text = format_in(statistics.median(values), unit, 4)
     if len(values) > 1:
         text += f" ({format_value(low, 4)} to {format_value(high, 4)} in {len(values)})"
-    title = printable(f"least: run {ends[0]}, most: run {ends[1]}" + (f"; {left}" if left else ""))
-    return {"text": text + (f", {left}" if left else ""), "title": title, "bad": False}
+    more = printable(f"least: run {ends[0]}, most: run {ends[1]}")
+    return {"text": text + (f", {left}" if left else ""), "note": "", "more": more, "bad": False}
 
 
 def _tails(values: Sequence[float]) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from clmembench.report.embedded_svg import embedded
 from clmembench.report.figures import device_rows, roofline_page
 from clmembench.report.hierarchy import section
 from clmembench.report.hierarchy.section import HierarchyFindings
-from clmembench.report.page_contents import SUITES, anchors, contents
+from clmembench.report.page_contents import STUDIES, SUITES, anchors, contents
 from clmembench.report.page_points import point_values
 from clmembench.report.page_verdict import verdict_values
 from clmembench.report.parts import Part, parts
@@ -62,7 +62,6 @@ def render_html(
         "roofline": _roofline(all_parts),
         "guidelines": _guidelines(all_parts),
         "suites": _by_suite(benchmarks),
-        "aspects": benchmarks,
         "facts": {"labels": [part.label for part in all_parts], "rows": _facts(all_parts)},
         "devices": [_device(number, *pair) for number, pair in enumerate(zip(all_parts, found, strict=True), 1)],
         "points": [benchmark for benchmark in benchmarks if benchmark["points"]["rows"]],
@@ -72,6 +71,7 @@ def render_html(
         "script": render.asset("page.js"),
         "script_hash": render.asset_hash("page.js"),
     }
+    values["aspects"] = any(values[name] for name in (*STUDIES, "suites"))
     return render.html("report.html.j2", {**values, "contents": contents(values)})
 
 

@@ -1,4 +1,4 @@
-"""The verdict as a page shows it: groups of rows whose cells are short, and numbered notes with every reason below the table."""
+"""The verdict as a page shows it: groups of rows whose cells are short, and every reason is a numbered note below the table."""
 
 from __future__ import annotations
 
