@@ -149,30 +149,37 @@ def derive_point(records: Sequence[Record], card: Card) -> list[Derived]:
         return [_valueless(best, metrics[0], card, best.status, best.reason)]
     lost = len(records) - len(usable)
     summaries = [(metric, summarise(usable, metric)) for metric in metrics]
-    found = [_pooled(usable, lost, metric, card, summary) for metric, summary in summaries if summary is not None]
+    shared = _of_all_metrics(usable, lost)
+    found = [_pooled(usable, shared, metric, card, summary) for metric, summary in summaries if summary is not None]
     return found or [_valueless(best, metrics[0], card, "failed", "no samples were kept")]
 
 
-def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, summary: stats.Summary) -> Derived:
-    """One metric of records that have values; `lost` others of this point have none."""
+def _of_all_metrics(records: Sequence[Record], lost: int) -> dict[str, Any]:
+    """What all metrics of a point share, from its records that have values; `lost` others of this point have none."""
     first = records[0]
-    common: dict[str, Any] = {
+    return {
         "cpu_over_wall": point_records.cpu_over_wall(records),
         "evidence": tuple(map(id_of, records)),
         "stopped": first.stopped,
         "checked": all(r.checked for r in records),
         "notes": first.notes + ((f"{lost} of {lost + len(records)} processes gave no value",) if lost else ()),
-        "n": summary.n,
-        "processes": summary.processes,
         "nbytes": first.series[0].nbytes,
         "flops": first.series[0].flops,
-        "work": amount_of(first, first.series[0], metric),
         "clock": first.series[0].clock,
         "others": point_records.median_or_zero([r.cpu_others for r in records if r.cpu_others is not None]),
         "busy": first.series[0].busy,
         "together": first.series[0].together,
         "pass_ns": point_records.pass_ns(records) if len(first.series) == 1 else 0.0,
     }
+
+
+def _pooled(
+    records: Sequence[Record], shared: Mapping[str, Any], metric: Metric, card: Card, summary: stats.Summary
+) -> Derived:
+    """One metric of records that have values; `shared` is what all metrics of the point share."""
+    first = records[0]
+    work = amount_of(first, first.series[0], metric)
+    common = {**shared, "n": summary.n, "processes": summary.processes, "work": work}
     steep = summarise(records, replace(metric, form="slope")) if metric.form == "slope_rate" else summary
     if metric.form in ("slope", "slope_rate") and steep is not None and steep.low <= 0:
         unit = metric.unit if metric.form == "slope" else "ns a unit"
@@ -203,11 +210,20 @@ def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, su
         cycles_high=cycles.high if cycles and finite_cycles else None,
         medians=tuple(each.values()),
         measured_in=tuple(each),
-        outliers=sum(len(stats.outliers(values_of(r, metric))) for r in records),
+        outliers=_outliers(records, metric, summary),
         ghz=point_records.median_or_zero(clocks) if clocks else None,
         clock_origin=clock.origin if clock is not None else "",
         **common,
     )
+
+
+def _outliers(records: Sequence[Record], metric: Metric, summary: stats.Summary) -> int:
+    """The number of outliers in the samples of all records. The summary of one record's samples shows without sorting them
+    again where there are none; that of a slope is of two groups of samples, not of their differences."""
+    values = [values_of(record, metric) for record in records]
+    if len(values) == 1 and metric.form not in ("slope", "slope_rate") and not stats.may_have_outliers(summary, max(values[0])):
+        return 0
+    return sum(len(stats.outliers(one)) for one in values)
 
 
 def _possible(value: float) -> float | None:
@@ -237,8 +253,9 @@ def _valueless(record: Record, metric: Metric, card: Card, status: str, reason: 
 
 def _by_work_groups(point: Derived) -> Derived:
     """On what is no CPU a place is a number of work-groups, and called so."""
-    names = {"compute_units": "work_groups"} if point.place.compute_units is not None else {}
-    return replace(point, params={names.get(k, k): v for k, v in point.params.items()})
+    if point.place.compute_units is None:
+        return point
+    return replace(point, params={"work_groups" if k == "compute_units" else k: v for k, v in point.params.items()})
 
 
 def _placed(place: Place) -> dict[str, Value]:
