@@ -20,7 +20,8 @@ class Derived:
     Among `params` are, where a Place asked for them, compute_units and placement (work_groups where the device is no CPU);
     `nbytes` is what one pass moves, `flops` what it computes, `work` what it does of the metric's amount and `pass_ns` how long
     it takes by `clock` (of a slope 0), `busy` and `together` how many compute units it should use, and must use at once.
-    `medians` has one of each process of `measured_in`; `outliers` are counted, never dropped. `others` is the share of the
+    `medians` has one of each process of `measured_in`; `sampled` is the metric and the records whose samples these are of;
+    `outliers` are counted, never dropped. `others` is the share of the
     host's CPUs that other processes used. `gate` names the gate that a suspect value failed, `key` the point as `key_of` does;
     `evidence` are the ids of the records, and `facts` what the compiler said."""
 
@@ -59,13 +60,19 @@ class Derived:
     gate: str = ""
     medians: tuple[float, ...] = ()
     measured_in: tuple[int, ...] = ()
-    outliers: int = 0
     key: tuple[object, ...] = ()
     checked: bool = False
     stopped: str = ""
     notes: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
     facts: Mapping[str, Value] = field(default_factory=dict)
+    sampled: tuple[Metric, Sequence[Record]] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def outliers(self) -> int:
+        """Samples that are outliers in their process; counted only where that is asked for, since it sorts every sample."""
+        metric, records = self.sampled or (None, ())
+        return sum(len(stats.outliers(values_of(record, metric))) for record in records) if metric is not None else 0
 
 
 def values_of(record: Record, metric: Metric) -> list[float]:
@@ -156,9 +163,9 @@ def derive_point(records: Sequence[Record], card: Card) -> list[Derived]:
 
 def _of_all_metrics(records: Sequence[Record], lost: int) -> dict[str, Any]:
     """What all metrics of a point share, from its records that have values; `lost` others of this point have none."""
-    first = records[0]
+    first, walls = records[0], point_records.median_times(records)
     return {
-        "cpu_over_wall": point_records.cpu_over_wall(records),
+        "cpu_over_wall": point_records.cpu_over_wall(records, walls),
         "evidence": tuple(map(id_of, records)),
         "stopped": first.stopped,
         "checked": all(r.checked for r in records),
@@ -169,7 +176,7 @@ def _of_all_metrics(records: Sequence[Record], lost: int) -> dict[str, Any]:
         "others": point_records.median_or_zero([r.cpu_others for r in records if r.cpu_others is not None]),
         "busy": first.series[0].busy,
         "together": first.series[0].together,
-        "pass_ns": point_records.pass_ns(records) if len(first.series) == 1 else 0.0,
+        "pass_ns": point_records.pass_ns(records, walls) if len(first.series) == 1 else 0.0,
     }
 
 
@@ -210,20 +217,11 @@ def _pooled(
         cycles_high=cycles.high if cycles and finite_cycles else None,
         medians=tuple(each.values()),
         measured_in=tuple(each),
-        outliers=_outliers(records, metric, summary),
+        sampled=(metric, records),
         ghz=point_records.median_or_zero(clocks) if clocks else None,
         clock_origin=clock.origin if clock is not None else "",
         **common,
     )
-
-
-def _outliers(records: Sequence[Record], metric: Metric, summary: stats.Summary) -> int:
-    """The number of outliers in the samples of all records. The summary of one record's samples shows without sorting them
-    again where there are none; that of a slope is of two groups of samples, not of their differences."""
-    values = [values_of(record, metric) for record in records]
-    if len(values) == 1 and metric.form not in ("slope", "slope_rate") and not stats.may_have_outliers(summary, max(values[0])):
-        return 0
-    return sum(len(stats.outliers(one)) for one in values)
 
 
 def _possible(value: float) -> float | None:

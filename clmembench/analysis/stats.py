@@ -222,13 +222,6 @@ def paired_ratio(a: Sequence[float], b: Sequence[float], spread: float, freedom:
     return Ratio(*(math.exp(min(MAX_LOG_RATIO, max(-MAX_LOG_RATIO, end))) for end in (middle, middle - reach, middle + reach)))
 
 
-def may_have_outliers(summary: Summary, most: float, limit: float = MAX_DEVIATIONS) -> bool:
-    """False where the samples that a summary of one process is of, the largest of them `most`, surely hold no outlier."""
-    # no more than half of the samples lie nearer to the median than both quartiles do: so far is the median deviation at least
-    nearest = min(summary.q3 - summary.median, summary.median - summary.q1)
-    return not 0 < max(most - summary.median, summary.median - summary.least) <= limit * nearest
-
-
 def outliers(samples: Sequence[float], limit: float = MAX_DEVIATIONS) -> list[int]:
     """Indices of samples further than `limit` median absolute deviations from the median. They are flagged, never dropped.
 
@@ -237,9 +230,11 @@ def outliers(samples: Sequence[float], limit: float = MAX_DEVIATIONS) -> list[in
     if not len(samples):
         return []
     summary = summarise(samples)
-    if not may_have_outliers(summary, max(samples), limit):
-        return []
     median = summary.median
+    # no more than half of the samples lie nearer to the median than both quartiles do: so far is the median deviation at least
+    nearest = min(summary.q3 - median, median - summary.q1)
+    if 0 < max(max(samples) - median, median - summary.least) <= limit * nearest:
+        return []
     distance = [abs(value - median) for value in samples]
     deviation = _quantile(_sorted(distance), 0.5) or abs(median) / 1000
     return [index for index, far in enumerate(distance) if far > limit * deviation]
