@@ -155,10 +155,11 @@ def derive_point(records: Sequence[Record], card: Card) -> list[Derived]:
     if not usable:
         return [_valueless(best, metrics[0], card, best.status, best.reason)]
     lost = len(records) - len(usable)
-    summaries = [(metric, summarise(usable, metric)) for metric in metrics]
+    summaries = [(metric, summary) for metric in metrics if (summary := summarise(usable, metric)) is not None]
+    if not summaries:
+        return [_valueless(best, metrics[0], card, "failed", "no samples were kept")]
     shared = _of_all_metrics(usable, lost)
-    found = [_pooled(usable, shared, metric, card, summary) for metric, summary in summaries if summary is not None]
-    return found or [_valueless(best, metrics[0], card, "failed", "no samples were kept")]
+    return [_pooled(usable, shared, metric, card, summary) for metric, summary in summaries]
 
 
 def _of_all_metrics(records: Sequence[Record], lost: int) -> dict[str, Any]:

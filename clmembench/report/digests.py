@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -97,7 +98,7 @@ def digests(paths: Sequence[Path], strict: bool, workers: int) -> Iterator[Diges
         return
     before = set(active_children())
     with fresh_interpreter.inherited():
-        pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_end_with_parent)
+        pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker)
     try:
         with fresh_interpreter.inherited(), _ctrl_c_held():
             found = pool.map(one, paths, chunksize=4)
@@ -125,8 +126,10 @@ def _ctrl_c_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _end_with_parent() -> None:
-    """In a worker: end as soon as the process that asked for it does, which else would leave it waiting for ever."""
+def _start_worker() -> None:
+    """In a worker: end as soon as the process that asked for it does, which else would leave it waiting for ever. Runs are
+    large and hold no cycles: they are searched for some seldom."""
+    gc.set_threshold(200_000, 50, 50)
     parent = parent_process()
     assert parent is not None
 
