@@ -16,10 +16,14 @@ from multiprocessing import active_children, get_context, parent_process, resour
 from multiprocessing.connection import wait
 from pathlib import Path
 
+from clmembench.benchmarks import discovered
 from clmembench.host import fresh_interpreter
 from clmembench.model import Card, DeviceInfo
 from clmembench.report import digest_cache
+from clmembench.report.headline_cells import headline_cell
+from clmembench.report.parts import Part
 from clmembench.report.rows import judged_rows, point_labels, sheet_of
+from clmembench.report.verdict_cells import Cell
 from clmembench.results import jsonl
 from clmembench.specs import sheets
 from clmembench.specs.sheets import SpecSheet
@@ -35,7 +39,7 @@ Key = tuple[str, str, str]  # benchmark, parameters, metric
 @dataclass(frozen=True, slots=True)
 class Digest:
     """Digest of one run in a report over many: its identity, the versions of the benchmarks that it has values of, how many
-    those are, and of every point and metric unit, status and median."""
+    those are, of every point and metric unit, status and median, and the cells of its headlines by their names."""
 
     path: str
     run_id: str
@@ -48,6 +52,7 @@ class Digest:
     count: int
     values: tuple[tuple[Key, str, str, float | None], ...]
     notes: tuple[str, ...]
+    headlines: Mapping[str, Cell]
 
     @property
     def group(self) -> tuple[str, str, str, int]:
@@ -59,7 +64,8 @@ def digest(path: Path, strict: bool = False, sheets: Sequence[SpecSheet] | None 
     """One run, read, judged and derived, in short. Raises ResultsError and SpecError."""
     run = jsonl.read(path, strict)
     cards = {name: _in_its_unit(card) for name, card in run.header.benchmarks.items()}
-    run, table = judged_rows(replace(run, header=replace(run.header, benchmarks=cards)), sheet_of(run, sheets))
+    sheet = sheet_of(run, sheets)
+    run, table = judged_rows(replace(run, header=replace(run.header, benchmarks=cards)), sheet)
     header = run.header
     names = point_labels(table)
     values = tuple(
@@ -69,7 +75,19 @@ def digest(path: Path, strict: bool = False, sheets: Sequence[SpecSheet] | None 
     measured = {row.value.benchmark for row in table}
     versions = {name: card.version for name, card in header.benchmarks.items() if name in measured}
     about = (str(path), header.run_id, header.started, header.suite, header.tool_version, str(header.host.get("cpu") or ""))
-    return Digest(*about, header.device, versions, len(values), values, run.notes)
+    headlines = _headlines(Part("", run, sheet, tuple(table)))
+    return Digest(*about, header.device, versions, len(values), values, run.notes, headlines)
+
+
+def _headlines(part: Part) -> dict[str, Cell]:
+    """The cells of the headlines that a run has points of."""
+    cells = {
+        headline.name: headline_cell(part, benchmark.name, headline)
+        for benchmark in discovered().values()
+        if benchmark.name in part.run.header.benchmarks
+        for headline in benchmark.headlines
+    }
+    return {name: cell for name, cell in cells.items() if cell.status != "missing"}
 
 
 def _in_its_unit(card: Card) -> Card:

@@ -141,7 +141,7 @@ def _cell(group: Group, key: Key) -> dict[str, Any]:
     values, unit = sorted(value for _, value in good), group.units[key]
     least, most = (min if end else max for end in (True, False))
     ends = [group.runs[end(good, key=lambda pair: pair[1])[0]].run_id for end in (least, most)]
-    low, high = (values[0], values[-1]) if len(values) < MIN_RUNS_FOR_PERCENTILES else _tails(values)
+    low, high = spread(values)
     text = format_in(statistics.median(values), unit, 4)
     if len(values) > 1:
         text += f" ({format_value(low, 4)} to {format_value(high, 4)} in {len(values)})"
@@ -149,8 +149,9 @@ def _cell(group: Group, key: Key) -> dict[str, Any]:
     return {"text": text + (f", {left}" if left else ""), "note": "", "more": more, "bad": False}
 
 
-def _tails(values: Sequence[float]) -> tuple[float, float]:
-    cut = round(0.05 * (len(values) - 1))
+def spread(values: Sequence[float]) -> tuple[float, float]:
+    """Where most of these values lie, which are in order: their range, or the 5th and 95th percentile where they are many."""
+    cut = round(0.05 * (len(values) - 1)) if len(values) >= MIN_RUNS_FOR_PERCENTILES else 0
     return values[cut], values[-1 - cut]
 
 

@@ -11,6 +11,7 @@ from clmembench.model import CHASE_BENCHMARK, Card, Run
 from clmembench.report import fleet, render, study_figures
 from clmembench.report.embedded_svg import embedded
 from clmembench.report.figures import device_rows, roofline_page
+from clmembench.report.fleet_verdict import fleet_verdict
 from clmembench.report.hierarchy import section
 from clmembench.report.hierarchy.section import HierarchyFindings
 from clmembench.report.page_contents import STUDIES, SUITES, anchors, contents
@@ -48,7 +49,8 @@ def render_html(
     none has that label."""
     all_parts, beside = parts(runs, labels), published(others)
     found = [*dissected, *[None] * (len(all_parts) - len(dissected))]
-    compared = verdict(all_parts, [None if one is None else one.hierarchy for one in found], baseline, others)
+    hierarchies = [None if one is None else one.hierarchy for one in found]
+    compared = fleet_verdict(groups, baseline, others) if groups else verdict(all_parts, hierarchies, baseline, others)
     names = [group.label for group in groups] or [part.label for part in all_parts]
     several = len(compared.labels) > 1 and bool(compared.lines)
     benchmarks = _benchmarks(all_parts, beside, groups)

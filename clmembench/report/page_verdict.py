@@ -8,8 +8,10 @@ from typing import Any
 
 from clmembench.report.section import Reasons
 from clmembench.report.verdict import OLDER
-from clmembench.report.verdict_cells import Cell, Verdict
+from clmembench.report.verdict_cells import Cell, Line, Verdict
 
+MAX_DEVICES_WITHOUT_BEST = 12  # devices that a screen shows side by side: of more a column names the best
+MAX_NAMED_BEST = 3
 PLAIN = ("ok", "missing", "published", "theoretical", OLDER)  # statuses of cells that need no reason below the table
 KINDS = {"published": "published", "theoretical": "published", OLDER: "published", "missing": "", "ok": "", "skipped": ""}
 
@@ -18,12 +20,13 @@ def verdict_values(found: Verdict, sentences: Sequence[str]) -> dict[str, Any]:
     """Values for the page's template. A cell's `more`, its interval and where it was read, is shown on demand."""
     reasons = Reasons()
     groups = [
-        {"name": name, "lines": [_line(line.name, line.note, line.cells, reasons) for line in lines]}
+        {"name": name, "lines": [_line(line, found.labels, reasons) for line in lines]}
         for name, lines in groupby(found.lines, lambda line: line.group)
     ]
     against = [f"In brackets: how many times as good as {found.baseline}."] if found.baseline else []
     return {
         "labels": found.labels,
+        "has_best": len(found.labels) > MAX_DEVICES_WITHOUT_BEST,
         "groups": groups,
         "sentences": sentences,
         "keys": ["* the best device, and those whose 95% interval overlaps its own.", *against],
@@ -31,8 +34,20 @@ def verdict_values(found: Verdict, sentences: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _line(name: str, note: str, cells: Sequence[Cell], reasons: Reasons) -> dict[str, Any]:
-    return {"name": name, "note": reasons.number(note), "cells": [_cell(cell, reasons) for cell in cells]}
+def _line(line: Line, labels: Sequence[str], reasons: Reasons) -> dict[str, Any]:
+    return {
+        "name": line.name,
+        "note": reasons.number(line.note),
+        "best": _best(line, labels) if len(labels) > MAX_DEVICES_WITHOUT_BEST else "",
+        "cells": [_cell(cell, reasons) for cell in line.cells],
+    }
+
+
+def _best(line: Line, labels: Sequence[str]) -> str:
+    """The devices that are the best of a line, where there are so many that one would have to look for them."""
+    best = [f"{label}: {cell.text}" for label, cell in zip(labels, line.cells, strict=True) if cell.is_best]
+    more = len(best) - MAX_NAMED_BEST
+    return "; ".join(best[:MAX_NAMED_BEST]) + (f" and {more} more" if more > 0 else "")
 
 
 def _cell(cell: Cell, reasons: Reasons) -> dict[str, Any]:
