@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from clmembench.cli import exit_codes, options, output_file, stored
+from clmembench.cli import exit_codes, options, output_file, progress, stored
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def show(
 def report(
     paths: Annotated[list[Path], typer.Argument(metavar="RUN", help="Results files of any number of devices.")],
     form: Annotated[
-        Literal["html", "md"], typer.Option("-f", "--format", help="html is one file without scripts; md is Markdown.")
+        Literal["html", "md"], typer.Option("-f", "--format", help="html is one file that loads nothing; md is Markdown.")
     ] = "html",
     output: Annotated[Path | None, options.output_option("File to write; default: standard output.")] = None,
     beside: Annotated[
@@ -98,7 +98,8 @@ def report(
     try:
         others = sheets.published_sheets(beside or [])
         if len(paths) > fleet.MAX_RUNS_WITH_COLUMNS:
-            groups = fleet.grouped(_with_notes_printed(digests.digests(paths, strict, len(usable_cpus()))))
+            each = digests.digests(paths, strict, len(usable_cpus()))
+            groups = fleet.grouped(_with_notes_printed(progress.counted(each, len(paths), "reading runs")))
             paths = fleet.representative_runs(groups)
         found = device_runs.merged_runs([stored.load(path, strict) for path in paths], [names.get(path, "") for path in paths])
         for one in found:

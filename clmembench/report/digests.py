@@ -20,6 +20,7 @@ from clmembench.benchmarks import discovered
 from clmembench.host import fresh_interpreter
 from clmembench.model import Card, DeviceInfo
 from clmembench.report import digest_cache
+from clmembench.report.device_runs import device_label
 from clmembench.report.headline_cells import headline_cell
 from clmembench.report.parts import Part
 from clmembench.report.rows import judged_rows, point_labels, sheet_of
@@ -38,10 +39,12 @@ Key = tuple[str, str, str]  # benchmark, parameters, metric
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """Digest of one run in a report over many: its identity, the versions of the benchmarks that it has values of, how many
-    those are, of every point and metric unit, status and median, and the cells of its headlines by their names."""
+    """Digest of one run in a report over many: its identity, `label` its device's name, the versions of the benchmarks that it
+    has values of, how many those are, of every point and metric unit, status and median, and the cells of its headlines by
+    their names."""
 
     path: str
+    label: str
     run_id: str
     started: str
     suite: str
@@ -74,9 +77,17 @@ def digest(path: Path, strict: bool = False, sheets: Sequence[SpecSheet] | None 
     )
     measured = {row.value.benchmark for row in table}
     versions = {name: card.version for name, card in header.benchmarks.items() if name in measured}
-    about = (str(path), header.run_id, header.started, header.suite, header.tool_version, str(header.host.get("cpu") or ""))
+    about = (
+        str(path),
+        device_label(header),
+        header.run_id,
+        header.started,
+        header.suite,
+        header.tool_version,
+        str(header.host.get("cpu") or ""),
+    )
     headlines = _headlines(Part("", run, sheet, tuple(table)))
-    return Digest(*about, header.device, versions, len(values), values, run.notes, headlines)
+    return Digest(str(path), device_label(header), *about, header.device, versions, len(values), values, run.notes, headlines)
 
 
 def _headlines(part: Part) -> dict[str, Cell]:

@@ -69,7 +69,7 @@ def grouped(found: Iterable[Digest]) -> list[Group]:
     known: dict[Key, Key] = {}
     for one in found:
         values = tuple((known.setdefault(v[0], v[0]), *v[1:]) for v in one.values)  # what runs share is kept once
-        groups.setdefault(one.group, Group(printable(one.device.name))).add(replace(one, values=values))
+        groups.setdefault(one.group, Group(one.label)).add(replace(one, values=values))
     ordered = sorted(groups.values(), key=lambda group: -len(group.runs))
     names = Counter(group.label for group in ordered)
     for group in ordered:
