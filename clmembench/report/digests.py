@@ -77,15 +77,7 @@ def digest(path: Path, strict: bool = False, sheets: Sequence[SpecSheet] | None 
     )
     measured = {row.value.benchmark for row in table}
     versions = {name: card.version for name, card in header.benchmarks.items() if name in measured}
-    about = (
-        str(path),
-        device_label(header),
-        header.run_id,
-        header.started,
-        header.suite,
-        header.tool_version,
-        str(header.host.get("cpu") or ""),
-    )
+    about = (header.run_id, header.started, header.suite, header.tool_version, str(header.host.get("cpu") or ""))
     headlines = _headlines(Part("", run, sheet, tuple(table)))
     return Digest(str(path), device_label(header), *about, header.device, versions, len(values), values, run.notes, headlines)
 
