@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Mapping
 
 from markupsafe import Markup
 
@@ -12,6 +13,7 @@ from clmembench.sanitize import printable
 FIGURE = re.compile(r"<svg.*?</svg>", re.DOTALL)
 _TAG = re.compile(r"<\w[^<>]*>")  # in text and attributes matplotlib escapes < and >
 _REFERENCE = re.compile(r'(?:url\(#|href="#)([^")]+)')
+_URL = re.compile(r"url\(#([^)]+)\)")
 _ATTRIBUTE = re.compile(r' ([\w:-]+)="([^"]*)"')
 _DECIMALS = re.compile(r"-?\d+\.\d{3,}")
 _GREY = re.compile(r"#([0-9a-f])[0-9a-f]\1[0-9a-f]\1[0-9a-f](?![0-9a-f])")
@@ -24,33 +26,39 @@ def embedded(plots: str, label: str) -> list[Markup]:
     where there are several. Greys become the page's variables --g0 (black) to --gf (white), which a dark page inverts."""
     found = FIGURE.findall(plots)
     names = [f"{label} ({number} of {len(found)})" if len(found) > 1 else label for number in range(1, len(found) + 1)]
-    start = '<svg role="img" aria-label="{}" '
-    # matplotlib escapes every text it draws, and the name is escaped by Markup
-    return [
-        Markup(_shorter(svg).replace("<svg ", str(Markup(start).format(printable(name))), 1))  # noqa: S704
-        for svg, name in zip(found, names, strict=True)
-    ]
+    return [_image(svg, printable(name)) for svg, name in zip(found, names, strict=True)]
 
 
-def _shorter(svg: str) -> str:
-    """The same drawing to a hundredth of a point, without names that nothing refers to. Text is not changed."""
-    used = set(_REFERENCE.findall(svg))
-    return _TAG.sub(lambda tag: _tag(tag[0], used), _BETWEEN_TAGS.sub("><", svg))
+def _image(svg: str, name: str) -> Markup:
+    start = Markup('<svg role="img" aria-label="{}" ').format(name)
+    # matplotlib escapes every text it draws, and the name was escaped here
+    return Markup(_shorter(svg, f"f{zlib.crc32(name.encode()):08x}").replace("<svg ", str(start), 1))  # noqa: S704
 
 
-def _tag(tag: str, used: set[str]) -> str:
-    return _ATTRIBUTE.sub(lambda pair: _attribute(pair[1], pair[2], used), tag)
+def _shorter(svg: str, prefix: str) -> str:
+    """The same drawing to a hundredth of a point, without ids that nothing refers to; the others become `prefix` and a number,
+    since figures of one page share what they draw, and its id with it. Text is not changed."""
+    ids = {name: f"{prefix}-{number}" for number, name in enumerate(dict.fromkeys(_REFERENCE.findall(svg)))}
+    return _TAG.sub(lambda tag: _tag(tag[0], ids), _BETWEEN_TAGS.sub("><", svg))
 
 
-def _attribute(name: str, value: str, used: set[str]) -> str:
-    if name == "id" and value not in used:
-        return ""
+def _tag(tag: str, ids: Mapping[str, str]) -> str:
+    return _ATTRIBUTE.sub(lambda pair: _attribute(pair[1], pair[2], ids), tag)
+
+
+def _attribute(name: str, value: str, ids: Mapping[str, str]) -> str:
+    if name == "id":
+        return f' id="{ids[value]}"' if value in ids else ""
     if name == "d":
         value = " ".join(_path(value.split()))
     elif name in ("x", "y", "width", "height", "transform"):
         value = _DECIMALS.sub(_rounded, value)
     elif name == "style":
         value = _GREY.sub(r"var(--g\1)", _FONT.sub("", value).replace(": ", ":").replace("; ", ";"))
+    elif name in ("href", "xlink:href"):
+        value = f"#{ids.get(value[1:], value[1:])}"
+    if "url(#" in value:
+        value = _URL.sub(lambda url: f"url(#{ids.get(url[1], url[1])})", value)
     return f' {name}="{value}"'
 
 
