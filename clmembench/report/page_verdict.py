@@ -19,14 +19,16 @@ KINDS = {"published": "published", "theoretical": "published", OLDER: "published
 def verdict_values(found: Verdict, sentences: Sequence[str]) -> dict[str, Any]:
     """Values for the page's template. A cell's `more`, its interval and where it was read, is shown on demand."""
     reasons = Reasons()
+    measured = {place for line in found.lines for place, cell in enumerate(line.cells) if cell.value is not None}
+    has_best = len(measured) > MAX_DEVICES_WITHOUT_BEST  # published columns have no values that are ranked
     groups = [
-        {"name": name, "lines": [_line(line, found.labels, reasons) for line in lines]}
+        {"name": name, "lines": [_line(line, found.labels if has_best else (), reasons) for line in lines]}
         for name, lines in groupby(found.lines, lambda line: line.group)
     ]
     against = [f"In brackets: how many times as good as {found.baseline}."] if found.baseline else []
     return {
         "labels": found.labels,
-        "has_best": len(found.labels) > MAX_DEVICES_WITHOUT_BEST,
+        "has_best": has_best,
         "groups": groups,
         "sentences": sentences,
         "keys": ["* the best device, and those whose 95% interval overlaps its own.", *against],
@@ -38,14 +40,14 @@ def _line(line: Line, labels: Sequence[str], reasons: Reasons) -> dict[str, Any]
     return {
         "name": line.name,
         "note": reasons.number(line.note),
-        "best": _best(line, labels) if len(labels) > MAX_DEVICES_WITHOUT_BEST else "",
+        "best": _best(line, labels),
         "cells": [_cell(cell, reasons) for cell in line.cells],
     }
 
 
 def _best(line: Line, labels: Sequence[str]) -> str:
-    """The devices that are the best of a line, where there are so many that one would have to look for them."""
-    best = [f"{label}: {cell.text}" for label, cell in zip(labels, line.cells, strict=True) if cell.is_best]
+    """The devices that are the best of a line; "" without labels, where so few devices are compared that one sees it."""
+    best = [f"{label}: {cell.text}" for label, cell in zip(labels, line.cells, strict=False) if cell.is_best]
     more = len(best) - MAX_NAMED_BEST
     return "; ".join(best[:MAX_NAMED_BEST]) + (f" and {more} more" if more > 0 else "")
 
