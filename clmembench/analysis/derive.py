@@ -20,7 +20,8 @@ class Derived:
     Among `params` are, where a Place asked for them, compute_units and placement (work_groups where the device is no CPU);
     `nbytes` is what one pass moves, `flops` what it computes, `work` what it does of the metric's amount and `pass_ns` how long
     it takes by `clock` (of a slope 0), `busy` and `together` how many compute units it should use, and must use at once.
-    `medians` has one of each process of `measured_in`; `outliers` are counted, never dropped. `others` is the share of the
+    `medians` has one of each process of `measured_in`; `sampled` is the metric and the records whose samples these are of;
+    `outliers` are counted, never dropped. `others` is the share of the
     host's CPUs that other processes used. `gate` names the gate that a suspect value failed, `key` the point as `key_of` does;
     `evidence` are the ids of the records, and `facts` what the compiler said."""
 
@@ -59,13 +60,19 @@ class Derived:
     gate: str = ""
     medians: tuple[float, ...] = ()
     measured_in: tuple[int, ...] = ()
-    outliers: int = 0
     key: tuple[object, ...] = ()
     checked: bool = False
     stopped: str = ""
     notes: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
     facts: Mapping[str, Value] = field(default_factory=dict)
+    sampled: tuple[Metric, Sequence[Record]] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def outliers(self) -> int:
+        """Samples that are outliers in their process; counted only where that is asked for, since it sorts every sample."""
+        metric, records = self.sampled or (None, ())
+        return sum(len(stats.outliers(values_of(record, metric))) for record in records) if metric is not None else 0
 
 
 def values_of(record: Record, metric: Metric) -> list[float]:
@@ -148,31 +155,39 @@ def derive_point(records: Sequence[Record], card: Card) -> list[Derived]:
     if not usable:
         return [_valueless(best, metrics[0], card, best.status, best.reason)]
     lost = len(records) - len(usable)
-    summaries = [(metric, summarise(usable, metric)) for metric in metrics]
-    found = [_pooled(usable, lost, metric, card, summary) for metric, summary in summaries if summary is not None]
-    return found or [_valueless(best, metrics[0], card, "failed", "no samples were kept")]
+    summaries = [(metric, summary) for metric in metrics if (summary := summarise(usable, metric)) is not None]
+    if not summaries:
+        return [_valueless(best, metrics[0], card, "failed", "no samples were kept")]
+    shared = _of_all_metrics(usable, lost)
+    return [_pooled(usable, shared, metric, card, summary) for metric, summary in summaries]
 
 
-def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, summary: stats.Summary) -> Derived:
-    """One metric of records that have values; `lost` others of this point have none."""
-    first = records[0]
-    common: dict[str, Any] = {
-        "cpu_over_wall": point_records.cpu_over_wall(records),
+def _of_all_metrics(records: Sequence[Record], lost: int) -> dict[str, Any]:
+    """What all metrics of a point share, from its records that have values; `lost` others of this point have none."""
+    first, walls = records[0], point_records.median_times(records)
+    return {
+        "cpu_over_wall": point_records.cpu_over_wall(records, walls),
         "evidence": tuple(map(id_of, records)),
         "stopped": first.stopped,
         "checked": all(r.checked for r in records),
         "notes": first.notes + ((f"{lost} of {lost + len(records)} processes gave no value",) if lost else ()),
-        "n": summary.n,
-        "processes": summary.processes,
         "nbytes": first.series[0].nbytes,
         "flops": first.series[0].flops,
-        "work": amount_of(first, first.series[0], metric),
         "clock": first.series[0].clock,
         "others": point_records.median_or_zero([r.cpu_others for r in records if r.cpu_others is not None]),
         "busy": first.series[0].busy,
         "together": first.series[0].together,
-        "pass_ns": point_records.pass_ns(records) if len(first.series) == 1 else 0.0,
+        "pass_ns": point_records.pass_ns(records, walls) if len(first.series) == 1 else 0.0,
     }
+
+
+def _pooled(
+    records: Sequence[Record], shared: Mapping[str, Any], metric: Metric, card: Card, summary: stats.Summary
+) -> Derived:
+    """One metric of records that have values; `shared` is what all metrics of the point share."""
+    first = records[0]
+    work = amount_of(first, first.series[0], metric)
+    common = {**shared, "n": summary.n, "processes": summary.processes, "work": work}
     steep = summarise(records, replace(metric, form="slope")) if metric.form == "slope_rate" else summary
     if metric.form in ("slope", "slope_rate") and steep is not None and steep.low <= 0:
         unit = metric.unit if metric.form == "slope" else "ns a unit"
@@ -203,7 +218,7 @@ def _pooled(records: Sequence[Record], lost: int, metric: Metric, card: Card, su
         cycles_high=cycles.high if cycles and finite_cycles else None,
         medians=tuple(each.values()),
         measured_in=tuple(each),
-        outliers=sum(len(stats.outliers(values_of(r, metric))) for r in records),
+        sampled=(metric, records),
         ghz=point_records.median_or_zero(clocks) if clocks else None,
         clock_origin=clock.origin if clock is not None else "",
         **common,
@@ -237,8 +252,9 @@ def _valueless(record: Record, metric: Metric, card: Card, status: str, reason: 
 
 def _by_work_groups(point: Derived) -> Derived:
     """On what is no CPU a place is a number of work-groups, and called so."""
-    names = {"compute_units": "work_groups"} if point.place.compute_units is not None else {}
-    return replace(point, params={names.get(k, k): v for k, v in point.params.items()})
+    if point.place.compute_units is None:
+        return point
+    return replace(point, params={"work_groups" if k == "compute_units" else k: v for k, v in point.params.items()})
 
 
 def _placed(place: Place) -> dict[str, Value]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from clmembench.model import Record
 
@@ -32,12 +32,13 @@ def clock_drift(records: Sequence[Record]) -> float:
     return max(moved) / 2 if moved and len(records) < SEVERAL and max(moved) > MOVED else 0.0
 
 
-def cpu_over_wall(records: Iterable[Record]) -> float | None:
+def cpu_over_wall(records: Sequence[Record], walls: Sequence[Sequence[float]]) -> float | None:
     """CPU time over the time that kernels took by the series' own clock: how many cores a process really used, the median of
-    the records. Of a slope that of its extra amount, so that what both ends share, such as waking threads, is not in it."""
+    the records. Of a slope that of its extra amount, so that what both ends share, such as waking threads, is not in it.
+    `walls` are the `median_times` of the records."""
     ratios = []
-    for record in records:
-        ends = sorted((median_or_zero(s.times_ns()), median_or_zero(s.cpu_ns)) for s in record.series)
+    for record, medians in zip(records, walls, strict=True):
+        ends = sorted(zip(medians, (median_or_zero(s.cpu_ns) for s in record.series), strict=True))
         wall, cpu = ends[-1] if ends else (0.0, 0.0)
         if len(ends) == 2:
             wall, cpu = wall - ends[0][0], cpu - ends[0][1]
@@ -46,9 +47,15 @@ def cpu_over_wall(records: Iterable[Record]) -> float | None:
     return median_or_zero(ratios) if ratios else None
 
 
-def pass_ns(records: Sequence[Record]) -> float:
-    """Time of one pass in ns by the series' own clock, the median over records."""
-    return median_or_zero([median_or_zero(s.times_ns()) / s.passes for record in records for s in record.series])
+def median_times(records: Sequence[Record]) -> list[list[float]]:
+    """The median time in ns of each series of each record, by its own clock."""
+    return [[median_or_zero(series.times_ns()) for series in record.series] for record in records]
+
+
+def pass_ns(records: Sequence[Record], walls: Sequence[Sequence[float]]) -> float:
+    """Time of one pass in ns, the median over records; `walls` are their `median_times`."""
+    pairs = zip(records, walls, strict=True)
+    return median_or_zero([time / s.passes for record, times in pairs for s, time in zip(record.series, times, strict=True)])
 
 
 def median_or_zero(numbers: Sequence[float]) -> float:

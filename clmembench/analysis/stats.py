@@ -17,6 +17,7 @@ Floats = npt.NDArray[np.float64]
 
 MAX_LOG_RATIO = 300.0  # of a ratio: beyond are numbers that nobody measured, and soon none that a float holds
 MAX_SAMPLES_SORTED_BY_PYTHON = 256  # samples that Python sorts as fast as NumPy does
+MAX_DEVIATIONS = 14.8  # median absolute deviations from the median: a sample further off is an outlier
 MIN_SAMPLES = 6  # fewer give no 95% interval of the median: 2 * 0.5**5 > 0.05
 
 
@@ -93,11 +94,16 @@ def difference(near: Sequence[float], far: Sequence[float]) -> Summary:
     Quartiles and least are those of the differences taken in order. Raises ValueError when a group is empty.
     """
     a, b = summarise(near), summarise(far)
-    median = b.median - a.median
-    low = median - math.hypot(b.median - b.low, a.high - a.median)
-    high = median + math.hypot(b.high - b.median, a.median - a.low)
     pairs = summarise([y - x for x, y in zip(near, far, strict=False)])
-    return Summary(median, low, high, pairs.q1, pairs.q3, pairs.least, pairs.n, 1)
+    low, high = difference_interval(a, b)
+    return Summary(b.median - a.median, low, high, pairs.q1, pairs.q3, pairs.least, pairs.n, 1)
+
+
+def difference_interval(near: Summary, far: Summary) -> tuple[float, float]:
+    """The ends of the interval of `difference` alone, from the summaries of both groups."""
+    median = far.median - near.median
+    low = median - math.hypot(far.median - far.low, near.high - near.median)
+    return low, median + math.hypot(far.high - far.median, near.median - near.low)
 
 
 def pool(processes: Sequence[Sequence[float]], seed: int = 0, rounds: int = 2000) -> Summary:
@@ -216,17 +222,18 @@ def paired_ratio(a: Sequence[float], b: Sequence[float], spread: float, freedom:
     return Ratio(*(math.exp(min(MAX_LOG_RATIO, max(-MAX_LOG_RATIO, end))) for end in (middle, middle - reach, middle + reach)))
 
 
-def outliers(samples: Sequence[float], limit: float = 14.8) -> list[int]:
+def outliers(samples: Sequence[float], limit: float = MAX_DEVIATIONS) -> list[int]:
     """Indices of samples further than `limit` median absolute deviations from the median. They are flagged, never dropped.
 
     Where over half the samples are equal, as a coarse clock makes them, a thousandth of the median stands for the deviation.
     """
     if not len(samples):
         return []
-    ordered = _sorted(samples)
-    q1, median, q3 = (_quantile(ordered, q) for q in (0.25, 0.5, 0.75))
+    summary = summarise(samples)
+    median = summary.median
     # no more than half of the samples lie nearer to the median than both quartiles do: so far is the median deviation at least
-    if 0 < max(ordered[-1] - median, median - ordered[0]) <= limit * min(q3 - median, median - q1):
+    nearest = min(summary.q3 - median, median - summary.q1)
+    if 0 < max(max(samples) - median, median - summary.least) <= limit * nearest:
         return []
     distance = [abs(value - median) for value in samples]
     deviation = _quantile(_sorted(distance), 0.5) or abs(median) / 1000

@@ -1,19 +1,23 @@
-"""Progress on standard error while a run measures."""
+"""Progress on standard error while a run measures, or many stored ones are read."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from clmembench import units
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
     from clmembench.model import Record
+
+
+LINE_PERIOD_S = 10.0  # between lines of progress where there is no terminal
+Item = TypeVar("Item")
 
 
 class Progress(Protocol):
@@ -72,3 +76,20 @@ def progress() -> Iterator[Progress]:
         lines = _Lines()
         yield lines
         lines.close()
+
+
+def counted(items: Iterable[Item], total: int, what: str) -> Iterator[Item]:
+    """The items, `total` of them, with progress on standard error: a bar on a terminal, elsewhere a line every ten seconds."""
+    if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
+        from rich.console import Console
+        from rich.progress import track
+
+        yield from track(items, what, total, transient=True, console=Console(stderr=True))
+        return
+    begun = said = time.monotonic()
+    for number, item in enumerate(items, 1):
+        yield item
+        if (now := time.monotonic()) - said >= LINE_PERIOD_S:
+            said = now
+            with suppress(OSError):
+                print(f"{what}: {number} of {total}, {now - begun:.0f} s", file=sys.stderr, flush=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from clmembench.cli import exit_codes, extras, options, output_file, stored
+from clmembench.cli import exit_codes, extras, options, output_file, progress, stored
 from clmembench.sanitize import line
 from clmembench.units import count
 
@@ -90,7 +90,7 @@ def report(
     paths: Annotated[list[Path], typer.Argument(metavar="RUN", help="Results files of any number of devices.")],
     form: Annotated[
         Literal["html", "md", "latex"],
-        typer.Option("-f", "--format", help="html is one file without scripts; md is Markdown; latex has the tables alone."),
+        typer.Option("-f", "--format", help="html is one file that loads nothing; md is Markdown; latex has the tables alone."),
     ] = "html",
     output: Annotated[Path | None, options.output_option("File to write; default: standard output.")] = None,
     beside: Annotated[
@@ -131,7 +131,8 @@ def report(
     try:
         others = [*sheets.published_sheets(beside or []), *map(imported_headlines.imported_sheet, foreign)]
         if len(paths) > fleet.MAX_RUNS_WITH_COLUMNS:
-            groups = fleet.grouped(_with_notes_printed(digests.digests(paths, strict, len(usable_cpus()))))
+            each = digests.digests(paths, strict, len(usable_cpus()))
+            groups = fleet.grouped(_with_notes_printed(progress.counted(each, len(paths), "reading runs")))
             groups = groups if fleet.is_fleet(groups) else []
             paths = fleet.representative_runs(groups) if groups else paths
         found = device_runs.merged_runs([stored.load(path, strict) for path in paths], [names.get(path, "") for path in paths])

@@ -86,13 +86,15 @@ def _grows(record: Record, metrics: Sequence[Metric]) -> str:
     if min(len(near.times_ns()), len(far.times_ns())) < stats.MIN_SAMPLES or not 0 < _amount(near) < _amount(far):
         return ""
     times = _amount(far) / _amount(near)
-    first, last = [t / near.passes for t in near.times_ns()], [t / far.passes for t in far.times_ns()]
+    # sorted once, so that no median below sorts them again
+    first, last = (sorted(t / end.passes for t in end.times_ns()) for end in (near, far))
     if statistics.median(first) <= 0:
         return "the smaller amount of work took no time at all"
-    if stats.difference(first, last).high < -POINT.max_fall * statistics.median(first):
+    took_last = stats.summarise(last)
+    if stats.difference_interval(stats.summarise(first), took_last)[1] < -POINT.max_fall * statistics.median(first):
         return f"{times:.3g} times the work took less time: the slope cannot be below 0"
-    excess = stats.difference([times * t for t in first], last)
-    if excess.low > POINT.max_curvature * statistics.median(last):
+    excess = stats.difference_interval(stats.summarise([times * t for t in first]), took_last)[0]
+    if excess > POINT.max_curvature * statistics.median(last):
         took = statistics.median(last) / statistics.median(first)
         return f"{times:.3g} times the work took {took:.3g} times the time: the ends did not meet the same caches or clock"
     return ""

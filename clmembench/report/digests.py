@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -15,10 +16,15 @@ from multiprocessing import active_children, get_context, parent_process, resour
 from multiprocessing.connection import wait
 from pathlib import Path
 
+from clmembench.benchmarks import discovered
 from clmembench.host import fresh_interpreter
 from clmembench.model import Card, DeviceInfo
 from clmembench.report import digest_cache
+from clmembench.report.device_runs import device_label
+from clmembench.report.headline_cells import headline_cell
+from clmembench.report.parts import Part
 from clmembench.report.rows import judged_rows, point_labels, sheet_of
+from clmembench.report.verdict_cells import Cell
 from clmembench.results import jsonl
 from clmembench.specs import sheets
 from clmembench.specs.sheets import SpecSheet
@@ -33,10 +39,12 @@ Key = tuple[str, str, str]  # benchmark, parameters, metric
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """Digest of one run in a report over many: its identity, the versions of the benchmarks that it has values of, how many
-    those are, and of every point and metric unit, status and median."""
+    """Digest of one run in a report over many: its identity, `label` its device's name, the versions of the benchmarks that it
+    has values of, how many those are, of every point and metric unit, status and median, and the cells of its headlines by
+    their names."""
 
     path: str
+    label: str
     run_id: str
     started: str
     suite: str
@@ -47,6 +55,7 @@ class Digest:
     count: int
     values: tuple[tuple[Key, str, str, float | None], ...]
     notes: tuple[str, ...]
+    headlines: Mapping[str, Cell]
 
     @property
     def group(self) -> tuple[str, str, str, int]:
@@ -58,7 +67,8 @@ def digest(path: Path, strict: bool = False, sheets: Sequence[SpecSheet] | None 
     """One run, read, judged and derived, in short. Raises ResultsError and SpecError."""
     run = jsonl.read(path, strict)
     cards = {name: _in_its_unit(card) for name, card in run.header.benchmarks.items()}
-    run, table = judged_rows(replace(run, header=replace(run.header, benchmarks=cards)), sheet_of(run, sheets))
+    sheet = sheet_of(run, sheets)
+    run, table = judged_rows(replace(run, header=replace(run.header, benchmarks=cards)), sheet)
     header = run.header
     names = point_labels(table)
     values = tuple(
@@ -67,8 +77,20 @@ def digest(path: Path, strict: bool = False, sheets: Sequence[SpecSheet] | None 
     )
     measured = {row.value.benchmark for row in table}
     versions = {name: card.version for name, card in header.benchmarks.items() if name in measured}
-    about = (str(path), header.run_id, header.started, header.suite, header.tool_version, str(header.host.get("cpu") or ""))
-    return Digest(*about, header.device, versions, len(values), values, run.notes)
+    about = (header.run_id, header.started, header.suite, header.tool_version, str(header.host.get("cpu") or ""))
+    headlines = _headlines(Part("", run, sheet, tuple(table)))
+    return Digest(str(path), device_label(header), *about, header.device, versions, len(values), values, run.notes, headlines)
+
+
+def _headlines(part: Part) -> dict[str, Cell]:
+    """The cells of the headlines that a run has points of."""
+    cells = {
+        headline.name: headline_cell(part, benchmark.name, headline)
+        for benchmark in discovered().values()
+        if benchmark.name in part.run.header.benchmarks
+        for headline in benchmark.headlines
+    }
+    return {name: cell for name, cell in cells.items() if cell.status != "missing"}
 
 
 def _in_its_unit(card: Card) -> Card:
@@ -97,7 +119,7 @@ def digests(paths: Sequence[Path], strict: bool, workers: int) -> Iterator[Diges
         return
     before = set(active_children())
     with fresh_interpreter.inherited():
-        pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_end_with_parent)
+        pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker)
     try:
         with fresh_interpreter.inherited(), _ctrl_c_held():
             found = pool.map(one, paths, chunksize=4)
@@ -125,8 +147,10 @@ def _ctrl_c_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _end_with_parent() -> None:
-    """In a worker: end as soon as the process that asked for it does, which else would leave it waiting for ever."""
+def _start_worker() -> None:
+    """In a worker: end as soon as the process that asked for it does, which else would leave it waiting for ever. Runs are
+    large and hold no cycles: they are searched for some seldom."""
+    gc.set_threshold(200_000, 50, 50)
     parent = parent_process()
     assert parent is not None
 

@@ -70,7 +70,7 @@ def grouped(found: Iterable[Digest]) -> list[Group]:
     known: dict[Key, Key] = {}
     for one in found:
         values = tuple((known.setdefault(v[0], v[0]), *v[1:]) for v in one.values)  # what runs share is kept once
-        groups.setdefault(one.group, Group(printable(one.device.name))).add(replace(one, values=values))
+        groups.setdefault(one.group, Group(one.label)).add(replace(one, values=values))
     ordered = sorted(groups.values(), key=lambda group: -len(group.runs))
     names = Counter(group.label for group in ordered)
     for group in ordered:
@@ -149,20 +149,21 @@ def _cell(group: Group, key: Key) -> dict[str, Any]:
     good, bad = group.values.get(key, []), group.bad.get(key, Counter())
     left = ", ".join(f"{count} {status}" for status, count in sorted(bad.items()))
     if not good:
-        return {"text": left, "title": "", "bad": any(status != "skipped" for status in bad)}
+        return {"text": left, "note": "", "more": "", "bad": any(status != "skipped" for status in bad)}
     values, unit = sorted(value for _, value in good), group.units[key]
     least, most = (min if end else max for end in (True, False))
     ends = [group.runs[end(good, key=lambda pair: pair[1])[0]].run_id for end in (least, most)]
-    low, high = (values[0], values[-1]) if len(values) < MIN_RUNS_FOR_PERCENTILES else _tails(values)
+    low, high = spread(values)
     text = format_in(statistics.median(values), unit, 4)
     if len(values) > 1:
         text += f" ({format_value(low, 4)} to {format_value(high, 4)} in {len(values)})"
-    title = printable(f"least: run {ends[0]}, most: run {ends[1]}" + (f"; {left}" if left else ""))
-    return {"text": text + (f", {left}" if left else ""), "title": title, "bad": False}
+    more = printable(f"least: run {ends[0]}, most: run {ends[1]}")
+    return {"text": text + (f", {left}" if left else ""), "note": "", "more": more, "bad": False}
 
 
-def _tails(values: Sequence[float]) -> tuple[float, float]:
-    cut = round(0.05 * (len(values) - 1))
+def spread(values: Sequence[float]) -> tuple[float, float]:
+    """Where most of these values lie, which are in order: their range, or the 5th and 95th percentile where they are many."""
+    cut = round(0.05 * (len(values) - 1)) if len(values) >= MIN_RUNS_FOR_PERCENTILES else 0
     return values[cut], values[-1 - cut]
 
 

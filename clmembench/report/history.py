@@ -11,8 +11,8 @@ from clmembench.analysis.change_points import ChangePoint
 from clmembench.benchmarks import discovered
 from clmembench.model import Run
 from clmembench.report.device_runs import device_label
+from clmembench.report.headline_cells import headline_cell
 from clmembench.report.parts import Part, parts
-from clmembench.report.verdict import headline_cell
 from clmembench.sanitize import printable
 from clmembench.units import count, format_params
 

@@ -9,22 +9,31 @@ from clmembench import __version__
 from clmembench.gates.whole import MEMORY_PEAK
 from clmembench.model import CHASE_BENCHMARK, Card, Run
 from clmembench.report import fleet, render, study_figures
+from clmembench.report.embedded_svg import embedded
 from clmembench.report.figures import device_rows, roofline_page
 from clmembench.report.figures.aspects import aspects
+from clmembench.report.fleet_verdict import fleet_verdict
 from clmembench.report.hierarchy import section
 from clmembench.report.hierarchy.section import HierarchyFindings
+from clmembench.report.page_contents import STUDIES, SUITES, anchors, contents
+from clmembench.report.page_points import point_values
+from clmembench.report.page_verdict import verdict_values
 from clmembench.report.parts import Part, parts
 from clmembench.report.published import FP32_PEAK, FP64_PEAK, PublishedDevice, peak_text, published
 from clmembench.report.published_points import published_marks
-from clmembench.report.rows import Row, interval, percent, point_labels
 from clmembench.report.run_warnings import warnings
+from clmembench.report.section import reasons_as_notes
 from clmembench.report.sections import advice_table, peer_values
 from clmembench.report.summary import sections
-from clmembench.report.verdict import verdict, verdict_section
+from clmembench.report.verdict import verdict
 from clmembench.report.verdict_sentences import sentences as verdict_sentences
 from clmembench.sanitize import printable
 from clmembench.specs.sheets import SpecSheet
-from clmembench.units import count, format_bytes, format_in
+from clmembench.units import count, format_bytes
+
+MAX_TITLE_DEVICES = 3  # devices that a title names; of more it says how many
+MAX_OPEN_ROWS = 40  # rows of the tables of a benchmark without a figure that are not folded
+IN_TABLES = "all values are in its tables"
 
 
 def render_html(
@@ -35,48 +44,117 @@ def render_html(
     labels: Sequence[str] = (),
     baseline: str = "",
 ) -> str:
-    """One page with inline SVG, no script and no external address; all text from files is escaped. `dissected` has what was
-    found of each run's memory hierarchy, None where that is nothing. With `groups` the report is of all their runs: `runs` are
-    those that speak for them in figures and summaries, and the tables of points have a column a group. `labels` are the
-    devices' names, in the runs' order; with that of a `baseline` the verdict has ratios to it. Raises UnknownDevice where none
-    has that label."""
+    """One page with inline SVG, one script of our own and no external address; all text from files is escaped. `dissected` has
+    what was found of each run's memory hierarchy, None where that is nothing. With `groups` the report is of all their runs:
+    `runs` are those that speak for them in figures and summaries, and the tables of points have a column a group. `labels` are
+    the devices' names, in the runs' order; with that of a `baseline` the verdict has ratios to it. Raises UnknownDevice where
+    none has that label."""
     all_parts, beside = parts(runs, labels), published(others)
-    compared = verdict(all_parts, [None if found is None else found.hierarchy for found in dissected], baseline, others)
-    shown = [(p.label, f, p.run.header.device, p.sheet) for p, f in zip(all_parts, dissected, strict=False) if f is not None]
-    values: dict[str, object] = {
+    found = [*dissected, *[None] * (len(all_parts) - len(dissected))]
+    hierarchies = [None if one is None else one.hierarchy for one in found]
+    compared = fleet_verdict(groups, baseline, others) if groups else verdict(all_parts, hierarchies, baseline, others)
+    names = [group.label for group in groups] or [part.label for part in all_parts]
+    several = len(compared.labels) > 1 and bool(compared.lines)
+    benchmarks = _benchmarks(all_parts, beside, groups)
+    values: dict[str, Any] = {
         "version": __version__,
-        "labels": [part.label for part in all_parts],
-        "runs": [{"label": p.label, "warnings": [printable(w) for w in warnings(p.run, p.rows, p.sheet)]} for p in all_parts],
-        "facts": _facts(all_parts),
-        "verdict": compared,
-        "verdict_notes": verdict_section(compared).notes,
-        "sentences": verdict_sentences(compared, all_parts),
-        "aspects": aspects(all_parts, published_marks(others)),
+        "title": ", ".join(names) if len(names) <= MAX_TITLE_DEVICES else count(len(names), "device"),
+        "runs": sum(len(group.runs) for group in groups) or len(all_parts),
+        "verdict": verdict_values(compared, verdict_sentences(compared, all_parts)) if several else None,
+        "plots": _plots(all_parts, others),
+        "patterns": _patterns(all_parts, found),
+        "peers": [table for part in all_parts if (table := _peers(part)) is not None],
+        "roofline": _roofline(all_parts),
+        "guidelines": _guidelines(all_parts),
+        "suites": _by_suite(benchmarks),
+        "facts": {"labels": [part.label for part in all_parts], "rows": _facts(all_parts)},
+        "devices": [_device(number, *pair) for number, pair in enumerate(zip(all_parts, found, strict=True), 1)],
+        "points": [benchmark for benchmark in benchmarks if benchmark["points"]["rows"]],
         "published": beside,
         "fleet": _fleet_values(groups) if groups else None,
-        "hierarchies": section.hierarchy_values(shown, [part.label for part in all_parts]),
-        "libraries": [found for part in all_parts if (found := _peers(part)) is not None],
-        "roofline": roofline_page.roofline_values([(p.label, p.run, p.rows, p.sheet) for p in all_parts]),
-        "guidelines": advice_table.guideline_values([(p.label, p.run, p.rows) for p in all_parts]),
-        "parts": [_benchmark(name, card, all_parts, beside, groups) for name, card in _cards(all_parts).items()],
+        "style": render.asset("page.css"),
+        "script": render.asset("page.js"),
+        "script_hash": render.asset_hash("page.js"),
     }
-    return render.html("report.html.j2", values)
+    values["aspects"] = any(values[name] for name in (*STUDIES, "suites"))
+    return render.html("report.html.j2", {**values, "contents": contents(values)})
 
 
 def _fleet_values(groups: Sequence[fleet.Group]) -> dict[str, Any]:
     return {
         "runs": sum(len(group.runs) for group in groups),
-        "labels": [group.label for group in groups],
         "devices": fleet.group_table(groups),
         "apart": fleet.outlier_runs(groups),
         "shown": fleet.MAX_SHOWN_RUNS,
     }
 
 
+def _plots(all_parts: Sequence[Part], others: Sequence[SpecSheet]) -> list[dict[str, Any]]:
+    """Figures of all devices in one plot, by what they show."""
+    return [
+        {
+            "name": aspect.name,
+            "not_drawn": aspect.not_drawn,
+            "figures": [
+                {"svg": embedded(one.svg, one.alt)[0], "caption": one.caption, "left_out": one.left_out}
+                for one in aspect.figures
+            ],
+        }
+        for aspect in aspects(all_parts, published_marks(others))
+    ]
+
+
+def _patterns(all_parts: Sequence[Part], found: Sequence[HierarchyFindings | None]) -> list[str]:
+    shown = [(part.label, one.hierarchy.patterns) for part, one in zip(all_parts, found, strict=True) if one is not None]
+    labels = [part.label for part in all_parts]
+    return list(embedded(section.pattern_figure(shown, labels), "Latency patterns of global memory on each device"))
+
+
 def _peers(part: Part) -> dict[str, Any] | None:
     """Our values and those of the host's peers; None where a run has none."""
     found = peer_values.section(part.run, part.rows)
     return None if found is None else {"label": part.label, "table": found}
+
+
+def _roofline(all_parts: Sequence[Part]) -> dict[str, Any] | None:
+    made = roofline_page.roofline_values([(p.label, p.run, p.rows, p.sheet) for p in all_parts])
+    if not made["devices"]:
+        return None
+    return {**made, "figures": embedded(made["svg"], f"Measured kernels under the roofs of each device; {IN_TABLES}")}
+
+
+def _guidelines(all_parts: Sequence[Part]) -> dict[str, Any] | None:
+    found = advice_table.guideline_values([(p.label, p.run, p.rows) for p in all_parts])
+    return found if found["rows"] else None
+
+
+def _device(number: int, part: Part, found: HierarchyFindings | None) -> dict[str, Any]:
+    """A device's warnings, and its memory hierarchy where that was measured."""
+    values: dict[str, Any] = {"id": f"device-{number}", "label": part.label, "hierarchy": None}
+    values["warnings"] = [printable(warning) for warning in warnings(part.run, part.rows, part.sheet)]
+    if found is not None:
+        made = section.device_values(part.label, found, part.run.header.device, part.sheet)
+        made["regions"] = embedded(made["regions"], f"Heat map of the latency from each compute unit of {part.label}")
+        for classic in made["classic"]:
+            classic["figures"] = embedded(classic["svg"], f"{classic['title']} of {part.label}")
+        values["hierarchy"] = {**made, "findings": reasons_as_notes(made["findings"], ("evidence", "why"))}
+    return values
+
+
+def _by_suite(benchmarks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Benchmarks by their suite, in order of first appearance."""
+    suites: dict[str, list[dict[str, Any]]] = {}
+    for benchmark in benchmarks:
+        suites.setdefault(benchmark["suite"], []).append(benchmark)
+    return [{"title": SUITES.get(name, name), "parts": of} for name, of in suites.items()]
+
+
+def _benchmarks(
+    all_parts: Sequence[Part], beside: Sequence[PublishedDevice], groups: Sequence[fleet.Group]
+) -> list[dict[str, Any]]:
+    cards = _cards(all_parts)
+    names, versions = anchors(cards), fleet.versions(groups)
+    return [_benchmark(name, card, names[name], all_parts, beside, groups, versions) for name, card in cards.items()]
 
 
 def _cards(all_parts: Sequence[Part]) -> dict[str, Card]:
@@ -92,69 +170,54 @@ def _cards(all_parts: Sequence[Part]) -> dict[str, Card]:
 
 
 def _benchmark(
-    name: str, card: Card, all_parts: Sequence[Part], beside: Sequence[PublishedDevice], groups: Sequence[fleet.Group]
+    name: str,
+    card: Card,
+    anchor: str,
+    all_parts: Sequence[Part],
+    beside: Sequence[PublishedDevice],
+    groups: Sequence[fleet.Group],
+    versions: dict[str, list[int]],
 ) -> dict[str, Any]:
-    from markupsafe import Markup
-
-    shown = [
-        device_rows.Shown(
-            p.label,
-            tuple(r for r in p.rows if r.value.benchmark == name),
-            p.run.header.device.kind,
-            p.run.header.device.line_bytes,
-            p.run.header.benchmarks[name].version if name in p.run.header.benchmarks else 0,
-            p.run.header.device.has_cpu_cores,
-        )
-        for p in all_parts
-    ]
-    tables = [
-        {"label": p.label, "title": s.title if s.title != card.summary else "", "table": s}
-        for p in all_parts
-        if name in p.run.header.benchmarks
-        for s in sections(p.run, [r for r in p.rows if r.value.benchmark == name])
-    ]
+    shown = [_shown(part, name) for part in all_parts]
+    drawable = name != CHASE_BENCHMARK
+    figures = embedded(study_figures.drawn(name, card, shown), _alternative(name, card, shown)) if drawable else []
+    devices = [_tables(part, device) for part, device in zip(all_parts, shown, strict=True) if device.version]
+    rows = sum(device["rows"] for device in devices)
     return {
+        "id": anchor,
         "name": name,
+        "suite": card.suite,
         "summary": card.summary,
-        "versions": fleet.versions(groups).get(name, [])
-        if groups
-        else sorted({p.run.header.benchmarks[name].version for p in all_parts if name in p.run.header.benchmarks}),
+        "versions": versions.get(name, []) if groups else sorted({device.version for device in shown if device.version}),
         "source": card.source,
-        # matplotlib escapes every text it draws
-        "svg": Markup(study_figures.drawn(name, card, shown) if name != CHASE_BENCHMARK else ""),  # noqa: S704
-        "left_out": study_figures.left_out(name, card, shown) if name != CHASE_BENCHMARK else [],
-        "sections": tables,
+        "figures": figures,
+        "left_out": study_figures.left_out(name, card, shown) if drawable else [],
+        "devices": [device for device in devices if device["tables"]],
+        "open": len(all_parts) == 1 or (not figures and rows <= MAX_OPEN_ROWS),
         "published": [
             {"device": other.name, "result": row} for other in beside for row in other.rows if name in (row.benchmark, row.ours)
         ],
-        "columns": [group.label for group in groups] or [part.label for part in all_parts],
-        "rows": fleet.points(groups, name) if groups else _compared(shown),
+        "points": point_values(name, shown, groups),
     }
 
 
-def _compared(shown: Sequence[device_rows.Shown]) -> list[dict[str, Any]]:
-    """One line for each point and metric, one cell a device."""
-    keys: dict[tuple[str, str], None] = {}
-    cells: dict[tuple[str, str, int], dict[str, Any]] = {}
-    for device, part in enumerate(shown):
-        for label, row in zip(point_labels(part.rows), part.rows, strict=True):
-            key = (label, row.value.metric)
-            keys[key] = None
-            cells[(*key, device)] = _cell(row)
-    empty = {"text": "", "title": "", "bad": False}
-    return [
-        {"params": params, "metric": metric, "cells": [cells.get((params, metric, d), empty) for d in range(len(shown))]}
-        for params, metric in keys
-    ]
+def _tables(part: Part, device: device_rows.Shown) -> dict[str, Any]:
+    """A device's own tables of one benchmark."""
+    tables = sections(part.run, device.rows)
+    return {"label": part.label, "tables": tables, "rows": sum(len(one.rows) for one in tables)}
 
 
-def _cell(row: Row) -> dict[str, Any]:
-    value = row.value
-    if value.median is None or row.status != "ok":
-        return {"text": row.status, "title": printable(row.reason), "bad": row.status != "skipped"}
-    share = f" ({percent(row.fraction)})" if row.fraction is not None else ""
-    title = f"95% interval {interval(value)}, n {value.n} in {count(value.processes, 'process', 'processes')}"
-    return {"text": f"{format_in(value.median, value.unit, 4)}{share}", "title": title, "bad": False}
+def _shown(part: Part, name: str) -> device_rows.Shown:
+    card, device = part.run.header.benchmarks.get(name), part.run.header.device
+    mine = tuple(row for row in part.rows if row.value.benchmark == name)
+    return device_rows.Shown(part.label, mine, device.kind, device.line_bytes, card.version if card is not None else 0)
+
+
+def _alternative(name: str, card: Card, shown: Sequence[device_rows.Shown]) -> str:
+    """What a figure shows, for those who do not see it."""
+    having = [device.label for device in shown if device.rows]
+    devices = ", ".join(having) if len(having) <= MAX_TITLE_DEVICES else count(len(having), "device")
+    return f"{name}: {device_rows.metric_label(card)} on {devices}; {IN_TABLES}"
 
 
 def _facts(all_parts: Sequence[Part]) -> list[dict[str, Any]]:

@@ -5,7 +5,9 @@ Cells, titles and notes may come from files and drivers: each renderer makes the
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
 import io
 import json
 from collections.abc import Iterable, Sequence
@@ -20,6 +22,7 @@ from clmembench.units import count
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -93,6 +96,19 @@ def json_text(data: object) -> str:
 def html(template: str, values: dict[str, object]) -> str:
     """A page by a template of `templates/`, in which `table.html.j2` renders sections. All text is escaped."""
     return _environment().get_template(template).render(values)
+
+
+@cache
+def asset(name: str) -> Markup:
+    """A style sheet or a script of `templates/`, as part of a page."""
+    from markupsafe import Markup
+
+    return Markup((TEMPLATES / name).read_text(encoding="utf-8"))  # noqa: S704 - of this package
+
+
+def asset_hash(name: str) -> str:
+    """The hash by which a page's Content-Security-Policy lets this script run, and no other."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(asset(name).encode()).digest()).decode()
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 Cell = str | int | float | None  # what people read is text; numbers and None are for programs
@@ -67,6 +67,21 @@ def columns(header: Iterable[str | Column], left: int = 1) -> tuple[Column, ...]
 def table(section: Section) -> Document:
     """A document of one table."""
     return Document((section,))
+
+
+def reasons_as_notes(section: Section, names: Sequence[str]) -> Section:
+    """The table without the columns of that name, whose texts push numbers off a page: they stand as notes below it, and the
+    last cell that is left has their number."""
+    kept = [at for at, column in enumerate(section.columns) if column.name not in names]
+    moved = [at for at, column in enumerate(section.columns) if column.name in names]
+    reasons, rows = Reasons(), []
+    for row in section.rows:
+        reason = "; ".join(str(row[at]) for at in moved if row[at])
+        number = reasons.number(reason)
+        *cells, last = (row[at] for at in kept)
+        rows.append((*cells, f"{last} {number}" if number else last))
+    columns = tuple(section.columns[at] for at in kept)
+    return Section(section.title, columns, tuple(rows), (*section.notes, *reasons.notes()))
 
 
 @dataclass(slots=True)

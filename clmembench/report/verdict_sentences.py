@@ -10,7 +10,7 @@ from clmembench.model.direction import score
 from clmembench.report.parts import Part
 from clmembench.report.rows import Row
 from clmembench.report.verdict_cells import Line, Verdict
-from clmembench.units import format_in, format_value
+from clmembench.units import count, format_in, format_value
 
 # the headline that a sentence is about, and how it begins
 RATIOS = (
@@ -19,6 +19,8 @@ RATIOS = (
     ("SpMV reservoir, best format", "Sparse products (SpMV reservoir, each in its best format) run"),
 )
 LATENCY = "memory"
+MAX_NAMED_DEVICES = 5  # devices that a sentence names beside the first
+MAX_CROSSOVERS = 4  # pairs of a GPU and a CPU with sentences
 SUM_BYTES = 8  # of an element of a sum
 
 
@@ -57,7 +59,7 @@ def _ratio(line: Line, labels: Sequence[str], start: str) -> Iterator[str]:
         f"{label}{f' ({cell.size})' if several and cell.size else ''}" for label, cell in zip(labels, line.cells, strict=False)
     ]
     told = []
-    for place in others:
+    for place in _named(others):
         other = line.cells[place]
         assert best.value and other.value
         if None not in (best.low, other.high) and (best.low or 0.0) <= (other.high or 0.0):
@@ -67,7 +69,17 @@ def _ratio(line: Line, labels: Sequence[str], start: str) -> Iterator[str]:
         if best.low and best.high and other.low and other.high:
             span = f" ({format_value(best.low / other.high)} to {format_value(best.high / other.low)})"
         told.append(f"{format_value(best.value / other.value)}{span} times as fast as on {names[place]}")
-    yield f"{start} on {names[ranked[0]]} {_listed(told)} ({best.text.partition(', ')[0]})."
+    yield f"{start} on {names[ranked[0]]} {_listed(told)} ({best.text.partition(', ')[0]}).{_left_out(others)}"
+
+
+def _named(places: Sequence[int]) -> list[int]:
+    """The places that a sentence names: all, or of many the first few and the last."""
+    return list(places) if len(places) <= MAX_NAMED_DEVICES else [*places[: MAX_NAMED_DEVICES - 1], places[-1]]
+
+
+def _left_out(places: Sequence[int]) -> str:
+    left = len(places) - MAX_NAMED_DEVICES
+    return f" {count(left, 'device')} between the last two are in the table." if left > 0 else ""
 
 
 def _listed(texts: Sequence[str]) -> str:
@@ -77,19 +89,18 @@ def _listed(texts: Sequence[str]) -> str:
 def _latency(line: Line, labels: Sequence[str]) -> Iterator[str]:
     ranked = _ranked(line)
     if len(ranked) > 1:
-        told = [f"{format_in(line.cells[p].value, 'ns')} on {labels[p]}" for p in ranked]
-        yield f"A dependent load from memory takes {_listed(told)}."
+        told = [f"{format_in(line.cells[p].value, 'ns')} on {labels[p]}" for p in _named(ranked)]
+        yield f"A dependent load from memory takes {_listed(told)}.{_left_out(ranked)}"
 
 
 def _crossovers(parts: Sequence[Part]) -> Iterator[str]:
     """From which size on a sum is faster on each GPU than on each CPU, with its operands there and with their way over the
     link."""
-    for gpu in parts:
-        if gpu.run.header.device.kind != "gpu":
-            continue
-        for cpu in parts:
-            if cpu.run.header.device.kind == "cpu":
-                yield from _crossover(gpu, cpu)
+    gpus, cpus = ([part for part in parts if part.run.header.device.kind == kind] for kind in ("gpu", "cpu"))
+    found = [told for gpu in gpus for cpu in cpus if (told := list(_crossover(gpu, cpu)))]
+    yield from (text for told in found[:MAX_CROSSOVERS] for text in told)
+    if len(found) > MAX_CROSSOVERS:
+        yield f"Of sums on {len(found) - MAX_CROSSOVERS} more pairs of a GPU and a CPU the points below tell the same."
 
 
 def _crossover(gpu: Part, cpu: Part) -> Iterator[str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 MAX_LINE_BYTES = 8 << 20  # a record with traces is 1.1 MB; a parser takes up to a hundred times as much memory
 MAX_LINE_BRACKETS = 50_000  # lists and objects of a line: a record has some hundred, a header with stored shapes some thousand
 MAX_LINE_TEXTS = 250_000  # of a line, keys among them: the notes, arguments or names of a list are up to 100,000
 MAX_LINE_VALUES = 1_500_000  # of a line, counted by its commas: a second's samples by five clocks are some hundred thousand
+MAX_REMEMBERED_BYTES = 1 << 16  # of a line whose structure is remembered: a record has some ten thousand
 MAX_NESTING_DEPTH = 32  # a record is nested 6 deep
 
 _COLON, _QUOTE, _BRACE = b':"{'
@@ -31,9 +33,19 @@ def check_line(line: bytes) -> None:
     if commas > MAX_LINE_VALUES and commas - sum(text[0].count(b",") for text in _TEXTS.finditer(line)) > MAX_LINE_VALUES:
         raise ValueError(f"over {MAX_LINE_VALUES} values")
     if sum(map(line.count, (b'"', b"[", b"{"))) <= MAX_LINE_BRACKETS:
-        _check_tokens(_TOKENS.findall(line))
+        tokens = _TOKENS.findall(line)
+        if len(line) > MAX_REMEMBERED_BYTES:
+            _check_tokens(tokens)
+        else:  # so few texts are within their limit: what is wrong, keys and brackets alone tell
+            _check_structure(tuple([token for token in tokens if token[-1] != _QUOTE]))
     else:
         _check_tokens(token[0] for token in _TOKENS.finditer(line))  # one at a time: there may be millions
+
+
+@lru_cache(maxsize=256)
+def _check_structure(tokens: tuple[bytes, ...]) -> None:
+    """As `_check_tokens`, for each structure of a line once: most records of a run share a few."""
+    _check_tokens(tokens)
 
 
 def _check_tokens(tokens: Iterable[bytes]) -> None:

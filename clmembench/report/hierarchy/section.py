@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from clmembench.infer.classic.methods import ClassicReadings
-from clmembench.model import DeviceInfo, Hierarchy
+from clmembench.model import DeviceInfo, Finding, Hierarchy
 from clmembench.model.work import Array
 from clmembench.report import finding_tables, render
 from clmembench.report.hierarchy import latency_figures, tree
@@ -18,7 +18,6 @@ from clmembench.specs import claims
 from clmembench.specs.sheets import SpecSheet
 
 MIN_WIDTH_PERCENT = 84  # width of the nearest level in per cent of the page: levels further out are wider
-Device = tuple[str, "HierarchyFindings", DeviceInfo, SpecSheet | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +39,20 @@ def render_hierarchy(found: HierarchyFindings, info: DeviceInfo, sheet: SpecShee
     return f"### Memory hierarchy\n\n{block}\n\n{render.markdown(tables)}\n"
 
 
-def hierarchy_values(devices: Sequence[Device], labels: Sequence[str] = ()) -> dict[str, Any]:
-    """Values for the page's template; the latency patterns of all devices share a figure. `labels` are those of all devices of
-    the page, in its order, which decides their looks."""
-    from markupsafe import Markup
-
-    side = latency_figures.patterns([(label, found.hierarchy.patterns) for label, found, _, _ in devices], labels)
-    # matplotlib escapes every text it draws
-    return {"devices": [_device(*device) for device in devices], "patterns": Markup(side)}  # noqa: S704
+def pattern_figure(devices: Sequence[tuple[str, Mapping[str, Finding]]], labels: Sequence[str] = ()) -> str:
+    """The latency patterns of all devices as one figure: inline SVG, "" where none has any. `labels` are those of all devices
+    of the page, in its order, which decides their looks."""
+    return latency_figures.patterns(devices, labels)
 
 
-def _device(label: str, found: HierarchyFindings, info: DeviceInfo, sheet: SpecSheet | None) -> dict[str, Any]:
-    from markupsafe import Markup
-
+def device_values(label: str, found: HierarchyFindings, info: DeviceInfo, sheet: SpecSheet | None) -> dict[str, Any]:
+    """Values for the page's template; figures are inline SVG."""
     sketch = lay_out(found.hierarchy, info, claims.list_claims(info, sheet))
     levels = max(1, len(sketch.path) - 1)
     figures = [
         {
             "title": f"The two classic methods through {classic.space} memory",
-            "svg": Markup(latency_figures.classic(classic)),  # noqa: S704
+            "svg": latency_figures.classic(classic),
             "fine": ", ".join(
                 f"{finding_tables.property_label(n)} {finding_tables.value_text(f)}" for n, f in (classic.fine or {}).items()
             ),
@@ -79,7 +73,7 @@ def _device(label: str, found: HierarchyFindings, info: DeviceInfo, sheet: SpecS
         "surprises": sketch.surprises,
         "footnotes": sketch.footnotes,
         "remarks": sketch.remarks,
-        "regions": Markup(latency_figures.regions(found.regions)) if found.regions is not None else "",  # noqa: S704
+        "regions": latency_figures.regions(found.regions) if found.regions is not None else "",
         "classic": figures,
         "findings": Section("", finding_tables.COLUMNS, tuple(finding_tables.cells(found.hierarchy))),
     }

@@ -1,0 +1,102 @@
+"""The cell of one device for one headline quantity: its best good point, a plateau of its curve, or why there is none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from clmembench.benchmarks import headline_bytes
+from clmembench.gates.whole import latency_curve
+from clmembench.infer import plateaus
+from clmembench.infer.access.saturation import memory_latency
+from clmembench.model import Headline
+from clmembench.model.direction import score
+from clmembench.report.parts import Part
+from clmembench.report.rows import Row, interval, percent
+from clmembench.report.sections.level_table import MAX_L1_START_BYTES
+from clmembench.report.verdict_cells import Cell
+from clmembench.sanitize import printable
+from clmembench.units import count, format_bytes, format_in, format_interval, format_params, format_value
+
+
+def headline_cell(part: Part, benchmark: str, headline: Headline) -> Cell:
+    """The cell of one device: the best good point at the extremes of the headline's axes; where no point there is good, the
+    status of the first."""
+    here = [
+        row
+        for row in part.rows
+        if row.value.benchmark == benchmark
+        and row.value.metric == headline.metric
+        and row.value.place.compute_units is None
+        and all(row.value.params.get(name) == value for name, value in headline.params.items())
+    ]
+    if not here:
+        return Cell("–")
+    card = part.run.header.benchmarks[benchmark]
+    if card.growing in headline.extremes:
+        return _plateau_cell(part, headline.extremes[card.growing])
+    for axis, extreme in headline.extremes.items():
+        numbers = [value for row in here if isinstance(value := row.value.params.get(axis), int | float)]
+        chosen = (max if extreme == "largest" else min)(numbers, default=None)
+        here = [row for row in here if row.value.params.get(axis) == chosen]
+    good = [row for row in here if row.status == "ok" and row.value.median]
+    if not good:
+        first = next((row for row in here if row.status != "skipped"), here[0])
+        return Cell(first.status, detail=printable(first.reason), status=first.status)
+    row = max(good, key=lambda r: score(r.value.median or 0.0, r.value.better))
+    why = _why_in_a_cache(part, row, headline.beyond_caches)
+    return Cell("undetermined", detail=why, status="undetermined") if why else _measured(row, headline)
+
+
+def _why_in_a_cache(part: Part, row: Row, axis: str) -> str:
+    """Why a cache may hold what a point reads, "" where none can: it has fewer bytes than a latency sweep would need before it
+    may be called memory, and fewer than the benchmarks choose for this device."""
+    size, info = row.value.params.get(axis), replace(part.run.header.device, array_bytes=None)
+    needed = min(plateaus.memory_floor_bytes(info), headline_bytes(info))
+    if not axis or not isinstance(size, int) or size >= needed:
+        return ""
+    largest = f"{format_params({axis: size})} is the largest that was measured"
+    return f"{largest}, and a cache may hold part of it: measure {format_bytes(needed)}"
+
+
+def _plateau_cell(part: Part, extreme: str) -> Cell:
+    """The first plateau of the run's latency curve, or memory where the curve has settled there."""
+    curve, info = latency_curve(part.run), part.run.header.device
+    found = plateaus.find_plateaus(curve) if curve else []
+    finding = memory_latency(curve, info)
+    if extreme == "largest" and finding.status != "ok":
+        return Cell("undetermined", detail=finding.reason, status="undetermined")
+    if not found or (extreme == "smallest" and found[0].first_bytes > MAX_L1_START_BYTES):
+        why = f"no plateau begins at or below {format_bytes(MAX_L1_START_BYTES)}"
+        return Cell("undetermined", detail=why, status="undetermined")
+    plateau = found[-1] if extreme == "largest" else found[0]
+    ends = f"{format_bytes(plateau.first_bytes)} to {format_bytes(plateau.last_bytes)}"
+    return Cell(
+        text=format_in(plateau.ns, "ns"),
+        extra=f"{format_value(plateau.cycles)} cycles" if plateau.cycles else "",
+        detail=f"{format_interval(plateau.low, plateau.high, 'ns')} over working sets of {ends}",
+        status="ok",
+        value=plateau.ns,
+        low=plateau.low,
+        high=plateau.high,
+    )
+
+
+def _measured(row: Row, headline: Headline) -> Cell:
+    value = row.value
+    varying = {name: v for name, v in value.params.items() if name not in headline.params}
+    point = format_params(varying)
+    extra = [f"{format_value(value.cycles)} cycles"] if value.cycles else []
+    extra += [f"{percent(row.fraction)} of peak"] if row.fraction is not None else []
+    detail = f"95% interval {interval(value)}, n {value.n} in {count(value.processes, 'process', 'processes')}"
+    return Cell(
+        text=format_in(value.median, value.unit),
+        extra=", ".join(extra),
+        detail=f"{detail}; {point}" if point else detail,
+        status="ok",
+        value=value.median,
+        low=value.ci_low,
+        high=value.ci_high,
+        point=point,
+        # beyond the caches a bandwidth is the same at every size
+        size="" if headline.beyond_caches else format_params({axis: value.params[axis] for axis in headline.extremes}),
+    )

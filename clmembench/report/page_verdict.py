@@ -1,0 +1,75 @@
+"""The verdict as a page shows it: groups of rows whose cells are short, and every reason is a numbered note below the table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+from clmembench.report.section import Reasons
+from clmembench.report.verdict import OLDER
+from clmembench.report.verdict_cells import Cell, Line, Verdict
+
+MAX_DEVICES_WITHOUT_BEST = 12  # devices that a screen shows side by side: of more a column names the best
+MAX_NAMED_BEST = 3
+PLAIN = (
+    "ok",
+    "missing",
+    "published",
+    "imported",
+    "theoretical",
+    "claimed",
+    OLDER,
+)  # statuses of cells that need no reason below the table
+KINDS = {
+    **dict.fromkeys(("published", "imported", "theoretical", "claimed", OLDER), "published"),
+    **dict.fromkeys(("missing", "ok", "skipped"), ""),
+}
+
+
+def verdict_values(found: Verdict, sentences: Sequence[str]) -> dict[str, Any]:
+    """Values for the page's template. A cell's `more`, its interval and where it was read, is shown on demand."""
+    reasons = Reasons()
+    measured = {place for line in found.lines for place, cell in enumerate(line.cells) if cell.value is not None}
+    has_best = len(measured) > MAX_DEVICES_WITHOUT_BEST  # published columns have no values that are ranked
+    groups = [
+        {"name": name, "lines": [_line(line, found.labels if has_best else (), reasons) for line in lines]}
+        for name, lines in groupby(found.lines, lambda line: line.group)
+    ]
+    against = [f"In brackets: how many times as good as {found.baseline}."] if found.baseline else []
+    return {
+        "labels": found.labels,
+        "has_best": has_best,
+        "groups": groups,
+        "sentences": sentences,
+        "keys": ["* the best device, and those whose 95% interval overlaps its own.", *against],
+        "notes": reasons.notes(),
+    }
+
+
+def _line(line: Line, labels: Sequence[str], reasons: Reasons) -> dict[str, Any]:
+    return {
+        "name": line.name,
+        "note": reasons.number(line.note),
+        "best": _best(line, labels),
+        "cells": [_cell(cell, reasons) for cell in line.cells],
+    }
+
+
+def _best(line: Line, labels: Sequence[str]) -> str:
+    """The devices that are the best of a line; "" without labels, where so few devices are compared that one sees it."""
+    best = [f"{label}: {cell.text}" for label, cell in zip(labels, line.cells, strict=False) if cell.is_best]
+    more = len(best) - MAX_NAMED_BEST
+    return "; ".join(best[:MAX_NAMED_BEST]) + (f" and {more} more" if more > 0 else "")
+
+
+def _cell(cell: Cell, reasons: Reasons) -> dict[str, Any]:
+    has_reason = cell.status not in PLAIN
+    small = filter(None, (cell.extra, f"by an {OLDER}" if cell.status == OLDER else "", cell.ratio and f"({cell.ratio})"))
+    return {
+        "text": f"{cell.text}{' *' if cell.is_best else ''}",
+        "note": reasons.number(cell.detail) if has_reason else "",
+        "small": list(small),
+        "more": "" if has_reason else cell.detail,
+        "kind": "best" if cell.is_best else KINDS.get(cell.status, "bad" if cell.status != "undetermined" else "muted"),
+    }
