@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -145,12 +148,14 @@ def test_show_csv_and_markdown(stored):
     assert cli("show", str(stored[0]), "--csv", "--json").returncode == 2
 
 
-def test_report_is_one_file_without_script_or_address(stored, tmp_path):
+def test_report_is_one_file_with_one_script_of_ours_and_no_address(stored, tmp_path):
     out = tmp_path / "r.html"
     assert cli("report", str(stored[0]), str(stored[0]), "-o", str(out)).returncode == 0
     text = out.read_text()
     assert "<svg" in text
-    assert "<script" not in text
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(scripts[0].encode()).digest()).decode()
+    assert text.count("<script") == len(scripts) == 1 and f"script-src 'sha256-{digest}'" in text  # no other may run
     assert 'src="http' not in text
     again = cli("report", str(stored[0]), "-o", str(out))
     assert again.returncode == 2
@@ -406,7 +411,7 @@ def scripted(record):
     point, since a busy host has time for fewer."""
 
     def times(series):
-        typical_ns = 20_000 * series["passes"] + 10 * max(series["ops"], series["nbytes"], series["flops"])
+        typical_ns = series["passes"] * (20_000 + 10 * max(series["ops"], series["nbytes"], series["flops"]))
         host_ns = [typical_ns + typical_ns // 200 * (n % 7) for n in range(SCRIPTED_SAMPLES)]
         shown = {c: [round(part * t) for t in host_ns] for c, part in CLOCKS.items() if series[c]}
         cpu_ns = [series["cpu_ns"][n % len(series["cpu_ns"])] for n in range(SCRIPTED_SAMPLES)] if series["cpu_ns"] else []
@@ -459,7 +464,7 @@ def test_a_run_is_compared_checked_and_made_a_baseline(quiet, tmp_path):
     done = cli("compare", str(base), str(slow), str(path), "--json")
     found = json.loads(done.stdout)
     assert [c["second"] for c in found] == [str(slow), str(path)]
-    assert {c["verdict"] for c in found[0]["changes"]} == {"slower"}
+    assert [c for c in found[0]["changes"] if c["verdict"] != "slower"] == []
     # one process a run says little of small changes, and nothing where the host's clock times a launch
     assert {c["verdict"] for c in found[1]["changes"]} <= {"same", "undecided"}
     assert cli("check", str(path), "--baseline", str(base), "--strict", "--margin", "1%").returncode == 6

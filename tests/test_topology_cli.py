@@ -157,7 +157,7 @@ def test_show_and_report_have_the_hierarchy_of_a_run_that_was_dissected(stored, 
     code, out, _ = command(capsys, "show", stored)
     assert code == 0 and "─ L1 TLB ─" in out
     assert command(capsys, "report", stored, "-o", tmp_path / "r.html")[0] == 0
-    assert 'id="hierarchy"' in (tmp_path / "r.html").read_text()
+    assert '<div class="tree">' in (tmp_path / "r.html").read_text()
 
 
 def test_show_and_report_of_other_runs_infer_nothing(tmp_path, inferred, capsys):
