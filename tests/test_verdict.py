@@ -316,7 +316,10 @@ def test_one_device_has_no_sentence():
             "Intel Xeon (16 cores), PoCL 5.0",
         ),
         ("pthread-AMD EPYC", "Portable Computing Language", "3.0-rc2", "AMD EPYC (16 cores), PoCL 3.0-rc2"),
-        ("Intel(R) Xeon(R) CPU @ 2.20GHz", "Intel(R) OpenCL", "2024.17", "Intel Xeon (16 cores), Intel OpenCL 2024.17"),
+        (
+            "Intel(R) Xeon(R) CPU @ 2.20GHz", "Intel(R) OpenCL", "2024.17.3.0.08_160000",
+            "Intel Xeon (16 cores), Intel OpenCL 2024.17.3",
+        ),
         ("", "Any", "1", "(16 cores), Any 1"),
     ],
 )  # fmt: skip

@@ -34,7 +34,7 @@ def device_label(header: Header) -> str:
     if info.kind != "cpu":
         return name
     platform = printable(info.platform)
-    version = printable(info.driver).partition("+")[0].partition(" ")[0]
+    version = ".".join(printable(info.driver).partition("+")[0].partition(" ")[0].split(".")[:3])
     runtime = {"Portable Computing Language": "PoCL"}.get(platform, _NOISE.sub("", platform)).strip()
     units = count(info.compute_units, "core" if header.host.get("cores") == info.compute_units else "compute unit")
     return f"{name} ({units}), {runtime} {version}".strip()
