@@ -255,7 +255,7 @@ def told(*runs):
 def test_the_ratio_of_bandwidths_is_told_with_its_interval():
     (text,) = told(of("gpu", triad(4000.0, 1 << 30)), of("cpu", triad(160.0, 1 << 29)))
     assert text.startswith("Kernels bound by memory bandwidth run on Fast GPU 25.0 (")
-    assert text.endswith(" times as fast as on Slow CPU (4,000 GB/s).")
+    assert text.endswith(" times as fast as on Slow CPU (memory triad, double: 4,000 GB/s on the first).")
 
 
 def test_devices_that_cannot_be_told_apart_are_not_ranked():
@@ -267,14 +267,40 @@ def test_the_size_from_which_a_sum_is_faster_on_the_gpu_with_and_without_the_way
     sizes = [1 << k for k in range(10, 27, 4)]
     gpu = [launch(8_000), *(total(n, 1_000 + n / 400) for n in sizes)]  # 3.2 TB/s
     cpu = [launch(400), *(total(n, 100 + n / 10) for n in sizes)]
-    alone, moved = told(of("gpu", *gpu, copy(50.0)), of("cpu", *cpu))
+    (alone,) = told(of("gpu", *gpu), of("cpu", *cpu))
     assert "from some size between 16,384 and 262,144 elements on" in alone
-    assert "A launch and its completion, 8.00 us and 400 ns, are counted." in alone
-    assert "at no size up to 67,108,864" in moved and "50.0 GB/s" in moved  # 0.16 ns an element on the link, 0.1 on the CPU
+    assert alone.endswith("A launch and its completion, 8.00 us and 400 ns, are counted.")
+    (moved,) = told(of("gpu", *gpu, copy(50.0)), of("cpu", *cpu))
+    assert (
+        moved.startswith(alone) and "(50.0 GB/s) the sum is faster there at no size up to 67,108,864" in moved
+    )  # 0.16 ns an element
     (never,) = told(of("gpu", launch(8_000), *[total(n, 1e9) for n in sizes]), of("cpu", *cpu))
     assert "at no size up to 67,108,864" in never
     (always,) = told(of("gpu", launch(10), *[total(n, 10 + n / 400) for n in sizes]), of("cpu", *cpu))
     assert "from the smallest size on, 1,024" in always
+    other = run([triad(1.0, 1 << 30)], header(device("Other CPU", kind="cpu"), CARDS))
+    assert told(of("gpu", *gpu), of("cpu", *cpu), other)[-1].startswith(
+        "Sums of the other 1 pair of a GPU and a CPU are not compared"
+    )
+
+
+def test_one_cpu_under_two_runtimes_is_compared_where_intervals_are_apart():
+    def under(platform, gb_s, ns, cpu_id="GenuineIntel-6-106"):
+        info = device("Xeon", kind="cpu", platform=platform, cpu_id=cpu_id)
+        return run([triad(gb_s, 1 << 30), launch(ns)], header(info, CARDS))
+
+    text = told(under("PoCL", 40.0, 25_000), under("Intel", 20.0, 5_000))[-1]
+    assert "Xeon #1 is better in 1 quantity (memory triad, double: 2.00 times)" in text
+    assert "Xeon #2 is better in 1 quantity (launch, round trip: 5.00 times)" in text
+    near = told(under("PoCL", 40.0, 25_000), under("Intel", 40.001, 5_000))[-1]
+    assert near.endswith("(launch, round trip: 5.00 times); 1 quantity within the intervals.")
+    assert not any("two runtimes" in t for t in told(under("PoCL", 40.0, 9), under("Intel", 20.0, 9, "AuthenticAMD-25-17")))
+
+
+def test_over_two_processes_the_interval_is_called_a_range():
+    both = [triad(4000.0, 1 << 30), replace(triad(4010.0, 1 << 30), process=1)]
+    cell = line(compared(of("gpu", *both), of("cpu", triad(160.0, 1 << 29))), TRIAD).cells[0]
+    assert "range over 2 processes" in cell.detail and "95% interval" not in cell.detail
 
 
 def test_no_size_is_told_where_the_launch_is_not_known_or_was_measured_by_an_older_version():
@@ -295,7 +321,9 @@ def test_a_ratio_of_values_at_different_sizes_names_the_sizes():
         return run([point], header(device(name), {"dgemm": card}))
 
     (text,) = told(product("A", 8192, 60_000.0), product("B", 512, 300.0))
-    assert text.startswith("Dense FP64 products run on A (n=8192) 200") and text.endswith("on B (n=512) (60,000 GFLOP/s).")
+    assert text.startswith("Dense FP64 products run on A (n=8192) 200") and text.endswith(
+        "on B (n=512) (DGEMM: 60,000 GFLOP/s on the first)."
+    )
     (text,) = told(product("A", 8192, 60_000.0), product("B", 8192, 300.0))
     assert "n=" not in text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clmembench.benchmarks import headline_bytes
+from clmembench.benchmarks import MIN_PROCESSES_FOR_INTERVAL, headline_bytes
 from clmembench.gates.whole import latency_curve
 from clmembench.infer import plateaus
 from clmembench.infer.access.saturation import memory_latency
@@ -87,7 +87,9 @@ def _measured(row: Row, headline: Headline) -> Cell:
     point = format_params(varying)
     extra = [f"{format_value(value.cycles)} cycles"] if value.cycles else []
     extra += [f"{percent(row.fraction)} of peak"] if row.fraction is not None else []
-    detail = f"95% interval {interval(value)}, n {value.n} in {count(value.processes, 'process', 'processes')}"
+    few = 1 < value.processes < MIN_PROCESSES_FOR_INTERVAL
+    spread = f"range over {value.processes} processes" if few else "95% interval"
+    detail = f"{spread} {interval(value)}, n {value.n} in {count(value.processes, 'process', 'processes')}"
     return Cell(
         text=format_in(value.median, value.unit),
         extra=", ".join(extra),

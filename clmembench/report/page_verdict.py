@@ -7,8 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from clmembench.report.section import Reasons
-from clmembench.report.verdict import OLDER
-from clmembench.report.verdict_cells import Cell, Line, Verdict
+from clmembench.report.verdict_cells import OLDER, Cell, Line, Verdict
 
 MAX_DEVICES_WITHOUT_BEST = 12  # devices that a screen shows side by side: of more a column names the best
 MAX_NAMED_BEST = 3
@@ -42,7 +41,7 @@ def verdict_values(found: Verdict, sentences: Sequence[str]) -> dict[str, Any]:
         "has_best": has_best,
         "groups": groups,
         "sentences": sentences,
-        "keys": ["* the best device, and those whose 95% interval overlaps its own.", *against],
+        "keys": ["* the best of those measured, and those whose interval overlaps its own.", *against],
         "notes": reasons.notes(),
     }
 

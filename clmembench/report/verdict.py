@@ -13,14 +13,13 @@ from clmembench.report.imported_headlines import imported_cells
 from clmembench.report.parts import Part
 from clmembench.report.published_headlines import published_cells
 from clmembench.report.section import Column, Section
-from clmembench.report.verdict_cells import Cell, Line, UnknownDevice, Verdict
+from clmembench.report.verdict_cells import OLDER, Cell, Line, UnknownDevice, Verdict
 from clmembench.report.verdict_findings import bank_lines, level_lines
 from clmembench.report.verdict_known import known_lines
 from clmembench.sanitize import printable
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_value
 
-OLDER = "older version"  # status of a cell
 MAX_NAMED_DEVICES = 12  # devices that a note names; of more it says how many
 
 
@@ -78,7 +77,7 @@ def verdict_section(found: Verdict) -> Section:
             mark = f" [{len(notes)}]"
         rows.append((line.group, line.name + mark, *(_cell_text(cell) for cell in line.cells)))
     columns = (Column("group"), Column("quantity"), *(Column(label, is_number=True) for label in found.labels))
-    best = "* the best device, and those whose 95% interval overlaps its own"
+    best = "* the best of those measured, and those whose interval overlaps its own"
     against = (f"in brackets: how many times as good as {found.baseline}",) if found.baseline else ()
     return Section("Devices compared", columns, tuple(rows), (best, *against, *notes))
 

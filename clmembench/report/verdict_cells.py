@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+OLDER = "older version"  # status of a cell
+
 
 class UnknownDevice(ValueError):
     """No device of the report has the name of the baseline; the message names those that there are."""

@@ -9,7 +9,8 @@ from clmembench.benchmarks import discovered
 from clmembench.model.direction import score
 from clmembench.report.parts import Part
 from clmembench.report.rows import Row
-from clmembench.report.verdict_cells import Line, Verdict
+from clmembench.report.verdict_cells import OLDER, Cell, Line, Verdict
+from clmembench.report.verdict_runtimes import runtime_sentences
 from clmembench.units import count, format_in, format_value
 
 # the headline that a sentence is about, and how it begins
@@ -40,7 +41,7 @@ def sentences(found: Verdict, parts: Sequence[Part]) -> list[str]:
     if LATENCY in lines:
         said += _latency(lines[LATENCY], found.labels)
     said += _crossovers(parts)
-    return said
+    return said + runtime_sentences(found, [part.run.header.device for part in parts])
 
 
 def _ranked(line: Line) -> list[int]:
@@ -69,7 +70,10 @@ def _ratio(line: Line, labels: Sequence[str], start: str) -> Iterator[str]:
         if best.low and best.high and other.low and other.high:
             span = f" ({format_value(best.low / other.high)} to {format_value(best.high / other.low)})"
         told.append(f"{format_value(best.value / other.value)}{span} times as fast as on {names[place]}")
-    yield f"{start} on {names[ranked[0]]} {_listed(told)} ({best.text.partition(', ')[0]}).{_left_out(others)}"
+    older = [label for label, cell in zip(labels, line.cells, strict=False) if cell.status == OLDER]
+    without = f" By an older version, and left out: {_listed(older)}." if older else ""
+    value = f"({line.name}: {best.text.partition(', ')[0]} on the first)"
+    yield f"{start} on {names[ranked[0]]} {_listed(told)} {value}.{_left_out(others)}{without}"
 
 
 def _named(places: Sequence[int]) -> list[int]:
@@ -89,8 +93,13 @@ def _listed(texts: Sequence[str]) -> str:
 def _latency(line: Line, labels: Sequence[str]) -> Iterator[str]:
     ranked = _ranked(line)
     if len(ranked) > 1:
-        told = [f"{format_in(line.cells[p].value, 'ns')} on {labels[p]}" for p in _named(ranked)]
-        yield f"A dependent load from memory takes {_listed(told)}.{_left_out(ranked)}"
+        told = [f"{_with_interval(line.cells[p])} on {labels[p]}" for p in _named(ranked)]
+        yield f"At the end of a latency sweep a dependent load from memory takes {_listed(told)}.{_left_out(ranked)}"
+
+
+def _with_interval(cell: Cell) -> str:
+    text = format_in(cell.value, "ns")
+    return text if cell.low is None or cell.high is None else f"{text} ({format_value(cell.low)} to {format_value(cell.high)})"
 
 
 def _crossovers(parts: Sequence[Part]) -> Iterator[str]:
@@ -101,6 +110,12 @@ def _crossovers(parts: Sequence[Part]) -> Iterator[str]:
     yield from (text for told in found[:MAX_CROSSOVERS] for text in told)
     if len(found) > MAX_CROSSOVERS:
         yield f"Of sums on {len(found) - MAX_CROSSOVERS} more pairs of a GPU and a CPU the points below tell the same."
+    pairs = len(gpus) * len(cpus)
+    if found and len(found) < pairs:
+        yield (
+            f"Sums of the other {count(pairs - len(found), 'pair')} of a GPU and a CPU are not compared: launches or sums were "
+            "measured by other versions, or at fewer than two common sizes."
+        )
 
 
 def _crossover(gpu: Part, cpu: Part) -> Iterator[str]:
@@ -115,13 +130,15 @@ def _crossover(gpu: Part, cpu: Part) -> Iterator[str]:
     if len(common) < 2:
         return
     costs = f"{format_in(there.ns, 'ns')} and {format_in(here.ns, 'ns')}"
-    start = f"A sum of doubles that lie in device memory is faster on {gpu.label} than on {cpu.label}"
-    yield f"{_from_size(start, common, fast, slow)} A launch and its completion, {costs}, are counted."
+    pair = f"faster on {gpu.label} than on {cpu.label}"
+    start = f"A sum of doubles that lie in device memory is {pair}"
+    told = f"{_from_size(start, common, fast, slow)} A launch and its completion, {costs}, are counted."
     link = _link_gb_s(gpu)
     if link:
         moved = {n: _plus(fast[n], _Time(*[SUM_BYTES * n / link] * 3)) for n in common}
-        start = f"With the copy of its operands over the link ({format_in(link, 'GB/s')}) it is"
-        yield _from_size(start, common, moved, slow)
+        start = f"With the copy of its operands over the link ({format_in(link, 'GB/s')}) the sum is faster there"
+        told = f"{told} {_from_size(start, common, moved, slow)}"
+    yield told
 
 
 def _from_size(start: str, sizes: Sequence[int], fast: Mapping[int, _Time], slow: Mapping[int, _Time]) -> str:

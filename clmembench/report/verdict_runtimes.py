@@ -1,0 +1,57 @@
+"""Sentences on one CPU under two runtimes: in which headline quantities each is better, and by how much at most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+from clmembench.model import DeviceInfo
+from clmembench.model.direction import gain
+from clmembench.report.verdict_cells import Cell, Line, Verdict
+from clmembench.units import count, format_value
+
+
+def runtime_sentences(found: Verdict, devices: Sequence[DeviceInfo]) -> list[str]:
+    """A sentence for each two columns that are a CPU of one model with as many compute units, under different platforms. That
+    it is the same machine cannot be known from runs, and is not claimed."""
+    pairs = combinations(range(len(devices)), 2)
+    return [text for a, b in pairs if _is_one_cpu(devices[a], devices[b]) for text in _sentence(found, a, b)]
+
+
+def _is_one_cpu(one: DeviceInfo, other: DeviceInfo) -> bool:
+    alike = (one.kind, one.cpu_id, one.compute_units) == (other.kind, other.cpu_id, other.compute_units)
+    return alike and one.kind == "cpu" and bool(one.cpu_id) and one.platform != other.platform
+
+
+def _sentence(found: Verdict, a: int, b: int) -> Iterator[str]:
+    lines = [line for line in found.lines if line.better and line.cells[a].value and line.cells[b].value]
+    same_size = [line for line in lines if line.cells[a].size == line.cells[b].size]
+    surely = [line for line in same_size if _are_apart(line.cells[a], line.cells[b])]
+    ratios = [(_gain(line, a, b), line) for line in surely]
+    better = sorted(((ratio, line.name) for ratio, line in ratios if ratio > 1), reverse=True)
+    worse = sorted(((1 / ratio, line.name) for ratio, line in ratios if ratio < 1), reverse=True)
+    if not better and not worse:
+        return
+    first, second = found.labels[a], found.labels[b]
+    told = [_told(better, first), _told(worse, second)]
+    left = len(same_size) - len(surely)
+    rest = f"; {count(left, 'quantity', 'quantities')} within the intervals" if left else ""
+    yield f"Of a CPU of one model under two runtimes, {' and '.join(filter(None, told))}{rest}."
+
+
+def _told(ratios: Sequence[tuple[float, str]], label: str) -> str:
+    if not ratios:
+        return ""
+    most = ", ".join(f"{name}: {format_value(ratio)} times" for ratio, name in ratios[:3])
+    return f"{label} is better in {count(len(ratios), 'quantity', 'quantities')} ({most})"
+
+
+def _gain(line: Line, a: int, b: int) -> float:
+    first, second = line.cells[a].value, line.cells[b].value
+    return gain(first / second, line.better) if first and second else 1.0
+
+
+def _are_apart(one: Cell, other: Cell) -> bool:
+    if None in (one.low, one.high, other.low, other.high):
+        return False
+    return bool(one.high < other.low or other.high < one.low)  # type: ignore[operator]
