@@ -297,6 +297,13 @@ def test_one_cpu_under_two_runtimes_is_compared_where_intervals_are_apart():
     assert not any("two runtimes" in t for t in told(under("PoCL", 40.0, 9), under("Intel", 20.0, 9, "AuthenticAMD-25-17")))
 
 
+def test_columns_of_a_fleet_are_not_taken_for_those_of_the_runs_that_are_drawn():
+    infos = [device("Xeon", kind="cpu", platform=platform, cpu_id="GenuineIntel-6-106") for platform in ("PoCL", "Intel")]
+    drawn = [run([triad(40.0, 1 << 30)], header(info, CARDS)) for info in infos]
+    fleet = compared(of("gpu", triad(4000.0, 1 << 30)), of("cpu", triad(160.0, 1 << 30)))  # other devices in other columns
+    assert not any("two runtimes" in text for text in sentences(fleet, parts(drawn)))
+
+
 def test_over_two_processes_the_interval_is_called_a_range():
     both = [triad(4000.0, 1 << 30), replace(triad(4010.0, 1 << 30), process=1)]
     cell = line(compared(of("gpu", *both), of("cpu", triad(160.0, 1 << 29))), TRIAD).cells[0]

@@ -76,7 +76,7 @@ def _array_bytes(result: Published) -> float:
 
 
 def joined_headlines(value: ImportedValue) -> list[str]:
-    """The headlines that an imported value stands beside."""
+    """The headlines in whose rows an imported value is shown."""
     result = Published(value.benchmark, value.metric, value.value, value.unit, "", "file", value.params)
     return [join.headline for join in IMPORTED_JOINS if _is(result, join)]
 

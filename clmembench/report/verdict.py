@@ -63,7 +63,7 @@ def assembled(
     lines = [replace(one, cells=(*one.cells, *(of.get(one.name, Cell("–")) for of in published))) for one in lines]
     lines += known_lines([info for _, info, _ in devices], [sheet for _, _, sheet in devices], others)
     names = (*labels, *(printable(f"{sheet.name}, {sheet.origin}") for sheet in others))
-    return Verdict(names, tuple(lines), baseline)
+    return Verdict(names, tuple(lines), baseline, tuple(info for _, info, _ in devices))
 
 
 def verdict_section(found: Verdict) -> Section:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from clmembench.model import DeviceInfo
+
 OLDER = "older version"  # status of a cell
 
 
@@ -47,3 +49,4 @@ class Verdict:
     labels: tuple[str, ...]
     lines: tuple[Line, ...]
     baseline: str = ""
+    devices: tuple[DeviceInfo, ...] = ()  # of the measured columns, which come first

@@ -11,9 +11,10 @@ from clmembench.report.verdict_cells import Cell, Line, Verdict
 from clmembench.units import count, format_value
 
 
-def runtime_sentences(found: Verdict, devices: Sequence[DeviceInfo]) -> list[str]:
+def runtime_sentences(found: Verdict) -> list[str]:
     """A sentence for each two columns that are a CPU of one model with as many compute units, under different platforms. That
     it is the same machine cannot be known from runs, and is not claimed."""
+    devices = found.devices
     pairs = combinations(range(len(devices)), 2)
     return [text for a, b in pairs if _is_one_cpu(devices[a], devices[b]) for text in _sentence(found, a, b)]
 

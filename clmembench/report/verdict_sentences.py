@@ -41,7 +41,7 @@ def sentences(found: Verdict, parts: Sequence[Part]) -> list[str]:
     if LATENCY in lines:
         said += _latency(lines[LATENCY], found.labels)
     said += _crossovers(parts)
-    return said + runtime_sentences(found, [part.run.header.device for part in parts])
+    return said + runtime_sentences(found)
 
 
 def _ranked(line: Line) -> list[int]:
