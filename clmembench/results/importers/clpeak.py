@@ -71,7 +71,7 @@ def _run(version: str, date: str, device: tuple[str, str, str], entries: list[En
 
 
 def _best(entries: list[Entry], test: str) -> Entry | None:
-    """The fastest kernel of a test whose values are of the test's own type; clpeak lists mixed and half precision as float too."""
+    """The fastest kernel of a test, of the test's own type; clpeak lists mixed and half precision as float too."""
     dtype = ARITHMETIC[test]
     mine = [e for e in entries if e.test == test and e.value is not None and e.metric.rstrip("0123456789") == dtype]
     return max(mine, key=lambda e: e.value or 0.0, default=None)
