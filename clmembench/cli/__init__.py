@@ -26,6 +26,7 @@ from clmembench.cli import (
     infer,
     live,
     peers,
+    report,
     run,
     show,
     topology,
@@ -75,7 +76,7 @@ app.command("topology")(topology.topology)
 app.command("advise")(advise.advise)
 app.command("peers")(peers.peers)
 app.command("show")(show.show)
-app.command("report")(show.report)
+app.command("report")(report.report)
 app.command("history")(history.history)
 app.command("import")(import_results.import_results)
 app.command("infer")(infer.infer)
