@@ -25,8 +25,8 @@ OPTIONS = {
     "doctor": "-d/--device --run --json=as_json",
     "run": (
         "-d/--device -s/--suite -b/--bench -a/--axis --matrix --budget --timeout --benchmark-timeout --processes --seed "
-        "--reference --size -o/--output --overwrite --resume --label --tag --tuning=stored --no-tuning --strict --no-isolate "
-        "--wide --json=as_json --dry-run"
+        "--reference --size -o/--output --overwrite --resume --label --tag --wait --wait-quiet --tuning=stored --no-tuning "
+        "--strict --no-isolate --wide --json=as_json --dry-run"
     ),
     "tune": "bench -d/--device -a/--axis --budget --timeout --seed -o/--output --records",
     "topology": (

@@ -47,14 +47,19 @@ def advise(
 
 def _measurement(given: study.Options) -> study.Measurement:
     from clmembench.measure.runner import run_selections
-    from clmembench.plan import advise
+    from clmembench.plan import advise, estimate
 
     selection = given.selection("advise")
 
     def records(info: DeviceInfo, found: ProbeResult) -> Iterator[Record]:
         return run_selections("opencl", info, found, advise.selections(selection), selection.budget_s)
 
-    return study.Measurement(selection, advise.names(selection), records)
+    return study.Measurement(
+        selection,
+        advise.names(selection),
+        records,
+        lambda info: estimate.estimate_selections(info, advise.selections(selection)),
+    )
 
 
 def _has_evidence(run: Run) -> bool:
