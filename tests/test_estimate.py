@@ -9,13 +9,14 @@ from types import SimpleNamespace
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.cli import run_preview
+from clmembench.cli import run_preview, topology
 from clmembench.cli.run_request import PlannedRun
+from clmembench.measure import runner
 from clmembench.model import Header
 from clmembench.plan import estimate
 from clmembench.plan.selection import EVERYTHING, Selection, selected_benchmarks, suites
 from clmembench.results import jsonl
-from tests.builders import device
+from tests.builders import device, record
 from tests.commands import ROOT, cli
 
 RUNS = [ROOT / "reports" / f"{name}.jsonl" for name in (
@@ -63,10 +64,10 @@ def test_what_the_device_lacks_takes_no_time():
 
 def test_suite_everything_has_all_benchmarks_peers_and_the_hierarchy():
     chosen = Selection(suite=EVERYTHING, reference=True)
-    assert suites()[EVERYTHING] == suites()["all"]
+    assert set(suites()["all"]) - set(suites()[EVERYTHING]) == {"l2_map"}  # which the hierarchy measures, in places of its own
     planned = PlannedRun(device(kind="cpu"), chosen, selected_benchmarks(chosen))
     names = [one.name for one in planned.estimate().benchmarks]
-    assert names == [*suites()["all"], "chase"]
+    assert names == [*suites()[EVERYTHING], "chase", "l2_map"]
     assert {"chase", "l2_map"} <= set(planned.cards())
     assert not PlannedRun(device(), Selection(suite="quick"), ()).has_hierarchy
 
@@ -91,3 +92,25 @@ def test_suite_everything_takes_no_narrower_choice():
     assert done.returncode == 2 and "use -s all" in done.stderr
     whole = cli("run", "-d", "0", "--dry-run", "-s", "everything")
     assert whole.returncode == 0 and "chase: the memory hierarchy" in whole.stdout and "peers here:" in whole.stdout
+
+
+def test_the_parts_of_suite_everything_are_measured_one_after_the_other(monkeypatch):
+    chosen = Selection(suite=EVERYTHING, reference=True, budget_s=60.0)
+    planned = PlannedRun(device(kind="cpu"), chosen, ())
+    known = [record("stream"), record("chase")]
+    asked = []
+
+    def selected(runtime, info, found, selection, known):
+        asked.append(("all", tuple(known)))
+        yield record("stream", {"op": "triad"})
+
+    def hierarchy(info, found, *, selection, known, deadline):
+        asked.append(("hierarchy", tuple(known)))
+        assert 0 < deadline.left_s() <= 60.0
+        yield record("chase")
+
+    monkeypatch.setattr(runner, "run_selection", selected)
+    monkeypatch.setattr(topology, "hierarchy_records", hierarchy)
+    found = list(planned.records(planned.info, None, known))
+    assert [one.benchmark for one in found] == ["stream", "chase"]
+    assert asked == [("all", tuple(known)), ("hierarchy", tuple(known))]

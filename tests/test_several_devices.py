@@ -101,7 +101,7 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(measuring, capsys, 
     assert "complete: mine/test-gpu-0.jsonl" in err
     assert f"not begun: Test CPU: clmembench run -d uuid:{CPU.uuid}" in err
     if ending == "interrupted":
-        assert "clmembench run --resume mine/test-gpu-1.jsonl goes on" in err
+        assert "resume with clmembench run --resume mine/test-gpu-1.jsonl" in err
 
 
 def test_a_label_is_kept_in_every_file(measuring, capsys, tmp_path):

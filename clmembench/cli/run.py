@@ -124,7 +124,7 @@ def _run_one(target: Target, settings: Settings) -> Path:
         waits=settings.waits,
     )
     suspect = _print_results(written.path, settings)
-    session.end(written, f"{written.path} holds every record up to here: clmembench run --resume {written.path} goes on")
+    session.end(written, f"{written.path} holds every record up to here; resume with clmembench run --resume {written.path}")
     if settings.strict and suspect:
         exit_codes.stop(f"{suspect} of the values above are suspect", exit_codes.INCONCLUSIVE)
     return written.path

@@ -71,7 +71,8 @@ def targets(planned: Sequence[PlannedRun], output: Path | None, overwrite: bool)
     for number, one in enumerate(planned):
         name = session.slug(one.info.name)
         path = output / f"{name}{f'-{number}' if names[name] > 1 else ''}.jsonl"
-        output_file.check(path, overwrite)
+        if not number or output.is_dir():  # a folder that is not there yet is announced once
+            output_file.check(path, overwrite)
         found.append(Target(one, path))
     return found
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from clmembench.model import CHASE_BENCHMARK, Benchmark, DeviceInfo, Place, Plan, Point, Record
 from clmembench.plan.configurations import missing_features
+from clmembench.plan.hierarchy import L2_MAP, MAX_MAPPED_CORES
 from clmembench.plan.interleave import available_peers, interleave_peers
 from clmembench.plan.selection import Selection, selected_benchmarks
 from clmembench.plan.sweep import explore
@@ -35,6 +36,7 @@ COSTS = {
 }
 HIERARCHY_POINTS = 650  # of an inquiry into the memory hierarchy
 HIERARCHY_POINT_S = {"cpu": 0.25, "gpu": 0.11}
+GPU_MAP_POINTS, MAP_POINT_S = 2, 3.0  # of a map of the last cache: points of a GPU, and seconds of one
 PEER_S = 1.5  # of a point of a host's library or program, most of which sets its problem up
 
 
@@ -153,8 +155,10 @@ def hierarchy_estimate(info: DeviceInfo) -> RunEstimate:
     """What an inquiry into the memory hierarchy takes, whose every question depends on earlier answers, by those of
     reports/."""
     seconds = HIERARCHY_POINTS * HIERARCHY_POINT_S["cpu" if info.has_cpu_cores else "gpu"]
-    one = BenchmarkEstimate(CHASE_BENCHMARK, HIERARCHY_POINTS, 0, HIERARCHY_POINTS, 1, seconds, 0, grows=True)
-    return RunEstimate((one,))
+    chase = BenchmarkEstimate(CHASE_BENCHMARK, HIERARCHY_POINTS, 0, HIERARCHY_POINTS, 1, seconds, 0, grows=True)
+    count = min(MAX_MAPPED_CORES, info.compute_units) if info.kind == "cpu" else GPU_MAP_POINTS
+    l2_map = BenchmarkEstimate(L2_MAP, count, 0, count, count, count * MAP_POINT_S, 0, grows=True)
+    return RunEstimate((chase, l2_map))
 
 
 def walk(plan: Plan, benchmark: Benchmark) -> list[Point]:
