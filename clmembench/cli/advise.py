@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import options, stored, study
-from clmembench.sanitize import line
+from clmembench.cli import options, stored, study, text_output
 
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
@@ -81,5 +80,6 @@ def show(run: Run, form: str) -> None:
     elif form == "md":
         print(render.markdown(table(advice_table.guideline_table(guidelines))))
     else:
-        print(line(terminal.device_line(run.header, sheet)), end="\n\n")
-        print(advice_table.guideline_text(guidelines))
+        width = text_output.width()
+        print("\n".join(render.wrapped([terminal.device_line(run.header, sheet)], width)), end="\n\n")
+        print(advice_table.guideline_text(guidelines, width))
