@@ -16,6 +16,7 @@ from clmembench.cli import app, live
 
 CLI = Path(live.__file__).parent
 
+WAITS = "--wait --wait-quiet"
 FILTERS = "-b/--bench -s/--suite -a/--axis --status -d/--device"
 # Every parameter of every command, --help aside: /short and =parameter where its environment variable is not named after it.
 OPTIONS = {
@@ -31,10 +32,12 @@ OPTIONS = {
     "tune": "bench -d/--device -a/--axis --budget --timeout --seed -o/--output --records",
     "topology": (
         "path -d/--device --json=as_json --csv=as_csv --md=as_md --latex=as_latex --spaces --classic --budget --timeout --seed "
-        "-o/--output --overwrite"
+        "-o/--output --overwrite --wait --wait-quiet"
     ),
-    "advise": "path -d/--device --json=as_json --md=as_md --budget --timeout --seed -o/--output --overwrite",
-    "peers": "path -d/--device --json=as_json --md=as_md --processes --budget --timeout --seed -o/--output --overwrite",
+    "advise": f"path -d/--device --json=as_json --md=as_md --budget --timeout --seed -o/--output --overwrite {WAITS}",
+    "peers": (
+        f"path -d/--device --json=as_json --md=as_md --processes --budget --timeout --seed -o/--output --overwrite {WAITS}"
+    ),
     "show": f"path {FILTERS} --json=as_json --csv=as_csv --md=as_md --latex=as_latex --parquet --wide --overwrite --strict",
     "report": f"paths -f/--format=form -o/--output {FILTERS} --beside --baseline --label --overwrite --strict",
     "history": (
@@ -47,7 +50,7 @@ OPTIONS = {
     "baseline create": "paths -o/--output --overwrite --force",
     "casestudy mnf": (
         "path -d/--device --json=as_json --csv=as_csv --md=as_md --latex=as_latex --size --processes --budget --timeout "
-        "--seed -o/--output --overwrite"
+        "--seed -o/--output --overwrite --wait --wait-quiet"
     ),
     "compare --live": (
         "paths --live=measured -d/--device -b/--bench -a/--axis --b-device --b-axis --a-env --b-env --a-kernels "
@@ -56,7 +59,8 @@ OPTIONS = {
 }
 SHARED = {
     "--device", "--bench", "--axis", "--budget", "--timeout", "--processes", "--seed", "--output", "--overwrite", "--json",
-    "--csv", "--md", "--latex", "--margin", "--force", "--suite", "--wide",
+    "--csv", "--md", "--latex", "--margin", "--force", "--suite", "--wide", "--wait",
+    "--wait-quiet",
 }  # fmt: skip
 OPENINGS = ("Of ", "What ", "Whether ", "The same", "Also what", "To be ")  # that say nothing of what the reader looks for
 

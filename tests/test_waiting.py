@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from clmembench.cli import run_options, session
+from clmembench.cli import session
+from clmembench.cli.command import with_wait
 from clmembench.host import device_lock, quiet
 from clmembench.host.cpu_load import Load
 from clmembench.host.quiet import HostUse
@@ -83,7 +84,7 @@ def test_nobody_waits_for_a_file_that_is_no_lock(measured_device, tmp_path):
     ids=lambda words: " ".join(words),
 )
 def test_wait_may_stand_without_a_duration(given, parsed):
-    assert run_options.with_wait(given) == parsed
+    assert with_wait(given) == parsed
 
 
 @pytest.mark.parametrize(("option", "value"), [("--wait=soon", ""), ("--wait-quiet", "soon")])
@@ -143,3 +144,11 @@ def test_a_look_at_this_host_gives_shares():
     found = quiet.look(device(kind="cpu"), seconds=0.1)
     assert found.device_percent is None
     assert found.load is None or 0 <= found.load.others <= 1
+
+
+@pytest.mark.parametrize("command", ["topology", "advise", "peers"])
+def test_studies_wait_as_a_run_does(measured_device, tmp_path, command):
+    with device_lock.held(measured_device):
+        done = cli(command, "-d", "0", "--wait", "20ms", cwd=tmp_path)
+    assert done.returncode == 3 and "--wait waits for it for 0 s at most" in done.stderr
+    assert cli(command, "-d", "0", "--wait-quiet", "soon", cwd=tmp_path).returncode == 2

@@ -6,9 +6,16 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+FOREVER = "forever"  # how long --wait waits where it is given without a duration
+
 
 class Command(TyperCommand):
-    """A command whose --help has no environment variable, and ends with how the environment sets its options."""
+    """A command whose --help has no environment variable, and ends with how the environment sets its options. Its --wait, if it
+    has one, may stand without a duration."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments, after --wait got the duration that it lacks."""
+        return super().parse_args(ctx, with_wait(args) if any(p.name == "wait" for p in self.params) else args)
 
     def get_help_option(self, ctx: Any) -> Any:
         return _without_environment(super().get_help_option(ctx))
@@ -36,6 +43,21 @@ class Group(TyperGroup):
         for parameter in self.params:
             parameter.show_envvar = False  # type: ignore[attr-defined]  # nobody sets them there
         super().format_options(ctx, formatter)
+
+
+def with_wait(args: list[str]) -> list[str]:
+    """The arguments with a duration behind each --wait that has none."""
+    from clmembench import units
+
+    found = []
+    for at, word in enumerate(args):
+        found.append(word)
+        if word == "--wait":
+            try:
+                units.parse_seconds(args[at + 1])
+            except (IndexError, ValueError):
+                found.append(FOREVER)
+    return found
 
 
 def _without_environment(option: Any) -> Any:

@@ -110,14 +110,14 @@ class PlannedRun:
         names = [*(benchmark.name for benchmark in self.chosen), *interleave.peer_names(self.selection, self.info)]
         return session.cards([*names, *((CHASE_BENCHMARK, hierarchy.L2_MAP) if self.has_hierarchy else ())])
 
-    def estimate(self) -> RunEstimate:
-        """How many points it has and how long they take, all parts together."""
+    def estimate(self, info: DeviceInfo) -> RunEstimate:
+        """How many points it has and how long they take, all parts together, on a device with these features."""
         from clmembench.plan import estimate
 
-        found = estimate.estimate_run(self.info, self.selection)
+        found = estimate.estimate_run(info, self.selection)
         if not self.has_hierarchy:
             return found
-        return estimate.RunEstimate((*found.benchmarks, *estimate.hierarchy_estimate(self.info).benchmarks))
+        return estimate.RunEstimate((*found.benchmarks, *estimate.hierarchy_estimate(info).benchmarks))
 
     def records(self, info: DeviceInfo, found: ProbeResult, known: Sequence[Record]) -> Iterator[Record]:
         """Every record of it, as it is measured on the device with the features that were found."""

@@ -17,9 +17,10 @@ import typer
 
 from clmembench import __version__
 from clmembench.cli import exit_codes, output_file
+from clmembench.cli.command import FOREVER
 from clmembench.cli.outlook import Expected, Outlook
 from clmembench.cli.progress import progress
-from clmembench.units import format_duration
+from clmembench.units import format_duration, parse_seconds
 
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
@@ -70,6 +71,12 @@ class Waits(NamedTuple):
 
     lock_s: float = 0.0
     quiet_s: float = 0.0
+
+
+def waits(lock: str | None, quiet: str | None) -> Waits:
+    """How long to wait, by --wait and --wait-quiet. Raises ValueError for what is no duration."""
+    lock_s = math.inf if lock == FOREVER else parse_seconds(lock) if lock else 0.0
+    return Waits(lock_s, parse_seconds(quiet) if quiet else 0.0)
 
 
 def end(written: Written, holds: str = "") -> None:
@@ -148,8 +155,8 @@ def measure_to_file(
     overwrite: bool = False,
     earlier: Run | None = None,
     names: RunNames = RunNames(),  # noqa: B008 - immutable
-    estimate: RunEstimate | None = None,
-    waits: Waits = Waits(),  # noqa: B008 - immutable
+    estimate: Callable[[DeviceInfo], RunEstimate] | None = None,
+    waiting: Waits = Waits(),  # noqa: B008 - immutable
 ) -> Written:
     """Lock the device, probe it, and write its `records` to a results file, which is `output` or a new one in ./reports; a run
     that was interrupted `earlier` is appended to. Ends the command where the device cannot be used or the file written."""
@@ -159,8 +166,8 @@ def measure_to_file(
     from clmembench.results import jsonl
 
     try:
-        with _locked(info, waits.lock_s):
-            _warn_of_others(info, waits.quiet_s)
+        with _locked(info, waiting.lock_s):
+            _warn_of_others(info, waiting.quiet_s)
             found = worker_process.probed(Job("opencl", info), selection.isolated, selection.timeout_s)
             claimed, info = info, replace(info, features=found.features)
             head = earlier.header if earlier else header(info, selection, cards, names)
@@ -169,7 +176,7 @@ def measure_to_file(
             writer = jsonl.Writer.going_on(path) if earlier else jsonl.Writer(path, head, overwrite)
             # read again: another run may have appended to it before the lock was ours
             known = jsonl.read(path).records if earlier else ()
-            outlook = _outlook(estimate, cards, selection.budget_s, known)
+            outlook = _outlook(estimate(info) if estimate else None, cards, selection.budget_s, known)
             return Written(path, *_write(writer, records(info, found, known), known, outlook))
     except device_lock.HeldError as error:
         exit_codes.stop(str(error), exit_codes.NO_DEVICE)
@@ -213,7 +220,7 @@ def _warn_of_others(info: DeviceInfo, quiet_s: float) -> None:
         exit_codes.say(f"{' and '.join(found)}: --wait-quiet waits for {format_duration(quiet_s)} at most until they do not")
         found = quiet.wait(info, quiet_s)
     for complaint in found:
-        remedy = "stop them" if quiet_s else "stop them, or use run --wait-quiet 5m"
+        remedy = "stop them" if quiet_s else "stop them, or use --wait-quiet 5m"
         exit_codes.say(f"warning: {complaint}, which makes values slower and suspect: {remedy}")
 
 
