@@ -10,6 +10,7 @@ from clmembench.cli import app
 from clmembench.model import HEADLINE_GROUPS, Card, Metric
 from clmembench.report.device_runs import device_label, merged_runs
 from clmembench.report.page import render_html
+from clmembench.report.page_verdict import MAX_DEVICES_WITHOUT_BEST, verdict_values
 from clmembench.report.parts import parts
 from clmembench.report.published_headlines import published_cells
 from clmembench.report.published_map import FOUND, JOINS, why_not_joined
@@ -17,7 +18,8 @@ from clmembench.report.published_points import published_points
 from clmembench.report.render import markdown
 from clmembench.report.section import table
 from clmembench.report.verdict import verdict, verdict_section
-from clmembench.report.verdict_cells import UnknownDevice
+from clmembench.report.verdict_cells import Cell, Line, UnknownDevice, Verdict
+from clmembench.report.verdict_published import published_sentences
 from clmembench.report.verdict_sentences import sentences
 from clmembench.results import jsonl
 from clmembench.specs.sheets import published_sheets
@@ -295,6 +297,58 @@ def test_one_cpu_under_two_runtimes_is_compared_where_intervals_are_apart():
     near = told(under("PoCL", 40.0, 25_000), under("Intel", 40.001, 5_000))[-1]
     assert near.endswith("(launch, round trip: 5.00 times); 1 quantity within the intervals.")
     assert not any("two runtimes" in t for t in told(under("PoCL", 40.0, 9), under("Intel", 20.0, 9, "AuthenticAMD-25-17")))
+
+
+def test_of_a_cluster_of_one_cpu_some_pairs_are_told_of_and_the_others_are_counted():
+    def node(number):
+        info = device(f"Xeon {number}", kind="cpu", platform=("PoCL", "Intel")[number % 2], cpu_id="GenuineIntel-6-106")
+        return run([triad(20.0 + number, 1 << 30)], header(info, CARDS))
+
+    said = told(*map(node, range(6)))
+    assert sum("two runtimes" in text for text in said) == 3
+    assert said[-1] == "6 more pairs of such columns are in the table."  # 3 times 3 pairs
+
+
+def test_a_ratio_that_would_read_one_is_told_in_per_cent():
+    (text,) = told(of("gpu", triad(1004.0, 1 << 30, 0.0001)), of("cpu", triad(1000.0, 1 << 30, 0.0001)))
+    assert text.startswith("Kernels bound by memory bandwidth run on Fast GPU 0.4% faster than on Slow CPU (")
+
+
+@pytest.mark.parametrize(("low", "same"), [(340.0, True), (352.0, False)])
+def test_latencies_by_topology_whose_intervals_overlap_are_said_not_to_differ(low, same):
+    cells = (
+        Cell("335 ns", status="ok", value=335.0, low=315.0, high=351.0),
+        Cell("356 ns", status="ok", value=356.0, low=low, high=360.0),
+    )
+    found = Verdict(("A", "B"), (Line("latency", "load from DRAM, by topology", "lower", cells),))
+    (text,) = sentences(found, ())
+    assert "335 ns (315 to 351) on A and 356 ns" in text
+    assert ("These devices do not differ in it" in text) == same
+
+
+def test_what_papers_state_of_an_accelerator_and_of_the_cpus_of_its_day_is_told_without_a_ratio():
+    names = ("intel-xeon-phi-knc", "intel-xeon-haswell-ep", "nvidia-gtx-980")
+    phi, haswell, gtx = (published_sheets([name])[0] for name in names)
+    bandwidth, product = published_sentences([haswell, gtx, phi])
+    assert bandwidth.startswith(
+        "Published in Razzaq et al. 2016, not measured here, memory triad, double: about 160 GB/s (144 to 176; "
+    )
+    assert bandwidth.endswith(
+        "on Intel Xeon Phi (Knights Corner), 8 GB at 1.053 GHz; about 100 GB/s on Intel Xeon E5 v3 (Haswell EP)."
+    )
+    assert "below 1,000 GFLOP/s (an upper bound: " in product and "times" not in bandwidth + product
+    assert published_sentences([haswell]) == published_sentences([phi, gtx]) == []
+
+
+def test_many_devices_have_a_panel_a_quantity_and_few_have_none():
+    def of_devices(count):
+        runs = [run([triad(100.0 + n, 1 << 30)], header(device(f"<GPU {n}> & $x$"), CARDS)) for n in range(count)]
+        return verdict_values(compared(*runs), ())["panels"]
+
+    assert of_devices(MAX_DEVICES_WITHOUT_BEST) == []
+    (figure,) = of_devices(MAX_DEVICES_WITHOUT_BEST + 30)
+    assert "the best 40 of 42" in figure and "141 GB/s" in figure and "100 GB/s" not in figure
+    assert "<GPU" not in figure and "&lt;GPU 41&gt; &amp; $x$" in figure
 
 
 def test_columns_of_a_fleet_are_not_taken_for_those_of_the_runs_that_are_drawn():

@@ -60,7 +60,7 @@ def render_html(
         "version": __version__,
         "title": ", ".join(names) if len(names) <= MAX_TITLE_DEVICES else count(len(names), "device"),
         "runs": sum(len(group.runs) for group in groups) or sum(part.run.header.run_id.count(", ") + 1 for part in all_parts),
-        "verdict": verdict_values(compared, verdict_sentences(compared, all_parts)) if several else None,
+        "verdict": verdict_values(compared, verdict_sentences(compared, all_parts, others)) if several else None,
         "plots": _plots(all_parts, others),
         "patterns": _patterns(all_parts, found),
         "peers": [table for part in all_parts if (table := _peers(part)) is not None],

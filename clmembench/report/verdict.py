@@ -107,7 +107,8 @@ def headline_lines(
         return
     hint = f"not measured: suite {benchmark.suite}, benchmark {benchmark.name}"
     cells = [cell if cell.status != "missing" else Cell("–", detail=hint) for cell in cells]
-    yield Line(headline.group, headline.name, better, tuple(cells), _difference(labels, cells))
+    note = "; ".join(filter(None, (_difference(labels, cells), headline.note)))
+    yield Line(headline.group, headline.name, better, tuple(cells), note)
 
 
 def _of_latest_version(cells: Sequence[Cell], measured: Sequence[int], benchmark: str) -> list[Cell]:

@@ -10,13 +10,21 @@ from clmembench.model.direction import gain
 from clmembench.report.verdict_cells import Cell, Line, Verdict
 from clmembench.units import count, format_value
 
+MAX_PAIRS = 3  # pairs of columns with a sentence: a cluster's nodes are of one model
+
 
 def runtime_sentences(found: Verdict) -> list[str]:
-    """A sentence for each two columns that are a CPU of one model with as many compute units, under different platforms. That
-    it is the same machine cannot be known from runs, and is not claimed."""
+    """A sentence for each two columns that are a CPU of one model with as many compute units, under different platforms, of
+    MAX_PAIRS of them at most. That it is the same machine cannot be known from runs, and is not claimed."""
     devices = found.devices
-    pairs = combinations(range(len(devices)), 2)
-    return [text for a, b in pairs if _is_one_cpu(devices[a], devices[b]) for text in _sentence(found, a, b)]
+    pairs = [(a, b) for a, b in combinations(range(len(devices)), 2) if _is_one_cpu(devices[a], devices[b])]
+    said = [text for a, b in pairs[:MAX_PAIRS] for text in _sentence(found, a, b)]
+    left = len(pairs) - MAX_PAIRS
+    return (
+        [*said, f"{count(left, 'more pair')} of such columns {'is' if left == 1 else 'are'} in the table."]
+        if left > 0
+        else said
+    )
 
 
 def _is_one_cpu(one: DeviceInfo, other: DeviceInfo) -> bool:

@@ -10,7 +10,9 @@ from clmembench.model.direction import score
 from clmembench.report.parts import Part
 from clmembench.report.rows import Row
 from clmembench.report.verdict_cells import OLDER, Cell, Line, Verdict
+from clmembench.report.verdict_published import published_sentences
 from clmembench.report.verdict_runtimes import runtime_sentences
+from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_in, format_value
 
 # the headline that a sentence is about, and how it begins
@@ -19,9 +21,10 @@ RATIOS = (
     ("DGEMM", "Dense FP64 products run"),
     ("SpMV reservoir, best format", "Sparse products (SpMV reservoir, each in its best format) run"),
 )
-LATENCY = "memory"
+LATENCY, LATENCY_OF_ALL_UNITS = "memory", "load from DRAM, by topology"
 MAX_NAMED_DEVICES = 5  # devices that a sentence names beside the first
 MAX_CROSSOVERS = 4  # pairs of a GPU and a CPU with sentences
+MIN_NAMED_RATIO = 1.01  # below it a ratio is told in per cent: three digits would read 1.00
 SUM_BYTES = 8  # of an element of a sum
 
 
@@ -34,14 +37,19 @@ class _Time:
     high: float
 
 
-def sentences(found: Verdict, parts: Sequence[Part]) -> list[str]:
-    """Three to five sentences on the best device and the next one; none where one device alone was measured."""
+def sentences(found: Verdict, parts: Sequence[Part], others: Sequence[SpecSheet] = ()) -> list[str]:
+    """Some sentences on the best device and the next ones, none where one device alone was measured; and what papers state of
+    `others`."""
     lines = {line.name: line for line in found.lines}
     said = [text for name, start in RATIOS if name in lines for text in _ratio(lines[name], found.labels, start)]
     if LATENCY in lines:
-        said += _latency(lines[LATENCY], found.labels)
+        start = "At the end of a latency sweep, of one compute unit, a dependent load from memory takes"
+        said += _latency(lines[LATENCY], found.labels, start)
+    if LATENCY_OF_ALL_UNITS in lines:
+        start = "By topology, whose intervals hold all compute units, a load from DRAM takes"
+        said += _latency(lines[LATENCY_OF_ALL_UNITS], found.labels, start)
     said += _crossovers(parts)
-    return said + runtime_sentences(found)
+    return said + runtime_sentences(found) + published_sentences(others)
 
 
 def _ranked(line: Line) -> list[int]:
@@ -69,7 +77,9 @@ def _ratio(line: Line, labels: Sequence[str], start: str) -> Iterator[str]:
         span = ""
         if best.low and best.high and other.low and other.high:
             span = f" ({format_value(best.low / other.high)} to {format_value(best.high / other.low)})"
-        told.append(f"{format_value(best.value / other.value)}{span} times as fast as on {names[place]}")
+        ratio = best.value / other.value
+        times = f"{format_value(ratio)}{span} times as fast as" if ratio >= MIN_NAMED_RATIO else f"{ratio - 1:.1%} faster than"
+        told.append(f"{times} on {names[place]}")
     older = [label for label, cell in zip(labels, line.cells, strict=False) if cell.status == OLDER]
     without = f" By an older version, and left out: {_listed(older)}." if older else ""
     value = f"({line.name}: {best.text.partition(', ')[0]} on the first)"
@@ -90,11 +100,19 @@ def _listed(texts: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
 
 
-def _latency(line: Line, labels: Sequence[str]) -> Iterator[str]:
+def _latency(line: Line, labels: Sequence[str], start: str) -> Iterator[str]:
     ranked = _ranked(line)
     if len(ranked) > 1:
         told = [f"{_with_interval(line.cells[p])} on {labels[p]}" for p in _named(ranked)]
-        yield f"At the end of a latency sweep a dependent load from memory takes {_listed(told)}.{_left_out(ranked)}"
+        same = " These devices do not differ in it: the intervals overlap." if _all_overlap(line, ranked) else ""
+        yield f"{start} {_listed(told)}.{same}{_left_out(ranked)}"
+
+
+def _all_overlap(line: Line, places: Sequence[int]) -> bool:
+    """True where one value lies in the intervals of all these devices."""
+    cells = [line.cells[place] for place in places]
+    lows, highs = [c.low for c in cells if c.low is not None], [c.high for c in cells if c.high is not None]
+    return len(lows) == len(highs) == len(cells) and max(lows) <= min(highs)
 
 
 def _with_interval(cell: Cell) -> str:
