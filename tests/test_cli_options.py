@@ -46,6 +46,8 @@ OPTIONS = {
         "path -d/--device --json=as_json --csv=as_csv --md=as_md --latex=as_latex --size --processes --budget --timeout "
         "--seed -o/--output --overwrite"
     ),
+    "model": "",
+    "model predict": "hardware profile --json=as_json --md=as_md --latency --scheduling --request --gpumech-dram",
     "compare --live": (
         "paths --live=measured -d/--device -b/--bench -a/--axis --b-device --b-axis --a-env --b-env --a-kernels "
         "--b-kernels --a-python --b-python --budget --timeout --margin --seed -o/--output --overwrite --json=as_json"

@@ -24,6 +24,7 @@ COMMANDS = (
     ("points", "show", MNF), ("casestudy-mnf", "casestudy", "mnf", MNF), ("peers", "peers", PEERS),
     ("advise", "advise", str(RUNS / "h200-sxm-access.jsonl")), ("hierarchy", "topology", TOPOLOGY),
     ("compare", "compare", MNF, MNF), ("doctor", "doctor", "--run", MNF), ("devices", "devices"),
+    ("model-predict", "model", "predict", "wang2019-table1", str(ROOT / "docs" / "example" / "divergent_profile.toml")),
     ("history", "history", MNF, str(RUNS / "xeon-2-cores-pocl-peers.jsonl")),
 )  # fmt: skip
 
