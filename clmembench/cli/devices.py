@@ -95,10 +95,10 @@ def _refuse(found: Sequence[DeviceInfo], text: str, several: bool) -> NoReturn:
 def devices(
     as_json: options.Json = False,
 ) -> None:
-    """List the devices of this host, OpenCL's and, where dpctl is installed, SYCL's; GPUs first.
+    """List the devices of this host, GPUs first.
 
-    A device of a runtime is listed once, however often its driver is registered. Devices that are one piece of hardware, by
-    PCI address, UUID, name and compute units, say so.
+    Those of OpenCL come first, then, where the extra `sycl` is installed, those of SYCL. A runtime lists a device once, however
+    often its driver is registered. Devices that are one piece of hardware, by PCI address, UUID, name and compute units, say so.
     """
     from clmembench.runtimes.hardware import same_hardware
 
