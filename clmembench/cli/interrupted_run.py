@@ -39,7 +39,7 @@ def read(path: Path) -> tuple[DeviceInfo, Selection, Run]:
     except jsonl.ResultsError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     then = earlier.header
-    info = next((d for d in devices.listed() if d.id == then.device.id), None)
+    info = next((d for d in devices.listed(f"{then.runtime}:") if d.id == then.device.id), None)
     if info is None:
         exit_codes.stop(
             f"{path} was measured on {then.device.name} ({then.device.id}), which is not here: see devices",

@@ -110,14 +110,14 @@ def _sides(
     for name, start, selector in (("A", starts[0], device), ("B", starts[1], b_device or device)):
         if start.python or start.environment:
             try:
-                there = ab_side.read_installation(name, start)
+                there = ab_side.read_installation(name, start, devices.runtime_of(selector))
             except ab_side.SideError as error:
                 exit_codes.stop(str(error), exit_codes.FAILED)
         else:
             from clmembench import __version__
             from clmembench.host import environment
 
-            there = ab_side.Installation(__version__, environment.packages(), devices.listed())
+            there = ab_side.Installation(__version__, environment.packages(), devices.listed(selector))
         info = devices.select(there.devices, selector)
         said = [f"{info.name} ({info.platform} {info.driver})"]
         said += [f"{n}={v}" for n, v in start.environment.items()] + ([start.python] if start.python else [])

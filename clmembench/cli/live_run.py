@@ -93,7 +93,7 @@ class LiveRun:
 
         wanted = self._wanted["AB".index(name)]
         try:
-            with worker_process.WorkerProcess(Job("opencl", wanted.info), wanted.start) as child:
+            with worker_process.WorkerProcess(Job(wanted.info.runtime, wanted.info), wanted.start) as child:
                 found = child.probe()
         except worker_process.WorkerError as error:
             exit_codes.stop(f"{name}, {wanted.words}, cannot be used: {error}{error.last_words()}", exit_codes.FAILED)
@@ -119,7 +119,7 @@ class LiveRun:
         deadline = Deadline(self._until)
         searched = deadline.share(ab_rounds.SEARCH_BUDGET_FRACTION)
         for benchmark in self._chosen:
-            search = ab_rounds.find_cases(benchmark, sides[0], self._selection, "opencl", searched)
+            search = ab_rounds.find_cases(benchmark, sides[0], self._selection, searched)
             while True:
                 try:
                     record = next(search)
@@ -128,7 +128,7 @@ class LiveRun:
                     break
                 writers[0].write(record)
                 shown.show(record)
-        rounds = ab_rounds.run_rounds(self._cases, sides, self._selection, "opencl", self._margin, deadline)
+        rounds = ab_rounds.run_rounds(self._cases, sides, self._selection, self._margin, deadline)
         try:
             for which, record in rounds:
                 self._rounds = record.process + 1

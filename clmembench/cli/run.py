@@ -99,7 +99,7 @@ def run(
         size = None  # an environment variable may set it
         info, selection, earlier = interrupted_run.read(resume)
     else:
-        info = devices.select(devices.listed(), device or "0")
+        info = devices.select(devices.listed(device), device or "0")
     with _usage_errors():
         if earlier is None:
             selection = _selection(suite, bench, axis, matrix, processes, seed, reference)
@@ -214,7 +214,7 @@ def _measure(
     from clmembench.measure.runner import run_selection
 
     def records(info: DeviceInfo, found: ProbeResult, known: Sequence[Record]) -> Iterator[Record]:
-        return run_selection("opencl", info, found, selection, known)
+        return run_selection(info.runtime, info, found, selection, known)
 
     return session.measure_to_file(info, selection, _cards(selection, info), records, output, overwrite, earlier)
 

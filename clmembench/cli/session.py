@@ -119,7 +119,7 @@ def measure_to_file(
 
     try:
         with device_lock.held(info):
-            found = worker_process.probed(Job("opencl", info), selection.isolated, selection.timeout_s)
+            found = worker_process.probed(Job(info.runtime, info), selection.isolated, selection.timeout_s)
             claimed, info = info, replace(info, features=found.features)
             head = earlier.header if earlier else header(info, selection, cards)
             head = replace(head, clock_step_ns=found.quantum_ns, claimed=tuple(sorted(claimed.features)))
@@ -184,7 +184,7 @@ def header(info: DeviceInfo, selection: Selection, cards: Mapping[str, Card]) ->
         argv=tuple(sys.argv[1:]),
         suite=selection.suite,
         seed=selection.seed,
-        runtime="opencl",
+        runtime=info.runtime,
         device=info,
         features=tuple(sorted(info.features)),
         host=environment.host(),

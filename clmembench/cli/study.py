@@ -77,7 +77,7 @@ def measure_or_read(study: Study, context: typer.Context, path: Path | None, for
             exit_codes.stop(f"{path} {study.no_evidence}", exit_codes.USAGE)
         study.show(run, form)
         return
-    info = devices.select(devices.listed(), options.device or "0")
+    info = devices.select(devices.listed(options.device), options.device or "0")
     try:
         measurement = study.measurement(info)
     except ValueError as error:

@@ -88,11 +88,13 @@ def _records(
     deadline = Deadline.after(selection.budget_s)
     plans = [hierarchy.hierarchy_plan(info, spaces)] + [hierarchy.classic_plan(info, spaces)] * classic
     for plan in plans:
-        yield from runner.run_plan(plan, discovered()[CHASE_BENCHMARK], "opencl", info, found, selection, deadline=deadline)
+        yield from runner.run_plan(plan, discovered()[CHASE_BENCHMARK], info.runtime, info, found, selection, deadline=deadline)
     if not spaces or "global" in spaces:
         cpus = sorted(usable_cpus()) if info.kind == "cpu" else []
         plan = hierarchy.l2_map_plan(info, cpus)
-        yield from runner.run_plan(plan, discovered()[hierarchy.L2_MAP], "opencl", info, found, selection, deadline=deadline)
+        yield from runner.run_plan(
+            plan, discovered()[hierarchy.L2_MAP], info.runtime, info, found, selection, deadline=deadline
+        )
 
 
 def _parse_spaces(text: str | None) -> tuple[str, ...]:
