@@ -16,6 +16,7 @@ from clmembench.cli import app, live
 
 CLI = Path(live.__file__).parent
 
+FILTERS = "-b/--bench -s/--suite -a/--axis --status -d/--device"
 # Every parameter of every command, --help aside: /short and =parameter where its environment variable is not named after it.
 OPTIONS = {
     "": "--version --install-completion --show-completion",
@@ -24,8 +25,8 @@ OPTIONS = {
     "doctor": "-d/--device --run --json=as_json",
     "run": (
         "-d/--device -s/--suite -b/--bench -a/--axis --matrix --budget --timeout --benchmark-timeout --processes --seed "
-        "--reference --size -o/--output --overwrite --resume --tuning=stored --no-tuning --strict --no-isolate "
-        "--json=as_json --dry-run"
+        "--reference --size -o/--output --overwrite --resume --label --tag --tuning=stored --no-tuning --strict --no-isolate "
+        "--wide --json=as_json --dry-run"
     ),
     "tune": "bench -d/--device -a/--axis --budget --timeout --seed -o/--output --records",
     "topology": (
@@ -34,13 +35,15 @@ OPTIONS = {
     ),
     "advise": "path -d/--device --json=as_json --md=as_md --budget --timeout --seed -o/--output --overwrite",
     "peers": "path -d/--device --json=as_json --md=as_md --processes --budget --timeout --seed -o/--output --overwrite",
-    "show": "path --json=as_json --csv=as_csv --md=as_md --latex=as_latex --parquet --overwrite --strict",
-    "report": "paths -f/--format=form -o/--output --beside --baseline --label --overwrite --strict",
-    "history": ("paths -b/--bench --json=as_json --csv=as_csv --md=as_md --latex=as_latex --figure --overwrite --strict"),
+    "show": f"path {FILTERS} --json=as_json --csv=as_csv --md=as_md --latex=as_latex --parquet --wide --overwrite --strict",
+    "report": f"paths -f/--format=form -o/--output {FILTERS} --beside --baseline --label --overwrite --strict",
+    "history": (
+        "paths -b/--bench --json=as_json --csv=as_csv --md=as_md --latex=as_latex --figure --wide --overwrite --strict"
+    ),
     "import": "path --as=program --label -o/--output --overwrite --json=as_json",
     "infer": "path --json=as_json",
-    "compare": "paths --margin --force --all=everything --json=as_json --live",
-    "check": "path --baseline=against --junit --overwrite --margin --strict --force",
+    "compare": f"paths {FILTERS} --margin --force --all=everything --wide --json=as_json --live",
+    "check": f"path --baseline=against {FILTERS} --wide --junit --overwrite --margin --strict --force",
     "baseline create": "paths -o/--output --overwrite --force",
     "casestudy mnf": (
         "path -d/--device --json=as_json --csv=as_csv --md=as_md --latex=as_latex --size --processes --budget --timeout "
@@ -55,7 +58,7 @@ OPTIONS = {
 }
 SHARED = {
     "--device", "--bench", "--axis", "--budget", "--timeout", "--processes", "--seed", "--output", "--overwrite", "--json",
-    "--csv", "--md", "--latex", "--margin", "--force",
+    "--csv", "--md", "--latex", "--margin", "--force", "--suite", "--wide",
 }  # fmt: skip
 OPENINGS = ("Of ", "What ", "Whether ", "The same", "Also what", "To be ")  # that say nothing of what the reader looks for
 

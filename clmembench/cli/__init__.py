@@ -27,6 +27,7 @@ from clmembench.cli import (
     live,
     model,
     peers,
+    report,
     run,
     show,
     topology,
@@ -76,7 +77,7 @@ app.command("topology")(topology.topology)
 app.command("advise")(advise.advise)
 app.command("peers")(peers.peers)
 app.command("show")(show.show)
-app.command("report")(show.report)
+app.command("report")(report.report)
 app.command("history")(history.history)
 app.command("import")(import_results.import_results)
 app.command("infer")(infer.infer)

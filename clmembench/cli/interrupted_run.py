@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 
 KEPT_IN_THE_FILE = (  # parameters that --resume takes from the file
     "device", "suite", "bench", "axis", "matrix", "processes", "seed", "size", "output", "reference", "stored", "no_tuning",
-    "overwrite",
+    "overwrite", "label", "tag",
 )  # fmt: skip
 
 
 def refuse_options(context: typer.Context) -> None:
     """Ends the command where options on the command line would contradict the file."""
     if session.on_command_line(context, KEPT_IN_THE_FILE):
-        exit_codes.stop("--resume takes device, suite, axes, seed, size and tuning from FILE: leave them out", exit_codes.USAGE)
+        taken = "device, suite, axes, seed, size, tuning, label and tags"
+        exit_codes.stop(f"--resume takes {taken} from FILE: leave them out", exit_codes.USAGE)
 
 
 def read(path: Path) -> tuple[DeviceInfo, Selection, Run]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import options, session, stored, study
+from clmembench.cli import options, session, stored, study, text_output
 
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
@@ -83,6 +81,5 @@ def show(run: Run, form: str) -> None:
     elif form == "md":
         print(render.markdown(table(peer_table.peer_section(run, lines))))
     else:
-        bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         document = Document((peer_table.peer_section(run, lines),), terminal.device_line(run.header, sheet))
-        print(render.text(document, bold))
+        text_output.print_document(document)

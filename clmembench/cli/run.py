@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clmembench import units
-from clmembench.cli import devices, exit_codes, interrupted_run, options, session
+from clmembench.cli import devices, exit_codes, interrupted_run, options, session, text_output
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
@@ -26,12 +24,7 @@ MAX_ARRAYS = 3  # of one size that a benchmark holds
 
 Suite = Annotated[
     str | None,
-    typer.Option(
-        "-s",
-        "--suite",
-        metavar="SUITE",
-        help="quick, memory, access, sync, link, compute or all; default: quick, or all with --bench.",
-    ),
+    options.suite_option("quick, memory, access, sync, link, compute or all; default: quick, or all with --bench."),
 ]
 Matrix = Annotated[
     list[Path] | None,
@@ -61,6 +54,13 @@ Strict = Annotated[bool, typer.Option("--strict", help="Exit with 6 where a valu
 NoIsolate = Annotated[
     bool, typer.Option("--no-isolate", help="Measure in this process, for debugging; a crash or a hang ends the run.")
 ]
+Label = Annotated[
+    str | None, typer.Option("--label", metavar="NAME", help="Name of the device in reports; default: the driver's.")
+]
+Tag = Annotated[
+    list[str] | None,
+    typer.Option("--tag", metavar="KEY=VALUE", help="Fact to keep in the file, such as cooling=water; repeatable."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="List the points that would be measured, and measure nothing.")]
 
 
@@ -81,10 +81,13 @@ def run(
     output: options.ResultsFile = None,
     overwrite: options.Overwrite = False,
     resume: Resume = None,
+    label: Label = None,
+    tag: Tag = None,
     stored: Tuning = None,
     no_tuning: NoTuning = False,
     strict: Strict = False,
     no_isolate: NoIsolate = False,
+    wide: options.Wide = False,
     as_json: options.Json = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -101,6 +104,7 @@ def run(
     else:
         info = devices.select(devices.listed(device), device or "0")
     with _usage_errors():
+        names = session.run_names(label, tag)
         if earlier is None:
             selection = _selection(suite, bench, axis, matrix, processes, seed, reference)
         selection = _with_limits(selection, info, no_isolate, budget, timeout, benchmark_timeout)
@@ -117,8 +121,8 @@ def run(
     if dry_run:
         _print_points(info, selection, chosen)
         return
-    written = _measure(info, selection, resume or output, overwrite, earlier)
-    suspect = _print_results(written.path, as_json)
+    written = _measure(info, selection, resume or output, overwrite, earlier, names)
+    suspect = _print_results(written.path, as_json, wide)
     session.end(written)
     if strict and suspect:
         exit_codes.stop(f"{suspect} of the values above are suspect", exit_codes.INCONCLUSIVE)
@@ -209,14 +213,14 @@ def _print_points(info: DeviceInfo, selection: Selection, chosen: Sequence[Bench
 
 
 def _measure(
-    info: DeviceInfo, selection: Selection, output: Path | None, overwrite: bool, earlier: Run | None
+    info: DeviceInfo, selection: Selection, output: Path | None, overwrite: bool, earlier: Run | None, names: session.RunNames
 ) -> session.Written:
     from clmembench.measure.runner import run_selection
 
     def records(info: DeviceInfo, found: ProbeResult, known: Sequence[Record]) -> Iterator[Record]:
         return run_selection(info.runtime, info, found, selection, known)
 
-    return session.measure_to_file(info, selection, _cards(selection, info), records, output, overwrite, earlier)
+    return session.measure_to_file(info, selection, _cards(selection, info), records, output, overwrite, earlier, names=names)
 
 
 def _with_array_size(info: DeviceInfo, array_bytes: int) -> DeviceInfo:
@@ -232,7 +236,7 @@ def _with_array_size(info: DeviceInfo, array_bytes: int) -> DeviceInfo:
     return replace(info, array_bytes=array_bytes)
 
 
-def _print_results(path: Path, as_json: bool) -> int:
+def _print_results(path: Path, as_json: bool, wide: bool) -> int:
     """Read the results file back like any other and print its summary, or its values as JSON. The number of suspect values."""
     from clmembench.report import render, rows, terminal
     from clmembench.report.sections import roofline_tables
@@ -243,8 +247,7 @@ def _print_results(path: Path, as_json: bool) -> int:
     if as_json:
         print(render.json_text(rows.point_objects(table, roofline_tables.by_point(stored, table, sheet))))
     else:
-        bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        print(render.text(terminal.summary_document(stored, table, sheet), bold))
+        text_output.print_document(terminal.summary_document(stored, table, sheet), wide)
         name = line(str(path))
         print(f"Results: {name}\nMore: clmembench show {name} --md; clmembench report {name} -o report.html")
     return sum(row.status == "suspect" for row in table)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     # the device with the features that were found, the result of probing it, and the records that the file has already
     Records = Callable[[DeviceInfo, ProbeResult, Sequence[Record]], Iterator[Record]]
 
+MAX_TAG_LETTERS = 200  # of a tag's name or value, and of a label: they are headings
 BAD = ("failed", "wrong", "timeout")
 
 
@@ -32,6 +33,28 @@ class Written(NamedTuple):
     path: Path
     bad: int
     interrupted: bool
+
+
+class RunNames(NamedTuple):
+    """What the user calls a run: a label for its device, and tags."""
+
+    label: str = ""
+    tags: Mapping[str, str] = {}
+
+
+def run_names(label: str | None, tags: Sequence[str] | None) -> RunNames:
+    """The names of `--label` and `--tag`. Raises ValueError for what is no KEY=VALUE, one key twice, and long ones."""
+    found: dict[str, str] = {}
+    for text in tags or ():
+        key, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not key or not value:
+            raise ValueError(f"--tag {text!r}: write key=value, such as cooling=water")
+        if found.setdefault(key, value) != value:
+            raise ValueError(f"--tag {key}: two values, {found[key]!r} and {value!r}: name one")
+    for text in (label or "", *found, *found.values()):
+        if len(text) > MAX_TAG_LETTERS:
+            raise ValueError(f"--label and --tag have at most {MAX_TAG_LETTERS} letters, and {text[:20]!r}... has {len(text)}")
+    return RunNames((label or "").strip(), found)
 
 
 def end(written: Written, holds: str = "") -> None:
@@ -109,6 +132,7 @@ def measure_to_file(
     output: Path | None,
     overwrite: bool = False,
     earlier: Run | None = None,
+    names: RunNames = RunNames(),  # noqa: B008 - immutable
 ) -> Written:
     """Lock the device, probe it, and write its `records` to a results file, which is `output` or a new one in ./reports; a run
     that was interrupted `earlier` is appended to. Ends the command where the device cannot be used or the file written."""
@@ -121,7 +145,7 @@ def measure_to_file(
         with device_lock.held(info):
             found = worker_process.probed(Job(info.runtime, info), selection.isolated, selection.timeout_s)
             claimed, info = info, replace(info, features=found.features)
-            head = earlier.header if earlier else header(info, selection, cards)
+            head = earlier.header if earlier else header(info, selection, cards, names)
             head = replace(head, clock_step_ns=found.quantum_ns, claimed=tuple(sorted(claimed.features)))
             path = output or default_path(info, head.run_id)
             writer = jsonl.Writer.going_on(path) if earlier else jsonl.Writer(path, head, overwrite)
@@ -168,7 +192,12 @@ def is_bad(record: Record) -> bool:
     return record.status in BAD and (record.role == "measure" or record.status == "wrong")
 
 
-def header(info: DeviceInfo, selection: Selection, cards: Mapping[str, Card]) -> Header:
+def header(
+    info: DeviceInfo,
+    selection: Selection,
+    cards: Mapping[str, Card],
+    names: RunNames = RunNames(),  # noqa: B008 - immutable
+) -> Header:
     """The header of a results file: what is measured, on which device and host, with which tool."""
     from ulid import ULID
 
@@ -201,6 +230,8 @@ def header(info: DeviceInfo, selection: Selection, cards: Mapping[str, Card]) ->
         tuning=selection.tuning,
         source_revision=content_hash.hash_sources(),
         inputs=_inputs(selection.axes),
+        label=names.label,
+        tags=names.tags,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from clmembench.cli import options, stored, study
+from clmembench.cli import options, stored, study, text_output
 
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
@@ -133,10 +132,10 @@ def show(run: Run, form: str) -> None:
     found, classic = _infer_hierarchy(run), stored_classic(run)
     beside = tuple(classic_table.classic_section(readings, found) for readings in classic)
     if form == "text":
-        info, bold = run.header.device, sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        info, bold = run.header.device, text_output.is_coloured(sys.stdout)
         print(tree.draw_tree(found, info, claims.list_claims(info, sheet), _columns(), bold), end="\n\n")
         if beside:
-            print(render.text(Document(beside), bold))
+            text_output.print_document(Document(beside))
     elif form == "csv":
         print(render.csv_text(finding_tables.finding_fields(found, classic_table.entries(classic))), end="")
     elif form == "json":
