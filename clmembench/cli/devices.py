@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from clmembench.cli import exit_codes, options
+from clmembench.cli import completion, exit_codes, options
 from clmembench.sanitize import line
 from clmembench.units import count, format_bytes, format_param, format_value
 
@@ -52,9 +52,10 @@ def select(found: Sequence[DeviceInfo], text: str) -> DeviceInfo:
 
 def _refuse(found: Sequence[DeviceInfo], text: str, several: bool) -> NoReturn:
     known = "; ".join(f"{i} {d.name}" for i, d in enumerate(found))
+    meant = completion.device_remedy(found, text)
     problem = "matches several devices" if several else "matches no device"
     exit_codes.stop(
-        f"--device {text!r} {problem}: give an index, P:D, name~TEXT, uuid:HEX or pci:ADDRESS. Devices: {known}",
+        f"--device {text!r} {problem}: {meant}give an index, P:D, name~TEXT, uuid:HEX or pci:ADDRESS. Devices: {known}",
         exit_codes.USAGE if several else exit_codes.NO_DEVICE,
     )
 
@@ -113,7 +114,11 @@ def suites() -> None:
         print(f"{benchmark.name}: {benchmark.summary}")
 
 
-def describe(bench: Annotated[str, typer.Argument(help="Name of a benchmark, as in `suites`.")]) -> None:
+def describe(
+    bench: Annotated[
+        str, typer.Argument(help="Name of a benchmark, as in `suites`.", autocompletion=completion.all_benchmarks)
+    ],
+) -> None:
     """Describe a benchmark: purpose, metrics, axes and source."""
     import inspect
 
@@ -121,7 +126,9 @@ def describe(bench: Annotated[str, typer.Argument(help="Name of a benchmark, as 
 
     known = discovered()
     if bench not in known:
-        exit_codes.stop(f"no benchmark {bench!r}: choose from {', '.join(known)}", exit_codes.USAGE)
+        from clmembench.plan import suggestions
+
+        exit_codes.stop(f"no benchmark {bench!r}: {suggestions.or_all(bench, known)}", exit_codes.USAGE)
     found = known[bench]
     print(f"{found.name} (suite {found.suite}, version {found.version})\n")
     print(f"{inspect.getdoc(found.prepare)}\n")

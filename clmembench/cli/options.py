@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clmembench import units
-from clmembench.cli import exit_codes
+from clmembench.cli import completion, exit_codes
 
 if TYPE_CHECKING:
     from clmembench.model import Value
@@ -21,7 +21,8 @@ MAX_SEED = 2**31 - 1
 
 def device_option(what: str) -> Any:
     """`--device` with a help text that begins with `what` it is for."""
-    return typer.Option("-d", "--device", metavar="DEVICE", help=f"{what}: {DEVICE_FORMS}.")
+    text = f"{what}: {DEVICE_FORMS}."
+    return typer.Option("-d", "--device", metavar="DEVICE", help=text, autocompletion=completion.devices)
 
 
 def budget_option(default: str) -> Any:
@@ -56,12 +57,23 @@ def stored_run_argument(help: str) -> Any:
 Device = Annotated[str | None, device_option("Device to measure, default 0")]
 AnyDevice = Annotated[str | None, device_option("Only this device")]
 Bench = Annotated[
-    list[str] | None, typer.Option("-b", "--bench", metavar="GLOB", help="Only benchmarks whose name matches; repeatable.")
+    list[str] | None,
+    typer.Option(
+        "-b",
+        "--bench",
+        metavar="GLOB",
+        help="Only benchmarks whose name matches; repeatable.",
+        autocompletion=completion.benchmarks,
+    ),
 ]
 Axis = Annotated[
     list[str] | None,
     typer.Option(
-        "-a", "--axis", metavar="NAME=VALUES", help="Values of an axis: op=[triad,copy], array_bytes=64MiB; repeatable."
+        "-a",
+        "--axis",
+        metavar="NAME=VALUES",
+        help="Values of an axis: op=[triad,copy], array_bytes=64MiB; repeatable.",
+        autocompletion=completion.axes,
     ),
 ]
 Budget = Annotated[str | None, budget_option("no limit")]
@@ -76,7 +88,7 @@ Seed = Annotated[
         help="Seed of the random inputs and of the measurement order; default: 0.",
     ),
 ]
-ResultsFile = Annotated[Path | None, output_option("Results file to write; default: a new file in ./reports.")]
+ResultsFile = Annotated[Path | None, output_option("Results file to write, or a folder for a new one; default: ./reports.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace output files that exist.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Csv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clmembench import units
-from clmembench.cli import devices, exit_codes, interrupted_run, options, session
+from clmembench.cli import completion, devices, exit_codes, interrupted_run, options, session
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ Suite = Annotated[
         "--suite",
         metavar="SUITE",
         help="quick, memory, access, sync, link, compute or all; default: quick, or all with --bench.",
+        autocompletion=completion.suites,
     ),
 ]
 Matrix = Annotated[

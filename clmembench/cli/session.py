@@ -79,8 +79,10 @@ def refuse_measuring_options(path: Path, context: typer.Context) -> None:
 
 def check_output(output: Path | None, overwrite: bool, option: str = "-o") -> None:
     """Ends the command where no new results file can be made of that name."""
-    if output is not None:
+    if output is not None and not output.is_dir():  # in a folder a new file is made
         output_file.check(output, overwrite, option)
+    elif output is not None:
+        output_file.check_writable(output / "run.jsonl", option)
 
 
 def with_stored_configurations(
@@ -123,7 +125,8 @@ def measure_to_file(
             claimed, info = info, replace(info, features=found.features)
             head = earlier.header if earlier else header(info, selection, cards)
             head = replace(head, clock_step_ns=found.quantum_ns, claimed=tuple(sorted(claimed.features)))
-            path = output or default_path(info, head.run_id)
+            new = default_path(info, head.run_id)
+            path = new if output is None else output_file.in_folder(output, new.name)
             writer = jsonl.Writer.going_on(path) if earlier else jsonl.Writer(path, head, overwrite)
             # read again: another run may have appended to it before the lock was ours
             known = jsonl.read(path).records if earlier else ()

@@ -75,6 +75,7 @@ def _write_parquet(output: Path, path: Path, strict: bool, overwrite: bool) -> N
     """Write the values of a run as Parquet. Ends the command where pyarrow is missing or the file cannot be written."""
     from clmembench.report import frames
 
+    output = output_file.in_folder(output, "run.parquet")
     output_file.check(output, overwrite, "--parquet", "run.parquet")
     output_file.check_not_input(output, [path], "--parquet")
     output_file.check_writable(output, "--parquet")
@@ -121,8 +122,10 @@ def report(
     from clmembench.results import jsonl
     from clmembench.specs import sheets
 
+    name = f"report.{form}".replace(".latex", ".tex")
     if output is not None:
-        output_file.check(output, overwrite, name=f"report.{form}".replace(".latex", ".tex"), pipe=True)
+        output = output_file.in_folder(output, name)
+        output_file.check(output, overwrite, name=name, pipe=True)
         output_file.check_not_input(output, paths)
         output_file.check_writable(output)
     groups: list[fleet.Group] = []
