@@ -21,14 +21,16 @@ CLI = Path(live.__file__).parent
 OPTIONS = {
     "": "--version --install-completion --show-completion",
     "devices": "--json=as_json",
-    "describe": "bench",
+    "describe": "bench --path",
+    "suites": "--path",
+    "new": "name -o/--output --overwrite",
     "doctor": "-d/--device --run --json=as_json",
     "run": (
         "-d/--device -s/--suite -b/--bench -a/--axis --matrix --budget --timeout --benchmark-timeout --processes --seed "
         "--reference --size -o/--output --overwrite --resume --tuning=stored --no-tuning --strict --no-isolate "
-        "--json=as_json --dry-run"
+        "--json=as_json --dry-run --path"
     ),
-    "tune": "bench -d/--device -a/--axis --budget --timeout --seed -o/--output --records",
+    "tune": "bench -d/--device -a/--axis --budget --timeout --seed -o/--output --records --path=own",
     "topology": (
         "path -d/--device --json=as_json --csv=as_csv --md=as_md --latex=as_latex --spaces --classic --budget --timeout --seed "
         "-o/--output --overwrite"
@@ -49,12 +51,12 @@ OPTIONS = {
     ),
     "compare --live": (
         "paths --live=measured -d/--device -b/--bench -a/--axis --b-device --b-axis --a-env --b-env --a-kernels "
-        "--b-kernels --a-python --b-python --budget --timeout --margin --seed -o/--output --overwrite --json=as_json"
+        "--b-kernels --a-python --b-python --budget --timeout --margin --seed -o/--output --overwrite --json=as_json --path=own"
     ),
 }
 SHARED = {
     "--device", "--bench", "--axis", "--budget", "--timeout", "--processes", "--seed", "--output", "--overwrite", "--json",
-    "--csv", "--md", "--latex", "--margin", "--force",
+    "--csv", "--md", "--latex", "--margin", "--force", "--path",
 }  # fmt: skip
 OPENINGS = ("Of ", "What ", "Whether ", "The same", "Also what", "To be ")  # that say nothing of what the reader looks for
 
@@ -95,7 +97,7 @@ def test_names_short_forms_and_environment_variables_of_options_stay(name):
 
 
 def test_no_command_is_left_out():
-    groups = {"baseline", "casestudy", "suites"}  # without options
+    groups = {"baseline", "casestudy"}  # without options
     assert set(COMMANDS) == set(OPTIONS) | groups
 
 

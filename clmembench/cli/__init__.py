@@ -25,6 +25,7 @@ from clmembench.cli import (
     import_results,
     infer,
     live,
+    new,
     peers,
     run,
     show,
@@ -79,6 +80,7 @@ app.command("report")(show.report)
 app.command("history")(history.history)
 app.command("import")(import_results.import_results)
 app.command("infer")(infer.infer)
+app.command("new")(new.new)
 app.command("compare", cls=live.Compare)(compare.compare)
 app.command("check")(compare.check)
 app.add_typer(compare.baseline, name="baseline")

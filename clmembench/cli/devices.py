@@ -102,11 +102,12 @@ def devices(
         print(line(said))
 
 
-def suites() -> None:
+def suites(path: options.OwnBenchmarks = None) -> None:
     """List the suites and their benchmarks."""
     from clmembench.benchmarks import discovered
     from clmembench.plan.selection import suites as known
 
+    options.warn_of_packages()
     for name, members in known().items():
         print(f"{name}: {', '.join(members)}")
     print()
@@ -118,6 +119,7 @@ def describe(
     bench: Annotated[
         str, typer.Argument(help="Name of a benchmark, as in `suites`.", autocompletion=completion.all_benchmarks)
     ],
+    path: options.OwnBenchmarks = None,
 ) -> None:
     """Describe a benchmark: purpose, metrics, axes and source."""
     import inspect
@@ -138,7 +140,11 @@ def describe(
         kind = "tuning, searched" if axis.tuning else "grows until the metric settles" if axis.per_octave else ""
         needs = "; ".join(f"{value} needs {', '.join(sorted(features))}" for value, features in axis.needs.items())
         print(f"axis    {name}: {_values(name, axis)}{f' ({kind})' if kind else ''}{f' [{needs}]' if needs else ''}")
+    if found.needs:
+        print(f"needs   {', '.join(sorted(found.needs))}")
     print(f"source  {found.source}")
+    if found.origin:
+        print(line(f"origin  {found.origin}"))
 
 
 def _values(name: str, axis: Axis) -> str:

@@ -76,6 +76,47 @@ Axis = Annotated[
         autocompletion=completion.axes,
     ),
 ]
+
+
+def _load_folders(context: typer.Context, folders: list[Path] | None) -> list[Path] | None:
+    """Load the benchmarks of the folders, so that all that follows knows them. Not while a shell completes the line."""
+    if folders and not context.resilient_parsing:
+        from clmembench.benchmarks import add_folders
+        from clmembench.benchmarks.external import ExternalError
+
+        try:
+            add_folders(folders)
+        except ExternalError as error:
+            exit_codes.stop(str(error), exit_codes.USAGE)
+    return folders
+
+
+OwnBenchmarks = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--path",
+        metavar="DIR",
+        help="Folder of benchmarks of your own, whose code is run: see `clmembench new`; repeatable.",
+        callback=_load_folders,
+    ),
+]
+
+
+def benchmarks_of_folders(folders: list[Path] | None) -> list[str] | None:
+    """Names of the benchmarks in the folders of --path: what is measured where neither a suite nor a benchmark is named."""
+    from clmembench.benchmarks import add_folders
+
+    return add_folders(folders) if folders else None
+
+
+def warn_of_packages() -> None:
+    """Say what is wrong with benchmarks that installed packages offer."""
+    from clmembench.benchmarks import problems_of_packages
+
+    for problem in problems_of_packages():
+        exit_codes.say(f"warning: {problem}")
+
+
 Budget = Annotated[str | None, budget_option("no limit")]
 Timeout = Annotated[str | None, timeout_option("120s")]
 Seed = Annotated[

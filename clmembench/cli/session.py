@@ -203,7 +203,7 @@ def header(info: DeviceInfo, selection: Selection, cards: Mapping[str, Card]) ->
         benchmark_s=selection.benchmark_s,
         tuning=selection.tuning,
         source_revision=content_hash.hash_sources(),
-        inputs=_inputs(selection.axes),
+        inputs={**_inputs(selection.axes), **_own_files(cards)},
     )
 
 
@@ -220,6 +220,17 @@ def _inputs(axes: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
         return {name: content_hash.hash_file(Path(name)) for name in files}
     except ValueError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
+    except OSError as error:
+        exit_codes.stop(f"cannot read {error.filename}: {error.strerror}", exit_codes.USAGE)
+
+
+def _own_files(names: Iterable[str]) -> Mapping[str, str]:
+    """Hashes of the files of benchmarks that the user wrote, by name, since they may change."""
+    from clmembench.benchmarks import external
+    from clmembench.results import content_hash
+
+    try:
+        return {f"{path.parent.name}/{path.name}": content_hash.hash_file(path) for path in external.files_of(names)}
     except OSError as error:
         exit_codes.stop(f"cannot read {error.filename}: {error.strerror}", exit_codes.USAGE)
 

@@ -46,6 +46,7 @@ def tune(
         Path | None,
         typer.Option("--records", metavar="FILE", help="Results file of all trials; default: a new file in ./reports."),
     ] = None,
+    own: options.OwnBenchmarks = None,
 ) -> None:
     """Search the best configuration of each point, and store it.
 
