@@ -26,6 +26,7 @@ from clmembench.cli import (
     infer,
     live,
     model,
+    new,
     peers,
     report,
     run,
@@ -81,6 +82,7 @@ app.command("report")(report.report)
 app.command("history")(history.history)
 app.command("import")(import_results.import_results)
 app.command("infer")(infer.infer)
+app.command("new")(new.new)
 app.command("compare", cls=live.Compare)(compare.compare)
 app.command("check")(compare.check)
 app.add_typer(compare.baseline, name="baseline")

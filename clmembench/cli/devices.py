@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from clmembench.cli import exit_codes, options
+from clmembench.cli import completion, exit_codes, options
 from clmembench.sanitize import line
 from clmembench.units import count, format_bytes, format_param, format_value
 
@@ -85,9 +85,10 @@ def _refuse(found: Sequence[DeviceInfo], text: str, several: bool) -> NoReturn:
     sycl = text.startswith(SYCL)
     known = "; ".join(f"{SYCL if sycl else ''}{i} {d.name}" for i, d in enumerate(found))
     forms = "sycl:INDEX, sycl:BACKEND:TYPE, sycl:name~TEXT" if sycl else "an index, P:D, name~TEXT, uuid:HEX or pci:ADDRESS"
+    meant = "" if sycl else completion.device_remedy(found, text)
     problem = "matches several devices" if several else "matches no device"
     exit_codes.stop(
-        f"--device {text!r} {problem}: give {forms}. Devices: {known}",
+        f"--device {text!r} {problem}: {meant}give {forms}. Devices: {known}",
         exit_codes.USAGE if several else exit_codes.NO_DEVICE,
     )
 
@@ -142,11 +143,12 @@ def _device_object(selector: str, d: DeviceInfo, same: Sequence[str]) -> DeviceO
     }
 
 
-def suites() -> None:
+def suites(path: options.OwnBenchmarks = None) -> None:
     """List the suites and their benchmarks."""
     from clmembench.benchmarks import discovered
     from clmembench.plan.selection import suites as known
 
+    options.warn_of_packages()
     for name, members in known().items():
         print(f"{name}: {', '.join(members)}")
     print()
@@ -154,7 +156,12 @@ def suites() -> None:
         print(f"{benchmark.name}: {benchmark.summary}")
 
 
-def describe(bench: Annotated[str, typer.Argument(help="Name of a benchmark, as in `suites`.")]) -> None:
+def describe(
+    bench: Annotated[
+        str, typer.Argument(help="Name of a benchmark, as in `suites`.", autocompletion=completion.all_benchmarks)
+    ],
+    path: options.OwnBenchmarks = None,
+) -> None:
     """Describe a benchmark: purpose, metrics, axes and source."""
     import inspect
 
@@ -162,7 +169,9 @@ def describe(bench: Annotated[str, typer.Argument(help="Name of a benchmark, as 
 
     known = discovered()
     if bench not in known:
-        exit_codes.stop(f"no benchmark {bench!r}: choose from {', '.join(known)}", exit_codes.USAGE)
+        from clmembench.plan import suggestions
+
+        exit_codes.stop(f"no benchmark {bench!r}: {suggestions.or_all(bench, known)}", exit_codes.USAGE)
     found = known[bench]
     print(f"{found.name} (suite {found.suite}, version {found.version})\n")
     print(f"{inspect.getdoc(found.prepare)}\n")
@@ -172,7 +181,11 @@ def describe(bench: Annotated[str, typer.Argument(help="Name of a benchmark, as 
         kind = "tuning, searched" if axis.tuning else "grows until the metric settles" if axis.per_octave else ""
         needs = "; ".join(f"{value} needs {', '.join(sorted(features))}" for value, features in axis.needs.items())
         print(f"axis    {name}: {_values(name, axis)}{f' ({kind})' if kind else ''}{f' [{needs}]' if needs else ''}")
+    if found.needs:
+        print(f"needs   {', '.join(sorted(found.needs))}")
     print(f"source  {found.source}")
+    if found.origin:
+        print(line(f"origin  {found.origin}"))
 
 
 def _values(name: str, axis: Axis) -> str:

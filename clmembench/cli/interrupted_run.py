@@ -30,6 +30,7 @@ def refuse_options(context: typer.Context) -> None:
 def read(path: Path) -> tuple[DeviceInfo, Selection, Run]:
     """The device as it is now, the selection of the interrupted run, and that run. Ends the command where the file is none, or
     the device is not here."""
+    from clmembench.benchmarks import discovered
     from clmembench.plan.selection import Selection
     from clmembench.results import jsonl
 
@@ -45,6 +46,12 @@ def read(path: Path) -> tuple[DeviceInfo, Selection, Run]:
         exit_codes.stop(
             f"{path} was measured on {then.device.name} ({then.device.id}), which is not here: see devices",
             exit_codes.NO_DEVICE,
+        )
+    lacking = [name for name in then.benchmarks if name not in discovered()]
+    if lacking:
+        exit_codes.stop(
+            f"{path} has benchmarks that are not here ({', '.join(lacking)}): name their folder with --path, or install them",
+            exit_codes.USAGE,
         )
     selection = Selection(
         suite=then.suite,

@@ -65,6 +65,7 @@ def live(
     ] = None,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
+    own: options.OwnBenchmarks = None,
 ) -> None:
     """Measure A and B interleaved until every value is decided.
 

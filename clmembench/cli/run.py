@@ -90,6 +90,7 @@ def run(
     wide: options.Wide = False,
     as_json: options.Json = False,
     dry_run: DryRun = False,
+    path: options.OwnBenchmarks = None,
 ) -> None:
     """Measure a device, write every record, and print a summary.
 
@@ -97,6 +98,8 @@ def run(
     --json prints the values as `show --json` does.
     """
     earlier = None
+    options.warn_of_packages()
+    bench = bench or (None if suite else options.benchmarks_of_folders(path))
     if resume is not None:
         interrupted_run.refuse_options(context)
         size = None  # an environment variable may set it

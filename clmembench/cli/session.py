@@ -102,8 +102,10 @@ def refuse_measuring_options(path: Path, context: typer.Context) -> None:
 
 def check_output(output: Path | None, overwrite: bool, option: str = "-o") -> None:
     """Ends the command where no new results file can be made of that name."""
-    if output is not None:
+    if output is not None and not output.is_dir():  # in a folder a new file is made
         output_file.check(output, overwrite, option)
+    elif output is not None:
+        output_file.check_writable(output / "run.jsonl", option)
 
 
 def with_stored_configurations(
@@ -147,7 +149,8 @@ def measure_to_file(
             claimed, info = info, replace(info, features=found.features)
             head = earlier.header if earlier else header(info, selection, cards, names)
             head = replace(head, clock_step_ns=found.quantum_ns, claimed=tuple(sorted(claimed.features)))
-            path = output or default_path(info, head.run_id)
+            new = default_path(info, head.run_id)
+            path = new if output is None else output_file.in_folder(output, new.name)
             writer = jsonl.Writer.going_on(path) if earlier else jsonl.Writer(path, head, overwrite)
             # read again: another run may have appended to it before the lock was ours
             known = jsonl.read(path).records if earlier else ()
@@ -229,7 +232,7 @@ def header(
         benchmark_s=selection.benchmark_s,
         tuning=selection.tuning,
         source_revision=content_hash.hash_sources(),
-        inputs=_inputs(selection.axes),
+        inputs={**_inputs(selection.axes), **_own_files(cards)},
         label=names.label,
         tags=names.tags,
     )
@@ -248,6 +251,17 @@ def _inputs(axes: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
         return {name: content_hash.hash_file(Path(name)) for name in files}
     except ValueError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
+    except OSError as error:
+        exit_codes.stop(f"cannot read {error.filename}: {error.strerror}", exit_codes.USAGE)
+
+
+def _own_files(names: Iterable[str]) -> Mapping[str, str]:
+    """Hashes of the files of benchmarks that the user wrote, by name, since they may change."""
+    from clmembench.benchmarks import external
+    from clmembench.results import content_hash
+
+    try:
+        return {f"{path.parent.name}/{path.name}": content_hash.hash_file(path) for path in external.files_of(names)}
     except OSError as error:
         exit_codes.stop(f"cannot read {error.filename}: {error.strerror}", exit_codes.USAGE)
 

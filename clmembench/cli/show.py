@@ -97,6 +97,7 @@ def _write_parquet(output: Path, path: Path, strict: bool, overwrite: bool, want
     """Write the wanted values of a run as Parquet. Ends the command where pyarrow is missing or the file cannot be written."""
     from clmembench.report import frames
 
+    output = output_file.in_folder(output, "run.parquet")
     output_file.check(output, overwrite, "--parquet", "run.parquet")
     output_file.check_not_input(output, [path], "--parquet")
     output_file.check_writable(output, "--parquet")

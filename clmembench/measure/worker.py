@@ -17,7 +17,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from clmembench.benchmarks import named
+from clmembench.benchmarks import add_folders, named
+from clmembench.benchmarks.external import ExternalError
 from clmembench.gates.point import MIN_REPORTED_DRIFT, judged
 from clmembench.host import cpu_load, cpu_topology
 from clmembench.measure import probe, sampling
@@ -196,8 +197,9 @@ def serve() -> None:
         if not job.benchmark:
             answer(json.dumps(probe_device(runtime(job.runtime).open(job.device))))
             return
+        add_folders(job.folders)
         session = Session(job)
-    except (DeviceError, BuildError) as error:
+    except (DeviceError, BuildError, ExternalError) as error:
         answer(json.dumps({"error": str(error), "log": getattr(error, "log", "")}))
         return
     named(job.benchmark)  # its modules are imported before the first point is timed and before the clock settles

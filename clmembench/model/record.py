@@ -224,6 +224,7 @@ class Card:
     growing: str = ""
     x: str = ""
     peer_of: str = ""  # the benchmark whose points this one measures with another library
+    origin: str = ""  # the package or file that it comes from, where it is none of clmembench's own
 
 
 @dataclass(frozen=True, slots=True)
