@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import site_reference
 from site_links import COPIES, ROOT, ROOT_PAGES, linked_files, rewritten
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
     """Add the reference, the pages outside docs/, and the files that pages link to."""
     from mkdocs.structure.files import File
 
+    for uri, text in site_reference.pages().items():
+        files.append(File.generated(config, uri, content=text))
     for source, uri in ROOT_PAGES.items():
         files.append(File.generated(config, uri, abs_src_path=str(ROOT / source)))
     for path in sorted(linked_files([*ROOT_PAGES, *(f"docs/{page}" for page in _pages())])):

@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 DOCS = "docs"
 ROOT_PAGES = {"CHANGELOG.md": "changelog.md", "SECURITY.md": "security.md"}  # pages of the site that lie outside docs/
-FOLDERS: dict[str, str] = {}  # folders that a page of the site describes
+FOLDERS = {"docs/schemas": "reference/schemas.md"}  # folders that a page of the site describes
 COPIES = "repository"  # the site's folder of files outside docs/ that pages link to
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]\n]*)\]\((?P<target>[^)\s]+)\)")
 FENCE = re.compile(r"^(?P<fence>```+|~~~+).*?^(?P=fence)[ \t]*$", re.MULTILINE | re.DOTALL)
