@@ -11,7 +11,7 @@ import site_schemas
 
 PYTHON_API = """# Python API
 
-Generated from the docstrings of this version. [Results as data](../data.md) has examples.
+Generated from the docstrings of this version. [Work in a notebook](../how-to/notebook.md) has examples.
 
 ## Runs as data
 

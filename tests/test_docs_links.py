@@ -18,6 +18,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import site_hooks  # noqa: E402
 import site_links  # noqa: E402
+import site_reference  # noqa: E402
 
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PARSER = MarkdownIt("commonmark").enable("table")
@@ -57,9 +58,19 @@ def complaints(page: str, text: str, written: dict[str, str]) -> list[str]:
     return found
 
 
+@pytest.fixture(scope="module")
+def generated() -> dict[str, str]:
+    """The pages that are made when the site is built."""
+    return {f"docs/{page}": text for page, text in site_reference.pages().items()}
+
+
 @pytest.mark.parametrize("page", PAGES)
-def test_links_lead_to_files_and_headings(page):
-    assert complaints(page, page_text(page), {}) == []
+def test_links_lead_to_files_and_headings(page, generated):
+    assert complaints(page, page_text(page), generated) == []
+
+
+def test_links_of_generated_pages_lead_somewhere(generated):
+    assert [one for page, text in generated.items() for one in complaints(page, text, generated)] == []
 
 
 def test_a_broken_link_is_found():
