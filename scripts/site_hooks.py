@@ -54,3 +54,8 @@ def _named(nav: Any) -> set[str]:
     if isinstance(nav, list):
         return set().union(*map(_named, nav))
     return {Path(nav).as_posix()} if isinstance(nav, str) else set()
+
+
+def on_page_content(html: str, page: Page, **_: Any) -> str:
+    """Generated pages in an element of their own: names in their tables are not broken."""
+    return f'<div class="reference">{html}</div>' if page.file.generated_by else html
