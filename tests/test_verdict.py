@@ -17,7 +17,7 @@ from clmembench.report.published_map import FOUND, JOINS, why_not_joined
 from clmembench.report.published_points import published_points
 from clmembench.report.render import markdown
 from clmembench.report.section import table
-from clmembench.report.verdict import verdict, verdict_section
+from clmembench.report.verdict import assembled, verdict, verdict_section
 from clmembench.report.verdict_cells import Cell, Line, UnknownDevice, Verdict
 from clmembench.report.verdict_published import published_sentences
 from clmembench.report.verdict_sentences import sentences
@@ -323,7 +323,7 @@ def test_latencies_by_topology_whose_intervals_overlap_are_said_not_to_differ(lo
     found = Verdict(("A", "B"), (Line("latency", "load from DRAM, by topology", "lower", cells),))
     (text,) = sentences(found, ())
     assert "335 ns (315 to 351) on A and 356 ns" in text
-    assert ("These devices do not differ in it" in text) == same
+    assert ("no difference, since the intervals overlap" in text) == same
 
 
 def test_what_papers_state_of_an_accelerator_and_of_the_cpus_of_its_day_is_told_without_a_ratio():
@@ -331,13 +331,45 @@ def test_what_papers_state_of_an_accelerator_and_of_the_cpus_of_its_day_is_told_
     phi, haswell, gtx = (published_sheets([name])[0] for name in names)
     bandwidth, product = published_sentences([haswell, gtx, phi])
     assert bandwidth.startswith(
-        "Published in Razzaq et al. 2016, not measured here, memory triad, double: about 160 GB/s (144 to 176; "
+        "Published in Razzaq et al. 2016, not measured here, memory triad, double (the paper does not say which of "
+        "STREAM's kernels it is of): about 160 GB/s (144 to 176; half of the theoretical bandwidth; "
     )
-    assert bandwidth.endswith(
-        "on Intel Xeon Phi (Knights Corner), 8 GB at 1.053 GHz; about 100 GB/s on Intel Xeon E5 v3 (Haswell EP)."
-    )
+    assert "on Intel Xeon Phi (Knights Corner), 8 GB at 1.053 GHz; about 100 GB/s (" in bandwidth
+    assert bandwidth.endswith(" on Intel Xeon E5 v3 (Haswell EP).")
     assert "below 1,000 GFLOP/s (an upper bound: " in product and "times" not in bandwidth + product
     assert published_sentences([haswell]) == published_sentences([phi, gtx]) == []
+
+
+def test_a_noisy_device_is_not_called_as_good_as_the_best_where_only_its_interval_reaches_there():
+    ends = ((1.11, 1.09, 1.25), (1.39, 1.38, 1.40), (1.80, 1.23, 1.97), (1.20, 1.15, 1.30))
+    cells = tuple(Cell(f"{value} ns", status="ok", value=value, low=low, high=high) for value, low, high in ends)
+    devices = [(f"device {n}", device("CPU", kind="cpu"), None) for n in range(len(ends))]
+    found = assembled(devices, [Line("latency", "nearest cache", "lower", cells)], "", ())
+    assert [cell.is_best for cell in found.lines[0].cells] == [True, False, False, True]
+
+
+def test_a_bandwidth_of_an_array_near_the_size_of_the_claimed_cache_says_so():
+    (found,) = line(compared(of("cpu", triad(100.0, 1 << 30), cache_bytes=512 << 20)), TRIAD).cells
+    assert found.extra == "array of 2 times the claimed cache"
+    (far,) = line(compared(of("cpu", triad(100.0, 1 << 30), cache_bytes=32 << 20)), TRIAD).cells
+    assert far.extra == ""
+
+
+def test_virtual_machines_and_single_processes_are_told_of():
+    runs = [of(kind, triad(100.0, 1 << 30)) for kind in ("gpu", "cpu")]
+    hosted = [replace(one, header=replace(one.header, host={**one.header.host, "virtual": True})) for one in runs]
+    caution = "2 of 2 hosts are virtual machines, and 100% of all values are of one process."
+    assert told(*hosted)[-1] == f"Intervals do not hold what differs between runs: {caution}"
+    assert caution not in told(*runs)[-1]
+
+
+def test_at_the_only_common_size_the_times_of_a_sum_are_told():
+    gpu = of("gpu", launch(8_000), total(1 << 24, 40_000), copy(50.0))
+    cpu = of("cpu", launch(400), total(1 << 24, 600_000))
+    (text,) = told(gpu, cpu)
+    assert text.startswith(
+        "A sum of 16,777,216 doubles takes 48.0 us on Fast GPU, 2.73 ms with the copy of its operands, and 600 us on "
+    )
 
 
 def test_many_devices_have_a_panel_a_quantity_and_few_have_none():
