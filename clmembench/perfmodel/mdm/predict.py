@@ -91,8 +91,11 @@ class Inputs:
         return Hardware(
             at("compute_units"), at("clock_ghz"), q.mshrs.value, at("noc_gb_s", -1), at("dram_gb_s", -1),
             at("llc_latency_cycles"), at("dram_latency_cycles"), issue,
-            at("block_bytes" if options.request == "block" else "sector_bytes"),
+            at("block_bytes") if options.request == "block" else self._sectors(at("sector_bytes")),
         )  # fmt: skip
+
+    def _sectors(self, one_sector: float) -> Any:
+        return np.array([one.request_bytes or one_sector for one in self.profile.interval])
 
     def _of(self, name: str, end: int) -> Any:
         return np.array([range_of(getattr(one, name))[1 + end] for one in self.profile.interval])
