@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from clmembench.analysis.derive import Derived
 from clmembench.model import DeviceInfo, Finding, Hierarchy
@@ -15,6 +17,7 @@ MIN_SHARED_SET_BYTES = 8 * MIB  # of cache_read: loads of smaller sets by severa
 MAX_SHARED_SET_SHARE = 0.7  # of the last-level cache: larger sets miss it
 MIN_MEMORY_TO_CACHE_RATIO = 8  # times the last-level cache: what lies in memory, but for an eighth of random accesses at most
 MIN_LLC_SET_BYTES, LLC_SET_SHARE = 1 * MIB, 0.45  # of pchase: past any first cache, and within one of two partitions
+MAX_PLATEAU_RATIO, MIN_MEMORY_RATIO, MIN_CURVE_POINTS = 1.05, 1.5, 6  # of latencies of pchase on one plateau, and of memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +54,34 @@ def usable_values(values: Sequence[Derived], benchmark: str, unit: str = "") -> 
 
 
 def llc_bytes(evidence: Evidence) -> Quantity | None:
-    """Bytes that the last-level cache holds: by the chases where they bound it, with the sheet's figure as the value if it
-    lies within; else by the sheet; else by the driver, which on NVIDIA understates it."""
-    bounds = [level.findings.get("size_bytes") for h in evidence.hierarchies for level in h.levels if level.name == "L2"]
-    ends = [(f.low, f.high) for f in bounds if f is not None and f.low and f.high]
-    figure = next((evidence.sheet.figures[n] for n in ("l3_bytes", "l2_bytes") if n in evidence.sheet.figures), None) if (
-        evidence.sheet is not None
-    ) else None  # fmt: skip
+    """Bytes that the last-level cache holds: bounds by chases, else by pchase, with the sheet's figure as the value where it
+    lies within; else the sheet's figure. A driver's claim is not taken: those of GPUs understate it up to twelve times."""
+    sheet = evidence.sheet
+    figure = next((sheet.figures[n] for n in ("l3_bytes", "l2_bytes") if n in sheet.figures), None) if sheet else None
+    levels = [level.findings.get("size_bytes") for h in evidence.hierarchies for level in h.levels if level.name == "L2"]
+    ends = [(f.low, f.high) for f in levels if f is not None and f.low and f.high]
+    source = "size of the L2 by chase"
+    if not ends:
+        ends, source = _pchase_bounds(evidence.values), "from the last size that pchase sees cached to the first in memory"
     if ends:
         low, high = min(low for low, _ in ends), max(high for _, high in ends)
         value = figure.value if figure is not None and low <= figure.value <= high else (low * high) ** 0.5
-        return Quantity(value, "B", "size of the L2 by chase", low, high)
-    if figure is not None:
-        return Quantity(figure.value, "B", f"sheet: {figure.source}")
-    claimed = evidence.info.cache_bytes
-    return Quantity(claimed, "B", "the driver's claim") if claimed > 4 * MIB else None
+        return Quantity(value, "B", source, low, high)
+    return Quantity(figure.value, "B", f"sheet: {figure.source}") if figure is not None else None
+
+
+def _pchase_bounds(values: Sequence[Derived]) -> list[tuple[float, float]]:
+    """The largest working set on the last plateau before memory, and the smallest from which on all have memory's latency."""
+    curve = sorted((v.params["array_bytes"], v.cycles) for v in _chased_values(values, MIN_LLC_SET_BYTES, math.inf))
+    if len(curve) < MIN_CURVE_POINTS:
+        return []
+    near, far = curve[0][1], curve[-1][1]
+    cached = [size for size, cycles in curve if cycles <= MAX_PLATEAU_RATIO * near]
+    memory = [size for size, cycles in curve if cycles < far / MAX_PLATEAU_RATIO]
+    if far < MIN_MEMORY_RATIO * near or not memory or memory[-1] == curve[-1][0]:
+        return []  # no step between them
+    first = next(size for size, _ in curve if size > memory[-1])
+    return [(float(max(cached)), float(first))]
 
 
 def _cache_read(values: Sequence[Derived], holds: tuple[float, float]) -> list[Derived]:
@@ -114,12 +130,15 @@ def level_findings(evidence: Evidence, name: str, finding: str) -> list[Finding]
 
 
 def _chased(values: Sequence[Derived], least: float, most: float) -> list[tuple[float, float, float]]:
-    found = []
-    for v in usable_values(values, "pchase"):
-        size = v.params.get("array_bytes")
-        if v.cycles and isinstance(size, int) and least <= size <= most and v.params.get("spacing_bytes") == "line":
-            found.append((v.cycles, v.cycles_low or v.cycles, v.cycles_high or v.cycles))
-    return found
+    found = _chased_values(values, least, most)
+    return [(v.cycles, v.cycles_low or v.cycles, v.cycles_high or v.cycles) for v in found if v.cycles]
+
+
+def _chased_values(values: Sequence[Derived], least: float, most: float) -> list[Any]:
+    """Latencies of pchase over arrays within these sizes, each line once, in cycles."""
+    chased = [v for v in usable_values(values, "pchase") if v.cycles and v.params.get("spacing_bytes") == "line"]
+    sizes = [v.params.get("array_bytes") for v in chased]
+    return [v for v, size in zip(chased, sizes, strict=True) if isinstance(size, int) and least <= size <= most]
 
 
 def llc_latency(evidence: Evidence) -> Quantity | str:
