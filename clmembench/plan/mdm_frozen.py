@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 FORMAT = "clmembench frozen predictions 1"
-SUFFIX = ".predictions.json"
+OWN_RUN = "measured in the same run, before the kernels"  # origin of the inputs
 READINGS: Mapping[str, Options] = {  # named variants of the model, all of which are frozen
     "block": Options(),
     "sector": Options(request="sector"),
@@ -74,6 +74,11 @@ def _point(sheet: HardwareSheet, params: Mapping[str, Value]) -> FrozenPoint:
 def digest(text: str) -> str:
     """The hash that stands for a text of predictions."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def file_name(sha256: str) -> str:
+    """The name of the file of predictions with that hash, in the folder of the results file."""
+    return f"predictions-{sha256[:16]}.json"
 
 
 def thaw(text: str) -> Frozen:

@@ -6,6 +6,7 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -18,6 +19,7 @@ from clmembench.perfmodel.mdm.errors import Compared
 from clmembench.perfmodel.mdm.measured import MeasuredInputs, measured_inputs
 from clmembench.perfmodel.mdm.measured_memory import Evidence
 from clmembench.plan import hierarchy, mdm, mdm_frozen
+from clmembench.sanitize import read_regular
 from clmembench.specs.mdm_inputs import UNITS, HardwareSheet, Quantity
 from clmembench.specs.sheets import SpecSheet
 
@@ -65,18 +67,40 @@ def has_evidence(run: Run) -> bool:
     return any(record.benchmark == mdm.VALIDATED for record in run.records)
 
 
+def text_beside(run: Run) -> str | None:
+    """The frozen predictions that a run's records name, from the file beside it; None where there is none. Raises OSError
+    where it cannot be read, and FrozenError where it is not text, or records name several."""
+    named = _named(run)
+    if len(named) > 1:
+        raise mdm_frozen.FrozenError(f"{run.path}: its records name {len(named)} sets of frozen predictions: measure again")
+    for sha256 in named:
+        path = Path(run.path).with_name(mdm_frozen.file_name(sha256))
+        if path.exists():
+            try:
+                return read_regular(path, mdm_frozen.MAX_FROZEN_BYTES).decode()
+            except ValueError as error:
+                raise mdm_frozen.FrozenError(f"{path}: {error}: restore the file, or remove it") from error
+    return None
+
+
+def _named(run: Run) -> set[str]:
+    """The hashes of predictions that records of kernels name."""
+    return mdm_frozen.named_digests([r.notes for r in run.records if r.benchmark == mdm.VALIDATED])
+
+
 def validation(run: Run, sheet: SpecSheet | None, text: str | None = None) -> Validation:
     """The model held against a run. `text` are the predictions that were frozen beside it; without it they are made again from
     the run's inputs. Raises FrozenError for a text that is damaged or not the one that records name, and ValueError where
     inputs are missing."""
-    named = mdm_frozen.named_digests([r.notes for r in run.records if r.benchmark == mdm.VALIDATED])
+    named = _named(run)
     state: State = "frozen"
     if text is None:
-        text = mdm_frozen.freeze(inputs_of([run], sheet).sheet(), run.header.device)
+        inputs = replace(inputs_of([run], sheet), origin=mdm_frozen.OWN_RUN)
+        text = mdm_frozen.freeze(inputs.sheet(), run.header.device)
         state = "none" if not named else "remade" if named == {mdm_frozen.digest(text)} else "changed"
     elif named != {mdm_frozen.digest(text)}:
         raise mdm_frozen.FrozenError(
-            "the predictions beside the run are not those that its records name: leave the file out to make them again"
+            f"{run.path}: the predictions beside it are not those that its records name: remove them to make them again"
         )
     frozen = mdm_frozen.thaw(text)
     measured, left = _measured(run, sheet)

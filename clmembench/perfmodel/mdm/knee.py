@@ -17,7 +17,7 @@ BENCHMARK = "mlp"
 MAX_FLAT_RATIO = 1.05  # over the least time: rounds on the plateau, where lines do not wait for each other
 MIN_POINTS = 3  # on the plateau, and beyond the knee
 MIN_RISE = 1.5  # times the plateau at the largest round: less is no knee
-STEADY_RATIO = 1.1  # of the cost of one more line over the last octave: more, and it is not yet served in turn alone
+STEADY_RATIO = 1.25  # of costs of a line over the last octave, where batches come in steps: more, and it is not yet settled
 MAX_BYTE_RATE_RATIO = 1.15  # of 4 sectors a line over 1: as many bytes either way are a bandwidth, not a count of lines
 SECTORS = (1, 4)
 

@@ -16,6 +16,7 @@ MIB = 1 << 20
 MIN_SHARED_SET_BYTES = 8 * MIB  # of cache_read: loads of smaller sets by several compute units are merged before the L2
 MAX_SHARED_SET_SHARE = 0.7  # of the last-level cache: larger sets miss it
 MIN_MEMORY_TO_CACHE_RATIO = 8  # times the last-level cache: what lies in memory, but for an eighth of random accesses at most
+MAX_MEMORY_SET_BYTES = 1024 * MIB  # what lies in memory whatever is known of the cache
 MIN_LLC_SET_BYTES, LLC_SET_SHARE = 1 * MIB, 0.45  # of pchase: past any first cache, and within one of two partitions
 MAX_PLATEAU_RATIO, MIN_MEMORY_RATIO, MIN_CURVE_POINTS = 1.05, 1.5, 6  # of latencies of pchase on one plateau, and of memory
 
@@ -114,7 +115,7 @@ def noc_bandwidth(values: Sequence[Derived], llc: Quantity | None) -> Quantity |
 
 def dram_bandwidth(values: Sequence[Derived], llc: Quantity | None) -> Quantity | str:
     """Read bandwidth of memory; or why it is not known."""
-    least = MIN_MEMORY_TO_CACHE_RATIO * (llc.ends[1] if llc is not None else 64 * MIB)
+    least = min(MIN_MEMORY_TO_CACHE_RATIO * (llc.ends[1] if llc is not None else 64 * MIB), MAX_MEMORY_SET_BYTES)
     read = _cache_read(values, (least, float("inf")))
     source = f"cache_read, {len(read)} shared sets of {least / MIB:.0f} MiB and more"
     return value_range("dram_gb_s", map(_ends, read), source) or (
