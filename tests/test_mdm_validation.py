@@ -18,6 +18,7 @@ from clmembench.plan import mdm, mdm_frozen
 from clmembench.plan.sweep import explore
 from clmembench.report import mdm_validation
 from clmembench.report.schemas import schemas
+from clmembench.report.sections import mdm_tables
 from clmembench.results import jsonl
 from clmembench.specs.mdm_inputs import load_hardware
 from tests.builders import run as built_run
@@ -130,12 +131,25 @@ def test_no_measurement_beats_the_bound(measured):
 
 
 def test_a_stored_run_is_held_against_its_predictions_again(measured, tmp_path):
-    path = copied(measured, tmp_path)
-    done = cli("model", "validate", str(path))
+    path, figure = copied(measured, tmp_path), tmp_path / "validation.svg"
+    done = cli("model", "validate", str(path), "--figure", str(figure))
     assert done.returncode == 0
+    drawn = figure.read_text()
+    assert all(text in drawn for text in ("MDM-overlap: predicted over measured", "waiting for an MSHR", "NMD, in the paper"))
     for part in ("Errors of predicted IPC.", "444%", "MDM-overlap", "frozen before the measurement", "sub_groups=64"):
         assert part in done.stdout, part
     assert cli("model", "validate", str(path), "--md").returncode == 0
+    done = cli("model", "validate", str(path), "--figure", str(tmp_path / "x.bmp"))
+    assert done.returncode == exit_codes.USAGE and ".png, .svg, .pdf" in done.stderr
+
+
+def test_a_report_has_the_tables(measured):
+    run = jsonl.read(measured[0] / "run.jsonl")
+    sections = mdm_tables.sections(run, [])
+    assert sections[0].title == "Errors of predicted IPC." and len(sections) == 4
+    bare = replace(run, records=tuple(r for r in run.records if r.benchmark == "memory_divergence"))
+    (told,) = mdm_tables.sections(replace(bare, path=str(Path("elsewhere") / "run.jsonl")), [])
+    assert "undetermined" in str(told.rows[0][1])
 
 
 def test_predictions_that_were_lost_are_made_again_and_have_the_same_hash(measured, tmp_path):

@@ -122,6 +122,10 @@ def validate(
     timeout: options.Timeout = None,
     seed: options.Seed = None,
     output: options.ResultsFile = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw latency stacks, errors and predicted over measured IPC: .png, .svg or .pdf."),
+    ] = None,
     overwrite: options.Overwrite = False,
 ) -> None:
     """Hold the models against over 300 kernels, and state errors.
@@ -133,10 +137,12 @@ def validate(
 
     form = options.output_format(json=as_json, md=as_md, latex=as_latex)
     given = study.Options(device, budget, timeout, seed, output, overwrite)
+    if figure is not None:
+        model_runs.check_figure(figure)
     held = study.Study(
         lambda info: model_runs.measurement(given, info, validating=True),
         model_runs.has_evidence,
         model_runs.NO_EVIDENCE,
-        model_runs.show_validation,
+        lambda run, form: model_runs.show_validation(run, form, figure),
     )
     study.measure_or_read(held, context, path, form, given)

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from clmembench.model import DeviceInfo, Plan, Record, Run
     from clmembench.plan.budget import Deadline
     from clmembench.plan.selection import Selection
+    from clmembench.report.mdm_validation import Validation
 
 NO_EVIDENCE = "holds no kernels that the model predicts: measure them with clmembench model validate -d DEVICE"
+FIGURES = (".png", ".svg", ".pdf")
 REPORTS = Path("reports")  # where results files are made by default
 
 
@@ -118,8 +120,16 @@ def print_inputs(runs: Sequence[Run]) -> None:
         raise typer.Exit(exit_codes.INCONCLUSIVE)
 
 
-def show_validation(run: Run, form: str) -> None:
-    """Print the model held against a run. Ends the command where the run lacks inputs."""
+def check_figure(path: Path) -> None:
+    """Ends the command where no figure of that name can be made. A figure that exists is drawn again."""
+    if path.suffix not in FIGURES:
+        exit_codes.stop(f"--figure {path}: name a file that ends with {', '.join(FIGURES)}", exit_codes.USAGE)
+    output_file.check(path, overwrite=True, option="--figure", name="validation.svg")
+    output_file.check_writable(path, "--figure")
+
+
+def show_validation(run: Run, form: str, figure: Path | None = None) -> None:
+    """Print the model held against a run, and draw it into a figure. Ends the command where the run lacks inputs."""
     from clmembench.plan.mdm_frozen import FrozenError
     from clmembench.report import mdm_validation, render, terminal
     from clmembench.report.section import Document
@@ -133,6 +143,8 @@ def show_validation(run: Run, form: str) -> None:
         exit_codes.stop(str(error), exit_codes.USAGE)
     except (OSError, ValueError) as error:
         exit_codes.stop(f"{run.path}: {error}", exit_codes.INCONCLUSIVE)
+    if figure is not None:
+        _draw(found, run.header.device.name, figure)
     if form == "json":
         print(render.json_text(mdm_json.validation_object(found)))
         return
@@ -141,6 +153,17 @@ def show_validation(run: Run, form: str) -> None:
         print(render.text(document, sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
     else:
         print({"md": render.markdown, "latex": render.latex}[form](document))
+
+
+def _draw(found: Validation, label: str, path: Path) -> None:
+    from clmembench.report.figures.mdm_chart import mdm_chart
+
+    try:
+        content = mdm_chart(found, label, path.suffix[1:])
+    except ValueError as error:
+        exit_codes.stop(f"--figure: {error}", exit_codes.USAGE)
+    output_file.write(path, content, overwrite=True, option="--figure")
+    exit_codes.say(f"wrote {path}")
 
 
 def _refuse_cores(run: Run) -> None:
