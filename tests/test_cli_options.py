@@ -54,6 +54,10 @@ OPTIONS = {
     ),
     "model": "",
     "model predict": "hardware profile --json=as_json --md=as_md --latency --scheduling --request --gpumech-dram",
+    "model measure": "path -d/--device --budget --timeout --seed -o/--output --overwrite",
+    "model validate": (
+        "path -d/--device --json=as_json --md=as_md --latex=as_latex --budget --timeout --seed -o/--output --figure --overwrite"
+    ),
     "compare --live": (
         "paths --live=measured -d/--device -b/--bench -a/--axis --b-device --b-axis --a-env --b-env --a-kernels "
         "--b-kernels --a-python --b-python --budget --timeout --margin --seed -o/--output --overwrite --json=as_json --path=own"

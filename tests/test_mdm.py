@@ -23,8 +23,8 @@ from clmembench.specs.mdm_inputs import (
     Range,
     load_hardware,
     load_profile,
-    published_errors,
 )
+from clmembench.specs.mdm_published import published_errors
 
 TABLE_1 = load_hardware("wang2019-table1")
 CHIP = Hardware(28.0, 1.4, 128.0, 1050.0, 480.0, 120.0, 220.0, 8.0)
@@ -179,7 +179,8 @@ def uncertain_sheet(low, high):
     quantities = {
         one.name: replace(q, low=q.value * low, high=q.value * high)
         for one in fields(HardwareQuantities)
-        if (q := getattr(TABLE_1.quantities, one.name)) and one.name not in ("compute_units", "schedulers", "block_bytes")
+        if (q := getattr(TABLE_1.quantities, one.name)) is not None
+        and one.name not in ("compute_units", "schedulers", "block_bytes")
     }
     return replace(TABLE_1, quantities=replace(TABLE_1.quantities, **quantities))
 
@@ -204,7 +205,7 @@ def test_a_prediction_covers_those_of_all_inputs_within_their_intervals(model, r
     quantities = {
         f.name: replace(q, value=inside(q.value) if q.low is not None else q.value, low=None, high=None)
         for f in fields(HardwareQuantities)
-        if (q := getattr(sheet.quantities, f.name))
+        if (q := getattr(sheet.quantities, f.name)) is not None
     }
     chosen = replace(sheet, quantities=replace(sheet.quantities, **quantities))
     ratio = m * data.draw(st.floats(low, 1))

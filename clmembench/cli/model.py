@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from clmembench.cli import exit_codes, options
+from clmembench.cli import exit_codes, options, stored, study
 
 if TYPE_CHECKING:
     from clmembench.perfmodel.mdm.equations import Options
@@ -76,3 +76,73 @@ def _show_predictions(sheet: HardwareSheet, profile: Profile, reading: Options, 
         return
     document = mdm_prediction.document(sheet, profile, found, reading)
     print(render.markdown(document) if form == "md" else render.text(document))
+
+
+@model.command("measure")
+def measure(
+    context: typer.Context,
+    path: Annotated[list[Path] | None, options.stored_run_argument("Results files of one device; nothing is measured.")] = None,
+    device: options.Device = None,
+    budget: options.Budget = None,
+    timeout: options.Timeout = None,
+    seed: options.Seed = None,
+    output: options.ResultsFile = None,
+    overwrite: options.Overwrite = False,
+) -> None:
+    """Print the model's inputs as TOML, from measurements.
+
+    Latencies, bandwidths, clock, issue width and misses in flight of a compute unit, each with its interval and its source, as
+    `model predict` reads them. An input that is not known is a comment that says why, and the exit code is then 6.
+    """
+    from clmembench.cli import model_runs
+
+    given = study.Options(device, budget, timeout, seed, output, overwrite)
+    first, others = (path[0], path[1:]) if path else (None, [])
+    inputs = study.Study(
+        lambda info: model_runs.measurement(given, info, validating=False),
+        lambda run: True,
+        "",
+        lambda run, form: model_runs.print_inputs([run, *map(stored.load, others)]),
+        footer="# results: {}",  # a comment, as all of this is TOML
+    )
+    study.measure_or_read(inputs, context, first, "text", given)
+
+
+@model.command("validate")
+def validate(
+    context: typer.Context,
+    path: Annotated[
+        Path | None, options.stored_run_argument("Results file of this command; predictions are held against it again.")
+    ] = None,
+    device: options.Device = None,
+    as_json: options.Json = False,
+    as_md: options.Markdown = False,
+    as_latex: options.Latex = False,
+    budget: options.Budget = None,
+    timeout: options.Timeout = None,
+    seed: options.Seed = None,
+    output: options.ResultsFile = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw latency stacks, errors and predicted over measured IPC: .png, .svg or .pdf."),
+    ] = None,
+    overwrite: options.Overwrite = False,
+) -> None:
+    """Hold the models against over 300 kernels, and state errors.
+
+    Inputs are measured first; predictions are then frozen in a file beside the results, whose hash every later record names;
+    then the kernels are measured. Errors stand beside those that the paper published.
+    """
+    from clmembench.cli import model_runs
+
+    form = options.output_format(json=as_json, md=as_md, latex=as_latex)
+    given = study.Options(device, budget, timeout, seed, output, overwrite)
+    if figure is not None:
+        model_runs.check_figure(figure)
+    held = study.Study(
+        lambda info: model_runs.measurement(given, info, validating=True),
+        model_runs.has_evidence,
+        model_runs.NO_EVIDENCE,
+        lambda run, form: model_runs.show_validation(run, form, figure),
+    )
+    study.measure_or_read(held, context, path, form, given)

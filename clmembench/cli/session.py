@@ -74,7 +74,14 @@ def cards(names: Iterable[str]) -> Mapping[str, Card]:
     return {name: sweep.benchmark_card(discovered()[name]) for name in names}
 
 
-READING_OPTIONS = ("path", "as_json", "as_csv", "as_md", "as_latex")  # options that a command also takes with a stored run
+READING_OPTIONS = (
+    "path",
+    "as_json",
+    "as_csv",
+    "as_md",
+    "as_latex",
+    "figure",
+)  # options that a command also takes with a stored run
 
 
 def on_command_line(context: typer.Context, names: Collection[str] | None = None, but: Collection[str] = ()) -> list[str]:

@@ -1,11 +1,13 @@
-"""Shapes of what `model` prints under --json: predictions, measured inputs and validations of the memory divergence model."""
+"""Shapes of what `model` prints under --json: predictions of the memory divergence model, and their errors against a run."""
 
 from __future__ import annotations
 
 from typing_extensions import TypedDict
 
+from clmembench.model import Value
 from clmembench.perfmodel.mdm.equations import Model
 from clmembench.perfmodel.mdm.predict import Prediction
+from clmembench.specs.mdm_inputs import HardwareSheet
 
 Number = float | int | None
 
@@ -50,6 +52,44 @@ class PredictionObject(TypedDict):
     dominant: str
     stack: dict[str, float]
     intervals: list[IntervalObject]
+
+
+class ModelErrorObject(TypedDict):
+    """Errors of a model over a class of configurations; `paper_percent` is the published one, null where there is none."""
+
+    reading: str
+    model: Model
+    kind: str
+    count: int
+    mean_error_percent: float
+    paper_percent: Number
+    mean_log_ratio: float
+    bias: float
+    worst_log_ratio: float
+    covered: float
+
+
+class ComparedObject(TypedDict):
+    """A configuration: measured IPC of a compute unit with its interval, and every model's prediction by reading."""
+
+    params: dict[str, Value]
+    divergent: bool
+    ipc_sm: float
+    ipc_sm_low: float
+    ipc_sm_high: float
+    predicted: dict[str, dict[str, float]]
+
+
+class ValidationObject(TypedDict):
+    """The model held against a run: inputs, the state and hash of the frozen predictions, errors, and every configuration."""
+
+    hardware: HardwareSheet
+    state: str
+    sha256: str
+    clock_ratio: Number
+    left: dict[str, int]
+    errors: list[ModelErrorObject]
+    points: list[ComparedObject]
 
 
 def prediction_object(found: Prediction, ours: bool) -> PredictionObject:

@@ -31,6 +31,7 @@ OUTPUTS: dict[str, tuple[tuple[str, ...], Any]] = {
     "history": (("history",), list[shapes.HistoryObject]),
     "import": (("import",), list[ImportedRun]),
     "model-predict": (("model predict",), list[mdm_outputs.PredictionObject]),
+    "model-validate": (("model validate",), mdm_outputs.ValidationObject),
     "peers": (("peers",), studies.PeersObject),
     "points": (("show", "run"), list[shapes.PointObject]),
 }

@@ -1,4 +1,4 @@
-"""Inputs of the memory divergence model: hardware and interval profiles as strictly validated TOML, and published errors."""
+"""Inputs of the memory divergence model: hardware and interval profiles, as strictly validated TOML."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from clmembench.resources import mdm_hardware_paths, mdm_published_errors_path
+from clmembench.resources import mdm_hardware_paths
 from clmembench.sanitize import parse_toml, read_regular
 
 if TYPE_CHECKING:
@@ -62,12 +62,15 @@ class HardwareQuantities:
     max_sub_groups: Quantity
     block_bytes: Quantity
     sector_bytes: Quantity
+    llc_bytes: Quantity | None = None  # what the last-level cache holds: for miss ratios of our own kernels
+    dependent_cycles: Quantity | None = None  # an operation that the next one waits for: for their stalls
 
 
 UNITS: Mapping[str, str] = {
     "compute_units": "compute units", "clock_ghz": "GHz", "mshrs": "misses a compute unit", "noc_gb_s": "GB/s",
     "dram_gb_s": "GB/s", "llc_latency_cycles": "cycles", "dram_latency_cycles": "cycles", "schedulers": "a compute unit",
     "issue_per_scheduler": "instructions a cycle", "max_sub_groups": "a compute unit", "block_bytes": "B", "sector_bytes": "B",
+    "llc_bytes": "B", "dependent_cycles": "cycles",
 }  # fmt: skip
 
 
@@ -94,7 +97,7 @@ class ProfileInterval:
     """One interval of the representative sub-group: its instructions, and either `cycles` (C_i, contention-free cycles of all
     resident sub-groups) or `stall_cycles` (of this sub-group alone, from which GPUMech's multithreading model computes C_i);
     its misses in the first cache a sub-group, and the share of them that miss the last cache too. `repeats` equal intervals
-    follow each other."""
+    follow each other. `request_bytes` is what a miss moves where requests are sectors; None: one sector."""
 
     instructions: float
     cycles: float | Range | None = None
@@ -103,6 +106,7 @@ class ProfileInterval:
     write_misses: float | Range = 0.0
     llc_miss_ratio: float | Range = 0.0
     repeats: int = 1
+    request_bytes: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,36 +119,6 @@ class Profile:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedError:
-    """An average error of predicted IPC that was published; classes are MD (memory-divergent), NMD (not) and all."""
-
-    model: str
-    kind: Literal["MD", "NMD", "all"]
-    error_percent: float
-    source: str
-    read_from: Literal["text", "table", "figure"]
-    quote: str
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedBenchmark:
-    """A benchmark that the published errors are averages over."""
-
-    name: str
-    suite: str
-    kind: Literal["MD", "NMD"]
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedErrors:
-    """What a paper published on the errors of these models."""
-
-    error: tuple[PublishedError, ...]
-    benchmark: tuple[PublishedBenchmark, ...]
-
-
 def load_hardware(text: str) -> HardwareSheet:
     """The hardware of a file, or the shipped one of that name (as `wang2019-table1`). Raises InputError."""
     shipped = {path.stem: path for path in mdm_hardware_paths()}
@@ -153,24 +127,18 @@ def load_hardware(text: str) -> HardwareSheet:
         raise InputError(
             f"{text}: no such file, and no hardware of this name: choose from {', '.join(shipped)}, or name a file"
         )
-    sheet: HardwareSheet = _load(path, HardwareSheet, "hardware of the memory divergence model")
+    sheet: HardwareSheet = load_toml(path, HardwareSheet, "hardware of the memory divergence model")
     return sheet
 
 
 def load_profile(path: Path) -> Profile:
     """The interval profile in a file. Raises InputError."""
-    profile: Profile = _load(path, Profile, "interval profile")
+    profile: Profile = load_toml(path, Profile, "interval profile")
     return profile
 
 
-@cache
-def published_errors() -> PublishedErrors:
-    """The errors that Wang et al. published. Raises InputError."""
-    found: PublishedErrors = _load(mdm_published_errors_path(), PublishedErrors, "list of published errors")
-    return found
-
-
-def _load(path: Path, kind: Any, what: str) -> Any:
+def load_toml(path: Path, kind: Any, what: str) -> Any:
+    """A file as that dataclass; `what` names it in messages. Raises InputError."""
     try:
         raw = parse_toml(read_regular(path, MAX_FILE_BYTES))
         _refuse_unknown(raw, kind)
@@ -205,7 +173,9 @@ def _refuse_unknown(raw: Mapping[str, Any], kind: Any) -> None:
 
 def _check_hardware(sheet: HardwareSheet) -> None:
     for name, unit in UNITS.items():
-        quantity: Quantity = getattr(sheet.quantities, name)
+        quantity: Quantity | None = getattr(sheet.quantities, name)
+        if quantity is None:
+            continue
         low, high = quantity.ends
         if quantity.unit != unit:
             raise ValueError(f"quantities.{name}: its unit is {unit!r}, not {quantity.unit!r}")
@@ -227,6 +197,8 @@ def check_profile(profile: Profile) -> None:
             raise ValueError(f"interval.{n}: give cycles (C_i) or stall_cycles, one of them")
         if not 0 < one.instructions <= MAX_VALUE or not 1 <= one.repeats <= 1 << 31:
             raise ValueError(f"interval.{n}: instructions and repeats are above 0")
+        if one.request_bytes is not None and not 0 < one.request_bytes <= MAX_VALUE:
+            raise ValueError(f"interval.{n}.request_bytes: {one.request_bytes:g} is not above 0")
         for name in ("cycles", "stall_cycles", "read_misses", "write_misses", "llc_miss_ratio"):
             low, value, high = range_of(getattr(one, name))
             most = 1.0 if name == "llc_miss_ratio" else MAX_VALUE

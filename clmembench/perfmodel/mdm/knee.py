@@ -1,7 +1,7 @@
 """Misses that a compute unit keeps in flight: the knee of a round's time over its number of lines, from `mlp`. Pure.
 
-While all lines of a round are in flight at once it takes the latency of one, t0; beyond the knee N* they are served in turn and
-it takes N t0 / N*. So N* is the latency over the time that a line costs at most load: Little's law for one compute unit.
+While all lines of a round are in flight at once it takes the latency of one, t0. Beyond the knee N* each further line costs c
+more cycles, and by Little's law N* = t0 / c: a place is free again after the latency, and N* of them serve a line every c.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BENCHMARK = "mlp"
 MAX_FLAT_RATIO = 1.05  # over the least time: rounds on the plateau, where lines do not wait for each other
 MIN_POINTS = 3  # on the plateau, and beyond the knee
 MIN_RISE = 1.5  # times the plateau at the largest round: less is no knee
-STEADY_RATIO = 1.1  # of the cost of one more line over the last octave: more, and it is not yet served in turn alone
+MIN_SPAN = 1.5  # of the lines of two rounds through which a line is drawn
 MAX_BYTE_RATE_RATIO = 1.15  # of 4 sectors a line over 1: as many bytes either way are a bandwidth, not a count of lines
 SECTORS = (1, 4)
 
@@ -94,27 +94,31 @@ def _fit(curve: Sequence[Derived]) -> tuple[Estimate | None, str]:
     if times[-1].value < MIN_RISE * plateau.value:
         most = float(_lines(curve[-1]))
         return Estimate(most, most, most), f"all of {most:g} lines were in flight at once: no more were tried"
-    costs = [Estimate(one.value / n, one.low / n, one.high / n) for n, one in _served(curve, times)]
-    if len(costs) < MIN_POINTS:
-        return None, f"only {len(costs)} rounds lie beyond the knee: fewer than {MIN_POINTS}"
-    cost = _middle(costs)
-    lines = plateau.times(cost.inverse())
-    last = flat[-1][0]  # still on the plateau
-    lines = Estimate(max(lines.value, last), max(lines.low, last), max(lines.high, last))
-    if max(one.value for one in costs) > STEADY_RATIO * min(one.value for one in costs):
-        return lines, "the time of one more line still changes over the last octave: the knee may lie higher"
-    return lines, ""
+    beyond = [(_lines(v), one.value) for v, one in zip(curve, times, strict=True) if one.value > MIN_RISE * plateau.value]
+    found = sorted(plateau.value / cost for cost in _line_costs(beyond))
+    if len(found) < MIN_POINTS:
+        return None, f"only {len(beyond)} rounds lie beyond the knee, or too near each other"
+    last = float(flat[-1][0])  # still on the plateau
+    spread = (plateau.high - plateau.low) / plateau.value
+    middle = max(float(statistics.median(found)), last)
+    low, high = found[len(found) // 10] * (1 - spread), found[-1 - len(found) // 10] * (1 + spread)
+    return Estimate(middle, min(max(low, last), middle), max(high, middle)), ""
 
 
-def _served(curve: Sequence[Derived], times: Sequence[Estimate]) -> list[tuple[int, Estimate]]:
-    """The rounds of the last octave, where lines are served in turn."""
-    most = _lines(curve[-1])
-    return [(_lines(v), one) for v, one in zip(curve, times, strict=True) if 2 * _lines(v) >= most]
+def _line_costs(beyond: Sequence[tuple[int, float]]) -> list[float]:
+    """The time of one more line between each two rounds beyond the knee that lie far enough apart."""
+    return [
+        (later - time) / (m - n)
+        for k, (n, time) in enumerate(beyond)
+        for m, later in beyond[k + 1 :]
+        if m >= MIN_SPAN * n and later > time
+    ]
 
 
 def _saturated_rate(curve: Sequence[Derived]) -> float:
     """Lines a cycle over the last octave."""
-    return statistics.median(n / one.value for n, one in _served(curve, [_time(value) for value in curve]))
+    most = _lines(curve[-1])
+    return float(statistics.median(_lines(v) / _time(v).value for v in curve if 2 * _lines(v) >= most))
 
 
 def _middle(found: Sequence[Estimate]) -> Estimate:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from clmembench.perfmodel.mdm.equations import (
 from clmembench.specs.mdm_inputs import HardwareSheet, Profile, range_of
 
 STALLS = ("mshr", "noc", "dram")  # what comes on top of the contention-free cycles
+TRIED_STALLS = 17  # from one end of their interval to the other
 MAX_BREAKS = 64  # steps of ceil() within the interval of the MSHRs that are looked at; beyond, those nearest its ends
 
 
@@ -66,7 +67,9 @@ def predictions(
 ) -> list[Prediction]:
     """One prediction for each model."""
     options = options or Options()
-    return [_prediction(model, Inputs(sheet, profile, options)) for model in models]
+    inputs = Inputs(sheet, profile, options)
+    ends = {end: (inputs.hardware(end), inputs.intervals(end)) for end in (-1, 0, 1)}
+    return [_prediction(model, inputs, ends) for model in models]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +94,11 @@ class Inputs:
         return Hardware(
             at("compute_units"), at("clock_ghz"), q.mshrs.value, at("noc_gb_s", -1), at("dram_gb_s", -1),
             at("llc_latency_cycles"), at("dram_latency_cycles"), issue,
-            at("block_bytes" if options.request == "block" else "sector_bytes"),
+            at("block_bytes") if options.request == "block" else self._sectors(at("sector_bytes")),
         )  # fmt: skip
+
+    def _sectors(self, one_sector: float) -> Any:
+        return np.array([one.request_bytes or one_sector for one in self.profile.interval])
 
     def _of(self, name: str, end: int) -> Any:
         return np.array([range_of(getattr(one, name))[1 + end] for one in self.profile.interval])
@@ -115,12 +121,11 @@ class Inputs:
         def at(stalls: Any) -> Any:
             return contention_free_cycles(instructions, stalls, self.repeats(), warps, issue, scheduling)
 
-        own = at(self._of("stall_cycles", end))
         if end == 0:
-            return own
+            return at(self._of("stall_cycles", 0))
         # longer stalls hide more instructions of others, so C_i need not grow with them: look at several
         low, high = self._of("stall_cycles", -1), self._of("stall_cycles", 1)
-        tried = [own, *(at(low + share * (high - low)) for share in np.linspace(0, 1, 17))]
+        tried = at(low + np.linspace(0, 1, TRIED_STALLS)[:, None] * (high - low))
         return np.min(tried, axis=0) if end < 0 else np.max(tried, axis=0)
 
     def intervals(self, end: int = 0) -> Interval:
@@ -137,8 +142,11 @@ class Inputs:
         return self._of("instructions", 0) / self.hardware(end).issue_width + self._of("stall_cycles", end)
 
 
-def _prediction(model: Model, inputs: Inputs) -> Prediction:
-    hardware, intervals, repeats = inputs.hardware(), inputs.intervals(), inputs.repeats()
+Ends = dict[int, tuple[Hardware, Interval]]  # hardware and intervals at each end of the inputs' intervals, as Inputs has them
+
+
+def _prediction(model: Model, inputs: Inputs, ends: Ends) -> Prediction:
+    (hardware, intervals), repeats = ends[0], inputs.repeats()
     terms: tuple[Terms, ...] = ()
     if model == "bound":
         stack = bound_stack(inputs, 0)
@@ -150,10 +158,10 @@ def _prediction(model: Model, inputs: Inputs) -> Prediction:
         stack = {"contention_free": float(np.sum(intervals.contention_free_cycles * repeats))}
         stack |= {name: float(np.sum(getattr(found, _FIELDS[name]) * repeats)) for name in STALLS}
         cycles = float(np.sum(found.cycles * repeats))
-        low, high = (float(np.sum(_extreme_cycles(model, inputs, end) * repeats)) for end in (-1, 1))
+        low, high = (float(np.sum(_extreme_cycles(model, inputs, ends, end) * repeats)) for end in (-1, 1))
     low, high = min(low, cycles), max(high, cycles)
-    ends = [float(ipc_of(inputs.hardware(end), intervals, repeats, at)) for end, at in ((0, cycles), (1, high), (-1, low))]
-    ipc, ipc_low, ipc_high = ends[0], min(ends), max(ends)
+    rates = [float(ipc_of(ends[end][0], intervals, repeats, at)) for end, at in ((0, cycles), (1, high), (-1, low))]
+    ipc, ipc_low, ipc_high = rates[0], min(rates), max(rates)
     uncapped = inputs.profile.warps * float(np.sum(intervals.instructions * repeats)) / cycles
     capped = bool(uncapped > hardware.issue_width)
     dominant = max(stack, key=lambda name: stack[name])
@@ -173,30 +181,28 @@ def bound_stack(inputs: Inputs, end: int = 0) -> dict[str, float]:
     return {name: float(np.sum(each * inputs.repeats())) for name, each in terms.items()}
 
 
-def _extreme_cycles(model: Model, inputs: Inputs, end: int) -> Any:
+def _extreme_cycles(model: Model, inputs: Inputs, ends: Ends, end: int) -> Any:
     """The least (-1) or most (1) cycles of each interval for inputs within their intervals: an outer bound.
 
     Cycles grow with every input that `Inputs` turns to its end, but not with the number of MSHRs: more of them fill the queues,
     and at each step of ceil() a batch is saved. So those ends, and both sides of each step, are tried.
     """
-    hardware, intervals = inputs.hardware(end), inputs.intervals(end)
-    choose: Callable[..., Any] = np.min if end < 0 else np.max
-    other = inputs.contention_free(-end)  # a longer interval thins the arrivals of GPUMech's M/D/1 queue
-    own, low_mshrs, high_mshrs = intervals.contention_free_cycles, *inputs.sheet.quantities.mshrs.ends
-    tried = []
-    for mshrs in (*_mshr_breaks(intervals, low_mshrs, high_mshrs), inputs.sheet.quantities.mshrs.value):
-        at = replace(hardware, mshrs=mshrs)
-        found = interval_terms(model, at, intervals, inputs.options)
-        tried.append(found.cycles)
-        if model == "MDM-overlap":  # a longer latency, which C_i has, hides more of a queue
-            hiding = interval_terms(model, inputs.hardware(-end), inputs.intervals(-end), inputs.options).latency_cycles
-            service = np.maximum(found.noc_service_cycles, found.dram_service_cycles)
-            queue = hardware.compute_units * found.concurrent_misses * service
-            tried.append(own + found.mshr_cycles + np.maximum(0.0, queue - hiding))
-        if model == "GPUMech" and inputs.options.gpumech_dram == "md1":
-            thinned = replace(intervals, contention_free_cycles=other)
-            tried.append(interval_terms(model, at, thinned, inputs.options).cycles + own - other)
-    return choose(tried, axis=0)
+    (hardware, intervals), (other_hardware, other) = ends[end], ends[-end]
+    own, mshrs = intervals.contention_free_cycles, inputs.sheet.quantities.mshrs
+    tried = np.array([*_mshr_breaks(intervals, *mshrs.ends), mshrs.value])[:, None]
+    found = interval_terms(model, replace(hardware, mshrs=tried), intervals, inputs.options)
+    cycles = [found.cycles]
+    if model == "MDM-overlap":  # a longer latency, which C_i has, hides more of a queue
+        hiding = interval_terms(model, other_hardware, other, inputs.options).latency_cycles
+        service = np.maximum(found.noc_service_cycles, found.dram_service_cycles)
+        queue = hardware.compute_units * found.concurrent_misses * service
+        cycles.append(own + found.mshr_cycles + np.maximum(0.0, queue - hiding))
+    if model == "GPUMech" and inputs.options.gpumech_dram == "md1":  # a longer interval thins arrivals at the M/D/1 queue
+        thinned = replace(intervals, contention_free_cycles=other.contention_free_cycles)
+        late = interval_terms(model, replace(hardware, mshrs=tried), thinned, inputs.options).cycles
+        cycles.append(late + own - other.contention_free_cycles)
+    every = np.concatenate([np.atleast_2d(one) for one in cycles])
+    return np.min(every, axis=0) if end < 0 else np.max(every, axis=0)
 
 
 def _mshr_breaks(intervals: Interval, low: float, high: float) -> list[float]:
