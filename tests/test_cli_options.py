@@ -23,8 +23,8 @@ OPTIONS = {
     "describe": "bench",
     "doctor": "-d/--device --run --json=as_json",
     "run": (
-        "-d/--device -s/--suite -b/--bench -a/--axis --matrix --budget --timeout --benchmark-timeout --processes --seed "
-        "--reference --size -o/--output --overwrite --resume --tuning=stored --no-tuning --strict --no-isolate "
+        "-d/--device --runtime -s/--suite -b/--bench -a/--axis --matrix --budget --timeout --benchmark-timeout --processes "
+        "--seed --reference --size -o/--output --overwrite --resume --tuning=stored --no-tuning --strict --no-isolate "
         "--json=as_json --dry-run"
     ),
     "tune": "bench -d/--device -a/--axis --budget --timeout --seed -o/--output --records",
