@@ -12,7 +12,7 @@ import pytest
 from clmembench.benchmarks import discovered
 from clmembench.cli import devices as device_selection
 from clmembench.measure import probe, sampling
-from clmembench.model import BuildError, DeviceError, DeviceInfo, Fill, Launch, Map, Overlap, Skip, Slope
+from clmembench.model import BuildError, DeviceError, DeviceInfo, Fill, Launch, Local, Map, Overlap, Skip, Slope
 from clmembench.plan import sweep
 from clmembench.plan.budget import Budget
 from clmembench.plan.selection import Selection
@@ -261,3 +261,20 @@ def test_usm_benchmarks_are_right_for_every_kind_and_notice_damage(device, kind)
         with pytest.raises(AssertionError, match="pages of 24"):
             work.check()
         assert sampling.check_outputs(device, work) == ""
+
+
+@pytest.mark.parametrize("method", ["submit_async", "submit"])
+def test_dpctls_own_methods_launch_with_the_same_arguments(device, method):
+    source = """kernel void fill(global float* out, local float* near, const float value, const uint times) {
+        near[get_local_id(0)] = value * times + get_global_id(0) + 100 * get_local_size(0);
+        out[get_global_id(0)] = near[get_local_id(0)];
+    }"""
+    kernel, out = device.build(source)["fill"], device.alloc(4 * 8)
+    args = (out, Local(16), np.float32(0.5), np.uint32(3))
+    launch = Launch(kernel, args, (8,), (4,), method=method)
+    device.run([launch])
+    assert device.download(out, np.float32, 8).tolist() == [401.5 + n for n in range(8)]
+    with pytest.raises(ValueError, match="host's clock"):
+        device.time((launch,), 1, "device")
+    with pytest.raises(ValueError, match="choose submit_async or submit"):
+        device.run([replace(launch, method="enqueue")])
