@@ -14,7 +14,7 @@ import pytest
 from clmembench.benchmarks import discovered
 from clmembench.measure import probe, sampling
 from clmembench.measure.core_clock import CoreClock
-from clmembench.model import Copy, DeviceError, Fill, Launch, Map, Overlap, Skip, Slope, Work
+from clmembench.model import Copy, DeviceError, Fill, Launch, Map, Overlap, Place, Skip, Slope, Work
 from clmembench.plan import sweep
 from clmembench.plan.budget import Budget
 from clmembench.plan.selection import Selection
