@@ -27,9 +27,9 @@ OPTIONS = {
     "new": "name -o/--output --overwrite",
     "doctor": "-d/--device --run --json=as_json",
     "run": (
-        "-d/--device -s/--suite -b/--bench -a/--axis --matrix --budget --timeout --benchmark-timeout --processes --seed "
-        "--reference --size -o/--output --overwrite --resume --label --tag --tuning=stored --no-tuning --strict --no-isolate "
-        "--wide --json=as_json --dry-run --path"
+        "-d/--device --runtime -s/--suite -b/--bench -a/--axis --matrix --budget --timeout --benchmark-timeout --processes "
+        "--seed --reference --size -o/--output --overwrite --resume --label --tag --tuning=stored --no-tuning --strict "
+        "--no-isolate --wide --json=as_json --dry-run --path"
     ),
     "tune": "bench -d/--device -a/--axis --budget --timeout --seed -o/--output --records --path=own",
     "topology": (

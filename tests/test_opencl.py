@@ -14,7 +14,7 @@ import pytest
 from clmembench.benchmarks import discovered
 from clmembench.measure import probe, sampling
 from clmembench.measure.core_clock import CoreClock
-from clmembench.model import Copy, DeviceError, Fill, Launch, Map, Overlap, Skip, Slope, Work
+from clmembench.model import Copy, DeviceError, Fill, Launch, Map, Overlap, Place, Skip, Slope, Work
 from clmembench.plan import sweep
 from clmembench.plan.budget import Budget
 from clmembench.plan.selection import Selection
@@ -306,3 +306,30 @@ def test_a_stamp_below_zero_is_an_earlier_one_and_not_one_in_584_years(stamps, e
     sample = CommandTimer([None], 1, "queue", [], None, [])
     timing = opencl_sample._stamped(sample, events, 100, 100)
     assert (timing.device_ns, timing.queue_ns, timing.submit_ns) == expected
+
+
+def test_pyopencls_own_method_launches_and_has_no_stamps(device):
+    mark, out = device.build(kernel_source("launch"))["mark"], device.alloc(4)
+    launch = Launch(mark, (out, np.uint32(9)), (64,), (64,), method="enqueue")
+    device.run([Fill(out, 4), launch])
+    assert int(device.download(out, np.uint32, 1)[0]) == 9
+    with pytest.raises(ValueError, match="host's clock"):
+        device.time((launch,), 1, "device")
+    with pytest.raises(ValueError, match="choose enqueue"):
+        device.run([replace(launch, method="submit")])
+
+
+@pytest.mark.parametrize(
+    ("platform", "kind", "expected"),
+    [
+        ("Portable Computing Language", "cpu", {"POCL_MAX_PTHREAD_COUNT": "3"}),
+        ("Intel(R) OpenCL", "cpu", {"DPCPP_CPU_NUM_CUS": "3"}),
+        ("Intel(R) OpenCL Graphics", "gpu", {}),
+        ("NVIDIA CUDA", "gpu", {}),
+        ("Else", "cpu", {}),
+    ],
+)
+def test_a_drivers_threads_are_limited_by_its_own_variable(platform, kind, expected):
+    info = replace(GPU, platform=platform, kind=kind, runtime="opencl")
+    assert runtime("opencl").environment(info, Place(3)) == expected
+    assert runtime("opencl").environment(info, Place()) == {}

@@ -12,7 +12,7 @@ import pytest
 from clmembench.benchmarks import discovered
 from clmembench.cli import devices as device_selection
 from clmembench.measure import probe, sampling
-from clmembench.model import BuildError, DeviceError, DeviceInfo, Launch, Map, Overlap, Skip, Slope
+from clmembench.model import BuildError, DeviceError, DeviceInfo, Fill, Launch, Local, Map, Overlap, Skip, Slope
 from clmembench.plan import sweep
 from clmembench.plan.budget import Budget
 from clmembench.plan.selection import Selection
@@ -242,3 +242,39 @@ def test_a_run_and_the_list_of_devices_know_the_runtime(device, tmp_path):
     (own,) = [one for one in listed if one["id"] == device.info.id]
     assert own["runtime"] == "sycl" and own["index"] == 0 and "0" in own["same_hardware"]
     assert all("sycl:0" in one["same_hardware"] for one in listed if one["type"] == "cpu" and one is not own)
+
+
+@pytest.mark.parametrize("kind", ["device", "shared", "host"])
+def test_usm_benchmarks_are_right_for_every_kind_and_notice_damage(device, kind):
+    for op, last_touch in (("read", "device"), ("write", "device"), ("read", "host"), ("write", "host")):
+        if kind == "device" and last_touch == "host":
+            continue
+        params = {"memory": kind, "op": op, "last_touch": last_touch, "array_bytes": 100_004}
+        work = discovered()["usm_bandwidth"].prepare(device, **params)
+        assert sampling.check_outputs(device, work) == ""
+        device.run([Fill(work.outputs[0][0], 4, 0xEE)])
+        with pytest.raises(AssertionError, match="is wrong"):
+            work.check()
+    for by in ("device", "host")[: 1 if kind == "device" else 2]:
+        work = discovered()["usm_first_touch"].prepare(device, memory=kind, by=by, array_bytes=100_000)
+        assert work.ops == 24
+        with pytest.raises(AssertionError, match="pages of 24"):
+            work.check()
+        assert sampling.check_outputs(device, work) == ""
+
+
+@pytest.mark.parametrize("method", ["submit_async", "submit"])
+def test_dpctls_own_methods_launch_with_the_same_arguments(device, method):
+    source = """kernel void fill(global float* out, local float* near, const float value, const uint times) {
+        near[get_local_id(0)] = value * times + get_global_id(0) + 100 * get_local_size(0);
+        out[get_global_id(0)] = near[get_local_id(0)];
+    }"""
+    kernel, out = device.build(source)["fill"], device.alloc(4 * 8)
+    args = (out, Local(16), np.float32(0.5), np.uint32(3))
+    launch = Launch(kernel, args, (8,), (4,), method=method)
+    device.run([launch])
+    assert device.download(out, np.float32, 8).tolist() == [401.5 + n for n in range(8)]
+    with pytest.raises(ValueError, match="host's clock"):
+        device.time((launch,), 1, "device")
+    with pytest.raises(ValueError, match="choose submit_async or submit"):
+        device.run([replace(launch, method="enqueue")])

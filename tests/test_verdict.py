@@ -287,8 +287,8 @@ def test_the_size_from_which_a_sum_is_faster_on_the_gpu_with_and_without_the_way
 
 
 def test_one_cpu_under_two_runtimes_is_compared_where_intervals_are_apart():
-    def under(platform, gb_s, ns, cpu_id="GenuineIntel-6-106"):
-        info = device("Xeon", kind="cpu", platform=platform, cpu_id=cpu_id)
+    def under(platform, gb_s, ns, cpu_id="GenuineIntel-6-106", **more):
+        info = device("Xeon", kind="cpu", platform=platform, cpu_id=cpu_id, **more)
         return run([triad(gb_s, 1 << 30), launch(ns)], header(info, CARDS))
 
     text = told(under("PoCL", 40.0, 25_000), under("Intel", 20.0, 5_000))[-1]
@@ -297,6 +297,10 @@ def test_one_cpu_under_two_runtimes_is_compared_where_intervals_are_apart():
     near = told(under("PoCL", 40.0, 25_000), under("Intel", 40.001, 5_000))[-1]
     assert near.endswith("(launch, round trip: 5.00 times); 1 quantity within the intervals.")
     assert not any("two runtimes" in t for t in told(under("PoCL", 40.0, 9), under("Intel", 20.0, 9, "AuthenticAMD-25-17")))
+    opencl, layer = under("Intel", 40.0, 4_000), "what differs is the layer of SYCL"
+    assert layer in told(opencl, under("SYCL (Intel)", 40.001, 6_000, runtime="sycl"))[-1]
+    for more in ({"runtime": "sycl", "driver": "another"}, {"runtime": "opencl"}):
+        assert layer not in told(opencl, under("SYCL (Intel)", 40.001, 6_000, **more))[-1]
 
 
 def test_of_a_cluster_of_one_cpu_some_pairs_are_told_of_and_the_others_are_counted():

@@ -99,7 +99,7 @@ def devices(
     """List the devices of this host, GPUs first.
 
     Those of OpenCL come first, then, where the extra `sycl` is installed, those of SYCL. A runtime lists a device once, however
-    often its driver is registered. Devices that are one piece of hardware, by PCI address, UUID, name and compute units, say so.
+    often its driver is registered. Devices that are one piece of hardware say so: PCI address, UUID, or name and compute units.
     """
     from clmembench.runtimes.hardware import same_hardware
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 KEPT_IN_THE_FILE = (  # parameters that --resume takes from the file
     "device", "suite", "bench", "axis", "matrix", "processes", "seed", "size", "output", "reference", "stored", "no_tuning",
-    "overwrite", "label", "tag",
+    "overwrite", "label", "tag", "runtime",
 )  # fmt: skip
 
 

@@ -36,6 +36,10 @@ class RequestedSide(NamedTuple):
     version: str
     packages: dict[str, str]
 
+    def with_arrays(self, array_bytes: int) -> RequestedSide:
+        """The side with arrays of that size where a benchmark's default depends on the device."""
+        return self._replace(info=replace(self.info, array_bytes=array_bytes))
+
 
 class LiveRun:
     """One interleaved A/B measurement: its points, its files and its outcome."""

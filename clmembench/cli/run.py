@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clmembench import units
-from clmembench.cli import devices, exit_codes, interrupted_run, options, session, text_output
+from clmembench.cli import devices, exit_codes, interrupted_run, layer_cost, options, session, text_output
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
@@ -25,6 +25,10 @@ MAX_ARRAYS = 3  # of one size that a benchmark holds
 Suite = Annotated[
     str | None,
     options.suite_option("quick, memory, access, sync, link, compute or all; default: quick, or all with --bench."),
+]
+Runtime = Annotated[
+    str | None,
+    typer.Option("--runtime", metavar="NAMES", help="Runtime, opencl or sycl; opencl,sycl measures both interleaved."),
 ]
 Matrix = Annotated[
     list[Path] | None,
@@ -67,6 +71,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="List the points that wo
 def run(
     context: typer.Context,
     device: options.Device = None,
+    runtime: Runtime = None,
     suite: Suite = None,
     bench: options.Bench = None,
     axis: options.Axis = None,
@@ -100,6 +105,12 @@ def run(
     earlier = None
     options.warn_of_packages()
     bench = bench or (None if suite else options.benchmarks_of_folders(path))
+    if runtime is not None and resume is None:
+        if layer_cost.is_of_both(runtime):
+            layer_cost.refuse_options(context)
+            layer_cost.measure(device, bench, axis, budget, timeout, seed, output, overwrite, as_json)
+            return
+        device = layer_cost.selector(runtime, device)
     if resume is not None:
         interrupted_run.refuse_options(context)
         size = None  # an environment variable may set it

@@ -45,7 +45,15 @@ def _sentence(found: Verdict, a: int, b: int) -> Iterator[str]:
     told = [_told(better, first), _told(worse, second)]
     left = len(same_size) - len(surely)
     rest = f"; {count(left, 'quantity', 'quantities')} within the intervals" if left else ""
-    yield f"Of a CPU of one model under two runtimes, {' and '.join(filter(None, told))}{rest}."
+    layer = _layer(found.devices[a], found.devices[b])
+    yield f"Of a CPU of one model under two runtimes, {' and '.join(filter(None, told))}{rest}.{layer}"
+
+
+def _layer(one: DeviceInfo, other: DeviceInfo) -> str:
+    """What two runtimes of one driver differ in."""
+    if {one.runtime, other.runtime} != {"opencl", "sycl"} or one.driver != other.driver:
+        return ""
+    return " Both run kernels by the same driver: what differs is the layer of SYCL, unless the host disturbed one of the runs."
 
 
 def _told(ratios: Sequence[tuple[float, str]], label: str) -> str:

@@ -38,6 +38,9 @@ from clmembench.runtimes.opencl.errors import explained_errors
 from clmembench.runtimes.opencl.info import describe, installed_platforms
 from clmembench.runtimes.opencl.sample import CommandTimer, interleaved_sample, prepare_commands, time_commands
 
+# the variable that limits the threads of a CPU's driver, by a word of its platform's name
+_THREAD_VARIABLES = {"portable": "POCL_MAX_PTHREAD_COUNT", "intel": "DPCPP_CPU_NUM_CUS"}
+
 
 class OpenCLDevice:
     """One device with two queues that stamp events and two that do not (stamping costs time on some drivers)."""
@@ -212,11 +215,11 @@ class OpenCL:
         return [info for info, _ in installed_platforms()]
 
     def environment(self, info: DeviceInfo, place: Place) -> Mapping[str, str]:
-        """A child's extra environment: its Place, which PoCL takes as a number of threads."""
-        extra = {}
-        if place.compute_units is not None and "portable" in info.platform.lower():
-            extra["POCL_MAX_PTHREAD_COUNT"] = str(place.compute_units)
-        return extra
+        """A child's extra environment: its Place, which drivers of CPUs take as a number of threads."""
+        if place.compute_units is None or info.kind != "cpu":
+            return {}
+        driver = next((name for name in _THREAD_VARIABLES if name in info.platform.lower()), "")
+        return {_THREAD_VARIABLES[driver]: str(place.compute_units)} if driver else {}
 
     def open(self, info: DeviceInfo) -> OpenCLDevice:
         """Raises DeviceError when the device is gone or is known to give wrong results."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from clmembench.model import Copy, DeviceError, Fill, Launch, Local, Skip
 from clmembench.runtimes.device_limits import host_address
-from clmembench.runtimes.sycl.library import c_library, failure_reason
+from clmembench.runtimes.sycl.library import c_library, dpctl, failure_reason
 
 LibraryCall = Callable[[], int | None]  # one call; returns the address of an event, None where it failed
 NO_EVENT = 1  # what a call returns that makes none
@@ -82,8 +82,37 @@ def bind_wait(queue: Any) -> LibraryCall:
 
 def bind_launch(command: Launch, kernel: Any, queue: Any) -> LibraryCall:
     """The submission of a kernel."""
+    if command.method:
+        return bind_method(command, kernel, queue)
     function = "SubmitRange" if command.local_size is None else "SubmitNDRange"
     return _submission(command, kernel, queue, partial(getattr(c_library(held=True), f"DPCTLQueue_{function}"), handle(kernel)))
+
+
+def bind_method(command: Launch, kernel: Any, queue: Any) -> LibraryCall:
+    """A launch by a method of dpctl's queues, which converts the arguments at each call. Raises ValueError for a method that it
+    does not have, and where the event's stamps are asked for: the event is dpctl's own object, and given up at once."""
+    if command.method not in ("submit", "submit_async"):
+        raise ValueError(f"dpctl has no method {command.method!r}: choose submit_async or submit")
+    if queue.has_enable_profiling:
+        raise ValueError("a launch by dpctl's method is timed by the host's clock")
+    submit, args = getattr(queue, command.method), [_scalar(argument) for argument in command.args]
+    sizes = [list(map(int, reversed(size))) for size in (command.global_size, command.local_size) if size is not None]
+
+    def launch() -> int:
+        submit(kernel, args, *sizes)
+        return NO_EVENT
+
+    return launch
+
+
+def _scalar(argument: Any) -> Any:
+    """An argument as dpctl's methods take it."""
+    if isinstance(argument, Local):
+        return dpctl().LocalAccessor("u8", (-(-argument.nbytes // 8),))
+    if isinstance(argument, np.generic):
+        kind: Any = np.ctypeslib.as_ctypes_type(argument.dtype)  # type: ignore[arg-type]  # its hints know fixed types alone
+        return kind(argument)
+    return argument
 
 
 def bind_host_part(command: Launch, kernel: Any, queue: Any) -> LibraryCall:

@@ -19,15 +19,21 @@ _VERBOSITY = "DPCTL_VERBOSITY"  # whether the C library says on standard error w
 _REASON = re.compile(r"\[ERR\] (.*?) in DPCTL\w+ at ", re.DOTALL)
 
 
+def packaged_driver() -> Path | None:
+    """Intel's CPU driver from PyPI, which is registered nowhere: it lies in this environment's lib folder."""
+    driver = Path(sys.prefix) / "lib" / "libintelocl.so"
+    return driver if driver.is_file() else None
+
+
 @cache
 def dpctl() -> ModuleType:
     """dpctl, after SYCL has looked for its devices. Raises ImportError where the extra `sycl` is not installed.
 
-    Intel's CPU driver from PyPI is registered nowhere: it lies in this environment's lib folder, and is named to SYCL's loader
-    unless the user has named drivers. The loader reads that once; worker processes come here themselves.
+    The driver that comes with it is named to SYCL's loader unless the user has named drivers. The loader reads that once;
+    worker processes come here themselves.
     """
-    driver = Path(sys.prefix) / "lib" / "libintelocl.so"
-    named = _DRIVERS not in os.environ and driver.is_file()
+    driver = packaged_driver()
+    named = _DRIVERS not in os.environ and driver is not None
     if named:
         os.environ[_DRIVERS] = str(driver)
     try:
