@@ -54,6 +54,7 @@ PARSED = {
 }
 NOT_RUN = {"--install-completion": "it changes the start file of this user's shell"}
 EXITS = {"check": {0, 5, 6}, "compare": {0, 5, 6}}  # the outcome is for the data; of all others 0
+WRITERS = {"new"}  # commands that are run before others of their block, which read what these write
 SLOW = {"report", "history", "advise"}  # commands that take seconds
 
 
@@ -64,6 +65,7 @@ class Shown:
     page: str
     args: tuple[str, ...]
     in_text: bool = False
+    before: tuple[tuple[str, ...], ...] = ()  # commands further up in its block that write what it needs
 
     @property
     def measures(self) -> bool:
@@ -89,12 +91,15 @@ def blocks(text: str) -> Iterator[tuple[str, bool]]:
 
 def commands(text: str, page: str) -> Iterator[Shown]:
     for block, in_text in blocks(text):
+        before: tuple[tuple[str, ...], ...] = ()
         for line in block.replace("\\\n", " ").splitlines():
             for part in re.split(r" && |; ", re.sub(r"(^|\s)#(?!SBATCH).*", "", line)):
                 if (found := COMMAND.search(part)) and not (in_text and found.start()):
                     quoted = part[: found.start()].count("'") % 2  # within bash -c '...'
                     args = found["args"].rstrip("'") if quoted else found["args"]
-                    yield Shown(page, tuple(shlex.split(args.partition(" > ")[0])), in_text)
+                    one = Shown(page, tuple(shlex.split(args.partition(" > ")[0])), in_text, before)
+                    yield one
+                    before += (one.args,) if one.args[0] in WRITERS else ()
 
 
 def shown() -> list[Shown]:
@@ -172,6 +177,8 @@ def tier(one: Shown) -> object:
 def test_a_command_of_the_documentation_runs(one, tmp_path):
     if one.args[0] in NOT_RUN:
         pytest.skip(NOT_RUN[one.args[0]])
+    for earlier in one.before:
+        assert cli(*earlier, cwd=tmp_path).returncode == 0, earlier
     place_files(one, tmp_path)
     args = expanded(one, tmp_path)
     if one.args[0] == "run" and "--resume" not in args:
