@@ -65,10 +65,10 @@ def metrics_page() -> str:
             continue
         for metric in one.metrics:
             peak = code(metric.peak or "")
-            cycles = "yes" if metric.cycles else ""
+            unit = plain(metric.unit) + (", cycles" if metric.cycles else "")
             points = plain(", ".join(f"{name}={' or '.join(map(str, values))}" for name, values in metric.only.items()))
             name = metric.name.replace("_", " ")
-            rows.append((code(one.name), name, points, plain(metric.unit), code(metric.form), metric.better, peak, cycles))
+            rows.append((code(one.name), name, points, unit, code(metric.form), metric.better, peak))
         headlines += [(h.group, plain(h.name), code(one.name), h.metric.replace("_", " ")) for h in one.headlines]
     return (
         "\n\n".join(
@@ -76,9 +76,7 @@ def metrics_page() -> str:
                 "# Metrics",
                 "Generated from the benchmarks of this version. Raw times are stored; a metric says how they become a value "
                 "when a file is read. [How numbers are made](../measuring.md) explains intervals and statuses.",
-                table(
-                    ("benchmark", "metric", "only where", "unit", "form", "better", "theoretical peak", "in cycles too"), rows
-                ),
+                table(("benchmark", "metric", "only where", "unit", "form", "better", "theoretical peak"), rows),
                 "## Forms",
                 table(("form", "value"), [(code(form), said) for form, said in FORMS.items()]),
                 plain(" ".join((inspect.getdoc(Metric) or "").split("\n\n")[-1].split())),

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from typer.main import get_command
 
 from clmembench.cli import app
-from tests.commands import ROOT, cli
+from tests.commands import ROOT, cli, process
 
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 COMMAND = re.compile(r"(?<!import )(?<![\w/~:])(?:\.venv/bin/|[\w~/.]*/bin/)?clmembench (?P<args>-?-?[a-z].*)")
@@ -54,6 +54,7 @@ PARSED = {
 }
 NOT_RUN = {"--install-completion": "it changes the start file of this user's shell"}
 EXITS = {"check": {0, 5, 6}, "compare": {0, 5, 6}}  # the outcome is for the data; of all others 0
+WRITERS = {"new"}  # commands that are run before others of their block, which read what these write
 SLOW = {"report", "history", "advise"}  # commands that take seconds
 
 
@@ -64,6 +65,7 @@ class Shown:
     page: str
     args: tuple[str, ...]
     in_text: bool = False
+    before: tuple[tuple[str, ...], ...] = ()  # commands further up in its block that write what it needs
 
     @property
     def measures(self) -> bool:
@@ -89,12 +91,15 @@ def blocks(text: str) -> Iterator[tuple[str, bool]]:
 
 def commands(text: str, page: str) -> Iterator[Shown]:
     for block, in_text in blocks(text):
+        before: tuple[tuple[str, ...], ...] = ()
         for line in block.replace("\\\n", " ").splitlines():
             for part in re.split(r" && |; ", re.sub(r"(^|\s)#(?!SBATCH).*", "", line)):
                 if (found := COMMAND.search(part)) and not (in_text and found.start()):
                     quoted = part[: found.start()].count("'") % 2  # within bash -c '...'
                     args = found["args"].rstrip("'") if quoted else found["args"]
-                    yield Shown(page, tuple(shlex.split(args.partition(" > ")[0])), in_text)
+                    one = Shown(page, tuple(shlex.split(args.partition(" > ")[0])), in_text, before)
+                    yield one
+                    before += (one.args,) if one.args[0] in WRITERS else ()
 
 
 def shown() -> list[Shown]:
@@ -172,6 +177,9 @@ def tier(one: Shown) -> object:
 def test_a_command_of_the_documentation_runs(one, tmp_path):
     if one.args[0] in NOT_RUN:
         pytest.skip(NOT_RUN[one.args[0]])
+    call = process if one.before else cli  # benchmarks that were written and loaded stay in a process
+    for earlier in one.before:
+        assert call(*earlier, cwd=tmp_path).returncode == 0, earlier
     place_files(one, tmp_path)
     args = expanded(one, tmp_path)
     if one.args[0] == "run" and "--resume" not in args:
@@ -179,7 +187,7 @@ def test_a_command_of_the_documentation_runs(one, tmp_path):
     elif one.measures or "--resume" in args:
         parse(args)
         args = ["run", "--dry-run", *chosen(args)]
-    done = cli(*args, cwd=tmp_path)
+    done = call(*args, cwd=tmp_path)
     assert done.returncode in EXITS.get(args[0], {0}), (args, done.stdout[-500:], done.stderr[-500:])
 
 
