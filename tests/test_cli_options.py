@@ -28,8 +28,8 @@ OPTIONS = {
     "doctor": "-d/--device --run --json=as_json",
     "run": (
         "-d/--device --runtime -s/--suite -b/--bench -a/--axis --matrix --budget --timeout --benchmark-timeout --processes "
-        "--seed --reference --size -o/--output --overwrite --resume --label --tag --tuning=stored --no-tuning --strict "
-        "--no-isolate --wide --json=as_json --dry-run --path"
+        "--seed --reference --size -o/--output --overwrite --resume --label --tag --wait --wait-quiet --tuning=stored "
+        "--no-tuning --strict --no-isolate --wide --json=as_json --dry-run --path"
     ),
     "tune": "bench -d/--device -a/--axis --budget --timeout --seed -o/--output --records --path=own",
     "topology": (

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from clmembench.host import environment
 from clmembench.results import jsonl
 from tests.builders import device, header, record, series
 from tests.commands import ROOT, cli
@@ -154,6 +155,26 @@ def test_names_and_tags_are_kept_and_shown(tmp_path):
     assert "lab machine" in cli("compare", str(path), str(path)).stdout
     shown = cli("show", str(path)).stdout
     assert all(word in shown for word in ("lab machine", "cooling=water", "node7"))
+    html = cli("report", str(path)).stdout
+    assert all(word in html for word in ("host name", "node7", "cooling=water"))
+
+
+def test_a_runs_label_names_its_device_and_keeps_it_apart(tmp_path):
+    paths = [tmp_path / f"{name}.jsonl" for name in ("one", "two")]
+    for path, label in zip(paths, ("first box", "second box"), strict=True):
+        with jsonl.Writer(path, header(label=label, run_id=path.stem)) as writer:
+            writer.write(record("stream", {"op": "copy"}, series([1000] * 40, nbytes=1 << 20)))
+    page = cli("report", *map(str, paths), "-f", "md").stdout
+    assert "first box | second box" in page
+    renamed = cli("report", *map(str, paths), "-f", "md", "--label", f"{paths[0]}=third box").stdout
+    assert "third box | second box" in renamed and "first box |" not in renamed
+
+
+def test_the_host_name_can_be_replaced_or_left_out(monkeypatch):
+    for given, kept in (("lab", "lab"), ("", None)):
+        monkeypatch.setenv("CLMEMBENCH_HOST_NAME", given)
+        assert environment.host()["name"] == kept
+        assert "CLMEMBENCH_HOST_NAME" not in environment.variables()
 
 
 @pytest.mark.parametrize(

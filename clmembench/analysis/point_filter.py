@@ -38,7 +38,7 @@ class PointFilter:
         names = [name, *([card.peer_of] if card.peer_of else [])]
         if self.globs and not any(fnmatchcase(one, glob) for one in names for glob in self.globs):
             return False
-        return not self.suite or self.suite in ("all", card.suite) or not self.suite_members.isdisjoint(names)
+        return not self.suite or self.suite in ("all", "everything", card.suite) or not self.suite_members.isdisjoint(names)
 
     def takes_params(self, params: Mapping[str, Value]) -> bool:
         """Whether a point has wanted values on all axes that the user named; one without such an axis has not."""

@@ -55,7 +55,7 @@ def read(path: Path) -> tuple[DeviceInfo, Selection, Run]:
         )
     selection = Selection(
         suite=then.suite,
-        globs=tuple(name for name, card in then.benchmarks.items() if not card.peer_of),
+        globs=tuple(name for name, card in then.benchmarks.items() if not card.peer_of and not _is_adaptive(name)),
         axes=then.axes,
         processes=then.processes,
         seed=then.seed,
@@ -69,6 +69,14 @@ def read(path: Path) -> tuple[DeviceInfo, Selection, Run]:
     for note in earlier.notes:
         exit_codes.say(note)
     return replace(info, array_bytes=then.device.array_bytes), selection, earlier
+
+
+def _is_adaptive(name: str) -> bool:
+    """Whether a benchmark has a plan of its own, as those of the memory hierarchy: no selection names it."""
+    from clmembench.benchmarks import discovered
+
+    found = discovered().get(name)
+    return found is not None and found.adaptive
 
 
 def check_conditions(earlier: Run, now: Header) -> None:

@@ -48,7 +48,7 @@ def _measurement(info: DeviceInfo, given: study.Options, processes: int | None) 
     """Raises ValueError where the user's own file of stored configurations is damaged, too."""
     from clmembench.benchmarks import discovered
     from clmembench.measure.runner import run_selections
-    from clmembench.plan import peers
+    from clmembench.plan import estimate, peers
 
     plain = given.selection("peers", processes=processes, reference=True)
     names = peers.names(plain, info)
@@ -57,7 +57,9 @@ def _measurement(info: DeviceInfo, given: study.Options, processes: int | None) 
     def records(info: DeviceInfo, found: ProbeResult) -> Iterator[Record]:
         return run_selections(info.runtime, info, found, peers.selections(selection, info), selection.budget_s)
 
-    return study.Measurement(selection, names, records)
+    return study.Measurement(
+        selection, names, records, lambda info: estimate.estimate_selections(info, peers.selections(selection, info))
+    )
 
 
 def _has_evidence(run: Run) -> bool:

@@ -16,6 +16,7 @@ from clmembench.cli import options, stored, study, text_output
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
     from clmembench.model import DeviceInfo, Hierarchy, Record, Run
+    from clmembench.plan.budget import Deadline
     from clmembench.plan.selection import Selection
 
 MIN_COLUMNS, MAX_COLUMNS = 80, 110  # of a drawing on a terminal
@@ -65,18 +66,26 @@ def topology(
 def _measurement(given: study.Options, spaces: str | None, classic: bool) -> study.Measurement:
     """Raises ValueError for what is no memory space, too."""
     from clmembench.model import CHASE_BENCHMARK
-    from clmembench.plan import hierarchy
+    from clmembench.plan import estimate, hierarchy
 
     selection = given.selection("topology", globs=(CHASE_BENCHMARK,))
-    records = partial(_records, selection=selection, spaces=_parse_spaces(spaces), classic=classic)
-    return study.Measurement(selection, (CHASE_BENCHMARK, hierarchy.L2_MAP), records)
+    records = partial(hierarchy_records, selection=selection, spaces=_parse_spaces(spaces), classic=classic)
+    return study.Measurement(selection, (CHASE_BENCHMARK, hierarchy.L2_MAP), records, estimate.hierarchy_estimate)
 
 
-def _records(
-    info: DeviceInfo, found: ProbeResult, *, selection: Selection, spaces: Sequence[str], classic: bool
+def hierarchy_records(
+    info: DeviceInfo,
+    found: ProbeResult,
+    *,
+    selection: Selection,
+    spaces: Sequence[str] = (),
+    classic: bool = False,
+    known: Sequence[Record] = (),
+    deadline: Deadline | None = None,
 ) -> Iterator[Record]:
-    """Every record of an inquiry into the hierarchy, as it is measured: adaptive, in these memory spaces (empty: all), within
-    the limits of the selection; then those of the classic methods, if asked for."""
+    """Every record of an inquiry into the hierarchy, as it is measured: adaptive, in these memory spaces (empty: all), until
+    the deadline or within the limits of the selection; then those of the classic methods, if asked for. `known` are the records
+    of an interrupted run."""
     from clmembench.benchmarks import discovered
     from clmembench.host.cpu_topology import usable_cpus
     from clmembench.measure import runner
@@ -84,16 +93,14 @@ def _records(
     from clmembench.plan import hierarchy
     from clmembench.plan.budget import Deadline
 
-    deadline = Deadline.after(selection.budget_s)
+    end = deadline or Deadline.after(selection.budget_s)
     plans = [hierarchy.hierarchy_plan(info, spaces)] + [hierarchy.classic_plan(info, spaces)] * classic
     for plan in plans:
-        yield from runner.run_plan(plan, discovered()[CHASE_BENCHMARK], info.runtime, info, found, selection, deadline=deadline)
+        yield from runner.run_plan(plan, discovered()[CHASE_BENCHMARK], info.runtime, info, found, selection, known, end)
     if not spaces or "global" in spaces:
         cpus = sorted(usable_cpus()) if info.kind == "cpu" else []
         plan = hierarchy.l2_map_plan(info, cpus)
-        yield from runner.run_plan(
-            plan, discovered()[hierarchy.L2_MAP], info.runtime, info, found, selection, deadline=deadline
-        )
+        yield from runner.run_plan(plan, discovered()[hierarchy.L2_MAP], info.runtime, info, found, selection, known, end)
 
 
 def _parse_spaces(text: str | None) -> tuple[str, ...]:
