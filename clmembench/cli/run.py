@@ -89,6 +89,7 @@ def run(
     as_json: options.Json = False,
     dry_run: DryRun = False,
     path: options.OwnBenchmarks = None,
+    energy: options.Energy = False,
 ) -> None:
     """Measure a device, write every record, and print a summary.
 
@@ -108,6 +109,7 @@ def run(
         if earlier is None:
             selection = _selection(suite, bench, axis, matrix, processes, seed, reference)
         selection = _with_limits(selection, info, no_isolate, budget, timeout, benchmark_timeout)
+        selection = replace(selection, energy=energy)
         info = _with_array_size(info, units.parse_bytes(size)) if size else info
         chosen = _chosen(info, selection)
         if earlier is None and not no_tuning:

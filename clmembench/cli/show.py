@@ -35,6 +35,7 @@ def show(
     ] = None,
     overwrite: options.Overwrite = False,
     strict: options.StrictReading = False,
+    energy: options.ShowEnergy = False,
 ) -> None:
     """Show the summary of a stored run, or every value as a table.
 
@@ -42,6 +43,7 @@ def show(
     Markdown, LaTeX and Parquet have one object or line for each point and metric.
     """
     from clmembench.cli import topology
+    from clmembench.cli.energy import print_energy
     from clmembench.report import render, rows, terminal
     from clmembench.report.hierarchy import from_runs
     from clmembench.report.section import table
@@ -56,7 +58,9 @@ def show(
     run = stored.load(path, strict)
     sheet = stored.sheet_of(run)
     run, values = rows.judged_rows(run, sheet)
-    if form == "json":
+    if energy and form != "json":
+        print_energy(run, values, form)
+    elif form == "json":
         print(render.json_text(rows.point_objects(values, roofline_tables.by_point(run, values, sheet))))
     elif form == "csv":
         print(render.csv_text(rows.point_fields(values)), end="")

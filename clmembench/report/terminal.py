@@ -8,7 +8,7 @@ from clmembench.model import Header, Run
 from clmembench.report.rows import Row
 from clmembench.report.run_warnings import warnings
 from clmembench.report.section import Document
-from clmembench.report.sections import advice_table, peer_values, roofline_tables
+from clmembench.report.sections import advice_table, energy_tables, peer_values, roofline_tables
 from clmembench.report.summary import sections
 from clmembench.sanitize import line
 from clmembench.specs.sheets import SpecSheet
@@ -32,5 +32,8 @@ def summary_document(run: Run, table: Sequence[Row], sheet: SpecSheet | None) ->
     """The summary of a run: every benchmark, the host's peers, the roofline, guidelines for kernels, and warnings."""
     peers, guidelines = peer_values.section(run, table), advice_table.section(run, table)
     kernels = roofline_tables.sections(run, table, sheet)
-    found = [*sections(run, table), *(section for section in (peers, *kernels, guidelines) if section is not None)]
+    found = [
+        *sections(run, table),
+        *(section for section in (peers, *kernels, guidelines, energy_tables.determined(run, table)) if section is not None),
+    ]
     return Document(tuple(found), device_line(run.header, sheet), tuple(warnings(run, table, sheet)))
