@@ -19,6 +19,7 @@ from clmembench.measure import sampling
 from clmembench.measure.job import Job, job_line, parse_job
 from clmembench.model import Context, EnergyReading, Launch, Metric, Overlap, Slope, Work
 from clmembench.plan.budget import Budget
+from clmembench.report.figures.conditions_chart import MAX_BUCKETS, thinned
 from clmembench.report.run_warnings import _throttled
 from clmembench.report.sections import energy_tables
 from clmembench.results import jsonl, limits
@@ -346,6 +347,14 @@ def test_a_report_has_energy_and_what_sensors_said_over_time(stored):
         and page.count("over the run&#39;s time") >= 1
         and "minutes since the first point" in page
     )
+
+
+def test_a_long_curve_keeps_its_dips_and_peaks():
+    values = [1500.0] * 5000
+    values[1234], values[4321] = 300.0, 2000.0
+    seconds, kept = thinned(range(5000), values)
+    assert len(kept) <= 2 * MAX_BUCKETS and seconds == sorted(seconds)
+    assert (kept[seconds.index(1234)], kept[seconds.index(4321)]) == (300.0, 2000.0)
 
 
 def test_a_run_without_any_energy_says_why_once(tmp_path):

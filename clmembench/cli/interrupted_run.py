@@ -22,8 +22,13 @@ KEPT_IN_THE_FILE = (  # parameters that --resume takes from the file
 
 def refuse_options(context: typer.Context) -> None:
     """Ends the command where options on the command line would contradict the file."""
-    if session.on_command_line(context, KEPT_IN_THE_FILE):
-        exit_codes.stop("--resume takes device, suite, axes, seed, size and tuning from FILE: leave them out", exit_codes.USAGE)
+    given = session.on_command_line(context, KEPT_IN_THE_FILE)
+    if given:
+        exit_codes.stop(
+            "--resume takes device, suite, axes, seed, size and tuning from FILE, and writes to it: "
+            f"leave out {', '.join(given)}",
+            exit_codes.USAGE,
+        )
 
 
 def read(path: Path) -> tuple[DeviceInfo, Selection, Run]:

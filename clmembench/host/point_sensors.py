@@ -108,7 +108,7 @@ def _nvml(pci: str) -> Sensors:
         for name, ask in asked.items():
             try:
                 found[name] = ask()
-            except pynvml.NVMLError:  # not every board has every sensor
+            except (pynvml.NVMLError, AttributeError):  # not every board, nor every version of the library, has every sensor
                 continue
         return found
 
@@ -120,7 +120,7 @@ def _nvml(pci: str) -> Sensors:
 
     try:
         pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)
-    except pynvml.NVMLError as error:
+    except (pynvml.NVMLError, AttributeError) as error:
         return Sensors(facts, reason=f"NVML does not count this device's energy: {error}")
     return Sensors(facts, microjoules, "NVML, the whole board", NVML_UPDATE_NS)
 
