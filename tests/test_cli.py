@@ -344,7 +344,7 @@ def test_a_run_that_goes_on_says_by_itself_what_it_is(stored, said):
     path, _ = stored
     before = path.read_bytes()
     done = cli("run", *said, "--resume", str(path))
-    assert done.returncode == 2 and "leave them out" in done.stderr
+    assert done.returncode == 2 and "leave out" in done.stderr
     assert path.read_bytes() == before
 
 

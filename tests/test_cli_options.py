@@ -29,7 +29,7 @@ OPTIONS = {
     "run": (
         "-d/--device --runtime -s/--suite -b/--bench -a/--axis --matrix --budget --timeout --benchmark-timeout --processes "
         "--seed --reference --size -o/--output --overwrite --resume --label --tag --wait --wait-quiet --tuning=stored "
-        "--no-tuning --strict --no-isolate --wide --json=as_json --dry-run --path"
+        "--no-tuning --strict --no-isolate --wide --json=as_json --dry-run --path --energy"
     ),
     "tune": "bench -d/--device -a/--axis --budget --timeout --seed -o/--output --records --path=own",
     "topology": (
@@ -38,7 +38,9 @@ OPTIONS = {
     ),
     "advise": "path -d/--device --json=as_json --md=as_md --budget --timeout --seed -o/--output --overwrite",
     "peers": "path -d/--device --json=as_json --md=as_md --processes --budget --timeout --seed -o/--output --overwrite",
-    "show": f"path {FILTERS} --json=as_json --csv=as_csv --md=as_md --latex=as_latex --parquet --wide --overwrite --strict",
+    "show": (
+        f"path {FILTERS} --json=as_json --csv=as_csv --md=as_md --latex=as_latex --parquet --wide --overwrite --strict --energy"
+    ),
     "report": f"paths -f/--format=form -o/--output {FILTERS} --beside --baseline --label --overwrite --strict",
     "history": (
         "paths -b/--bench --json=as_json --csv=as_csv --md=as_md --latex=as_latex --figure --wide --overwrite --strict"
@@ -120,7 +122,8 @@ def test_an_option_of_several_commands_is_defined_in_one_place():
                         places.setdefault(arg.value, []).append(path.name)
     assert {option: places[option] for option in SHARED} == {option: ["options.py"] for option in SHARED}
     several = {option: found for option, found in places.items() if len(found) > 1}
-    assert several == {"--strict": several["--strict"], "--live": several["--live"]}  # two meanings; two ways into one command
+    # two meanings, or two ways into one command
+    assert several == {option: several[option] for option in ("--strict", "--live", "--energy")}
 
 
 @pytest.mark.parametrize("option", sorted(SHARED - {"--output", "--processes"}))

@@ -52,7 +52,7 @@ WRONG = [
     ("tune -o x.toml --records ./x.toml", 2, "both are the same: leave out one"),
     ("show a.jsonl --parquet a.parquet --csv", 2, "--parquet writes a file of its own, and --csv prints: leave out one"),
     ("show a.jsonl --json --csv", 2, "choose one of --json, --csv, --md and --latex"),
-    ("run --resume a.jsonl -o b.jsonl", 2, "leave them out"),
+    ("run --resume a.jsonl -o b.jsonl", 2, "from FILE, and writes to it: leave out -o"),
 ]
 
 
@@ -165,6 +165,7 @@ def test_devices_that_do_not_answer_are_not_waited_for(monkeypatch, tmp_path, an
 def test_the_list_of_devices_comes_from_a_process_of_its_own(monkeypatch, tmp_path):
     """That is ended after a while, and imports nothing from the current folder."""
     (tmp_path / "pyopencl.py").write_text("raise SystemExit('planted')")
+    monkeypatch.setattr(completion, "MAX_WAIT_S", 200.0)  # whatever else the host does
     monkeypatch.chdir(tmp_path)
     assert json.loads(completion._ask_for_devices())[0]["index"] == 0
 

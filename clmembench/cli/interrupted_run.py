@@ -22,9 +22,10 @@ KEPT_IN_THE_FILE = (  # parameters that --resume takes from the file
 
 def refuse_options(context: typer.Context) -> None:
     """Ends the command where options on the command line would contradict the file."""
-    if session.on_command_line(context, KEPT_IN_THE_FILE):
+    given = session.on_command_line(context, KEPT_IN_THE_FILE)
+    if given:
         taken = "device, suite, axes, seed, size, tuning, label and tags"
-        exit_codes.stop(f"--resume takes {taken} from FILE: leave them out", exit_codes.USAGE)
+        exit_codes.stop(f"--resume takes {taken} from FILE, and writes to it: leave out {', '.join(given)}", exit_codes.USAGE)
 
 
 def read(path: Path) -> tuple[DeviceInfo, Selection, Run]:

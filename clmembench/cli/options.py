@@ -112,6 +112,17 @@ OwnBenchmarks = Annotated[
 ]
 
 
+ShowEnergy = Annotated[
+    bool, typer.Option("--energy", help="Show the energy of each point, and the range of what its sensors said.")
+]
+Energy = Annotated[
+    bool,
+    typer.Option(
+        "--energy", help="Go on with each point for 2 s, unless its samples are enough for a counter to tell its energy."
+    ),
+]
+
+
 def benchmarks_of_folders(folders: list[Path] | None) -> list[str] | None:
     """Names of the benchmarks in the folders of --path: what is measured where neither a suite nor a benchmark is named."""
     from clmembench.benchmarks import add_folders

@@ -67,6 +67,7 @@ def run(
     as_json: options.Json = False,
     dry_run: run_options.DryRun = False,
     path: options.OwnBenchmarks = None,
+    energy: options.Energy = False,
 ) -> None:
     """Measure a device, write every record, and print a summary.
 
@@ -84,7 +85,7 @@ def run(
         device = layer_cost.selector(runtime, device)
     asked = run_request.Request(
         suite, bench or (), axis or (), matrix or (), processes, seed, reference, size, stored, no_tuning, no_isolate,
-        budget, timeout, benchmark_timeout,
+        budget, timeout, benchmark_timeout, energy,
     )  # fmt: skip
     if resume is not None:
         interrupted_run.refuse_options(context)

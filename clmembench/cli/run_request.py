@@ -36,6 +36,7 @@ class Request:
     budget: str | None
     timeout: str | None
     benchmark_timeout: str | None
+    energy: bool
 
     def plan(self, info: DeviceInfo) -> PlannedRun:
         """The run on a device. Raises ValueError, SpecError and TuningError for what cannot be measured there."""
@@ -80,6 +81,7 @@ class Request:
             selection,
             isolated=selection.isolated and not self.no_isolate,
             topology=cpu_topology.read() if info.kind == "cpu" else (),
+            energy=self.energy,
             budget_s=units.parse_seconds(self.budget) if self.budget else selection.budget_s,
             timeout_s=units.parse_seconds(self.timeout) if self.timeout else selection.timeout_s,
             benchmark_s=units.parse_seconds(self.benchmark_timeout) if self.benchmark_timeout else selection.benchmark_s,

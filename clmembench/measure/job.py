@@ -46,11 +46,15 @@ def job_line(job: Job) -> str:
     """A job as the line of JSON that a worker process reads.
 
     Claims at their defaults are left out: a worker of an older version (`compare --live`) does not know those that were added
-    since, and it listed the device without them. So are folders where there are none.
+    since, and it listed the device without them. So are folders where there are none, and energy that
+    nobody asked for.
     """
     raw = dataclasses.asdict(job)
     if not raw["folders"]:
         del raw["folders"]
+    for budget in (raw["budget"], raw["trial"]):
+        if not budget["energy"]:
+            del budget["energy"]
     defaults = {field.name: field.default for field in dataclasses.fields(DeviceInfo)}
     claims = {name: value for name, value in raw["device"].items() if value != defaults[name]}
     return json.dumps({**raw, "device": claims}, default=sorted)

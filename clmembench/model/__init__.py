@@ -19,6 +19,7 @@ from clmembench.model.chase import (
     Probe,
     Space,
 )
+from clmembench.model.context import Context, EnergyReading
 from clmembench.model.device import (
     MAX_TIME_NS,
     Device,
@@ -87,6 +88,8 @@ __all__ = [
     "Buffer",
     "BuildError",
     "Call",
+    "Context",
+    "EnergyReading",
     "Clock",
     "Command",
     "Copy",

@@ -42,6 +42,7 @@ class Selection:
     topology: tuple[HardwareThread, ...] = ()
     tuning: tuple[Tuned, ...] = ()
     reference: bool = False  # also what libraries and programs of this host make of the same points
+    energy: bool = False  # passes go on after the samples, until energy counters have moved far enough
     leaders: bool = False  # of points that a reference cannot tell apart, later rounds measure those alone that lead
 
     def budget_of(self, benchmark: Benchmark) -> Budget:
@@ -52,7 +53,7 @@ class Selection:
             )
         budget = QUICK_BUDGET if self.suite == "quick" else FULL_BUDGET
         least_s = max(budget.min_time_s, benchmark.min_time_s)
-        return replace(budget, min_time_s=least_s, max_time_s=max(budget.max_time_s, least_s))
+        return replace(budget, min_time_s=least_s, max_time_s=max(budget.max_time_s, least_s), energy=self.energy)
 
     def budget_in(self, benchmark: Benchmark, process: int, share: float = 1.0) -> Budget:
         """That of a further process, where the benchmark asks for several: what differs between them is more than what a longer

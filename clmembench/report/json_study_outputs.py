@@ -181,6 +181,8 @@ class ExaminedObject(TypedDict):
     index: int
     device: str
     complaints: list[ComplaintObject]
+    energy: str
+    clock_locking: list[str]
 
 
 class ClaimObject(TypedDict):
