@@ -58,7 +58,7 @@ WRONG = [
 
 @pytest.fixture
 def one_device(monkeypatch):
-    monkeypatch.setattr(devices, "listed", lambda: [FAKE_DEVICE_INFO])
+    monkeypatch.setattr(devices, "listed", lambda *_: [FAKE_DEVICE_INFO])
 
 
 @pytest.mark.parametrize(("command", "code", "says"), WRONG)
@@ -70,7 +70,7 @@ def test_a_wrong_input_names_its_remedy(one_device, tmp_path, command, code, say
 
 @pytest.mark.parametrize(("command", "code", "says"), [case for case in WRONG if "leave out one" in case[2]])
 def test_options_that_contradict_each_other_are_refused_before_devices_are_listed(monkeypatch, tmp_path, command, code, says):
-    monkeypatch.setattr(devices, "listed", lambda: pytest.fail("it listed the devices"))
+    monkeypatch.setattr(devices, "listed", lambda *_: pytest.fail("it listed the devices"))
     assert cli(*command.split(), cwd=tmp_path).returncode == code
 
 
