@@ -97,6 +97,7 @@ def completed(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(completion, "_ask_for_devices", lambda: pytest.fail("it asked for devices"))
     monkeypatch.setenv("_CLMEMBENCH_COMPLETE", "complete_bash")
+    monkeypatch.setattr(sys.modules["__main__"], "__package__", "", raising=False)  # or its name is that of pytest's process
 
     def complete(words: str) -> list[str]:
         monkeypatch.setenv("COMP_WORDS", words)
