@@ -74,3 +74,13 @@ def sheet_paths() -> list[Path]:
 def tuning_paths() -> list[Path]:
     """Every file of stored shapes that is shipped, in order of name."""
     return sorted((_folder("platforms") / "tuning").glob("*.toml"))
+
+
+def mdm_hardware_paths() -> list[Path]:
+    """Every shipped file of hardware of the memory divergence model, in order of name."""
+    return sorted((_folder("platforms") / "mdm" / "hardware").glob("*.toml"))
+
+
+def mdm_published_errors_path() -> Path:
+    """The errors of the memory divergence model that its authors published."""
+    return _folder("platforms") / "mdm" / "published-errors.toml"

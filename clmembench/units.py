@@ -38,6 +38,17 @@ def parse_seconds(text: str) -> float:
     return seconds
 
 
+def format_duration(seconds: float) -> str:
+    """A duration for people, in its two largest units: "31 s", "1 min 40 s", "2 h 5 min"."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
+    minutes = round(whole / 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes % 60 else f"{minutes // 60} h"
+
+
 def format_bytes(nbytes: float, decimals: int = 3) -> str:
     """A size in IEC units with at most that many digits after the point: 4096 -> "4 KiB"."""
     for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):

@@ -108,7 +108,7 @@ def test_a_small_budget_leaves_the_rest_undetermined_and_keeps_the_file(tmp_path
 def test_what_ends_before_the_first_record_advises_nothing_and_keeps_the_file(tmp_path, capsys, monkeypatch):
     path = tmp_path / "new.jsonl"
 
-    def written(*_):
+    def written(*_, **more):
         jsonl.Writer(path, header()).__enter__().__exit__(None, None, None)
         return session.Written(path, 0, True)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from clmembench import sanitize
-from clmembench.cli.run import _with_array_size
+from clmembench.cli.run_request import _with_array_size
 from clmembench.gates.thresholds import POINT
 from clmembench.results import content_hash, jsonl
 from tests.builders import device

@@ -17,6 +17,7 @@ from clmembench.cli.command import Command
 
 CLI = Path(live.__file__).parent
 
+FILTERS = "-b/--bench -s/--suite -a/--axis --status -d/--device"
 # Every parameter of every command, --help aside: /short and =parameter where its environment variable is not named after it.
 OPTIONS = {
     "": "--version --install-completion --show-completion",
@@ -26,9 +27,9 @@ OPTIONS = {
     "new": "name -o/--output --overwrite",
     "doctor": "-d/--device --run --json=as_json",
     "run": (
-        "-d/--device -s/--suite -b/--bench -a/--axis --matrix --budget --timeout --benchmark-timeout --processes --seed "
-        "--reference --size -o/--output --overwrite --resume --tuning=stored --no-tuning --strict --no-isolate "
-        "--json=as_json --dry-run --path --energy"
+        "-d/--device --runtime -s/--suite -b/--bench -a/--axis --matrix --budget --timeout --benchmark-timeout --processes "
+        "--seed --reference --size -o/--output --overwrite --resume --label --tag --wait --wait-quiet --tuning=stored "
+        "--no-tuning --strict --no-isolate --wide --json=as_json --dry-run --path --energy"
     ),
     "tune": "bench -d/--device -a/--axis --budget --timeout --seed -o/--output --records --path=own",
     "topology": (
@@ -37,17 +38,27 @@ OPTIONS = {
     ),
     "advise": "path -d/--device --json=as_json --md=as_md --budget --timeout --seed -o/--output --overwrite",
     "peers": "path -d/--device --json=as_json --md=as_md --processes --budget --timeout --seed -o/--output --overwrite",
-    "show": "path --json=as_json --csv=as_csv --md=as_md --latex=as_latex --parquet --overwrite --strict --energy",
-    "report": "paths -f/--format=form -o/--output --beside --baseline --label --overwrite --strict",
-    "history": ("paths -b/--bench --json=as_json --csv=as_csv --md=as_md --latex=as_latex --figure --overwrite --strict"),
+    "show": (
+        f"path {FILTERS} --json=as_json --csv=as_csv --md=as_md --latex=as_latex --parquet --wide --overwrite --strict --energy"
+    ),
+    "report": f"paths -f/--format=form -o/--output {FILTERS} --beside --baseline --label --overwrite --strict",
+    "history": (
+        "paths -b/--bench --json=as_json --csv=as_csv --md=as_md --latex=as_latex --figure --wide --overwrite --strict"
+    ),
     "import": "path --as=program --label -o/--output --overwrite --json=as_json",
     "infer": "path --json=as_json",
-    "compare": "paths --margin --force --all=everything --json=as_json --live",
-    "check": "path --baseline=against --junit --overwrite --margin --strict --force",
+    "compare": f"paths {FILTERS} --margin --force --all=everything --wide --json=as_json --live",
+    "check": f"path --baseline=against {FILTERS} --wide --junit --overwrite --margin --strict --force",
     "baseline create": "paths -o/--output --overwrite --force",
     "casestudy mnf": (
         "path -d/--device --json=as_json --csv=as_csv --md=as_md --latex=as_latex --size --processes --budget --timeout "
         "--seed -o/--output --overwrite"
+    ),
+    "model": "",
+    "model predict": "hardware profile --json=as_json --md=as_md --latency --scheduling --request --gpumech-dram",
+    "model measure": "path -d/--device --budget --timeout --seed -o/--output --overwrite",
+    "model validate": (
+        "path -d/--device --json=as_json --md=as_md --latex=as_latex --budget --timeout --seed -o/--output --figure --overwrite"
     ),
     "compare --live": (
         "paths --live=measured -d/--device -b/--bench -a/--axis --b-device --b-axis --a-env --b-env --a-kernels "
@@ -56,7 +67,7 @@ OPTIONS = {
 }
 SHARED = {
     "--device", "--bench", "--axis", "--budget", "--timeout", "--processes", "--seed", "--output", "--overwrite", "--json",
-    "--csv", "--md", "--latex", "--margin", "--force", "--path",
+    "--csv", "--md", "--latex", "--margin", "--force", "--suite", "--wide", "--path",
 }  # fmt: skip
 OPENINGS = ("Of ", "What ", "Whether ", "The same", "Also what", "To be ")  # that say nothing of what the reader looks for
 

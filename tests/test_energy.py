@@ -394,7 +394,7 @@ def test_doctor_says_how_to_fix_a_clock_and_let_it_go(monkeypatch):
     assert "cpupower frequency-set -g performance -d 3600MHz -u 3600MHz" in cpu[0] and "-g powersave" in cpu[1]
     assert "no program set the CPUs' clock" in clock_locking(CPU, {"governor": None}, {})[0]
     assert "vendor's tool" in clock_locking(device(), {}, {})[0]
-    monkeypatch.setattr(devices, "listed", lambda: [FAKE_DEVICE_INFO])
+    monkeypatch.setattr(devices, "listed", lambda *_: [FAKE_DEVICE_INFO])
     said = cli("doctor").stdout
     assert "energy: undetermined: the driver does not say" in said and "clock: see its vendor's tool" in said
 

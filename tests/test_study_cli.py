@@ -39,7 +39,7 @@ def measuring(tmp_path, monkeypatch):
     """What the device measures: a file without records, as `outcome` says; the arguments of each measurement are kept."""
     path = tmp_path / "new.jsonl"
 
-    def measured(info, selection, cards, records, output, overwrite=False, earlier=None):
+    def measured(info, selection, cards, records, output, overwrite=False, earlier=None, **more):
         measured.asked.append((info, selection, dict(cards), output, overwrite))
         jsonl.Writer(path, header()).__enter__().__exit__(None, None, None)
         return session.Written(path, *measured.outcome)

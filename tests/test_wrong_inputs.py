@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -56,9 +57,12 @@ WRONG = [
 ]
 
 
+DOCTOR = SimpleNamespace(command=SimpleNamespace(name="doctor"))  # what completion reads of a context
+
+
 @pytest.fixture
 def one_device(monkeypatch):
-    monkeypatch.setattr(devices, "listed", lambda: [FAKE_DEVICE_INFO])
+    monkeypatch.setattr(devices, "listed", lambda *_: [FAKE_DEVICE_INFO])
 
 
 @pytest.mark.parametrize(("command", "code", "says"), WRONG)
@@ -70,7 +74,7 @@ def test_a_wrong_input_names_its_remedy(one_device, tmp_path, command, code, say
 
 @pytest.mark.parametrize(("command", "code", "says"), [case for case in WRONG if "leave out one" in case[2]])
 def test_options_that_contradict_each_other_are_refused_before_devices_are_listed(monkeypatch, tmp_path, command, code, says):
-    monkeypatch.setattr(devices, "listed", lambda: pytest.fail("it listed the devices"))
+    monkeypatch.setattr(devices, "listed", lambda *_: pytest.fail("it listed the devices"))
     assert cli(*command.split(), cwd=tmp_path).returncode == code
 
 
@@ -145,9 +149,9 @@ def test_devices_are_asked_for_once_and_their_names_are_harmless(monkeypatch, tm
     asked = []
     monkeypatch.setattr(completion, "_ask_for_devices", lambda: asked.append(1) or json.dumps(rows))
     for _ in range(2):
-        found = completion.devices("")
+        found = completion.devices(DOCTOR, "")
         assert [value for value, _ in found] == ["0", "1", "uuid:ab12cd34"] and "\x1b" not in found[0][1]
-    assert [value for value, _ in completion.devices("n")] == ["name~GPU", "name~CPU"]
+    assert [value for value, _ in completion.devices(DOCTOR, "n")] == ["name~GPU", "name~CPU"]
     assert asked == [1]
 
 
@@ -160,7 +164,7 @@ def test_devices_that_do_not_answer_are_not_waited_for(monkeypatch, tmp_path, an
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(completion, "_ask_for_devices", ask)
-    assert completion.devices("") == []
+    assert completion.devices(DOCTOR, "") == []
 
 
 def test_the_list_of_devices_comes_from_a_process_of_its_own(monkeypatch, tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -94,6 +94,20 @@ def compare(
         changes = tuple(map(_identical, found.changes))
         found = replace(found, changes=changes, means=_means(changes))
     return replace(found, left_out=left_out)
+
+
+def restricted(found: Comparison, names: Set[str], takes: Callable[[Mapping[str, Value]], bool]) -> Comparison:
+    """The part of a comparison that is of these benchmarks and of parameters that `takes` is true of. Verdicts stay as they
+    are among all values; geometric means are of those left."""
+
+    def is_wanted(label: str) -> bool:
+        name, *params = label.split(" ")
+        return name in names and takes(dict(text.partition("=")[::2] for text in params))
+
+    changes = tuple(change for change in found.changes if change.benchmark in names and takes(change.params))
+    only = [tuple(filter(is_wanted, labels)) for labels in (found.only_first, found.only_second)]
+    left_out = {name: why for name, why in found.left_out.items() if name in names}
+    return Comparison(changes, only[0], only[1], _means(changes), left_out)
 
 
 def _identical(change: Change) -> Change:

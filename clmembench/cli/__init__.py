@@ -25,9 +25,12 @@ from clmembench.cli import (
     import_results,
     infer,
     live,
+    model,
     new,
     peers,
+    report,
     run,
+    run_options,
     show,
     topology,
     tune,
@@ -70,13 +73,13 @@ app.command("devices")(devices.devices)
 app.command("suites")(devices.suites)
 app.command("describe")(devices.describe)
 app.command("doctor")(doctor.doctor)
-app.command("run")(run.run)
+app.command("run", cls=run_options.RunCommand)(run.run)
 app.command("tune")(tune.tune)
 app.command("topology")(topology.topology)
 app.command("advise")(advise.advise)
 app.command("peers")(peers.peers)
 app.command("show")(show.show)
-app.command("report")(show.report)
+app.command("report")(report.report)
 app.command("history")(history.history)
 app.command("import")(import_results.import_results)
 app.command("infer")(infer.infer)
@@ -85,9 +88,10 @@ app.command("compare", cls=live.Compare)(compare.compare)
 app.command("check")(compare.check)
 app.add_typer(compare.baseline, name="baseline")
 app.add_typer(casestudy.casestudy, name="casestudy")
+app.add_typer(model.model, name="model")
 
 
-for _group in (app, compare.baseline, casestudy.casestudy):
+for _group in (app, compare.baseline, casestudy.casestudy, model.model):
     _group.info.cls = Group
     for _registered in _group.registered_commands:
         _registered.cls = Command if _registered.cls in (None, TyperCommand) else _registered.cls

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import options, stored, study
-from clmembench.sanitize import line
+from clmembench.cli import options, stored, study, text_output
 
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
@@ -47,14 +46,19 @@ def advise(
 
 def _measurement(given: study.Options) -> study.Measurement:
     from clmembench.measure.runner import run_selections
-    from clmembench.plan import advise
+    from clmembench.plan import advise, estimate
 
     selection = given.selection("advise")
 
     def records(info: DeviceInfo, found: ProbeResult) -> Iterator[Record]:
-        return run_selections("opencl", info, found, advise.selections(selection), selection.budget_s)
+        return run_selections(info.runtime, info, found, advise.selections(selection), selection.budget_s)
 
-    return study.Measurement(selection, advise.names(selection), records)
+    return study.Measurement(
+        selection,
+        advise.names(selection),
+        records,
+        lambda info: estimate.estimate_selections(info, advise.selections(selection)),
+    )
 
 
 def _has_evidence(run: Run) -> bool:
@@ -76,5 +80,6 @@ def show(run: Run, form: str) -> None:
     elif form == "md":
         print(render.markdown(table(advice_table.guideline_table(guidelines))))
     else:
-        print(line(terminal.device_line(run.header, sheet)), end="\n\n")
-        print(advice_table.guideline_text(guidelines))
+        width = text_output.width()
+        print("\n".join(render.wrapped([terminal.device_line(run.header, sheet)], width)), end="\n\n")
+        print(advice_table.guideline_text(guidelines, width))

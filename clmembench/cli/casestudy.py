@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import options, stored, study
+from clmembench.cli import options, stored, study, text_output
 
 if TYPE_CHECKING:
     from clmembench.benchmarks.mnf.cubes import CubeSize
@@ -87,7 +86,7 @@ def _records(
     known: list[Record] = []
     for name in plan.BENCHMARKS:
         points = plan.plan(name, info, size, processes, tuple(known))
-        for record in runner.run_plan(points, discovered()[name], "opencl", info, found, selection, deadline=deadline):
+        for record in runner.run_plan(points, discovered()[name], info.runtime, info, found, selection, deadline=deadline):
             known.append(record)
             yield record
 
@@ -100,8 +99,6 @@ def _has_evidence(run: Run) -> bool:
 
 def show(run: Run, form: str) -> None:
     """Print what a run says of the study, in one of the forms."""
-    import os
-
     from clmembench.gates.whole import judged_run
     from clmembench.report import render, terminal
     from clmembench.report.section import Document
@@ -118,5 +115,4 @@ def show(run: Run, form: str) -> None:
     elif form == "latex":
         print(render.latex(Document(tuple(mnf_tables.sections(run)))))
     else:
-        bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        print(render.text(Document(tuple(mnf_tables.sections(run)), terminal.device_line(run.header, sheet)), bold))
+        text_output.print_document(Document(tuple(mnf_tables.sections(run)), terminal.device_line(run.header, sheet)))

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import exit_codes, options, output_file, stored
+from clmembench.cli import exit_codes, filters, options, output_file, stored, text_output
+from clmembench.units import count
 
 if TYPE_CHECKING:
     from clmembench.analysis.compare import Comparison
+    from clmembench.analysis.point_filter import PointFilter
     from clmembench.model import Run
 
 baseline = typer.Typer(help="Create the baseline that `check` compares runs with.", no_args_is_help=True)
@@ -21,9 +23,15 @@ def compare(
     paths: Annotated[
         list[Path], typer.Argument(metavar="RUN", help="Two or more results files; each later one is compared with the first.")
     ],
+    bench: options.Bench = None,
+    suite: options.ShownSuite = None,
+    axis: options.Axis = None,
+    status: options.Verdict = None,
+    device: options.AnyDevice = None,
     margin: options.Margin = "5%",
     force: options.Force = False,
     everything: Annotated[bool, typer.Option("--all", help="List values that are the same, too.")] = False,
+    wide: options.Wide = False,
     as_json: options.Json = False,
     live: Annotated[
         bool, typer.Option("--live", help="Measure two builds, drivers or options interleaved: see compare --live --help.")
@@ -31,18 +39,27 @@ def compare(
 ) -> None:
     """Compare runs: faster, slower, same or undecided.
 
-    Every value that two runs have in common gets the ratio of its medians with a 95% interval. JSON is a list with one object
-    for each run after the first.
+    Every value that two runs have in common gets the ratio of its medians with a 95% interval. Filters say which are shown, and
+    change no verdict. JSON is a list with one object for each run after the first.
     """
     from clmembench.report import comparison, render
 
     if len(paths) < 2:
         exit_codes.stop("compare needs two runs or more", exit_codes.USAGE)
-    first, *others = (_judged(path) for path in paths)
-    found = [_compared(first, other, _fraction(margin), force) for other in others]
-    names = [str(path) for path in paths]
-    objects = comparison.comparison_objects(names, found)
-    print(render.json_text(objects) if as_json else comparison.comparison_text(names, found, everything))
+    wanted, verdicts = filters.parse(bench, suite, axis), filters.parse_words(status, filters.VERDICTS)
+    runs = [_judged(path) for path in paths]
+    if device is not None:
+        runs = [run for run in runs if filters.is_device(run, device)]
+        if len(runs) < 2:
+            left = count(len(runs), "run")
+            exit_codes.stop(f"--device {device!r} leaves {left}: compare needs two or more", exit_codes.USAGE)
+    first, *others = runs
+    found = [_compared(first, other, _fraction(margin), force, wanted) for other in others]
+    names = [_name(run) for run in runs]
+    if as_json:
+        print(render.json_text(comparison.comparison_objects([run.path for run in runs], found, verdicts)))
+    else:
+        print(comparison.comparison_text(names, found, everything, verdicts, *text_output.layout(wide)))
 
 
 @baseline.command("create")
@@ -81,6 +98,12 @@ def check(
     against: Annotated[
         Path, typer.Option("--baseline", metavar="FILE", help="Baseline of `baseline create`, or any results file.")
     ],
+    bench: options.Bench = None,
+    suite: options.ShownSuite = None,
+    axis: options.Axis = None,
+    status: options.Verdict = None,
+    device: options.AnyDevice = None,
+    wide: options.Wide = False,
     junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="JUnit XML file to write as well.")] = None,
     overwrite: options.Overwrite = False,
     margin: options.Margin = "5%",
@@ -90,24 +113,27 @@ def check(
     """Check a run against a baseline: PASS, FAIL or CANNOT DECIDE.
 
     FAIL (exit code 5): a value is slower, or its point failed. CANNOT DECIDE (6): no value could be decided, or one looks far
-    slower but is undecided. PASS (0): everything else.
+    slower but is undecided. PASS (0): everything else. With -b, -s or -a the outcome is of the values that these choose.
     """
     from clmembench.analysis.baseline_check import advice, judge
-    from clmembench.report import comparison
+    from clmembench.report import comparison, render
 
     margin_share = _fraction(margin)
     if junit is not None:
         junit = output_file.in_folder(junit, "check.xml")
         output_file.check(junit, overwrite, "--junit", "check.xml", pipe=True)
         output_file.check_not_input(junit, (path, against), "--junit")
+    wanted, verdicts = filters.parse(bench, suite, axis), filters.parse_words(status, filters.VERDICTS)
     first, second = _judged(against), _judged(path)
+    filters.of_device([path], device, [second])
     _same_device(first, second, force)
-    found = _compared(first, second, margin_share, force)
+    found = _compared(first, second, margin_share, force, wanted)
     judged = judge(found, margin_share)
     if junit is not None:
         output_file.write(junit, comparison.junit_text(found), overwrite, "--junit")
-    print(comparison.judgement_text(judged))
-    print(comparison.comparison_text([str(against), str(path)], [found], everything=False))
+    print("\n".join(render.wrapped([comparison.judgement_text(judged)], text_output.width(wide))))
+    names = [_name(first), _name(second)]
+    print(comparison.comparison_text(names, [found], False, verdicts, *text_output.layout(wide)))
     if judged.outcome == "FAIL":
         exit_codes.stop(f"{judged.reason}: repeat the run to see which of them persist", exit_codes.REGRESSION)
     if judged.outcome == "CANNOT DECIDE":
@@ -123,8 +149,13 @@ def _judged(path: Path) -> Run:
     return judged_run(run, stored.sheet_of(run))
 
 
-def _compared(first: Run, second: Run, margin: float, force: bool) -> Comparison:
-    """The comparison. Ends the command where no benchmark of the two can be compared."""
+def _name(run: Run) -> str:
+    """A run by its file, and by its label where it has one."""
+    return f"{run.path} ({run.header.label})" if run.header.label else run.path
+
+
+def _compared(first: Run, second: Run, margin: float, force: bool, wanted: PointFilter) -> Comparison:
+    """The wanted part of the comparison. Ends the command where no benchmark of the two can be compared."""
     from clmembench.analysis import compare, matching
 
     objections = matching.objections(first, second)
@@ -136,7 +167,7 @@ def _compared(first: Run, second: Run, margin: float, force: bool) -> Comparison
     if force:
         for objection in objections:
             exit_codes.say(f"warning: {objection}")
-    return found
+    return filters.chosen_changes(found, first, second, wanted)
 
 
 def _poolable(first: Run, second: Run, force: bool) -> None:

@@ -23,7 +23,7 @@ def doctor(
     """Find what disturbs measurements on this host, with remedies."""
     claims = _audited(run) if run is not None else []
     # a stored run needs no device
-    found = [] if run is not None and device is None else devices.listed()
+    found = [] if run is not None and device is None else devices.listed(device)
     chosen = [devices.select(found, device)] if device is not None else found
     results = [_examined(found.index(info), info) for info in chosen]
     if as_json:

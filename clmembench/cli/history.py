@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import exit_codes, options, output_file, stored
+from clmembench.cli import exit_codes, options, output_file, stored, text_output
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ def history(
     figure: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the quantities of the one device over time: .png, .svg or .pdf.")
     ] = None,
+    wide: options.Wide = False,
     overwrite: options.Overwrite = False,
     strict: options.StrictReading = False,
 ) -> None:
@@ -54,8 +54,10 @@ def history(
         print(render.csv_text(history_tables.history_fields(found)), end="")
     else:
         document = history_tables.history_document(found)
-        bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        print({"md": render.markdown, "latex": render.latex}[form](document) if form != "text" else render.text(document, bold))
+        if form == "text":
+            text_output.print_document(document, wide)
+        else:
+            print({"md": render.markdown, "latex": render.latex}[form](document))
     for note in dict.fromkeys(note for one in found for note in one.notes if note == report.NO_LIBRARY):
         exit_codes.say(note)
     if figure is not None:

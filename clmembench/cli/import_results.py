@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from clmembench.cli import exit_codes, options, output_file
+from clmembench.cli import exit_codes, options, output_file, text_output
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
@@ -46,8 +45,7 @@ def import_results(
     if as_json:
         print(render.json_text(import_table.import_objects(runs)))
     else:
-        bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        print(render.text(import_table.import_document(runs), bold=bold))
+        text_output.print_document(import_table.import_document(runs))
     if output is not None:
         from clmembench.results import imported
 

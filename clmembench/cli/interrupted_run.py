@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 KEPT_IN_THE_FILE = (  # parameters that --resume takes from the file
     "device", "suite", "bench", "axis", "matrix", "processes", "seed", "size", "output", "reference", "stored", "no_tuning",
-    "overwrite",
+    "overwrite", "label", "tag", "runtime",
 )  # fmt: skip
 
 
@@ -24,11 +24,8 @@ def refuse_options(context: typer.Context) -> None:
     """Ends the command where options on the command line would contradict the file."""
     given = session.on_command_line(context, KEPT_IN_THE_FILE)
     if given:
-        exit_codes.stop(
-            "--resume takes device, suite, axes, seed, size and tuning from FILE, and writes to it: "
-            f"leave out {', '.join(given)}",
-            exit_codes.USAGE,
-        )
+        taken = "device, suite, axes, seed, size, tuning, label and tags"
+        exit_codes.stop(f"--resume takes {taken} from FILE, and writes to it: leave out {', '.join(given)}", exit_codes.USAGE)
 
 
 def read(path: Path) -> tuple[DeviceInfo, Selection, Run]:
@@ -45,7 +42,7 @@ def read(path: Path) -> tuple[DeviceInfo, Selection, Run]:
     except jsonl.ResultsError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     then = earlier.header
-    info = next((d for d in devices.listed() if d.id == then.device.id), None)
+    info = next((d for d in devices.listed(f"{then.runtime}:") if d.id == then.device.id), None)
     if info is None:
         exit_codes.stop(
             f"{path} was measured on {then.device.name} ({then.device.id}), which is not here: see devices",
@@ -59,7 +56,7 @@ def read(path: Path) -> tuple[DeviceInfo, Selection, Run]:
         )
     selection = Selection(
         suite=then.suite,
-        globs=tuple(name for name, card in then.benchmarks.items() if not card.peer_of),
+        globs=tuple(name for name, card in then.benchmarks.items() if not card.peer_of and not _is_adaptive(name)),
         axes=then.axes,
         processes=then.processes,
         seed=then.seed,
@@ -73,6 +70,14 @@ def read(path: Path) -> tuple[DeviceInfo, Selection, Run]:
     for note in earlier.notes:
         exit_codes.say(note)
     return replace(info, array_bytes=then.device.array_bytes), selection, earlier
+
+
+def _is_adaptive(name: str) -> bool:
+    """Whether a benchmark has a plan of its own, as those of the memory hierarchy: no selection names it."""
+    from clmembench.benchmarks import discovered
+
+    found = discovered().get(name)
+    return found is not None and found.adaptive
 
 
 def check_conditions(earlier: Run, now: Header) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from clmembench.cli import exit_codes, session
+from clmembench.cli import exit_codes, session, text_output
 from clmembench.cli.progress import progress
 from clmembench.cli.stored import load, sheet_of
 
@@ -35,6 +35,10 @@ class RequestedSide(NamedTuple):
     changes: dict[str, Value]
     version: str
     packages: dict[str, str]
+
+    def with_arrays(self, array_bytes: int) -> RequestedSide:
+        """The side with arrays of that size where a benchmark's default depends on the device."""
+        return self._replace(info=replace(self.info, array_bytes=array_bytes))
 
 
 class LiveRun:
@@ -93,7 +97,7 @@ class LiveRun:
 
         wanted = self._wanted["AB".index(name)]
         try:
-            with worker_process.WorkerProcess(Job("opencl", wanted.info), wanted.start) as child:
+            with worker_process.WorkerProcess(Job(wanted.info.runtime, wanted.info), wanted.start) as child:
                 found = child.probe()
         except worker_process.WorkerError as error:
             exit_codes.stop(f"{name}, {wanted.words}, cannot be used: {error}{error.last_words()}", exit_codes.FAILED)
@@ -119,7 +123,7 @@ class LiveRun:
         deadline = Deadline(self._until)
         searched = deadline.share(ab_rounds.SEARCH_BUDGET_FRACTION)
         for benchmark in self._chosen:
-            search = ab_rounds.find_cases(benchmark, sides[0], self._selection, "opencl", searched)
+            search = ab_rounds.find_cases(benchmark, sides[0], self._selection, searched)
             while True:
                 try:
                     record = next(search)
@@ -128,7 +132,7 @@ class LiveRun:
                     break
                 writers[0].write(record)
                 shown.show(record)
-        rounds = ab_rounds.run_rounds(self._cases, sides, self._selection, "opencl", self._margin, deadline)
+        rounds = ab_rounds.run_rounds(self._cases, sides, self._selection, self._margin, deadline)
         try:
             for which, record in rounds:
                 self._rounds = record.process + 1
@@ -162,7 +166,9 @@ def end(outcomes: Sequence[Outcome], setting: Setting, interrupted: bool, as_jso
 
     try:
         objects = ab_result.outcome_object(outcomes, setting)
-        print(render.json_text(objects) if as_json else ab_result.outcome_text(outcomes, setting), flush=True)
+        print(
+            render.json_text(objects) if as_json else ab_result.outcome_text(outcomes, setting, text_output.width()), flush=True
+        )
     except BrokenPipeError:  # whoever reads the exit code need not read the text
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     count = {verdict: sum(o.verdict == verdict for o in outcomes) for verdict in ab_result.ORDER}

@@ -49,6 +49,16 @@ def processes_option(default: str, most: int | None = 100) -> Any:
     )
 
 
+def suite_option(help: str) -> Any:
+    """`--suite` of a command that measures or reads one."""
+    return typer.Option("-s", "--suite", metavar="SUITE", help=help, autocompletion=completion.suites)
+
+
+def status_option(help: str) -> Any:
+    """`--status` of a command that lists values."""
+    return typer.Option("--status", metavar="STATUS", help=help)
+
+
 def stored_run_argument(help: str) -> Any:
     """The argument RUN of a command that measures without it."""
     return typer.Argument(metavar="RUN", help=help, show_default=False)
@@ -146,6 +156,16 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Csv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 Markdown = Annotated[bool, typer.Option("--md", help="Print Markdown tables.")]
 Latex = Annotated[bool, typer.Option("--latex", help="Print LaTeX tables (booktabs).")]
+ShownSuite = Annotated[str | None, suite_option("Only benchmarks of this suite, such as memory or quick.")]
+Status = Annotated[
+    list[str] | None,
+    status_option("Only values with this status: ok, suspect, undetermined, wrong, skipped, failed, timeout; repeatable."),
+]
+Verdict = Annotated[
+    list[str] | None,
+    status_option("List only values that are slower, faster, undecided or same; verdicts are of all. Repeatable."),
+]
+Wide = Annotated[bool, typer.Option("--wide", help="Print tables unfolded, however narrow the terminal is.")]
 Margin = Annotated[
     str,
     typer.Option(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import options, session, stored, study
+from clmembench.cli import options, session, stored, study, text_output
 
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
@@ -50,16 +48,18 @@ def _measurement(info: DeviceInfo, given: study.Options, processes: int | None) 
     """Raises ValueError where the user's own file of stored configurations is damaged, too."""
     from clmembench.benchmarks import discovered
     from clmembench.measure.runner import run_selections
-    from clmembench.plan import peers
+    from clmembench.plan import estimate, peers
 
     plain = given.selection("peers", processes=processes, reference=True)
     names = peers.names(plain, info)
     selection = session.with_stored_configurations(info, plain, [discovered()[name] for name in names])
 
     def records(info: DeviceInfo, found: ProbeResult) -> Iterator[Record]:
-        return run_selections("opencl", info, found, peers.selections(selection, info), selection.budget_s)
+        return run_selections(info.runtime, info, found, peers.selections(selection, info), selection.budget_s)
 
-    return study.Measurement(selection, names, records)
+    return study.Measurement(
+        selection, names, records, lambda info: estimate.estimate_selections(info, peers.selections(selection, info))
+    )
 
 
 def _has_evidence(run: Run) -> bool:
@@ -83,6 +83,5 @@ def show(run: Run, form: str) -> None:
     elif form == "md":
         print(render.markdown(table(peer_table.peer_section(run, lines))))
     else:
-        bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         document = Document((peer_table.peer_section(run, lines),), terminal.device_line(run.header, sheet))
-        print(render.text(document, bold))
+        text_output.print_document(document)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -10,13 +11,17 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from clmembench import units
+from clmembench.cli.outlook import Outlook, Snapshot
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from clmembench.model import Record
 
-
 LINE_PERIOD_S = 10.0  # between lines of progress where there is no terminal
+REFRESHES_PER_S = 1  # of a terminal: more would take CPU time from what is measured
+BAR_COLUMNS = 20
 Item = TypeVar("Item")
 
 
@@ -26,61 +31,125 @@ class Progress(Protocol):
     def show(self, record: Record) -> None: ...
 
 
-class _Lines:
-    """A plain line for each benchmark, when it is done."""
+def point_text(record: Record) -> str:
+    """A record on one line: its point, and its value with its noise, or its status."""
+    from clmembench.analysis import derive
+    from clmembench.benchmarks import discovered
 
-    def __init__(self) -> None:
+    name = f"{record.benchmark} {units.format_params(dict(record.params))}".strip()
+    known = discovered().get(record.benchmark)
+    metric = next((m for m in known.metrics if m.applies(record.params)), None) if known is not None else None
+    found = derive.summarise([record], metric) if metric is not None and record.status in ("ok", "suspect") else None
+    said = "" if record.status == "ok" else f" ({record.status})"
+    if found is None or metric is None:
+        return line(f"{name}: {record.status}")
+    if not found.median > 0:
+        return line(f"{name}: not above its noise{said}")
+    noise = (found.high - found.low) / 2 / found.median
+    reach = f"+-{noise:.1%}" if math.isfinite(noise) else "of too few samples for an interval"
+    return line(f"{name}: {units.format_in(found.median, metric.unit)} {reach}{said}")
+
+
+def snapshot_text(at: Snapshot) -> str:
+    """How far a run is, in words: "14 of 62 points (23%), 31 s, about 1 min 40 s left"."""
+    parts = [f"{at.done} points" if at.total is None else f"{at.done} of {at.total} points ({at.share:.0%})"]
+    parts.append(units.format_duration(at.elapsed_s))
+    if at.left_s is not None:
+        parts.append(f"about {units.format_duration(at.left_s)} left")
+    return ", ".join(parts)
+
+
+class _Lines:
+    """A plain line for each benchmark, when it is done, and one every LINE_PERIOD_S seconds."""
+
+    def __init__(self, outlook: Outlook, periodic: bool = True) -> None:
+        self._outlook, self._periodic = outlook, periodic
         self._name, self._count, self._since = "", 0, time.monotonic()
+        self._begun = self._said = self._since
 
     def show(self, record: Record) -> None:
+        now = time.monotonic()
         if record.benchmark != self._name:
             self.close()
-            self._name, self._count, self._since = record.benchmark, 0, time.monotonic() - record.seconds
+            self._name, self._count, self._since = record.benchmark, 0, now - record.seconds
         self._count += 1
+        if self._periodic:
+            at = self._outlook.add(record.benchmark, now - self._begun)
+            if now - self._said >= LINE_PERIOD_S:
+                self._said = now
+                _print(f"{snapshot_text(at)}; {point_text(record)}")
 
     def close(self) -> None:
         if self._name:
-            points = "1 point" if self._count == 1 else f"{self._count} points"
-            with suppress(OSError):  # a closed standard error does not end the run
-                print(f"{self._name}: {points}, {time.monotonic() - self._since:.1f} s", file=sys.stderr, flush=True)
+            _print(f"{self._name}: {units.count(self._count, 'point')}, {time.monotonic() - self._since:.1f} s")
+
+
+def _print(text: str) -> None:
+    with suppress(OSError):  # a closed standard error does not end the run
+        print(text, file=sys.stderr, flush=True)
 
 
 class _Live:
-    """A live line with the current point, below the plain lines."""
+    """A bar with counts and times, and below it the last point, under the plain lines of benchmarks that are done."""
 
-    def __init__(self, status: object) -> None:
-        self._status, self._lines = status, _Lines()
+    def __init__(self, outlook: Outlook) -> None:
+        self._outlook, self._lines = outlook, _Lines(outlook, periodic=False)
+        self._begun, self._point = time.monotonic(), "the first point is measured"
 
     def show(self, record: Record) -> None:
-        from rich.markup import escape  # a file's name may look like markup
-
         self._lines.show(record)
-        text = f"{record.benchmark} {units.format_params(dict(record.params))}: {record.status}"
-        self._status.update(escape(line(text)))  # type: ignore[attr-defined]
+        self._outlook.add(record.benchmark, time.monotonic() - self._begun)
+        self._point = point_text(record)
 
     def close(self) -> None:
         self._lines.close()
 
+    def rendered(self) -> RenderableType:
+        """The bar and the last point as they are now, each on one line of the terminal."""
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        at = self._outlook.at(time.monotonic() - self._begun)
+        grid = Table.grid(padding=(0, 1))
+        bar = ProgressBar(total=None if at.total is None else max(1, at.total), completed=at.done, width=BAR_COLUMNS)
+        grid.add_row(bar, Text(snapshot_text(at), no_wrap=True, overflow="ellipsis"))
+        return Group(grid, Text(self._point, style="dim", no_wrap=True, overflow="ellipsis"))
+
+
+def is_live() -> bool:
+    """Whether standard error is a terminal on which lines can be drawn anew. NO_COLOR takes the colour, not the progress."""
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
 
 @contextmanager
-def progress() -> Iterator[Progress]:
-    """Progress on standard error: live on a terminal, plain lines elsewhere."""
-    if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
-        from rich.console import Console
-
-        with Console(stderr=True).status("probing the device") as status:
-            live = _Live(status)
-            yield live
-            live.close()
-    else:
-        lines = _Lines()
+def progress(outlook: Outlook | None = None) -> Iterator[Progress]:
+    """Progress on standard error: a bar on a terminal, plain lines elsewhere."""
+    outlook = outlook or Outlook()
+    if not is_live():
+        lines = _Lines(outlook)
         yield lines
         lines.close()
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    shown = _Live(outlook)
+    with Live(
+        console=Console(stderr=True),
+        get_renderable=shown.rendered,
+        refresh_per_second=REFRESHES_PER_S,
+        transient=True,
+        redirect_stdout=False,
+    ):
+        yield shown
+        shown.close()
 
 
 def counted(items: Iterable[Item], total: int, what: str) -> Iterator[Item]:
     """The items, `total` of them, with progress on standard error: a bar on a terminal, elsewhere a line every ten seconds."""
-    if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
+    if is_live():
         from rich.console import Console
         from rich.progress import track
 
@@ -91,5 +160,4 @@ def counted(items: Iterable[Item], total: int, what: str) -> Iterator[Item]:
         yield item
         if (now := time.monotonic()) - said >= LINE_PERIOD_S:
             said = now
-            with suppress(OSError):
-                print(f"{what}: {number} of {total}, {now - begun:.0f} s", file=sys.stderr, flush=True)
+            _print(f"{what}: {number} of {total}, {now - begun:.0f} s")

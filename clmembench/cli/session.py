@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,16 +17,21 @@ import typer
 
 from clmembench import __version__
 from clmembench.cli import exit_codes, output_file
+from clmembench.cli.outlook import Expected, Outlook
 from clmembench.cli.progress import progress
+from clmembench.units import format_duration
 
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
     from clmembench.model import Benchmark, Card, DeviceInfo, Header, Record, Run, Value
+    from clmembench.plan.estimate import RunEstimate
     from clmembench.plan.selection import Selection
 
     # the device with the features that were found, the result of probing it, and the records that the file has already
     Records = Callable[[DeviceInfo, ProbeResult, Sequence[Record]], Iterator[Record]]
 
+MAX_TAG_LETTERS = 200  # of a tag's name or value, and of a label: they are headings
+LOCK_STEP_S = 0.5  # between two tries to take a device's lock
 BAD = ("failed", "wrong", "timeout")
 
 
@@ -32,6 +41,35 @@ class Written(NamedTuple):
     path: Path
     bad: int
     interrupted: bool
+
+
+class RunNames(NamedTuple):
+    """What the user calls a run: a label for its device, and tags."""
+
+    label: str = ""
+    tags: Mapping[str, str] = {}
+
+
+def run_names(label: str | None, tags: Sequence[str] | None) -> RunNames:
+    """The names of `--label` and `--tag`. Raises ValueError for what is no KEY=VALUE, one key twice, and long ones."""
+    found: dict[str, str] = {}
+    for text in tags or ():
+        key, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not key or not value:
+            raise ValueError(f"--tag {text!r}: write key=value, such as cooling=water")
+        if found.setdefault(key, value) != value:
+            raise ValueError(f"--tag {key}: two values, {found[key]!r} and {value!r}: name one")
+    for text in (label or "", *found, *found.values()):
+        if len(text) > MAX_TAG_LETTERS:
+            raise ValueError(f"--label and --tag have at most {MAX_TAG_LETTERS} letters, and {text[:20]!r}... has {len(text)}")
+    return RunNames((label or "").strip(), found)
+
+
+class Waits(NamedTuple):
+    """How many seconds a run waits for the device's lock, and for a quiet host; 0: not at all."""
+
+    lock_s: float = 0.0
+    quiet_s: float = 0.0
 
 
 def end(written: Written, holds: str = "") -> None:
@@ -51,7 +89,14 @@ def cards(names: Iterable[str]) -> Mapping[str, Card]:
     return {name: sweep.benchmark_card(discovered()[name]) for name in names}
 
 
-READING_OPTIONS = ("path", "as_json", "as_csv", "as_md", "as_latex")  # options that a command also takes with a stored run
+READING_OPTIONS = (
+    "path",
+    "as_json",
+    "as_csv",
+    "as_md",
+    "as_latex",
+    "figure",
+)  # options that a command also takes with a stored run
 
 
 def on_command_line(context: typer.Context, names: Collection[str] | None = None, but: Collection[str] = ()) -> list[str]:
@@ -111,6 +156,9 @@ def measure_to_file(
     output: Path | None,
     overwrite: bool = False,
     earlier: Run | None = None,
+    names: RunNames = RunNames(),  # noqa: B008 - immutable
+    estimate: RunEstimate | None = None,
+    waits: Waits = Waits(),  # noqa: B008 - immutable
 ) -> Written:
     """Lock the device, probe it, and write its `records` to a results file, which is `output` or a new one in ./reports; a run
     that was interrupted `earlier` is appended to. Ends the command where the device cannot be used or the file written."""
@@ -120,17 +168,19 @@ def measure_to_file(
     from clmembench.results import jsonl
 
     try:
-        with device_lock.held(info):
-            found = worker_process.probed(Job("opencl", info), selection.isolated, selection.timeout_s)
+        with _locked(info, waits.lock_s):
+            _warn_of_others(info, waits.quiet_s)
+            found = worker_process.probed(Job(info.runtime, info), selection.isolated, selection.timeout_s)
             claimed, info = info, replace(info, features=found.features)
-            head = earlier.header if earlier else header(info, selection, cards)
+            head = earlier.header if earlier else header(info, selection, cards, names)
             head = replace(head, clock_step_ns=found.quantum_ns, claimed=tuple(sorted(claimed.features)))
             new = default_path(info, head.run_id)
             path = new if output is None else output_file.in_folder(output, new.name)
             writer = jsonl.Writer.going_on(path) if earlier else jsonl.Writer(path, head, overwrite)
             # read again: another run may have appended to it before the lock was ours
             known = jsonl.read(path).records if earlier else ()
-            return Written(path, *_write(writer, records(info, found, known), known))
+            outlook = _outlook(estimate, cards, selection.budget_s, known)
+            return Written(path, *_write(writer, records(info, found, known), known, outlook))
     except device_lock.HeldError as error:
         exit_codes.stop(str(error), exit_codes.NO_DEVICE)
     except worker_process.WorkerError as error:
@@ -141,13 +191,58 @@ def measure_to_file(
         exit_codes.stop("interrupted before anything was measured", exit_codes.INTERRUPTED)
 
 
-def _write(writer: object, records: Iterator[Record], known: Sequence[Record]) -> tuple[int, bool]:
+@contextmanager
+def _locked(info: DeviceInfo, wait_s: float) -> Iterator[None]:
+    """Hold the device's lock, after waiting for it so many seconds at most. Raises HeldError where another run still has it."""
+    from clmembench.host import device_lock
+
+    end = time.monotonic() + wait_s
+    told = False
+    with ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(device_lock.held(info))
+                break
+            except device_lock.HeldError as error:
+                if time.monotonic() >= end or isinstance(error, device_lock.NoLockError):
+                    raise
+                if not told:
+                    limit = "" if wait_s == math.inf else f" for {format_duration(wait_s)} at most"
+                    exit_codes.say(f"{error}; --wait waits for it{limit}")
+                    told = True
+            time.sleep(min(LOCK_STEP_S, max(0.0, end - time.monotonic())))
+        yield
+
+
+def _warn_of_others(info: DeviceInfo, quiet_s: float) -> None:
+    """Say what other programs use of what is to be measured, after waiting so many seconds at most until they do not."""
+    from clmembench.host import quiet
+
+    found = quiet.look(info).complaints(info.kind)
+    if found and quiet_s:
+        exit_codes.say(f"{' and '.join(found)}: --wait-quiet waits for {format_duration(quiet_s)} at most until they do not")
+        found = quiet.wait(info, quiet_s)
+    for complaint in found:
+        remedy = "stop them" if quiet_s else "stop them, or use run --wait-quiet 5m"
+        exit_codes.say(f"warning: {complaint}, which makes values slower and suspect: {remedy}")
+
+
+def _outlook(
+    estimate: RunEstimate | None, cards: Mapping[str, Card], budget_s: float | None, known: Sequence[Record]
+) -> Outlook:
+    """What is to be expected of a run; nothing without an estimate."""
+    expected = [Expected(one.name, one.all_records, one.seconds) for one in estimate.benchmarks] if estimate else []
+    groups = {name: card.peer_of for name, card in cards.items() if card.peer_of}
+    return Outlook(expected, groups, budget_s, Counter(record.benchmark for record in known))
+
+
+def _write(writer: object, records: Iterator[Record], known: Sequence[Record], outlook: Outlook) -> tuple[int, bool]:
     """Write records as they come: the number of bad ones, known ones included, and whether Ctrl-C ended it early."""
     from clmembench.results.jsonl import Writer
 
     assert isinstance(writer, Writer)
     bad = sum(is_bad(record) for record in known)
-    with writer, progress() as shown:
+    with writer, progress(outlook) as shown:
         try:
             for record in records:
                 writer.write(record)
@@ -171,7 +266,12 @@ def is_bad(record: Record) -> bool:
     return record.status in BAD and (record.role == "measure" or record.status == "wrong")
 
 
-def header(info: DeviceInfo, selection: Selection, cards: Mapping[str, Card]) -> Header:
+def header(
+    info: DeviceInfo,
+    selection: Selection,
+    cards: Mapping[str, Card],
+    names: RunNames = RunNames(),  # noqa: B008 - immutable
+) -> Header:
     """The header of a results file: what is measured, on which device and host, with which tool."""
     from ulid import ULID
 
@@ -187,7 +287,7 @@ def header(info: DeviceInfo, selection: Selection, cards: Mapping[str, Card]) ->
         argv=tuple(sys.argv[1:]),
         suite=selection.suite,
         seed=selection.seed,
-        runtime="opencl",
+        runtime=info.runtime,
         device=info,
         features=tuple(sorted(info.features)),
         host=environment.host(),
@@ -204,6 +304,8 @@ def header(info: DeviceInfo, selection: Selection, cards: Mapping[str, Card]) ->
         tuning=selection.tuning,
         source_revision=content_hash.hash_sources(),
         inputs={**_inputs(selection.axes), **_own_files(cards)},
+        label=names.label,
+        tags=names.tags,
     )
 
 
@@ -247,9 +349,10 @@ def read_back(path: Path) -> Run:
 
 def default_path(info: DeviceInfo, run_id: str) -> Path:
     """The default results file of a run, named after its day, its device and the end of its id."""
-    return Path("reports") / f"{datetime.now(UTC):%Y%m%d}-{_slug(info.name)}-{run_id[-8:].lower()}.jsonl"
+    return Path("reports") / f"{datetime.now(UTC):%Y%m%d}-{slug(info.name)}-{run_id[-8:].lower()}.jsonl"
 
 
-def _slug(name: str) -> str:
+def slug(name: str) -> str:
+    """A device's name as part of a file's."""
     kept = "".join(c.lower() if c.isalnum() and c.isascii() else "-" for c in name)
     return "-".join(part for part in kept.split("-") if part)[:40] or "device"

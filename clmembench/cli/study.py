@@ -16,17 +16,19 @@ from clmembench.sanitize import line
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
     from clmembench.model import DeviceInfo, Record, Run
+    from clmembench.plan.estimate import RunEstimate
     from clmembench.plan.selection import Selection
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Everything that one command measures: the selection that its file's header keeps, the names of its benchmarks, and their
-    records, as they are measured on a device with the features that were found."""
+    """Everything that one command measures: the selection that its file's header keeps, the names of its benchmarks, their
+    records, as they are measured on a device with the features that were found, and how long that will take, if known."""
 
     selection: Selection
     benchmarks: Iterable[str]
     records: Callable[[DeviceInfo, ProbeResult], Iterator[Record]]
+    estimate: Callable[[DeviceInfo], RunEstimate] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def measure_or_read(study: Study, context: typer.Context, path: Path | None, for
             exit_codes.stop(f"{path} {study.no_evidence}", exit_codes.USAGE)
         study.show(run, form)
         return
-    info = devices.select(devices.listed(), options.device or "0")
+    info = devices.select(devices.listed(options.device), options.device or "0")
     try:
         measurement = study.measurement(info)
     except ValueError as error:
@@ -90,6 +92,7 @@ def measure_or_read(study: Study, context: typer.Context, path: Path | None, for
         lambda info, found, known: measurement.records(info, found),
         options.output,
         options.overwrite,
+        estimate=measurement.estimate(info) if measurement.estimate is not None else None,
     )
     run = session.read_back(written.path)
     if study.has_evidence(run):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from clmembench.cli import options, stored, study
+from clmembench.cli import options, stored, study, text_output
 
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
     from clmembench.model import DeviceInfo, Hierarchy, Record, Run
+    from clmembench.plan.budget import Deadline
     from clmembench.plan.selection import Selection
 
 MIN_COLUMNS, MAX_COLUMNS = 80, 110  # of a drawing on a terminal
@@ -66,18 +66,26 @@ def topology(
 def _measurement(given: study.Options, spaces: str | None, classic: bool) -> study.Measurement:
     """Raises ValueError for what is no memory space, too."""
     from clmembench.model import CHASE_BENCHMARK
-    from clmembench.plan import hierarchy
+    from clmembench.plan import estimate, hierarchy
 
     selection = given.selection("topology", globs=(CHASE_BENCHMARK,))
-    records = partial(_records, selection=selection, spaces=_parse_spaces(spaces), classic=classic)
-    return study.Measurement(selection, (CHASE_BENCHMARK, hierarchy.L2_MAP), records)
+    records = partial(hierarchy_records, selection=selection, spaces=_parse_spaces(spaces), classic=classic)
+    return study.Measurement(selection, (CHASE_BENCHMARK, hierarchy.L2_MAP), records, estimate.hierarchy_estimate)
 
 
-def _records(
-    info: DeviceInfo, found: ProbeResult, *, selection: Selection, spaces: Sequence[str], classic: bool
+def hierarchy_records(
+    info: DeviceInfo,
+    found: ProbeResult,
+    *,
+    selection: Selection,
+    spaces: Sequence[str] = (),
+    classic: bool = False,
+    known: Sequence[Record] = (),
+    deadline: Deadline | None = None,
 ) -> Iterator[Record]:
-    """Every record of an inquiry into the hierarchy, as it is measured: adaptive, in these memory spaces (empty: all), within
-    the limits of the selection; then those of the classic methods, if asked for."""
+    """Every record of an inquiry into the hierarchy, as it is measured: adaptive, in these memory spaces (empty: all), until
+    the deadline or within the limits of the selection; then those of the classic methods, if asked for. `known` are the records
+    of an interrupted run."""
     from clmembench.benchmarks import discovered
     from clmembench.host.cpu_topology import usable_cpus
     from clmembench.measure import runner
@@ -85,14 +93,14 @@ def _records(
     from clmembench.plan import hierarchy
     from clmembench.plan.budget import Deadline
 
-    deadline = Deadline.after(selection.budget_s)
+    end = deadline or Deadline.after(selection.budget_s)
     plans = [hierarchy.hierarchy_plan(info, spaces)] + [hierarchy.classic_plan(info, spaces)] * classic
     for plan in plans:
-        yield from runner.run_plan(plan, discovered()[CHASE_BENCHMARK], "opencl", info, found, selection, deadline=deadline)
+        yield from runner.run_plan(plan, discovered()[CHASE_BENCHMARK], info.runtime, info, found, selection, known, end)
     if not spaces or "global" in spaces:
         cpus = sorted(usable_cpus()) if info.kind == "cpu" else []
         plan = hierarchy.l2_map_plan(info, cpus)
-        yield from runner.run_plan(plan, discovered()[hierarchy.L2_MAP], "opencl", info, found, selection, deadline=deadline)
+        yield from runner.run_plan(plan, discovered()[hierarchy.L2_MAP], info.runtime, info, found, selection, known, end)
 
 
 def _parse_spaces(text: str | None) -> tuple[str, ...]:
@@ -131,10 +139,10 @@ def show(run: Run, form: str) -> None:
     found, classic = _infer_hierarchy(run), stored_classic(run)
     beside = tuple(classic_table.classic_section(readings, found) for readings in classic)
     if form == "text":
-        info, bold = run.header.device, sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        info, bold = run.header.device, text_output.is_coloured(sys.stdout)
         print(tree.draw_tree(found, info, claims.list_claims(info, sheet), _columns(), bold), end="\n\n")
         if beside:
-            print(render.text(Document(beside), bold))
+            text_output.print_document(Document(beside))
     elif form == "csv":
         print(render.csv_text(finding_tables.finding_fields(found, classic_table.entries(classic))), end="")
     elif form == "json":

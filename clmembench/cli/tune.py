@@ -56,7 +56,7 @@ def tune(
     from clmembench.results import tuned
     from clmembench.specs.sheets import SpecError
 
-    info = devices.select(devices.listed(), device or "0")
+    info = devices.select(devices.listed(device), device or "0")
     path = output or tuned.user_tuning_path()
     if output is not None:
         path = output_file.in_folder(output, "shapes.toml")
@@ -117,7 +117,7 @@ def _search(info: DeviceInfo, case: _Case, budget_s: float, path: Path, output: 
         tuned.save(path, [t for o in outcomes if (t := search.tuned_entry(o, benchmark, info, family)) is not None])
 
     def records(info: DeviceInfo, probed: ProbeResult, known: Sequence[Record]) -> Iterator[Record]:
-        return search.run_searches("opencl", info, probed, case.selection, case.points(info), budget_s, store)
+        return search.run_searches(info.runtime, info, probed, case.selection, case.points(info), budget_s, store)
 
     cards = session.cards(benchmark.name for benchmark in case.benchmarks)
     try:

@@ -29,6 +29,10 @@ class HeldError(Exception):
     """Another run holds the device, or the file in place of its lock is no lock; the message says which."""
 
 
+class NoLockError(HeldError):
+    """The file in place of the lock is none: nobody will free it."""
+
+
 def path_of(info: DeviceInfo) -> Path:
     """The device's lock file, the same for all users of this host."""
     return (
@@ -51,9 +55,8 @@ def held(info: DeviceInfo) -> Iterator[None]:
     try:
         _check(descriptor, path_of(info))
         if not file_lock.take(descriptor):
-            raise HeldError(
-                f"{info.name} is in use by another run: {_holder(descriptor)}: wait for it, or choose another device"
-            )
+            remedy = "wait for it (--wait of run), or choose another device"
+            raise HeldError(f"{info.name} is in use by another run: {_holder(descriptor)}: {remedy}")
         said = {"pid": os.getpid(), "started": datetime.now(UTC).isoformat(timespec="seconds"), "argv": sys.argv[1:]}
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(said).encode()[:MAX_LOCK_FILE_BYTES], 0)
@@ -83,12 +86,12 @@ def _opened(info: DeviceInfo) -> int | None:
 
 
 def _check(descriptor: int, path: Path) -> None:
-    """Raises HeldError for what is no lock: a FIFO cannot be locked, and a file with another name is somebody's, whose content
-    would be lost."""
+    """Raises NoLockError for what is no lock: a FIFO cannot be locked, and a file with another name is somebody's, whose
+    content would be lost."""
     about = os.fstat(descriptor)
     what = "no ordinary file" if not stat.S_ISREG(about.st_mode) else "a file with several names" if about.st_nlink > 1 else ""
     if what:
-        raise HeldError(sanitize.line(f"{path}, where the device's lock should be, is {what}: remove it", 300))
+        raise NoLockError(sanitize.line(f"{path}, where the device's lock should be, is {what}: remove it", 300))
 
 
 def _holder(descriptor: int) -> str:

@@ -140,7 +140,9 @@ def check_outputs(device: Device, work: Work) -> str:
         return ""
     for buffer, nbytes in work.outputs:
         device.run([Fill(buffer, nbytes, POISON_BYTE)])
-    device.run((*work.before, *work.commands))
+    if work.before:  # apart from the commands: it may be the host's own work
+        device.run(work.before)
+    device.run(work.commands)
     try:
         work.check()
     except AssertionError as error:

@@ -260,6 +260,8 @@ class Header:
     tuning: tuple[Tuned, ...] = ()  # stored configurations that the run uses or begins its searches with
     source_revision: str = ""  # a hash of the program's own files; "" in files that are older than this field
     inputs: Mapping[str, str] = field(default_factory=dict)  # the user's files that are measured with, and hashes of them
+    label: str = ""  # the user's name for the device or the run
+    tags: Mapping[str, str] = field(default_factory=dict)  # what the user wants to be kept with the run
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,13 +47,15 @@ class Local:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One kernel over an NDRange. Arguments are buffers, NumPy scalars or Local."""
+    """One kernel over an NDRange. Arguments are buffers, NumPy scalars or Local. `method` names a method of the runtime's own
+    library that launches it, "" the call of the driver with arguments that were converted beforehand."""
 
     kernel: Kernel
     args: tuple[Any, ...]
     global_size: tuple[int, ...]
     local_size: tuple[int, ...] | None = None
     queue: int = 0
+    method: Literal["", "enqueue", "submit_async", "submit"] = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,9 @@ from clmembench.host.cpu_topology import PLACEMENTS, HardwareThread, cpus, place
 from clmembench.model import Axis, Benchmark, DeviceInfo, Place, Tuned, Value
 from clmembench.plan import suggestions
 from clmembench.plan.budget import Budget
+from clmembench.plan.hierarchy import L2_MAP
 
+EVERYTHING = "everything"  # suite all with the host's libraries, and the memory hierarchy: all parts of one run
 PLACE_AXES = ("compute_units", "placement")  # named like axes, but a property of the process that measures
 WORK_GROUPS_PER_UNIT = (2, 4, 8)  # a GPU's compute unit hides latency with several work-groups
 FURTHER_PROCESS_BUDGET_DIVISOR = 4  # parts of its budget that a point may take in each process but the first
@@ -114,13 +116,14 @@ def _compute_unit_counts(info: DeviceInfo, topology: Sequence[HardwareThread]) -
 
 
 def suites() -> dict[str, tuple[str, ...]]:
-    """Every suite's benchmarks: quick and all, and one suite for each kind of benchmark there is."""
+    """Every suite's benchmarks: quick, all and everything, and one suite for each kind of benchmark there is."""
     known = {name: b for name, b in discovered().items() if not b.adaptive}
     kinds = dict.fromkeys(b.suite for b in known.values())
     return {
         "quick": tuple(b.name for b in known.values() if b.quick is not None),
         **{kind: tuple(b.name for b in known.values() if b.suite == kind) for kind in kinds},
         "all": tuple(known),
+        EVERYTHING: tuple(name for name in known if name != L2_MAP),  # the hierarchy has its points
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from clmembench.analysis.ab_decision import Outcome
 from clmembench.report import render
 from clmembench.report.section import Column, Section
-from clmembench.sanitize import MAX_LINE_CHARACTERS, line, printable
+from clmembench.sanitize import MAX_LINE_CHARACTERS, printable
 from clmembench.units import format_in, format_params
 
 COLUMNS = tuple(Column(name, max_cell=MAX_LINE_CHARACTERS) for name in ("", "value", "A", "B", "B / A", "rounds", "could see"))
@@ -29,8 +29,8 @@ class Setting:
     seconds: float
 
 
-def outcome_text(outcomes: Sequence[Outcome], setting: Setting) -> str:
-    """Verdicts, those first that most need a look; then how they were made."""
+def outcome_text(outcomes: Sequence[Outcome], setting: Setting, width: int | None = None) -> str:
+    """Verdicts, those first that most need a look; then how they were made; no wider than `width`."""
     rows: list[tuple[str, ...]] = []
     shown = [o for verdict in ORDER for o in outcomes if o.verdict == verdict]
     for o in shown:
@@ -40,17 +40,19 @@ def outcome_text(outcomes: Sequence[Outcome], setting: Setting) -> str:
         sees = f"{found.smallest:.1%} slower" if found.smallest is not None else "–"
         values = [format_in(v, o.unit, 4) if v is not None else "–" for v in (o.a, o.b)]
         rows.append((o.verdict, f"{name}: {o.metric}", *values, said, str(found.rounds), sees))
-    lines = render.aligned(Section("", COLUMNS, tuple(rows)), indent="")
-    for o in shown:
-        lines += [f"note: {o.benchmark} {o.metric}: {said}" for said in (o.failed, o.decision.reason, *o.notes) if said]
-    lines += [
+    lines = render.aligned(Section("", COLUMNS, tuple(rows)), indent="", width=width)
+    notes = [
+        f"note: {o.benchmark} {o.metric}: {said}" for o in shown for said in (o.failed, o.decision.reason, *o.notes) if said
+    ]
+    said_below = [
+        *dict.fromkeys(notes),
         "",
         *(f"{name}: {said}" for name, said in zip("AB", setting.sides, strict=True)),
         f"{setting.rounds} rounds in {setting.seconds:.0f} s, margin {setting.margin:.1%}, "
         f"probability of a false verdict at most {setting.error:.0%}",
         f"Results: {setting.files[0]} {setting.files[1]}",
     ]
-    return "\n".join(line(text) for text in dict.fromkeys(lines) if text or text == "")
+    return "\n".join([*lines, *render.wrapped(said_below, width)])
 
 
 def outcome_object(outcomes: Sequence[Outcome], setting: Setting) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import asdict
 from typing import Any
 from xml.etree import ElementTree as Xml
@@ -26,26 +26,35 @@ COLUMNS = (
 VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "undecided", "same")
 
 
-def comparison_text(names: Sequence[str], comparisons: Sequence[Comparison], everything: bool) -> str:
+def comparison_text(
+    names: Sequence[str],
+    comparisons: Sequence[Comparison],
+    everything: bool,
+    verdicts: Set[str] = frozenset(),
+    width: int | None = None,
+    colour: bool = False,
+) -> str:
     """Each further run against the first: geometric means of the gains, then the points, worst first; those that are the same
-    are only counted unless `everything` is wanted."""
-    lines = []
+    are only counted unless `everything` or that verdict is wanted. With a `width` no line is wider; `colour` marks verdicts
+    with terminal codes."""
+    lines: list[str] = []
     for name, found in zip(names[1:], comparisons, strict=True):
-        lines.append(printable(f"{name} against {names[0]}"))
+        said = [f"{name} against {names[0]}"]
         of = count(len(found.changes), "value")
-        lines.append("  " + ", ".join(f"{found.count(v)} {v}" for v in VERDICTS) + f" of {of}")
-        for group, mean in found.means.items():
-            lines.append(f"  {printable(group)}: geometric mean of the gains {_ratio(mean)}")
-        shown = [c for v in VERDICTS for c in found.changes if c.verdict == v and (everything or v != "same")]
-        lines += ["", *render.aligned(_table(shown))] if shown else []
+        said.append("  " + ", ".join(f"{found.count(v)} {v}" for v in VERDICTS) + f" of {of}")
+        said += [f"  {group}: geometric mean of the gains {_ratio(mean)}" for group, mean in found.means.items()]
+        lines += render.wrapped(said, width)
+        listed = verdicts or {verdict for verdict in VERDICTS if everything or verdict != "same"}
+        shown = [c for v in VERDICTS if v in listed for c in found.changes if c.verdict == v]
+        lines += ["", *render.aligned(_table(shown), width=width, colour=colour)] if shown else []
         reasons = dict.fromkeys(c.reason for c in found.changes if c.reason and c.ratio is not None)
-        lines += [f"  note: undecided: {reason}" for reason in reasons]
-        lines += [f"  left out: {printable(reason)}: see --force" for reason in found.left_out.values()]
+        said = [f"  note: undecided: {reason}" for reason in reasons]
+        said += [f"  left out: {reason}: see --force" for reason in found.left_out.values()]
         for which, points in (("first", found.only_first), ("second", found.only_second)):
             if points:
-                lines.append(f"  only in the {which}: {count(len(points), 'point')}, such as {printable(points[0])}")
-        lines.append("")
-    return "\n".join(map(line, lines))
+                said.append(f"  only in the {which}: {count(len(points), 'point')}, such as {points[0]}")
+        lines += [*render.wrapped(said, width), ""]
+    return "\n".join(lines)
 
 
 def judgement_text(found: Judgement) -> str:
@@ -57,14 +66,16 @@ def judgement_text(found: Judgement) -> str:
     return line(printable(said))
 
 
-def comparison_objects(names: Sequence[str], comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
-    """One object for each further run, its changes among them, for JSON."""
+def comparison_objects(
+    names: Sequence[str], comparisons: Sequence[Comparison], verdicts: Set[str] = frozenset()
+) -> list[dict[str, Any]]:
+    """One object for each further run, its changes among them, all or those with these verdicts, for JSON."""
     return [
         {
             "first": names[0],
             "second": name,
             "geometric_means": {suite: asdict(mean) for suite, mean in comparison.means.items()},
-            "changes": [_as_dict(change) for change in comparison.changes],
+            "changes": [_as_dict(change) for change in comparison.changes if not verdicts or change.verdict in verdicts],
             "only_first": list(comparison.only_first),
             "only_second": list(comparison.only_second),
             "left_out": dict(comparison.left_out),

@@ -41,12 +41,12 @@ def device_label(header: Header) -> str:
 
 
 def merged_runs(runs: Sequence[Run], labels: Sequence[str] = ()) -> list[DeviceRun]:
-    """Runs by device and driver, in the order of their first run. A label of the user's, "" where there is none, keeps runs
-    apart from those without it."""
+    """Runs by device and driver, in the order of their first run. A label of the user's, "" where there is none other
+    than the run's own, keeps runs apart from those without it."""
     given = [*labels, *[""] * (len(runs) - len(labels))]
     groups: dict[tuple[str, str, str, str, int], list[Run]] = {}
     for run, label in zip(runs, given, strict=True):
-        info = run.header.device
+        info, label = run.header.device, label or printable(run.header.label)
         groups.setdefault((label, info.name, info.platform, info.driver, info.compute_units), []).append(run)
     found = []
     for key, of in groups.items():

@@ -195,6 +195,7 @@ class LiveComparisonObject(TypedDict):
     rounds: int
     seconds: float
     values: list[LiveValueObject]
+    layer: NotRequired[list[str]]  # of run --runtime opencl,sycl: sentences on what the layer costs
 
 
 class HistoryRunObject(TypedDict):

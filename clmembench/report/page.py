@@ -61,7 +61,7 @@ def render_html(
         "version": __version__,
         "title": ", ".join(names) if len(names) <= MAX_TITLE_DEVICES else count(len(names), "device"),
         "runs": sum(len(group.runs) for group in groups) or sum(part.run.header.run_id.count(", ") + 1 for part in all_parts),
-        "verdict": verdict_values(compared, verdict_sentences(compared, all_parts)) if several else None,
+        "verdict": verdict_values(compared, verdict_sentences(compared, all_parts, others)) if several else None,
         "plots": _plots(all_parts, others),
         "patterns": _patterns(all_parts, found),
         "peers": [table for part in all_parts if (table := _peers(part)) is not None],
@@ -230,6 +230,12 @@ def _facts(all_parts: Sequence[Part]) -> list[dict[str, Any]]:
     def line(name: str, of: Any) -> dict[str, Any]:
         return {"name": name, "cells": [printable(str(of(part))) for part in all_parts]}
 
+    headers = [part.run.header for part in all_parts]
+    named = (
+        [line("host name", lambda p: p.run.header.host.get("name") or "–")] if any(h.host.get("name") for h in headers) else []
+    )
+    if any(h.tags for h in headers):
+        named.append(line("tags", lambda p: ", ".join(f"{k}={v}" for k, v in p.run.header.tags.items()) or "–"))
     return [
         line("kind", lambda p: p.run.header.device.kind),
         line("platform and driver", lambda p: f"{p.run.header.device.platform} {p.run.header.device.driver}"),
@@ -243,4 +249,5 @@ def _facts(all_parts: Sequence[Part]) -> list[dict[str, Any]]:
         line("theoretical peak, FP32 vector", lambda p: peak_text(p.sheet, FP32_PEAK)),
         line("run", lambda p: f"{p.run.header.run_id}, {p.run.header.started}, suite {p.run.header.suite}"),
         line("clmembench", lambda p: p.run.header.tool_version),
+        *named,
     ]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clmembench import sanitize
+from clmembench.report import folding
 from clmembench.report.section import Cell, Document, Remark, Section
 from clmembench.sanitize import line, printable
 from clmembench.units import count
@@ -25,31 +26,58 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 TEMPLATES = Path(__file__).parent / "templates"
+RED, GREEN, YELLOW, MAGENTA, CYAN = 31, 32, 33, 35, 36  # terminal codes
+STATUS_COLOURS = {
+    "suspect": YELLOW, "undetermined": MAGENTA, "undecided": MAGENTA, "inconsistent": YELLOW, "skipped": CYAN,
+    "failed": RED, "wrong": RED, "timeout": RED, "slower": RED, "faster": GREEN,
+}  # fmt: skip
 
 
-def text(document: Document, bold: bool = False) -> str:
-    """Aligned text for a terminal or a pipe; `bold` marks titles with terminal codes."""
-    lines = [_strong(document.heading, bold), ""] if document.heading else []
+def text(document: Document, bold: bool = False, width: int | None = None) -> str:
+    """Aligned text for a terminal or a pipe, no wider than `width`, which None does not limit; `bold` marks titles and statuses
+    with terminal codes."""
+    lines = [*(_strong(part, bold) for part in _wrapped(document.heading, width)), ""] if document.heading else []
     for section in document.sections:
-        lines += [_strong(section.title, bold), *aligned(section), *(f"  note: {line(note)}" for note in section.notes), ""]
+        lines += [_strong(part, bold) for part in _wrapped(section.title, width)]
+        lines += aligned(section, width=width, colour=bold)
+        lines += [part for note in section.notes for part in _wrapped(note, width, "  note: ", "    ")]
+        lines.append("")
     if document.warnings:
-        lines += [_strong("Warnings", bold), *(f"  - {line(warning)}" for warning in document.warnings), ""]
+        lines.append(_strong("Warnings", bold))
+        lines += [part for warning in document.warnings for part in _wrapped(warning, width, "  - ", "    ")]
+        lines.append("")
     return "\n".join(lines)
 
 
-def aligned(section: Section, indent: str = "  ") -> list[str]:
-    """The lines of a table: names to the left, numbers to the right. A cell over its column's `max_cell` letters runs on."""
+def aligned(section: Section, indent: str = "  ", width: int | None = None, colour: bool = False) -> list[str]:
+    """The lines of a table: names to the left, numbers to the right. A cell over its column's `max_cell` letters runs on; with
+    a `width`, no line is wider, and columns fold. `colour` marks statuses with terminal codes."""
+    paint = _coloured if colour else _uncoloured
     rows = [section.header, *section.rows]
     widths = [_width([row[at] for row in rows], column.max_cell) for at, column in enumerate(section.columns)]
     layout = list(zip(section.columns, widths, strict=True))
-    lines = []
+    lines, widest = [], 0
     for row in rows:
+        texts = [line(_plain(cell)) for cell in row]
         cells = [
-            line(_plain(cell)).rjust(width) if column.is_number else line(_plain(cell)).ljust(width)
-            for cell, (column, width) in zip(row, layout, strict=True)
+            text.rjust(width) if column.is_number else text.ljust(width)
+            for text, (column, width) in zip(texts, layout, strict=True)
         ]
-        lines.append((indent + "  ".join(cells)).rstrip())
-    return lines
+        widest = max(widest, len((indent + "  ".join(cells)).rstrip()))
+        lines.append((indent + "  ".join(map(paint, texts, cells))).rstrip())
+    if width is None or widest <= width:
+        return lines
+    shapes = [folding.Shape(column.is_number, column.max_cell) for column in section.columns]
+    table = [[folding.Cell(line(_plain(cell)), isinstance(cell, Remark)) for cell in row] for row in rows]
+    return folding.fold(shapes, table, width, indent, paint)
+
+
+def wrapped(texts: Iterable[str], width: int | None) -> list[str]:
+    """Texts as harmless lines, none wider than `width`; those that run on begin further to the right."""
+    if width is None:
+        return list(map(line, texts))
+    starts = [(text, text[: len(text) - len(text.lstrip())]) for text in texts]
+    return [part for text, start in starts for part in _wrapped(text.lstrip(), width, start, f"{start}  ")]
 
 
 def markdown(document: Document) -> str:
@@ -139,6 +167,20 @@ def _plain(cell: Cell) -> str:
 def _width(cells: Sequence[Cell], max_cell: int) -> int:
     lengths = [len(line(_plain(cell))) for cell in cells if not isinstance(cell, Remark)]
     return max((length for length in lengths if length <= max_cell), default=max_cell)
+
+
+def _wrapped(text: str, width: int | None, indent: str = "", further: str = "") -> list[str]:
+    return [indent + line(text)] if width is None else folding.wrap(line(text), width, indent, further)
+
+
+def _coloured(cell: str, text: str) -> str:
+    """A line of a cell as a terminal gets it: in colour where the cell is a status or begins with one."""
+    colour = STATUS_COLOURS.get(cell.partition(":")[0].partition(" ")[0])
+    return f"\x1b[{colour}m{text}\x1b[0m" if colour and text.strip() else text
+
+
+def _uncoloured(cell: str, text: str) -> str:
+    return text
 
 
 def _strong(title: str, bold: bool) -> str:

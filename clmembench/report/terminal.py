@@ -3,37 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from clmembench.model import Header, Run
-from clmembench.report.rows import Row
+from clmembench.report.rows import Row, point_table
 from clmembench.report.run_warnings import warnings
 from clmembench.report.section import Document
 from clmembench.report.sections import advice_table, energy_tables, peer_values, roofline_tables
 from clmembench.report.summary import sections
-from clmembench.sanitize import line
+from clmembench.sanitize import MAX_LINE_CHARACTERS, line
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_bytes
 
 
 def device_line(header: Header, sheet: SpecSheet | None) -> str:
-    """The device on one line: name, what it has, its driver, and the sheet its peaks come from."""
-    device = header.device
+    """The device on one line: the user's label, name, what it has, its driver, the sheet its peaks come from, the host's name
+    and tags."""
+    device, host = header.device, header.host.get("name")
     facts = [
+        *([header.label] if header.label else []),
         device.name,
         count(device.compute_units, "compute unit"),
         f"{format_bytes(device.global_mem_bytes)} memory",
         f"{device.platform} {device.driver}",
         f"peaks of {sheet.name}" if sheet else "no spec sheet",
+        *([f"host {host}"] if host else []),
+        *(f"{key}={value}" for key, value in header.tags.items()),
     ]
     return line(" · ".join(facts))
 
 
-def summary_document(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> Document:
-    """The summary of a run: every benchmark, the host's peers, the roofline, guidelines for kernels, and warnings."""
-    peers, guidelines = peer_values.section(run, table), advice_table.section(run, table)
-    kernels = roofline_tables.sections(run, table, sheet)
-    found = [
-        *sections(run, table),
-        *(section for section in (peers, *kernels, guidelines, energy_tables.determined(run, table)) if section is not None),
-    ]
+def summary_document(run: Run, table: Sequence[Row], sheet: SpecSheet | None, is_whole: bool = True) -> Document:
+    """The summary of a run: every benchmark, the host's peers, the roofline, guidelines for kernels, and warnings. Of a part of
+    a run that is not `is_whole` there are no roofline and no guidelines, which need all of it."""
+    found = [*sections(run, table)]
+    peers = peer_values.section(run, table)
+    found += [peers] if peers is not None else []
+    if is_whole:
+        guidelines = advice_table.section(run, table)
+        found += [*roofline_tables.sections(run, table, sheet), *([guidelines] if guidelines is not None else [])]
+    energy = energy_tables.determined(run, table)
+    found += [energy] if energy is not None else []
     return Document(tuple(found), device_line(run.header, sheet), tuple(warnings(run, table, sheet)))
+
+
+def points_document(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> Document:
+    """A line for each value, nothing inferred, under the line of the device, and warnings."""
+    plain = point_table(table)
+    wide = tuple(
+        replace(column, max_cell=MAX_LINE_CHARACTERS) if column.name == "parameters" else column for column in plain.columns
+    )
+    values = replace(plain, title="Values, each with what it is of.", columns=wide)
+    return Document((values,), device_line(run.header, sheet), tuple(warnings(run, table, sheet)))

@@ -59,7 +59,8 @@ def check_record(record: Record) -> None:
 def check_header(header: Header) -> None:
     """As `check_record`, for a run's header."""
     device = header.device
-    _check_texts("a text", [header.tool_version, header.run_id, header.started, header.suite, header.runtime], MAX_NAME_LETTERS)
+    names = [header.tool_version, header.run_id, header.started, header.suite, header.runtime, header.label]
+    _check_texts("a text", names, MAX_NAME_LETTERS)
     _check_texts("argv", header.argv)
     _check_count("argv", header.argv, MAX_AXIS_VALUES)
     _check_numbers("seed or processes", [header.seed, header.processes or 0])
@@ -81,6 +82,8 @@ def check_header(header: Header) -> None:
     _check_texts("source_revision", [header.source_revision], MAX_NAME_LETTERS)
     for name, words in (("packages", header.packages), ("environment", header.environment), ("inputs", header.inputs)):
         _check_params(name, words)
+    _check_count("tags", header.tags, MAX_HEADER_ENTRIES)
+    _check_params("tags", header.tags)
     _check_count("axes", header.axes, MAX_HEADER_ENTRIES)
     for name, values in header.axes.items():
         _check_count(f"axes.{name[:40]}", values, MAX_AXIS_VALUES)

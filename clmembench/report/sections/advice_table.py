@@ -19,7 +19,7 @@ from clmembench.sanitize import line
 from clmembench.units import format_value
 
 COLUMNS = (*map(Column, ("id", "guideline", "verdict")), Column("effect", is_number=True), Column("advice"))
-WIDTH = 100
+WIDTH, MIN_WIDTH = 100, 40  # letters of a line
 _wrapped = partial(textwrap.wrap, break_on_hyphens=False)
 EVIDENCE_BENCHMARKS = (
     SUBGROUP_BENCHMARK,
@@ -62,7 +62,8 @@ def _founded(advice: Advice) -> bool:
 
 
 def guideline_values(runs: Sequence[tuple[str, Run, Sequence[Row]]]) -> dict[str, Any]:
-    """Values for the page's template: a row for each guideline, a cell for each run that has evidence."""
+    """Values for the page's template: a row for each guideline, a cell for each run that has evidence; `without` are the labels
+    of the others."""
     mine = [(label, {a.id: a for a in derive_guidelines(run, table)}) for label, run, table in runs if has_evidence(run)]
     names = dict.fromkeys(name for _, found in mine for name in found)
     guidelines = [
@@ -73,7 +74,8 @@ def guideline_values(runs: Sequence[tuple[str, Run, Sequence[Row]]]) -> dict[str
         }
         for name in names
     ]
-    return {"labels": [label for label, _ in mine], "rows": guidelines}
+    without = [label for label, run, _ in runs if not has_evidence(run)]
+    return {"labels": [label for label, _ in mine], "rows": guidelines, "without": without}
 
 
 def _cell(advice: Advice | None) -> dict[str, str]:
@@ -112,24 +114,26 @@ def guideline_objects(found: Sequence[Advice]) -> list[dict[str, Any]]:
     return [asdict(advice) for advice in found]
 
 
-def guideline_text(found: Sequence[Advice]) -> str:
-    """By memory: a mark, the id and what to do, then what the guideline claims and what it is worth here."""
+def guideline_text(found: Sequence[Advice], width: int | None = None) -> str:
+    """By memory: a mark, the id and what to do, then what the guideline claims and what it is worth here; no wider than WIDTH,
+    nor than `width`."""
+    width = min(WIDTH, max(MIN_WIDTH, width or WIDTH))
     lines: list[str] = []
     for letter, title in GROUPS.items():
         mine = [a for a in found if a.id.startswith(letter)]
         if mine:
-            lines += [title, *(text for a in mine for text in _lines(a)), ""]
+            lines += [title, *(text for a in mine for text in _lines(a, width)), ""]
     counts = {verdict: sum(a.verdict == verdict for a in found) for verdict in MARKS}
     lines.append(", ".join(f"{mark.strip() or '·'} {verdict}: {counts[verdict]}" for verdict, mark in MARKS.items()))
     return "\n".join(lines)
 
 
-def _lines(advice: Advice) -> list[str]:
+def _lines(advice: Advice, width: int) -> list[str]:
     head = f"  {MARKS[advice.verdict].strip() or '·'} {advice.id}  "
     worth = effect_text(advice)
     claim = f"{advice.verdict}: {advice.guideline}" + (f"; here {worth}" if worth else "")
-    said = _wrapped(line(_advice(advice)), WIDTH - len(head)) or [""]
-    behind = _wrapped(line(claim), WIDTH - len(head) - 2)
+    said = _wrapped(line(_advice(advice)), width - len(head)) or [""]
+    behind = _wrapped(line(claim), width - len(head) - 2)
     pad = " " * len(head)
     return [head + said[0], *(pad + text for text in said[1:]), *(f"{pad}  {text}" for text in behind)]
 

@@ -1,0 +1,81 @@
+"""`run --dry-run`: what would be measured, how long it takes, and how much memory and disk it needs."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clmembench import units
+from clmembench.sanitize import line
+from clmembench.units import count, format_bytes, format_duration
+
+if TYPE_CHECKING:
+    from clmembench.cli.run_request import PlannedRun
+    from clmembench.plan.estimate import BenchmarkEstimate, RunEstimate
+
+
+def print_plan(planned: PlannedRun, output: Path | None) -> None:
+    """Print a line for each benchmark of a run, and what the run takes in all."""
+    from clmembench.model import CHASE_BENCHMARK
+    from clmembench.plan import interleave, sweep
+
+    found = planned.estimate()
+    by_name = {one.name: one for one in found.benchmarks}
+    print(line(f"{planned.info.name}:"))
+    for benchmark in planned.chosen:
+        words = sweep.describe_plan(benchmark, planned.info, planned.selection)
+        print(line(f"{benchmark.name}: {words}: {_benchmark_text(by_name[benchmark.name])}"))
+    if planned.has_hierarchy:
+        words = "the memory hierarchy, each size by the answers to those before"
+        print(line(f"{CHASE_BENCHMARK}: {words}: {_benchmark_text(by_name[CHASE_BENCHMARK])}"))
+    if planned.selection.reference:
+        names = interleave.peer_names(planned.selection, planned.info)
+        print(line(f"peers here: {', '.join(names) or 'none'}"))
+    for text in _totals(planned, found, output):
+        print(line(text))
+
+
+def _benchmark_text(one: BenchmarkEstimate) -> str:
+    points = f"{'at most ' * one.grows}{count(one.points, 'point')}"
+    trials = f", up to {count(one.trials, 'trial')}" if one.trials else ""
+    return f"{points}{trials}, about {format_duration(max(1.0, one.seconds))}"
+
+
+def _totals(planned: PlannedRun, found: RunEstimate, output: Path | None) -> list[str]:
+    least, most = found.seconds_range
+    processes = sum(one.processes for one in found.benchmarks)
+    trials = f", {found.trials} tuning trials" if found.trials else ""
+    time = f"about {format_duration(found.seconds)} ({format_duration(least)} to {format_duration(most)})"
+    budget = planned.selection.budget_s
+    if budget is not None and found.seconds > budget:
+        time += f"; --budget ends it after {format_duration(budget)}"
+    return [
+        f"points: {found.points} in {count(processes, 'process', 'processes')}{trials}",
+        f"time: {time}",
+        f"memory: {_memory_text(planned, found.array_bytes)}",
+        f"disk: {_disk_text(found.file_bytes, output)}",
+    ]
+
+
+def _memory_text(planned: PlannedRun, array_bytes: int) -> str:
+    """The most that arrays take, of the device's memory."""
+    from clmembench.plan.estimate import MAX_ARRAYS
+
+    if not array_bytes:
+        return "not known: no benchmark here has array_bytes, by which it would be"
+    all_bytes = format_bytes(planned.info.global_mem_bytes, 1)
+    most = format_bytes(MAX_ARRAYS * array_bytes, 1)
+    return f"at most {most} of {all_bytes} for arrays, {MAX_ARRAYS} of {format_bytes(array_bytes, 1)}"
+
+
+def _disk_text(file_bytes: int, output: Path | None) -> str:
+    """The size of the results file, and what is free where it will be."""
+    folder = output.parent if output is not None else Path("reports")
+    there = folder if folder.is_dir() else Path()
+    try:
+        free = shutil.disk_usage(there).free
+    except OSError:
+        return f"about {format_bytes(file_bytes, 1)} in {folder}"
+    short = ": too little, choose another place with -o" if free < file_bytes else ""
+    return f"about {units.format_bytes(file_bytes, 1)} in {folder}, {units.format_bytes(free, 1)} free{short}"

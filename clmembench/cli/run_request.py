@@ -1,0 +1,180 @@
+"""What one `run` is to measure on one device, checked before anything is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clmembench import units
+from clmembench.cli import exit_codes, interrupted_run, options, session
+
+if TYPE_CHECKING:
+    from clmembench.measure.job import ProbeResult
+    from clmembench.model import Benchmark, Card, DeviceInfo, Record, Run
+    from clmembench.plan.estimate import RunEstimate
+    from clmembench.plan.selection import Selection
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The options of `run` that say what is measured, as they were given; those of a run that is resumed are its own."""
+
+    suite: str | None
+    bench: Sequence[str]
+    axis: Sequence[str]
+    matrix: Sequence[Path]
+    processes: int | None
+    seed: int | None
+    reference: bool
+    size: str | None
+    stored: Path | None
+    no_tuning: bool
+    no_isolate: bool
+    budget: str | None
+    timeout: str | None
+    benchmark_timeout: str | None
+    energy: bool
+
+    def plan(self, info: DeviceInfo) -> PlannedRun:
+        """The run on a device. Raises ValueError, SpecError and TuningError for what cannot be measured there."""
+        selection = self._with_limits(self._selection(), info)
+        info = _with_array_size(info, units.parse_bytes(self.size)) if self.size else info
+        chosen = _chosen(info, selection)
+        if not self.no_tuning:
+            selection = session.with_stored_configurations(info, selection, chosen, self.stored)
+        _check_points(info, selection, chosen)
+        return PlannedRun(info, selection, chosen)
+
+    def resume(self, info: DeviceInfo, selection: Selection, earlier: Run) -> PlannedRun:
+        """The rest of an interrupted run. Ends the command where the device or the host are not as they were."""
+        selection = self._with_limits(selection, info)
+        chosen = _chosen(info, selection)
+        _check_points(info, selection, chosen)
+        found = PlannedRun(info, selection, chosen, earlier)
+        interrupted_run.check_conditions(earlier, session.header(info, selection, found.cards()))
+        return replace(found, info=earlier.header.device)
+
+    def _selection(self) -> Selection:
+        """What a new run measures, without its limits. Raises ValueError for what are no values of an axis."""
+        from clmembench.plan.selection import EVERYTHING, Selection
+
+        if self.suite == EVERYTHING and (self.bench or self.axis or self.matrix):
+            raise ValueError("suite everything has all points of all parts: leave out -b, -a and --matrix, or use -s all")
+        return Selection(
+            suite=self.suite or ("all" if self.bench else "quick"),
+            globs=tuple(self.bench),
+            axes=options.parse_axes(list(self.axis), list(self.matrix)),
+            processes=self.processes,
+            seed=self.seed or 0,
+            reference=self.reference or self.suite == EVERYTHING,
+        )
+
+    def _with_limits(self, selection: Selection, info: DeviceInfo) -> Selection:
+        """The selection with the limits that were given, and with this host's CPUs. Raises ValueError for what is no
+        duration."""
+        from clmembench.host import cpu_topology
+
+        return replace(
+            selection,
+            isolated=selection.isolated and not self.no_isolate,
+            energy=self.energy,
+            topology=cpu_topology.read() if info.kind == "cpu" else (),
+            budget_s=units.parse_seconds(self.budget) if self.budget else selection.budget_s,
+            timeout_s=units.parse_seconds(self.timeout) if self.timeout else selection.timeout_s,
+            benchmark_s=units.parse_seconds(self.benchmark_timeout) if self.benchmark_timeout else selection.benchmark_s,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """What is measured on a device: the selection and its benchmarks, and the run that is resumed, if one is."""
+
+    info: DeviceInfo
+    selection: Selection
+    chosen: Sequence[Benchmark]
+    earlier: Run | None = None
+
+    @property
+    def has_hierarchy(self) -> bool:
+        """Whether the memory hierarchy is a part of it."""
+        from clmembench.plan.selection import EVERYTHING
+
+        return self.selection.suite == EVERYTHING
+
+    def cards(self) -> Mapping[str, Card]:
+        """The benchmarks that the header keeps: the chosen ones, their peers, and those of the hierarchy."""
+        from clmembench.model import CHASE_BENCHMARK
+        from clmembench.plan import hierarchy, interleave
+
+        names = [*(benchmark.name for benchmark in self.chosen), *interleave.peer_names(self.selection, self.info)]
+        return session.cards([*names, *((CHASE_BENCHMARK, hierarchy.L2_MAP) if self.has_hierarchy else ())])
+
+    def estimate(self) -> RunEstimate:
+        """How many points it has and how long they take, all parts together."""
+        from clmembench.plan import estimate
+
+        found = estimate.estimate_run(self.info, self.selection)
+        if not self.has_hierarchy:
+            return found
+        return estimate.RunEstimate((*found.benchmarks, *estimate.hierarchy_estimate(self.info).benchmarks))
+
+    def records(self, info: DeviceInfo, found: ProbeResult, known: Sequence[Record]) -> Iterator[Record]:
+        """Every record of it, as it is measured on the device with the features that were found."""
+        from clmembench.cli import topology
+        from clmembench.measure.runner import run_selection
+        from clmembench.plan.budget import Deadline
+
+        deadline = Deadline.after(self.selection.budget_s)
+        yield from run_selection(info.runtime, info, found, self.selection, known)
+        if self.has_hierarchy:
+            yield from topology.hierarchy_records(info, found, selection=self.selection, known=known, deadline=deadline)
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """End the command where what was asked for cannot be measured, or a file of the user's is damaged."""
+    from clmembench.results.tuned import TuningError
+    from clmembench.specs.sheets import SpecError
+
+    try:
+        yield
+    except (ValueError, SpecError, TuningError) as error:
+        exit_codes.stop(str(error), exit_codes.USAGE)
+
+
+def _chosen(info: DeviceInfo, selection: Selection) -> Sequence[Benchmark]:
+    """The benchmarks of a selection. Raises ValueError where there are none, or an axis has no such values."""
+    from clmembench.plan.selection import check_axes, selected_benchmarks
+
+    chosen = selected_benchmarks(selection)
+    check_axes(chosen, info, selection)
+    return chosen
+
+
+def _check_points(info: DeviceInfo, selection: Selection, chosen: Sequence[Benchmark]) -> None:
+    """Raises ValueError where there is no point to measure, and SpecError where two spec sheets match the device or one is
+    damaged, which is better known before the run than after it."""
+    from clmembench.plan import sweep
+    from clmembench.specs import sheets
+
+    sheets.match_sheet(info)
+    if not any(next(sweep.explore(benchmark, info, selection), None) for benchmark in chosen):
+        raise ValueError("nothing to measure: no benchmark has a point with all these values; see describe")
+
+
+def _with_array_size(info: DeviceInfo, array_bytes: int) -> DeviceInfo:
+    """The device with the user's --size. Raises ValueError where it cannot hold arrays of that size."""
+    from clmembench.plan.estimate import MAX_ARRAYS
+
+    size, largest = units.format_bytes(array_bytes), units.format_bytes(info.max_alloc_bytes)
+    if array_bytes > info.max_alloc_bytes:
+        raise ValueError(f"--size {size} is over this device's largest allocation, {largest}: lower it")
+    memory = min(info.global_mem_bytes, info.host_mem_bytes if info.kind == "cpu" else info.global_mem_bytes)
+    if MAX_ARRAYS * array_bytes > memory:
+        raise ValueError(
+            f"{MAX_ARRAYS} arrays of --size {size} are over this device's memory, {units.format_bytes(memory, 1)}: lower it"
+        )
+    return replace(info, array_bytes=array_bytes)

@@ -1,0 +1,138 @@
+"""Tables and texts no wider than a terminal.
+
+Wide texts are wrapped within their columns, and columns that still do not fit are folded below their row as "heading: value".
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+GAP = "  "
+MIN_COLUMNS = 40  # a narrower terminal wraps by itself
+MIN_TEXT_COLUMNS = 16  # of a column of text: narrower ones break words
+CONTINUATION = "    "  # before what is folded below its row
+
+Paint = Callable[[str, str], str]  # the text of a cell, one padded line of it: that line as the terminal gets it
+
+_PIECE = re.compile(r"\s+|[^\s/,]*[/,]|[^\s/,]+")
+
+
+class Cell(NamedTuple):
+    """A cell of a folded table: its text, which is harmless, and whether it runs on over the cells beside it."""
+
+    text: str
+    is_remark: bool = False
+
+
+class Shape(NamedTuple):
+    """Whether a column holds numbers, and how many letters of a cell may widen it."""
+
+    is_number: bool
+    max_cell: int
+
+
+def fold(shapes: Sequence[Shape], table: Sequence[Sequence[Cell]], width: int, indent: str, paint: Paint) -> list[str]:
+    """The lines of a table, whose first row are headings; none is over `width` letters."""
+    available = max(width, MIN_COLUMNS) - len(indent)
+    widths = _widths(shapes, table, available)
+    lines: list[str] = []
+    for number, row in enumerate(table):
+        lines += (indent + one for one in _row_lines(row, shapes, widths, available, paint))
+        if number:
+            lines += (indent + one for one in _folded_lines(table[0], row, len(widths), available, paint))
+    return [text.rstrip() for text in lines]
+
+
+def wrap(text: str, width: int, indent: str = "", further: str = "") -> list[str]:
+    """A text as lines of at most `width` letters, the first after `indent`, the others after `further`."""
+    width = max(width, MIN_COLUMNS)
+    lines = textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=further, break_on_hyphens=False)
+    return lines or [indent]
+
+
+def _widths(shapes: Sequence[Shape], table: Sequence[Sequence[Cell]], available: int) -> list[int]:
+    """The widths of the first columns that fit, of all where they do; at least one."""
+    natural, least = zip(*(_bounds(shape, [row[at] for row in table]) for at, shape in enumerate(shapes)), strict=True)
+    fitting = next((n for n in range(len(shapes), 0, -1) if _total(least[:n]) <= available), 1)
+    widths = list(natural[:fitting])
+    while _total(widths) > available:
+        widest = max((at for at in range(fitting) if widths[at] > least[at]), key=lambda at: widths[at], default=None)
+        if widest is None:
+            return [min(width, available) for width in widths]
+        widths[widest] -= 1
+    return widths
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(GAP) * (len(widths) - 1)
+
+
+def _bounds(shape: Shape, cells: Sequence[Cell]) -> tuple[int, int]:
+    """The widths that a column would have and must have: numbers are never wrapped, texts and headings are."""
+    heading, *values = (cell.text for cell in cells if not cell.is_remark)
+    longest = max(map(len, values), default=0)
+    head = max((len(piece) for piece in _PIECE.findall(heading)), default=0)
+    if shape.is_number:
+        return max(longest, len(heading)), max(longest, head)
+    natural = max(min(longest, max(shape.max_cell, MIN_TEXT_COLUMNS)), len(heading))
+    pieces = max((len(piece) for value in values for piece in _PIECE.findall(value)), default=0)
+    return natural, min(natural, max(head, min(pieces, MIN_TEXT_COLUMNS)))
+
+
+def _row_lines(
+    row: Sequence[Cell], shapes: Sequence[Shape], widths: Sequence[int], available: int, paint: Paint
+) -> Iterator[str]:
+    """The lines of one row in the columns that fit. A remark takes the place of the empty cells behind it, too."""
+    blocks: list[tuple[Cell, list[str], int, bool]] = []
+    at = used = 0
+    while at < len(widths):
+        cell, width = row[at], widths[at]
+        if cell.is_remark:
+            width = available - used
+        blocks.append((cell, _wrapped(cell.text, width), width, shapes[at].is_number and not cell.is_remark))
+        used += width + len(GAP)
+        at = len(widths) if cell.is_remark else at + 1
+    for number in range(max(1, *(len(lines) for _, lines, _, _ in blocks))):
+        parts = []
+        for cell, lines, width, to_the_right in blocks:
+            text = lines[number] if number < len(lines) else ""
+            parts.append(paint(cell.text, text.rjust(width) if to_the_right else text.ljust(width)))
+        yield GAP.join(parts)
+
+
+def _folded_lines(header: Sequence[Cell], row: Sequence[Cell], fitting: int, available: int, paint: Paint) -> Iterator[str]:
+    """The cells of a row that have no column, with their headings, as many on a line as fit."""
+    if any(cell.is_remark for cell in row[:fitting]):
+        return
+    current = ""
+    for heading, cell in zip(header[fitting:], row[fitting:], strict=True):
+        if not cell.text.strip():
+            continue
+        for part in _wrapped(f"{heading.text}: {cell.text}" if heading.text else cell.text, available - len(CONTINUATION)):
+            joined = f"{current}{GAP} {part}" if current else part
+            if current and len(joined) > available - len(CONTINUATION):
+                yield CONTINUATION + paint(current, current)
+                joined = part
+            current = joined
+    if current:
+        yield CONTINUATION + paint(current, current)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """The text in lines of at most `width` letters, broken after spaces, slashes and commas, and within longer words."""
+    lines: list[str] = []
+    current = ""
+    for piece in _PIECE.findall(text):
+        if len((current + piece).rstrip()) <= width:
+            current += piece
+            continue
+        if current.strip():
+            lines.append(current.rstrip())
+        current = piece.lstrip()
+        while len(current) > width:
+            lines.append(current[:width])
+            current = current[width:]
+    return [*lines, current.rstrip()] if current.strip() or not lines else lines

@@ -1,0 +1,145 @@
+"""Waiting before a run: for the device's lock, and for other programs to leave the host alone."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from clmembench.cli import run_options, session
+from clmembench.host import device_lock, quiet
+from clmembench.host.cpu_load import Load
+from clmembench.host.quiet import HostUse
+from clmembench.results import jsonl
+from tests.builders import device
+from tests.commands import brief_points, cli
+
+BUSY, QUIET = HostUse(Load(0.4, 0.0), None), HostUse(Load(0.01, 0.0), None)
+
+
+@pytest.fixture
+def locks(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("CLMEMBENCH_LOCKS", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def measured_device(locks):
+    """The device that -d 0 is."""
+    from clmembench.cli import devices
+
+    return devices.listed()[0]
+
+
+ONE_POINT = ("run", "-d", "0", "-b", "launch", "-a", "groups=1", "--processes", "1")
+
+
+def test_a_held_device_is_refused_at_once_and_after_waiting(measured_device, tmp_path):
+    with device_lock.held(measured_device):
+        at_once = cli(*ONE_POINT, cwd=tmp_path)
+        later = cli(*ONE_POINT, "--wait", "20ms", cwd=tmp_path)
+    assert (at_once.returncode, later.returncode) == (3, 3)
+    assert "is in use by another run" in at_once.stderr and "--wait waits" not in at_once.stderr
+    assert "--wait waits for it for 0 s at most" in later.stderr and later.stderr.count("is in use by another run") == 2
+    assert not (tmp_path / "reports").exists()
+
+
+def test_a_waiting_run_measures_once_the_device_is_free(measured_device, tmp_path, monkeypatch):
+    holder = ExitStack()
+    holder.enter_context(device_lock.held(measured_device))
+    slept = []
+
+    def freed_while_asleep(seconds: float) -> None:
+        slept.append(seconds)
+        holder.close()
+
+    monkeypatch.setattr(session.time, "sleep", freed_while_asleep)
+    with brief_points():
+        done = cli(*ONE_POINT, "--wait", "-o", "r.jsonl", cwd=tmp_path)
+    assert done.returncode == 0 and session.LOCK_STEP_S in slept
+    assert "--wait waits for it\n" in done.stderr  # without a limit
+    assert jsonl.read(tmp_path / "r.jsonl").records
+
+
+def test_nobody_waits_for_a_file_that_is_no_lock(measured_device, tmp_path):
+    path = device_lock.path_of(measured_device)
+    path.write_text("")
+    (tmp_path / "other-name").hardlink_to(path)
+    done = cli(*ONE_POINT, "--wait", cwd=tmp_path)
+    assert done.returncode == 3 and "remove it" in done.stderr and "--wait waits" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "parsed"),
+    [
+        (["--wait"], ["--wait", "forever"]),
+        (["--wait", "5m", "-d", "0"], ["--wait", "5m", "-d", "0"]),
+        (["--wait", "-d", "0"], ["--wait", "forever", "-d", "0"]),
+        (["--wait", "stream"], ["--wait", "forever", "stream"]),
+        (["--wait=5m"], ["--wait=5m"]),
+        (["--wait-quiet", "5m"], ["--wait-quiet", "5m"]),
+    ],
+    ids=lambda words: " ".join(words),
+)
+def test_wait_may_stand_without_a_duration(given, parsed):
+    assert run_options.with_wait(given) == parsed
+
+
+@pytest.mark.parametrize(("option", "value"), [("--wait=soon", ""), ("--wait-quiet", "soon")])
+def test_what_is_no_duration_is_refused(option, value):
+    done = cli("run", "-d", "0", "-b", "launch", "--dry-run", option, *([value] if value else []))
+    assert done.returncode == 2 and "no duration" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("use", "kind", "said"),
+    [
+        (HostUse(Load(0.4, 0.0), None), "cpu", "other programs use 40% of the CPUs"),
+        (HostUse(Load(0.01, 0.2), None), "cpu", "other virtual machines take 20%"),
+        (HostUse(Load(0.4, 0.2), 50.0), "gpu", "other programs keep the device 50% busy"),
+        (HostUse(Load(0.9, 0.0), 1.0), "gpu", "other programs use 90% of the CPUs"),
+        (HostUse(Load(0.04, 0.01), None), "cpu", ""),
+        (HostUse(Load(0.4, 0.2), 2.0), "gpu", ""),
+        (HostUse(None, None), "cpu", ""),
+    ],
+)
+def test_what_is_in_the_way_of_measuring_a_device(use, kind, said):
+    assert said in "; ".join(use.complaints(kind)) and bool(said) == bool(use.complaints(kind))
+
+
+def test_waiting_ends_when_the_host_is_quiet_or_the_time_is_over():
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    looks = iter([BUSY, BUSY, QUIET])
+    assert quiet.wait(device(kind="cpu"), 60.0, lambda _: next(looks), lambda: now[0], sleep) == []
+    assert now[0] == 2 * quiet.WAIT_STEP_S
+    now[0] = 0.0
+    assert quiet.wait(device(kind="cpu"), 5.0, lambda _: BUSY, lambda: now[0], sleep) == BUSY.complaints("cpu")
+    assert now[0] == 5.0
+
+
+def test_a_busy_host_is_warned_of_before_the_run_and_waited_for(capsys, monkeypatch):
+    waited = []
+    monkeypatch.setattr(quiet, "look", lambda info: BUSY)
+    monkeypatch.setattr(quiet, "wait", lambda info, most_s: waited.append(most_s) or [])
+    session._warn_of_others(device(kind="cpu"), 0.0)
+    assert "warning: other programs use 40% of the CPUs" in capsys.readouterr().err and not waited
+    session._warn_of_others(device(kind="cpu"), 120.0)
+    said = capsys.readouterr().err
+    assert waited == [120.0] and "warning" not in said and "--wait-quiet waits for 2 min" in said
+    monkeypatch.setattr(quiet, "wait", lambda info, most_s: BUSY.complaints("cpu"))
+    session._warn_of_others(device(kind="cpu"), 120.0)
+    assert "warning: other programs use 40%" in capsys.readouterr().err
+    monkeypatch.setattr(quiet, "look", lambda info: QUIET)
+    session._warn_of_others(device(kind="cpu"), 120.0)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_look_at_this_host_gives_shares():
+    found = quiet.look(device(kind="cpu"), seconds=0.1)
+    assert found.device_percent is None
+    assert found.load is None or 0 <= found.load.others <= 1
