@@ -45,7 +45,7 @@ def put_in_place(patch, gpu, order=None):
         return gpu.run_plan(plan)
 
     info = gpu.info
-    patch.setattr(devices, "listed", lambda: [info])
+    patch.setattr(devices, "listed", lambda *_: [info])
     patch.setattr(worker_process, "probed", lambda *_: ProbeResult(info.features, gpu.alu_cycles, "simulated", 1.0))
     patch.setattr(runner, "run_selections", run_selections)
     patch.setattr(runner, "run_plan", run_plan)
@@ -227,7 +227,7 @@ def test_measure_runs_no_kernels_and_prints_toml_alone(tmp_path, monkeypatch):
 @pytest.mark.parametrize("command", ["measure", "validate"])
 def test_cpus_are_refused_with_the_reason_in_one_line(command, monkeypatch, tmp_path):
     cpu = replace(GPU.info, kind="cpu", name="Some CPU")
-    monkeypatch.setattr(devices, "listed", lambda: [cpu])
+    monkeypatch.setattr(devices, "listed", lambda *_: [cpu])
     done = cli("model", command, "-d", "0", "-o", str(tmp_path / "x.jsonl"))
     assert (done.returncode, done.stdout) == (exit_codes.USAGE, "")
     assert done.stderr.startswith("clmembench: Some CPU is a CPU") and done.stderr.count("\n") == 1

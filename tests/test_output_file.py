@@ -19,7 +19,7 @@ from tests.builders import STREAM, device, header, record, series
 @pytest.fixture
 def run(tmp_path, monkeypatch) -> str:
     """A stored run; and no command that gets as far as measuring can go on."""
-    monkeypatch.setattr(devices, "listed", lambda: [FAKE_DEVICE_INFO])
+    monkeypatch.setattr(devices, "listed", lambda *_: [FAKE_DEVICE_INFO])
 
     def measured(*args, **named):
         raise AssertionError("it began to measure")
