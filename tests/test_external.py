@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import clmembench
 from clmembench import benchmarks
 from clmembench.benchmarks import external
 from clmembench.benchmarks.external import ExternalError
@@ -65,6 +65,12 @@ def test_a_new_benchmark_runs_and_passes_its_check_at_once(tmp_path):
     assert run.header.benchmarks["my_copy"].origin == "--path my_copy.py"
     assert set(run.header.inputs) == {"mine/my_copy.py", "mine/my_copy.cl"}
 
+    # a run is resumed with the same files only
+    kernel = tmp_path / "mine" / "my_copy.cl"
+    kernel.write_text(kernel.read_text() + "// changed\n")
+    changed = cli("run", "--path", "mine", "--resume", "r.jsonl", cwd=tmp_path)
+    assert changed.returncode == 2 and "another content of the input files" in changed.stderr
+
 
 @pytest.mark.parametrize(
     ("name", "says"),
@@ -80,18 +86,6 @@ def test_a_new_benchmark_replaces_none(tmp_path):
     again = cli("new", "my_copy", cwd=tmp_path)
     assert again.returncode == 2 and "exists" in again.stderr
     assert cli("new", "my_copy", "--overwrite", cwd=tmp_path).returncode == 0
-
-
-def test_a_run_is_resumed_with_the_same_files_only(tmp_path):
-    cli("new", "my_copy", "-o", "mine", cwd=tmp_path)
-    path = ("--path", "mine")
-    assert cli("run", *path, *SMALL, "--budget", "0.001s", "-o", "r.jsonl", cwd=tmp_path).returncode == 0
-    resumed = cli("run", *path, "--resume", "r.jsonl", "--budget", "1h", cwd=tmp_path)
-    assert resumed.returncode == 0, resumed.stderr
-    kernel = tmp_path / "mine" / "my_copy.cl"
-    kernel.write_text(kernel.read_text() + "// changed\n")
-    changed = cli("run", *path, "--resume", "r.jsonl", cwd=tmp_path)
-    assert changed.returncode == 2 and "another content of the input files" in changed.stderr
 
 
 def test_a_run_of_a_benchmark_that_is_not_here_is_not_resumed(tmp_path):
@@ -228,10 +222,5 @@ def test_a_benchmark_that_is_not_here_is_shown_compared_and_reported(foreign):
     for form in ("html", "md", "latex"):
         page = cli("report", first, second, "-f", form)
         assert page.returncode == 0 and "theirs" in page.stdout, page.stderr
+    assert clmembench.read(first).benchmark.tolist() == ["theirs"]
     assert "theirs" in cli("history", first, second, "-b", "theirs").stdout
-
-
-def test_code_that_measures_is_not_needed_to_read(foreign):
-    code = f"import clmembench as c; print(c.read({str(foreign[0])!r}).benchmark.tolist())"
-    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True)
-    assert done.stdout == "['theirs']\n", done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -56,6 +57,9 @@ WRONG = [
 ]
 
 
+DOCTOR = SimpleNamespace(command=SimpleNamespace(name="doctor"))  # what completion reads of a context
+
+
 @pytest.fixture
 def one_device(monkeypatch):
     monkeypatch.setattr(devices, "listed", lambda *_: [FAKE_DEVICE_INFO])
@@ -97,6 +101,7 @@ def completed(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(completion, "_ask_for_devices", lambda: pytest.fail("it asked for devices"))
     monkeypatch.setenv("_CLMEMBENCH_COMPLETE", "complete_bash")
+    monkeypatch.setattr(sys.modules["__main__"], "__package__", "", raising=False)  # or its name is that of pytest's process
 
     def complete(words: str) -> list[str]:
         monkeypatch.setenv("COMP_WORDS", words)
@@ -144,9 +149,9 @@ def test_devices_are_asked_for_once_and_their_names_are_harmless(monkeypatch, tm
     asked = []
     monkeypatch.setattr(completion, "_ask_for_devices", lambda: asked.append(1) or json.dumps(rows))
     for _ in range(2):
-        found = completion.devices("")
+        found = completion.devices(DOCTOR, "")
         assert [value for value, _ in found] == ["0", "1", "uuid:ab12cd34"] and "\x1b" not in found[0][1]
-    assert [value for value, _ in completion.devices("n")] == ["name~GPU", "name~CPU"]
+    assert [value for value, _ in completion.devices(DOCTOR, "n")] == ["name~GPU", "name~CPU"]
     assert asked == [1]
 
 
@@ -159,7 +164,7 @@ def test_devices_that_do_not_answer_are_not_waited_for(monkeypatch, tmp_path, an
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(completion, "_ask_for_devices", ask)
-    assert completion.devices("") == []
+    assert completion.devices(DOCTOR, "") == []
 
 
 def test_the_list_of_devices_comes_from_a_process_of_its_own(monkeypatch, tmp_path):

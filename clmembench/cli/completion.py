@@ -75,10 +75,13 @@ def axis_words(chosen: Iterable[Benchmark], name: str) -> list[str]:
     return list(dict.fromkeys(words))
 
 
-def devices(incomplete: str) -> Pairs:
-    """Ways to name each device of this host: its index, its uuid and a word that no other's name has, with its name."""
+def devices(context: typer.Context, incomplete: str) -> Pairs:
+    """Ways to name each device of this host: its index, its uuid and a word that no other's name has, with its name; and for
+    `run` several at once."""
     found = _listed_devices()
-    names = [name for value, name in found if value.isdecimal()]
+    if context.command.name == "run":
+        found += [(kind, "one after the other, a file each") for kind in ("all", "gpu", "cpu")]
+    names = [name for value, name in found if value.removeprefix("sycl:").isdecimal()]
     words = [(f"name~{word}", name) for name in names for word in _name_words(name) if sum(word in n for n in names) == 1]
     return _beginning(incomplete, [*found, *(words if incomplete else ())])
 
@@ -169,7 +172,7 @@ def _pairs(rows: Any) -> Pairs:
     """Raises ValueError for what is no list of devices."""
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError("this is no list of devices")
-    by_index = [(str(row.get("index", "")), str(row.get("name", ""))) for row in rows]
+    by_index = [(f"{'sycl:' * (row.get('runtime') == 'sycl')}{row.get('index', '')}", str(row.get("name", ""))) for row in rows]
     return [*by_index, *((f"uuid:{str(row['uuid'])[:8]}", str(row.get("name", ""))) for row in rows if row.get("uuid"))]
 
 
