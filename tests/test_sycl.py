@@ -117,14 +117,56 @@ def test_two_devices_of_one_driver_are_two_and_the_cpu_of_two_drivers_is_one():
     assert same_hardware([replace(twins[0], pci="0:1"), replace(twins[1], pci="0:2"), one]) == [[2], [], [0]]
 
 
-@pytest.mark.parametrize(
-    ("backend", "clang", "says"),
-    [("opencl", "", ""), ("level_zero", "/usr/bin/clang", ""), ("level_zero", "", "install clang"), ("cuda", "clang", "-d 0")],
-)
-def test_a_backend_that_cannot_be_built_for_names_the_remedy(monkeypatch, backend, clang, says):
-    monkeypatch.setattr(spirv.shutil, "which", lambda name: clang or None)
-    said = spirv.missing_remedy(backend)
-    assert (says in said) and bool(said) == bool(says)
+@pytest.fixture
+def fresh_spirv():
+    spirv.missing_remedy.cache_clear()
+    yield
+    spirv.missing_remedy.cache_clear()
+
+
+def fake_clang(folder, script: str) -> None:
+    program = folder / "clang"
+    program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    program.chmod(0o755)
+
+
+def test_a_backend_that_cannot_be_built_for_names_the_remedy(monkeypatch, tmp_path, fresh_spirv):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert spirv.missing_remedy("opencl") == ""
+    assert "-d 0" in spirv.missing_remedy("cuda")
+    assert "clang cannot be run" in spirv.missing_remedy("level_zero") and "install clang" in spirv.missing_remedy("level_zero")
+
+
+def test_a_clang_without_its_translator_is_none_and_its_error_is_told(monkeypatch, tmp_path, fresh_spirv):
+    fake_clang(tmp_path, """echo 'clang: error: unable to execute command: "llvm-spirv" does not exist!' >&2; exit 1""")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    said = spirv.missing_remedy("level_zero")
+    assert "llvm-spirv" in said and "does not exist" in said and len(said.splitlines()) == 1
+
+
+def test_macros_and_source_reach_clang(monkeypatch, tmp_path):
+    fake_clang(
+        tmp_path,
+        """for last; do :; done; while [ "$1" != -o ]; do [ "$1" = -DA=1 ] && cat "$last" > "$OUT"; shift; done; cp "$last" "$2" """,
+    )
+    monkeypatch.setenv("OUT", str(tmp_path / "seen"))
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    assert spirv.compile_source("the source", ["-DA=1"]) == b"the source"
+    assert (tmp_path / "seen").read_text(encoding="utf-8") == "the source"
+
+
+def test_kernels_run_from_spirv_where_clang_makes_it(device, monkeypatch, fresh_spirv):
+    why = spirv.missing_remedy("level_zero")
+    if why:
+        pytest.skip(why)
+    monkeypatch.setattr(spirv, "is_needed", lambda of: True)
+    other = runtime("sycl").open(device.info)
+    for name in ("stream", "transpose", "launch", "subgroup"):
+        params = small_points(other, name)[0]
+        prepared = discovered()[name].prepare(other, **params)
+        assert not sampling.sample_point(other, prepared, TINY, quantum_ns=50).wrong
+    with pytest.raises(BuildError, match="nonsense"):
+        other.build("kernel void f(global int*a){a[0]=nonsense;}")
 
 
 class Everything:
