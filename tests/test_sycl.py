@@ -145,10 +145,13 @@ def test_a_clang_without_its_translator_is_none_and_its_error_is_told(monkeypatc
 
 
 def test_macros_and_source_reach_clang(monkeypatch, tmp_path):
-    fake_clang(
-        tmp_path,
-        """for last; do :; done; while [ "$1" != -o ]; do [ "$1" = -DA=1 ] && cat "$last" > "$OUT"; shift; done; cp "$last" "$2" """,
-    )
+    script = """for last; do :; done
+    while [ "$1" != -o ]; do
+        [ "$1" = -DA=1 ] && cat "$last" > "$OUT"
+        shift
+    done
+    cp "$last" "$2" """
+    fake_clang(tmp_path, script)
     monkeypatch.setenv("OUT", str(tmp_path / "seen"))
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     assert spirv.compile_source("the source", ["-DA=1"]) == b"the source"
@@ -320,3 +323,16 @@ def test_dpctls_own_methods_launch_with_the_same_arguments(device, method):
         device.time((launch,), 1, "device")
     with pytest.raises(ValueError, match="choose submit_async or submit"):
         device.run([replace(launch, method="enqueue")])
+
+
+def test_launches_on_an_out_of_order_queue_all_run_and_mix_with_nothing_else(device):
+    mark = device.build(kernel_source("launch"))["mark"]
+    buffers = [device.alloc(4) for _ in range(3)]
+    commands = tuple(Launch(mark, (b, np.uint32(n)), (64,), (8,), method="out_of_order") for n, b in enumerate(buffers, 1))
+    for clock in ("host", "device"):
+        device.run([Fill(b, 4) for b in buffers])
+        timing = device.time(commands, 2, clock)
+        assert [int(device.download(b, np.uint32, 1)[0]) for b in buffers] == [1, 2, 3]
+        assert clock == "host" or timing.device_ns > 0
+    with pytest.raises(ValueError, match="cannot be mixed"):
+        device.run([commands[0], Fill(buffers[0], 4)])
