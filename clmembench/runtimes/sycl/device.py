@@ -95,7 +95,8 @@ class SyclDevice:
 
     def upload(self, buffer: Any, array: Array) -> None:
         source = np.ascontiguousarray(array)
-        self._copy(Copy(buffer, source, source.nbytes))
+        if source.nbytes:
+            self._copy(Copy(buffer, source, source.nbytes))
 
     def download(self, buffer: Any, dtype: npt.DTypeLike, count: int, offset_bytes: int = 0) -> Array:
         array = np.empty(count, dtype=dtype)
