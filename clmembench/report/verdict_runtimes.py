@@ -46,8 +46,8 @@ def _layer(one: DeviceInfo, other: DeviceInfo) -> str:
     if {one.runtime, other.runtime} != {"opencl", "sycl"} or one.driver != other.driver:
         return ""
     return (
-        " Both run kernels by the same driver, so that kernels' own times should agree, and differ where the host disturbed one "
-        "of the runs; run --runtime opencl,sycl measures both interleaved, and what the layer of SYCL costs."
+        " Both run kernels by the same driver, so that kernels' own times should agree, and differ where the host disturbed "
+        "one of the runs; run --runtime opencl,sycl measures both interleaved, and what the layer of SYCL costs."
     )
 
 
