@@ -24,7 +24,7 @@ from clmembench.runtimes.hardware import is_same_hardware, same_hardware
 from clmembench.runtimes.sycl import library, spirv
 from clmembench.runtimes.sycl.build import KernelBundle
 from tests.builders import walked
-from tests.commands import brief_points, cli
+from tests.commands import brief_points, cli, process
 from tests.test_runtimes import cpu_of
 
 MIB = 1 << 20
@@ -336,3 +336,16 @@ def test_launches_on_an_out_of_order_queue_all_run_and_mix_with_nothing_else(dev
         assert clock == "host" or timing.device_ns > 0
     with pytest.raises(ValueError, match="cannot be mixed"):
         device.run([commands[0], Fill(buffers[0], 4)])
+
+
+def test_intels_driver_as_an_opencl_platform_sorts_in_registers(device, tmp_path):
+    # with min() and max() its compiler gives wrong values here
+    driver, path = library.packaged_driver(), tmp_path / "r.jsonl"
+    if driver is None:
+        pytest.skip("Intel's driver is not installed from PyPI")
+    points = ("-b", "private_array", "-a", "pattern=sort", "-a", "indexing=static", "-a", "words=[4,8]")
+    done = process("run", "-d", "0", *points, "--processes", "1", "-o", str(path), OCL_ICD_VENDORS=str(driver))
+    run = jsonl.read(path)
+    assert run.header.device.platform.startswith("Intel") and run.header.device.runtime == "opencl", done.stderr
+    assert len(run.records) == 2 and not [r for r in run.records if r.status in ("wrong", "failed")]
+    assert run.header.environment["OCL_ICD_VENDORS"] == str(driver)
