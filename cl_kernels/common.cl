@@ -43,12 +43,13 @@
 
 // ---- sorting ----
 
-// Exchanges two elements that are not in ascending order, without a branch.
-#define SORT_PAIR(type, first, second)         \
-    {                                          \
-        const type least = min(first, second); \
-        second = max(first, second);           \
-        first = least;                         \
+// Exchanges two elements that are not in ascending order, without a branch once compiled. With min() and max() in their place
+// Intel's CPU compiler of 2026 gives wrong values where a work-group is one work-item.
+#define SORT_PAIR(type, first, second)                              \
+    {                                                               \
+        const type least = (first) < (second) ? (first) : (second); \
+        second = (first) < (second) ? (second) : (first);           \
+        first = least;                                              \
     }
 
 // ---- time ----

@@ -30,27 +30,29 @@ def folders() -> tuple[Path, ...]:
 
 
 @cache
-def kernel_source(name: str) -> str:
-    """The OpenCL C text of <name>.cl, from the folder that CLMEMBENCH_KERNELS names if it is there, else from cl_kernels/.
+def kernel_source(name: str, module: str = "") -> str:
+    """The OpenCL C text of <name>.cl, from the folder that CLMEMBENCH_KERNELS names if it is there, else from that of the
+    benchmark's `module` (its __file__) if it is there, else from cl_kernels/.
 
     A line `#include "other.cl"` is replaced by the text of other.cl, found in the same way, so that drivers need no search path
     and a hash of the text covers what is included. Raises FileNotFoundError where a file is missing, and ValueError where files
     include each other.
     """
-    return _with_inclusions(name, ())
+    return _with_inclusions(name, module, ())
 
 
-def _with_inclusions(name: str, including: tuple[str, ...]) -> str:
+def _with_inclusions(name: str, module: str, including: tuple[str, ...]) -> str:
     if name in including:
         raise ValueError(f"kernel files include each other: {' -> '.join((*including, name))}")
     chain = (*including, name)
-    return _INCLUSION.sub(lambda line: _with_inclusions(line["name"], chain), _kernel_text(name))
+    return _INCLUSION.sub(lambda line: _with_inclusions(line["name"], module, chain), _kernel_text(name, module))
 
 
-def _kernel_text(name: str) -> str:
+def _kernel_text(name: str, module: str) -> str:
     own = os.environ.get(KERNELS_VARIABLE)
-    if own and (Path(own) / f"{name}.cl").is_file():
-        return (Path(own) / f"{name}.cl").read_text(encoding="utf-8")
+    for folder in (Path(own) if own else None, Path(module).parent if module else None):
+        if folder is not None and (folder / f"{name}.cl").is_file():
+            return (folder / f"{name}.cl").read_text(encoding="utf-8")
     return (_folder("cl_kernels") / f"{name}.cl").read_text(encoding="utf-8")
 
 
@@ -72,3 +74,13 @@ def sheet_paths() -> list[Path]:
 def tuning_paths() -> list[Path]:
     """Every file of stored shapes that is shipped, in order of name."""
     return sorted((_folder("platforms") / "tuning").glob("*.toml"))
+
+
+def mdm_hardware_paths() -> list[Path]:
+    """Every shipped file of hardware of the memory divergence model, in order of name."""
+    return sorted((_folder("platforms") / "mdm" / "hardware").glob("*.toml"))
+
+
+def mdm_published_errors_path() -> Path:
+    """The errors of the memory divergence model that its authors published."""
+    return _folder("platforms") / "mdm" / "published-errors.toml"

@@ -11,11 +11,14 @@ Usage: python scripts/plant_kernel_faults.py [FILE ...] [--only TEXT] [--checks 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import ctypes
 import json
 import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -38,6 +41,7 @@ REMOVAL_PATTERNS = {"barrier": r"\bbarrier\([^)]*\);?", "fence": r"\b(?:read_|wr
 CHECK_LIMIT_S = 900.0  # several times the slowest check without a fault
 PYTEST_FAILED = 1  # pytest's exit code where some tests failed; others mean that tests could not run
 NOT_FOUND = "NOT FOUND"
+PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +95,32 @@ def faults(kernels: Path, listed: Mapping[str, Any]) -> list[Fault]:
 
 
 def run(command: Sequence[str], folder: Path, given: Mapping[str, str]) -> subprocess.Popen[str]:
-    """A process in the copied tree, which imports the tree's modules before all others."""
+    """A process in the copied tree, which imports the tree's modules before all others. It leads a group of its own, which
+    `end` kills, and ends when this script does, however that ends: a planted fault may make a kernel endless."""
     env = {**given, "PYTHONPATH": str(folder), "PYOPENCL_NO_CACHE": "1"}
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, cwd=folder, env=env, stdout=pipe, stderr=subprocess.STDOUT, text=True)
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        env=env,
+        stdout=pipe,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        preexec_fn=_end_with_parent,
+    )
+
+
+def _end_with_parent() -> None:
+    """Linux kills this process when its parent ends."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """Kills a process and all that it has started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def check_by_oclgrind(check: str, folder: Path) -> str:
@@ -106,7 +132,7 @@ def check_by_oclgrind(check: str, folder: Path) -> str:
     command = [sys.executable, "-m", "tests.oclgrind", benchmark, kind, EVERY]
     process, points, said = run(command, folder, environment(log)), 0, []
     assert process.stdout is not None
-    alarm = threading.Timer(CHECK_LIMIT_S, process.kill)
+    alarm = threading.Timer(CHECK_LIMIT_S, os.killpg, (process.pid, signal.SIGKILL))
     alarm.start()
     try:
         for line in process.stdout:
@@ -122,8 +148,7 @@ def check_by_oclgrind(check: str, folder: Path) -> str:
         code = process.wait()
     finally:
         alarm.cancel()
-        process.kill()
-        process.wait()
+        end(process)
     if code or not points:
         return f"{benchmark}: its process ended with {code} ({' '.join(said)[-80:]})"
     return ""
@@ -137,9 +162,9 @@ def check_by_pocl(tests: str, folder: Path) -> str:
     try:
         output, _ = process.communicate(timeout=CHECK_LIMIT_S)
     except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
         return f"{tests}: no end within {CHECK_LIMIT_S:.0f} s"
+    finally:
+        end(process)
     if process.returncode == 0:
         return ""
     failed = re.search(r"^(?:FAILED|ERROR) tests/(\w+)\.py::(\w+)", output, re.MULTILINE)

@@ -183,7 +183,7 @@ class Faulty:
     name = "opencl"
 
     def devices(self) -> list[DeviceInfo]:
-        return [replace(FAKE_DEVICE_INFO, id="fau17", name="Faulty device")]
+        return [replace(FAKE_DEVICE_INFO, id="fau17", name="Faulty device", runtime="opencl")]
 
     def environment(self, info: DeviceInfo, place: Place) -> Mapping[str, str]:
         return {}

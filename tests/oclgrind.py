@@ -92,6 +92,23 @@ THREE_BANDS_CUBE = "5x5x3"
 FULL_GROUP = "17x17x2"  # four work-groups of a filter a band, one of them full
 FILLED = {"order": "segments", "segments": "8:32:4:2;0:64:3:1"}
 ADAPTIVE_POINTS: dict[str, list[dict[str, Value]]] = {
+    # every value of every axis; 16 and 32 lines a load need the larger footprint
+    "memory_divergence": [
+        {"lines": lines, "fmas": fmas, "loads": loads, "sub_groups": sub_groups, "footprint_bytes": footprint, "stores": stores}
+        for lines, fmas, loads, sub_groups, footprint, stores in (
+            (1, 0, 1, 1, 2 << 10, 0),
+            (2, 16, 2, 2, 2 << 10, 1),
+            (4, 64, 4, 4, 2 << 10, 0),
+            (8, 256, 1, 8, 2 << 10, 1),
+            (16, 0, 2, 16, 8 << 10, 0),
+            (32, 16, 4, 32, 8 << 10, 1),
+            (32, 0, 1, 64, 8 << 10, 0),
+        )
+    ],
+    "mlp": [
+        *({"lines": lines, "sectors": 4} for lines in (1, 7, 256)),
+        *({"lines": lines, "sectors": 1, "footprint_bytes": 8 << 10} for lines in (1, 33, 4096)),
+    ],
     "chase": [
         *({"order": order} for order in ("random", "sequential", "blocks", "walk")),
         {"order": "pairs", "block_bytes": 24},

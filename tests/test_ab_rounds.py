@@ -69,7 +69,7 @@ def script(monkeypatch) -> Iterator[Script]:
 
 
 def cases(selection: Selection = SELECTION) -> list[Case]:
-    search = find_cases(STREAM, sides()[0], selection, "fake", Deadline(1e9, lambda: 0.0))
+    search = find_cases(STREAM, sides()[0], selection, Deadline(1e9, lambda: 0.0))
     while True:
         try:
             next(search)
@@ -78,7 +78,7 @@ def cases(selection: Selection = SELECTION) -> list[Case]:
 
 
 def rounds(script: Script, found: list[Case], until: float = 1e9, changes: Mapping[str, Any] | None = None) -> list[Record]:
-    made = list(run_rounds(found, sides(changes), SELECTION, "fake", 0.05, Deadline(until, script.clock)))
+    made = list(run_rounds(found, sides(changes), SELECTION, 0.05, Deadline(until, script.clock)))
     conclude(found, 0.05)
     return [r for _, r in made]
 
@@ -104,7 +104,7 @@ def test_a_shape_that_is_not_named_is_searched_on_a_alone_and_used_on_both(scrip
 
 
 def test_an_axis_that_grows_is_no_point():
-    search = find_cases(discovered()["pchase"], sides()[0], Selection(suite="all", globs=("pchase",)), "fake", Deadline())
+    search = find_cases(discovered()["pchase"], sides()[0], Selection(suite="all", globs=("pchase",)), Deadline())
     with pytest.raises(ValueError, match="name its values, as in -a array_bytes"):
         next(search)
 
@@ -185,7 +185,7 @@ def test_another_version_of_a_benchmark_is_another_measurement(script):
 
 
 def outcome(script: Script, found: list[Case], **b_record: Any) -> Any:
-    made = list(run_rounds(found, sides(), SELECTION, "fake", 0.05, Deadline(1e9, script.clock)))
+    made = list(run_rounds(found, sides(), SELECTION, 0.05, Deadline(1e9, script.clock)))
     conclude(found, 0.05)
     cards = {"stream": ab_rounds.benchmark_card(STREAM)}
     runs = [run([r for w, r in made if w == which], header(FAKE_DEVICE_INFO, cards)) for which in (0, 1)]

@@ -14,7 +14,7 @@ ROOT = Path(clmembench.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 PAGE = Path(__file__).parent.parent / "docs" / "architecture.md"
 LAZY = {"pandas", "scipy", "seaborn", "matplotlib"}
-OPENCL = ROOT / "runtimes" / "opencl"
+RUNTIME_OF = {"pyopencl": "opencl", "dpctl": "sycl"}  # libraries that one runtime alone imports
 PURE = {"infer", "perfmodel", "analysis", "gates"}
 IMPURE = {"asyncio", "datetime", "io", "os", "pathlib", "shutil", "socket", "subprocess", "sys", "tempfile", "time"}
 LOOSE = 3  # modules at most that are in no package
@@ -92,8 +92,8 @@ def breaches(path: Path, text: str) -> list[str]:
         top, *rest = name.split(".")
         if top == "clmembench" and rest:
             found += filter(None, [runs_back(mine, rest)])
-        if top == "pyopencl" and not path.is_relative_to(OPENCL):
-            found.append(f"{unit} imports pyopencl")
+        if top in RUNTIME_OF and not path.is_relative_to(ROOT / "runtimes" / RUNTIME_OF[top]):
+            found.append(f"{unit} imports {top}")
         if unit in PURE and top in IMPURE:
             found.append(f"{unit} is pure and imports {top}")
     at_once = imported(tree, package_of(path), at_once=True)
@@ -217,6 +217,7 @@ def test_what_would_run_data_is_seen(code, found):
         ("report/sections/peer_table.py", "from clmembench.report.summary import x", "report.sections imports report.summary"),
         ("units.py", "from clmembench.model import Record", "units imports model"),
         ("measure/probe.py", "def f():\n    import pyopencl.array", "measure imports pyopencl"),
+        ("runtimes/opencl/device.py", "def f():\n    import dpctl", "runtimes imports dpctl"),
         ("infer/plateaus.py", "def f():\n    import time", "infer is pure and imports time"),
         ("report/rows.py", "class A:\n    import pandas as pd", "report imports pandas at module level"),
     ],

@@ -344,7 +344,7 @@ def test_a_run_that_goes_on_says_by_itself_what_it_is(stored, said):
     path, _ = stored
     before = path.read_bytes()
     done = cli("run", *said, "--resume", str(path))
-    assert done.returncode == 2 and "leave them out" in done.stderr
+    assert done.returncode == 2 and "leave out" in done.stderr
     assert path.read_bytes() == before
 
 
@@ -562,3 +562,9 @@ def test_strict_tells_of_what_is_suspect(stored, tmp_path, monkeypatch):
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
     done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=240)
     assert done.returncode == 6 and "suspect" in done.stderr, done.stderr
+
+
+def test_a_run_into_a_folder_makes_a_new_file_there(tmp_path):
+    for count in (1, 2):
+        done = cli("run", "-b", "launch", "-a", "groups=1", "-o", str(tmp_path))
+        assert done.returncode == 0 and len(list(tmp_path.glob("*.jsonl"))) == count, done.stderr

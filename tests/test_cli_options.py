@@ -13,6 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from clmembench.cli import app, live
+from clmembench.cli.command import Command
 
 CLI = Path(live.__file__).parent
 
@@ -22,14 +23,16 @@ FILTERS = "-b/--bench -s/--suite -a/--axis --status -d/--device"
 OPTIONS = {
     "": "--version --install-completion --show-completion",
     "devices": "--json=as_json",
-    "describe": "bench",
+    "describe": "bench --path",
+    "suites": "--path",
+    "new": "name -o/--output --overwrite",
     "doctor": "-d/--device --run --json=as_json",
     "run": (
-        "-d/--device -s/--suite -b/--bench -a/--axis --matrix --budget --timeout --benchmark-timeout --processes --seed "
-        "--reference --size -o/--output --overwrite --resume --label --tag --wait --wait-quiet --tuning=stored --no-tuning "
-        "--strict --no-isolate --wide --json=as_json --dry-run"
+        "-d/--device --runtime -s/--suite -b/--bench -a/--axis --matrix --budget --timeout --benchmark-timeout --processes "
+        "--seed --reference --size -o/--output --overwrite --resume --label --tag --wait --wait-quiet --tuning=stored "
+        "--no-tuning --strict --no-isolate --wide --json=as_json --dry-run --path --energy"
     ),
-    "tune": "bench -d/--device -a/--axis --budget --timeout --seed -o/--output --records",
+    "tune": "bench -d/--device -a/--axis --budget --timeout --seed -o/--output --records --path=own",
     "topology": (
         "path -d/--device --json=as_json --csv=as_csv --md=as_md --latex=as_latex --spaces --classic --budget --timeout --seed "
         "-o/--output --overwrite --wait --wait-quiet"
@@ -38,7 +41,9 @@ OPTIONS = {
     "peers": (
         f"path -d/--device --json=as_json --md=as_md --processes --budget --timeout --seed -o/--output --overwrite {WAITS}"
     ),
-    "show": f"path {FILTERS} --json=as_json --csv=as_csv --md=as_md --latex=as_latex --parquet --wide --overwrite --strict",
+    "show": (
+        f"path {FILTERS} --json=as_json --csv=as_csv --md=as_md --latex=as_latex --parquet --wide --overwrite --strict --energy"
+    ),
     "report": f"paths -f/--format=form -o/--output {FILTERS} --beside --baseline --label --overwrite --strict",
     "history": (
         "paths -b/--bench --json=as_json --csv=as_csv --md=as_md --latex=as_latex --figure --wide --overwrite --strict"
@@ -52,14 +57,20 @@ OPTIONS = {
         "path -d/--device --json=as_json --csv=as_csv --md=as_md --latex=as_latex --size --processes --budget --timeout "
         "--seed -o/--output --overwrite --wait --wait-quiet"
     ),
+    "model": "",
+    "model predict": "hardware profile --json=as_json --md=as_md --latency --scheduling --request --gpumech-dram",
+    "model measure": "path -d/--device --budget --timeout --seed -o/--output --overwrite",
+    "model validate": (
+        "path -d/--device --json=as_json --md=as_md --latex=as_latex --budget --timeout --seed -o/--output --figure --overwrite"
+    ),
     "compare --live": (
         "paths --live=measured -d/--device -b/--bench -a/--axis --b-device --b-axis --a-env --b-env --a-kernels "
-        "--b-kernels --a-python --b-python --budget --timeout --margin --seed -o/--output --overwrite --json=as_json"
+        "--b-kernels --a-python --b-python --budget --timeout --margin --seed -o/--output --overwrite --json=as_json --path=own"
     ),
 }
 SHARED = {
     "--device", "--bench", "--axis", "--budget", "--timeout", "--processes", "--seed", "--output", "--overwrite", "--json",
-    "--csv", "--md", "--latex", "--margin", "--force", "--suite", "--wide", "--wait",
+    "--csv", "--md", "--latex", "--margin", "--force", "--suite", "--wide", "--path", "--wait",
     "--wait-quiet",
 }  # fmt: skip
 OPENINGS = ("Of ", "What ", "Whether ", "The same", "Also what", "To be ")  # that say nothing of what the reader looks for
@@ -73,7 +84,7 @@ def commands(command=None, name: str = "") -> Iterator[tuple[str, object]]:
         yield from commands(inner, f"{name} {part}".strip())
     if not name:
         alone = typer.Typer(add_completion=False)
-        alone.command("compare")(live.live)
+        alone.command("compare", cls=Command)(live.live)
         yield "compare --live", typer.main.get_command(alone)
 
 
@@ -101,7 +112,7 @@ def test_names_short_forms_and_environment_variables_of_options_stay(name):
 
 
 def test_no_command_is_left_out():
-    groups = {"baseline", "casestudy", "suites"}  # without options
+    groups = {"baseline", "casestudy"}  # without options
     assert set(COMMANDS) == set(OPTIONS) | groups
 
 
@@ -115,7 +126,8 @@ def test_an_option_of_several_commands_is_defined_in_one_place():
                         places.setdefault(arg.value, []).append(path.name)
     assert {option: places[option] for option in SHARED} == {option: ["options.py"] for option in SHARED}
     several = {option: found for option, found in places.items() if len(found) > 1}
-    assert several == {"--strict": several["--strict"], "--live": several["--live"]}  # two meanings; two ways into one command
+    # two meanings, or two ways into one command
+    assert several == {option: several[option] for option in ("--strict", "--live", "--energy")}
 
 
 @pytest.mark.parametrize("option", sorted(SHARED - {"--output", "--processes"}))
@@ -150,17 +162,34 @@ def test_help_texts_are_sentences_that_begin_with_what_the_reader_looks_for(name
 
 
 @pytest.mark.parametrize("name", [name for name in OPTIONS if name])
-def test_help_names_the_environment_variable_of_every_option(name, monkeypatch):
-    text = " ".join(help_of(name, monkeypatch, 100).split()).partition("Environment variables set defaults, such as ")[2]
-    prefix = f"CLMEMBENCH_{name.removesuffix(' --live').upper().replace(' ', '_')}_"
-    options = {max(p.opts, key=len): p.name for p in COMMANDS[name].params if p.opts[0].startswith("-") and p.name != "help"}
+def test_help_says_how_the_environment_sets_an_option(name, monkeypatch):
+    text = " ".join(help_of(name, monkeypatch, 100).split())
+    options = [o[2:] for p in COMMANDS[name].params for o in p.opts if o.startswith("--") and p.name != "help"]
     if options:
-        example, option = re.match(rf"{prefix}([A-Z_]+) for (--[a-z-]+)[;.]", text).groups()
-        assert options[option] == example.lower()
-    regular = {option for option, parameter in options.items() if option[2:].replace("-", "_") == parameter}
-    given = {option: ending.lower() for ending, option in re.findall(r"([A-Z_]+) \((--[a-z-]+)\)", text)}
-    rest = {o: p for o, p in options.items() if o not in regular}
-    assert given == rest or (not regular and rest == {option: example.lower(), **given})
+        prefix = f"CLMEMBENCH_{name.removesuffix(' --live').upper().replace(' ', '_')}_"
+        found = re.search(rf"named after options set their defaults, such as {prefix}([A-Z_]+) for --([a-z-]+)\.$", text)
+        assert found and found[1].lower().replace("_", "-") == found[2] and found[2] in options
+
+
+@pytest.mark.parametrize("name", [name for name in OPTIONS if name])
+def test_the_variable_of_an_option_is_named_after_it_and_its_old_name_works(name, monkeypatch):
+    """The old one is named after the parameter of the function."""
+    prefix = f"CLMEMBENCH_{name.removesuffix(' --live').upper().replace(' ', '_')}"
+    command, kind = COMMANDS[name], typer.Context
+    context = kind(command, info_name=name, auto_envvar_prefix=prefix, resilient_parsing=True)
+    command.parse_args(context, [])
+    for parameter in command.params:
+        if parameter.opts[0].startswith("-") and parameter.name != "help":
+            new = max(parameter.opts, key=len)[2:].upper().replace("-", "_")
+            for variable in (new, parameter.name.upper()):
+                with monkeypatch.context() as patch:
+                    patch.setenv(f"{prefix}_{variable}", "set")
+                    assert parameter.resolve_envvar_value(context) == "set", variable
+
+
+def test_square_brackets_of_a_help_text_are_shown(monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "op=[triad,copy]" in help_of("run", monkeypatch, 100)
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,12 @@ def planted(tmp_path) -> Path:
     folder.mkdir()
     for name in NAMES:
         (folder / f"{name}.py").write_text(PLANTED.format(path=str(folder / "used")))
+    # a benchmark, and a package that offers it, as an installed one would
+    text = f"from clmembench.benchmarks import benchmark\n{PLANTED.format(path=str(folder / 'used'))}"
+    (folder / "planted_benchmark.py").write_text(text)
+    (folder / "planted-1.0.dist-info").mkdir()
+    (folder / "planted-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: planted\nVersion: 1.0\n")
+    (folder / "planted-1.0.dist-info" / "entry_points.txt").write_text("[clmembench.benchmarks]\np = planted_benchmark\n")
     for name in ("babelstream", "omp-stream", "ocl-stream", "clpeak", "ldconfig", "gcc", "objdump"):
         program = folder / name
         program.write_text(f"#!/bin/sh\necho {name} >> {folder}/used\n")
@@ -73,6 +79,7 @@ def stored(folder: Path, number: int) -> str:
 SMALL = ("-a", "groups=1", "-a", "array_bytes=1MiB")
 MEASURING = [
     ("devices",),
+    ("suites",),
     ("run", "-b", "launch", "-b", "stream", *SMALL, "--reference", "--processes", "1", "--budget", "1s", "-o", "r.jsonl"),
     ("doctor",),
     ("topology", "--budget", "1s", "-o", "t.jsonl"),

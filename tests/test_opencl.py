@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import subprocess
 import sys
-import weakref
 from dataclasses import replace
 from importlib import import_module
 
@@ -16,16 +14,16 @@ import pytest
 from clmembench.benchmarks import discovered
 from clmembench.measure import probe, sampling
 from clmembench.measure.core_clock import CoreClock
-from clmembench.model import BuildError, Copy, DeviceError, Fill, Launch, Local, Map, Overlap, Skip, Slope, Work
+from clmembench.model import Copy, DeviceError, Fill, Launch, Map, Overlap, Place, Skip, Slope, Work
 from clmembench.plan import sweep
 from clmembench.plan.budget import Budget
 from clmembench.plan.selection import Selection
 from clmembench.resources import kernel_source
 from clmembench.runtimes import runtime
+from clmembench.runtimes.build_errors import first_error
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO as GPU
 from clmembench.runtimes.opencl import enqueue as opencl_enqueue
 from clmembench.runtimes.opencl import sample as opencl_sample
-from clmembench.runtimes.opencl.build import first_error
 from clmembench.runtimes.opencl.sample import CommandTimer
 from tests.builders import walked
 
@@ -94,13 +92,6 @@ def test_core_clock_reads_a_plausible_frequency(device, found):
     assert 0.8 < ghz < 7.0
 
 
-def test_upload_and_download_round_trip_with_an_offset(device):
-    data = np.arange(1000, dtype=np.uint32)
-    buffer = device.alloc(data.nbytes)
-    device.upload(buffer, data)
-    assert np.array_equal(device.download(buffer, np.uint32, 10, offset_bytes=400), data[100:110])
-
-
 def test_fill_copy_and_map_do_what_they_say(device):
     a, b = device.alloc(64), device.alloc(64, "mapped")
     device.run([Fill(a, 64, 0xAB), Copy(b, a, 64)])
@@ -113,81 +104,11 @@ def test_fill_copy_and_map_do_what_they_say(device):
     assert timing.device_ns is None
 
 
-def test_odd_sizes_are_filled_to_the_byte(device):
-    buffer = device.alloc(16)
-    device.upload(buffer, np.zeros(16, np.uint8))
-    device.run([Fill(buffer, 7, 0xFF)])
-    assert device.download(buffer, np.uint8, 16).tolist() == [255] * 7 + [0] * 9
-
-
-def test_two_launches_of_one_kernel_keep_their_own_arguments(device):
-    mark = device.build(kernel_source("launch"))["mark"]
-    a, b = device.alloc(4), device.alloc(4)
-    device.run([Launch(mark, (a, np.uint32(1)), (1,)), Launch(mark, (b, np.uint32(2)), (1,))])
-    assert [int(device.download(x, np.uint32, 1)[0]) for x in (a, b)] == [1, 2]
-
-
-def test_timing_has_all_clocks_and_counts_passes(device):
-    mark = device.build(kernel_source("launch"))["mark"]
-    launch = Launch(mark, (device.alloc(4), np.uint32(1)), (64,), (64,))
-    timing = device.time([launch], 3, "device")
-    assert 0 < timing.device_ns <= timing.host_ns
-    assert timing.queue_ns is not None
-    assert device.time([launch], 1, "host").device_ns is None
-
-
 def test_the_way_of_a_launch_has_its_parts(device):
     work = discovered()["launch_wait"].prepare(device, groups=1)
     timing = device.time(work.commands, 1, "queue")
     assert 0 <= timing.submit_ns <= timing.queue_ns
     assert timing.queue_ns + timing.device_ns <= timing.host_ns
-
-
-def test_the_hosts_part_of_a_launch_runs_nothing(device):
-    work = discovered()["launch_call"].prepare(device, of="alone")
-    done = work.commands[0].launch.args[0]
-    device.upload(done, np.array([7], np.uint32))
-    device.time(work.commands * 3, 2, "host")
-    assert int(device.download(done, np.uint32, 1)[0]) == 7
-    device.run([work.commands[0].launch])
-    with pytest.raises(AssertionError, match="it was launched"):
-        work.check()
-
-
-def test_samples_that_are_the_same_run_again_and_others_between_keep_their_own_arguments(device):
-    mark = device.build(kernel_source("launch"))["mark"]
-    a, b = device.alloc(4), device.alloc(4)
-    first, second = (Launch(mark, (x, np.uint32(n)), (1,)) for x, n in ((a, 1), (b, 2)))
-    works, zero = ((first,), (second,), (first, second)), np.zeros(1, np.uint32)
-    for order in ((0, 0), (0, 1, 0), (2, 0, 2), (1, 1, 2)):
-        for clock in ("host", "device"):
-            for number in order:
-                for buffer in (a, b):
-                    device.upload(buffer, zero)
-                timing = device.time(works[number], 2, clock)
-                left = [int(device.download(x, np.uint32, 1)[0]) for x in (a, b)]
-                assert left == [[1, 0], [0, 2], [1, 2]][number]
-                assert clock == "host" or timing.device_ns > 0
-
-
-def test_a_list_of_commands_that_changed_is_not_taken_for_the_last_one(device):
-    mark = device.build(kernel_source("launch"))["mark"]
-    a, b = device.alloc(4), device.alloc(4)
-    commands = [Launch(mark, (a, np.uint32(1)), (1,))]
-    device.time(commands, 1, "host")
-    commands[0] = Launch(mark, (b, np.uint32(2)), (1,))
-    device.time(commands, 1, "host")
-    assert int(device.download(b, np.uint32, 1)[0]) == 2
-
-
-def test_a_sample_is_not_kept_beyond_the_next_allocation(device):
-    array = device.host_array(64, pinned=False)
-    device.time((Copy(device.alloc(64), array, 64),), 1, "host")
-    kept = weakref.ref(array)
-    del array
-    device.alloc(64)
-    gc.collect()
-    assert kept() is None
 
 
 def test_a_command_that_the_library_refuses_is_named_with_a_remedy(device):
@@ -200,14 +121,6 @@ def test_a_command_that_the_library_refuses_is_named_with_a_remedy(device):
         device.run([Copy(device.alloc(4), np.zeros(64, np.uint8), 64)])
 
 
-@pytest.mark.parametrize("array", [np.zeros(60, np.uint8), np.zeros(128, np.uint8)[::2]], ids=["short", "strided"])
-def test_a_copy_beyond_its_host_array_is_refused(device, array):
-    buffer = device.alloc(64)
-    for copy in (Copy(buffer, array, 64), Copy(array, buffer, 64)):
-        with pytest.raises(ValueError, match="of contiguous memory"):
-            device.run([copy])
-
-
 @pytest.mark.parametrize("words", [1, 5, (1 << 18) - 1, (1 << 18) + 3])
 def test_the_pattern_of_a_copy_is_the_kernels_and_one_wrong_word_is_seen(device, words):
     kernel = device.build(kernel_source("transfer"))["pattern"]
@@ -217,24 +130,6 @@ def test_the_pattern_of_a_copy_is_the_kernels_and_one_wrong_word_is_seen(device,
     assert np.array_equal(view, device.download(buffer, np.uint32, words)) and TRANSFER.is_pattern(view, 77)
     view[words - 1] ^= 1
     assert not TRANSFER.is_pattern(view, 77)
-
-
-@pytest.mark.parametrize("behind", ["arithmetic", "streaming", "copy_back"])
-@pytest.mark.parametrize("direction", ["to_device", "from_device"])
-def test_a_copy_and_what_it_hides_behind_are_both_right_at_odd_sizes(device, direction, behind):
-    params = {"direction": direction, "behind": behind, "array_bytes": 100_003}
-    for missing in ("", "one", "other"):
-        overlap = discovered()["transfer_overlap"].prepare(device, **params)
-        one, other, both = overlap.works(3)
-        left = {"": both.commands, "one": other.commands, "other": one.commands}[missing]
-        assert bool(sampling.check_outputs(device, replace(both, commands=left))) == bool(missing), missing or "all ran"
-
-
-def test_build_failure_names_the_first_error_and_keeps_the_log(device):
-    with pytest.raises(BuildError, match="error") as caught:
-        device.build("kernel void broken(global int* a) { a[0] = nonsense; }")
-    assert "nonsense" in str(caught.value)
-    assert len(caught.value.log) > len(str(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -249,21 +144,6 @@ def test_build_failure_names_the_first_error_and_keeps_the_log(device):
 )
 def test_the_first_error_of_a_build_names_no_file_of_the_drivers(log, reason):
     assert first_error(log) == f"build failed: {reason}"
-
-
-def test_a_buffer_over_the_limit_is_refused_in_bytes_before_allocating(device):
-    with pytest.raises(DeviceError, match=r"GiB is over this device's largest.*lower --size"):
-        device.alloc(device.info.max_alloc_bytes + 1)
-
-
-def test_local_memory_and_work_groups_over_the_limit_are_refused_before_launching(device):
-    rotate = device.build(kernel_source("barrier"), VERIFY=0)["rotate_ids"]
-    out = device.alloc(4)
-    with pytest.raises(DeviceError, match="local memory"):
-        device.run([Launch(rotate, (out, np.uint32(1), Local(device.info.local_mem_bytes + 4)), (1,), (1,))])
-    too_many = device.info.max_work_group + 1
-    with pytest.raises(DeviceError, match="work-group"):
-        device.run([Launch(rotate, (out, np.uint32(1), Local(4)), (too_many,), (too_many,))])
 
 
 def small_points(name: str) -> list[dict[str, object]]:
@@ -426,3 +306,30 @@ def test_a_stamp_below_zero_is_an_earlier_one_and_not_one_in_584_years(stamps, e
     sample = CommandTimer([None], 1, "queue", [], None, [])
     timing = opencl_sample._stamped(sample, events, 100, 100)
     assert (timing.device_ns, timing.queue_ns, timing.submit_ns) == expected
+
+
+def test_pyopencls_own_method_launches_and_has_no_stamps(device):
+    mark, out = device.build(kernel_source("launch"))["mark"], device.alloc(4)
+    launch = Launch(mark, (out, np.uint32(9)), (64,), (64,), method="enqueue")
+    device.run([Fill(out, 4), launch])
+    assert int(device.download(out, np.uint32, 1)[0]) == 9
+    with pytest.raises(ValueError, match="host's clock"):
+        device.time((launch,), 1, "device")
+    with pytest.raises(ValueError, match="choose enqueue"):
+        device.run([replace(launch, method="submit")])
+
+
+@pytest.mark.parametrize(
+    ("platform", "kind", "expected"),
+    [
+        ("Portable Computing Language", "cpu", {"POCL_MAX_PTHREAD_COUNT": "3"}),
+        ("Intel(R) OpenCL", "cpu", {"DPCPP_CPU_NUM_CUS": "3"}),
+        ("Intel(R) OpenCL Graphics", "gpu", {}),
+        ("NVIDIA CUDA", "gpu", {}),
+        ("Else", "cpu", {}),
+    ],
+)
+def test_a_drivers_threads_are_limited_by_its_own_variable(platform, kind, expected):
+    info = replace(GPU, platform=platform, kind=kind, runtime="opencl")
+    assert runtime("opencl").environment(info, Place(3)) == expected
+    assert runtime("opencl").environment(info, Place()) == {}

@@ -19,7 +19,7 @@ from tests.builders import STREAM, device, header, record, series
 @pytest.fixture
 def run(tmp_path, monkeypatch) -> str:
     """A stored run; and no command that gets as far as measuring can go on."""
-    monkeypatch.setattr(devices, "listed", lambda: [FAKE_DEVICE_INFO])
+    monkeypatch.setattr(devices, "listed", lambda *_: [FAKE_DEVICE_INFO])
 
     def measured(*args, **named):
         raise AssertionError("it began to measure")
@@ -52,10 +52,23 @@ def ended(args, run: str, *more: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(("args", "option"), COMMANDS, ids=str)
-def test_a_folder_in_the_place_of_a_file_is_said_with_what_to_do(run, tmp_path, args, option):
-    code, said = ended(args, run, option, str(tmp_path))
-    assert code == 2 and said.count("\n") == 1
-    assert f"{tmp_path} is a folder: name a file in it, such as {option} {tmp_path}/" in said
+def test_a_folder_in_the_place_of_a_file_gets_a_new_file(run, tmp_path, args, option):
+    """Where a command begins to measure, its file is named when it ends; `session` has the test of that."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    try:
+        code, said = ended(args, run, option, str(folder))
+    except AssertionError as error:
+        assert "it began to measure" in str(error)
+        return
+    assert code in (0, 6) and "is a folder" not in said
+    assert len(list(folder.iterdir())) == (0 if "--dry-run" in args else 1)
+
+
+@pytest.mark.parametrize(("args", "option"), COMMANDS, ids=str)
+def test_a_folder_in_which_nothing_can_be_written_is_said_at_once(run, args, option):
+    code, said = ended(args, run, option, "/proc/self/task")
+    assert code in (1, 2) and said.count("\n") == 1 and "choose another" in said
 
 
 @pytest.mark.parametrize(("args", "option"), COMMANDS, ids=str)

@@ -19,7 +19,7 @@ DECLARED = PROJECT["dependencies"] + [
     one for extra in ("pocl", "data", "history", "test") for one in PROJECT["optional-dependencies"][extra]
 ]
 MODULES = {"ulid": "python-ulid", "typing_extensions": "typing-extensions"}  # where a module is not called as its package
-OPTIONAL = {"cupy", "cupyx", "pynvml", "ruptures"}  # used where they are there
+OPTIONAL = {"cupy", "cupyx", "dpctl", "pynvml", "ruptures"}  # used where they are there
 
 
 def name_of(requirement: str) -> str:

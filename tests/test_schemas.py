@@ -24,6 +24,7 @@ COMMANDS = (
     ("points", "show", MNF), ("casestudy-mnf", "casestudy", "mnf", MNF), ("peers", "peers", PEERS),
     ("advise", "advise", str(RUNS / "h200-sxm-access.jsonl")), ("hierarchy", "topology", TOPOLOGY),
     ("compare", "compare", MNF, MNF), ("doctor", "doctor", "--run", MNF), ("devices", "devices"),
+    ("model-predict", "model", "predict", "wang2019-table1", str(ROOT / "docs" / "example" / "divergent_profile.toml")),
     ("history", "history", MNF, str(RUNS / "xeon-2-cores-pocl-peers.jsonl")),
 )  # fmt: skip
 
@@ -107,7 +108,7 @@ def test_every_command_with_json_has_a_schema():
 
     described = {words for of, _ in OUTPUTS.values() for words in of}
     assert described - {"compare --live"} == set(commands(get_command(app)))
-    assert {name for name, *_ in COMMANDS} | {"compare-live", "import"} == OUTPUTS.keys()  # `import` is in test_imports
+    assert {name for name, *_ in COMMANDS} | {"compare-live", "import", "model-validate"} == OUTPUTS.keys()  # in other tests
 
 
 def test_what_is_wrong_is_seen(made):

@@ -24,7 +24,7 @@ def test_any_suite_and_benchmarks_are_a_choice_or_an_error(suite, globs):
         chosen = selected_benchmarks(Selection(suite=suite, globs=tuple(globs)))
     except ValueError as error:
         assert "\n" not in str(error)
-        assert "choose from" in str(error) or "leave out --suite" in str(error)
+        assert any(remedy in str(error) for remedy in ("choose from", "did you mean", "leave out --suite", "write -"))
     else:
         assert chosen and all(b is discovered()[b.name] for b in chosen)
 

@@ -31,7 +31,7 @@ def measuring(tmp_path, monkeypatch):
         return session.Written(path, 1 if ending == "failed" else 0, ending == "interrupted")
 
     measured.asked, measured.endings = [], {}
-    monkeypatch.setattr(devices, "listed", lambda: [*GPUS, CPU])
+    monkeypatch.setattr(devices, "listed", lambda *_: [*GPUS, CPU])
     monkeypatch.setattr(session, "measure_to_file", measured)
     return measured
 
@@ -81,7 +81,7 @@ def test_what_several_devices_cannot_have_is_refused_before_measuring(measuring,
 
 def test_a_device_with_nothing_to_measure_is_left_out(measuring, capsys, monkeypatch):
     small = replace(GPUS[1], max_alloc_bytes=1 << 20)
-    monkeypatch.setattr(devices, "listed", lambda: [GPUS[0], small])
+    monkeypatch.setattr(devices, "listed", lambda *_: [GPUS[0], small])
     code, _, err = run(capsys, "-d", "gpu", "--size", "64MiB")
     assert code == 0 and measuring.asked == ["2"] and f"left out: {small.name}" in err
 

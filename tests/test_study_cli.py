@@ -45,7 +45,7 @@ def measuring(tmp_path, monkeypatch):
         return session.Written(path, *measured.outcome)
 
     measured.asked, measured.outcome, measured.path = [], (0, False), path
-    monkeypatch.setattr(devices, "listed", lambda: [device()])
+    monkeypatch.setattr(devices, "listed", lambda *_: [device()])
     monkeypatch.setattr(session, "measure_to_file", measured)
     return measured
 

@@ -68,7 +68,7 @@ def test_without_the_register_control_a_slow_answer_is_not_laid_at_the_memorys_d
     rules = {name: rule for name, rule in K20C.items() if name != "register"}
     found = {m.name: m for m in subgroup.memory_verdicts(values(rules, noise=0.001))}
     assert found["constant_array"].verdicts["parallel"].status == "undetermined"
-    assert "take turns" in found["constant_array"].verdicts["parallel"].reason
+    assert "one after another" in found["constant_array"].verdicts["parallel"].reason
     assert found["local"].verdicts["parallel"].value == "supported"
 
 

@@ -137,7 +137,6 @@ def test_a_dry_run_and_a_user_who_names_a_shape(forced):
             1,
             "cannot write /proc/none/t.toml: No such file or directory: choose",
         ),
-        (("tune", "reduction", "-o", "."), 2, ". is a folder: name a file in it"),
         (("run", "-b", "reduction", "--tuning", "damaged.toml"), 2, "repair or remove it"),
         (("run", "-b", "reduction", "--tuning", "none.toml"), 2, "cannot read none.toml"),
         (("tune", "-d", "99"), 3, "matches no device"),

@@ -10,14 +10,16 @@ from clmembench.cli import app
 from clmembench.model import HEADLINE_GROUPS, Card, Metric
 from clmembench.report.device_runs import device_label, merged_runs
 from clmembench.report.page import render_html
+from clmembench.report.page_verdict import MAX_DEVICES_WITHOUT_BEST, verdict_values
 from clmembench.report.parts import parts
 from clmembench.report.published_headlines import published_cells
 from clmembench.report.published_map import FOUND, JOINS, why_not_joined
 from clmembench.report.published_points import published_points
 from clmembench.report.render import markdown
 from clmembench.report.section import table
-from clmembench.report.verdict import verdict, verdict_section
-from clmembench.report.verdict_cells import UnknownDevice
+from clmembench.report.verdict import assembled, verdict, verdict_section
+from clmembench.report.verdict_cells import Cell, Line, UnknownDevice, Verdict
+from clmembench.report.verdict_published import published_sentences
 from clmembench.report.verdict_sentences import sentences
 from clmembench.results import jsonl
 from clmembench.specs.sheets import published_sheets
@@ -285,8 +287,8 @@ def test_the_size_from_which_a_sum_is_faster_on_the_gpu_with_and_without_the_way
 
 
 def test_one_cpu_under_two_runtimes_is_compared_where_intervals_are_apart():
-    def under(platform, gb_s, ns, cpu_id="GenuineIntel-6-106"):
-        info = device("Xeon", kind="cpu", platform=platform, cpu_id=cpu_id)
+    def under(platform, gb_s, ns, cpu_id="GenuineIntel-6-106", **more):
+        info = device("Xeon", kind="cpu", platform=platform, cpu_id=cpu_id, **more)
         return run([triad(gb_s, 1 << 30), launch(ns)], header(info, CARDS))
 
     text = told(under("PoCL", 40.0, 25_000), under("Intel", 20.0, 5_000))[-1]
@@ -295,6 +297,94 @@ def test_one_cpu_under_two_runtimes_is_compared_where_intervals_are_apart():
     near = told(under("PoCL", 40.0, 25_000), under("Intel", 40.001, 5_000))[-1]
     assert near.endswith("(launch, round trip: 5.00 times); 1 quantity within the intervals.")
     assert not any("two runtimes" in t for t in told(under("PoCL", 40.0, 9), under("Intel", 20.0, 9, "AuthenticAMD-25-17")))
+    opencl, layer = under("Intel", 40.0, 4_000), "Both run kernels by the same driver"
+    assert layer in told(opencl, under("SYCL (Intel)", 40.001, 6_000, runtime="sycl"))[-1]
+    for more in ({"runtime": "sycl", "driver": "another"}, {"runtime": "opencl"}):
+        assert layer not in told(opencl, under("SYCL (Intel)", 40.001, 6_000, **more))[-1]
+
+
+def test_of_a_cluster_of_one_cpu_some_pairs_are_told_of_and_the_others_are_counted():
+    def node(number):
+        info = device(f"Xeon {number}", kind="cpu", platform=("PoCL", "Intel")[number % 2], cpu_id="GenuineIntel-6-106")
+        return run([triad(20.0 + number, 1 << 30)], header(info, CARDS))
+
+    said = told(*map(node, range(6)))
+    assert sum("two runtimes" in text for text in said) == 3
+    assert said[-1] == "6 more pairs of such columns are in the table."  # 3 times 3 pairs
+
+
+def test_a_ratio_that_would_read_one_is_told_in_per_cent():
+    (text,) = told(of("gpu", triad(1004.0, 1 << 30, 0.0001)), of("cpu", triad(1000.0, 1 << 30, 0.0001)))
+    assert text.startswith("Kernels bound by memory bandwidth run on Fast GPU 0.4% faster than on Slow CPU (")
+
+
+@pytest.mark.parametrize(("low", "same"), [(340.0, True), (352.0, False)])
+def test_latencies_by_topology_whose_intervals_overlap_are_said_not_to_differ(low, same):
+    cells = (
+        Cell("335 ns", status="ok", value=335.0, low=315.0, high=351.0),
+        Cell("356 ns", status="ok", value=356.0, low=low, high=360.0),
+    )
+    found = Verdict(("A", "B"), (Line("latency", "load from DRAM, by topology", "lower", cells),))
+    (text,) = sentences(found, ())
+    assert "335 ns (315 to 351) on A and 356 ns" in text
+    assert ("no difference, since the intervals overlap" in text) == same
+
+
+def test_what_papers_state_of_an_accelerator_and_of_the_cpus_of_its_day_is_told_without_a_ratio():
+    names = ("intel-xeon-phi-knc", "intel-xeon-haswell-ep", "nvidia-gtx-980")
+    phi, haswell, gtx = (published_sheets([name])[0] for name in names)
+    bandwidth, product = published_sentences([haswell, gtx, phi])
+    assert bandwidth.startswith(
+        "Published in Razzaq et al. 2016, not measured here, memory triad, double (the paper does not say which of "
+        "STREAM's kernels it is of): about 160 GB/s (144 to 176; half of the theoretical bandwidth; "
+    )
+    assert "on Intel Xeon Phi (Knights Corner), 8 GB at 1.053 GHz; about 100 GB/s (" in bandwidth
+    assert bandwidth.endswith(" on Intel Xeon E5 v3 (Haswell EP).")
+    assert "below 1,000 GFLOP/s (an upper bound: " in product and "times" not in bandwidth + product
+    assert published_sentences([haswell]) == published_sentences([phi, gtx]) == []
+
+
+def test_a_noisy_device_is_not_called_as_good_as_the_best_where_only_its_interval_reaches_there():
+    ends = ((1.11, 1.09, 1.25), (1.39, 1.38, 1.40), (1.80, 1.23, 1.97), (1.20, 1.15, 1.30))
+    cells = tuple(Cell(f"{value} ns", status="ok", value=value, low=low, high=high) for value, low, high in ends)
+    devices = [(f"device {n}", device("CPU", kind="cpu"), None) for n in range(len(ends))]
+    found = assembled(devices, [Line("latency", "nearest cache", "lower", cells)], "", ())
+    assert [cell.is_best for cell in found.lines[0].cells] == [True, False, False, True]
+
+
+def test_a_bandwidth_of_an_array_near_the_size_of_the_claimed_cache_says_so():
+    (found,) = line(compared(of("cpu", triad(100.0, 1 << 30), cache_bytes=512 << 20)), TRIAD).cells
+    assert found.extra == "array of 2 times the claimed cache"
+    (far,) = line(compared(of("cpu", triad(100.0, 1 << 30), cache_bytes=32 << 20)), TRIAD).cells
+    assert far.extra == ""
+
+
+def test_virtual_machines_and_single_processes_are_told_of():
+    runs = [of(kind, triad(100.0, 1 << 30)) for kind in ("gpu", "cpu")]
+    hosted = [replace(one, header=replace(one.header, host={**one.header.host, "virtual": True})) for one in runs]
+    caution = "2 of 2 hosts are virtual machines, and 100% of all values are of one process."
+    assert told(*hosted)[-1] == f"Intervals do not hold what differs between runs: {caution}"
+    assert caution not in told(*runs)[-1]
+
+
+def test_at_the_only_common_size_the_times_of_a_sum_are_told():
+    gpu = of("gpu", launch(8_000), total(1 << 24, 40_000), copy(50.0))
+    cpu = of("cpu", launch(400), total(1 << 24, 600_000))
+    (text,) = told(gpu, cpu)
+    assert text.startswith(
+        "A sum of 16,777,216 doubles takes 48.0 us on Fast GPU, 2.73 ms with the copy of its operands, and 600 us on "
+    )
+
+
+def test_many_devices_have_a_panel_a_quantity_and_few_have_none():
+    def of_devices(count):
+        runs = [run([triad(100.0 + n, 1 << 30)], header(device(f"<GPU {n}> & $x$"), CARDS)) for n in range(count)]
+        return verdict_values(compared(*runs), ())["panels"]
+
+    assert of_devices(MAX_DEVICES_WITHOUT_BEST) == []
+    (figure,) = of_devices(MAX_DEVICES_WITHOUT_BEST + 30)
+    assert "the best 40 of 42" in figure and "141 GB/s" in figure and "100 GB/s" not in figure
+    assert "<GPU" not in figure and "&lt;GPU 41&gt; &amp; $x$" in figure
 
 
 def test_columns_of_a_fleet_are_not_taken_for_those_of_the_runs_that_are_drawn():

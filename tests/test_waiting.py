@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from clmembench.cli import session
-from clmembench.cli.command import with_wait
+from clmembench.cli import waiting
+from clmembench.cli.waiting import with_wait
 from clmembench.host import device_lock, quiet
 from clmembench.host.cpu_load import Load
 from clmembench.host.quiet import HostUse
@@ -55,10 +55,10 @@ def test_a_waiting_run_measures_once_the_device_is_free(measured_device, tmp_pat
         slept.append(seconds)
         holder.close()
 
-    monkeypatch.setattr(session.time, "sleep", freed_while_asleep)
+    monkeypatch.setattr(waiting.time, "sleep", freed_while_asleep)
     with brief_points():
         done = cli(*ONE_POINT, "--wait", "-o", "r.jsonl", cwd=tmp_path)
-    assert done.returncode == 0 and session.LOCK_STEP_S in slept
+    assert done.returncode == 0 and waiting.LOCK_STEP_S in slept
     assert "--wait waits for it\n" in done.stderr  # without a limit
     assert jsonl.read(tmp_path / "r.jsonl").records
 
@@ -127,16 +127,16 @@ def test_a_busy_host_is_warned_of_before_the_run_and_waited_for(capsys, monkeypa
     waited = []
     monkeypatch.setattr(quiet, "look", lambda info: BUSY)
     monkeypatch.setattr(quiet, "wait", lambda info, most_s: waited.append(most_s) or [])
-    session._warn_of_others(device(kind="cpu"), 0.0)
+    waiting.warn_of_others(device(kind="cpu"), 0.0)
     assert "warning: other programs use 40% of the CPUs" in capsys.readouterr().err and not waited
-    session._warn_of_others(device(kind="cpu"), 120.0)
+    waiting.warn_of_others(device(kind="cpu"), 120.0)
     said = capsys.readouterr().err
     assert waited == [120.0] and "warning" not in said and "--wait-quiet waits for 2 min" in said
     monkeypatch.setattr(quiet, "wait", lambda info, most_s: BUSY.complaints("cpu"))
-    session._warn_of_others(device(kind="cpu"), 120.0)
+    waiting.warn_of_others(device(kind="cpu"), 120.0)
     assert "warning: other programs use 40%" in capsys.readouterr().err
     monkeypatch.setattr(quiet, "look", lambda info: QUIET)
-    session._warn_of_others(device(kind="cpu"), 120.0)
+    waiting.warn_of_others(device(kind="cpu"), 120.0)
     assert capsys.readouterr().err == ""
 
 

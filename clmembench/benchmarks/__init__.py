@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from clmembench.benchmarks import external
 from clmembench.model import Array, Axis, Benchmark, DeviceInfo, Headline, Metric, Prepared, Value
 
 MIB = 1 << 20
@@ -100,16 +101,41 @@ def benchmark(
     return decorate
 
 
-@cache
 def discovered() -> Mapping[str, Benchmark]:
-    """Every benchmark of this package by name, ordered by suite, then by module and definition."""
-    found: list[Benchmark] = []
-    for _, module in sorted(_module_names().items()):
-        for value in vars(import_module(module)).values():
-            if isinstance(value, Benchmark):
-                found.append(value)
+    """Every benchmark by name, ordered by suite, then by module and definition: those of this package, of folders that were
+    added (see `add_folders`), and of installed packages that offer theirs."""
+    return _ordered(external.folders())
+
+
+@cache
+def _ordered(folders: Sequence[str]) -> Mapping[str, Benchmark]:
+    """Every benchmark, with these folders loaded."""
+    mine = {**packaged(), **external.of_folders()}
     order = {suite: place for place, suite in enumerate(SUITES)}
-    return {b.name: b for b in sorted(found, key=lambda b: (order.get(b.suite, len(order)), b.suite))}
+    known = {**mine, **_installed()[0]} | mine
+    return {b.name: b for b in sorted(known.values(), key=lambda b: (order.get(b.suite, len(order)), b.suite))}
+
+
+@cache
+def packaged() -> Mapping[str, Benchmark]:
+    """Every benchmark of this package by name."""
+    modules = (import_module(module) for _, module in sorted(_module_names().items()))
+    return {value.name: value for module in modules for value in vars(module).values() if isinstance(value, Benchmark)}
+
+
+@cache
+def _installed() -> tuple[Mapping[str, Benchmark], Sequence[str]]:
+    return external.of_packages(packaged())
+
+
+def add_folders(folders: Iterable[Path | str]) -> list[str]:
+    """Load the benchmarks of folders or files that the user named, by their names. Raises ExternalError."""
+    return external.add(folders, packaged)
+
+
+def problems_of_packages() -> Sequence[str]:
+    """What is wrong with benchmarks that installed packages offer."""
+    return _installed()[1]
 
 
 def named(name: str) -> Benchmark:
@@ -120,7 +146,8 @@ def named(name: str) -> Benchmark:
         found = getattr(import_module(module), name, None)
         if isinstance(found, Benchmark):
             return found
-    return discovered()[name]
+    mine = {**packaged(), **external.of_folders()}  # so that code of other packages is not loaded beside
+    return mine[name] if name in mine else discovered()[name]
 
 
 @cache

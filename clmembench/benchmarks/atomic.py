@@ -93,7 +93,13 @@ def _scaling_point(info: DeviceInfo) -> Mapping[str, Value]:
         "items": axis_of(lambda info: tuple(dict.fromkeys((1, _default_items(info))))),
     },
     headlines=(
-        Headline("atomics", "add by one work-item", "time", {**DEFAULT_POINT, "items": 1}),
+        Headline(
+            "atomics",
+            "add by one work-item",
+            "time",
+            {**DEFAULT_POINT, "items": 1},
+            note="of one line: where the last cache is in partitions, it may lie near the compute unit or far from it",
+        ),
         Headline("atomics", "adds to one address, most work-items", "throughput", DEFAULT_POINT, {"items": "largest"}),
     ),
     where=_where,

@@ -25,6 +25,8 @@ from clmembench.cli import (
     import_results,
     infer,
     live,
+    model,
+    new,
     peers,
     report,
     run,
@@ -80,13 +82,15 @@ app.command("report")(report.report)
 app.command("history")(history.history)
 app.command("import")(import_results.import_results)
 app.command("infer")(infer.infer)
+app.command("new")(new.new)
 app.command("compare", cls=live.Compare)(compare.compare)
 app.command("check")(compare.check)
 app.add_typer(compare.baseline, name="baseline")
 app.add_typer(casestudy.casestudy, name="casestudy")
+app.add_typer(model.model, name="model")
 
 
-for _group in (app, compare.baseline, casestudy.casestudy):
+for _group in (app, compare.baseline, casestudy.casestudy, model.model):
     _group.info.cls = Group
     for _registered in _group.registered_commands:
         _registered.cls = Command if _registered.cls in (None, TyperCommand) else _registered.cls

@@ -53,7 +53,7 @@ def _measurement(given: study.Options) -> study.Measurement:
     selection = given.selection("advise")
 
     def records(info: DeviceInfo, found: ProbeResult) -> Iterator[Record]:
-        return run_selections("opencl", info, found, advise.selections(selection), selection.budget_s)
+        return run_selections(info.runtime, info, found, advise.selections(selection), selection.budget_s)
 
     return study.Measurement(
         selection,

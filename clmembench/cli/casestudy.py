@@ -88,7 +88,7 @@ def _records(
     known: list[Record] = []
     for name in plan.BENCHMARKS:
         points = plan.plan(name, info, size, processes, tuple(known))
-        for record in runner.run_plan(points, discovered()[name], "opencl", info, found, selection, deadline=deadline):
+        for record in runner.run_plan(points, discovered()[name], info.runtime, info, found, selection, deadline=deadline):
             known.append(record)
             yield record
 

@@ -1,24 +1,46 @@
-"""Commands and groups with one help format, which the environment cannot trigger in the place of their work."""
+"""Commands and groups with one help format, which the environment cannot trigger in the place of their work.
+
+Environment variables that are named after options set them. Words that stand alone are refused with the option that takes them,
+and options that contradict each other before anything is read or measured.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from typer.core import TyperCommand, TyperGroup
 
-FOREVER = "forever"  # how long --wait waits where it is given without a duration
+from clmembench.cli import conflicts, exit_codes, waiting
 
 
 class Command(TyperCommand):
     """A command whose --help has no environment variable, and ends with how the environment sets its options. Its --wait, if it
     has one, may stand without a duration."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments, after --wait got the duration that it lacks."""
-        return super().parse_args(ctx, with_wait(args) if any(p.name == "wait" for p in self.params) else args)
-
     def get_help_option(self, ctx: Any) -> Any:
         return _without_environment(super().get_help_option(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the options. Ends the command where words are left over, or options contradict each other."""
+        for parameter in self.params:
+            if parameter.name is not None and ctx.auto_envvar_prefix and _long(parameter):
+                _name_variable(parameter, ctx.auto_envvar_prefix)
+        ctx.allow_extra_args = True  # what is left over is refused below, with a remedy
+        rest = super().parse_args(ctx, waiting.with_wait(args) if any(p.name == "wait" for p in self.params) else args)
+        if not ctx.resilient_parsing:
+            if ctx.args:
+                exit_codes.stop(_left_over(self, ctx.args), exit_codes.USAGE)
+            conflicts.refuse(ctx)
+        return rest
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        from clmembench.cli import completion
+
+        found = super().shell_complete(ctx, incomplete)
+        words = completion.split_axis(ctx, incomplete)
+        if words is None or incomplete.startswith("-"):
+            return found
+        return [_Word(word) for word in words]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         for parameter in self.params:
@@ -34,10 +56,19 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """A group whose --help has no environment variable."""
+    """A group whose --help has no environment variable, and which knows what a word that is no command may be."""
 
     def get_help_option(self, ctx: Any) -> Any:
         return _without_environment(super().get_help_option(ctx))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is named. Ends the program with a remedy where it is none but a benchmark, a suite or a file."""
+        if ctx.parent is None and not ctx.resilient_parsing and not args[0].startswith("-") and args[0] not in self.commands:
+            from clmembench.plan import suggestions
+
+            if not suggestions.near(args[0], self.commands) and (remedy := _remedy(args[0])):
+                exit_codes.stop(f"no command {args[0]!r}: {remedy}", exit_codes.USAGE)
+        return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         for parameter in self.params:
@@ -45,19 +76,43 @@ class Group(TyperGroup):
         super().format_options(ctx, formatter)
 
 
-def with_wait(args: list[str]) -> list[str]:
-    """The arguments with a duration behind each --wait that has none."""
-    from clmembench import units
+class _Word(NamedTuple):
+    """A word that a shell offers, with the fields of Click's items, which Typer does not export."""
 
-    found = []
-    for at, word in enumerate(args):
-        found.append(word)
-        if word == "--wait":
-            try:
-                units.parse_seconds(args[at + 1])
-            except (IndexError, ValueError):
-                found.append(FOREVER)
-    return found
+    value: str
+    type: str = "plain"
+    help: str | None = None
+
+
+def _left_over(command: Any, words: list[str]) -> str:
+    """What to say of words that are no values of options."""
+    first = str(words[0])
+    argument = next((p for p in command.params if not p.opts[0].startswith("-") and not p.hidden), None)
+    if argument is not None:
+        name = argument.metavar or argument.name.upper()
+        several = "; clmembench report and compare take several" if name == "RUN" else ""
+        return f"{command.name} takes one {name}, and {first!r} is another: leave it out{several}"
+    options = {option for parameter in command.params for option in parameter.opts}
+    remedy = _remedy(first, options) or f"see clmembench {command.name} --help"
+    return f"{command.name} does not take {first!r} without an option: {remedy}"
+
+
+def _remedy(word: str, options: set[str] | None = None) -> str:
+    """How to say what a word that stands alone may mean: with these options of a command, or with `run` before them."""
+    from pathlib import Path
+
+    from clmembench.plan import selection, suggestions
+
+    run = "" if options is not None else "clmembench run "
+    if word.endswith(".jsonl") or Path(word).is_file():
+        return f"to read a results file, use clmembench show {word}"
+    if options is not None and "-d" in options and word.isdecimal():
+        return f"did you mean -d {word}?"
+    if options is not None and "-a" in options and "=" in word:
+        return f"did you mean -a {word}?"
+    if options is not None and not {"-b", "-s"} <= options:
+        return ""
+    return suggestions.benchmark_or_suite(word, selection.suites(), run)
 
 
 def _without_environment(option: Any) -> Any:
@@ -66,13 +121,22 @@ def _without_environment(option: Any) -> Any:
     return option
 
 
+def _long(parameter: Any) -> str:
+    """The long form of an option without its dashes, as variables are named after it; "" for an argument."""
+    return next((name[2:].replace("-", "_") for name in parameter.opts if name.startswith("--")), "")
+
+
+def _name_variable(parameter: Any, prefix: str) -> None:
+    """Name an option's variable after the option. The one named after the parameter, as it was
+    before, still works."""
+    if parameter.envvar is None and getattr(parameter, "allow_from_autoenv", False) and parameter.name != _long(parameter):
+        parameter.envvar = f"{prefix}_{_long(parameter).upper()}"
+
+
 def _environment(prefix: str | None, parameters: Any) -> str:
-    """How the environment sets defaults of options: by one example, and the endings of names that do not follow from it."""
-    names = {max(p.opts, key=len): p.name for p in parameters if p.name != "help" and any(o.startswith("--") for o in p.opts)}
-    if not prefix or not names:
+    """How the environment sets defaults of options: by one example."""
+    options = [name for p in parameters if p.name != "help" and not getattr(p, "hidden", False) and (name := _long(p))]
+    if not prefix or not options:
         return ""
-    others = {option: name for option, name in names.items() if option[2:].replace("-", "_") != name}
-    option, name = next(((o, n) for o, n in names.items() if o not in others), next(iter(names.items())))
-    text = f"Environment variables set defaults, such as {prefix}_{name.upper()} for {option}"
-    endings = ", ".join(f"{n.upper()} ({o})" for o, n in others.items() if o != option)
-    return f"{text}; other endings: {endings}." if endings else f"{text}."
+    shown = options[0].replace("_", "-")
+    return f"Environment variables named after options set their defaults, such as {prefix}_{options[0].upper()} for --{shown}."

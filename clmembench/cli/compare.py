@@ -75,6 +75,7 @@ def create(
     from clmembench.analysis import matching
     from clmembench.results import jsonl
 
+    output = output_file.in_folder(output, "baseline.jsonl")
     output_file.check(output, overwrite, name="baseline.jsonl")
     output_file.check_not_input(output, paths)
     runs = [stored.load(path) for path in paths]
@@ -119,6 +120,7 @@ def check(
 
     margin_share = _fraction(margin)
     if junit is not None:
+        junit = output_file.in_folder(junit, "check.xml")
         output_file.check(junit, overwrite, "--junit", "check.xml", pipe=True)
         output_file.check_not_input(junit, (path, against), "--junit")
     wanted, verdicts = filters.parse(bench, suite, axis), filters.parse_words(status, filters.VERDICTS)

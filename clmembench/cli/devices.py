@@ -8,53 +8,87 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from clmembench.cli import exit_codes, options
+from clmembench.cli import completion, exit_codes, options
 from clmembench.sanitize import line
 from clmembench.units import count, format_bytes, format_param, format_value
 
 if TYPE_CHECKING:
     from clmembench.model import Axis, DeviceInfo
+    from clmembench.report.json_study_outputs import DeviceObject
 
 
-def listed() -> list[DeviceInfo]:
-    """Every device. Ends the command with NO_DEVICE where there is none, or pyopencl does not load."""
+SYCL = "sycl:"  # before the selector of a SYCL device
+
+
+def runtime_of(selector: str | None) -> str:
+    """The runtime that a selector names."""
+    return "sycl" if (selector or "").startswith(SYCL) else "opencl"
+
+
+def listed(selector: str | None = None) -> list[DeviceInfo]:
+    """Every device of the runtime that a selector names, OpenCL's without one. Ends the command with NO_DEVICE where there is
+    none, or the runtime does not load."""
     from clmembench.runtimes import runtime
 
+    sycl = runtime_of(selector) == "sycl"
     try:
-        found = runtime("opencl").devices()
+        found = runtime(runtime_of(selector)).devices()
     except ImportError as error:
-        exit_codes.stop(f"pyopencl does not load ({error}): pip install --force-reinstall pyopencl", exit_codes.NO_DEVICE)
+        remedy = "pip install 'clmembench[sycl]'" if sycl else "pip install --force-reinstall pyopencl"
+        exit_codes.stop(f"{'dpctl' if sycl else 'pyopencl'} does not load ({error}): {remedy}", exit_codes.NO_DEVICE)
     if not found:
-        exit_codes.stop(exit_codes.NO_OPENCL, exit_codes.NO_DEVICE)
+        exit_codes.stop(exit_codes.NO_SYCL if sycl else exit_codes.NO_OPENCL, exit_codes.NO_DEVICE)
     return found
 
 
+def every_device() -> list[tuple[str, DeviceInfo]]:
+    """The devices of every runtime that is installed, each with the text that --device takes. Ends the command where there is
+    none at all."""
+    from importlib.util import find_spec
+
+    from clmembench.runtimes import runtime
+
+    sycl: list[DeviceInfo] = []
+    if find_spec("dpctl") is not None:
+        try:
+            sycl = runtime("sycl").devices()
+        except ImportError as error:
+            exit_codes.say(f"warning: dpctl does not load ({error}): its devices are not listed")
+    opencl = runtime("opencl").devices() if sycl else listed()
+    return [*((str(n), info) for n, info in enumerate(opencl)), *((f"{SYCL}{n}", info) for n, info in enumerate(sycl))]
+
+
 def select(found: Sequence[DeviceInfo], text: str) -> DeviceInfo:
-    """The one device that INDEX, P:D, name~TEXT, uuid:HEX or pci:ADDRESS names. Ends the command when it is none or several."""
-    if text.isdecimal() and text.isascii():
-        hits = [found[int(text)]] if int(text) < len(found) else []
-    elif text.startswith("uuid:"):
-        wanted = text[5:].replace("-", "").lower()
-        hits = [d for d in found if wanted and d.uuid.startswith(wanted)]
-    elif text.startswith("pci:"):
-        wanted = text[4:].lower()
-        hits = [d for d in found if wanted and d.pci and (d.pci == wanted or d.pci.endswith(f":{wanted}"))]
-    elif text.startswith("name~"):
-        hits = [d for d in found if text[5:].lower() in d.name.lower()]
-    elif text.endswith("~"):
-        hits = [d for d in found if text[:-1].lower() in d.name.lower()]
+    """The one device that INDEX, P:D, name~TEXT, uuid:HEX or pci:ADDRESS names, or the same after "sycl:", where the selector
+    is BACKEND:TYPE or BACKEND:TYPE:NUMBER instead of P:D. Ends the command when it is none or several."""
+    wanted = text.removeprefix(SYCL)
+    if wanted.isdecimal() and wanted.isascii():
+        hits = [found[int(wanted)]] if int(wanted) < len(found) else []
+    elif wanted.startswith("uuid:"):
+        uuid = wanted[5:].replace("-", "").lower()
+        hits = [d for d in found if uuid and d.uuid.startswith(uuid)]
+    elif wanted.startswith("pci:"):
+        pci = wanted[4:].lower()
+        hits = [d for d in found if pci and d.pci and (d.pci == pci or d.pci.endswith(f":{pci}"))]
+    elif wanted.startswith("name~"):
+        hits = [d for d in found if wanted[5:].lower() in d.name.lower()]
+    elif wanted.endswith("~"):
+        hits = [d for d in found if wanted[:-1].lower() in d.name.lower()]
     else:
-        hits = [d for d in found if d.selector == text]
+        hits = [d for d in found if d.selector == text or (text != wanted and d.selector.startswith(f"{text}:"))]
     if len(hits) != 1:
         _refuse(found, text, bool(hits))
     return hits[0]
 
 
 def _refuse(found: Sequence[DeviceInfo], text: str, several: bool) -> NoReturn:
-    known = "; ".join(f"{i} {d.name}" for i, d in enumerate(found))
+    sycl = text.startswith(SYCL)
+    known = "; ".join(f"{SYCL if sycl else ''}{i} {d.name}" for i, d in enumerate(found))
+    forms = "sycl:INDEX, sycl:BACKEND:TYPE, sycl:name~TEXT" if sycl else "an index, P:D, name~TEXT, uuid:HEX or pci:ADDRESS"
+    meant = "" if sycl else completion.device_remedy(found, text)
     problem = "matches several devices" if several else "matches no device"
     exit_codes.stop(
-        f"--device {text!r} {problem}: give an index, P:D, name~TEXT, uuid:HEX or pci:ADDRESS. Devices: {known}",
+        f"--device {text!r} {problem}: {meant}give {forms}. Devices: {known}",
         exit_codes.USAGE if several else exit_codes.NO_DEVICE,
     )
 
@@ -62,50 +96,59 @@ def _refuse(found: Sequence[DeviceInfo], text: str, several: bool) -> NoReturn:
 def devices(
     as_json: options.Json = False,
 ) -> None:
-    """List the OpenCL devices of this host, GPUs first.
+    """List the devices of this host, GPUs first.
 
-    A device is listed once, however often its driver is registered.
+    Those of OpenCL come first, then, where the extra `sycl` is installed, those of SYCL. A runtime lists a device once, however
+    often its driver is registered. Devices that are one piece of hardware say so: PCI address, UUID, or name and compute units.
     """
-    found = listed()
+    from clmembench.runtimes.hardware import same_hardware
+
+    found = every_device()
+    others = [[found[n][0] for n in numbers] for numbers in same_hardware([info for _, info in found])]
     if as_json:
-        rows = [
-            {
-                "index": index,
-                "id": d.id,
-                "name": d.name,
-                "platform": d.platform,
-                "vendor": d.vendor,
-                "type": d.kind,
-                "driver": d.driver,
-                "version": d.version,
-                "compute_units": d.compute_units,
-                "global_mem_bytes": d.global_mem_bytes,
-                "max_alloc_bytes": d.max_alloc_bytes,
-                "local_mem_bytes": d.local_mem_bytes,
-                "max_work_group": d.max_work_group,
-                "fp64": "fp64" in d.features,
-                "features": sorted(d.features),
-                "selector": d.selector,
-                "uuid": d.uuid,
-                "pci": d.pci,
-            }
-            for index, d in enumerate(found)
-        ]
+        rows = [_device_object(selector, info, same) for (selector, info), same in zip(found, others, strict=True)]
         print(json.dumps(rows, indent=1))
         return
-    for index, d in enumerate(found):
+    for (selector, d), same in zip(found, others, strict=True):
         said = (
-            f"{index}  {d.name}  ({d.kind}, {d.platform} {d.driver}, {count(d.compute_units, 'compute unit')}, "
-            f"{format_bytes(d.global_mem_bytes)}, uuid:{d.uuid[:8]}{', pci:' + d.pci if d.pci else ''})"
+            f"{selector}  {d.name}  ({d.kind}, {d.platform} {d.driver}, {count(d.compute_units, 'compute unit')}, "
+            f"{format_bytes(d.global_mem_bytes)}, uuid:{d.uuid[:8]}{', pci:' + d.pci if d.pci else ''}"
+            f"{', same hardware as ' + ' and '.join(same) if same else ''})"
         )
         print(line(said))
 
 
-def suites() -> None:
+def _device_object(selector: str, d: DeviceInfo, same: Sequence[str]) -> DeviceObject:
+    return {
+        "index": int(selector.removeprefix(SYCL)),
+        "id": d.id,
+        "name": d.name,
+        "platform": d.platform,
+        "vendor": d.vendor,
+        "type": d.kind,
+        "driver": d.driver,
+        "version": d.version,
+        "compute_units": d.compute_units,
+        "global_mem_bytes": d.global_mem_bytes,
+        "max_alloc_bytes": d.max_alloc_bytes,
+        "local_mem_bytes": d.local_mem_bytes,
+        "max_work_group": d.max_work_group,
+        "fp64": "fp64" in d.features,
+        "features": sorted(d.features),
+        "selector": d.selector,
+        "uuid": d.uuid,
+        "pci": d.pci,
+        "runtime": d.runtime,
+        "same_hardware": list(same),
+    }
+
+
+def suites(path: options.OwnBenchmarks = None) -> None:
     """List the suites and their benchmarks."""
     from clmembench.benchmarks import discovered
     from clmembench.plan.selection import suites as known
 
+    options.warn_of_packages()
     for name, members in known().items():
         print(f"{name}: {', '.join(members)}")
     print()
@@ -113,7 +156,12 @@ def suites() -> None:
         print(f"{benchmark.name}: {benchmark.summary}")
 
 
-def describe(bench: Annotated[str, typer.Argument(help="Name of a benchmark, as in `suites`.")]) -> None:
+def describe(
+    bench: Annotated[
+        str, typer.Argument(help="Name of a benchmark, as in `suites`.", autocompletion=completion.all_benchmarks)
+    ],
+    path: options.OwnBenchmarks = None,
+) -> None:
     """Describe a benchmark: purpose, metrics, axes and source."""
     import inspect
 
@@ -121,7 +169,9 @@ def describe(bench: Annotated[str, typer.Argument(help="Name of a benchmark, as 
 
     known = discovered()
     if bench not in known:
-        exit_codes.stop(f"no benchmark {bench!r}: choose from {', '.join(known)}", exit_codes.USAGE)
+        from clmembench.plan import suggestions
+
+        exit_codes.stop(f"no benchmark {bench!r}: {suggestions.or_all(bench, known)}", exit_codes.USAGE)
     found = known[bench]
     print(f"{found.name} (suite {found.suite}, version {found.version})\n")
     print(f"{inspect.getdoc(found.prepare)}\n")
@@ -131,7 +181,11 @@ def describe(bench: Annotated[str, typer.Argument(help="Name of a benchmark, as 
         kind = "tuning, searched" if axis.tuning else "grows until the metric settles" if axis.per_octave else ""
         needs = "; ".join(f"{value} needs {', '.join(sorted(features))}" for value, features in axis.needs.items())
         print(f"axis    {name}: {_values(name, axis)}{f' ({kind})' if kind else ''}{f' [{needs}]' if needs else ''}")
+    if found.needs:
+        print(f"needs   {', '.join(sorted(found.needs))}")
     print(f"source  {found.source}")
+    if found.origin:
+        print(line(f"origin  {found.origin}"))
 
 
 def _values(name: str, axis: Axis) -> str:

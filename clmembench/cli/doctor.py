@@ -23,7 +23,7 @@ def doctor(
     """Find what disturbs measurements on this host, with remedies."""
     claims = _audited(run) if run is not None else []
     # a stored run needs no device
-    found = [] if run is not None and device is None else devices.listed()
+    found = [] if run is not None and device is None else devices.listed(device)
     chosen = [devices.select(found, device)] if device is not None else found
     results = [_examined(found.index(info), info) for info in chosen]
     if as_json:
@@ -38,6 +38,9 @@ def doctor(
         print(line(f"{result['index']}  {result['device']}: {good}").rstrip())
         for complaint in result["complaints"]:
             print(line(f"   - {complaint['what']}: {complaint['remedy']}"))
+        print(line(f"   energy: {result['energy']}"))
+        for step in result["clock_locking"]:
+            print(line(f"   clock: {step}"))
     for claim in claims:
         print(line(f"{claim['verdict'] + ':':15}{claim['what']}: claimed {claim['claimed']}; {claim['found']}"))
     if run is not None and not claims:
@@ -45,10 +48,11 @@ def doctor(
 
 
 def _examined(index: int, info: Any) -> dict[str, Any]:
-    from clmembench.host import checks, device_lock, environment, sensors
+    from clmembench.host import checks, device_lock, environment, point_sensors, sensors
     from clmembench.specs import sheets
 
-    found = checks.complaints(info, environment.host(), sensors.read(info))
+    host, sensed = environment.host(), sensors.read(info)
+    found = checks.complaints(info, host, sensed)
     try:
         with device_lock.held(info):
             pass
@@ -60,7 +64,14 @@ def _examined(index: int, info: Any) -> dict[str, Any]:
             found.append(checks.Complaint("no spec sheet matches, so there is no fraction of peak", "add one to platforms/"))
     except sheets.SpecError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
-    return {"index": index, "device": info.name, "complaints": [{"what": c.what, "remedy": c.remedy} for c in found]}
+    counter = point_sensors.open_sensors(info)
+    return {
+        "index": index,
+        "device": info.name,
+        "complaints": [{"what": c.what, "remedy": c.remedy} for c in found],
+        "energy": f"counted by {counter.source}" if counter.microjoules is not None else f"undetermined: {counter.reason}",
+        "clock_locking": checks.clock_locking(info, host, sensed),
+    }
 
 
 def _audited(path: Path) -> list[dict[str, str]]:

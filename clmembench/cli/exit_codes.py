@@ -24,6 +24,11 @@ NO_OPENCL = (
     "For a GPU: install its vendor's OpenCL driver, or register it with a file in /etc/OpenCL/vendors. See README.md, Runtimes"
 )
 
+NO_SYCL = (
+    "no SYCL device found that has device allocations (USM). For this CPU: pip install intel-opencl-rt intel-cmplr-lib-rt. "
+    "For a GPU: install its vendor's Level Zero or OpenCL driver. See docs/runtimes.md"
+)
+
 
 def say(message: str) -> None:
     """Print one line on standard error, with control characters of files and drivers made harmless. Nobody has to read it."""

@@ -87,7 +87,7 @@ def _runs(paths: list[Path], strict: bool) -> list[Run]:
 
 
 def _check_figure(path: Path, overwrite: bool) -> None:
-    if path.suffix not in FIGURES:
+    if path.suffix not in FIGURES and not path.is_dir():
         exit_codes.stop(f"--figure {path}: name a file that ends with {', '.join(FIGURES)}", exit_codes.USAGE)
     output_file.check(path, overwrite, "--figure", "history.png")
     output_file.check_writable(path, "--figure")

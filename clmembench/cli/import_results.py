@@ -37,6 +37,7 @@ def import_results(
     from clmembench.report import import_table, render
 
     if output is not None:
+        output = output_file.in_folder(output, f"{path.stem}.import.jsonl")
         output_file.check(output, overwrite, name="other.import.jsonl")
         output_file.check_not_input(output, [path])
         output_file.check_writable(output)

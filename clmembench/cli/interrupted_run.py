@@ -16,20 +16,22 @@ if TYPE_CHECKING:
 
 KEPT_IN_THE_FILE = (  # parameters that --resume takes from the file
     "device", "suite", "bench", "axis", "matrix", "processes", "seed", "size", "output", "reference", "stored", "no_tuning",
-    "overwrite", "label", "tag",
+    "overwrite", "label", "tag", "runtime",
 )  # fmt: skip
 
 
 def refuse_options(context: typer.Context) -> None:
     """Ends the command where options on the command line would contradict the file."""
-    if session.on_command_line(context, KEPT_IN_THE_FILE):
+    given = session.on_command_line(context, KEPT_IN_THE_FILE)
+    if given:
         taken = "device, suite, axes, seed, size, tuning, label and tags"
-        exit_codes.stop(f"--resume takes {taken} from FILE: leave them out", exit_codes.USAGE)
+        exit_codes.stop(f"--resume takes {taken} from FILE, and writes to it: leave out {', '.join(given)}", exit_codes.USAGE)
 
 
 def read(path: Path) -> tuple[DeviceInfo, Selection, Run]:
     """The device as it is now, the selection of the interrupted run, and that run. Ends the command where the file is none, or
     the device is not here."""
+    from clmembench.benchmarks import discovered
     from clmembench.plan.selection import Selection
     from clmembench.results import jsonl
 
@@ -40,11 +42,17 @@ def read(path: Path) -> tuple[DeviceInfo, Selection, Run]:
     except jsonl.ResultsError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     then = earlier.header
-    info = next((d for d in devices.listed() if d.id == then.device.id), None)
+    info = next((d for d in devices.listed(f"{then.runtime}:") if d.id == then.device.id), None)
     if info is None:
         exit_codes.stop(
             f"{path} was measured on {then.device.name} ({then.device.id}), which is not here: see devices",
             exit_codes.NO_DEVICE,
+        )
+    lacking = [name for name in then.benchmarks if name not in discovered()]
+    if lacking:
+        exit_codes.stop(
+            f"{path} has benchmarks that are not here ({', '.join(lacking)}): name their folder with --path, or install them",
+            exit_codes.USAGE,
         )
     selection = Selection(
         suite=then.suite,

@@ -65,6 +65,7 @@ def live(
     ] = None,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
+    own: options.OwnBenchmarks = None,
 ) -> None:
     """Measure A and B interleaved until every value is decided.
 
@@ -82,7 +83,7 @@ def live(
         selection, chosen = _selected(wanted, bench or [], axis or [], timeout_s, seed or 0)
     except ValueError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
-    files = _files(wanted[0].info, output, overwrite)
+    files = side_files(wanted[0].info, output, overwrite)
     _warn(*wanted)
     run = LiveRun(wanted, selection, chosen, share, began + seconds, seconds, files, overwrite)
     interrupted = run.measure()
@@ -110,14 +111,14 @@ def _sides(
     for name, start, selector in (("A", starts[0], device), ("B", starts[1], b_device or device)):
         if start.python or start.environment:
             try:
-                there = ab_side.read_installation(name, start)
+                there = ab_side.read_installation(name, start, devices.runtime_of(selector))
             except ab_side.SideError as error:
                 exit_codes.stop(str(error), exit_codes.FAILED)
         else:
             from clmembench import __version__
             from clmembench.host import environment
 
-            there = ab_side.Installation(__version__, environment.packages(), devices.listed())
+            there = ab_side.Installation(__version__, environment.packages(), devices.listed(selector))
         info = devices.select(there.devices, selector)
         said = [f"{info.name} ({info.platform} {info.driver})"]
         said += [f"{n}={v}" for n, v in start.environment.items()] + ([start.python] if start.python else [])
@@ -171,13 +172,15 @@ def _selected(
         raise ValueError(str(error)) from error
 
 
-def _files(info: DeviceInfo, output: Path | None, overwrite: bool) -> tuple[Path, Path]:
+def side_files(
+    info: DeviceInfo, output: Path | None, overwrite: bool, names: tuple[str, str] = ("a", "b")
+) -> tuple[Path, Path]:
     """The results file of each side. Ends the command where one exists."""
     from ulid import ULID
 
     stem = output or session.default_path(info, str(ULID()))
     stem = stem.with_suffix("") if stem.suffix == ".jsonl" else stem
-    found = stem.with_name(f"{stem.name}-a.jsonl"), stem.with_name(f"{stem.name}-b.jsonl")
+    found = stem.with_name(f"{stem.name}-{names[0]}.jsonl"), stem.with_name(f"{stem.name}-{names[1]}.jsonl")
     session.check_output(found[0], overwrite)
     if found[0].parent.is_dir():  # a folder that is yet to be made, as the first check said, has no such file
         session.check_output(found[1], overwrite)

@@ -36,6 +36,10 @@ class RequestedSide(NamedTuple):
     version: str
     packages: dict[str, str]
 
+    def with_arrays(self, array_bytes: int) -> RequestedSide:
+        """The side with arrays of that size where a benchmark's default depends on the device."""
+        return self._replace(info=replace(self.info, array_bytes=array_bytes))
+
 
 class LiveRun:
     """One interleaved A/B measurement: its points, its files and its outcome."""
@@ -93,7 +97,7 @@ class LiveRun:
 
         wanted = self._wanted["AB".index(name)]
         try:
-            with worker_process.WorkerProcess(Job("opencl", wanted.info), wanted.start) as child:
+            with worker_process.WorkerProcess(Job(wanted.info.runtime, wanted.info), wanted.start) as child:
                 found = child.probe()
         except worker_process.WorkerError as error:
             exit_codes.stop(f"{name}, {wanted.words}, cannot be used: {error}{error.last_words()}", exit_codes.FAILED)
@@ -119,7 +123,7 @@ class LiveRun:
         deadline = Deadline(self._until)
         searched = deadline.share(ab_rounds.SEARCH_BUDGET_FRACTION)
         for benchmark in self._chosen:
-            search = ab_rounds.find_cases(benchmark, sides[0], self._selection, "opencl", searched)
+            search = ab_rounds.find_cases(benchmark, sides[0], self._selection, searched)
             while True:
                 try:
                     record = next(search)
@@ -128,7 +132,7 @@ class LiveRun:
                     break
                 writers[0].write(record)
                 shown.show(record)
-        rounds = ab_rounds.run_rounds(self._cases, sides, self._selection, "opencl", self._margin, deadline)
+        rounds = ab_rounds.run_rounds(self._cases, sides, self._selection, self._margin, deadline)
         try:
             for which, record in rounds:
                 self._rounds = record.process + 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clmembench import units
-from clmembench.cli import exit_codes
+from clmembench.cli import completion, exit_codes
 
 if TYPE_CHECKING:
     from clmembench.model import Value
@@ -21,7 +21,8 @@ MAX_SEED = 2**31 - 1
 
 def device_option(what: str) -> Any:
     """`--device` with a help text that begins with `what` it is for."""
-    return typer.Option("-d", "--device", metavar="DEVICE", help=f"{what}: {DEVICE_FORMS}.")
+    text = f"{what}: {DEVICE_FORMS}."
+    return typer.Option("-d", "--device", metavar="DEVICE", help=text, autocompletion=completion.devices)
 
 
 def budget_option(default: str) -> Any:
@@ -50,7 +51,7 @@ def processes_option(default: str, most: int | None = 100) -> Any:
 
 def suite_option(help: str) -> Any:
     """`--suite` of a command that measures or reads one."""
-    return typer.Option("-s", "--suite", metavar="SUITE", help=help)
+    return typer.Option("-s", "--suite", metavar="SUITE", help=help, autocompletion=completion.suites)
 
 
 def status_option(help: str) -> Any:
@@ -66,14 +67,77 @@ def stored_run_argument(help: str) -> Any:
 Device = Annotated[str | None, device_option("Device to measure, default 0")]
 AnyDevice = Annotated[str | None, device_option("Only this device")]
 Bench = Annotated[
-    list[str] | None, typer.Option("-b", "--bench", metavar="GLOB", help="Only benchmarks whose name matches; repeatable.")
+    list[str] | None,
+    typer.Option(
+        "-b",
+        "--bench",
+        metavar="GLOB",
+        help="Only benchmarks whose name matches; repeatable.",
+        autocompletion=completion.benchmarks,
+    ),
 ]
 Axis = Annotated[
     list[str] | None,
     typer.Option(
-        "-a", "--axis", metavar="NAME=VALUES", help="Values of an axis: op=[triad,copy], array_bytes=64MiB; repeatable."
+        "-a",
+        "--axis",
+        metavar="NAME=VALUES",
+        help="Values of an axis: op=[triad,copy], array_bytes=64MiB; repeatable.",
+        autocompletion=completion.axes,
     ),
 ]
+
+
+def _load_folders(context: typer.Context, folders: list[Path] | None) -> list[Path] | None:
+    """Load the benchmarks of the folders, so that all that follows knows them. Not while a shell completes the line."""
+    if folders and not context.resilient_parsing:
+        from clmembench.benchmarks import add_folders
+        from clmembench.benchmarks.external import ExternalError
+
+        try:
+            add_folders(folders)
+        except ExternalError as error:
+            exit_codes.stop(str(error), exit_codes.USAGE)
+    return folders
+
+
+OwnBenchmarks = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--path",
+        metavar="DIR",
+        help="Folder of benchmarks of your own, whose code is run: see `clmembench new`; repeatable.",
+        callback=_load_folders,
+    ),
+]
+
+
+ShowEnergy = Annotated[
+    bool, typer.Option("--energy", help="Show the energy of each point, and the range of what its sensors said.")
+]
+Energy = Annotated[
+    bool,
+    typer.Option(
+        "--energy", help="Go on with each point for 2 s, unless its samples are enough for a counter to tell its energy."
+    ),
+]
+
+
+def benchmarks_of_folders(folders: list[Path] | None) -> list[str] | None:
+    """Names of the benchmarks in the folders of --path: what is measured where neither a suite nor a benchmark is named."""
+    from clmembench.benchmarks import add_folders
+
+    return add_folders(folders) if folders else None
+
+
+def warn_of_packages() -> None:
+    """Say what is wrong with benchmarks that installed packages offer."""
+    from clmembench.benchmarks import problems_of_packages
+
+    for problem in problems_of_packages():
+        exit_codes.say(f"warning: {problem}")
+
+
 Budget = Annotated[str | None, budget_option("no limit")]
 Timeout = Annotated[str | None, timeout_option("120s")]
 Seed = Annotated[
@@ -86,7 +150,7 @@ Seed = Annotated[
         help="Seed of the random inputs and of the measurement order; default: 0.",
     ),
 ]
-ResultsFile = Annotated[Path | None, output_option("Results file to write; default: a new file in ./reports.")]
+ResultsFile = Annotated[Path | None, output_option("Results file to write, or a folder for a new one; default: ./reports.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace output files that exist.")]
 Wait = Annotated[
     str | None,

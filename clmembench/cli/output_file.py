@@ -39,6 +39,11 @@ def check(path: Path, overwrite: bool, option: str = "-o", name: str = "run.json
         exit_codes.stop(f"{path} exists: choose another {option}, or say --overwrite", exit_codes.USAGE)
 
 
+def in_folder(path: Path, name: str) -> Path:
+    """The output that was named; where that is a folder, a file of that name in it."""
+    return path / name if path.is_dir() else path
+
+
 def check_not_input(path: Path, inputs: Iterable[Path], option: str = "-o") -> None:
     """Ends the command where its output would replace one of its inputs."""
     for one in inputs:

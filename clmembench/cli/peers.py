@@ -57,7 +57,7 @@ def _measurement(info: DeviceInfo, given: study.Options, processes: int | None) 
     selection = session.with_stored_configurations(info, plain, [discovered()[name] for name in names])
 
     def records(info: DeviceInfo, found: ProbeResult) -> Iterator[Record]:
-        return run_selections("opencl", info, found, peers.selections(selection, info), selection.budget_s)
+        return run_selections(info.runtime, info, found, peers.selections(selection, info), selection.budget_s)
 
     return study.Measurement(
         selection, names, records, lambda info: estimate.estimate_selections(info, peers.selections(selection, info))

@@ -60,7 +60,9 @@ def report(
     runs that measured no more than that.
     """
     if output is not None:
-        output_file.check(output, overwrite, name=f"report.{form}".replace(".latex", ".tex"), pipe=True)
+        name = f"report.{form}".replace(".latex", ".tex")
+        output = output_file.in_folder(output, name)
+        output_file.check(output, overwrite, name=name, pipe=True)
         output_file.check_not_input(output, paths)
         output_file.check_writable(output)
     wanted = filters.parse(bench, suite, axis, status)

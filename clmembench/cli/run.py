@@ -12,13 +12,16 @@ from clmembench.cli import (
     devices,
     exit_codes,
     interrupted_run,
+    layer_cost,
     options,
+    run_names,
     run_options,
     run_preview,
     run_request,
     session,
     several_devices,
     text_output,
+    waiting,
 )
 from clmembench.cli.several_devices import Target
 from clmembench.sanitize import line
@@ -28,8 +31,8 @@ class Settings(NamedTuple):
     """How a run is measured and shown, the same for every device."""
 
     overwrite: bool
-    names: session.RunNames
-    waits: session.Waits
+    names: run_names.RunNames
+    waits: waiting.Waits
     as_json: bool
     wide: bool
     strict: bool
@@ -38,6 +41,7 @@ class Settings(NamedTuple):
 def run(
     context: typer.Context,
     device: run_options.Device = None,
+    runtime: run_options.Runtime = None,
     suite: run_options.Suite = None,
     bench: options.Bench = None,
     axis: options.Axis = None,
@@ -63,6 +67,8 @@ def run(
     wide: options.Wide = False,
     as_json: options.Json = False,
     dry_run: run_options.DryRun = False,
+    path: options.OwnBenchmarks = None,
+    energy: options.Energy = False,
 ) -> None:
     """Measure a device, write every record, and print a summary.
 
@@ -70,18 +76,26 @@ def run(
     -d all, gpu or cpu measures one device after the other, with a file for each; -o is a folder then. Suite everything is all
     benchmarks with this host's libraries, and the memory hierarchy. --json prints the values as `show --json` does.
     """
+    options.warn_of_packages()
+    bench = bench or (None if suite else options.benchmarks_of_folders(path))
+    if runtime is not None and resume is None:
+        if layer_cost.is_of_both(runtime):
+            layer_cost.refuse_options(context)
+            layer_cost.measure(device, bench, axis, budget, timeout, seed, size, output, overwrite, as_json)
+            return
+        device = layer_cost.selector(runtime, device)
     asked = run_request.Request(
         suite, bench or (), axis or (), matrix or (), processes, seed, reference, size, stored, no_tuning, no_isolate,
-        budget, timeout, benchmark_timeout,
+        budget, timeout, benchmark_timeout, energy,
     )  # fmt: skip
     if resume is not None:
         interrupted_run.refuse_options(context)
         wanted = [_resumed(asked, resume)]
     else:
-        planned = several_devices.plan(asked, several_devices.select(devices.listed(), device or "0"))
+        planned = several_devices.plan(asked, several_devices.select(devices.listed(device), device or "0"))
         wanted = several_devices.targets(planned, output, overwrite)
     with run_request.usage_errors():
-        settings = Settings(overwrite, session.run_names(label, tag), session.waits(wait, wait_quiet), as_json, wide, strict)
+        settings = Settings(overwrite, run_names.parse(label, tag), waiting.parse(wait, wait_quiet), as_json, wide, strict)
     if dry_run:
         for target in wanted:
             run_preview.print_plan(target.planned, target.output)
@@ -114,7 +128,7 @@ def _run_one(target: Target, settings: Settings) -> Path:
         planned.earlier,
         names=settings.names,
         estimate=planned.estimate,
-        waiting=settings.waits,
+        waits=settings.waits,
     )
     suspect = _print_results(written.path, settings)
     session.end(written, f"{written.path} holds every record up to here; resume with clmembench run --resume {written.path}")

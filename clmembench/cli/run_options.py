@@ -14,6 +14,10 @@ Suite = Annotated[
     str | None,
     options.suite_option("quick, memory, access, sync, link, compute, all or everything; default: quick, or all with --bench."),
 ]
+Runtime = Annotated[
+    str | None,
+    typer.Option("--runtime", metavar="NAMES", help="Runtime, opencl or sycl; opencl,sycl measures both interleaved."),
+]
 Matrix = Annotated[
     list[Path] | None,
     typer.Option("--matrix", metavar="FILE", help="Matrix Market file for spmv, in addition to -a matrix=...; repeatable."),

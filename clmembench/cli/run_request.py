@@ -36,6 +36,7 @@ class Request:
     budget: str | None
     timeout: str | None
     benchmark_timeout: str | None
+    energy: bool
 
     def plan(self, info: DeviceInfo) -> PlannedRun:
         """The run on a device. Raises ValueError, SpecError and TuningError for what cannot be measured there."""
@@ -79,6 +80,7 @@ class Request:
         return replace(
             selection,
             isolated=selection.isolated and not self.no_isolate,
+            energy=self.energy,
             topology=cpu_topology.read() if info.kind == "cpu" else (),
             budget_s=units.parse_seconds(self.budget) if self.budget else selection.budget_s,
             timeout_s=units.parse_seconds(self.timeout) if self.timeout else selection.timeout_s,
@@ -126,7 +128,7 @@ class PlannedRun:
         from clmembench.plan.budget import Deadline
 
         deadline = Deadline.after(self.selection.budget_s)
-        yield from run_selection("opencl", info, found, self.selection, known)
+        yield from run_selection(info.runtime, info, found, self.selection, known)
         if self.has_hierarchy:
             yield from topology.hierarchy_records(info, found, selection=self.selection, known=known, deadline=deadline)
 

@@ -37,6 +37,7 @@ def show(
     wide: options.Wide = False,
     overwrite: options.Overwrite = False,
     strict: options.StrictReading = False,
+    energy: options.ShowEnergy = False,
 ) -> None:
     """Show the summary of a stored run, or every value as a table.
 
@@ -44,6 +45,8 @@ def show(
     Markdown, LaTeX and Parquet have one object or line for each point and metric; so has the text with -a or --status. Filters
     change no value.
     """
+    from clmembench.cli.energy import print_energy
+
     form = options.output_format(json=as_json, csv=as_csv, md=as_md, latex=as_latex)
     wanted = filters.parse(bench, suite, axis, status)
     if parquet is not None:
@@ -54,6 +57,9 @@ def show(
     run = stored.load(path, strict)
     filters.of_device([path], device, [run])
     sheet = stored.sheet_of(run)
+    if energy and form != "json":
+        print_energy(run, sheet, form, wanted, wide)
+        return
     _print(run, sheet, form, wanted, wide)
 
 
@@ -97,6 +103,7 @@ def _write_parquet(output: Path, path: Path, strict: bool, overwrite: bool, want
     """Write the wanted values of a run as Parquet. Ends the command where pyarrow is missing or the file cannot be written."""
     from clmembench.report import frames
 
+    output = output_file.in_folder(output, "run.parquet")
     output_file.check(output, overwrite, "--parquet", "run.parquet")
     output_file.check_not_input(output, [path], "--parquet")
     output_file.check_writable(output, "--parquet")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from clmembench import units
-from clmembench.cli import devices, exit_codes, session, stored
+from clmembench.cli import devices, exit_codes, session, stored, waiting
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
@@ -81,10 +81,10 @@ def measure_or_read(study: Study, context: typer.Context, path: Path | None, for
             exit_codes.stop(f"{path} {study.no_evidence}", exit_codes.USAGE)
         study.show(run, form)
         return
-    info = devices.select(devices.listed(), options.device or "0")
+    info = devices.select(devices.listed(options.device), options.device or "0")
     try:
         measurement = study.measurement(info)
-        waiting = session.waits(options.wait, options.wait_quiet)
+        waits = waiting.parse(options.wait, options.wait_quiet)
     except ValueError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     session.check_output(options.output, options.overwrite)
@@ -96,7 +96,7 @@ def measure_or_read(study: Study, context: typer.Context, path: Path | None, for
         options.output,
         options.overwrite,
         estimate=measurement.estimate,
-        waiting=waiting,
+        waits=waits,
     )
     run = session.read_back(written.path)
     if study.has_evidence(run):

@@ -98,11 +98,11 @@ def hierarchy_records(
     end = deadline or Deadline.after(selection.budget_s)
     plans = [hierarchy.hierarchy_plan(info, spaces)] + [hierarchy.classic_plan(info, spaces)] * classic
     for plan in plans:
-        yield from runner.run_plan(plan, discovered()[CHASE_BENCHMARK], "opencl", info, found, selection, known, end)
+        yield from runner.run_plan(plan, discovered()[CHASE_BENCHMARK], info.runtime, info, found, selection, known, end)
     if not spaces or "global" in spaces:
         cpus = sorted(usable_cpus()) if info.kind == "cpu" else []
         plan = hierarchy.l2_map_plan(info, cpus)
-        yield from runner.run_plan(plan, discovered()[hierarchy.L2_MAP], "opencl", info, found, selection, known, end)
+        yield from runner.run_plan(plan, discovered()[hierarchy.L2_MAP], info.runtime, info, found, selection, known, end)
 
 
 def _parse_spaces(text: str | None) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from clmembench import units
-from clmembench.cli import devices, exit_codes, options, output_file, session
+from clmembench.cli import completion, devices, exit_codes, options, output_file, session
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
@@ -27,7 +27,12 @@ DEFAULT_BUDGET, DEFAULT_TIMEOUT = "5m", "120s"
 def tune(
     bench: Annotated[
         list[str] | None,
-        typer.Argument(metavar="BENCH", help="Benchmarks, or globs; default: all that have tuning axes.", show_default=False),
+        typer.Argument(
+            metavar="BENCH",
+            help="Benchmarks, or globs; default: all that have tuning axes.",
+            show_default=False,
+            autocompletion=completion.tunable_benchmarks,
+        ),
     ] = None,
     device: options.Device = None,
     axis: options.Axis = None,
@@ -41,6 +46,7 @@ def tune(
         Path | None,
         typer.Option("--records", metavar="FILE", help="Results file of all trials; default: a new file in ./reports."),
     ] = None,
+    own: options.OwnBenchmarks = None,
 ) -> None:
     """Search the best configuration of each point, and store it.
 
@@ -50,10 +56,11 @@ def tune(
     from clmembench.results import tuned
     from clmembench.specs.sheets import SpecError
 
-    info = devices.select(devices.listed(), device or "0")
+    info = devices.select(devices.listed(device), device or "0")
     path = output or tuned.user_tuning_path()
     if output is not None:
-        output_file.check(output, overwrite=True, name="shapes.toml")  # entries are added to it
+        path = output_file.in_folder(output, "shapes.toml")
+        output_file.check(path, overwrite=True, name="shapes.toml")  # entries are added to it
     try:
         budget_s = units.parse_seconds(budget)
         case = _case(info, bench or ["*"], axis or [], units.parse_seconds(timeout), seed or 0, path)
@@ -110,7 +117,7 @@ def _search(info: DeviceInfo, case: _Case, budget_s: float, path: Path, output: 
         tuned.save(path, [t for o in outcomes if (t := search.tuned_entry(o, benchmark, info, family)) is not None])
 
     def records(info: DeviceInfo, probed: ProbeResult, known: Sequence[Record]) -> Iterator[Record]:
-        return search.run_searches("opencl", info, probed, case.selection, case.points(info), budget_s, store)
+        return search.run_searches(info.runtime, info, probed, case.selection, case.points(info), budget_s, store)
 
     cards = session.cards(benchmark.name for benchmark in case.benchmarks)
     try:
@@ -123,11 +130,12 @@ def _search(info: DeviceInfo, case: _Case, budget_s: float, path: Path, output: 
 def _tunable(globs: Sequence[str]) -> list[Benchmark]:
     """Raises ValueError naming what there is where a glob matches nothing that has tuning axes."""
     from clmembench.benchmarks import discovered
+    from clmembench.plan import suggestions
 
     known = {n: b for n, b in discovered().items() if not b.adaptive and any(axis.tuning for axis in b.axes.values())}
     for glob in globs:
         if not any(fnmatchcase(name, glob) for name in known):
-            raise ValueError(f"{glob!r} matches no benchmark that has tuning axes: choose from {', '.join(known)}")
+            raise ValueError(f"{glob!r} matches no benchmark that has tuning axes: {suggestions.or_all(glob, known)}")
     return [benchmark for name, benchmark in known.items() if any(fnmatchcase(name, glob) for glob in globs)]
 
 
@@ -136,6 +144,7 @@ def _selection(
 ) -> tuple[Selection, AllowedValues]:
     """The selection of what is tuned, and the values that the user named on tuning axes. Raises ValueError for an axis or a
     value that no benchmark has."""
+    from clmembench.plan import suggestions
     from clmembench.plan.selection import Selection, check_axes
 
     given = options.parse_axes(axis, [])
@@ -150,8 +159,8 @@ def _selection(
     plain = {name: values for name, values in given.items() if name not in names}
     for name in plain:
         if not any(name in benchmark.axes for benchmark in chosen):
-            there = ", ".join(sorted({n for benchmark in chosen for n in benchmark.axes}))
-            raise ValueError(f"no axis {name!r} here: choose from {there}")
+            names_here = sorted({n for benchmark in chosen for n in benchmark.axes})
+            raise ValueError(f"no axis {name!r} here: {suggestions.or_all(name, names_here)}")
     selection = Selection(suite="tune", axes=plain, timeout_s=timeout_s, seed=seed)
     check_axes(chosen, info, selection)
     return selection, allowed

@@ -60,6 +60,28 @@ def complaints(device: DeviceInfo, host: Mapping[str, Fact], sensors: Mapping[st
     return found
 
 
+def clock_locking(device: DeviceInfo, host: Mapping[str, Fact], sensors: Mapping[str, Fact]) -> list[str]:
+    """How the device's clock is fixed while runs are compared, and let go afterwards: commands to type, none of which is
+    run."""
+    if device.kind == "cpu":
+        if host.get("governor") is None:
+            return ["this system lets no program set the CPUs' clock; measure in several processes (--processes 6)"]
+        top = _number(sensors, "clock_max_mhz")
+        clock = f"{top:.0f}MHz" if top else "CLOCK"
+        return [
+            f"to fix it: sudo cpupower frequency-set -g performance -d {clock} -u {clock} (steadier: a clock below turbo)",
+            f"to let it go: sudo cpupower frequency-set -g {host['governor']} -d MIN -u MAX, the limits of frequency-info",
+        ]
+    if "nvidia" not in device.vendor.lower():
+        return ["see its vendor's tool, such as amd-smi or intel_gpu_frequency, for how its clock is fixed"]
+    which, top = f" -i {device.pci}" if device.pci else "", _number(sensors, "sm_clock_max_mhz")
+    clock = f"{top:.0f}" if top else "MHZ"
+    return [
+        f"to fix it: sudo nvidia-smi{which} -lgc {clock},{clock} (lower, where power or temperature lower it under load)",
+        f"to let it go: sudo nvidia-smi{which} -rgc; `nvidia-smi{which} -q -d SUPPORTED_CLOCKS` lists the clocks",
+    ]
+
+
 def _of_cpus(host: Mapping[str, Fact]) -> Iterator[Complaint]:
     load, cpus, usable = _number(host, "load_1min"), _number(host, "logical_cpus"), _number(host, "usable_cpus")
     if load is not None and cpus and load > LIMITS.max_load_per_cpu * cpus:

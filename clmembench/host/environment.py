@@ -12,10 +12,13 @@ from pathlib import Path
 from clmembench.host import cpu_topology
 from clmembench.model import Fact
 
-_VARIABLES = re.compile(r"(POCL|OCL|CLMEMBENCH|OMP|GPU)_\w+|CUDA_VISIBLE_DEVICES|CUDA_CACHE_\w+")
+_VARIABLES = re.compile(r"(POCL|OCL|CLMEMBENCH|OMP|GPU|SYCL|ONEAPI|DPCPP|UR|ZE)_\w+|CUDA_VISIBLE_DEVICES|CUDA_CACHE_\w+")
 NAME_VARIABLE = "CLMEMBENCH_HOST_NAME"  # replaces the host's name; empty: the file has none
 _UNHEARD = {"CLMEMBENCH_LOCKS", NAME_VARIABLE}  # which say where a lock lies, and what the header has elsewhere
-_PACKAGES = ("pyopencl", "pocl-binary-distribution", "numpy", "scipy", "nvidia-ml-py")
+_PACKAGES = (
+    "pyopencl", "pocl-binary-distribution", "dpctl", "intel-sycl-rt", "intel-opencl-rt", "intel-cmplr-lib-rt", "numpy", "scipy",
+    "nvidia-ml-py",
+)  # fmt: skip
 
 
 def host() -> dict[str, Fact]:

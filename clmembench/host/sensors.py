@@ -64,26 +64,31 @@ def _nvml(pci: str) -> dict[str, Fact]:
     return found
 
 
+def find_pci_device(pci: str, root: Path) -> Path | None:
+    """The folder of a device on the bus, None where it is none."""
+    address = pci.lower() if pci.count(":") == 2 else f"0000:{pci.lower()}"
+    return root / address if PCI_ADDRESS.fullmatch(address) and (root / address).is_dir() else None
+
+
 def _pci(pci: str, root: Path) -> dict[str, Fact]:
     """Readings of any device on the bus by Linux: its link, and the values of its driver's hwmon."""
-    address = pci.lower() if pci.count(":") == 2 else f"0000:{pci.lower()}"
-    device = root / address
-    if not PCI_ADDRESS.fullmatch(address) or not device.is_dir():
+    device = find_pci_device(pci, root)
+    if device is None:
         return {}
 
     def generation(name: str) -> int | None:
-        speed = re.match(r"[0-9]{1,3}(\.[0-9])?(?= GT/s)", _text(device / name) or "")
+        speed = re.match(r"[0-9]{1,3}(\.[0-9])?(?= GT/s)", read_text(device / name) or "")
         return GENERATIONS.get(float(speed[0])) if speed else None
 
     found: dict[str, Fact] = {
         "link_generation": generation("current_link_speed"),
         "link_generation_max": generation("max_link_speed"),
-        "link_width": _number(device / "current_link_width"),
-        "link_width_max": _number(device / "max_link_width"),
+        "link_width": read_number(device / "current_link_width"),
+        "link_width_max": read_number(device / "max_link_width"),
     }
     for folder in sorted(device.glob("hwmon/hwmon*")):
         for name, file, scale in HWMON:
-            value = _number(folder / file)
+            value = read_number(folder / file)
             if value is not None:
                 found[name] = value / scale
     return {name: value for name, value in found.items() if value is not None}
@@ -92,14 +97,14 @@ def _pci(pci: str, root: Path) -> dict[str, Fact]:
 def _cpu(cpus: Path, thermal: Path) -> dict[str, Fact]:
     """Readings of the host's CPUs: clock of the first one, throttling since boot, SMT, turbo and temperature."""
     first = cpus / "cpu0"
-    clock, top = _number(first / "cpufreq" / "scaling_cur_freq"), _number(first / "cpufreq" / "cpuinfo_max_freq")
-    hot = [value for zone in sorted(thermal.glob("thermal_zone*")) if (value := _number(zone / "temp")) is not None]
-    no_turbo, boost = _number(cpus / "intel_pstate" / "no_turbo"), _number(cpus / "cpufreq" / "boost")
-    smt = _text(cpus / "smt" / "active")
+    clock, top = read_number(first / "cpufreq" / "scaling_cur_freq"), read_number(first / "cpufreq" / "cpuinfo_max_freq")
+    hot = [value for zone in sorted(thermal.glob("thermal_zone*")) if (value := read_number(zone / "temp")) is not None]
+    no_turbo, boost = read_number(cpus / "intel_pstate" / "no_turbo"), read_number(cpus / "cpufreq" / "boost")
+    smt = read_text(cpus / "smt" / "active")
     found: dict[str, Fact] = {
         "clock_mhz": clock / 1000 if clock is not None else None,
         "clock_max_mhz": top / 1000 if top is not None else None,
-        "throttled_since_boot": _number(first / "thermal_throttle" / "core_throttle_count"),
+        "throttled_since_boot": read_number(first / "thermal_throttle" / "core_throttle_count"),
         "temperature_c": max(hot) / 1000 if hot else None,
         "smt": smt == "1" if smt else None,
         "turbo": no_turbo == 0 if no_turbo is not None else boost == 1 if boost is not None else None,
@@ -107,12 +112,14 @@ def _cpu(cpus: Path, thermal: Path) -> dict[str, Fact]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _number(path: Path) -> int | None:
-    text = _text(path)
+def read_number(path: Path) -> int | None:
+    """The whole number in a file of the kernel; None where there is none."""
+    text = read_text(path)
     return int(text) if text is not None and re.fullmatch(r"-?[0-9]{1,18}", text) else None
 
 
-def _text(path: Path) -> str | None:
+def read_text(path: Path) -> str | None:
+    """The text in a file of the kernel; None where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, ValueError):

@@ -31,14 +31,14 @@ class Side:
 
 
 def find_cases(
-    benchmark: Benchmark, side: Side, selection: Selection, runtime: str, deadline: Deadline
+    benchmark: Benchmark, side: Side, selection: Selection, deadline: Deadline
 ) -> Generator[Record, None, list[Case]]:
     """The points of a benchmark, in configurations that are stored for A or that a search on A's side finds. Every trial of the
     search is yielded; none begins after the deadline. Raises ValueError for an axis that grows: a curve is no point."""
     check_growing_axes_named(benchmark, selection)
     wanted = set(selection.places(side.info))
     plan, answers, points = explore(benchmark, side.info, selection), None, list[Point]()
-    process = _SideProcess(_job(benchmark, side, selection, runtime, Place(), 0), side, selection.timeout_s)
+    process = _SideProcess(_job(benchmark, side, selection, Place(), 0), side, selection.timeout_s)
     try:
         while True:
             try:
@@ -74,7 +74,6 @@ def run_rounds(
     cases: Sequence[Case],
     sides: tuple[Side, Side],
     selection: Selection,
-    runtime: str,
     margin: float,
     deadline: Deadline,
 ) -> Iterator[tuple[int, Record]]:
@@ -87,7 +86,7 @@ def run_rounds(
         if (number and deadline.left_s() < last) or not any(case.open for case in cases):
             return
         for group in _open_groups(cases):
-            yield from _round(group, sides, selection, runtime, number)
+            yield from _round(group, sides, selection, number)
         if number + 1 in plan.rounds:
             for case in cases:
                 case.look(margin, plan.tail)
@@ -114,9 +113,7 @@ def _open_groups(cases: Sequence[Case]) -> list[list[Case]]:
     return list(groups.values())
 
 
-def _round(
-    group: Sequence[Case], sides: tuple[Side, Side], selection: Selection, runtime: str, number: int
-) -> Iterator[tuple[int, Record]]:
+def _round(group: Sequence[Case], sides: tuple[Side, Side], selection: Selection, number: int) -> Iterator[tuple[int, Record]]:
     """Both sides of these cases, one right after the other. A fair coin decides which is first, as the test assumes."""
     benchmark, place = group[0].benchmark, group[0].place
     draw = random.Random(f"{selection.seed} {number} {benchmark.name} {place}")  # noqa: S311 - an order, not a secret
@@ -125,7 +122,7 @@ def _round(
     found: dict[int, dict[int, Record]] = {0: {}, 1: {}}
     for which in order:
         side = sides[which]
-        process = _SideProcess(_job(benchmark, side, selection, runtime, place, number), side, selection.timeout_s)
+        process = _SideProcess(_job(benchmark, side, selection, place, number), side, selection.timeout_s)
         try:
             for case in shuffled:
                 other = found[1 - which].get(case.index)
@@ -140,9 +137,9 @@ def _round(
         absorb(case, found[0].get(case.index), found[1].get(case.index), bool(sides[1].changes), benchmark_card(benchmark))
 
 
-def _job(benchmark: Benchmark, side: Side, selection: Selection, runtime: str, place: Place, process: int) -> Job:
+def _job(benchmark: Benchmark, side: Side, selection: Selection, place: Place, process: int) -> Job:
     return Job(
-        runtime,
+        side.info.runtime,
         side.info,
         benchmark.name,
         place=place,

@@ -19,10 +19,10 @@ from clmembench.model import DeviceInfo
 MAX_DEVICE_LIST_S = 60.0  # for an interpreter to start and its drivers to say what devices there are
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LIST = """
-import dataclasses, json, clmembench
+import dataclasses, json, sys, clmembench
 from clmembench.host import environment
 from clmembench.runtimes import runtime
-found = [dataclasses.asdict(info) for info in runtime("opencl").devices()]
+found = [dataclasses.asdict(info) for info in runtime(sys.argv[1]).devices()]
 print("\\n" + json.dumps([clmembench.__version__, environment.packages(), found], default=sorted))
 """
 
@@ -83,12 +83,12 @@ def _interpreter(option: str, path: Path) -> Path:
     return path.absolute()  # a link leads out of its virtual environment
 
 
-def read_installation(side: str, start: Start) -> Installation:
-    """What a side's interpreter has. Raises SideError where it does not say."""
+def read_installation(side: str, start: Start, runtime: str = "opencl") -> Installation:
+    """What a side's interpreter has: of devices those of one runtime. Raises SideError where it does not say."""
     environment = start.variables()
     if not start.python:  # -P keeps the current folder from being code, and with it a checkout that is not installed
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [fresh_interpreter.ROOT, environment.get("PYTHONPATH")]))
-    command, safe = [start.python or sys.executable, "-P", "-c", _LIST], fresh_interpreter.environment(environment)
+    command, safe = [start.python or sys.executable, "-P", "-c", _LIST, runtime], fresh_interpreter.environment(environment)
     try:
         done = subprocess.run(command, capture_output=True, text=True, env=safe, timeout=MAX_DEVICE_LIST_S)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from clmembench.benchmarks import external
 from clmembench.model import DeviceInfo, Place
 from clmembench.plan.budget import Budget
 
@@ -27,6 +28,7 @@ class Job:
     cycles_per_op: float | None = None
     origin: str = ""
     quantum_ns: float = 1.0
+    folders: tuple[str, ...] = field(default_factory=external.folders)  # of benchmarks of the user's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +46,15 @@ def job_line(job: Job) -> str:
     """A job as the line of JSON that a worker process reads.
 
     Claims at their defaults are left out: a worker of an older version (`compare --live`) does not know those that were added
-    since, and it listed the device without them.
+    since, and it listed the device without them. So are folders where there are none, and energy that
+    nobody asked for.
     """
     raw = dataclasses.asdict(job)
+    if not raw["folders"]:
+        del raw["folders"]
+    for budget in (raw["budget"], raw["trial"]):
+        if not budget["energy"]:
+            del budget["energy"]
     defaults = {field.name: field.default for field in dataclasses.fields(DeviceInfo)}
     claims = {name: value for name, value in raw["device"].items() if value != defaults[name]}
     return json.dumps({**raw, "device": claims}, default=sorted)
@@ -61,5 +69,6 @@ def parse_job(raw: dict[str, Any]) -> Job:
         budget=Budget(**raw.pop("budget")),
         trial=Budget(**raw.pop("trial")),
         features=frozenset(raw.pop("features")),
+        folders=tuple(raw.pop("folders", ())),
         **raw,
     )

@@ -7,8 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from clmembench.analysis import stats
+from clmembench.host.point_sensors import PointSensors
+from clmembench.measure.point_context import ContextRecorder
 from clmembench.measure.timed_work import TimedWork, overlap_works, rate_work, slope_works
 from clmembench.model import (
+    Context,
     Device,
     Fill,
     Overlap,
@@ -37,7 +40,8 @@ POISON_BYTE = 0xFF  # NaN as a float, -1 as an integer: no benchmark's right ans
 @dataclass(frozen=True, slots=True)
 class SampledPoint:
     """The samples of one point: a series for each Work, why sampling stopped, whether results were checked, whether the Work
-    reads its own clock so that a drift of the core clock does no harm, and facts that the compiler reported."""
+    reads its own clock so that a drift of the core clock does no harm, facts that the compiler reported, and what sensors said
+    beside the samples."""
 
     series: tuple[Series, ...]
     stopped: str
@@ -46,12 +50,16 @@ class SampledPoint:
     wrong: str = ""
     own_clock: bool = False
     facts: Mapping[str, Value] = field(default_factory=dict)
+    context: Context | None = None
 
 
-def sample_point(device: Device, prepared: Prepared, budget: Budget, quantum_ns: float) -> SampledPoint:
+def sample_point(
+    device: Device, prepared: Prepared, budget: Budget, quantum_ns: float, sensors: PointSensors | None = None
+) -> SampledPoint:
     """Check the outputs, warm up, sample until the stopping rule ends it, and check again.
 
-    `quantum_ns` is the measured step of the clocks. A failed check gives `wrong` and no samples.
+    `quantum_ns` is the measured step of the clocks; `sensors` are read before and after the samples. A failed check gives
+    `wrong` and no samples.
     """
     if isinstance(prepared, Reported):
         return _reported_series(prepared)
@@ -68,7 +76,10 @@ def sample_point(device: Device, prepared: Prepared, budget: Budget, quantum_ns:
         ends = [rate_work(device, prepared, budget, quantum_ns)]
     for end in ends:
         end.warm(device, _warm_up_limit_s(budget))
+    beside = ContextRecorder(None if budget.trial else sensors)
+    beside.begin()
     stopped = _sample_until_stopped(device, ends, budget, slope)
+    context = beside.end(device, ends, budget)
     last = ends[-1].work
     if last.check is not None and not budget.trial:  # a trial's winner is measured and checked again
         try:
@@ -80,7 +91,13 @@ def sample_point(device: Device, prepared: Prepared, budget: Budget, quantum_ns:
     notes = tuple(dict.fromkeys(note for end in ends for note in end.work.notes))
     clocked = any(end.work.own_clock for end in ends)
     return SampledPoint(
-        tuple(end.series() for end in ends), stopped, last.check is not None, notes, own_clock=clocked, facts=last.facts
+        tuple(end.series() for end in ends),
+        stopped,
+        last.check is not None,
+        notes,
+        own_clock=clocked,
+        facts=last.facts,
+        context=context,
     )
 
 
@@ -123,7 +140,9 @@ def check_outputs(device: Device, work: Work) -> str:
         return ""
     for buffer, nbytes in work.outputs:
         device.run([Fill(buffer, nbytes, POISON_BYTE)])
-    device.run((*work.before, *work.commands))
+    if work.before:  # apart from the commands: it may be the host's own work
+        device.run(work.before)
+    device.run(work.commands)
     try:
         work.check()
     except AssertionError as error:

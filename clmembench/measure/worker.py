@@ -17,9 +17,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from clmembench.benchmarks import named
+from clmembench.benchmarks import add_folders, named
+from clmembench.benchmarks.external import ExternalError
 from clmembench.gates.point import MIN_REPORTED_DRIFT, judged
 from clmembench.host import cpu_load, cpu_topology
+from clmembench.host.point_sensors import PointSensors, open_sensors
 from clmembench.measure import probe, sampling
 from clmembench.measure.core_clock import CoreClock, clock_step_ns
 from clmembench.measure.job import Job, parse_job
@@ -64,6 +66,7 @@ class Session:
         pin_threads(job.place.cpus or usable, thread_ids() - before)
         self._clock = CoreClock(launches, probe.OPS_PER_STEP, job.cycles_per_op, job.origin)
         self._points = self._again = 0
+        self._sensors = PointSensors(open_sensors(info))
 
     def settle(self) -> None:
         """Keep the device busy until its clock has left the idle state."""
@@ -87,7 +90,9 @@ class Session:
         load = cpu_load.read()
         try:
             prepared = benchmark.prepare(self.device, **params)
-            measured, reading, why = self._steady(prepared, role)
+            # points of a plan that asks for hundreds are too short for sensors
+            sensors = self._sensors if benchmark.peer_of or not benchmark.adaptive else None
+            measured, reading, why = self._steady(prepared, role, sensors)
             record = dataclasses.replace(
                 record,
                 status="wrong" if measured.wrong else "ok",
@@ -99,6 +104,7 @@ class Session:
                 checked=measured.checked,
                 notes=measured.notes,
                 facts=measured.facts,
+                context=measured.context,
             )
             record = judged(record, benchmark.metrics)
         except Skip as skip:
@@ -134,7 +140,9 @@ class Session:
             return True
         return False
 
-    def _steady(self, prepared: Any, role: str) -> tuple[sampling.SampledPoint, ClockReading | None, str]:
+    def _steady(
+        self, prepared: Any, role: str, sensors: PointSensors | None
+    ) -> tuple[sampling.SampledPoint, ClockReading | None, str]:
         """Measure between two readings of the core clock. After a drift the samples are void and taken once more; on a host
         whose clock never settles that is done for some points only, since it doubles their time. Also returns a remark about
         it, to follow the reason why sampling stopped. The host's own work is not compared with the clock of another device, and
@@ -143,10 +151,10 @@ class Session:
         budget = job.trial if role == "tune" else job.budget
         self._points += role == "measure"
         if isinstance(prepared, Reported) or (job.device.kind != "cpu" and _is_host_call(prepared)):
-            return sampling.sample_point(self.device, prepared, budget, job.quantum_ns), None, said
+            return sampling.sample_point(self.device, prepared, budget, job.quantum_ns, sensors), None, said
         while True:
             before_ns = self._clock.read(self.device)
-            measured = sampling.sample_point(self.device, prepared, budget, job.quantum_ns)
+            measured = sampling.sample_point(self.device, prepared, budget, job.quantum_ns, sensors)
             reading = self._clock.reading(before_ns, self._clock.read(self.device))
             if reading.moved <= MIN_REPORTED_DRIFT or role != "measure" or said or measured.wrong or measured.own_clock:
                 return measured, reading, said
@@ -162,7 +170,7 @@ def _storable_record(record: Record) -> Record:
         limits.check_record(record)
     except ValueError as error:
         reason = f"what was measured cannot be stored: {error}"
-        cut = dataclasses.replace(record, gate="", series=(), core_clock=None, facts={}, notes=(), log="")
+        cut = dataclasses.replace(record, gate="", series=(), core_clock=None, facts={}, notes=(), log="", context=None)
         return dataclasses.replace(cut, status="failed", reason=reason, cause=Cause.NOT_STORABLE)
     return record
 
@@ -196,8 +204,9 @@ def serve() -> None:
         if not job.benchmark:
             answer(json.dumps(probe_device(runtime(job.runtime).open(job.device))))
             return
+        add_folders(job.folders)
         session = Session(job)
-    except (DeviceError, BuildError) as error:
+    except (DeviceError, BuildError, ExternalError) as error:
         answer(json.dumps({"error": str(error), "log": getattr(error, "log", "")}))
         return
     named(job.benchmark)  # its modules are imported before the first point is timed and before the clock settles

@@ -19,11 +19,13 @@ from clmembench.model.chase import (
     Probe,
     Space,
 )
+from clmembench.model.context import Context, EnergyReading
 from clmembench.model.device import (
     MAX_TIME_NS,
     Device,
     DeviceInfo,
     ImageForm,
+    MemoryKind,
     Place,
     Runtime,
     Timing,
@@ -86,6 +88,8 @@ __all__ = [
     "Buffer",
     "BuildError",
     "Call",
+    "Context",
+    "EnergyReading",
     "Clock",
     "Command",
     "Copy",
@@ -114,6 +118,7 @@ __all__ = [
     "Axis",
     "Benchmark",
     "Form",
+    "MemoryKind",
     "Metric",
     "Place",
     "Point",

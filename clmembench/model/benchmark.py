@@ -90,6 +90,7 @@ class Benchmark:
     summary: str = ""
     source: str = ""
     version: int = 1
+    origin: str = ""  # the package or file that it comes from, where it is none of ours
 
 
 @dataclass(frozen=True, slots=True)

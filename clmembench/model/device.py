@@ -12,6 +12,7 @@ import numpy.typing as npt
 from clmembench.model.work import Array, Buffer, Clock, Command, Kernel, Value
 
 ImageForm = Literal["1d_buffer", "1d", "2d"]
+MemoryKind = Literal["device", "mapped", "shared", "host"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class DeviceInfo:
     image_buffer_texels: int = 0
     sub_group_items: int = 0  # where the driver says how wide all sub-groups are; else 0
     local_mem_type: Literal["", "local", "global"] = ""  # where local memory lies, by the driver; "" in runs of older versions
+    runtime: str = "opencl"  # the name of the runtime that listed it and opens it
 
     @property
     def has_cpu_cores(self) -> bool:
@@ -97,12 +99,14 @@ class Timing:
 class Device(Protocol):
     """An open device. `run` is untimed; `time` is the only timing method there is. All of them raise DeviceError.
 
-    alloc and host_array take bytes; kept gives the buffer of that name again while it is large enough, so that points measured
-    one after the other lie in the same pages; image makes a read-only one of uint32 texels, of one channel (width,) where its
-    form is 1d or 1d_buffer, of four (height, width, 4) where it is 2d; host_array gives bytes (uint8) of ordinary or
-    page-locked host memory; mapped lends the host a buffer's first bytes; build gives the kernels of a source by name, or
-    raises BuildError; compiled is what the compiler says of a kernel (private_bytes, local_bytes, preferred_multiple and
-    work_group_max; on NVIDIA registers, stack_bytes, spill_store_bytes and spill_load_bytes too), without what it does not say;
+    alloc takes bytes and a kind: mapped buffers are for `mapped`, shared allocations move between host and device where they
+    are used, host allocations stay in page-locked memory of the host; a runtime raises Skip for a kind that it does not have.
+    kept gives the buffer of that name again while it is large enough, so that points measured one after the other lie in the
+    same pages; image makes a read-only one of uint32 texels, of one channel (width,) where its form is 1d or 1d_buffer, of four
+    (height, width, 4) where it is 2d; host_array gives bytes (uint8) of ordinary or page-locked host memory; mapped lends the
+    host a buffer's first bytes; build gives the kernels of a source by name, or raises BuildError; compiled is what the
+    compiler says of a kernel (private_bytes, local_bytes, preferred_multiple and work_group_max; through SYCL sub_group_items;
+    on NVIDIA registers, stack_bytes, spill_store_bytes and spill_load_bytes), without what it does not say;
     sources is the hash of what was built since it was last asked.
     """
 
@@ -110,7 +114,7 @@ class Device(Protocol):
 
     @property
     def info(self) -> DeviceInfo: ...
-    def alloc(self, nbytes: int, kind: Literal["device", "mapped"] = "device") -> Buffer: ...
+    def alloc(self, nbytes: int, kind: MemoryKind = "device") -> Buffer: ...
     def kept(self, name: str, nbytes: int) -> Buffer: ...
     def image(self, texels: Array, form: ImageForm) -> Buffer: ...
     def host_array(self, nbytes: int, pinned: bool) -> Array: ...

@@ -22,7 +22,8 @@ class Headline:
     `metric` is read at the points whose parameters have the values in `params`; of those, at the extreme value of each axis in
     `extremes`; and where several are left, at the best of them. What then differs between devices is a footnote. Of a growing
     axis an extreme is a plateau of its curve: the first one, or memory where the curve has settled there. `beyond_caches` names
-    an axis in bytes: a value of it that a cache may hold makes the quantity undetermined.
+    an axis in bytes: a value of it that a cache may hold makes the quantity undetermined. `note` says what else the value
+    depends on, for a reader who compares devices.
     """
 
     group: HeadlineGroup
@@ -31,3 +32,4 @@ class Headline:
     params: Mapping[str, Value] = field(default_factory=dict)
     extremes: Mapping[str, Extreme] = field(default_factory=dict)
     beyond_caches: str = ""
+    note: str = ""

@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 
 from clmembench.model.benchmark import Metric, Part, Point, Role
+from clmembench.model.context import Context
 from clmembench.model.device import DeviceInfo, Place
 from clmembench.model.tuned import Tuned
 from clmembench.model.work import Array, Clock, Fact, Value
@@ -162,7 +163,8 @@ class Record:
     `index` is its place in the order of the plan; `cause` is why it is not ok, for decisions, and `reason` says so to people;
     `gate` is the gate that it failed where it is suspect. `cpu_others` and `cpu_stolen` are the shares of all of the host's
     CPUs that other processes used and that a hypervisor gave to other guests during the measurement; None where the system
-    does not say. `facts` are what the compiler said of its kernel.
+    does not say. `facts` are what the compiler said of its kernel, `context` what sensors said beside
+    its samples; None in records of older versions, and of a point that was not sampled.
     """
 
     benchmark: str
@@ -188,6 +190,7 @@ class Record:
     cpu_stolen: float | None = None
     facts: Mapping[str, Value] = field(default_factory=dict)
     cause: Cause = Cause.NONE
+    context: Context | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +227,7 @@ class Card:
     growing: str = ""
     x: str = ""
     peer_of: str = ""  # the benchmark whose points this one measures with another library
+    origin: str = ""  # the package or file that it comes from, where it is none of clmembench's own
 
 
 @dataclass(frozen=True, slots=True)

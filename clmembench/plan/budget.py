@@ -16,6 +16,7 @@ class Budget:
 
     Where fewer than six samples would be taken in `max_time_s`, it may take `patience` times that.
     Slopes use ends at least `slope_ns` apart. `trial` takes the few samples that a tuning trial needs, and fewer of a slow one.
+    With `energy` passes go on, untimed, until an energy counter has moved far enough.
     """
 
     min_time_s: float = 0.1
@@ -24,6 +25,7 @@ class Budget:
     slope_ns: float = 1e6
     patience: float = 4.0
     trial: bool = False
+    energy: bool = False
 
 
 @dataclass(frozen=True, slots=True)

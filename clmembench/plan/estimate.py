@@ -37,6 +37,7 @@ COSTS = {
 HIERARCHY_POINTS = 650  # of an inquiry into the memory hierarchy
 HIERARCHY_POINT_S = {"cpu": 0.25, "gpu": 0.11}
 GPU_MAP_POINTS, MAP_POINT_S = 2, 3.0  # of a map of the last cache: points of a GPU, and seconds of one
+ENERGY_S = 2.1  # of a point whose energy is wanted, by a counter that is updated every 100 ms: of a CPU's its samples suffice
 PEER_S = 1.5  # of a point of a host's library or program, most of which sets its problem up
 
 
@@ -137,7 +138,7 @@ def _estimate(
             elif point.role == "tune":
                 seconds += cost.trial_s + cost.trial_share * limit.max_time_s
             else:
-                seconds += cost.prepare_s + sampled
+                seconds += cost.prepare_s + sampled + ENERGY_S * (limit.energy and not info.has_cpu_cores)
     sizes = [value for point in measured if isinstance(value := point.params.get("array_bytes"), int)]
     return BenchmarkEstimate(
         name=benchmark.name,

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from clmembench.benchmarks import discovered
 from clmembench.host.cpu_topology import PLACEMENTS, HardwareThread, cpus, placements
 from clmembench.model import Axis, Benchmark, DeviceInfo, Place, Tuned, Value
+from clmembench.plan import suggestions
 from clmembench.plan.budget import Budget
 from clmembench.plan.hierarchy import L2_MAP
 
@@ -41,6 +42,7 @@ class Selection:
     topology: tuple[HardwareThread, ...] = ()
     tuning: tuple[Tuned, ...] = ()
     reference: bool = False  # also what libraries and programs of this host make of the same points
+    energy: bool = False  # passes go on after the samples, until energy counters have moved far enough
     leaders: bool = False  # of points that a reference cannot tell apart, later rounds measure those alone that lead
 
     def budget_of(self, benchmark: Benchmark) -> Budget:
@@ -51,7 +53,7 @@ class Selection:
             )
         budget = QUICK_BUDGET if self.suite == "quick" else FULL_BUDGET
         least_s = max(budget.min_time_s, benchmark.min_time_s)
-        return replace(budget, min_time_s=least_s, max_time_s=max(budget.max_time_s, least_s))
+        return replace(budget, min_time_s=least_s, max_time_s=max(budget.max_time_s, least_s), energy=self.energy)
 
     def budget_in(self, benchmark: Benchmark, process: int, share: float = 1.0) -> Budget:
         """That of a further process, where the benchmark asks for several: what differs between them is more than what a longer
@@ -129,10 +131,16 @@ def selected_benchmarks(selection: Selection) -> list[Benchmark]:
     """The benchmarks of a selection. Raises ValueError naming what there is when nothing matches."""
     known, all_suites = discovered(), suites()
     if selection.suite not in all_suites:
-        raise ValueError(f"no suite {selection.suite!r}: choose from {', '.join(all_suites)}")
+        remedy = suggestions.or_all(selection.suite, all_suites, f"Suites: {', '.join(all_suites)}")
+        if selection.suite in all_suites["all"]:
+            remedy = f"it is a benchmark: write -b {selection.suite}"
+        raise ValueError(f"no suite {selection.suite!r}: {remedy}")
     for glob in selection.globs:
         if not any(fnmatchcase(name, glob) for name in known):
-            raise ValueError(f"no benchmark matches {glob!r}: choose from {', '.join(all_suites['all'])}")
+            remedy = suggestions.or_all(glob, all_suites["all"], "`clmembench suites` lists all")
+            if glob in all_suites:
+                remedy = f"it is a suite: write -s {glob}"
+            raise ValueError(f"no benchmark matches {glob!r}: {remedy}")
         if all(b.adaptive for b in known.values() if fnmatchcase(b.name, glob)):
             raise ValueError(
                 f"{glob} has a plan of its own and is not run by itself: choose from {', '.join(all_suites['all'])}"
@@ -147,7 +155,10 @@ def selected_benchmarks(selection: Selection) -> list[Benchmark]:
     axes = {name for benchmark in chosen for name in benchmark.axes}
     for name in selection.axes:
         if name not in axes and name not in PLACE_AXES:
-            raise ValueError(f"no axis {name!r} here: choose from {', '.join(sorted(axes))}, {', '.join(PLACE_AXES)}")
+            there = [*sorted(axes), *PLACE_AXES]
+            elsewhere = suggestions.axis_of_others(name, (benchmark.name for benchmark in chosen))
+            remedy = elsewhere or suggestions.or_all(name, there, f"Axes: {', '.join(there)}")
+            raise ValueError(f"no axis {name!r} here: {remedy}")
     return chosen
 
 
@@ -178,7 +189,8 @@ def check_axes(chosen: Sequence[Benchmark], info: DeviceInfo, selection: Selecti
             number = f"a number from {min(1, *numbers)} up" if numbers else ""
             file = "a file that it reads (see describe)" if any(axis.accepts for axis in axes) else ""
             wanted = " or ".join(filter(None, [number, f"one of {words}" if words else "", file]))
-            raise ValueError(f"-a {name}: {value!r} is not {wanted}")
+            meant = suggestions.near(value, words.split(", ")) if isinstance(value, str) and words else []
+            raise ValueError(f"-a {name}: {value!r} is not {wanted}{f': did you mean {meant[0]}?' if meant else ''}")
 
 
 def is_placeable(benchmark: Benchmark, info: DeviceInfo) -> bool:

@@ -33,6 +33,7 @@ def benchmark_card(benchmark: Benchmark) -> Card:
         growing=next((name for name, axis in benchmark.axes.items() if axis.per_octave), ""),
         x=benchmark.figure_axis,
         peer_of=benchmark.peer_of or "",
+        origin=benchmark.origin,
     )
 
 

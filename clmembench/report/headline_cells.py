@@ -17,6 +17,8 @@ from clmembench.report.verdict_cells import Cell
 from clmembench.sanitize import printable
 from clmembench.units import count, format_bytes, format_in, format_interval, format_params, format_value
 
+MIN_ARRAY_TO_CACHE_RATIO = 4  # STREAM's rule for an array and the last cache (McCalpin)
+
 
 def headline_cell(part: Part, benchmark: str, headline: Headline) -> Cell:
     """The cell of one device: the best good point at the extremes of the headline's axes; where no point there is good, the
@@ -44,7 +46,9 @@ def headline_cell(part: Part, benchmark: str, headline: Headline) -> Cell:
         return Cell(first.status, detail=printable(first.reason), status=first.status)
     row = max(good, key=lambda r: score(r.value.median or 0.0, r.value.better))
     why = _why_in_a_cache(part, row, headline.beyond_caches)
-    return Cell("undetermined", detail=why, status="undetermined") if why else _measured(row, headline)
+    if why:
+        return Cell("undetermined", detail=why, status="undetermined")
+    return _measured(row, headline, part.run.header.device.cache_bytes)
 
 
 def _why_in_a_cache(part: Part, row: Row, axis: str) -> str:
@@ -81,12 +85,16 @@ def _plateau_cell(part: Part, extreme: str) -> Cell:
     )
 
 
-def _measured(row: Row, headline: Headline) -> Cell:
+def _measured(row: Row, headline: Headline, cache_bytes: int) -> Cell:
+    """The cell of a good row, with the remark that a cache may hold much of its array where the driver claims such a cache."""
     value = row.value
     varying = {name: v for name, v in value.params.items() if name not in headline.params}
     point = format_params(varying)
     extra = [f"{format_value(value.cycles)} cycles"] if value.cycles else []
     extra += [f"{percent(row.fraction)} of peak"] if row.fraction is not None else []
+    size = value.params.get(headline.beyond_caches)
+    if isinstance(size, int) and size < MIN_ARRAY_TO_CACHE_RATIO * cache_bytes:
+        extra.append(f"array of {size / cache_bytes:.2g} times the claimed cache")
     few = 1 < value.processes < MIN_PROCESSES_FOR_INTERVAL
     spread = f"range over {value.processes} processes" if few else "95% interval"
     detail = f"{spread} {interval(value)}, n {value.n} in {count(value.processes, 'process', 'processes')}"
@@ -98,6 +106,7 @@ def _measured(row: Row, headline: Headline) -> Cell:
         value=value.median,
         low=value.ci_low,
         high=value.ci_high,
+        fraction=row.fraction,
         point=point,
         # beyond the caches a bandwidth is the same at every size
         size="" if headline.beyond_caches else format_params({axis: value.params[axis] for axis in headline.extremes}),

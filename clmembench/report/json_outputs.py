@@ -37,7 +37,8 @@ class RooflineObject(TypedDict):
 
 
 class PointObject(TypedDict):
-    """One metric of one measured point; values are in `unit`, and null where there is none."""
+    """One metric of one measured point; values are in `unit`, and null where there is none. Energy is that of its work, between
+    low and high by the counter's resolution."""
 
     benchmark: str
     params: dict[str, Value]
@@ -73,6 +74,13 @@ class PointObject(TypedDict):
     stopped: str
     notes: list[str]
     facts: dict[str, Value]
+    energy_status: Literal["ok", "undetermined"] | None
+    energy: Number
+    energy_low: Number
+    energy_high: Number
+    energy_unit: str | None
+    energy_reason: str
+    mean_power_w: Number
     roofline: NotRequired[RooflineObject | None]
 
 
@@ -187,6 +195,7 @@ class LiveComparisonObject(TypedDict):
     rounds: int
     seconds: float
     values: list[LiveValueObject]
+    layer: NotRequired[list[str]]  # of run --runtime opencl,sycl: sentences on what the layer costs
 
 
 class HistoryRunObject(TypedDict):

@@ -144,7 +144,7 @@ class CaseStudyObject(TypedDict):
 
 
 class DeviceObject(TypedDict):
-    """An OpenCL device of this host."""
+    """A device of this host under one runtime; `same_hardware` are those that are the same piece of hardware."""
 
     index: int
     id: str
@@ -164,6 +164,8 @@ class DeviceObject(TypedDict):
     selector: str
     uuid: str
     pci: str
+    runtime: str
+    same_hardware: list[str]
 
 
 class ComplaintObject(TypedDict):
@@ -179,6 +181,8 @@ class ExaminedObject(TypedDict):
     index: int
     device: str
     complaints: list[ComplaintObject]
+    energy: str
+    clock_locking: list[str]
 
 
 class ClaimObject(TypedDict):

@@ -33,7 +33,7 @@ def render_markdown(
     other devices. Raises UnknownDevice where none has the label of the `baseline`."""
     all_parts = parts(runs, labels)
     compared = verdict(all_parts, [None if found is None else found.hierarchy for found in dissected], baseline, others)
-    told = "\n".join(f"- {markdown(text)}" for text in sentences(compared, all_parts))
+    told = "\n".join(f"- {markdown(text)}" for text in sentences(compared, all_parts, others))
     several = len(compared.labels) > 1 and compared.lines
     first = [f"{render.markdown(table(verdict_section(compared)))}\n{told}\n"] if several else []
     first += [render_fleet_markdown(groups)] if groups else []

@@ -12,6 +12,7 @@ from clmembench.report import fleet, render, study_figures
 from clmembench.report.embedded_svg import embedded
 from clmembench.report.figures import device_rows, roofline_page
 from clmembench.report.figures.aspects import aspects
+from clmembench.report.figures.conditions_chart import conditions_chart
 from clmembench.report.fleet_verdict import fleet_verdict
 from clmembench.report.hierarchy import section
 from clmembench.report.hierarchy.section import HierarchyFindings
@@ -23,7 +24,7 @@ from clmembench.report.published import FP32_PEAK, FP64_PEAK, PublishedDevice, p
 from clmembench.report.published_points import published_marks
 from clmembench.report.run_warnings import warnings
 from clmembench.report.section import reasons_as_notes
-from clmembench.report.sections import advice_table, peer_values
+from clmembench.report.sections import advice_table, energy_tables, peer_values
 from clmembench.report.summary import sections
 from clmembench.report.verdict import verdict
 from clmembench.report.verdict_sentences import sentences as verdict_sentences
@@ -60,7 +61,7 @@ def render_html(
         "version": __version__,
         "title": ", ".join(names) if len(names) <= MAX_TITLE_DEVICES else count(len(names), "device"),
         "runs": sum(len(group.runs) for group in groups) or sum(part.run.header.run_id.count(", ") + 1 for part in all_parts),
-        "verdict": verdict_values(compared, verdict_sentences(compared, all_parts)) if several else None,
+        "verdict": verdict_values(compared, verdict_sentences(compared, all_parts, others)) if several else None,
         "plots": _plots(all_parts, others),
         "patterns": _patterns(all_parts, found),
         "peers": [table for part in all_parts if (table := _peers(part)) is not None],
@@ -129,9 +130,14 @@ def _guidelines(all_parts: Sequence[Part]) -> dict[str, Any] | None:
 
 
 def _device(number: int, part: Part, found: HierarchyFindings | None) -> dict[str, Any]:
-    """A device's warnings, and its memory hierarchy where that was measured."""
+    """A device's warnings, what its sensors said, and its memory hierarchy where that was measured."""
     values: dict[str, Any] = {"id": f"device-{number}", "label": part.label, "hierarchy": None}
     values["warnings"] = [printable(warning) for warning in warnings(part.run, part.rows, part.sheet)]
+    values["conditions"] = embedded(
+        conditions_chart(energy_tables.conditions(part.run)),
+        f"Power, clock and temperature of {part.label} over the run's time",
+    )
+    values["energy"] = energy_tables.section(part.run, part.rows)
     if found is not None:
         made = section.device_values(part.label, found, part.run.header.device, part.sheet)
         made["regions"] = embedded(made["regions"], f"Heat map of the latency from each compute unit of {part.label}")

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
+from clmembench.report.embedded_svg import embedded
+from clmembench.report.figures.headline_panels import panel_figures
 from clmembench.report.section import Reasons
-from clmembench.report.verdict_cells import OLDER, Cell, Line, Verdict
+from clmembench.report.verdict_cells import BEST, OLDER, Cell, Line, Verdict
 
 MAX_DEVICES_WITHOUT_BEST = 12  # devices that a screen shows side by side: of more a column names the best
 MAX_NAMED_BEST = 3
+PANELS_ALT = "Headline quantities of all devices, the best first; all values are in the table above"
 PLAIN = (
     "ok",
     "missing",
@@ -39,9 +42,10 @@ def verdict_values(found: Verdict, sentences: Sequence[str]) -> dict[str, Any]:
     return {
         "labels": found.labels,
         "has_best": has_best,
+        "panels": [svg for one in panel_figures(found) for svg in embedded(one, PANELS_ALT)] if has_best else [],
         "groups": groups,
         "sentences": sentences,
-        "keys": ["* the best of those measured, and those whose interval overlaps its own.", *against],
+        "keys": [f"* {BEST}.", *against],
         "notes": reasons.notes(),
     }
 

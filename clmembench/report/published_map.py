@@ -46,7 +46,7 @@ CHASE, LINK, GEMM = ("pchase", "latency"), ("transfer", "link_bandwidth"), ("dge
 STREAM, TYPES, SUB_GROUP = ("stream", "bandwidth"), ("datatypes", "bandwidth"), ("subgroup", "access_latency")
 TYPE_AXIS = {"dtype": "type"}
 NO_OPERATION = "the paper does not say which operation it is of"
-ANY_KERNEL = "which of STREAM's kernels it is of is not stated"
+ANY_KERNEL = "the paper does not say which of STREAM's kernels it is of"
 FANG_MEMORIES = {
     "register": "register",
     "constant": "constant",

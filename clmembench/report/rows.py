@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from clmembench.analysis.derive import Derived
+from clmembench.analysis.energy import Energy, energy_of
 from clmembench.gates.whole import judged_values, peak_of
 from clmembench.model import Run
 from clmembench.report.section import Column, Section, columns
@@ -63,7 +64,7 @@ def sheet_of(run: Run, sheets: Sequence[SpecSheet] | None = None) -> SpecSheet |
 
 def row_object(row: Row) -> PointObject:
     """A row as `show --json` gives it."""
-    value = row.value
+    value, energy = row.value, _energy(row)
     return {
         "benchmark": value.benchmark,
         "params": dict(value.params),
@@ -99,7 +100,21 @@ def row_object(row: Row) -> PointObject:
         "stopped": value.stopped,
         "notes": list(value.notes),
         "facts": dict(value.facts),
+        "energy_status": energy.status if energy else None,
+        "energy": energy.value if energy else None,
+        "energy_low": energy.low if energy else None,
+        "energy_high": energy.high if energy else None,
+        "energy_unit": energy.unit if energy else None,
+        "energy_reason": energy.reason if energy else "",
+        "mean_power_w": energy.watts if energy else None,
     }
+
+
+def _energy(row: Row) -> Energy | None:
+    """The energy of a row's point, where sensors were looked for beside it."""
+    metric, records = row.value.sampled or (None, ())
+    known = any(record.context is not None for record in records)
+    return energy_of(records, metric) if known and metric is not None else None
 
 
 def point_labels(table: Sequence[Row]) -> list[str]:

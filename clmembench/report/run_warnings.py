@@ -37,6 +37,7 @@ def warnings(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[st
         *_failed_trials(run),
         *_clock_drift(run),
         *_crowded(run),
+        *_throttled(run),
         *_wide_intervals(table),
         *(_cores(run, table) if device.kind == "cpu" else []),
         *_small_arrays(run, table),
@@ -150,6 +151,21 @@ def _crowded(run: Run) -> list[str]:
         f"{who[name]} {', '.join(f'{share:.0%} of the CPU during {b}' for b, share in of.items())}: {advice[name]}"
         for name, of in busy.items()
         if of
+    ]
+
+
+def _throttled(run: Run) -> list[str]:
+    """Points during which a device's clock was lowered, by the reasons that its sensors gave right after their samples."""
+    found: dict[str, int] = {}
+    for record in run.records:
+        reasons = record.context.after.get("throttle_reasons") if record.context is not None else None
+        if isinstance(reasons, int):
+            for bit, why in checks.THROTTLES.items():
+                found[why] = found.get(why, 0) + bool(reasons & bit)
+    return [
+        f"the device's clock was lowered by {why} at {count(points, 'point')}: cool it, raise the limit, or fix a lower clock"
+        for why, points in found.items()
+        if points
     ]
 
 

@@ -8,6 +8,7 @@ from clmembench.infer.guidelines.advice import Advice
 from clmembench.model import Header, Record
 from clmembench.report import json_outputs as shapes
 from clmembench.report import json_study_outputs as studies
+from clmembench.report import mdm_outputs
 from clmembench.results.imported import ImportedRun
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -29,6 +30,8 @@ OUTPUTS: dict[str, tuple[tuple[str, ...], Any]] = {
     "hierarchy": (("topology", "infer"), shapes.HierarchyObject),
     "history": (("history",), list[shapes.HistoryObject]),
     "import": (("import",), list[ImportedRun]),
+    "model-predict": (("model predict",), list[mdm_outputs.PredictionObject]),
+    "model-validate": (("model validate",), mdm_outputs.ValidationObject),
     "peers": (("peers",), studies.PeersObject),
     "points": (("show", "run"), list[shapes.PointObject]),
 }

@@ -47,6 +47,7 @@ STUDIES: Mapping[str, Study] = {
     "banks": Study(tables="bank_tables.sections", figure="local_curves.banks"),
     "local_copy": Study(tables="local_throughput.copy_sections", figure="local_curves.local_copy"),
     "local_read": Study(tables="local_throughput.read_sections"),
+    "memory_divergence": Study(tables="mdm_tables.sections", figure=NO_FIGURE),
     "mnf_filter": Study(tables="mnf_tables.filter_sections", figure=NO_FIGURE),
     "mnf_covariance": Study(tables="mnf_tables.covariance_sections", figure=NO_FIGURE),
     "mnf_transform": Study(tables="mnf_tables.transform_sections", figure=NO_FIGURE),

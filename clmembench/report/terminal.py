@@ -9,7 +9,7 @@ from clmembench.model import Header, Run
 from clmembench.report.rows import Row, point_table
 from clmembench.report.run_warnings import warnings
 from clmembench.report.section import Document
-from clmembench.report.sections import advice_table, peer_values, roofline_tables
+from clmembench.report.sections import advice_table, energy_tables, peer_values, roofline_tables
 from clmembench.report.summary import sections
 from clmembench.sanitize import MAX_LINE_CHARACTERS, line
 from clmembench.specs.sheets import SpecSheet
@@ -42,6 +42,8 @@ def summary_document(run: Run, table: Sequence[Row], sheet: SpecSheet | None, is
     if is_whole:
         guidelines = advice_table.section(run, table)
         found += [*roofline_tables.sections(run, table, sheet), *([guidelines] if guidelines is not None else [])]
+    energy = energy_tables.determined(run, table)
+    found += [energy] if energy is not None else []
     return Document(tuple(found), device_line(run.header, sheet), tuple(warnings(run, table, sheet)))
 
 

@@ -13,7 +13,7 @@ from clmembench.report.imported_headlines import imported_cells
 from clmembench.report.parts import Part
 from clmembench.report.published_headlines import published_cells
 from clmembench.report.section import Column, Section
-from clmembench.report.verdict_cells import OLDER, Cell, Line, UnknownDevice, Verdict
+from clmembench.report.verdict_cells import BEST, OLDER, Cell, Line, UnknownDevice, Verdict
 from clmembench.report.verdict_findings import bank_lines, level_lines
 from clmembench.report.verdict_known import known_lines
 from clmembench.sanitize import printable
@@ -60,6 +60,8 @@ def assembled(
     if baseline:
         lines = [_with_ratios(line, labels.index(baseline)) for line in lines]
     published = [published_cells(one) if one.origin == "published" else imported_cells(one) for one in others]
+    order_of_others = sorted(range(len(others)), key=lambda place: -len(published[place]))  # a screen shows the first ones
+    others, published = [others[place] for place in order_of_others], [published[place] for place in order_of_others]
     lines = [replace(one, cells=(*one.cells, *(of.get(one.name, Cell("–")) for of in published))) for one in lines]
     lines += known_lines([info for _, info, _ in devices], [sheet for _, _, sheet in devices], others)
     names = (*labels, *(printable(f"{sheet.name}, {sheet.origin}") for sheet in others))
@@ -77,7 +79,7 @@ def verdict_section(found: Verdict) -> Section:
             mark = f" [{len(notes)}]"
         rows.append((line.group, line.name + mark, *(_cell_text(cell) for cell in line.cells)))
     columns = (Column("group"), Column("quantity"), *(Column(label, is_number=True) for label in found.labels))
-    best = "* the best of those measured, and those whose interval overlaps its own"
+    best = f"* {BEST}"
     against = (f"in brackets: how many times as good as {found.baseline}",) if found.baseline else ()
     return Section("Devices compared", columns, tuple(rows), (best, *against, *notes))
 
@@ -107,7 +109,8 @@ def headline_lines(
         return
     hint = f"not measured: suite {benchmark.suite}, benchmark {benchmark.name}"
     cells = [cell if cell.status != "missing" else Cell("–", detail=hint) for cell in cells]
-    yield Line(headline.group, headline.name, better, tuple(cells), _difference(labels, cells))
+    note = "; ".join(filter(None, (_difference(labels, cells), headline.note)))
+    yield Line(headline.group, headline.name, better, tuple(cells), note)
 
 
 def _of_latest_version(cells: Sequence[Cell], measured: Sequence[int], benchmark: str) -> list[Cell]:
@@ -136,13 +139,13 @@ def _difference(labels: Sequence[str], cells: Sequence[Cell]) -> str:
 
 
 def _with_best(line: Line) -> Line:
-    """The line with its best cell marked, and those whose interval overlaps that one's; nothing where one device alone has a
-    value, or where more is not better."""
+    """The line with its best cell marked, and those that cannot be told from it; nothing where one device alone has a value, or
+    where more is not better."""
     good = [cell for cell in line.cells if cell.value is not None]
     if len(good) < 2 or not line.better:
         return line
     best = max(good, key=lambda cell: score(cell.value or 0.0, line.better))
-    marked = tuple(replace(c, is_best=c.value is not None and (c is best or _overlap(c, best))) for c in line.cells)
+    marked = tuple(replace(c, is_best=c.value is not None and (c is best or _is_tied(c, best))) for c in line.cells)
     return line if all(cell.is_best for cell in marked if cell.value is not None) else replace(line, cells=marked)
 
 
@@ -154,9 +157,13 @@ def _with_ratios(line: Line, baseline: int) -> Line:
     return replace(line, cells=tuple(replace(cell, ratio=text) for cell, text in zip(line.cells, ratios, strict=True)))
 
 
-def _overlap(first: Cell, second: Cell) -> bool:
-    ends = (first.low, first.high, second.low, second.high)
-    if any(end is None for end in ends):
-        return first.value == second.value
-    low, high, least, most = ends
-    return bool(low <= most and least <= high)  # type: ignore[operator]
+def _is_tied(first: Cell, second: Cell) -> bool:
+    """Whether the value of one lies in the interval of the other. That intervals overlap is not enough: a noisy device would be
+    called as good as the best one while steadier ones between them are not."""
+    return _holds(first, second.value) or _holds(second, first.value)
+
+
+def _holds(cell: Cell, value: float | None) -> bool:
+    if cell.low is None or cell.high is None or value is None:
+        return cell.value == value
+    return cell.low <= value <= cell.high

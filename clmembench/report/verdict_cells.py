@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from clmembench.model import DeviceInfo
 
 OLDER = "older version"  # status of a cell
+BEST = "the best of those measured, and each whose median lies in its interval, or whose interval has its median"
 
 
 class UnknownDevice(ValueError):
@@ -27,6 +28,7 @@ class Cell:
     high: float | None = None
     point: str = ""
     size: str = ""  # the extremes of axes that it was read at, where a quantity depends on them
+    fraction: float | None = None  # of the theoretical peak
     is_best: bool = False
     ratio: str = ""
 

@@ -10,13 +10,21 @@ from clmembench.model.direction import gain
 from clmembench.report.verdict_cells import Cell, Line, Verdict
 from clmembench.units import count, format_value
 
+MAX_PAIRS = 3  # pairs of columns with a sentence: a cluster's nodes are of one model
+
 
 def runtime_sentences(found: Verdict) -> list[str]:
-    """A sentence for each two columns that are a CPU of one model with as many compute units, under different platforms. That
-    it is the same machine cannot be known from runs, and is not claimed."""
+    """A sentence for each two columns that are a CPU of one model with as many compute units, under different platforms, of
+    MAX_PAIRS of them at most. That it is the same machine cannot be known from runs, and is not claimed."""
     devices = found.devices
-    pairs = combinations(range(len(devices)), 2)
-    return [text for a, b in pairs if _is_one_cpu(devices[a], devices[b]) for text in _sentence(found, a, b)]
+    pairs = [(a, b) for a, b in combinations(range(len(devices)), 2) if _is_one_cpu(devices[a], devices[b])]
+    said = [text for a, b in pairs[:MAX_PAIRS] for text in _sentence(found, a, b)]
+    left = len(pairs) - MAX_PAIRS
+    return (
+        [*said, f"{count(left, 'more pair')} of such columns {'is' if left == 1 else 'are'} in the table."]
+        if left > 0
+        else said
+    )
 
 
 def _is_one_cpu(one: DeviceInfo, other: DeviceInfo) -> bool:
@@ -37,7 +45,18 @@ def _sentence(found: Verdict, a: int, b: int) -> Iterator[str]:
     told = [_told(better, first), _told(worse, second)]
     left = len(same_size) - len(surely)
     rest = f"; {count(left, 'quantity', 'quantities')} within the intervals" if left else ""
-    yield f"Of a CPU of one model under two runtimes, {' and '.join(filter(None, told))}{rest}."
+    layer = _layer(found.devices[a], found.devices[b])
+    yield f"Of a CPU of one model under two runtimes, {' and '.join(filter(None, told))}{rest}.{layer}"
+
+
+def _layer(one: DeviceInfo, other: DeviceInfo) -> str:
+    """What two runtimes of one driver differ in."""
+    if {one.runtime, other.runtime} != {"opencl", "sycl"} or one.driver != other.driver:
+        return ""
+    return (
+        " Both run kernels by the same driver, so that kernels' own times should agree, and differ where the host disturbed "
+        "one of the runs; run --runtime opencl,sycl measures both interleaved, and what the layer of SYCL costs."
+    )
 
 
 def _told(ratios: Sequence[tuple[float, str]], label: str) -> str:

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date
 
-from clmembench.model import MAX_TIME_NS, Card, ClockReading, Header, Place, Record, Series, Trace, Tuned
+from clmembench.model import MAX_TIME_NS, Card, ClockReading, Context, Header, Place, Record, Series, Trace, Tuned
 
 MAX_FILE_BYTES = 1 << 30  # a full suite on a large device is 4 MB
 MAX_FILE_LINES = 1_000_000  # a full suite has some thousand points; each costs the reader a kilobyte and more
@@ -27,6 +27,7 @@ MAX_PROCESSES = 10_000
 MAX_NUMBER = MAX_TIME_NS  # of an amount too
 MAX_CYCLES_PER_OP = 1e9  # that one operation takes
 MAX_CORE_CLOCK_GHZ = 1e3  # of a core clock: beyond, one of the numbers that give it is made up
+MAX_JOULES = 1e9  # of a point: a kilowatt for ten days
 MAX_METRIC_SCALE = 1e18  # from a unit to another: SI's prefixes in common use
 
 
@@ -51,6 +52,8 @@ def check_record(record: Record) -> None:
         _check_reads(record)
     if record.core_clock is not None:
         _check_clock(record.core_clock)
+    if record.context is not None:
+        _check_context(record.context)
 
 
 def check_header(header: Header) -> None:
@@ -194,6 +197,18 @@ def _check_clock(clock: ClockReading) -> None:
     _check_texts("core_clock.origin", [clock.origin], MAX_NAME_LETTERS)
     if clock.ghz is not None and clock.ghz > MAX_CORE_CLOCK_GHZ:
         raise ValueError(f"core_clock: over {MAX_CORE_CLOCK_GHZ:g} GHz")
+
+
+def _check_context(context: Context) -> None:
+    for facts in (context.before, context.after):
+        _check_params("context", {name: value for name, value in facts.items() if value is not None})
+    _check_texts("context.no_energy", (context.no_energy,))
+    energy = context.energy
+    if energy is not None:
+        _check_texts("context.energy", (energy.source,), MAX_NAME_LETTERS)
+        _check_numbers("context.energy", (energy.joules,), most=MAX_JOULES)
+        times = (energy.window_ns, energy.update_ns, energy.busy_ns)
+        _check_numbers("context.energy", (*times, energy.nbytes, energy.flops, energy.ops))
 
 
 def _check_params(where: str, values: Mapping[str, object]) -> None:

@@ -8,7 +8,7 @@ from importlib import import_module
 from clmembench.model import Runtime
 
 os.environ["PYOPENCL_NO_CACHE"] = "1"  # before pyopencl is imported: its caches are pickles in a folder of the user's
-NAMES = ("opencl", "fake")
+NAMES = ("opencl", "sycl", "fake")
 
 
 def runtime(name: str) -> Runtime:

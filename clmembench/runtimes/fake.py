@@ -13,7 +13,20 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from clmembench.model import Array, Clock, Command, DeviceError, DeviceInfo, ImageForm, Kernel, Launch, Place, Timing, Value
+from clmembench.model import (
+    Array,
+    Clock,
+    Command,
+    DeviceError,
+    DeviceInfo,
+    ImageForm,
+    Kernel,
+    Launch,
+    MemoryKind,
+    Place,
+    Timing,
+    Value,
+)
 
 FAKE_DEVICE_INFO = DeviceInfo(
     id="fake",
@@ -40,6 +53,7 @@ FAKE_DEVICE_INFO = DeviceInfo(
     image_buffer_texels=128 << 20,
     selector="0:0",
     uuid="fa4e",
+    runtime="fake",
 )
 
 Script = Callable[[Sequence[Command], int], int]  # commands and passes to device ns
@@ -90,7 +104,7 @@ class FakeDevice:
     buffers: dict[str, FakeBuffer] = field(default_factory=dict)
     facts: Mapping[str, Value] = field(default_factory=dict)  # what its compiler says of any kernel
 
-    def alloc(self, nbytes: int, kind: Literal["device", "mapped"] = "device") -> FakeBuffer:
+    def alloc(self, nbytes: int, kind: MemoryKind = "device") -> FakeBuffer:
         """Raises DeviceError over the largest allocation, as a real one does."""
         if nbytes <= 0 or nbytes > self.info.max_alloc_bytes:
             raise DeviceError(f"{nbytes} bytes are not between 1 and the largest allocation, {self.info.max_alloc_bytes}")

@@ -25,6 +25,7 @@ PARTIAL_LAP_STEPS = 1 << 11  # steps of the near end where the set exceeds any L
 WARMING_ITEMS = 1024  # they share a large set's warm lap, which takes one of them 8 s over 2 GiB
 MAX_SINGLE_ITEM_LAP_BYTES = 128 * MIB  # or twice the claimed cache: warmed by one work-item
 SEED = 20160131
+ONE_UNIT = "of one compute unit; others may be nearer to the memory: topology measures all of them"
 
 
 def random_cycle(nodes: int, seed: int) -> tuple[Array, Array]:
@@ -56,7 +57,7 @@ def _processes(info: DeviceInfo, array_bytes: int, spacing_bytes: int | str) -> 
     },
     headlines=(
         Headline("latency", "nearest cache", "latency", {"spacing_bytes": "line"}, {"array_bytes": "smallest"}),
-        Headline("latency", "memory", "latency", {"spacing_bytes": "line"}, {"array_bytes": "largest"}),
+        Headline("latency", "memory", "latency", {"spacing_bytes": "line"}, {"array_bytes": "largest"}, note=ONE_UNIT),
     ),
     figure_axis="array_bytes",
     processes=_processes,

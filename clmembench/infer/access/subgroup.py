@@ -19,7 +19,7 @@ MIN_SERIAL_TIME_SHARE = (
 )
 SINGLE_LOAD_PARAMETERS: Mapping[str, Value] = {"pattern": "consecutive", "degree": 1, "shift_bytes": 0, "items": 1, "groups": 1}
 MIN_SECOND_PASS_RATIO = 2.0  # times as long as one word: below, one pass serves a sub-group
-WORK_ITEMS_ARE_SERIAL = "work-items take turns here"
+WORK_ITEMS_ARE_SERIAL = "the work-items of a sub-group run one after another here"
 MEMORY_ORDER = ("register", "private", "local", "constant", "constant_array", "global", "global_cg", "image")
 
 
@@ -110,7 +110,7 @@ def _served_at_once_finding(name: str, found: BoundedRatio | None, both: tuple[b
     said = support_verdict(found)
     reason = ""
     if taking is None and said != "supported":
-        said, reason = "undetermined", "whether work-items take turns is not known here, which would say the same"
+        said, reason = "undetermined", "whether work-items run one after another is not known here, and would take as long"
     elif said == "undetermined":
         reason = f"{found.low:.3g} to {found.high:.3g} times: a quieter run, or more samples, would tell"
     return _ratio_finding(name, said, found, method, reason)

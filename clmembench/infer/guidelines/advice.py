@@ -24,7 +24,7 @@ GuidelineVerdict = Literal["holds", "does not hold", "undetermined", "not applic
 MIN_WORTHWHILE_RATIO = 1.10  # times: a smaller gain is not worth rewriting a kernel
 RUN_ACCESS = "run suite access"
 ORDER_VERDICTS = ("consecutive", "consecutive_loaded")  # what the order of accesses costs, of one group and of several
-MEASURE_AGAIN_ADVICE = "measure again on a quieter host before relying on it"
+MEASURE_AGAIN_ADVICE = "no advice yet: measure again on a quieter host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ def _geometric_middle(finding: Finding | None) -> float | None:
 
 def undetermined_advice(name: str, guideline: str, reason: str, unit: str = "times") -> Advice:
     """A guideline that nothing can be said of, and what is missing."""
-    return Advice(name, guideline, "undetermined", None, None, None, unit, (), "nothing to act on", reason)
+    return Advice(name, guideline, "undetermined", None, None, None, unit, (), "no advice", reason)
 
 
 def format_ratio(found: BoundedRatio | None) -> str:

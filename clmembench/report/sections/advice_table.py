@@ -62,7 +62,8 @@ def _founded(advice: Advice) -> bool:
 
 
 def guideline_values(runs: Sequence[tuple[str, Run, Sequence[Row]]]) -> dict[str, Any]:
-    """Values for the page's template: a row for each guideline, a cell for each run that has evidence."""
+    """Values for the page's template: a row for each guideline, a cell for each run that has evidence; `without` are the labels
+    of the others."""
     mine = [(label, {a.id: a for a in derive_guidelines(run, table)}) for label, run, table in runs if has_evidence(run)]
     names = dict.fromkeys(name for _, found in mine for name in found)
     guidelines = [
@@ -73,7 +74,8 @@ def guideline_values(runs: Sequence[tuple[str, Run, Sequence[Row]]]) -> dict[str
         }
         for name in names
     ]
-    return {"labels": [label for label, _ in mine], "rows": guidelines}
+    without = [label for label, run, _ in runs if not has_evidence(run)]
+    return {"labels": [label for label, _ in mine], "rows": guidelines, "without": without}
 
 
 def _cell(advice: Advice | None) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from uuid import uuid4
 import pyopencl as cl
 
 from clmembench.model import BuildError, Kernel, Value
+from clmembench.runtimes.build_errors import first_error
 from clmembench.runtimes.opencl.build_log import nvidia_facts
 
 _QUERIES = {
@@ -79,12 +79,3 @@ def _program(context: Any, source: str, options: Sequence[str]) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # several compilers never have an empty log
         return cl.Program(context, source).build(list(options))
-
-
-def first_error(log: str) -> str:
-    """The first line of a build log that names an error, without the driver's file name for the source."""
-    for line in log.splitlines():
-        if re.search(r"\berror\b(?! generated)", line, re.IGNORECASE) and "clBuildProgram failed" not in line:
-            return "build failed: " + re.sub(r"(?:^|(?<= ))\S*?(?=\d+:\d+:|line )", "", line.strip())
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    return "build failed: " + (lines[0] if lines else "the driver gave no log")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -25,15 +23,23 @@ from clmembench.model import (
     Kernel,
     Launch,
     Local,
+    MemoryKind,
     Place,
+    Skip,
     Timing,
     Value,
 )
+from clmembench.runtimes.built_sources import BuiltSources, options_of
+from clmembench.runtimes.device_limits import check_buffer, check_shape
+from clmembench.runtimes.host_timing import time_library_work
 from clmembench.runtimes.opencl import enqueue
 from clmembench.runtimes.opencl.build import OpenCLKernel, build_program, compile_program
 from clmembench.runtimes.opencl.errors import explained_errors
 from clmembench.runtimes.opencl.info import describe, installed_platforms
 from clmembench.runtimes.opencl.sample import CommandTimer, interleaved_sample, prepare_commands, time_commands
+
+# the variable that limits the threads of a CPU's driver, by a word of its platform's name
+_THREAD_VARIABLES = {"portable": "POCL_MAX_PTHREAD_COUNT", "intel": "DPCPP_CPU_NUM_CUS"}
 
 
 class OpenCLDevice:
@@ -49,19 +55,18 @@ class OpenCLDevice:
             self._stamped = [cl.CommandQueue(self._context, handle, stamps) for _ in range(2)]
             self._plain = [cl.CommandQueue(self._context, handle) for _ in range(2)]
         self._kept: dict[str, Any] = {}
-        self._built: list[str] = []
+        self._built = BuiltSources()
         self._programs: dict[str, Mapping[str, Kernel]] = {}
         self._last: CommandTimer | None = None
         self._objects: dict[int, list[Any]] = {}  # of each kernel, by the id of its first, which is kept in it
 
-    def alloc(self, nbytes: int, kind: Literal["device", "mapped"] = "device") -> Any:
-        """A buffer. Raises DeviceError, in bytes and before allocating, when it is over the device's limits."""
+    def alloc(self, nbytes: int, kind: MemoryKind = "device") -> Any:
+        """A buffer. Raises DeviceError, in bytes and before allocating, when it is over the device's limits, and Skip for
+        allocations by pointers."""
         self._last = None  # it keeps the memory of the point before
-        limit = self.info.max_alloc_bytes
-        if nbytes > limit:
-            raise DeviceError(
-                f"a buffer of {nbytes / 2**30:.2f} GiB is over this device's largest, {limit / 2**30:.2f} GiB: lower --size"
-            )
+        if kind in ("shared", "host"):
+            raise Skip(f"OpenCL has no {kind} allocations: they are SYCL's, -d sycl:0")
+        check_buffer(self.info, nbytes)
         flags = cl.mem_flags.READ_WRITE
         if kind == "mapped":
             flags |= cl.mem_flags.ALLOC_HOST_PTR
@@ -124,9 +129,8 @@ class OpenCLDevice:
 
     def build(self, source: str, **defines: Value) -> Mapping[str, Kernel]:
         """Every kernel of the source, by name, compiled once. Raises BuildError: the first error, and the log."""
-        options = [f"-D{name}={int(v) if isinstance(v, bool) else v}" for name, v in sorted(defines.items())]
-        key = source + "\0" + " ".join(options)
-        self._built.append(key)
+        options = options_of(defines)
+        key = self._built.add(source, options)
         if key not in self._programs:
             self._programs[key] = build_program(self._context, source, options)
         return self._programs[key]
@@ -137,10 +141,7 @@ class OpenCLDevice:
         return compile_program(self._context, self._handle, kernel)
 
     def sources(self) -> str:
-        """Two hashes of what was built since the last call, joined by a dash: of the sources alone, and with their options."""
-        built, self._built = sorted(set(self._built)), []
-        alone = sorted({key.partition("\0")[0] for key in built})
-        return "-".join(hashlib.sha256("\0\0".join(text).encode()).hexdigest()[:16] for text in (alone, built)) if built else ""
+        return self._built.hashes()
 
     def run(self, commands: Sequence[Command]) -> None:
         self.time(commands, 1, "host")
@@ -152,10 +153,9 @@ class OpenCLDevice:
         benchmark launch_call measures.
         """
         with explained_errors():
-            if any(isinstance(c, Batch) for c in commands):
-                return _time_batch(commands, passes)
-            if any(isinstance(c, Call) for c in commands):
-                return self._time_calls(commands, passes)
+            timing = time_library_work(commands, passes)
+            if timing is not None:
+                return timing
             try:
                 return time_commands(self._sample(commands, passes, clock))
             except enqueue.OpenCLFailure:
@@ -174,15 +174,6 @@ class OpenCLDevice:
         self._last = sample if isinstance(commands, tuple) else None  # a list may be another when it comes again
         return sample
 
-    def _time_calls(self, commands: Sequence[Command], passes: int) -> Timing:
-        cpu, start = time.process_time_ns(), time.perf_counter_ns()
-        for _ in range(passes):
-            for command in commands:
-                if not isinstance(command, Call):
-                    raise TypeError("a Call cannot be mixed with device commands in one Work")
-                command.function()
-        return Timing(time.perf_counter_ns() - start, None, None, time.process_time_ns() - cpu)
-
     def _bind(self, commands: Sequence[Command], queues: Sequence[Any]) -> list[enqueue.PreparedCommand]:
         """All that can be done before the clock starts: sizes checked, arguments set. A kernel with several sets of
         arguments has an object for each: setting them between launches would be Python within the sample."""
@@ -197,7 +188,7 @@ class OpenCLDevice:
                 if id(launch.args) not in known:
                     known.append(id(launch.args))
                 kernel = self._object(launch.kernel.handle, known.index(id(launch.args)))  # type: ignore[attr-defined]
-                self._check_shape(launch)
+                check_shape(self.info, launch)
                 kernel.set_args(*(cl.LocalMemory(a.nbytes) if isinstance(a, Local) else a for a in launch.args))
                 if launch is command:
                     bound[id(command)] = enqueue.bind_launch(launch, kernel, queues[launch.queue])
@@ -214,26 +205,6 @@ class OpenCLDevice:
             objects.append(cl.Kernel(handle.program, handle.function_name))
         return objects[number]
 
-    def _check_shape(self, launch: Launch) -> None:
-        """Some drivers give no error for local memory or work-groups over their limit: they crash, or run on."""
-        local = sum(a.nbytes for a in launch.args if isinstance(a, Local))
-        if local > self.info.local_mem_bytes:
-            raise DeviceError(f"{local} B of local memory for a work-group is over this device's {self.info.local_mem_bytes} B")
-        items = int(np.prod(launch.local_size)) if launch.local_size else 1
-        if items > self.info.max_work_group:
-            raise DeviceError(f"a work-group of {items} is over this device's {self.info.max_work_group} work-items")
-
-
-def _time_batch(commands: Sequence[Command], passes: int) -> Timing:
-    """A library's passes by its own clock. The host's time is less what it kept the device busy for before them."""
-    command = commands[0]
-    if len(commands) != 1 or not isinstance(command, Batch):
-        raise TypeError("a Batch is the only command of its Work")
-    cpu, start = time.process_time_ns(), time.perf_counter_ns()
-    device_ns, before_ns = command.function(passes)
-    host_ns = time.perf_counter_ns() - start
-    return Timing(max(0, host_ns - before_ns), device_ns, None, time.process_time_ns() - cpu)
-
 
 class OpenCL:
     """Every OpenCL device of this host, GPUs first."""
@@ -244,11 +215,11 @@ class OpenCL:
         return [info for info, _ in installed_platforms()]
 
     def environment(self, info: DeviceInfo, place: Place) -> Mapping[str, str]:
-        """A child's extra environment: its Place, which PoCL takes as a number of threads."""
-        extra = {}
-        if place.compute_units is not None and "portable" in info.platform.lower():
-            extra["POCL_MAX_PTHREAD_COUNT"] = str(place.compute_units)
-        return extra
+        """A child's extra environment: its Place, which drivers of CPUs take as a number of threads."""
+        if place.compute_units is None or info.kind != "cpu":
+            return {}
+        driver = next((name for name in _THREAD_VARIABLES if name in info.platform.lower()), "")
+        return {_THREAD_VARIABLES[driver]: str(place.compute_units)} if driver else {}
 
     def open(self, info: DeviceInfo) -> OpenCLDevice:
         """Raises DeviceError when the device is gone or is known to give wrong results."""

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import pyopencl as cl
 
 from clmembench.model import DeviceInfo
+from clmembench.runtimes.host_cpu import cpu_id
 
 _UUID_KHR = 0x106A  # cl_khr_device_uuid; pyopencl has no name for it
 _FEATURES = {
@@ -109,7 +110,7 @@ def describe(device: Any, selector: str, ordinal: int) -> DeviceInfo:
         selector=selector,
         uuid=uuid or made,
         pci=pci,
-        cpu_id=_cpu_id() if kind == "cpu" else "",
+        cpu_id=cpu_id() if kind == "cpu" else "",
         constant_bytes=device.max_constant_buffer_size,
         image_width=device.image2d_max_width if device.image_support else 0,
         image_height=device.image2d_max_height if device.image_support else 0,
@@ -148,14 +149,3 @@ def _uuid(device: Any) -> str:
     buffer = (ctypes.c_ubyte * 16)()
     code = loader.clGetDeviceInfo(ctypes.c_void_p(device.int_ptr), _UUID_KHR, ctypes.c_size_t(16), buffer, None)
     return bytes(buffer).hex() if code == 0 and any(buffer) else ""
-
-
-@cache
-def _cpu_id() -> str:
-    """vendor-family-model of this host's CPU as Linux numbers them; empty elsewhere."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0]
-    except OSError:
-        return ""
-    fields = dict(re.findall(r"^(vendor_id|cpu family|model)\s*:\s*(\S+)", text, re.MULTILINE))
-    return "-".join(fields.get(key, "?") for key in ("vendor_id", "cpu family", "model")) if fields else ""

@@ -1,0 +1,213 @@
+"""SYCL through dpctl: opens a device, runs and times commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from clmembench.model import (
+    Array,
+    Clock,
+    Command,
+    Copy,
+    DeviceError,
+    DeviceInfo,
+    HostPart,
+    ImageForm,
+    Kernel,
+    Launch,
+    MemoryKind,
+    Place,
+    Skip,
+    Timing,
+    Value,
+)
+from clmembench.runtimes.built_sources import BuiltSources, options_of
+from clmembench.runtimes.device_limits import check_buffer, check_shape
+from clmembench.runtimes.host_timing import time_library_work
+from clmembench.runtimes.sycl import enqueue, spirv
+from clmembench.runtimes.sycl.build import SyclKernel, build_bundle, kernel_facts
+from clmembench.runtimes.sycl.info import installed_devices
+from clmembench.runtimes.sycl.library import dpctl, memory
+from clmembench.runtimes.sycl.sample import NO_MAP, CommandTimer, bind_command, prepare_commands, time_commands
+
+_ALLOCATORS: Mapping[MemoryKind, str] = {"device": "MemoryUSMDevice", "shared": "MemoryUSMShared", "host": "MemoryUSMHost"}
+PAGE_BYTES, MIN_ALIGNMENT_BYTES = 4096, 128  # as OpenCL aligns buffers: to the widest vector, large ones to pages
+
+
+class SyclDevice:
+    """One device with two queues that stamp events and two that do not. They are in-order, as OpenCL's: with allocations by
+    pointers SYCL knows no dependences between commands."""
+
+    def __init__(self, info: DeviceInfo, handle: Any) -> None:
+        self.info = info
+        self.seed = 0
+        self._stamped = [self.queue("in_order", "enable_profiling", handle=handle) for _ in range(2)]
+        self._plain = [self.queue("in_order", handle=handle) for _ in range(2)]
+        self._out_of_order: dict[bool, list[Any]] = {}  # by whether they stamp events; made when first asked for
+        self._kept: dict[str, Any] = {}
+        self._built = BuiltSources()
+        self._programs: dict[str, Mapping[str, Kernel]] = {}
+        self._last: CommandTimer | None = None
+
+    def queue(self, *properties: str, handle: Any = None) -> Any:
+        """A queue of dpctl's with these properties, out-of-order without "in_order"."""
+        try:
+            return dpctl().SyclQueue(handle or self._plain[0].sycl_device, property=list(properties))
+        except dpctl().SyclQueueCreationError as error:
+            raise DeviceError(f"{self.info.name} gives no SYCL queue: {error}") from error
+
+    def alloc(self, nbytes: int, kind: MemoryKind = "device") -> Any:
+        """An allocation. Raises DeviceError, in bytes and before allocating, when it is over the device's limits, and Skip for
+        a kind that SYCL does not have."""
+        self._last = None  # it keeps the memory of the point before
+        if kind not in _ALLOCATORS:
+            raise Skip(NO_MAP)
+        check_buffer(self.info, nbytes)
+        alignment = PAGE_BYTES if nbytes >= PAGE_BYTES else MIN_ALIGNMENT_BYTES
+        try:
+            return getattr(memory(), _ALLOCATORS[kind])(nbytes, alignment=alignment, queue=self._plain[0])
+        except memory().USMAllocationError as error:
+            raise DeviceError(f"the device could not allocate {nbytes} B of {kind} memory: lower --size") from error
+
+    def kept(self, name: str, nbytes: int) -> Any:
+        """The buffer of that name, made anew only to grow: then to the next power of two, so that it seldom has to."""
+        if name not in self._kept or self._kept[name].nbytes < nbytes:
+            self._kept.pop(name, None)  # given up before the larger one is made
+            self._kept[name] = self.alloc(max(nbytes, min(1 << (nbytes - 1).bit_length(), self.info.max_alloc_bytes)))
+        return self._kept[name]
+
+    def image(self, texels: Array, form: ImageForm) -> Any:
+        """Raises Skip: kernels of OpenCL C cannot be given images of SYCL."""
+        raise Skip("SYCL through dpctl has no images")
+
+    def host_array(self, nbytes: int, pinned: bool) -> Array:
+        """Host memory of bytes: ordinary pages, all touched, or a host allocation of SYCL's, which is page-locked where the
+        device has memory of its own."""
+        self._last = None
+        array = np.asarray(self.alloc(nbytes, "host")) if pinned else np.empty(nbytes, dtype=np.uint8)
+        array[:] = 1
+        return array
+
+    def upload(self, buffer: Any, array: Array) -> None:
+        source = np.ascontiguousarray(array)
+        if source.nbytes:
+            self._copy(Copy(buffer, source, source.nbytes))
+
+    def download(self, buffer: Any, dtype: npt.DTypeLike, count: int, offset_bytes: int = 0) -> Array:
+        array = np.empty(count, dtype=dtype)
+        if array.nbytes:
+            self._copy(Copy(array, buffer, array.nbytes, blocking=True), offset_bytes)
+        return array
+
+    def _copy(self, command: Copy, offset_bytes: int = 0) -> None:
+        calls = [enqueue.bind_copy(command, self._plain[0], offset_bytes), enqueue.bind_wait(self._plain[0])]
+        events: list[int] = []
+        try:
+            enqueue.run_calls(calls, events)
+        except enqueue.SyclFailure as error:
+            raise DeviceError(str(error)) from error
+        finally:
+            enqueue.delete_events(events)
+
+    @contextmanager
+    def mapped(self, buffer: Any, nbytes: int, mode: Literal["read", "write"]) -> Iterator[Array]:
+        """The first bytes of a shared or host allocation, as the host sees them. Raises Skip for device memory."""
+        if buffer.get_usm_type() == "device":
+            raise Skip(NO_MAP)
+        self._plain[0].wait()
+        yield np.asarray(buffer)[:nbytes]
+
+    def build(self, source: str, **defines: Value) -> Mapping[str, Kernel]:
+        """Every kernel of the source, by name, compiled once. Raises BuildError: the first error, and the log."""
+        options = options_of(defines)
+        key = self._built.add(source, options)
+        if key not in self._programs:
+            self._programs[key] = build_bundle(self._plain[0], source, options)
+        return self._programs[key]
+
+    def compiled(self, kernel: Kernel) -> Mapping[str, Value]:
+        """Facts about a kernel from its compiler: see `sycl.build`."""
+        assert isinstance(kernel, SyclKernel)
+        return kernel_facts(kernel)
+
+    def sources(self) -> str:
+        return self._built.hashes()
+
+    def run(self, commands: Sequence[Command]) -> None:
+        self.time(commands, 1, "host")
+
+    def time(self, commands: Sequence[Command], passes: int, clock: Clock) -> Timing:
+        """One sample of `passes` passes. Queues without stamps are used where `clock` is the host's."""
+        timing = time_library_work(commands, passes)
+        if timing is not None:
+            return timing
+        try:
+            return time_commands(self._sample(commands, passes, clock))
+        except enqueue.SyclFailure as error:
+            self._last = None
+            raise DeviceError(str(error)) from error
+
+    def _sample(self, commands: Sequence[Command], passes: int, clock: Clock) -> CommandTimer:
+        """The calls of a sample: those of the last one where it is the same and nothing else was made ready since."""
+        last = self._last
+        if last is not None and last.commands is commands and (last.passes, last.clock) == (passes, clock):
+            return last
+        queues = self._queues(commands, clock)
+        bound: dict[int, enqueue.LibraryCall] = {}
+        for command in commands:
+            if id(command) not in bound:
+                launch = command.launch if isinstance(command, HostPart) else command
+                if isinstance(launch, Launch):
+                    check_shape(self.info, launch)
+                bound[id(command)] = bind_command(command, queues)
+        used = [queues[n] for n in sorted({getattr(command, "queue", 0) for command in commands})]
+        sample = prepare_commands(commands, passes, clock, [bound[id(command)] for command in commands], used)
+        self._last = sample if isinstance(commands, tuple) else None  # a list may be another when it comes again
+        return sample
+
+    def _queues(self, commands: Sequence[Command], clock: Clock) -> Sequence[Any]:
+        """The queues that commands are submitted to: those with or without stamps, or, where the commands are launches that ask
+        for it, out-of-order ones, which nothing else is submitted to at the same time."""
+        kinds = {command.method == "out_of_order" if isinstance(command, Launch) else False for command in commands}
+        if kinds != {True}:
+            if True in kinds:
+                raise ValueError("launches on an out-of-order queue cannot be mixed with other commands, which would not wait")
+            return self._plain if clock == "host" else self._stamped
+        if not self._out_of_order:
+            self._out_of_order = {
+                c: [self.queue(*(["enable_profiling"] if c else [])) for _ in range(2)] for c in (False, True)
+            }
+        return self._out_of_order[clock != "host"]
+
+
+class Sycl:
+    """Every SYCL device of this host, GPUs first. Its methods raise ImportError where the extra `sycl` is not installed."""
+
+    name = "sycl"
+
+    def devices(self) -> list[DeviceInfo]:
+        return [info for info, _ in installed_devices()]
+
+    def environment(self, info: DeviceInfo, place: Place) -> Mapping[str, str]:
+        """A child's extra environment: its Place, which Intel's CPU driver takes as a number of threads."""
+        return {} if place.compute_units is None or info.kind != "cpu" else {"DPCPP_CPU_NUM_CUS": str(place.compute_units)}
+
+    def open(self, info: DeviceInfo) -> SyclDevice:
+        """Raises DeviceError when the device is gone, or no kernel can be built for it here."""
+        for found, handle in installed_devices():
+            if (found.id, found.driver) == (info.id, info.driver):
+                missing = spirv.missing_remedy(handle.backend.name)
+                if missing:
+                    raise DeviceError(missing)
+                return SyclDevice(info, handle)
+        raise DeviceError(f"SYCL device {info.name} ({info.selector}) is no longer there: see clmembench devices")
+
+
+RUNTIME = Sycl()
+
+__all__ = ["RUNTIME", "Sycl", "SyclDevice"]

@@ -1,0 +1,94 @@
+"""One sample of commands: made ready, timed and its event stamps read; part of the SYCL runtime."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clmembench.model import Clock, Command, Copy, Fill, HostPart, Launch, Map, Skip, Timing
+from clmembench.runtimes.sycl import enqueue
+from clmembench.runtimes.sycl.library import c_library
+
+NO_MAP = "SYCL has no map and unmap: shared and host allocations are what the host and the device both see"
+
+
+@dataclass(frozen=True, slots=True)
+class CommandTimer:
+    """A sample made ready. `calls` is one pass where `between` is empty, else a pass and the waits that follow it."""
+
+    commands: Sequence[Command]
+    passes: int
+    clock: Clock
+    calls: list[enqueue.LibraryCall]
+    waits: list[enqueue.LibraryCall]  # for all that was submitted
+
+
+def bind_command(command: Command, queues: Sequence[Any]) -> enqueue.LibraryCall:
+    """The call that a command is, on its queue."""
+    if isinstance(command, Launch):
+        return enqueue.bind_launch(command, command.kernel.handle, queues[command.queue])  # type: ignore[attr-defined]
+    if isinstance(command, HostPart):
+        launch = command.launch
+        return enqueue.bind_host_part(launch, launch.kernel.handle, queues[launch.queue])  # type: ignore[attr-defined]
+    if isinstance(command, Copy):
+        return enqueue.bind_copy(command, queues[command.queue])
+    if isinstance(command, Fill):
+        return enqueue.bind_fill(command, queues[command.queue])
+    if isinstance(command, Map):
+        raise Skip(NO_MAP)
+    raise TypeError(f"{type(command).__name__} is no device command")
+
+
+def prepare_commands(
+    commands: Sequence[Command], passes: int, clock: Clock, bound: Sequence[enqueue.LibraryCall], used: Sequence[Any]
+) -> CommandTimer:
+    """Every call of a sample in its order. Queues run beside each other within a pass, never across passes: what comes
+    between passes waits for them."""
+    waits = [enqueue.bind_wait(queue) for queue in used]
+    calls = [*bound, *waits] * passes if len(used) > 1 else [*list(bound) * passes, *waits]
+    return CommandTimer(commands, passes, clock, calls, waits)
+
+
+def time_commands(sample: CommandTimer) -> Timing:
+    """Make the calls. Raises SyclFailure for one that fails, after what was submitted before has ended: it may still use memory
+    that its owner is about to give up."""
+    events: list[int] = []
+    try:
+        cpu, start = time.process_time_ns(), time.perf_counter_ns()
+        enqueue.run_calls(sample.calls, events)
+        host_ns = time.perf_counter_ns() - start
+        cpu_ns = time.process_time_ns() - cpu
+        if sample.clock == "host":
+            return Timing(host_ns, None, None, cpu_ns)
+        return _stamped(sample, [event for event in events if event != enqueue.NO_EVENT], host_ns, cpu_ns)
+    except enqueue.SyclFailure:
+        for wait in sample.waits:
+            wait()
+        raise
+    finally:
+        enqueue.delete_events(events)
+
+
+def _stamped(sample: CommandTimer, events: Sequence[int], host_ns: int, cpu_ns: int) -> Timing:
+    """Times of each pass: the delay of its first command, from its submission to its start, and the time from the first start
+    to the last end of all its commands. SYCL's stamp of the submission is taken within the call that submits; there is none
+    of what lies between that and the start."""
+    commands = len(sample.commands)
+    firsts = range(0, commands * sample.passes, commands)
+    starts, ends = _stamps(events, "Start"), _stamps(events, "End")
+    submitted = _stamps([events[n] for n in firsts], "Submit")
+    device_ns = sum(max(ends[n : n + commands]) - min(starts[n : n + commands]) for n in firsts)
+    return Timing(host_ns, _signed(device_ns), _signed(sum(starts[n] for n in firsts) - sum(submitted)), cpu_ns)
+
+
+def _stamps(events: Sequence[int], which: str) -> list[int]:
+    ask = getattr(c_library(held=True), f"DPCTLEvent_GetProfilingInfo{which}")
+    return [ask(ctypes.c_void_p(event)) for event in events]
+
+
+def _signed(difference: int) -> int:
+    """A difference of stamps as 64 bits with a sign: stamps have none."""
+    return (difference + (1 << 63)) % (1 << 64) - (1 << 63)

@@ -1,0 +1,221 @@
+"""Inputs of the memory divergence model: hardware and interval profiles, as strictly validated TOML."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from clmembench.resources import mdm_hardware_paths
+from clmembench.sanitize import parse_toml, read_regular
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+MAX_FILE_BYTES = 1 << 20  # a profile of 10,000 intervals has half of that
+MAX_INTERVALS = 10_000
+MAX_VALUE = 1e15  # of any input: what is larger is a slip, and its products would leave the range of doubles
+
+
+class InputError(Exception):
+    """A file of inputs is damaged, or a name is none of those that are shipped; the message names the file and the fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """One input: its value, the interval that it lies in (without `low` and `high`: exactly the value), and its source.
+
+    `bound` says that the truth may lie above the interval: the method that measured it could not reach higher.
+    """
+
+    value: float
+    unit: str
+    source: str
+    low: float | None = None
+    high: float | None = None
+    bound: Literal["", "lower"] = ""
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The lowest and the highest value."""
+        return (self.value if self.low is None else self.low, self.value if self.high is None else self.high)
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareQuantities:
+    """The hardware that the model knows (Wang et al. 2019, table 1). Bandwidths are those of the whole device, in 10^9 B/s;
+    `dram_latency_cycles` is what an access to memory takes beyond a hit in the last-level cache."""
+
+    compute_units: Quantity
+    clock_ghz: Quantity
+    mshrs: Quantity
+    noc_gb_s: Quantity
+    dram_gb_s: Quantity
+    llc_latency_cycles: Quantity
+    dram_latency_cycles: Quantity
+    schedulers: Quantity
+    issue_per_scheduler: Quantity
+    max_sub_groups: Quantity
+    block_bytes: Quantity
+    sector_bytes: Quantity
+    llc_bytes: Quantity | None = None  # what the last-level cache holds: for miss ratios of our own kernels
+    dependent_cycles: Quantity | None = None  # an operation that the next one waits for: for their stalls
+
+
+UNITS: Mapping[str, str] = {
+    "compute_units": "compute units", "clock_ghz": "GHz", "mshrs": "misses a compute unit", "noc_gb_s": "GB/s",
+    "dram_gb_s": "GB/s", "llc_latency_cycles": "cycles", "dram_latency_cycles": "cycles", "schedulers": "a compute unit",
+    "issue_per_scheduler": "instructions a cycle", "max_sub_groups": "a compute unit", "block_bytes": "B", "sector_bytes": "B",
+    "llc_bytes": "B", "dependent_cycles": "cycles",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareSheet:
+    """The inputs of one device or simulator, by name; `origin` says what they were taken from."""
+
+    name: str
+    origin: str
+    quantities: HardwareQuantities
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A number of a profile that is not known exactly."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileInterval:
+    """One interval of the representative sub-group: its instructions, and either `cycles` (C_i, contention-free cycles of all
+    resident sub-groups) or `stall_cycles` (of this sub-group alone, from which GPUMech's multithreading model computes C_i);
+    its misses in the first cache a sub-group, and the share of them that miss the last cache too. `repeats` equal intervals
+    follow each other. `request_bytes` is what a miss moves where requests are sectors; None: one sector."""
+
+    instructions: float
+    cycles: float | Range | None = None
+    stall_cycles: float | Range | None = None
+    read_misses: float | Range = 0.0
+    write_misses: float | Range = 0.0
+    llc_miss_ratio: float | Range = 0.0
+    repeats: int = 1
+    request_bytes: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The interval profile of a kernel: `warps` sub-groups that are resident on a compute unit, and the intervals of one."""
+
+    warps: int
+    interval: tuple[ProfileInterval, ...]
+    name: str = ""
+    source: str = ""
+
+
+def load_hardware(text: str) -> HardwareSheet:
+    """The hardware of a file, or the shipped one of that name (as `wang2019-table1`). Raises InputError."""
+    shipped = {path.stem: path for path in mdm_hardware_paths()}
+    path = shipped.get(text, Path(text))
+    if path not in shipped.values() and not path.exists():
+        raise InputError(
+            f"{text}: no such file, and no hardware of this name: choose from {', '.join(shipped)}, or name a file"
+        )
+    sheet: HardwareSheet = load_toml(path, HardwareSheet, "hardware of the memory divergence model")
+    return sheet
+
+
+def load_profile(path: Path) -> Profile:
+    """The interval profile in a file. Raises InputError."""
+    profile: Profile = load_toml(path, Profile, "interval profile")
+    return profile
+
+
+def load_toml(path: Path, kind: Any, what: str) -> Any:
+    """A file as that dataclass; `what` names it in messages. Raises InputError."""
+    try:
+        raw = parse_toml(read_regular(path, MAX_FILE_BYTES))
+        _refuse_unknown(raw, kind)
+        # as JSON, where a list stands for a tuple and nothing else for another type
+        found = _adapter(kind).validate_json(json.dumps(raw, allow_nan=False), strict=True)
+        if isinstance(found, HardwareSheet):
+            _check_hardware(found)
+        elif isinstance(found, Profile):
+            check_profile(found)
+        return found
+    except (OSError, ValueError, TypeError, RecursionError) as error:  # TOMLDecodeError and pydantic's error are ValueErrors
+        first = str(error).splitlines() or [type(error).__name__]
+        raise InputError(f"{path}: no {what}: {' '.join(line.strip() for line in first[:3])[:300]}") from error
+
+
+def _refuse_unknown(raw: Mapping[str, Any], kind: Any) -> None:
+    """Raises ValueError for a key that the type lacks, at any depth: a misspelt input must not pass for one that is absent."""
+    holders: dict[Any, dict[str, Any]] = {
+        HardwareSheet: {"quantities": HardwareQuantities},
+        Profile: {"interval": ProfileInterval},
+    }
+    nested = holders.get(kind, {})
+    known = [one.name for one in fields(kind)]
+    for key, value in raw.items():
+        if key not in known:
+            raise ValueError(f"unknown key {key!r}: choose from {', '.join(known)}")
+        inner = nested.get(key, Quantity if kind is HardwareQuantities else Range if kind is ProfileInterval else None)
+        for one in value if isinstance(value, list) else [value]:
+            if inner is not None and isinstance(one, dict):
+                _refuse_unknown(one, inner)
+
+
+def _check_hardware(sheet: HardwareSheet) -> None:
+    for name, unit in UNITS.items():
+        quantity: Quantity | None = getattr(sheet.quantities, name)
+        if quantity is None:
+            continue
+        low, high = quantity.ends
+        if quantity.unit != unit:
+            raise ValueError(f"quantities.{name}: its unit is {unit!r}, not {quantity.unit!r}")
+        least = 0 if name == "dram_latency_cycles" else math.ulp(0)
+        if not least <= low <= quantity.value <= high <= MAX_VALUE:
+            raise ValueError(f"quantities.{name}: {quantity.value:g} ({low:g} to {high:g}) is no value above 0 in its interval")
+
+
+def check_profile(profile: Profile) -> None:
+    """Raises ValueError for a profile that describes no kernel."""
+    if not 1 <= profile.warps <= 1 << 16:
+        raise ValueError(f"warps: {profile.warps} is no number of resident sub-groups (1 to 65536)")
+    if not 1 <= len(profile.interval) <= MAX_INTERVALS:
+        raise ValueError(f"{len(profile.interval)} intervals: write 1 to {MAX_INTERVALS} [[interval]] tables")
+    if len({one.cycles is None for one in profile.interval}) > 1:
+        raise ValueError("some intervals have cycles and some stall_cycles: C_i follows from the stalls of all, so give either")
+    for n, one in enumerate(profile.interval):
+        if (one.cycles is None) == (one.stall_cycles is None):
+            raise ValueError(f"interval.{n}: give cycles (C_i) or stall_cycles, one of them")
+        if not 0 < one.instructions <= MAX_VALUE or not 1 <= one.repeats <= 1 << 31:
+            raise ValueError(f"interval.{n}: instructions and repeats are above 0")
+        if one.request_bytes is not None and not 0 < one.request_bytes <= MAX_VALUE:
+            raise ValueError(f"interval.{n}.request_bytes: {one.request_bytes:g} is not above 0")
+        for name in ("cycles", "stall_cycles", "read_misses", "write_misses", "llc_miss_ratio"):
+            low, value, high = range_of(getattr(one, name))
+            most = 1.0 if name == "llc_miss_ratio" else MAX_VALUE
+            least = math.ulp(0) if name == "cycles" and one.cycles is not None else 0
+            if not least <= low <= value <= high <= most:
+                raise ValueError(f"interval.{n}.{name}: {value:g} ({low:g} to {high:g}) is not within {least:g} to {most:g}")
+
+
+def range_of(number: float | Range | None) -> tuple[float, float, float]:
+    """The lowest, the middle and the highest value of a number; zeros for None."""
+    if isinstance(number, Range):
+        return number.low, number.value, number.high
+    return (number or 0.0,) * 3
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)

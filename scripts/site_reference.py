@@ -1,0 +1,83 @@
+"""The generated pages of the documentation site, by their path on it. None needs a device: python scripts/site_reference.py."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import site_benchmarks
+import site_commands
+import site_schemas
+
+PYTHON_API = """# Python API
+
+Generated from the docstrings of this version. [Work in a notebook](../how-to/notebook.md) has examples.
+
+## Runs as data
+
+`import clmembench` has these names.
+
+::: clmembench.report.frames.read
+
+::: clmembench.report.frames.headlines
+
+## Figures
+
+`clmembench.plots` draws the frames of `read` and `headlines` on axes of matplotlib.
+
+::: clmembench.report.plots
+    options:
+      show_root_heading: false
+      show_root_toc_entry: false
+      filters: ["!^_", "!^[A-Z]"]
+
+## Writing benchmarks
+
+What a benchmark is written with. [Write a benchmark of your own](../adding-a-benchmark.md) explains it by an example.
+
+::: clmembench.benchmarks.benchmark
+
+::: clmembench.benchmarks.axis
+
+::: clmembench.benchmarks.axis_of
+
+::: clmembench.benchmarks.growing
+
+::: clmembench.model.benchmark.Metric
+
+::: clmembench.model.benchmark.Axis
+
+::: clmembench.model.headline.Headline
+
+::: clmembench.model.work
+    options:
+      show_root_heading: false
+      show_root_toc_entry: false
+      filters: ["!^_"]
+
+::: clmembench.model.device
+    options:
+      show_root_heading: false
+      show_root_toc_entry: false
+      filters: ["!^_"]
+"""
+
+
+def pages() -> dict[str, str]:
+    """Markdown of every generated page."""
+    return {
+        "reference/commands.md": site_commands.page(),
+        "reference/benchmarks.md": site_benchmarks.benchmarks_page(),
+        "reference/metrics.md": site_benchmarks.metrics_page(),
+        "reference/schemas.md": site_schemas.page(),
+        "reference/python.md": PYTHON_API,
+    }
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "reference-pages")
+    for name, text in pages().items():
+        path = folder / Path(name).name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        print(path)
