@@ -80,8 +80,8 @@ class Request:
         return replace(
             selection,
             isolated=selection.isolated and not self.no_isolate,
-            energy=self.energy,
             topology=cpu_topology.read() if info.kind == "cpu" else (),
+            energy=self.energy,
             budget_s=units.parse_seconds(self.budget) if self.budget else selection.budget_s,
             timeout_s=units.parse_seconds(self.timeout) if self.timeout else selection.timeout_s,
             benchmark_s=units.parse_seconds(self.benchmark_timeout) if self.benchmark_timeout else selection.benchmark_s,
