@@ -57,7 +57,7 @@ def test_a_value_without_a_ratio_is_not_spoken_of():
         (("--runtime", "sycl,sycl"), "give opencl, sycl, or opencl,sycl"),
         (("--runtime", "opencl", "-d", "sycl:0"), "name two runtimes"),
         (("--runtime", "sycl", "-d", "0"), "name two runtimes"),
-        (("--runtime", "opencl,sycl", "--size", "1MiB", "--strict"), "leave out --size, --strict"),
+        (("--runtime", "opencl,sycl", "--reference", "--strict"), "leave out --reference, --strict"),
     ],
 )
 def test_a_contradiction_ends_the_command_in_one_line(args, says):

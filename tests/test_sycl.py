@@ -24,7 +24,7 @@ from clmembench.runtimes.hardware import is_same_hardware, same_hardware
 from clmembench.runtimes.sycl import library, spirv
 from clmembench.runtimes.sycl.build import KernelBundle
 from tests.builders import walked
-from tests.commands import brief_points, cli
+from tests.commands import brief_points, cli, process
 from tests.test_runtimes import cpu_of
 
 MIB = 1 << 20
@@ -117,14 +117,59 @@ def test_two_devices_of_one_driver_are_two_and_the_cpu_of_two_drivers_is_one():
     assert same_hardware([replace(twins[0], pci="0:1"), replace(twins[1], pci="0:2"), one]) == [[2], [], [0]]
 
 
-@pytest.mark.parametrize(
-    ("backend", "clang", "says"),
-    [("opencl", "", ""), ("level_zero", "/usr/bin/clang", ""), ("level_zero", "", "install clang"), ("cuda", "clang", "-d 0")],
-)
-def test_a_backend_that_cannot_be_built_for_names_the_remedy(monkeypatch, backend, clang, says):
-    monkeypatch.setattr(spirv.shutil, "which", lambda name: clang or None)
-    said = spirv.missing_remedy(backend)
-    assert (says in said) and bool(said) == bool(says)
+@pytest.fixture
+def fresh_spirv():
+    spirv.missing_remedy.cache_clear()
+    yield
+    spirv.missing_remedy.cache_clear()
+
+
+def fake_clang(folder, script: str) -> None:
+    program = folder / "clang"
+    program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    program.chmod(0o755)
+
+
+def test_a_backend_that_cannot_be_built_for_names_the_remedy(monkeypatch, tmp_path, fresh_spirv):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert spirv.missing_remedy("opencl") == ""
+    assert "-d 0" in spirv.missing_remedy("cuda")
+    assert "clang cannot be run" in spirv.missing_remedy("level_zero") and "install clang" in spirv.missing_remedy("level_zero")
+
+
+def test_a_clang_without_its_translator_is_none_and_its_error_is_told(monkeypatch, tmp_path, fresh_spirv):
+    fake_clang(tmp_path, """echo 'clang: error: unable to execute command: "llvm-spirv" does not exist!' >&2; exit 1""")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    said = spirv.missing_remedy("level_zero")
+    assert "llvm-spirv" in said and "does not exist" in said and len(said.splitlines()) == 1
+
+
+def test_macros_and_source_reach_clang(monkeypatch, tmp_path):
+    script = """for last; do :; done
+    while [ "$1" != -o ]; do
+        [ "$1" = -DA=1 ] && cat "$last" > "$OUT"
+        shift
+    done
+    cp "$last" "$2" """
+    fake_clang(tmp_path, script)
+    monkeypatch.setenv("OUT", str(tmp_path / "seen"))
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    assert spirv.compile_source("the source", ["-DA=1"]) == b"the source"
+    assert (tmp_path / "seen").read_text(encoding="utf-8") == "the source"
+
+
+def test_kernels_run_from_spirv_where_clang_makes_it(device, monkeypatch, fresh_spirv):
+    why = spirv.missing_remedy("level_zero")
+    if why:
+        pytest.skip(why)
+    monkeypatch.setattr(spirv, "is_needed", lambda of: True)
+    other = runtime("sycl").open(device.info)
+    for name in ("stream", "transpose", "launch", "subgroup"):
+        params = small_points(other, name)[0]
+        prepared = discovered()[name].prepare(other, **params)
+        assert not sampling.sample_point(other, prepared, TINY, quantum_ns=50).wrong
+    with pytest.raises(BuildError, match="nonsense"):
+        other.build("kernel void f(global int*a){a[0]=nonsense;}")
 
 
 class Everything:
@@ -278,3 +323,29 @@ def test_dpctls_own_methods_launch_with_the_same_arguments(device, method):
         device.time((launch,), 1, "device")
     with pytest.raises(ValueError, match="choose submit_async or submit"):
         device.run([replace(launch, method="enqueue")])
+
+
+def test_launches_on_an_out_of_order_queue_all_run_and_mix_with_nothing_else(device):
+    mark = device.build(kernel_source("launch"))["mark"]
+    buffers = [device.alloc(4) for _ in range(3)]
+    commands = tuple(Launch(mark, (b, np.uint32(n)), (64,), (8,), method="out_of_order") for n, b in enumerate(buffers, 1))
+    for clock in ("host", "device"):
+        device.run([Fill(b, 4) for b in buffers])
+        timing = device.time(commands, 2, clock)
+        assert [int(device.download(b, np.uint32, 1)[0]) for b in buffers] == [1, 2, 3]
+        assert clock == "host" or timing.device_ns > 0
+    with pytest.raises(ValueError, match="cannot be mixed"):
+        device.run([commands[0], Fill(buffers[0], 4)])
+
+
+def test_intels_driver_as_an_opencl_platform_sorts_in_registers(device, tmp_path):
+    # with min() and max() its compiler gives wrong values here
+    driver, path = library.packaged_driver(), tmp_path / "r.jsonl"
+    if driver is None:
+        pytest.skip("Intel's driver is not installed from PyPI")
+    points = ("-b", "private_array", "-a", "pattern=sort", "-a", "indexing=static", "-a", "words=[4,8]")
+    done = process("run", "-d", "0", *points, "--processes", "1", "-o", str(path), OCL_ICD_VENDORS=str(driver))
+    run = jsonl.read(path)
+    assert run.header.device.platform.startswith("Intel") and run.header.device.runtime == "opencl", done.stderr
+    assert len(run.records) == 2 and not [r for r in run.records if r.status in ("wrong", "failed")]
+    assert run.header.environment["OCL_ICD_VENDORS"] == str(driver)

@@ -297,7 +297,7 @@ def test_one_cpu_under_two_runtimes_is_compared_where_intervals_are_apart():
     near = told(under("PoCL", 40.0, 25_000), under("Intel", 40.001, 5_000))[-1]
     assert near.endswith("(launch, round trip: 5.00 times); 1 quantity within the intervals.")
     assert not any("two runtimes" in t for t in told(under("PoCL", 40.0, 9), under("Intel", 20.0, 9, "AuthenticAMD-25-17")))
-    opencl, layer = under("Intel", 40.0, 4_000), "what differs is the layer of SYCL"
+    opencl, layer = under("Intel", 40.0, 4_000), "Both run kernels by the same driver"
     assert layer in told(opencl, under("SYCL (Intel)", 40.001, 6_000, runtime="sycl"))[-1]
     for more in ({"runtime": "sycl", "driver": "another"}, {"runtime": "opencl"}):
         assert layer not in told(opencl, under("SYCL (Intel)", 40.001, 6_000, **more))[-1]

@@ -17,7 +17,8 @@ from clmembench.resources import kernel_source
 METHOD_LATENCY = Metric("method_round_trip", "ns", "ops", "cost", "lower")
 BUILD_TIME = Metric("build_time", "ms", "ops", "cost", "lower", scale=1e-6)
 PREPARED = "prepared"  # the call that every other benchmark makes: its arguments are converted beforehand
-METHODS: Mapping[str, tuple[str, ...]] = {"opencl": ("enqueue",), "sycl": ("submit_async", "submit")}
+METHODS: Mapping[str, tuple[str, ...]] = {"opencl": ("enqueue",), "sycl": ("out_of_order", "submit_async", "submit")}
+Method = Literal["prepared", "out_of_order", "enqueue", "submit_async", "submit"]
 GROUP_SIZE = 64
 # sources by size, each with a kernel of it and its macros
 STREAM_MACROS: Mapping[str, Value] = {"T": "float", "V": "float4", "OP": 3, "NONTEMPORAL": 0, "BLOCKED": 0, "LOOP": 0}
@@ -37,12 +38,12 @@ def _methods(info: DeviceInfo) -> tuple[str, ...]:
     source="SYCL 2020 specification, section 4.9.4 (command group handlers); dpctl's and pyopencl's manuals",
     method=axis_of(_methods),
 )
-def launch_method(device: Device, method: Literal["prepared", "enqueue", "submit_async", "submit"]) -> Work:
+def launch_method(device: Device, method: Method) -> Work:
     """Round trip of a nearly empty kernel by each of the runtime library's own methods, by the host's clock.
 
-    prepared: the driver's call with arguments that were converted beforehand, as in launch. enqueue: pyopencl's
-    enqueue_nd_range_kernel. submit_async: dpctl's, which converts all arguments at each call. submit: dpctl's, which also keeps
-    them alive until the kernel has ended, by a task on the host.
+    prepared: the driver's call with arguments that were converted beforehand, as in launch. out_of_order: the same call on
+    SYCL's default kind of queue. enqueue: pyopencl's enqueue_nd_range_kernel. submit_async: dpctl's, which converts all
+    arguments at each call. submit: dpctl's, which also keeps them alive until the kernel has ended, by a task on the host.
     """
     done, group = device.alloc(4), min(GROUP_SIZE, device.info.max_work_group)
     mark = device.build(kernel_source("launch"))["mark"]

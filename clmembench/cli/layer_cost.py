@@ -28,7 +28,9 @@ MARGIN = 0.05
 
 
 # options of `run` that mean something here
-USED_OPTIONS = frozenset({"device", "runtime", "bench", "axis", "budget", "timeout", "seed", "output", "overwrite", "as_json"})
+USED_OPTIONS = frozenset(
+    {"device", "runtime", "bench", "axis", "budget", "timeout", "seed", "size", "output", "overwrite", "as_json"}
+)
 
 
 def is_of_both(text: str) -> bool:
@@ -60,6 +62,7 @@ def measure(
     budget: str | None,
     timeout: str | None,
     seed: int | None,
+    size: str | None,
     output: Path | None,
     overwrite: bool,
     as_json: bool,
@@ -70,7 +73,8 @@ def measure(
     wanted = _sides(device)
     try:
         seconds, timeout_s = units.parse_seconds(budget or DEFAULT_BUDGET), units.parse_seconds(timeout or live.DEFAULT_TIMEOUT)
-        wanted = wanted[0].with_arrays(DEFAULT_ARRAY_BYTES), wanted[1].with_arrays(DEFAULT_ARRAY_BYTES)
+        array_bytes = units.parse_bytes(size) if size else DEFAULT_ARRAY_BYTES
+        wanted = wanted[0].with_arrays(array_bytes), wanted[1].with_arrays(array_bytes)
         selection, chosen = _selected(wanted[0].info, bench, axis, timeout_s, seed or 0)
     except ValueError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)

@@ -80,7 +80,7 @@ def run(
     if runtime is not None and resume is None:
         if layer_cost.is_of_both(runtime):
             layer_cost.refuse_options(context)
-            layer_cost.measure(device, bench, axis, budget, timeout, seed, output, overwrite, as_json)
+            layer_cost.measure(device, bench, axis, budget, timeout, seed, size, output, overwrite, as_json)
             return
         device = layer_cost.selector(runtime, device)
     asked = run_request.Request(

@@ -45,6 +45,8 @@ def show(
     Markdown, LaTeX and Parquet have one object or line for each point and metric; so has the text with -a or --status. Filters
     change no value.
     """
+    from clmembench.cli.energy import print_energy
+
     form = options.output_format(json=as_json, csv=as_csv, md=as_md, latex=as_latex)
     wanted = filters.parse(bench, suite, axis, status)
     if parquet is not None:
@@ -55,21 +57,21 @@ def show(
     run = stored.load(path, strict)
     filters.of_device([path], device, [run])
     sheet = stored.sheet_of(run)
-    _print(run, sheet, form, wanted, wide, energy)
+    if energy and form != "json":
+        print_energy(run, sheet, form, wanted, wide)
+        return
+    _print(run, sheet, form, wanted, wide)
 
 
-def _print(run: Run, sheet: SpecSheet | None, form: str, wanted: PointFilter, wide: bool, energy: bool) -> None:
+def _print(run: Run, sheet: SpecSheet | None, form: str, wanted: PointFilter, wide: bool) -> None:
     """Print the wanted values of a run, judged and derived as those of the whole run."""
-    from clmembench.cli.energy import print_energy
     from clmembench.report import render, rows
     from clmembench.report.section import table
     from clmembench.report.sections import roofline_tables
 
     run, whole = rows.judged_rows(run, sheet)
     part, values = filters.chosen_rows(run, whole, wanted)
-    if energy and form != "json":
-        print_energy(part, values, form, wide)
-    elif form == "json":
+    if form == "json":
         kept = set(map(id, values))
         objects = rows.point_objects(whole, roofline_tables.by_point(run, whole, sheet))
         print(render.json_text([one for one, row in zip(objects, whole, strict=True) if id(row) in kept]))

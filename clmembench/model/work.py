@@ -47,15 +47,16 @@ class Local:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One kernel over an NDRange. Arguments are buffers, NumPy scalars or Local. `method` names a method of the runtime's own
-    library that launches it, "" the call of the driver with arguments that were converted beforehand."""
+    """One kernel over an NDRange. Arguments are buffers, NumPy scalars or Local. `method` is how it is launched: "" by
+    the driver's call with arguments that were converted beforehand, out_of_order by the same call on such a queue, or by a
+    method of the runtime's own library."""
 
     kernel: Kernel
     args: tuple[Any, ...]
     global_size: tuple[int, ...]
     local_size: tuple[int, ...] | None = None
     queue: int = 0
-    method: Literal["", "enqueue", "submit_async", "submit"] = ""
+    method: Literal["", "out_of_order", "enqueue", "submit_async", "submit"] = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,10 @@ def _layer(one: DeviceInfo, other: DeviceInfo) -> str:
     """What two runtimes of one driver differ in."""
     if {one.runtime, other.runtime} != {"opencl", "sycl"} or one.driver != other.driver:
         return ""
-    return " Both run kernels by the same driver: what differs is the layer of SYCL, unless the host disturbed one of the runs."
+    return (
+        " Both run kernels by the same driver, so that kernels' own times should agree, and differ where the host disturbed "
+        "one of the runs; run --runtime opencl,sycl measures both interleaved, and what the layer of SYCL costs."
+    )
 
 
 def _told(ratios: Sequence[tuple[float, str]], label: str) -> str:

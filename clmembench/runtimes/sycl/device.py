@@ -48,6 +48,7 @@ class SyclDevice:
         self.seed = 0
         self._stamped = [self.queue("in_order", "enable_profiling", handle=handle) for _ in range(2)]
         self._plain = [self.queue("in_order", handle=handle) for _ in range(2)]
+        self._out_of_order: dict[bool, list[Any]] = {}  # by whether they stamp events; made when first asked for
         self._kept: dict[str, Any] = {}
         self._built = BuiltSources()
         self._programs: dict[str, Mapping[str, Kernel]] = {}
@@ -94,7 +95,8 @@ class SyclDevice:
 
     def upload(self, buffer: Any, array: Array) -> None:
         source = np.ascontiguousarray(array)
-        self._copy(Copy(buffer, source, source.nbytes))
+        if source.nbytes:
+            self._copy(Copy(buffer, source, source.nbytes))
 
     def download(self, buffer: Any, dtype: npt.DTypeLike, count: int, offset_bytes: int = 0) -> Array:
         array = np.empty(count, dtype=dtype)
@@ -155,7 +157,7 @@ class SyclDevice:
         last = self._last
         if last is not None and last.commands is commands and (last.passes, last.clock) == (passes, clock):
             return last
-        queues = self._plain if clock == "host" else self._stamped
+        queues = self._queues(commands, clock)
         bound: dict[int, enqueue.LibraryCall] = {}
         for command in commands:
             if id(command) not in bound:
@@ -167,6 +169,20 @@ class SyclDevice:
         sample = prepare_commands(commands, passes, clock, [bound[id(command)] for command in commands], used)
         self._last = sample if isinstance(commands, tuple) else None  # a list may be another when it comes again
         return sample
+
+    def _queues(self, commands: Sequence[Command], clock: Clock) -> Sequence[Any]:
+        """The queues that commands are submitted to: those with or without stamps, or, where the commands are launches that ask
+        for it, out-of-order ones, which nothing else is submitted to at the same time."""
+        kinds = {command.method == "out_of_order" if isinstance(command, Launch) else False for command in commands}
+        if kinds != {True}:
+            if True in kinds:
+                raise ValueError("launches on an out-of-order queue cannot be mixed with other commands, which would not wait")
+            return self._plain if clock == "host" else self._stamped
+        if not self._out_of_order:
+            self._out_of_order = {
+                c: [self.queue(*(["enable_profiling"] if c else [])) for _ in range(2)] for c in (False, True)
+            }
+        return self._out_of_order[clock != "host"]
 
 
 class Sycl:

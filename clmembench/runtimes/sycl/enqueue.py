@@ -82,7 +82,7 @@ def bind_wait(queue: Any) -> LibraryCall:
 
 def bind_launch(command: Launch, kernel: Any, queue: Any) -> LibraryCall:
     """The submission of a kernel."""
-    if command.method:
+    if command.method not in ("", "out_of_order"):
         return bind_method(command, kernel, queue)
     function = "SubmitRange" if command.local_size is None else "SubmitNDRange"
     return _submission(command, kernel, queue, partial(getattr(c_library(held=True), f"DPCTLQueue_{function}"), handle(kernel)))
