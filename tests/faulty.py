@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ("clmembench", "cl_kernels", "platforms")
+BUSY = re.compile(r"clmembench: warning: other (?:programs|virtual machines) (?:use|take) [0-9]+% of the CPU")
 MARK = "FAULT_MARK"  # an environment variable that all processes of one run have in common, and no others
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells leave it in background jobs, and what they start inherits it
@@ -76,8 +78,10 @@ class Command:
             return None
 
     def said(self) -> str:
-        """What is on its standard error so far."""
-        return self.errors.read_text(errors="replace")
+        """What is on its standard error so far, without warnings of programs beside it, which a busy host gives and a quiet one
+        does not."""
+        lines = self.errors.read_text(errors="replace").splitlines(keepends=True)
+        return "".join(line for line in lines if not BUSY.match(line))
 
     def interrupt(self) -> None:
         """Ctrl-C: as a terminal does, to the whole group."""

@@ -6,6 +6,8 @@ import fcntl
 import os
 import pty
 import re
+import select
+import signal
 import struct
 import subprocess
 import sys
@@ -35,8 +37,11 @@ class Recording:
         return {code for code in CODES.findall(self.written) if code.endswith("m")} - {"\x1b[0m"}
 
 
-def on_terminal(*args: str, columns: int = 80, folder: Path | None = None, **environment: str) -> Recording:
-    """Run a command with standard output and standard error on a terminal, and with these variables besides this process's."""
+def on_terminal(
+    *args: str, columns: int = 80, folder: Path | None = None, interrupt_at: Path | None = None, **environment: str
+) -> Recording:
+    """Run a command with standard output and standard error on a terminal, and with these variables besides this process's. It
+    gets Ctrl-C's signal once there is a file `interrupt_at`."""
     near, far = pty.openpty()
     fcntl.ioctl(far, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     plain = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
@@ -47,6 +52,13 @@ def on_terminal(*args: str, columns: int = 80, folder: Path | None = None, **env
     os.close(far)
     written = b""
     while True:
+        if interrupt_at is not None:
+            ready, _, _ = select.select([near], [], [], 0.05)
+            if interrupt_at.exists():
+                started.send_signal(signal.SIGINT)
+                interrupt_at = None
+            if not ready:
+                continue
         try:
             part = os.read(near, 1 << 16)
         except OSError:  # the terminal has no writer any more

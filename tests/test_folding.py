@@ -97,7 +97,7 @@ def test_colour_marks_statuses_and_changes_no_letter():
     assert "\x1b[33m" in coloured[1] and "\x1b[31m" in coloured[2] and "\x1b" not in coloured[3]
 
 
-@pytest.mark.parametrize("columns", [80, 100])
+@pytest.mark.parametrize("columns", [80, pytest.param(100, marks=pytest.mark.slow)])
 def test_show_fits_its_terminal(columns):
     done = on_terminal("show", str(QUICK), columns=columns)
     assert done.returncode == 0 and max(map(len, done.text.split("\n"))) <= columns

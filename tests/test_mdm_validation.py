@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -266,3 +267,13 @@ def test_where_all_lines_fit_the_most_that_was_tried_is_a_lower_bound():
 def test_too_few_rounds_tell_nothing():
     found = knee_of(GPU, lambda point: point.params["lines"] <= 4)
     assert found.lines is None and "only 3 rounds" in found.reason
+
+
+def test_the_page_has_the_errors_of_this_device(measured):
+    page = (Path(__file__).parent.parent / "docs" / "memory-divergence.md").read_text(encoding="utf-8")
+    errors = {(e["model"], e["kind"]): e["mean_error_percent"] for e in measured[1]["errors"] if e["reading"] == "block"}
+    rows = re.findall(r"^\| (\S+)(?: \(ours\))? \| (\d+)% \| [\d.]+x \| (\d+)% \| [\d.]+x \|", page, re.MULTILINE)
+    assert len(rows) == 7
+    for model, divergent, other in rows:
+        assert errors[model, "MD"] == pytest.approx(float(divergent), abs=1.5), model
+        assert errors[model, "NMD"] == pytest.approx(float(other), abs=1.5), model

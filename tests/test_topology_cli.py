@@ -46,7 +46,7 @@ def measuring(monkeypatch, inferred):
                 raise answer
             yield answer
 
-    monkeypatch.setattr(topology, "_records", measured)
+    monkeypatch.setattr(topology, "hierarchy_records", measured)
     monkeypatch.setattr(session, "cards", lambda names: {"chase": CHASE})
     return answers, measured
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import NoReturn
 
@@ -30,8 +31,9 @@ NO_SYCL = (
 
 
 def say(message: str) -> None:
-    """Print one line on standard error, with control characters of files and drivers made harmless."""
-    print(line(f"clmembench: {message}"), file=sys.stderr)
+    """Print one line on standard error, with control characters of files and drivers made harmless. Nobody has to read it."""
+    with contextlib.suppress(OSError):  # a full disk or a closed pipe behind it ends no run, and changes no exit code
+        print(line(f"clmembench: {message}"), file=sys.stderr, flush=True)
 
 
 def stop(message: str, code: int) -> NoReturn:

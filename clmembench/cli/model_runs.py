@@ -99,9 +99,10 @@ def _frozen(info: DeviceInfo, found: ProbeResult, selection: Selection, measured
 
 def has_evidence(run: Run) -> bool:
     """Whether a run has measurements of kernels that the model predicts, or is of a device that is refused for what it is."""
-    from clmembench.report import mdm_validation
+    from clmembench.report import mdm_held_out, mdm_validation
 
-    return run.header.device.has_cpu_cores or mdm_validation.has_evidence(run)
+    found = mdm_validation.has_evidence(run) or mdm_held_out.has_held_out(run)
+    return found or run.header.device.has_cpu_cores
 
 
 def print_inputs(runs: Sequence[Run]) -> None:
@@ -131,14 +132,17 @@ def check_figure(path: Path) -> None:
 def show_validation(run: Run, form: str, figure: Path | None = None) -> None:
     """Print the model held against a run, and draw it into a figure. Ends the command where the run lacks inputs."""
     from clmembench.plan.mdm_frozen import FrozenError
-    from clmembench.report import mdm_validation, render, terminal
+    from clmembench.report import mdm_held_out, mdm_validation, render, terminal
     from clmembench.report.section import Document
     from clmembench.report.sections import mdm_json, mdm_tables
 
     _refuse_cores(run)
     sheet = stored.sheet_of(run)
     try:
-        found = mdm_validation.validation(run, sheet, mdm_validation.text_beside(run))
+        kernels, hardware = mdm_held_out.held_out(run, sheet)
+        found = mdm_validation.without_points(hardware)
+        if mdm_validation.has_evidence(run):
+            found = mdm_validation.validation(run, sheet, mdm_validation.text_beside(run))
     except FrozenError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     except (OSError, ValueError) as error:
@@ -146,9 +150,9 @@ def show_validation(run: Run, form: str, figure: Path | None = None) -> None:
     if figure is not None:
         _draw(found, run.header.device.name, figure)
     if form == "json":
-        print(render.json_text(mdm_json.validation_object(found)))
+        print(render.json_text(mdm_json.validation_object(found, kernels)))
         return
-    document = Document(tuple(mdm_tables.validation_sections(found)), line(terminal.device_line(run.header, sheet)))
+    document = Document(tuple(mdm_tables.validation_sections(found, kernels)), line(terminal.device_line(run.header, sheet)))
     if form == "text":
         print(render.text(document, sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
     else:

@@ -80,8 +80,17 @@ class ComparedObject(TypedDict):
     predicted: dict[str, dict[str, float]]
 
 
+class HeldOutObject(TypedDict):
+    """A kernel that no model was fitted to: measured time of a pass, and predicted ones by reading and model."""
+
+    kernel: str
+    measured_us: float
+    predicted_us: dict[str, dict[str, float]]
+
+
 class ValidationObject(TypedDict):
-    """The model held against a run: inputs, the state and hash of the frozen predictions, errors, and every configuration."""
+    """The model held against a run: inputs, the state and hash of the frozen predictions, errors, every configuration, and
+    held-out kernels."""
 
     hardware: HardwareSheet
     state: str
@@ -90,6 +99,7 @@ class ValidationObject(TypedDict):
     left: dict[str, int]
     errors: list[ModelErrorObject]
     points: list[ComparedObject]
+    held_out: list[HeldOutObject]
 
 
 def prediction_object(found: Prediction, ours: bool) -> PredictionObject:

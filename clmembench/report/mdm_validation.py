@@ -114,6 +114,11 @@ def validation(run: Run, sheet: SpecSheet | None, text: str | None = None) -> Va
     return Validation(frozen.hardware, compared, mdm_frozen.digest(text), state, left, _clock_ratio(run))
 
 
+def without_points(hardware: HardwareSheet) -> Validation:
+    """What there is of a run that has none of these kernels: its inputs."""
+    return Validation(hardware, dict.fromkeys(mdm_frozen.READINGS, ()), "", "none", {}, None)
+
+
 def _measured(run: Run, sheet: SpecSheet | None) -> tuple[dict[object, Derived], dict[str, int]]:
     """The time of an interval by point, and how many points have none, by reason."""
     found, left = {}, Counter[str]()

@@ -89,9 +89,10 @@ class Terms:
 def interval_terms(model: Model, hardware: Hardware, interval: Interval, options: Options | None = None) -> Terms:
     """The cycles of intervals by one of the models of the paper, or by MDM-overlap (ours), with every intermediate.
 
-    MDM-overlap lets queueing overlap: misses that wait in one queue do not wait in the other meanwhile, nor for their own
-    latency, so S^Mem is the largest of latency and queues where equation 7 adds all three, and what it exceeds the latency by
-    is charged once in place of both queues. By Little's law that is the response time of a saturated closed queue.
+    MDM-overlap lets everything of memory overlap that can: batches of misses in flight, and requests of all compute units in
+    both queues. What an interval takes beyond one latency, which C_i has, is the largest of the further batches at the latency
+    without contention, and the time in which NoC or DRAM serve all requests; equation 7 adds all of these for every batch. By
+    Little's law that is the response time of a saturated closed queue. S^Mem is then latency and excess together.
     """
     options = options or Options()
     saturated, batched = model in _SATURATED, model in _BATCHED
@@ -103,13 +104,8 @@ def interval_terms(model: Model, hardware: Hardware, interval: Interval, options
     waiting = np.where(divergent & saturated, 1.0, 0.5) * hardware.compute_units * misses
     noc, dram = waiting * noc_service, waiting * dram_service
     if model == "MDM-overlap":
-        everyone = hardware.compute_units * misses
-        memory = np.maximum(latency, np.maximum(everyone * noc_service, everyone * dram_service))
-        excess = memory - latency
-        by_noc = noc_service >= dram_service
-        noc, dram = np.where(by_noc, excess, 0.0), np.where(by_noc, 0.0, excess)
-        batches = np.maximum(reads / hardware.mshrs, 1.0) - 1.0
-    elif model == "GPUMech":
+        return _overlapped(hardware, interval, (reads, divergent, latency, noc_service, dram_service))
+    if model == "GPUMech":
         noc = np.zeros_like(noc)
         if options.gpumech_dram == "md1":
             dram = np.minimum(dram, _md1_wait(hardware, interval, misses))
@@ -120,6 +116,25 @@ def interval_terms(model: Model, hardware: Hardware, interval: Interval, options
         batches = (np.ceil(reads / hardware.mshrs) if batched else _mean_batches(reads, hardware.mshrs)) - 1.0
     mshr = np.where(divergent, batches * memory, 0.0)
     cycles = interval.contention_free_cycles + mshr + noc + dram
+    return Terms(
+        divergent, misses, latency, noc_service, dram_service, noc, dram, memory, mshr, interval.contention_free_cycles, cycles
+    )
+
+
+def _overlapped(hardware: Hardware, interval: Interval, given: tuple[Any, Any, Any, Any, Any]) -> Terms:
+    """MDM-overlap: the largest of further batches and both queues, charged to what it is."""
+    reads, divergent, latency, noc_service, dram_service = given
+    misses = reads + np.multiply(interval.write_misses, interval.warps)
+    every = hardware.compute_units * misses
+    batches = np.maximum(reads / hardware.mshrs, 1.0) * latency
+    needed = np.maximum(batches, np.maximum(every * noc_service, every * dram_service))
+    excess = np.maximum(needed - latency, 0.0)
+    by_batches, by_noc = batches >= needed, noc_service >= dram_service
+    mshr = np.where(by_batches, excess, 0.0)
+    noc = np.where(~by_batches & by_noc, excess, 0.0)
+    dram = np.where(~by_batches & ~by_noc, excess, 0.0)
+    cycles = interval.contention_free_cycles + excess
+    memory = latency + excess
     return Terms(
         divergent, misses, latency, noc_service, dram_service, noc, dram, memory, mshr, interval.contention_free_cycles, cycles
     )

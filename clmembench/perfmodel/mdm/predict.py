@@ -192,11 +192,12 @@ def _extreme_cycles(model: Model, inputs: Inputs, ends: Ends, end: int) -> Any:
     tried = np.array([*_mshr_breaks(intervals, *mshrs.ends), mshrs.value])[:, None]
     found = interval_terms(model, replace(hardware, mshrs=tried), intervals, inputs.options)
     cycles = [found.cycles]
-    if model == "MDM-overlap":  # a longer latency, which C_i has, hides more of a queue
+    if model == "MDM-overlap":  # a longer latency makes batches longer, but it is C_i's, and a queue hides in it
         hiding = interval_terms(model, other_hardware, other, inputs.options).latency_cycles
+        batches = (np.maximum(np.multiply(intervals.read_misses, intervals.warps) / tried, 1.0) - 1) * found.latency_cycles
         service = np.maximum(found.noc_service_cycles, found.dram_service_cycles)
         queue = hardware.compute_units * found.concurrent_misses * service
-        cycles.append(own + found.mshr_cycles + np.maximum(0.0, queue - hiding))
+        cycles.append(own + np.maximum(batches, np.maximum(0.0, queue - hiding)))
     if model == "GPUMech" and inputs.options.gpumech_dram == "md1":  # a longer interval thins arrivals at the M/D/1 queue
         thinned = replace(intervals, contention_free_cycles=other.contention_free_cycles)
         late = interval_terms(model, replace(hardware, mshrs=tried), thinned, inputs.options).cycles

@@ -54,7 +54,7 @@ def _stacks(axis: Axes, compared: Sequence[Compared]) -> None:
         below = [a + b for a, b in zip(below, mine, strict=True)]
     axis.set_xticks(places, [str(value) for value in lines])
     axis.set_xlabel("distinct lines of a load")
-    axis.set_ylabel("stall cycles of an interval by MDM, mean")
+    axis.set_ylabel("stall cycles by MDM, mean")
     axis.set_title("Latency stack (the paper's figure 1)", fontsize=9)
 
 
@@ -73,7 +73,7 @@ def _errors(axis: Axes, compared: Sequence[Compared]) -> None:
         )  # fmt: skip
     axis.set_xticks(range(len(MODELS)), MODELS, rotation=30, ha="right")
     axis.set_ylabel("mean |error| of IPC, %")
-    axis.set_ylim(bottom=MIN_ERROR_PERCENT)
+    axis.set_ylim(MIN_ERROR_PERCENT, 1.3 * max(e.error_percent for e in told))
     log_y(axis)
     axis.set_title("Errors of predicted IPC (the paper's figure 3)", fontsize=9)
 

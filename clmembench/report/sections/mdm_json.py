@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from clmembench.perfmodel.mdm.errors import model_errors
+from clmembench.report.mdm_held_out import HeldOut
 from clmembench.report.mdm_outputs import ComparedObject, ModelErrorObject, ValidationObject
 from clmembench.report.mdm_validation import Validation
 from clmembench.specs.mdm_published import published_errors
 
 
-def validation_object(found: Validation) -> ValidationObject:
+def validation_object(found: Validation, kernels: Sequence[HeldOut] = ()) -> ValidationObject:
     """Everything that the tables are made of."""
     told: dict[tuple[str, str], float] = {(one.model, one.kind): one.error_percent for one in published_errors().error}
     errors: list[ModelErrorObject] = [
@@ -52,4 +54,15 @@ def validation_object(found: Validation) -> ValidationObject:
         "left": dict(found.left),
         "errors": errors,
         "points": points,
+        "held_out": [
+            {
+                "kernel": one.name,
+                "measured_us": one.measured_us,
+                "predicted_us": {
+                    reading: {model: time[0] for (of, model), time in one.predicted_us.items() if of == reading}
+                    for reading in readings
+                },
+            }
+            for one in kernels
+        ],
     }

@@ -7,8 +7,10 @@ import statistics
 from collections.abc import Sequence
 
 from clmembench.model import Run
+from clmembench.perfmodel.mdm.equations import Model
 from clmembench.perfmodel.mdm.errors import Compared, ModelError, model_errors
 from clmembench.plan.mdm_frozen import FrozenError
+from clmembench.report.mdm_held_out import HeldOut
 from clmembench.report.mdm_validation import MAX_CLOCK_RATIO, Validation, text_beside, validation
 from clmembench.report.rows import Row, sheet_of
 from clmembench.report.section import Cell, Column, Section, columns
@@ -19,6 +21,11 @@ from clmembench.units import format_params, format_value
 AXES = ("lines", "fmas", "loads", "sub_groups", "footprint_bytes", "stores")
 MAX_MISSES = 10  # of the largest errors, shown
 READING_NAMES = {"block": "", "sector": ", sectors of 32 B"}
+FEWEST_MSHRS = (
+    "The number of MSHRs is bounded from below alone: ratios are at that bound, where batches are most, and say little of MDM "
+    "until mlp is measured. Its range covers more MSHRs."
+)
+HELD_OUT_MODELS: tuple[Model, ...] = ("MDM", "GPUMech", "MDM-overlap", "bound")
 STATES = {
     "frozen": "Predictions were frozen before the measurement: sha256 {}, which its records name, is that of the file beside "
     "the run.",
@@ -39,13 +46,41 @@ def sections(run: Run, rows: Sequence[Row]) -> list[Section]:
         return [Section("The memory divergence model.", header, (("inputs", f"undetermined: {error}"),))]
 
 
-def validation_sections(found: Validation) -> list[Section]:
-    """Every table of a validation; where nothing was measured, why."""
-    if not any(found.compared.values()):
-        rows = tuple((reason, count) for reason, count in found.left.items()) or (("no point was measured", 0),)
-        return [Section("No configuration has a measured time of an interval.", columns(("reason", "points")), rows)]
+def validation_sections(found: Validation, kernels: Sequence[HeldOut] = ()) -> list[Section]:
+    """Every table of a validation, and of held-out kernels of the same run; where nothing was measured, why."""
+    held = [held_out_section(kernels, found.hardware)] if kernels else []
+    inputs = inputs_section(found.hardware, "Inputs of the model.")
     block = found.compared["block"]
-    return [_errors(found), _bias(block), _misses(block), inputs_section(found.hardware, "Inputs of the model.")]
+    if block:
+        return [_errors(found), _bias(block), _misses(block), *held, inputs]
+    if held and not found.left:
+        return [*held, inputs]
+    rows = tuple((reason, count) for reason, count in found.left.items()) or (("no point was measured", 0),)
+    return [Section("No configuration has a measured time of an interval.", columns(("reason", "points")), rows), *held]
+
+
+def held_out_section(kernels: Sequence[HeldOut], hardware: HardwareSheet) -> Section:
+    """Predicted over measured performance of every kernel, and the mean |ln ratio| of each model."""
+    pairs = [(reading, model) for model in HELD_OUT_MODELS for reading in READING_NAMES]
+    rows: list[tuple[Cell, ...]] = []
+    for one in kernels:
+        ratios = (f"{math.exp(one.log_ratio(*pair)):.2f}x" for pair in pairs)
+        _, low, high = one.predicted_us["block", "MDM"]
+        rows.append((one.name, format_value(one.measured_us), f"{format_value(low)} to {format_value(high)}", *ratios))
+    means = (statistics.fmean(abs(one.log_ratio(*pair)) for one in kernels) for pair in pairs)
+    rows.append(("mean |ln ratio|", "", "", *(f"{mean:.2f}" for mean in means)))
+    header: tuple[str | Column, ...] = (
+        "kernel", Column("measured us", is_number=True), Column("MDM: us"),
+        *(Column(f"{model}{', sectors' if reading == 'sector' else ''}", is_number=True) for reading, model in pairs),
+    )  # fmt: skip
+    notes = (
+        "Ratios are predicted over measured performance: above 1 the model predicts too much. MDM: us is the range that the "
+        "intervals of the inputs leave.",
+        "Profiles are declared from the kernels' source (plan/mdm_held_out.py). Staging in local memory, bank conflicts and "
+        "the bandwidth of the first cache are not of the model: transposition by tiles and the filter show what that costs.",
+        *([FEWEST_MSHRS] if hardware.quantities.mshrs.bound else []),
+    )
+    return Section("Kernels that no model was fitted to.", columns(header), tuple(rows), notes)
 
 
 def _errors(found: Validation) -> Section:
