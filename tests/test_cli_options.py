@@ -17,6 +17,7 @@ from clmembench.cli.command import Command
 
 CLI = Path(live.__file__).parent
 
+WAITS = "--wait --wait-quiet"
 FILTERS = "-b/--bench -s/--suite -a/--axis --status -d/--device"
 # Every parameter of every command, --help aside: /short and =parameter where its environment variable is not named after it.
 OPTIONS = {
@@ -34,10 +35,12 @@ OPTIONS = {
     "tune": "bench -d/--device -a/--axis --budget --timeout --seed -o/--output --records --path=own",
     "topology": (
         "path -d/--device --json=as_json --csv=as_csv --md=as_md --latex=as_latex --spaces --classic --budget --timeout --seed "
-        "-o/--output --overwrite"
+        "-o/--output --overwrite --wait --wait-quiet"
     ),
-    "advise": "path -d/--device --json=as_json --md=as_md --budget --timeout --seed -o/--output --overwrite",
-    "peers": "path -d/--device --json=as_json --md=as_md --processes --budget --timeout --seed -o/--output --overwrite",
+    "advise": f"path -d/--device --json=as_json --md=as_md --budget --timeout --seed -o/--output --overwrite {WAITS}",
+    "peers": (
+        f"path -d/--device --json=as_json --md=as_md --processes --budget --timeout --seed -o/--output --overwrite {WAITS}"
+    ),
     "show": (
         f"path {FILTERS} --json=as_json --csv=as_csv --md=as_md --latex=as_latex --parquet --wide --overwrite --strict --energy"
     ),
@@ -52,7 +55,7 @@ OPTIONS = {
     "baseline create": "paths -o/--output --overwrite --force",
     "casestudy mnf": (
         "path -d/--device --json=as_json --csv=as_csv --md=as_md --latex=as_latex --size --processes --budget --timeout "
-        "--seed -o/--output --overwrite"
+        "--seed -o/--output --overwrite --wait --wait-quiet"
     ),
     "model": "",
     "model predict": "hardware profile --json=as_json --md=as_md --latency --scheduling --request --gpumech-dram",
@@ -67,7 +70,8 @@ OPTIONS = {
 }
 SHARED = {
     "--device", "--bench", "--axis", "--budget", "--timeout", "--processes", "--seed", "--output", "--overwrite", "--json",
-    "--csv", "--md", "--latex", "--margin", "--force", "--suite", "--wide", "--path",
+    "--csv", "--md", "--latex", "--margin", "--force", "--suite", "--wide", "--path", "--wait",
+    "--wait-quiet",
 }  # fmt: skip
 OPENINGS = ("Of ", "What ", "Whether ", "The same", "Also what", "To be ")  # that say nothing of what the reader looks for
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from clmembench.cli import run_options, session
+from clmembench.cli import waiting
+from clmembench.cli.waiting import with_wait
 from clmembench.host import device_lock, quiet
 from clmembench.host.cpu_load import Load
 from clmembench.host.quiet import HostUse
@@ -54,10 +55,10 @@ def test_a_waiting_run_measures_once_the_device_is_free(measured_device, tmp_pat
         slept.append(seconds)
         holder.close()
 
-    monkeypatch.setattr(session.time, "sleep", freed_while_asleep)
+    monkeypatch.setattr(waiting.time, "sleep", freed_while_asleep)
     with brief_points():
         done = cli(*ONE_POINT, "--wait", "-o", "r.jsonl", cwd=tmp_path)
-    assert done.returncode == 0 and session.LOCK_STEP_S in slept
+    assert done.returncode == 0 and waiting.LOCK_STEP_S in slept
     assert "--wait waits for it\n" in done.stderr  # without a limit
     assert jsonl.read(tmp_path / "r.jsonl").records
 
@@ -83,7 +84,7 @@ def test_nobody_waits_for_a_file_that_is_no_lock(measured_device, tmp_path):
     ids=lambda words: " ".join(words),
 )
 def test_wait_may_stand_without_a_duration(given, parsed):
-    assert run_options.with_wait(given) == parsed
+    assert with_wait(given) == parsed
 
 
 @pytest.mark.parametrize(("option", "value"), [("--wait=soon", ""), ("--wait-quiet", "soon")])
@@ -126,16 +127,16 @@ def test_a_busy_host_is_warned_of_before_the_run_and_waited_for(capsys, monkeypa
     waited = []
     monkeypatch.setattr(quiet, "look", lambda info: BUSY)
     monkeypatch.setattr(quiet, "wait", lambda info, most_s: waited.append(most_s) or [])
-    session._warn_of_others(device(kind="cpu"), 0.0)
+    waiting.warn_of_others(device(kind="cpu"), 0.0)
     assert "warning: other programs use 40% of the CPUs" in capsys.readouterr().err and not waited
-    session._warn_of_others(device(kind="cpu"), 120.0)
+    waiting.warn_of_others(device(kind="cpu"), 120.0)
     said = capsys.readouterr().err
     assert waited == [120.0] and "warning" not in said and "--wait-quiet waits for 2 min" in said
     monkeypatch.setattr(quiet, "wait", lambda info, most_s: BUSY.complaints("cpu"))
-    session._warn_of_others(device(kind="cpu"), 120.0)
+    waiting.warn_of_others(device(kind="cpu"), 120.0)
     assert "warning: other programs use 40%" in capsys.readouterr().err
     monkeypatch.setattr(quiet, "look", lambda info: QUIET)
-    session._warn_of_others(device(kind="cpu"), 120.0)
+    waiting.warn_of_others(device(kind="cpu"), 120.0)
     assert capsys.readouterr().err == ""
 
 
@@ -143,3 +144,11 @@ def test_a_look_at_this_host_gives_shares():
     found = quiet.look(device(kind="cpu"), seconds=0.1)
     assert found.device_percent is None
     assert found.load is None or 0 <= found.load.others <= 1
+
+
+@pytest.mark.parametrize("command", ["topology", "advise", "peers"])
+def test_studies_wait_as_a_run_does(measured_device, tmp_path, command):
+    with device_lock.held(measured_device):
+        done = cli(command, "-d", "0", "--wait", "20ms", cwd=tmp_path)
+    assert done.returncode == 3 and "--wait waits for it for 0 s at most" in done.stderr
+    assert cli(command, "-d", "0", "--wait-quiet", "soon", cwd=tmp_path).returncode == 2

@@ -30,7 +30,6 @@ from clmembench.cli import (
     peers,
     report,
     run,
-    run_options,
     show,
     topology,
     tune,
@@ -73,7 +72,7 @@ app.command("devices")(devices.devices)
 app.command("suites")(devices.suites)
 app.command("describe")(devices.describe)
 app.command("doctor")(doctor.doctor)
-app.command("run", cls=run_options.RunCommand)(run.run)
+app.command("run")(run.run)
 app.command("tune")(tune.tune)
 app.command("topology")(topology.topology)
 app.command("advise")(advise.advise)

@@ -32,6 +32,8 @@ def advise(
     seed: options.Seed = None,
     output: options.ResultsFile = None,
     overwrite: options.Overwrite = False,
+    wait: options.Wait = None,
+    wait_quiet: options.WaitQuiet = None,
 ) -> None:
     """State which guidelines for kernels hold here, and their effect.
 
@@ -39,7 +41,7 @@ def advise(
     advice. Guidelines whose points --budget leaves out are undetermined.
     """
     form = options.output_format(json=as_json, md=as_md)
-    given = study.Options(device, budget, timeout, seed, output, overwrite)
+    given = study.Options(device, budget, timeout, seed, output, overwrite, wait, wait_quiet)
     advice = study.Study(lambda info: _measurement(given), _has_evidence, NO_EVIDENCE, show, FOOTER)
     study.measure_or_read(advice, context, path, form, given)
 

@@ -52,6 +52,8 @@ def mnf(
     seed: options.Seed = None,
     output: options.ResultsFile = None,
     overwrite: options.Overwrite = False,
+    wait: options.Wait = None,
+    wait_quiet: options.WaitQuiet = None,
 ) -> None:
     """Measure maximum noise fraction (MNF) in 15 versions of 3 steps.
 
@@ -59,7 +61,7 @@ def mnf(
     whole program is compared with NumPy on the host. Points that --budget leaves out are skipped.
     """
     form = options.output_format(json=as_json, csv=as_csv, md=as_md, latex=as_latex)
-    given = study.Options(device, budget, timeout, seed, output, overwrite, timeout_s=TIMEOUT_S)
+    given = study.Options(device, budget, timeout, seed, output, overwrite, wait, wait_quiet, timeout_s=TIMEOUT_S)
     program = study.Study(lambda info: _measurement(given, size, processes), _has_evidence, NO_EVIDENCE, show)
     study.measure_or_read(program, context, path, form, given)
 

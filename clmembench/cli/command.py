@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 from typer.core import TyperCommand, TyperGroup
 
-from clmembench.cli import conflicts, exit_codes
+from clmembench.cli import conflicts, exit_codes, waiting
 
 
 class Command(TyperCommand):
-    """A command whose --help has no environment variable, and ends with how the environment sets its options."""
+    """A command whose --help has no environment variable, and ends with how the environment sets its options. Its --wait, if it
+    has one, may stand without a duration."""
 
     def get_help_option(self, ctx: Any) -> Any:
         return _without_environment(super().get_help_option(ctx))
@@ -25,7 +26,7 @@ class Command(TyperCommand):
             if parameter.name is not None and ctx.auto_envvar_prefix and _long(parameter):
                 _name_variable(parameter, ctx.auto_envvar_prefix)
         ctx.allow_extra_args = True  # what is left over is refused below, with a remedy
-        rest = super().parse_args(ctx, args)
+        rest = super().parse_args(ctx, waiting.with_wait(args) if any(p.name == "wait" for p in self.params) else args)
         if not ctx.resilient_parsing:
             if ctx.args:
                 exit_codes.stop(_left_over(self, ctx.args), exit_codes.USAGE)

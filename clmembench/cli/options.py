@@ -152,6 +152,22 @@ Seed = Annotated[
 ]
 ResultsFile = Annotated[Path | None, output_option("Results file to write, or a folder for a new one; default: ./reports.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace output files that exist.")]
+Wait = Annotated[
+    str | None,
+    typer.Option(
+        "--wait",
+        metavar="[TIME]",
+        help="Wait until no other run uses the device, for TIME at most, such as 10m; default: without limit.",
+    ),
+]
+WaitQuiet = Annotated[
+    str | None,
+    typer.Option(
+        "--wait-quiet",
+        metavar="TIME",
+        help="Wait until no other program uses the device or the CPUs it needs, for TIME at most; then measure.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Csv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 Markdown = Annotated[bool, typer.Option("--md", help="Print Markdown tables.")]

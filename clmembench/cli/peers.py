@@ -32,6 +32,8 @@ def peers(
     seed: options.Seed = None,
     output: options.ResultsFile = None,
     overwrite: options.Overwrite = False,
+    wait: options.Wait = None,
+    wait_quiet: options.WaitQuiet = None,
 ) -> None:
     """Compare our kernels with this host's libraries and the limit.
 
@@ -39,7 +41,7 @@ def peers(
     problems, interleaved with ours. Problems that --budget leaves out have no line.
     """
     form = options.output_format(json=as_json, md=as_md)
-    given = study.Options(device, budget, timeout, seed, output, overwrite)
+    given = study.Options(device, budget, timeout, seed, output, overwrite, wait, wait_quiet)
     table = study.Study(lambda info: _measurement(info, given, processes), _has_evidence, NO_EVIDENCE, show, FOOTER)
     study.measure_or_read(table, context, path, form, given)
 

@@ -8,19 +8,20 @@ from typing import NamedTuple
 
 import typer
 
-from clmembench import units
 from clmembench.cli import (
     devices,
     exit_codes,
     interrupted_run,
     layer_cost,
     options,
+    run_names,
     run_options,
     run_preview,
     run_request,
     session,
     several_devices,
     text_output,
+    waiting,
 )
 from clmembench.cli.several_devices import Target
 from clmembench.sanitize import line
@@ -30,8 +31,8 @@ class Settings(NamedTuple):
     """How a run is measured and shown, the same for every device."""
 
     overwrite: bool
-    names: session.RunNames
-    waits: session.Waits
+    names: run_names.RunNames
+    waits: waiting.Waits
     as_json: bool
     wide: bool
     strict: bool
@@ -57,8 +58,8 @@ def run(
     resume: run_options.Resume = None,
     label: run_options.Label = None,
     tag: run_options.Tag = None,
-    wait: run_options.Wait = None,
-    wait_quiet: run_options.WaitQuiet = None,
+    wait: options.Wait = None,
+    wait_quiet: options.WaitQuiet = None,
     stored: run_options.Tuning = None,
     no_tuning: run_options.NoTuning = False,
     strict: run_options.Strict = False,
@@ -94,7 +95,7 @@ def run(
         planned = several_devices.plan(asked, several_devices.select(devices.listed(device), device or "0"))
         wanted = several_devices.targets(planned, output, overwrite)
     with run_request.usage_errors():
-        settings = Settings(overwrite, session.run_names(label, tag), _waits(wait, wait_quiet), as_json, wide, strict)
+        settings = Settings(overwrite, run_names.parse(label, tag), waiting.parse(wait, wait_quiet), as_json, wide, strict)
     if dry_run:
         for target in wanted:
             run_preview.print_plan(target.planned, target.output)
@@ -113,12 +114,6 @@ def _resumed(asked: run_request.Request, path: Path) -> Target:
         return Target(asked.resume(info, selection, earlier), path)
 
 
-def _waits(lock: str | None, quiet: str | None) -> session.Waits:
-    """How long to wait. Raises ValueError for what is no duration."""
-    lock_s = float("inf") if lock == run_options.FOREVER else units.parse_seconds(lock) if lock else 0.0
-    return session.Waits(lock_s, units.parse_seconds(quiet) if quiet else 0.0)
-
-
 def _run_one(target: Target, settings: Settings) -> Path:
     """Measure one device and print its results: the results file. Ends the command as `session.end` does, and with
     INCONCLUSIVE under --strict where a value is suspect."""
@@ -132,7 +127,7 @@ def _run_one(target: Target, settings: Settings) -> Path:
         settings.overwrite,
         planned.earlier,
         names=settings.names,
-        estimate=planned.estimate(),
+        estimate=planned.estimate,
         waits=settings.waits,
     )
     suspect = _print_results(written.path, settings)

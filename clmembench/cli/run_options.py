@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from clmembench.cli import options
-from clmembench.cli.command import Command
-
-FOREVER = "forever"  # what --wait waits where it is given without a duration
 
 Device = Annotated[str | None, options.device_option("Device to measure, default 0; all, gpu and cpu name several")]
 Suite = Annotated[
@@ -56,46 +53,7 @@ Tag = Annotated[
     list[str] | None,
     typer.Option("--tag", metavar="KEY=VALUE", help="Fact to keep in the file, such as cooling=water; repeatable."),
 ]
-Wait = Annotated[
-    str | None,
-    typer.Option(
-        "--wait",
-        metavar="[TIME]",
-        help="Wait until no other run uses the device, for TIME at most, such as 10m; default: without limit.",
-    ),
-]
-WaitQuiet = Annotated[
-    str | None,
-    typer.Option(
-        "--wait-quiet",
-        metavar="TIME",
-        help="Wait until no other program uses the device or the CPUs it needs, for TIME at most; then measure.",
-    ),
-]
 DryRun = Annotated[
     bool,
     typer.Option("--dry-run", help="List the points that would be measured, with time, memory and disk; measure nothing."),
 ]
-
-
-class RunCommand(Command):
-    """`run`, whose --wait may stand without a duration."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments, after --wait got the duration that it lacks."""
-        return super().parse_args(ctx, with_wait(args))
-
-
-def with_wait(args: list[str]) -> list[str]:
-    """The arguments with a duration behind each --wait that has none."""
-    from clmembench import units
-
-    found = []
-    for at, word in enumerate(args):
-        found.append(word)
-        if word == "--wait":
-            try:
-                units.parse_seconds(args[at + 1])
-            except (IndexError, ValueError):
-                found.append(FOREVER)
-    return found

@@ -20,7 +20,7 @@ def print_plan(planned: PlannedRun, output: Path | None) -> None:
     from clmembench.model import CHASE_BENCHMARK
     from clmembench.plan import interleave, sweep
 
-    found = planned.estimate()
+    found = planned.estimate(planned.info)
     by_name = {one.name: one for one in found.benchmarks}
     print(line(f"{planned.info.name}:"))
     for benchmark in planned.chosen:

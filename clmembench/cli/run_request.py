@@ -81,7 +81,6 @@ class Request:
             selection,
             isolated=selection.isolated and not self.no_isolate,
             topology=cpu_topology.read() if info.kind == "cpu" else (),
-            energy=self.energy,
             budget_s=units.parse_seconds(self.budget) if self.budget else selection.budget_s,
             timeout_s=units.parse_seconds(self.timeout) if self.timeout else selection.timeout_s,
             benchmark_s=units.parse_seconds(self.benchmark_timeout) if self.benchmark_timeout else selection.benchmark_s,
@@ -112,14 +111,14 @@ class PlannedRun:
         names = [*(benchmark.name for benchmark in self.chosen), *interleave.peer_names(self.selection, self.info)]
         return session.cards([*names, *((CHASE_BENCHMARK, hierarchy.L2_MAP) if self.has_hierarchy else ())])
 
-    def estimate(self) -> RunEstimate:
-        """How many points it has and how long they take, all parts together."""
+    def estimate(self, info: DeviceInfo) -> RunEstimate:
+        """How many points it has and how long they take, all parts together, on a device with these features."""
         from clmembench.plan import estimate
 
-        found = estimate.estimate_run(self.info, self.selection)
+        found = estimate.estimate_run(info, self.selection)
         if not self.has_hierarchy:
             return found
-        return estimate.RunEstimate((*found.benchmarks, *estimate.hierarchy_estimate(self.info).benchmarks))
+        return estimate.RunEstimate((*found.benchmarks, *estimate.hierarchy_estimate(info).benchmarks))
 
     def records(self, info: DeviceInfo, found: ProbeResult, known: Sequence[Record]) -> Iterator[Record]:
         """Every record of it, as it is measured on the device with the features that were found."""

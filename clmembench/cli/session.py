@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,10 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from clmembench import __version__
-from clmembench.cli import exit_codes, output_file
+from clmembench.cli import exit_codes, output_file, waiting
 from clmembench.cli.outlook import Expected, Outlook
 from clmembench.cli.progress import progress
-from clmembench.units import format_duration
+from clmembench.cli.run_names import RunNames
+from clmembench.cli.waiting import Waits
 
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
@@ -30,8 +28,6 @@ if TYPE_CHECKING:
     # the device with the features that were found, the result of probing it, and the records that the file has already
     Records = Callable[[DeviceInfo, ProbeResult, Sequence[Record]], Iterator[Record]]
 
-MAX_TAG_LETTERS = 200  # of a tag's name or value, and of a label: they are headings
-LOCK_STEP_S = 0.5  # between two tries to take a device's lock
 BAD = ("failed", "wrong", "timeout")
 
 
@@ -41,35 +37,6 @@ class Written(NamedTuple):
     path: Path
     bad: int
     interrupted: bool
-
-
-class RunNames(NamedTuple):
-    """What the user calls a run: a label for its device, and tags."""
-
-    label: str = ""
-    tags: Mapping[str, str] = {}
-
-
-def run_names(label: str | None, tags: Sequence[str] | None) -> RunNames:
-    """The names of `--label` and `--tag`. Raises ValueError for what is no KEY=VALUE, one key twice, and long ones."""
-    found: dict[str, str] = {}
-    for text in tags or ():
-        key, equals, value = (part.strip() for part in text.partition("="))
-        if not equals or not key or not value:
-            raise ValueError(f"--tag {text!r}: write key=value, such as cooling=water")
-        if found.setdefault(key, value) != value:
-            raise ValueError(f"--tag {key}: two values, {found[key]!r} and {value!r}: name one")
-    for text in (label or "", *found, *found.values()):
-        if len(text) > MAX_TAG_LETTERS:
-            raise ValueError(f"--label and --tag have at most {MAX_TAG_LETTERS} letters, and {text[:20]!r}... has {len(text)}")
-    return RunNames((label or "").strip(), found)
-
-
-class Waits(NamedTuple):
-    """How many seconds a run waits for the device's lock, and for a quiet host; 0: not at all."""
-
-    lock_s: float = 0.0
-    quiet_s: float = 0.0
 
 
 def end(written: Written, holds: str = "") -> None:
@@ -157,7 +124,7 @@ def measure_to_file(
     overwrite: bool = False,
     earlier: Run | None = None,
     names: RunNames = RunNames(),  # noqa: B008 - immutable
-    estimate: RunEstimate | None = None,
+    estimate: Callable[[DeviceInfo], RunEstimate] | None = None,
     waits: Waits = Waits(),  # noqa: B008 - immutable
 ) -> Written:
     """Lock the device, probe it, and write its `records` to a results file, which is `output` or a new one in ./reports; a run
@@ -168,8 +135,8 @@ def measure_to_file(
     from clmembench.results import jsonl
 
     try:
-        with _locked(info, waits.lock_s):
-            _warn_of_others(info, waits.quiet_s)
+        with waiting.locked(info, waits.lock_s):
+            waiting.warn_of_others(info, waits.quiet_s)
             found = worker_process.probed(Job(info.runtime, info), selection.isolated, selection.timeout_s)
             claimed, info = info, replace(info, features=found.features)
             head = earlier.header if earlier else header(info, selection, cards, names)
@@ -179,7 +146,7 @@ def measure_to_file(
             writer = jsonl.Writer.going_on(path) if earlier else jsonl.Writer(path, head, overwrite)
             # read again: another run may have appended to it before the lock was ours
             known = jsonl.read(path).records if earlier else ()
-            outlook = _outlook(estimate, cards, selection.budget_s, known)
+            outlook = _outlook(estimate(info) if estimate else None, cards, selection.budget_s, known)
             return Written(path, *_write(writer, records(info, found, known), known, outlook))
     except device_lock.HeldError as error:
         exit_codes.stop(str(error), exit_codes.NO_DEVICE)
@@ -189,42 +156,6 @@ def measure_to_file(
         exit_codes.stop(str(error), exit_codes.INTERNAL)
     except KeyboardInterrupt:
         exit_codes.stop("interrupted before anything was measured", exit_codes.INTERRUPTED)
-
-
-@contextmanager
-def _locked(info: DeviceInfo, wait_s: float) -> Iterator[None]:
-    """Hold the device's lock, after waiting for it so many seconds at most. Raises HeldError where another run still has it."""
-    from clmembench.host import device_lock
-
-    end = time.monotonic() + wait_s
-    told = False
-    with ExitStack() as stack:
-        while True:
-            try:
-                stack.enter_context(device_lock.held(info))
-                break
-            except device_lock.HeldError as error:
-                if time.monotonic() >= end or isinstance(error, device_lock.NoLockError):
-                    raise
-                if not told:
-                    limit = "" if wait_s == math.inf else f" for {format_duration(wait_s)} at most"
-                    exit_codes.say(f"{error}; --wait waits for it{limit}")
-                    told = True
-            time.sleep(min(LOCK_STEP_S, max(0.0, end - time.monotonic())))
-        yield
-
-
-def _warn_of_others(info: DeviceInfo, quiet_s: float) -> None:
-    """Say what other programs use of what is to be measured, after waiting so many seconds at most until they do not."""
-    from clmembench.host import quiet
-
-    found = quiet.look(info).complaints(info.kind)
-    if found and quiet_s:
-        exit_codes.say(f"{' and '.join(found)}: --wait-quiet waits for {format_duration(quiet_s)} at most until they do not")
-        found = quiet.wait(info, quiet_s)
-    for complaint in found:
-        remedy = "stop them" if quiet_s else "stop them, or use run --wait-quiet 5m"
-        exit_codes.say(f"warning: {complaint}, which makes values slower and suspect: {remedy}")
 
 
 def _outlook(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from clmembench import units
-from clmembench.cli import devices, exit_codes, session, stored
+from clmembench.cli import devices, exit_codes, session, stored, waiting
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ class Options:
     seed: int | None = None
     output: Path | None = None
     overwrite: bool = False
+    wait: str | None = None
+    wait_quiet: str | None = None
     timeout_s: float = field(default=120.0, kw_only=True)
 
     def selection(self, suite: str, **more: Any) -> Selection:
@@ -82,6 +84,7 @@ def measure_or_read(study: Study, context: typer.Context, path: Path | None, for
     info = devices.select(devices.listed(options.device), options.device or "0")
     try:
         measurement = study.measurement(info)
+        waits = waiting.parse(options.wait, options.wait_quiet)
     except ValueError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     session.check_output(options.output, options.overwrite)
@@ -92,7 +95,8 @@ def measure_or_read(study: Study, context: typer.Context, path: Path | None, for
         lambda info, found, known: measurement.records(info, found),
         options.output,
         options.overwrite,
-        estimate=measurement.estimate(info) if measurement.estimate is not None else None,
+        estimate=measurement.estimate,
+        waits=waits,
     )
     run = session.read_back(written.path)
     if study.has_evidence(run):

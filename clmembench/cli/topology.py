@@ -51,6 +51,8 @@ def topology(
     seed: options.Seed = None,
     output: options.ResultsFile = None,
     overwrite: options.Overwrite = False,
+    wait: options.Wait = None,
+    wait_quiet: options.WaitQuiet = None,
 ) -> None:
     """Measure and draw the memory hierarchy: caches, TLBs, spaces.
 
@@ -58,7 +60,7 @@ def topology(
     of the spec sheet. Properties whose points --budget leaves out are undetermined.
     """
     form = options.output_format(json=as_json, csv=as_csv, md=as_md, latex=as_latex)
-    given = study.Options(device, budget, timeout, seed, output, overwrite)
+    given = study.Options(device, budget, timeout, seed, output, overwrite, wait, wait_quiet)
     hierarchy = study.Study(lambda info: _measurement(given, spaces, classic), is_chased, NO_EVIDENCE, show)
     study.measure_or_read(hierarchy, context, path, form, given)
 

@@ -55,7 +55,7 @@ def held(info: DeviceInfo) -> Iterator[None]:
     try:
         _check(descriptor, path_of(info))
         if not file_lock.take(descriptor):
-            remedy = "wait for it (--wait of run), or choose another device"
+            remedy = "wait for it, or choose another device"
             raise HeldError(f"{info.name} is in use by another run: {_holder(descriptor)}: {remedy}")
         said = {"pid": os.getpid(), "started": datetime.now(UTC).isoformat(timespec="seconds"), "argv": sys.argv[1:]}
         os.ftruncate(descriptor, 0)
