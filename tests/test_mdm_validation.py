@@ -225,6 +225,16 @@ def test_measure_runs_no_kernels_and_prints_toml_alone(tmp_path, monkeypatch):
     assert load_hardware(str(tmp_path / "gpu.toml")).quantities.compute_units.value == 16
 
 
+def test_a_gpu_without_a_cycle_counter_is_not_predicted_and_the_exit_code_says_so(tmp_path, monkeypatch):
+    put_in_place(monkeypatch, replace(GPU, has_counter=False))
+    done = cli("model", "validate", "-d", "0", "-o", str(tmp_path / "run.jsonl"))
+    assert done.returncode == exit_codes.INCONCLUSIVE and done.stdout == ""
+    assert "no predictions, so no kernels were measured: clock_ghz: no point has the core's clock" in done.stderr
+    run = jsonl.read(tmp_path / "run.jsonl")
+    assert {record.benchmark for record in run.records} == set(mdm.INPUTS), "what was measured is kept"
+    assert list(tmp_path.glob("predictions-*")) == []
+
+
 @pytest.mark.parametrize("command", ["measure", "validate"])
 def test_cpus_are_refused_with_the_reason_in_one_line(command, monkeypatch, tmp_path):
     cpu = replace(GPU.info, kind="cpu", name="Some CPU")
