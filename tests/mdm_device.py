@@ -130,7 +130,7 @@ class SimulatedGpu:
             yield from answers
 
 
-@njit(cache=False)
+@njit(cache=True)
 def _simulate(intervals, warps, reads, missing, chain, mshrs, noc, dram, llc, extra, writes, width, instructions, issue):
     """Cycles until all sub-groups have ended: each in turn of when it is ready issues, loads and waits for all its lines."""
     ready = np.zeros(warps)

@@ -153,6 +153,7 @@ def test_a_report_has_the_tables(measured):
     assert "undetermined" in str(told.rows[0][1])
 
 
+@pytest.mark.slow
 def test_predictions_that_were_lost_are_made_again_and_have_the_same_hash(measured, tmp_path):
     run = jsonl.read(copied(measured, tmp_path, predictions=False))
     again = mdm_validation.validation(run, None)

@@ -138,10 +138,11 @@ def show_validation(run: Run, form: str, figure: Path | None = None) -> None:
     _refuse_cores(run)
     sheet = stored.sheet_of(run)
     try:
-        kernels, hardware = mdm_held_out.held_out(run, sheet)
-        found = mdm_validation.without_points(hardware)
-        if mdm_validation.has_evidence(run):
+        kernels, hardware = mdm_held_out.held_out(run, sheet) if mdm_held_out.has_held_out(run) else ([], None)
+        if hardware is None or mdm_validation.has_evidence(run):
             found = mdm_validation.validation(run, sheet, mdm_validation.text_beside(run))
+        else:
+            found = mdm_validation.without_points(hardware)
     except FrozenError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     except (OSError, ValueError) as error:
