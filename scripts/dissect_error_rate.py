@@ -16,7 +16,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -80,6 +80,11 @@ def judge_hierarchy(name: int | str, machine: Machine, found: Hierarchy) -> list
     return rows
 
 
+def judge_seed(judge: Callable[[int], Any], seed: int) -> tuple[int, tuple[Any, str]]:
+    """A seed with what `try_seed` says of it."""
+    return seed, try_seed(judge, seed)
+
+
 def judge_level(device: int | str, prefix: str, findings: Any, true: dict[str, Any] | None, ghz: float) -> list[Row]:
     """The outcomes of one level's findings; a finding in ns alone is judged by its ns."""
     named = {}
@@ -123,7 +128,7 @@ def main() -> None:
     longest, most, failed = 0.0, 0, 0
     seeds = range(given.first, given.last + 1)
     with multiprocessing.Pool(given.processes) as pool:
-        for seed, (answers, why) in zip(seeds, pool.imap(partial(try_seed, judge), seeds), strict=True):
+        for seed, (answers, why) in pool.imap_unordered(partial(judge_seed, judge), seeds):
             if answers is None:
                 failed += 1
                 print(f"seed {seed}: {why}", file=sys.stderr, flush=True)
