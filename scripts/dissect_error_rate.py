@@ -3,35 +3,52 @@
 The devices are those of tests/hierarchies.py, with the same inquiry as for real devices. trace_error_rate.py defines wrong; of
 spaces other than global memory only latencies are judged. An inquiry that fails or takes too long is counted and listed, and is
 in no row.
-Usage: python scripts/dissect_error_rate.py FIRST LAST [--processes N] [--wrong]
+`--published` judges the published devices of tests/published.py in place of random ones: FIRST to LAST are their numbers.
+Usage: python scripts/dissect_error_rate.py FIRST LAST [--processes N] [--wrong] [--reasons] [--rows FILE]
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
+import re
 import sys
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
-from clmembench.model import Answer, Probe
+from clmembench.model import Answer, Hierarchy, Probe
 from clmembench.plan.hierarchy import replay
-from scripts.trace_error_rate import Row, outcomes, table, true_cache, true_tlb, try_seed
+from scripts.trace_error_rate import Row, outcomes, print_wrong, table, true_cache, true_tlb, try_seed
 from tests.hierarchies import random_hierarchy
+from tests.published import PUBLISHED
+from tests.simulated import Machine
 
 MAX_BYTES = 1 << 30
 MEMORY_SIZE_FACTOR = 4  # times the last cache: from there a flat end is called memory
 
 
+def judge_published(number: int) -> tuple[list[Row], float, int]:
+    """As `judge_device`, of a published device."""
+    name = list(PUBLISHED)[number]
+    return judge_machine(name, PUBLISHED[name]())
+
+
 def judge_device(seed: int) -> tuple[list[Row], float, int]:
     """The outcomes of one device, the seconds of its inference and of its simulation, and the number of its probes."""
-    machine = random_hierarchy(seed)
+    return judge_machine(seed, random_hierarchy(seed))
+
+
+def judge_machine(name: int | str, machine: Machine) -> tuple[list[Row], float, int]:
+    """The outcomes of a simulated device."""
     path, asked = machine.paths["global"], 0
 
     def answered(probes: Sequence[Probe]) -> list[Answer]:
@@ -45,34 +62,54 @@ def judge_device(seed: int) -> tuple[list[Row], float, int]:
     )
     found = replay(infer_hierarchy(limits), answered)
     seconds = time.perf_counter() - began
+    return judge_hierarchy(name, machine, found), seconds, asked
+
+
+def judge_hierarchy(name: int | str, machine: Machine, found: Hierarchy) -> list[Row]:
+    """The outcomes of every property of global memory's levels and TLBs."""
+    path = machine.paths["global"]
     rows: list[Row] = []
-    caches = [true_cache(cache, 0.0) for cache in path.caches]
-    levels = [level for level in found.levels if level.name != "DRAM" and level.space.startswith("global")]
-    for number, level in enumerate(levels):
-        rows += judge_level(seed, "", level.findings, caches[number] if number < len(caches) else None, machine.ghz)
-    for level in found.levels:
-        if level.name == "DRAM":
-            rows += judge_level(seed, "", level.findings, {"latency_cycles": path.memory_cycles}, machine.ghz)
-    for number, tlb in enumerate(found.tlb):
-        rows += judge_level(
-            seed, "TLB ", tlb.findings, true_tlb(path.tlbs[number]) if number < len(path.tlbs) else None, machine.ghz
-        )
-    return rows, seconds, asked
+    caches, tlbs = [true_cache(cache, 0.0) for cache in path.caches], [true_tlb(tlb) for tlb in path.tlbs]
+    levels = [level.findings for level in found.levels if level.name != "DRAM" and level.space.startswith("global")]
+    for own, true in zip_longest(levels, caches):
+        rows += judge_level(name, "", own or {}, true, machine.ghz)
+    memory = next((level.findings for level in found.levels if level.name == "DRAM"), {})
+    rows += judge_level(name, "", memory, {"latency_cycles": path.memory_cycles}, machine.ghz)
+    for own, true in zip_longest([tlb.findings for tlb in found.tlb], tlbs):
+        rows += judge_level(name, "TLB ", own or {}, true, machine.ghz)
+    return rows
 
 
-def judge_level(seed: int, prefix: str, findings: Any, true: dict[str, Any] | None, ghz: float) -> list[Row]:
+def judge_seed(judge: Callable[[int], Any], seed: int) -> tuple[int, tuple[Any, str]]:
+    """A seed with what `try_seed` says of it."""
+    return seed, try_seed(judge, seed)
+
+
+def judge_level(device: int | str, prefix: str, findings: Any, true: dict[str, Any] | None, ghz: float) -> list[Row]:
     """The outcomes of one level's findings; a finding in ns alone is judged by its ns."""
     named = {}
     for name, finding in findings.items():
         if name in ("latency_cycles", "penalty_cycles"):
             in_ns = findings.get(name.replace("cycles", "ns"))
             named[name] = finding if finding.status == "ok" or in_ns is None else in_ns
-        elif name != "prefetch_bytes" and not name.endswith("_ns"):
+        elif not name.endswith("_ns"):
             named[name] = finding
     scale = 1.0
     if any(f.unit == "ns" for f in named.values()):
         scale = 1 / ghz
-    return outcomes(seed, prefix, named, true, scale)
+    return outcomes(device, prefix, named, true, scale)
+
+
+def reasons(rows: Sequence[Row]) -> str:
+    """Why answers are undetermined: each reason, its numbers left out, with how often it is given for each parameter."""
+    found: dict[str, Counter[str]] = {}
+    for row in rows:
+        if row.outcome in ("undetermined", "missing"):
+            found.setdefault(re.sub(r"[-\d.e]*\d", "N", row.reason), Counter())[row.parameter] += 1
+    ranked = sorted(found.items(), key=lambda item: -item[1].total())
+    return "\n" + "\n".join(
+        f"{own.total():5} {why}: {', '.join(f'{k} {v}' for k, v in own.most_common())}" for why, own in ranked
+    )
 
 
 def main() -> None:
@@ -82,23 +119,33 @@ def main() -> None:
     parser.add_argument("last", type=int)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--wrong", action="store_true", help="list what is wrong, to standard error")
+    parser.add_argument("--reasons", action="store_true", help="count the reasons of what is undetermined, too")
+    parser.add_argument("--published", action="store_true", help="judge published devices, not random ones")
+    parser.add_argument("--rows", type=Path, help="append every device's outcomes to this file, a line of JSON each")
     given = parser.parse_args()
+    judge = judge_published if given.published else judge_device
     rows: list[Row] = []
     longest, most, failed = 0.0, 0, 0
     seeds = range(given.first, given.last + 1)
     with multiprocessing.Pool(given.processes) as pool:
-        for seed, (answers, why) in zip(seeds, pool.imap(partial(try_seed, judge_device), seeds), strict=True):
+        for seed, (answers, why) in pool.imap_unordered(partial(judge_seed, judge), seeds):
             if answers is None:
                 failed += 1
                 print(f"seed {seed}: {why}", file=sys.stderr, flush=True)
                 continue
             some, seconds, asked = answers
             rows += some
+            if given.rows is not None:
+                with given.rows.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps([seed, [row[1:] for row in some]], default=str) + "\n")
             longest, most = max(longest, seconds), max(most, asked)
-            for _, name, outcome, _, said, true in some:
-                if given.wrong and outcome == "wrong":
-                    print(f"seed {seed}: {name} said {said}, is {true}", file=sys.stderr, flush=True)
+            if given.wrong:
+                print_wrong(some)
     print(table(rows))
+    if given.published:
+        print("\n" + table(rows, lambda row: str(row.device), "device"))
+    if given.reasons:
+        print(reasons(rows))
     print(f"\nSeeds {given.first} to {given.last}, {failed} failed; at most {most} probes, {longest:.0f} s with simulation.")
 
 

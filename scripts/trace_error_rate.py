@@ -2,7 +2,8 @@
 
 Wrong is: a capacity off by more than two lines or 2%; an inexact line, sector, page, number of ways, sets or entries; another
 policy; a latency or penalty off by more than 5%. Latencies are compared with the recorded ones, which include the simulated
-clock's constant overhead.
+clock's constant overhead. Every property of every level that exists counts: those of a level that was not found are `missing`.
+Bounds of an undetermined value are judged too: they are wrong where they exclude the truth by more than that.
 Usage: python scripts/trace_error_rate.py FIRST LAST [--processes N] [--wrong]
 """
 
@@ -15,10 +16,10 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -28,8 +29,22 @@ from tests.hierarchies import random_trace_set
 from tests.simulated import Cache, Tlb
 
 EXACT_PARAMETERS = {"line_bytes", "sector_bytes", "ways", "sets", "policy", "page_bytes", "entries", "reach_bytes"}
+UNJUDGED = ("set_bits", "victim_probabilities", "prefetch_bytes")
 MAX_SECONDS = 300  # for one hierarchy
-Row = tuple[int, str, str, str, Any, Any]  # seed, parameter, outcome, reason, answer, ground truth
+OUTCOMES = ("right", "wrong", "undetermined", "inconsistent", "missing")
+
+
+class Row(NamedTuple):
+    """One answer: the device's seed or name, the parameter, one of OUTCOMES, why there is no answer, what was said, the ground
+    truth, and whether the bounds of an undetermined value hold it (None: it has none)."""
+
+    device: int | str
+    parameter: str
+    outcome: str
+    reason: str
+    said: Any
+    true: Any
+    bounds_hold: bool | None = None
 
 
 def accesses(columns: dict[str, Any]) -> Accesses:
@@ -88,40 +103,69 @@ def judge_hierarchy(seed: int) -> tuple[list[Row], float]:
     bias = machine.noise.bias_cycles
     caches = [true_cache(c, bias) for c in path.caches]
     levels = [level for level in found.levels if level.name != "DRAM"]
-    for number, level in enumerate(levels):
-        rows += outcomes(seed, "", level.findings, caches[number] if number < len(caches) else None, scale)
-    for level in found.levels[len(levels) :]:
-        true = {"latency_cycles": path.memory_cycles + bias}
-        rows += outcomes(seed, "", {n: f for n, f in level.findings.items() if n == "latency_cycles"}, true, scale)
-    for number, level in enumerate(found.tlb):
-        rows += outcomes(seed, "TLB ", level.findings, true_tlb(path.tlbs[number]) if number < len(path.tlbs) else None, scale)
+    for number in range(max(len(levels), len(caches))):
+        findings = levels[number].findings if number < len(levels) else {}
+        rows += outcomes(seed, "", findings, caches[number] if number < len(caches) else None, scale)
+    memory = {n: f for level in found.levels[len(levels) :] for n, f in level.findings.items() if n == "latency_cycles"}
+    rows += outcomes(seed, "", memory, {"latency_cycles": path.memory_cycles + bias}, scale)
+    for number in range(max(len(found.tlb), len(path.tlbs))):
+        findings = found.tlb[number].findings if number < len(found.tlb) else {}
+        rows += outcomes(seed, "TLB ", findings, true_tlb(path.tlbs[number]) if number < len(path.tlbs) else None, scale)
     return rows, seconds
 
 
-def outcomes(seed: int, prefix: str, findings: Any, true: dict[str, Any] | None, scale: float) -> list[Row]:
-    """The outcome of each finding of one level."""
+def outcomes(device: int | str, prefix: str, findings: Any, true: dict[str, Any] | None, scale: float) -> list[Row]:
+    """The outcome of each finding of one level, and of each property that it has and no finding tells."""
     scaled = (
         None if true is None else {n: v * scale if n in ("latency_cycles", "penalty_cycles") else v for n, v in true.items()}
     )
     rows: list[Row] = []
     for name, finding in findings.items():
-        if name.endswith("_ns") or name in ("set_bits", "victim_probabilities"):
+        if name.endswith("_ns") or name in UNJUDGED:
             continue
-        outcome = finding.status
+        value = (scaled or {}).get(name)
+        outcome, hold = finding.status, None
         if outcome == "ok":
             outcome = "right" if is_right(name, finding, scaled) else "wrong"
-        rows.append((seed, prefix + name, outcome, finding.reason, finding.value, (scaled or {}).get(name)))
+        elif outcome == "undetermined":
+            hold = bounds_hold(name, finding, scaled)
+        rows.append(
+            Row(
+                device,
+                prefix + name,
+                outcome,
+                finding.reason,
+                finding.value if hold is None else (finding.low, finding.high),
+                value,
+                hold,
+            )
+        )
+    for name in (scaled or {}).keys() - findings.keys():
+        rows.append(Row(device, prefix + name, "missing", "no finding", None, (scaled or {})[name]))
     return rows
 
 
-def table(rows: list[Row]) -> str:
-    """A Markdown table by parameter."""
-    lines = ["| parameter | answers | ok and right | ok and wrong | undetermined | inconsistent |", "|---|--:|--:|--:|--:|--:|"]
-    for name in [*sorted({r[1] for r in rows}), "all"]:
-        own = Counter(r[2] for r in rows if name in (r[1], "all"))
-        total = own.total()
-        shares = " | ".join(f"{own[k]} ({own[k] / total:.1%})" for k in ("right", "wrong", "undetermined", "inconsistent"))
-        lines.append(f"| {name} | {total} | {shares} |")
+def bounds_hold(name: str, finding: Finding, true: dict[str, Any] | None) -> bool | None:
+    """Whether the bounds of an undetermined value hold the truth, as far as an answer may be off; None: it has no bounds."""
+    value = (true or {}).get(name)
+    if (finding.low is None and finding.high is None) or not isinstance(value, int | float):
+        return None
+    slack = 0.0
+    if name in ("size_bytes", "latency_cycles", "penalty_cycles"):
+        slack = max(2 * (true or {}).get("line_bytes", 0), 0.02 * value) if name == "size_bytes" else 0.05 * abs(value)
+    return (finding.low is None or finding.low <= value + slack) and (finding.high is None or finding.high >= value - slack)
+
+
+def table(rows: list[Row], by: Callable[[Row], str] = lambda row: row.parameter, heading: str = "parameter") -> str:
+    """A Markdown table by parameter, or by what `by` says."""
+    lines = [f"| {heading} | answers | ok and right | ok and wrong | undetermined | inconsistent | missing | bounds, wrong |"]
+    lines.append("|---|--:|--:|--:|--:|--:|--:|--:|")
+    for name in [*sorted({by(r) for r in rows}), "all"]:
+        chosen = [r for r in rows if name in (by(r), "all")]
+        own, total = Counter(r.outcome for r in chosen), len(chosen)
+        shares = " | ".join(f"{own[k]} ({own[k] / total:.1%})" for k in OUTCOMES)
+        bounded = [r for r in chosen if r.bounds_hold is not None]
+        lines.append(f"| {name} | {total} | {shares} | {len(bounded)}, {sum(not r.bounds_hold for r in bounded)} |")
     return "\n".join(lines)
 
 
@@ -129,17 +173,25 @@ def try_seed(judge: Callable[[int], Any], seed: int) -> tuple[Any, str]:
     """The result of `judge` for a seed; or None, with the reason: it failed, or exceeded LONGEST."""
 
     def late(*_: object) -> None:
-        raise TimeoutError(f"took longer than {MAX_SECONDS} s")
+        raise TimeoutError(f"took longer than {MAX_SECONDS} s of CPU time")
 
-    signal.signal(signal.SIGALRM, late)
-    signal.alarm(MAX_SECONDS)
+    signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, MAX_SECONDS)  # of the CPU: others may use the host
     try:
         return judge(seed), ""
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         return None, f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def print_wrong(rows: Sequence[Row]) -> None:
+    """Lists wrong answers and bounds on standard error."""
+    for row in rows:
+        if row.outcome == "wrong" or row.bounds_hold is False:
+            what = "bounds" if row.bounds_hold is False else "said"
+            print(f"{row.device}: {row.parameter} {what} {row.said}, is {row.true}", file=sys.stderr, flush=True)
 
 
 def main() -> None:
@@ -161,9 +213,8 @@ def main() -> None:
             some, seconds = answers
             rows += some
             longest = max(longest, seconds)
-            for _, name, outcome, _, said, true in some:
-                if asked.wrong and outcome == "wrong":
-                    print(f"seed {seed}: {name} said {said}, is {true}", file=sys.stderr, flush=True)
+            if asked.wrong:
+                print_wrong(some)
     print(table(rows))
     print(f"\nSeeds {asked.first} to {asked.last}, {failed} failed; the slowest inference took {longest:.1f} s.")
 

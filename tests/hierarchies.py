@@ -71,8 +71,8 @@ def random_hierarchy(seed: int, *, clock: bool | None = None) -> Machine:
         f"random-{seed}", paths, _noise(dice, gpu, caches[0].hit_cycles), seed,
         ghz=round(dice.between(0.8, 2.0) if gpu else dice.between(1.8, 4.5), 3),
         no_clock="" if (has_clock if clock is None else clock) else "no clock can be read inside a kernel",
-        processes=3 if any(cache.frame_bytes for cache in caches) else 1,
-        in_ns=dice.chance(0.1), base_align=_alignment(path), source=f"drawn from seed {seed}",
+        in_ns=dice.chance(0.1), base_align=_alignment(path), one_arena=True,
+        source=f"drawn from seed {seed}",
     )  # fmt: skip
 
 

@@ -45,6 +45,7 @@ class SimulatedGpu:
     alu_cycles: float = 4.0
     llc_bytes: int = 40 << 20
     port_bytes_per_cycle: float = 1e6
+    has_counter: bool = True  # whether its core clock can be read
 
     @property
     def info(self) -> DeviceInfo:
@@ -113,7 +114,8 @@ class SimulatedGpu:
     def _record(self, point: Point, *works: Any) -> Record:
         notes = (point.note,) if point.note else ()
         version = discovered()[point.benchmark].version
-        return record(point.benchmark, point.params, *works, core_clock=clock(self.ghz, self.alu_cycles), notes=notes,
+        counted = clock(self.ghz, self.alu_cycles) if self.has_counter else None
+        return record(point.benchmark, point.params, *works, core_clock=counted, notes=notes,
                       version=version, role=point.role)  # fmt: skip
 
     def run_plan(self, plan: Any, *_: Any, **__: Any) -> Iterator[Record]:
@@ -128,7 +130,7 @@ class SimulatedGpu:
             yield from answers
 
 
-@njit(cache=False)
+@njit(cache=True)
 def _simulate(intervals, warps, reads, missing, chain, mshrs, noc, dram, llc, extra, writes, width, instructions, issue):
     """Cycles until all sub-groups have ended: each in turn of when it is ready issues, loads and waits for all its lines."""
     ready = np.zeros(warps)

@@ -21,6 +21,7 @@ from tests.hierarchy import KIB, MIB, Cache, Path, Sets, Simulation, Tlb, latenc
 
 __all__ = ["KIB", "MIB", "Cache", "Machine", "Noise", "Path", "Sets", "Simulation", "Tlb", "plain", "trace_rows", "write_csv"]
 
+MIN_ARENA_BYTES = 32 * MIB  # as of the benchmark
 SAMPLES = 10  # of each lap's time in a process
 T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 10: 2.262}  # Student's t for a 95% interval of the mean of n
 COLUMNS = ("trace_id", "array_bytes", "stride_bytes", "step", "offset_bytes", "latency")
@@ -55,7 +56,9 @@ class Noise:
 class Machine:
     """A simulated device. `no_clock`: why there is no clock inside a kernel. `processes`: of how many fresh ones a lap's answer
     is the mean. `in_ns`: latencies are told in ns. What a machine answers depends on its seed, the probe, and how often that
-    was asked before. `facts`: what else is true, and what of it is assumed."""
+    was asked before. `one_arena`: as on a device all probes of a space use one buffer, whose place and page frames change only
+    when a probe needs a larger one; else every answer is from fresh ones. `facts`: what else is true, and what of it is
+    assumed."""
 
     name: str
     paths: Mapping[str, Path]
@@ -69,6 +72,8 @@ class Machine:
     base_align: int = 2 * MIB
     source: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
+    one_arena: bool = False
+    arenas: dict[str, tuple[int, int, int]] = field(default_factory=dict, repr=False)  # by space: bytes, key of frames, base
     asked: Counter[Probe] = field(default_factory=Counter, repr=False)
 
     @property
@@ -105,11 +110,22 @@ class Machine:
         simulation = Simulation(self.paths[space], int(rng.integers(1, 1 << 43)))
         return simulation, int(rng.integers(1, max(2, (1 << 35) // self.base_align))) * self.base_align
 
+    def _process_of(self, probe: Probe, rng: np.random.Generator) -> tuple[Simulation, int]:
+        """Empty caches for a probe, and where its array begins: in the arena, where there is one."""
+        if not self.one_arena:
+            return self.process(probe.space, rng)
+        needed = pattern_bytes(probe.pattern)
+        arena = self.arenas.get(probe.space)
+        if arena is None or needed > arena[0]:
+            fresh, base = self.process(probe.space, np.random.default_rng([self.seed, needed, *probe.space.encode()]))
+            arena = self.arenas[probe.space] = (max(MIN_ARENA_BYTES, needed), fresh.seed, base)
+        return Simulation(self.paths[probe.space], arena[1] | int(rng.integers(1 << 18)) << 43), arena[2]
+
     def _laps(self, probe: Probe, lap: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, None]:
         """Mean latencies in cycles: of processes, or of the samples of the only one."""
         means = []
         for _ in range(self.processes):
-            process, base = self.process(probe.space, rng)
+            process, base = self._process_of(probe, rng)
             warm, steady = laps_needed(lap.size, process.path)
             process.run(lap, warm * lap.size, base)
             counts, _ = process.run(lap, steady * lap.size, base)
@@ -120,7 +136,7 @@ class Machine:
 
     def _trace(self, probe: Probe, lap: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Means of the repeats, and the latencies in cycles, shape (repeats, record)."""
-        process, base = self.process(probe.space, rng)
+        process, base = self._process_of(probe, rng)
         emptied = None if probe.cold else process.path.launch_empties
         if emptied is not None:  # the rest holds what the writing of the chain left there
             process.run(np.sort(lap), lap.size, base)
@@ -138,7 +154,7 @@ def laps_needed(accesses: int, path: Path) -> tuple[int, int]:
     by_chance = bool(policies & {"random", "way-weighted"})
     if accesses > MIB or (accesses > 100_000 and policies <= {"LRU"}):
         return 1, 1
-    return max(3 if by_chance else 2, -(-20_000 // accesses)), -(-(200_000 if by_chance else 20_000) // accesses)
+    return max(3 if by_chance else 2, -(-5_000 // accesses)), -(-(30_000 if by_chance else 6_000) // accesses)
 
 
 def levels_of(path: Path, space: str, ghz: float) -> list[dict[str, Any]]:

@@ -49,6 +49,36 @@ def test_one_line_a_page_does_not_fall_into_one_set():
     assert np.unique(lap % 4096).size == 64 and np.array_equal(lap >> 21, np.arange(200))
 
 
+@settings(deadline=None, max_examples=40)
+@given(st.integers(1, 60), st.sampled_from([4096, 3 * 4096, 65536]), st.integers(2, 9), st.integers(0, 5))
+def test_both_orders_visit_the_same_lines_page_by_page_and_from_page_to_page(pages, stride, lines, seed):
+    by_page, by_round = (
+        pattern_offsets(Pattern(order, pages, stride, lines * 64, 64, lines, seed=seed)) for order in ("by_page", "by_round")
+    )
+    assert np.array_equal(np.sort(by_page), np.sort(by_round)) and by_page.size == pages * lines
+    assert (by_page.reshape(pages, lines) // stride == by_page[::lines, None] // stride).all()
+    assert by_round.max() + 8 <= pattern_bytes(Pattern("by_round", pages, stride, lines * 64, 64, lines))
+    for one_round in by_round.reshape(lines, pages):  # each page once, in one order
+        assert np.array_equal(one_round // stride, by_page[::lines] // stride)
+    assert (by_page % stride < 4096).all()  # within the shortest page
+
+
+def test_a_zigzag_goes_back_the_way_that_it_came_beside_the_first_nodes():
+    for block in (0, 1024):
+        lap = pattern_offsets(Pattern("zigzag", 100, 64, block_bytes=block, seed=3))
+        assert np.array_equal(lap[:100], lap[:99:-1] - 8) and np.unique(lap).size == 200
+        assert lap.max() + 8 <= pattern_bytes(Pattern("zigzag", 100, 64, block_bytes=block))
+
+
+@pytest.mark.parametrize("order", ["random", "walk", "zigzag"])
+def test_listed_places_are_visited_in_the_order_that_is_asked(order):
+    places = [0, 4096, 8192, 40960, 65536]
+    pattern = Pattern(order, 5, visits=4 if order == "walk" else 1, segments="0:4096:3:1;40960:0:1:1;65536:0:1:1", seed=2)
+    lap = pattern_offsets(pattern)
+    assert sorted(set((lap // 64 * 64).tolist())) == places and np.unique(lap).size == lap.size
+    assert lap.max() + 8 <= pattern_bytes(pattern)
+
+
 def test_segments_are_run_through_in_order_and_a_place_met_again_lies_8_bytes_further_on():
     lap = pattern_offsets(Pattern("segments", segments="0:128:3:2;64:128:2:1;0:128:1:1"))
     assert lap.tolist() == [0, 128, 256, 8, 136, 264, 64, 192, 16]

@@ -137,7 +137,9 @@ def test_show_json_has_the_promised_fields_and_nothing_else_on_stdout(stored):
     shown = json.loads(cli("show", str(stored[0]), "--json").stdout)
     promised = {"benchmark", "params", "status", "reason", "metric", "unit", "median", "ci_low", "ci_high", "n", "processes"}
     assert all(promised | {"peak", "fraction_of_peak"} <= set(row) for row in shown)
-    assert {row["benchmark"] for row in shown} == {"launch", "launch_call", "launch_dispatch", "launch_wait", "transfer"}
+    assert {row["benchmark"] for row in shown} == {
+        *("launch", "launch_call", "launch_dispatch", "launch_method", "launch_wait", "transfer")
+    }
     assert all(row["ci_low"] <= row["median"] <= row["ci_high"] for row in shown if row["status"] == "ok")
 
 
@@ -224,7 +226,7 @@ def test_no_opencl_at_all_says_how_to_get_it(tmp_path):
     hidden = "import pyopencl as cl, sys\ndef none(): raise cl.LogicError('clGetPlatformIDs', -1001)\n"
     hidden += "from clmembench.runtimes.opencl import info as opencl_info\n"
     hidden += "opencl_info.cl = type('cl', (), {'get_platforms': staticmethod(lambda: []), 'LogicError': cl.LogicError})\n"
-    hidden += "from clmembench.cli import main\nsys.argv = ['clmembench', 'devices']\nmain()\n"
+    hidden += "from clmembench.cli import main\nsys.argv = ['clmembench', 'run', '--dry-run']\nmain()\n"
     done = subprocess.run([sys.executable, "-c", hidden], capture_output=True, text=True)
     assert done.returncode == 3
     assert "pip install 'clmembench[pocl]'" in done.stderr

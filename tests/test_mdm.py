@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from clmembench.perfmodel.mdm import advice
 from clmembench.perfmodel.mdm.equations import MODELS, Hardware, Interval, Options, contention_free_cycles, interval_terms
+from clmembench.perfmodel.mdm.measured_memory import miss_ratio
 from clmembench.perfmodel.mdm.predict import predict, predictions
+from clmembench.plan import mdm as mdm_plan
 from clmembench.resources import mdm_hardware_paths
 from clmembench.specs.mdm_inputs import (
     HardwareQuantities,
@@ -323,3 +325,26 @@ def test_no_file_and_no_name_are_refused(tmp_path):
         load_hardware(str(tmp_path))
     with pytest.raises(InputError, match="No such file"):
         load_profile(Path("nowhere.toml"))
+
+
+def test_a_point_of_memory_divergence_has_the_profile_that_its_kernel_declares():
+    """By hand, on table 1 with a cache of 3 MiB: of a footprint of 12 MiB three quarters of random accesses miss it."""
+    q = replace(TABLE_1.quantities, llc_bytes=replace(TABLE_1.quantities.block_bytes, value=3 << 20, low=2 << 20, high=3 << 20))
+    params = {"lines": 8, "fmas": 16, "loads": 2, "sub_groups": 32, "footprint_bytes": 12 << 20, "stores": 1}
+    profile = mdm_plan.profile_of(params, replace(TABLE_1, quantities=q))
+    (one,) = profile.interval
+    assert profile.warps == 32 and (one.read_misses, one.write_misses) == (16, 1)
+    assert one.instructions == 2 * 12 + 6 + 16 + 5
+    assert one.llc_miss_ratio == Range(0.75, 0.75, 1 - 2 / 12)
+    chain = 3 * (14 + 1 + 16)  # three cycles more for each dependent operation
+    assert isinstance(one.stall_cycles, Range) and one.stall_cycles.value == pytest.approx(chain + 120 + 0.75 * 220)
+    assert one.request_bytes == 32 and mdm_plan.profile_of({**params, "lines": 2}, TABLE_1).interval[0].request_bytes == 64
+    # requests are sectors only where that is asked for
+    block, sector = (predictions(TABLE_1, profile, Options(request=r), ("MDM",))[0] for r in ("block", "sector"))
+    assert sector.stack["noc"] == pytest.approx(block.stack["noc"] / 4)
+
+
+def test_miss_ratios_of_random_accesses():
+    llc = replace(TABLE_1.quantities.block_bytes, value=50.0, low=40.0, high=80.0)
+    assert miss_ratio(200, llc) == pytest.approx((0.6, 0.75, 0.8)) and miss_ratio(30, llc) == (0, 0, 0)
+    assert miss_ratio(60, llc) == pytest.approx((0, 1 / 6, 1 / 3)) and miss_ratio(60, None) == (0, 0.5, 1)

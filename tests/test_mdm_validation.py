@@ -153,6 +153,7 @@ def test_a_report_has_the_tables(measured):
     assert "undetermined" in str(told.rows[0][1])
 
 
+@pytest.mark.slow
 def test_predictions_that_were_lost_are_made_again_and_have_the_same_hash(measured, tmp_path):
     run = jsonl.read(copied(measured, tmp_path, predictions=False))
     again = mdm_validation.validation(run, None)
@@ -223,6 +224,16 @@ def test_measure_runs_no_kernels_and_prints_toml_alone(tmp_path, monkeypatch):
     assert done.returncode == 0 and order == ["mlp"]
     (tmp_path / "gpu.toml").write_text(done.stdout)
     assert load_hardware(str(tmp_path / "gpu.toml")).quantities.compute_units.value == 16
+
+
+def test_a_gpu_without_a_cycle_counter_is_not_predicted_and_the_exit_code_says_so(tmp_path, monkeypatch):
+    put_in_place(monkeypatch, replace(GPU, has_counter=False))
+    done = cli("model", "validate", "-d", "0", "-o", str(tmp_path / "run.jsonl"))
+    assert done.returncode == exit_codes.INCONCLUSIVE and done.stdout == ""
+    assert "no predictions, so no kernels were measured: clock_ghz: no point has the core's clock" in done.stderr
+    run = jsonl.read(tmp_path / "run.jsonl")
+    assert {record.benchmark for record in run.records} == set(mdm.INPUTS), "what was measured is kept"
+    assert list(tmp_path.glob("predictions-*")) == []
 
 
 @pytest.mark.parametrize("command", ["measure", "validate"])

@@ -71,7 +71,7 @@ def test_a_wrong_word_is_seen(device):
 def test_rounds_of_any_number_of_lines_are_verified(device, lines, sectors):
     prepared = MLP.prepare(device, lines=lines, sectors=sectors, footprint_bytes=MIB)
     work = prepared.work(9)
-    assert work.ops == 9 and work.nbytes == 9 * lines * LINE_BYTES
+    assert work.ops == 9 and work.nbytes == 9 * lines * sectors * 32
     assert check_outputs(device, work) == ""
 
 
@@ -110,6 +110,15 @@ def test_uneven_work_groups_are_no_measurement():
     doubled[:5] = 99
     with pytest.raises(Skip, match="5 of 100 work-groups shared"):
         module._check_places(doubled, 100)
+
+
+def test_sub_groups_that_registers_leave_no_room_for_are_skipped():
+    """64 sub-groups of 32 work-items have 32 registers each: with more, a part of them would run after the others."""
+    full = changed(sub_groups=64)
+    assert BENCHMARK.prepare(FakeDevice(FAKE_DEVICE_INFO, facts={"registers": 32}), **full).work(6).facts == {"registers": 32}
+    with pytest.raises(Skip, match="2048 work-items of 33 registers are not resident at once"):
+        BENCHMARK.prepare(FakeDevice(FAKE_DEVICE_INFO, facts={"registers": 33}), **full)
+    BENCHMARK.prepare(FakeDevice(FAKE_DEVICE_INFO, facts={"registers": 33}), **changed(sub_groups=32))
 
 
 @pytest.mark.parametrize("benchmark", [BENCHMARK, MLP])

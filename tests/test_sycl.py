@@ -113,6 +113,9 @@ def test_two_devices_of_one_driver_are_two_and_the_cpu_of_two_drivers_is_one():
     twins = [replace(GPU, uuid="a", runtime="opencl"), replace(GPU, uuid="b", runtime="opencl")]
     cpus = [CPU, replace(CPU, platform="B", uuid="c1"), replace(CPU, runtime="sycl", uuid="c2")]
     assert same_hardware([*twins, *cpus]) == [[], [], [3, 4], [2, 4], [2, 3]]
+    layer = replace(twins[0], uuid="c", runtime="sycl", platform="SYCL")
+    assert same_hardware([*twins, layer]) == [[], [], []]  # which of the two it is stays open
+    assert same_hardware([twins[0], layer]) == [[1], [0]]
     one = replace(twins[0], runtime="sycl", platform="SYCL", pci="0:1")
     assert same_hardware([replace(twins[0], pci="0:1"), replace(twins[1], pci="0:2"), one]) == [[2], [], [0]]
 

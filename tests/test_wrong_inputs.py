@@ -50,6 +50,8 @@ WRONG = [
         2,
         "--no-isolate measures in one process, and --processes starts several: leave out one",
     ),
+    ("run --dry-run --json", 2, "--dry-run prints a plan as text, and --json the values of a run: leave out one"),
+    ("show a.jsonl --parquet a.parquet --energy", 2, "and --energy prints: leave out one"),
     ("tune -o x.toml --records ./x.toml", 2, "both are the same: leave out one"),
     ("show a.jsonl --parquet a.parquet --csv", 2, "--parquet writes a file of its own, and --csv prints: leave out one"),
     ("show a.jsonl --json --csv", 2, "choose one of --json, --csv, --md and --latex"),

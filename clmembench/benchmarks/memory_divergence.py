@@ -21,6 +21,7 @@ MIN_FAR_BYTES = 1024 * MIB  # a cache of 50 MiB holds 5% of it
 STORED_INTERVALS = 32  # a work-item stores this many words in turn: the lines are the last cache's, never the first one's
 MAX_INTERVALS = 1 << 14  # of 4 loads of whole numbers below 256 each: their sum is exact in a float, up to 2^24
 MAX_CHECKED_LINES = 1 << 18  # line numbers that the host computes; of more sub-groups it checks evenly spaced ones
+MAX_UNIT_REGISTERS, REGISTER_STEP = 1 << 16, 8  # of a compute unit of NVIDIA's since Kepler, and of a work-item's share
 MAX_MISPLACED_SHARE = 0.02  # work-groups that run on another compute unit than planned
 HASH_FACTOR, SCRAMBLE_FACTOR, SEED = 2654435761, 2246822519, 0x27220A95
 INTERVAL = Metric("interval", "ns", "ops", "slope", "lower", cycles=True)
@@ -106,7 +107,8 @@ def memory_divergence(
     in lockstep, and where work-groups do not lie on compute units as planned.
     """
     shape = _shape(device.info, lines, sub_groups, footprint_bytes)
-    return prepare_intervals(device, shape, fmas, loads, stores)
+    interval_bytes = loads * shape.groups * shape.items // shape.sharing * LINE_BYTES
+    return prepare_intervals(device, shape, fmas, loads, stores, interval_bytes)
 
 
 def _shape(info: DeviceInfo, lines: int, sub_groups: int, footprint_bytes: int) -> Shape:
@@ -126,8 +128,9 @@ def _shape(info: DeviceInfo, lines: int, sub_groups: int, footprint_bytes: int) 
     return Shape(units * groups_per_unit, sub_groups // groups_per_unit * width, width, width // lines, 1, region_lines)
 
 
-def prepare_intervals(device: Device, shape: Shape, fmas: int, loads: int, stores: int) -> Slope:
-    """The slope over intervals of a shape; its check verifies every word that the checked sub-groups loaded and stored."""
+def prepare_intervals(device: Device, shape: Shape, fmas: int, loads: int, stores: int, interval_bytes: int) -> Slope:
+    """The slope over intervals of a shape, which count `interval_bytes` each; its check verifies every word that the checked
+    sub-groups loaded and stored."""
     info = device.info
     ptx = "ptx" in info.features
     defines: dict[str, Value] = {
@@ -143,6 +146,8 @@ def prepare_intervals(device: Device, shape: Shape, fmas: int, loads: int, store
     stored_bytes = WORD_BYTES * items * (STORED_INTERVALS if stores else 1)
     stored = device.kept("memory_divergence stored", stored_bytes)
     kernel = kernels["memory_divergence"]
+    facts = device.compiled(kernel)
+    _check_registers(facts.get("registers"), -(-shape.groups // info.compute_units) * shape.items)
 
     def work(intervals: int) -> Work:
         args: tuple[Any, ...] = (data, sums, stored, ticks, units)
@@ -152,11 +157,11 @@ def prepare_intervals(device: Device, shape: Shape, fmas: int, loads: int, store
         return Work(
             commands=(Launch(kernel, args, (items,), (shape.items,)),),
             ops=intervals,
-            nbytes=intervals * loads * items // shape.sharing * LINE_BYTES,
+            nbytes=intervals * interval_bytes,
             reads={"ticks": Read(ticks, "uint64", shape.groups, "cycles")} if ptx else {},
             outputs=((sums, WORD_BYTES * items), *([(stored, stored_bytes)] if stores else [])),
             check=_check(device, shape, (sums, stored, units), loads, stores, intervals, seed),
-            facts=device.compiled(kernel),
+            facts=facts,
         )
 
     return Slope(work, start=8, most=MAX_INTERVALS)
@@ -183,6 +188,15 @@ def _check(
             assert wrong == 0, f"{wrong} of {chosen.size} work-items did not store what they loaded last"
 
     return check
+
+
+def _check_registers(registers: Value | None, items: int) -> None:
+    """Raises Skip where so many work-items a compute unit are not resident at once: the rest would run after them."""
+    if not isinstance(registers, int):
+        return  # only NVIDIA's compiler says it
+    held = -(-registers // REGISTER_STEP) * REGISTER_STEP * items
+    if held > MAX_UNIT_REGISTERS:
+        raise Skip(f"{items} work-items of {registers} registers are not resident at once: {held} of {MAX_UNIT_REGISTERS}")
 
 
 def _check_places(units: Array, compute_units: int) -> None:

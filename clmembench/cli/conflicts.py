@@ -28,6 +28,7 @@ CONFLICTS: Mapping[str, tuple[Conflict, ...]] = {
             "--no-isolate measures in one process, and --processes starts several",
             lambda values: values["processes"] > 1,
         ),
+        Conflict(("dry_run", "as_json"), "--dry-run prints a plan as text, and --json the values of a run"),
     ),
     "tune": (
         Conflict(
@@ -37,8 +38,8 @@ CONFLICTS: Mapping[str, tuple[Conflict, ...]] = {
         ),
     ),
     "show": tuple(
-        Conflict(("parquet", name), f"--parquet writes a file of its own, and --{name[3:]} prints")
-        for name in ("as_json", "as_csv", "as_md", "as_latex")
+        Conflict(("parquet", name), f"--parquet writes a file of its own, and --{name.removeprefix('as_')} prints")
+        for name in ("as_json", "as_csv", "as_md", "as_latex", "energy")
     ),
 }
 

@@ -49,8 +49,8 @@ def _records(info: DeviceInfo, found: ProbeResult, *, selection: Selection, fold
     for record in _input_records(info, found, selection, deadline):
         measured.append(record)
         yield record
-    note = _frozen(info, found, selection, measured, folder) if folder is not None else None
-    if note is not None:
+    if folder is not None:
+        note = _frozen(info, found, selection, measured, folder)
         yield from _planned(mdm.validation_plan(info, note), mdm.VALIDATED, info, found, selection, deadline)
 
 
@@ -73,9 +73,9 @@ def _planned(
     yield from runner.run_plan(plan, discovered()[name], "opencl", info, found, selection, deadline=deadline)
 
 
-def _frozen(info: DeviceInfo, found: ProbeResult, selection: Selection, measured: Sequence[Record], folder: Path) -> str | None:
-    """Write the predictions of every kernel, before any is measured: the note for their records, None where an input is
-    missing."""
+def _frozen(info: DeviceInfo, found: ProbeResult, selection: Selection, measured: Sequence[Record], folder: Path) -> str:
+    """Write the predictions of every kernel, before any is measured: the note for their records. Ends the command where an
+    input is missing."""
     from dataclasses import replace
 
     from clmembench.model import Run
@@ -88,8 +88,7 @@ def _frozen(info: DeviceInfo, found: ProbeResult, selection: Selection, measured
         inputs = mdm_validation.inputs_of([run], stored.sheet_of(run))
         text = mdm_frozen.freeze(replace(inputs, origin=mdm_frozen.OWN_RUN).sheet(), info)
     except ValueError as error:
-        exit_codes.say(f"no predictions, and no kernels measured: {error}")
-        return None
+        exit_codes.stop(f"no predictions, so no kernels were measured: {error}", exit_codes.INCONCLUSIVE)
     sha256 = mdm_frozen.digest(text)
     path = folder / mdm_frozen.file_name(sha256)
     output_file.write(path, text, overwrite=True)  # the same hash is the same text
@@ -139,10 +138,11 @@ def show_validation(run: Run, form: str, figure: Path | None = None) -> None:
     _refuse_cores(run)
     sheet = stored.sheet_of(run)
     try:
-        kernels, hardware = mdm_held_out.held_out(run, sheet)
-        found = mdm_validation.without_points(hardware)
-        if mdm_validation.has_evidence(run):
+        kernels, hardware = mdm_held_out.held_out(run, sheet) if mdm_held_out.has_held_out(run) else ([], None)
+        if hardware is None or mdm_validation.has_evidence(run):
             found = mdm_validation.validation(run, sheet, mdm_validation.text_beside(run))
+        else:
+            found = mdm_validation.without_points(hardware)
     except FrozenError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     except (OSError, ValueError) as error:

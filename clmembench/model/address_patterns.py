@@ -8,6 +8,7 @@ from clmembench.model import Array, Pattern
 
 NODE_BYTES = 8  # an absolute address
 MAX_NODES = 1 << 26
+MIN_PAGE_BYTES = 4096  # no device has smaller pages
 
 
 def pattern_offsets(pattern: Pattern) -> Array:
@@ -21,13 +22,17 @@ def pattern_offsets(pattern: Pattern) -> Array:
         return _checked(_segments(pattern.segments))
     if not 0 < pattern.count <= MAX_NODES or pattern.count * pattern.visits > MAX_NODES:
         raise ValueError(f"a lap of {pattern.count} places is not between 1 and {MAX_NODES}")
-    index = np.arange(pattern.count, dtype=np.int64)
-    places = index * pattern.stride_bytes + _moved(index, pattern)
+    places = _places(pattern)
     random = np.random.default_rng(pattern.seed)
     if pattern.order == "sequential":
         lap = places
     elif pattern.order == "random":
-        lap = places[random.permutation(pattern.count)]
+        lap = places[random.permutation(places.size)]
+    elif pattern.order in ("by_page", "by_round"):
+        lap = _lines_of_pages(places[random.permutation(pattern.count)], pattern)
+    elif pattern.order == "zigzag":
+        forth = places[_blocks(pattern, random) if pattern.block_bytes else random.permutation(places.size)]
+        lap = np.concatenate([forth, forth[::-1] + NODE_BYTES])
     elif pattern.order == "blocks":
         lap = places[_blocks(pattern, random)]
     elif pattern.order == "pairs":
@@ -44,16 +49,42 @@ def pattern_bytes(pattern: Pattern) -> int:
     """Bytes from the base to the end of the last node; a little more than needed where a place is moved."""
     if pattern.order == "segments":
         return int(_segments(pattern.segments).max()) + NODE_BYTES
-    beyond = pattern.block_bytes if pattern.order == "pairs" else 0
+    if pattern.segments:
+        return int(_places(pattern).max()) + pattern.visits * NODE_BYTES + NODE_BYTES
+    beyond = {"pairs": 1, "by_page": pattern.visits, "by_round": pattern.visits}.get(pattern.order, 0) * pattern.block_bytes
+    beyond += NODE_BYTES if pattern.order == "zigzag" else 0
     moved = pattern_span_bytes(pattern) if pattern.shift_bytes else 0
     return (pattern.count - 1) * pattern.stride_bytes + beyond + moved + pattern.visits * NODE_BYTES
 
 
 def pattern_span_bytes(pattern: Pattern) -> int:
     """Within which a place is moved: the largest power of two up to the stride; of pairs half of that, so that each begins in
-    the first half of a page as long as the stride."""
+    the first half of a page as long as the stride; of lines of a page that are moved by no more than they take, 4 KiB, so that
+    no page is another one."""
     whole = 1 << (pattern.stride_bytes.bit_length() - 1)
+    if pattern.order in ("by_page", "by_round") and pattern.visits * pattern.block_bytes >= pattern.shift_bytes:
+        return min(whole, MIN_PAGE_BYTES)
     return whole // 2 if pattern.order == "pairs" else whole
+
+
+def _places(pattern: Pattern) -> Array:
+    """The places of a lap by their numbers: at equal distances, or as listed."""
+    if pattern.segments:
+        return _segments(pattern.segments)
+    index = np.arange(pattern.count, dtype=np.int64)
+    places: Array = index * pattern.stride_bytes + _moved(index, pattern)
+    return places
+
+
+def _lines_of_pages(pages: Array, pattern: Pattern) -> Array:
+    """Lines of pages, page by page or in rounds: never two lines further in a row, which a prefetcher might follow."""
+    half = pattern.visits // 2
+    lines = [k for low in reversed(range(half)) for k in (low, low + half)] + [2 * half] * (pattern.visits % 2)
+    offsets = np.array(lines, dtype=np.int64) * pattern.block_bytes
+    if pattern.order == "by_page":
+        return np.asarray((pages[:, None] + offsets[None, :]).reshape(-1))
+    turns = (np.arange(pattern.visits)[:, None] + np.arange(pages.size)[None, :]) % pattern.visits
+    return np.asarray((pages[None, :] + offsets[turns]).reshape(-1))
 
 
 def _moved(index: Array, pattern: Pattern) -> Array:
@@ -75,7 +106,7 @@ def _blocks(pattern: Pattern, random: np.random.Generator) -> Array:
 
 
 def _walk(pattern: Pattern, random: np.random.Generator) -> Array:
-    """Place numbers of a random walk: every place `visits` times, none twice in a row, around the lap's end too."""
+    """Place numbers of a random walk: each of `count` places `visits` times, none twice in a row, around the lap's end too."""
     if pattern.count < 3:
         return np.tile(np.arange(pattern.count), pattern.visits)
     order = np.repeat(np.arange(pattern.count), pattern.visits)

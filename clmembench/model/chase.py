@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 
 from clmembench.model.work import Array, Value
 
-Order = Literal["sequential", "random", "blocks", "pairs", "walk", "segments"]
+Order = Literal["sequential", "random", "blocks", "pairs", "walk", "segments", "by_page", "by_round", "zigzag"]
 Space = Literal[
     "global", "global_cg", "readonly", "image1d_buffer", "image1d", "image2d", "constant", "constant_array", "local", "private"
 ]
@@ -28,8 +28,10 @@ class Pattern:
     blocks, blocks of `block_bytes` in random order and the places within each in random order; pairs, places in random order,
     after each the address `block_bytes` behind it; walk, `count` * `visits` accesses in random order, `visits` of each place
     and never one twice in a row; segments, what `segments` says: "start:stride:count:times" joined by ";", each run through
-    `times` times, in order. A place that a lap visits again is visited 8 B further on each time, so that every node of the
-    chain is met once a lap.
+    `times` times, in order; by_page and by_round, `visits` lines `block_bytes` apart at each of `count` places (pages): all
+    lines of a page one after another, or in rounds, a line of every page in each; zigzag, as blocks (random where `block_bytes`
+    is 0) and then back in reverse order. With `segments` the orders random, walk and zigzag take the places that it lists. A
+    place that a lap visits again is visited 8 B further on each time, so that every node of the chain is met once a lap.
     """
 
     order: Order

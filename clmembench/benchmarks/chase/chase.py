@@ -37,7 +37,7 @@ TRACED_PASS = Metric("traced_pass", "ns", "ops", "cost", "lower", only={"mode": 
     suite="memory",
     source="Mei & Chu 2015, section 4; Razzaq et al. 2016, section IV-A1",
     adaptive=True,
-    order=axis("random", "sequential", "blocks", "pairs", "walk", "segments"),
+    order=axis("random", "sequential", "blocks", "pairs", "walk", "segments", "by_page", "by_round", "zigzag"),
     count=axis(64),
     stride_bytes=axis(64),
     shift_bytes=axis(0),

@@ -5,31 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from clmembench.infer.findings import measured_finding, undetermined_finding
-from clmembench.infer.hierarchy import random_pages
+from clmembench.infer.findings import undetermined_finding
 from clmembench.infer.hierarchy.capacity_search import find_capacity
 from clmembench.infer.hierarchy.curve_findings import LevelLatency, latency_findings
 from clmembench.infer.hierarchy.curve_steps import CurveStep
+from clmembench.infer.hierarchy.evicted_level import LevelBeyondStrides, findings_by_eviction
 from clmembench.infer.hierarchy.fill_unit import find_fill_unit
 from clmembench.infer.hierarchy.latency_curve import LatencyCurve, PlateauPoint, free_of_prefetching
-from clmembench.infer.hierarchy.level_geometry import CLOSE_RELATIVE_BOUNDS, LevelGeometry, unit_finding
+from clmembench.infer.hierarchy.level_geometry import LevelGeometry, unit_finding
+from clmembench.infer.hierarchy.line_probe import LineProbe
 from clmembench.infer.hierarchy.policy_probe import probe_policy
 from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache, all_hit
+from clmembench.infer.hierarchy.soft_end import soft_end
 from clmembench.infer.hierarchy.strides import MIN_PAGE_BYTES, SetGeometry, StrideLimits, sets_and_ways
 from clmembench.infer.hierarchy.tag_unit import find_tag_unit
+from clmembench.infer.hierarchy.turning import MAX_NEXT_SHARE
 from clmembench.model import CacheLevel, Finding, Inquiry
 
 GEOMETRY_PROPERTIES = ("line_bytes", "sector_bytes", "ways", "sets", "policy")
 PLATEAU_METHOD = "plateau of whole laps over growing working sets"
-RAMP_METHOD = "share of misses over growing working sets, as of pages in random frames"
 PREFETCHER_HELPS = "laps in blocks of two sizes differ in latency: a prefetcher fetches some of the lines"
 UNKNOWN_LEVEL_NUMBER = "a step before it has no plateau, so that the number of this level is unknown"
 NO_PLATEAU = "no plateau is flat enough: other levels serve some accesses"
 # Thresholds
 MIN_OVERFLOW_MISS_SHARE = 0.2  # of accesses a quarter beyond where misses begin: fewer are a soft end
-MAX_RAMP_SHARE = 0.95  # of the way to a miss: points beyond carry no information on a ramp
-MAX_MISS_TO_HIT_RATIO = 10  # a level behind which a miss costs more may hide another one
 MIN_UNIT_BYTES = 32  # taken for what a miss brings in where that is not known: no device brings in less
+USUAL_WAYS = 16  # taken for those of a nearer cache where they are not known
+NEXT_LATENCY_RATIO = 3  # of a hit: what a miss is taken to cost at most, since a level without a plateau may come next
 LOOSE_RELATIVE_BOUNDS = 0.005  # of a size that single lines cannot tell
 
 
@@ -37,7 +39,8 @@ LOOSE_RELATIVE_BOUNDS = 0.005  # of a size that single lines cannot tell
 class LevelContext:
     """Context of one level: its number from 0, the relative noise of a lap, the longest unit in bytes
     that any level brings in, the strides that may be tried, the length of a page (0: not known), and what a missing translation
-    costs at most."""
+    costs at most; entries of the first TLB if it has one set (0: else); ways, and bytes of a way, of the levels before, as far
+    as they are known."""
 
     number: int
     noise: float
@@ -45,6 +48,9 @@ class LevelContext:
     strides: StrideLimits
     page_bytes: int = 0
     penalty: float = 0.0
+    entries: int = 0
+    nearer_ways: int = USUAL_WAYS
+    nearer_way_bytes: int = 0
 
 
 def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext) -> Inquiry[CacheLevel]:
@@ -54,7 +60,9 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
     latencies = latency_findings(curve, _plateau_latency(curve, around.number, reason))
     if reason:
         plateau = curve.plateau(around.number)
-        bounds = undetermined_finding("size_bytes", reason, PLATEAU_METHOD, plateau, step.fits_bytes, step.gone_bytes)
+        # where a plateau is in doubt so is what most misses are: no upper bound
+        most = step.gone_bytes if reason == PREFETCHER_HELPS else None
+        bounds = undetermined_finding("size_bytes", reason, PLATEAU_METHOD, plateau, step.fits_bytes, most)
         return CacheLevel(
             name, chase.space, {"size_bytes": bounds, **_undetermined_properties(GEOMETRY_PROPERTIES, reason), **latencies}
         )
@@ -72,8 +80,12 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
         return CacheLevel(name, chase.space, {**none, "sector_bytes": sector, **latencies})
     share = yield from probe.misses(dense.fits * 5 // 4 + 1, unit)  # most miss, where lines fall evenly into sets
     if share is not None and share < MIN_OVERFLOW_MISS_SHARE:
-        soft = _soft_end(curve, around, dense.fits * unit)
-        return CacheLevel(name, chase.space, {**soft, "sector_bytes": sector, **latencies})
+        soft = {
+            **soft_end(curve, curve.steps[around.number], around.page_bytes, dense.fits * unit),
+            "sector_bytes": sector,
+            **latencies,
+        }
+        return CacheLevel(name, chase.space, (yield from _with_eviction_sets(probe, soft, curve, around, least)))
     known, sources = yield from _geometry(
         probe, LevelGeometry(filled, dense, unit, step.gone_bytes, around.number == 0), around
     )
@@ -86,7 +98,7 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
         **policy,
         **latencies,
     }
-    return CacheLevel(name, chase.space, findings)
+    return CacheLevel(name, chase.space, (yield from _with_eviction_sets(probe, findings, curve, around, least)))
 
 
 def _undetermined_properties(names: tuple[str, ...], reason: str) -> dict[str, Finding]:
@@ -153,41 +165,57 @@ def _without_blocks(probe: LevelProbe) -> LevelProbe:
     return replace(probe, chase=replace(probe.chase, block_bytes=0))
 
 
+def _miss_is_known(curve: LatencyCurve, number: int) -> bool:
+    """True if what is beyond a level has a plateau of its own."""
+    following = curve.steps[number + 1 :]
+    return following[0].flat if following else curve.memory is not None
+
+
+def _with_eviction_sets(
+    probe: LevelProbe, findings: dict[str, Finding], curve: LatencyCurve, around: LevelContext, unit: int
+) -> Inquiry[dict[str, Finding]]:
+    """The findings of a level of which no stride told the ways, with what eviction sets tell."""
+    if findings["ways"].status == "ok":
+        return findings
+    first = curve.steps[0 if probe.chase.space == "global" else 1]
+    step, limits = curve.steps[around.number], around.strides
+    nearer = limits.nearer if around.number and step is not first else 0.0
+    miss = min(step.miss, NEXT_LATENCY_RATIO * step.hit)
+    lines = LineProbe(
+        probe.asked, probe.chase.space, step.hit, miss, nearer, step.noise or around.noise, around.node_bytes, first.hit,
+        4 * first.fits_bytes // around.node_bytes // 5, around.entries, around.page_bytes,
+    )  # fmt: skip
+    before = curve.steps[around.number - 1] if nearer else None
+    following = curve.steps[around.number + 1 :]
+    most_bytes = min([limits.most_bytes, *(int(MAX_NEXT_SHARE * s.fits_bytes) for s in following[:1])])
+    held = (before.fits_bytes, before.hit) if before is not None else (0.0, 0.0)
+    way_bytes = around.nearer_way_bytes if nearer else 0
+    level = LevelBeyondStrides(
+        _without_blocks(probe),
+        lines,
+        step,
+        around.number,
+        held,
+        around.nearer_ways,
+        way_bytes,
+        limits.most_bytes,
+        most_bytes,
+        unit,
+    )
+    return (yield from findings_by_eviction(level, probe.chase, findings))
+
+
 def _policy(
     probe: LevelProbe, known: LevelGeometry, curve: LatencyCurve, around: LevelContext
 ) -> Inquiry[Mapping[str, Finding]]:
     """The replacement policy, where a set can be overflowed on purpose and a miss's cost is known."""
-    following = curve.steps[around.number + 1 :]
-    miss_known = following[0].flat if following else curve.memory is not None
+    miss_known = _miss_is_known(curve, around.number)
     sets = known.sets
     if sets is not None and sets.ways is not None and known.agrees() and miss_known:
         nearer = around.strides.nearer if probe.chase.space == "global" else 0.0
         return (yield from probe_policy(_without_blocks(probe), sets.ways, sets.way_bytes, known.unit, nearer))
     why = "its sets are unknown, so no set can be overflowed on purpose" if miss_known else "the cost of a miss is unknown"
     return {"policy": undetermined_finding("policy", why)}
-
-
-def _soft_end(curve: LatencyCurve, around: LevelContext, first: int) -> dict[str, Finding]:
-    """A level whose misses begin early, at `first` bytes, and grow slowly: pages fall into it by chance, or a hash decides."""
-    step = curve.steps[around.number]
-    why = "lines fall into random sets, as under physical pages or a hash: no stride stays in one set"
-    ramp, evidence = None, curve.cited(step.fits_bytes, step.gone_bytes)
-    if around.page_bytes and step.miss < MAX_MISS_TO_HIT_RATIO * step.hit:
-        points = [
-            (size, (value - step.hit) / (step.miss - step.hit))
-            for size, value in zip(curve.sizes, curve.values, strict=True)
-            if step.fits_bytes <= size and value < step.hit + MAX_RAMP_SHARE * (step.miss - step.hit)
-        ]
-        ramp = random_pages.fit_ramp(points, around.page_bytes, first, 8 * first)
-    if ramp is None:
-        reason = "misses begin there and grow slowly, not as they do of pages in random frames alone"
-        size = undetermined_finding("size_bytes", reason, RAMP_METHOD, evidence, first, step.gone_bytes)
-    elif ramp.high - ramp.low > CLOSE_RELATIVE_BOUNDS * ramp.high:
-        reason = f"the share of misses suits sizes from {ramp.low:.0f} to {ramp.high:.0f} B"
-        size = undetermined_finding("size_bytes", reason, RAMP_METHOD, evidence, ramp.low, ramp.high)
-    else:
-        size = measured_finding("size_bytes", ramp.best, RAMP_METHOD, evidence, ramp.low, ramp.high)
-    return {"size_bytes": size, **_undetermined_properties(("line_bytes", "ways", "sets", "policy"), why)}
 
 
 def _finest_capacity(

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from clmembench.infer.hierarchy import fill_unit, latency_experiment, latency_patterns, memory_spaces, prefetch, tlb
-from clmembench.infer.hierarchy.cache_level import LevelContext, infer_cache_level
+from clmembench.infer.hierarchy.cache_level import USUAL_WAYS, LevelContext, infer_cache_level
 from clmembench.infer.hierarchy.curve_findings import memory_level
 from clmembench.infer.hierarchy.latency_curve import LatencyCurve, PlateauPoint, WorkingSets, free_of_prefetching, measure_curve
 from clmembench.infer.hierarchy.page_probe import PageCountLimits
 from clmembench.infer.hierarchy.pattern_findings import as_pattern_findings
 from clmembench.infer.hierarchy.probing import MIN_RELATIVE_LAP_NOISE, ChaseLayout, ProbeCache
 from clmembench.infer.hierarchy.strides import StrideLimits
+from clmembench.infer.hierarchy.tlb_by_control import ControlLimits, measure_tlbs_by_control
 from clmembench.infer.hierarchy.tlb_level import infer_tlb_level
 from clmembench.model import CacheLevel, Hierarchy, Inquiry, Space, TlbLevel
 
@@ -24,6 +25,8 @@ LARGE_CURVE_BYTES = 256 << 20  # from there on a lap takes seconds: the curve en
 OTHER_PATHS_FIRST_CACHE_RATIO = 8  # times the first cache: how far other paths to memory are followed
 MIN_FIRST_CACHE_BYTES = 64 * KIB  # taken for the first cache where that is smaller or not known
 LONGEST_LINE_BYTES = 128  # of all GPUs' and most CPUs' caches; where a miss brings in more, that counts
+MIN_LINE_DISTANCE_BYTES = 64  # of lines of a page; where a miss brings in more, that
+FIRST_CACHE_OVERFLOW = 3  # times the first cache, whose lines miss it whatever is replaced
 BLOCK_BYTES = 128 * KIB  # visited as a whole, so that translation is paid once for many lines; more than prefetchers look at
 
 
@@ -81,13 +84,29 @@ def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
 def _translation(
     asked: ProbeCache, curve: LatencyCurve, node: int, noise: float, limits: ProbeLimits
 ) -> Inquiry[tuple[ChaseLayout, list[tlb.TlbGeometry]]]:
-    """The chase over one line a page, and the TLBs that it found."""
-    # a line of its own for each page and in the control, however long a line is: nodes are but as long as what a miss brings in
+    """The chase over lines of pages, and the TLBs that it found: where the nearest cache may ask none, behind it."""
+    # lines of their own, however long a line is: nodes are but as long as what a miss brings in
+    apart = max(node, MIN_LINE_DISTANCE_BYTES)
+    chase = ChaseLayout(limits.through, shift_bytes=apart, control_bytes=apart, page_lines=tlb.PAGE_LINES)
+    if (yield from chase.mean(asked, tlb.FIRST_PAGES, tlb.PAGE_STRIDES_BYTES[0])) is None:
+        return (yield from _stored_translation(asked, curve, node, noise, limits))
+    found = yield from tlb.measure_tlbs(asked, chase, PageCountLimits(limits.most_bytes, noise))
+    if not found and limits.through == "global" and len(curve.steps) > 1:
+        behind = replace(chase, lap_lines=FIRST_CACHE_OVERFLOW * curve.steps[0].over_bytes // apart)
+        found = yield from tlb.measure_tlbs(asked, behind, PageCountLimits(limits.most_bytes, noise))
+        chase = behind if found else chase
+    return chase, found
+
+
+def _stored_translation(
+    asked: ProbeCache, curve: LatencyCurve, node: int, noise: float, limits: ProbeLimits
+) -> Inquiry[tuple[ChaseLayout, list[tlb.TlbGeometry]]]:
+    """The chase over one line a page, and the TLBs that it found, of a run stored before there were two orders."""
     apart = max(node, LONGEST_LINE_BYTES)
     chase = ChaseLayout(limits.through, shift_bytes=apart, control_bytes=apart)
     nearby = curve.steps if limits.through == "global" else curve.steps[1:]
     hazy = tuple((step.fits_bytes // apart // 2, 2 * step.over_bytes // node) for step in nearby if step.flat)
-    return chase, (yield from tlb.measure_tlbs(asked, chase, PageCountLimits(limits.most_bytes, noise, hazy)))
+    return chase, (yield from measure_tlbs_by_control(asked, chase, ControlLimits(limits.most_bytes, noise, hazy)))
 
 
 def _level_context(found: Sequence[tlb.TlbGeometry], noise: float, node: int, most_bytes: int) -> LevelContext:
@@ -96,8 +115,9 @@ def _level_context(found: Sequence[tlb.TlbGeometry], noise: float, node: int, mo
         return LevelContext(0, noise, node, StrideLimits(most_bytes, most_bytes, most_bytes))
     first = found[0]
     entries = first.tags.fits if first.tags else first.pages.fits
+    alone = entries if first.sets is not None and first.sets.sets == 1 and first.sets.ways is not None else 0
     strides = StrideLimits(most_bytes, first.pages.fits * first.stride_bytes, entries)
-    return LevelContext(0, noise, node, strides, first.page.nbytes or 0, max(t.dearest for t in found))
+    return LevelContext(0, noise, node, strides, first.page.nbytes or 0, max(t.dearest for t in found), alone)
 
 
 def _levels(asked: ProbeCache, curve: LatencyCurve, around: LevelContext, through: Space) -> Inquiry[list[CacheLevel]]:
@@ -108,8 +128,26 @@ def _levels(asked: ProbeCache, curve: LatencyCurve, around: LevelContext, throug
         here = replace(around, number=number, strides=replace(around.strides, nearer=nearer))
         # where the first level can be left out, nothing stands before the second
         space: Space = through if number else "global"
-        levels.append((yield from infer_cache_level(asked, ChaseLayout(space, block_bytes=BLOCK_BYTES), curve, here)))
+        level = yield from infer_cache_level(asked, ChaseLayout(space, block_bytes=BLOCK_BYTES), curve, here)
+        levels.append(level)
+        around = _behind(around, level, number)
     return levels
+
+
+def _behind(around: LevelContext, level: CacheLevel, number: int) -> LevelContext:
+    """The context of what is behind a level, with what is known of its sets."""
+    ways, sets, line = (_number(level, name) for name in ("ways", "sets", "line_bytes"))
+    way_bytes = 1 << (sets * line - 1).bit_length() if sets and line else 0
+    return replace(
+        around,
+        nearer_ways=max(ways or USUAL_WAYS, around.nearer_ways if number else 0),
+        nearer_way_bytes=max(way_bytes, around.nearer_way_bytes),
+    )
+
+
+def _number(level: CacheLevel, name: str) -> int | None:
+    value = level.findings[name].value if name in level.findings else None
+    return int(value) if isinstance(value, int | float) else None
 
 
 def _other_spaces(asked: ProbeCache, curve: LatencyCurve, node: int, spaces: frozenset[Space]) -> Inquiry[Hierarchy]:

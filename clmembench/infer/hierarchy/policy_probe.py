@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
 
 from clmembench.infer.findings import undetermined_finding
 from clmembench.infer.hierarchy.probing import HitMissModel, LevelProbe
@@ -29,8 +32,32 @@ NEARER_CACHE_ANSWERS = (
 )
 
 
-def probe_policy(probe: LevelProbe, ways: int, way_bytes: int, unit: int, nearer: float = 0.0) -> Inquiry[dict[str, Finding]]:
-    """The policy of a set of `ways` ways, all of whose lines are multiples of `way_bytes` apart, and its victims'
+@dataclass(frozen=True, slots=True)
+class SetLines:
+    """Lines of one set, EXTRA_LINES more than it has ways: at multiples of `way_bytes`, or those `listed`, as segments of a
+    pattern."""
+
+    count: int
+    way_bytes: int = 0
+    listed: str = ""
+
+    def pattern(self, order: Literal["walk", "random"], shift_bytes: int, visits: int = 1, seed: int = 0) -> Pattern:
+        """A lap over them."""
+        return Pattern(order, self.count, self.way_bytes, shift_bytes, 0, visits, self.listed, seed)
+
+    def numbers(self, walk: Pattern) -> list[int]:
+        """The lines that a walk visits, by number."""
+        offsets = pattern_offsets(walk)
+        if not self.listed:
+            return [int(offset) // self.way_bytes for offset in offsets]
+        places = np.sort(pattern_offsets(Pattern("segments", segments=self.listed)))
+        return [int(number) - 1 for number in np.searchsorted(places, offsets, side="right")]
+
+
+def probe_policy(
+    probe: LevelProbe, ways: int, way_bytes: int, unit: int, nearer: float = 0.0, listed: str = ""
+) -> Inquiry[dict[str, Finding]]:
+    """The policy of a set of `ways` ways, all of whose lines are multiples of `way_bytes` apart, or `listed`, and its victims'
     probabilities.
 
     `unit`: bytes that a miss brings in, within which a line can be visited again. `nearer`: a hit's latency in a level that
@@ -42,17 +69,15 @@ def probe_policy(probe: LevelProbe, ways: int, way_bytes: int, unit: int, nearer
         return {"policy": undetermined_finding("policy", reason)}
     asked.cited()
     visits = max(1, min(8, unit // 8))
-    walks = [
-        Pattern("walk", ways + EXTRA_LINES, way_bytes, chase.shift_bytes, visits=visits, seed=seed)
-        for seed in range(1, 1 + WALK_COUNT)
-    ]
-    laps = [_line_numbers(walk, way_bytes) for walk in walks]
+    of_set = SetLines(ways + EXTRA_LINES, way_bytes, listed)
+    walks = [of_set.pattern("walk", chase.shift_bytes, visits, seed) for seed in range(1, 1 + WALK_COUNT)]
+    laps = [of_set.numbers(walk) for walk in walks]
     answers = yield from asked.all([Probe(walk, chase.space) for walk in walks])
     base = [0.0] * WALK_COUNT
     if chase.control_bytes:  # the same walks where this level cannot matter
         controls = [replace(walk, stride_bytes=chase.control_bytes, shift_bytes=0) for walk in walks]
         base = [a.value or 0.0 for a in (yield from asked.all([Probe(walk, chase.space) for walk in controls]))]
-    crowd = yield from asked.one(Probe(Pattern("random", ways + EXTRA_LINES, way_bytes, chase.shift_bytes), chase.space))
+    crowd = yield from asked.one(Probe(of_set.pattern("random", chase.shift_bytes), chase.space))
     missing = next((a.reason for a in answers if a.value is None), "")
     if missing:
         return {"policy": undetermined_finding("policy", missing)}
@@ -105,10 +130,6 @@ def _miss_rate(lap: list[int], answer: Answer, less: float, contrast: HitMissMod
     assert answer.value is not None
     ends = (answer.low if answer.low is not None else answer.value, answer.high if answer.high is not None else answer.value)
     return lap, rate(answer.value), rate(ends[0]), rate(ends[1])
-
-
-def _line_numbers(walk: Pattern, way_bytes: int) -> list[int]:
-    return [int(offset) // way_bytes for offset in pattern_offsets(walk)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ MIN_RELATIVE_LAP_NOISE = 0.001  # relative, of one lap: less is not believed
 MIN_SEEN_TO_HIDDEN_RATIO = 4  # times the misses that may hide in the noise: from there on one place too many shows
 MAX_ORDER_RELATIVE_DIFFERENCE = 0.5  # relative, of what is more than a hit: two orders agree on how slow a lap is
 MIN_CERTAIN_MISS_RATIO = 4.0  # times a hit: no disturbance lasts that adds so much
+MAX_UNIT_BYTES = 4096  # of a page, in which its lines lie: no page is shorter
 # Thresholds of a disturbed host
 MAX_ORDERS = 4  # tried of a lap that gets no answer or seems slow, until two of them agree on how slow
 MAX_ORDERS_WITHOUT_PATIENCE = 2  # orders tried once patience is spent
@@ -70,12 +71,18 @@ class ProbeCache:
 class ChaseLayout:
     """Layout and order of a chase: the memory space, by how much neighbours are shifted within a page, the size of the blocks
     in which places are visited (0: one random cycle), and the stride of a control (0: none). A control visits as many places
-    so close together that the level in question cannot matter; its latency is subtracted."""
+    so close together that the level in question cannot matter; its latency is subtracted.
+
+    `page_lines`: each place is a page with so many lines, `control_bytes` apart, and the control visits the same lines page by
+    page, not from page to page: caches hold as many of them either way, so that the difference is translation alone.
+    `lap_lines`: a lap has so many lines at least, where the nearest cache holds fewer and asks no TLB."""
 
     space: Space = "global"
     shift_bytes: int = 0
     block_bytes: int = 0
     control_bytes: int = 0
+    page_lines: int = 0
+    lap_lines: int = 0
 
     def lap(self, count: int, stride_bytes: int, seed: int = 0) -> Probe:
         """One lap over `count` places."""
@@ -89,6 +96,8 @@ class ChaseLayout:
 
     def look(self, asked: ProbeCache, count: int, stride_bytes: int, seed: int = 0) -> Inquiry[tuple[float | None, bool]]:
         """The mean as of `mean`, and whether most of what was timed agrees, as where nothing else uses the core."""
+        if self.page_lines:
+            return (yield from self._look_at_orders(asked, count, stride_bytes, seed))
         probes = [self.lap(count, stride_bytes, seed)]
         if self.control_bytes:
             # one order of the control is enough: a disturbance of it makes the difference less, not more
@@ -97,6 +106,32 @@ class ChaseLayout:
         values = [answer.value for answer in answers if answer.value is not None]
         calm = answers[0].alone >= MIN_UNDISTURBED_SHARE and not asked.restless
         return (None, calm) if len(values) < len(probes) else (values[0] - sum(values[1:]), calm)
+
+    def lines_of_page(self, count: int, stride_bytes: int) -> int:
+        """How many lines of each of `count` pages are visited: within 4 KiB, or a quarter of longer strides."""
+        room = min(stride_bytes, max(MAX_UNIT_BYTES, stride_bytes // 4)) // self.control_bytes
+        return max(2, min(room, max(self.page_lines, -(-self.lap_lines // count))))
+
+    def orders(self, count: int, stride_bytes: int, seed: int = 0) -> tuple[Probe, Probe]:
+        """The lines of pages from page to page, and page by page."""
+        lines, apart = self.lines_of_page(count, stride_bytes), self.control_bytes
+        shift = max(self.shift_bytes, lines * apart)
+        rounds, pages = (
+            Probe(Pattern(order, count, stride_bytes, shift, apart, lines, seed=seed), self.space)
+            for order in ("by_round", "by_page")
+        )
+        return rounds, pages
+
+    def _look_at_orders(
+        self, asked: ProbeCache, count: int, stride_bytes: int, seed: int
+    ) -> Inquiry[tuple[float | None, bool]]:
+        """What an access to another page costs more than one to the same page, and whether the core was left alone."""
+        probes, lines = self.orders(count, stride_bytes, seed), self.lines_of_page(count, stride_bytes)
+        rounds, pages = yield from asked.all(probes)
+        calm = min(rounds.alone, pages.alone) >= MIN_UNDISTURBED_SHARE and not asked.restless
+        if rounds.value is None or pages.value is None:
+            return None, calm
+        return (rounds.value - pages.value) * lines / (lines - 1), calm
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from clmembench.model import Finding, Inquiry, TlbLevel
 MAX_PENALTY_RELATIVE_DIFFERENCE = (
     0.04  # relative: penalties at two numbers of pages that differ by more are not yet the whole penalty
 )
-MAX_PENALTY_RELATIVE_RISE = 0.015  # relative: penalties that rise by more with more pages still contain hits
+HIDDEN_SHARE = 0.1  # of an undetermined penalty, by which its lower bound is lower still
 
 
 def infer_tlb_level(
@@ -29,8 +29,9 @@ def infer_tlb_level(
         else undetermined_finding("page_bytes", tlb.page.reason, evidence=paged)
     )
     agrees = sets_agree(tlb)
-    if page and tlb.tags is not None and tlb.tags.sharp:
-        entries = tlb.tags.fits
+    if page and tlb.tags is not None and (tlb.tags.sharp or agrees):
+        # sets times ways, where noise hides a single page
+        entries = tlb.sets.sets * tlb.sets.ways if agrees and tlb.sets and tlb.sets.ways else tlb.tags.fits
         reach = entries * page
         dense = tlb.pages.fits * tlb.stride_bytes
         # the first of places closer together than pages may lie anywhere in its page
@@ -39,7 +40,7 @@ def infer_tlb_level(
             reason = f"about {entries}: a nearer TLB holds some of them, and sets times ways do not confirm the number"
             findings["entries"] = undetermined_finding("entries", reason, method, counted, None, None)
             findings["reach_bytes"] = undetermined_finding("reach_bytes", reason, method, counted, None, None)
-        elif abs(dense - reach) > (page if tlb.stride_bytes < page else 0):
+        elif abs(dense - reach) > (page if tlb.stride_bytes < page or agrees else 0):
             reason = f"{tlb.pages.fits} places {tlb.stride_bytes} B apart fit, and {entries} at an odd stride"
             findings["entries"] = undetermined_finding("entries", reason, method, counted, entries, None)
             findings["reach_bytes"] = undetermined_finding("reach_bytes", reason, method, counted, min(dense, reach), None)
@@ -48,7 +49,7 @@ def infer_tlb_level(
             findings["reach_bytes"] = measured_finding("reach_bytes", reach, f"{method}, at two strides", counted)
     else:
         reason = tlb.page.reason or "one page too many would not have been detected"
-        low = tlb.pages.fits * tlb.stride_bytes
+        low = max(1.0, tlb.pages.fits - tlb.pages.hidden) * tlb.stride_bytes  # what hid in the noise may be over it
         high = tlb.pages.over * tlb.stride_bytes if tlb.pages.over else None
         findings["entries"] = undetermined_finding("entries", reason, method, counted, low / page if page else None, None)
         findings["reach_bytes"] = undetermined_finding("reach_bytes", reason, method, counted, low, high)
@@ -71,30 +72,28 @@ def infer_tlb_level(
 
 def penalty_findings(tlb: TlbGeometry, ghz: float | None) -> dict[str, Finding]:
     """Latency that a miss adds to an access, in cycles where those are known, and in ns."""
-    method, found, evidence = "latency beyond the TLB less that of as many neighbouring lines", {}, tlb.sources.penalty
+    method, found, evidence = "lines of pages from page to page, less the same page by page", {}, tlb.sources.penalty
+    value = sum(tlb.penalties) / len(tlb.penalties) if tlb.penalties else 0.0
     low, high = min(tlb.penalties, default=0.0), max(tlb.penalties, default=0.0)
-    spread, whole = LAP_NOISE_SIGMAS * tlb.contrast.noise, _every_access_missed(tlb)
+    spread, whole = LAP_NOISE_SIGMAS * tlb.noise, _every_access_missed(tlb)
     for name, scale in (("penalty_cycles", 1.0 if ghz else None), ("penalty_ns", 1 / ghz if ghz else 1.0)):
         if scale is None:
             found[name] = undetermined_finding(name, UNKNOWN_CLOCK, method, evidence)
         elif not whole:
             reason = "it differs at several times as many pages as fit, or is within the noise"
-            found[name] = undetermined_finding(name, reason, method, evidence, scale * low or None, None)
+            found[name] = undetermined_finding(name, reason, method, evidence, scale * low * (1 - HIDDEN_SHARE) or None, None)
         else:
-            found[name] = measured_finding(
-                name, scale * high, method, evidence, scale * (low - spread), scale * (high + spread)
-            )
+            ends = scale * min(low, value - spread), scale * max(high, value + spread)
+            found[name] = measured_finding(name, scale * value, method, evidence, *ends)
     return found
 
 
 def _every_access_missed(tlb: TlbGeometry) -> bool:
     """True if every access missed where the penalty was read: it is the same with more pages, and well above the noise."""
     low, high = min(tlb.penalties, default=0.0), max(tlb.penalties, default=0.0)
-    spread = LAP_NOISE_SIGMAS * tlb.contrast.noise
-    rise = tlb.penalties[-1] - tlb.penalties[0] if tlb.penalties else 0.0
+    spread = LAP_NOISE_SIGMAS * tlb.noise
     return (
         len(tlb.penalties) > 1
         and high - low <= max(MAX_PENALTY_RELATIVE_DIFFERENCE * high, spread)
         and spread < MAX_PENALTY_RELATIVE_DIFFERENCE * high
-        and rise <= max(MAX_PENALTY_RELATIVE_RISE * high, spread / 2)
     )

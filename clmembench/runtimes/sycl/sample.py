@@ -17,7 +17,7 @@ NO_MAP = "SYCL has no map and unmap: shared and host allocations are what the ho
 
 @dataclass(frozen=True, slots=True)
 class CommandTimer:
-    """A sample made ready. `calls` is one pass where `between` is empty, else a pass and the waits that follow it."""
+    """A sample made ready: every call of it in its order."""
 
     commands: Sequence[Command]
     passes: int

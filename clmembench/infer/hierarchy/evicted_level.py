@@ -1,0 +1,131 @@
+"""Findings of a level whose sets no stride tells: ways, line, policy by eviction sets, size by laps that turn round. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from clmembench.infer.findings import measured_finding, undetermined_finding
+from clmembench.infer.hierarchy.curve_steps import CurveStep
+from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_another_line, find_eviction_sets
+from clmembench.infer.hierarchy.line_probe import LineProbe, listed
+from clmembench.infer.hierarchy.policy_probe import probe_policy
+from clmembench.infer.hierarchy.probing import ChaseLayout, LevelProbe
+from clmembench.infer.hierarchy.turning import (
+    MAX_RANDOM_DIFFERENCE,
+    MAX_RELATIVE_DIFFERENCE,
+    Turning,
+    number_of_sets,
+    turn_round,
+)
+from clmembench.model import Finding, Inquiry
+
+WAYS_METHOD = "eviction sets by group testing, two or three of equal size"
+LINE_METHOD = "members of eviction sets, moved"
+SIZE_METHOD = "laps that turn round over two working sets; sets x ways x line agrees"
+RANDOM_METHOD = "share of hits that random victims leave over two working sets; sets x ways x line agrees"
+RECENCY_POLICIES = ("LRU", "FIFO", "tree-PLRU")  # hold the last bytes used, to half a percent
+MIN_WAYS_WITHOUT_POLICY = 8  # from there on NRU, which holds (w - 1) / w of them, gives no number of sets that is believed
+
+
+@dataclass(frozen=True, slots=True)
+class LevelBeyondStrides:
+    """A level with what is known of it: how it is probed by laps and by lines, its step, its number from 0, bytes and latency
+    of the level before (0: none), ways and bytes of a way of nearer levels, the largest working sets for eviction sets and for
+    laps that turn round, and the unit that a miss brings in."""
+
+    probe: LevelProbe
+    lines: LineProbe
+    step: CurveStep
+    number: int
+    nearer: tuple[float, float]
+    nearer_ways: int
+    nearer_way_bytes: int
+    most_bytes: int
+    most_turning_bytes: int
+    unit: int
+
+
+def findings_by_eviction(
+    level: LevelBeyondStrides, chase: ChaseLayout, findings: dict[str, Finding]
+) -> Inquiry[dict[str, Finding]]:
+    """The findings, with what eviction sets tell in place of what is undetermined."""
+    asked = level.probe.asked
+    asked.cited()
+    sets = yield from find_eviction_sets(level.lines, level.nearer_ways, level.nearer_way_bytes, level.most_bytes)
+    if isinstance(sets, str):
+        return {**findings, "ways": _with_reason(findings["ways"], sets), "sets": _with_reason(findings["sets"], sets)}
+    evidence = asked.cited()
+    policy = yield from _policy(level, sets)
+    line = sets.line_bytes
+    if line is None:
+        return findings
+    size, method, sized_from = yield from _capacity(level, chase, findings, sets, str(policy["policy"].value or ""))
+    slack = MAX_RANDOM_DIFFERENCE if method == RANDOM_METHOD else MAX_RELATIVE_DIFFERENCE
+    count = number_of_sets(size, sets.ways * line, slack) if size is not None else None
+    exact = findings["size_bytes"].status == "ok"
+    if exact and count is not None and not _suits(findings["size_bytes"], count * sets.ways * line):
+        count = None
+    if count is None and (exact or level.number == 0):
+        return findings  # sets of a first cache may be uneven
+    found = {**findings, **{name: f for name, f in policy.items() if f.status == "ok" or name not in findings}}
+    found["ways"] = measured_finding("ways", sets.ways, WAYS_METHOD, evidence)
+    found["line_bytes"] = measured_finding("line_bytes", line, LINE_METHOD, evidence)
+    if count is not None:
+        found["sets"] = measured_finding(
+            "sets", count, f"{WAYS_METHOD}; {method}", tuple(dict.fromkeys((*evidence, *sized_from)))
+        )
+        if not exact:
+            whole = count * sets.ways * line
+            found["size_bytes"] = measured_finding(
+                "size_bytes", whole, method, sized_from, min(whole, size or whole), max(whole, size or whole)
+            )
+    return found
+
+
+def _with_reason(found: Finding, more: str) -> Finding:
+    """A finding without a value, with what was tried besides."""
+    return replace(found, reason=f"{found.reason}; eviction sets: {more}") if found.status == "undetermined" else found
+
+
+def _suits(size: Finding, product: int) -> bool:
+    low, high = size.low or 0.0, size.high or 0.0
+    return low * (1 - MAX_RELATIVE_DIFFERENCE / 3) <= product <= high * (1 + MAX_RELATIVE_DIFFERENCE / 3)
+
+
+def _policy(level: LevelBeyondStrides, sets: EvictionSets) -> Inquiry[Mapping[str, Finding]]:
+    """The policy by walks over one line more than an eviction set has."""
+    more = yield from find_another_line(sets, level.most_bytes)
+    if not more.more:
+        why = "no further line of an eviction set's set was found"
+        return {"policy": undetermined_finding("policy", why)}
+    probe, nearer = level.probe, level.lines.nearer
+    return (yield from probe_policy(probe, sets.ways, 0, level.unit, nearer, listed(more.more)))
+
+
+def _capacity(
+    level: LevelBeyondStrides, chase: ChaseLayout, findings: Mapping[str, Finding], sets: EvictionSets, policy: str
+) -> Inquiry[tuple[float | None, str, tuple[str, ...]]]:
+    """The capacity in bytes (None: not known), how it was found, and the records."""
+    size = findings["size_bytes"]
+    if size.status == "ok" and isinstance(size.value, int | float):
+        return float(size.value), size.method, size.evidence
+    turned = yield from turn_round(
+        level.probe.asked, chase, level.step, level.lines.node_bytes, level.nearer, level.most_turning_bytes
+    )
+    if turned is None:
+        return None, "", ()
+    return _capacity_by_policy(turned, sets.ways, policy), RANDOM_METHOD if policy == "random" else SIZE_METHOD, turned.evidence
+
+
+def _capacity_by_policy(turned: Turning, ways: int, policy: str) -> float | None:
+    """The capacity that laps tell under a policy; where it is not known, as under LRU if no access hits, since random victims
+    leave some, and of enough ways NRU's suits no number of sets."""
+    if policy == "random":
+        return turned.random_bytes(ways)
+    recent = turned.recent_bytes()
+    if recent is None or not turned.misses_all:
+        return None
+    if policy == "NRU":
+        return recent * ways / (ways - 1)
+    return recent if policy in RECENCY_POLICIES or (not policy and ways >= MIN_WAYS_WITHOUT_POLICY) else None

@@ -1,0 +1,114 @@
+"""How lines of one level are tested: laps over chosen lines and a filler, and whether some set of the level overflows. Pure."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, ProbeCache
+from clmembench.model import Inquiry, Pattern, Probe, Space
+
+# Thresholds and limits, each with its reason
+MIN_PAGE_BYTES = 4096  # no device has smaller pages
+MIN_MISSES = 0.45  # of a lap: what overflows misses once at least
+MAX_NEARER_SHARE = 0.15  # of the way to a nearer cache's latency: a lap that is faster was served there
+MIN_SATURATION = 1.3  # times the TLB's entries: from there on each access misses it, and more do not cost more
+MAX_ENTRIES_SHARE = 0.8  # of a TLB's entries: with more some of its sets may overflow
+MAX_ORDERS_OF_TEST = 5  # where the noise of one lap is more than a miss
+
+
+@dataclass(frozen=True, slots=True)
+class LineProbe:
+    """How lines of one level are tested: latencies of its hit, its miss and the level before (0: there is none); the relative
+    noise of a lap; the least distance of lines; latency (`base`) of the nearest cache, and how many lines it surely holds,
+    which a control needs; entries and pages of the first TLB, where it has one set (0: else). `filler`: lines that are visited
+    in every lap, so that no nearer cache holds the others."""
+
+    asked: ProbeCache
+    space: Space
+    hit: float
+    miss: float
+    nearer: float
+    noise: float
+    node_bytes: int
+    base: float
+    held_lines: int
+    entries: int = 0
+    page_bytes: int = 0
+    filler: tuple[int, ...] = ()
+    stride_bytes: int = MIN_PAGE_BYTES
+
+    @property
+    def free_lines(self) -> int:
+        """How many lines, a stride apart, are surely translated for nothing: none where the TLB has sets, or was not found."""
+        return int(MAX_ENTRIES_SHARE * self.entries) * max(1, self.page_bytes // self.stride_bytes)
+
+    def lap(self, lines: Sequence[int], seed: int = 0) -> Probe:
+        """A lap over lines, in random order."""
+        return Probe(Pattern("random", len(lines), segments=listed(lines), seed=seed), self.space)
+
+    def spread(self, lines: Sequence[int]) -> list[int]:
+        """Other lines of the same pages, of other sets: a control."""
+        slots = MIN_PAGE_BYTES // self.node_bytes
+        return [line // MIN_PAGE_BYTES * MIN_PAGE_BYTES + i % slots * self.node_bytes for i, line in enumerate(sorted(lines))]
+
+    def misses(self, lines: Sequence[int], seed: int) -> Inquiry[float | None]:
+        """How many accesses miss in a lap over these lines and the filler, less what translation costs; None: not known."""
+        every = [*lines, *self.filler]
+        probes = [self.lap(every, seed)]
+        if len(every) > self.free_lines:
+            few = every if len(every) <= self.held_lines else every[:: -(-len(every) // self.held_lines)]
+            if len(few) < len(every) and len(few) < MIN_SATURATION * self.entries:
+                return None  # as many as the cache holds do not show what a miss of the TLB costs
+            probes.append(self.lap(self.spread(few), seed))
+        answers = yield from self.asked.all(probes)
+        values = [answer.value for answer in answers if answer.value is not None]
+        if len(values) < len(probes):
+            return None
+        translated = max(0.0, values[1] - self.base) if len(values) > 1 else 0.0
+        return len(every) * (values[0] - self.hit - translated) / (self.miss - self.hit)
+
+    def overflows(self, lines: Sequence[int], first: int = 0) -> Inquiry[bool]:
+        """True if some set has fewer ways than it gets of these lines and the filler. `first`: the first order tried."""
+        count = len(lines) + len(self.filler)
+        controls = 1 + (count > self.free_lines)
+        deviation = count * self.noise * self.hit * math.sqrt(controls) / (self.miss - self.hit)
+        orders = 1 if LAP_NOISE_SIGMAS * deviation <= MIN_MISSES else 3 if 2 * deviation <= MIN_MISSES else MAX_ORDERS_OF_TEST
+        limit = max(MIN_MISSES, LAP_NOISE_SIGMAS * deviation / math.sqrt(orders))
+        values: list[float] = []
+        for seed in range(first, first + orders):
+            value = yield from self.misses(lines, seed)
+            if value is None:
+                return False
+            values.append(value)
+        if statistics.median(values) < limit:
+            return False
+        if orders > 1:
+            return True
+        again = yield from self.misses(lines, first + 1)  # a disturbance only adds, and seldom twice
+        return again is not None and again >= limit
+
+    def is_served_here(self, lines: Sequence[int]) -> Inquiry[bool]:
+        """True if no nearer cache serves a lap over these lines and the filler."""
+        if not self.nearer:
+            return True
+        answer = yield from self.asked.one(self.lap([*lines, *self.filler]))
+        return answer.value is not None and answer.value > self.hit - MAX_NEARER_SHARE * (self.hit - self.nearer)
+
+
+def listed(lines: Sequence[int]) -> str:
+    """Lines as segments of a pattern: runs of equal distances."""
+    ordered, parts = sorted(lines), []
+    at = 0
+    while at < len(ordered):
+        stride = ordered[at + 1] - ordered[at] if at + 1 < len(ordered) else 0
+        end = at + 1
+        while end < len(ordered) and ordered[end] - ordered[end - 1] == stride:
+            end += 1
+        if end - at < 3:
+            end, stride = at + 1, 0
+        parts.append(f"{ordered[at]}:{stride}:{end - at}:1")
+        at = end
+    return ";".join(parts)

@@ -1,0 +1,137 @@
+"""infer.hierarchy beyond strides: eviction sets, laps that turn round, and TLBs by two orders, on simulated memories."""
+
+import math
+
+import pytest
+
+from clmembench.infer.hierarchy.curve_steps import CurveStep
+from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_another_line, find_eviction_sets
+from clmembench.infer.hierarchy.line_probe import LineProbe, listed
+from clmembench.infer.hierarchy.page_probe import PageCountLimits
+from clmembench.infer.hierarchy.probing import ChaseLayout, ProbeCache
+from clmembench.infer.hierarchy.tlb import PAGE_LINES, measure_tlbs
+from clmembench.infer.hierarchy.turning import number_of_sets, turn_round
+from clmembench.model import Pattern
+from clmembench.model.address_patterns import pattern_offsets
+from clmembench.plan.hierarchy import replay
+from tests.hierarchies import uneven
+from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
+
+QUIET = Noise(lap_relative=0.001)
+
+
+def machine(*caches, memory=300.0, tlbs=(), noise=QUIET):
+    return Machine("test", {"global": Path(tuple(caches), memory, tuple(tlbs))}, noise, 7, one_arena=True)
+
+
+def answers(device):
+    return lambda probes: [device.answer(probe) for probe in probes]
+
+
+def line_probe(device, level=0, noise=0.001):
+    caches = device.paths["global"].caches
+    cycles = [*(cache.hit_cycles for cache in caches), device.paths["global"].memory_cycles]
+    held = caches[0].size_bytes // caches[0].line_bytes * 4 // 5
+    before = cycles[level - 1] if level else 0.0
+    return LineProbe(ProbeCache(), "global", cycles[level], cycles[level + 1], before, noise, 64, cycles[0], held)
+
+
+def hashed(sets, ways):
+    low, bits = 6, sets.bit_length() - 1
+    return Sets((ways,) * sets, masks=tuple(1 << (low + i) | 1 << (16 + i) | 1 << (16 + (i + 3) % bits) for i in range(bits)))
+
+
+def conflicting(device, lines, level=0):
+    """Lines by the set that each falls into, as the simulation maps them."""
+    cache = device.paths["global"].caches[level]
+    base = device.arenas["global"][2]
+    return [sum(((base + at & mask).bit_count() & 1) << i for i, mask in enumerate(cache.sets.masks)) for at in lines]
+
+
+@pytest.mark.parametrize("policy", ["LRU", "tree-PLRU", "random"])
+def test_lines_of_one_hashed_set_are_found_whatever_the_policy(policy):
+    device = machine(Cache(hashed(32, 4), 64, 20.0, policy), memory=120.0)
+    found = replay(find_eviction_sets(line_probe(device), 0, 0, 64 * MIB), answers(device))
+    assert isinstance(found, EvictionSets), found
+    assert (found.ways, found.line_bytes) == (4, 64)
+    for lines in found.lines:
+        assert len(set(conflicting(device, lines))) == 1
+    more = replay(find_another_line(found, 64 * MIB), answers(device)).more
+    assert len(set(more)) == 6 and len(set(conflicting(device, more))) == 1
+
+
+def test_a_second_level_of_pages_in_random_frames_is_found_behind_the_first():
+    device = machine(
+        Cache(plain(32, 4, 64), 64, 5.0), Cache(plain(1024, 8, 64), 64, 25.0, "tree-PLRU", frame_bytes=4096), memory=100.0
+    )
+    found = replay(find_eviction_sets(line_probe(device, 1), 4, 2048, 64 * MIB), answers(device))
+    assert isinstance(found, EvictionSets), found
+    assert (found.ways, found.line_bytes) == (8, 64)
+
+
+def test_sets_of_unequal_ways_are_no_answer():
+    sets = uneven([5 if number % 4 == 0 else 4 for number in range(16)])
+    device = machine(Cache(sets, 64, 20.0), memory=120.0)
+    found = replay(find_eviction_sets(line_probe(device), 0, 0, 64 * MIB), answers(device))
+    assert isinstance(found, str) or found.ways in (4, 5)  # a first cache is held against its size as well
+
+
+def test_a_tlb_that_overflows_is_no_eviction_set():
+    device = machine(Cache(hashed(32, 4), 64, 20.0), memory=120.0, tlbs=(Tlb(plain(8, 2, 4096), 4096, 50.0),))
+    found = replay(find_eviction_sets(line_probe(device), 0, 0, 64 * MIB), answers(device))
+    assert isinstance(found, str) or found.ways == 4
+
+
+def test_lines_are_listed_in_runs():
+    lines = [0, 4096, 8192, 12288, 40960, 45056, 100 * 4096]
+    assert sorted(pattern_offsets(Pattern("segments", segments=listed(lines))).tolist()) == lines
+    assert listed(lines).count(";") == 3
+
+
+@pytest.mark.parametrize(("policy", "share"), [("LRU", 1.0), ("FIFO", 1.0), ("tree-PLRU", 1.0), ("NRU", 7 / 8)])
+def test_laps_that_turn_round_tell_the_capacity_behind_random_frames(policy, share):
+    device = machine(Cache(plain(512, 8, 64), 64, 20.0, policy, frame_bytes=4096), memory=120.0)
+    step = CurveStep(20.0, 20.0, 120.0, 128 * KIB, 256 * KIB, 384 * KIB, True, 0.001)
+    turned = replay(
+        turn_round(ProbeCache(), ChaseLayout(block_bytes=128 * KIB), step, 64, (0.0, 0.0), 512 * MIB), answers(device)
+    )
+    assert turned.misses_all
+    assert turned.recent_bytes() == pytest.approx(share * 256 * KIB, rel=0.02)
+
+
+def test_random_victims_leave_a_share_of_hits_that_tells_the_capacity():
+    device = machine(Cache(plain(512, 8, 64), 64, 20.0, "random", frame_bytes=4096), memory=120.0)
+    step = CurveStep(20.0, 20.0, 120.0, 128 * KIB, 256 * KIB, 384 * KIB, True, 0.001)
+    turned = replay(
+        turn_round(ProbeCache(), ChaseLayout(block_bytes=128 * KIB), step, 64, (0.0, 0.0), 512 * MIB), answers(device)
+    )
+    assert not turned.misses_all
+    assert turned.random_bytes(8) == pytest.approx(256 * KIB, rel=0.09)
+    assert number_of_sets(turned.random_bytes(8), 8 * 64, 0.09) == 512
+
+
+def test_only_numbers_of_sets_that_caches_have_are_believed():
+    assert number_of_sets(1.01 * 8 * 64 * 1024, 8 * 64) == 1024
+    assert number_of_sets(0.99 * 8 * 64 * 768, 8 * 64) == 768
+    assert number_of_sets(7 / 8 * 8 * 64 * 1024, 8 * 64) is None
+
+
+@pytest.mark.parametrize("policy", ["LRU", "FIFO", "random"])
+def test_a_tlb_is_told_by_two_orders_of_the_same_lines_where_their_caches_overflow(policy):
+    device = machine(
+        Cache(plain(16, 4, 64), 64, 5.0, "tree-PLRU"), Cache(plain(1024, 8, 64), 64, 30.0), memory=100.0,
+        tlbs=(Tlb(Sets((40,)), 64 * KIB, 12.0, policy),),
+    )  # fmt: skip
+    chase = ChaseLayout(shift_bytes=64, control_bytes=64, page_lines=PAGE_LINES)
+    (tlb,) = replay(measure_tlbs(ProbeCache(), chase, PageCountLimits(512 * MIB, 0.001)), answers(device))
+    assert (tlb.page.nbytes, tlb.tags.fits) == (64 * KIB, 40)
+    assert math.fsum(tlb.penalties) / len(tlb.penalties) == pytest.approx(12.0, rel=0.05)
+
+
+def test_caches_without_a_tlb_show_none():
+    device = machine(
+        Cache(plain(16, 4, 64), 64, 5.0, "random"), Cache(hashed(1024, 8), 64, 30.0, "NRU"), memory=100.0,
+        noise=Noise(lap_relative=0.004),
+    )  # fmt: skip
+    chase = ChaseLayout(shift_bytes=64, control_bytes=64, page_lines=PAGE_LINES)
+    assert replay(measure_tlbs(ProbeCache(), chase, PageCountLimits(256 * MIB, 0.004)), answers(device)) == []
