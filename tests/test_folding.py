@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clmembench.report import render
+from clmembench.report import folding, render
 from clmembench.report.section import Column, Document, Remark, Section
 from tests.terminals import on_terminal
 
@@ -80,6 +80,14 @@ def test_folding_loses_no_letter_of_any_row(table, width):
     shown = letters("".join(lines))
     for letter in set("".join(cell for row in rows for cell in row)) - {" "}:
         assert shown.count(letter) >= sum(cell.count(letter) for row in rows for cell in row)
+
+
+def test_wide_letters_take_two_columns():
+    name = "\u8a08\u7b97" * 30
+    section = Section("", COLUMNS[:3], ((name, "1 GB/s", "a remark " * 9), ("plain", "2 GB/s", name)))
+    lines = render.aligned(section, width=60)
+    assert max(map(folding.columns, lines)) <= 60 and "".join(lines).count("\u8a08") == 60
+    assert max(map(folding.columns, folding.wrap(name, 60))) <= 60
 
 
 def test_titles_notes_and_warnings_are_wrapped_too():

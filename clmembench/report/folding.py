@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -49,8 +50,17 @@ def fold(shapes: Sequence[Shape], table: Sequence[Sequence[Cell]], width: int, i
 def wrap(text: str, width: int, indent: str = "", further: str = "") -> list[str]:
     """A text as lines of at most `width` letters, the first after `indent`, the others after `further`."""
     width = max(width, MIN_COLUMNS)
+    if columns(text) > len(text):  # wide letters are few, so that each is allowed for as if all were wide
+        width //= 2
     lines = textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=further, break_on_hyphens=False)
     return lines or [indent]
+
+
+def columns(text: str) -> int:
+    """How many columns a terminal gives a text: two for a wide letter, none for an accent."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def _widths(shapes: Sequence[Shape], table: Sequence[Sequence[Cell]], available: int) -> list[int]:
@@ -73,12 +83,12 @@ def _total(widths: Sequence[int]) -> int:
 def _bounds(shape: Shape, cells: Sequence[Cell]) -> tuple[int, int]:
     """The widths that a column would have and must have: numbers are never wrapped, texts and headings are."""
     heading, *values = (cell.text for cell in cells if not cell.is_remark)
-    longest = max(map(len, values), default=0)
-    head = max((len(piece) for piece in _PIECE.findall(heading)), default=0)
+    longest = max(map(columns, values), default=0)
+    head = max((columns(piece) for piece in _PIECE.findall(heading)), default=0)
     if shape.is_number:
-        return max(longest, len(heading)), max(longest, head)
-    natural = max(min(longest, max(shape.max_cell, MIN_TEXT_COLUMNS)), len(heading))
-    pieces = max((len(piece) for value in values for piece in _PIECE.findall(value)), default=0)
+        return max(longest, columns(heading)), max(longest, head)
+    natural = max(min(longest, max(shape.max_cell, MIN_TEXT_COLUMNS)), columns(heading))
+    pieces = max((columns(piece) for value in values for piece in _PIECE.findall(value)), default=0)
     return natural, min(natural, max(head, min(pieces, MIN_TEXT_COLUMNS)))
 
 
@@ -99,7 +109,8 @@ def _row_lines(
         parts = []
         for cell, lines, width, to_the_right in blocks:
             text = lines[number] if number < len(lines) else ""
-            parts.append(paint(cell.text, text.rjust(width) if to_the_right else text.ljust(width)))
+            space = " " * (width - columns(text))
+            parts.append(paint(cell.text, space + text if to_the_right else text + space))
         yield GAP.join(parts)
 
 
@@ -113,7 +124,7 @@ def _folded_lines(header: Sequence[Cell], row: Sequence[Cell], fitting: int, ava
             continue
         for part in _wrapped(f"{heading.text}: {cell.text}" if heading.text else cell.text, available - len(CONTINUATION)):
             joined = f"{current}{GAP} {part}" if current else part
-            if current and len(joined) > available - len(CONTINUATION):
+            if current and columns(joined) > available - len(CONTINUATION):
                 yield CONTINUATION + paint(current, current)
                 joined = part
             current = joined
@@ -126,13 +137,14 @@ def _wrapped(text: str, width: int) -> list[str]:
     lines: list[str] = []
     current = ""
     for piece in _PIECE.findall(text):
-        if len((current + piece).rstrip()) <= width:
+        if columns((current + piece).rstrip()) <= width:
             current += piece
             continue
         if current.strip():
             lines.append(current.rstrip())
         current = piece.lstrip()
-        while len(current) > width:
-            lines.append(current[:width])
-            current = current[width:]
+        while columns(current) > width:
+            most = next(n for n in range(len(current), 0, -1) if n == 1 or columns(current[:n]) <= width)
+            lines.append(current[:most])
+            current = current[most:]
     return [*lines, current.rstrip()] if current.strip() or not lines else lines

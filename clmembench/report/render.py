@@ -63,7 +63,7 @@ def aligned(section: Section, indent: str = "  ", width: int | None = None, colo
             text.rjust(width) if column.is_number else text.ljust(width)
             for text, (column, width) in zip(texts, layout, strict=True)
         ]
-        widest = max(widest, len((indent + "  ".join(cells)).rstrip()))
+        widest = max(widest, folding.columns((indent + "  ".join(cells)).rstrip()))
         lines.append((indent + "  ".join(map(paint, texts, cells))).rstrip())
     if width is None or widest <= width:
         return lines
