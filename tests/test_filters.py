@@ -79,7 +79,7 @@ def test_chosen_points_are_listed_and_nothing_is_inferred_from_some_of_a_curve()
         (("-s", "nothing"), "suites memory, sync, link, compute"),
         (("-a", "op=nothing"), "op copy, triad, read, add"),
         (("-a", "op"), "write name=value"),
-        (("-b", "stream", "--status", "failed"), "stream, without a value of that status"),
+        (("-b", "stream", "--status", "failed"), "choose from status ok"),
         (("--status", "broken"), "choose from ok, suspect"),
         (("--device", "name~Radeon"), "pthread-Intel(R) Xeon(R) Processor"),
     ],

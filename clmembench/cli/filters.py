@@ -129,6 +129,20 @@ def _members(suite: str) -> Collection[str]:
     return selection.suites().get(suite, ())
 
 
+def _statuses(runs: Sequence[Run], wanted: PointFilter) -> list[str]:
+    """The statuses of the values of the wanted benchmarks."""
+    from clmembench.cli import stored
+    from clmembench.gates.whole import judged_values
+
+    found: dict[str, None] = {}
+    for run in runs:
+        cards = run.header.benchmarks
+        for value in judged_values(run, stored.sheet_of(run))[1]:
+            if wanted.takes_benchmark(value.benchmark, cards[value.benchmark]):
+                found[value.status] = None
+    return list(found)
+
+
 def _refuse(runs: Sequence[Run], wanted: PointFilter) -> NoReturn:
     """End the command, with what there is to choose from."""
     cards = {name: card for run in runs for name, card in run.header.benchmarks.items()}
@@ -144,7 +158,7 @@ def _refuse(runs: Sequence[Run], wanted: PointFilter) -> NoReturn:
         named = [name for name in wanted.axes if name in axes] or list(axes)
         there = "; ".join(f"{name} {', '.join(list(axes[name])[:MAX_NAMED_VALUES])}" for name in named)
     else:
-        there = f"{', '.join(left)}, without a value of that status"
+        there = f"status {', '.join(_statuses(runs, wanted))}"
     exit_codes.stop(f"no value of {files} matches {wanted.words}: choose from {there}", exit_codes.USAGE)
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from clmembench.cli import exit_codes, session, text_output
+from clmembench.cli import exit_codes, run_header, session, text_output
 from clmembench.cli.progress import progress
 from clmembench.cli.stored import load, sheet_of
 
@@ -104,7 +104,7 @@ class LiveRun:
         return Side(name, replace(wanted.info, features=found.features), found, wanted.start, wanted.changes)
 
     def _header(self, side: Side, wanted: RequestedSide) -> Header:
-        head = session.header(side.info, self._selection, session.cards(benchmark.name for benchmark in self._chosen))
+        head = run_header.header(side.info, self._selection, session.cards(benchmark.name for benchmark in self._chosen))
         return replace(
             head,
             tool_version=wanted.version,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from clmembench.cli import exit_codes, output_file, session, stored, study
+from clmembench.cli import exit_codes, output_file, run_header, session, stored, study
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _frozen(info: DeviceInfo, found: ProbeResult, selection: Selection, measured
     from clmembench.plan import mdm, mdm_frozen
     from clmembench.report import mdm_validation
 
-    head = session.header(info, selection, session.cards(mdm.INPUTS))
+    head = run_header.header(info, selection, session.cards(mdm.INPUTS))
     run = Run("", replace(head, clock_step_ns=found.quantum_ns), tuple(measured))
     try:
         inputs = mdm_validation.inputs_of([run], stored.sheet_of(run))

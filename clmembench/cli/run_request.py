@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clmembench import units
-from clmembench.cli import exit_codes, interrupted_run, options, session
+from clmembench.cli import exit_codes, interrupted_run, options, run_header, session
 
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
@@ -54,7 +54,7 @@ class Request:
         chosen = _chosen(info, selection)
         _check_points(info, selection, chosen)
         found = PlannedRun(info, selection, chosen, earlier)
-        interrupted_run.check_conditions(earlier, session.header(info, selection, found.cards()))
+        interrupted_run.check_conditions(earlier, run_header.header(info, selection, found.cards()))
         return replace(found, info=earlier.header.device)
 
     def _selection(self) -> Selection:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from clmembench import __version__
-from clmembench.cli import exit_codes, output_file, waiting
+from clmembench.cli import exit_codes, output_file, run_header, waiting
 from clmembench.cli.outlook import Expected, Outlook
 from clmembench.cli.progress import progress
 from clmembench.cli.run_names import RunNames
@@ -21,7 +19,7 @@ from clmembench.cli.waiting import Waits
 
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
-    from clmembench.model import Benchmark, Card, DeviceInfo, Header, Record, Run, Value
+    from clmembench.model import Benchmark, Card, DeviceInfo, Record, Run
     from clmembench.plan.estimate import RunEstimate
     from clmembench.plan.selection import Selection
 
@@ -139,7 +137,7 @@ def measure_to_file(
             waiting.warn_of_others(info, waits.quiet_s)
             found = worker_process.probed(Job(info.runtime, info), selection.isolated, selection.timeout_s)
             claimed, info = info, replace(info, features=found.features)
-            head = earlier.header if earlier else header(info, selection, cards, names)
+            head = earlier.header if earlier else run_header.header(info, selection, cards, names)
             head = replace(head, clock_step_ns=found.quantum_ns, claimed=tuple(sorted(claimed.features)))
             new = default_path(info, head.run_id)
             path = new if output is None else output_file.in_folder(output, new.name)
@@ -195,77 +193,6 @@ def is_bad(record: Record) -> bool:
     if known is not None and known.peer_of is not None:
         return False
     return record.status in BAD and (record.role == "measure" or record.status == "wrong")
-
-
-def header(
-    info: DeviceInfo,
-    selection: Selection,
-    cards: Mapping[str, Card],
-    names: RunNames = RunNames(),  # noqa: B008 - immutable
-) -> Header:
-    """The header of a results file: what is measured, on which device and host, with which tool."""
-    from ulid import ULID
-
-    from clmembench.host import environment, sensors
-    from clmembench.model import Header
-    from clmembench.results import content_hash, jsonl
-
-    return Header(
-        schema=jsonl.SCHEMA,
-        tool_version=__version__,
-        run_id=str(ULID()),
-        started=datetime.now(UTC).isoformat(timespec="seconds"),
-        argv=tuple(sys.argv[1:]),
-        suite=selection.suite,
-        seed=selection.seed,
-        runtime=info.runtime,
-        device=info,
-        features=tuple(sorted(info.features)),
-        host=environment.host(),
-        benchmarks=cards,
-        packages=environment.packages(),
-        environment=environment.variables(),
-        sensors=sensors.read(info),
-        axes=selection.axes,
-        processes=selection.processes,
-        isolated=selection.isolated,
-        budget_s=selection.budget_s,
-        timeout_s=selection.timeout_s,
-        benchmark_s=selection.benchmark_s,
-        tuning=selection.tuning,
-        source_revision=content_hash.hash_sources(),
-        inputs={**_inputs(selection.axes), **_own_files(cards)},
-        label=names.label,
-        tags=names.tags,
-    )
-
-
-def _inputs(axes: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
-    """Hashes of the files among the values of axes, by name, since a file of that name may change. Ends the command where one
-    cannot be read."""
-    from clmembench.benchmarks.spmv import matrix_market
-    from clmembench.results import content_hash
-
-    try:
-        files = [
-            value for values in axes.values() for value in values if isinstance(value, str) and matrix_market.is_file(value)
-        ]
-        return {name: content_hash.hash_file(Path(name)) for name in files}
-    except ValueError as error:
-        exit_codes.stop(str(error), exit_codes.USAGE)
-    except OSError as error:
-        exit_codes.stop(f"cannot read {error.filename}: {error.strerror}", exit_codes.USAGE)
-
-
-def _own_files(names: Iterable[str]) -> Mapping[str, str]:
-    """Hashes of the files of benchmarks that the user wrote, by name, since they may change."""
-    from clmembench.benchmarks import external
-    from clmembench.results import content_hash
-
-    try:
-        return {f"{path.parent.name}/{path.name}": content_hash.hash_file(path) for path in external.files_of(names)}
-    except OSError as error:
-        exit_codes.stop(f"cannot read {error.filename}: {error.strerror}", exit_codes.USAGE)
 
 
 def read_back(path: Path) -> Run:

@@ -57,7 +57,7 @@ def locked(info: DeviceInfo, wait_s: float) -> Iterator[None]:
                 stack.enter_context(device_lock.held(info))
                 break
             except device_lock.HeldError as error:
-                if time.monotonic() >= end or isinstance(error, device_lock.NoLockError):
+                if not wait_s or (told and time.monotonic() >= end) or isinstance(error, device_lock.NoLockError):
                     raise
                 if not told:
                     limit = "" if wait_s == math.inf else f" for {format_duration(wait_s)} at most"
