@@ -54,16 +54,16 @@ class SimulatedGpu:
         return device("Simulated GPU", compute_units=self.units, max_alloc_bytes=2 << 30, global_mem_bytes=16 << 30,
                       line_bytes=128, cache_bytes=2 << 20, features=features, local_mem_type="local")  # fmt: skip
 
-    def cycles(self, point: Point) -> float:
-        """Cycles of one more operation of a point of memory_divergence or mlp."""
+    def cycles(self, point: Point, intervals: tuple[int, int] = (NEAR, FAR)) -> float:
+        """Cycles of one more operation of a point of memory_divergence or mlp, between two numbers of them."""
         p: Any = point.params
         if point.benchmark == "mlp":
             port = 32 * p["sectors"] / self.port_bytes_per_cycle
             none = (0, 1, 0.0, 1.0)
             ends = [
-                _simulate(n, 1, p["lines"], 0.0, 0.0, self.mshrs, port, 0.0, self.llc_cycles, 0.0, *none) for n in (NEAR, FAR)
+                _simulate(n, 1, p["lines"], 0.0, 0.0, self.mshrs, port, 0.0, self.llc_cycles, 0.0, *none) for n in intervals
             ]
-            return (ends[1] - ends[0]) / (FAR - NEAR)
+            return (ends[1] - ends[0]) / (intervals[1] - intervals[0])
         missing = max(0.0, 1 - self.llc_bytes / p["footprint_bytes"])
         instructions = LOAD_INSTRUCTIONS * p["loads"] + INTERVAL_INSTRUCTIONS + p["fmas"] + STORE_INSTRUCTIONS * p["stores"]
         chain = (self.alu_cycles - 1) * (DEPENDENT_PER_INTERVAL + p["loads"] - 1 + p["fmas"])
@@ -71,9 +71,9 @@ class SimulatedGpu:
         ends = [
             _simulate(n, p["sub_groups"], p["lines"] * p["loads"], missing, chain, self.mshrs, *service, self.llc_cycles,
                       self.dram_cycles, p["stores"], 1, instructions, self.issue)
-            for n in (NEAR, FAR)
+            for n in intervals
         ]  # fmt: skip
-        return (ends[1] - ends[0]) / (FAR - NEAR)
+        return (ends[1] - ends[0]) / (intervals[1] - intervals[0])
 
     def answer(self, point: Point) -> Record:
         """The record of any point that the model's commands ask for."""

@@ -139,7 +139,8 @@ def expanded(one: Shown, folder: Path) -> list[str]:
     found: list[str] = []
     for arg in one.args:
         matches = sorted(str(path.relative_to(folder)) for path in folder.glob(arg)) if "*.jsonl" in arg else []
-        found += matches or [VALUES.get(arg, arg).replace("$(hostname)", "node01").replace("~/", f"{folder}/")]
+        value = arg if one.args[0] == "new" else VALUES.get(arg, arg)  # the name of a new benchmark is no known one
+        found += matches or [value.replace("$(hostname)", "node01").replace("~/", f"{folder}/")]
     return found
 
 

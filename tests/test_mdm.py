@@ -305,6 +305,8 @@ def test_a_damaged_profile_is_refused_with_its_fault(tmp_path, old, new, said):
         ("[quantities.mshrs]", "[quantities.mshr]", "unknown key 'mshr'"),
         ("name =", "nam =", "unknown key 'nam'"),
         ("value = 128", "value = inf", "JSON compliant"),
+        ("value = 128", "value = 1e-12", "mshrs"),
+        ("value = 128", "value = 1e16", "mshrs"),
     ],
 )
 def test_damaged_hardware_is_refused_with_its_fault(tmp_path, old, new, said):
@@ -348,3 +350,14 @@ def test_miss_ratios_of_random_accesses():
     llc = replace(TABLE_1.quantities.block_bytes, value=50.0, low=40.0, high=80.0)
     assert miss_ratio(200, llc) == pytest.approx((0.6, 0.75, 0.8)) and miss_ratio(30, llc) == (0, 0, 0)
     assert miss_ratio(60, llc) == pytest.approx((0, 1 / 6, 1 / 3)) and miss_ratio(60, None) == (0, 0.5, 1)
+
+
+@pytest.mark.parametrize("number", [1e-9, 1e15])
+def test_the_most_extreme_inputs_that_are_taken_give_numbers(tmp_path, number):
+    quantities = {
+        f.name: replace(q, value=number) for f in fields(HardwareQuantities) if (q := getattr(TABLE_1.quantities, f.name))
+    }
+    sheet = replace(TABLE_1, quantities=HardwareQuantities(**quantities))
+    one = ProfileInterval(1e15, cycles=1e-9, read_misses=1e15, write_misses=1e15, llc_miss_ratio=1.0, repeats=1 << 31)
+    for found in predictions(sheet, Profile(1 << 16, (one,)), Options(gpumech_dram="md1")):
+        assert all(map(math.isfinite, (found.ipc_sm_low, found.ipc_sm, found.ipc_sm_high, found.cycles_low, found.cycles_high)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clmembench.cli import exit_codes, filters, text_output
+from clmembench.cli import filters, text_output
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
@@ -14,16 +14,13 @@ if TYPE_CHECKING:
 
 
 def print_energy(run: Run, sheet: SpecSheet | None, form: str, wanted: PointFilter, wide: bool) -> None:
-    """Print the energy of each wanted point in a format but JSON, which has it with every value. Ends the command where sensors
-    were not looked for."""
+    """Print the energy of each wanted point in a format but JSON, which has it with every value."""
     from clmembench.report import render, rows
     from clmembench.report.section import table
     from clmembench.report.sections import energy_tables
 
     part, values = filters.chosen_rows(*rows.judged_rows(run, sheet), wanted)
-    found = energy_tables.section(part, values)
-    if found is None:
-        exit_codes.stop(f"{run.path} has no readings of sensors beside its points: an older version wrote it", exit_codes.USAGE)
+    found = energy_tables.section(part, values) or energy_tables.NO_SENSORS
     if form == "csv":
         print(render.csv_text(found), end="")
     elif form != "text":

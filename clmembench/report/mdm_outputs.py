@@ -81,7 +81,7 @@ class ComparedObject(TypedDict):
 
 
 class HeldOutObject(TypedDict):
-    """A kernel that no model was fitted to: measured time of a pass, and predicted ones by reading and model."""
+    """A held-out kernel: measured time of a pass, and predicted ones by reading and model."""
 
     kernel: str
     measured_us: float

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
@@ -18,7 +17,8 @@ if TYPE_CHECKING:
 
 MAX_FILE_BYTES = 1 << 20  # a profile of 10,000 intervals has half of that
 MAX_INTERVALS = 10_000
-MAX_VALUE = 1e15  # of any input: what is larger is a slip, and its products would leave the range of doubles
+# of any input: what is larger or smaller is a slip, and products of such would leave the range of doubles
+MAX_VALUE, MIN_VALUE = 1e15, 1e-9
 
 
 class InputError(Exception):
@@ -179,7 +179,7 @@ def _check_hardware(sheet: HardwareSheet) -> None:
         low, high = quantity.ends
         if quantity.unit != unit:
             raise ValueError(f"quantities.{name}: its unit is {unit!r}, not {quantity.unit!r}")
-        least = 0 if name == "dram_latency_cycles" else math.ulp(0)
+        least = 0 if name == "dram_latency_cycles" else MIN_VALUE
         if not least <= low <= quantity.value <= high <= MAX_VALUE:
             raise ValueError(f"quantities.{name}: {quantity.value:g} ({low:g} to {high:g}) is no value above 0 in its interval")
 
@@ -195,14 +195,14 @@ def check_profile(profile: Profile) -> None:
     for n, one in enumerate(profile.interval):
         if (one.cycles is None) == (one.stall_cycles is None):
             raise ValueError(f"interval.{n}: give cycles (C_i) or stall_cycles, one of them")
-        if not 0 < one.instructions <= MAX_VALUE or not 1 <= one.repeats <= 1 << 31:
+        if not MIN_VALUE <= one.instructions <= MAX_VALUE or not 1 <= one.repeats <= 1 << 31:
             raise ValueError(f"interval.{n}: instructions and repeats are above 0")
-        if one.request_bytes is not None and not 0 < one.request_bytes <= MAX_VALUE:
+        if one.request_bytes is not None and not MIN_VALUE <= one.request_bytes <= MAX_VALUE:
             raise ValueError(f"interval.{n}.request_bytes: {one.request_bytes:g} is not above 0")
         for name in ("cycles", "stall_cycles", "read_misses", "write_misses", "llc_miss_ratio"):
             low, value, high = range_of(getattr(one, name))
             most = 1.0 if name == "llc_miss_ratio" else MAX_VALUE
-            least = math.ulp(0) if name == "cycles" and one.cycles is not None else 0
+            least = MIN_VALUE if name == "cycles" and one.cycles is not None else 0
             if not least <= low <= value <= high <= most:
                 raise ValueError(f"interval.{n}.{name}: {value:g} ({low:g} to {high:g}) is not within {least:g} to {most:g}")
 

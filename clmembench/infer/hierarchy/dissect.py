@@ -26,6 +26,7 @@ OTHER_PATHS_FIRST_CACHE_RATIO = 8  # times the first cache: how far other paths 
 MIN_FIRST_CACHE_BYTES = 64 * KIB  # taken for the first cache where that is smaller or not known
 LONGEST_LINE_BYTES = 128  # of all GPUs' and most CPUs' caches; where a miss brings in more, that counts
 MIN_LINE_DISTANCE_BYTES = 64  # of lines of a page; where a miss brings in more, that
+FIRST_ORDERS = 4  # of a lap that a busy host may spoil
 FIRST_CACHE_OVERFLOW = 3  # times the first cache, whose lines miss it whatever is replaced
 BLOCK_BYTES = 128 * KIB  # visited as a whole, so that translation is paid once for many lines; more than prefetchers look at
 
@@ -88,7 +89,7 @@ def _translation(
     # lines of their own, however long a line is: nodes are but as long as what a miss brings in
     apart = max(node, MIN_LINE_DISTANCE_BYTES)
     chase = ChaseLayout(limits.through, shift_bytes=apart, control_bytes=apart, page_lines=tlb.PAGE_LINES)
-    if (yield from chase.mean(asked, tlb.FIRST_PAGES, tlb.PAGE_STRIDES_BYTES[0])) is None:
+    if not (yield from _has_two_orders(asked, chase)):
         return (yield from _stored_translation(asked, curve, node, noise, limits))
     found = yield from tlb.measure_tlbs(asked, chase, PageCountLimits(limits.most_bytes, noise))
     if not found and limits.through == "global" and len(curve.steps) > 1:
@@ -96,6 +97,14 @@ def _translation(
         found = yield from tlb.measure_tlbs(asked, behind, PageCountLimits(limits.most_bytes, noise))
         chase = behind if found else chase
     return chase, found
+
+
+def _has_two_orders(asked: ProbeCache, chase: ChaseLayout) -> Inquiry[bool]:
+    """True if laps in both orders get an answer, as they do not in a run stored before; a busy host may spoil one."""
+    for seed in range(FIRST_ORDERS):
+        if (yield from chase.mean(asked, tlb.FIRST_PAGES, tlb.PAGE_STRIDES_BYTES[0], seed)) is not None:
+            return True
+    return False
 
 
 def _stored_translation(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from clmembench.analysis.energy import Energy, energy_of
+from clmembench.analysis.energy import NO_CONTEXT, Energy, energy_of
 from clmembench.model import Context, Fact, Run
 from clmembench.report.rows import Row, point_labels
 from clmembench.report.section import Column, Reasons, Section
@@ -20,6 +20,7 @@ COLUMNS = (
     Column("mean power", is_number=True),
     Column("status"),
 )
+NO_SENSORS = Section(TITLE, COLUMNS, (), (f"Energy is undetermined: {NO_CONTEXT}.",))  # as in runs of older versions
 # names of readings that are drawn over a run's time, with their units; the first that a run has of each kind
 PLOTTED = (
     ("power", "W", ("power_w", "mean_power_w")),
