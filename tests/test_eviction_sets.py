@@ -1,16 +1,19 @@
 """infer.hierarchy beyond strides: eviction sets, laps that turn round, and TLBs by two orders, on simulated memories."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
+from clmembench.infer.findings import undetermined_finding
 from clmembench.infer.hierarchy.curve_steps import CurveStep
+from clmembench.infer.hierarchy.evicted_level import LevelBeyondStrides, findings_by_eviction
 from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_another_line, find_eviction_sets
 from clmembench.infer.hierarchy.line_probe import LineProbe, listed
 from clmembench.infer.hierarchy.page_probe import PageCountLimits
-from clmembench.infer.hierarchy.probing import ChaseLayout, ProbeCache
+from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from clmembench.infer.hierarchy.tlb import PAGE_LINES, measure_tlbs
-from clmembench.infer.hierarchy.turning import number_of_sets, turn_round
+from clmembench.infer.hierarchy.turning import MAX_KNOWN_POLICY_DIFFERENCE, number_of_sets, turn_round
 from clmembench.model import Pattern
 from clmembench.model.address_patterns import pattern_offsets
 from clmembench.plan.hierarchy import replay
@@ -69,6 +72,19 @@ def test_a_second_level_of_pages_in_random_frames_is_found_behind_the_first():
     assert (found.ways, found.line_bytes) == (8, 64)
 
 
+def test_the_policy_behind_a_first_cache_is_told_without_a_clock():
+    caches = Cache(plain(32, 4, 64), 64, 5.0), Cache(plain(512, 8, 64), 64, 25.0, "NRU", frame_bytes=4096)
+    device = replace(machine(*caches, memory=100.0), no_clock="no clock can be read inside a kernel")
+    probe = replace(line_probe(device, 1), held_lines=100)
+    step = CurveStep(25.0, 25.0, 100.0, 128 * KIB, 256 * KIB, 384 * KIB, True, 0.001)
+    laps = LevelProbe(probe.asked, ChaseLayout(), HitMissModel(25.0, 100.0, 0.025))
+    level = LevelBeyondStrides(laps, probe, step, 1, (8 * KIB, 5.0), 4, 2048, 64 * MIB, 512 * MIB, 64)
+    names = ("size_bytes", "line_bytes", "ways", "sets", "policy")
+    before = {name: undetermined_finding(name, "not known") for name in names}
+    found = replay(findings_by_eviction(level, ChaseLayout(block_bytes=128 * KIB), before), answers(device))
+    assert [found[name].value for name in names] == [256 * KIB, 64, 8, 512, "NRU"]
+
+
 def test_sets_of_unequal_ways_are_no_answer():
     sets = uneven([5 if number % 4 == 0 else 4 for number in range(16)])
     device = machine(Cache(sets, 64, 20.0), memory=120.0)
@@ -103,17 +119,17 @@ def test_random_victims_leave_a_share_of_hits_that_tells_the_capacity():
     device = machine(Cache(plain(512, 8, 64), 64, 20.0, "random", frame_bytes=4096), memory=120.0)
     step = CurveStep(20.0, 20.0, 120.0, 128 * KIB, 256 * KIB, 384 * KIB, True, 0.001)
     turned = replay(
-        turn_round(ProbeCache(), ChaseLayout(block_bytes=128 * KIB), step, 64, (0.0, 0.0), 512 * MIB), answers(device)
+        turn_round(ProbeCache(), ChaseLayout(block_bytes=128 * KIB), step, 64, (0.0, 0.0), 512 * MIB, True), answers(device)
     )
     assert not turned.misses_all
     assert turned.random_bytes(8) == pytest.approx(256 * KIB, rel=0.09)
-    assert number_of_sets(turned.random_bytes(8), 8 * 64, 0.09) == 512
 
 
 def test_only_numbers_of_sets_that_caches_have_are_believed():
     assert number_of_sets(1.01 * 8 * 64 * 1024, 8 * 64) == 1024
     assert number_of_sets(0.99 * 8 * 64 * 768, 8 * 64) == 768
     assert number_of_sets(7 / 8 * 8 * 64 * 1024, 8 * 64) is None
+    assert number_of_sets(8 * 64 * 15 * 1024, 8 * 64, MAX_KNOWN_POLICY_DIFFERENCE) is None
 
 
 @pytest.mark.parametrize("policy", ["LRU", "FIFO", "random"])

@@ -191,17 +191,9 @@ def _with_eviction_sets(
     held = (before.fits_bytes, before.hit) if before is not None else (0.0, 0.0)
     way_bytes = around.nearer_way_bytes if nearer else 0
     level = LevelBeyondStrides(
-        _without_blocks(probe),
-        lines,
-        step,
-        around.number,
-        held,
-        around.nearer_ways,
-        way_bytes,
-        limits.most_bytes,
-        most_bytes,
-        unit,
-    )
+        _without_blocks(probe), lines, step, around.number, held, around.nearer_ways, way_bytes, limits.most_bytes, most_bytes,
+        unit, _miss_is_known(curve, around.number),
+    )  # fmt: skip
     return (yield from findings_by_eviction(level, probe.chase, findings))
 
 

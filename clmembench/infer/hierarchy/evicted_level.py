@@ -12,19 +12,22 @@ from clmembench.infer.hierarchy.line_probe import LineProbe, listed
 from clmembench.infer.hierarchy.policy_probe import probe_policy
 from clmembench.infer.hierarchy.probing import ChaseLayout, LevelProbe
 from clmembench.infer.hierarchy.turning import (
-    MAX_RANDOM_DIFFERENCE,
+    MAX_KNOWN_POLICY_DIFFERENCE,
     MAX_RELATIVE_DIFFERENCE,
     Turning,
     number_of_sets,
     turn_round,
 )
+from clmembench.infer.replacement.policy_rates import likely_policies, policy_from_rates
 from clmembench.model import Finding, Inquiry
+from clmembench.model.address_patterns import pattern_offsets
 
 WAYS_METHOD = "eviction sets by group testing, two or three of equal size"
 LINE_METHOD = "members of eviction sets, moved"
 SIZE_METHOD = "laps that turn round over two working sets; sets x ways x line agrees"
 RANDOM_METHOD = "share of hits that random victims leave over two working sets; sets x ways x line agrees"
-RECENCY_POLICIES = ("LRU", "FIFO", "tree-PLRU")  # hold the last bytes used, to half a percent
+RECENCY_POLICIES = frozenset({"LRU", "FIFO", "tree-PLRU"})  # hold the last bytes used, to half a percent
+CYCLIC_ORDERS = 16  # of laps behind a nearer cache, on whose misses the policies are compared
 MIN_WAYS_WITHOUT_POLICY = 8  # from there on NRU, which holds (w - 1) / w of them, gives no number of sets that is believed
 
 
@@ -32,7 +35,8 @@ MIN_WAYS_WITHOUT_POLICY = 8  # from there on NRU, which holds (w - 1) / w of the
 class LevelBeyondStrides:
     """A level with what is known of it: how it is probed by laps and by lines, its step, its number from 0, bytes and latency
     of the level before (0: none), ways and bytes of a way of nearer levels, the largest working sets for eviction sets and for
-    laps that turn round, and the unit that a miss brings in."""
+    laps that turn round, the unit that a miss brings in, and whether what a
+    miss costs is known."""
 
     probe: LevelProbe
     lines: LineProbe
@@ -44,6 +48,7 @@ class LevelBeyondStrides:
     most_bytes: int
     most_turning_bytes: int
     unit: int
+    miss_is_known: bool = True
 
 
 def findings_by_eviction(
@@ -56,12 +61,12 @@ def findings_by_eviction(
     if isinstance(sets, str):
         return {**findings, "ways": _with_reason(findings["ways"], sets), "sets": _with_reason(findings["sets"], sets)}
     evidence = asked.cited()
-    policy = yield from _policy(level, sets)
+    policy, possible = yield from _policy(level, sets)
     line = sets.line_bytes
     if line is None:
         return findings
-    size, method, sized_from = yield from _capacity(level, chase, findings, sets, str(policy["policy"].value or ""))
-    slack = MAX_RANDOM_DIFFERENCE if method == RANDOM_METHOD else MAX_RELATIVE_DIFFERENCE
+    size, method, sized_from = yield from _capacity(level, chase, findings, sets, possible)
+    slack = MAX_KNOWN_POLICY_DIFFERENCE if possible else MAX_RELATIVE_DIFFERENCE
     count = number_of_sets(size, sets.ways * line, slack) if size is not None else None
     exact = findings["size_bytes"].status == "ok"
     if exact and count is not None and not _suits(findings["size_bytes"], count * sets.ways * line):
@@ -93,39 +98,65 @@ def _suits(size: Finding, product: int) -> bool:
     return low * (1 - MAX_RELATIVE_DIFFERENCE / 3) <= product <= high * (1 + MAX_RELATIVE_DIFFERENCE / 3)
 
 
-def _policy(level: LevelBeyondStrides, sets: EvictionSets) -> Inquiry[Mapping[str, Finding]]:
-    """The policy by walks over one line more than an eviction set has."""
+def _policy(level: LevelBeyondStrides, sets: EvictionSets) -> Inquiry[tuple[Mapping[str, Finding], frozenset[str]]]:
+    """The policy by walks over one line more than an eviction set has, and the policies that are possible. Behind a nearer
+    cache laps that it does not serve, with filler between the lines, leave some possible."""
     more = yield from find_another_line(sets, level.most_bytes)
     if not more.more:
         why = "no further line of an eviction set's set was found"
-        return {"policy": undetermined_finding("policy", why)}
+        return {"policy": undetermined_finding("policy", why)}, frozenset()
     probe, nearer = level.probe, level.lines.nearer
-    return (yield from probe_policy(probe, sets.ways, 0, level.unit, nearer, listed(more.more)))
+    found = yield from probe_policy(probe, sets.ways, 0, level.unit, nearer, listed(more.more))
+    policy = found["policy"]
+    if policy.status == "ok" or not nearer or not level.miss_is_known:
+        return found, frozenset({str(policy.value)} if policy.status == "ok" else ())
+    lines = replace(more.probe, filler=more.fillers[0], miss=level.step.miss)
+    observations = []
+    for seed in range(CYCLIC_ORDERS):
+        misses = yield from lines.misses(more.more, seed)
+        if misses is None:
+            return found, frozenset()
+        every = pattern_offsets(lines.lap([*more.more, *lines.filler], seed).pattern).tolist()
+        rate, half = misses / len(more.more), 1.96 * lines.deviation(len(every)) / len(more.more)
+        observations.append(([offset for offset in every if offset in more.more], rate, rate - half, rate + half))
+    possible = likely_policies(sets.ways, observations)
+    if len(possible) == 1:
+        found = {"policy": policy_from_rates(sets.ways, observations, level.probe.asked.cited())}
+    return found, possible
 
 
 def _capacity(
-    level: LevelBeyondStrides, chase: ChaseLayout, findings: Mapping[str, Finding], sets: EvictionSets, policy: str
+    level: LevelBeyondStrides, chase: ChaseLayout, findings: Mapping[str, Finding], sets: EvictionSets, possible: frozenset[str]
 ) -> Inquiry[tuple[float | None, str, tuple[str, ...]]]:
     """The capacity in bytes (None: not known), how it was found, and the records."""
     size = findings["size_bytes"]
     if size.status == "ok" and isinstance(size.value, int | float):
         return float(size.value), size.method, size.evidence
     turned = yield from turn_round(
-        level.probe.asked, chase, level.step, level.lines.node_bytes, level.nearer, level.most_turning_bytes
-    )
+        level.probe.asked,
+        chase,
+        level.step,
+        level.lines.node_bytes,
+        level.nearer,
+        level.most_turning_bytes,
+        possible == {"random"},
+    )  # fmt: skip
     if turned is None:
         return None, "", ()
-    return _capacity_by_policy(turned, sets.ways, policy), RANDOM_METHOD if policy == "random" else SIZE_METHOD, turned.evidence
+    method = RANDOM_METHOD if possible == {"random"} else SIZE_METHOD
+    return _capacity_by_policy(turned, sets.ways, possible), method, turned.evidence
 
 
-def _capacity_by_policy(turned: Turning, ways: int, policy: str) -> float | None:
-    """The capacity that laps tell under a policy; where it is not known, as under LRU if no access hits, since random victims
-    leave some, and of enough ways NRU's suits no number of sets."""
-    if policy == "random":
+def _capacity_by_policy(turned: Turning, ways: int, possible: frozenset[str]) -> float | None:
+    """The capacity that laps tell under the policies that are possible; where none is known, as under LRU if no access hits,
+    since random victims leave some, and of enough ways NRU's suits no number of sets."""
+    if possible == {"random"}:
         return turned.random_bytes(ways)
     recent = turned.recent_bytes()
     if recent is None or not turned.misses_all:
         return None
-    if policy == "NRU":
+    if possible == {"NRU"}:
         return recent * ways / (ways - 1)
-    return recent if policy in RECENCY_POLICIES or (not policy and ways >= MIN_WAYS_WITHOUT_POLICY) else None
+    if possible and possible <= RECENCY_POLICIES:
+        return recent
+    return recent if not possible and ways >= MIN_WAYS_WITHOUT_POLICY else None

@@ -90,7 +90,8 @@ class LevelGeometry:
         if self.tags_agree() and close and (steep or self.first):
             return measured_finding("size_bytes", high, f"{SIZE_METHOD}; as many lines fit at odd strides", evidence, low, high)
         reason = "the size at which misses begin is only a lower bound: sets may be filled unevenly"
-        return undetermined_finding("size_bytes", reason, SIZE_METHOD, evidence, low, self.gone_bytes)
+        # no upper bound: where sets are filled unevenly, most accesses may miss far below the size
+        return undetermined_finding("size_bytes", reason, SIZE_METHOD, evidence, low)
 
     def strides_agree(self) -> bool:
         """True if strides of powers of two, which a hash spreads as evenly as neighbours, all overflow at as many lines."""

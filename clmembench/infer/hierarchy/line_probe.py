@@ -70,11 +70,14 @@ class LineProbe:
         translated = max(0.0, values[1] - self.base) if len(values) > 1 else 0.0
         return len(every) * (values[0] - self.hit - translated) / (self.miss - self.hit)
 
+    def deviation(self, count: int) -> float:
+        """The standard deviation of `misses` of so many lines."""
+        controls = 1 + (count > self.free_lines)
+        return count * self.noise * self.hit * math.sqrt(controls) / (self.miss - self.hit)
+
     def overflows(self, lines: Sequence[int], first: int = 0) -> Inquiry[bool]:
         """True if some set has fewer ways than it gets of these lines and the filler. `first`: the first order tried."""
-        count = len(lines) + len(self.filler)
-        controls = 1 + (count > self.free_lines)
-        deviation = count * self.noise * self.hit * math.sqrt(controls) / (self.miss - self.hit)
+        deviation = self.deviation(len(lines) + len(self.filler))
         orders = 1 if LAP_NOISE_SIGMAS * deviation <= MIN_MISSES else 3 if 2 * deviation <= MIN_MISSES else MAX_ORDERS_OF_TEST
         limit = max(MIN_MISSES, LAP_NOISE_SIGMAS * deviation / math.sqrt(orders))
         values: list[float] = []

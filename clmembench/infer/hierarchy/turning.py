@@ -16,35 +16,45 @@ from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.probing import ChaseLayout, ProbeCache
 from clmembench.model import Inquiry, Pattern, Probe
 
-OVERFLOWS = (2.0, 3.0)  # times the size at which most accesses miss: the working sets that turn round
+OVERFLOWS = (
+    (3.0, 4.5),
+    (2.0, 3.0),
+    (1.5, 2.0),
+)  # times the size at which most accesses miss: the sets that turn round, if possible
 MAX_NEXT_SHARE = 0.6  # of what the next level holds: beyond it may miss too
 MAX_RELATIVE_DIFFERENCE = 0.03  # between the capacities that two working sets give, and from sets times ways times line
 MAX_RANDOM_DIFFERENCE = 0.09  # the same where victims are random: sets that get more lines than others keep other shares
+MAX_NOISY_DIFFERENCE = 0.08  # between two capacities, where laps are as noisy as that
 MAX_FLAT_RISE = 0.03  # of a miss's cost, by which laps over the two working sets differ where all accesses miss
 WANTED_NOISE = 0.008  # of the capacity
 MAX_ORDERS = 7  # of one working set, fewer where a lap takes long
 MAX_TURNED_NODES = 1 << 21  # in all orders of one working set
+MAX_KNOWN_POLICY_DIFFERENCE = 0.06  # from sets times ways times line, where the policy is known: 15 sets are not taken for 16
 ODD_SETS = (1, 3, 5)  # times a power of two: numbers of sets that are believed
 
 
 @dataclass(frozen=True, slots=True)
 class Turning:
-    """Capacities in bytes by turning round at two working sets, and the shares that hit in plain laps over them."""
+    """Capacities in bytes by turning round at two working sets, the shares that hit in plain laps over them, the capacities'
+    relative standard deviations, and that of a share."""
 
     bytes_: tuple[float, ...]
     sizes: tuple[int, ...]
     hits: tuple[float, ...]
+    deviations: tuple[float, ...]
     noise: float
     evidence: tuple[str, ...]
 
     @property
     def misses_all(self) -> bool:
         """True if all accesses of plain laps miss: then no victims are drawn at random."""
-        return max(abs(h) for h in self.hits) <= max(MAX_FLAT_RISE, 3 * self.noise)
+        slack = max(MAX_FLAT_RISE, 3 * self.noise)
+        return max(self.hits) <= slack and max(self.hits) - min(self.hits) <= slack
 
     def recent_bytes(self) -> float | None:
         """The capacity under a policy that keeps what was used last; None where two working sets disagree."""
-        return _agreed(self.bytes_)
+        noise = 3 * math.hypot(*self.deviations)
+        return _agreed(self.bytes_, max(MAX_RELATIVE_DIFFERENCE, min(noise, MAX_NOISY_DIFFERENCE)))
 
     def random_bytes(self, ways: int) -> float | None:
         """The capacity where victims are drawn at random from so many ways."""
@@ -59,17 +69,23 @@ def _agreed(values: Sequence[float], difference: float = MAX_RELATIVE_DIFFERENCE
 
 
 def turn_round(
-    asked: ProbeCache, chase: ChaseLayout, step: CurveStep, node: int, nearer: tuple[float, float], most_bytes: int
+    asked: ProbeCache,
+    chase: ChaseLayout,
+    step: CurveStep,
+    node: int,
+    nearer: tuple[float, float],
+    most_bytes: int,
+    is_random: bool = False,
 ) -> Inquiry[Turning | None]:
     """Laps that turn round over two working sets beyond a level; None where they would reach the next one, `most_bytes` being
-    the largest working set that does not. `nearer`: bytes and latency of the level before."""
-    sizes = [int(factor * step.gone_bytes) // node * node for factor in OVERFLOWS]
-    if sizes[-1] > most_bytes:
-        sizes = [int(factor * step.gone_bytes) // node * node for factor in (1.5, 2.0)]
-    if sizes[-1] > most_bytes:
+    the largest working set that does not. `nearer`: bytes and latency of the level before. `is_random`: victims are, so that
+    smaller sets have more hits to tell by."""
+    tried = [[int(factor * step.gone_bytes) // node * node for factor in factors] for factors in OVERFLOWS[is_random:]]
+    sizes = next((sizes for sizes in tried if sizes[-1] <= most_bytes), None)
+    if sizes is None:
         return None
     asked.cited()
-    held, hits, worst = [], [], 0.0
+    held, hits, deviations, worst = [], [], [], 0.0
     for size in sizes:
         pairs: list[tuple[float, float]] = []
         deviation = 1.0
@@ -93,9 +109,10 @@ def turn_round(
         if f <= step.hit:
             return None
         held.append((size * (f - z) - nearer[0] * (step.hit - nearer[1])) / (f - step.hit))
+        deviations.append(deviation)
         hits.append((step.miss - f) / (step.miss - step.hit))
         worst = max(worst, step.noise * step.miss / (step.miss - step.hit))
-    return Turning(tuple(held), tuple(sizes), tuple(hits), worst, asked.cited())
+    return Turning(tuple(held), tuple(sizes), tuple(hits), tuple(deviations), worst, asked.cited())
 
 
 def number_of_sets(capacity: float, way_bytes: int, difference: float = MAX_RELATIVE_DIFFERENCE) -> int | None:

@@ -39,6 +39,25 @@ def policy_from_rates(ways: int, observations: Sequence[RateObservation], eviden
     if not telling:
         why = "no lap had more lines of a set than it has ways: chase random laps over ways + 2 lines"
         return policy_finding(None, RATE_METHOD.format(0), why, evidence)
+    logliks = _logliks_of_policies(ways, telling)
+    return policy_finding(*_likeliest_policy(logliks, len(telling)), evidence)
+
+
+def likely_policies(ways: int, observations: Sequence[RateObservation]) -> frozenset[str]:
+    """The policies that explain steady-state miss rates (see `policy_from_rates`) within the margin of the likeliest; none
+    where no policy explains them."""
+    telling = [o for o in observations if len(set(o[0])) > ways]
+    if ways < 2 or not telling:
+        return frozenset()
+    logliks = _logliks_of_policies(ways, telling)
+    best = max(logliks.values())
+    if not _explains(best, len(telling)):
+        return frozenset()
+    return frozenset(name for name, loglik in logliks.items() if loglik > best - MIN_LOG_LIKELIHOOD_MARGIN)
+
+
+def _logliks_of_policies(ways: int, telling: Sequence[RateObservation]) -> dict[str, float]:
+    """Log-likelihood of miss rates under each policy."""
     seen = np.array([[rate, max((high - low) / 3.92, 0.0)] for _, rate, low, high in telling])
     sigma = np.hypot(seen[:, 1], SYSTEMATIC_MISS_RATE_ERROR)
     logliks: dict[str, float] = {}
@@ -53,7 +72,12 @@ def policy_from_rates(ways: int, observations: Sequence[RateObservation], eviden
     logliks["random"] = each[0]
     clearly = [value for value, row in zip(each, weights, strict=True) if row.max() >= 2 * row.min()]
     logliks["way-weighted"] = max(clearly)
-    return policy_finding(*_likeliest_policy(logliks, len(telling)), evidence)
+    return logliks
+
+
+def _explains(loglik: float, count: int) -> bool:
+    """True if so many rates are no less likely than noise makes them."""
+    return bool(-2 * loglik <= count + 4 * np.sqrt(2 * count) + 4)
 
 
 def _loglik(seen: Array, said: Array, sigma: Array) -> float:
@@ -93,7 +117,7 @@ def _likeliest_policy(logliks: dict[str, float], count: int) -> tuple[str | None
     ranked = sorted(logliks, key=lambda name: -logliks[name])
     best = ranked[0]
     close = [name for name in ranked[1:] if logliks[name] > logliks[best] - MIN_LOG_LIKELIHOOD_MARGIN]
-    if -2 * logliks[best] > count + 4 * np.sqrt(2 * count) + 4:
+    if not _explains(logliks[best], count):
         return None, RATE_METHOD.format(count), "no policy that is known explains the miss rates of these laps"
     if close:
         names = " or ".join([best, *close])
