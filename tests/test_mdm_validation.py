@@ -272,7 +272,7 @@ def knee_of(gpu, keep=lambda point: True):
     return knee(derive(built_run(answers, header(gpu.info, cards(["mlp"])))))
 
 
-@pytest.mark.parametrize("mshrs", [24, 96, 250])
+@pytest.mark.parametrize("mshrs", [24, 96, 200])
 def test_the_knee_is_the_number_of_mshrs(mshrs):
     found = knee_of(replace(GPU, mshrs=mshrs))
     assert found.lines is not None and found.bound == "" and found.evidence
@@ -280,8 +280,40 @@ def test_the_knee_is_the_number_of_mshrs(mshrs):
 
 
 def test_where_bandwidth_gives_out_first_the_knee_is_a_lower_bound():
-    found = knee_of(replace(GPU, mshrs=2000, port_bytes_per_cycle=32.0))  # 250 cycles x 32 B: 250 lines
+    found = knee_of(replace(GPU, mshrs=2000, port_bytes_per_cycle=16.0))  # 250 cycles x 16 B: 125 lines
     assert found.bound == "lower" and found.lines is not None and found.lines.value <= 2000 and "bandwidth" in found.reason
+
+
+def test_where_a_line_arrives_in_every_cycle_the_knee_is_a_lower_bound():
+    found = knee_of(replace(GPU, mshrs=2000, port_bytes_per_cycle=32.0))
+    assert found.bound == "lower" and found.lines is not None and "a line arrives in every cycle" in found.reason
+    assert found.lines.value == pytest.approx(250, rel=0.05)
+
+
+def test_the_first_lines_of_a_round_may_lie_nearer_than_the_plateau():
+    """As on an H200: one line took 121 ns, two 173, four 185, and 32 to 384 took 217 to 221."""
+    from clmembench.perfmodel.mdm.knee import knee
+
+    def nearer(point):
+        answer = GPU.answer(point)
+        lines = point.params["lines"]
+        share = {1: 0.55, 2: 0.8, 4: 0.85, 8: 0.9, 16: 0.94}.get(lines, 1.0)
+        times = [
+            replace(one, **{name: scaled(getattr(one, name), share) for name in ("host_ns", "device_ns")})
+            for one in answer.series
+        ]
+        return replace(answer, series=tuple(times))
+
+    def scaled(times, share):
+        return None if times is None else tuple(round(share * time) for time in times)
+
+    answers = [nearer(point) for point in walked(mdm.mlp_plan(GPU.info))]
+    from clmembench.analysis.derive import derive
+    from clmembench.cli.session import cards
+    from tests.builders import header
+
+    found = knee(derive(built_run(answers, header(GPU.info, cards(["mlp"])))))
+    assert found.lines is not None and found.bound == "" and found.lines.value == pytest.approx(GPU.mshrs, rel=0.1)
 
 
 def test_where_all_lines_fit_the_most_that_was_tried_is_a_lower_bound():

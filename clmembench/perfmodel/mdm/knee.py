@@ -2,6 +2,7 @@
 
 While all lines of a round are in flight at once it takes the latency of one, t0. Beyond the knee N* each further line costs c
 more cycles, and by Little's law N* = t0 / c: a place is free again after the latency, and N* of them serve a line every c.
+The first few lines may take less than t0 where lines lie near and far from the compute unit: a round ends with its farthest.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from clmembench.analysis.derive import Derived
 from clmembench.perfmodel.little import Estimate
 
 BENCHMARK = "mlp"
-MAX_FLAT_RATIO = 1.05  # over the least time: rounds on the plateau, where lines do not wait for each other
+MAX_FLAT_RATIO = 1.05  # longest over shortest time of the plateau's rounds, where lines do not wait for each other
+MAX_LOOKUP_CYCLES = 1.1  # of a line beyond the knee: where one a cycle arrives, the first cache's lookups give out first
 MIN_POINTS = 3  # on the plateau, and beyond the knee
 MIN_RISE = 1.5  # times the plateau at the largest round: less is no knee
 MIN_SPAN = 1.5  # of the lines of two rounds through which a line is drawn
@@ -42,6 +44,10 @@ def knee(values: Sequence[Derived]) -> Knee:
         return Knee(None, "", limit, evidence)
     if limit:
         return Knee(lines, "lower", limit, evidence)
+    if all(value.cycles for value in found[1]) and _cycles_a_line(found[1]) <= MAX_LOOKUP_CYCLES:
+        return Knee(
+            lines, "lower", "a line arrives in every cycle: lookups in the first cache give out before misses do", evidence
+        )
     whole, reason = _fit(found[4])
     if whole is None or reason:
         return Knee(lines, "lower", f"rounds of 4 sectors a line do not tell a bandwidth from a count: {reason}", evidence)
@@ -82,12 +88,7 @@ def _fit(curve: Sequence[Derived]) -> tuple[Estimate | None, str]:
     if len(curve) < 2 * MIN_POINTS:
         return None, f"only {len(curve)} rounds were measured: fewer than {2 * MIN_POINTS}"
     times = [_time(value) for value in curve]
-    least = min(one.value for one in times)
-    flat = []
-    for value, one in zip(curve, times, strict=True):
-        if one.value > MAX_FLAT_RATIO * least:
-            break
-        flat.append((_lines(value), one))
+    flat = _plateau(curve, times)
     if len(flat) < MIN_POINTS:
         return None, "the time of a round grows from the first lines on: it has no plateau"
     plateau = _middle([one for _, one in flat])
@@ -103,6 +104,30 @@ def _fit(curve: Sequence[Derived]) -> tuple[Estimate | None, str]:
     middle = max(float(statistics.median(found)), last)
     low, high = found[len(found) // 10] * (1 - spread), found[-1 - len(found) // 10] * (1 + spread)
     return Estimate(middle, min(max(low, last), middle), max(high, middle)), ""
+
+
+def _plateau(curve: Sequence[Derived], times: Sequence[Estimate]) -> list[tuple[int, Estimate]]:
+    """The rounds, with their lines, between which time stays flat over the largest ratio of lines."""
+    best: list[tuple[int, Estimate]] = []
+    for start in range(len(curve)):
+        stop = start + 1
+        while stop < len(curve) and _is_flat(times[start : stop + 1]):
+            stop += 1
+        found = [(_lines(v), one) for v, one in zip(curve[start:stop], times[start:stop], strict=True)]
+        if len(found) >= MIN_POINTS and (not best or found[-1][0] / found[0][0] > best[-1][0] / best[0][0]):
+            best = found
+    return best
+
+
+def _is_flat(times: Sequence[Estimate]) -> bool:
+    return max(one.value for one in times) <= MAX_FLAT_RATIO * min(one.value for one in times)
+
+
+def _cycles_a_line(curve: Sequence[Derived]) -> float:
+    """Cycles of each further line beyond the knee."""
+    plateau = _middle([one for _, one in _plateau(curve, [_time(value) for value in curve])])
+    beyond = [(_lines(v), _time(v).value) for v in curve if _time(v).value > MIN_RISE * plateau.value]
+    return float(statistics.median(_line_costs(beyond)))
 
 
 def _line_costs(beyond: Sequence[tuple[int, float]]) -> list[float]:
