@@ -12,6 +12,7 @@ import pytest
 
 from clmembench.analysis.energy import energy_of
 from clmembench.cli import devices
+from clmembench.cli.run_request import Request
 from clmembench.host import point_sensors
 from clmembench.host.checks import clock_locking
 from clmembench.host.point_sensors import Counted, PointSensors, Sensors, open_sensors
@@ -402,3 +403,12 @@ def test_doctor_says_how_to_fix_a_clock_and_let_it_go(monkeypatch):
 def test_a_counter_that_begins_again_is_no_negative_energy():
     sensors = PointSensors(Sensors(dict, lambda: 0, wraps_at=1_000_000))
     assert sensors.joules(Counted(900_000, 0), Counted(100_000, 1)) == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_what_the_command_line_says_of_energy_reaches_the_budget_of_a_point(wanted):
+    nothing = dict.fromkeys(("suite", "processes", "seed", "size", "stored", "budget", "timeout", "benchmark_timeout"))
+    lists = dict.fromkeys(("bench", "axis", "matrix"), ())
+    asked = Request(**nothing, **lists, reference=False, no_tuning=True, no_isolate=False, energy=wanted)
+    planned = asked.plan(FAKE_DEVICE_INFO)
+    assert {planned.selection.budget_in(benchmark, 0).energy for benchmark in planned.chosen} == {wanted}

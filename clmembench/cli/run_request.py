@@ -80,6 +80,7 @@ class Request:
         return replace(
             selection,
             isolated=selection.isolated and not self.no_isolate,
+            energy=self.energy,
             topology=cpu_topology.read() if info.kind == "cpu" else (),
             budget_s=units.parse_seconds(self.budget) if self.budget else selection.budget_s,
             timeout_s=units.parse_seconds(self.timeout) if self.timeout else selection.timeout_s,
