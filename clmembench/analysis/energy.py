@@ -83,8 +83,8 @@ def _why_not(reading: EnergyReading, record: Record, work: int) -> str:
     if reading.update_ns > MAX_RESOLUTION * reading.window_ns:
         needed = reading.update_ns / MAX_RESOLUTION / 1e9
         return (
-            f"the samples took {seconds:.2g} s, and the counter, updated every {reading.update_ns / 1e6:g} ms, "
-            f"needs {needed:.2g} s for {MAX_RESOLUTION:.0%}: run --energy goes on for that long"
+            f"the samples took less than the {needed:.2g} s that the counter, updated every {reading.update_ns / 1e6:g} ms, "
+            f"needs for {MAX_RESOLUTION:.0%}: run --energy goes on for that long"
         )
     busy = reading.busy_ns / reading.window_ns
     if busy < MIN_BUSY:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from clmembench.analysis.energy import NO_CONTEXT, Energy, energy_of
 from clmembench.model import Context, Fact, Run
 from clmembench.report.rows import Row, point_labels
 from clmembench.report.section import Column, Reasons, Section
-from clmembench.units import format_value
+from clmembench.units import count, format_value
 
 TITLE = "Energy of each point's work, by the device's own counter."
+COUNTER = "counter: "  # begins the note that names a counter
 COLUMNS = (
     *map(Column, ("benchmark", "parameters", "metric")),
     Column("energy", is_number=True),
@@ -75,14 +76,20 @@ def section(run: Run, table: Sequence[Row]) -> Section | None:
     if cells and all(row[-1] != "ok" for row in cells):  # no table of dashes
         reasons_of_all = (note.partition("] ")[2] for note in reasons.notes())
         return Section(TITLE, COLUMNS, (), tuple(f"Energy is undetermined: {reason}." for reason in reasons_of_all))
-    counters = tuple(f"counter: {source}" for source in sorted(sources))
+    counters = tuple(f"{COUNTER}{source}" for source in sorted(sources))
     return Section(TITLE, COLUMNS, tuple(cells), (*counters, *reasons.notes())) if cells else None
 
 
 def determined(run: Run, table: Sequence[Row]) -> Section | None:
-    """As `section`, where the energy of any point could be told."""
+    """The points of `section` whose energy could be told, and how many could not; None where there are none."""
     found = section(run, table)
-    return found if found is not None and found.rows else None
+    told = tuple(row for row in found.rows if row[-1] == "ok") if found is not None else ()
+    if found is None or not told:
+        return None
+    left = len(found.rows) - len(told)
+    sources = tuple(note for note in found.notes if note.startswith(COUNTER))
+    others = (f"of {count(left, 'point')} it is undetermined: show --energy says why",) if left else ()
+    return replace(found, rows=told, notes=(*sources, *others))
 
 
 def _cells(found: Energy, reasons: Reasons) -> tuple[str, ...]:
