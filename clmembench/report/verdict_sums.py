@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from clmembench.report.parts import Part
 from clmembench.report.rows import Row
 from clmembench.units import count, format_in
 
-MAX_CROSSOVERS = 4  # pairs of a GPU and a CPU with sentences
+MAX_CROSSOVERS = 3  # pairs of a GPU and a CPU with sentences
 SUM_BYTES = 8  # of an element of a sum
 
 
@@ -27,16 +28,24 @@ def sum_sentences(parts: Sequence[Part]) -> Iterator[str]:
     """From which size on a sum is faster on each GPU than on each CPU, with its operands there and with their way over the
     link."""
     gpus, cpus = ([part for part in parts if part.run.header.device.kind == kind] for kind in ("gpu", "cpu"))
+    gpus.sort(key=_largest_sum_ns_an_element)  # the fastest first, which is the one to choose
     found = [told for gpu in gpus for cpu in cpus if (told := list(_crossover(gpu, cpu)))]
     yield from (text for told in found[:MAX_CROSSOVERS] for text in told)
     if len(found) > MAX_CROSSOVERS:
-        yield f"Of sums on {len(found) - MAX_CROSSOVERS} more pairs of a GPU and a CPU the points below tell the same."
+        more = count(len(found) - MAX_CROSSOVERS, "more pair")
+        yield f"Such sizes of {more} of a GPU and a CPU follow from the points of reduction below."
     pairs = len(gpus) * len(cpus)
     if found and len(found) < pairs:
         yield (
             f"Sums of the other {count(pairs - len(found), 'pair')} of a GPU and a CPU are not compared: launches or sums were "
             "measured by other versions, or at no common size."
         )
+
+
+def _largest_sum_ns_an_element(part: Part) -> float:
+    """Time an element of a device's largest sum; infinite where it has none."""
+    sums = _sums(part.rows)
+    return sums[max(sums)].ns / max(sums) if sums else math.inf
 
 
 def _crossover(gpu: Part, cpu: Part) -> Iterator[str]:
