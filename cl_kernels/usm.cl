@@ -7,7 +7,7 @@ kernel void read_words(const global uint* restrict in, global uint* restrict sum
     sums[get_global_id(0)] = sum;
 }
 
-// Each word becomes its index times a factor.
+// Each work-item writes words that lie `items` apart: each becomes its index times a factor.
 kernel void write_words(global uint* restrict out, const uint factor, const ulong words) {
     for (ulong i = get_global_id(0); i < words; i += get_global_size(0)) out[i] = (uint)i * factor;
 }

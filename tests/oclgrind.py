@@ -112,6 +112,8 @@ ADAPTIVE_POINTS: dict[str, list[dict[str, Value]]] = {
     "chase": [
         *({"order": order} for order in ("random", "sequential", "blocks", "walk")),
         {"order": "pairs", "block_bytes": 24},
+        *({"order": order, "stride_bytes": 256, "block_bytes": 64, "visits": 2} for order in ("by_page", "by_round")),
+        *({"order": "zigzag", "block_bytes": block} for block in (0, 256)),
         FILLED,
         *({"space": space, **trace} for space in typing.get_args(Space) for trace in ({}, {"mode": "trace", "record": 70})),
         {"mode": "trace", "record": 40, "skip": 100, "cold": True},

@@ -87,6 +87,8 @@ def test_kernels_have_the_shapes_and_orders_of_a_cpu_on_it():
     for name, benchmark in discovered().items():
         if benchmark.peer_of or benchmark.adaptive or name in HOST_ONLY or name.startswith(("mnf", "transfer")):
             continue
+        if name == "kernel_build":  # its build differs each time, so that no cache has it
+            continue
         for params, usual in choices(benchmark, SMALL)[:4]:
             if usual:
                 phi, cpu = (shapes(benchmark, info, params) for info in (SMALL, CPU))
