@@ -131,6 +131,8 @@ def test_a_closed_standard_error_ends_no_run(clock, monkeypatch):
             raise BrokenPipeError
 
     monkeypatch.setattr("sys.stderr", Closed())
-    with progress.progress(Outlook(TWO)) as shown:
+    outlook = Outlook(TWO)
+    with progress.progress(outlook) as shown:
         clock.now += 11.0
         shown.show(record("stream", {"op": "copy"}, status="failed"))
+    assert outlook.at(12.0).done == 1  # it went on counting

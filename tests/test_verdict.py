@@ -327,7 +327,7 @@ def test_latencies_by_topology_whose_intervals_overlap_are_said_not_to_differ(lo
     found = Verdict(("A", "B"), (Line("latency", "load from DRAM, by topology", "lower", cells),))
     (text,) = sentences(found, ())
     assert "335 ns (315 to 351) on A and 356 ns" in text
-    assert ("no difference, since the intervals overlap" in text) == same
+    assert ("the intervals overlap, so that no difference can be told" in text) == same
 
 
 def test_what_papers_state_of_an_accelerator_and_of_the_cpus_of_its_day_is_told_without_a_ratio():
@@ -362,7 +362,7 @@ def test_a_bandwidth_of_an_array_near_the_size_of_the_claimed_cache_says_so():
 def test_virtual_machines_and_single_processes_are_told_of():
     runs = [of(kind, triad(100.0, 1 << 30)) for kind in ("gpu", "cpu")]
     hosted = [replace(one, header=replace(one.header, host={**one.header.host, "virtual": True})) for one in runs]
-    caution = "2 of 2 hosts are virtual machines, and 100% of all values are of one process."
+    caution = "2 of 2 devices were measured on virtual machines, and 100% of all values are of one process."
     assert told(*hosted)[-1] == f"Intervals do not hold what differs between runs: {caution}"
     assert caution not in told(*runs)[-1]
 

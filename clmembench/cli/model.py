@@ -131,7 +131,7 @@ def validate(
     """Hold the models against over 300 kernels, and state errors.
 
     Inputs are measured first; predictions are then frozen in a file beside the results, whose hash every later record names;
-    then the kernels are measured. Errors stand beside those that the paper published.
+    then the kernels are measured. Errors are printed with the paper's published ones.
     """
     from clmembench.cli import model_runs
 

@@ -139,8 +139,8 @@ def _difference(labels: Sequence[str], cells: Sequence[Cell]) -> str:
 
 
 def _with_best(line: Line) -> Line:
-    """The line with its best cell marked, and those that cannot be told from it; nothing where one device alone has a value, or
-    where more is not better."""
+    """The line with its best cell and those tied with it marked; no mark where only one device has a value, or where more is
+    not better."""
     good = [cell for cell in line.cells if cell.value is not None]
     if len(good) < 2 or not line.better:
         return line

@@ -21,7 +21,7 @@ RATIOS = (
 )
 LATENCY, LATENCY_OF_ALL_UNITS = "memory", "load from DRAM, by topology"
 MAX_NAMED_DEVICES = 5  # devices that a sentence names beside the first
-MIN_NAMED_RATIO = 1.01  # below it a ratio is told in per cent: three digits would read 1.00
+MIN_NAMED_RATIO = 1.01  # smaller ratios are written as a percentage: three digits would read 1.00
 
 
 def sentences(found: Verdict, parts: Sequence[Part], others: Sequence[SpecSheet] = ()) -> list[str]:
@@ -95,7 +95,7 @@ def _latency(line: Line | None, labels: Sequence[str], start: str) -> list[str]:
     if line is None or len(ranked) < 2:
         return []
     told = [f"{_with_interval(line.cells[p])} on {labels[p]}" for p in _named(ranked)]
-    same = ": no difference, since the intervals overlap" if _all_overlap(line, ranked) else ""
+    same = ": the intervals overlap, so that no difference can be told" if _all_overlap(line, ranked) else ""
     return [f"{start} {_listed(told)}{same}.{_left_out(ranked)}"]
 
 
@@ -118,5 +118,5 @@ def _cautions(parts: Sequence[Part]) -> list[str]:
     if len(parts) < 2 or not values or not virtual:
         return []
     once = sum(value.processes == 1 for value in values) / len(values)
-    hosts = f"{virtual} of {count(len(parts), 'host')} {'is a virtual machine' if virtual == 1 else 'are virtual machines'}"
+    hosts = f"{virtual} of {count(len(parts), 'device')} {'was' if virtual == 1 else 'were'} measured on virtual machines"
     return [f"Intervals do not hold what differs between runs: {hosts}, and {once:.0%} of all values are of one process."]

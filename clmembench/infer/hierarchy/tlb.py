@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from clmembench.infer.hierarchy.capacity_search import find_capacity
 from clmembench.infer.hierarchy.fill_unit import UnitSize
@@ -81,19 +82,41 @@ def measure_tlbs(asked: ProbeCache, chase: ChaseLayout, field: PageCountLimits) 
             first = (yield from _tlb_at_overflow(pages, stride, seen, 0.0)) if seen is not None else None
         if first is None or not count_is_confirmed(first) or not (yield from page_is_confirmed(asked, chase, first)):
             continue  # something else rose there
-        step = max(stride, first.page.nbytes or stride)
-        entries = max(1, first.pages.fits * stride // step)
-        floor = first.contrast.miss
-        further = yield from _first_overflow(pages, step, 4 * entries, floor)
-        if further and further[0]:  # as many misses of the first as just before the second's begin
-            floor = (yield from pages.mean(further[0], step)) or floor
-        second = (yield from _tlb_at_overflow(pages, step, further, floor, first.page.nbytes or 0)) if further else None
-        if second is None or not count_is_confirmed(second) or second.pages.fits < MIN_SECOND_TO_FIRST_PAGES_RATIO * entries:
-            return [first]
-        if not (yield from page_is_confirmed(asked, chase, second)):
-            return [first]
-        return [first, without_nearer_sets(second, entries)]
+        counting = PageCounting(
+            pages.mean,
+            partial(_first_overflow, pages),
+            partial(_tlb_at_overflow, pages, least_page=first.page.nbytes or 0),
+        )
+        return (yield from with_second_level(asked, chase, first, stride, counting))
     return []
+
+
+@dataclass(frozen=True, slots=True)
+class PageCounting:
+    """A way of counting pages: the mean latency of so many at a stride, where they first overflow (from a number of pages and
+    a latency on), and the level that overflows there."""
+
+    mean: Callable[[int, int], Inquiry[float | None]]
+    first_overflow: Callable[[int, int, float], Inquiry[tuple[int, int] | None]]
+    level_at: Callable[[int, tuple[int, int], float], Inquiry[TlbGeometry | None]]
+
+
+def with_second_level(
+    asked: ProbeCache, chase: ChaseLayout, first: TlbGeometry, stride: int, counting: PageCounting
+) -> Inquiry[list[TlbGeometry]]:
+    """A first level that is confirmed, and the one behind it where that is found and confirmed too."""
+    step = max(stride, first.page.nbytes or stride)
+    entries = max(1, first.pages.fits * stride // step)
+    floor = first.contrast.miss
+    further = yield from counting.first_overflow(step, 4 * entries, floor)
+    if further and further[0]:  # as many misses of the first as just before the second's begin
+        floor = (yield from counting.mean(further[0], step)) or floor
+    second = (yield from counting.level_at(step, further, floor)) if further else None
+    if second is None or not count_is_confirmed(second) or second.pages.fits < MIN_SECOND_TO_FIRST_PAGES_RATIO * entries:
+        return [first]
+    if not (yield from page_is_confirmed(asked, chase, second)):
+        return [first]
+    return [first, without_nearer_sets(second, entries)]
 
 
 def without_nearer_sets(tlb: TlbGeometry, nearer: int) -> TlbGeometry:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 from clmembench.infer.hierarchy.capacity_search import find_capacity
 from clmembench.infer.hierarchy.fill_unit import MAX_END_SHARE, UnitSize
@@ -25,14 +26,14 @@ from clmembench.infer.hierarchy.tlb import (
     KIB,
     MAX_PAGES,
     MIN_SECOND_PENALTY_RATIO,
-    MIN_SECOND_TO_FIRST_PAGES_RATIO,
     PAGE_STRIDES_BYTES,
+    PageCounting,
     TlbEvidence,
     TlbGeometry,
     count_is_confirmed,
     entries_and_sets,
     page_is_confirmed,
-    without_nearer_sets,
+    with_second_level,
 )
 from clmembench.model import Inquiry, Pattern, Probe
 
@@ -96,18 +97,8 @@ def measure_tlbs_by_control(asked: ProbeCache, chase: ChaseLayout, field: Contro
         first = yield from _tlb_at_overflow(pages, stride, seen, 0.0)
         if first is None or not count_is_confirmed(first) or not (yield from page_is_confirmed(asked, chase, first)):
             continue  # something else rose there
-        step = max(stride, first.page.nbytes or stride)
-        entries = max(1, first.pages.fits * stride // step)
-        floor = first.contrast.miss
-        further = yield from _first_overflow(pages, step, 4 * entries, floor)
-        if further and further[0]:  # as many misses of the first as just before the second's begin
-            floor = (yield from pages.mean(further[0], step)) or floor
-        second = (yield from _tlb_at_overflow(pages, step, further, floor)) if further else None
-        if second is None or not count_is_confirmed(second) or second.pages.fits < MIN_SECOND_TO_FIRST_PAGES_RATIO * entries:
-            return [first]
-        if not (yield from page_is_confirmed(asked, chase, second)):
-            return [first]
-        return [first, without_nearer_sets(second, entries)]
+        counting = PageCounting(pages.mean, partial(_first_overflow, pages), partial(_tlb_at_overflow, pages))
+        return (yield from with_second_level(asked, chase, first, stride, counting))
     return []
 
 

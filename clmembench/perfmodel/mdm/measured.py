@@ -20,7 +20,7 @@ from clmembench.perfmodel.mdm.measured_memory import (
 )
 from clmembench.specs.mdm_inputs import UNITS, HardwareQuantities, HardwareSheet, Quantity
 
-SUB_GROUP_ITEMS = 32
+ASSUMED_SUB_GROUP_ITEMS = 32  # where the driver does not say how wide they are
 NVIDIA_MAX_SUB_GROUPS = 64  # CUDA C Programming Guide, technical specifications: 64 warps of 32 an SM, CC 8.0 and 9.0
 TURING_SCHEDULERS = 4  # same guide, architecture: 4 warp schedulers an SM, each issues one instruction a cycle, CC 7.x to 9.0
 BLOCK_BYTES, SECTOR_BYTES = 128, 32
@@ -122,7 +122,8 @@ def _issue(evidence: Evidence, clock: Quantity | str) -> dict[str, Quantity | st
     rates = [v for v in usable_values(evidence.values, "arithmetic", "GFLOP/s") if v.params.get("dtype") == "float"]
     if rates and isinstance(clock, Quantity):
         best = max(rates, key=lambda v: v.median or 0)
-        width = (best.median or 0) / (2 * SUB_GROUP_ITEMS * info.compute_units * (best.ghz or clock.value))
+        items = info.sub_group_items or ASSUMED_SUB_GROUP_ITEMS
+        width = (best.median or 0) / (2 * items * info.compute_units * (best.ghz or clock.value))
         issue = Quantity(
             round(width, 3), UNITS["schedulers"], "arithmetic, multiply-adds in float: instructions a cycle and compute unit",
             round(width, 3), max(round(width, 3), issue.value if isinstance(issue, Quantity) else 0.0),

@@ -80,8 +80,9 @@ def c_library(held: bool = False) -> ctypes.CDLL:
 
 
 def failure_reason(call: Callable[[], Any]) -> str:
-    """Why a call of the C library fails, which it says on standard error alone, and only if it is told to: so it is made once
-    more. "" where it does not say, or now succeeds."""
+    """Why a call of the C library fails: it prints the reason on standard error only, and only if asked.
+
+    So the call is made once more. "" where it does not say, or now succeeds."""
     before, stderr = os.environ.get(_VERBOSITY), os.dup(2)
     os.environ[_VERBOSITY] = "error"
     try:
