@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from clmembench.infer.findings import undetermined_finding
 from clmembench.infer.hierarchy.capacity_search import find_capacity
 from clmembench.infer.hierarchy.curve_findings import LevelLatency, latency_findings
-from clmembench.infer.hierarchy.curve_steps import CurveStep
+from clmembench.infer.hierarchy.curve_steps import MAX_PLATEAU_RELATIVE_DRIFT, CurveStep
 from clmembench.infer.hierarchy.evicted_level import LevelBeyondStrides, findings_by_eviction
 from clmembench.infer.hierarchy.fill_unit import find_fill_unit
 from clmembench.infer.hierarchy.latency_curve import LatencyCurve, PlateauPoint, free_of_prefetching
@@ -68,7 +68,8 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
         )
     asked.cited()
     probe = LevelProbe(asked, chase, _hit_miss_model(step, around))
-    filled = yield from find_fill_unit(probe, step.gone_bytes, around.node_bytes)
+    before = curve.steps[0 if chase.space == "global" else 1 : around.number]
+    filled = yield from find_fill_unit(probe, step.gone_bytes, around.node_bytes, [nearer.hit for nearer in before])
     fill_from = asked.cited()
     least = filled.nbytes or min(max(MIN_UNIT_BYTES, filled.least), around.node_bytes)
     unit, dense = yield from _finest_capacity(probe, step, least, around)
@@ -110,7 +111,7 @@ def _why_not_own_latency(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCu
     step = curve.steps[around.number]
     if not step.flat:
         return NO_PLATEAU
-    if not (yield from _free_of_prefetching(asked, chase, step, around)):
+    if not (yield from _free_of_prefetching(asked, chase, curve, around)):
         return PREFETCHER_HELPS
     return "" if all(before.flat for before in curve.steps[: around.number]) else UNKNOWN_LEVEL_NUMBER
 
@@ -133,11 +134,16 @@ def _hit_miss_model(step: CurveStep, around: LevelContext) -> HitMissModel:
     return HitMissModel(step.hit, step.miss, (step.noise or around.noise) * step.hit, beyond)
 
 
-def _free_of_prefetching(asked: ProbeCache, chase: ChaseLayout, step: CurveStep, around: LevelContext) -> Inquiry[bool]:
+def _free_of_prefetching(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext) -> Inquiry[bool]:
     """True if no prefetcher lowers the plateau: compared well before its end, which is soft in a cache that pages
-    fall into by chance; at its end where there is no answer."""
+    fall into by chance; at its end where there is no answer. Where the plateau is only approached there, with the curve."""
+    step = curve.steps[around.number]
     for size in (step.fits_bytes // 2, step.fits_bytes)[0 if around.number else 1 :]:
-        point = PlateauPoint(size, around.node_bytes, step.hit, step.noise)
+        near, value = max(pair for pair in zip(curve.sizes, curve.values, strict=True) if pair[0] <= max(size, curve.sizes[0]))
+        if value < step.hit * (1 - MAX_PLATEAU_RELATIVE_DRIFT):
+            point = PlateauPoint(near, around.node_bytes, value, step.noise)
+        else:
+            point = PlateauPoint(size, around.node_bytes, step.hit, step.noise)
         free = yield from free_of_prefetching(asked, chase, point, around.strides.reach_bytes)
         if free is not None:
             return free
@@ -190,9 +196,12 @@ def _with_eviction_sets(
     most_bytes = min([limits.most_bytes, *(int(MAX_NEXT_SHARE * s.fits_bytes) for s in following[:1])])
     held = (before.fits_bytes, before.hit) if before is not None else (0.0, 0.0)
     way_bytes = around.nearer_way_bytes if nearer else 0
+    misses = tuple(
+        (size, (value - step.hit) / (step.miss - step.hit)) for size, value in zip(curve.sizes, curve.values, strict=True)
+    )
     level = LevelBeyondStrides(
         _without_blocks(probe), lines, step, around.number, held, around.nearer_ways, way_bytes, limits.most_bytes, most_bytes,
-        unit, _miss_is_known(curve, around.number),
+        unit, _miss_is_known(curve, around.number), misses,
     )  # fmt: skip
     return (yield from findings_by_eviction(level, probe.chase, findings))
 

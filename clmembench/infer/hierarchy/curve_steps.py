@@ -20,6 +20,8 @@ MIN_RELATIVE_STEP = 0.2  # two neighbouring levels differ by more
 MIN_STEP_SIGMAS = 6  # of the noise around a step, by which its two levels differ
 MIN_RELATIVE_STEP_WITHOUT_PLATEAU = 0.6  # a level without a flat plateau must differ from the next by more
 MAX_PLATEAU_RELATIVE_DRIFT = 0.025  # two parts of one plateau differ by no more
+APPROACH_RISE_RATIOS = (0.5, 0.75)  # at most, of rises over two points to those before them: the curve approaches a plateau
+MAX_APPROACH_RELATIVE_RISE = 0.1  # over the two points before the last two: what rises more is a ramp
 LEFT_RELATIVE_EXCESS = 0.02  # over a hit: a working set this much slower has surely left the level
 GONE_MISS_SHARE = 0.75  # of accesses that miss, lap after lap: no level that could hold the set lets that happen
 
@@ -110,7 +112,17 @@ def _is_flat(values: Sequence[float], rising: Sequence[float], before: int, star
     if start - before > MIN_VALLEY_SLOPES:
         drift = max(drift, 2 * relative_noise(values[before : start + 1]))
     end, earlier = rising[start - third : start + 1], rising[start - 2 * third : start - third + 1]
-    return third > 0 and same_latency(end, earlier, drift)
+    return (third > 0 and same_latency(end, earlier, drift)) or _approaches_plateau(rising, start)
+
+
+def _approaches_plateau(rising: Sequence[float], last: int) -> bool:
+    """True if a curve rises ever less up to its point `last`, over one and a half octaves, and at last by no more than a
+    plateau may drift: so it does behind a level that gives up lines at random, and what is to come is no more than that."""
+    if last < 6:
+        return False
+    early, middle, late = (math.log(rising[last - i] / rising[last - i - 2]) for i in (4, 2, 0))
+    most_late, most_middle = (ratio * rise for ratio, rise in zip(APPROACH_RISE_RATIOS, (middle, early), strict=True))
+    return late <= min(MAX_PLATEAU_RELATIVE_DRIFT, most_late) and middle <= min(MAX_APPROACH_RELATIVE_RISE, most_middle)
 
 
 def _plateau_latency(values: Sequence[float], first: int, last: int) -> float:

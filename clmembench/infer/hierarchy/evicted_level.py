@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from clmembench.infer.findings import measured_finding, undetermined_finding
@@ -28,15 +29,17 @@ SIZE_METHOD = "laps that turn round over two working sets; sets x ways x line ag
 RANDOM_METHOD = "share of hits that random victims leave over two working sets; sets x ways x line agrees"
 RECENCY_POLICIES = frozenset({"LRU", "FIFO", "tree-PLRU"})  # hold the last bytes used, to half a percent
 CYCLIC_ORDERS = 16  # of laps behind a nearer cache, on whose misses the policies are compared
-MIN_WAYS_WITHOUT_POLICY = 8  # from there on NRU, which holds (w - 1) / w of them, gives no number of sets that is believed
+MIN_EARLY_MISS_SHARE = 0.05  # of accesses, in sets of half the capacity: fewer may be something else
+MAX_EARLY_MISS_RATIO = 5  # times as many as random sets would miss: pages are few, and their frames unevenly spread
+MIN_WAYS_WITHOUT_POLICY = 8  # from there on the last bytes used tell the capacity closely, whatever policy keeps them
 
 
 @dataclass(frozen=True, slots=True)
 class LevelBeyondStrides:
     """A level with what is known of it: how it is probed by laps and by lines, its step, its number from 0, bytes and latency
     of the level before (0: none), ways and bytes of a way of nearer levels, the largest working sets for eviction sets and for
-    laps that turn round, the unit that a miss brings in, and whether what a
-    miss costs is known."""
+    laps that turn round, the unit that a miss brings in, whether what a
+    miss costs is known, and the share of misses over growing working sets."""
 
     probe: LevelProbe
     lines: LineProbe
@@ -49,6 +52,7 @@ class LevelBeyondStrides:
     most_turning_bytes: int
     unit: int
     miss_is_known: bool = True
+    misses: tuple[tuple[int, float], ...] = ()
 
 
 def findings_by_eviction(
@@ -65,11 +69,13 @@ def findings_by_eviction(
     line = sets.line_bytes
     if line is None:
         return findings
-    size, method, sized_from = yield from _capacity(level, chase, findings, sets, possible)
-    slack = MAX_KNOWN_POLICY_DIFFERENCE if possible else MAX_RELATIVE_DIFFERENCE
-    count = number_of_sets(size, sets.ways * line, slack) if size is not None else None
+    size, most, method, sized_from = yield from _capacity(level, chase, findings, sets, possible)
+    slack = MAX_KNOWN_POLICY_DIFFERENCE if possible and possible <= RECENCY_POLICIES else MAX_RELATIVE_DIFFERENCE
+    count = number_of_sets(size, sets.ways * line, slack, most) if size else None
     exact = findings["size_bytes"].status == "ok"
-    if exact and count is not None and not _suits(findings["size_bytes"], count * sets.ways * line):
+    if count is not None and not _suits(findings["size_bytes"], count * sets.ways * line):
+        count = None
+    if count is not None and _hides_another_level(level.misses, sets.ways, count * sets.ways * line):
         count = None
     if count is None and (exact or level.number == 0):
         return findings  # sets of a first cache may be uneven
@@ -82,9 +88,7 @@ def findings_by_eviction(
         )
         if not exact:
             whole = count * sets.ways * line
-            found["size_bytes"] = measured_finding(
-                "size_bytes", whole, method, sized_from, min(whole, size or whole), max(whole, size or whole)
-            )
+            found["size_bytes"] = measured_finding("size_bytes", whole, method, sized_from, min(whole, size), max(whole, size))
     return found
 
 
@@ -94,8 +98,26 @@ def _with_reason(found: Finding, more: str) -> Finding:
 
 
 def _suits(size: Finding, product: int) -> bool:
-    low, high = size.low or 0.0, size.high or 0.0
+    """True if a product of sets, ways and line is no less than what surely fits, and of a known size no more than that."""
+    low, high = size.low or 0.0, size.high or math.inf
+    if size.status != "ok":
+        high = math.inf
     return low * (1 - MAX_RELATIVE_DIFFERENCE / 3) <= product <= high * (1 + MAX_RELATIVE_DIFFERENCE / 3)
+
+
+def _hides_another_level(misses: Sequence[tuple[int, float]], ways: int, capacity: int) -> bool:
+    """True if many more accesses miss than sets of so many ways let miss where lines fall into them at random: then the
+    capacity is that of a level behind, which the curve does not tell from this one. `misses`: shares at sizes in bytes."""
+    return any(
+        share > max(MIN_EARLY_MISS_SHARE, MAX_EARLY_MISS_RATIO * _overflow_share(ways, ways * size / capacity))
+        for size, share in misses
+        if 2 * size <= capacity
+    )
+
+
+def _overflow_share(ways: int, load: float) -> float:
+    """The share of lines whose set holds more lines than `ways`, `load` on average, where sets are chosen at random."""
+    return 1 - math.fsum(math.exp(-load) * load**k / math.factorial(k) for k in range(ways))
 
 
 def _policy(level: LevelBeyondStrides, sets: EvictionSets) -> Inquiry[tuple[Mapping[str, Finding], frozenset[str]]]:
@@ -106,7 +128,7 @@ def _policy(level: LevelBeyondStrides, sets: EvictionSets) -> Inquiry[tuple[Mapp
         why = "no further line of an eviction set's set was found"
         return {"policy": undetermined_finding("policy", why)}, frozenset()
     probe, nearer = level.probe, level.lines.nearer
-    found = yield from probe_policy(probe, sets.ways, 0, level.unit, nearer, listed(more.more))
+    found = yield from probe_policy(probe, sets.ways, 0, level.unit, nearer, listed(more.more), more.fillers[0])
     policy = found["policy"]
     if policy.status == "ok" or not nearer or not level.miss_is_known:
         return found, frozenset({str(policy.value)} if policy.status == "ok" else ())
@@ -127,36 +149,37 @@ def _policy(level: LevelBeyondStrides, sets: EvictionSets) -> Inquiry[tuple[Mapp
 
 def _capacity(
     level: LevelBeyondStrides, chase: ChaseLayout, findings: Mapping[str, Finding], sets: EvictionSets, possible: frozenset[str]
-) -> Inquiry[tuple[float | None, str, tuple[str, ...]]]:
-    """The capacity in bytes (None: not known), how it was found, and the records."""
+) -> Inquiry[tuple[float, float, str, tuple[str, ...]]]:
+    """The least and the most capacity in bytes (0: not known), how it was found, and the records."""
     size = findings["size_bytes"]
     if size.status == "ok" and isinstance(size.value, int | float):
-        return float(size.value), size.method, size.evidence
+        return float(size.value), float(size.value), size.method, size.evidence
     turned = yield from turn_round(
         level.probe.asked,
         chase,
         level.step,
-        level.lines.node_bytes,
+        max(level.lines.node_bytes, sets.line_bytes or 0),  # a line is visited once: another sector of it would miss again
         level.nearer,
         level.most_turning_bytes,
         possible == {"random"},
-    )  # fmt: skip
+    )
     if turned is None:
-        return None, "", ()
+        return 0.0, 0.0, "", ()
     method = RANDOM_METHOD if possible == {"random"} else SIZE_METHOD
-    return _capacity_by_policy(turned, sets.ways, possible), method, turned.evidence
+    return *_capacity_by_policy(turned, sets.ways, possible), method, turned.evidence
 
 
-def _capacity_by_policy(turned: Turning, ways: int, possible: frozenset[str]) -> float | None:
-    """The capacity that laps tell under the policies that are possible; where none is known, as under LRU if no access hits,
-    since random victims leave some, and of enough ways NRU's suits no number of sets."""
+def _capacity_by_policy(turned: Turning, ways: int, possible: frozenset[str]) -> tuple[float, float]:
+    """The least and the most capacity that laps tell under the policies that are possible (0: not known); where none is known,
+    as under LRU if no access hits, since random victims leave some. NRU keeps at least (w - 1) / w of the bytes used last; of
+    two ways it keeps all, as LRU or FIFO."""
     if possible == {"random"}:
-        return turned.random_bytes(ways)
+        found = turned.random_bytes(ways) or 0.0
+        return found, found
     recent = turned.recent_bytes()
-    if recent is None or not turned.misses_all:
-        return None
-    if possible == {"NRU"}:
-        return recent * ways / (ways - 1)
-    if possible and possible <= RECENCY_POLICIES:
-        return recent
-    return recent if not possible and ways >= MIN_WAYS_WITHOUT_POLICY else None
+    if recent is None or not turned.misses_all or not possible <= RECENCY_POLICIES | {"NRU"}:
+        return 0.0, 0.0
+    if not possible and ways < MIN_WAYS_WITHOUT_POLICY:
+        return 0.0, 0.0
+    is_sure = ways == 2 or (possible and possible <= RECENCY_POLICIES)
+    return recent, recent if is_sure else recent * ways / (ways - 1)

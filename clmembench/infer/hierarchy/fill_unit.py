@@ -21,7 +21,7 @@ MIN_FIRST_MISS_SHARE = 0.8  # of what a miss costs, which the first accesses of 
 MAX_PAIRS = 1 << 20  # a lap over more would take too long
 MAX_REPEATED_PAIRS = 1 << 17  # from there on a lap takes so long that one order must do
 MIN_PAIRS = 64  # of a lap: the mean of fewer is noisy
-PAIRS_BEYOND_CACHES = 6  # for each spacing of a working set beyond all caches: that many surely miss
+BEYOND_CACHES_SHARE = 0.5  # of a working set beyond all caches, which the pairs fill even with the shortest lines: they miss
 LARGE_LEVEL_BYTES = 4 << 20  # levels from there on take fewer pairs for their size, since laps are slow
 LARGE_LEVEL_OVERFLOW = 1.3  # times a large level, which the first accesses of pairs take
 
@@ -39,8 +39,9 @@ class UnitSize:
 
 def longest_unit(asked: ProbeCache, space: Space, beyond_bytes: int, claimed: int) -> Inquiry[int]:
     """The longest unit in bytes that any level brings in, for nodes that never share one: from pairs of accesses over a working
-    set of `beyond_bytes`, beyond all caches. Where a prefetcher brings neighbours in too, it is `claimed`."""
-    count = max(MIN_PAIRS, min(MAX_REPEATED_PAIRS, PAIRS_BEYOND_CACHES * beyond_bytes // PAIR_SPACING_BYTES))
+    set of `beyond_bytes`, beyond all caches. Where lines are short and a hash spreads them, a cache holds as many at any
+    distance, so that many are visited. Where a prefetcher brings neighbours in too, it is `claimed`."""
+    count = max(MIN_PAIRS, min(MAX_REPEATED_PAIRS, int(BEYOND_CACHES_SHARE * beyond_bytes) // USUAL_UNIT_BYTES))
     means = yield from _pair_latencies(asked, space, count)
     if means is None or means[-2] < (1 - MAX_PREFETCHED_RELATIVE_GAIN) * means[-1]:
         return claimed
@@ -62,53 +63,58 @@ def _pair_latencies(asked: ProbeCache, space: Space, count: int) -> Inquiry[list
     return [min(v for v in values[each * i : each * (i + 1)] if v is not None) for i in range(len(distances))]
 
 
-def find_fill_unit(probe: LevelProbe, capacity: int, longest: int = USUAL_UNIT_BYTES) -> Inquiry[UnitSize]:
+def find_fill_unit(
+    probe: LevelProbe, capacity: int, longest: int = USUAL_UNIT_BYTES, nearer: Sequence[float] = ()
+) -> Inquiry[UnitSize]:
     """The unit that a miss brings in: the least distance at which an access just after a miss misses too (Mei & Chu 2015,
     section 4.2, stage 1, as pairs, which need no clock in the kernel).
 
     `capacity`: bytes that the level holds at most. The first accesses are so many that they always miss, if each takes a line
     as long as `longest`, so that the next level holds them; where that is inconclusive, so many more that they miss where lines
-    are short.
+    are short. `nearer`: latencies of the levels before, the nearest first, which serve second accesses themselves up to their
+    own units.
     """
     found, least = UnitSize(None, ""), 0
     for line in dict.fromkeys((longest, USUAL_UNIT_BYTES)):
         large = int(LARGE_LEVEL_OVERFLOW * capacity) // USUAL_LINE_BYTES
-        found = yield from _unit_of_pairs(probe, capacity, 2 * capacity // line if capacity < LARGE_LEVEL_BYTES else large)
+        count = 2 * capacity // line if capacity < LARGE_LEVEL_BYTES else large
+        found = yield from _unit_of_pairs(probe, capacity, count, nearer)
         if found.nbytes is not None or not found.is_answered:
             return found
         least = max(least, found.least)
     return replace(found, least=least)
 
 
-def _unit_of_pairs(probe: LevelProbe, capacity: int, count: int) -> Inquiry[UnitSize]:
+def _unit_of_pairs(probe: LevelProbe, capacity: int, count: int, nearer: Sequence[float]) -> Inquiry[UnitSize]:
     """The unit that a miss brings in, from laps of `count` pairs."""
     if count > MAX_PAIRS:
         return UnitSize(None, f"a cache of up to {capacity} B is not overflowed by {MAX_PAIRS} pairs of accesses")
     means = yield from _pair_latencies(probe.asked, probe.chase.space, max(MIN_PAIRS, count))
     if means is None:
         return UnitSize(None, "pairs of accesses got no answer", is_answered=False)
-    reason = _too_alike(means, probe.contrast, count)
-    return UnitSize(None, reason) if reason else _first_distance_that_misses(means, probe.contrast)
+    reason = _too_alike(means, probe.contrast, count, min(nearer, default=probe.contrast.hit))
+    return UnitSize(None, reason) if reason else _first_distance_that_misses(means, probe.contrast, nearer)
 
 
-def _too_alike(means: Sequence[float], contrast: HitMissModel, count: int) -> str:
-    """Why the means of pairs tell no unit; "" where they may."""
+def _too_alike(means: Sequence[float], contrast: HitMissModel, count: int, nearest: float) -> str:
+    """Why the means of pairs tell no unit; "" where they may. `nearest`: what serves a second access to the same bytes."""
     near, far = means[0], means[-1]
     if far - near < max(4 * LAP_NOISE_SIGMAS * contrast.noise, MAX_END_SHARE * (contrast.miss - contrast.hit) / 2):
         pair = f"pairs {PAIR_DISTANCES_BYTES[0]} and {OTHER_LINE_BYTES} B apart"
         return f"{pair} take {near:.4g} and {far:.4g}: too similar to resolve units"
-    if 2 * near - contrast.hit < MIN_FIRST_MISS_SHARE * contrast.miss:
+    if 2 * near - nearest < MIN_FIRST_MISS_SHARE * contrast.miss:
         return f"the first accesses of {count} pairs do not all miss"
     if means[-2] < (1 - MAX_PREFETCHED_RELATIVE_GAIN) * far:  # such a distance is longer than any line
         return f"lines {PAIR_DISTANCES_BYTES[-1]} B behind a miss are there sooner than others: a prefetcher brings them"
     return ""
 
 
-def _first_distance_that_misses(means: Sequence[float], contrast: HitMissModel) -> UnitSize:
+def _first_distance_that_misses(means: Sequence[float], contrast: HitMissModel, nearer: Sequence[float] = ()) -> UnitSize:
     """The least distance at which the second access of a pair misses.
 
     The first access of a pair costs as much at any distance, so a mean rises by half of what the second does. The rise is
-    compared with a miss of this level, since the first access may have missed others too.
+    compared with a miss of this level, since the first access may have missed others too. Beyond the unit of a nearer level,
+    and within its own, this level serves the second access: a rise from that level's latency to its own.
     """
     cost = contrast.miss - contrast.hit
     noise = max(MIN_RELATIVE_LAP_NOISE, contrast.noise / contrast.hit) * max(means)
@@ -117,7 +123,12 @@ def _first_distance_that_misses(means: Sequence[float], contrast: HitMissModel) 
     rises = [2 * (m - means[0]) / cost for m in means]
     # less than a miss, but surely more than none: a level in between that the curve did not show
     partial = min(MAX_END_SHARE, max(MIN_PARTIAL_RISE_SHARE, LAP_NOISE_SIGMAS * 3 * noise / cost))
-    odd = [d for d, rise in zip(PAIR_DISTANCES_BYTES, rises, strict=False) if partial < rise < 1 - MAX_END_SHARE]
+    served = [(level - min(nearer)) / cost for level in (*nearer, contrast.hit) if nearer]
+    odd = [
+        d
+        for d, rise in zip(PAIR_DISTANCES_BYTES, rises, strict=False)
+        if partial < rise < 1 - MAX_END_SHARE and not any(abs(rise - one) <= partial for one in served)
+    ]
     if odd:
         why = f"the second access of pairs {odd[0]} B apart neither hits nor misses: a prefetcher, or mixed levels"
         return UnitSize(None, why, odd[0])

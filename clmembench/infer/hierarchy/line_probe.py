@@ -16,6 +16,7 @@ MIN_MISSES = 0.45  # of a lap: what overflows misses once at least
 MAX_NEARER_SHARE = 0.15  # of the way to a nearer cache's latency: a lap that is faster was served there
 MIN_SATURATION = 1.3  # times the TLB's entries: from there on each access misses it, and more do not cost more
 MAX_ENTRIES_SHARE = 0.8  # of a TLB's entries: with more some of its sets may overflow
+CONTROL_DIVISOR = 3  # of what the nearest cache surely holds: a hash lays few of so many lines into one set
 MAX_ORDERS_OF_TEST = 5  # where the noise of one lap is more than a miss
 
 
@@ -59,9 +60,10 @@ class LineProbe:
         every = [*lines, *self.filler]
         probes = [self.lap(every, seed)]
         if len(every) > self.free_lines:
-            few = every if len(every) <= self.held_lines else every[:: -(-len(every) // self.held_lines)]
-            if len(few) < len(every) and len(few) < MIN_SATURATION * self.entries:
+            most = max(self.held_lines // CONTROL_DIVISOR, math.ceil(MIN_SATURATION * self.entries))
+            if most > self.held_lines and most < len(every):
                 return None  # as many as the cache holds do not show what a miss of the TLB costs
+            few = every if len(every) <= most else [every[i * len(every) // most] for i in range(most)]
             probes.append(self.lap(self.spread(few), seed))
         answers = yield from self.asked.all(probes)
         values = [answer.value for answer in answers if answer.value is not None]
@@ -76,22 +78,23 @@ class LineProbe:
         return count * self.noise * self.hit * math.sqrt(controls) / (self.miss - self.hit)
 
     def overflows(self, lines: Sequence[int], first: int = 0) -> Inquiry[bool]:
-        """True if some set has fewer ways than it gets of these lines and the filler. `first`: the first order tried."""
+        """True if some set has fewer ways than it gets of these lines and the filler. `first`: the first order tried.
+
+        Orders are tried until the misses are surely more or fewer than one; a disturbance only adds, and seldom twice.
+        """
         deviation = self.deviation(len(lines) + len(self.filler))
-        orders = 1 if LAP_NOISE_SIGMAS * deviation <= MIN_MISSES else 3 if 2 * deviation <= MIN_MISSES else MAX_ORDERS_OF_TEST
-        limit = max(MIN_MISSES, LAP_NOISE_SIGMAS * deviation / math.sqrt(orders))
-        values: list[float] = []
-        for seed in range(first, first + orders):
-            value = yield from self.misses(lines, seed)
+        margin, values = LAP_NOISE_SIGMAS * deviation, list[float]()
+        for number in range(MAX_ORDERS_OF_TEST):
+            value = yield from self.misses(lines, first + number)
             if value is None:
                 return False
             values.append(value)
-        if statistics.median(values) < limit:
-            return False
-        if orders > 1:
-            return True
-        again = yield from self.misses(lines, first + 1)  # a disturbance only adds, and seldom twice
-        return again is not None and again >= limit
+            middle, slack = statistics.median_low(values), margin / math.sqrt(max(1, number))
+            if middle < MIN_MISSES and middle + slack < 1:
+                return False
+            if number and middle >= max(MIN_MISSES, slack):
+                return True
+        return statistics.median(values) >= max(MIN_MISSES, margin / math.sqrt(MAX_ORDERS_OF_TEST))
 
     def is_served_here(self, lines: Sequence[int]) -> Inquiry[bool]:
         """True if no nearer cache serves a lap over these lines and the filler."""

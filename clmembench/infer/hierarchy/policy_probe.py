@@ -35,30 +35,42 @@ NEARER_CACHE_ANSWERS = (
 @dataclass(frozen=True, slots=True)
 class SetLines:
     """Lines of one set, EXTRA_LINES more than it has ways: at multiples of `way_bytes`, or those `listed`, as segments of a
-    pattern."""
+    pattern. `filler`: lines of other sets, visited among them so that no nearer cache holds them."""
 
     count: int
     way_bytes: int = 0
     listed: str = ""
+    filler: tuple[int, ...] = ()
 
     def pattern(self, order: Literal["walk", "random"], shift_bytes: int, visits: int = 1, seed: int = 0) -> Pattern:
         """A lap over them."""
-        return Pattern(order, self.count, self.way_bytes, shift_bytes, 0, visits, self.listed, seed)
+        more = [f"{line}:0:1:1" for line in self.filler]
+        segments = ";".join([self.listed, *more]) if more else self.listed
+        return Pattern(order, self.count + len(more), self.way_bytes, shift_bytes, 0, visits, segments, seed)
 
     def numbers(self, walk: Pattern) -> list[int]:
-        """The lines that a walk visits, by number."""
+        """The lines that a walk visits, by number; those of the filler have numbers below 0."""
         offsets = pattern_offsets(walk)
         if not self.listed:
             return [int(offset) // self.way_bytes for offset in offsets]
-        places = np.sort(pattern_offsets(Pattern("segments", segments=self.listed)))
-        return [int(number) - 1 for number in np.searchsorted(places, offsets, side="right")]
+        own = pattern_offsets(Pattern("segments", segments=self.listed))
+        places = np.sort([*own, *self.filler])
+        visited = places[np.searchsorted(places, offsets, side="right") - 1]
+        number = {int(place): i for i, place in enumerate(np.sort(own))}
+        return [number.get(int(place), -1) for place in visited]
 
 
 def probe_policy(
-    probe: LevelProbe, ways: int, way_bytes: int, unit: int, nearer: float = 0.0, listed: str = ""
+    probe: LevelProbe,
+    ways: int,
+    way_bytes: int,
+    unit: int,
+    nearer: float = 0.0,
+    listed: str = "",
+    filler: tuple[int, ...] = (),
 ) -> Inquiry[dict[str, Finding]]:
     """The policy of a set of `ways` ways, all of whose lines are multiples of `way_bytes` apart, or `listed`, and its victims'
-    probabilities.
+    probabilities. `filler`: see SetLines.
 
     `unit`: bytes that a miss brings in, within which a line can be visited again. `nearer`: a hit's latency in a level that
     stands before this one and answers some accesses itself: then only single accesses can tell.
@@ -69,7 +81,7 @@ def probe_policy(
         return {"policy": undetermined_finding("policy", reason)}
     asked.cited()
     visits = max(1, min(8, unit // 8))
-    of_set = SetLines(ways + EXTRA_LINES, way_bytes, listed)
+    of_set = SetLines(ways + EXTRA_LINES, way_bytes, listed, filler)
     walks = [of_set.pattern("walk", chase.shift_bytes, visits, seed) for seed in range(1, 1 + WALK_COUNT)]
     laps = [of_set.numbers(walk) for walk in walks]
     answers = yield from asked.all([Probe(walk, chase.space) for walk in walks])
@@ -160,7 +172,7 @@ def _policy_by_trace(
             reached = [
                 (line, bool(v < middle))
                 for line, v in zip(walk.lap * TRACED_LAPS, row, strict=True)
-                if v > (nearer + contrast.hit) / 2 * bool(nearer)
+                if line >= 0 and v > (nearer + contrast.hit) / 2 * bool(nearer)
             ]
             observations.append(([line for line, _ in reached], [hit for _, hit in reached]))
     empty = not any(flags[lines.index(line)] for lines, flags in observations for line in set(lines))

@@ -115,9 +115,11 @@ def turn_round(
     return Turning(tuple(held), tuple(sizes), tuple(hits), tuple(deviations), worst, asked.cited())
 
 
-def number_of_sets(capacity: float, way_bytes: int, difference: float = MAX_RELATIVE_DIFFERENCE) -> int | None:
-    """The number of sets that a capacity tells, `way_bytes` for each set: a power of two, or three or five times one."""
-    share = capacity / way_bytes
-    near = [odd << k for odd in ODD_SETS for k in range(24)]
-    best = min(near, key=lambda n: abs(math.log(n / share)))
-    return best if abs(share / best - 1) <= difference else None
+def number_of_sets(
+    capacity: float, way_bytes: int, difference: float = MAX_RELATIVE_DIFFERENCE, most: float = 0.0
+) -> int | None:
+    """The number of sets that a capacity, or one between it and `most`, tells, `way_bytes` for each set: a power of two, or
+    three or five times one; None where none or several do."""
+    low, high = capacity * (1 - difference) / way_bytes, max(capacity, most) * (1 + difference) / way_bytes
+    found = {odd << k for odd in ODD_SETS for k in range(24) if low <= odd << k <= high}
+    return found.pop() if len(found) == 1 else None
