@@ -1,11 +1,18 @@
 """What is told of a level behind others: its unit, its policy by single accesses, its number of sets, and that it is there."""
 
+from dataclasses import replace
+
 import pytest
 
 from clmembench.infer.findings import undetermined_finding
 from clmembench.infer.hierarchy.curve_steps import CurveStep, find_steps
-from clmembench.infer.hierarchy.evicted_level import LevelBeyondStrides, _hides_another_level, findings_by_eviction
-from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_eviction_sets
+from clmembench.infer.hierarchy.evicted_level import (
+    LevelBeyondStrides,
+    _hides_another_level,
+    findings_by_eviction,
+    number_of_steep_end,
+)
+from clmembench.infer.hierarchy.eviction_sets import EvictionSets, _members, find_eviction_sets
 from clmembench.infer.hierarchy.fill_unit import find_fill_unit, longest_unit
 from clmembench.infer.hierarchy.line_probe import LineProbe
 from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
@@ -129,6 +136,26 @@ def test_a_level_that_random_victims_approach_slowly_is_one():
         (16.0, True),
         (pytest.approx(36.0, rel=0.02), True),
     ]
+
+
+def test_misses_that_begin_where_a_number_of_sets_is_full_tell_that_number():
+    step = CurveStep(20.0, 20.0, 100.0, 100 * KIB, 130 * KIB, 160 * KIB)
+    size = undetermined_finding("size_bytes", "only a lower bound", low=127 * KIB)
+    assert number_of_steep_end(step, size, 8 * 64) == 256
+    assert number_of_steep_end(replace(step, gone_bytes=300 * KIB), size, 8 * 64) is None
+    assert number_of_steep_end(step, replace(size, low=115.0 * KIB), 8 * 64) is None
+
+
+def test_lines_that_are_needed_one_and_all_are_no_set():
+    """257 pages of a TLB of 256 entries, in a cache that holds their lines."""
+    device = machine(
+        Cache(plain(64, 16, 64), 64, 5.0), Cache(plain(4096, 8, 64), 64, 15.0, frame_bytes=64 * KIB), memory=117.0,
+        tlbs=(Tlb(plain(32, 8, 64 * KIB), 64 * KIB, 50.0),),
+    )  # fmt: skip
+    probe = replace(level_of(device, 0, 48 * KIB).lines, hit=5.0, miss=15.0)
+    pages = [page * 64 * KIB + page % 16 * 4096 + page % 64 * 64 for page in range(264)]
+    assert replay(_members(probe, pages, 10_000), answers(device)) is None
+    assert len(probe.asked.answers) < 200
 
 
 def test_a_capacity_between_two_tells_the_sets_only_where_one_number_suits():

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from clmembench.infer.findings import measured_finding, undetermined_finding
 from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_another_line, find_eviction_sets
+from clmembench.infer.hierarchy.level_geometry import MAX_GONE_SIZE_RATIO
 from clmembench.infer.hierarchy.line_probe import LineProbe, listed
 from clmembench.infer.hierarchy.policy_probe import probe_policy
 from clmembench.infer.hierarchy.probing import ChaseLayout, LevelProbe
@@ -27,6 +28,8 @@ WAYS_METHOD = "eviction sets by group testing, two or three of equal size"
 LINE_METHOD = "members of eviction sets, moved"
 SIZE_METHOD = "laps that turn round over two working sets; sets x ways x line agrees"
 RANDOM_METHOD = "share of hits that random victims leave over two working sets; sets x ways x line agrees"
+STEEP_METHOD = "largest working set without misses, most of which miss soon after; sets x ways x line agrees"
+MAX_STEEP_DIFFERENCE = 0.015  # between where misses begin and sets times ways times line
 RECENCY_POLICIES = frozenset({"LRU", "FIFO", "tree-PLRU"})  # hold the last bytes used, to half a percent
 CYCLIC_ORDERS = 16  # of laps behind a nearer cache, on whose misses the policies are compared
 MIN_EARLY_MISS_SHARE = 0.05  # of accesses, in sets of half the capacity: fewer may be something else
@@ -69,9 +72,14 @@ def findings_by_eviction(
     line = sets.line_bytes
     if line is None:
         return findings
-    size, most, method, sized_from = yield from _capacity(level, chase, findings, sets, possible)
+    steep = number_of_steep_end(level.step, findings["size_bytes"], sets.ways * line)
+    if steep is not None:
+        method, size, sized_from = STEEP_METHOD, findings["size_bytes"].low or 0.0, findings["size_bytes"].evidence
+        most = size
+    else:
+        size, most, method, sized_from = yield from _capacity(level, chase, findings, sets, possible)
     slack = MAX_KNOWN_POLICY_DIFFERENCE if possible and possible <= RECENCY_POLICIES else MAX_RELATIVE_DIFFERENCE
-    count = number_of_sets(size, sets.ways * line, slack, most) if size else None
+    count = steep or (number_of_sets(size, sets.ways * line, slack, most) if size else None)
     exact = findings["size_bytes"].status == "ok"
     if count is not None and not _suits(findings["size_bytes"], count * sets.ways * line):
         count = None
@@ -103,6 +111,17 @@ def _suits(size: Finding, product: int) -> bool:
     if size.status != "ok":
         high = math.inf
     return low * (1 - MAX_RELATIVE_DIFFERENCE / 3) <= product <= high * (1 + MAX_RELATIVE_DIFFERENCE / 3)
+
+
+def number_of_steep_end(step: CurveStep, size: Finding, way_bytes: int) -> int | None:
+    """The number of sets of a level whose misses begin just where one number of sets is full, and where most accesses miss soon
+    after; None where they do not. A larger cache would have to begin there by chance, and lines that fall into sets at random
+    begin to miss at less than half of what it holds."""
+    if size.status == "ok" or not size.low:
+        return None
+    low = size.low * (1 - MAX_STEEP_DIFFERENCE / 2)
+    count = number_of_sets(low, way_bytes, 0.0, size.low * (1 + MAX_STEEP_DIFFERENCE))
+    return count if count and step.gone_bytes <= MAX_GONE_SIZE_RATIO * count * way_bytes else None
 
 
 def _hides_another_level(misses: Sequence[tuple[int, float]], ways: int, capacity: int) -> bool:
