@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from clmembench.infer.curve_noise import noise_of_deviations
@@ -19,6 +19,7 @@ MIN_SLOPE = 0.004  # relative: the least rise between two points that counts, ho
 MIN_RELATIVE_STEP = 0.2  # two neighbouring levels differ by more
 MIN_STEP_SIGMAS = 6  # of the noise around a step, by which its two levels differ
 MIN_RELATIVE_STEP_WITHOUT_PLATEAU = 0.6  # a level without a flat plateau must differ from the next by more
+SHORT_PLATEAU_POINTS = 6  # in a shorter one between two such small steps a few pages may happen to lie well
 MAX_PLATEAU_RELATIVE_DRIFT = 0.025  # two parts of one plateau differ by no more
 APPROACH_RISE_RATIOS = (0.5, 0.75)  # at most, of rises over two points to those before them: the curve approaches a plateau
 MAX_APPROACH_RELATIVE_RISE = 0.1  # over the two points before the last two: what rises more is a ramp
@@ -52,9 +53,9 @@ def find_steps(sizes: Sequence[int], values: Sequence[float], ns: Sequence[float
     two humps between them, there is a level.
     """
     rising = pooled_rising(values)
-    rises = [math.log(b / a) for a, b in pairwise(rising)]
+    slopes = [math.log(b / a) for a, b in pairwise(rising)]
     dim = max(MIN_SLOPE_SIGMAS * noise, MIN_SLOPE)
-    humps = _rise_ranges([r if r > dim else 0.0 for r in rises])
+    humps = _rise_ranges([s if s > dim else 0.0 for s in slopes])
     found: list[CurveStep] = []
     before, start = 0, None
     for number, (first, stop) in enumerate(humps):
@@ -65,15 +66,25 @@ def find_steps(sizes: Sequence[int], values: Sequence[float], ns: Sequence[float
         if miss / hit - 1 < max(MIN_RELATIVE_STEP, MIN_STEP_SIGMAS * (around if math.isfinite(around) else noise)):
             continue  # a part of the next hump's rise, or noise
         flat = _is_flat(values, rising, before, start)
-        if not flat and miss / hit - 1 < MIN_RELATIVE_STEP_WITHOUT_PLATEAU:
+        rises = miss / hit - 1, hit / found[-1].hit - 1 if found else math.inf
+        if rises[0] < MIN_RELATIVE_STEP_WITHOUT_PLATEAU and not flat:
+            continue
+        if max(rises) < MIN_RELATIVE_STEP_WITHOUT_PLATEAU and start - before < SHORT_PLATEAU_POINTS:
+            found[-1] = replace(found[-1], miss=miss, gone_bytes=sizes[_gone(rising, before, found[-1].hit, miss)])
+            before, start = stop, None
             continue
         own = max(MIN_RELATIVE_LAP_NOISE, min(noise, relative_noise(values[before : start + 1])))
         middle = start // 2 if before == 0 else start - (start - before) // 3 // 2
         over = next(i for i in range(start + 1, len(rising)) if rising[i] > hit * (1 + max(dim, LEFT_RELATIVE_EXCESS)))
-        gone = next(i for i in range(over, len(rising)) if rising[i] >= hit + GONE_MISS_SHARE * (miss - hit))
+        gone = _gone(rising, over, hit, miss)
         found.append(CurveStep(hit, hit * ns[middle] / values[middle], miss, sizes[start], sizes[over], sizes[gone], flat, own))
         before, start = stop, None
     return tuple(found)
+
+
+def _gone(rising: Sequence[float], first: int, hit: float, miss: float) -> int:
+    """The first point, from `first` on, at which three quarters of the accesses miss."""
+    return next(i for i in range(first, len(rising)) if rising[i] >= hit + GONE_MISS_SHARE * (miss - hit))
 
 
 def pooled_rising(values: Sequence[float]) -> list[float]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from clmembench.infer.findings import measured_finding, undetermined_finding
 from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_another_line, find_eviction_sets
-from clmembench.infer.hierarchy.level_geometry import MAX_GONE_SIZE_RATIO
 from clmembench.infer.hierarchy.line_probe import LineProbe, listed
 from clmembench.infer.hierarchy.policy_probe import probe_policy
 from clmembench.infer.hierarchy.probing import ChaseLayout, LevelProbe
@@ -30,6 +29,7 @@ SIZE_METHOD = "laps that turn round over two working sets; sets x ways x line ag
 RANDOM_METHOD = "share of hits that random victims leave over two working sets; sets x ways x line agrees"
 STEEP_METHOD = "largest working set without misses, most of which miss soon after; sets x ways x line agrees"
 MAX_STEEP_DIFFERENCE = 0.015  # between where misses begin and sets times ways times line
+MAX_STEEP_GONE_RATIO = 2.0  # times that product: three quarters miss by then under random victims too, if sets fill evenly
 RECENCY_POLICIES = frozenset({"LRU", "FIFO", "tree-PLRU"})  # hold the last bytes used, to half a percent
 CYCLIC_ORDERS = 16  # of laps behind a nearer cache, on whose misses the policies are compared
 MIN_EARLY_MISS_SHARE = 0.05  # of accesses, in sets of half the capacity: fewer may be something else
@@ -121,7 +121,7 @@ def number_of_steep_end(step: CurveStep, size: Finding, way_bytes: int) -> int |
         return None
     low = size.low * (1 - MAX_STEEP_DIFFERENCE / 2)
     count = number_of_sets(low, way_bytes, 0.0, size.low * (1 + MAX_STEEP_DIFFERENCE))
-    return count if count and step.gone_bytes <= MAX_GONE_SIZE_RATIO * count * way_bytes else None
+    return count if count and step.gone_bytes <= MAX_STEEP_GONE_RATIO * count * way_bytes else None
 
 
 def _hides_another_level(misses: Sequence[tuple[int, float]], ways: int, capacity: int) -> bool:

@@ -229,6 +229,10 @@ def _find_line(found: EvictionSets) -> Inquiry[int | None]:
         probe, size = replace(found.probe, filler=filler), None
         for distance in LINE_BYTES:
             moved = lines[0] + distance
+            if filler:  # a nearer cache may have it in another set, which lines as far from the filler empty
+                probe = replace(found.probe, filler=(*filler, *(line + distance for line in filler)))
+                if (yield from probe.overflows(lines[1:])):
+                    break
             is_member = yield from probe.overflows([moved, *lines[1:]])
             if not is_member or (yield from probe.overflows([lines[0], moved, *lines[2:]])):
                 size = distance

@@ -124,15 +124,16 @@ def _first_distance_that_misses(means: Sequence[float], contrast: HitMissModel, 
     # less than a miss, but surely more than none: a level in between that the curve did not show
     partial = min(MAX_END_SHARE, max(MIN_PARTIAL_RISE_SHARE, LAP_NOISE_SIGMAS * 3 * noise / cost))
     served = [(level - min(nearer)) / cost for level in (*nearer, contrast.hit) if nearer]
+    least_miss = 1 - MAX_END_SHARE + max(served, default=0.0)
     odd = [
         d
         for d, rise in zip(PAIR_DISTANCES_BYTES, rises, strict=False)
-        if partial < rise < 1 - MAX_END_SHARE and not any(abs(rise - one) <= partial for one in served)
+        if partial < rise < least_miss and not any(abs(rise - one) <= partial for one in served)
     ]
     if odd:
         why = f"the second access of pairs {odd[0]} B apart neither hits nor misses: a prefetcher, or mixed levels"
         return UnitSize(None, why, odd[0])
-    misses = [rise > 1 - MAX_END_SHARE for rise in rises]
+    misses = [rise > least_miss for rise in rises]
     if misses != sorted(misses):
         return UnitSize(None, "the second access of a pair hits or misses for other reasons than its distance")
     distances = (*PAIR_DISTANCES_BYTES, OTHER_LINE_BYTES)
