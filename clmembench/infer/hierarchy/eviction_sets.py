@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from clmembench.infer.hierarchy.filler_lines import MAX_TRIED_FILLERS, find_filler, least_overflow
 from clmembench.infer.hierarchy.line_probe import MIN_PAGE_BYTES, LineProbe
 from clmembench.model import Inquiry
 from clmembench.model.address_patterns import NODE_BYTES
@@ -19,14 +20,11 @@ STRIDES_BYTES = (64 << 10, 4 << 10)  # between lines: as long as pages of GPUs, 
 POOL_COUNTS = (6, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # lines that are tried, until some overflow
 AGREEING_SETS, AGREEING_SETS_OF_FIRST = 2, 3  # of equal size, from other places: sets of a first cache may be uneven
 MAX_TRIED_SETS = 5
-MAX_TRIED_FILLERS = 6
-MAX_LEFT_OUT = 12  # lines of a filler: of sets that get more than they have ways of it
 MAX_ROOM = 1 << 12  # places that are looked at
 MAX_NEEDED_IN_A_ROW = 4  # of many lines: where each one is needed, they overflow all sets of a TLB, not one of a cache
 MAX_REDUCTIONS = 2  # of one pool
 MAX_PROBES = 1000  # of one level
 MAX_WAYS = 40
-FILLERS_PER_WAY, MORE_FILLERS = 2, 4  # lines that empty the nearer caches of others
 LINE_BYTES = (32, 64, 128, 256, 512)  # that are tried
 CANDIDATE_BATCH, MAX_BATCHES = 24, 40  # lines among which another one of a set is looked for
 # Thresholds
@@ -66,7 +64,7 @@ def find_eviction_sets(
         probe = replace(probe, stride_bytes=stride)
         # one buffer holds all lines from here on, in the same pages
         yield from probe.asked.one(probe.lap([0, room * stride - 8 * NODE_BYTES]))
-        filler = yield from _find_filler(probe, stride, nearer_ways, nearer_way_bytes, room)
+        filler = yield from find_filler(probe, stride, nearer_ways, nearer_way_bytes, room)
         if filler is None:
             reason = "no lines were found that empty the nearer caches and none of its own sets"
             continue
@@ -76,49 +74,6 @@ def find_eviction_sets(
             return replace(found, line_bytes=line)
         reason = found or reason
     return reason
-
-
-def _find_filler(
-    probe: LineProbe, stride: int, nearer_ways: int, nearer_way_bytes: int, room: int
-) -> Inquiry[tuple[int, ...] | None]:
-    """Lines, places from the end of the room, that empty the nearer caches; none where there are no nearer ones. They lie the
-    stride apart, or where too few such lines fit a way of the nearer caches apart, which keeps to one of their sets too."""
-    if not probe.nearer:
-        return ()
-    count = FILLERS_PER_WAY * nearer_ways + MORE_FILLERS
-    if room - MAX_TRIED_FILLERS * count < POOL_COUNTS[2]:
-        return None
-    for apart in (stride, nearer_way_bytes)[: 1 + (0 < nearer_way_bytes < stride)]:
-        places = [(room - 1) * stride - i * apart for i in range(MAX_TRIED_FILLERS * count)]
-        lines = yield from _lines_that_fit(probe, places, count)
-        if lines is not None and (yield from probe.is_served_here(lines)):
-            return tuple(lines)
-    return None
-
-
-def _lines_that_fit(probe: LineProbe, places: Sequence[int], count: int) -> Inquiry[list[int] | None]:
-    """The first `count` of these places that overflow no set, the last of each overflow left out; None: too few."""
-    fitting: list[int] = []
-    rest = list(places)
-    for _ in range(MAX_LEFT_OUT):
-        tried = rest[: count - len(fitting)]
-        if not (yield from probe.overflows([*fitting, *tried])):
-            return [*fitting, *tried] if len(fitting) + len(tried) == count else None
-        over = yield from _least_overflow(probe, tried, fitting)
-        fitting, rest = [*fitting, *tried[: over - 1]], rest[over:]
-    return None
-
-
-def _least_overflow(probe: LineProbe, lines: Sequence[int], others: Sequence[int]) -> Inquiry[int]:
-    """How many first ones of these lines, which overflow a set together with others, are enough for that."""
-    low, over = 0, len(lines)
-    while over - low > 1:
-        middle = (low + over) // 2
-        if (yield from probe.overflows([*lines[:middle], *others])):
-            over = middle
-        else:
-            low = middle
-    return over
 
 
 def _agreeing_sets(probe: LineProbe, stride: int, room: int, last: int) -> Inquiry[EvictionSets | str]:
@@ -196,7 +151,7 @@ def _members(probe: LineProbe, lines: Sequence[int], last: int) -> Inquiry[list[
     while len(members) <= MAX_WAYS and needed < MAX_NEEDED_IN_A_ROW:
         if members and (yield from probe.overflows(members)):
             return members
-        over = yield from _least_overflow(probe, others, members)
+        over = yield from least_overflow(probe, others, members)
         if len(probe.asked.answers) > last:
             return None
         if not over:
