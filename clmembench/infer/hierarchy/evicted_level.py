@@ -29,7 +29,7 @@ SIZE_METHOD = "laps that turn round over two working sets; sets x ways x line ag
 RANDOM_METHOD = "share of hits that random victims leave over two working sets; sets x ways x line agrees"
 STEEP_METHOD = "largest working set without misses, most of which miss soon after; sets x ways x line agrees"
 MAX_STEEP_DIFFERENCE = 0.015  # between where misses begin and sets times ways times line
-MAX_STEEP_GONE_RATIO = 2.0  # times that product: three quarters miss by then under random victims too, if sets fill evenly
+MAX_STEEP_GONE_RATIO = 1.5  # times that product: by then three quarters miss; pages in random frames spread the end over more
 RECENCY_POLICIES = frozenset({"LRU", "FIFO", "tree-PLRU"})  # hold the last bytes used, to half a percent
 CYCLIC_ORDERS = 16  # of laps behind a nearer cache, on whose misses the policies are compared
 MIN_EARLY_MISS_SHARE = 0.05  # of accesses, in sets of half the capacity: fewer may be something else
@@ -72,14 +72,15 @@ def findings_by_eviction(
     line = sets.line_bytes
     if line is None:
         return findings
-    steep = number_of_steep_end(level.step, findings["size_bytes"], sets.ways * line)
-    if steep is not None:
-        method, size, sized_from = STEEP_METHOD, findings["size_bytes"].low or 0.0, findings["size_bytes"].evidence
-        most = size
-    else:
-        size, most, method, sized_from = yield from _capacity(level, chase, findings, sets, possible)
+    size, most, method, sized_from = yield from _capacity(level, chase, findings, sets, possible)
     slack = MAX_KNOWN_POLICY_DIFFERENCE if possible and possible <= RECENCY_POLICIES else MAX_RELATIVE_DIFFERENCE
-    count = steep or (number_of_sets(size, sets.ways * line, slack, most) if size else None)
+    count = number_of_sets(size, sets.ways * line, slack, most) if size else None
+    steep = number_of_steep_end(level.step, findings["size_bytes"], sets.ways * line)
+    if steep is not None and not size:
+        count, method, sized_from = steep, STEEP_METHOD, findings["size_bytes"].evidence
+        size = steep * sets.ways * line
+    elif steep is not None and count != steep:
+        count = None
     exact = findings["size_bytes"].status == "ok"
     if count is not None and not _suits(findings["size_bytes"], count * sets.ways * line):
         count = None
