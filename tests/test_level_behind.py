@@ -185,3 +185,13 @@ def test_a_capacity_between_two_tells_the_sets_only_where_one_number_suits():
     way = 8 * 64
     assert number_of_sets(0.87 * 1024 * way, way, most=0.87 * 8 / 7 * 1024 * way) == 1024
     assert number_of_sets(0.95 * 1024 * way, way, most=0.95 * 4 / 3 * 1024 * way) is None  # 1024 and 1280 do
+
+
+def test_the_line_of_a_second_level_is_not_taken_for_shorter_where_the_first_serves_the_filler_again():
+    """Moved by half a line, the filler is visited twice, and its second visits hit the first cache and hide a miss."""
+    device = machine(
+        Cache(plain(64, 16, 64), 64, 3.0), Cache(plain(1024, 8, 64), 64, 7.0, "random", frame_bytes=4096), memory=34.0
+    )
+    found = replay(find_eviction_sets(level_of(device, 1, 300 * KIB).lines, 16, 4096, 256 * MIB), answers(device))
+    assert isinstance(found, EvictionSets), found
+    assert (found.ways, found.line_bytes) == (8, 64)

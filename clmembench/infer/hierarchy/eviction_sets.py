@@ -185,7 +185,9 @@ def _find_line(found: EvictionSets) -> Inquiry[int | None]:
         for distance in LINE_BYTES:
             moved = lines[0] + distance
             if filler:  # a nearer cache may have it in another set, which lines as far from the filler empty
-                probe = replace(found.probe, filler=(*filler, *(line + distance for line in filler)))
+                more = replace(found.probe, filler=(*filler, *(line + distance for line in filler)))
+                if (yield from more.is_served_here(lines[1:])):  # else they are lines of the filler, which that cache serves
+                    probe = more
                 if (yield from probe.overflows(lines[1:])):
                     break
             is_member = yield from probe.overflows([moved, *lines[1:]])
