@@ -24,9 +24,9 @@ LEVEL_BY_FIGURE = {"l1_bytes": "L1", "l2_bytes": "L2", "l3_bytes": "L3", "local_
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`source` says that `level` (as in a Hierarchy, or FIRST or LARGEST) has that `value` of the property `name`. `unit_bytes`:
-    the value may be the sum over compute units whose first caches have so many bytes each; 0: it is no such sum. `about`: which
-    part of the device the claim is about, where that is not the level that it stands at; such a claim is not judged by it."""
+    """`source` says that `level` (as in a Hierarchy, or FIRST or LARGEST) has that `value` of the property `name`.
+    `unit_bytes`: the value may be the sum over compute units whose first caches have so many bytes each; 0: it is no such sum.
+    `about`: what the claim is about, where that is not the level that it stands at; such a claim is not judged by it."""
 
     level: str
     name: str
@@ -54,8 +54,8 @@ def list_claims(info: DeviceInfo, sheet: SpecSheet | None = None) -> tuple[Claim
 def unit_cache_bytes(info: DeviceInfo) -> int:
     """Bytes of the first cache of each compute unit where the claimed cache may be their sum, else 0.
 
-    OpenCL does not say which cache the claim is about. NVIDIA's driver claims 4.1 MiB for an H200, 132 times 32 KiB, whose L2 has
-    50 MiB. Cores of a CPU claim a shared cache.
+    OpenCL does not say which cache the claim is about. NVIDIA's driver claims 4.1 MiB for an H200, 132 times 32 KiB, whose L2
+    has 50 MiB. Cores of a CPU claim a shared cache.
     """
     if info.has_cpu_cores or info.compute_units < 2:
         return 0
