@@ -5,7 +5,7 @@ import pytest
 from clmembench.model import Finding
 from clmembench.resources import sheet_paths
 from clmembench.specs import sheets
-from clmembench.specs.claims import FIRST_CACHE, LARGEST_CACHE, Claim, claims_by_level, list_claims, verdict
+from clmembench.specs.claims import FIRST_CACHE, LARGEST_CACHE, Claim, claims_by_level, list_claims, unit_cache_bytes, verdict
 from tests import found_hierarchies as hierarchies
 from tests.builders import device
 from tests.found_hierarchies import KIB, MIB, known, level, unknown
@@ -82,3 +82,45 @@ def test_claims_of_a_cache_stand_beside_global_memorys_path_and_not_beside_anoth
         [],
         [],
     ]
+
+
+def caches_and_memory(latency, *sizes):
+    return [*(level(f"L{n}", "global", size) for n, size in enumerate(sizes, 1)), level("DRAM", "global", latency)]
+
+
+def test_a_claim_that_is_the_sum_of_all_units_first_caches_is_not_held_against_the_l2():
+    info = device(compute_units=132, cache_bytes=132 * 32 * KIB)
+    (claim,) = (c for c in list_claims(info) if c.level == LARGEST_CACHE)
+    l1, l2 = known("size_bytes", 217 * KIB), unknown("size_bytes", "grows slowly", 27 * MIB)
+    first, second, memory = claims_by_level([claim], caches_and_memory(known("latency_ns", 335.0), l1, l2))
+    assert not second and not memory
+    assert [c.about for c in first] == ["for all compute units, 32 KiB each"]
+    # an L2 of just that size is what the claim is about
+    first, second, _ = claims_by_level([claim], caches_and_memory(known("latency_ns", 335.0), l1, known("size_bytes", 4 * MIB)))
+    assert not first and [c.about for c in second] == [""]
+
+
+@pytest.mark.parametrize(
+    ("changes", "each"),
+    [
+        ({"compute_units": 132, "cache_bytes": 132 * 32 * KIB}, 32 * KIB),
+        ({"compute_units": 15, "cache_bytes": 15 * 16 * KIB}, 16 * KIB),
+        ({"compute_units": 132, "cache_bytes": 50 * MIB}, 0),
+        ({"compute_units": 96, "cache_bytes": 32 * KIB * 96, "kind": "cpu"}, 0),
+        ({"compute_units": 1, "cache_bytes": 64 * KIB}, 0),
+        ({"compute_units": 132, "cache_bytes": 0}, 0),
+    ],
+)
+def test_which_claims_may_be_sums_over_compute_units(changes, each):
+    assert unit_cache_bytes(device(**changes)) == each
+
+
+def test_a_larger_cache_than_was_reached_is_contradicted_only_where_memory_was():
+    claim, l1 = Claim(LARGEST_CACHE, "size_bytes", 256 * MIB, "the driver"), known("size_bytes", 32 * KIB)
+    reached, not_reached = known("latency_ns", 110.0), unknown("latency_ns", "the latency still grows")
+    for latency, about in ((reached, ""), (not_reached, "for its largest cache, which was not reached")):
+        of, _ = claims_by_level([claim], caches_and_memory(latency, l1))
+        assert [c.about for c in of] == [about]
+    # a cache that is surely larger than claimed contradicts, whatever lies behind it
+    small = Claim(LARGEST_CACHE, "size_bytes", 8 * KIB, "the driver")
+    assert claims_by_level([small], caches_and_memory(not_reached, l1))[0] == [small]

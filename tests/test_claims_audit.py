@@ -59,3 +59,10 @@ def test_a_run_without_the_evidence_says_nothing():
     bare = replace(chase(device()), records=())
     bare = replace(bare, header=replace(bare.header, clock_step_ns=None))
     assert check_claims(bare, None) == []
+
+
+def test_a_claim_that_may_be_the_sum_of_all_units_first_caches_contradicts_nothing():
+    info = device(compute_units=132, cache_bytes=132 * (32 << 10))
+    found = [c for c in check_claims(chase(info), SHEET) if c.what == "largest cache"]
+    assert [c.verdict for c in found] == ["not confirmed", "not confirmed"]
+    assert "32 KiB in each of 132 compute units" in found[0].claimed

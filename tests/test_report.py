@@ -777,8 +777,7 @@ def test_a_page_draws_the_hierarchy_of_each_device():
     for expected in (
         "233 KiB (205 to 256 KiB)",
         "32.2 cycles (32.0 to 32.4)",
-        "≠ the driver claims 4.1 MiB",
-        "L2 far: the driver claims 4.1 MiB, found 48.5 MiB",
+        "the driver claims 4.1 MiB for all compute units, 32 KiB each",
         "8 MiB (6.7 to 11 MiB), inconsistent",
         "address translation",
         "constant L1.5",

@@ -10,7 +10,7 @@ from clmembench.gates.thresholds import RUN
 from clmembench.gates.whole import latency_curve
 from clmembench.infer import plateaus
 from clmembench.model import Run
-from clmembench.specs.claims import MAX_SIZE_RATIO, Verdict
+from clmembench.specs.claims import MAX_SIZE_RATIO, Verdict, unit_cache_bytes
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import format_bytes, format_value
 
@@ -32,14 +32,17 @@ def check_claims(run: Run, sheet: SpecSheet | None) -> list[ClaimCheck]:
 
 def _cache(run: Run, sheet: SpecSheet | None) -> Iterator[ClaimCheck]:
     """The largest cache, against the last knee of a latency curve that settled behind it."""
-    claimed = run.header.device.cache_bytes
+    claimed, each = run.header.device.cache_bytes, unit_cache_bytes(run.header.device)
     said = format_bytes(claimed, 1) if claimed else "none"
+    said += f", or {format_bytes(each)} in each of {run.header.device.compute_units} compute units" if each else ""
+    # what may be the sum of all units' first caches says nothing sure of the largest cache
+    otherwise: Verdict = "not confirmed" if each else "contradicted"
     figures = sheet.figures if sheet is not None else {}
     last_level = figures.get("l3_bytes") or (figures.get("l2_bytes") if not run.header.device.has_cpu_cores else None)
     if last_level is not None:
         agrees = last_level.value / MAX_SIZE_RATIO <= claimed <= last_level.value * MAX_SIZE_RATIO
         found = f"{format_bytes(int(last_level.value), 1)} by the sheet"
-        yield ClaimCheck("largest cache", said, found, "agrees" if agrees else "contradicted")
+        yield ClaimCheck("largest cache", said, found, "agrees" if agrees else otherwise)
     curve = latency_curve(run)
     if not plateaus.has_settled(curve, plateaus.memory_floor_bytes(run.header.device)):
         return
@@ -47,7 +50,7 @@ def _cache(run: Run, sheet: SpecSheet | None) -> Iterator[ClaimCheck]:
     fits, off = last.last_bytes, last.next_bytes or last.last_bytes
     until = f"latency leaves its last plateau before memory between {format_bytes(fits, 1)} and {format_bytes(off, 1)}"
     if claimed < fits / MAX_SIZE_RATIO:
-        yield ClaimCheck("largest cache", said, until, "contradicted")
+        yield ClaimCheck("largest cache", said, until, otherwise)
     elif claimed > off * MAX_SIZE_RATIO:
         # the reach of a TLB, a share of a cache, or neighbours end a plateau before a cache does
         yield ClaimCheck("largest cache", said, until, "not confirmed")

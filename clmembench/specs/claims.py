@@ -4,34 +4,43 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from clmembench.model import CacheLevel, DeviceInfo, Finding
 from clmembench.specs.sheets import SpecSheet
+from clmembench.units import format_bytes
 
 Verdict = Literal["agrees", "contradicted", "not confirmed"]
 
 MAX_SIZE_RATIO = 1.25  # beyond what a ramp, a rounding or a reserved part explains
+# bytes that first caches have in a compute unit: some drivers claim that many times their units, not their largest cache
+USUAL_UNIT_CACHE_BYTES = tuple(kib << 10 for kib in (16, 32, 48, 64, 128))
+MEMORY = "DRAM"  # the level that shows, where its latency was found, that no cache lies beyond the last one
+LATENCIES = ("latency_cycles", "latency_ns")
 FIRST_CACHE, LARGEST_CACHE = "first cache", "largest cache"  # of claims that name no level
 LEVEL_BY_FIGURE = {"l1_bytes": "L1", "l2_bytes": "L2", "l3_bytes": "L3", "local_memory_bytes": "local"}  # a sheet's figures
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`source` says that `level` (as in a Hierarchy, or FIRST or LARGEST) has that `value` of the property `name`."""
+    """`source` says that `level` (as in a Hierarchy, or FIRST or LARGEST) has that `value` of the property `name`.
+    `unit_bytes`: the value may be the sum over compute units whose first caches have so many bytes each; 0: it is no such sum.
+    `about`: what the claim is about, where that is not the level that it stands at; such a claim is not judged by it."""
 
     level: str
     name: str
     value: float
     source: str
+    unit_bytes: int = 0
+    about: str = ""
 
 
 def list_claims(info: DeviceInfo, sheet: SpecSheet | None = None) -> tuple[Claim, ...]:
     """Claims of the driver about its device and of a sheet about the hardware; a driver's 0 is no claim."""
     driver = (
         Claim(FIRST_CACHE, "line_bytes", info.line_bytes, "the driver"),
-        Claim(LARGEST_CACHE, "size_bytes", info.cache_bytes, "the driver"),
+        Claim(LARGEST_CACHE, "size_bytes", info.cache_bytes, "the driver", unit_cache_bytes(info)),
         Claim("local", "size_bytes", info.local_mem_bytes, "the driver"),
         Claim("DRAM", "size_bytes", info.global_mem_bytes, "the driver"),
     )
@@ -40,6 +49,18 @@ def list_claims(info: DeviceInfo, sheet: SpecSheet | None = None) -> tuple[Claim
         Claim(LEVEL_BY_FIGURE[name], "size_bytes", f.value, "the sheet") for name, f in figures if name in LEVEL_BY_FIGURE
     ]
     return (*(claim for claim in driver if claim.value > 0), *printed)
+
+
+def unit_cache_bytes(info: DeviceInfo) -> int:
+    """Bytes of the first cache of each compute unit where the claimed cache may be their sum, else 0.
+
+    OpenCL does not say which cache the claim is about. NVIDIA's driver claims 4.1 MiB for an H200, 132 times 32 KiB, whose L2
+    has 50 MiB. Cores of a CPU claim a shared cache.
+    """
+    if info.has_cpu_cores or info.compute_units < 2:
+        return 0
+    each, rest = divmod(info.cache_bytes, info.compute_units)
+    return each if not rest and each in USUAL_UNIT_CACHE_BYTES else 0
 
 
 def verdict(finding: Finding | None, claimed: float) -> Verdict:
@@ -70,7 +91,30 @@ def claims_by_level(claims: Sequence[Claim], levels: Sequence[CacheLevel]) -> li
     for claim in claims:
         parts = [i for i, name in enumerate(names) if name == claim.level]
         parts = parts or [i for i, name in enumerate(names) if name.split(" ")[0] == claim.level]
-        at = {FIRST_CACHE: caches[:1], LARGEST_CACHE: caches[-1:]}.get(claim.level, parts[-1:])
-        for index in at:
+        if claim.level == LARGEST_CACHE and caches:
+            first, last = caches[0], caches[-1]
+            here = _of_largest_cache(claim, levels[last].findings["size_bytes"], _reaches_memory(levels))
+            of[first if here.level == FIRST_CACHE else last].append(here)
+            continue
+        for index in caches[:1] if claim.level == FIRST_CACHE else parts[-1:]:
             of[index].append(claim)
     return of
+
+
+def _of_largest_cache(claim: Claim, size: Finding, reaches_memory: bool) -> Claim:
+    """A claim about the largest cache, as the size of the last cache found leaves it: of all compute units' first caches, or of
+    a cache that the measurement did not reach, where it may be one and the last cache contradicts it."""
+    if verdict(size, claim.value) != "contradicted":
+        return claim
+    if claim.unit_bytes:
+        return replace(claim, level=FIRST_CACHE, about=f"for all compute units, {format_bytes(claim.unit_bytes)} each")
+    least = size.low if size.low is not None else size.value
+    if not reaches_memory and isinstance(least, int | float) and claim.value > least:
+        return replace(claim, about="for its largest cache, which was not reached")
+    return claim
+
+
+def _reaches_memory(levels: Sequence[CacheLevel]) -> bool:
+    """True if the latency of memory was found, so that no larger cache lies beyond the last one."""
+    latencies = [level.findings[n] for level in levels if level.name == MEMORY for n in LATENCIES if n in level.findings]
+    return any(latency.status == "ok" for latency in latencies)

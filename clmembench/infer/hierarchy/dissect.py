@@ -75,7 +75,7 @@ def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
     for number, one in enumerate(found):
         translations.append((yield from infer_tlb_level(asked, translating, number, one, curve.ghz)))
     asked.patience = 0  # on CPUs the other spaces are the same memory again
-    others = yield from _other_spaces(asked, curve, node, limits.spaces)
+    others = yield from _other_spaces(asked, curve, node, limits.spaces, levels[0] if levels else None)
     memory = memory_level(curve, sure, limits.floor_bytes)
     whole = replace(others, levels=(*levels, *memory, *others.levels), tlb=tuple(translations))
     whole = yield from _with_patterns(whole, curve, limits)
@@ -159,13 +159,15 @@ def _number(level: CacheLevel, name: str) -> int | None:
     return int(value) if isinstance(value, int | float) else None
 
 
-def _other_spaces(asked: ProbeCache, curve: LatencyCurve, node: int, spaces: frozenset[Space]) -> Inquiry[Hierarchy]:
+def _other_spaces(
+    asked: ProbeCache, curve: LatencyCurve, node: int, spaces: frozenset[Space], first: CacheLevel | None
+) -> Inquiry[Hierarchy]:
     """Levels of the other memory spaces; those of the read-only path and private memory are in `levels`."""
     paths: dict[Space, tuple[CacheLevel, ...]] = {}
     longest = OTHER_PATHS_FIRST_CACHE_RATIO * max((curve.steps[0].over_bytes if curve.steps else 0), MIN_FIRST_CACHE_BYTES)
     for path in memory_spaces.MAX_SET_BYTES_OF_SPACE:
         if path in spaces:
-            paths[path] = yield from memory_spaces.path_levels(asked, path, node, longest)
+            paths[path] = yield from memory_spaces.path_levels(asked, path, node, longest, first)
     local = (yield from memory_spaces.own_memory_level(asked, "local")) if "local" in spaces else None
     private = (yield from memory_spaces.own_memory_level(asked, "private")) if "private" in spaces else None
     return Hierarchy(

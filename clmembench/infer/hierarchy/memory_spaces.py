@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from clmembench.infer.findings import UNKNOWN_CLOCK, measured_finding, undetermined_finding
-from clmembench.infer.hierarchy.capacity_search import find_capacity
-from clmembench.infer.hierarchy.fill_unit import find_fill_unit
-from clmembench.infer.hierarchy.latency_curve import WorkingSets, measure_curve
+from clmembench.infer.hierarchy.latency_curve import LatencyCurve, WorkingSets, measure_curve
+from clmembench.infer.hierarchy.path_geometry import PathLevel, path_geometry
 from clmembench.infer.hierarchy.probing import (
     LAP_NOISE_SIGMAS,
     MIN_RELATIVE_LAP_NOISE,
-    CapacityBound,
     ChaseLayout,
     HitMissModel,
     LevelProbe,
@@ -33,7 +31,6 @@ MAX_SET_BYTES_OF_SPACE: dict[
     "image1d": 64 * KIB,
     "image2d": 4 * MIB,
 }
-CAPACITY_RELATIVE_TOLERANCE = 0.02  # relative: the end of the first level is located that closely
 NODE_BYTES_OF_SPACE: dict[Space, int] = {"image2d": 64}  # bytes between nodes, where not as in global memory
 
 
@@ -49,9 +46,11 @@ def own_memory_level(asked: ProbeCache, space: Space) -> Inquiry[CacheLevel | No
     return CacheLevel(space, space, _latency_findings(middle.value, middle.ns, low, high, middle.unit, evidence))
 
 
-def path_levels(asked: ProbeCache, space: Space, node: int, longest: int) -> Inquiry[tuple[CacheLevel, ...]]:
+def path_levels(
+    asked: ProbeCache, space: Space, node: int, longest: int, global_first: CacheLevel | None = None
+) -> Inquiry[tuple[CacheLevel, ...]]:
     """The levels that a path leads through, as far as `longest` bytes or the device's own limit: where each ends and what
-    it costs; of the first also its size and the unit that a miss brings in."""
+    it costs; of the first also its geometry. `global_first`: global memory's first cache, which the path may share."""
     spacing, last = NODE_BYTES_OF_SPACE.get(space, node), min(MAX_SET_BYTES_OF_SPACE[space], longest)
     chase = ChaseLayout(space)
     curve = yield from measure_curve(
@@ -66,16 +65,9 @@ def path_levels(asked: ProbeCache, space: Space, node: int, longest: int) -> Inq
         findings: dict[str, Finding] = {}
         probe = LevelProbe(asked, chase, HitMissModel(step.hit, step.miss, noise * step.hit))
         if number == 0:
-            low, over = step.fits_bytes // spacing, -(-step.over_bytes // spacing)
-            found = yield from find_capacity(probe, spacing, 2 * over, (low, over), CAPACITY_RELATIVE_TOLERANCE)
-            findings["size_bytes"] = _bounded_size(found, spacing, step.gone_bytes, asked.cited())
-            unit = yield from find_fill_unit(probe, step.gone_bytes, spacing)
-            name, method = "sector_bytes", "pairs of accesses"
-            findings[name] = (
-                measured_finding(name, unit.nbytes, method, asked.cited())
-                if unit.nbytes
-                else undetermined_finding(name, unit.reason, method, asked.cited())
-            )
+            beyond = len(curve.steps) > 1 and curve.steps[1].flat
+            level = PathLevel(probe, step, spacing, last, beyond or _ends_flat(curve, noise), global_first)
+            findings |= yield from path_geometry(level)
         else:
             # no upper bound: what disturbs a lap ends a plateau early, and a coarse curve is measured once
             reason = "seen on the curve only"
@@ -84,8 +76,8 @@ def path_levels(asked: ProbeCache, space: Space, node: int, longest: int) -> Inq
         ends = step.hit - spread, step.hit + spread
         findings |= _latency_findings(step.hit, step.hit_ns, *ends, curve.unit, curve.plateau(number))
         levels.append(CacheLevel(f"L{number + 1}", space, findings))
-    tail = curve.values[-3:]
-    if max(tail) - min(tail) <= 2 * LAP_NOISE_SIGMAS * noise * tail[-1]:
+    if _ends_flat(curve, noise):
+        tail = curve.values[-3:]
         # the latency at the largest measured set is that of the next level, whichever it is
         evidence, reason = curve.cited(curve.sizes[-3], curve.sizes[-1]), "no larger working set is possible"
         end = _latency_findings(tail[-1], curve.ns[-1], min(tail), max(tail), curve.unit, evidence)
@@ -94,10 +86,10 @@ def path_levels(asked: ProbeCache, space: Space, node: int, longest: int) -> Inq
     return tuple(levels)
 
 
-def _bounded_size(found: CapacityBound, spacing: int, gone: int, evidence: tuple[str, ...]) -> Finding:
-    """Bounds of a size: where misses begin, and where most accesses miss."""
-    method, reason = "largest working set without misses", "misses begin and are frequent there; its sets were not probed"
-    return undetermined_finding("size_bytes", reason, method, evidence, found.fits * spacing, gone)
+def _ends_flat(curve: LatencyCurve, noise: float) -> bool:
+    """True if the largest working sets take equally long: they are on the plateau of a level."""
+    tail = curve.values[-3:]
+    return max(tail) - min(tail) <= 2 * LAP_NOISE_SIGMAS * noise * tail[-1]
 
 
 def _latency_findings(

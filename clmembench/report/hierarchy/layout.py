@@ -207,6 +207,8 @@ def _fact(name: str, finding: Finding, where: str, notes: _Notes) -> Fact:
 def _claim(claim: Claim, finding: Finding | None, where: str, surprises: list[str]) -> Fact:
     what = format_bytes(claim.value, 1) if claim.name.endswith("_bytes") else number_text(claim.value)
     what = what if claim.name == "size_bytes" else f"{property_label(claim.name)} {what}"
+    if claim.about:
+        return Fact(line(f"{claim.source} claims {what} {claim.about}"), "claim")
     if finding is not None and verdict(finding, claim.value) == "contradicted":
         surprises.append(f"{where}: {claim.source} claims {what}, found {value_text(finding)}")
         return Fact(line(f"≠ {claim.source} claims {what}"), "contradicted")

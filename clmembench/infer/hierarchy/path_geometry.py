@@ -1,0 +1,135 @@
+"""Geometry of the first cache of a path that is not global memory's: constant, image, read-only. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from clmembench.infer.findings import measured_finding, undetermined_finding
+from clmembench.infer.hierarchy.cache_level import MIN_OVERFLOW_MISS_SHARE, MIN_UNIT_BYTES
+from clmembench.infer.hierarchy.capacity_search import find_capacity
+from clmembench.infer.hierarchy.curve_steps import CurveStep
+from clmembench.infer.hierarchy.fill_unit import find_fill_unit
+from clmembench.infer.hierarchy.level_geometry import SIZE_METHOD, LevelGeometry, unit_finding
+from clmembench.infer.hierarchy.policy_probe import probe_policy
+from clmembench.infer.hierarchy.probing import CapacityBound, LevelProbe
+from clmembench.infer.hierarchy.strides import StrideLimits, sets_and_ways
+from clmembench.infer.hierarchy.tag_unit import find_tag_unit
+from clmembench.model import CacheLevel, Finding, Inquiry, Space
+
+PAIRS_METHOD = "pairs of accesses"
+NOT_PROBED = "misses begin and are frequent there; its sets were not probed"
+TILED = "rows and columns of an image are laid out as the driver likes: no stride is one of addresses"
+LIKE_FIRST_CACHE = "latency and size are those of global memory's L1, whose sets were probed there"
+SOFT_END = "misses begin there and grow slowly: sets are filled unevenly"
+TILED_SPACES: frozenset[Space] = frozenset({"image2d"})  # of which neither strides nor single lines mean addresses
+# Thresholds
+COARSE_RELATIVE_TOLERANCE = 0.02  # relative: so closely the end is located where its geometry is not
+MAX_LATENCY_RELATIVE_DIFFERENCE = 0.01  # between two paths that end in one cache
+OVERFLOW_RATIO = 1.25  # times what fits, where most accesses miss if lines fall evenly into sets
+
+
+@dataclass(frozen=True, slots=True)
+class PathLevel:
+    """The first level of a path: how it is probed, its step of the curve, the bytes between the curve's nodes, the largest
+    working set that the space allows, whether what a miss costs has a plateau of its own, and global memory's first cache."""
+
+    probe: LevelProbe
+    step: CurveStep
+    spacing: int
+    last_bytes: int
+    miss_is_known: bool
+    global_first: CacheLevel | None = None
+
+    def size_like_global(self) -> Finding | None:
+        """The size of global memory's first cache, where it is known and the latency is the same; else None."""
+        found = self.global_first.findings if self.global_first is not None else {}
+        size = found.get("size_bytes")
+        if size is None or size.status != "ok":
+            return None
+        latency = found.get("latency_cycles")
+        if latency is None or latency.status != "ok" or not isinstance(latency.value, int | float):
+            return None
+        alike = abs(self.step.hit / latency.value - 1) <= MAX_LATENCY_RELATIVE_DIFFERENCE
+        return size if alike else None
+
+
+def path_geometry(level: PathLevel) -> Inquiry[dict[str, Finding]]:
+    """Size, sector, line, ways, sets and policy, by the methods of global memory as far as the space has room for them."""
+    probe, asked = level.probe, level.probe.asked
+    asked.cited()
+    filled = yield from find_fill_unit(probe, level.step.gone_bytes, level.spacing)
+    sector = {"sector_bytes": unit_finding("sector_bytes", filled, PAIRS_METHOD, asked.cited())}
+    if probe.chase.space in TILED_SPACES:
+        return {**sector, **(yield from _coarse_size(level, TILED))}
+    unit = filled.nbytes or MIN_UNIT_BYTES
+    like = level.size_like_global()
+    dense = yield from _dense_capacity(level, unit, like)
+    if not dense.fits or dense.over is None:
+        return {**sector, **(yield from _coarse_size(level, NOT_PROBED))}
+    dense_from = asked.cited()
+    share = yield from probe.misses(int(dense.fits * OVERFLOW_RATIO) + 1, unit)
+    if share is not None and share < MIN_OVERFLOW_MISS_SHARE:
+        low = (dense.fits - int(dense.hidden)) * unit
+        return {**sector, "size_bytes": undetermined_finding("size_bytes", SOFT_END, SIZE_METHOD, dense_from, low)}
+    begun = LevelGeometry(filled, dense, unit, level.step.gone_bytes, first=True)
+    if like is not None and like.value is not None and _within(begun, like):
+        low, high = begun.bounds_bytes()
+        method = f"{SIZE_METHOD}; global memory's L1 has this size and latency"
+        size = measured_finding("size_bytes", like.value, method, dense_from, low, high)
+        unknown = {name: undetermined_finding(name, LIKE_FIRST_CACHE, SIZE_METHOD, dense_from) for name in ("ways", "sets")}
+        return {**sector, "size_bytes": size, **unknown}
+    return {**sector, **(yield from _strides(level, begun, dense_from))}
+
+
+def _strides(level: PathLevel, begun: LevelGeometry, dense_from: tuple[str, ...]) -> Inquiry[dict[str, Finding]]:
+    """What strides tell: the line, sets and ways, the policy, and the size that these confirm."""
+    probe, asked, last = level.probe, level.probe.asked, level.last_bytes
+    tag, tags = yield from find_tag_unit(probe, begun.unit, begun.dense, last)
+    tag_from = asked.cited()
+    sets = None
+    if tag.nbytes is not None:
+        count = begun.dense.fits * begun.unit // tag.nbytes
+        sets = yield from sets_and_ways(probe, tag.nbytes, count, StrideLimits(last, last, last))
+    sets_from = asked.cited()
+    known = LevelGeometry(begun.filled, begun.dense, begun.unit, begun.gone_bytes, True, tag, tags, sets)
+    found = {"size_bytes": known.size(dense_from), "line_bytes": known.line(tag_from), **known.sets_findings(sets_from)}
+    # where pairs had no room, strides show what a tag stands for only where sets confirm it
+    return {**found, **(yield from _policy(level, known))}
+
+
+def _policy(level: PathLevel, known: LevelGeometry) -> Inquiry[Mapping[str, Finding]]:
+    """The replacement policy, where a set can be overflowed on purpose and a miss's cost is known."""
+    sets = known.sets
+    if sets is not None and sets.ways is not None and known.agrees() and level.miss_is_known:
+        return (yield from probe_policy(level.probe, sets.ways, sets.way_bytes, known.unit, 0.0))
+    unknown_sets = "its sets are unknown, so no set can be overflowed on purpose"
+    return {"policy": undetermined_finding("policy", unknown_sets if level.miss_is_known else "the cost of a miss is unknown")}
+
+
+def _dense_capacity(level: PathLevel, unit: int, like: Finding | None) -> Inquiry[CapacityBound]:
+    """How many neighbouring units fit; the size of global memory's first cache is tried first, then powers of two."""
+    step = level.step
+    low, over = step.fits_bytes // unit, -(-step.over_bytes // unit)
+    same = [int(like.value) // unit] if like is not None and isinstance(like.value, int | float) else []
+    powers = [n << k for k in range(40) for n in (1, 3) if low < n << k < over]
+    sharp = level.probe.contrast.sharp(over)
+    guesses = [*same, low, *powers, over] if sharp else [*same, low, over]
+    apart = 0.0 if sharp else COARSE_RELATIVE_TOLERANCE / 4
+    return (yield from find_capacity(level.probe, unit, 2 * over, guesses, apart))
+
+
+def _coarse_size(level: PathLevel, reason: str) -> Inquiry[dict[str, Finding]]:
+    """Bounds of the size alone: where misses begin among the curve's nodes, and where most accesses miss."""
+    step, spacing = level.step, level.spacing
+    low, over = step.fits_bytes // spacing, -(-step.over_bytes // spacing)
+    found = yield from find_capacity(level.probe, spacing, 2 * over, (low, over), COARSE_RELATIVE_TOLERANCE)
+    evidence = level.probe.asked.cited()
+    size = undetermined_finding("size_bytes", reason, SIZE_METHOD, evidence, found.fits * spacing, step.gone_bytes)
+    return {"size_bytes": size}
+
+
+def _within(begun: LevelGeometry, like: Finding) -> bool:
+    """True if a known size lies within the bounds of this one."""
+    low, high = begun.bounds_bytes()
+    return isinstance(like.value, int | float) and low <= like.value <= high
