@@ -125,7 +125,9 @@ def latency_finding(name: str, mode: LatencyMode, evidence: Sequence[str]) -> Fi
         reason = (
             "several latencies may be hidden in this one, or it may be another level's; missing is a finer clock, or less noise"
         )
-        return Finding(name, None, mode.low, mode.high, "as recorded", "undetermined", method, tuple(evidence), reason)
+        return Finding(
+            name, None, max(0.0, mode.low), mode.high, "as recorded", "undetermined", method, tuple(evidence), reason
+        )
     return Finding(name, round(mode.centre, 4), round(low, 4), round(high, 4), "as recorded", "ok", method, tuple(evidence))
 
 
