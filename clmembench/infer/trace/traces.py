@@ -22,6 +22,8 @@ from clmembench.infer.trace.streams import (
     AccessStream,
     access_streams,
     fill_unit_bounds,
+    hits_pay,
+    is_attributed,
     next_level_stream,
     passed_to_next_level,
 )
@@ -75,7 +77,7 @@ def _cache_levels(
     seen: ServingLevels, first: Sequence[AccessStream], traces: Sequence[Accesses], states: list[LevelState]
 ) -> list[CacheLevel]:
     levels = []
-    asked = list(first)
+    asked = [stream for stream in first if seen.told or is_attributed(stream)]
     fetched = 0  # bytes that the cache before brings in at once; 0: not known
     for number, mode in enumerate(seen.levels):
         evidence = _traces_with_most(traces, seen.served, number)
@@ -171,6 +173,8 @@ def _tlb_levels(
                 asked, found = behind_l1, late
             elif bool(exact) == bool(late_exact):
                 found = replace(found, near=[*found.near, *late.near])
+        elif number == 0 and not found.near and not hits_pay(asked, data):
+            found = late
         findings = tlb_findings(found.near, found.given, found.filled)
         states.append(LevelState(f"L{number + 1} TLB", tuple(found.near), found.given, findings))
         least = found.filled[0] or least  # what is behind a TLB cannot give it less than it keeps
