@@ -192,7 +192,7 @@ def test_uneven_hashes_are_not_guessed():
 
 
 def test_pages_whose_misses_are_of_unknown_level_say_nothing_of_a_cache():
-    """Fermi's penalties differ with the level, so that only hits are told apart: five lines that seem to stay are no five ways."""
+    """Penalties of Fermi differ with the level, so that only hits are told apart: lines that seem to stay are no ways."""
     plan = [laps(4096, 4, 2), laps(65536, 128, 2)]
     plan += [laps(n * 2 * MIB, s, 4) for s in (MIB, 2 * MIB) for n in (8, 15, 16, 17, 18, 32, 63, 64, *range(65, 74), 80)]
     found = values(infer_from_traces(recorded(fermi(), plan)).levels[0])
