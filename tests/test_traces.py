@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
+from clmembench.infer.trace.set_mappings import plain_mappings
+from clmembench.infer.trace.streams import AccessStream, hits_pay
 from clmembench.infer.trace.traces import infer_from_traces
 from clmembench.model import Accesses
 from tests.hierarchy import Cache, Path, Sets, Tlb, plain
 from tests.simulated import MIB, Machine, Noise, trace_rows
-from tests.truths import FERMI_VICTIMS, fermi_sets, mei_tlbs, texture_sets, tlb_align
+from tests.truths import FERMI_VICTIMS, fermi, fermi_sets, mei_tlbs, texture_sets, tlb_align
 
 QUIET = Noise(jitter_cycles=1.0, quantum_cycles=1.0, outliers=0.001, outlier_cycles=900)
 
@@ -187,3 +189,31 @@ def test_uneven_hashes_are_not_guessed():
     assert found.get("sets", 64) == 64
     assert found.get("ways", 8) == 8
     assert found.get("size_bytes", 32768) == 32768
+
+
+def test_pages_whose_misses_are_of_unknown_level_say_nothing_of_a_cache():
+    """Penalties of Fermi differ with the level, so that only hits are told apart: lines that seem to stay are no ways."""
+    plan = [laps(4096, 4, 2), laps(65536, 128, 2)]
+    plan += [laps(n * 2 * MIB, s, 4) for s in (MIB, 2 * MIB) for n in (8, 15, 16, 17, 18, 32, 63, 64, *range(65, 74), 80)]
+    found = values(infer_from_traces(recorded(fermi(), plan)).levels[0])
+    assert found.get("ways", 4) == 4
+    assert found.get("policy", "way-weighted") == "way-weighted"
+    assert found["latency_cycles"] == pytest.approx(96, rel=0.01)
+
+
+def test_bits_of_a_page_number_alone_choose_no_set():
+    cache = list(plain_mappings([64], MIB, paged=False))
+    assert max(m.grain_bytes for m in cache) == 2048
+    assert max(m.sets for m in plain_mappings([4096], MIB, paged=True)) == 512
+
+
+def test_hits_before_translation_say_nothing_of_a_tlb():
+    def stream(served):
+        served = np.array(served, np.int8)
+        return AccessStream("a", 4096, np.arange(served.size) * 4096, served, 0)
+
+    hits, misses = stream([0] * 20), stream([1] * 20)
+    paid, free = stream([1] * 20), stream([0] * 20)
+    assert hits_pay([paid], [hits])
+    assert not hits_pay([free, paid], [hits, misses])
+    assert hits_pay([paid], [misses])  # no hit was seen that could pay

@@ -7,31 +7,64 @@ from typing import Annotated
 
 import typer
 
-from clmembench.cli import exit_codes, options
+from clmembench.cli import exit_codes, options, output_file
+from clmembench.cli.trace_programs import RecordingLanguage, recording_program
 
 
 def infer(
     path: Annotated[
-        Path,
-        typer.Argument(metavar="TRACES.csv", help="Columns: trace_id,array_bytes,stride_bytes,step,offset_bytes,latency."),
-    ],
+        Path | None,
+        typer.Argument(metavar="[TRACES.csv]", help="Columns: trace_id,array_bytes,stride_bytes,step,offset_bytes,latency."),
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="For each open answer, the trace that would decide it.")] = False,
+    record: Annotated[
+        RecordingLanguage | None,
+        typer.Option("--record", help="Print a program that records such a file, ready to compile."),
+    ] = None,
+    output: Annotated[Path | None, options.output_option("File of the program of --record.", "FILE")] = None,
+    overwrite: options.Overwrite = False,
     as_json: options.Json = False,
 ) -> None:
     """Infer caches and TLBs from anyone's pointer-chase latencies.
 
-    The file has the latency of each access, recorded with CUDA, HIP, C or any other tool. JSON has every property with its
-    interval, status, method and evidence.
+    The file has the latency of each access, recorded with CUDA, HIP, C or any other tool; --record prints programs that write
+    it. JSON has every property with its interval, status, method and evidence.
     """
-    from clmembench.infer.trace import traces
+    if record is not None:
+        _write_program(record, path, output, overwrite)
+        return
+    if path is None:
+        exit_codes.stop("no file of traces: name one, or say --record c for a program that writes one", exit_codes.USAGE)
+    if output is not None:
+        exit_codes.stop("-o is the file of a program: say --record c, cuda or hip too", exit_codes.USAGE)
+    from clmembench.infer.trace import deciding, traces
     from clmembench.report import render
     from clmembench.report.hierarchy import hierarchy_json, tree
     from clmembench.results import trace_csv
 
     try:
-        found = traces.infer_from_traces(trace_csv.read(path))
+        recorded = trace_csv.read(path)
     except trace_csv.TraceError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
+    states: list[deciding.LevelState] = []
+    found = traces.infer_from_traces(recorded, states)
+    advice = deciding.deciding_traces(states, recorded) if explain else ()
     if as_json:
-        print(render.json_text(hierarchy_json.hierarchy_object(found)))
+        whole = hierarchy_json.hierarchy_object(found)
+        print(render.json_text({**whole, "deciding_traces": [one.as_json() for one in advice]} if explain else whole))
         return
     print(tree.draw_tree(found))
+    if explain:
+        print("\n" + deciding.advice_text(advice))
+
+
+def _write_program(language: RecordingLanguage, path: Path | None, output: Path | None, overwrite: bool) -> None:
+    """Prints the program that records traces, or writes it to a file."""
+    if path is not None:
+        exit_codes.stop("--record reads no traces: leave the file out, or name it with -o", exit_codes.USAGE)
+    text = recording_program(language)
+    if output is None:
+        print(text, end="")
+        return
+    output_file.check(output, overwrite, "-o", "record.c")
+    output_file.write(output, text, overwrite, "-o")

@@ -18,6 +18,7 @@ from clmembench.model import Finding
 MIN_LOG_LIKELIHOOD_MARGIN = 10.0  # of log-likelihood over any other policy: odds of 22,000
 MAX_SIMULATED_ACCESSES = 40_000  # accesses simulated for each policy, for time
 MAX_FILTERED_ACCESSES = 2_400  # accesses filtered over what a set may hold, which is slower
+MIN_ACCESSES_SHARE = 200  # accesses at least of each set that is filtered
 MAX_WRONG_FLAG_SHARE = 0.01  # of accesses: a policy that calls more flags wrong does not explain them
 MAX_SURPRISE_SIGMAS = 4.0  # standard deviations of the log-likelihood from its expectation: beyond, a model is rejected
 ESTIMATION_ROUNDS = 8  # of expectation maximisation of the victims' probabilities
@@ -119,9 +120,14 @@ def _choose(ways: int, observations: Sequence[SetObservation]) -> _Choice:
 
 
 def _first_accesses(observations: Sequence[SetObservation], most: int) -> list[SetObservation]:
-    """The starts of observations, at most `most` accesses in all, an equal share of each."""
-    share = max(most // len(observations), 200)
-    taken = [(lines[:share], flags[:share]) for lines, flags in observations[: max(1, most // share)]]
+    """The starts of observations, at most `most` accesses in all: an equal share of each, and what short ones leave to the
+    longer ones."""
+    some = observations[: max(1, most // MIN_ACCESSES_SHARE)]
+    share, left = most, most
+    for waiting, length in zip(range(len(some), 0, -1), sorted(len(lines) for lines, _ in some), strict=True):
+        share = max(left // waiting, MIN_ACCESSES_SHARE)
+        left -= min(length, share)
+    taken = [(lines[:share], flags[:share]) for lines, flags in some]
     return list(observations) if sum(len(o[0]) for o in taken) == sum(len(o[0]) for o in observations) else taken
 
 
@@ -158,9 +164,15 @@ def _stochastic_candidates(
     weights = _likeliest_rotation(weights, observations, known)
     uneven = fit_victims(weights, observations, known=known)
     found.append(PolicyCandidate("way-weighted", uneven.loglik, abs(uneven.surprise) <= MAX_SURPRISE_SIGMAS, tuple(weights)))
-    if found[0].explains and uneven.loglik < even.loglik + MIN_LOG_LIKELIHOOD_MARGIN:
+    if found[0].explains and uneven.loglik < even.loglik + _uneven_margin(ways):
         found.append(_least_uneven_candidate(ways, observations, known))
     return found
+
+
+def _uneven_margin(ways: int) -> float:
+    """Log-likelihood that uneven victims have to be ahead of even ones by: fitted probabilities of so many ways gain ways / 2
+    by chance alone, and about ways + 10 once in 10,000 cases."""
+    return MIN_LOG_LIKELIHOOD_MARGIN + ways - 1
 
 
 def _likeliest_rotation(weights: list[float], observations: Sequence[SetObservation], known: VictimStates) -> list[float]:
@@ -198,7 +210,7 @@ def _likeliest_policy(candidates: Sequence[PolicyCandidate], count: int) -> _Cho
         best.name == "way-weighted"
         and even is not None
         and even.explains
-        and best.loglik < even.loglik + MIN_LOG_LIKELIHOOD_MARGIN
+        and best.loglik < even.loglik + _uneven_margin(len(best.victims))
     ):
         best = even
         rivals = [c for c in candidates if c.name != "random" and not c.victims]

@@ -16,6 +16,8 @@ WRONG_FLAG_COST = 6.0  # cost of a flag that a hypothesis has to call wrong: -lo
 MISS_COUNT_DISPERSION = (
     3.0  # times the variance of chance: how much the misses of lines differ where victims are unequally likely
 )
+MAX_FAR_FITTING_SHARE = 0.5  # of the largest array that fits: in smaller ones nothing but outliers misses again
+MAX_EXCUSED_SIGMAS = 3.0  # standard deviations of the number of outliers that look like misses
 MIN_LASTING_UNIT_SHARE = 0.9  # of the units, visited in the last third too: then a set that overflows has to miss
 
 
@@ -48,6 +50,17 @@ def stream_footprint(stream: AccessStream) -> StreamFootprint:
     lasting = stream.lap > 0 or np.unique(last).size >= MIN_LASTING_UNIT_SHARE * units.size
     sequential = stream.addresses.size > 20 and float((np.diff(stream.addresses) > 0).mean()) > 0.9
     return StreamFootprint(units, visited, missed, lasting, sequential)
+
+
+def excused_misses(footprints: Sequence[StreamFootprint]) -> float:
+    """Misses that slow accesses alone can feign: their share in arrays that fit by far, times all visits, with three standard
+    deviations of such a count."""
+    fitting = [foot.units.size for foot in footprints if foot.fits]
+    by_far = [foot for foot in footprints if foot.fits and foot.units.size <= MAX_FAR_FITTING_SHARE * max(fitting)]
+    visited = sum(float(foot.visited.sum()) for foot in by_far)
+    feigned = sum(float(foot.missed.sum()) for foot in by_far)
+    expected = feigned / max(visited, 1.0) * sum(float(foot.visited.sum()) for foot in footprints)
+    return float(expected + MAX_EXCUSED_SIGMAS * np.sqrt(expected))
 
 
 def line_cost(line_bytes: int, sector_bytes: int, footprints: Sequence[StreamFootprint]) -> float:

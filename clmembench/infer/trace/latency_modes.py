@@ -16,6 +16,8 @@ MAX_EDGE_DENSITY_SHARE = 0.12  # of a mode's density: where the density falls be
 MIN_MODE_SHARE = 0.005  # of a trace's accesses: rarer values in every trace are outliers
 MIN_MODE_ACCESSES = 5  # accesses: fewer are no mode
 MAX_MODES = 24  # modes at most: levels and translations of a memory are fewer
+MAX_CLOCK_PHASE_SHARE = 0.02  # of the clock's step: latencies further off from its multiples are not of such a clock
+MIN_EXACT_RUN = 40  # accesses in a row of one value: a latency a fifth of a step off another multiple has them once in 7500
 MAX_MODE_CLOCK_STEP_SHARE = 0.4  # of a latency: a larger step of the clock hides other latencies
 MAX_UNASSIGNED_SHARE = 0.03  # of all latencies, in no mode: with more, the noise is not understood
 MAX_TRACE_MEAN_SIGMAS = 6.0  # standard deviations: means of two traces that differ by more are of two latencies
@@ -36,7 +38,11 @@ class LatencyMode:
 
 
 def clock_quantum(traces: Sequence[Accesses]) -> float:
-    """The step of the clock: the greatest number that all latencies differ by multiples of, 0 for none."""
+    """The step of the clock: the greatest number that all latencies differ by multiples of, 0 for none.
+
+    A clock's step spreads one latency over two neighbouring multiples. Where the values one step apart all last, as a
+    simulator's do, they are latencies of their own and the clock is exact.
+    """
     values = np.unique(np.concatenate([t.latencies[:2000] for t in traces]))
     steps = np.diff(values)
     if values.size < 2 or values.size > 20_000:
@@ -46,7 +52,27 @@ def clock_quantum(traces: Sequence[Accesses]) -> float:
         return 0.0
     parts = (values - values[0]) / step  # a constant share of the clock's own may be in all of them
     off = np.abs(parts - np.round(parts))
-    return step if float(np.max(off)) < 0.02 else 0.0
+    if float(np.max(off)) >= MAX_CLOCK_PHASE_SHARE:
+        return 0.0
+    return 0.0 if values.size <= MAX_MODES and _are_latencies(traces, values, step) else step
+
+
+def _are_latencies(traces: Sequence[Accesses], values: Array, step: float) -> bool:
+    """True if of every two values one step apart both last, so that neither is the other's neighbour on a coarse clock. The
+    faster of them alone has to last where no value is a multiple of the step, as what a clock of that step shows would be."""
+    near = np.flatnonzero(np.diff(values) <= 1.5 * step)
+    whole = abs(values[0] / step - round(values[0] / step)) < MAX_CLOCK_PHASE_SHARE
+    lasting = {*near.tolist(), *((near + 1).tolist() if whole else ())}
+    return all(_longest_run(traces, float(values[n])) >= MIN_EXACT_RUN for n in lasting)
+
+
+def _longest_run(traces: Sequence[Accesses], value: float) -> int:
+    """The most accesses in a row of one trace that all have this latency."""
+    longest = 0
+    for trace in traces:
+        other = np.flatnonzero(np.r_[True, trace.latencies != value, True])
+        longest = max(longest, int(np.max(np.diff(other))) - 1)
+    return longest
 
 
 def find_modes(traces: Sequence[Accesses]) -> list[LatencyMode]:

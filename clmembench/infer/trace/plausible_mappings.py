@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clmembench.infer.trace.footprints import WRONG_FLAG_COST, StreamFootprint, line_cost
+from clmembench.infer.trace.footprints import WRONG_FLAG_COST, StreamFootprint, excused_misses, line_cost
 from clmembench.infer.trace.set_mappings import SetMapping
 from clmembench.model import Array
 
@@ -38,6 +38,7 @@ class _PooledFootprints:
     owner: Array
     lasting: Array  # of each footprint
     largest: int  # units of a footprint
+    excused: float  # misses that outliers feign
 
     @classmethod
     def of(cls, footprints: Sequence[StreamFootprint]) -> _PooledFootprints:
@@ -46,7 +47,15 @@ class _PooledFootprints:
             np.concatenate([getattr(foot, name) for foot in footprints]) for name in ("units", "visited", "missed")
         )
         owner = np.repeat(np.arange(len(footprints)), sizes)
-        return cls(units, visited, missed, owner, np.array([foot.lasting for foot in footprints]), max(sizes))
+        return cls(
+            units,
+            visited,
+            missed,
+            owner,
+            np.array([foot.lasting for foot in footprints]),
+            max(sizes),
+            excused_misses(footprints),
+        )
 
 
 def ways_cost(mapping: SetMapping, pooled: _PooledFootprints) -> tuple[Array, Array]:
@@ -54,7 +63,8 @@ def ways_cost(mapping: SetMapping, pooled: _PooledFootprints) -> tuple[Array, Ar
     and the number of hits in over-full sets.
 
     Whatever the policy, lines of a set that holds them all miss once; and of a set that does not, going round all of its lines
-    misses at least once a round.
+    misses at least once a round. As many odd misses as outliers feign cost nothing, so that the cost of the true mapping does
+    not grow with the data.
     """
     size = pooled.largest + 2
     key = mapping.of(pooled.units) + pooled.owner * mapping.sets  # a set of a footprint
@@ -76,7 +86,8 @@ def ways_cost(mapping: SetMapping, pooled: _PooledFootprints) -> tuple[Array, Ar
     odd = np.bincount(held, np.minimum(missed, 50), size)
     absent = np.bincount(held, np.maximum(0.0, rounds - missed), size)
     loose = np.bincount(held, visited - missed, size)
-    return WRONG_FLAG_COST * (np.cumsum(odd) + _sums_above(absent)), _sums_above(loose)
+    wrong = np.maximum(0.0, np.cumsum(odd) - pooled.excused)
+    return WRONG_FLAG_COST * (wrong + _sums_above(absent)), _sums_above(loose)
 
 
 def _sums_above(at: Array) -> Array:

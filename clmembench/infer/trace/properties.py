@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
 from clmembench.infer.replacement.policies import PolicyDecision, decide_policy
+from clmembench.infer.replacement.random_victims import SetObservation
+from clmembench.infer.replacement.victim_states import MAX_STATES
 from clmembench.infer.trace.geometry import TraceSelection
 from clmembench.infer.trace.hypothesis import CacheHypothesis, overfull_set_observations
 from clmembench.infer.trace.latency_modes import LatencyMode
@@ -122,7 +125,9 @@ def latency_finding(name: str, mode: LatencyMode, evidence: Sequence[str]) -> Fi
         reason = (
             "several latencies may be hidden in this one, or it may be another level's; missing is a finer clock, or less noise"
         )
-        return Finding(name, None, mode.low, mode.high, "as recorded", "undetermined", method, tuple(evidence), reason)
+        return Finding(
+            name, None, max(0.0, mode.low), mode.high, "as recorded", "undetermined", method, tuple(evidence), reason
+        )
     return Finding(name, round(mode.centre, 4), round(low, 4), round(high, 4), "as recorded", "ok", method, tuple(evidence))
 
 
@@ -155,7 +160,7 @@ def _policy_finding(near: Sequence[CacheHypothesis], given: TraceSelection, evid
             return undecided("victims are random, but several numbers of sets and ways explain the traces")
         best = max(near, key=lambda h: h.loglik)
         sectored = best.mapping.line_bytes > best.unit_bytes
-        observations = [o for s in given.visits for o in overfull_set_observations(best.shape, s)[0]]
+        observations = _traceable([o for s in given.visits for o in overfull_set_observations(best.shape, s)[0]], best.ways)
         if "random" in names:
             if sectored and any(s.stride_bytes < best.mapping.line_bytes for s in given.visits):
                 return undecided("victims are random, and in sectored lines the traces do not show which line was replaced")
@@ -164,6 +169,15 @@ def _policy_finding(near: Sequence[CacheHypothesis], given: TraceSelection, evid
     return undecided(
         f"{' or '.join(names)} explain the traces equally well; missing are random sequences over ways + 2 lines of one set"
     )
+
+
+def _traceable(observations: Sequence[SetObservation], ways: int) -> list[SetObservation]:
+    """The sets with so few lines that everything that they may hold is followed; all, where there are none.
+
+    Of more states than that the filter keeps the likeliest only, so that true flags look surprising.
+    """
+    few = [o for o in observations if math.comb(max(len(set(o[0])), ways), ways) <= MAX_STATES]
+    return few if any(len(set(lines)) > ways for lines, _ in few) else list(observations)
 
 
 def _unequal_sets_findings(given: TraceSelection, filled: tuple[int, int], paged: bool) -> dict[str, Finding]:

@@ -55,7 +55,10 @@ def serving_levels(traces: Sequence[Accesses]) -> ServingLevels:
     within = np.zeros(len(found) + 1, dtype=np.int64)
     everywhere = np.zeros(len(found) + 1, dtype=np.int64)
     recent = np.zeros(len(found) + 1, dtype=np.int64)
-    centres, deviations = np.array([m.centre for m in found]), np.array([max(m.deviation, 1e-9) for m in found])
+    centres, deviations = (
+        np.array([m.centre for m in found]),
+        np.array([max(m.deviation, 1e-9 * m.centre, 1e-9) for m in found]),
+    )
     cold = np.zeros(len(found) + 1, dtype=np.int64)
     outside = 0
     for trace, number in zip(traces, numbers, strict=True):

@@ -9,6 +9,7 @@ from clmembench.model import Array
 
 # Thresholds and limits, each with its reason
 MAX_INDEX_SHIFT_BITS = 8  # bits between those of the offset in a line and the first that chooses the set
+MAX_GRAIN_BYTES = 4096  # of one set in a row: bits of the page's number alone choose no set, and frames may hide them
 MAX_INDEX_BITS = 14  # of a set index, that are tried
 ODD_SET_COUNTS = tuple(n for n in range(3, 33) if n & (n - 1)) + tuple(
     m << k for k in range(3, 12) for m in (3, 5, 7, 9, 11, 13, 15)
@@ -56,7 +57,7 @@ def plain_mappings(lines: Sequence[int], span: int, paged: bool) -> Iterator[Set
         yield SetMapping(line, line, 1)
         for shift in range(1 if paged else MAX_INDEX_SHIFT_BITS):
             for bits in range(1, MAX_INDEX_BITS):
-                if line << shift << bits <= 2 * span:
+                if line << shift << bits <= 2 * span and (paged or line << shift < MAX_GRAIN_BYTES):
                     yield SetMapping(line, line << shift, 1 << bits)
         for sets in ODD_SET_COUNTS:
             if line * sets <= 2 * span:

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from clmembench.infer.trace.latency_modes import MAX_UNASSIGNED_SHARE
 from clmembench.model import Accesses, Array
 
 # Thresholds and limits, each with its reason
 MAX_UNSEEN_ACCESSES = 400_000  # of accesses before the first that was recorded: whole laps beyond are left out
+MIN_PAYING_HITS = 5  # accesses: fewer may be outliers
 UNKNOWN_LEVEL = -1  # level of an access that was not recorded
 
 
@@ -91,6 +93,19 @@ def access_streams(traces: Sequence[Accesses], served: Sequence[Array]) -> tuple
         whole = np.r_[np.full(unseen.size, UNKNOWN_LEVEL, np.int8), levels]
         found.append(AccessStream(trace.id, trace.stride_bytes, np.r_[unseen, trace.offsets], whole, lap))
     return found, left_out
+
+
+def is_attributed(stream: AccessStream) -> bool:
+    """Whether the levels of all but outliers are known: where latencies of misses are those that are not, what is left hits."""
+    begun = int(np.argmax(stream.served >= 0))
+    return float((stream.served[begun:] < 0).mean()) <= MAX_UNASSIGNED_SHARE if stream.served.size else False
+
+
+def hits_pay(translated: Sequence[AccessStream], data: Sequence[AccessStream]) -> bool:
+    """Whether hits of the first cache pay for translation too, or none was seen that could: else it is looked up by addresses
+    before translation, and its hits tell nothing of the TLB."""
+    hits = [(t.served > 0)[d.served == 0] for t, d in zip(translated, data, strict=True)]
+    return sum(int(h.sum()) for h in hits) >= MIN_PAYING_HITS or not sum(h.size for h in hits)
 
 
 def passed_to_next_level(first: AccessStream, unit_bytes: int) -> Array:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from clmembench.infer.replacement.cache_set import STOCHASTIC_POLICIES
+from clmembench.infer.trace.deciding import LevelState
 from clmembench.infer.trace.geometry import TraceSelection, likely_hypotheses, select_traces
 from clmembench.infer.trace.hypothesis import CacheHypothesis
 from clmembench.infer.trace.properties import CACHE_UNITS, cache_findings, tlb_findings, undetermined_property, with_latency
@@ -21,6 +22,8 @@ from clmembench.infer.trace.streams import (
     AccessStream,
     access_streams,
     fill_unit_bounds,
+    hits_pay,
+    is_attributed,
     next_level_stream,
     passed_to_next_level,
 )
@@ -33,8 +36,12 @@ MIN_TRACE_STRIDE_BYTES = 4  # bytes: the finest unit at which accesses are disti
 LEVEL_UNITS = {**CACHE_UNITS, "latency_cycles": "as recorded", "latency_ns": "ns"}
 
 
-def infer_from_traces(traces: Sequence[Accesses]) -> Hierarchy:
-    """The hierarchy that the traces show. Latencies are in the traces' own unit, under latency_cycles."""
+def infer_from_traces(traces: Sequence[Accesses], states: list[LevelState] | None = None) -> Hierarchy:
+    """The hierarchy that the traces show. Latencies are in the traces' own unit, under latency_cycles.
+
+    `states` grows by what is left open of each level.
+    """
+    states = [] if states is None else states
     seen = serving_levels(traces)
     if not seen.levels:
         return Hierarchy(notes=("no latency occurs often enough to be that of a level",))
@@ -48,15 +55,15 @@ def infer_from_traces(traces: Sequence[Accesses]) -> Hierarchy:
         notes.append(
             "some latencies may be of a level or of a missing translation, so that TLBs and caches are not distinguishable"
         )
-        return Hierarchy(levels=tuple(_cache_levels(seen, first, traces)), notes=tuple(notes))
+        return Hierarchy(levels=tuple(_cache_levels(seen, first, traces, states)), notes=tuple(notes))
     if not seen.paged and len(seen.levels) > 1:
-        return _page_strided_hierarchy(seen, first, tuple(notes))
-    levels = _cache_levels(seen, first, traces)
+        return _page_strided_hierarchy(seen, first, tuple(notes), states)
+    levels = _cache_levels(seen, first, traces, states)
     translated = [
         replace(stream, served=_streams_of_next_level(stream, seen.translated[n]))
         for stream, n in zip(first, known, strict=True)
     ]
-    tlbs = _tlb_levels(seen, translated, first)
+    tlbs = _tlb_levels(seen, translated, first, states)
     return Hierarchy(levels=tuple(levels), tlb=tuple(tlbs), notes=tuple(notes))
 
 
@@ -66,9 +73,11 @@ def _streams_of_next_level(stream: AccessStream, seen: Array) -> Array:
     return whole
 
 
-def _cache_levels(seen: ServingLevels, first: Sequence[AccessStream], traces: Sequence[Accesses]) -> list[CacheLevel]:
+def _cache_levels(
+    seen: ServingLevels, first: Sequence[AccessStream], traces: Sequence[Accesses], states: list[LevelState]
+) -> list[CacheLevel]:
     levels = []
-    asked = list(first)
+    asked = [stream for stream in first if seen.told or is_attributed(stream)]
     fetched = 0  # bytes that the cache before brings in at once; 0: not known
     for number, mode in enumerate(seen.levels):
         evidence = _traces_with_most(traces, seen.served, number)
@@ -77,15 +86,15 @@ def _cache_levels(seen: ServingLevels, first: Sequence[AccessStream], traces: Se
             levels.append(CacheLevel("DRAM", "global", with_latency({}, replace(mode, mixed=hidden), evidence)))
             break
         if hidden:
+            states.append(LevelState(f"L{number + 1}", (), None, _hidden_level()))
             levels.append(
                 CacheLevel(f"L{number + 1}", "global", with_latency(_hidden_level(), replace(mode, mixed=True), evidence))
             )
             continue
         near, given, brought = _cache_hypotheses(asked, fetched)
-        found = cache_findings(near, given, brought)
-        levels.append(
-            CacheLevel(f"L{number + 1}", "global", with_latency(_without_finer_lines(found, fetched), mode, evidence))
-        )
+        found = _without_finer_lines(cache_findings(near, given, brought), fetched)
+        states.append(LevelState(f"L{number + 1}", tuple(near), given, found, fetched))
+        levels.append(CacheLevel(f"L{number + 1}", "global", with_latency(found, mode, evidence)))
         fetched = _fetched_bytes(near)
         asked = [next_level_stream(stream, fetched or given.unit_bytes) for stream in asked]
     return levels
@@ -141,7 +150,9 @@ def _cache_hypotheses(
     return likely_hypotheses(given, sectors, lines, paged=False), given, (low, high)
 
 
-def _tlb_levels(seen: ServingLevels, asked: Sequence[AccessStream], data: Sequence[AccessStream]) -> list[TlbLevel]:
+def _tlb_levels(
+    seen: ServingLevels, asked: Sequence[AccessStream], data: Sequence[AccessStream], states: list[LevelState]
+) -> list[TlbLevel]:
     """TLBs by which accesses paid for translation. They are asked by all accesses, or by those that missed in the first cache:
     what explains the traces is taken, and where both do, only what they agree on."""
     if not any((s.served > 0).any() for s in asked):
@@ -162,7 +173,10 @@ def _tlb_levels(seen: ServingLevels, asked: Sequence[AccessStream], data: Sequen
                 asked, found = behind_l1, late
             elif bool(exact) == bool(late_exact):
                 found = replace(found, near=[*found.near, *late.near])
+        elif number == 0 and not found.near and not hits_pay(asked, data):
+            found = late
         findings = tlb_findings(found.near, found.given, found.filled)
+        states.append(LevelState(f"L{number + 1} TLB", tuple(found.near), found.given, findings))
         least = found.filled[0] or least  # what is behind a TLB cannot give it less than it keeps
         paid = _traces_with_most(whole, [s.served for s in whole], number + 1)
         levels.append(TlbLevel(f"L{number + 1} TLB", {**findings, **_penalty_findings(seen, number, paid)}))
@@ -213,7 +227,9 @@ def _penalty_findings(seen: ServingLevels, number: int, evidence: tuple[str, ...
     return {"penalty_cycles": found, "penalty_ns": nanoseconds}
 
 
-def _page_strided_hierarchy(seen: ServingLevels, first: Sequence[AccessStream], notes: tuple[str, ...]) -> Hierarchy:
+def _page_strided_hierarchy(
+    seen: ServingLevels, first: Sequence[AccessStream], notes: tuple[str, ...], states: list[LevelState]
+) -> Hierarchy:
     """Traces without two accesses in a row within a page: what is slower is translation where whole pages of at least 4 KiB are
     brought in; else it can be either, and no structure is said."""
     low, high = fill_unit_bounds([s for s in first if s.addresses.size])
@@ -222,21 +238,15 @@ def _page_strided_hierarchy(seen: ServingLevels, first: Sequence[AccessStream], 
         gaps = tuple(m.centre - modes[0].centre for m in modes[1:])
         errors = tuple(2 * (m.error + modes[0].error) for m in modes[1:])
         as_tlb = replace(seen, levels=modes[:1], penalties=gaps, penalty_errors=errors)
-        return Hierarchy(
-            tlb=tuple(_tlb_levels(as_tlb, first, [replace(s, served=np.full(s.served.size, -1, np.int8)) for s in first])),
-            notes=notes,
-        )
+        unseen = [replace(s, served=np.full(s.served.size, -1, np.int8)) for s in first]
+        return Hierarchy(tlb=tuple(_tlb_levels(as_tlb, first, unseen, states)), notes=notes)
     missing = (
         "no two accesses in a row were within 4 KiB, so that misses of caches and of TLBs are not distinguishable; missing are "
         "traces with strides below a page"
     )
-    levels = tuple(
-        CacheLevel(
-            f"L{n + 1}", "global", {name: undetermined_property(name, unit, missing) for name, unit in LEVEL_UNITS.items()}
-        )
-        for n in range(1)
-    )
-    return Hierarchy(levels=levels, notes=(*notes, missing))
+    untold = {name: undetermined_property(name, unit, missing) for name, unit in LEVEL_UNITS.items()}
+    states.append(LevelState("L1", (), None, untold))
+    return Hierarchy(levels=(CacheLevel("L1", "global", untold),), notes=(*notes, missing))
 
 
 def _traces_with_most(
