@@ -73,6 +73,8 @@ def findings_by_eviction(
     if line is None:
         return findings
     size, most, method, sized_from = yield from _capacity(level, chase, findings, sets, possible)
+    if level.number == 0 and possible != {"NRU"}:
+        most = min(most, size * (1 + MAX_RELATIVE_DIFFERENCE))  # sets of a first cache may be uneven, which looks like NRU
     slack = MAX_KNOWN_POLICY_DIFFERENCE if possible and possible <= RECENCY_POLICIES else MAX_RELATIVE_DIFFERENCE
     count = number_of_sets(size, sets.ways * line, slack, most) if size else None
     steep = number_of_steep_end(level.step, findings["size_bytes"], sets.ways * line)
@@ -122,6 +124,8 @@ def number_of_steep_end(step: CurveStep, size: Finding, way_bytes: int) -> int |
         return None
     low = size.low * (1 - MAX_STEEP_DIFFERENCE / 2)
     count = number_of_sets(low, way_bytes, 0.0, size.low * (1 + MAX_STEEP_DIFFERENCE))
+    if count and count & (count - 1):
+        return None  # pages in random frames begin to miss anywhere: only what address bits can select is no chance
     return count if count and step.gone_bytes <= MAX_STEEP_GONE_RATIO * count * way_bytes else None
 
 

@@ -40,6 +40,11 @@ def infer_tlb_level(
             reason = f"about {entries}: a nearer TLB holds some of them, and sets times ways do not confirm the number"
             findings["entries"] = undetermined_finding("entries", reason, method, counted, None, None)
             findings["reach_bytes"] = undetermined_finding("reach_bytes", reason, method, counted, None, None)
+        elif not agrees and not _every_access_missed(tlb):
+            # what a miss costs still changes beyond this number of pages: it may be that of a level behind
+            reason = "the cost of a miss differs at several times as many pages"
+            findings["entries"] = undetermined_finding("entries", reason, method, counted, None, None)
+            findings["reach_bytes"] = undetermined_finding("reach_bytes", reason, method, counted, None, None)
         elif abs(dense - reach) > (page if tlb.stride_bytes < page or agrees else 0):
             reason = f"{tlb.pages.fits} places {tlb.stride_bytes} B apart fit, and {entries} at an odd stride"
             findings["entries"] = undetermined_finding("entries", reason, method, counted, entries, None)
