@@ -17,11 +17,8 @@ from clmembench.model import Inquiry
 from clmembench.model.address_patterns import NODE_BYTES
 
 STRIDES_BYTES = (64 << 10, 4 << 10)  # between lines: as long as pages of GPUs, and of CPUs
-# odd numbers of lines of 128 B: hashes that deal powers of two evenly to the sets (NVIDIA's first caches) deal these unevenly
-ODD_STRIDES_BYTES = (640, 1152, 2176)
 POOL_COUNTS = (6, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # lines that are tried, until some overflow
 AGREEING_SETS, AGREEING_SETS_OF_FIRST = 2, 3  # of equal size, from other places: sets of a first cache may be uneven
-AGREEING_SETS_OF_HASH = 5  # local memory may take ways of some sets of a hashed first cache
 MAX_TRIED_SETS = 5
 MAX_ROOM = 1 << 12  # places that are looked at
 MAX_NEEDED_IN_A_ROW = 4  # of many lines: where each one is needed, they overflow all sets of a TLB, not one of a cache
@@ -60,7 +57,6 @@ def find_eviction_sets(
     reason = "no stride was found at which few lines overflow a set"
     shortest = max(nearer_way_bytes, min(probe.page_bytes, STRIDES_BYTES[0]), STRIDES_BYTES[-1])
     strides = [shortest] if probe.page_bytes else [max(stride, nearer_way_bytes) for stride in STRIDES_BYTES]
-    strides += [] if probe.nearer else ODD_STRIDES_BYTES
     for stride in dict.fromkeys(strides):
         room = min(most_bytes // stride, MAX_ROOM)
         if room < 4 * POOL_COUNTS[2]:
@@ -101,15 +97,9 @@ def _agreeing_sets(probe: LineProbe, stride: int, room: int, last: int) -> Inqui
         fillers.append(lines[1])
         if len({len(one) for one in found}) > 1:
             return f"eviction sets of {' and '.join(str(len(one)) for one in found)} lines were found: sets differ"
-        if len(found) == _agreeing_sets_needed(probe, stride):
+        if len(found) == (AGREEING_SETS if probe.nearer else AGREEING_SETS_OF_FIRST):
             return EvictionSets(probe, tuple(found), tuple(fillers), stride)
     return reason
-
-
-def _agreeing_sets_needed(probe: LineProbe, stride: int) -> int:
-    if probe.nearer:
-        return AGREEING_SETS
-    return AGREEING_SETS_OF_HASH if stride in ODD_STRIDES_BYTES else AGREEING_SETS_OF_FIRST
 
 
 def _eviction_set(probe: LineProbe, pool: Sequence[int], last: int) -> Inquiry[tuple[tuple[int, ...], tuple[int, ...]] | str]:
