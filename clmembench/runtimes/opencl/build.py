@@ -13,6 +13,7 @@ import pyopencl as cl
 from clmembench.model import BuildError, Kernel, Value
 from clmembench.runtimes.build_errors import first_error
 from clmembench.runtimes.opencl.build_log import nvidia_facts
+from clmembench.runtimes.opencl.pocl_cache import cache_folder
 
 _QUERIES = {
     "private_bytes": cl.kernel_work_group_info.PRIVATE_MEM_SIZE,
@@ -38,12 +39,15 @@ def build_program(context: Any, source: str, options: Sequence[str]) -> Mapping[
     """Every kernel of the source, by name. Raises BuildError: the first error, and the log."""
     try:
         program = _program(context, source, options)
-        return {k.function_name: OpenCLKernel(k.function_name, k, source, tuple(options)) for k in program.all_kernels()}
+        kernels = {k.function_name: OpenCLKernel(k.function_name, k, source, tuple(options)) for k in program.all_kernels()}
     except cl.RuntimeError as error:
         log = str(error)
         raise BuildError(first_error(log), log) from error
     except cl.Error as error:
         raise BuildError(str(error).splitlines()[0], str(error)) from error
+    if not kernels:  # seen where a file of the driver's cache was cut short
+        raise BuildError(f"the driver built a program without kernels: remove its cache of programs{_cache_hint(context)}", "")
+    return kernels
 
 
 def compile_program(context: Any, device: Any, kernel: OpenCLKernel) -> Mapping[str, Value]:
@@ -55,6 +59,11 @@ def compile_program(context: Any, device: Any, kernel: OpenCLKernel) -> Mapping[
         except cl.Error:  # what a driver does not say is absent
             continue
     return {**facts, **_logged(context, device, kernel)}
+
+
+def _cache_hint(context: Any) -> str:
+    is_pocl = any("portable" in device.platform.name.lower() for device in context.devices)
+    return f", {cache_folder()}" if is_pocl else ""
 
 
 def _logged(context: Any, device: Any, kernel: OpenCLKernel) -> Mapping[str, Value]:

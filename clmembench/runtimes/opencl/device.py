@@ -36,6 +36,7 @@ from clmembench.runtimes.opencl import enqueue
 from clmembench.runtimes.opencl.build import OpenCLKernel, build_program, compile_program
 from clmembench.runtimes.opencl.errors import explained_errors
 from clmembench.runtimes.opencl.info import describe, installed_platforms
+from clmembench.runtimes.opencl.pocl_cache import remove_empty_programs
 from clmembench.runtimes.opencl.sample import CommandTimer, interleaved_sample, prepare_commands, time_commands
 
 # the variable that limits the threads of a CPU's driver, by a word of its platform's name
@@ -228,6 +229,8 @@ class OpenCL:
         for found, handle in installed_platforms():
             # two drivers may give one device one id
             if (found.id, found.platform, found.driver, found.name) == (info.id, info.platform, info.driver, info.name):
+                if "portable" in info.platform.lower():
+                    remove_empty_programs()
                 return OpenCLDevice(info, handle)
         raise DeviceError(f"device {info.name} ({info.id}) is no longer there: see clmembench devices")
 
