@@ -235,6 +235,31 @@ kernel void chase(CHAIN, const global uint* restrict lap, const uint nodes, glob
     INSTRUCTION_FENCE               \
     ticks[slot] = ticks_now() - start;
 
+// Records the ticks of a bracket without an access. A few brackets run before the first one that counts, so that instructions
+// are cached.
+#define NOTE_COSTS                      \
+    for (int i = -8; i < COSTS; i++) {  \
+        const int slot = max(i, 0);     \
+        TIME_ACCESS()                   \
+    }                                   \
+    for (int i = 0; i < COSTS; i++) costs[i] = ticks[i];
+
+// Records the ticks of steps[0] dependent operations.
+#define NOTE_CHAIN                                  \
+    {                                               \
+        uint x = a;                                 \
+        const uint chained = (uint)steps[0] / 32;   \
+        INSTRUCTION_FENCE                           \
+        const uint start = ticks_now();             \
+        INSTRUCTION_FENCE                           \
+        for (uint i = 0; i < chained; i++) {        \
+            ALU_CHAIN_32(x, a, b)                   \
+        }                                           \
+        ticks[0] = x;                               \
+        INSTRUCTION_FENCE                           \
+        steps[1] = ticks_now() - start;             \
+    }
+
 // The first work-item records `count` single accesses after the first `skip` of a lap: the ticks of each and the node that it
 // reached, through local memory into the outputs from word `first` on. It also records the ticks of a bracket without an
 // access, and of steps[0] dependent operations.
@@ -246,12 +271,7 @@ kernel void trace(CHAIN, const global uint* restrict lap, const uint nodes, loca
     if (get_local_id(0)) return;
     SET_UP
     node_t node = NODE_AT(lap[0]);
-    // A few brackets run before the first one that counts, so that instructions are cached; the same below.
-    for (int i = -8; i < COSTS; i++) {
-        const int slot = max(i, 0);
-        TIME_ACCESS()
-    }
-    for (int i = 0; i < COSTS; i++) costs[i] = ticks[i];
+    NOTE_COSTS
     const int early = (int)min(skip, 8u);
     for (uint i = early; i < skip; i++) node = NEXT(node);
     for (int i = -early; i < (int)count; i++) {
@@ -263,18 +283,62 @@ kernel void trace(CHAIN, const global uint* restrict lap, const uint nodes, loca
         out_ticks[first + i] = ticks[i];
         visited[first + i] = OFFSET_OF(reached);
     }
-    uint x = a;
-    const uint chained = (uint)steps[0] / 32;
-    INSTRUCTION_FENCE
-    const uint start = ticks_now();
-    INSTRUCTION_FENCE
-    for (uint i = 0; i < chained; i++) {
-        ALU_CHAIN_32(x, a, b)
-    }
-    ticks[0] = x;
-    INSTRUCTION_FENCE
-    steps[1] = ticks_now() - start;
+    NOTE_CHAIN
 }
+
+#if SPACE_global || SPACE_global_cg
+#define LOAD(word) load_node(NODE_AT(word))
+#if PTX
+#define load_node load_ptx
+#else
+#define load_node(node) *(global const volatile ulong*)(node)
+#endif
+
+// Loads the crowd's nodes from number `from` to `to`, which lie `apart` words from each other, in a scrambled order.
+#define LOAD_CROWD(from, to) \
+    for (uint k = (from) + item; k < (to); k += items) loaded ^= LOAD((ulong)(k * CROWD_FACTOR & (crowd - 1)) * apart);
+
+// One work-group. For each of `record` numbers of lines, from `first` to `until`: its first work-item loads the node at word
+// lap[0]; all items load, `rounds` times, so many of `crowd` nodes, those from number also_from to also_until, and those at
+// words lap[2] and on; the first item loads lap[1], whose page is that of lap[0], and times a load of lap[0]. sink keeps the
+// loads.
+kernel void evict(CHAIN, const global uint* restrict lap, const uint nodes, local volatile seen_t* seen,
+                  local volatile uint* ticks, global uint* restrict out_ticks, global uint* restrict visited,
+                  global uint* restrict costs, global ulong* restrict steps, const uint a, const uint b, const uint first,
+                  const uint until, const uint record, const uint crowd, const uint apart, const uint also_from,
+                  const uint also_until, const uint rounds, global ulong* restrict sink) {
+    SET_UP
+    const uint item = (uint)get_local_id(0), items = (uint)get_local_size(0), between = max(1u, record - 1);
+    node_t node = NODE_AT(lap[0]);
+    ulong loaded = 0;
+    if (item == 0) {
+        NOTE_COSTS
+    }
+    for (uint j = 0; j < record; j++) {
+        const uint count = until - (uint)((ulong)(until - first) * (between - j) / between);
+        if (item == 0) loaded ^= LOAD(lap[0]);
+        barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+        for (uint round = 0; round < rounds; round++) {
+            LOAD_CROWD(0, count)
+            LOAD_CROWD(also_from, also_until)
+            for (uint k = 2 + item; k < nodes; k += items) loaded ^= LOAD(lap[k]);
+        }
+        barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+        if (item == 0) {
+            const int slot = (int)j;
+            loaded ^= LOAD(lap[1]);
+            node = NODE_AT(lap[0]);
+            TIME_ACCESS(node = LOAD(lap[0]))
+            out_ticks[j] = ticks[slot];
+            visited[j] = OFFSET_OF(seen[slot]);
+        }
+    }
+    sink[item] = loaded;
+    if (item == 0) {
+        NOTE_CHAIN
+    }
+}
+#endif
 
 // Each work-item writes one word: fills caches with data that no chase uses.
 kernel void flush_write(global ulong* restrict words) {

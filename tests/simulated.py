@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from clmembench.model import Answer, Pattern, Probe
-from clmembench.model.address_patterns import pattern_bytes, pattern_offsets
+from clmembench.model.address_patterns import crowd_counts, crowd_offsets, pattern_bytes, pattern_offsets, probe_bytes
 from tests.hierarchy import KIB, MIB, Cache, Path, Sets, Simulation, Tlb, latencies_of, plain, set_bits
 
 __all__ = ["KIB", "MIB", "Cache", "Machine", "Noise", "Path", "Sets", "Simulation", "Tlb", "plain", "trace_rows", "write_csv"]
 
 MIN_ARENA_BYTES = 32 * MIB  # as of the benchmark
 SAMPLES = 10  # of each lap's time in a process
+EVICTIONS = 5  # repeats of a probe in mode evict, one of which an outlier may spoil
 T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 10: 2.262}  # Student's t for a 95% interval of the mean of n
 COLUMNS = ("trace_id", "array_bytes", "stride_bytes", "step", "offset_bytes", "latency")
 
@@ -91,13 +92,14 @@ class Machine:
         except ValueError as error:
             return Answer(probe, unit=unit, reason=str(error))
         reason = "" if probe.space in self.paths else f"this device has no memory space {probe.space}"
-        if probe.mode == "trace":
+        if probe.mode != "lap":
             reason = reason or self.no_clock or ("" if probe.record > 0 else "a trace that records nothing was asked for")
         if reason:
             return Answer(probe, unit=unit, reason=reason)
         self.asked[probe] += 1
         rng = np.random.default_rng([self.seed, self.asked[probe], *repr(sorted(probe.params().items())).encode()])
-        values, latencies = self._laps(probe, lap, rng) if probe.mode == "lap" else self._trace(probe, lap, rng)
+        answered = {"lap": self._laps, "trace": self._trace, "evict": self._evict}[probe.mode]
+        values, latencies = answered(probe, lap, rng)
         value, scale = float(np.mean(values)), 1 / self.ghz if self.in_ns else 1.0
         half = T_95[len(values)] * float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0
         low, high = (value - half) * scale, (value + half) * scale
@@ -114,12 +116,30 @@ class Machine:
         """Empty caches for a probe, and where its array begins: in the arena, where there is one."""
         if not self.one_arena:
             return self.process(probe.space, rng)
-        needed = pattern_bytes(probe.pattern)
+        needed = probe_bytes(probe)
         arena = self.arenas.get(probe.space)
         if arena is None or needed > arena[0]:
             fresh, base = self.process(probe.space, np.random.default_rng([self.seed, needed, *probe.space.encode()]))
             arena = self.arenas[probe.space] = (max(MIN_ARENA_BYTES, needed), fresh.seed, base)
         return Simulation(self.paths[probe.space], arena[1] | int(rng.integers(1 << 18)) << 43), arena[2]
+
+    def _evict(self, probe: Probe, lap: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Means of the repeats, and the latencies in cycles of the first place after each number of lines."""
+        process, base = self._process_of(probe, rng)
+        victim, beside, kept = lap[:1], lap[1:2], lap[2:]
+        rows = []
+        for _ in range(EVICTIONS):
+            seen = []
+            for count in crowd_counts(probe):
+                process.run(victim, 1, base)
+                also = crowd_offsets(probe, probe.also_until, probe.also_from)
+                crowd = np.tile(np.concatenate([crowd_offsets(probe, count), also, kept]), probe.rounds)
+                if crowd.size:
+                    process.run(crowd, crowd.size, base)
+                process.run(beside, 1, base)
+                seen.append(int(process.run(victim, 1, base, record=1)[1][0]))
+            rows.append(self.noise.seen(latencies_of(process.path)[np.array(seen)], rng))
+        return np.mean(rows, axis=1), np.stack(rows)
 
     def _laps(self, probe: Probe, lap: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, None]:
         """Mean latencies in cycles: of processes, or of the samples of the only one."""

@@ -36,7 +36,7 @@ def answer(record: Record, probe: Probe) -> Answer:
     nothing = Answer(probe, unit="cycles" if clock is not None and clock.ghz else "ns", evidence=(evidence,))
     if record.status != "ok":
         return replace(nothing, reason=record.reason or record.status)
-    if probe.mode == "trace":
+    if probe.mode != "lap":
         return _trace(record, nothing)
     summary = derive.summarise([record], LATENCY)
     return replace(nothing, reason="no samples were kept") if summary is None else _answered(nothing, clock, summary)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from clmembench.model import Array, Pattern
+from clmembench.model import Array, Pattern, Probe
 
 NODE_BYTES = 8  # an absolute address
 MAX_NODES = 1 << 26
 MIN_PAGE_BYTES = 4096  # no device has smaller pages
+CROWD_FACTOR = 2654435761  # odd: numbers of places times it, modulo a power of two, are all the places in a scrambled order
 
 
 def pattern_offsets(pattern: Pattern) -> Array:
@@ -55,6 +56,24 @@ def pattern_bytes(pattern: Pattern) -> int:
     beyond += NODE_BYTES if pattern.order == "zigzag" else 0
     moved = pattern_span_bytes(pattern) if pattern.shift_bytes else 0
     return (pattern.count - 1) * pattern.stride_bytes + beyond + moved + pattern.visits * NODE_BYTES
+
+
+def crowd_offsets(probe: Probe, count: int, first: int = 0) -> Array:
+    """Offsets in bytes of the places of a probe's crowd from number `first` to `count`, in the order in which they are
+    loaded."""
+    number = np.arange(first, count, dtype=np.uint64) * np.uint64(CROWD_FACTOR) % np.uint64(max(1, probe.crowd))
+    return np.asarray(number.astype(np.int64) * probe.crowd_bytes)
+
+
+def crowd_counts(probe: Probe) -> list[int]:
+    """How many places of the crowd are loaded before each recorded access of a probe in mode evict."""
+    between = max(1, probe.record - 1)
+    return [probe.until - (probe.until - probe.skip) * (between - j) // between for j in range(probe.record)]
+
+
+def probe_bytes(probe: Probe) -> int:
+    """Bytes from the base to the end of the last place of a probe."""
+    return max(pattern_bytes(probe.pattern), probe.crowd * probe.crowd_bytes)
 
 
 def pattern_span_bytes(pattern: Pattern) -> int:

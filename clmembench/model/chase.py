@@ -51,14 +51,26 @@ class Probe:
     mode lap: the mean latency of an access in the steady state, as a slope over steps; needs no clock inside the kernel. mode
     trace: the latency of each of `record` accesses after the first `skip`, counted from the start of a launch. `cold`: every
     cache that can be emptied is emptied before.
+
+    mode evict: the latency of the pattern's first place after many other lines, for `record` numbers of them from `skip` to
+    `until` at equal distances. Before each the first place is loaded; then, in `rounds` rounds, as many first lines of a crowd,
+    those from number `also_from` to `also_until`, and the pattern's places from the third on, by all work-items of a work-group
+    at once; then the second place, in the first one's page. The crowd: `crowd` places (a power of two) `crowd_bytes` apart, in
+    the order of `address_patterns.crowd_offsets`.
     """
 
     pattern: Pattern
     space: Space = "global"
-    mode: Literal["lap", "trace"] = "lap"
+    mode: Literal["lap", "trace", "evict"] = "lap"
     skip: int = 0
     record: int = 0
     cold: bool = False
+    until: int = 0
+    crowd: int = 0
+    crowd_bytes: int = 0
+    also_from: int = 0
+    also_until: int = 0
+    rounds: int = 0
 
     def params(self) -> dict[str, Value]:
         """As the parameters of a point: flat, what is at its default left out, so that equal probes have equal parameters; but

@@ -10,9 +10,10 @@ import numpy as np
 
 from clmembench.analysis.quiet_windows import CHAINS_PER_LAUNCH, HEADER_NUMBERS
 from clmembench.benchmarks import LATENCY, MIB, axis, benchmark, line_bytes
+from clmembench.benchmarks.chase.evict import prepare_evict
 from clmembench.benchmarks.chase.spaces import Chain, build_chain
 from clmembench.model import Command, Device, DeviceInfo, Launch, Local, Metric, Prepared, Probe, Read, Skip, Slope, Value, Work
-from clmembench.model.address_patterns import NODE_BYTES
+from clmembench.model.address_patterns import CROWD_FACTOR, NODE_BYTES
 
 STEPS_PER_BLOCK = 16  # as unrolled in chase.cl
 MAX_FULL_LAP_NODES = 1 << 13  # up to here both ends are whole laps: misses of an empty L1 cancel
@@ -29,7 +30,7 @@ MIN_FLUSH_BYTES = 64 * MIB
 GPU_FLUSH_BYTES = 256 * MIB
 
 LAP_LATENCY = replace(LATENCY, only={"mode": ("lap",)})
-TRACED_PASS = Metric("traced_pass", "ns", "ops", "cost", "lower", only={"mode": ("trace",)})
+TRACED_PASS = Metric("traced_pass", "ns", "ops", "cost", "lower", only={"mode": ("trace", "evict")})
 
 
 @benchmark(
@@ -59,10 +60,16 @@ TRACED_PASS = Metric("traced_pass", "ns", "ops", "cost", "lower", only={"mode": 
         "private",
         needs={"global_cg": ["ptx"], **{image: ["images"] for image in ("image1d_buffer", "image1d", "image2d")}},
     ),
-    mode=axis("lap", "trace"),
+    mode=axis("lap", "trace", "evict"),
     skip=axis(0),
     record=axis(0),
     cold=axis(False, True),
+    until=axis(0),
+    crowd=axis(0),
+    crowd_bytes=axis(0),
+    also_from=axis(0),
+    also_until=axis(0),
+    rounds=axis(0),
 )
 def chase(device: Device, **params: Value) -> Prepared:
     """Latency of a memory space over a lap of addresses that a plan chooses, such as the inquiry of topology.
@@ -82,10 +89,16 @@ def chase(device: Device, **params: Value) -> Prepared:
     operations (`chain`: their number, and ticks). Where local memory is too small for all accesses, further launches skip more.
     The metric is the time of a pass over the accesses, including launches and readings of the counter; it is no latency.
 
+    mode evict: the ticks of the pattern's first place, for `record` numbers of lines, `skip` to `until`, that were loaded since
+    it was: first ones of `crowd` lines `crowd_bytes` apart, and the pattern's places from the third on. The second place, in
+    the first one's page, is loaded just before, so that translation costs nothing. Loads of a work-group's items overlap.
+
     cold: more data than any cache holds are written and read before. All probes of a process use one buffer, and so the same
     pages, until one needs a larger buffer. Raises Skip for a space that the device lacks, or a lap that does not fit into it.
     """
     probe = Probe.of(params)
+    if probe.mode == "evict":
+        return prepare_evict(device, probe, EMPTY_BRACKETS, CALIBRATION_OPS, **_defines(device.info))
     return _prepare_trace(device, probe) if probe.mode == "trace" else _prepare_lap(device, probe)
 
 
@@ -207,8 +220,9 @@ def _prepare_trace(device: Device, probe: Probe) -> Work:
 def _defines(info: DeviceInfo) -> dict[str, Value]:
     """Definitions for laps and traces alike, so that both are compiled once."""
     counter = next((number for name, number in COUNTER_CODES.items() if name in info.features), 0)
-    own = {
+    own: dict[str, Value] = {
         "COSTS": EMPTY_BRACKETS,
+        "CROWD_FACTOR": f"{CROWD_FACTOR}u",
         "CHAIN_TICKS": CHAINS_PER_LAUNCH,
         "SHORT_CHAIN": SHORT_CHAIN_OPS,
         "LONG_CHAIN": LONG_CHAIN_OPS,

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from clmembench.infer.findings import measured_finding, undetermined_finding
+from clmembench.infer.hierarchy.crowd_sets import CrowdLevel, ways_by_crowds
 from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_another_line, find_eviction_sets
 from clmembench.infer.hierarchy.line_probe import LineProbe, listed
@@ -29,6 +30,7 @@ WAYS_METHOD = "eviction sets by group testing, two or three of equal size"
 LINE_METHOD = "members of eviction sets, moved"
 SIZE_METHOD = "laps that turn round over two working sets; sets x ways x line agrees"
 RANDOM_METHOD = "share of hits that random victims leave over two working sets; sets x ways x line agrees"
+CROWD_METHOD = "least numbers of lines after which one is evicted, of two lines"
 LINEAR_METHOD = "differences of lines of one eviction set lead to lines of one set from any line: parities of address bits"
 STEEP_METHOD = "largest working set without misses, most of which miss soon after; sets x ways x line agrees"
 MAX_STEEP_DIFFERENCE = 0.015  # between where misses begin and sets times ways times line
@@ -69,7 +71,7 @@ def findings_by_eviction(
     asked.cited()
     sets = yield from find_eviction_sets(level.lines, level.nearer_ways, level.nearer_way_bytes, level.most_bytes)
     if isinstance(sets, str):
-        return {**findings, "ways": _with_reason(findings["ways"], sets), "sets": _with_reason(findings["sets"], sets)}
+        return (yield from _with_crowds(level, chase, findings, sets))
     evidence = asked.cited()
     index = yield from find_linear_index(sets, findings["size_bytes"].low or 0.0)
     index_from = asked.cited()
@@ -108,6 +110,25 @@ def findings_by_eviction(
             whole = count * sets.ways * line
             found["size_bytes"] = measured_finding("size_bytes", whole, method, sized_from, min(whole, size), max(whole, size))
     return found
+
+
+def _with_crowds(
+    level: LevelBeyondStrides, chase: ChaseLayout, findings: dict[str, Finding], why: str
+) -> Inquiry[dict[str, Finding]]:
+    """The findings of a level without eviction sets of few lines (`why`), with the ways that crowds tell."""
+    told = {**findings, "ways": _with_reason(findings["ways"], why), "sets": _with_reason(findings["sets"], why)}
+    if not level.number or not level.miss_is_known:
+        return told
+    middle = (level.step.hit + level.step.miss) / 2
+    nearer = level.nearer[0] if level.lines.nearer else 0.0
+    crowd = CrowdLevel(
+        level.probe.asked, chase.space, level.lines.node_bytes, middle, level.step.fits_bytes, nearer, level.most_bytes
+    )
+    level.probe.asked.cited()
+    ways, reason = yield from ways_by_crowds(crowd)
+    if ways is None:
+        return {**told, "ways": replace(told["ways"], reason=f"{told['ways'].reason}; crowds of lines: {reason}")}
+    return {**told, "ways": measured_finding("ways", ways, CROWD_METHOD, level.probe.asked.cited())}
 
 
 def _with_linear_index(

@@ -1,0 +1,69 @@
+"""infer.hierarchy.crowd_sets: ways by the number of lines after which one is evicted, in simulated memories and on PoCL."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clmembench.infer.hierarchy.crowd_sets import CrowdLevel, ways_by_crowds
+from clmembench.infer.hierarchy.probing import ProbeCache
+from clmembench.model import Pattern, Probe
+from clmembench.model.address_patterns import crowd_counts, crowd_offsets
+from clmembench.plan.hierarchy import replay
+from tests.simulated import KIB, Cache, Machine, Noise, Path, Sets, plain
+
+LINE = 64
+
+
+def hashed(sets, ways):
+    low, bits = 6, sets.bit_length() - 1
+    masks = [1 << (low + i) | 1 << (low + bits + i) | 1 << (low + bits + (i + 3) % bits) for i in range(bits)]
+    return Sets((ways,) * sets, masks=tuple(masks))
+
+
+def machine(sets, ways, policy="LRU"):
+    first, second = Cache(plain(32, 8, LINE), LINE, 5.0), Cache(hashed(sets, ways), LINE, 25.0, policy, frame_bytes=4096)
+    noise = Noise(jitter_cycles=1.0, quantum_cycles=1.0, outliers=0.001)
+    return Machine("test", {"global": Path((first, second), 100.0)}, noise, 7, one_arena=True)
+
+
+def level(sets, ways):
+    return CrowdLevel(ProbeCache(), "global", LINE, 62.0, 0.6 * sets * ways * LINE, 16 * KIB, 1 << 30)
+
+
+def answers(device):
+    return lambda probes: [device.answer(probe) for probe in probes]
+
+
+@pytest.mark.parametrize(("sets", "ways", "policy"), [(256, 16, "LRU"), (512, 8, "LRU"), (256, 6, "LRU"), (512, 8, "FIFO")])
+def test_ways_of_a_level_of_physical_and_hashed_sets(sets, ways, policy):
+    crowd = level(sets, ways)
+    assert replay(ways_by_crowds(crowd), answers(machine(sets, ways, policy))) == (ways, "")
+
+
+@pytest.mark.parametrize("policy", ["random", "NRU", "tree-PLRU"])
+def test_nothing_is_concluded_where_other_lines_go_first(policy):
+    ways, reason = replay(ways_by_crowds(level(256, 16)), answers(machine(256, 16, policy)))
+    assert ways is None
+    assert "some repeats" in reason or "differ" in reason
+
+
+def test_without_a_clock_the_reason_says_so():
+    device = replace(machine(256, 16), no_clock="no clock can be read inside a kernel")
+    assert replay(ways_by_crowds(level(256, 16)), answers(device)) == (None, "no clock can be read inside a kernel")
+
+
+def test_a_level_of_too_many_lines_is_not_tried():
+    ways, reason = replay(ways_by_crowds(level(1 << 15, 16)), answers(machine(256, 16)))
+    assert ways is None and "too long" in reason
+
+
+def test_numbers_and_places_of_a_crowd():
+    probe = Probe(
+        Pattern("segments", segments="0:1:1:1"), "global", "evict", 3, 5, until=11, crowd=16, crowd_bytes=64, rounds=2
+    )
+    assert crowd_counts(probe) == [3, 5, 7, 9, 11]
+    assert crowd_counts(replace(probe, record=1)) == [3]
+    every = crowd_offsets(probe, 16)
+    assert sorted(every.tolist()) == [64 * i for i in range(16)]
+    assert np.array_equal(crowd_offsets(probe, 16, 9), every[9:])
