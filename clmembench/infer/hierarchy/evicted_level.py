@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from clmembench.infer.findings import measured_finding, undetermined_finding
 from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_another_line, find_eviction_sets
-from clmembench.infer.hierarchy.line_probe import LineProbe, listed
-from clmembench.infer.hierarchy.policy_probe import probe_policy
+from clmembench.infer.hierarchy.line_probe import LineProbe
+from clmembench.infer.hierarchy.policy_probe import NearerSet, SetOfLevel, probe_policy
 from clmembench.infer.hierarchy.probing import ChaseLayout, LevelProbe
+from clmembench.infer.hierarchy.set_lines import SetLines
 from clmembench.infer.hierarchy.turning import (
     MAX_KNOWN_POLICY_DIFFERENCE,
     MAX_RELATIVE_DIFFERENCE,
@@ -41,8 +42,8 @@ MIN_WAYS_WITHOUT_POLICY = 8  # from there on the last bytes used tell the capaci
 class LevelBeyondStrides:
     """A level with what is known of it: how it is probed by laps and by lines, its step, its number from 0, bytes and latency
     of the level before (0: none), ways and bytes of a way of nearer levels, the largest working sets for eviction sets and for
-    laps that turn round, the unit that a miss brings in, whether what a
-    miss costs is known, and the share of misses over growing working sets."""
+    laps that turn round, the unit that a miss brings in, whether what a miss costs is known, the share of misses over growing
+    working sets, and the set of the only nearer level, where its policy is known."""
 
     probe: LevelProbe
     lines: LineProbe
@@ -56,6 +57,7 @@ class LevelBeyondStrides:
     unit: int
     miss_is_known: bool = True
     misses: tuple[tuple[int, float], ...] = ()
+    before: NearerSet | None = None
 
 
 def findings_by_eviction(
@@ -152,7 +154,10 @@ def _policy(level: LevelBeyondStrides, sets: EvictionSets) -> Inquiry[tuple[Mapp
         why = "no further line of an eviction set's set was found"
         return {"policy": undetermined_finding("policy", why)}, frozenset()
     probe, nearer = level.probe, level.lines.nearer
-    found = yield from probe_policy(probe, sets.ways, 0, level.unit, nearer, listed(more.more), more.fillers[0])
+    of_set = SetLines(len(more.more), own=more.more, filler=more.fillers[0])
+    found = yield from probe_policy(
+        probe, SetOfLevel(sets.ways, of_set, level.unit, nearer, level.before, level.miss_is_known)
+    )
     policy = found["policy"]
     if policy.status == "ok" or not nearer or not level.miss_is_known:
         return found, frozenset({str(policy.value)} if policy.status == "ok" else ())

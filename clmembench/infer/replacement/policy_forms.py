@@ -1,0 +1,83 @@
+"""Forms of replacement policies as candidates, and the steady miss rate of a repeated lap under each. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from clmembench.infer.replacement.cache_set import DETERMINISTIC_POLICIES, STOCHASTIC_POLICIES, SetMaker, policy_forms
+from clmembench.infer.replacement.drawn_rates import MAX_ABSENT, drawn_miss_rates
+from clmembench.infer.replacement.set_miss_rates import sampled_miss_rates, steady_miss_rate
+
+# Thresholds and limits, each with its reason
+SIMULATED_LAPS = 64  # simulated, of which the first half is warm-up
+SIMULATED_SETS = 64  # sets simulated where more lines are absent than can be followed
+MAX_SIMULATED_STEPS = 6_000  # of that simulation, for each lap that was measured
+MAX_PERIOD_LAPS = 16  # laps after which a nearer cache is taken to repeat what it lets through
+CACHED_RATES = 16_384  # by policy and lap: levels and TLBs that have as many ways are asked the same laps
+VICTIM_RATIOS = (1.0, 2.0, 3.0, 5.0)  # how much more often one way is the victim than each other: Fermi's is 3
+MAX_UNEVEN_WAYS = 16  # with more, one preferred way changes no miss rate by 0.1%
+
+Lap = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyForm:
+    """A policy by its name: a deterministic one with how its sets are made, else how much more often one way is the victim."""
+
+    name: str
+    maker: SetMaker | None = None
+    ratio: float = 1.0
+
+    def miss_rate(self, ways: int, lap: Lap) -> float:
+        """The share of accesses that miss in a set of `ways` ways when the lap is repeated for ever."""
+        if len(set(lap)) <= ways:
+            return 0.0
+        if self.maker is not None:
+            return _steady_miss_rate(self.maker, ways, lap)
+        return dict(zip(VICTIM_RATIOS, _drawn_miss_rates(ways, lap), strict=False))[self.ratio]
+
+
+def known_forms(ways: int) -> list[PolicyForm]:
+    """All forms of the six policies for that number of ways."""
+    found = [PolicyForm(name, maker) for name in DETERMINISTIC_POLICIES for maker in policy_forms(name, ways)]
+    even, uneven = STOCHASTIC_POLICIES
+    return [*found, *(PolicyForm(uneven if ratio > 1 else even, None, ratio) for ratio in _ratios(ways))]
+
+
+def _ratios(ways: int) -> tuple[float, ...]:
+    return VICTIM_RATIOS if ways <= MAX_UNEVEN_WAYS else VICTIM_RATIOS[:1]
+
+
+@lru_cache(maxsize=CACHED_RATES)
+def _steady_miss_rate(maker: SetMaker, ways: int, lap: Lap) -> float:
+    return steady_miss_rate(maker, ways, lap, SIMULATED_LAPS)
+
+
+@lru_cache(maxsize=CACHED_RATES)
+def _drawn_miss_rates(ways: int, lap: Lap) -> tuple[float, ...]:
+    """Exactly where few lines are absent, else of simulated sets."""
+    ratios = _ratios(ways)
+    if len(set(lap)) - ways <= MAX_ABSENT:
+        return drawn_miss_rates(ways, lap, ratios)
+    weights = np.ones((len(ratios), ways))
+    weights[:, 0] = ratios
+    laps = max(8, min(SIMULATED_LAPS, MAX_SIMULATED_STEPS // len(lap)))
+    rates = sampled_miss_rates(np.repeat(weights, SIMULATED_SETS, axis=0), lap, laps, np.random.default_rng(ways))
+    return tuple(rates.reshape(len(ratios), SIMULATED_SETS).mean(axis=1).tolist())
+
+
+@lru_cache(maxsize=CACHED_RATES)
+def accesses_let_through(maker: SetMaker, ways: int, lap: Lap) -> tuple[Lap, int]:
+    """The accesses that miss a nearer set of `ways` ways while a lap is repeated, until they repeat; and how many accesses there
+    were in that time."""
+    one, through, begun = maker(ways), list[Sequence[int]](), dict[Hashable, int]()
+    while len(through) < SIMULATED_LAPS and (state := one.state()) not in begun:
+        begun[state] = len(through)
+        through.append([line for line in lap if not one.access(line)])
+    first = begun[state] if len(through) < SIMULATED_LAPS else len(through) - MAX_PERIOD_LAPS
+    period = through[first:]
+    return tuple(line for part in period for line in part), len(period) * len(lap)
