@@ -14,9 +14,9 @@ from clmembench.infer.hierarchy.fill_unit import find_fill_unit
 from clmembench.infer.hierarchy.latency_curve import LatencyCurve, PlateauPoint, free_of_prefetching
 from clmembench.infer.hierarchy.level_geometry import LevelGeometry, unit_finding
 from clmembench.infer.hierarchy.line_probe import LineProbe
-from clmembench.infer.hierarchy.policy_probe import EXTRA_LINES, NearerSet, SetOfLevel, probe_policy
+from clmembench.infer.hierarchy.policy_probe import probe_policy
 from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache, all_hit
-from clmembench.infer.hierarchy.set_lines import SetLines
+from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, NearerSet, SetLines, SetOfLevel
 from clmembench.infer.hierarchy.soft_end import soft_end
 from clmembench.infer.hierarchy.strides import MIN_PAGE_BYTES, SetGeometry, StrideLimits, sets_and_ways
 from clmembench.infer.hierarchy.tag_unit import find_tag_unit

@@ -11,8 +11,8 @@ from clmembench.infer.hierarchy.curve_findings import memory_level
 from clmembench.infer.hierarchy.latency_curve import LatencyCurve, PlateauPoint, WorkingSets, free_of_prefetching, measure_curve
 from clmembench.infer.hierarchy.page_probe import PageCountLimits
 from clmembench.infer.hierarchy.pattern_findings import as_pattern_findings
-from clmembench.infer.hierarchy.policy_probe import NearerSet
 from clmembench.infer.hierarchy.probing import MIN_RELATIVE_LAP_NOISE, ChaseLayout, ProbeCache
+from clmembench.infer.hierarchy.set_lines import NearerSet
 from clmembench.infer.hierarchy.strides import StrideLimits
 from clmembench.infer.hierarchy.tlb_by_control import ControlLimits, measure_tlbs_by_control
 from clmembench.infer.hierarchy.tlb_level import infer_tlb_level

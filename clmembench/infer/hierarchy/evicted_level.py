@@ -10,9 +10,9 @@ from clmembench.infer.findings import measured_finding, undetermined_finding
 from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_another_line, find_eviction_sets
 from clmembench.infer.hierarchy.line_probe import LineProbe
-from clmembench.infer.hierarchy.policy_probe import NearerSet, SetOfLevel, probe_policy
+from clmembench.infer.hierarchy.policy_probe import probe_policy
 from clmembench.infer.hierarchy.probing import ChaseLayout, LevelProbe
-from clmembench.infer.hierarchy.set_lines import SetLines
+from clmembench.infer.hierarchy.set_lines import NearerSet, SetLines, SetOfLevel
 from clmembench.infer.hierarchy.turning import (
     MAX_KNOWN_POLICY_DIFFERENCE,
     MAX_RELATIVE_DIFFERENCE,
@@ -155,9 +155,7 @@ def _policy(level: LevelBeyondStrides, sets: EvictionSets) -> Inquiry[tuple[Mapp
         return {"policy": undetermined_finding("policy", why)}, frozenset()
     probe, nearer = level.probe, level.lines.nearer
     of_set = SetLines(len(more.more), own=more.more, filler=more.fillers[0])
-    found = yield from probe_policy(
-        probe, SetOfLevel(sets.ways, of_set, level.unit, nearer, level.before, level.miss_is_known)
-    )
+    found = yield from probe_policy(probe, SetOfLevel(sets.ways, of_set, level.unit, nearer, level.before, level.miss_is_known))
     policy = found["policy"]
     if policy.status == "ok" or not nearer or not level.miss_is_known:
         return found, frozenset({str(policy.value)} if policy.status == "ok" else ())

@@ -11,9 +11,9 @@ from clmembench.infer.hierarchy.capacity_search import find_capacity
 from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.fill_unit import find_fill_unit
 from clmembench.infer.hierarchy.level_geometry import SIZE_METHOD, LevelGeometry, unit_finding
-from clmembench.infer.hierarchy.policy_probe import EXTRA_LINES, SetOfLevel, probe_policy
+from clmembench.infer.hierarchy.policy_probe import probe_policy
 from clmembench.infer.hierarchy.probing import CapacityBound, LevelProbe
-from clmembench.infer.hierarchy.set_lines import SetLines
+from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, SetLines, SetOfLevel
 from clmembench.infer.hierarchy.strides import StrideLimits, sets_and_ways
 from clmembench.infer.hierarchy.tag_unit import find_tag_unit
 from clmembench.model import CacheLevel, Finding, Inquiry, Space

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from clmembench.infer.findings import undetermined_finding
+from clmembench.infer.hierarchy.policy_trace import TracedPolicy, policy_by_trace
 from clmembench.infer.hierarchy.probing import MIN_RELATIVE_LAP_NOISE, LevelProbe
-from clmembench.infer.hierarchy.set_lines import SetLines
+from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, NearerSet, SetOfLevel
 from clmembench.infer.replacement.lap_likelihood import LapFit
-from clmembench.infer.replacement.policies import policy_and_victims
-from clmembench.infer.replacement.policy_forms import PolicyForm, known_forms
+from clmembench.infer.replacement.policy_forms import age_forms, is_age_based, known_forms
 from clmembench.infer.replacement.policy_rates import (
     DRAWN,
     LAP_DEVIATION,
@@ -27,51 +29,20 @@ from clmembench.infer.replacement.walk_choice import choose_laps
 from clmembench.model import Finding, Inquiry, Pattern, Probe
 
 # Thresholds and limits, each with its reason
-EXTRA_LINES = 2  # lines beyond the ways: laps over one line more do not distinguish LRU from FIFO
 FIRST_WALKS, MORE_WALKS, MAX_WALKS = 6, 4, 18  # random walks that are asked first, each time that more are, and in all
+MORE_OF_AGES = 12  # walks more, where none of the usual policies explains them, to tell variants of age-based ones apart
 USUAL_WALKS = 16  # that runs stored before have, over EXTRA_LINES more than the ways
 MAX_VISITS = 4  # of each line in a lap: short laps differ most between policies, and no sector has room for fewer
 POOL_ACCESSES = 1_200  # of the walks in all, from among which those are chosen in which policies differ
+MAX_EXCESS_OF_HITS = 0.03  # of what a miss adds: beyond, something else than this level's hits and misses costs
 MIN_POOL, MAX_POOL = 6, 48  # walks among which is chosen
 POSSIBLE_LOG_LIKELIHOOD = 16.0  # behind the likeliest candidate: from there on a candidate needs no more evidence
-TRACED_LAPS = 12  # of a walk that are recorded access by access
+MAX_AGED_WAYS = 24  # sets of more ways are known to have none of the age-based policies, of which there are hundreds
 MAX_WAYS = 128  # sets of more ways are not probed
-MAX_WAYS_OF_UNEVEN_VICTIMS = 4  # up to that many ways unequal victim probabilities are distinguishable from equal ones
-TRACED_WALKS, MIN_BELIEVED_TRACES = 4, 2  # walks that are recorded access by access, and of these that must agree with laps
-MAX_TRACE_RELATIVE_DIFFERENCE = (
-    0.25  # relative difference between a trace's mean and the same lap's: beyond, one of them is disturbed
-)
 NEARER_CACHE_ANSWERS = (
     "a nearer cache serves some accesses of a lap: only latencies of single accesses would decide, which need a clock in the "
     "kernel"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class NearerSet:
-    """The one set of the nearest cache that all lines of a set pass: its ways, and the forms that its policy may have."""
-
-    ways: int
-    forms: tuple[PolicyForm, ...]
-
-    @classmethod
-    def of(cls, ways: int, policy: str) -> NearerSet | None:
-        """By the policy's name; None where it draws victims, so that what it lets through is not known."""
-        forms = tuple(form for form in known_forms(ways) if form.name == policy and form.maker is not None)
-        return cls(ways, forms) if forms else None
-
-
-@dataclass(frozen=True, slots=True)
-class SetOfLevel:
-    """The set that is asked: its ways and lines, the unit of bytes within which a line can be visited again, the latency of a
-    nearer cache (0: there is none) and that cache's set if it is known, and whether what a miss costs is known."""
-
-    ways: int
-    lines: SetLines
-    unit: int
-    nearer: float = 0.0
-    before: NearerSet | None = None
-    miss_is_known: bool = True
 
 
 def probe_policy(probe: LevelProbe, of_set: SetOfLevel) -> Inquiry[dict[str, Finding]]:
@@ -90,25 +61,27 @@ def probe_policy(probe: LevelProbe, of_set: SetOfLevel) -> Inquiry[dict[str, Fin
         found = yield from _policy_by_laps(walks)
     if found.status == "ok" and found.value not in DRAWN:
         return {"policy": found}
-    traced = yield from _policy_by_trace(probe, of_set)
-    return {"policy": found} if traced is None else _combined_policy(found, *traced, of_set.ways)
+    traced = yield from policy_by_trace(probe, of_set)
+    return {"policy": found} if traced is None else _combined_policy(found, traced)
 
 
 @dataclass(slots=True)
 class _Walks:
-    """The walks of one set so far, and what each access of their control costs, by visits."""
+    """The walks of one set so far; `translated`: what translation adds is measured with each and subtracted."""
 
     probe: LevelProbe
     of_set: SetOfLevel
     laps: list[MeasuredLap] = field(default_factory=list)
     seed: int = 0
+    translated: bool = False
 
-    def path(self, miss_is_known: bool) -> PathToSet:
-        """How the set's lines are reached, and at what cost."""
+    def path(self, miss_is_known: bool = True, all_ages: bool = False) -> PathToSet:
+        """How the set's lines are reached, at what cost, and what its policy may be; `all_ages`: one of all age-based ones."""
         contrast, own = self.probe.contrast, self.of_set
         costs = level_costs(own.nearer, contrast.hit, contrast.miss, miss_is_known)
         before = own.before or NearerSet(0, ())
-        return PathToSet(own.ways, costs, before.ways, before.forms)
+        forms = (*known_forms(own.ways), *age_forms(established=not all_ages))
+        return PathToSet(own.ways, forms, costs, before.ways, before.forms)
 
     def ask(self, patterns: Sequence[Pattern]) -> Inquiry[int]:
         """Asks laps of these walks; how many got an answer."""
@@ -119,6 +92,11 @@ class _Walks:
             controls = [replace(pattern, stride_bytes=chase.control_bytes, shift_bytes=0) for pattern in patterns]
             few = [next(c for c in controls if c.visits == control.visits) for control in controls]
             less = [a.value or 0.0 for a in (yield from asked.all([Probe(control, chase.space) for control in few]))]
+        elif self.translated:
+            base = self.of_set.nearer or self.probe.contrast.hit
+            controls = [self.of_set.lines.control(pattern) for pattern in patterns]
+            costs = yield from asked.all([Probe(control, chase.space) for control in controls])
+            less = [max(0.0, (a.value or 0.0) - base) for a in costs]
         known = [(p, a, c) for p, a, c in zip(patterns, answers, less, strict=True) if a.value is not None]
         for pattern, answer, control in known:
             assert answer.value is not None
@@ -146,13 +124,58 @@ class _Walks:
 
 
 def _policy_by_laps(walks: _Walks) -> Inquiry[Finding]:
-    """The policy by the mean latencies of whole laps, where candidates that are still possible differ in each that is asked."""
+    """The policy by the mean latencies of whole laps, in which candidates that are still possible differ."""
     ways, lines = walks.of_set.ways, walks.of_set.lines
-    known = walks.path(walks.of_set.miss_is_known)
-    yield from walks.ask([lines.pattern("walk", ways, walks.visits), lines.pattern("random", ways + EXTRA_LINES)])
-    fits: list[LapFit] | None = None
-    while len(walks.laps) < MAX_WALKS:
-        chosen = _telling_walks(walks, known, fits)
+    excess = yield from _excess_of_hits(walks)
+    if excess is None:
+        return undetermined_finding("policy", "laps over lines of one set got no answer")
+    if abs(excess) > MAX_EXCESS_OF_HITS:
+        reason = f"as many lines of one set as it holds cost {excess:+.2g} of a miss more than expected of hits"
+        return undetermined_finding("policy", reason, evidence=walks.probe.asked.cited())
+    yield from walks.ask([lines.pattern("random", ways + EXTRA_LINES)])
+    known = walks.of_set.miss_is_known
+    path = walks.path(known)
+    fits = yield from _ask_until_decided(walks, path, None, MAX_WALKS)
+    if fits is None:
+        return undetermined_finding("policy", "no lap over lines of one set tells policies apart")
+    names = likely_names(rank_policies(path, fits))
+    if not names and known:  # misses of one set may cost more than those of all
+        path = walks.path(miss_is_known=False)
+        fits = fit_candidates(path, walks.laps)
+        names = likely_names(rank_policies(path, fits))
+    if all(is_age_based(name) for name in names) and 2 < ways <= MAX_AGED_WAYS:  # none of the six
+        path = walks.path(known, all_ages=True)
+        aged = fit_candidates(path, walks.laps)
+        fits = (yield from _ask_until_decided(walks, path, aged, MAX_WALKS + MORE_OF_AGES)) or aged
+    return policy_of_ranking(rank_policies(path, fits), len(walks.laps), ways, walks.probe.asked.cited())
+
+
+def _excess_of_hits(walks: _Walks) -> Inquiry[float | None]:
+    """What laps over as many lines as the set holds cost more than hits, as a share of what a miss adds: translation is subtracted
+    where it matters; None where there is no answer. The laps stay among the walks'."""
+    excess: float | None = None
+    for translated, seed in ((False, 0), (False, 1), (True, 0), (True, 1)):
+        if translated and walks.probe.chase.control_bytes:
+            break
+        walks.translated = translated
+        walks.laps.clear()
+        if not (yield from walks.ask([walks.of_set.lines.pattern("walk", walks.of_set.ways, walks.visits, seed)])):
+            continue
+        path, lap = walks.path(), walks.laps[0]
+        expected = latencies_under(path, path.candidates(), [lap.lap])[:, 0]
+        differences = (lap.latency - expected) / path.costs.contrast
+        excess = float(differences[np.argmin(np.abs(differences))])
+        if abs(excess) <= MAX_EXCESS_OF_HITS:
+            break
+    return excess
+
+
+def _ask_until_decided(walks: _Walks, path: PathToSet, fits: list[LapFit] | None, most: int) -> Inquiry[list[LapFit] | None]:
+    """How well the candidates explain the laps, once one policy is ahead, no lap tells more, or there are `most` laps."""
+    while len(walks.laps) < most:
+        if fits is not None and len(likely_names(rank_policies(path, fits))) == 1:
+            break
+        chosen = _telling_walks(walks, path, fits)
         if not chosen:
             break
         if not (yield from walks.ask(chosen)):
@@ -160,88 +183,43 @@ def _policy_by_laps(walks: _Walks) -> Inquiry[Finding]:
                 break
             # a run that was stored before has other walks
             usual = max(1, min(8, walks.of_set.unit // 8))
-            old = [lines.pattern("walk", ways + EXTRA_LINES, usual, seed) for seed in range(1, 1 + USUAL_WALKS)]
+            seeds = range(1, 1 + USUAL_WALKS)
+            old = [walks.of_set.lines.pattern("walk", walks.of_set.ways + EXTRA_LINES, usual, seed) for seed in seeds]
             if not (yield from walks.ask(old)):
-                return undetermined_finding("policy", "laps over lines of one set got no answer")
-        fits = fit_candidates(known, walks.laps)
-        if len(likely_names(rank_policies(known, fits))) == 1:
-            break
-    evidence = walks.probe.asked.cited()
-    if fits is None:
-        return undetermined_finding("policy", "no lap over lines of one set tells policies apart", evidence=evidence)
-    ranked = rank_policies(known, fits)
-    if not likely_names(ranked) and walks.of_set.miss_is_known:  # misses of one set may cost more than those of all
-        free = walks.path(miss_is_known=False)
-        ranked = rank_policies(free, fit_candidates(free, walks.laps))
-    return policy_of_ranking(ranked, len(walks.laps), ways, evidence)
+                break
+        fits = fit_candidates(path, walks.laps)
+    return fits
 
 
 def _telling_walks(walks: _Walks, path: PathToSet, fits: Sequence[LapFit] | None) -> list[Pattern]:
     """The walks of a pool in which the policies that are possible differ most; all policies if none has been fitted."""
-    best = max((fit.loglik for fit in fits), default=0.0) if fits else 0.0
+    best = max(fit.loglik for fit in fits) if fits else 0.0
     candidates = [
         candidate
         for number, candidate in enumerate(path.candidates())
         if candidate[1].ratio == 1 and (fits is None or fits[number].loglik > best - POSSIBLE_LOG_LIKELIHOOD)
     ]
+    names = [own.name for _, own in candidates]
+    if not all(is_age_based(name) for name in names):
+        names = ["age-based" if is_age_based(name) else name for name in names]
     pool = walks.pool()
     expected = latencies_under(path, candidates, [walks.of_set.lines.numbers(pattern) for pattern in pool])
     noise = walks.probe.contrast.noise + MIN_RELATIVE_LAP_NOISE * path.costs.means[2]
     sigma = float((noise**2 + (LAP_DEVIATION * path.costs.contrast) ** 2) ** 0.5)
-    most = FIRST_WALKS if fits is None else MORE_WALKS
-    chosen = choose_laps([own.name for _, own in candidates], expected, sigma, most)
+    chosen = choose_laps(names, expected, sigma, FIRST_WALKS if fits is None else MORE_WALKS)
     return [pool[number] for number in chosen]
 
 
-def _combined_policy(found: Finding, named: Finding, victims: tuple[float, ...], empty: bool, ways: int) -> dict[str, Finding]:
-    """The policy by whole laps (`found`) and by single accesses (`named`), whose traces began in an empty cache or did not."""
+def _combined_policy(found: Finding, traced: TracedPolicy) -> dict[str, Finding]:
+    """The policy by whole laps (`found`) and by single accesses."""
+    named = traced.finding
     if found.status == "ok" and named.status == "ok" and found.value != named.value:
         reason = f"whole laps say {found.value}, single accesses say {named.value}"
         ids = tuple(dict.fromkeys((*found.evidence, *named.evidence)))
         return {"policy": Finding("policy", None, None, None, "", "inconsistent", found.method, ids, reason)}
-    if named.value == "random" and ways > MAX_WAYS_OF_UNEVEN_VICTIMS:
-        named = _without_value(named, f"equally and unequally likely victims are not distinguishable for {ways} ways")
-    if named.value == "random" and not empty:
-        named = _without_value(named, "equally and unequally likely victims are distinguishable only from an empty cache on")
     if named.status != "ok":
         return {"policy": found}
-    chances = ", ".join(f"{v:.3f}" for v in victims)
-    more = {"victim_probabilities": replace(named, name="victim_probabilities", value=chances)}
-    return {"policy": named, **(more if victims else {})}
-
-
-def _without_value(named: Finding, reason: str) -> Finding:
-    """The finding without its value, for a reason."""
-    return replace(named, value=None, status="undetermined", reason=reason)
-
-
-def _policy_by_trace(probe: LevelProbe, of_set: SetOfLevel) -> Inquiry[tuple[Finding, tuple[float, ...], bool] | None]:
-    """The policy and its victims from the latency of each access, and whether the traces began in an empty cache; None where
-    there is no clock, or where it does not agree with the whole laps."""
-    contrast, nearer, lines = probe.contrast, of_set.nearer, of_set.lines
-    visits = max(1, min(8, of_set.unit // 8))
-    walks = [lines.pattern("walk", of_set.ways + EXTRA_LINES, visits, seed) for seed in range(1, 1 + TRACED_WALKS)]
-    record = TRACED_LAPS * len(lines.numbers(walks[0]))
-    answers = yield from probe.asked.all([Probe(walk, probe.chase.space, "trace", 0, record) for walk in walks])
-    if any(answer.latencies is None for answer in answers):
-        return None
-    means = yield from probe.asked.all([Probe(walk, probe.chase.space) for walk in walks])
-    observations = []
-    middle = (contrast.hit + contrast.miss) / 2
-    for walk, answer, mean in zip(walks, answers, means, strict=True):
-        if answer.latencies is None or mean.value is None:
-            continue
-        steady = float(answer.latencies[:, record // 2 :].mean())
-        if abs(steady - mean.value) > MAX_TRACE_RELATIVE_DIFFERENCE * mean.value:
-            continue  # a lap may be disturbed
-        for row in answer.latencies[:1]:
-            reached = [
-                (line, bool(v < middle))
-                for line, v in zip(lines.numbers(walk) * TRACED_LAPS, row, strict=True)
-                if line >= 0 and v > (nearer + contrast.hit) / 2 * bool(nearer)
-            ]
-            observations.append(([line for line, _ in reached], [hit for _, hit in reached]))
-    if len(observations) < MIN_BELIEVED_TRACES:
-        return None
-    empty = not any(flags[seen.index(line)] for seen, flags in observations for line in set(seen))
-    return *policy_and_victims(of_set.ways, observations, probe.asked.cited()), empty
+    if not traced.victims:
+        return {"policy": named}
+    chances = ", ".join(f"{v:.3f}" for v in traced.victims)
+    return {"policy": named, "victim_probabilities": replace(named, name="victim_probabilities", value=chances)}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from clmembench.infer.findings import UNKNOWN_CLOCK, measured_finding, undetermined_finding
-from clmembench.infer.hierarchy.policy_probe import EXTRA_LINES, SetOfLevel, probe_policy
+from clmembench.infer.hierarchy.policy_probe import probe_policy
 from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, ChaseLayout, LevelProbe, ProbeCache
-from clmembench.infer.hierarchy.set_lines import SetLines
+from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, SetLines, SetOfLevel
 from clmembench.infer.hierarchy.tlb import TlbGeometry, sets_agree
 from clmembench.model import Finding, Inquiry, TlbLevel
 

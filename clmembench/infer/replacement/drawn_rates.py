@@ -32,11 +32,11 @@ def drawn_miss_rates(ways: int, lap: tuple[int, ...], ratios: tuple[float, ...])
     even, uneven = [r for r in ratios if r == 1], [r for r in ratios if r != 1]
     rates = dict(zip(even, _steady(_EvenSets(ways, names.size, absent), lines.tolist()), strict=False))
     if uneven:
-        rates |= zip(uneven, _steady(_UnevenSets(ways, names.size, absent, uneven), lines.tolist()), strict=True)
+        rates |= zip(uneven, _steady(UnevenSets(ways, names.size, absent, uneven), lines.tolist()), strict=True)
     return tuple(float(rates[ratio]) for ratio in ratios)
 
 
-def _steady(sets: _EvenSets | _UnevenSets, lines: Sequence[int]) -> Array:
+def _steady(sets: _EvenSets | UnevenSets, lines: Sequence[int]) -> Array:
     """Miss rates of a lap that is repeated until they do not change."""
     before: Array = np.full(1, -1.0)
     for _ in range(max(2, MAX_FOLLOWED_ACCESSES // len(lines))):
@@ -74,27 +74,38 @@ class _EvenSets:
         return np.array([missed])
 
 
-class _UnevenSets:
+class UnevenSets:
     """Probabilities of the line in the preferred way and the pair of absent lines, shape (ratios, lines, lines, lines),
-    symmetric in the last two; one absent line is a pair of the same line twice."""
+    symmetric in the last two; one absent line is a pair of the same line twice. At first one of each is known, or none."""
 
-    def __init__(self, ways: int, lines: int, absent: int, ratios: Sequence[float]) -> None:
+    def __init__(self, ways: int, lines: int, absent: int, ratios: Sequence[float], known: bool = True) -> None:
         self.single = absent == 1
         weights = np.asarray(ratios, dtype=float)
         self.preferred = (weights / (weights + ways - 1))[:, None, None]
         self.other = (1 / (weights + ways - 1))[:, None, None, None]
-        self.chances = np.zeros((weights.size, lines, lines, lines))
-        self.chances[:, 0, -1, -absent] = self.chances[:, 0, -absent, -1] = 1.0
         numbers = np.arange(lines)
-        self.victims = numbers[:, None] != numbers[None, :]  # no line but that in the preferred way, by line and victim
+        differ = numbers[:, None] != numbers[None, :]
+        self.victims = differ  # no line but that in the preferred way, by line and victim
+        self.chances = np.zeros((weights.size, lines, lines, lines))
+        if known:
+            self.chances[:, 0, -1, -absent] = self.chances[:, 0, -absent, -1] = 1.0
+        else:
+            pairs = ~differ if self.single else differ
+            possible = pairs[None, :, :] & differ[:, :, None] & differ[:, None, :]
+            self.chances[:] = possible / (possible.sum() / (1 if self.single else 2))
 
-    def access(self, line: int) -> Array:
-        """The probability for each ratio that the line is absent; it is present from then on."""
+    def access(self, line: int, of_hit: float = 1.0, of_miss: float = 1.0) -> Array:
+        """The probability for each ratio that the line is absent; it is present from then on. `of_hit`, `of_miss`: how likely it
+        is to be seen as it was where it hit and where it missed, by which states are weighed."""
         chances = self.chances
         gone = chances[:, :, line].copy()  # by the line in the preferred way and the other absent line
         missed: Array = gone.sum(axis=(1, 2))
         chances[:, :, line] = 0.0
         chances[:, :, :, line] = 0.0
+        if of_hit != of_miss:
+            seen = missed * of_miss + (1 - missed) * of_hit
+            chances *= (of_hit / seen)[:, None, None, None]
+            gone *= (of_miss / seen)[:, None, None]
         first = self.preferred * gone
         if self.single:
             left = gone.sum(axis=2)

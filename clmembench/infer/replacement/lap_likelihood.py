@@ -11,7 +11,7 @@ from clmembench.model import Array
 
 # Thresholds and limits, each with its reason
 DISTURBED_PROBABILITY = 0.02  # of laps, that others use the core all the while: as often as on shared hosts
-MAX_DISTURBED_SHARE = 0.2  # of laps: with more, disturbances do not explain what a policy leaves unexplained
+MAX_DISTURBED_SHARE = 0.12  # of laps, or one: more are less likely than 1%, and do not explain what a policy leaves open
 DISTURBED_RANGE = 0.5  # of a lap's latency, that a disturbance adds at most
 MIN_DISTURBED_SIGMAS = 4.0  # of a lap's noise, that a disturbance adds at least: less is noise
 MAX_MISFIT_SIGMAS = 4.0  # of the sum of squared residuals from its expectation: beyond, costs and shares explain no latencies
@@ -47,7 +47,7 @@ def fit_laps(shares: Array, latencies: Array, sigmas: Array, costs: AccessCosts)
     use = np.ones(latencies.size, dtype=bool)
     loglik, residuals, misfit = _gaussian(shares, latencies, sigmas, costs)
     penalty = 0.0
-    for _ in range(int(MAX_DISTURBED_SHARE * latencies.size)):
+    for _ in range(max(1, int(MAX_DISTURBED_SHARE * latencies.size))):
         worst = int(np.argmax(np.where(use, residuals / sigmas, -np.inf)))
         if residuals[worst] < MIN_DISTURBED_SIGMAS * sigmas[worst]:
             break

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
+from clmembench.infer.replacement.age_policies import AGE_POLICIES, ESTABLISHED_AGE_POLICIES, AgedSet, AgeRules
 from clmembench.infer.replacement.cache_set import DETERMINISTIC_POLICIES, STOCHASTIC_POLICIES, SetMaker, policy_forms
 from clmembench.infer.replacement.drawn_rates import MAX_ABSENT, drawn_miss_rates
 from clmembench.infer.replacement.set_miss_rates import sampled_miss_rates, steady_miss_rate
@@ -19,7 +20,7 @@ MAX_SIMULATED_STEPS = 6_000  # of that simulation, for each lap that was measure
 MAX_PERIOD_LAPS = 16  # laps after which a nearer cache is taken to repeat what it lets through
 CACHED_RATES = 16_384  # by policy and lap: levels and TLBs that have as many ways are asked the same laps
 VICTIM_RATIOS = (1.0, 2.0, 3.0, 5.0)  # how much more often one way is the victim than each other: Fermi's is 3
-MAX_UNEVEN_WAYS = 16  # with more, one preferred way changes no miss rate by 0.1%
+MAX_UNEVEN_WAYS = 8  # the one cache known to draw unevenly has 4 (Fermi); with more than 8, no miss rate changes by 0.1%
 
 Lap = tuple[int, ...]
 
@@ -41,11 +42,24 @@ class PolicyForm:
         return dict(zip(VICTIM_RATIOS, _drawn_miss_rates(ways, lap), strict=False))[self.ratio]
 
 
-def known_forms(ways: int) -> list[PolicyForm]:
+def known_forms(ways: int) -> tuple[PolicyForm, ...]:
     """All forms of the six policies for that number of ways."""
     found = [PolicyForm(name, maker) for name in DETERMINISTIC_POLICIES for maker in policy_forms(name, ways)]
     even, uneven = STOCHASTIC_POLICIES
-    return [*found, *(PolicyForm(uneven if ratio > 1 else even, None, ratio) for ratio in _ratios(ways))]
+    return (*found, *(PolicyForm(uneven if ratio > 1 else even, None, ratio) for ratio in _ratios(ways)))
+
+
+_AGE_FORMS = {name: PolicyForm(name, partial(AgedSet, rules=AgeRules.of(name))) for name in AGE_POLICIES}
+
+
+def age_forms(established: bool) -> tuple[PolicyForm, ...]:
+    """The age-based policies: all variants, or those that some cache is known to have."""
+    return tuple(_AGE_FORMS[name] for name in (ESTABLISHED_AGE_POLICIES if established else AGE_POLICIES))
+
+
+def is_age_based(name: str) -> bool:
+    """True if a policy's name is that of an age-based one."""
+    return name in _AGE_FORMS
 
 
 def _ratios(ways: int) -> tuple[float, ...]:

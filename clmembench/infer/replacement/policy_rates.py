@@ -9,7 +9,7 @@ import numpy as np
 
 from clmembench.infer.replacement.lap_likelihood import AccessCosts, LapFit, fit_laps
 from clmembench.infer.replacement.policies import MIN_LOG_LIKELIHOOD_MARGIN, policy_finding
-from clmembench.infer.replacement.policy_forms import Lap, PolicyForm, accesses_let_through, known_forms
+from clmembench.infer.replacement.policy_forms import Lap, PolicyForm, accesses_let_through, is_age_based, known_forms
 from clmembench.model import Array, Finding
 
 # Thresholds and limits, each with its reason
@@ -21,6 +21,8 @@ MAX_UNEVEN_GAIN = 30.0  # of log-likelihood, that unevenly drawn victims are ahe
 RATE_METHOD = "latencies of {} laps against six policies simulated"
 UNEXPLAINED = "no policy that is known explains the miss rates of these laps"
 MISSING_LAPS = "missing are more laps in random order over ways + 2 lines of one set, or each access's latency"
+NONE_OF_SIX = "none of LRU, FIFO, tree-PLRU, NRU, random, way-weighted"
+MAX_NAMED = 4  # of policies that behave alike, that are named
 DRAWN = frozenset({"random", "way-weighted"})
 DRAWN_ALIKE = "one way drawn twice or three times as often changes the miss rate of no lap by more than 1.5%"
 ALIKE_WITH_TWO_WAYS = frozenset({"LRU", "tree-PLRU", "NRU"})
@@ -41,17 +43,18 @@ class MeasuredLap:
 
 @dataclass(frozen=True, slots=True)
 class PathToSet:
-    """The ways of the set that is asked, what its accesses cost, and the ways of the one set of a nearer cache that all its lines
-    pass with the forms that that set's policy may have (none: no cache is nearer)."""
+    """The ways of the set that is asked with the forms that its policy may have, what its accesses cost, and the ways of the one
+    set of a nearer cache that all its lines pass with the forms of its policy (none: no cache is nearer)."""
 
     ways: int
+    forms: tuple[PolicyForm, ...]
     costs: AccessCosts
     nearer_ways: int = 0
     nearer: tuple[PolicyForm, ...] = ()
 
     def candidates(self) -> list[Candidate]:
         """The forms of the nearer cache's policy and of this one's, all pairs."""
-        return [(before, own) for before in self.nearer or (None,) for own in known_forms(self.ways)]
+        return [(before, own) for before in self.nearer or (None,) for own in self.forms]
 
     def shares(self, candidate: Candidate, lap: Lap) -> tuple[float, float, float]:
         """The shares of a lap's accesses that the nearer cache serves, that hit here and that miss."""
@@ -111,21 +114,31 @@ def likely_names(ranked: dict[str, LapFit]) -> list[str]:
 
 
 def policy_of_ranking(ranked: dict[str, LapFit], count: int, ways: int, evidence: Sequence[str]) -> Finding:
-    """The policy that explains so many laps by a margin over every other; undetermined with what is missing otherwise."""
+    """The policy that explains so many laps by a margin over every other; undetermined with what is missing otherwise.
+
+    An age-based one that no lap tells from one of the six does not compete with it: it is the less usual of the two.
+    """
     method = RATE_METHOD.format(count)
-    close = likely_names(ranked)
+    likely = likely_names(ranked)
+    close = [name for name in likely if not is_age_based(name)] or likely
     if not close:
         return policy_finding(None, method, UNEXPLAINED, evidence)
     if len(close) > 1:
-        names = " or ".join(close)
-        missing = MISSING_LAPS
-        if set(close) <= DRAWN:
-            missing = f"{DRAWN_ALIKE}, so that only each access's latency tells"
-        elif ways == 2 and set(close) <= ALIKE_WITH_TWO_WAYS:
-            missing = "with two ways they keep the same lines"
-        return policy_finding(None, method, f"{names} explain the miss rates equally well; {missing}", evidence)
-    first, second = (fit.loglik for fit in list(ranked.values())[:2])
-    return policy_finding(close[0], f"{method}, ahead by {first - second:.0f}", "", evidence)
+        reason = f"{' or '.join(close[:MAX_NAMED])} explain the miss rates equally well; {_missing(close, ways)}"
+        if is_age_based(close[0]):
+            reason = f"{NONE_OF_SIX}: behaves most like {' or '.join(close[:MAX_NAMED])}"
+            reason += f" or {len(close) - MAX_NAMED} others" if len(close) > MAX_NAMED else ""
+        return policy_finding(None, method, reason, evidence)
+    rivals = [fit.loglik for name, fit in ranked.items() if name not in likely or name == close[0]]
+    ahead = f"ahead by {rivals[0] - rivals[1]:.0f}" if len(rivals) > 1 else "alone"
+    return policy_finding(close[0], f"{method}, {ahead}", "", evidence)
+
+
+def _missing(close: Sequence[str], ways: int) -> str:
+    """Evidence that would tell these policies apart."""
+    if set(close) <= DRAWN:
+        return f"{DRAWN_ALIKE}, so that only each access's latency tells"
+    return "with two ways they keep the same lines" if ways == 2 and set(close) <= ALIKE_WITH_TWO_WAYS else MISSING_LAPS
 
 
 def policy_from_rates(ways: int, observations: Sequence[RateObservation], evidence: Sequence[str]) -> Finding:
@@ -155,7 +168,7 @@ def likely_policies(ways: int, observations: Sequence[RateObservation]) -> froze
 
 def _ranked_by_rates(ways: int, observations: Sequence[RateObservation]) -> dict[str, LapFit]:
     laps = [MeasuredLap(tuple(lap), rate, max((high - low) / 3.92, 0.0)) for lap, rate, low, high in observations]
-    path = PathToSet(ways, level_costs(0.0, 0.0, 1.0))
+    path = PathToSet(ways, known_forms(ways), level_costs(0.0, 0.0, 1.0))
     return rank_policies(path, fit_candidates(path, laps))
 
 
