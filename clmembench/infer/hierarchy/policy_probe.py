@@ -34,7 +34,9 @@ MORE_OF_AGES = 12  # walks more, where none of the usual policies explains them,
 USUAL_WALKS = 16  # that runs stored before have, over EXTRA_LINES more than the ways
 MAX_VISITS = 4  # of each line in a lap: short laps differ most between policies, and no sector has room for fewer
 POOL_ACCESSES = 1_200  # of the walks in all, from among which those are chosen in which policies differ
-MAX_EXCESS_OF_HITS = 0.03  # of what a miss adds: beyond, something else than this level's hits and misses costs
+USUAL_EXCESS_OF_HITS, MAX_EXCESS_OF_HITS = 0.015, 0.03  # of what a miss adds, besides noise: translation may cost more than the
+# first, and beyond the second something else than this level's hits and misses does
+NOISE_SIGMAS = 3.0  # of a lap's noise
 MIN_POOL, MAX_POOL = 6, 48  # walks among which is chosen
 POSSIBLE_LOG_LIKELIHOOD = 16.0  # behind the likeliest candidate: from there on a candidate needs no more evidence
 MAX_AGED_WAYS = 24  # sets of more ways are known to have none of the age-based policies, of which there are hundreds
@@ -67,18 +69,21 @@ def probe_policy(probe: LevelProbe, of_set: SetOfLevel) -> Inquiry[dict[str, Fin
 
 @dataclass(slots=True)
 class _Walks:
-    """The walks of one set so far; `translated`: what translation adds is measured with each and subtracted."""
+    """The walks of one set so far; `translated`: what translation adds is measured with each and subtracted; `miss`: what one
+    costs if all lines of a lap in random order miss."""
 
     probe: LevelProbe
     of_set: SetOfLevel
     laps: list[MeasuredLap] = field(default_factory=list)
     seed: int = 0
     translated: bool = False
+    miss: float = 0.0
 
     def path(self, miss_is_known: bool = True, all_ages: bool = False) -> PathToSet:
         """How the set's lines are reached, at what cost, and what its policy may be; `all_ages`: one of all age-based ones."""
         contrast, own = self.probe.contrast, self.of_set
-        costs = level_costs(own.nearer, contrast.hit, contrast.miss, miss_is_known)
+        miss = contrast.miss if miss_is_known else max(contrast.miss, self.miss)
+        costs = level_costs(own.nearer, contrast.hit, miss, miss_is_known)
         before = own.before or NearerSet(0, ())
         forms = (*known_forms(own.ways), *age_forms(established=not all_ages))
         return PathToSet(own.ways, forms, costs, before.ways, before.forms)
@@ -119,6 +124,11 @@ class _Walks:
         return found
 
     @property
+    def noise(self) -> float:
+        """The standard deviation of the first lap, as a share of what a miss adds."""
+        return self.laps[0].deviation / (self.probe.contrast.miss - self.probe.contrast.hit)
+
+    @property
     def visits(self) -> int:
         return max(1, min(MAX_VISITS, self.of_set.unit // 8))
 
@@ -129,10 +139,13 @@ def _policy_by_laps(walks: _Walks) -> Inquiry[Finding]:
     excess = yield from _excess_of_hits(walks)
     if excess is None:
         return undetermined_finding("policy", "laps over lines of one set got no answer")
-    if abs(excess) > MAX_EXCESS_OF_HITS:
+    if abs(excess) > MAX_EXCESS_OF_HITS + NOISE_SIGMAS * walks.noise:
         reason = f"as many lines of one set as it holds cost {excess:+.2g} of a miss more than expected of hits"
         return undetermined_finding("policy", reason, evidence=walks.probe.asked.cited())
-    yield from walks.ask([lines.pattern("random", ways + EXTRA_LINES)])
+    if (yield from walks.ask([lines.pattern("random", ways + EXTRA_LINES)])):
+        every = ways + EXTRA_LINES + len(lines.filler)
+        missing = (walks.laps[-1].latency - walks.laps[0].latency) * every / (ways + EXTRA_LINES)
+        walks.miss = walks.probe.contrast.hit + missing
     known = walks.of_set.miss_is_known
     path = walks.path(known)
     fits = yield from _ask_until_decided(walks, path, None, MAX_WALKS)
@@ -165,7 +178,7 @@ def _excess_of_hits(walks: _Walks) -> Inquiry[float | None]:
         expected = latencies_under(path, path.candidates(), [lap.lap])[:, 0]
         differences = (lap.latency - expected) / path.costs.contrast
         excess = float(differences[np.argmin(np.abs(differences))])
-        if abs(excess) <= MAX_EXCESS_OF_HITS:
+        if abs(excess) <= USUAL_EXCESS_OF_HITS + NOISE_SIGMAS * walks.noise:
             break
     return excess
 

@@ -41,7 +41,9 @@ class SetLines:
         else:
             lines = [line * self.way_bytes for line in range(walk.count)]
         slots = MIN_PAGE_BYTES // self.apart_bytes
-        spread = [line // MIN_PAGE_BYTES * MIN_PAGE_BYTES + i % slots * self.apart_bytes for i, line in enumerate(sorted(lines))]
+        spread = [
+            line // MIN_PAGE_BYTES * MIN_PAGE_BYTES + i % slots * self.apart_bytes for i, line in enumerate(sorted(lines))
+        ]
         return replace(walk, stride_bytes=0, shift_bytes=0, segments=listed(spread))
 
     def numbers(self, walk: Pattern) -> tuple[int, ...]:

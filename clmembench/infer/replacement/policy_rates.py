@@ -16,7 +16,7 @@ from clmembench.model import Array, Finding
 LAP_DEVIATION = 0.01  # of what a miss adds: what single laps differ by besides noise, as draws of victims and queues
 HIT_DEVIATION = 0.01  # of what a miss adds, by which a hit in a lap over one set may differ from one over all sets
 MISS_DEVIATION = 0.03  # of what a miss adds, by which a miss may differ from what was taken for it
-UNKNOWN_MISS_DEVIATION = 0.5  # of that, where what a miss costs was not seen: half of it to nearly twice
+UNKNOWN_MISS_DEVIATION = 0.5  # of that, where it was read from a lap in which some lines may hit: half of it to nearly twice
 MAX_UNEVEN_GAIN = 30.0  # of log-likelihood, that unevenly drawn victims are ahead of evenly drawn ones, by laps
 RATE_METHOD = "latencies of {} laps against six policies simulated"
 UNEXPLAINED = "no policy that is known explains the miss rates of these laps"
