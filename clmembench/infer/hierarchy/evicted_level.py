@@ -10,8 +10,8 @@ from clmembench.infer.findings import measured_finding, undetermined_finding
 from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_another_line, find_eviction_sets
 from clmembench.infer.hierarchy.line_probe import LineProbe
-from clmembench.infer.hierarchy.policy_probe import probe_policy
-from clmembench.infer.hierarchy.probing import ChaseLayout, LevelProbe
+from clmembench.infer.hierarchy.policy_probe import probe_possible_policies
+from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, ChaseLayout, LevelProbe
 from clmembench.infer.hierarchy.set_lines import NearerSet, SetLines, SetOfLevel
 from clmembench.infer.hierarchy.turning import (
     MAX_KNOWN_POLICY_DIFFERENCE,
@@ -32,6 +32,7 @@ STEEP_METHOD = "largest working set without misses, most of which miss soon afte
 MAX_STEEP_DIFFERENCE = 0.015  # between where misses begin and sets times ways times line
 MAX_STEEP_GONE_RATIO = 1.5  # times that product: by then three quarters miss; pages in random frames spread the end over more
 RECENCY_POLICIES = frozenset({"LRU", "FIFO", "tree-PLRU"})  # hold the last bytes used, to half a percent
+MAX_SERVED_SHARE = 0.03  # of misses: as many lines as there are ways differ from hits by no more if no nearer cache serves some
 CYCLIC_ORDERS = 16  # of laps behind a nearer cache, on whose misses the policies are compared
 MIN_EARLY_MISS_SHARE = 0.05  # of accesses, in sets of half the capacity: fewer may be something else
 MAX_EARLY_MISS_RATIO = 5  # times as many as random sets would miss: pages are few, and their frames unevenly spread
@@ -92,7 +93,7 @@ def findings_by_eviction(
         count = None
     if count is None and (exact or level.number == 0):
         return findings  # sets of a first cache may be uneven
-    found = {**findings, **{name: f for name, f in policy.items() if f.status == "ok" or name not in findings}}
+    found = {**findings, **policy}
     found["ways"] = measured_finding("ways", sets.ways, WAYS_METHOD, evidence)
     found["line_bytes"] = measured_finding("line_bytes", line, LINE_METHOD, evidence)
     if count is not None:
@@ -154,12 +155,17 @@ def _policy(level: LevelBeyondStrides, sets: EvictionSets) -> Inquiry[tuple[Mapp
         why = "no further line of an eviction set's set was found"
         return {"policy": undetermined_finding("policy", why)}, frozenset()
     probe, nearer = level.probe, level.lines.nearer
-    of_set = SetLines(len(more.more), own=more.more, filler=more.fillers[0])
-    found = yield from probe_policy(probe, SetOfLevel(sets.ways, of_set, level.unit, nearer, level.before, level.miss_is_known))
-    policy = found["policy"]
-    if policy.status == "ok" or not nearer or not level.miss_is_known:
-        return found, frozenset({str(policy.value)} if policy.status == "ok" else ())
+    of_lines = SetLines(len(more.more), own=more.more, filler=more.fillers[0])
+    of_set = SetOfLevel(sets.ways, of_lines, level.unit, nearer, level.before, level.miss_is_known)
+    found, likely = yield from probe_possible_policies(probe, of_set)
+    if likely or not nearer or not level.miss_is_known:
+        return found, likely
     lines = replace(more.probe, filler=more.fillers[0], miss=level.step.miss)
+    missed = yield from lines.misses(more.more[: sets.ways], 0)
+    if missed is None or abs(missed) > MAX_SERVED_SHARE * sets.ways + LAP_NOISE_SIGMAS * lines.deviation(
+        sets.ways + len(lines.filler)
+    ):
+        return found, frozenset()  # the nearer cache serves some of them
     observations = []
     for seed in range(CYCLIC_ORDERS):
         misses = yield from lines.misses(more.more, seed)

@@ -36,6 +36,10 @@ MAX_VISITS = 4  # of each line in a lap: short laps differ most between policies
 POOL_ACCESSES = 1_200  # of the walks in all, from among which those are chosen in which policies differ
 USUAL_EXCESS_OF_HITS, MAX_EXCESS_OF_HITS = 0.015, 0.03  # of what a miss adds, besides noise: translation may cost more than the
 # first, and beyond the second something else than this level's hits and misses does
+MIN_DEARER_RATIO, MAX_DEARER_RATIO = (
+    0.8,
+    3.0,
+)  # of what a miss adds in one set to what it adds in all: beyond it is another level's
 NOISE_SIGMAS = 3.0  # of a lap's noise
 MIN_POOL, MAX_POOL = 6, 48  # walks among which is chosen
 POSSIBLE_LOG_LIKELIHOOD = 16.0  # behind the likeliest candidate: from there on a candidate needs no more evidence
@@ -52,19 +56,29 @@ def probe_policy(probe: LevelProbe, of_set: SetOfLevel) -> Inquiry[dict[str, Fin
 
     Behind a nearer cache whose policy is not known only single accesses can tell.
     """
+    return (yield from probe_possible_policies(probe, of_set))[0]
+
+
+def probe_possible_policies(probe: LevelProbe, of_set: SetOfLevel) -> Inquiry[tuple[dict[str, Finding], frozenset[str]]]:
+    """As `probe_policy`, and the policies that are possible; none where nothing is known of them."""
     if of_set.ways < 2 or of_set.ways > MAX_WAYS:
         reason = "a set of one way has no choice" if of_set.ways < 2 else f"sets of over {MAX_WAYS} ways are not probed"
-        return {"policy": undetermined_finding("policy", reason)}
+        return {"policy": undetermined_finding("policy", reason)}, frozenset()
     probe.asked.cited()
-    walks = _Walks(probe, of_set)
+    possible: Sequence[str] | None = None
     if of_set.nearer and of_set.before is None:
         found = undetermined_finding("policy", NEARER_CACHE_ANSWERS)
     else:
-        found = yield from _policy_by_laps(walks)
+        found, possible = yield from _policy_by_laps(_Walks(probe, of_set))
     if found.status == "ok" and found.value not in DRAWN:
-        return {"policy": found}
+        return {"policy": found}, frozenset({str(found.value)})
     traced = yield from policy_by_trace(probe, of_set)
-    return {"policy": found} if traced is None else _combined_policy(found, traced)
+    findings = {"policy": found}
+    # latencies of single accesses that no lap confirms are not those of this level's hits and misses
+    if traced is not None and (possible is None or traced.finding.value in possible):
+        findings = _combined_policy(found, traced)
+    value = findings["policy"].value
+    return findings, frozenset(possible or ()) if value is None else frozenset({str(value)})
 
 
 @dataclass(slots=True)
@@ -133,15 +147,16 @@ class _Walks:
         return max(1, min(MAX_VISITS, self.of_set.unit // 8))
 
 
-def _policy_by_laps(walks: _Walks) -> Inquiry[Finding]:
-    """The policy by the mean latencies of whole laps, in which candidates that are still possible differ."""
+def _policy_by_laps(walks: _Walks) -> Inquiry[tuple[Finding, Sequence[str] | None]]:
+    """The policy by the mean latencies of whole laps, in which candidates that are still possible differ, and the policies that are
+    possible; None where laps say nothing."""
     ways, lines = walks.of_set.ways, walks.of_set.lines
     excess = yield from _excess_of_hits(walks)
     if excess is None:
-        return undetermined_finding("policy", "laps over lines of one set got no answer")
+        return undetermined_finding("policy", "laps over lines of one set got no answer"), None
     if abs(excess) > MAX_EXCESS_OF_HITS + NOISE_SIGMAS * walks.noise:
         reason = f"as many lines of one set as it holds cost {excess:+.2g} of a miss more than expected of hits"
-        return undetermined_finding("policy", reason, evidence=walks.probe.asked.cited())
+        return undetermined_finding("policy", reason, evidence=walks.probe.asked.cited()), None
     if (yield from walks.ask([lines.pattern("random", ways + EXTRA_LINES)])):
         every = ways + EXTRA_LINES + len(lines.filler)
         missing = (walks.laps[-1].latency - walks.laps[0].latency) * every / (ways + EXTRA_LINES)
@@ -150,17 +165,21 @@ def _policy_by_laps(walks: _Walks) -> Inquiry[Finding]:
     path = walks.path(known)
     fits = yield from _ask_until_decided(walks, path, None, MAX_WALKS)
     if fits is None:
-        return undetermined_finding("policy", "no lap over lines of one set tells policies apart")
+        return undetermined_finding("policy", "no lap over lines of one set tells policies apart"), None
     names = likely_names(rank_policies(path, fits))
-    if not names and known:  # misses of one set may cost more than those of all
-        path = walks.path(miss_is_known=False)
-        fits = fit_candidates(path, walks.laps)
+    if not names and known:  # misses of one set may cost more than those of all, where the next level has few ways
+        dearer = walks.path(miss_is_known=False)
+        free = fit_candidates(dearer, walks.laps)
+        best = max(free, key=lambda fit: fit.loglik)
+        if MIN_DEARER_RATIO <= best.contrast / path.costs.contrast <= MAX_DEARER_RATIO:
+            path, fits = dearer, free
         names = likely_names(rank_policies(path, fits))
     if all(is_age_based(name) for name in names) and 2 < ways <= MAX_AGED_WAYS:  # none of the six
         path = walks.path(known, all_ages=True)
         aged = fit_candidates(path, walks.laps)
         fits = (yield from _ask_until_decided(walks, path, aged, MAX_WALKS + MORE_OF_AGES)) or aged
-    return policy_of_ranking(rank_policies(path, fits), len(walks.laps), ways, walks.probe.asked.cited())
+    ranked = rank_policies(path, fits)
+    return policy_of_ranking(ranked, len(walks.laps), ways, walks.probe.asked.cited()), likely_names(ranked)
 
 
 def _excess_of_hits(walks: _Walks) -> Inquiry[float | None]:
@@ -215,12 +234,18 @@ def _telling_walks(walks: _Walks, path: PathToSet, fits: Sequence[LapFit] | None
     names = [own.name for _, own in candidates]
     if not all(is_age_based(name) for name in names):
         names = ["age-based" if is_age_based(name) else name for name in names]
+    if len(set(names)) < 2:
+        return []
     pool = walks.pool()
-    expected = latencies_under(path, candidates, [walks.of_set.lines.numbers(pattern) for pattern in pool])
+    laps = [walks.of_set.lines.numbers(pattern) for pattern in pool]
+    expected = latencies_under(path, candidates, laps)
+    # a lap may end in several cycles, by what the set held before: only those that end in one can be predicted
+    other = latencies_under(path, candidates, [(*lap[len(lap) // 2 :], *lap[: len(lap) // 2]) for lap in laps])
     noise = walks.probe.contrast.noise + MIN_RELATIVE_LAP_NOISE * path.costs.means[2]
     sigma = float((noise**2 + (LAP_DEVIATION * path.costs.contrast) ** 2) ** 0.5)
-    chosen = choose_laps(names, expected, sigma, FIRST_WALKS if fits is None else MORE_WALKS)
-    return [pool[number] for number in chosen]
+    sure = np.flatnonzero((np.abs(expected - other) < sigma).all(axis=0))
+    chosen = choose_laps(names, expected[:, sure], sigma, FIRST_WALKS if fits is None else MORE_WALKS)
+    return [pool[sure[number]] for number in chosen]
 
 
 def _combined_policy(found: Finding, traced: TracedPolicy) -> dict[str, Finding]:

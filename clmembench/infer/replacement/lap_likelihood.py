@@ -19,10 +19,12 @@ MAX_MISFIT_SIGMAS = 4.0  # of the sum of squared residuals from its expectation:
 
 @dataclass(frozen=True, slots=True)
 class AccessCosts:
-    """Latencies of an access that a nearer cache serves, of a hit and of a miss, and the standard deviation of each."""
+    """Latencies of an access that a nearer cache serves, of a hit and of a miss, and the standard deviation of each; whether
+    what a miss costs was seen, or is guessed."""
 
     means: tuple[float, float, float]
     deviations: tuple[float, float, float]
+    miss_is_known: bool = True
 
     @property
     def contrast(self) -> float:
@@ -32,10 +34,12 @@ class AccessCosts:
 
 @dataclass(frozen=True, slots=True)
 class LapFit:
-    """Log-likelihood of the laps' latencies, and whether noise and few disturbances explain what is left of them."""
+    """Log-likelihood of the laps' latencies, whether noise and few disturbances explain what is left of them, and what a miss adds
+    to a hit where they are likeliest."""
 
     loglik: float
     explains: bool
+    contrast: float = 0.0
 
 
 def fit_laps(shares: Array, latencies: Array, sigmas: Array, costs: AccessCosts) -> LapFit:
@@ -45,37 +49,49 @@ def fit_laps(shares: Array, latencies: Array, sigmas: Array, costs: AccessCosts)
     A lap may be disturbed, which only adds; a disturbed one says nothing and costs what a disturbance is unlikely.
     """
     use = np.ones(latencies.size, dtype=bool)
-    loglik, residuals, misfit = _gaussian(shares, latencies, sigmas, costs)
-    penalty = 0.0
+    best, penalty = _gaussian(shares, latencies, sigmas, costs, use), 0.0
+    loglik = best.loglik
     for _ in range(max(1, int(MAX_DISTURBED_SHARE * latencies.size))):
-        worst = int(np.argmax(np.where(use, residuals / sigmas, -np.inf)))
-        if residuals[worst] < MIN_DISTURBED_SIGMAS * sigmas[worst]:
+        worst = int(np.argmax(np.where(use, best.residuals / sigmas, -np.inf)))
+        if best.residuals[worst] < MIN_DISTURBED_SIGMAS * sigmas[worst]:
             break
-        width = DISTURBED_RANGE * latencies[worst] / (sigmas[worst] * math.sqrt(2 * math.pi))
-        cost = math.log(DISTURBED_PROBABILITY / max(width, 1.0))
         use[worst] = False
-        rest, residuals, misfit_of_rest = _gaussian(shares, latencies, sigmas, costs, use)
-        if rest + penalty + cost <= loglik:
+        cost = math.log(DISTURBED_PROBABILITY / (DISTURBED_RANGE * max(float(latencies[worst]), costs.contrast)))
+        rest = _gaussian(shares, latencies, sigmas, costs, use)
+        if rest.loglik + penalty + cost <= loglik:
+            use[worst] = True
             break
-        penalty, loglik, misfit = penalty + cost, rest + penalty + cost, misfit_of_rest
+        penalty, best = penalty + cost, rest
+        loglik = rest.loglik + penalty
     count = int(use.sum())
-    return LapFit(loglik, misfit <= count + MAX_MISFIT_SIGMAS * math.sqrt(2 * count) + MAX_MISFIT_SIGMAS)
+    explains = best.misfit <= count + MAX_MISFIT_SIGMAS * math.sqrt(2 * count) + MAX_MISFIT_SIGMAS
+    return LapFit(loglik, explains, best.contrast)
 
 
-def _gaussian(
-    shares: Array, latencies: Array, sigmas: Array, costs: AccessCosts, use: Array | None = None
-) -> tuple[float, Array, float]:
-    """Log-likelihood of the laps in use, up to a constant that depends on their noise alone; the residuals of all; the sum of
-    squared residuals with those of the costs, in standard deviations."""
+@dataclass(frozen=True, slots=True)
+class _GaussianFit:
+    """Log-likelihood of the laps in use; residuals of all; the sum of squared residuals with those of the costs, in standard
+    deviations; what a miss adds to a hit."""
+
+    loglik: float
+    residuals: Array
+    misfit: float
+    contrast: float
+
+
+def _gaussian(shares: Array, latencies: Array, sigmas: Array, costs: AccessCosts, use: Array) -> _GaussianFit:
+    """The likelihood under Gaussian noise and Gaussian costs."""
     means, deviations = np.asarray(costs.means), np.asarray(costs.deviations)
-    known = deviations > 0
-    scaled = shares[:, known] * deviations[known] / sigmas[:, None]
+    scaled = shares * deviations / sigmas[:, None]
     left = (latencies - shares @ means) / sigmas
-    chosen = np.ones(latencies.size, dtype=bool) if use is None else use
-    design = scaled[chosen]
-    precision = np.eye(design.shape[1]) + design.T @ design
-    shift = np.linalg.solve(precision, design.T @ left[chosen])
+    design = scaled[use]
+    precision = np.eye(means.size) + design.T @ design
+    shift = np.linalg.solve(precision, design.T @ left[use])
     residuals = left - scaled @ shift
-    misfit = float((residuals[chosen] ** 2).sum() + (shift**2).sum())
+    misfit = float((residuals[use] ** 2).sum() + (shift**2).sum())
     _, log_determinant = np.linalg.slogdet(precision)
-    return -0.5 * misfit - 0.5 * float(log_determinant), residuals * sigmas, misfit
+    scale = float(np.log(sigmas[use] * math.sqrt(2 * math.pi)).sum())
+    fitted = means + shift * deviations
+    return _GaussianFit(
+        -0.5 * misfit - 0.5 * float(log_determinant) - scale, residuals * sigmas, misfit, float(fitted[2] - fitted[1])
+    )

@@ -16,6 +16,7 @@ from clmembench.model import Array, Finding
 LAP_DEVIATION = 0.01  # of what a miss adds: what single laps differ by besides noise, as draws of victims and queues
 HIT_DEVIATION = 0.01  # of what a miss adds, by which a hit in a lap over one set may differ from one over all sets
 MISS_DEVIATION = 0.03  # of what a miss adds, by which a miss may differ from what was taken for it
+MIN_CONTRAST_SHARE = 0.02  # of what a miss was taken to add, that it adds at least
 UNKNOWN_MISS_DEVIATION = 0.5  # of that, where it was read from a lap in which some lines may hit: half of it to nearly twice
 MAX_UNEVEN_GAIN = 30.0  # of log-likelihood, that unevenly drawn victims are ahead of evenly drawn ones, by laps
 RATE_METHOD = "latencies of {} laps against six policies simulated"
@@ -72,17 +73,22 @@ def level_costs(nearer: float, hit: float, miss: float, miss_is_known: bool = Tr
     contrast = miss - hit
     miss_deviation = MISS_DEVIATION if miss_is_known else UNKNOWN_MISS_DEVIATION
     deviations = (HIT_DEVIATION * nearer, HIT_DEVIATION * contrast, miss_deviation * contrast)
-    return AccessCosts((nearer, hit, miss), deviations)
+    return AccessCosts((nearer, hit, miss), deviations, miss_is_known)
 
 
 def fit_candidates(path: PathToSet, laps: Sequence[MeasuredLap]) -> list[LapFit]:
     """How well each of the path's candidates explains the laps, in their order. Unevenly drawn victims are simulated only where
     evenly drawn ones are not far from the likeliest."""
-    latencies = np.array([lap.latency for lap in laps])
-    sigmas = np.hypot([lap.deviation for lap in laps], LAP_DEVIATION * path.costs.contrast)
+    latencies, deviations = np.array([lap.latency for lap in laps]), np.array([lap.deviation for lap in laps])
 
     def fit(candidate: Candidate) -> LapFit:
         shares = np.array([path.shares(candidate, lap.lap) for lap in laps])
+        sigmas = np.hypot(deviations, LAP_DEVIATION * path.costs.contrast)
+        found = fit_laps(shares, latencies, sigmas, path.costs)
+        if path.costs.miss_is_known:
+            return found
+        # laps differ by as much of what a miss costs as that is found to be
+        sigmas = np.hypot(deviations, LAP_DEVIATION * max(found.contrast, MIN_CONTRAST_SHARE * path.costs.contrast))
         return fit_laps(shares, latencies, sigmas, path.costs)
 
     candidates = path.candidates()
