@@ -33,7 +33,7 @@ FIRST_WALKS, MORE_WALKS, MAX_WALKS = 6, 4, 18  # random walks that are asked fir
 MORE_OF_AGES = 12  # walks more, where none of the usual policies explains them, to tell variants of age-based ones apart
 USUAL_WALKS = 16  # that runs stored before have, over EXTRA_LINES more than the ways
 MAX_VISITS = 4  # of each line in a lap: short laps differ most between policies, and no sector has room for fewer
-POOL_ACCESSES = 1_200  # of the walks in all, from among which those are chosen in which policies differ
+POOL_ACCESSES = 20_000  # of the walks in all, times candidates, from among which those are chosen in which policies differ
 USUAL_EXCESS_OF_HITS, MAX_EXCESS_OF_HITS = 0.015, 0.03  # of what a miss adds, besides noise: translation may cost more than the
 # first, and beyond the second something else than this level's hits and misses does
 MIN_DEARER_RATIO, MAX_DEARER_RATIO = (
@@ -43,7 +43,10 @@ MIN_DEARER_RATIO, MAX_DEARER_RATIO = (
 NOISE_SIGMAS = 3.0  # of a lap's noise
 MIN_POOL, MAX_POOL = 6, 48  # walks among which is chosen
 POSSIBLE_LOG_LIKELIHOOD = 16.0  # behind the likeliest candidate: from there on a candidate needs no more evidence
-MAX_AGED_WAYS = 24  # sets of more ways are known to have none of the age-based policies, of which there are hundreds
+IMITATED = (["NRU"], ["tree-PLRU"])  # policies that some age-based one resembles
+MAX_AGED_WAYS = (
+    24  # sets of more ways, and TLBs, are not known to have any of the age-based policies, of which there are hundreds
+)
 MAX_WAYS = 128  # sets of more ways are not probed
 NEARER_CACHE_ANSWERS = (
     "a nearer cache serves some accesses of a lap: only latencies of single accesses would decide, which need a clock in the "
@@ -99,7 +102,9 @@ class _Walks:
         miss = contrast.miss if miss_is_known else max(contrast.miss, self.miss)
         costs = level_costs(own.nearer, contrast.hit, miss, miss_is_known)
         before = own.before or NearerSet(0, ())
-        forms = (*known_forms(own.ways), *age_forms(established=not all_ages))
+        forms = known_forms(own.ways)
+        if 2 < own.ways <= MAX_AGED_WAYS and not self.probe.chase.control_bytes:
+            forms = (*forms, *age_forms(established=not all_ages))
         return PathToSet(own.ways, forms, costs, before.ways, before.forms)
 
     def ask(self, patterns: Sequence[Pattern]) -> Inquiry[int]:
@@ -124,11 +129,10 @@ class _Walks:
             self.laps.append(MeasuredLap(self.of_set.lines.numbers(pattern), answer.value - control, deviation))
         return len(known)
 
-    def pool(self) -> list[Pattern]:
-        """Further walks over one and two lines more than the ways."""
+    def pool(self, candidates: int) -> list[Pattern]:
+        """Further walks over one and two lines more than the ways, the fewer the more candidates are to be simulated."""
         lines, ways, most = self.of_set.lines, self.of_set.ways, self.visits
-        forms = len(self.of_set.before.forms) if self.of_set.before is not None else 1
-        count = POOL_ACCESSES // (forms * (ways + len(lines.filler) + EXTRA_LINES))
+        count = POOL_ACCESSES // (candidates * (ways + len(lines.filler) + EXTRA_LINES))
         count = max(MIN_POOL, min(MAX_POOL, count))
         found = []
         for _ in range(count):
@@ -174,10 +178,15 @@ def _policy_by_laps(walks: _Walks) -> Inquiry[tuple[Finding, Sequence[str] | Non
         if MIN_DEARER_RATIO <= best.contrast / path.costs.contrast <= MAX_DEARER_RATIO:
             path, fits = dearer, free
         names = likely_names(rank_policies(path, fits))
-    if all(is_age_based(name) for name in names) and 2 < ways <= MAX_AGED_WAYS:  # none of the six
-        path = walks.path(known, all_ages=True)
-        aged = fit_candidates(path, walks.laps)
-        fits = (yield from _ask_until_decided(walks, path, aged, MAX_WALKS + MORE_OF_AGES)) or aged
+    # none of the six, or one that age-based ones imitate: NRU is a policy of ages itself, of one bit
+    if (
+        (all(is_age_based(name) for name in names) or names in IMITATED)
+        and 2 < ways <= MAX_AGED_WAYS
+        and not walks.probe.chase.control_bytes
+    ):
+        path = walks.path(path.costs.miss_is_known, all_ages=True)
+        aged, most = fit_candidates(path, walks.laps), MAX_WALKS + (0 if names in IMITATED else MORE_OF_AGES)
+        fits = (yield from _ask_until_decided(walks, path, aged, most)) or aged
     ranked = rank_policies(path, fits)
     return policy_of_ranking(ranked, len(walks.laps), ways, walks.probe.asked.cited()), likely_names(ranked)
 
@@ -194,7 +203,7 @@ def _excess_of_hits(walks: _Walks) -> Inquiry[float | None]:
         if not (yield from walks.ask([walks.of_set.lines.pattern("walk", walks.of_set.ways, walks.visits, seed)])):
             continue
         path, lap = walks.path(), walks.laps[0]
-        expected = latencies_under(path, path.candidates(), [lap.lap])[:, 0]
+        expected = latencies_under(path, path.candidates(), [lap.lap])[0][:, 0]
         differences = (lap.latency - expected) / path.costs.contrast
         excess = float(differences[np.argmin(np.abs(differences))])
         if abs(excess) <= USUAL_EXCESS_OF_HITS + NOISE_SIGMAS * walks.noise:
@@ -236,16 +245,13 @@ def _telling_walks(walks: _Walks, path: PathToSet, fits: Sequence[LapFit] | None
         names = ["age-based" if is_age_based(name) else name for name in names]
     if len(set(names)) < 2:
         return []
-    pool = walks.pool()
+    pool = walks.pool(len(candidates))
     laps = [walks.of_set.lines.numbers(pattern) for pattern in pool]
-    expected = latencies_under(path, candidates, laps)
-    # a lap may end in several cycles, by what the set held before: only those that end in one can be predicted
-    other = latencies_under(path, candidates, [(*lap[len(lap) // 2 :], *lap[: len(lap) // 2]) for lap in laps])
+    expected, spread = latencies_under(path, candidates, laps)
     noise = walks.probe.contrast.noise + MIN_RELATIVE_LAP_NOISE * path.costs.means[2]
     sigma = float((noise**2 + (LAP_DEVIATION * path.costs.contrast) ** 2) ** 0.5)
-    sure = np.flatnonzero((np.abs(expected - other) < sigma).all(axis=0))
-    chosen = choose_laps(names, expected[:, sure], sigma, FIRST_WALKS if fits is None else MORE_WALKS)
-    return [pool[sure[number]] for number in chosen]
+    chosen = choose_laps(names, expected, spread, sigma, FIRST_WALKS if fits is None else MORE_WALKS)
+    return [pool[number] for number in chosen]
 
 
 def _combined_policy(found: Finding, traced: TracedPolicy) -> dict[str, Finding]:

@@ -9,12 +9,12 @@ from functools import lru_cache, partial
 import numpy as np
 
 from clmembench.infer.replacement.age_policies import AGE_POLICIES, ESTABLISHED_AGE_POLICIES, AgedSet, AgeRules
-from clmembench.infer.replacement.cache_set import DETERMINISTIC_POLICIES, STOCHASTIC_POLICIES, SetMaker, policy_forms
+from clmembench.infer.replacement.cache_set import DETERMINISTIC_POLICIES, STOCHASTIC_POLICIES, CacheSet, SetMaker, policy_forms
 from clmembench.infer.replacement.drawn_rates import MAX_ABSENT, drawn_miss_rates
 from clmembench.infer.replacement.set_miss_rates import sampled_miss_rates, steady_miss_rate
 
 # Thresholds and limits, each with its reason
-SIMULATED_LAPS = 64  # simulated, of which the first half is warm-up
+SIMULATED_LAPS, MIN_SIMULATED_LAPS = 64, 12  # simulated, of which the first half is warm-up
 SIMULATED_SETS = 64  # sets simulated where more lines are absent than can be followed
 MAX_SIMULATED_STEPS = 6_000  # of that simulation, for each lap that was measured
 MAX_PERIOD_LAPS = 16  # laps after which a nearer cache is taken to repeat what it lets through
@@ -33,13 +33,14 @@ class PolicyForm:
     maker: SetMaker | None = None
     ratio: float = 1.0
 
-    def miss_rate(self, ways: int, lap: Lap) -> float:
-        """The share of accesses that miss in a set of `ways` ways when the lap is repeated for ever."""
+    def miss_rates(self, ways: int, lap: Lap) -> tuple[float, ...]:
+        """The shares of accesses that miss in a set of `ways` ways when the lap is repeated for ever, by what the set held before:
+        under a deterministic policy a lap may end in several cycles."""
         if len(set(lap)) <= ways:
-            return 0.0
+            return (0.0,)
         if self.maker is not None:
-            return _steady_miss_rate(self.maker, ways, lap)
-        return dict(zip(VICTIM_RATIOS, _drawn_miss_rates(ways, lap), strict=False))[self.ratio]
+            return _rates_of_starts(self.maker, ways, lap)
+        return (dict(zip(VICTIM_RATIOS, _drawn_miss_rates(ways, lap), strict=False))[self.ratio],)
 
 
 def known_forms(ways: int) -> tuple[PolicyForm, ...]:
@@ -67,8 +68,21 @@ def _ratios(ways: int) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=CACHED_RATES)
-def _steady_miss_rate(maker: SetMaker, ways: int, lap: Lap) -> float:
-    return steady_miss_rate(maker, ways, lap, SIMULATED_LAPS)
+def _rates_of_starts(maker: SetMaker, ways: int, lap: Lap) -> tuple[float, ...]:
+    """From an empty set, and from sets that were given all lines in descending order, or half a lap."""
+    starts: tuple[Sequence[int], ...] = ((), sorted(set(lap), reverse=True), lap[len(lap) // 2 :])
+
+    def warmed(count: int, before: Sequence[int]) -> CacheSet:
+        one = maker(count)
+        for line in before:
+            one.access(line)
+        return one
+
+    return tuple(steady_miss_rate(partial(warmed, before=before), ways, lap, _simulated_laps(lap)) for before in starts)
+
+
+def _simulated_laps(lap: Lap) -> int:
+    return max(MIN_SIMULATED_LAPS, min(SIMULATED_LAPS, MAX_SIMULATED_STEPS // len(lap)))
 
 
 @lru_cache(maxsize=CACHED_RATES)
@@ -79,8 +93,8 @@ def _drawn_miss_rates(ways: int, lap: Lap) -> tuple[float, ...]:
         return drawn_miss_rates(ways, lap, ratios)
     weights = np.ones((len(ratios), ways))
     weights[:, 0] = ratios
-    laps = max(8, min(SIMULATED_LAPS, MAX_SIMULATED_STEPS // len(lap)))
-    rates = sampled_miss_rates(np.repeat(weights, SIMULATED_SETS, axis=0), lap, laps, np.random.default_rng(ways))
+    generator = np.random.default_rng(ways)
+    rates = sampled_miss_rates(np.repeat(weights, SIMULATED_SETS, axis=0), lap, _simulated_laps(lap), generator)
     return tuple(rates.reshape(len(ratios), SIMULATED_SETS).mean(axis=1).tolist())
 
 

@@ -59,13 +59,23 @@ class PathToSet:
 
     def shares(self, candidate: Candidate, lap: Lap) -> tuple[float, float, float]:
         """The shares of a lap's accesses that the nearer cache serves, that hit here and that miss."""
-        before, own = candidate
-        seen, count = lap, len(lap)
+        seen, members, count = self._seen(candidate, lap)
+        rates = candidate[1].miss_rates(self.ways, members) if members else (0.0,)
+        missed = (max(rates) + min(rates)) / 2 * len(members) / count
+        return 1 - len(seen) / count, len(seen) / count - missed, missed
+
+    def start_spread(self, candidate: Candidate, lap: Lap) -> float:
+        """By which share of its accesses a lap's misses depend on what the set held before."""
+        _, members, count = self._seen(candidate, lap)
+        rates = candidate[1].miss_rates(self.ways, members) if members else (0.0,)
+        return (max(rates) - min(rates)) * len(members) / count
+
+    def _seen(self, candidate: Candidate, lap: Lap) -> tuple[Lap, Lap, int]:
+        """The accesses of a lap that the nearer cache lets through, those of the set among them, and of how many accesses."""
+        before, seen, count = candidate[0], lap, len(lap)
         if before is not None and before.maker is not None:
             seen, count = accesses_let_through(before.maker, self.nearer_ways, lap)
-        members = tuple(line for line in seen if line >= 0)
-        missed = own.miss_rate(self.ways, members) * len(members) / count if members else 0.0
-        return 1 - len(seen) / count, len(seen) / count - missed, missed
+        return seen, tuple(line for line in seen if line >= 0), count
 
 
 def level_costs(nearer: float, hit: float, miss: float, miss_is_known: bool = True) -> AccessCosts:
@@ -83,12 +93,13 @@ def fit_candidates(path: PathToSet, laps: Sequence[MeasuredLap]) -> list[LapFit]
 
     def fit(candidate: Candidate) -> LapFit:
         shares = np.array([path.shares(candidate, lap.lap) for lap in laps])
-        sigmas = np.hypot(deviations, LAP_DEVIATION * path.costs.contrast)
+        spread = np.hypot(LAP_DEVIATION, [path.start_spread(candidate, lap.lap) for lap in laps])
+        sigmas = np.hypot(deviations, spread * path.costs.contrast)
         found = fit_laps(shares, latencies, sigmas, path.costs)
         if path.costs.miss_is_known:
             return found
         # laps differ by as much of what a miss costs as that is found to be
-        sigmas = np.hypot(deviations, LAP_DEVIATION * max(found.contrast, MIN_CONTRAST_SHARE * path.costs.contrast))
+        sigmas = np.hypot(deviations, spread * max(found.contrast, MIN_CONTRAST_SHARE * path.costs.contrast))
         return fit_laps(shares, latencies, sigmas, path.costs)
 
     candidates = path.candidates()
@@ -178,8 +189,9 @@ def _ranked_by_rates(ways: int, observations: Sequence[RateObservation]) -> dict
     return rank_policies(path, fit_candidates(path, laps))
 
 
-def latencies_under(path: PathToSet, candidates: Sequence[Candidate], laps: Sequence[Lap]) -> Array:
-    """The latency of each lap under each candidate, shape (candidates, laps)."""
+def latencies_under(path: PathToSet, candidates: Sequence[Candidate], laps: Sequence[Lap]) -> tuple[Array, Array]:
+    """The latency of each lap under each candidate, shape (candidates, laps), and by how much it depends on what the set held
+    before."""
     shares = np.array([[path.shares(candidate, lap) for lap in laps] for candidate in candidates])
-    found: Array = shares @ np.asarray(path.costs.means)
-    return found
+    spread = np.array([[path.start_spread(candidate, lap) for lap in laps] for candidate in candidates])
+    return shares @ np.asarray(path.costs.means), spread * path.costs.contrast

@@ -14,16 +14,18 @@ MOST_OF_ONE_LAP = 8.0  # of that distance, that one lap counts for: it may be di
 MIN_DISTANCE = 0.5  # of log-likelihood that a lap adds between two policies: with less it is not worth a probe
 
 
-def choose_laps(names: Sequence[str], latencies: Array, sigma: float, most: int) -> list[int]:
+def choose_laps(names: Sequence[str], latencies: Array, spread: Array, sigma: float, most: int) -> list[int]:
     """Up to `most` laps by which candidates of different names are told apart best, by number; the best first.
 
-    `latencies` of shape (candidates, laps) are those expected, `sigma` is the standard deviation of one lap's.
+    `latencies` of shape (candidates, laps) are those expected, `spread` is how much they depend on what the set held before, and
+    `sigma` the standard deviation of one lap's besides.
     """
     label = np.unique(np.asarray(names), return_inverse=True)[1]
     first, second = np.nonzero(np.triu(label[:, None] != label[None, :]))
     if first.size == 0 or latencies.shape[1] == 0:
         return []
-    apart = np.minimum(0.5 * ((latencies[first] - latencies[second]) / sigma) ** 2, MOST_OF_ONE_LAP)  # by pair and lap
+    variance = sigma**2 + spread[first] ** 2 + spread[second] ** 2
+    apart = np.minimum(0.5 * (latencies[first] - latencies[second]) ** 2 / variance, MOST_OF_ONE_LAP)  # by pair and lap
     reached = np.zeros(first.size)
     chosen: list[int] = []
     while len(chosen) < most:
