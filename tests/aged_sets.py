@@ -1,8 +1,7 @@
 """One cache set under age-based policies, written apart from the inference, and the laps that it answers.
 
-After Abel & Reineke 2020 (nanoBench), section VI.B, from the names of the variants alone: a hit promotes by Hxy, a line comes in by
-Mm, Rr says which line goes, Uu how ages are raised, UMO that they are raised on misses only.
-"""
+After Abel & Reineke 2020 (nanoBench), section VI.B, from the names of the variants alone: a hit promotes by Hxy, a line comes
+in by Mm, Rr says which line goes, Uu how ages are raised, UMO that they are raised on misses only."""
 
 from __future__ import annotations
 
@@ -59,8 +58,8 @@ class QuadAgeSet:
 
 
 class OneSet:
-    """Answers laps over lines of one set, whatever the stride, by means of many laps; without a clock. `disturbed`: the share of
-    laps that are slower by 5 to 50%."""
+    """Answers laps over lines of one set, whatever the stride, by means of many laps; without a clock. `disturbed`: the share
+    of laps that are slower by 5 to 50%."""
 
     def __init__(self, make, way_bytes, hit, miss, noise, seed, disturbed=0.0):
         self.make, self.way_bytes, self.hit, self.miss = make, way_bytes, hit, miss

@@ -1,4 +1,4 @@
-"""Age-based policies: simulated as their names say, named where laps tell them, and never taken for one of the six or the reverse."""
+"""Age-based policies: simulated as their names say, and never taken for one of the six or the reverse."""
 
 import numpy as np
 import pytest

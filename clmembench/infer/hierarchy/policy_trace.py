@@ -38,7 +38,8 @@ class TracedPolicy:
 
 
 def policy_by_trace(probe: LevelProbe, of_set: SetOfLevel) -> Inquiry[TracedPolicy | None]:
-    """The policy by the latency of each access; None where there is no clock, or where it does not agree with the whole laps."""
+    """The policy by the latency of each access; None where there is no clock, or where it does not agree with the whole
+    laps."""
     observations = yield from _observed(probe, of_set, range(1, 1 + TRACED_WALKS), check=True)
     if observations is None:
         return None
@@ -52,8 +53,8 @@ def policy_by_trace(probe: LevelProbe, of_set: SetOfLevel) -> Inquiry[TracedPoli
 
 
 def _observed(probe: LevelProbe, of_set: SetOfLevel, seeds: Sequence[int], check: bool) -> Inquiry[list[SetObservation] | None]:
-    """The lines of the set that were visited and reached this level, and which of them hit, of each of some walks. `check`: only
-    walks whose mean is that of the same lap."""
+    """The lines of the set that were visited and reached this level, and which of them hit, of each of some walks. `check`:
+    only walks whose mean is that of the same lap."""
     visits = max(1, min(TRACED_VISITS, of_set.unit // 8))
     walks = [of_set.lines.pattern("walk", of_set.ways + EXTRA_LINES, visits, seed) for seed in seeds]
     record, space = TRACED_LAPS * len(of_set.lines.numbers(walks[0])), probe.chase.space

@@ -17,8 +17,9 @@ EXTRA_LINES = 2  # lines beyond the ways: laps over one line more do not disting
 
 @dataclass(frozen=True, slots=True)
 class SetLines:
-    """Lines of one set: `count` at multiples of `way_bytes`, each shifted `shift_bytes` further, or those in `own`. `filler`: lines
-    of other sets, visited among them so that no nearer cache holds them all. `apart_bytes`: a line's length at most, of any level."""
+    """Lines of one set: `count` at multiples of `way_bytes`, each shifted `shift_bytes` further, or those in `own`. `filler`:
+    lines of other sets, visited among them so that no nearer cache holds them all. `apart_bytes`: a line's length at most, of
+    any level."""
 
     count: int
     way_bytes: int = 0

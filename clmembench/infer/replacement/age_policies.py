@@ -1,11 +1,11 @@
 """Age-based policies of one cache set: quad-age LRU and its variants, among them static re-reference interval prediction.
 
-Every way has an age from 0 to 3; a line of age 3 goes. The variants are named as in nanoBench (Abel & Reineke 2020, section VI.B):
-QLRU_Hxy_Mm_Rr_Uu[_UMO]. A hit turns age 3 into x, 2 into y, and 1 or 0 into 0; a line that comes has age m. R0, R1: empty ways are
-filled from the first on, R2: from the last on; the first line of age 3 goes, and under R1 the first line where none has that age.
-U0: all ages are raised alike until one is 3; U1: those of the other lines; U2, U3: all, or those of the others, by one where none is
-3. Ages are raised after each access, UMO: only before a line is replaced. SRRIP (Jaleel et al. 2010) is QLRU_H00_M2_R0_U0_UMO.
-"""
+Every way has an age from 0 to 3; a line of age 3 goes. The variants are named as in nanoBench (Abel & Reineke 2020, section
+VI.B): QLRU_Hxy_Mm_Rr_Uu[_UMO]. A hit turns age 3 into x, 2 into y, and 1 or 0 into 0; a line that comes has age m. R0, R1:
+empty ways are filled from the first on, R2: from the last on; the first line of age 3 goes, and under R1 the first line where
+none has that age. U0: all ages are raised alike until one is 3; U1: those of the other lines; U2, U3: all, or those of the
+others, by one where none is 3. Ages are raised after each access, UMO: only before a line is replaced. SRRIP (Jaleel et al.
+2010) is QLRU_H00_M2_R0_U0_UMO."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ VICTIMS_AND_UPDATES = ("R0_U0", "R0_U1", "R1_U2", "R1_U3", "R2_U0", "R2_U1")  # 
 
 @dataclass(frozen=True, slots=True)
 class AgeRules:
-    """One variant: ages after a hit by the age before, the age of a new line, whether empty ways are filled from the last on, how
-    ages are raised (the `update` of the name), and whether only before a line is replaced."""
+    """One variant: ages after a hit by the age before, the age of a new line, whether empty ways are filled from the last on,
+    how ages are raised (the `update` of the name), and whether only before a line is replaced."""
 
     hit_ages: tuple[int, int, int, int]
     new_age: int

@@ -18,8 +18,8 @@ CACHED_RATES = 4096  # by lap: levels and TLBs that have as many ways are asked 
 
 @lru_cache(maxsize=CACHED_RATES)
 def drawn_miss_rates(ways: int, lap: tuple[int, ...], ratios: tuple[float, ...]) -> tuple[float, ...]:
-    """The shares of accesses that miss in the steady state of a repeated lap over at most `ways` + MAX_ABSENT lines, under victims
-    drawn with probabilities of which one way's is so many times each other one's; a `ratio` of 1 is even.
+    """The shares of accesses that miss in the steady state of a repeated lap over at most `ways` + MAX_ABSENT lines, under
+    victims drawn with probabilities of which one way's is so many times each other one's; a `ratio` of 1 is even.
 
     The state is the line in the preferred way and the lines that are absent. Raises ValueError for more lines.
     """
@@ -95,8 +95,8 @@ class UnevenSets:
             self.chances[:] = possible / (possible.sum() / (1 if self.single else 2))
 
     def access(self, line: int, of_hit: float = 1.0, of_miss: float = 1.0) -> Array:
-        """The probability for each ratio that the line is absent; it is present from then on. `of_hit`, `of_miss`: how likely it
-        is to be seen as it was where it hit and where it missed, by which states are weighed."""
+        """The probability for each ratio that the line is absent; it is present from then on. `of_hit`, `of_miss`: how likely
+        it is to be seen as it was where it hit and where it missed, by which states are weighed."""
         chances = self.chances
         gone = chances[:, :, line].copy()  # by the line in the preferred way and the other absent line
         missed: Array = gone.sum(axis=(1, 2))

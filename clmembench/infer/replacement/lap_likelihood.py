@@ -34,8 +34,8 @@ class AccessCosts:
 
 @dataclass(frozen=True, slots=True)
 class LapFit:
-    """Log-likelihood of the laps' latencies, whether noise and few disturbances explain what is left of them, and what a miss adds
-    to a hit where they are likeliest."""
+    """Log-likelihood of the laps' latencies, whether noise and few disturbances explain what is left of them, and what a miss
+    adds to a hit where they are likeliest."""
 
     loglik: float
     explains: bool
@@ -43,8 +43,8 @@ class LapFit:
 
 
 def fit_laps(shares: Array, latencies: Array, sigmas: Array, costs: AccessCosts) -> LapFit:
-    """How likely latencies of laps are, shape (laps,), with noise of `sigmas`, where `shares` of their accesses, shape (laps, 3),
-    cost as in `costs`, which are unknown by as much as their deviations: the likelihood is that over all costs.
+    """How likely latencies of laps are, shape (laps,), with noise of `sigmas`, where `shares` of their accesses, shape (laps,
+    3), cost as in `costs`, which are unknown by as much as their deviations: the likelihood is that over all costs.
 
     A lap may be disturbed, which only adds; a disturbed one says nothing and costs what a disturbance is unlikely.
     """

@@ -81,8 +81,8 @@ def policy_and_victims(
 def decide_policy(
     ways: int, observations: Sequence[SetObservation], evidence: Sequence[str], uneven: bool = True
 ) -> PolicyDecision:
-    """As `infer_policy`, with the victims' probabilities, and whether any known policy explains the flags. Without `uneven` victims
-    are taken to be drawn evenly, if they are drawn: `preferred_way` tells that in less time."""
+    """As `infer_policy`, with the victims' probabilities, and whether any known policy explains the flags. Without `uneven`
+    victims are taken to be drawn evenly, if they are drawn: `preferred_way` tells that in less time."""
     choice = _choose(ways, observations, uneven)
     finding = policy_finding(choice.name, choice.method, choice.reason, evidence)
     return PolicyDecision(finding, choice.victims, choice.explained)

@@ -14,9 +14,11 @@ from clmembench.infer.replacement.drawn_rates import MAX_ABSENT, drawn_miss_rate
 from clmembench.infer.replacement.set_miss_rates import sampled_miss_rates, steady_miss_rate
 
 # Thresholds and limits, each with its reason
+BRIEF_LAPS = 24  # of the age-based policies, of which there are hundreds
 SIMULATED_LAPS, MIN_SIMULATED_LAPS = 64, 12  # simulated, of which the first half is warm-up
 SIMULATED_SETS = 64  # sets simulated where more lines are absent than can be followed
 MAX_SIMULATED_STEPS = 6_000  # of that simulation, for each lap that was measured
+MAX_WAYS_OF_STARTS = 32  # with more, other starts than from an empty set take too many laps to settle
 MAX_PERIOD_LAPS = 16  # laps after which a nearer cache is taken to repeat what it lets through
 CACHED_RATES = 16_384  # by policy and lap: levels and TLBs that have as many ways are asked the same laps
 VICTIM_RATIOS = (1.0, 2.0, 3.0, 5.0)  # how much more often one way is the victim than each other: Fermi's is 3
@@ -34,12 +36,12 @@ class PolicyForm:
     ratio: float = 1.0
 
     def miss_rates(self, ways: int, lap: Lap) -> tuple[float, ...]:
-        """The shares of accesses that miss in a set of `ways` ways when the lap is repeated for ever, by what the set held before:
-        under a deterministic policy a lap may end in several cycles."""
+        """The shares of accesses that miss in a set of `ways` ways when the lap is repeated for ever, by what the set held
+        before: under a deterministic policy a lap may end in several cycles."""
         if len(set(lap)) <= ways:
             return (0.0,)
         if self.maker is not None:
-            return _rates_of_starts(self.maker, ways, lap)
+            return _rates_of_starts(self.maker, ways, lap, is_age_based(self.name))
         return (dict(zip(VICTIM_RATIOS, _drawn_miss_rates(ways, lap), strict=False))[self.ratio],)
 
 
@@ -68,9 +70,12 @@ def _ratios(ways: int) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=CACHED_RATES)
-def _rates_of_starts(maker: SetMaker, ways: int, lap: Lap) -> tuple[float, ...]:
-    """From an empty set, and from sets that were given all lines in descending order, or half a lap."""
+def _rates_of_starts(maker: SetMaker, ways: int, lap: Lap, briefly: bool) -> tuple[float, ...]:
+    """From an empty set, and from sets that were given all lines in descending order, or half a lap. `briefly`: the former
+    alone, for fewer laps."""
     starts: tuple[Sequence[int], ...] = ((), sorted(set(lap), reverse=True), lap[len(lap) // 2 :])
+    if ways > MAX_WAYS_OF_STARTS or briefly:
+        starts = starts[:1]
 
     def warmed(count: int, before: Sequence[int]) -> CacheSet:
         one = maker(count)
@@ -78,7 +83,8 @@ def _rates_of_starts(maker: SetMaker, ways: int, lap: Lap) -> tuple[float, ...]:
             one.access(line)
         return one
 
-    return tuple(steady_miss_rate(partial(warmed, before=before), ways, lap, _simulated_laps(lap)) for before in starts)
+    laps = min(_simulated_laps(lap), BRIEF_LAPS) if briefly else _simulated_laps(lap)
+    return tuple(steady_miss_rate(partial(warmed, before=before), ways, lap, laps) for before in starts)
 
 
 def _simulated_laps(lap: Lap) -> int:
@@ -100,8 +106,8 @@ def _drawn_miss_rates(ways: int, lap: Lap) -> tuple[float, ...]:
 
 @lru_cache(maxsize=CACHED_RATES)
 def accesses_let_through(maker: SetMaker, ways: int, lap: Lap) -> tuple[Lap, int]:
-    """The accesses that miss a nearer set of `ways` ways while a lap is repeated, until they repeat; and how many accesses there
-    were in that time."""
+    """The accesses that miss a nearer set of `ways` ways while a lap is repeated, until they repeat; and how many accesses
+    there were in that time."""
     one, through, begun = maker(ways), list[Sequence[int]](), dict[Hashable, int]()
     while len(through) < SIMULATED_LAPS and (state := one.state()) not in begun:
         begun[state] = len(through)

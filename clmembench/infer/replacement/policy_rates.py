@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,21 +12,18 @@ from clmembench.infer.replacement.policies import MIN_LOG_LIKELIHOOD_MARGIN, pol
 from clmembench.infer.replacement.policy_forms import Lap, PolicyForm, accesses_let_through, is_age_based, known_forms
 from clmembench.model import Array, Finding
 
-# Thresholds and limits, each with its reason
-LAP_DEVIATION = 0.01  # of what a miss adds: what single laps differ by besides noise, as draws of victims and queues
-HIT_DEVIATION = 0.01  # of what a miss adds, by which a hit in a lap over one set may differ from one over all sets
-MISS_DEVIATION = 0.03  # of what a miss adds, by which a miss may differ from what was taken for it
-MIN_CONTRAST_SHARE = 0.02  # of what a miss was taken to add, that it adds at least
-UNKNOWN_MISS_DEVIATION = 0.5  # of that, where it was read from a lap in which some lines may hit: half of it to nearly twice
-MAX_UNEVEN_GAIN = 30.0  # of log-likelihood, that unevenly drawn victims are ahead of evenly drawn ones, by laps
-RATE_METHOD = "latencies of {} laps against six policies simulated"
-UNEXPLAINED = "no policy that is known explains the miss rates of these laps"
-MISSING_LAPS = "missing are more laps in random order over ways + 2 lines of one set, or each access's latency"
-NONE_OF_SIX = "none of LRU, FIFO, tree-PLRU, NRU, random, way-weighted"
-MAX_NAMED = 4  # of policies that behave alike, that are named
-DRAWN = frozenset({"random", "way-weighted"})
-DRAWN_ALIKE = "one way drawn twice or three times as often changes the miss rate of no lap by more than 1.5%"
-ALIKE_WITH_TWO_WAYS = frozenset({"LRU", "tree-PLRU", "NRU"})
+# Thresholds and limits, each with its reason LAP_DEVIATION = 0.01  # of what a miss adds: what single laps differ by besides
+noise, as draws of victims and queues HIT_DEVIATION = 0.01  # of what a miss adds, by which a hit in a lap over one set may
+differ from one over all sets MISS_DEVIATION = 0.03  # of what a miss adds, by which a miss may differ from what was taken for
+it MIN_CONTRAST_SHARE = 0.02  # of what a miss was taken to add, that it adds at least UNKNOWN_MISS_DEVIATION = 0.5  # of
+that, where it was read from a lap in which some lines may hit: half of it to nearly twice MAX_UNEVEN_GAIN = 30.0  # of
+log-likelihood, that unevenly drawn victims are ahead of evenly drawn ones, by laps MIN_SURE_LAPS, SURE_SPREAD = 3, 0.03  #
+laps that miss and depend by no more on what the set held before, that a policy has to explain RATE_METHOD = "latencies of {}
+laps against six policies simulated" UNEXPLAINED = "no policy that is known explains the miss rates of these laps"
+MISSING_LAPS = "missing are more laps in random order over ways + 2 lines of one set, or each access's latency" NONE_OF_SIX =
+"none of LRU, FIFO, tree-PLRU, NRU, random, way-weighted" MAX_NAMED = 4  # of policies that behave alike, that are named DRAWN
+= frozenset({"random", "way-weighted"}) DRAWN_ALIKE = "one way drawn twice or three times as often changes the miss rate of no
+lap by more than 1.5%" ALIKE_WITH_TWO_WAYS = frozenset({"LRU", "tree-PLRU", "NRU"})
 
 RateObservation = tuple[Sequence[int], float, float, float]
 Candidate = tuple[PolicyForm | None, PolicyForm]  # the form of a nearer cache's policy, and of this one's
@@ -34,8 +31,8 @@ Candidate = tuple[PolicyForm | None, PolicyForm]  # the form of a nearer cache's
 
 @dataclass(frozen=True, slots=True)
 class MeasuredLap:
-    """A lap's lines by number, below 0 where they are of other sets, which this level holds; the mean latency of its accesses and
-    that mean's standard deviation."""
+    """A lap's lines by number, below 0 where they are of other sets, which this level holds; the mean latency of its accesses
+    and that mean's standard deviation."""
 
     lap: Lap
     latency: float
@@ -44,8 +41,8 @@ class MeasuredLap:
 
 @dataclass(frozen=True, slots=True)
 class PathToSet:
-    """The ways of the set that is asked with the forms that its policy may have, what its accesses cost, and the ways of the one
-    set of a nearer cache that all its lines pass with the forms of its policy (none: no cache is nearer)."""
+    """The ways of the set that is asked with the forms that its policy may have, what its accesses cost, and the ways of the
+    one set of a nearer cache that all its lines pass with the forms of its policy (none: no cache is nearer)."""
 
     ways: int
     forms: tuple[PolicyForm, ...]
@@ -93,14 +90,17 @@ def fit_candidates(path: PathToSet, laps: Sequence[MeasuredLap]) -> list[LapFit]
 
     def fit(candidate: Candidate) -> LapFit:
         shares = np.array([path.shares(candidate, lap.lap) for lap in laps])
-        spread = np.hypot(LAP_DEVIATION, [path.start_spread(candidate, lap.lap) for lap in laps])
+        starts = np.array([path.start_spread(candidate, lap.lap) for lap in laps])
+        spread = np.hypot(LAP_DEVIATION, starts)
+        sure = int(((starts <= SURE_SPREAD) & (shares[:, 2] > SURE_SPREAD)).sum()) >= MIN_SURE_LAPS
         sigmas = np.hypot(deviations, spread * path.costs.contrast)
         found = fit_laps(shares, latencies, sigmas, path.costs)
         if path.costs.miss_is_known:
-            return found
+            return replace(found, explains=found.explains and sure)
         # laps differ by as much of what a miss costs as that is found to be
         sigmas = np.hypot(deviations, spread * max(found.contrast, MIN_CONTRAST_SHARE * path.costs.contrast))
-        return fit_laps(shares, latencies, sigmas, path.costs)
+        found = fit_laps(shares, latencies, sigmas, path.costs)
+        return replace(found, explains=found.explains and sure)
 
     candidates = path.candidates()
     found = {candidate: fit(candidate) for candidate in candidates if candidate[1].ratio == 1}

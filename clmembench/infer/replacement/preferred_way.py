@@ -18,8 +18,8 @@ MAX_PREFERRED_WAYS = 8  # with more there are too many states, and one way that 
 
 @dataclass(frozen=True, slots=True)
 class RatioFit:
-    """The log-likelihood of which accesses hit, and by how many standard deviations it is off what is expected where the model is
-    true."""
+    """The log-likelihood of which accesses hit, and by how many standard deviations it is off what is expected where the
+    model is true."""
 
     loglik: float
     surprise: float
