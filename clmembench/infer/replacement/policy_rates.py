@@ -12,18 +12,23 @@ from clmembench.infer.replacement.policies import MIN_LOG_LIKELIHOOD_MARGIN, pol
 from clmembench.infer.replacement.policy_forms import Lap, PolicyForm, accesses_let_through, is_age_based, known_forms
 from clmembench.model import Array, Finding
 
-# Thresholds and limits, each with its reason LAP_DEVIATION = 0.01  # of what a miss adds: what single laps differ by besides
-noise, as draws of victims and queues HIT_DEVIATION = 0.01  # of what a miss adds, by which a hit in a lap over one set may
-differ from one over all sets MISS_DEVIATION = 0.03  # of what a miss adds, by which a miss may differ from what was taken for
-it MIN_CONTRAST_SHARE = 0.02  # of what a miss was taken to add, that it adds at least UNKNOWN_MISS_DEVIATION = 0.5  # of
-that, where it was read from a lap in which some lines may hit: half of it to nearly twice MAX_UNEVEN_GAIN = 30.0  # of
-log-likelihood, that unevenly drawn victims are ahead of evenly drawn ones, by laps MIN_SURE_LAPS, SURE_SPREAD = 3, 0.03  #
-laps that miss and depend by no more on what the set held before, that a policy has to explain RATE_METHOD = "latencies of {}
-laps against six policies simulated" UNEXPLAINED = "no policy that is known explains the miss rates of these laps"
-MISSING_LAPS = "missing are more laps in random order over ways + 2 lines of one set, or each access's latency" NONE_OF_SIX =
-"none of LRU, FIFO, tree-PLRU, NRU, random, way-weighted" MAX_NAMED = 4  # of policies that behave alike, that are named DRAWN
-= frozenset({"random", "way-weighted"}) DRAWN_ALIKE = "one way drawn twice or three times as often changes the miss rate of no
-lap by more than 1.5%" ALIKE_WITH_TWO_WAYS = frozenset({"LRU", "tree-PLRU", "NRU"})
+# Thresholds and limits, each with its reason
+LAP_DEVIATION = 0.01  # of what a miss adds: what single laps differ by besides noise, as draws of victims and queues
+HIT_DEVIATION = 0.01  # of what a miss adds, by which a hit in a lap over one set may differ from one over all sets
+MISS_DEVIATION = 0.03  # of what a miss adds, by which a miss may differ from what was taken for it
+MIN_CONTRAST_SHARE = 0.02  # of what a miss was taken to add, that it adds at least
+UNKNOWN_MISS_DEVIATION = 0.5  # of that, where it was read from a lap in which some lines may hit: half of it to nearly twice
+MAX_UNEVEN_GAIN = 30.0  # of log-likelihood, that unevenly drawn victims are ahead of evenly drawn ones, by laps
+MIN_SURE_LAPS = 3  # laps that a policy has to explain, which miss and hardly depend on what the set held before
+SURE_SPREAD = 0.03  # of accesses, by which they depend on that at most
+RATE_METHOD = "latencies of {} laps against six policies simulated"
+UNEXPLAINED = "no policy that is known explains the miss rates of these laps"
+MISSING_LAPS = "missing are more laps in random order over ways + 2 lines of one set, or each access's latency"
+NONE_OF_SIX = "none of LRU, FIFO, tree-PLRU, NRU, random, way-weighted"
+MAX_NAMED = 4  # of policies that behave alike, that are named
+DRAWN = frozenset({"random", "way-weighted"})
+DRAWN_ALIKE = "one way drawn twice or three times as often changes the miss rate of no lap by more than 1.5%"
+ALIKE_WITH_TWO_WAYS = frozenset({"LRU", "tree-PLRU", "NRU"})
 
 RateObservation = tuple[Sequence[int], float, float, float]
 Candidate = tuple[PolicyForm | None, PolicyForm]  # the form of a nearer cache's policy, and of this one's
