@@ -157,7 +157,8 @@ def _telling_walks(walks: SetWalks, path: PathToSet, fits: Sequence[LapFit] | No
     candidates = [
         candidate
         for number, candidate in enumerate(path.candidates())
-        if candidate[1].ratio == 1 and (fits is None or fits[number].loglik > best - POSSIBLE_LOG_LIKELIHOOD)
+        if candidate[1].ratio == 1
+        and (fits is None or fits[number].possible or fits[number].loglik > best - POSSIBLE_LOG_LIKELIHOOD)
     ]
     names = [own.name for _, own in candidates]
     if not all(is_age_based(name) for name in names):

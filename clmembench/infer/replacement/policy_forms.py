@@ -105,10 +105,19 @@ def _drawn_miss_rates(ways: int, lap: Lap) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=CACHED_RATES)
-def accesses_let_through(maker: SetMaker, ways: int, lap: Lap) -> tuple[Lap, int]:
-    """The accesses that miss a nearer set of `ways` ways while a lap is repeated, until they repeat; and how many accesses
-    there were in that time."""
-    one, through, begun = maker(ways), list[Sequence[int]](), dict[Hashable, int]()
+def accesses_let_through(maker: SetMaker, ways: int, lap: Lap) -> tuple[tuple[Lap, int], ...]:
+    """The accesses that miss a nearer set of `ways` ways while a lap is repeated, until they repeat, and of how many accesses
+    they are: from an empty set, and from one that was given all lines in descending order."""
+    found = [_let_through(maker(ways), lap)]
+    warmed = maker(ways)
+    for line in sorted(set(lap), reverse=True):
+        warmed.access(line)
+    again = _let_through(warmed, lap)
+    return tuple(found) if again == found[0] else (*found, again)
+
+
+def _let_through(one: CacheSet, lap: Lap) -> tuple[Lap, int]:
+    through, begun = list[Sequence[int]](), dict[Hashable, int]()
     while len(through) < SIMULATED_LAPS and (state := one.state()) not in begun:
         begun[state] = len(through)
         through.append([line for line in lap if not one.access(line)])

@@ -20,6 +20,7 @@ MIN_CONTRAST_SHARE = 0.02  # of what a miss was taken to add, that it adds at le
 UNKNOWN_MISS_DEVIATION = 0.5  # of that, where it was read from a lap in which some lines may hit: half of it to nearly twice
 MAX_UNEVEN_GAIN = 30.0  # of log-likelihood, that unevenly drawn victims are ahead of evenly drawn ones, by laps
 MIN_SURE_LAPS = 3  # laps that a policy has to explain, which miss and hardly depend on what the set held before
+OTHER_STARTS_SHARE = 0.2  # of the difference between starts that were simulated, by which others may differ from the closest
 SURE_SPREAD = 0.03  # of accesses, by which they depend on that at most
 RATE_METHOD = "latencies of {} laps against six policies simulated"
 UNEXPLAINED = "no policy that is known explains the miss rates of these laps"
@@ -59,25 +60,20 @@ class PathToSet:
         """The forms of the nearer cache's policy and of this one's, all pairs."""
         return [(before, own) for before in self.nearer or (None,) for own in self.forms]
 
-    def shares(self, candidate: Candidate, lap: Lap) -> tuple[float, float, float]:
-        """The shares of a lap's accesses that the nearer cache serves, that hit here and that miss."""
-        seen, members, count = self._seen(candidate, lap)
-        rates = candidate[1].miss_rates(self.ways, members) if members else (0.0,)
-        missed = (max(rates) + min(rates)) / 2 * len(members) / count
-        return 1 - len(seen) / count, len(seen) / count - missed, missed
-
-    def start_spread(self, candidate: Candidate, lap: Lap) -> float:
-        """By which share of its accesses a lap's misses depend on what the set held before."""
-        _, members, count = self._seen(candidate, lap)
-        rates = candidate[1].miss_rates(self.ways, members) if members else (0.0,)
-        return (max(rates) - min(rates)) * len(members) / count
-
-    def _seen(self, candidate: Candidate, lap: Lap) -> tuple[Lap, Lap, int]:
-        """The accesses of a lap that the nearer cache lets through, those of the set among them, and of how many accesses."""
-        before, seen, count = candidate[0], lap, len(lap)
+    def shares(self, candidate: Candidate, lap: Lap) -> tuple[tuple[float, float, float], ...]:
+        """The shares of a lap's accesses that the nearer cache serves, that hit here and that miss; several where they depend on
+        what the sets held before."""
+        before, own = candidate
+        streams: tuple[tuple[Lap, int], ...] = ((lap, len(lap)),)
         if before is not None and before.maker is not None:
-            seen, count = accesses_let_through(before.maker, self.nearer_ways, lap)
-        return seen, tuple(line for line in seen if line >= 0), count
+            streams = accesses_let_through(before.maker, self.nearer_ways, lap)
+        found = []
+        for seen, count in streams:
+            members = tuple(line for line in seen if line >= 0)
+            for rate in own.miss_rates(self.ways, members) if members else (0.0,):
+                missed = rate * len(members) / count
+                found.append((1 - len(seen) / count, len(seen) / count - missed, missed))
+        return tuple(dict.fromkeys(found))
 
 
 def level_costs(nearer: float, hit: float, miss: float, miss_is_known: bool = True) -> AccessCosts:
@@ -94,18 +90,24 @@ def fit_candidates(path: PathToSet, laps: Sequence[MeasuredLap]) -> list[LapFit]
     latencies, deviations = np.array([lap.latency for lap in laps]), np.array([lap.deviation for lap in laps])
 
     def fit(candidate: Candidate) -> LapFit:
-        shares = np.array([path.shares(candidate, lap.lap) for lap in laps])
-        starts = np.array([path.start_spread(candidate, lap.lap) for lap in laps])
-        spread = np.hypot(LAP_DEVIATION, starts)
+        ranges = [np.array(path.shares(candidate, lap.lap)) for lap in laps]
+        means = np.asarray(path.costs.means)
+        # of what a lap may come to, by what the sets held before, that which it is closest to
+        shares = np.array([one[np.argmin(np.abs(one @ means - lap.latency))] for one, lap in zip(ranges, laps, strict=True)])
+        starts = np.array([np.ptp(one[:, 2]) for one in ranges])
+        spread = np.hypot(LAP_DEVIATION, OTHER_STARTS_SHARE * starts)
         sure = int(((starts <= SURE_SPREAD) & (shares[:, 2] > SURE_SPREAD)).sum()) >= MIN_SURE_LAPS
+        chosen = float(np.log([len(one) for one in ranges]).sum())
         sigmas = np.hypot(deviations, spread * path.costs.contrast)
         found = fit_laps(shares, latencies, sigmas, path.costs)
-        if path.costs.miss_is_known:
-            return replace(found, explains=found.explains and sure)
-        # laps differ by as much of what a miss costs as that is found to be
-        sigmas = np.hypot(deviations, spread * max(found.contrast, MIN_CONTRAST_SHARE * path.costs.contrast))
-        found = fit_laps(shares, latencies, sigmas, path.costs)
-        return replace(found, explains=found.explains and sure)
+        if not path.costs.miss_is_known:  # laps differ by as much of what a miss costs as that is found to be
+            sigmas = np.hypot(deviations, spread * max(found.contrast, MIN_CONTRAST_SHARE * path.costs.contrast))
+            found = fit_laps(shares, latencies, sigmas, path.costs)
+        possible = False
+        if starts.max() > SURE_SPREAD and not is_age_based(candidate[1].name):
+            contrast = path.costs.contrast if path.costs.miss_is_known else max(found.contrast, 0.0)
+            possible = fit_laps(shares, latencies, np.hypot(sigmas, starts * contrast), path.costs).explains
+        return replace(found, loglik=found.loglik - chosen, explains=found.explains and sure, possible=possible)
 
     candidates = path.candidates()
     found = {candidate: fit(candidate) for candidate in candidates if candidate[1].ratio == 1}
@@ -122,17 +124,20 @@ def rank_policies(path: PathToSet, fits: Sequence[LapFit]) -> dict[str, LapFit]:
     """How well each policy explains the laps, in the likeliest of its forms; the likeliest first."""
     found: dict[str, LapFit] = {}
     for (_, own), fit in zip(path.candidates(), fits, strict=True):
-        if own.name not in found or fit.loglik > found[own.name].loglik:
-            found[own.name] = fit
+        known = found.get(own.name, fit)
+        possible = fit.possible or known.possible
+        found[own.name] = replace(fit if fit.loglik > known.loglik else known, possible=possible)
     return dict(sorted(found.items(), key=lambda item: -item[1].loglik))
 
 
 def likely_names(ranked: dict[str, LapFit]) -> list[str]:
-    """The policies within the margin of the likeliest, that one first; none where it does not explain the laps."""
+    """The policies within the margin of the likeliest, that one first, and those that only laps speak against which depend on what
+    the sets held at first; none where the likeliest does not explain the laps."""
     best = next(iter(ranked.values()))
     if not best.explains:
         return []
-    return [name for name, fit in ranked.items() if fit.loglik > best.loglik - MIN_LOG_LIKELIHOOD_MARGIN]
+    least = best.loglik - MIN_LOG_LIKELIHOOD_MARGIN
+    return [name for name, fit in ranked.items() if fit.loglik > least or fit.possible]
 
 
 def policy_of_ranking(ranked: dict[str, LapFit], count: int, ways: int, evidence: Sequence[str]) -> Finding:
@@ -143,6 +148,8 @@ def policy_of_ranking(ranked: dict[str, LapFit], count: int, ways: int, evidence
     method = RATE_METHOD.format(count)
     likely = likely_names(ranked)
     close = [name for name in likely if not is_age_based(name)] or likely
+    if likely and is_age_based(likely[0]) and ranked[close[0]].loglik < ranked[likely[0]].loglik - MIN_LOG_LIKELIHOOD_MARGIN:
+        close = likely  # one of the six is possible, but it is not the likeliest
     if not close:
         return policy_finding(None, method, UNEXPLAINED, evidence)
     if len(close) > 1:
@@ -195,8 +202,9 @@ def _ranked_by_rates(ways: int, observations: Sequence[RateObservation]) -> dict
 
 
 def latencies_under(path: PathToSet, candidates: Sequence[Candidate], laps: Sequence[Lap]) -> tuple[Array, Array]:
-    """The latency of each lap under each candidate, shape (candidates, laps), and by how much it depends on what the set held
+    """The latency of each lap under each candidate, shape (candidates, laps), and by how much it depends on what the sets held
     before."""
-    shares = np.array([[path.shares(candidate, lap) for lap in laps] for candidate in candidates])
-    spread = np.array([[path.start_spread(candidate, lap) for lap in laps] for candidate in candidates])
-    return shares @ np.asarray(path.costs.means), spread * path.costs.contrast
+    means = np.asarray(path.costs.means)
+    found = [[np.array(path.shares(candidate, lap)) @ means for lap in laps] for candidate in candidates]
+    middle = np.array([[(one.max() + one.min()) / 2 for one in row] for row in found])
+    return middle, np.array([[np.ptp(one) for one in row] for row in found])
