@@ -34,8 +34,8 @@ class AccessCosts:
 
 @dataclass(frozen=True, slots=True)
 class LapFit:
-    """Log-likelihood of the laps' latencies, whether noise and few disturbances explain what is left of them, what a miss adds to
-    a hit where they are likeliest, and whether other contents of the sets at first would explain what is left."""
+    """Log-likelihood of the laps' latencies, whether noise and few disturbances explain what is left of them, what a miss
+    adds to a hit where they are likeliest, and whether other contents of the sets at first would explain what is left."""
 
     loglik: float
     explains: bool

@@ -61,8 +61,8 @@ class PathToSet:
         return [(before, own) for before in self.nearer or (None,) for own in self.forms]
 
     def shares(self, candidate: Candidate, lap: Lap) -> tuple[tuple[float, float, float], ...]:
-        """The shares of a lap's accesses that the nearer cache serves, that hit here and that miss; several where they depend on
-        what the sets held before."""
+        """The shares of a lap's accesses that the nearer cache serves, that hit here and that miss; several where they depend
+        on what the sets held before."""
         before, own = candidate
         streams: tuple[tuple[Lap, int], ...] = ((lap, len(lap)),)
         if before is not None and before.maker is not None:
@@ -131,8 +131,8 @@ def rank_policies(path: PathToSet, fits: Sequence[LapFit]) -> dict[str, LapFit]:
 
 
 def likely_names(ranked: dict[str, LapFit]) -> list[str]:
-    """The policies within the margin of the likeliest, that one first, and those that only laps speak against which depend on what
-    the sets held at first; none where the likeliest does not explain the laps."""
+    """The policies within the margin of the likeliest, that one first, and those that only laps speak against which depend on
+    what the sets held at first; none where the likeliest does not explain the laps."""
     best = next(iter(ranked.values()))
     if not best.explains:
         return []
