@@ -87,37 +87,45 @@ def level_costs(nearer: float, hit: float, miss: float, miss_is_known: bool = Tr
 def fit_candidates(path: PathToSet, laps: Sequence[MeasuredLap]) -> list[LapFit]:
     """How well each of the path's candidates explains the laps, in their order. Unevenly drawn victims are simulated only where
     evenly drawn ones are not far from the likeliest."""
-    latencies, deviations = np.array([lap.latency for lap in laps]), np.array([lap.deviation for lap in laps])
-
-    def fit(candidate: Candidate) -> LapFit:
-        ranges = [np.array(path.shares(candidate, lap.lap)) for lap in laps]
-        means = np.asarray(path.costs.means)
-        # of what a lap may come to, by what the sets held before, that which it is closest to
-        shares = np.array([one[np.argmin(np.abs(one @ means - lap.latency))] for one, lap in zip(ranges, laps, strict=True)])
-        starts = np.array([np.ptp(one[:, 2]) for one in ranges])
-        spread = np.hypot(LAP_DEVIATION, OTHER_STARTS_SHARE * starts)
-        sure = int(((starts <= SURE_SPREAD) & (shares[:, 2] > SURE_SPREAD)).sum()) >= MIN_SURE_LAPS
-        chosen = float(np.log([len(one) for one in ranges]).sum())
-        sigmas = np.hypot(deviations, spread * path.costs.contrast)
-        found = fit_laps(shares, latencies, sigmas, path.costs)
-        if not path.costs.miss_is_known:  # laps differ by as much of what a miss costs as that is found to be
-            sigmas = np.hypot(deviations, spread * max(found.contrast, MIN_CONTRAST_SHARE * path.costs.contrast))
-            found = fit_laps(shares, latencies, sigmas, path.costs)
-        possible = False
-        if starts.max() > SURE_SPREAD and not is_age_based(candidate[1].name):
-            contrast = path.costs.contrast if path.costs.miss_is_known else max(found.contrast, 0.0)
-            possible = fit_laps(shares, latencies, np.hypot(sigmas, starts * contrast), path.costs).explains
-        return replace(found, loglik=found.loglik - chosen, explains=found.explains and sure, possible=possible)
-
     candidates = path.candidates()
-    found = {candidate: fit(candidate) for candidate in candidates if candidate[1].ratio == 1}
-    best = max(one.loglik for one in found.values())
+    found = {candidate: _fit_candidate(path, candidate, laps) for candidate in candidates if candidate[1].ratio == 1}
+    best = max(found, key=lambda candidate: found[candidate].loglik)
     for candidate in candidates:
         if candidate not in found:
             even = found[candidate[0], PolicyForm("random")]
-            far = even.loglik < best - MAX_UNEVEN_GAIN
-            found[candidate] = LapFit(even.loglik, False) if far else fit(candidate)
-    return [found[candidate] for candidate in candidates]
+            far = even.loglik < found[best].loglik - MAX_UNEVEN_GAIN
+            found[candidate] = LapFit(even.loglik, False) if far else _fit_candidate(path, candidate, laps)
+    return [replace(found[one], possible=_is_possible(path, one, best, laps)) for one in candidates]
+
+
+def _fit_candidate(path: PathToSet, candidate: Candidate, laps: Sequence[MeasuredLap]) -> LapFit:
+    """How well a candidate explains the laps."""
+    latencies, deviations = np.array([lap.latency for lap in laps]), np.array([lap.deviation for lap in laps])
+    ranges, means = [np.array(path.shares(candidate, lap.lap)) for lap in laps], np.asarray(path.costs.means)
+    # of what a lap may come to, by what the sets held before, that which it is closest to
+    shares = np.array([one[np.argmin(np.abs(one @ means - lap.latency))] for one, lap in zip(ranges, laps, strict=True)])
+    starts = np.array([np.ptp(one[:, 2]) for one in ranges])
+    spread = np.hypot(LAP_DEVIATION, OTHER_STARTS_SHARE * starts)
+    sure = int(((starts <= SURE_SPREAD) & (shares[:, 2] > SURE_SPREAD)).sum()) >= MIN_SURE_LAPS
+    chosen = float(np.log([len(one) for one in ranges]).sum())
+    sigmas = np.hypot(deviations, spread * path.costs.contrast)
+    found = fit_laps(shares, latencies, sigmas, path.costs)
+    if not path.costs.miss_is_known:  # laps differ by as much of what a miss costs as that is found to be
+        sigmas = np.hypot(deviations, spread * max(found.contrast, MIN_CONTRAST_SHARE * path.costs.contrast))
+        found = fit_laps(shares, latencies, sigmas, path.costs)
+    return replace(found, loglik=found.loglik - chosen, explains=found.explains and sure)
+
+
+def _is_possible(path: PathToSet, candidate: Candidate, best: Candidate, laps: Sequence[MeasuredLap]) -> bool:
+    """True if only laps speak against a candidate, compared with the best, that depend on what the sets held at first."""
+    if is_age_based(candidate[1].name) or candidate[1].maker is None:
+        return False
+    sure = [lap for lap in laps if np.ptp(np.array(path.shares(candidate, lap.lap))[:, 2]) <= SURE_SPREAD]
+    if len(sure) == len(laps):
+        return False
+    if not sure:
+        return True
+    return _fit_candidate(path, candidate, sure).loglik > _fit_candidate(path, best, sure).loglik - MIN_LOG_LIKELIHOOD_MARGIN
 
 
 def rank_policies(path: PathToSet, fits: Sequence[LapFit]) -> dict[str, LapFit]:
