@@ -59,9 +59,10 @@ def test_variants_are_named_by_some_laps():
     assert sum(value is not None for value in values) >= 3
 
 
-def test_none_of_the_six_is_taken_for_an_age_based_one_nor_the_reverse():
+@pytest.mark.parametrize("seeds", [range(30), pytest.param(range(30, 200), marks=pytest.mark.slow)])
+def test_none_of_the_six_is_taken_for_an_age_based_one_nor_the_reverse(seeds):
     named = {True: 0, False: 0}
-    for seed in range(200):
+    for seed in seeds:
         dice = np.random.default_rng([17, seed])
         ways = int(dice.choice([4, 4, 8, 8, 16]))
         if aged := bool(dice.random() < 0.4):
@@ -76,8 +77,8 @@ def test_none_of_the_six_is_taken_for_an_age_based_one_nor_the_reverse():
             assert is_age_based(str(value)) == aged or _is_nru(name, str(value)), (seed, name, value)
             assert aged or value == name, (seed, name, value)
             named[aged] += 1
-    assert named[False] > 70
-    assert named[True] > 20
+    assert named[False] > len(seeds) / 4
+    assert named[True] > 0
 
 
 def _is_nru(name, value):
